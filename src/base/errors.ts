@@ -1,0 +1,57 @@
+// The three families of errors: refusals (values), faults (the world's), bugs (assert.ts).
+// Thread: any. `transport/reply.ts` alone turns a refusal into a status of a protocol.
+
+export type RefusalKind =
+  | 'unauthenticated'
+  | 'exhausted'
+  | 'invalid'
+  | 'unknown-method'
+  | 'not-found'
+  | 'rejected'
+  | 'unavailable'
+
+/** The caller's fault, expected: answered and counted, never logged, never thrown. */
+export interface Refusal {
+  readonly kind: RefusalKind
+  /** Stable; clients may match on it. */
+  readonly code: string
+  /** Helps the caller; never echoes a token, a password or a query string. */
+  readonly message: string
+  readonly retryAfterMs?: number
+  readonly data?: unknown
+}
+
+export type Outcome<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly refusal: Refusal }
+
+export function accept<T>(value: T): Outcome<T> {
+  return { ok: true, value }
+}
+
+export function refuse(
+  kind: RefusalKind,
+  code: string,
+  message: string,
+  extra?: { retryAfterMs?: number; data?: unknown },
+): { readonly ok: false; readonly refusal: Refusal } {
+  return { ok: false, refusal: { kind, code, message, ...extra } }
+}
+
+/** The world's fault, expected: a socket gone, an upstream down, a disk full. */
+export class Fault extends Error {
+  readonly kind: string
+  readonly retryable: boolean
+
+  constructor(kind: string, message: string, options?: { cause?: unknown; retryable?: boolean }) {
+    super(message, options?.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'Fault'
+    this.kind = kind
+    this.retryable = options?.retryable ?? false
+  }
+}
+
+/** The sentence of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config'
+
+// The short suite: unit, stress, integration and end-to-end, under five minutes on two busy cores.
+// Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts'],
+    exclude: ['test/long/**'],
+    globalSetup: ['test/support/compile.ts'],
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 60_000,
+    hookTimeout: 60_000,
+    reporters: ['default'],
+  },
+})

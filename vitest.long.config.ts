@@ -1,0 +1,14 @@
+import { defineConfig } from 'vitest/config'
+
+// Storms, soaks and kills: one file at a time, because they measure the whole machine.
+export default defineConfig({
+  test: {
+    include: ['test/long/**/*.test.ts'],
+    globalSetup: ['test/support/compile.ts'],
+    pool: 'forks',
+    fileParallelism: false,
+    testTimeout: 300_000,
+    hookTimeout: 120_000,
+    reporters: ['default'],
+  },
+})
