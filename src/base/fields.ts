@@ -1,0 +1,200 @@
+// Declares a configuration field once: default, unit, bounds and a line of doc. Thread: any.
+// File, environment, flags, --help, docs/CONFIG.md and validation are all derived from these
+// declarations by config/load.ts and config/docs.ts.
+
+export type Parsed<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problem: string }
+
+/** One value. `parse` takes what a YAML file, an environment variable or a flag may hold. */
+export interface Field<T> {
+  readonly node: 'field'
+  /** What a reader calls it: `integer`, `text`, `one of a, b`. */
+  readonly type: string
+  readonly initial: T
+  readonly doc: string
+  readonly unit?: string
+  readonly bounds?: string
+  /** A secret is never printed: `config print` shows `(set)`. */
+  readonly secret: boolean
+  parse(raw: unknown): Parsed<T>
+}
+
+/** Fields under one key. */
+export interface Group<F extends Fields = Fields> {
+  readonly node: 'group'
+  readonly doc: string
+  readonly fields: F
+}
+
+/** Groups under names that the operator chooses: `plans.<name>.*`. */
+export interface Named<F extends Fields = Fields> {
+  readonly node: 'named'
+  readonly doc: string
+  readonly placeholder: string
+  readonly of: Group<F>
+  /** Names that exist without being configured; a configured one of that name starts from it. */
+  readonly initial: Readonly<Record<string, Values<F>>>
+}
+
+/** Groups in a list: `upstreams.<set>.nodes[]`. */
+export interface Many<F extends Fields = Fields> {
+  readonly node: 'many'
+  readonly doc: string
+  readonly of: Group<F>
+}
+
+// Reason for `any`: a declaration tree is heterogeneous; `Values` recovers each leaf's own type.
+// biome-ignore lint/suspicious/noExplicitAny: see the line above.
+export type Node = Field<any> | Group<any> | Named<any> | Many<any>
+export interface Fields {
+  readonly [key: string]: Node
+}
+
+export type Value<N> =
+  N extends Field<infer T>
+    ? T
+    : N extends Group<infer F>
+      ? Values<F>
+      : N extends Named<infer F>
+        ? Readonly<Record<string, Values<F>>>
+        : N extends Many<infer F>
+          ? readonly Values<F>[]
+          : never
+export type Values<F extends Fields> = { readonly [K in keyof F]: Value<F[K]> }
+
+interface About<T> {
+  readonly initial: T
+  readonly doc: string
+  readonly unit?: string
+  readonly secret?: boolean
+}
+
+export function group<F extends Fields>(doc: string, fields: F): Group<F> {
+  return { node: 'group', doc, fields }
+}
+
+export function named<F extends Fields>(
+  doc: string,
+  placeholder: string,
+  of: Group<F>,
+  initial: Readonly<Record<string, Values<F>>> = {},
+): Named<F> {
+  return { node: 'named', doc, placeholder, of, initial }
+}
+
+export function many<F extends Fields>(doc: string, of: Group<F>): Many<F> {
+  return { node: 'many', doc, of }
+}
+
+export function integer(about: About<number> & { min: number; max: number }): Field<number> {
+  const bounds = `${about.min} to ${about.max}`
+  return field('integer', about, bounds, (raw) => {
+    const value = typeof raw === 'string' && /^-?\d+$/.test(raw.trim()) ? Number(raw) : raw
+    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return no('must be an integer')
+    return value < about.min || value > about.max ? no(`must be ${bounds}`) : yes(value)
+  })
+}
+
+export function number(about: About<number> & { min: number; max: number }): Field<number> {
+  const bounds = `${about.min} to ${about.max}`
+  return field('number', about, bounds, (raw) => {
+    const value = typeof raw === 'string' && raw.trim() !== '' ? Number(raw) : raw
+    if (typeof value !== 'number' || !Number.isFinite(value)) return no('must be a number')
+    return value < about.min || value > about.max ? no(`must be ${bounds}`) : yes(value)
+  })
+}
+
+export function flag(about: About<boolean>): Field<boolean> {
+  return field('true or false', about, undefined, (raw) => {
+    if (raw === true || raw === 'true' || raw === '1') return yes(true)
+    if (raw === false || raw === 'false' || raw === '0') return yes(false)
+    return no('must be true or false')
+  })
+}
+
+export function text(
+  about: About<string> & { check?: (value: string) => string | undefined },
+): Field<string> {
+  return field('text', about, undefined, (raw) => {
+    const value = typeof raw === 'number' ? String(raw) : raw
+    if (typeof value !== 'string') return no('must be text')
+    const problem = about.check?.(value)
+    return problem === undefined ? yes(value) : no(problem)
+  })
+}
+
+export function choice<T extends string>(
+  options: readonly T[],
+  about: About<NoInfer<T>>,
+): Field<T> {
+  return field(`one of ${options.join(', ')}`, about, undefined, (raw) => {
+    const found = options.find((option) => option === raw)
+    return found === undefined ? no(`must be one of ${options.join(', ')}`) : yes(found)
+  })
+}
+
+/** A list of texts; from an environment variable or a flag it is separated by commas. */
+export function texts(
+  about: About<readonly string[]> & { check?: (value: string) => string | undefined },
+): Field<readonly string[]> {
+  return field('list of texts', about, undefined, (raw) => {
+    const value = typeof raw === 'string' ? raw.split(',').filter((part) => part !== '') : raw
+    if (!Array.isArray(value) || !value.every((part) => typeof part === 'string'))
+      return no('must be a list of texts')
+    const problems = value.map((part) => about.check?.(part)).filter((problem) => problem)
+    return problems.length === 0 ? yes(value) : no(problems.join('; '))
+  })
+}
+
+/** Numbers under names of the operator's choice (method weights); flags write `a=1,b=2`. */
+export function numbers(
+  about: About<Readonly<Record<string, number>>> & { min: number; max: number },
+): Field<Readonly<Record<string, number>>> {
+  const bounds = `${about.min} to ${about.max}`
+  return field('numbers by name', about, bounds, (raw) => {
+    const value = typeof raw === 'string' ? fromPairs(raw) : raw
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      return no('must be numbers by name')
+    for (const [name, entry] of Object.entries(value))
+      if (typeof entry !== 'number' || !(entry >= about.min && entry <= about.max))
+        return no(`${name} must be a number, ${bounds}`)
+    return yes(value as Record<string, number>)
+  })
+}
+
+function fromPairs(raw: string): Record<string, number> {
+  const pairs = raw.split(',').filter((part) => part !== '')
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [name = '', value = ''] = pair.split('=')
+      return [name.trim(), value === '' ? Number.NaN : Number(value)]
+    }),
+  )
+}
+
+function field<T>(
+  type: string,
+  about: About<T>,
+  bounds: string | undefined,
+  parse: (raw: unknown) => Parsed<T>,
+): Field<T> {
+  return {
+    node: 'field',
+    type,
+    initial: about.initial,
+    doc: about.doc,
+    secret: about.secret ?? false,
+    parse,
+    ...(about.unit === undefined ? {} : { unit: about.unit }),
+    ...(bounds === undefined ? {} : { bounds }),
+  }
+}
+
+function yes<T>(value: T): Parsed<T> {
+  return { ok: true, value }
+}
+
+function no<T>(problem: string): Parsed<T> {
+  return { ok: false, problem }
+}

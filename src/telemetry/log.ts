@@ -1,0 +1,61 @@
+// Log lines: one JSON object each, on stderr. Thread: any (each worker makes its own).
+// Redaction is by construction: a field is a plain scalar that the caller names; requests, headers
+// and query strings have no way in.
+import { pino } from 'pino'
+
+export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
+export type LogFields = Readonly<Record<string, string | number | boolean | null>>
+
+export interface Log {
+  debug(msg: string, fields?: LogFields): void
+  info(msg: string, fields?: LogFields): void
+  warn(msg: string, fields?: LogFields): void
+  error(msg: string, fields?: LogFields): void
+  /** The same log under another area (the name of a room). */
+  area(name: string): Log
+}
+
+/** Opens the log on stderr. Writes are synchronous, so that a last line before a crash is kept. */
+export function openLog(level: LogLevel): Log {
+  const root = pino(
+    {
+      level,
+      base: null,
+      timestamp: () => `,"time":"${new Date().toISOString()}"`,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    pino.destination({ dest: 2, sync: true }),
+  )
+  return wrap(root, 'sluice')
+}
+
+export const silentLog: Log = {
+  debug() {},
+  info() {},
+  warn() {},
+  error() {},
+  area: () => silentLog,
+}
+
+/** Lets a line through at most once a second per key: faults repeat, logs must not. */
+export class LogThrottle {
+  readonly #lastMs = new Map<string, number>()
+
+  allows(key: string, nowMs: number): boolean {
+    const last = this.#lastMs.get(key)
+    if (last !== undefined && nowMs - last < 1000) return false
+    if (this.#lastMs.size >= 1000) this.#lastMs.clear()
+    this.#lastMs.set(key, nowMs)
+    return true
+  }
+}
+
+function wrap(root: pino.Logger, area: string): Log {
+  return {
+    debug: (msg, fields) => root.debug({ area, ...fields }, msg),
+    info: (msg, fields) => root.info({ area, ...fields }, msg),
+    warn: (msg, fields) => root.warn({ area, ...fields }, msg),
+    error: (msg, fields) => root.error({ area, ...fields }, msg),
+    area: (name) => wrap(root, name),
+  }
+}

@@ -1,0 +1,191 @@
+// Prometheus instruments, declared once per room and rendered clean of lint findings.
+// Thread: main. The only door to prom-client. Names start `sluice_`; labels come from closed sets.
+// Labelled children are looked up once, outside the hot path: `counter.with(...)` in a constructor.
+import { Counter, Gauge, Histogram, type OpenMetricsContentType, Registry } from 'prom-client'
+
+export interface CounterChild {
+  inc(by?: number): void
+}
+export interface GaugeChild {
+  set(value: number): void
+}
+export interface HistogramChild {
+  observe(value: number): void
+}
+
+type Labels = Readonly<Record<string, readonly string[]>>
+type LabelValues<L extends Labels> = { readonly [K in keyof L]: L[K][number] }
+
+export interface Declared {
+  readonly name: string
+  readonly help: string
+  readonly kind: 'counter' | 'gauge' | 'histogram'
+  readonly labels: readonly string[]
+}
+
+/** Buckets in seconds for what a customer waits for: 50 us to 10 s. */
+export const latencyBuckets: readonly number[] = [
+  0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
+  5, 10,
+]
+
+export class Meters {
+  readonly #registry = new Registry()
+  readonly declared: Declared[] = []
+
+  counter(name: string, help: string): CounterChild
+  counter<L extends Labels>(
+    name: string,
+    help: string,
+    labels: L,
+  ): { with(values: LabelValues<L>): CounterChild }
+  counter(name: string, help: string, labels: Labels = {}) {
+    const labelNames = this.#declare('counter', name, help, labels)
+    const counter = new Counter({ name, help, labelNames, registers: [this.#registry] })
+    if (labelNames.length === 0) return counter
+    for (const values of combinations(labels)) counter.labels(values).inc(0)
+    return { with: (values: Record<string, string>) => counter.labels(values) }
+  }
+
+  gauge(name: string, help: string): GaugeChild
+  gauge<L extends Labels>(
+    name: string,
+    help: string,
+    labels: L,
+  ): { with(values: LabelValues<L>): GaugeChild }
+  gauge(name: string, help: string, labels: Labels = {}) {
+    const labelNames = this.#declare('gauge', name, help, labels)
+    const gauge = new Gauge({ name, help, labelNames, registers: [this.#registry] })
+    if (labelNames.length === 0) return gauge
+    return { with: (values: Record<string, string>) => gauge.labels(values) }
+  }
+
+  histogram(name: string, help: string, buckets?: readonly number[]): HistogramChild
+  histogram<L extends Labels>(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+    labels: L,
+  ): { with(values: LabelValues<L>): HistogramChild }
+  histogram(name: string, help: string, buckets = latencyBuckets, labels: Labels = {}) {
+    const labelNames = this.#declare('histogram', name, help, labels)
+    const histogram = new Histogram({
+      name,
+      help,
+      labelNames,
+      buckets: [...buckets],
+      registers: [this.#registry],
+    })
+    if (labelNames.length === 0) return histogram
+    return { with: (values: Record<string, string>) => histogram.labels(values) }
+  }
+
+  /** A gauge that is read when somebody scrapes. */
+  gaugeRead(name: string, help: string, read: () => number): void {
+    this.#declare('gauge', name, help, {})
+    new Gauge({
+      name,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.set(read())
+      },
+    })
+  }
+
+  /** A counter kept elsewhere (a worker's shared memory) and read when somebody scrapes. */
+  counterRead<L extends Labels>(
+    name: string,
+    help: string,
+    labels: L,
+    read: () => Iterable<readonly [LabelValues<L>, number]>,
+  ): void {
+    const labelNames = this.#declare('counter', name, help, labels)
+    new Counter({
+      name,
+      help,
+      labelNames,
+      registers: [this.#registry],
+      collect() {
+        this.reset()
+        for (const [values, total] of read()) this.labels(values as never).inc(total)
+      },
+    })
+  }
+
+  /** A histogram kept elsewhere; `read` gives counts per bucket (the last one is +Inf) and the sum. */
+  histogramRead(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+    read: () => { readonly counts: readonly number[]; readonly sum: number },
+  ): void {
+    this.#declare('histogram', name, help, {})
+    this.#registry.registerMetric(
+      new ReadHistogram({ name, help, buckets: [...buckets], registers: [], read }),
+    )
+  }
+
+  /** The exposition, as text 0.0.4 or OpenMetrics 1.0. */
+  async render(format: 'text' | 'openmetrics'): Promise<{ contentType: string; body: string }> {
+    // Reason for the casts: one registry serves both formats; its type knows only the first.
+    this.#registry.setContentType(
+      (format === 'openmetrics'
+        ? Registry.OPENMETRICS_CONTENT_TYPE
+        : Registry.PROMETHEUS_CONTENT_TYPE) as never,
+    )
+    const body = await this.#registry.metrics()
+    const contentType: string = this.#registry.contentType as OpenMetricsContentType | string
+    return { contentType, body }
+  }
+
+  #declare(kind: Declared['kind'], name: string, help: string, labels: Labels): string[] {
+    const labelNames = Object.keys(labels)
+    this.declared.push({ kind, name, help, labels: labelNames })
+    return labelNames
+  }
+}
+
+type Read = () => { readonly counts: readonly number[]; readonly sum: number }
+
+class ReadHistogram extends Histogram<string> {
+  readonly #read: Read
+  readonly #bounds: readonly number[]
+
+  constructor(options: {
+    name: string
+    help: string
+    buckets: number[]
+    registers: Registry[]
+    read: Read
+  }) {
+    super(options)
+    this.#read = options.read
+    this.#bounds = options.buckets
+  }
+
+  override async get() {
+    const { counts, sum } = this.#read()
+    const base = await super.get()
+    let running = 0
+    const values: typeof base.values = this.#bounds.map((le, index) => {
+      running += counts[index] ?? 0
+      return { labels: { le }, value: running, metricName: `${base.name}_bucket`, exemplar: null }
+    }) as never
+    running += counts[this.#bounds.length] ?? 0
+    values.push(
+      { labels: { le: '+Inf' }, value: running, metricName: `${base.name}_bucket` } as never,
+      { labels: {}, value: sum, metricName: `${base.name}_sum` } as never,
+      { labels: {}, value: running, metricName: `${base.name}_count` } as never,
+    )
+    return { ...base, values }
+  }
+}
+
+/** Every combination of the closed label sets, so that each series exists from the first scrape. */
+function combinations(labels: Labels): Record<string, string>[] {
+  let rows: Record<string, string>[] = [{}]
+  for (const [name, values] of Object.entries(labels))
+    rows = rows.flatMap((row) => values.map((value) => ({ ...row, [name]: value })))
+  return rows
+}
