@@ -14,6 +14,10 @@ export interface HistogramChild {
 }
 
 type Labels = Readonly<Record<string, readonly string[]>>
+// Reason for `never`: the overloads state the exact label values; the implementation takes any.
+interface Children<C> {
+  with(values: never): C
+}
 type LabelValues<L extends Labels> = { readonly [K in keyof L]: L[K][number] }
 
 export interface Declared {
@@ -34,12 +38,12 @@ export class Meters {
   readonly declared: Declared[] = []
 
   counter(name: string, help: string): CounterChild
-  counter<L extends Labels>(
+  counter<const L extends Labels>(
     name: string,
     help: string,
     labels: L,
   ): { with(values: LabelValues<L>): CounterChild }
-  counter(name: string, help: string, labels: Labels = {}) {
+  counter(name: string, help: string, labels: Labels = {}): CounterChild | Children<CounterChild> {
     const labelNames = this.#declare('counter', name, help, labels)
     const counter = new Counter({ name, help, labelNames, registers: [this.#registry] })
     if (labelNames.length === 0) return counter
@@ -48,12 +52,12 @@ export class Meters {
   }
 
   gauge(name: string, help: string): GaugeChild
-  gauge<L extends Labels>(
+  gauge<const L extends Labels>(
     name: string,
     help: string,
     labels: L,
   ): { with(values: LabelValues<L>): GaugeChild }
-  gauge(name: string, help: string, labels: Labels = {}) {
+  gauge(name: string, help: string, labels: Labels = {}): GaugeChild | Children<GaugeChild> {
     const labelNames = this.#declare('gauge', name, help, labels)
     const gauge = new Gauge({ name, help, labelNames, registers: [this.#registry] })
     if (labelNames.length === 0) return gauge
@@ -61,13 +65,18 @@ export class Meters {
   }
 
   histogram(name: string, help: string, buckets?: readonly number[]): HistogramChild
-  histogram<L extends Labels>(
+  histogram<const L extends Labels>(
     name: string,
     help: string,
     buckets: readonly number[],
     labels: L,
   ): { with(values: LabelValues<L>): HistogramChild }
-  histogram(name: string, help: string, buckets = latencyBuckets, labels: Labels = {}) {
+  histogram(
+    name: string,
+    help: string,
+    buckets = latencyBuckets,
+    labels: Labels = {},
+  ): HistogramChild | Children<HistogramChild> {
     const labelNames = this.#declare('histogram', name, help, labels)
     const histogram = new Histogram({
       name,
@@ -94,7 +103,7 @@ export class Meters {
   }
 
   /** A counter kept elsewhere (a worker's shared memory) and read when somebody scrapes. */
-  counterRead<L extends Labels>(
+  counterRead<const L extends Labels>(
     name: string,
     help: string,
     labels: L,
