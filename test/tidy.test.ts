@@ -1,0 +1,243 @@
+// Holds the tree to its own rules: who may know whom, one package one door, sizes, workers, text.
+import { describe, expect, test } from 'vitest'
+import { importsOf, type SourceFile, sourceFiles } from './support/tree.ts'
+
+// A room is a folder below src/ (products one deeper), or a file that stands alone.
+// Each row: what the room may import besides itself.
+const ground = ['base']
+const floorTwo = ['base', 'telemetry']
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  main: ['commands', 'base'],
+  commands: [
+    'config',
+    'topology',
+    'subscriptions',
+    'telemetry',
+    'client',
+    'transport/operator-socket',
+    'transport/ports',
+    'base',
+  ],
+  topology: [
+    'config',
+    'products/*/server',
+    'products/*/meters',
+    'products/*/config',
+    'flows',
+    'chain',
+    'stream',
+    'auth',
+    'quota',
+    'subscriptions',
+    'transport',
+    'threads',
+    'rings',
+    'telemetry',
+    'base',
+  ],
+  config: ['products/*/config', 'chain/*/config', 'subscriptions/plans', 'base'],
+  client: [],
+  products: [
+    'auth',
+    'quota',
+    'stream',
+    'chain/ports',
+    'jsonrpc',
+    'evm',
+    'solana',
+    'transport',
+    'threads',
+    'rings',
+    'subscriptions',
+    'telemetry',
+    'base',
+  ],
+  flows: ['chain/ports', 'rings', 'threads', 'stream', 'analysis', 'evm', 'solana', ...floorTwo],
+  analysis: ['evm', 'rings', 'base'],
+  chain: ['evm', 'solana', 'jsonrpc', 'threads', 'rings', ...floorTwo],
+  auth: ['subscriptions', ...floorTwo],
+  threads: ['rings', ...floorTwo],
+  transport: floorTwo,
+  stream: floorTwo,
+  quota: ['subscriptions/plans', 'subscriptions/subscription', ...floorTwo],
+  subscriptions: floorTwo,
+  rings: floorTwo,
+  jsonrpc: ground,
+  evm: ground,
+  solana: ground,
+  telemetry: [],
+  base: [],
+  workers: [
+    'rings',
+    'analysis',
+    'chain',
+    'solana',
+    'threads/frames',
+    'products/shredstream/handle',
+    'products/indexer/duckdb',
+    'transport/udp',
+    'transport/udp-batch',
+    'base',
+  ],
+}
+
+// One package, one door.
+const doors: Readonly<Record<string, readonly string[]>> = {
+  'uWebSockets.js': ['src/transport/'],
+  '@grpc/grpc-js': ['src/transport/grpc.ts', 'src/chain/upstream/geyser-client.ts'],
+  protobufjs: ['src/products/grpc/', 'src/transport/'],
+  piscina: ['src/threads/pool.ts'],
+  'prom-client': ['src/telemetry/meters.ts'],
+  msgpackr: ['src/stream/encoded.ts', 'src/subscriptions/store.ts', 'src/threads/frames.ts'],
+  'node:dgram': ['src/transport/udp.ts', 'src/commands/doctor.ts'],
+  koffi: ['src/transport/udp-batch.ts'],
+  lmdb: ['src/subscriptions/store.ts'],
+  litesvm: ['src/chain/embedded/svm.ts'],
+  '@duckdb/node-api': ['src/products/indexer/duckdb/'],
+  pino: ['src/telemetry/log.ts'],
+  yaml: ['src/config/load.ts'],
+  fzstd: ['src/chain/'],
+  undici: ['src/chain/upstream/'],
+}
+
+const linesMax = 400
+const workerLinesMax = 40
+const mainLinesMax = 100
+const lineLengthMax = 100
+
+const product = sourceFiles('src', 'workers').filter((file) => !isAssembly(file))
+const everything = sourceFiles('src', 'workers', 'bench', 'test')
+
+describe('the house', () => {
+  test('imports only from the rooms its table allows', () => {
+    const wrong = product.flatMap((file) =>
+      file.imports
+        .filter((found) => !found.isPackage && !allows(file.path, found.target))
+        .map((found) => `${file.path} imports ${found.target}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test('takes a package in by its one door', () => {
+    const wrong = product.flatMap((file) =>
+      file.imports
+        .filter((found) => found.isPackage && !isDoor(found.target, file.path))
+        .map((found) => `${file.path} imports ${found.target}`),
+    )
+    expect(wrong).toEqual([])
+  })
+
+  test('reads the environment in one place', () => {
+    const readers = product.filter((file) => /process\.env\b/.test(file.text)).map((f) => f.path)
+    expect(readers.filter((path) => path !== 'src/config/load.ts')).toEqual([])
+  })
+
+  test('keeps files, workers and main short', () => {
+    const long = everything
+      .filter((file) => file.lines > sizeLimit(file))
+      .map((file) => `${file.path}: ${file.lines} lines`)
+    expect(long).toEqual([])
+  })
+
+  test('keeps lines within 100 columns', () => {
+    const wide = product.flatMap((file) =>
+      file.text
+        .split('\n')
+        .map((line, index) => ({ line, at: `${file.path}:${index + 1}` }))
+        .filter(({ line }) => line.length > lineLengthMax && !/https?:\/\/|^\/\/ biome/.test(line))
+        .map(({ at }) => at),
+    )
+    expect(wide).toEqual([])
+  })
+
+  test('opens every file with a comment that tells its thread', () => {
+    const silent = product
+      .filter(
+        (file) => !/^(#!.*\n)?(\/\/.*\n)+/.test(file.text) || !/Thread|thread/.test(head(file)),
+      )
+      .map((file) => file.path)
+    expect(silent).toEqual([])
+  })
+
+  test('has no barrels, no catch-all names, no left-over marks', () => {
+    const names = product.filter((f) => /\/(index|utils|helpers|common|manager)\.ts$/.test(f.path))
+    const marks = product.filter((f) => /TODO|FIXME|XXX|not implemented/.test(f.text))
+    const focused = everything.filter(
+      (f) => f.path !== 'test/tidy.test.ts' && /\b(it|test|describe)\.(only|todo)\b/.test(f.text),
+    )
+    expect([...names, ...marks, ...focused].map((file) => file.path)).toEqual([])
+  })
+})
+
+describe('the scanner behind these rules', () => {
+  test('sees every form of import', () => {
+    const text = `import { a } from './a.ts'
+import type { B } from '../b/b.ts'
+import 'node:fs'
+export { c } from '@scope/pkg/deep'
+const d = await import('./d.ts')
+import {
+  e,
+} from 'pkg'`
+    expect(importsOf('src/x/y.ts', text).map((found) => found.target)).toEqual([
+      'src/x/a.ts',
+      'src/b/b.ts',
+      'node:fs',
+      '@scope/pkg',
+      'src/x/d.ts',
+      'pkg',
+    ])
+  })
+
+  test('refuses what the table does not name', () => {
+    expect(allows('src/base/a.ts', 'src/telemetry/log.ts')).toBe(false)
+    expect(allows('src/products/rpc/server.ts', 'src/products/grpc/server.ts')).toBe(false)
+    expect(allows('src/products/rpc/server.ts', 'src/chain/embedded/svm.ts')).toBe(false)
+    expect(allows('src/products/rpc/server.ts', 'src/chain/ports.ts')).toBe(true)
+    expect(allows('src/topology.ts', 'src/products/rpc/server.ts')).toBe(true)
+    expect(allows('src/topology.ts', 'src/products/rpc/handle.ts')).toBe(false)
+    expect(isDoor('lmdb', 'src/quota/quota.ts')).toBe(false)
+    expect(isDoor('left-pad', 'src/quota/quota.ts')).toBe(false)
+  })
+})
+
+function allows(from: string, to: string): boolean {
+  const source = roomOf(from)
+  const target = to.replace(/^src\//, '').replace(/\.ts$/, '')
+  if (roomOf(to) === source) return true
+  const table = mayImport[source.split('/')[0] ?? ''] ?? []
+  return table.some((pattern) => matches(pattern, target))
+}
+
+function matches(pattern: string, target: string): boolean {
+  const parts = pattern.split('/')
+  const path = target.split('/')
+  return parts.every((part, index) => part === '*' || part === path[index])
+}
+
+/** `products/rpc` for a product, else the folder's name below src, `workers`, `topology`, `main`. */
+function roomOf(path: string): string {
+  const parts = path.replace(/\.ts$/, '').split('/')
+  if (parts[0] === 'workers') return 'workers'
+  if (parts[1] === 'products') return `products/${parts[2]}`
+  return parts[1] ?? ''
+}
+
+function isDoor(name: string, path: string): boolean {
+  const allowed = doors[name]
+  if (allowed === undefined) return name.startsWith('node:')
+  return allowed.some((door) => (door.endsWith('/') ? path.startsWith(door) : path === door))
+}
+
+function sizeLimit(file: SourceFile): number {
+  if (file.path.startsWith('workers/')) return workerLinesMax
+  return file.path === 'src/main.ts' ? mainLinesMax : linesMax
+}
+
+function isAssembly(file: SourceFile): boolean {
+  return file.path.startsWith('src/analysis/wasm/')
+}
+
+function head(file: SourceFile): string {
+  return file.text.split('\n').slice(0, 14).join('\n')
+}
