@@ -46,7 +46,7 @@ export interface ExecutionView {
   latestBlock(): number
   /** REST lifecycle records, ascending by number, then first seen. */
   lifecycles(): readonly Readonly<Record<string, unknown>>[]
-  /** The record of a number: the finalized proposal, else the newest not rejected, else the newest. */
+  /** By number: the finalized proposal, else the newest not rejected, else the newest. */
   lifecycle(number: number): Readonly<Record<string, unknown>> | null
   block(which: number | 'latest' | 'safe' | 'finalized' | 'earliest'): ExecutionBlock | null
   chainId(): bigint

@@ -122,7 +122,7 @@ export class Meters {
     })
   }
 
-  /** A histogram kept elsewhere; `read` gives counts per bucket (the last one is +Inf) and the sum. */
+  /** A histogram kept elsewhere: counts per bucket (the last one is +Inf) and the sum. */
   histogramRead(
     name: string,
     help: string,

