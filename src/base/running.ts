@@ -9,6 +9,6 @@ export interface DoorAddress {
 export interface Running {
   /** Where the door stands; null for parts without one. */
   readonly address: DoorAddress | null
-  /** Stops accepting, drains within its own bound, closes what is left. Idempotent, never throws. */
+  /** Stops accepting, drains within its own bound, then closes. Idempotent, never throws. */
   stop(): Promise<void>
 }
