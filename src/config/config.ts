@@ -1,0 +1,95 @@
+// The one configuration of the service, composed of the rooms' own sections. Thread: main.
+// A new section is one import and one line here; everything else is derived from it.
+import { isIP } from 'node:net'
+import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
+
+export const configFields = {
+  data: text({
+    initial: './data',
+    doc: 'Folder of the registry, the operator socket and everything else that is kept.',
+    check: (value) => (value.trim() === '' ? 'must not be empty' : undefined),
+  }),
+  logLevel: choice(['debug', 'info', 'warn', 'error', 'silent'], {
+    initial: 'info',
+    doc: 'Least important log line that is written to stderr.',
+  }),
+  tls: group('Certificate of every TCP door; read again when the files change.', {
+    cert: text({ initial: '', doc: 'PEM file with the certificate chain; empty means plaintext.' }),
+    key: text({ initial: '', doc: 'PEM file with the private key of the certificate.' }),
+  }),
+  allowPlaintext: flag({
+    initial: false,
+    doc: 'Lets doors listen beyond loopback without TLS, behind a proxy that has it.',
+  }),
+  trustedProxies: texts({
+    initial: [],
+    doc: 'CIDRs of proxies whose X-Forwarded-For is believed; empty means the header is ignored.',
+    check: (value) => (isCidr(value) ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`),
+  }),
+}
+
+/** Frozen. Made by config/load.ts alone. */
+export type Config = Values<typeof configFields>
+
+/** Doors that speak UDP: TLS and plaintext rules do not concern them. */
+const UDP_DOORS: ReadonlySet<string> = new Set(['shredstream'])
+
+export interface Door {
+  readonly name: string
+  readonly host: string
+  readonly port: number
+  readonly udp: boolean
+}
+
+/** Every enabled section with a host and a port, in the order of the configuration. */
+export function enabledDoors(config: Config): Door[] {
+  const doors: Door[] = []
+  for (const [name, section] of Object.entries(config)) {
+    if (!isDoorSection(section) || !section.enabled) continue
+    doors.push({ name, host: section.host, port: section.port, udp: UDP_DOORS.has(name) })
+  }
+  return doors
+}
+
+/** What no single field can see: pairs and clashes. Gives one sentence per problem. */
+export function checkConfig(config: Config): string[] {
+  const problems: string[] = []
+  if (config.tls.cert !== '' && config.tls.key === '')
+    problems.push('tls.cert is set without tls.key: set both or none')
+  if (config.tls.key !== '' && config.tls.cert === '')
+    problems.push('tls.key is set without tls.cert: set both or none')
+  const seen = new Map<string, string>()
+  for (const door of enabledDoors(config)) {
+    if (!door.udp && config.tls.cert === '' && !config.allowPlaintext && !isLoopback(door.host))
+      problems.push(
+        `${door.name}.host ${door.host} is not a loopback address and there is no TLS: ` +
+          'set tls.cert and tls.key, or allowPlaintext when a proxy in front has TLS',
+      )
+    if (door.port === 0) continue
+    const address = `${door.udp ? 'udp' : 'tcp'} ${door.host}:${door.port}`
+    const other = seen.get(address)
+    if (other !== undefined)
+      problems.push(`${door.name}.port ${door.port} is taken by ${other}: give it another one`)
+    seen.set(address, door.name)
+  }
+  return problems
+}
+
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost' || host === '::1' || host === '[::1]') return true
+  return isIP(host) === 4 && host.startsWith('127.')
+}
+
+function isDoorSection(
+  section: unknown,
+): section is { enabled: boolean; host: string; port: number } {
+  if (typeof section !== 'object' || section === null) return false
+  return 'enabled' in section && 'host' in section && 'port' in section
+}
+
+function isCidr(value: string): boolean {
+  const [address = '', prefix = '', ...rest] = value.split('/')
+  const family = isIP(address)
+  if (family === 0 || rest.length > 0 || !/^\d{1,3}$/.test(prefix)) return false
+  return Number(prefix) <= (family === 4 ? 32 : 128)
+}

@@ -1,0 +1,118 @@
+// Loads the configuration: defaults, then file, then environment, then flags; later wins.
+// Thread: main. The only place that reads process.env.
+// Every problem is collected before anything is refused, so that one run shows them all.
+import { readFile, stat } from 'node:fs/promises'
+import { messageOf } from '../base/errors.ts'
+import type { Field } from '../base/fields.ts'
+import { type Config, checkConfig, configFields } from './config.ts'
+import { buildValues, type GivenKeys, locate, readFileTree, unknownKey } from './tree.ts'
+
+export interface ConfigFlag {
+  /** Without the leading dashes: `rpc.port`. */
+  readonly key: string
+  readonly value: string
+}
+
+export interface Loaded {
+  readonly config: Config
+  /** Keys that somebody set, and where; every other key holds its default. */
+  readonly origins: ReadonlyMap<string, string>
+}
+
+export type LoadResult =
+  | ({ readonly ok: true } & Loaded)
+  | { readonly ok: false; readonly problems: readonly string[] }
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+export interface LoadRequest {
+  /** Path of a YAML file; SLUICE_CONFIG when absent, and no file when that is absent too. */
+  readonly file?: string
+  readonly flags?: readonly ConfigFlag[]
+  readonly env?: Environment
+}
+
+// biome-ignore lint/style/noProcessEnv: this file is the door to it.
+const environment: Environment = process.env
+const PREFIX = 'SLUICE_'
+const FILE_BYTES_MAX = 1 << 20
+/** Ours but no keys: the file's path, and what only the tests read. */
+const NOT_KEYS = /^SLUICE_(CONFIG$|TEST_)/
+/** A Kubernetes service named `sluice` puts these into every pod; they are not the operator's. */
+const KUBERNETES = /^SLUICE_(SERVICE_(HOST|PORT)|PORT($|_\d))/
+
+export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult> {
+  const env = request.env ?? environment
+  const problems: string[] = []
+  const given: GivenKeys = new Map()
+  const file = request.file ?? env.SLUICE_CONFIG
+  if (file !== undefined && file !== '') await readConfigFile(file, given, problems)
+  readEnvironment(env, given, problems)
+  for (const { key, value } of request.flags ?? [])
+    place(
+      { segments: key.split('.'), written: key, raw: value, origin: `--${key}` },
+      given,
+      problems,
+    )
+  // Reason for the cast: the tree of declarations is what both the value and the type are made of.
+  const config = buildValues(configFields, given, problems) as Config
+  if (problems.length === 0) problems.push(...checkConfig(config))
+  if (problems.length > 0) return { ok: false, problems }
+  const origins = new Map([...given].map(([key, { origin }]) => [key, origin]))
+  return { ok: true, config, origins }
+}
+
+/** The declared field behind a flag, whatever its spelling; the flag parser asks for its type. */
+export function fieldOfFlag(key: string): Field<unknown> | null {
+  const found = locate(configFields, key.split('.'))
+  return found.kind === 'field' ? found.field : null
+}
+
+/** Who runs the command, also behind sudo; the audit names them. */
+export function userName(env: Environment = environment): string {
+  return env.SUDO_USER ?? env.USER ?? env.LOGNAME ?? 'unknown'
+}
+
+async function readConfigFile(path: string, given: GivenKeys, problems: string[]): Promise<void> {
+  try {
+    const { size } = await stat(path)
+    if (size > FILE_BYTES_MAX) {
+      problems.push(`${path}: larger than ${FILE_BYTES_MAX} bytes`)
+      return
+    }
+    const text = await readFile(path, 'utf8')
+    // Imported here, because most commands run without a file and should start at once.
+    const { parse } = await import('yaml')
+    readFileTree(configFields, parse(text), { origin: path, given, problems })
+  } catch (error) {
+    problems.push(`${path}: ${messageOf(error).trim()}`)
+  }
+}
+
+function readEnvironment(env: Environment, given: GivenKeys, problems: string[]): void {
+  for (const name of Object.keys(env).sort()) {
+    if (!name.startsWith(PREFIX) || NOT_KEYS.test(name) || KUBERNETES.test(name)) continue
+    const words = name.slice(PREFIX.length).toLowerCase().split('__')
+    place(
+      { segments: words, written: words.join('.'), raw: env[name], origin: name },
+      given,
+      problems,
+    )
+  }
+}
+
+function place(
+  setting: { segments: readonly string[]; written: string; raw: unknown; origin: string },
+  given: GivenKeys,
+  problems: string[],
+): void {
+  const found = locate(configFields, setting.segments)
+  if (found.kind === 'field') {
+    given.set(found.key, { raw: setting.raw, origin: setting.origin })
+  } else if (found.kind === 'branch') {
+    const inner = Object.keys(found.within).join(', ')
+    problems.push(`${setting.origin}: ${found.key} is a section; set one of its keys: ${inner}`)
+  } else {
+    problems.push(`${setting.origin}: ${unknownKey(configFields, setting.written)}`)
+  }
+}
