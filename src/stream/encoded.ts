@@ -1,0 +1,47 @@
+// One frame of the metrics stream, encoded once per encoding whatever the number of clients.
+// Thread: main. Made by stream/log.ts; read by products/metrics and the indexer's feed.
+//
+//   {"seq":<n>,"<Kind>":<payload>}      JSON, UTF-8; the msgpack form is made from these bytes
+import { jsonToMsgpack } from './json-to-msgpack.ts'
+
+/** What a client may subscribe to. Events (spec). */
+export const streamKinds = ['TPS', 'ContentionData', 'TopAccesses', 'Lifecycle'] as const
+export type StreamKind = (typeof streamKinds)[number]
+
+/** What the log stores: the four kinds, and Gap, which goes to everybody. */
+export const frameKinds = [...streamKinds, 'Gap'] as const
+export type FrameKind = (typeof frameKinds)[number]
+
+export const encodings = ['json', 'msgpack'] as const
+export type Encoding = (typeof encodings)[number]
+
+export interface StoredFrame {
+  readonly seq: number
+  readonly kind: FrameKind
+  /** The whole frame as JSON, UTF-8. Never changed after it was stored. */
+  readonly json: Buffer
+  /** The payload alone, without the envelope: what REST serves. A view into `json`. */
+  readonly payload: Buffer
+  /** Monotonic milliseconds at which the event behind the frame was read. */
+  readonly sinceMs: number
+}
+
+/** Frames that the server says for itself: seq 0 never moves a cursor. */
+export function controlFrame(
+  kind: 'Resume' | 'Subscribed' | 'Error' | 'Warning',
+  payload: unknown,
+  encoding: Encoding,
+  seq = 0,
+): Buffer {
+  const json = Buffer.from(JSON.stringify({ seq, [kind]: payload }))
+  return encoding === 'json' ? json : jsonToMsgpack(json)
+}
+
+/** The bytes before the payload. The payload is followed by one closing brace. */
+export function envelope(seq: number, kind: FrameKind): string {
+  return `{"seq":${seq},"${kind}":`
+}
+
+export function toMsgpack(frame: StoredFrame): Buffer {
+  return jsonToMsgpack(frame.json)
+}

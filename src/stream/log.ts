@@ -1,0 +1,209 @@
+// The event log: numbers every frame, keeps the recent ones for resuming, tells listeners.
+// Thread: main. flows/execution.ts appends; products/metrics and the indexer's feed read.
+// Promises: seq grows by one within a run, never repeats over the life of a data folder, and a
+// cursor of an earlier run never lies inside [oldest - 1, newest] of this one.
+//
+//   slots   [ f8 | f9 | f4 | f5 | f6 | f7 ]      slot of a frame = seq mod framesMax
+//                       ^ oldest = 4, newest = 9
+//   slabs   frames lie one behind the other in 1 MiB slabs; a slab dies with its last frame
+import { assert } from '../base/assert.ts'
+import type { Clock } from '../base/clock.ts'
+import {
+  type Encoding,
+  envelope,
+  type FrameKind,
+  frameKinds,
+  type StoredFrame,
+  toMsgpack,
+} from './encoded.ts'
+
+/** Resume buffer, row "resume buffer" in DESIGN.md: whichever bound is met first. */
+export const resumeFramesMax = 100_000
+export const resumeBytesMax = 256 * 1024 * 1024
+
+/** Sequence numbers are reserved in blocks, so that the registry is written once per block. */
+export const seqBlock = 65_536
+
+const slabBytes = 1024 * 1024
+/** A frame longer than this gets memory of its own, so that a slab wastes at most a sixteenth. */
+const slabFrameBytesMax = slabBytes / 16
+/** What a stored frame costs besides its bytes: the object, two views, its slot. */
+const frameOverheadBytes = 320
+
+export interface EventLogOptions {
+  /** Reserves `count` sequence numbers for good and returns the first; the next call goes on. */
+  readonly reserve: (count: number) => number
+  readonly clock: Clock
+  readonly framesMax?: number
+  readonly bytesMax?: number
+}
+
+export type FrameListener = (frame: StoredFrame) => void
+
+export class EventLog {
+  readonly #reserve: (count: number) => number
+  readonly #clock: Clock
+  readonly #framesMax: number
+  readonly #bytesMax: number
+  readonly #slots: (StoredFrame | undefined)[]
+  readonly #msgpack: (Buffer | undefined)[]
+  readonly #latest = new Map<FrameKind, StoredFrame>()
+  readonly #appended = new Map<FrameKind, number>(frameKinds.map((kind) => [kind, 0]))
+  readonly #listeners = new Set<FrameListener>()
+  #slab = Buffer.alloc(0)
+  #slabUsed = 0
+  #nextSeq: number
+  #reservedEnd: number
+  #oldest = 0
+  #newest = 0
+  #bytes = 0
+
+  constructor(options: EventLogOptions) {
+    this.#reserve = options.reserve
+    this.#clock = options.clock
+    this.#framesMax = options.framesMax ?? resumeFramesMax
+    this.#bytesMax = options.bytesMax ?? resumeBytesMax
+    assert(this.#framesMax > 0 && this.#bytesMax > 0, 'a resume buffer holds something')
+    this.#slots = new Array(this.#framesMax)
+    this.#msgpack = new Array(this.#framesMax)
+    const first = options.reserve(seqBlock)
+    assert(Number.isSafeInteger(first) && first >= 0, 'sequence numbers are safe integers')
+    this.#reservedEnd = first + seqBlock
+    // The first number of a run stays unused: the last cursor of the run before may be one less,
+    // and `oldest - 1 = cursor` would take it for a cursor of this run.
+    this.#nextSeq = first + 1
+  }
+
+  /** 0 when the buffer is empty. */
+  get oldestSeq(): number {
+    return this.#oldest
+  }
+
+  /** 0 when the buffer is empty. */
+  get newestSeq(): number {
+    return this.#newest
+  }
+
+  get frames(): number {
+    return this.#newest === 0 ? 0 : this.#newest - this.#oldest + 1
+  }
+
+  /** Bytes that the buffer holds, both encodings and the cost of keeping them. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** How many frames of a kind this run has made. */
+  appended(kind: FrameKind): number {
+    return this.#appended.get(kind) ?? 0
+  }
+
+  /**
+   * Stores a frame and tells the listeners, in order, before it returns its seq.
+   * `payload` is the UTF-8 JSON of the payload without envelope; it is copied.
+   * `sinceMs` is the monotonic time at which the event behind it was read (default: now).
+   */
+  append(kind: FrameKind, payload: Uint8Array, sinceMs = this.#clock.monotonicMs()): number {
+    const seq = this.#takeSeq()
+    const frame = this.#store(seq, kind, payload, sinceMs)
+    if (this.frames === this.#framesMax) this.#evictOldest()
+    this.#slots[seq % this.#framesMax] = frame
+    if (this.#oldest === 0) this.#oldest = seq
+    this.#newest = seq
+    this.#bytes += frame.json.length + frameOverheadBytes
+    this.#evictOver()
+    this.#latest.set(kind, frame)
+    this.#appended.set(kind, this.appended(kind) + 1)
+    for (const listener of this.#listeners) listener(frame)
+    return seq
+  }
+
+  /** The newest frame of a kind, kept even when the buffer has let it go. */
+  latest(kind: FrameKind): StoredFrame | null {
+    return this.#latest.get(kind) ?? null
+  }
+
+  /** The frame of a seq; null when it is not (or no longer) in the buffer. */
+  at(seq: number): StoredFrame | null {
+    if (this.#newest === 0 || seq < this.#oldest || seq > this.#newest) return null
+    return this.#slots[seq % this.#framesMax] ?? null
+  }
+
+  /** True when every frame after the cursor is still here. Row "resume" in DESIGN.md. */
+  canResume(cursor: number): boolean {
+    return this.#newest !== 0 && cursor >= this.#oldest - 1 && cursor <= this.#newest
+  }
+
+  /** Every stored frame after a cursor, ascending; frames appended meanwhile are included. */
+  *after(cursor: number): Generator<StoredFrame> {
+    for (let seq = Math.max(cursor + 1, this.#oldest); seq <= this.#newest; seq++) {
+      const frame = this.at(seq)
+      if (frame !== null) yield frame
+    }
+  }
+
+  /** The frame's bytes in an encoding; made at most once while the frame is in the buffer. */
+  encoded(frame: StoredFrame, encoding: Encoding): Buffer {
+    if (encoding === 'json') return frame.json
+    const slot = frame.seq % this.#framesMax
+    if (this.#slots[slot] !== frame) return toMsgpack(frame)
+    const known = this.#msgpack[slot]
+    if (known !== undefined) return known
+    const made = toMsgpack(frame)
+    this.#msgpack[slot] = made
+    this.#bytes += made.length
+    this.#evictOver()
+    return made
+  }
+
+  /** Calls `listener` with every frame from now on, inside `append`. Returns how to end it. */
+  listen(listener: FrameListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  #takeSeq(): number {
+    if (this.#nextSeq === this.#reservedEnd) {
+      const first = this.#reserve(seqBlock)
+      assert(first === this.#reservedEnd, 'reserved sequence numbers follow each other')
+      this.#reservedEnd = first + seqBlock
+    }
+    return this.#nextSeq++
+  }
+
+  #store(seq: number, kind: FrameKind, payload: Uint8Array, sinceMs: number): StoredFrame {
+    const head = envelope(seq, kind)
+    const length = head.length + payload.length + 1
+    const json = this.#allocate(length)
+    json.write(head, 0, 'latin1')
+    json.set(payload, head.length)
+    json[length - 1] = 0x7d
+    return { seq, kind, json, payload: json.subarray(head.length, length - 1), sinceMs }
+  }
+
+  #allocate(length: number): Buffer {
+    if (length > slabFrameBytesMax) return Buffer.allocUnsafeSlow(length)
+    if (this.#slabUsed + length > this.#slab.length) {
+      this.#slab = Buffer.allocUnsafeSlow(slabBytes)
+      this.#slabUsed = 0
+    }
+    const from = this.#slabUsed
+    this.#slabUsed += length
+    return this.#slab.subarray(from, this.#slabUsed)
+  }
+
+  /** The newest frame always stays, even if it alone is over the bound. */
+  #evictOver(): void {
+    while (this.#bytes > this.#bytesMax && this.#oldest < this.#newest) this.#evictOldest()
+  }
+
+  #evictOldest(): void {
+    const slot = this.#oldest % this.#framesMax
+    const frame = this.#slots[slot]
+    assert(frame?.seq === this.#oldest, 'the oldest frame lies in its slot')
+    this.#bytes -= frame.json.length + frameOverheadBytes + (this.#msgpack[slot]?.length ?? 0)
+    this.#slots[slot] = undefined
+    this.#msgpack[slot] = undefined
+    this.#oldest++
+  }
+}
