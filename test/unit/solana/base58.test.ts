@@ -1,0 +1,44 @@
+import { getBase58Codec } from '@solana/kit'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { decodeBase58, decodeKey, encodeBase58 } from '../../../src/solana/base58.ts'
+
+const oracle = getBase58Codec()
+
+describe('base58', () => {
+  test('encodes and decodes as an independent library does', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 300 }), (bytes) => {
+        const text = encodeBase58(bytes)
+        expect(text).toBe(oracle.decode(bytes))
+        expect(decodeBase58(text)).toEqual(bytes)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  test('keeps leading zeros', () => {
+    expect(encodeBase58(new Uint8Array(32))).toBe('1'.repeat(32))
+    expect(decodeKey('1'.repeat(32))).toEqual(new Uint8Array(32))
+    expect(decodeBase58('')).toEqual(new Uint8Array(0))
+    expect(encodeBase58(new Uint8Array(0))).toBe('')
+  })
+
+  test('encodes a range in place', () => {
+    const bytes = Uint8Array.from({ length: 100 }, (_, index) => index * 7)
+    expect(encodeBase58(bytes, 30, 62)).toBe(encodeBase58(bytes.slice(30, 62)))
+  })
+
+  test('survives a whole transaction', () => {
+    const bytes = Uint8Array.from({ length: 1232 }, () => 255)
+    expect(decodeBase58(encodeBase58(bytes))).toEqual(bytes)
+  })
+
+  test('refuses what is no base58', () => {
+    for (const text of ['0', 'O', 'I', 'l', ' 1', 'é', '1\n', '\u0131', '1'.repeat(1684)])
+      expect(decodeBase58(text), JSON.stringify(text)).toBeNull()
+    expect(decodeKey('1'.repeat(31))).toBeNull()
+    expect(decodeKey('1'.repeat(45))).toBeNull()
+    expect(decodeKey('z'.repeat(44))).toBeNull()
+  })
+})
