@@ -1,7 +1,14 @@
 // Prometheus instruments, declared once per room and rendered clean of lint findings.
 // Thread: main. The only door to prom-client. Names start `sluice_`; labels come from closed sets.
 // Labelled children are looked up once, outside the hot path: `counter.with(...)` in a constructor.
-import { Counter, Gauge, Histogram, type OpenMetricsContentType, Registry } from 'prom-client'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import {
+  contentTypes,
+  type ExpositionFormat,
+  type Family,
+  renderExposition,
+  type Sample,
+} from './exposition.ts'
 
 export interface CounterChild {
   inc(by?: number): void
@@ -35,6 +42,9 @@ export const latencyBuckets: readonly number[] = [
 
 export class Meters {
   readonly #registry = new Registry()
+  readonly #kinds = new Map<string, Declared['kind']>()
+  /** Histograms kept elsewhere. prom-client has no way in for counts that are ready-made. */
+  readonly #reads: (() => Family)[] = []
   readonly declared: Declared[] = []
 
   counter(name: string, help: string): CounterChild
@@ -127,68 +137,62 @@ export class Meters {
     name: string,
     help: string,
     buckets: readonly number[],
-    read: () => { readonly counts: readonly number[]; readonly sum: number },
+    read: () => HistogramCounts,
   ): void {
     this.#declare('histogram', name, help, {})
-    this.#registry.registerMetric(
-      new ReadHistogram({ name, help, buckets: [...buckets], registers: [], read }),
-    )
+    this.#reads.push(() => readFamily(name, help, buckets, read()))
   }
 
   /** The exposition, as text 0.0.4 or OpenMetrics 1.0. */
-  async render(format: 'text' | 'openmetrics'): Promise<{ contentType: string; body: string }> {
-    // Reason for the casts: one registry serves both formats; its type knows only the first.
-    this.#registry.setContentType(
-      (format === 'openmetrics'
-        ? Registry.OPENMETRICS_CONTENT_TYPE
-        : Registry.PROMETHEUS_CONTENT_TYPE) as never,
-    )
-    const body = await this.#registry.metrics()
-    const contentType: string = this.#registry.contentType as OpenMetricsContentType | string
-    return { contentType, body }
+  async render(format: ExpositionFormat): Promise<{ contentType: string; body: string }> {
+    const families: Family[] = []
+    for (const metric of await this.#registry.getMetricsAsJSON()) {
+      const kind = this.#kinds.get(metric.name)
+      if (kind === undefined) continue
+      families.push({
+        name: metric.name,
+        help: metric.help,
+        kind,
+        samples: metric.values.map((value) => ({
+          // Reason for the cast: histograms name their samples; the type leaves it out.
+          name: (value as { metricName?: string }).metricName ?? metric.name,
+          labels: value.labels as Record<string, string | number>,
+          value: value.value,
+        })),
+      })
+    }
+    for (const read of this.#reads) families.push(read())
+    return { contentType: contentTypes[format], body: renderExposition(families, format) }
   }
 
   #declare(kind: Declared['kind'], name: string, help: string, labels: Labels): string[] {
     const labelNames = Object.keys(labels)
+    this.#kinds.set(name, kind)
     this.declared.push({ kind, name, help, labels: labelNames })
     return labelNames
   }
 }
 
-type Read = () => { readonly counts: readonly number[]; readonly sum: number }
+interface HistogramCounts {
+  /** One count per bucket, not cumulative; the last one is +Inf. */
+  readonly counts: readonly number[]
+  readonly sum: number
+}
 
-class ReadHistogram extends Histogram<string> {
-  readonly #read: Read
-  readonly #bounds: readonly number[]
-
-  constructor(options: {
-    name: string
-    help: string
-    buckets: number[]
-    registers: Registry[]
-    read: Read
-  }) {
-    super(options)
-    this.#read = options.read
-    this.#bounds = options.buckets
-  }
-
-  override async get() {
-    const { counts, sum } = this.#read()
-    const base = await super.get()
-    let running = 0
-    const values: typeof base.values = this.#bounds.map((le, index) => {
-      running += counts[index] ?? 0
-      return { labels: { le }, value: running, metricName: `${base.name}_bucket`, exemplar: null }
-    }) as never
-    running += counts[this.#bounds.length] ?? 0
-    values.push(
-      { labels: { le: '+Inf' }, value: running, metricName: `${base.name}_bucket` } as never,
-      { labels: {}, value: sum, metricName: `${base.name}_sum` } as never,
-      { labels: {}, value: running, metricName: `${base.name}_count` } as never,
-    )
-    return { ...base, values }
-  }
+function readFamily(
+  name: string,
+  help: string,
+  buckets: readonly number[],
+  { counts, sum }: HistogramCounts,
+): Family {
+  let running = 0
+  const samples: Sample[] = [...buckets, '+Inf'].map((le, index) => {
+    running += counts[index] ?? 0
+    return { name: `${name}_bucket`, labels: { le }, value: running }
+  })
+  samples.push({ name: `${name}_sum`, labels: {}, value: sum })
+  samples.push({ name: `${name}_count`, labels: {}, value: running })
+  return { name, help, kind: 'histogram', samples }
 }
 
 /** Every combination of the closed label sets, so that each series exists from the first scrape. */
