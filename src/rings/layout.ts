@@ -1,0 +1,168 @@
+// The bytes of a ring: where its words lie, how a position is shared, how records look.
+// Thread: any. Used by the files of this room; a WebAssembly reader needs only the record part.
+//
+//   header, one 128-byte line per writer of it, so that no two threads share a cache line
+//   +--------+---------------------------------------------------------------------------+
+//   |    0   | magic u32, data capacity u32, closed u32          (set once, then read)   |
+//   |  128   | published: low u32, high u32                      (writer)                |
+//   |  256   | reclaimed: low u32, high u32                      (writer)                |
+//   |  384   | a reader sleeps: 0 or 1                           (readers set, writer clears)
+//   |  512   | the writer sleeps: 0 or 1                         (writer sets, readers clear)
+//   |  640   | hold 0: low u32, high u32, taken u32              (the reader of hold 0)  |
+//   |  ...   | hold 1, 2, 3                                                              |
+//   | 1152   | marks: 16 x (position f64, whole messages before it f64)      (writer)    |
+//   | 1408   | data: `capacity` bytes, a power of two                                    |
+//   +--------+---------------------------------------------------------------------------+
+//
+//   data: records back to back, each 8-byte aligned and never cut by the end of the ring
+//   +---------------+-----------+----------------------+--------+
+//   | length | flags| tag u32   | payload              | 0 to 7 |
+//   +---------------+-----------+----------------------+--------+
+//   length is in bits 0 to 16; bit 29: continues the record before it; bit 30: more follows;
+//   bit 31: padding up to the end of the ring, no record.
+//
+// Positions count bytes since the ring was made and only grow; a record at position p lies at
+// p & (capacity - 1). The data is divided into 16 equal chunks. The writer reclaims whole chunks,
+// and no record is longer than a chunk, so in every chunk at least one record begins; mark k tells
+// which one is the first and how many whole messages precede it.
+import { assert } from '../base/assert.ts'
+
+/** Where a ring lies; may be inside a shared WebAssembly.Memory. Can be posted to a worker. */
+export interface RingDescriptor {
+  readonly buffer: SharedArrayBuffer
+  readonly byteOffset: number
+  readonly byteLength: number
+}
+
+/** The views of a ring. `words` is its header; `data` and `bytes` are both its data part. */
+export interface RingViews {
+  readonly capacity: number
+  readonly chunkBytes: number
+  readonly words: Int32Array<SharedArrayBuffer>
+  readonly marks: Float64Array<SharedArrayBuffer>
+  readonly data: Int32Array<SharedArrayBuffer>
+  readonly bytes: Uint8Array<SharedArrayBuffer>
+}
+
+export const cacheLineBytes = 128
+export const chunks = 16
+/** Readers that may hold the writer back, where loss is not allowed. */
+export const holds = 4
+export const capacityBytesMin = 4096
+export const capacityBytesMax = 2 ** 30
+export const recordHeaderBytes = 8
+/** A payload longer than this continues in the next record; small rings cut at a chunk. */
+export const pieceBytesMax = 64 * 1024
+export const lengthMask = 0x1ffff
+export const continuationFlag = 1 << 29
+export const moreFlag = 1 << 30
+/** Bit 31 is the sign, so a padding record reads as a negative length word. */
+export const paddingFlag = 1 << 31
+
+// Indexes of 32-bit words in the header.
+const lineWords = cacheLineBytes / 4
+export const magicAt = 0
+export const capacityAt = 1
+export const closedAt = 2
+export const publishedAt = lineWords
+export const reclaimedAt = 2 * lineWords
+export const readerSleepsAt = 3 * lineWords
+export const writerSleepsAt = 4 * lineWords
+const holdsAt = 5 * lineWords
+const marksByte = (5 + holds) * cacheLineBytes
+export const dataByte = marksByte + chunks * 16
+const magic = 0x534c5231 // "SLR1"
+
+export const holdAt = (slot: number): number => holdsAt + slot * lineWords
+/** The third word of a hold's line. */
+export const holdTakenAt = (slot: number): number => holdAt(slot) + 2
+
+/** Bytes that a ring with `capacityBytes` of data needs. */
+export function ringByteLength(capacityBytes: number): number {
+  assert(
+    Number.isInteger(Math.log2(capacityBytes)) &&
+      capacityBytes >= capacityBytesMin &&
+      capacityBytes <= capacityBytesMax,
+    `ring capacity ${capacityBytes} is a power of two from ${capacityBytesMin} on`,
+  )
+  return dataByte + capacityBytes
+}
+
+/** Memory for a ring of its own. `RingWriter.create` formats it. */
+export function allocateRing(capacityBytes: number): RingDescriptor {
+  const byteLength = ringByteLength(capacityBytes)
+  return { buffer: new SharedArrayBuffer(byteLength), byteOffset: 0, byteLength }
+}
+
+/** Writes the header of an empty ring. Nobody else may have opened it yet. */
+export function formatRing(at: RingDescriptor): void {
+  const capacity = at.byteLength - dataByte
+  assert(ringByteLength(capacity) === at.byteLength, 'a ring fills its descriptor')
+  const words = new Int32Array(at.buffer, at.byteOffset, dataByte / 4)
+  words.fill(0)
+  words[capacityAt] = capacity
+  // Stored last and atomically: whoever sees the magic word sees the zeros and the capacity.
+  Atomics.store(words, magicAt, magic)
+}
+
+export function openViews(at: RingDescriptor): RingViews {
+  assert(at.byteOffset % 8 === 0, 'a ring begins at a multiple of 8 bytes')
+  const words = new Int32Array(at.buffer, at.byteOffset, dataByte / 4)
+  // Loaded first: pairs with the store in formatRing.
+  assert(Atomics.load(words, magicAt) === magic, 'a ring was formatted before it is opened')
+  const capacity = words[capacityAt]!
+  assert(dataByte + capacity === at.byteLength, 'a ring fills its descriptor')
+  const dataOffset = at.byteOffset + dataByte
+  return {
+    capacity,
+    chunkBytes: capacity / chunks,
+    words,
+    marks: new Float64Array(at.buffer, at.byteOffset + marksByte, chunks * 2),
+    data: new Int32Array(at.buffer, dataOffset, capacity / 4),
+    bytes: new Uint8Array(at.buffer, dataOffset, capacity),
+  }
+}
+
+// A position (up to 2^53) is shared as two 32-bit words, because BigInt atomics allocate. Counted
+// in units of 8 bytes, `low` holds bits 0 to 31 and `high` bits 18 to 49: the 14 bits that both
+// hold tell a reader whether the two belong together.
+const unitBytes = 8
+const highShift = 18
+const overlapMask = 0x3fff
+const highBytes = unitBytes * 2 ** highShift
+
+/** Shares a position. The caller is the only writer of these two words. */
+export function storePosition(words: Int32Array, at: number, position: number): void {
+  storeHigh(words, at, position)
+  // Releases everything written before: who loads this value sees the bytes below the position.
+  Atomics.store(words, at, (position / unitBytes) | 0)
+}
+
+/**
+ * Shares a position before bytes above it are touched. An exchange and not a store: a store keeps
+ * earlier writes before itself, but on arm64 lets later plain writes overtake it; a read-modify-
+ * write is a barrier for both sides.
+ */
+export function storePositionFirst(words: Int32Array, at: number, position: number): void {
+  storeHigh(words, at, position)
+  Atomics.exchange(words, at, (position / unitBytes) | 0)
+}
+
+export function loadPosition(words: Int32Array, at: number): number {
+  for (;;) {
+    // high, low, high: `high` is stored before `low`, so an unchanged `high` means that `low` is
+    // of the same stretch or still of the one before it.
+    const high = Atomics.load(words, at + 1)
+    const low = Atomics.load(words, at)
+    if (Atomics.load(words, at + 1) !== high) continue
+    const behind = (high - (low >>> highShift)) & overlapMask
+    const stretch = (high >>> 0) - behind
+    return stretch * highBytes + (low & (2 ** highShift - 1)) * unitBytes
+  }
+}
+
+function storeHigh(words: Int32Array, at: number, position: number): void {
+  const high = (position / highBytes) | 0
+  // Before `low`, so that a reader never pairs a new `low` with an old `high`.
+  if (words[at + 1] !== high) Atomics.store(words, at + 1, high)
+}

@@ -1,0 +1,211 @@
+// A reading end of a ring: any number of them, each at its own pace, none stops the writer.
+// Thread: any; `wait` only in workers, `waitAsync` on the main thread. Bytes: layout.ts.
+//
+//   if (reader.poll() === 0) { reader.wait(timeoutMs); continue }
+//   while (reader.next()) use(reader.bytes, reader.offset, reader.length, reader.tag)
+//   if (!reader.commit()) what was read since poll() may be torn: drop it, it is counted as lost
+//
+// A reader that was overrun starts again behind the newest message; messages confirmed by `commit`
+// and messages counted in `lost` add up to exactly those written since the reader's start.
+import { assert } from '../base/assert.ts'
+import { moveHold, takeHold } from './holds.ts'
+import {
+  closedAt,
+  continuationFlag,
+  dataByte,
+  lengthMask,
+  loadPosition,
+  moreFlag,
+  openViews,
+  publishedAt,
+  type RingDescriptor,
+  type RingViews,
+  readerSleepsAt,
+  recordHeaderBytes,
+} from './layout.ts'
+import { countUpTo, isIntact, newest, oldest, type RingCheckpoint, recordBytes } from './marks.ts'
+import { sleep, sleepAsync } from './wake.ts'
+
+export interface RingReaderOptions {
+  /** A checkpoint that was overrun counts its loss; a bare position then starts at the newest. */
+  readonly from: 'oldest' | 'newest' | number | RingCheckpoint
+  /** Makes the writer's `fits` respect this reader; each hold (0 to 3) has one reader at a time. */
+  readonly hold?: number
+}
+
+export class RingReader {
+  readonly #ring: RingViews
+  readonly #mask: number
+  readonly #hold: number
+  readonly #fence = new Int32Array(1)
+  /** The data part of the ring, from `dataOffset` of the buffer on; `offset` points into it. */
+  readonly bytes: Uint8Array<SharedArrayBuffer>
+  readonly data: Int32Array<SharedArrayBuffer>
+  readonly dataOffset: number
+  /** The current record, valid after `next` returned true. */
+  offset = 0
+  length = 0
+  tag = 0
+  /** The next record continues this one's payload. */
+  hasMore = false
+  /** This record continues the payload of the one before. */
+  isContinuation = false
+  /** Messages lost to overruns, and how often that happened. */
+  lost = 0
+  overruns = 0
+  #position: number
+  #count: number
+  // The open batch: bytes not yet stepped over, where the next record lies, messages in it.
+  #batchBytes = 0
+  #left = 0
+  #stopAt = 0
+  #at = 0
+  #batchCount = 0
+
+  constructor(at: RingDescriptor, options: RingReaderOptions) {
+    this.#ring = openViews(at)
+    this.#mask = this.#ring.capacity - 1
+    this.bytes = this.#ring.bytes
+    this.data = this.#ring.data
+    this.dataOffset = at.byteOffset + dataByte
+    this.#hold = options.hold ?? -1
+    const start = this.#startAt(options.from)
+    this.#position = start.position
+    this.#count = start.count
+    if (this.#hold >= 0) takeHold(this.#ring, this.#hold, start.position)
+  }
+
+  /** The first byte not yet confirmed by `commit`. */
+  get position(): number {
+    return this.#position
+  }
+
+  /** Position of the current record. */
+  get recordPosition(): number {
+    const behind = this.#batchBytes - this.#left
+    return this.#position + behind - recordBytes(this.length)
+  }
+
+  /** A place to start again from, in this thread or another one. */
+  get checkpoint(): RingCheckpoint {
+    return { position: this.#position, count: this.#count }
+  }
+
+  /** The writer has closed the ring and everything is read. */
+  get isAtEnd(): boolean {
+    // The flag before the position: what was published before the close must still be seen.
+    if (Atomics.load(this.#ring.words, closedAt) === 0) return false
+    return loadPosition(this.#ring.words, publishedAt) === this.#position
+  }
+
+  /**
+   * Opens a batch of everything that is published, at most about `bytesMax`, and returns its size
+   * in bytes; 0 when there is nothing. An overrun is found and counted here or in `commit`.
+   */
+  poll(bytesMax = this.#ring.capacity): number {
+    const published = loadPosition(this.#ring.words, publishedAt)
+    this.#batchCount = 0
+    this.#batchBytes = 0
+    this.#left = 0
+    if (published === this.#position) return 0
+    if (!isIntact(this.#ring, this.#position, this.#fence)) {
+      this.#recover()
+      return 0
+    }
+    this.#batchBytes = published - this.#position
+    this.#left = this.#batchBytes
+    this.#stopAt = Math.max(0, this.#left - bytesMax)
+    this.#at = this.#position & this.#mask
+    return this.#left
+  }
+
+  /** Steps to the next record of the batch; false at its end. */
+  next(): boolean {
+    while (this.#left > this.#stopAt) {
+      const at = this.#at
+      const word = this.data[at >> 2]!
+      const length = word & lengthMask
+      const size = (length + recordHeaderBytes + 7) & ~7
+      if (size > this.#left || at + size > this.#mask + 1) return this.#garbled()
+      this.#left -= size
+      this.#at = (at + size) & this.#mask
+      if (word < 0) continue
+      this.offset = at + recordHeaderBytes
+      this.length = length
+      this.tag = this.data[(at >> 2) + 1]!
+      this.hasMore = (word & moreFlag) !== 0
+      this.isContinuation = (word & continuationFlag) !== 0
+      if (!this.hasMore) this.#batchCount += 1
+      return true
+    }
+    return false
+  }
+
+  /**
+   * Closes the batch behind the last record that `next` gave. False when the writer has meanwhile
+   * begun to overwrite it: all of the batch is then counted as lost.
+   */
+  commit(): boolean {
+    if (!isIntact(this.#ring, this.#position, this.#fence)) {
+      this.#recover()
+      return false
+    }
+    this.#position += this.#batchBytes - this.#left
+    this.#count += this.#batchCount
+    this.#batchBytes = this.#left
+    this.#batchCount = 0
+    if (this.#hold >= 0) moveHold(this.#ring, this.#hold, this.#position)
+    return true
+  }
+
+  /** True while the writer has not reclaimed that position; asked after reading in place. */
+  isIntact(position: number): boolean {
+    return isIntact(this.#ring, position, this.#fence)
+  }
+
+  /** Blocks until something is published, the ring is closed or the time is over. For workers. */
+  wait(timeoutMs: number): void {
+    sleep(this.#ring.words, readerSleepsAt, timeoutMs, () => this.#hasNews())
+  }
+
+  /** The same for the main thread. Does not keep the process alive. */
+  waitAsync(timeoutMs: number): Promise<void> {
+    return sleepAsync(this.#ring.words, readerSleepsAt, timeoutMs, () => this.#hasNews())
+  }
+
+  #hasNews(): boolean {
+    const { words } = this.#ring
+    return (
+      loadPosition(words, publishedAt) !== this.#position || Atomics.load(words, closedAt) !== 0
+    )
+  }
+
+  #startAt(from: RingReaderOptions['from']): RingCheckpoint {
+    if (from === 'newest') return newest(this.#ring, this.#fence)
+    if (from === 'oldest') return oldest(this.#ring, this.#fence)
+    // A checkpoint may be overrun already: the first poll finds out and counts.
+    if (typeof from === 'object') return from
+    const known = countUpTo(this.#ring, from, this.#fence)
+    if (known !== null) return known
+    this.overruns += 1
+    return newest(this.#ring, this.#fence)
+  }
+
+  #recover(): void {
+    const place = newest(this.#ring, this.#fence)
+    this.overruns += 1
+    this.lost += place.count - this.#count
+    this.#position = place.position
+    this.#count = place.count
+    this.#batchBytes = 0
+    this.#left = 0
+    this.#batchCount = 0
+    if (this.#hold >= 0) moveHold(this.#ring, this.#hold, this.#position)
+  }
+
+  /** A header that makes no sense was overwritten while it was read; anything else is our bug. */
+  #garbled(): false {
+    assert(!this.isIntact(this.#position), 'an intact ring holds whole records')
+    return false
+  }
+}
