@@ -36,8 +36,8 @@ export interface LoadRequest {
 const environment: Environment = process.env
 const PREFIX = 'SLUICE_'
 const FILE_BYTES_MAX = 1 << 20
-/** Ours but no keys: the file's path, and what only the tests read. */
-const NOT_KEYS = /^SLUICE_(CONFIG$|TEST_)/
+/** Ours but no keys: the file's path, and what only tests and benches read. */
+const NOT_KEYS = /^SLUICE_(CONFIG$|TEST_|LONG_|BENCH_)/
 /** A Kubernetes service named `sluice` puts these into every pod; they are not the operator's. */
 const KUBERNETES = /^SLUICE_(SERVICE_(HOST|PORT)|PORT($|_\d))/
 

@@ -1,0 +1,86 @@
+// Shows the configuration in force, with secrets hidden. Thread: main. Pure.
+// The text form is YAML that can be saved and given back with --config.
+import type { Fields, Node } from '../base/fields.ts'
+import { type Config, configFields } from './config.ts'
+import type { Loaded } from './load.ts'
+
+/** What stands in the place of a secret that is set. */
+export const HIDDEN = '(set)'
+
+/** The values as plain data; every secret that is set reads `(set)`. */
+export function visibleConfig(config: Config, fields: Fields = configFields): unknown {
+  return visibleGroup(fields, config)
+}
+
+/** YAML, one key a line; a key that somebody set says who. */
+export function renderConfig(loaded: Loaded, fields: Fields = configFields): string {
+  const lines: string[] = []
+  writeLines(visibleConfig(loaded.config, fields), '', 0)
+  return lines.join('\n')
+
+  function writeLines(value: unknown, key: string, depth: number): void {
+    for (const [name, child] of Object.entries(value as Record<string, unknown>)) {
+      const childKey = key === '' ? name : `${key}.${name}`
+      const indent = '  '.repeat(depth)
+      if (isPlainGroup(child) && !loaded.origins.has(childKey) && !isLeafMap(childKey)) {
+        lines.push(`${indent}${name}:${Object.keys(child).length === 0 ? ' {}' : ''}`)
+        writeLines(child, childKey, depth + 1)
+        continue
+      }
+      const origin = originOf(childKey)
+      const shown = JSON.stringify(child)
+      lines.push(`${indent}${name}: ${shown}${origin === '' ? '' : `  # ${origin}`}`)
+    }
+  }
+
+  /** A list of sections is written in one line; it is named by whoever set any part of it. */
+  function originOf(key: string): string {
+    const own = loaded.origins.get(key)
+    if (own !== undefined) return own
+    const below = [...loaded.origins].filter(([path]) => path.startsWith(`${key}.`))
+    return [...new Set(below.map(([, origin]) => origin))].join(', ')
+  }
+
+  function isLeafMap(key: string): boolean {
+    return nodeAt(fields, key.split('.'))?.node === 'field'
+  }
+}
+
+function visibleGroup(fields: Fields, value: unknown): unknown {
+  const values = value as Record<string, unknown>
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, node]) => [name, visible(node, values[name])]),
+  )
+}
+
+function visible(node: Node, value: unknown): unknown {
+  if (node.node === 'group') return visibleGroup(node.fields, value)
+  if (node.node === 'many')
+    return (value as readonly unknown[]).map((item) => visibleGroup(node.of.fields, item))
+  if (node.node === 'named')
+    return Object.fromEntries(
+      Object.entries(value as object).map(([name, item]) => [
+        name,
+        visibleGroup(node.of.fields, item),
+      ]),
+    )
+  if (!node.secret) return value
+  return isEmpty(value) ? value : HIDDEN
+}
+
+function nodeAt(fields: Fields, segments: readonly string[]): Node | undefined {
+  const [first = '', ...rest] = segments
+  const node = fields[first]
+  if (node === undefined || rest.length === 0) return node
+  if (node.node === 'group') return nodeAt(node.fields, rest)
+  if (node.node === 'field') return undefined
+  return nodeAt(node.of.fields, rest.slice(1))
+}
+
+function isPlainGroup(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === '' || (Array.isArray(value) && value.length === 0)
+}
