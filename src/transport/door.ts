@@ -1,0 +1,191 @@
+// Opens one TCP door: HTTP routes and WebSockets on one port, plain or TLS. Thread: main.
+//
+//   openDoor -> probe port -> generation 1 (app + listener)
+//   certificate changed -> generation 2 listens on the same port -> listener 1 closed
+//                          -> generation 1 serves what it holds, then its app is closed
+//   stop -> listeners closed -> in-flight answered (5 s) -> sockets 1001 -> apps closed
+//
+// The native server cannot swap a certificate, hence the generations.
+import type { Clock } from '../base/clock.ts'
+import { Fault, messageOf } from '../base/errors.ts'
+import type { DoorAddress, Running } from '../base/running.ts'
+import type { Log } from '../telemetry/log.ts'
+import { Addresses } from './address.ts'
+import { Http, type HttpOptions } from './http.ts'
+import { type Place, resolvePort } from './ports.ts'
+import type { CertificatePair } from './tls.ts'
+import { type App, type Listener, listen, uws } from './uws.ts'
+import { type SocketRoute, Sockets } from './websocket.ts'
+
+export interface DoorOptions<C> {
+  readonly product: string
+  readonly place: Place
+  readonly tls: CertificatePair | null
+  readonly trustedProxies: readonly string[]
+  readonly http: HttpOptions<C>
+  // Reason for `any`: each route has a state type of its own, known to its product alone.
+  // biome-ignore lint/suspicious/noExplicitAny: see the line above.
+  readonly sockets?: readonly SocketRoute<C, any>[]
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export interface Door<C> extends Running {
+  readonly address: DoorAddress
+  readonly http: Http<C>
+  readonly sockets: Sockets<C>
+}
+
+interface Generation {
+  readonly app: App
+  listener: Listener | null
+}
+
+const DRAIN_MS_MAX = 5_000
+const DRAIN_LOOK_MS = 10
+const FREE_PORT_TRIES = 5
+// Idle keep-alive connections of an old generation are cut by the native server well before this.
+const RETIRE_LOOK_MS = 15_000
+
+export async function openDoor<C>(options: DoorOptions<C>): Promise<Door<C>> {
+  const parts = {
+    addresses: new Addresses(options.trustedProxies),
+    clock: options.clock,
+    log: options.log,
+  }
+  const http = new Http(options.http, parts)
+  const sockets = new Sockets(options.sockets ?? [], {
+    ...parts,
+    wants: new Set([...(options.http.wants ?? []), 'sec-websocket-protocol']),
+    admit: (request) => options.http.admit(request),
+    error: (status, message, request) => http.errorReply(status, message, request),
+  })
+  const door = new OpenDoor(options, http, sockets)
+  try {
+    await door.open()
+    return door
+  } catch (error) {
+    await door.stop()
+    throw error
+  }
+}
+
+class OpenDoor<C> implements Door<C> {
+  readonly http: Http<C>
+  readonly sockets: Sockets<C>
+  readonly #options: DoorOptions<C>
+  readonly #generations = new Set<Generation>()
+  readonly #retiring = new Set<NodeJS.Timeout>()
+  #port = 0
+  #release: (() => void) | null = null
+  #stopped: Promise<void> | null = null
+
+  constructor(options: DoorOptions<C>, http: Http<C>, sockets: Sockets<C>) {
+    this.#options = options
+    this.http = http
+    this.sockets = sockets
+  }
+
+  get address(): DoorAddress {
+    return {
+      host: this.#options.place.host,
+      port: this.#port,
+      tls: this.#options.tls !== null,
+    }
+  }
+
+  async open(): Promise<void> {
+    const { place, product, tls } = this.#options
+    // Somebody may take a free port between the probe and the listen: then another one is tried.
+    const tries = place.port === 0 ? FREE_PORT_TRIES : 1
+    for (let left = tries; left > 0; left--) {
+      this.#port = await resolvePort(place, product)
+      if (await this.#openGeneration()) break
+      if (left === 1)
+        throw new Fault('port-taken', `${product}: cannot listen on ${place.host}:${this.#port}`)
+    }
+    this.#release = tls?.onChange(() => void this.#reload()) ?? null
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= this.#stop()
+    return this.#stopped
+  }
+
+  async #openGeneration(): Promise<Generation | null> {
+    const { tls, place } = this.#options
+    const app =
+      tls === null
+        ? uws().App()
+        : uws().SSLApp({ cert_file_name: tls.files.certPath, key_file_name: tls.files.keyPath })
+    this.sockets.bind(app)
+    this.http.bind(app)
+    // Only TLS doors share their port, with their own next generation.
+    const listener = await listen(app, {
+      host: place.host,
+      port: this.#port,
+      exclusive: tls === null,
+    })
+    if (listener === null) {
+      app.close()
+      this.sockets.forget(app)
+      return null
+    }
+    const generation = { app, listener }
+    this.#generations.add(generation)
+    return generation
+  }
+
+  async #reload(): Promise<void> {
+    if (this.#stopped !== null) return
+    const before = [...this.#generations]
+    try {
+      if ((await this.#openGeneration()) === null) throw new Fault('port-taken', 'no listener')
+    } catch (error) {
+      // The pair was good when it was checked; if it is not now, the next change tries again.
+      return this.#options.log.warn('the door keeps its old certificate', {
+        product: this.#options.product,
+        reason: messageOf(error),
+      })
+    }
+    for (const generation of before) this.#retire(generation)
+  }
+
+  #retire(generation: Generation): void {
+    closeListener(generation)
+    const timer = setInterval(() => {
+      if (this.sockets.openOn(generation.app) > 0 || this.http.inFlight > 0) return
+      clearInterval(timer)
+      this.#retiring.delete(timer)
+      this.#close(generation)
+    }, RETIRE_LOOK_MS).unref()
+    this.#retiring.add(timer)
+  }
+
+  async #stop(): Promise<void> {
+    this.#release?.()
+    for (const timer of this.#retiring) clearInterval(timer)
+    for (const generation of this.#generations) closeListener(generation)
+    this.http.beginStop()
+    const deadlineMs = this.#options.clock.monotonicMs() + DRAIN_MS_MAX
+    while (this.http.inFlight > 0 && this.#options.clock.monotonicMs() < deadlineMs)
+      await new Promise((resolve) => setTimeout(resolve, DRAIN_LOOK_MS))
+    this.sockets.stop()
+    // One turn of the loop, so that close frames leave before their sockets are closed.
+    await new Promise((resolve) => setImmediate(resolve))
+    for (const generation of this.#generations) this.#close(generation)
+    this.http.endStop()
+  }
+
+  #close(generation: Generation): void {
+    closeListener(generation)
+    generation.app.close()
+    this.sockets.forget(generation.app)
+    this.#generations.delete(generation)
+  }
+}
+
+function closeListener(generation: Generation): void {
+  if (generation.listener !== null) uws().us_listen_socket_close(generation.listener)
+  generation.listener = null
+}

@@ -1,0 +1,255 @@
+// HTTP over the native server, with its traps handled once for every product. Thread: main.
+//
+//   head -> framing 400/431 -> in-flight cap 429 -> preflight -> admit -> path 404 -> verb 405
+//        -> route.check -> size 413 -> body (408 after 10 s) -> route.handle -> Reply
+//
+// A product hands `HttpOptions` to door.ts: `admit` decides on the head alone (a Reply refuses,
+// anything else is the context of the later steps), `routes` do the rest. The body given to
+// `handle` is borrowed: it is valid until the handler returns or first awaits; copy what must live
+// longer. Handlers may be async, may throw (500), and need not know that the client left.
+import type { Clock } from '../base/clock.ts'
+import { type Log, LogThrottle } from '../telemetry/log.ts'
+import type { Addresses } from './address.ts'
+import { Exchange } from './exchange.ts'
+import { errorReply, type Head, Reply } from './reply.ts'
+import { type Request, readHead } from './request.ts'
+import type { App, NativeRequest, NativeResponse } from './uws.ts'
+
+export type Verb = 'GET' | 'POST' | 'PUT' | 'DELETE'
+
+export interface HttpRoute<C> {
+  readonly verb: Verb
+  /** `/v1/blocks/:number/lifecycle`: a `:name` takes one segment, a final `/*` takes the rest. */
+  readonly path: string
+  /** Longest body in bytes; a longer one is 413. Without it no body is read. */
+  readonly bodyBytesMax?: number
+  /** Notices at once when the client leaves (`request.onGone`), at the price that a client which
+   *  pipelines a second request meanwhile loses its connection. */
+  readonly watchesClient?: boolean
+  /** Refuses on the head, before the body is read (media type). */
+  check?(request: Request, context: C): Reply | null
+  handle(request: Request, body: Buffer, context: C): Reply | Promise<Reply>
+}
+
+export interface HttpOptions<C> {
+  readonly routes: readonly HttpRoute<C>[]
+  /** Asked once per request before path and verb; also before WebSocket upgrades' `upgrade`. */
+  admit(request: Request): C | Reply
+  /** Lower-case names for `request.header()`. */
+  readonly wants?: readonly string[]
+  /** Answers every OPTIONS with 204 and these lines, without asking `admit`. */
+  readonly preflight?: Head
+  /** Shapes the door's own errors (400, 404, 405, 408, 413, 429, 431, 500). */
+  error?(status: number, message: string, request: Request | null, context?: C): Reply
+  /** Requests of one address that may wait for their body or answer at once. */
+  readonly inFlightPerAddressMax?: number
+}
+
+export interface HttpParts {
+  readonly addresses: Addresses
+  readonly clock: Clock
+  readonly log: Log
+}
+
+const BODY_MS_MAX = 10_000
+// The native server cuts silent connections after 8 to 12 s; a touch in between keeps the 408 ours.
+const BODY_TOUCH_MS = 4_000
+const SWEEP_MS = 250
+const IN_FLIGHT_PER_ADDRESS_MAX = 256
+const NO_BODY = Buffer.alloc(0)
+
+export class Http<C> {
+  readonly #options: HttpOptions<C>
+  readonly #parts: HttpParts
+  readonly #headOptions: { readonly addresses: Addresses; readonly wants: ReadonlySet<string> }
+  readonly #throttle = new LogThrottle()
+  readonly #exact = new Map<string, HttpRoute<C>[]>()
+  readonly #patterns: { readonly segments: string[]; readonly routes: HttpRoute<C>[] }[] = []
+  readonly #perAddress = new Map<string, number>()
+  readonly #perAddressMax: number
+  readonly #reading = new Set<Exchange>()
+  readonly #sweeper: NodeJS.Timeout
+  #inFlight = 0
+  #isStopping = false
+
+  constructor(options: HttpOptions<C>, parts: HttpParts) {
+    this.#options = options
+    this.#parts = parts
+    this.#headOptions = { addresses: parts.addresses, wants: new Set(options.wants ?? []) }
+    this.#perAddressMax = options.inFlightPerAddressMax ?? IN_FLIGHT_PER_ADDRESS_MAX
+    for (const route of options.routes) this.#add(route)
+    this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref()
+  }
+
+  /** Requests that were begun and not yet answered or abandoned. */
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  /** Routes an app's HTTP requests here; called once per TLS generation, after its sockets. */
+  bind(app: App): void {
+    app.any('/*', (response, native) => this.#begin(response, native))
+  }
+
+  /** From now on each answer ends its connection. */
+  beginStop(): void {
+    this.#isStopping = true
+  }
+
+  endStop(): void {
+    clearInterval(this.#sweeper)
+  }
+
+  errorReply(status: number, message: string, request: Request | null, context?: C): Reply {
+    return this.#options.error?.(status, message, request, context) ?? errorReply(status, message)
+  }
+
+  #begin(response: NativeResponse, native: NativeRequest): void {
+    const exchange = new Exchange(response, this.#parts.clock.monotonicMs(), {
+      finished: () => this.#finished(exchange),
+      failed: (error) => this.#fail(exchange, error),
+    })
+    this.#inFlight++
+    try {
+      exchange.closesAfter = this.#isStopping
+      const outcome = this.#consider(exchange, response, native)
+      if (outcome !== null) exchange.settle(outcome)
+    } catch (error) {
+      this.#fail(exchange, error)
+    }
+  }
+
+  /** Everything that the head decides; null while the body is being read. */
+  #consider(
+    exchange: Exchange,
+    response: NativeResponse,
+    native: NativeRequest,
+  ): Reply | Promise<Reply> | null {
+    const { request, problem } = readHead(native, response, this.#headOptions)
+    exchange.request = request
+    const waiting = (this.#perAddress.get(request.address) ?? 0) + 1
+    this.#perAddress.set(request.address, waiting)
+    if (problem !== null) return this.#lastError(exchange, problem.status, problem.message)
+    if (waiting > this.#perAddressMax)
+      return this.errorReply(429, 'too many requests in flight from this address', request)
+    if (request.method === 'OPTIONS' && this.#options.preflight !== undefined)
+      return new Reply(204, this.#options.preflight)
+    const context = this.#options.admit(request)
+    if (context instanceof Reply) return context
+    const routes = this.#exact.get(request.path) ?? this.#match(request)
+    if (routes === undefined) return this.errorReply(404, 'not found', request, context)
+    const verb = request.method === 'HEAD' ? 'GET' : request.method
+    const route = routes.find((candidate) => candidate.verb === verb)
+    if (route === undefined) return this.#wrongVerb(request, routes, context)
+    return route.check?.(request, context) ?? this.#enter(exchange, request, route, context)
+  }
+
+  #enter(
+    exchange: Exchange,
+    request: Request,
+    route: HttpRoute<C>,
+    context: C,
+  ): Reply | Promise<Reply> | null {
+    exchange.watchesClient = route.watchesClient ?? false
+    const bodyBytesMax = route.bodyBytesMax ?? 0
+    if (bodyBytesMax === 0) return route.handle(request, NO_BODY, context)
+    const tooLong = `a body has at most ${bodyBytesMax} bytes`
+    if (request.contentLength > bodyBytesMax)
+      return this.#lastError(exchange, 413, tooLong, context)
+    this.#reading.add(exchange)
+    exchange.read(bodyBytesMax, (body) => {
+      this.#reading.delete(exchange)
+      exchange.settle(
+        body === null
+          ? this.#lastError(exchange, 413, tooLong, context)
+          : route.handle(request, body, context),
+      )
+    })
+    return null
+  }
+
+  #wrongVerb(request: Request, routes: readonly HttpRoute<C>[], context: C): Reply {
+    const reply = this.errorReply(405, 'method not allowed', request, context)
+    return new Reply(405, reply.head.and('allow', this.#allowed(routes)), reply.body)
+  }
+
+  /** An error after which the connection cannot go on. */
+  #lastError(exchange: Exchange, status: number, message: string, context?: C): Reply {
+    exchange.closesAfter = true
+    return this.errorReply(status, message, exchange.request, context)
+  }
+
+  /** A bug in a handler: the caller gets 500, the log gets the reason. */
+  #fail(exchange: Exchange, error: unknown): void {
+    this.#reading.delete(exchange)
+    if (this.#throttle.allows('handler', this.#parts.clock.monotonicMs()))
+      this.#parts.log.error('a request handler failed', { reason: reasonOf(error) })
+    exchange.answer(this.#lastError(exchange, 500, 'internal error'))
+  }
+
+  #finished(exchange: Exchange): void {
+    this.#inFlight--
+    this.#reading.delete(exchange)
+    const address = exchange.request?.address
+    if (address === undefined) return
+    const waiting = (this.#perAddress.get(address) ?? 1) - 1
+    if (waiting === 0) this.#perAddress.delete(address)
+    else this.#perAddress.set(address, waiting)
+  }
+
+  #sweep(): void {
+    const nowMs = this.#parts.clock.monotonicMs()
+    for (const exchange of this.#reading) {
+      if (nowMs - exchange.beganMs >= BODY_MS_MAX) {
+        this.#reading.delete(exchange)
+        exchange.answerCorked(this.#lastError(exchange, 408, 'the body took longer than 10 s'))
+      } else exchange.touch(nowMs, BODY_TOUCH_MS)
+    }
+  }
+
+  #add(route: HttpRoute<C>): void {
+    if (!route.path.includes(':') && !route.path.endsWith('/*')) {
+      this.#exact.set(route.path, [...(this.#exact.get(route.path) ?? []), route])
+      return
+    }
+    const segments = route.path.split('/')
+    const same = this.#patterns.find((entry) => entry.segments.join('/') === route.path)
+    if (same === undefined) this.#patterns.push({ segments, routes: [route] })
+    else same.routes.push(route)
+  }
+
+  #match(request: Request): HttpRoute<C>[] | undefined {
+    const parts = request.path.split('/')
+    for (const { segments, routes } of this.#patterns) {
+      const params = matchSegments(segments, parts)
+      if (params === null) continue
+      request.params = params
+      return routes
+    }
+    return undefined
+  }
+
+  #allowed(routes: readonly HttpRoute<C>[]): string {
+    const verbs = routes.flatMap(({ verb }) => (verb === 'GET' ? ['GET', 'HEAD'] : [verb]))
+    return [...verbs, ...(this.#options.preflight === undefined ? [] : ['OPTIONS'])].join(', ')
+  }
+}
+
+function matchSegments(segments: readonly string[], parts: readonly string[]): string[] | null {
+  const isOpen = segments.at(-1) === '*'
+  const length = isOpen ? segments.length - 1 : segments.length
+  if (parts.length < length || (!isOpen && parts.length !== length)) return null
+  const params: string[] = []
+  for (let index = 0; index < length; index++) {
+    if (segments[index]!.startsWith(':')) params.push(parts[index]!)
+    else if (segments[index] !== parts[index]) return null
+  }
+  if (isOpen) params.push(parts.slice(length).join('/'))
+  return params
+}
+
+function reasonOf(error: unknown): string {
+  // A SyntaxError quotes the text it choked on, which is the caller's: only its place is told.
+  if (error instanceof SyntaxError) return (error.stack ?? '').split('\n').slice(1, 4).join('\n')
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}

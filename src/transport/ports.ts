@@ -1,0 +1,44 @@
+// Which address and port a door may take. Thread: main, at start.
+// The native server sets SO_REUSEPORT on explicit ports: a second server would listen in silence
+// and share the traffic. So every port is first tried with node:net, which does not.
+import { createServer } from 'node:net'
+import { Fault } from '../base/errors.ts'
+
+export interface Place {
+  readonly host: string
+  readonly port: number
+}
+
+/** Gives the port to listen on: the one asked for if nobody holds it, or a free one for port 0. */
+export function resolvePort(place: Place, product: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const probe = createServer()
+    probe.once('error', (error: NodeJS.ErrnoException) => reject(explain(error, place, product)))
+    probe.listen({ host: place.host, port: place.port, exclusive: true }, () => {
+      const bound = probe.address()
+      const port = typeof bound === 'object' && bound !== null ? bound.port : place.port
+      probe.close(() => resolve(port))
+    })
+  })
+}
+
+function explain(error: NodeJS.ErrnoException, place: Place, product: string): Fault {
+  const where = `${place.host}:${place.port}`
+  if (error.code === 'EADDRINUSE')
+    return new Fault(
+      'port-taken',
+      `${product}: ${where} is taken by another process; stop it or set ${product}.port`,
+      { cause: error },
+    )
+  if (error.code === 'EACCES')
+    return new Fault('port-forbidden', `${product}: no right to listen on ${where}`, {
+      cause: error,
+    })
+  if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND')
+    return new Fault(
+      'address-absent',
+      `${product}: ${place.host} is not an address of this machine; set ${product}.host`,
+      { cause: error },
+    )
+  return new Fault('port-unusable', `${product}: cannot listen on ${where}`, { cause: error })
+}

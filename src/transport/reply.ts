@@ -1,0 +1,126 @@
+// What goes back to a caller, and the only table from a refusal's kind to HTTP status, gRPC status,
+// JSON-RPC code and WebSocket close code. Thread: any (pure).
+import { assert } from '../base/assert.ts'
+import type { Refusal, RefusalKind } from '../base/errors.ts'
+
+export interface Codes {
+  readonly http: number
+  readonly grpc: number
+  readonly jsonrpc: number
+  readonly close: number
+}
+
+/** Errors: a missing token is 401 on HTTP and PermissionDenied on gRPC. */
+export const codesOf: Readonly<Record<RefusalKind, Codes>> = {
+  unauthenticated: { http: 401, grpc: 7, jsonrpc: -32401, close: 1008 },
+  exhausted: { http: 429, grpc: 8, jsonrpc: -32429, close: 1013 },
+  invalid: { http: 400, grpc: 3, jsonrpc: -32602, close: 1007 },
+  'unknown-method': { http: 404, grpc: 12, jsonrpc: -32601, close: 1008 },
+  'not-found': { http: 404, grpc: 5, jsonrpc: -32602, close: 1008 },
+  rejected: { http: 400, grpc: 9, jsonrpc: -32602, close: 1008 },
+  // -32005 is Solana's "node is unhealthy".
+  unavailable: { http: 503, grpc: 14, jsonrpc: -32005, close: 1013 },
+}
+
+/** Close codes that no refusal stands behind. */
+export const CLOSE_GOING_AWAY = 1001
+export const CLOSE_POLICY = 1008
+export const CLOSE_TOO_LONG = 1009
+export const CLOSE_BUG = 1011
+export const CLOSE_TOO_SLOW = 1013
+
+const STATUS_TEXTS: Readonly<Record<number, string>> = {
+  200: 'OK',
+  202: 'Accepted',
+  204: 'No Content',
+  304: 'Not Modified',
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  406: 'Not Acceptable',
+  408: 'Request Timeout',
+  409: 'Conflict',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  426: 'Upgrade Required',
+  429: 'Too Many Requests',
+  431: 'Request Header Fields Too Large',
+  500: 'Internal Server Error',
+  501: 'Not Implemented',
+  502: 'Bad Gateway',
+  503: 'Service Unavailable',
+  504: 'Gateway Timeout',
+}
+
+export function statusLine(status: number): string {
+  return `${status} ${STATUS_TEXTS[status] ?? 'Unknown'}`
+}
+
+/**
+ * Response headers, joined once: the native call per header is dearer than the text, so all lines
+ * travel as the value of the first. Make constant ones outside the hot path and extend with `and`.
+ */
+export class Head {
+  readonly name: string
+  readonly value: string
+
+  private constructor(name: string, value: string) {
+    this.name = name
+    this.value = value
+  }
+
+  static of(headers: Readonly<Record<string, string>>): Head {
+    const [first, ...rest] = Object.entries(headers)
+    assert(first !== undefined, 'a head has at least one line')
+    return rest.reduce((head, line) => head.and(...line), new Head(first[0], checked(first[1])))
+  }
+
+  and(name: string, value: string): Head {
+    return new Head(this.name, `${this.value}\r\n${name}: ${checked(value)}`)
+  }
+}
+
+export const jsonHead = Head.of({ 'content-type': 'application/json' })
+export const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
+
+export type Body = string | Uint8Array | AsyncIterable<Uint8Array>
+
+/** One HTTP answer. A body that is an async iterable is streamed with back-pressure. */
+export class Reply {
+  readonly status: number
+  readonly head: Head
+  readonly body: Body
+  /** Ends the connection afterwards, because what follows on it cannot be trusted or awaited. */
+  readonly isLast: boolean
+
+  constructor(status: number, head: Head, body: Body = '', isLast = false) {
+    this.status = status
+    this.head = head
+    this.body = body
+    this.isLast = isLast
+  }
+}
+
+/** `{"error": message}`, the error shape of every door that does not speak JSON-RPC. */
+export function errorReply(status: number, message: string, head = jsonHead): Reply {
+  return new Reply(status, head, JSON.stringify({ error: message }))
+}
+
+/** A refusal as plain HTTP, with Retry-After where the caller should come back. */
+export function refusalReply(refusal: Refusal, head = jsonHead): Reply {
+  const status = codesOf[refusal.kind].http
+  return errorReply(status, refusal.message, withRetryAfter(head, refusal.retryAfterMs))
+}
+
+export function withRetryAfter(head: Head, retryAfterMs: number | undefined): Head {
+  if (retryAfterMs === undefined) return head
+  return head.and('retry-after', String(Math.max(1, Math.ceil(retryAfterMs / 1000))))
+}
+
+function checked(value: string): string {
+  // A line break inside a value would let whoever chose it write headers of their own.
+  assert(!value.includes('\n') && !value.includes('\r'), 'a header value is one line')
+  return value
+}

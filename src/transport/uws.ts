@@ -1,0 +1,73 @@
+// Loads uWebSockets.js, the native HTTP and WebSocket server, or says in a sentence what it needs.
+// Thread: main. The only file that names the package: door.ts makes apps with it, http.ts and
+// websocket.ts know its types. Its binaries are built per Node version, and the ones for Node 22
+// and later want a newer C library, so a machine can fail here and nowhere else.
+
+import type {
+  AppOptions,
+  HttpRequest,
+  HttpResponse,
+  TemplatedApp,
+  us_listen_socket,
+  us_socket_context_t,
+  WebSocket,
+} from 'uWebSockets.js'
+import { createRequire } from 'node:module'
+import { Fault, messageOf } from '../base/errors.ts'
+
+export type App = TemplatedApp
+export type NativeRequest = HttpRequest
+export type NativeResponse = HttpResponse
+export type NativeSocket<S> = WebSocket<S>
+export type UpgradeContext = us_socket_context_t
+export type Listener = us_listen_socket
+
+/** The part of the package that the doors use. */
+export interface Uws {
+  App(options?: AppOptions): App
+  SSLApp(options: AppOptions): App
+  us_listen_socket_close(listener: Listener): void
+  readonly DISABLED: number
+}
+
+const LISTEN_EXCLUSIVELY = 1
+let loaded: Uws | undefined
+
+/** The package; throws a Fault of kind `native-missing` whose message is fit to print. */
+export function uws(): Uws {
+  if (loaded !== undefined) return loaded
+  try {
+    loaded = createRequire(import.meta.url)('uWebSockets.js') as Uws
+    return loaded
+  } catch (cause) {
+    throw new Fault('native-missing', describeFailure(messageOf(cause)), { cause })
+  }
+}
+
+/** Listens; an exclusive listener keeps a second server off the port, a shared one lets it in. */
+export function listen(
+  app: App,
+  at: { host: string; port: number; exclusive: boolean },
+): Promise<Listener | null> {
+  return new Promise((resolve) => {
+    const done = (listener: Listener | false) => resolve(listener === false ? null : listener)
+    if (!at.exclusive) return void app.listen(at.host, at.port, done)
+    // Reason for the cast: the native function takes host, port and options together; its
+    // declaration lists only port and options.
+    const native = app as unknown as {
+      listen(host: string, port: number, options: number, done: (l: Listener | false) => void): void
+    }
+    native.listen(at.host, at.port, LISTEN_EXCLUSIVELY, done)
+  })
+}
+
+/** One sentence with what this machine has and what the server needs. Exported for its test. */
+export function describeFailure(reason: string): string {
+  const glibc = reason.match(/GLIBC_[\d.]+/)?.[0]
+  const missing = glibc === undefined ? '' : ` (${glibc.replace('_', ' ')} is missing here)`
+  return (
+    `the native HTTP server does not load on Node ${process.versions.node}, ` +
+    `${process.platform} ${process.arch}${missing}: use Node 20.19 or a later 20 with glibc 2.31 ` +
+    `or newer, or Node 22 or 24 with glibc 2.38 or newer, on Linux x64 or arm64`
+  )
+}

@@ -1,0 +1,222 @@
+// WebSockets over the native server, with its traps handled once for every product. Thread: main.
+//
+//   upgrade: head -> admit -> connections per address 429 -> route.upgrade -> 101 -> open
+//   then message | drain | close, each in a try: a bug closes its own socket with 1011
+//
+// A product hands `SocketRoute`s to door.ts. Data given to `message` is borrowed until the call
+// returns. `Socket` may be kept and used at any time: after the close it does nothing. Topics are
+// published through `Sockets.publish`, which reaches the sockets of every TLS generation.
+// Inbound messages over the bound get 1009 and silent peers are cut, because the native server
+// would drop them without a close code. Unsent bytes are the product's to bound: `unsentBytes`
+// after a send or publish, `drain` when they have left, `end(1013)` when it is too much; the native
+// server itself discards only at twice `unsentBytesMax`.
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Addresses } from './address.ts'
+import { CLOSE_BUG, CLOSE_GOING_AWAY, CLOSE_TOO_LONG, Reply, statusLine } from './reply.ts'
+import { type Request, readHead } from './request.ts'
+import { Socket } from './socket.ts'
+import type { App, NativeRequest, NativeResponse, NativeSocket, UpgradeContext } from './uws.ts'
+
+export interface Upgrade<S> {
+  /** The product's own state of the connection. */
+  readonly state: S
+  /** One of the subprotocols the client offered (`offeredProtocols`), or '' for none. */
+  readonly protocol: string
+}
+
+export interface SocketRoute<C, S> {
+  readonly path: string
+  readonly inboundBytesMax: number
+  readonly unsentBytesMax: number
+  /** A ping goes out this often. */
+  readonly pingMs: number
+  /** A peer that sent nothing, not even a pong, for this long is cut. */
+  readonly silenceMsMax: number
+  /** Open sockets of one address; 0 is no bound. */
+  readonly perAddressMax: number
+  /** Decides on the handshake; a Reply refuses it. `context` is what `admit` gave. */
+  upgrade(request: Request, context: C): Upgrade<S> | Reply
+  open(socket: Socket<S>): void
+  message(socket: Socket<S>, data: Buffer, isBinary: boolean): void
+  drain?(socket: Socket<S>): void
+  close(socket: Socket<S>, code: number): void
+}
+
+export interface SocketParts<C> {
+  readonly addresses: Addresses
+  readonly clock: Clock
+  readonly log: Log
+  readonly wants: ReadonlySet<string>
+  admit(request: Request): C | Reply
+  error(status: number, message: string, request: Request | null): Reply
+}
+
+interface UserData {
+  readonly socket: Socket<unknown>
+}
+
+// The native bound is wider than ours, so that ours answers with a close code.
+const NATIVE_INBOUND_FACTOR = 4
+const NATIVE_UNSENT_FACTOR = 2
+// Ends what no ping reaches any more, such as a closed socket whose peer never reads.
+const NATIVE_IDLE_SECS = 120
+const TICK_MS = 1_000
+
+export class Sockets<C> {
+  readonly #routes: readonly SocketRoute<C, unknown>[]
+  readonly #parts: SocketParts<C>
+  readonly #apps = new Map<App, number>()
+  readonly #open = new Set<Socket<unknown>>()
+  readonly #perAddress = new Map<string, number>()
+  readonly #ticker: NodeJS.Timeout
+  #isStopping = false
+
+  constructor(routes: readonly SocketRoute<C, unknown>[], parts: SocketParts<C>) {
+    this.#routes = routes
+    this.#parts = parts
+    this.#ticker = setInterval(() => this.#tick(), TICK_MS).unref()
+  }
+
+  get open(): ReadonlySet<Socket<unknown>> {
+    return this.#open
+  }
+
+  /** Open sockets of one TLS generation. */
+  openOn(app: App): number {
+    return this.#apps.get(app) ?? 0
+  }
+
+  bind(app: App): void {
+    if (this.#routes.length === 0) return
+    this.#apps.set(app, 0)
+    for (const route of this.#routes) this.#bindRoute(app, route)
+  }
+
+  forget(app: App): void {
+    this.#apps.delete(app)
+  }
+
+  /** Sends one message to every subscriber of a topic; the bytes are copied once per socket. */
+  publish(topic: string, message: string | Uint8Array, isBinary = false): void {
+    for (const [app, open] of this.#apps) if (open > 0) app.publish(topic, message, isBinary)
+  }
+
+  /** Refuses new sockets and ends the open ones with 1001. */
+  stop(): void {
+    this.#isStopping = true
+    clearInterval(this.#ticker)
+    for (const socket of this.#open) socket.end(CLOSE_GOING_AWAY, 'the server is stopping')
+  }
+
+  #bindRoute(app: App, route: SocketRoute<C, unknown>): void {
+    app.ws<UserData>(route.path, {
+      idleTimeout: NATIVE_IDLE_SECS,
+      sendPingsAutomatically: false,
+      maxPayloadLength: route.inboundBytesMax * NATIVE_INBOUND_FACTOR,
+      maxBackpressure: route.unsentBytesMax * NATIVE_UNSENT_FACTOR,
+      upgrade: (response, native, context) => this.#upgrade(route, response, native, context),
+      open: (native) => this.#opened(app, route, native),
+      message: (native, data, isBinary) => {
+        const { socket } = native.getUserData()
+        socket.heardMs = this.#parts.clock.monotonicMs()
+        if (data.byteLength > route.inboundBytesMax)
+          socket.end(CLOSE_TOO_LONG, `a message has at most ${route.inboundBytesMax} bytes`)
+        else this.#guard(socket, () => route.message(socket, Buffer.from(data), isBinary))
+      },
+      drain: (native) => {
+        const { socket } = native.getUserData()
+        this.#guard(socket, () => route.drain?.(socket))
+      },
+      pong: (native) => {
+        native.getUserData().socket.heardMs = this.#parts.clock.monotonicMs()
+      },
+      close: (native, code) => this.#closed(app, route, native.getUserData().socket, code),
+    })
+  }
+
+  #upgrade(
+    route: SocketRoute<C, unknown>,
+    response: NativeResponse,
+    native: NativeRequest,
+    context: UpgradeContext,
+  ): void {
+    response.onAborted(() => {})
+    try {
+      const key = native.getHeader('sec-websocket-key')
+      const extensions = native.getHeader('sec-websocket-extensions')
+      const { request, problem } = readHead(native, response, this.#parts)
+      const decided =
+        problem === null
+          ? this.#decide(route, request)
+          : this.#parts.error(problem.status, problem.message, request)
+      if (decided instanceof Reply) {
+        refuse(response, decided)
+        return
+      }
+      const socket = new Socket(decided, request, this.#parts.clock.monotonicMs())
+      socket.pingMs = route.pingMs
+      socket.silenceMsMax = route.silenceMsMax
+      const data: UserData = { socket }
+      response.upgrade(data, key, decided.protocol, extensions, context)
+    } catch (error) {
+      this.#parts.log.error('a handshake failed', { reason: String(error) })
+      refuse(response, this.#parts.error(500, 'internal error', null))
+    }
+  }
+
+  #decide(route: SocketRoute<C, unknown>, request: Request): Upgrade<unknown> | Reply {
+    if (this.#isStopping) return this.#parts.error(503, 'the server is stopping', request)
+    const context = this.#parts.admit(request)
+    if (context instanceof Reply) return context
+    const open = this.#perAddress.get(request.address) ?? 0
+    if (route.perAddressMax > 0 && open >= route.perAddressMax)
+      return this.#parts.error(429, 'too many connections from this address', request)
+    return route.upgrade(request, context)
+  }
+
+  #opened(app: App, route: SocketRoute<C, unknown>, native: NativeSocket<UserData>): void {
+    const { socket } = native.getUserData()
+    socket.attach(native)
+    this.#open.add(socket)
+    this.#apps.set(app, this.openOn(app) + 1)
+    this.#perAddress.set(socket.address, (this.#perAddress.get(socket.address) ?? 0) + 1)
+    this.#guard(socket, () => route.open(socket))
+    if (this.#isStopping) socket.end(CLOSE_GOING_AWAY, 'the server is stopping')
+  }
+
+  #closed(app: App, route: SocketRoute<C, unknown>, socket: Socket<unknown>, code: number): void {
+    socket.detach()
+    this.#open.delete(socket)
+    this.#apps.set(app, this.openOn(app) - 1)
+    const left = (this.#perAddress.get(socket.address) ?? 1) - 1
+    if (left === 0) this.#perAddress.delete(socket.address)
+    else this.#perAddress.set(socket.address, left)
+    this.#guard(socket, () => route.close(socket, code))
+  }
+
+  #tick(): void {
+    const nowMs = this.#parts.clock.monotonicMs()
+    for (const socket of this.#open) socket.tick(nowMs)
+  }
+
+  #guard(socket: Socket<unknown>, run: () => void): void {
+    try {
+      run()
+    } catch (error) {
+      this.#parts.log.error('a socket handler failed', { reason: String(error) })
+      socket.end(CLOSE_BUG, 'internal error')
+    }
+  }
+}
+
+/** The subprotocols a client offers, in its order of preference. For use in `upgrade`. */
+export function offeredProtocols(request: Request): string[] {
+  const header = request.header('sec-websocket-protocol')
+  return header === '' ? [] : header.split(',').map((name) => name.trim())
+}
+
+function refuse(response: NativeResponse, reply: Reply): void {
+  response.writeStatus(statusLine(reply.status)).writeHeader(reply.head.name, reply.head.value)
+  response.end(typeof reply.body === 'string' ? reply.body : '')
+}

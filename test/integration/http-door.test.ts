@@ -1,0 +1,257 @@
+// The HTTP door with its routes open: what every product relies on.
+import { request as undiciRequest } from 'undici'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { type Door, openDoor } from '../../src/transport/door.ts'
+import { Head, jsonHead, Reply, textHead } from '../../src/transport/reply.ts'
+import { sendRaw } from '../support/raw-http.ts'
+import { until } from '../support/until.ts'
+
+let door: Door<null>
+let url = ''
+let release: (() => void) | null = null
+let goneCount = 0
+
+async function* chunks(count: number): AsyncGenerator<Uint8Array> {
+  for (let index = 0; index < count; index++) yield Buffer.alloc(65_536, 97)
+}
+
+beforeAll(async () => {
+  door = await openDoor<null>({
+    product: 'test',
+    place: { host: '127.0.0.1', port: 0 },
+    tls: null,
+    trustedProxies: [],
+    clock: systemClock,
+    log: silentLog,
+    http: {
+      admit: () => null,
+      wants: ['accept'],
+      preflight: Head.of({ 'access-control-allow-origin': '*' }),
+      inFlightPerAddressMax: 4,
+      routes: [
+        {
+          verb: 'GET',
+          path: '/hello',
+          handle: (request) => new Reply(200, textHead, request.header('accept')),
+        },
+        {
+          verb: 'POST',
+          path: '/echo',
+          bodyBytesMax: 1000,
+          handle: (_, body) => new Reply(200, jsonHead, Buffer.from(body)),
+        },
+        {
+          verb: 'GET',
+          path: '/blocks/:number/life',
+          handle: (request) => new Reply(200, textHead, request.params.join()),
+        },
+        {
+          verb: 'GET',
+          path: '/throws',
+          handle: () => {
+            throw new Error('a bug')
+          },
+        },
+        {
+          verb: 'POST',
+          path: '/throws',
+          bodyBytesMax: 100,
+          handle: () => {
+            throw new Error('a bug')
+          },
+        },
+        { verb: 'GET', path: '/rejects', handle: () => Promise.reject(new Error('a bug')) },
+        { verb: 'GET', path: '/stream', handle: () => new Reply(200, textHead, chunks(100)) },
+        {
+          verb: 'GET',
+          path: '/large',
+          handle: () => new Reply(200, textHead, Buffer.alloc(8_000_000, 98)),
+        },
+        {
+          verb: 'GET',
+          path: '/wait',
+          handle: () =>
+            new Promise((resolve) => {
+              release = () => resolve(new Reply(200, textHead, 'late'))
+            }),
+        },
+        {
+          verb: 'GET',
+          path: '/watch',
+          watchesClient: true,
+          handle: (request) =>
+            new Promise(() =>
+              request.onGone(() => {
+                goneCount++
+              }),
+            ),
+        },
+      ],
+    },
+  })
+  url = `http://127.0.0.1:${door.address.port}`
+})
+
+afterAll(() => door.stop())
+
+describe('the HTTP door', () => {
+  it('answers a route with headers it asked for', async () => {
+    const answer = await fetch(`${url}/hello?x=1`, { headers: { accept: 'text/x' } })
+    expect([answer.status, await answer.text()]).toEqual([200, 'text/x'])
+  })
+
+  it('gives the parts of a path to its route', async () => {
+    expect(await (await fetch(`${url}/blocks/12/life`)).text()).toBe('12')
+    expect((await fetch(`${url}/blocks/12/13/life`)).status).toBe(404)
+  })
+
+  it('answers an unknown path with 404 and a wrong verb with 405 and Allow, in JSON', async () => {
+    const unknown = await fetch(`${url}/nowhere`)
+    expect([unknown.status, await unknown.json()]).toEqual([404, { error: 'not found' }])
+    const wrong = await fetch(`${url}/hello`, { method: 'DELETE' })
+    expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'GET, HEAD, OPTIONS'])
+    expect(await wrong.json()).toEqual({ error: 'method not allowed' })
+  })
+
+  it('answers HEAD with the length and no body, OPTIONS with 204', async () => {
+    const head = await sendRaw(
+      door.address.port,
+      'HEAD /hello HTTP/1.1\r\nhost: a\r\naccept: abc\r\n\r\nGET /nowhere HTTP/1.1\r\nhost: a\r\n\r\n',
+      { answers: 2 },
+    )
+    expect(head.text).toMatch(/content-length: 3\r\n/i)
+    expect(head.text).toContain('404 Not Found')
+    const preflight = await sendRaw(door.address.port, 'OPTIONS /x HTTP/1.1\r\nhost: a\r\n\r\n', {
+      deadlineMs: 500,
+    })
+    expect(preflight.text).toMatch(/^HTTP\/1\.1 204 No Content\r\naccess-control-allow-origin: \*/)
+    expect(preflight.body).toBe('')
+  })
+
+  it('reads bodies whole, in chunks and byte by byte', async () => {
+    const post = 'POST /echo HTTP/1.1\r\nhost: a\r\n'
+    const whole = await sendRaw(door.address.port, `${post}content-length: 5\r\n\r\nhello`)
+    expect(whole.body).toBe('hello')
+    const chunked = await sendRaw(
+      door.address.port,
+      `${post}transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n`,
+    )
+    expect(chunked.body).toBe('abcde')
+    const slow = await sendRaw(door.address.port, `${post}content-length: 3\r\n\r\n`, {
+      later: { parts: ['x', 'y', 'z'], everyMs: 10 },
+    })
+    expect(slow.body).toBe('xyz')
+  })
+
+  it('answers 413 from the Content-Length and by counting', async () => {
+    const post = 'POST /echo HTTP/1.1\r\nhost: a\r\n'
+    const stated = await sendRaw(door.address.port, `${post}content-length: 1001\r\n\r\n`)
+    expect(stated.status).toBe(413)
+    const counted = await sendRaw(
+      door.address.port,
+      `${post}transfer-encoding: chunked\r\n\r\n3e9\r\n${'a'.repeat(1001)}\r\n`,
+    )
+    expect(counted.status).toBe(413)
+  })
+
+  it('answers 500 when a handler throws or rejects, and stays up', async () => {
+    for (const [path, method] of [
+      ['/throws', 'GET'],
+      ['/throws', 'POST'],
+      ['/rejects', 'GET'],
+    ] as const) {
+      const answer = await fetch(`${url}${path}`, method === 'POST' ? { method, body: 'x' } : {})
+      expect([answer.status, await answer.json()]).toEqual([500, { error: 'internal error' }])
+    }
+    expect((await fetch(`${url}/hello`)).status).toBe(200)
+  })
+
+  it('streams and sends large bodies at the pace of the reader', async () => {
+    expect((await (await fetch(`${url}/stream`)).arrayBuffer()).byteLength).toBe(6_553_600)
+    const { body } = await undiciRequest(`${url}/large`)
+    let bytes = 0
+    for await (const chunk of body) {
+      bytes += (chunk as Buffer).length
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    expect(bytes).toBe(8_000_000)
+  })
+
+  it('answers two pipelined requests in order while the first waits', async () => {
+    const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\n\r\n`
+    const both = sendRaw(door.address.port, get('/wait'), {
+      answers: 2,
+      later: { parts: [get('/hello')], everyMs: 50 },
+    })
+    await until(() => release !== null, 'the first request to arrive')
+    setTimeout(() => release?.(), 150)
+    expect((await both).text.match(/HTTP\/1\.1 200/g)?.length).toBe(2)
+  })
+
+  it('notices a client that leaves, when the route asks for it', async () => {
+    const leaving = new AbortController()
+    const pending = fetch(`${url}/watch`, { signal: leaving.signal }).catch(() => null)
+    await until(() => door.http.inFlight === 1, 'the request to arrive')
+    leaving.abort()
+    await pending
+    await until(() => goneCount === 1 && door.http.inFlight === 0, 'the door to notice')
+  })
+
+  it('caps the requests in flight of one address with 429', async () => {
+    const held = Array.from({ length: 4 }, () => new AbortController())
+    const pending = held.map(({ signal }) => fetch(`${url}/watch`, { signal }).catch(() => null))
+    await until(() => door.http.inFlight === 4, 'four requests to wait')
+    expect((await fetch(`${url}/hello`)).status).toBe(429)
+    for (const one of held) one.abort()
+    await Promise.all(pending)
+    await until(() => door.http.inFlight === 0, 'the door to notice')
+    expect((await fetch(`${url}/hello`)).status).toBe(200)
+  })
+
+  it('refuses a port that another server holds, and names it', async () => {
+    const options = {
+      product: 'rpc',
+      place: { host: '127.0.0.1', port: door.address.port },
+      tls: null,
+      trustedProxies: [],
+      clock: systemClock,
+      log: silentLog,
+      http: { admit: () => null, routes: [] },
+    }
+    await expect(openDoor(options)).rejects.toThrow(/rpc: 127.0.0.1:\d+ is taken/)
+  })
+
+  it('answers what is in flight before it stops, then refuses', async () => {
+    const other = await openDoor<null>({
+      product: 'test',
+      place: { host: '127.0.0.1', port: 0 },
+      tls: null,
+      trustedProxies: [],
+      clock: systemClock,
+      log: silentLog,
+      http: {
+        admit: () => null,
+        routes: [
+          {
+            verb: 'GET',
+            path: '/',
+            handle: () =>
+              new Promise((resolve) => {
+                release = () => resolve(new Reply(200, textHead, 'last'))
+              }),
+          },
+        ],
+      },
+    })
+    release = null
+    const pending = fetch(`http://127.0.0.1:${other.address.port}/`)
+    await until(() => release !== null, 'the request to arrive')
+    const stopped = other.stop()
+    setTimeout(() => release?.(), 50)
+    expect(await (await pending).text()).toBe('last')
+    await stopped
+    await expect(fetch(`http://127.0.0.1:${other.address.port}/`)).rejects.toThrow()
+  })
+})

@@ -1,0 +1,188 @@
+// The WebSocket door with its routes open: what every streaming product relies on.
+import { once } from 'node:events'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { WebSocket } from 'ws'
+import { systemClock } from '../../src/base/clock.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { type Door, openDoor } from '../../src/transport/door.ts'
+import { errorReply, Reply, textHead } from '../../src/transport/reply.ts'
+import type { Socket } from '../../src/transport/socket.ts'
+import { offeredProtocols } from '../../src/transport/websocket.ts'
+import { until } from '../support/until.ts'
+
+interface State {
+  drains: number
+}
+
+let door: Door<string>
+let url = ''
+let last: Socket<State> | null = null
+const closes: number[] = []
+
+beforeAll(async () => {
+  door = await openDoor<string>({
+    product: 'test',
+    place: { host: '127.0.0.1', port: 0 },
+    tls: null,
+    trustedProxies: [],
+    clock: systemClock,
+    log: silentLog,
+    http: {
+      admit: (request) =>
+        request.credentials.xToken === 'good' ? 'admitted' : errorReply(401, 'no token'),
+      routes: [{ verb: 'GET', path: '/', handle: () => new Reply(200, textHead, 'plain') }],
+    },
+    sockets: [
+      {
+        path: '/',
+        inboundBytesMax: 100,
+        unsentBytesMax: 1_000_000,
+        pingMs: 1,
+        silenceMsMax: 60_000,
+        perAddressMax: 3,
+        upgrade: (request, context) => {
+          if (request.parameter('refuse') !== null) return errorReply(400, 'as you wish')
+          expect(context).toBe('admitted')
+          const protocol = offeredProtocols(request).includes('msgpack') ? 'msgpack' : ''
+          return { state: { drains: 0 }, protocol }
+        },
+        open: (socket: Socket<State>) => {
+          last = socket
+          socket.subscribe('all')
+          socket.send('hello')
+        },
+        message: (socket: Socket<State>, data, isBinary) => {
+          if (data.toString() === 'throw') throw new Error('a bug')
+          socket.send(data, isBinary)
+        },
+        drain: (socket: Socket<State>) => {
+          socket.state.drains++
+        },
+        close: (_, code) => {
+          closes.push(code)
+        },
+      },
+    ],
+  })
+  url = `ws://127.0.0.1:${door.address.port}`
+})
+
+afterAll(() => door.stop())
+
+beforeEach(() => until(() => door.sockets.open.size === 0, 'earlier sockets to close'))
+
+function connect(path = '/', protocols: string[] = []): WebSocket {
+  return new WebSocket(`${url}${path}`, protocols, { headers: { 'x-token': 'good' } })
+}
+
+/** A socket that has received its greeting. */
+async function opened(path = '/', protocols: string[] = []): Promise<WebSocket> {
+  const socket = connect(path, protocols)
+  await once(socket, 'message')
+  return socket
+}
+
+async function statusOf(socket: WebSocket): Promise<number> {
+  const [, response] = (await once(socket, 'unexpected-response')) as [
+    unknown,
+    { statusCode: number },
+  ]
+  socket.on('error', () => {})
+  socket.terminate()
+  return response.statusCode
+}
+
+async function codeOf(socket: WebSocket): Promise<number> {
+  const [code] = (await once(socket, 'close')) as [number]
+  return code
+}
+
+describe('the WebSocket door', () => {
+  it('upgrades, greets, echoes text and binary', async () => {
+    const socket = await opened()
+    socket.send('text')
+    const [text, isTextBinary] = (await once(socket, 'message')) as [Buffer, boolean]
+    expect([text.toString(), isTextBinary]).toEqual(['text', false])
+    socket.send(Buffer.from([1, 2, 3]))
+    const [bytes, isBinary] = (await once(socket, 'message')) as [Buffer, boolean]
+    expect([[...bytes], isBinary]).toEqual([[1, 2, 3], true])
+    socket.close()
+  })
+
+  it('asks admit first, then the route; other paths and plain requests go to HTTP', async () => {
+    expect(await statusOf(new WebSocket(url))).toBe(401)
+    expect(await statusOf(connect('/?refuse=1'))).toBe(400)
+    expect(await statusOf(connect('/other'))).toBe(404)
+    const plain = await fetch(url.replace('ws', 'http'), { headers: { 'x-token': 'good' } })
+    expect(await plain.text()).toBe('plain')
+  })
+
+  it('chooses exactly one offered subprotocol', async () => {
+    const chosen = await opened('/', ['json', 'msgpack'])
+    expect(chosen.protocol).toBe('msgpack')
+    chosen.close()
+  })
+
+  it('publishes to every subscriber, in order', async () => {
+    const sockets = await Promise.all([opened(), opened()])
+    const heard = sockets.map((socket) => {
+      const texts: string[] = []
+      socket.on('message', (data) => texts.push(data.toString()))
+      return texts
+    })
+    for (let index = 0; index < 100; index++) door.sockets.publish('all', `n${index}`)
+    await until(() => heard.every((texts) => texts.length === 100), 'all messages')
+    expect(heard[0]).toEqual(Array.from({ length: 100 }, (_, index) => `n${index}`))
+    expect(heard[1]).toEqual(heard[0])
+    for (const socket of sockets) socket.close()
+  })
+
+  it('pings on its own timer', async () => {
+    const socket = await opened()
+    await once(socket, 'ping')
+    socket.close()
+  })
+
+  it('caps the sockets of one address with 429 and frees the place again', async () => {
+    const sockets = await Promise.all([opened(), opened(), opened()])
+    expect(await statusOf(connect())).toBe(429)
+    sockets[0]!.close()
+    await until(() => door.sockets.open.size === 2, 'one to close')
+    const again = await opened()
+    for (const socket of [...sockets, again]) socket.close()
+  })
+
+  it('closes a too long message with 1009 and a bug with 1011', async () => {
+    const long = await opened()
+    long.send('x'.repeat(101))
+    expect(await codeOf(long)).toBe(1009)
+    const broken = await opened()
+    broken.send('throw')
+    expect(await codeOf(broken)).toBe(1011)
+  })
+
+  it('shows unsent bytes of a slow reader, tells when they drain, and does nothing after the close', async () => {
+    const socket = await opened()
+    socket.pause()
+    const target = last!
+    let sent = 0
+    while (target.unsentBytes < 100_000 && sent < 200_000_000)
+      sent += target.send(Buffer.alloc(50_000), true) === 'dropped' ? 0 : 50_000
+    expect(target.unsentBytes).toBeGreaterThanOrEqual(100_000)
+    socket.resume()
+    await until(() => target.state.drains > 0 && target.unsentBytes === 0, 'the drain')
+    socket.terminate()
+    await until(() => !target.isOpen, 'the close')
+    expect(target.send('late')).toBe('dropped')
+    target.end(1000, 'late')
+    expect(target.unsentBytes).toBe(0)
+  })
+
+  it('ends open sockets with 1001 when it stops', async () => {
+    const socket = await opened()
+    const code = codeOf(socket)
+    await door.stop()
+    expect(await code).toBe(1001)
+    expect(closes).toContain(1001)
+  })
+})
