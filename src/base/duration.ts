@@ -1,0 +1,36 @@
+// Durations as people write them: `500ms`, `90s`, `30m`, `1h30m`, `7d`. Thread: any. Pure.
+
+const unitMs: Readonly<Record<string, number>> = {
+  d: 86_400_000,
+  h: 3_600_000,
+  m: 60_000,
+  s: 1000,
+  ms: 1,
+}
+const part = /(\d{1,12})(ms|[dhms])/y
+
+/** Milliseconds, or null for what is no duration. A number without a unit is refused: of what? */
+export function parseDuration(text: string): number | null {
+  let totalMs = 0
+  let position = 0
+  while (position < text.length) {
+    part.lastIndex = position
+    const match = part.exec(text)
+    if (match === null) return null
+    totalMs += Number(match[1]) * unitMs[match[2]!]!
+    position = part.lastIndex
+  }
+  return position > 0 && Number.isSafeInteger(totalMs) ? totalMs : null
+}
+
+/** The shortest exact writing: 5,400,000 is `1h30m`, 0 is `0s`. */
+export function formatDuration(durationMs: number): string {
+  let text = ''
+  let rest = Math.max(0, Math.round(durationMs))
+  for (const [unit, size] of Object.entries(unitMs)) {
+    const count = Math.floor(rest / size)
+    rest -= count * size
+    if (count > 0) text += `${count}${unit}`
+  }
+  return text === '' ? '0s' : text
+}
