@@ -1,0 +1,97 @@
+// The audit table: every provisioning change, each entry bound to the one before it by its hash.
+// Thread: any. Pure: the store writes entries in the transaction of the change they tell of.
+//
+//   entry n: [n, at, who, what, subject, before, after, reason, hash of n-1] -> SHA-256 -> hash of n
+//
+// before and after are digests of the stored record, so an entry proves a state without showing it.
+// A removed, altered or reordered entry breaks the chain; the head beside it shows a cut-off end.
+import { hash } from 'node:crypto'
+
+export interface AuditEntry {
+  /** 1, 2, 3, … without a gap. */
+  readonly seq: number
+  readonly at: string
+  readonly who: string
+  /** `subscription.add`, `token.rotate`, `note.refund`, … */
+  readonly what: string
+  /** The subscription's id. */
+  readonly subject: string
+  readonly before: string | null
+  readonly after: string
+  readonly reason: string
+  readonly previous: string
+  readonly hash: string
+}
+
+export interface AuditHead {
+  readonly seq: number
+  readonly hash: string
+}
+
+export const emptyHead: AuditHead = { seq: 0, hash: '0'.repeat(64) }
+
+export type AuditReport =
+  | { readonly ok: true; readonly entries: number; readonly head: string }
+  | { readonly ok: false; readonly entries: number; readonly problem: string }
+
+export function nextEntry(
+  head: AuditHead,
+  facts: Omit<AuditEntry, 'seq' | 'previous' | 'hash'>,
+): AuditEntry {
+  const open = { ...facts, seq: head.seq + 1, previous: head.hash }
+  return { ...open, hash: entryHash(open) }
+}
+
+/** The digest of a stored record: of its fields in alphabetical order, so that writing is no matter. */
+export function recordDigest(record: unknown): string {
+  return hash('sha256', canonical(record), 'hex')
+}
+
+/**
+ * Checks the whole chain, its head, and that each subject's present record is the one its newest
+ * entry left behind. `recordOf` gives the stored record of a subject.
+ */
+export function verifyAudit(
+  entries: Iterable<AuditEntry>,
+  head: AuditHead,
+  subjects: Iterable<readonly [id: string, record: unknown]>,
+): AuditReport {
+  let last = emptyHead
+  const newest = new Map<string, AuditEntry>()
+  const broken = (problem: string): AuditReport => ({ ok: false, entries: last.seq, problem })
+  for (const entry of entries) {
+    if (entry.seq !== last.seq + 1) return broken(`entry ${last.seq + 1} is missing`)
+    if (entry.previous !== last.hash) return broken(`entry ${entry.seq} does not follow`)
+    if (entry.hash !== entryHash(entry)) return broken(`entry ${entry.seq} was altered`)
+    const before = newest.get(entry.subject)?.after ?? null
+    if (entry.before !== before) return broken(`entry ${entry.seq} starts from an unknown state`)
+    newest.set(entry.subject, entry)
+    last = entry
+  }
+  if (last.seq !== head.seq || last.hash !== head.hash)
+    return broken(`the table ends at entry ${last.seq}, its head says ${head.seq}`)
+  for (const [id, record] of subjects) {
+    const entry = newest.get(id)
+    if (entry === undefined) return broken(`${id} has no entry`)
+    if (entry.after !== recordDigest(record))
+      return broken(`${id} is not what entry ${entry.seq} left behind`)
+    newest.delete(id)
+  }
+  const [lost] = newest.keys()
+  if (lost !== undefined) return broken(`${lost} has entries and no record`)
+  return { ok: true, entries: last.seq, head: last.hash }
+}
+
+function entryHash(entry: Omit<AuditEntry, 'hash'>): string {
+  const { seq, at, who, what, subject, before, after, reason, previous } = entry
+  const fields = [seq, at, who, what, subject, before, after, reason, previous]
+  return hash('sha256', JSON.stringify(fields), 'hex')
+}
+
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_key, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part)
+      ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : part,
+  )
+}

@@ -1,0 +1,211 @@
+// The decisions of provisioning: a record and a request in, the changed record or a refusal out.
+// Thread: any. Pure, so that store.ts only has to run them inside its transaction.
+import { formatCidr, parseCidr } from '../base/cidr.ts'
+import { accept, type Outcome, type Refusal, refuse } from '../base/errors.ts'
+import { type DestinationRules, parseDestination, proposeDestination } from './destination.ts'
+import { digestOf, holdsToken, idPrefix } from './issue.ts'
+import {
+  type AddRequest,
+  type Product,
+  products,
+  type Registered,
+  type SetRequest,
+  type Subscription,
+} from './subscription.ts'
+
+/** What the installation offers; requests are checked against it. */
+export interface Known {
+  readonly plans: readonly string[]
+  /** Names of the configured upstream sets; absent when the caller does not know them. */
+  readonly upstreams?: readonly string[]
+  readonly destinationRules: DestinationRules
+}
+
+export const cidrsMax = 64
+export const textCharsMax = 500
+const labelForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
+
+/** Why something that sounds like a product is none. */
+const notProducts: Readonly<Record<string, string>> = {
+  'shredstream-decoded': 'ShredStream Decoded is coming soon',
+  tpu: 'tpu is open access: its authorization is the tip, no subscription holds it',
+  metrics: 'metrics is no subscription product',
+  rpc: 'rpc is part of bundle',
+  websocket: 'websocket is part of bundle',
+  grpc: 'grpc is part of bundle',
+}
+
+type Secrets = Pick<Registered, 'tokenDigest' | 'passwordDigest'> & { tokenLast4: string }
+
+/** A new record. Uniqueness of label and destination is the store's to check. */
+export function newRecord(
+  request: AddRequest,
+  known: Known,
+  made: { id: string; at: string; secrets: Secrets },
+): Outcome<Registered> {
+  const { id, at, secrets } = made
+  const blank: Registered = {
+    subscription: {
+      id,
+      label: request.label,
+      products: [],
+      plan: 'standard',
+      state: 'active',
+      cidrs: [],
+      tokenLast4: secrets.tokenLast4,
+      destination: null,
+      upstream: null,
+      note: '',
+      createdAt: at,
+      changedAt: at,
+    },
+    tokenDigest: secrets.tokenDigest,
+    retiring: null,
+    passwordDigest: secrets.passwordDigest,
+  }
+  return changedRecord(blank, { plan: 'standard', ...request }, known)
+}
+
+/** The record with what was asked for. What a removed product needed goes with it. */
+export function changedRecord(
+  record: Registered,
+  request: SetRequest,
+  known: Known,
+): Outcome<Registered> {
+  const before = record.subscription
+  const label = request.label ?? before.label
+  const labelProblem = checkLabel(label)
+  if (labelProblem !== null) return labelProblem
+  const held = request.products === undefined ? accept(before.products) : parseProducts(request)
+  if (!held.ok) return held
+  const plan = request.plan ?? before.plan
+  if (request.plan !== undefined && !known.plans.includes(plan))
+    return invalid('unknown-plan', `no plan "${plan}"; there are ${known.plans.join(', ')}`)
+  const cidrs = request.cidrs === undefined ? accept(before.cidrs) : parseCidrs(request.cidrs)
+  if (!cidrs.ok) return cidrs
+  const upstream = chooseUpstream(before, held.value, request.upstream, known)
+  if (!upstream.ok) return upstream
+  const destination = chooseDestination(before, held.value, request.destination, known)
+  if (!destination.ok) return destination
+  return accept({
+    ...record,
+    passwordDigest: held.value.includes('indexer') ? record.passwordDigest : null,
+    subscription: {
+      ...before,
+      label,
+      plan,
+      products: held.value,
+      cidrs: cidrs.value,
+      upstream: upstream.value,
+      destination: destination.value,
+    },
+  })
+}
+
+/** True when the change gives the indexer to a subscription that has no password for it yet. */
+export function needsPassword(record: Registered): boolean {
+  return record.subscription.products.includes('indexer') && record.passwordDigest === null
+}
+
+export function moveState(
+  record: Registered,
+  verb: 'suspend' | 'resume' | 'end',
+): Outcome<Registered> {
+  const { subscription } = record
+  const from = { suspend: ['active'], resume: ['suspended'], end: ['active', 'suspended'] }[verb]
+  if (!from.includes(subscription.state))
+    return refuse('rejected', 'wrong-state', `${subscription.id} is ${subscription.state}`)
+  if (verb === 'end') {
+    const ended: Subscription = { ...subscription, state: 'ended', destination: null }
+    return accept({ ...record, retiring: null, subscription: ended })
+  }
+  const state = verb === 'suspend' ? 'suspended' : 'active'
+  return accept({ ...record, subscription: { ...subscription, state } })
+}
+
+/** A text that will be kept for ever: short, one line, and never a secret. */
+export function checkKeptText(
+  name: string,
+  text: string,
+  record: Registered | null,
+): { ok: false; refusal: Refusal } | null {
+  if (text.length > textCharsMax)
+    return invalid('bad-text', `the ${name} is longer than ${textCharsMax} characters`)
+  if (/\p{Cc}/u.test(text)) return invalid('bad-text', `the ${name} holds control characters`)
+  const words = text.match(/[0-9A-Za-z]{32}/g) ?? []
+  const isPassword = (word: string) => digestOf(word) === record?.passwordDigest
+  if (holdsToken(text) || words.some(isPassword))
+    return invalid('holds-secret', `the ${name} holds a token or password; leave it out`)
+  return null
+}
+
+function checkLabel(label: string): { ok: false; refusal: Refusal } | null {
+  if (!labelForm.test(label) || label.startsWith(idPrefix))
+    return invalid(
+      'bad-label',
+      `a label is 1 to 64 letters, digits or . _ @ -, and does not start with ${idPrefix}`,
+    )
+  return checkKeptText('label', label, null)
+}
+
+function parseProducts(request: { readonly products?: readonly string[] }): Outcome<Product[]> {
+  const asked = request.products ?? []
+  for (const name of asked) {
+    const reason = notProducts[name]
+    if (reason !== undefined) return refuse('rejected', 'not-a-product', reason)
+    if (!products.some((product) => product === name))
+      return invalid('unknown-product', `no product "${name}"; there are ${products.join(', ')}`)
+  }
+  if (asked.length === 0) return invalid('no-product', `name one of ${products.join(', ')}`)
+  return accept(products.filter((product) => asked.includes(product)))
+}
+
+function parseCidrs(texts: readonly string[]): Outcome<string[]> {
+  if (texts.length > cidrsMax) return invalid('too-many-cidrs', `at most ${cidrsMax} CIDRs`)
+  const written = new Set<string>()
+  for (const text of texts) {
+    const cidr = parseCidr(text)
+    if (cidr === null)
+      return invalid('bad-cidr', 'a CIDR is written like 192.168.4.0/24, with no bits after it set')
+    written.add(formatCidr(cidr))
+  }
+  return accept([...written])
+}
+
+function chooseUpstream(
+  before: Subscription,
+  held: readonly Product[],
+  asked: string | undefined,
+  known: Known,
+): Outcome<string | null> {
+  if (!held.includes('dedicated-node')) {
+    if (asked === undefined) return accept(null)
+    return invalid('no-dedicated-node', 'an upstream set goes with the product dedicated-node')
+  }
+  const upstream = asked ?? before.upstream
+  if (upstream === null)
+    return invalid('no-upstream', 'dedicated-node needs the upstream set it is bound to')
+  if (asked !== undefined && known.upstreams?.includes(asked) === false)
+    return invalid('unknown-upstream', `no upstream set "${asked}" is configured`)
+  return accept(upstream)
+}
+
+function chooseDestination(
+  before: Subscription,
+  held: readonly Product[],
+  asked: string | undefined,
+  known: Known,
+): Outcome<Subscription['destination']> {
+  if (!held.includes('shredstream')) {
+    if (asked === undefined) return accept(null)
+    return invalid('no-shredstream', 'a destination goes with the product shredstream')
+  }
+  if (asked === undefined) return accept(before.destination)
+  const address = parseDestination(asked, known.destinationRules)
+  if (!address.ok) return address
+  return accept(proposeDestination(before.destination, address.value))
+}
+
+function invalid(code: string, message: string) {
+  return refuse('invalid', code, message)
+}

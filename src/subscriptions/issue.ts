@@ -1,0 +1,66 @@
+// Makes tokens, passwords and ids, and digests them. Thread: any.
+// A secret lives in the return value only; what is kept is its SHA-256 and the last four characters.
+//
+//   slu_ 9fK…(32 base62, 190 bits)… 1a2B3c
+//   |    |                          +- CRC-32 of the 32 characters, in base 62, 6 wide
+//   |    +- what makes it unguessable
+//   +- lets a scanner of leaked secrets know it
+import { hash, randomBytes } from 'node:crypto'
+import { crc32 } from 'node:zlib'
+import { base62OfBytes, toBase62 } from '../base/base62.ts'
+
+export const tokenPrefix = 'slu_'
+const randomChars = 32
+const checksumChars = 6
+export const tokenChars = tokenPrefix.length + randomChars + checksumChars
+
+/** No 0/o, 1/l/i: ids are read aloud. */
+const idAlphabet = '23456789abcdefghjkmnpqrstuvwxyz'
+const idChars = 8
+export const idPrefix = 'sub_'
+
+export function issueToken(): string {
+  const body = randomBase62(randomChars)
+  return `${tokenPrefix}${body}${checksumOf(body)}`
+}
+
+export function issuePassword(): string {
+  return randomBase62(randomChars)
+}
+
+export function issueId(): string {
+  let id = idPrefix
+  while (id.length < idPrefix.length + idChars)
+    for (const byte of randomBytes(idChars)) {
+      // Bytes from 248 on would make the first letters likelier.
+      if (byte < 248 && id.length < idPrefix.length + idChars) id += idAlphabet[byte % 31]
+    }
+  return id
+}
+
+/** Hex SHA-256: all that is kept of a secret. Its entropy needs no slow hash. */
+export function digestOf(secret: string): string {
+  return hash('sha256', secret, 'hex')
+}
+
+/** True for what `issueToken` could have made: tells a typo from an unknown token. */
+export function isToken(text: string): boolean {
+  if (text.length !== tokenChars || !/^slu_[0-9A-Za-z]{38}$/.test(text)) return false
+  const body = text.slice(tokenPrefix.length, tokenPrefix.length + randomChars)
+  return text.endsWith(checksumOf(body))
+}
+
+/** True when a token stands anywhere in a text that would be kept (a label, a note, a reason). */
+export function holdsToken(text: string): boolean {
+  return /slu_[0-9A-Za-z]{38}/.test(text)
+}
+
+function checksumOf(body: string): string {
+  return toBase62(crc32(body), checksumChars)
+}
+
+function randomBase62(length: number): string {
+  let text = ''
+  while (text.length < length) text += base62OfBytes(randomBytes(length))
+  return text.slice(0, length)
+}

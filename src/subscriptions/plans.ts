@@ -1,0 +1,149 @@
+// Plans: how much a subscription may use. Thread: any. The `plans` group of the configuration.
+// Built in are `standard` and `unlimited`; a configured plan starts from `standard`'s values,
+// one of a built-in name from that one's. 0 means no limit where a line says so.
+import { group, integer, named, numbers, type Values } from '../base/fields.ts'
+
+const secondCreditsMax = 1_000_000_000
+const countMax = 1_000_000
+const bytesMax = 1_000_000_000_000
+
+const planFields = {
+  creditsPerSecond: integer({
+    initial: 100,
+    min: 0,
+    max: secondCreditsMax,
+    unit: 'credits/s',
+    doc: 'Credits regained every second; 0 is no limit.',
+  }),
+  burst: integer({
+    initial: 200,
+    min: 1,
+    max: secondCreditsMax,
+    unit: 'credits',
+    doc: 'Credits that may be spent at once after a rest.',
+  }),
+  creditsPer30Days: integer({
+    initial: 50_000_000,
+    min: 0,
+    max: Number.MAX_SAFE_INTEGER,
+    unit: 'credits',
+    doc: 'Credits in each 30 days from creation; 0 is no limit.',
+  }),
+  weights: numbers({
+    initial: {
+      getMultipleAccounts: 2,
+      'getTokenAccounts*': 2,
+      getTransaction: 5,
+      getSignaturesForAddress: 5,
+      getBlock: 5,
+      simulateTransaction: 5,
+      sendTransaction: 5,
+      getProgramAccounts: 25,
+    },
+    min: 0,
+    max: countMax,
+    unit: 'credits',
+    doc: 'What a call of a method costs; a name may end in *; 1 for every other method.',
+  }),
+  methodCallsPerSecond: numbers({
+    initial: { sendTransaction: 20, getProgramAccounts: 5 },
+    min: 1,
+    max: countMax,
+    unit: 'calls/s',
+    doc: 'Caps on calls of single methods, beside their cost; a name may end in *.',
+  }),
+  connections: integer({
+    initial: 100,
+    min: 0,
+    max: countMax,
+    doc: 'WebSocket connections at once; 0 is no limit.',
+  }),
+  subscriptionsPerConnection: integer({
+    initial: 200,
+    min: 1,
+    max: countMax,
+    doc: 'WebSocket subscriptions on one connection.',
+  }),
+  streams: integer({ initial: 20, min: 0, max: countMax, doc: 'gRPC streams; 0 is no limit.' }),
+  callsInFlight: integer({
+    initial: 100,
+    min: 0,
+    max: countMax,
+    doc: 'Calls under way at once; 0 is no limit.',
+  }),
+  batchItems: integer({ initial: 100, min: 1, max: 10_000, doc: 'Calls in one JSON-RPC batch.' }),
+  indexer: group('What one query of the indexer may take.', {
+    timeMs: integer({ initial: 10_000, min: 100, max: 3_600_000, unit: 'ms', doc: 'Run time.' }),
+    rows: integer({ initial: 100_000, min: 1, max: 1_000_000_000, doc: 'Rows of the result.' }),
+    resultBytes: integer({
+      initial: 64_000_000,
+      min: 1000,
+      max: bytesMax,
+      unit: 'bytes',
+      doc: 'Size of the result.',
+    }),
+    memoryBytes: integer({
+      initial: 512_000_000,
+      min: 16_000_000,
+      max: bytesMax,
+      unit: 'bytes',
+      doc: 'Memory of the engine.',
+    }),
+    queries: integer({ initial: 2, min: 1, max: 1000, doc: 'Queries at once.' }),
+  }),
+}
+
+export type Plan = Values<typeof planFields>
+
+export const standardPlan: Plan = {
+  creditsPerSecond: planFields.creditsPerSecond.initial,
+  burst: planFields.burst.initial,
+  creditsPer30Days: planFields.creditsPer30Days.initial,
+  weights: planFields.weights.initial,
+  methodCallsPerSecond: planFields.methodCallsPerSecond.initial,
+  connections: planFields.connections.initial,
+  subscriptionsPerConnection: planFields.subscriptionsPerConnection.initial,
+  streams: planFields.streams.initial,
+  callsInFlight: planFields.callsInFlight.initial,
+  batchItems: planFields.batchItems.initial,
+  indexer: {
+    timeMs: planFields.indexer.fields.timeMs.initial,
+    rows: planFields.indexer.fields.rows.initial,
+    resultBytes: planFields.indexer.fields.resultBytes.initial,
+    memoryBytes: planFields.indexer.fields.memoryBytes.initial,
+    queries: planFields.indexer.fields.queries.initial,
+  },
+}
+
+/** No limit on use; what protects the machine itself (batches, queries) stays bounded. */
+export const unlimitedPlan: Plan = {
+  ...standardPlan,
+  creditsPerSecond: 0,
+  creditsPer30Days: 0,
+  methodCallsPerSecond: {},
+  connections: 0,
+  subscriptionsPerConnection: 10_000,
+  streams: 0,
+  callsInFlight: 0,
+  batchItems: 1000,
+  indexer: {
+    timeMs: 60_000,
+    rows: 1_000_000,
+    resultBytes: 256_000_000,
+    memoryBytes: 512_000_000,
+    queries: 4,
+  },
+}
+
+export const builtInPlans: Readonly<Record<string, Plan>> = {
+  standard: standardPlan,
+  unlimited: unlimitedPlan,
+}
+
+export const plansSection = named(
+  'Plans a subscription can be on.',
+  'name',
+  group('One plan.', planFields),
+  builtInPlans,
+)
+export type PlansSection = Readonly<Record<string, Plan>>

@@ -1,0 +1,321 @@
+// The registry: subscriptions, their audit table, their use. The only door to lmdb.
+// Thread: main, of the server and of the operator's command at once; LMDB keeps them apart.
+// A change and its audit entry are one transaction, flushed to disk before the verb returns, so
+// what was acknowledged survives a kill. Reads see other processes' changes on the next turn.
+//
+//   records   id -> Registered                names   label:<label>, destination:<ip:port> -> id
+//   audit     seq -> AuditEntry               usage   [id, 'window'] -> WindowUse, [id, day] -> counts
+//   marks     'head' -> AuditHead, ['seq', name] -> first number not reserved yet
+import { mkdirSync } from 'node:fs'
+import { type Database, open, type RootDatabase } from 'lmdb'
+import { Packr } from 'msgpackr'
+import { assert } from '../base/assert.ts'
+import type { Clock } from '../base/clock.ts'
+import { accept, type Outcome, type Refusal, refuse } from '../base/errors.ts'
+import {
+  type AuditEntry,
+  type AuditHead,
+  type AuditReport,
+  emptyHead,
+  nextEntry,
+  recordDigest,
+  verifyAudit,
+} from './audit.ts'
+import { checkKeptText, type Known } from './changes.ts'
+import { strictRules } from './destination.ts'
+import { issueId } from './issue.ts'
+import { builtInPlans } from './plans.ts'
+import type { By, CredentialState, Registered, Subscription } from './subscription.ts'
+import {
+  addToDay,
+  addToWindow,
+  dayOf,
+  type OpenWindow,
+  oldestDayKept,
+  type UsageCounts,
+  type UsageDay,
+  type UsageDelta,
+  type UsageReport,
+  type WindowUse,
+  windowBounds,
+  windowOf,
+} from './usage.ts'
+import { type Step, Verbs } from './verbs.ts'
+
+export interface StoreOptions {
+  readonly clock: Clock
+  /** What requests are checked against; the built-in plans and strict destinations when absent. */
+  readonly known?: Known
+}
+
+/** Address space, not memory; fixed, so that no process has to follow another's growth. */
+const mapBytes = 1 << 30
+
+const unknownHere: Known = { plans: Object.keys(builtInPlans), destinationRules: strictRules }
+
+/** Opens the registry in the folder `path` (usually `<data>/registry`), making it when absent. */
+export function openStore(path: string, options: StoreOptions): Store {
+  mkdirSync(path, { recursive: true, mode: 0o700 })
+  return new Store(path, options)
+}
+
+export class Store extends Verbs {
+  readonly #root: RootDatabase
+  readonly #records: Database<Registered, string>
+  readonly #names: Database<string, string>
+  readonly #audit: Database<AuditEntry, number>
+  readonly #usage: Database<unknown, [string, string]>
+  readonly #marks: Database<unknown, string | [string, string]>
+  readonly #clock: Clock
+
+  constructor(path: string, { clock, known = unknownHere }: StoreOptions) {
+    super(known)
+    // Pages are cleared before use (noMemInit off): else leftovers of this process's memory, with a
+    // token just issued among them, could reach the disk.
+    this.#root = open({
+      path,
+      noSubdir: false,
+      mapSize: mapBytes,
+      maxDbs: 8,
+      noMemInit: false,
+      overlappingSync: false,
+      ...packed(),
+    })
+    this.#records = this.#root.openDB('records', packed())
+    this.#names = this.#root.openDB('names', packed())
+    this.#audit = this.#root.openDB('audit', packed())
+    this.#usage = this.#root.openDB('usage', packed())
+    this.#marks = this.#root.openDB('marks', packed())
+    this.#clock = clock
+  }
+
+  // Reading.
+
+  /** Grows with every change: what a poll compares. */
+  version(): number {
+    return this.#head().seq
+  }
+
+  /** Ids changed after that version, each once; null when there are more than `max` entries. */
+  changedSince(version: number, max: number): ReadonlySet<string> | null {
+    const ids = new Set<string>()
+    if (this.version() - version > max) return null
+    for (const { value } of this.#audit.getRange({ start: version + 1 })) ids.add(value.subject)
+    return ids
+  }
+
+  /** All subscriptions, ended ones too, in order of creation. */
+  list(): Subscription[] {
+    const all = [...this.#records.getRange()].map(({ value }) => value.subscription)
+    return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1))
+  }
+
+  find(ref: string): Subscription | null {
+    return this.#find(ref)?.subscription ?? null
+  }
+
+  /** The stored record with its digests: for the gate's index. */
+  registered(id: string): Registered | null {
+    return this.#records.get(id) ?? null
+  }
+
+  *allRegistered(): Iterable<Registered> {
+    for (const { value } of this.#records.getRange()) yield value
+  }
+
+  credentials(ref: string): CredentialState | null {
+    const record = this.#find(ref)
+    if (record === null) return null
+    const grace = record.retiring !== null && record.retiring.untilMs > this.#clock.nowMs()
+    return {
+      tokenLast4: record.subscription.tokenLast4,
+      graceUntil: grace ? isoTime(record.retiring!.untilMs) : null,
+      hasIndexerPassword: record.passwordDigest !== null,
+    }
+  }
+
+  // Audit.
+
+  /** Entries in order, from `after` on, of one subject or all. */
+  *audit(which: { after?: number; subject?: string } = {}): Iterable<AuditEntry> {
+    for (const { value } of this.#audit.getRange({ start: (which.after ?? 0) + 1 }))
+      if (which.subject === undefined || value.subject === which.subject) yield value
+  }
+
+  verifyAudit(): AuditReport {
+    // One write transaction, so that no other process changes anything between the two tables.
+    return this.#root.transactionSync(() => {
+      const subjects = this.#records.getRange().map(({ key, value }) => [key, value] as const)
+      return verifyAudit(this.audit(), this.#head(), subjects)
+    })
+  }
+
+  // Use.
+
+  /** The running 30-day window of a subscription and what was used in it so far. */
+  openWindow(id: string): OpenWindow {
+    const nowMs = this.#clock.nowMs()
+    const createdAt = this.#records.get(id)?.subscription.createdAt
+    const createdAtMs = createdAt === undefined ? nowMs : Date.parse(createdAt)
+    const window = windowOf(createdAtMs, nowMs)
+    const stored = this.#usage.get([id, 'window']) as WindowUse | undefined
+    const credits = stored?.window === window ? stored.credits : 0
+    return { window, credits, ...windowBounds(createdAtMs, window) }
+  }
+
+  usage(ref: string): UsageReport | null {
+    const subscription = this.find(ref)
+    if (subscription === null) return null
+    const { id } = subscription
+    const { startsAtMs, endsAtMs, credits } = this.openWindow(id)
+    const days = [...this.#usage.getRange({ start: [id, '0'], end: [id, 'a'] })].map(
+      ({ key, value }): UsageDay => ({ day: key[1], ...(value as UsageCounts) }),
+    )
+    return { id, window: { from: isoTime(startsAtMs), to: isoTime(endsAtMs), credits }, days }
+  }
+
+  /** Adds what was used since the last call. Resolves when it is on disk. */
+  async addUsage(deltas: readonly UsageDelta[]): Promise<void> {
+    const nowMs = this.#clock.nowMs()
+    const day = dayOf(nowMs)
+    await this.#root.transaction(() => {
+      for (const delta of deltas) {
+        const { id, window, ...counts } = delta
+        this.#usage.put(
+          [id, 'window'],
+          addToWindow(this.#usage.get([id, 'window']) as WindowUse | undefined, delta),
+        )
+        const today = this.#usage.get([id, day]) as UsageCounts | undefined
+        this.#usage.put([id, day], addToDay(today, counts))
+        if (today === undefined) this.#dropOldDays(id, nowMs)
+      }
+    })
+  }
+
+  /**
+   * Reserves `count` numbers under a name and gives the first. No number is ever given twice,
+   * whatever crashes; those reserved and not used are skipped. The first ever is 1.
+   */
+  reserveSeq(name: string, count: number): number {
+    assert(Number.isSafeInteger(count) && count > 0, 'a block of numbers has a size')
+    return this.#root.transactionSync(() => {
+      const first = (this.#marks.get(['seq', name]) as number | undefined) ?? 1
+      this.#marks.putSync(['seq', name], first + count)
+      return first
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#root.close()
+  }
+
+  #head(): AuditHead {
+    return (this.#marks.get('head') as AuditHead | undefined) ?? emptyHead
+  }
+
+  #find(ref: string): Registered | null {
+    const byId = this.#records.get(ref)
+    if (byId !== undefined) return byId
+    const id = this.#names.get(`label:${ref}`)
+    if (id !== undefined) return this.#records.get(id) ?? null
+    // Ended ones gave their label back; the newest of that label is who is meant.
+    const ended = this.list().findLast(({ label }) => label === ref)
+    return ended === undefined ? null : (this.#records.get(ended.id) ?? null)
+  }
+
+  protected override create(
+    by: By,
+    make: (id: string, at: string) => Outcome<Registered>,
+  ): Outcome<Subscription> {
+    return this.#transaction(by, (nowMs) => {
+      let id = issueId()
+      while (this.#records.doesExist(id)) id = issueId()
+      const record = make(id, isoTime(nowMs))
+      if (!record.ok) return record
+      return this.#save({ what: 'subscription.add', before: null, by, nowMs }, record.value)
+    })
+  }
+
+  protected override change(ref: string, what: string, by: By, step: Step): Outcome<Subscription> {
+    return this.#transaction(by, (nowMs) => {
+      const before = this.#find(ref)
+      if (before === null)
+        return refuse('not-found', 'no-subscription', 'no subscription has that id or label')
+      if (before.subscription.state === 'ended' && !what.startsWith('note.'))
+        return refuse('rejected', 'ended', `${before.subscription.id} has ended`)
+      const next = step(before, nowMs)
+      if (!next.ok) return next
+      const problem = checkKeptText('reason', by.reason ?? '', next.value)
+      return problem ?? this.#save({ what, before, by, nowMs }, next.value)
+    })
+  }
+
+  /** Writes record, names, audit entry and head. Runs inside a transaction. */
+  #save(
+    change: { what: string; before: Registered | null; by: By; nowMs: number },
+    record: Registered,
+  ): Outcome<Subscription> {
+    const { what, before, by, nowMs } = change
+    const at = isoTime(nowMs)
+    const subscription = { ...record.subscription, changedAt: at }
+    const after: Registered = { ...record, subscription }
+    const freed = namesOf(before)
+    const taken = namesOf(after)
+    for (const name of taken) {
+      const owner = this.#names.get(name)
+      if (owner !== undefined && owner !== subscription.id) return nameTaken(name, owner)
+    }
+    for (const name of freed) if (!taken.includes(name)) this.#names.removeSync(name)
+    for (const name of taken) this.#names.putSync(name, subscription.id)
+    this.#records.putSync(subscription.id, after)
+    const entry = nextEntry(this.#head(), {
+      at,
+      who: by.who,
+      what,
+      subject: subscription.id,
+      before: before === null ? null : recordDigest(before),
+      after: recordDigest(after),
+      reason: by.reason ?? '',
+    })
+    this.#audit.putSync(entry.seq, entry)
+    this.#marks.putSync('head', { seq: entry.seq, hash: entry.hash } satisfies AuditHead)
+    return accept(subscription)
+  }
+
+  /** Get and put outside one transaction would lose other processes' writes. */
+  #transaction<T>(by: By, action: (nowMs: number) => Outcome<T>): Outcome<T> {
+    const problem =
+      checkKeptText('name of who asks', by.who, null) ??
+      checkKeptText('reason', by.reason ?? '', null)
+    if (problem !== null) return problem
+    return this.#root.transactionSync(() => action(this.#clock.nowMs()))
+  }
+
+  #dropOldDays(id: string, nowMs: number): void {
+    const old = this.#usage.getKeys({ start: [id, '0'], end: [id, oldestDayKept(nowMs)] })
+    for (const key of [...old]) this.#usage.remove(key)
+  }
+}
+
+/** What a record claims for itself alone; an ended one claims nothing. */
+function namesOf(record: Registered | null): string[] {
+  if (record === null || record.subscription.state === 'ended') return []
+  const { label, destination } = record.subscription
+  const addresses = [destination?.address, destination?.standing].filter((text) => text != null)
+  return [`label:${label}`, ...addresses.map((address) => `destination:${address}`)]
+}
+
+function nameTaken(name: string, owner: string): { ok: false; refusal: Refusal } {
+  return name.startsWith('label:')
+    ? refuse('rejected', 'label-taken', `the label belongs to ${owner}; choose another`)
+    : refuse('rejected', 'destination-taken', `that destination belongs to ${owner}`)
+}
+
+function isoTime(timeMs: number): string {
+  return new Date(timeMs).toISOString()
+}
+
+/** Values by our msgpackr: the one lmdb brings along is older. */
+function packed() {
+  return { encoder: new Packr({ useRecords: false }) } as object
+}

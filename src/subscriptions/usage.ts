@@ -1,0 +1,87 @@
+// What subscriptions used: credits of the running 30 days, and a row per day. Thread: any. Pure.
+// The server adds deltas every half second in one transaction, so a crash forgives less than one
+// second of use, and a restart goes on where it stopped.
+
+export const windowDays = 30
+const dayMs = 86_400_000
+const windowMs = windowDays * dayMs
+/** Day rows older than this are removed. */
+export const usageDaysKept = 90
+
+export interface UsageCounts {
+  readonly credits: number
+  /** Calls admitted; each item of a batch is one. */
+  readonly calls: number
+  /** Calls and batches refused for lack of budget. */
+  readonly refused: number
+  readonly notifications: number
+  readonly bytes: number
+}
+
+/** What one subscription used since the last time it was written down. */
+export interface UsageDelta extends UsageCounts {
+  readonly id: string
+  /** Number of the 30-day window since creation, from 0. */
+  readonly window: number
+}
+
+/** Credits used in one 30-day window. */
+export interface WindowUse {
+  readonly window: number
+  readonly credits: number
+}
+
+/** The running window with its bounds. */
+export interface OpenWindow extends WindowUse {
+  readonly startsAtMs: number
+  readonly endsAtMs: number
+}
+
+export interface UsageDay extends UsageCounts {
+  /** `2026-01-31`, UTC. */
+  readonly day: string
+}
+
+export interface UsageReport {
+  readonly id: string
+  readonly window: { readonly from: string; readonly to: string; readonly credits: number }
+  /** Oldest first. */
+  readonly days: readonly UsageDay[]
+}
+
+/** Which 30-day window a moment lies in, counted from creation. */
+export function windowOf(createdAtMs: number, nowMs: number): number {
+  return Math.max(0, Math.floor((nowMs - createdAtMs) / windowMs))
+}
+
+export function windowBounds(createdAtMs: number, window: number) {
+  const startsAtMs = createdAtMs + window * windowMs
+  return { startsAtMs, endsAtMs: startsAtMs + windowMs }
+}
+
+export function dayOf(nowMs: number): string {
+  return new Date(nowMs).toISOString().slice(0, 10)
+}
+
+/** The first day whose row is still kept. */
+export function oldestDayKept(nowMs: number): string {
+  return dayOf(nowMs - usageDaysKept * dayMs)
+}
+
+/** A late delta of an earlier window leaves the running one alone. */
+export function addToWindow(stored: WindowUse | undefined, delta: UsageDelta): WindowUse {
+  if (stored === undefined || delta.window > stored.window)
+    return { window: delta.window, credits: delta.credits }
+  if (delta.window < stored.window) return stored
+  return { window: stored.window, credits: stored.credits + delta.credits }
+}
+
+export function addToDay(stored: UsageCounts | undefined, delta: UsageCounts): UsageCounts {
+  return {
+    credits: (stored?.credits ?? 0) + delta.credits,
+    calls: (stored?.calls ?? 0) + delta.calls,
+    refused: (stored?.refused ?? 0) + delta.refused,
+    notifications: (stored?.notifications ?? 0) + delta.notifications,
+    bytes: (stored?.bytes ?? 0) + delta.bytes,
+  }
+}
