@@ -1,0 +1,55 @@
+// Where a token may stand on each door, and which of several decides. Thread: main. Pure.
+// Called by gate.ts once per request; doors hand in header values, never a request.
+import type { Subscription } from '../subscriptions/subscription.ts'
+import type { BasicPair } from './basic.ts'
+
+export const doors = ['rpc', 'websocket', 'grpc', 'indexer', 'metrics'] as const
+export type Door = (typeof doors)[number]
+
+/** What a request brought along. An empty text counts as absent. */
+export interface Credentials {
+  readonly xToken?: string
+  readonly authorization?: string
+  readonly xApiKey?: string
+  /** `?api-key=` */
+  readonly queryApiKey?: string
+  /** `?api_key=` */
+  readonly queryApi_key?: string
+  /** A header that carries a credential came twice: invalid, whatever its values. */
+  readonly repeated?: boolean
+  /** The database credentials; only the indexer asks for them. */
+  readonly basic?: BasicPair | null
+}
+
+/** Who is calling: what `Gate.admit` gives. */
+export interface Principal {
+  readonly subscription: Subscription
+  /** Hex SHA-256 of the token it came with. */
+  readonly digest: string
+}
+
+const bearer = 'bearer'
+
+/** The text that stands where this door looks first; null when nothing stands anywhere. */
+export function tokenIn(door: Door, credentials: Credentials): string | null {
+  if (credentials.repeated === true) return null
+  if (credentials.xToken) return credentials.xToken
+  // On the indexer the Authorization header holds the database credentials.
+  if (door === 'indexer') return null
+  if (credentials.authorization) {
+    const token = bearerToken(credentials.authorization)
+    if (token !== null) return token
+  }
+  if (door !== 'rpc') return null
+  return credentials.xApiKey || credentials.queryApiKey || credentials.queryApi_key || null
+}
+
+/** The token of `Bearer <token>`; null for another scheme or an empty token. */
+function bearerToken(authorization: string): string | null {
+  const end = bearer.length
+  const gap = authorization.charCodeAt(end)
+  if (gap !== 0x20 && gap !== 0x09) return null
+  for (let index = 0; index < end; index++)
+    if ((authorization.charCodeAt(index) | 0x20) !== bearer.charCodeAt(index)) return null
+  return authorization.slice(end + 1).trim() || null
+}

@@ -1,0 +1,246 @@
+// The one budget of a subscription, over rpc, websocket and grpc and whatever machine calls.
+// Thread: main. `spend` decides whole: either every limit lets the call or batch through and all
+// are charged, or none is.
+import { assert } from '../base/assert.ts'
+import type { Clock } from '../base/clock.ts'
+import { Bucket } from './bucket.ts'
+import type { Plan, PlanValues } from './plan.ts'
+
+export type SpendReason = 'ok' | 'rate' | 'method-rate' | 'credits' | 'too-dear'
+
+/** Belongs to its budget and is written over by the next `spend`: read it before returning. */
+export interface Verdict {
+  readonly ok: boolean
+  readonly reason: SpendReason
+  /** 0 when ok or when waiting would not help. */
+  readonly retryAfterMs: number
+  /** Credits per window, for RateLimit-Policy: the burst, in the seconds that regain it. */
+  readonly limit: number
+  readonly windowSecs: number
+  /** Credits left now, and seconds until all are back, for RateLimit. */
+  readonly remaining: number
+  readonly resetSecs: number
+}
+
+/** The 30-day window that is running, as the registry has it. */
+export interface OpenWindow {
+  readonly window: number
+  readonly credits: number
+  readonly endsAtMs: number
+}
+
+/** What was used since it was last written down. */
+export interface Delta {
+  readonly id: string
+  readonly window: number
+  readonly credits: number
+  readonly calls: number
+  readonly refused: number
+  readonly notifications: number
+  readonly bytes: number
+}
+
+/** Shown as limit and remainder where a plan has none. */
+const unlimitedShown = 1_000_000_000
+
+type Entered = 'calls' | 'connections' | 'streams'
+
+export class Budget {
+  readonly id: string
+  readonly #clock: Clock
+  #plan: Plan
+  #bucket: Bucket | null
+  #caps: Bucket[]
+  #window: OpenWindow
+  #creditsUsed: number
+  readonly #entered = { calls: 0, connections: 0, streams: 0 }
+  readonly #pending = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
+  #lastUseMs: number
+  readonly #verdict: { -readonly [K in keyof Verdict]: Verdict[K] } = {
+    ok: true,
+    reason: 'ok',
+    retryAfterMs: 0,
+    limit: unlimitedShown,
+    windowSecs: 1,
+    remaining: unlimitedShown,
+    resetSecs: 0,
+  }
+
+  constructor(id: string, plan: Plan, window: OpenWindow, clock: Clock) {
+    this.id = id
+    this.#clock = clock
+    this.#plan = plan
+    this.#bucket = bucketOf(plan)
+    this.#caps = capsOf(plan)
+    this.#window = window
+    this.#creditsUsed = window.credits
+    this.#lastUseMs = clock.monotonicMs()
+    this.#showPolicy()
+  }
+
+  get plan(): PlanValues {
+    return this.#plan.values
+  }
+
+  /** Charges a call, or all calls of a batch, or nothing. */
+  spend(methods: string | readonly string[]): Verdict {
+    const nowMs = this.#clock.monotonicMs()
+    this.#lastUseMs = nowMs
+    if (typeof methods !== 'string') return this.#spendBatch(methods, nowMs)
+    const { weight, cap } = this.#plan.rule(methods)
+    const capBucket = cap === -1 ? null : this.#caps[cap]!
+    const capWaitMs = capBucket === null ? 0 : capBucket.waitMs(1, nowMs)
+    if (!this.#decide({ cost: weight, capWaitMs, nowMs })) return this.#refuse(nowMs)
+    capBucket?.take(1, nowMs)
+    return this.#charge({ cost: weight, calls: 1, nowMs })
+  }
+
+  /** Takes a place among those open at once; false when the plan has no more. */
+  enter(kind: Entered): boolean {
+    const { values } = this.#plan
+    const max = kind === 'calls' ? values.callsInFlight : values[kind]
+    if (max !== 0 && this.#entered[kind] >= max) {
+      this.#pending.refused++
+      return false
+    }
+    this.#entered[kind]++
+    return true
+  }
+
+  /** Gives the place back. Exactly one for every `enter` that was true. */
+  leave(kind: Entered): void {
+    assert(this.#entered[kind] > 0, `a place among ${kind} was given back twice`)
+    this.#entered[kind]--
+  }
+
+  /** Metered, not limited. */
+  meter(kind: 'bytes' | 'notifications', count: number): void {
+    this.#pending[kind] += count
+  }
+
+  /** Another plan from now on; what is spent stays spent. */
+  changePlan(plan: Plan): void {
+    if (plan === this.#plan) return
+    const nowMs = this.#clock.monotonicMs()
+    const next = bucketOf(plan)
+    const { creditsPerSecond: perSecond, burst } = plan.values
+    if (next !== null && this.#bucket !== null) this.#bucket.change({ perSecond, burst }, nowMs)
+    else this.#bucket = next
+    this.#plan = plan
+    this.#caps = capsOf(plan)
+    this.#showPolicy()
+  }
+
+  isWindowOver(nowMs: number): boolean {
+    return nowMs >= this.#window.endsAtMs
+  }
+
+  /** The next 30 days. What is still pending will be written down in them. */
+  openWindow(window: OpenWindow): void {
+    this.#window = window
+    this.#creditsUsed = window.credits + this.#pending.credits
+  }
+
+  /** What is to be written down, or null; it counts as written until `putBack`. */
+  takePending(): Delta | null {
+    const pending = this.#pending
+    const { credits, calls, refused, notifications, bytes } = pending
+    if (credits + calls + refused + notifications + bytes === 0) return null
+    const { window } = this.#window
+    pending.credits = pending.calls = pending.refused = pending.notifications = pending.bytes = 0
+    return { id: this.id, window, credits, calls, refused, notifications, bytes }
+  }
+
+  putBack(delta: Delta): void {
+    for (const kind of ['credits', 'calls', 'refused', 'notifications', 'bytes'] as const)
+      this.#pending[kind] += delta[kind]
+  }
+
+  /** True when it can be forgotten and made anew without anybody noticing. */
+  isIdle(idleMs: number): boolean {
+    const nowMs = this.#clock.monotonicMs()
+    const { calls, connections, streams } = this.#entered
+    const { bytes, notifications } = this.#pending
+    if (calls + connections + streams + bytes + notifications > 0) return false
+    if (nowMs - this.#lastUseMs < idleMs) return false
+    return this.#bucket === null || this.#bucket.fullInMs(nowMs) === 0
+  }
+
+  #spendBatch(methods: readonly string[], nowMs: number): Verdict {
+    let cost = 0
+    const calls = new Array<number>(this.#caps.length).fill(0)
+    for (const method of methods) {
+      const { weight, cap } = this.#plan.rule(method)
+      cost += weight
+      if (cap !== -1) calls[cap]!++
+    }
+    let capWaitMs = 0
+    for (const [cap, count] of calls.entries())
+      if (count > 0) capWaitMs = Math.max(capWaitMs, this.#caps[cap]!.waitMs(count, nowMs))
+    if (!this.#decide({ cost, capWaitMs, nowMs })) return this.#refuse(nowMs)
+    for (const [cap, count] of calls.entries()) if (count > 0) this.#caps[cap]!.take(count, nowMs)
+    return this.#charge({ cost, calls: methods.length, nowMs })
+  }
+
+  /** Writes reason and wait into the verdict; what can never pass is told before what must wait. */
+  #decide(asked: { cost: number; capWaitMs: number; nowMs: number }): boolean {
+    const { cost, capWaitMs, nowMs } = asked
+    const verdict = this.#verdict
+    const rateWaitMs = this.#bucket === null ? 0 : this.#bucket.waitMs(cost, nowMs)
+    const monthly = this.#plan.values.creditsPer30Days
+    verdict.retryAfterMs = 0
+    if (rateWaitMs === Number.POSITIVE_INFINITY || capWaitMs === Number.POSITIVE_INFINITY)
+      verdict.reason = 'too-dear'
+    else if (monthly !== 0 && this.#creditsUsed + cost > monthly) {
+      verdict.reason = 'credits'
+      verdict.retryAfterMs = Math.max(1, Math.ceil(this.#window.endsAtMs - this.#clock.nowMs()))
+    } else if (rateWaitMs > 0 || capWaitMs > 0) {
+      verdict.reason = capWaitMs > rateWaitMs ? 'method-rate' : 'rate'
+      verdict.retryAfterMs = Math.ceil(Math.max(rateWaitMs, capWaitMs))
+    } else verdict.reason = 'ok'
+    return verdict.reason === 'ok'
+  }
+
+  #charge(spent: { cost: number; calls: number; nowMs: number }): Verdict {
+    const { cost, calls, nowMs } = spent
+    this.#bucket?.take(cost, nowMs)
+    this.#creditsUsed += cost
+    this.#pending.credits += cost
+    this.#pending.calls += calls
+    this.#verdict.ok = true
+    return this.#show(nowMs)
+  }
+
+  #refuse(nowMs: number): Verdict {
+    this.#pending.refused++
+    this.#verdict.ok = false
+    return this.#show(nowMs)
+  }
+
+  #show(nowMs: number): Verdict {
+    if (this.#bucket !== null) {
+      this.#verdict.remaining = this.#bucket.available(nowMs)
+      this.#verdict.resetSecs = Math.ceil(this.#bucket.fullInMs(nowMs) / 1000)
+    }
+    return this.#verdict
+  }
+
+  #showPolicy(): void {
+    const { creditsPerSecond, burst } = this.#plan.values
+    const isLimited = creditsPerSecond > 0
+    this.#verdict.limit = isLimited ? burst : unlimitedShown
+    this.#verdict.remaining = this.#verdict.limit
+    this.#verdict.windowSecs = isLimited ? Math.max(1, Math.ceil(burst / creditsPerSecond)) : 1
+    this.#verdict.resetSecs = 0
+  }
+}
+
+function bucketOf(plan: Plan): Bucket | null {
+  const { creditsPerSecond: perSecond, burst } = plan.values
+  return perSecond === 0 ? null : new Bucket({ perSecond, burst })
+}
+
+/** A cap of n calls a second lets n through at once. */
+function capsOf(plan: Plan): Bucket[] {
+  return plan.caps.map((calls) => new Bucket({ perSecond: calls, burst: calls }))
+}

@@ -1,0 +1,127 @@
+// Keeps one budget per subscription and writes down what was used. Thread: main.
+// Use goes to the registry every half second, so a crash forgives less than a second of it.
+// 30-day windows turn over in the same tick; `spend` itself reads no wall clock.
+import type { Clock } from '../base/clock.ts'
+import { messageOf } from '../base/errors.ts'
+import { type Log, LogThrottle } from '../telemetry/log.ts'
+import { Budget, type Delta, type OpenWindow } from './budget.ts'
+import { Plan, type PlanValues } from './plan.ts'
+
+export type { Budget, Verdict } from './budget.ts'
+export type { PlanValues } from './plan.ts'
+
+/** What a budget needs to know of a subscription. */
+export interface Account {
+  readonly id: string
+  readonly plan: string
+}
+
+/** Where use is kept; subscriptions/store.ts fits. */
+export interface Ledger {
+  openWindow(id: string): OpenWindow
+  addUsage(deltas: readonly Delta[]): Promise<void>
+}
+
+export interface QuotaDeps {
+  readonly plans: Readonly<Record<string, PlanValues>>
+  readonly ledger: Ledger
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export const flushMs = 500
+/** A budget nobody used for this long, and that is full, is forgotten. */
+const idleMs = 600_000
+/** A subscription may name a plan that the configuration no longer has. */
+const fallbackPlan = 'standard'
+
+export class Quota {
+  readonly #deps: QuotaDeps
+  readonly #log: Log
+  readonly #throttle = new LogThrottle()
+  readonly #plans: ReadonlyMap<string, Plan>
+  readonly #budgets = new Map<string, Budget>()
+  #timer: NodeJS.Timeout | null = null
+  #flushing: Promise<void> | null = null
+  #flushesFailed = 0
+
+  constructor(deps: QuotaDeps) {
+    this.#deps = deps
+    this.#log = deps.log.area('quota')
+    this.#plans = new Map(
+      Object.entries(deps.plans).map(([name, values]) => [name, new Plan(values)]),
+    )
+  }
+
+  /** The budget, on the plan that the subscription names now. Ask anew per request. */
+  budgetOf(account: Account): Budget {
+    const plan = this.#planOf(account)
+    let budget = this.#budgets.get(account.id)
+    if (budget === undefined) {
+      const { ledger, clock } = this.#deps
+      budget = new Budget(account.id, plan, ledger.openWindow(account.id), clock)
+      this.#budgets.set(account.id, budget)
+    } else budget.changePlan(plan)
+    return budget
+  }
+
+  /** Brings a changed plan to what is already open; told by the directory's watch. */
+  refresh(account: Account): void {
+    this.#budgets.get(account.id)?.changePlan(this.#planOf(account))
+  }
+
+  start(): void {
+    this.#timer ??= setInterval(() => void this.flush(), flushMs)
+  }
+
+  /** Stops the ticks and writes down the rest. */
+  async stop(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+    await this.#flushing
+    await this.flush()
+  }
+
+  /** Writes down what is pending; one at a time. Never rejects: what failed is tried again. */
+  flush(): Promise<void> {
+    this.#flushing ??= this.#flush().finally(() => {
+      this.#flushing = null
+    })
+    return this.#flushing
+  }
+
+  flushesFailed(): number {
+    return this.#flushesFailed
+  }
+
+  async #flush(): Promise<void> {
+    const deltas = [...this.#budgets.values()]
+      .map((budget) => budget.takePending())
+      .filter((delta) => delta !== null)
+    if (deltas.length > 0)
+      try {
+        await this.#deps.ledger.addUsage(deltas)
+      } catch (error) {
+        this.#flushesFailed++
+        for (const delta of deltas) this.#budgets.get(delta.id)?.putBack(delta)
+        if (this.#throttle.allows('flush', this.#deps.clock.monotonicMs()))
+          this.#log.error('use could not be written down', { reason: messageOf(error) })
+        return
+      }
+    this.#turnWindows()
+  }
+
+  #turnWindows(): void {
+    const nowMs = this.#deps.clock.nowMs()
+    for (const [id, budget] of this.#budgets) {
+      if (budget.isIdle(idleMs)) this.#budgets.delete(id)
+      else if (budget.isWindowOver(nowMs)) budget.openWindow(this.#deps.ledger.openWindow(id))
+    }
+  }
+
+  #planOf(account: Account): Plan {
+    const plan = this.#plans.get(account.plan) ?? this.#plans.get(fallbackPlan)
+    if (plan === undefined) throw new Error(`invariant broken: no plan ${fallbackPlan}`)
+    return plan
+  }
+}
