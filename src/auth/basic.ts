@@ -11,8 +11,8 @@ const basicForm = /^basic[ \t]+([0-9A-Za-z+/]+={0,2})[ \t]*$/i
 const pairCharsMax = 256
 
 /**
- * Basic decides when it is there; else `X-ClickHouse-User` with `X-ClickHouse-Key`, which clients of
- * ClickHouse send in its place. Null when neither is whole.
+ * Basic decides when it is there; else `X-ClickHouse-User` with `X-ClickHouse-Key`, which clients
+ * of ClickHouse send in its place. Null when neither is whole.
  */
 export function basicPair(headers: {
   readonly authorization?: string

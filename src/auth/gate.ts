@@ -2,7 +2,8 @@
 // Every door asks `admit` once per request or handshake, and `hold`s what it opened on the strength
 // of it. A known and an unknown token take the same steps: one SHA-256, one look-up by digest.
 //
-//   credentials -> token.ts: which text -> digest -> directory: entry -> door, address, time -> Principal
+//   credentials -> token.ts: which text -> digest -> directory: entry
+//               -> door, address, time -> Principal
 import type { Clock } from '../base/clock.ts'
 import { digestOf, tokenChars } from '../subscriptions/issue.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
@@ -30,7 +31,7 @@ export class Gate {
     directory.watch((subscription) => this.#review(subscription))
   }
 
-  /** The caller, or null: missing, malformed, unknown, suspended, wrong product or place, all alike. */
+  /** The caller, or null: missing, malformed, unknown, suspended, wrong product or address. */
   admit(door: Door, credentials: Credentials, address: string): Principal | null {
     const token = tokenIn(door, credentials)
     // Past the length, validity is the digest's alone: a checksum would only tell guessers more.

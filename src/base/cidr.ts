@@ -35,7 +35,7 @@ export function parseAddress(text: string): IpAddress | null {
   return { family: 6, words, isMapped: false }
 }
 
-/** The one writing of an address: dotted IPv4, or IPv6 in lower case with the longest run of zeros cut. */
+/** The one writing of an address: dotted, or lower-case IPv6 with the longest run of zeros cut. */
 export function formatAddress(address: Pick<IpAddress, 'family' | 'words'>): string {
   const [a, b, c, d] = address.words
   if (address.family === 4) return [d >>> 24, (d >>> 16) & 255, (d >>> 8) & 255, d & 255].join('.')

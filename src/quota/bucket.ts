@@ -25,7 +25,7 @@ export class Bucket {
     this.#burst = rate.burst
   }
 
-  /** Milliseconds until `cost` can be taken: 0 is now, Infinity is never (dearer than the burst). */
+  /** Milliseconds until `cost` can be taken: 0 is now, Infinity is never, as it tops the burst. */
   waitMs(cost: number, nowMs: number): number {
     if (cost > this.#burst) return Number.POSITIVE_INFINITY
     const missing = this.#debt(nowMs) + cost - this.#burst

@@ -3,8 +3,9 @@
 // are charged, or none is.
 import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
+import type { PlanValues } from '../subscriptions/plans.ts'
 import { Bucket } from './bucket.ts'
-import type { Plan, PlanValues } from './plan.ts'
+import type { Plan } from './plan.ts'
 
 export type SpendReason = 'ok' | 'rate' | 'method-rate' | 'credits' | 'too-dear'
 

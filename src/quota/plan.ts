@@ -1,33 +1,6 @@
 // What a plan says about a method: its weight and its cap. Thread: any. Pure.
 // Shared by all budgets on the plan; each budget keeps buckets of its own for the caps.
-
-/** The values of a plan; the `plans` group of the configuration has this shape. */
-export interface PlanValues {
-  /** 0 is no limit. */
-  readonly creditsPerSecond: number
-  readonly burst: number
-  /** 0 is no limit. */
-  readonly creditsPer30Days: number
-  /** Credits of a call by method; a name may end in `*`. */
-  readonly weights: Readonly<Record<string, number>>
-  /** Calls per second by method; a name may end in `*`, and then caps all of them together. */
-  readonly methodCallsPerSecond: Readonly<Record<string, number>>
-  /** 0 is no limit. */
-  readonly connections: number
-  readonly subscriptionsPerConnection: number
-  /** 0 is no limit. */
-  readonly streams: number
-  /** 0 is no limit. */
-  readonly callsInFlight: number
-  readonly batchItems: number
-  readonly indexer: {
-    readonly timeMs: number
-    readonly rows: number
-    readonly resultBytes: number
-    readonly memoryBytes: number
-    readonly queries: number
-  }
-}
+import type { PlanValues } from '../subscriptions/plans.ts'
 
 export interface MethodRule {
   readonly weight: number

@@ -3,18 +3,16 @@
 // 30-day windows turn over in the same tick; `spend` itself reads no wall clock.
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
+import type { PlanValues } from '../subscriptions/plans.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import { Budget, type Delta, type OpenWindow } from './budget.ts'
-import { Plan, type PlanValues } from './plan.ts'
+import { Plan } from './plan.ts'
 
 export type { Budget, Verdict } from './budget.ts'
-export type { PlanValues } from './plan.ts'
 
 /** What a budget needs to know of a subscription. */
-export interface Account {
-  readonly id: string
-  readonly plan: string
-}
+export type Account = Pick<Subscription, 'id' | 'plan'>
 
 /** Where use is kept; subscriptions/store.ts fits. */
 export interface Ledger {

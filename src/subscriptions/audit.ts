@@ -1,7 +1,7 @@
 // The audit table: every provisioning change, each entry bound to the one before it by its hash.
 // Thread: any. Pure: the store writes entries in the transaction of the change they tell of.
 //
-//   entry n: [n, at, who, what, subject, before, after, reason, hash of n-1] -> SHA-256 -> hash of n
+//   entry n: SHA-256 of [n, at, who, what, subject, before, after, reason, hash of n-1]
 //
 // before and after are digests of the stored record, so an entry proves a state without showing it.
 // A removed, altered or reordered entry breaks the chain; the head beside it shows a cut-off end.
@@ -42,7 +42,7 @@ export function nextEntry(
   return { ...open, hash: entryHash(open) }
 }
 
-/** The digest of a stored record: of its fields in alphabetical order, so that writing is no matter. */
+/** The digest of a stored record, of its fields in alphabetical order. */
 export function recordDigest(record: unknown): string {
   return hash('sha256', canonical(record), 'hex')
 }

@@ -6,7 +6,7 @@
 //             v  | set again
 //           failed                             ten challenges without an answer
 //
-// While a new address is pending or failed, the proven one before it (`standing`) goes on receiving.
+// While a new address is pending or failed, the proven one before it (`standing`) still receives.
 import {
   containsAny,
   formatAddress,
@@ -101,7 +101,7 @@ export function failDestination(current: Destination): Outcome<Destination> {
   return accept({ ...current, state: 'failed' })
 }
 
-/** Stops the shreds. A proposal that was not proven yet is dropped for the address that received. */
+/** Stops the shreds. An unproven proposal is dropped for the address that received. */
 export function pauseDestination(current: Destination): Outcome<Destination> {
   const served = servedAddress(current)
   if (served === null) return wrongState(`it is ${current.state}, nothing is being sent`)

@@ -1,5 +1,5 @@
 // Makes tokens, passwords and ids, and digests them. Thread: any.
-// A secret lives in the return value only; what is kept is its SHA-256 and the last four characters.
+// A secret lives in the return value only; kept are its SHA-256 and the last four characters.
 //
 //   slu_ 9fK…(32 base62, 190 bits)… 1a2B3c
 //   |    |                          +- CRC-32 of the 32 characters, in base 62, 6 wide

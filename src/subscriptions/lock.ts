@@ -14,7 +14,7 @@ export interface DataLock {
 
 const answerMsMax = 1000
 
-/** Takes the folder for this process, making it when absent; refused while another server has it. */
+/** Takes the folder for this process, making it when absent; refused while a server has it. */
 export async function lockData(path: string): Promise<Outcome<DataLock>> {
   mkdirSync(path, { recursive: true, mode: 0o700 })
   const { dev, ino } = statSync(path)

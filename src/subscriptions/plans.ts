@@ -93,9 +93,9 @@ const planFields = {
   }),
 }
 
-export type Plan = Values<typeof planFields>
+export type PlanValues = Values<typeof planFields>
 
-export const standardPlan: Plan = {
+export const standardPlan: PlanValues = {
   creditsPerSecond: planFields.creditsPerSecond.initial,
   burst: planFields.burst.initial,
   creditsPer30Days: planFields.creditsPer30Days.initial,
@@ -116,7 +116,7 @@ export const standardPlan: Plan = {
 }
 
 /** No limit on use; what protects the machine itself (batches, queries) stays bounded. */
-export const unlimitedPlan: Plan = {
+export const unlimitedPlan: PlanValues = {
   ...standardPlan,
   creditsPerSecond: 0,
   creditsPer30Days: 0,
@@ -135,7 +135,7 @@ export const unlimitedPlan: Plan = {
   },
 }
 
-export const builtInPlans: Readonly<Record<string, Plan>> = {
+export const builtInPlans: Readonly<Record<string, PlanValues>> = {
   standard: standardPlan,
   unlimited: unlimitedPlan,
 }
@@ -146,4 +146,4 @@ export const plansSection = named(
   group('One plan.', planFields),
   builtInPlans,
 )
-export type PlansSection = Readonly<Record<string, Plan>>
+export type PlansSection = Readonly<Record<string, PlanValues>>

@@ -3,8 +3,10 @@
 // A change and its audit entry are one transaction, flushed to disk before the verb returns, so
 // what was acknowledged survives a kill. Reads see other processes' changes on the next turn.
 //
-//   records   id -> Registered                names   label:<label>, destination:<ip:port> -> id
-//   audit     seq -> AuditEntry               usage   [id, 'window'] -> WindowUse, [id, day] -> counts
+//   records   id -> Registered
+//   names     label:<label>, destination:<ip:port> -> id
+//   audit     seq -> AuditEntry
+//   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
 //   marks     'head' -> AuditHead, ['seq', name] -> first number not reserved yet
 import { mkdirSync } from 'node:fs'
 import { type Database, open, type RootDatabase } from 'lmdb'
