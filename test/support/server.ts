@@ -1,0 +1,153 @@
+// Starts the built server as a child process, as an operator would, on free ports and a fresh
+// data folder; and runs the operator's command against it.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { root } from './tree.ts'
+import { until } from './until.ts'
+
+const main = join(root, 'dist', 'src', 'main.js')
+const startDeadlineMs = 30_000
+const stopDeadlineMs = 20_000
+
+export interface Door {
+  readonly host: string
+  readonly port: number
+  readonly tls: boolean
+}
+
+export interface Server {
+  readonly data: string
+  readonly child: ChildProcess
+  readonly doors: Readonly<Record<string, Door>>
+  /** What the first start printed; empty when the registry was not empty. */
+  readonly token: string
+  readonly indexer: { readonly user: string; readonly password: string }
+  stdout(): string
+  stderr(): string
+  url(door: string): string
+  /** Ends it by a signal and gives its exit code. */
+  stop(signal?: NodeJS.Signals): Promise<number | null>
+  /** stop() and removal of the data folder. */
+  dispose(): Promise<void>
+}
+
+export interface ServerOptions {
+  readonly flags?: readonly string[]
+  readonly data?: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly nodeFlags?: readonly string[]
+}
+
+/** Doors on any free port unless a flag says otherwise. */
+export async function startServer(options: ServerOptions = {}): Promise<Server> {
+  const data = options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
+  const doorsFile = join(data, 'doors.json')
+  rmSync(doorsFile, { force: true })
+  const ports = ['rpc', 'websocket', 'grpc', 'metrics'].flatMap((door) =>
+    options.flags?.some((flag) => flag.startsWith(`--${door}.port`)) ? [] : [`--${door}.port=0`],
+  )
+  const child = spawn(
+    process.execPath,
+    [
+      ...(options.nodeFlags ?? []),
+      main,
+      'serve',
+      `--data=${data}`,
+      ...ports,
+      ...(options.flags ?? []),
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...options.env } },
+  )
+  const output = { out: '', err: '' }
+  child.stdout?.on('data', (chunk) => {
+    output.out += chunk
+  })
+  child.stderr?.on('data', (chunk) => {
+    output.err += chunk
+  })
+  await until(
+    () => {
+      if (child.exitCode !== null) throw new Error(`server ended: ${output.err}${output.out}`)
+      return existsSync(doorsFile)
+    },
+    { deadlineMs: startDeadlineMs, what: 'the doors to open' },
+  )
+  const doors = JSON.parse(readFileSync(doorsFile, 'utf8')) as Record<string, Door>
+  const printed = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(output.out)?.[1] ?? ''
+  if (/^TOKEN=/m.test(output.out))
+    await until(() => printed('INDEXER_PASSWORD') !== '', {
+      deadlineMs: startDeadlineMs,
+      what: 'the credentials to be printed',
+    })
+  const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill(signal)
+      const killer = setTimeout(() => child.kill('SIGKILL'), stopDeadlineMs)
+      await once(child, 'exit')
+      clearTimeout(killer)
+    }
+    return child.exitCode
+  }
+  return {
+    data,
+    child,
+    doors,
+    token: printed('TOKEN'),
+    indexer: { user: printed('INDEXER_USER'), password: printed('INDEXER_PASSWORD') },
+    stdout: () => output.out,
+    stderr: () => output.err,
+    url: (door) => {
+      const address = doors[door]
+      if (address === undefined) throw new Error(`no door ${door}`)
+      const scheme = door === 'websocket' ? 'ws' : 'http'
+      return `${scheme}${address.tls ? 's' : ''}://${address.host}:${address.port}`
+    },
+    stop,
+    dispose: async () => {
+      await stop()
+      rmSync(data, { recursive: true, force: true })
+    },
+  }
+}
+
+export interface CommandResult {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Runs `sluice …` on a data folder. */
+export async function sluice(data: string, ...args: string[]): Promise<CommandResult> {
+  const child = spawn(process.execPath, [main, ...args, `--data=${data}`], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const output = { out: '', err: '' }
+  child.stdout.on('data', (chunk) => {
+    output.out += chunk
+  })
+  child.stderr.on('data', (chunk) => {
+    output.err += chunk
+  })
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, stdout: output.out, stderr: output.err }
+}
+
+export interface Provisioned {
+  readonly subscription: { readonly id: string; readonly label: string }
+  readonly token: string
+  readonly indexer?: { readonly user: string; readonly password: string }
+}
+
+/** `sluice subscription add …` with its JSON; throws when it is refused. */
+export async function provision(
+  data: string,
+  label: string,
+  ...flags: string[]
+): Promise<Provisioned> {
+  const result = await sluice(data, 'subscription', 'add', label, ...flags, '--output=json')
+  if (result.code !== 0) throw new Error(`add refused: ${result.stderr}`)
+  return JSON.parse(result.stdout) as Provisioned
+}
