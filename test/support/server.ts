@@ -73,15 +73,17 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       if (child.exitCode !== null) throw new Error(`server ended: ${output.err}${output.out}`)
       return existsSync(doorsFile)
     },
-    { deadlineMs: startDeadlineMs, what: 'the doors to open' },
+    'the doors to open',
+    startDeadlineMs,
   )
   const doors = JSON.parse(readFileSync(doorsFile, 'utf8')) as Record<string, Door>
   const printed = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(output.out)?.[1] ?? ''
   if (/^TOKEN=/m.test(output.out))
-    await until(() => printed('INDEXER_PASSWORD') !== '', {
-      deadlineMs: startDeadlineMs,
-      what: 'the credentials to be printed',
-    })
+    await until(
+      () => printed('INDEXER_PASSWORD') !== '',
+      'the credentials to be printed',
+      startDeadlineMs,
+    )
   const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill(signal)
