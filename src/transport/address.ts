@@ -53,16 +53,6 @@ export class Addresses {
   }
 }
 
-/** Why a text is no CIDR or address, or undefined; for the check of configuration fields. */
-export function cidrProblem(text: string): string | undefined {
-  const [address = '', bits, ...rest] = text.split('/')
-  const family = isIP(address)
-  const bitsMax = family === 4 ? 32 : 128
-  const hasWidth = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= bitsMax)
-  if (family !== 0 && hasWidth && rest.length === 0) return undefined
-  return `${text} is not an address or a CIDR such as 10.0.0.0/8`
-}
-
 function addCidr(list: BlockList, cidr: string): void {
   const [address = '', bits] = cidr.split('/')
   const family = isIPv4(address) ? 'ipv4' : 'ipv6'

@@ -1,0 +1,221 @@
+// Takes the bytes of a request through parse, allowance and calls to the bytes of the answer.
+// Thread: any (pure; time and side effects are the host's). Called by the rpc and websocket rooms.
+//
+//   bytes -> parse -> spend (whole) -> enter (whole) -> call each -> leave -> message
+//
+// A batch is admitted or refused whole, its items are called at once and answered in order. What
+// cannot be parsed costs as much as the cheapest call, so that noise is not free.
+import {
+  type Answer,
+  answerMessage,
+  batchMessage,
+  errorMessage,
+  failure,
+  type Message,
+  type RpcError,
+  rpcErrors,
+} from './build.ts'
+import { type Call, type Item, parseRequests } from './parse.ts'
+
+/** What a budget says; quota's `Verdict` has this shape. */
+export interface Allowance {
+  readonly ok: boolean
+  readonly reason: string
+  readonly retryAfterMs: number
+}
+
+/** Who serves the calls of callers of type C on allowances of type A. */
+export interface Host<C, A extends Allowance> {
+  batchItemsMax(caller: C): number
+  spend(caller: C, methods: string | readonly string[]): A
+  /** Takes a place among the calls in flight; false when all are taken. */
+  enter(caller: C): boolean
+  leave(caller: C): void
+  call(call: Call, caller: C): Answer | Promise<Answer>
+  /** True for what is dropped unanswered and free of charge. */
+  ignores?(call: Call): boolean
+  /** Told of each method that was refused for want of allowance. */
+  refused?(method: string): void
+  /** Told of a method that threw, which is our bug; its caller gets -32603. */
+  failed(method: string, error: unknown): void
+}
+
+export interface Served<A> {
+  /** '' when nothing is to be answered. */
+  readonly message: Message
+  /** Null when what came was ignored. */
+  readonly allowance: A | null
+  /** True when it was refused for want of allowance, and may come again after `retryAfterMs`. */
+  readonly isExhausted: boolean
+  readonly retryAfterMs: number
+}
+
+/** What malformed items cost. */
+const MALFORMED = ''
+const IN_FLIGHT_RETRY_MS = 1_000
+
+/** Never throws and never rejects. */
+export function serve<C, A extends Allowance>(
+  body: Buffer,
+  caller: C,
+  host: Host<C, A>,
+): Served<A> | Promise<Served<A>> {
+  const parsed = parseRequests(body, host.batchItemsMax(caller))
+  if (parsed.kind === 'broken') {
+    const allowance = host.spend(caller, MALFORMED)
+    if (!allowance.ok) return refuse([], allowance, host)
+    return served(errorMessage('null', parsed.error), allowance)
+  }
+  if (parsed.kind === 'single') return serveOne(parsed.item, caller, host)
+  const allowance = host.spend(caller, parsed.items.map(costOf))
+  if (!allowance.ok) return refuse(parsed.items, allowance, host)
+  const calls = parsed.items.filter((item) => item.method !== null).length
+  if (!enterAll(calls, caller, host)) return refuseFull(parsed.items, allowance, host)
+  const answers = parsed.items.map((item) => answerItem(item, caller, host))
+  return settleBatch(parsed.items, answers, allowance)
+}
+
+function serveOne<C, A extends Allowance>(
+  item: Item,
+  caller: C,
+  host: Host<C, A>,
+): Served<A> | Promise<Served<A>> {
+  if (item.method !== null && host.ignores?.(item) === true)
+    return { message: '', allowance: null, isExhausted: false, retryAfterMs: 0 }
+  const allowance = host.spend(caller, costOf(item))
+  if (!allowance.ok) return refuse(item, allowance, host)
+  if (item.method === null) return served(errorMessage(item.id, item.error), allowance)
+  if (!host.enter(caller)) return refuseFull(item, allowance, host)
+  const answer = answerItem(item, caller, host)
+  if (answer instanceof Promise) return answer.then((done) => finishOne(item, done, allowance))
+  return finishOne(item, answer, allowance)
+}
+
+function finishOne<A>(item: Call, answer: Answer, allowance: A): Served<A> {
+  return served(item.id === null ? '' : answerMessage(item.id, answer), allowance)
+}
+
+/** Calls one item and leaves its place when it is done; a method that throws is our bug. */
+function answerItem<C, A extends Allowance>(
+  item: Item,
+  caller: C,
+  host: Host<C, A>,
+): Answer | Promise<Answer> {
+  if (item.method === null) return failure(item.error)
+  let answer: Answer | Promise<Answer>
+  try {
+    answer = host.call(item, caller)
+  } catch (error) {
+    host.failed(item.method, error)
+    answer = failure(rpcErrors.internal)
+  }
+  if (!(answer instanceof Promise)) {
+    host.leave(caller)
+    return answer
+  }
+  return answer
+    .catch((error) => {
+      host.failed(item.method, error)
+      return failure(rpcErrors.internal)
+    })
+    .finally(() => {
+      host.leave(caller)
+    })
+}
+
+function settleBatch<A>(
+  items: readonly Item[],
+  answers: readonly (Answer | Promise<Answer>)[],
+  allowance: A,
+): Served<A> | Promise<Served<A>> {
+  const join = (done: readonly Answer[]) => {
+    const messages = items.flatMap(({ id }, index) =>
+      id === null ? [] : [answerMessage(id, done[index]!)],
+    )
+    return served(batchMessage(messages), allowance)
+  }
+  if (answers.some((answer) => answer instanceof Promise)) return Promise.all(answers).then(join)
+  // Reason for the cast: the line above has shown that none is a promise.
+  return join(answers as readonly Answer[])
+}
+
+/** One error per item, ids kept; [] stands for what could not be parsed. */
+function refuse<C, A extends Allowance>(
+  items: Item | readonly Item[],
+  allowance: A,
+  host: Host<C, A>,
+): Served<A> {
+  // Dearer than the burst can never be admitted, so it is no matter of coming again.
+  const isExhausted = allowance.reason !== 'too-dear'
+  const error = isExhausted
+    ? exhausted(allowance.reason, allowance.retryAfterMs)
+    : { code: -32600, message: 'Invalid request: the batch costs more than the plan ever allows' }
+  return refused(items, error, {
+    allowance,
+    isExhausted,
+    retryAfterMs: allowance.retryAfterMs,
+    host,
+  })
+}
+
+function refuseFull<C, A extends Allowance>(
+  items: Item | readonly Item[],
+  allowance: A,
+  host: Host<C, A>,
+): Served<A> {
+  const error = exhausted('in-flight', IN_FLIGHT_RETRY_MS)
+  return refused(items, error, {
+    allowance,
+    isExhausted: true,
+    retryAfterMs: IN_FLIGHT_RETRY_MS,
+    host,
+  })
+}
+
+function refused<C, A extends Allowance>(
+  items: Item | readonly Item[],
+  error: RpcError,
+  how: { allowance: A; isExhausted: boolean; retryAfterMs: number; host: Host<C, A> },
+): Served<A> {
+  const { allowance, isExhausted, retryAfterMs, host } = how
+  const list = 'length' in items ? items : [items]
+  for (const { method } of list) if (method !== null) host.refused?.(method)
+  const messages = list.map(({ id }) => errorMessage(id ?? 'null', error))
+  const message = 'length' in items && items.length > 0 ? batchMessage(messages) : messages[0]
+  return {
+    message: message ?? errorMessage('null', error),
+    allowance,
+    isExhausted,
+    retryAfterMs,
+  }
+}
+
+const EXHAUSTED_TEXTS: Readonly<Record<string, string>> = {
+  rate: 'Too many requests: the rate of the plan is used up',
+  'method-rate': 'Too many requests: the rate of this method is used up',
+  credits: 'Too many requests: the credits of these 30 days are used up',
+  'in-flight': 'Too many requests: too many calls are in flight',
+}
+
+/** -32429: clients take the codes near -32005 for a state of the chain and retry in loops. */
+function exhausted(reason: string, retryAfterMs: number): RpcError {
+  const message = EXHAUSTED_TEXTS[reason] ?? 'Too many requests'
+  return { code: -32429, message, data: { reason, retryAfterMs: Math.ceil(retryAfterMs) } }
+}
+
+function enterAll<C, A extends Allowance>(count: number, caller: C, host: Host<C, A>): boolean {
+  for (let entered = 0; entered < count; entered++) {
+    if (host.enter(caller)) continue
+    while (entered-- > 0) host.leave(caller)
+    return false
+  }
+  return true
+}
+
+function costOf(item: Item): string {
+  return item.method ?? MALFORMED
+}
+
+function served<A>(message: Message, allowance: A): Served<A> {
+  return { message, allowance, isExhausted: false, retryAfterMs: 0 }
+}

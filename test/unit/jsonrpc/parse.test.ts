@@ -1,0 +1,159 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type Call, DEPTH_MAX, parseRequests } from '../../../src/jsonrpc/parse.ts'
+
+function parse(text: string, itemsMax = 100) {
+  return parseRequests(Buffer.from(text), itemsMax)
+}
+
+function single(text: string) {
+  const parsed = parse(text)
+  if (parsed.kind !== 'single') throw new Error(`not single: ${JSON.stringify(parsed)}`)
+  return parsed.item
+}
+
+describe('parseRequests', () => {
+  it('reads a call with its parameters', () => {
+    const item = single('{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"a":1}]}')
+    expect(item).toEqual({
+      method: 'getSlot',
+      params: [{ a: 1 }],
+      paramsText: '[{"a":1}]',
+      id: '1',
+    })
+  })
+
+  it.each([
+    '1',
+    '-0',
+    '1.0',
+    '1e2',
+    '1E+2',
+    '18446744073709551615',
+    '0.1e-7',
+    'null',
+    '""',
+    '"a b"',
+    '"\\u0069d\\n"',
+    '"é☃😀"',
+    '"} , ] \\" { [ id"',
+    '"\\\\"',
+  ])('keeps the id %s exactly as written', (id) => {
+    for (const text of [
+      `{"jsonrpc":"2.0","id":${id},"method":"m"}`,
+      ` {\n "method" : "m" ,\t"params":{"id":[{"id":9}]},"id" : ${id}\r\n , "jsonrpc":"2.0" } `,
+      `{"id":0,"jsonrpc":"2.0","method":"m","\\u0069d":${id}}`,
+    ]) {
+      const item = single(text)
+      expect([item.method, item.id]).toEqual(['m', id])
+    }
+  })
+
+  it('takes a call without id as a notification, and null as an id', () => {
+    expect(single('{"jsonrpc":"2.0","method":"ping"}').id).toBeNull()
+    expect(single('{"jsonrpc":"2.0","method":"ping","id":null}').id).toBe('null')
+  })
+
+  it('keeps numbers beyond 2^53 in the text of the parameters', () => {
+    const item = single('{"jsonrpc":"2.0","id":1,"method":"m","params":[18446744073709551615]}')
+    expect((item as Call).paramsText).toBe('[18446744073709551615]')
+  })
+
+  it.each([
+    ['{"id":7,"method":"m"}', '7'],
+    ['{"jsonrpc":"1.0","id":7,"method":"m"}', '7'],
+    ['{"jsonrpc":"2.0","id":"x"}', '"x"'],
+    ['{"jsonrpc":"2.0","id":7,"method":5}', '7'],
+    ['{"jsonrpc":"2.0","id":7,"method":"m","params":"text"}', '7'],
+    ['{"jsonrpc":"2.0","id":7,"method":"m","params":5}', '7'],
+    ['{"jsonrpc":"2.0","id":{},"method":"m"}', 'null'],
+    ['{"jsonrpc":"2.0","id":[1],"method":"m"}', 'null'],
+    ['{"jsonrpc":"2.0","id":true,"method":"m"}', 'null'],
+    ['{"__proto__":{"id":7,"jsonrpc":"2.0","method":"m"}}', 'null'],
+    ['"text"', 'null'],
+    ['5', 'null'],
+    ['null', 'null'],
+    ['{}', 'null'],
+  ])('answers %s with -32600 under the id %s', (text, id) => {
+    expect(single(text)).toMatchObject({ method: null, id, error: { code: -32600 } })
+  })
+
+  it.each(['', ' ', '{', '{"a":}', '[1,]', 'nul', '{"jsonrpc":"2.0"}x', '\ufeff{}', "{'a':1}"])(
+    'answers %j with -32700',
+    (text) => {
+      expect(parse(text)).toMatchObject({ kind: 'broken', error: { code: -32700 } })
+    },
+  )
+
+  it('answers invalid UTF-8 with -32700', () => {
+    const body = Buffer.from('{"jsonrpc":"2.0","id":"\xff","method":"m"}', 'latin1')
+    expect(parseRequests(body, 100)).toMatchObject({ kind: 'broken', error: { code: -32700 } })
+  })
+
+  it('answers nesting beyond the bound with -32700 and takes what is within it', () => {
+    const nested = (depth: number) =>
+      `{"jsonrpc":"2.0","id":1,"method":"m","params":${'['.repeat(depth)}${']'.repeat(depth)}}`
+    expect(parse(nested(10_000))).toMatchObject({ kind: 'broken', error: { code: -32700 } })
+    expect(parse(nested(DEPTH_MAX))).toMatchObject({ kind: 'broken' })
+    expect(parse(nested(DEPTH_MAX - 1)).kind).toBe('single')
+    const inText = `{"jsonrpc":"2.0","id":1,"method":"m","params":["${'['.repeat(1000)}\\""]}`
+    expect(parse(inText).kind).toBe('single')
+  })
+
+  it('reads a batch in order, with what is no call among it', () => {
+    const parsed = parse(
+      '[{"jsonrpc":"2.0","id":1.0,"method":"a"} , 5,\n{"jsonrpc":"2.0","method":"b"},[],"x"]',
+    )
+    if (parsed.kind !== 'batch') throw new Error('not a batch')
+    expect(parsed.items.map(({ method, id }) => [method, id])).toEqual([
+      ['a', '1.0'],
+      [null, 'null'],
+      ['b', null],
+      [null, 'null'],
+      [null, 'null'],
+    ])
+  })
+
+  it('refuses an empty batch and one with too many items', () => {
+    expect(parse('[]')).toMatchObject({ kind: 'broken', error: { code: -32600 } })
+    expect(parse('[1,2,3]', 2)).toMatchObject({ kind: 'broken', error: { code: -32600 } })
+    expect(parse('[1,2]', 2).kind).toBe('batch')
+  })
+
+  it('finds ids as written in any JSON around them', () => {
+    const anything = fc.jsonValue({ maxDepth: 3 })
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.string(), anything), { maxLength: 6 }),
+        anything,
+        (pairs, params) => {
+          const id = JSON.stringify(JSON.stringify(params))
+          const around = pairs
+            .filter(([key]) => !['id', 'jsonrpc', 'method', 'params', '__proto__'].includes(key))
+            .map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value, null, 1)},`)
+          const text = `{${around.join(' ')}"id":${id},"params":[${JSON.stringify(params)}],"jsonrpc":"2.0","method":"m"}`
+          const batch = parse(`[${text} , ${text}]`)
+          if (batch.kind !== 'batch') throw new Error('not a batch')
+          for (const item of [single(text), ...batch.items]) {
+            expect(item.id).toBe(id)
+            expect((item as Call).paramsText).toBe(`[${JSON.stringify(params)}]`)
+          }
+        },
+      ),
+      { numRuns: 300 },
+    )
+  })
+
+  it('refuses random and truncated bytes without throwing', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
+        parseRequests(Buffer.from(bytes), 10)
+      }),
+      { numRuns: 500 },
+    )
+    const whole =
+      '[{"jsonrpc":"2.0","id":"a\\"","method":"m","params":[{"x":[1,2.5e3,true,null]}]}]'
+    for (let length = 0; length < whole.length; length++)
+      expect(parse(whole.slice(0, length)).kind).toBe('broken')
+  })
+})

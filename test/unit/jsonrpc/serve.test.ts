@@ -1,0 +1,158 @@
+import { describe, expect, it } from 'vitest'
+import { encodedBytes, encodedText, failure, rpcErrors, value } from '../../../src/jsonrpc/build.ts'
+import { type Allowance, type Host, type Served, serve } from '../../../src/jsonrpc/serve.ts'
+
+interface Caller {
+  allowance: Allowance
+  places: number
+  spent: (string | readonly string[])[]
+  refused: string[]
+  failed: string[]
+}
+
+const fine: Allowance = { ok: true, reason: 'ok', retryAfterMs: 0 }
+
+function caller(changes: Partial<Caller> = {}): Caller {
+  return { allowance: fine, places: 10, spent: [], refused: [], failed: [], ...changes }
+}
+
+let current: Caller
+const host: Host<Caller, Allowance> = {
+  batchItemsMax: () => 5,
+  spend(who, methods) {
+    who.spent.push(methods)
+    return who.allowance
+  },
+  enter(who) {
+    if (who.places === 0) return false
+    who.places--
+    return true
+  },
+  leave: (who) => {
+    who.places++
+  },
+  ignores: ({ method, id }) => method === 'ping' && id === null,
+  refused: (method) => current.refused.push(method),
+  failed: (method) => current.failed.push(method),
+  call: ({ method, params }) => {
+    if (method === 'echo') return value(params)
+    if (method === 'text') return encodedText('[1]')
+    if (method === 'bytes') return encodedBytes(Buffer.from('{"b":1}'))
+    if (method === 'later') return Promise.resolve(value('late'))
+    if (method === 'throws') throw new Error('a bug')
+    if (method === 'rejects') return Promise.reject(new Error('a bug'))
+    return failure(rpcErrors.unknownMethod)
+  },
+}
+
+async function run(body: string, who = caller()): Promise<Served<Allowance> & { json: unknown }> {
+  current = who
+  const served = await serve(Buffer.from(body), who, host)
+  const text = served.message.toString()
+  return { ...served, json: text === '' ? '' : JSON.parse(text) }
+}
+
+const call = (method: string, id: string, params = '[]') =>
+  `{"jsonrpc":"2.0","method":"${method}","params":${params},"id":${id}}`
+
+describe('serve', () => {
+  it('answers values, ready text, ready bytes and late answers under the id as written', async () => {
+    expect((await run(call('echo', '1.0', '[2]'))).message).toBe(
+      '{"jsonrpc":"2.0","result":[2],"id":1.0}',
+    )
+    expect((await run(call('text', '"a"'))).message).toBe('{"jsonrpc":"2.0","result":[1],"id":"a"}')
+    expect((await run(call('bytes', '2'))).json).toEqual({
+      jsonrpc: '2.0',
+      result: { b: 1 },
+      id: 2,
+    })
+    expect((await run(call('later', '3'))).json).toEqual({ jsonrpc: '2.0', result: 'late', id: 3 })
+  })
+
+  it('answers an unknown method with -32601 Method not found', async () => {
+    const { json } = await run(call('nothing', '1'))
+    expect(json).toEqual({
+      jsonrpc: '2.0',
+      error: { code: -32601, message: 'Method not found' },
+      id: 1,
+    })
+  })
+
+  it('answers a method that throws or rejects with -32603, frees its place and tells the host', async () => {
+    for (const method of ['throws', 'rejects']) {
+      const who = caller()
+      expect((await run(call(method, '1'), who)).json).toMatchObject({ error: { code: -32603 } })
+      expect([who.places, who.failed]).toEqual([10, [method]])
+    }
+  })
+
+  it('answers a batch in order, without an element for notifications', async () => {
+    const who = caller()
+    const body = `[${call('later', '1')},{"jsonrpc":"2.0","method":"echo"},5,${call('bytes', '2')}]`
+    const { json } = await run(body, who)
+    expect(json).toEqual([
+      { jsonrpc: '2.0', result: 'late', id: 1 },
+      { jsonrpc: '2.0', error: { code: -32600, message: 'Invalid request' }, id: null },
+      { jsonrpc: '2.0', result: { b: 1 }, id: 2 },
+    ])
+    expect(who.spent).toEqual([['later', 'echo', '', 'bytes']])
+    expect(who.places).toBe(10)
+  })
+
+  it('answers notifications with nothing, alone or as a batch', async () => {
+    expect((await run('{"jsonrpc":"2.0","method":"echo"}')).message).toBe('')
+    expect((await run('[{"jsonrpc":"2.0","method":"echo"}]')).message).toBe('')
+  })
+
+  it('ignores what the host ignores, free of charge', async () => {
+    const who = caller()
+    const served = await run('{"jsonrpc":"2.0","method":"ping"}', who)
+    expect([served.message, served.allowance, who.spent]).toEqual(['', null, []])
+  })
+
+  it('charges what cannot be parsed', async () => {
+    const who = caller()
+    expect((await run('{', who)).json).toMatchObject({ error: { code: -32700 }, id: null })
+    expect((await run('[]', who)).json).toMatchObject({ error: { code: -32600 }, id: null })
+    expect(who.spent).toEqual(['', ''])
+  })
+
+  it('refuses a call over its budget with -32429 under its id', async () => {
+    const who = caller({ allowance: { ok: false, reason: 'rate', retryAfterMs: 1200 } })
+    const served = await run(call('echo', '"x"'), who)
+    expect([served.isExhausted, served.retryAfterMs, who.refused]).toEqual([true, 1200, ['echo']])
+    expect(served.json).toMatchObject({
+      error: { code: -32429, data: { reason: 'rate' } },
+      id: 'x',
+    })
+    expect((await run('{', who)).json).toMatchObject({ error: { code: -32429 }, id: null })
+  })
+
+  it('refuses a batch whole, one error per item, ids kept', async () => {
+    const who = caller({ allowance: { ok: false, reason: 'rate', retryAfterMs: 5 } })
+    const { json } = await run(`[${call('echo', '1')},${call('text', '"b"')}]`, who)
+    expect(json).toMatchObject([
+      { error: { code: -32429 }, id: 1 },
+      { error: { code: -32429 }, id: 'b' },
+    ])
+    expect((await run(`[${call('echo', '7')}]`, who)).json).toMatchObject([{ id: 7 }])
+  })
+
+  it('answers a batch that is dearer than the burst with -32600, which no waiting helps', async () => {
+    const who = caller({ allowance: { ok: false, reason: 'too-dear', retryAfterMs: 0 } })
+    const served = await run(`[${call('echo', '1')}]`, who)
+    expect([served.isExhausted, served.json]).toMatchObject([
+      false,
+      [{ error: { code: -32600 }, id: 1 }],
+    ])
+  })
+
+  it('refuses whole when not every call of it finds a place in flight', async () => {
+    const who = caller({ places: 1 })
+    const served = await run(`[${call('later', '1')},${call('later', '2')}]`, who)
+    expect(served.isExhausted).toBe(true)
+    expect(served.json).toMatchObject([{ error: { code: -32429 } }, { error: { code: -32429 } }])
+    expect(who.places).toBe(1)
+    expect((await run(call('echo', '1'), caller({ places: 0 }))).isExhausted).toBe(true)
+  })
+})
