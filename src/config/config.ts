@@ -1,7 +1,9 @@
 // The one configuration of the service, composed of the rooms' own sections. Thread: main.
 // A new section is one import and one line here; everything else is derived from it.
 import { isIP } from 'node:net'
+import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
+import { plansSection } from '../subscriptions/plans.ts'
 
 export const configFields = {
   data: text({
@@ -24,8 +26,10 @@ export const configFields = {
   trustedProxies: texts({
     initial: [],
     doc: 'CIDRs of proxies whose X-Forwarded-For is believed; empty means the header is ignored.',
-    check: (value) => (isCidr(value) ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`),
+    check: (value) =>
+      parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
   }),
+  plans: plansSection,
 }
 
 /** Frozen. Made by config/load.ts alone. */
@@ -49,6 +53,27 @@ export function enabledDoors(config: Config): Door[] {
     doors.push({ name, host: section.host, port: section.port, udp: UDP_DOORS.has(name) })
   }
   return doors
+}
+
+/** Keys that name where a product's data comes from. */
+const SOURCES = ['chain.source', 'metrics.source', 'shredstream.feed'] as const
+
+/** The source that each such key names, of the sections that are there. */
+export function sourcesOf(config: Config): ReadonlyMap<string, string> {
+  const found = new Map<string, string>()
+  for (const key of SOURCES) {
+    const [section = '', name = ''] = key.split('.')
+    // Reason for the cast: sections belong to their rooms and may be absent.
+    const value = (config as Readonly<Record<string, unknown>>)[section]
+    const source = (value as Readonly<Record<string, unknown>> | undefined)?.[name]
+    if (typeof source === 'string') found.set(key, source)
+  }
+  return found
+}
+
+/** True while no real source is configured. */
+export function isAllEmbedded(config: Config): boolean {
+  return [...sourcesOf(config).values()].every((source) => source === 'embedded')
 }
 
 /** What no single field can see: pairs and clashes. Gives one sentence per problem. */
@@ -85,11 +110,4 @@ function isDoorSection(
 ): section is { enabled: boolean; host: string; port: number } {
   if (typeof section !== 'object' || section === null) return false
   return 'enabled' in section && 'host' in section && 'port' in section
-}
-
-function isCidr(value: string): boolean {
-  const [address = '', prefix = '', ...rest] = value.split('/')
-  const family = isIP(address)
-  if (family === 0 || rest.length > 0 || !/^\d{1,3}$/.test(prefix)) return false
-  return Number(prefix) <= (family === 4 ? 32 : 128)
 }

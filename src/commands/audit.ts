@@ -1,0 +1,51 @@
+// `sluice audit ...`: shows and checks the table of all changes. Thread: main.
+import { accept } from '../base/errors.ts'
+import { tableOf } from './output.ts'
+import { notFound, refSpec, withStore } from './registry.ts'
+import { flagOf, misuse, type Report, type Verb } from './verb.ts'
+
+const ENTRIES_INITIAL = 100
+const ENTRIES_MAX = 1_000_000
+
+export const auditVerbs: readonly Verb[] = [
+  {
+    words: ['audit', 'show'],
+    summary: 'Show the newest changes, of one subscription or of all.',
+    positionals: [{ ...refSpec, optional: true }],
+    flags: [{ name: 'limit', value: 'n', doc: `How many of the newest [${ENTRIES_INITIAL}].` }],
+    async run(call) {
+      const [ref] = call.positionals
+      const limit = Number(flagOf(call, 'limit') ?? ENTRIES_INITIAL)
+      if (!Number.isSafeInteger(limit) || limit < 1 || limit > ENTRIES_MAX)
+        return misuse(`--limit must be 1 to ${ENTRIES_MAX}`)
+      return withStore(call, (store) => {
+        const subject = ref === undefined ? undefined : store.find(ref)?.id
+        if (ref !== undefined && subject === undefined) return notFound(ref)
+        const entries = [...store.audit(subject === undefined ? {} : { subject })].slice(-limit)
+        const rows = entries.map((entry) => [
+          String(entry.seq),
+          entry.at,
+          entry.who,
+          entry.what,
+          entry.subject,
+          entry.reason,
+        ])
+        const head = ['seq', 'at', 'who', 'what', 'subject', 'reason']
+        return accept({ json: { entries }, text: tableOf(head, rows, 'No changes yet.') })
+      })
+    },
+  },
+  {
+    words: ['audit', 'verify'],
+    summary: 'Check the hash chain and that the records are what it says; exit 1 if not.',
+    run: (call) =>
+      withStore(call, (store) => {
+        const report = store.verifyAudit()
+        const advice = 'Keep this folder as it is and restore the last backup beside it.'
+        const text = report.ok
+          ? `The chain of ${report.entries} entries is whole. Head: ${report.head}`
+          : `BROKEN: ${report.problem}. ${advice}`
+        return accept<Report>({ json: report, text, exit: report.ok ? 0 : 1 })
+      }),
+  },
+]

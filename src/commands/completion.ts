@@ -1,0 +1,145 @@
+// `sluice completion bash|zsh|fish`: prints a script that completes verbs and flags. Thread: main.
+// Made from the declarations; nothing of it runs the command, so that a tab costs nothing.
+import { accept } from '../base/errors.ts'
+import { configFields } from '../config/config.ts'
+import { leaves } from '../config/tree.ts'
+import { commonFlags, type FlagSpec, misuse, type Verb } from './verb.ts'
+
+const COMPLETION = 'completion'
+const shells = ['bash', 'zsh', 'fish'] as const
+
+/** The verb; it is handed the table that it stands in. */
+export function completionVerb(all: () => readonly Verb[]): Verb {
+  return {
+    words: [COMPLETION],
+    summary: 'Print the completion script of a shell: bash, zsh or fish.',
+    positionals: [{ name: 'shell', doc: 'One of bash, zsh, fish.' }],
+    needsNoConfig: true,
+    async run({ positionals: [shell = ''] }) {
+      if (shell === 'bash') return accept(reportOf(bashScript(all())))
+      if (shell === 'zsh') return accept(reportOf(zshScript(all())))
+      if (shell === 'fish') return accept(reportOf(fishScript(all())))
+      return misuse(`<shell> must be one of ${shells.join(', ')}`)
+    },
+  }
+}
+
+function reportOf(script: string) {
+  return { json: { script }, text: script }
+}
+
+export function bashScript(all: readonly Verb[]): string {
+  return `# bash completion of sluice. Use: source <(sluice completion bash)
+_sluice() {
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]}
+  local offered=""
+  case "$prev" in
+    --data|--config) COMPREPLY=( $(compgen -f -- "$cur") ); return ;;
+${optionCases(all, (name, options) => `    --${name}) offered="${options}" ;;`)}
+  esac
+  if [ -z "$offered" ]; then
+    if [ "$COMP_CWORD" -eq 1 ]; then
+      offered="${families(all).join(' ')}"
+    else
+      case "\${COMP_WORDS[1]} \${COMP_WORDS[2]}" in
+${verbCases(all, (pattern, words) => `        ${pattern}) offered="${words}" ;;`)}
+      esac
+    fi
+  fi
+  COMPREPLY=( $(compgen -W "$offered" -- "$cur") )
+}
+complete -F _sluice sluice`
+}
+
+export function zshScript(all: readonly Verb[]): string {
+  return `#compdef sluice
+# zsh completion of sluice. Use: sluice completion zsh > "\${fpath[1]}/_sluice"
+_sluice() {
+  case "$words[CURRENT-1]" in
+    --data|--config) _files; return ;;
+${optionCases(all, (name, options) => `    --${name}) compadd -- ${options}; return ;;`)}
+  esac
+  if (( CURRENT == 2 )); then
+    compadd -- ${families(all).join(' ')}
+    return
+  fi
+  case "$words[2] $words[3]" in
+${verbCases(all, (pattern, words) => `    ${pattern}) compadd -- ${words} ;;`)}
+  esac
+}
+compdef _sluice sluice`
+}
+
+export function fishScript(all: readonly Verb[]): string {
+  const lines = ['# fish completion of sluice. Use: sluice completion fish | source']
+  lines.push('complete -c sluice -f')
+  for (const family of families(all)) {
+    const only = all.find((verb) => verb.words.length === 1 && verb.words[0] === family)
+    const about = only === undefined ? '' : ` -d ${quoted(only.summary)}`
+    lines.push(`complete -c sluice -n __fish_use_subcommand -a ${family}${about}`)
+  }
+  for (const verb of all) {
+    const [first = '', second] = verb.words
+    const seen = `__fish_seen_subcommand_from ${first}`
+    if (second !== undefined)
+      lines.push(`complete -c sluice -n '${seen}' -a ${second} -d ${quoted(verb.summary)}`)
+    const both = second === undefined ? seen : `${seen}; and __fish_seen_subcommand_from ${second}`
+    for (const flag of [...(verb.flags ?? []), ...commonFlags])
+      lines.push(`complete -c sluice -n '${both}' ${fishFlag(flag)}`)
+  }
+  return lines.join('\n')
+}
+
+function fishFlag(flag: FlagSpec): string {
+  const isPath = flag.name === 'data' || flag.name === 'config'
+  const value = flag.value === undefined ? '' : isPath ? ' -r -F' : ' -x'
+  const options = flag.options === undefined ? '' : ` -a ${quoted(flag.options.join(' '))}`
+  return `-l ${flag.name}${value}${options} -d ${quoted(flag.doc)}`
+}
+
+function families(all: readonly Verb[]): string[] {
+  return [...new Set(all.map((verb) => verb.words[0]!))]
+}
+
+/** One case per verb with its flags, then one per family with its second words. */
+function verbCases(all: readonly Verb[], line: (pattern: string, words: string) => string): string {
+  const withTwo = all.filter((verb) => verb.words.length === 2)
+  const second = new Map<string, string[]>()
+  for (const {
+    words: [family = '', word = ''],
+  } of withTwo)
+    second.set(family, [...(second.get(family) ?? []), word])
+  return [
+    ...withTwo.map((verb) => line(`"${verb.words.join(' ')}"`, flagWords(verb))),
+    ...[...second].map(([family, words]) => line(`"${family} "*`, words.join(' '))),
+    ...all
+      .filter((verb) => verb.words.length === 1)
+      .map((verb) => line(`"${verb.words[0]} "*`, `${argumentWords(verb)}${flagWords(verb)}`)),
+  ].join('\n')
+}
+
+function argumentWords(verb: Verb): string {
+  return verb.words[0] === COMPLETION ? `${shells.join(' ')} ` : ''
+}
+
+function flagWords(verb: Verb): string {
+  const own = [...(verb.flags ?? []), ...commonFlags].map((flag) => `--${flag.name}`)
+  const keys = verb.takesConfig === true ? [...leaves(configFields)].map((leaf) => leaf.key) : []
+  const plain = keys.filter((key) => !key.includes('<')).map((key) => `--${key}`)
+  return [...new Set([...own, ...plain])].join(' ')
+}
+
+function optionCases(
+  all: readonly Verb[],
+  line: (name: string, options: string) => string,
+): string {
+  const flags = [...all.flatMap((verb) => verb.flags ?? []), ...commonFlags]
+  const seen = new Map<string, string>()
+  for (const { name, options } of flags)
+    if (options !== undefined) seen.set(name, options.join(' '))
+  return [...seen].map(([name, options]) => line(name, options)).join('\n')
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "\\'")}'`
+}

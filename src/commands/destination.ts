@@ -1,0 +1,81 @@
+// `sluice destination ...`: where a subscription's shreds are sent. Thread: main.
+// A new address receives only challenges until it is proven by an echo or by `confirm`.
+import { accept, type Outcome } from '../base/errors.ts'
+import type { Store } from '../subscriptions/store.ts'
+import type { By, Subscription } from '../subscriptions/subscription.ts'
+import { confirm } from './ask.ts'
+import { recordOf } from './output.ts'
+import { byOf, notFound, reasonFlag, refSpec, withStore } from './registry.ts'
+import type { Report, Verb } from './verb.ts'
+
+type Change = (store: Store, id: string, by: By) => Outcome<Subscription>
+
+export const destinationVerbs: readonly Verb[] = [
+  {
+    words: ['destination', 'set'],
+    summary: 'Propose an address; it must be proven before shreds go there.',
+    positionals: [refSpec, { name: 'ip:port', doc: 'Literal IPv4:port or [IPv6]:port.' }],
+    flags: [reasonFlag],
+    run: (call) =>
+      withStore(call, (store) => {
+        const [ref = '', address = ''] = call.positionals
+        const changed = store.setDestination(ref, address, byOf(call))
+        return changed.ok ? accept(reportOf(changed.value)) : changed
+      }),
+  },
+  change('confirm', 'Take the address as proven.', (store, id, by) =>
+    store.confirmDestination(id, by),
+  ),
+  change('pause', 'Stop sending shreds.', (store, id, by) => store.pauseDestination(id, by)),
+  change('resume', 'Send shreds again.', (store, id, by) => store.resumeDestination(id, by)),
+  change('clear', 'Remove the address.', (store, id, by) => store.clearDestination(id, by), true),
+  {
+    words: ['destination', 'show'],
+    summary: 'Show the address and its state.',
+    positionals: [refSpec],
+    run: (call) =>
+      withStore(call, (store) => {
+        const [ref = ''] = call.positionals
+        const found = store.find(ref)
+        return found === null ? notFound(ref) : accept(reportOf(found))
+      }),
+  },
+]
+
+function change(name: string, summary: string, act: Change, asks = false): Verb {
+  return {
+    words: ['destination', name],
+    summary,
+    positionals: [refSpec],
+    flags: [reasonFlag],
+    run: (call) =>
+      withStore(call, async (store) => {
+        const [ref = ''] = call.positionals
+        const found = store.find(ref)
+        if (found === null) return notFound(ref)
+        const question = `${name} the destination of ${found.id} (${found.label})?`
+        const agreed = asks ? await confirm(call, question) : accept(null)
+        if (!agreed.ok) return agreed
+        const changed = act(store, found.id, byOf(call))
+        return changed.ok ? accept(reportOf(changed.value)) : changed
+      }),
+  }
+}
+
+function reportOf({ id, label, destination }: Subscription): Report {
+  const text =
+    destination === null
+      ? `${label} has no destination. Give it one with: sluice destination set ${label} <ip:port>`
+      : recordOf([
+          ['subscription', `${id} (${label})`],
+          ['address', destination.address],
+          ['state', destination.state],
+          ['sending to', sendingTo(destination)],
+        ])
+  return { json: { id, label, destination }, text }
+}
+
+function sendingTo(destination: NonNullable<Subscription['destination']>): string {
+  if (destination.state === 'active') return destination.address
+  return destination.standing ?? 'nowhere'
+}

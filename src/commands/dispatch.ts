@@ -1,0 +1,80 @@
+// From the words of the command line to an exit code: choose, parse, configure, run, print.
+// Thread: main. Called by main.ts alone.
+import { messageOf, type Refusal } from '../base/errors.ts'
+import { type Loaded, type LoadRequest, loadConfig } from '../config/load.ts'
+import { chooseVerb, parseArgs } from './args.ts'
+import { helpOf, overview, versionOf } from './help.ts'
+import { type Form, printRefusal, printReport } from './output.ts'
+import { EXIT, exitOf, flagOf, hasSwitch, type ParsedArgs, type Verb } from './verb.ts'
+import { verbs } from './verbs.ts'
+
+export async function dispatch(argv: readonly string[]): Promise<number> {
+  const [first = '', ...others] = argv
+  if (first === '') {
+    process.stderr.write(`${overview(verbs)}\n`)
+    return EXIT.usage
+  }
+  if (first === '--version' || first === '-v') return say(versionOf())
+  if (first === '--help' || first === '-h' || first === 'help')
+    return others.length === 0 ? say(overview(verbs)) : dispatch([...others, '--help'])
+  const form = formOf(argv)
+  const family = verbs.filter((verb) => verb.words[0] === first && verb.words.length > 1)
+  if (family.length > 0 && /^(--help|-h)$/.test(others[0] ?? '')) return say(overview(family))
+  const chosen = chooseVerb(verbs, argv)
+  if (!chosen.ok) return tell(chosen.refusal, form, 'sluice --help lists every command.')
+  const { verb, rest } = chosen.value
+  const parsed = parseArgs(verb, rest)
+  if (!parsed.ok)
+    return tell(parsed.refusal, form, `sluice ${verb.words.join(' ')} --help shows its flags.`)
+  if (hasSwitch(parsed.value, 'help')) return say(helpOf(verb))
+  return runVerb(verb, parsed.value, form)
+}
+
+async function runVerb(verb: Verb, args: ParsedArgs, form: Form): Promise<number> {
+  const file = flagOf(args, 'config')
+  const request: LoadRequest = { flags: args.configFlags, ...(file === undefined ? {} : { file }) }
+  const loaded = await loadConfig(verb.needsNoConfig === true ? { env: {} } : request)
+  if (!loaded.ok) return tellProblems(loaded.problems, form)
+  try {
+    const outcome = await verb.run({ ...callOf(args, loaded), request })
+    if (!outcome.ok) return tell(outcome.refusal, form)
+    printReport(outcome.value, form)
+    return outcome.value.exit ?? EXIT.done
+  } catch (error) {
+    return tell({ kind: 'unavailable', code: 'fault', message: messageOf(error) }, form)
+  }
+}
+
+function callOf(args: ParsedArgs, loaded: Loaded) {
+  return { positionals: args.positionals, flags: args.flags, loaded }
+}
+
+/** The form is needed before the words are understood, for the errors about them. */
+function formOf(argv: readonly string[]): Form {
+  const isJson = argv.some(
+    (word, index) =>
+      word === '--output=json' || (word === '--output' && argv[index + 1] === 'json'),
+  )
+  return isJson ? 'json' : 'table'
+}
+
+function say(text: string): number {
+  process.stdout.write(`${text}\n`)
+  return EXIT.done
+}
+
+function tell(refusal: Refusal, form: Form, hint?: string): number {
+  printRefusal(refusal, form, hint)
+  return exitOf(refusal)
+}
+
+function tellProblems(problems: readonly string[], form: Form): number {
+  const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
+  const message = `the configuration has ${count}`
+  const lines = problems.map((problem) => `  ${problem}`).join('\n')
+  const whole = form === 'json' ? `${message}: ${problems.join('; ')}` : `${message}\n${lines}`
+  printRefusal({ code: 'bad-configuration', message: whole }, form, HELP_CONFIG)
+  return EXIT.usage
+}
+
+const HELP_CONFIG = 'sluice config docs lists every key with its default and bounds.'

@@ -1,0 +1,120 @@
+// `sluice doctor`: will the service run well here? Thread: main.
+// Looks and never changes anything. Exit 1 when a line fails; each line says what to do next.
+import { createSocket } from 'node:dgram'
+import { existsSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { accept, messageOf } from '../base/errors.ts'
+import { type Door, enabledDoors } from '../config/config.ts'
+import { askOperator } from '../transport/operator-socket.ts'
+import { bad, type Check, good, machineChecks } from './machine-checks.ts'
+import { tableOf } from './output.ts'
+import { registryPath, withStore } from './registry.ts'
+import type { Call, Verb } from './verb.ts'
+
+/** A burst of shreds must fit between two turns of the receiving thread. */
+const RECEIVE_BYTES_WANTED = 8 * 2 ** 20
+const SEND_BYTES_WANTED = 4 * 2 ** 20
+
+export const doctorVerb: Verb = {
+  words: ['doctor'],
+  summary: 'Check machine, ports, limits, certificate and registry; exit 1 if one fails.',
+  async run(call) {
+    const { config } = call.loaded
+    const answer = await askOperator(config.data, 'status')
+    const isRunning = answer.ok || answer.reason === 'refused'
+    const checks = [
+      ...(await machineChecks(config)),
+      ...(await Promise.all(enabledDoors(config).map((door) => checkPort(door, isRunning)))),
+      ...(await checkUdpBuffers()),
+      await checkRegistry(call),
+      good('server', isRunning ? 'running' : 'stopped'),
+    ]
+    const rows = checks.map((check) => [check.state, check.name, check.found, check.next])
+    const failed = checks.filter((check) => check.state === 'fail').length
+    return accept({
+      json: { ok: failed === 0, checks },
+      text: tableOf(['state', 'check', 'found', 'do next'], rows, ''),
+      exit: failed === 0 ? 0 : 1,
+    })
+  },
+}
+
+async function checkPort(door: Door, isRunning: boolean): Promise<Check> {
+  const name = `port ${door.name}`
+  const address = `${door.udp ? 'udp ' : ''}${door.host}:${door.port}`
+  if (door.port === 0) return good(name, 'any free one')
+  const problem = await (door.udp ? tryUdp(door) : tryTcp(door))
+  if (problem === null) return good(name, `${address} is free`)
+  if (problem === 'EADDRINUSE' && isRunning) return good(name, `${address} is our server's`)
+  const list = `ss -lnp${door.udp ? 'u' : 't'} 'sport = :${door.port}'`
+  const next: Readonly<Record<string, string>> = {
+    EADDRINUSE: `${list} shows who has it; stop that or set ${door.name}.port`,
+    EADDRNOTAVAIL: `set ${door.name}.host to an address of this machine`,
+    EACCES: `set ${door.name}.port to 1024 or more`,
+  }
+  return bad(name, 'fail', `${address}: ${problem}`, next[problem] ?? `set ${door.name}.host`)
+}
+
+/** The code of what hinders listening there; null when nothing does. */
+function tryTcp({ host, port }: Door): Promise<string | null> {
+  return new Promise((done) => {
+    const server = createServer()
+    server.once('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message))
+    server.listen({ host, port, exclusive: true }, () => server.close(() => done(null)))
+  })
+}
+
+function tryUdp({ host, port }: Door): Promise<string | null> {
+  return new Promise((done) => {
+    const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      socket.close()
+      done(error.code ?? error.message)
+    })
+    socket.bind({ address: host, port, exclusive: true }, () => socket.close(() => done(null)))
+  })
+}
+
+/** Asks for the buffers that the shred road wants and looks what the kernel granted. */
+function checkUdpBuffers(): Promise<Check[]> {
+  return new Promise((done) => {
+    const socket = createSocket('udp4')
+    socket.once('error', (error) => {
+      socket.close()
+      done([bad('udp buffers', 'fail', error.message, 'allow UDP sockets on loopback')])
+    })
+    socket.bind({ address: '127.0.0.1', port: 0 }, () => {
+      socket.setRecvBufferSize(RECEIVE_BYTES_WANTED)
+      socket.setSendBufferSize(SEND_BYTES_WANTED)
+      // Linux tells twice what it grants: its own bookkeeping is in the figure.
+      const receive = socket.getRecvBufferSize() / 2
+      const send = socket.getSendBufferSize() / 2
+      socket.close()
+      done([
+        bufferCheck('udp receive buffer', receive, RECEIVE_BYTES_WANTED, 'net.core.rmem_max'),
+        bufferCheck('udp send buffer', send, SEND_BYTES_WANTED, 'net.core.wmem_max'),
+      ])
+    })
+  })
+}
+
+function bufferCheck(name: string, granted: number, wanted: number, key: string): Check {
+  const found = `${granted} of ${wanted} bytes`
+  if (granted >= wanted) return good(name, found)
+  return bad(name, 'warn', found, `run sysctl -w ${key}=${wanted} before the start`)
+}
+
+async function checkRegistry(call: Call): Promise<Check> {
+  const path = registryPath(call.loaded.config)
+  if (!existsSync(path)) return good('registry', 'none yet')
+  try {
+    const report = await withStore(call, (store) => accept(store.verifyAudit()))
+    if (!report.ok)
+      return bad('registry', 'fail', report.refusal.message, 'see sluice audit verify')
+    if (report.value.ok) return good('registry', `chain whole, entries: ${report.value.entries}`)
+    const next = 'keep the folder as it is and restore the last backup beside it'
+    return bad('registry', 'fail', report.value.problem, next)
+  } catch (error) {
+    return bad('registry', 'fail', messageOf(error), `see that ${path} is ours and not damaged`)
+  }
+}

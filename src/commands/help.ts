@@ -1,0 +1,79 @@
+// Help texts, all made from the declarations of the verbs. Thread: main. Pure but for the version.
+import { readFileSync } from 'node:fs'
+import { configFields } from '../config/config.ts'
+import { renderConfigHelp } from '../config/docs.ts'
+import { commonFlags, type FlagSpec, type Verb } from './verb.ts'
+
+/** The version of package.json, wherever the compiled file stands below it. */
+export function versionOf(): string {
+  for (const up of ['../../package.json', '../../../package.json']) {
+    try {
+      const text = readFileSync(new URL(up, import.meta.url), 'utf8')
+      return (JSON.parse(text) as { version: string }).version
+    } catch {
+      // Sources stand one level nearer to the root than compiled files: try the other.
+    }
+  }
+  return 'unknown'
+}
+
+export function overview(verbs: readonly Verb[]): string {
+  const rows = verbs.map((verb) => [`  ${synopsis(verb)}`, verb.summary] as const)
+  const flags = commonFlags.map((flag) => [`  ${shownFlag(flag)}`, flag.doc] as const)
+  return [
+    'sluice: access to blockchain data and transaction submission, sold by the token',
+    '',
+    'Commands',
+    aligned(rows),
+    '',
+    'Flags of every command',
+    aligned(flags),
+    '',
+    'Exit codes: 0 done, 1 refused, 2 usage, 3 not found.',
+    'sluice <command> --help says more.',
+  ].join('\n')
+}
+
+export function helpOf(verb: Verb): string {
+  const positionals = (verb.positionals ?? []).map(
+    (spec) => [`  <${spec.name}>`, spec.doc] as const,
+  )
+  const flags = [...(verb.flags ?? []), ...commonFlags].map(
+    (flag) => [`  ${shownFlag(flag)}`, docOf(flag)] as const,
+  )
+  const parts = [
+    `sluice ${synopsis(verb)} [flags]`,
+    '',
+    verb.summary,
+    '',
+    aligned([...positionals, ...flags]),
+  ]
+  if (verb.takesConfig === true)
+    parts.push(
+      '',
+      'Configuration keys (also in the file and the environment)',
+      renderConfigHelp(configFields),
+    )
+  return parts.join('\n')
+}
+
+function synopsis(verb: Verb): string {
+  const positionals = (verb.positionals ?? []).map((spec) =>
+    spec.optional === true ? `[${spec.name}]` : `<${spec.name}>`,
+  )
+  return [...verb.words, ...positionals].join(' ')
+}
+
+function shownFlag(flag: FlagSpec): string {
+  return flag.value === undefined ? `--${flag.name}` : `--${flag.name} <${flag.value}>`
+}
+
+function docOf(flag: FlagSpec): string {
+  const options = flag.options === undefined ? '' : ` One of ${flag.options.join(', ')}.`
+  return `${flag.doc}${options}${flag.many === true ? ' May be repeated.' : ''}`
+}
+
+function aligned(rows: readonly (readonly [string, string])[]): string {
+  const width = Math.max(...rows.map(([left]) => left.length))
+  return rows.map(([left, right]) => `${left.padEnd(width)}  ${right}`).join('\n')
+}

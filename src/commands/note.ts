@@ -1,0 +1,24 @@
+// `sluice note add`: what was said and done beside the registry (refunds, leaks). Thread: main.
+import { accept } from '../base/errors.ts'
+import { type NoteKind, noteKinds } from '../subscriptions/subscription.ts'
+import { byOf, refSpec, withStore } from './registry.ts'
+import { subscriptionText } from './subscription.ts'
+import { flagOf, type Verb } from './verb.ts'
+
+export const noteVerbs: readonly Verb[] = [
+  {
+    words: ['note', 'add'],
+    summary: 'Keep a note with a subscription and in the audit table.',
+    positionals: [refSpec, { name: 'text', doc: 'The note, one line, never a secret.' }],
+    flags: [{ name: 'kind', value: 'kind', options: noteKinds, doc: 'What it is about [other].' }],
+    run: (call) =>
+      withStore(call, (store) => {
+        const [ref = '', text = ''] = call.positionals
+        // Reason for the cast: the flag's options have been checked.
+        const kind = (flagOf(call, 'kind') ?? 'other') as NoteKind
+        const noted = store.addNote(ref, { kind, text }, byOf(call))
+        if (!noted.ok) return noted
+        return accept({ json: { subscription: noted.value }, text: subscriptionText(noted.value) })
+      }),
+  },
+]

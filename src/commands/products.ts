@@ -1,0 +1,125 @@
+// `sluice products`: the catalogue, with what each product asks for and where it stands.
+// Thread: main. The rows are those of the specification's table of products.
+import { accept } from '../base/errors.ts'
+import { type Config, enabledDoors, sourcesOf } from '../config/config.ts'
+import { tableOf } from './output.ts'
+import type { Verb } from './verb.ts'
+
+export type ProductState = 'available' | 'coming soon' | 'arranged individually'
+
+interface CatalogueRow {
+  readonly product: string
+  readonly name: string
+  readonly purpose: string
+  readonly authorization: string
+  /** The section whose door it is; a row without one says its state itself. */
+  readonly section?: string
+  readonly source?: string
+  readonly state?: ProductState
+}
+
+const catalogue: readonly CatalogueRow[] = [
+  {
+    product: 'bundle',
+    name: 'Bundle: RPC',
+    purpose: 'JSON-RPC 2.0 over HTTP',
+    authorization: 'token',
+    section: 'rpc',
+    source: 'chain.source',
+  },
+  {
+    product: 'bundle',
+    name: 'Bundle: WebSocket',
+    purpose: 'streaming subscriptions',
+    authorization: 'token',
+    section: 'websocket',
+    source: 'chain.source',
+  },
+  {
+    product: 'bundle',
+    name: 'Bundle: gRPC',
+    purpose: 'streaming interface (geyser.Geyser)',
+    authorization: 'token',
+    section: 'grpc',
+    source: 'chain.source',
+  },
+  {
+    product: 'indexer',
+    name: 'Indexer',
+    purpose: 'queryable database',
+    authorization: 'x-token plus database credentials',
+    section: 'indexer',
+  },
+  {
+    product: 'shredstream',
+    name: 'ShredStream Raw',
+    purpose: 'UDP push of raw shreds to one IP:port',
+    authorization: 'destination address',
+    section: 'shredstream',
+    source: 'shredstream.feed',
+  },
+  {
+    product: 'tpu',
+    name: 'TPU Sender',
+    purpose: 'transaction submission gated by a tip',
+    authorization: 'open access, tip required',
+    section: 'tpu',
+    source: 'chain.source',
+  },
+  {
+    product: 'shredstream-decoded',
+    name: 'ShredStream Decoded',
+    purpose: 'decoded shreds',
+    authorization: 'to be confirmed',
+    state: 'coming soon',
+  },
+  {
+    product: 'dedicated-node',
+    name: 'Dedicated Node',
+    purpose: 'single-customer node',
+    authorization: 'arranged individually at provisioning',
+    state: 'arranged individually',
+  },
+  {
+    product: 'metrics',
+    name: 'Metrics service',
+    purpose: 'event stream, REST, health, scraper, JSON-RPC',
+    authorization: 'open, or any token by metrics.auth',
+    section: 'metrics',
+    source: 'metrics.source',
+  },
+]
+
+export const productsVerb: Verb = {
+  words: ['products'],
+  summary: 'Show the catalogue: authorization, state, address and source of every product.',
+  async run({ loaded }) {
+    const products = productsOf(loaded.config)
+    const rows = products.map((one) => [
+      one.product,
+      one.name,
+      one.authorization,
+      one.state,
+      one.address ?? '',
+      one.source ?? '',
+    ])
+    const head = ['product', 'name', 'authorization', 'state', 'address', 'source']
+    return accept({ json: { products }, text: tableOf(head, rows, '') })
+  },
+}
+
+function productsOf(config: Config) {
+  const doors = new Map(enabledDoors(config).map((door) => [door.name, door]))
+  const sources = sourcesOf(config)
+  return catalogue.map(({ section = '', source = '', state, ...row }) => {
+    const door = doors.get(section)
+    // A product whose room is not part of this build has no section in the configuration.
+    const isBuilt = Object.hasOwn(config, section)
+    return {
+      ...row,
+      state: state ?? (isBuilt ? 'available' : 'coming soon'),
+      address: door === undefined ? null : `${door.host}:${door.port}`,
+      source: isBuilt ? (sources.get(source) ?? null) : null,
+    }
+  })
+}

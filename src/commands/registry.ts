@@ -1,0 +1,61 @@
+// Opens the registry for one command and closes it again. Thread: main.
+// The store is imported when it is needed: verbs without it start without loading LMDB.
+import { existsSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { systemClock } from '../base/clock.ts'
+import { type Outcome, refuse } from '../base/errors.ts'
+import type { Config } from '../config/config.ts'
+import { knownOf } from '../config/known.ts'
+import { userName } from '../config/load.ts'
+import type { Store } from '../subscriptions/store.ts'
+import type { By } from '../subscriptions/subscription.ts'
+import { type Call, type FlagSpec, flagOf, type PositionalSpec } from './verb.ts'
+
+export const refSpec: PositionalSpec = { name: 'id|label', doc: 'Which subscription.' }
+export const reasonFlag: FlagSpec = {
+  name: 'reason',
+  value: 'text',
+  doc: 'Why; kept in the audit table. Never put a secret into it.',
+}
+
+export function registryPath(config: Pick<Config, 'data'>): string {
+  return join(resolve(config.data), 'registry')
+}
+
+/** Runs `work` on the registry. Only a verb that provisions may make one where none is. */
+export async function withStore<T>(
+  call: Call,
+  work: (store: Store) => Outcome<T> | Promise<Outcome<T>>,
+  { mayCreate = false }: { mayCreate?: boolean } = {},
+): Promise<Outcome<T>> {
+  const { config } = call.loaded
+  const path = registryPath(config)
+  if (!mayCreate && !existsSync(path))
+    return refuse(
+      'not-found',
+      'no-registry',
+      `there is no registry in ${resolve(config.data)} yet: give --data, start the server, ` +
+        'or make the first subscription with sluice subscription add',
+    )
+  const { openStore } = await import('../subscriptions/store.ts')
+  const store = openStore(path, { clock: systemClock, known: knownOf(config) })
+  try {
+    return await work(store)
+  } finally {
+    await store.close()
+  }
+}
+
+/** Who asks, and why: what every change carries into the audit table. */
+export function byOf(call: Call): By {
+  const reason = flagOf(call, 'reason')
+  return { who: userName(), ...(reason === undefined ? {} : { reason }) }
+}
+
+export function notFound(ref: string) {
+  return refuse(
+    'not-found',
+    'no-subscription',
+    `no subscription "${ref}": sluice subscription list shows them`,
+  )
+}

@@ -1,0 +1,211 @@
+// `sluice subscription ...`: provisions customers. Thread: main.
+// Secrets are printed once, to stdout, by the verb that made them, and are in no other output.
+import { accept, type Outcome } from '../base/errors.ts'
+import type { Store } from '../subscriptions/store.ts'
+import {
+  type CredentialState,
+  type IndexerCredentials,
+  products,
+  type SetRequest,
+  type Subscription,
+} from '../subscriptions/subscription.ts'
+import { confirm } from './ask.ts'
+import { recordOf, tableOf } from './output.ts'
+import { byOf, notFound, reasonFlag, refSpec, withStore } from './registry.ts'
+import { type Call, type FlagSpec, flagOf, listOf, misuse, type Report, type Verb } from './verb.ts'
+
+const fieldFlags: readonly FlagSpec[] = [
+  { name: 'product', value: 'a,b', many: true, doc: `Products: ${products.join(', ')}.` },
+  { name: 'plan', value: 'name', doc: 'Plan [standard].' },
+  {
+    name: 'cidr',
+    value: 'c',
+    many: true,
+    doc: 'Where the token may be used from; "" is anywhere.',
+  },
+  { name: 'destination', value: 'ip:port', doc: 'Where shreds are sent (shredstream).' },
+  { name: 'upstream', value: 'set', doc: 'Upstream set a dedicated node is bound to.' },
+  reasonFlag,
+]
+
+export const subscriptionVerbs: readonly Verb[] = [
+  {
+    words: ['subscription', 'add'],
+    summary: 'Make a subscription and show its secrets, once.',
+    positionals: [{ name: 'label', doc: 'Your name for it.' }],
+    flags: fieldFlags,
+    run: add,
+  },
+  {
+    words: ['subscription', 'set'],
+    summary: 'Change what is given; the rest stays.',
+    positionals: [refSpec],
+    flags: [{ name: 'label', value: 'label', doc: 'A new label.' }, ...fieldFlags],
+    run: set,
+  },
+  {
+    words: ['subscription', 'list'],
+    summary: 'List subscriptions in order of creation.',
+    flags: [
+      {
+        name: 'state',
+        value: 'state',
+        options: ['active', 'suspended', 'ended'],
+        doc: 'Only these.',
+      },
+    ],
+    run: list,
+  },
+  {
+    words: ['subscription', 'show'],
+    summary: 'Show one subscription.',
+    positionals: [refSpec],
+    run: show,
+  },
+  move('suspend', 'Stop its token until it is resumed.', 'Its token stops working at once.'),
+  move('resume', 'Let a suspended one work again.'),
+  move('end', 'End it for good; label and destination are free again.', 'This is for good.'),
+]
+
+/** The fields of a subscription for people. */
+export function subscriptionText(subscription: Subscription, state?: CredentialState): string {
+  const { destination } = subscription
+  const pairs: [string, string][] = [
+    ['id', subscription.id],
+    ['label', subscription.label],
+    ['state', subscription.state],
+    ['products', subscription.products.join(', ')],
+    ['plan', subscription.plan],
+    ['cidrs', subscription.cidrs.join(', ') || 'anywhere'],
+    ['token', `...${subscription.tokenLast4}`],
+    ['destination', destination === null ? '' : `${destination.address} (${destination.state})`],
+    ['upstream', subscription.upstream ?? ''],
+    ['note', subscription.note],
+    ['created', subscription.createdAt],
+    ['changed', subscription.changedAt],
+  ]
+  if (destination?.standing) pairs.push(['sending to', destination.standing])
+  if (state?.graceUntil) pairs.push(['old token until', state.graceUntil])
+  return recordOf(pairs)
+}
+
+/** Secrets in the form of shell variables, as the first start of the server prints them. */
+export function secretsText(secrets: {
+  token?: string
+  indexer?: IndexerCredentials | null
+}): string {
+  const lines = ['Shown once; it cannot be shown again:']
+  if (secrets.token !== undefined) lines.push(`TOKEN=${secrets.token}`)
+  if (secrets.indexer)
+    lines.push(
+      `INDEXER_USER=${secrets.indexer.user}`,
+      `INDEXER_PASSWORD=${secrets.indexer.password}`,
+    )
+  return lines.join('\n')
+}
+
+function add(call: Call): Promise<Outcome<Report>> {
+  const [label = ''] = call.positionals
+  const given = requestOf(call)
+  if (given.products === undefined || given.products.length === 0)
+    return Promise.resolve(misuse(`--product is missing: one or more of ${products.join(', ')}`))
+  const request = { ...given, label, products: given.products }
+  return withStore(
+    call,
+    (store) => {
+      const issued = store.add(request, byOf(call))
+      if (!issued.ok) return issued
+      const { subscription, token, indexer } = issued.value
+      const text = `${subscriptionText(subscription)}\n\n${secretsText({ token, indexer })}`
+      return accept({ json: { subscription, token, ...(indexer ? { indexer } : {}) }, text })
+    },
+    { mayCreate: true },
+  )
+}
+
+async function set(call: Call): Promise<Outcome<Report>> {
+  const [ref = ''] = call.positionals
+  const request = requestOf(call)
+  if (Object.keys(request).length === 0) return misuse('nothing to change: give at least one flag')
+  return withStore(call, (store) => {
+    const changed = store.set(ref, request, byOf(call))
+    if (!changed.ok) return changed
+    const { subscription, indexer } = changed.value
+    const secrets = indexer === null ? '' : `\n\n${secretsText({ indexer })}`
+    return accept({
+      json: { subscription, ...(indexer ? { indexer } : {}) },
+      text: `${subscriptionText(subscription)}${secrets}`,
+    })
+  })
+}
+
+function list(call: Call): Promise<Outcome<Report>> {
+  const state = flagOf(call, 'state')
+  return withStore(call, (store) => {
+    const found = store.list().filter((one) => state === undefined || one.state === state)
+    const rows = found.map((one) => [
+      one.id,
+      one.label,
+      one.state,
+      one.products.join(','),
+      one.plan,
+      `...${one.tokenLast4}`,
+      one.destination === null ? '' : `${one.destination.address} ${one.destination.state}`,
+      one.createdAt.slice(0, 10),
+    ])
+    const head = ['id', 'label', 'state', 'products', 'plan', 'token', 'destination', 'created']
+    const empty =
+      'No subscriptions. Make one with: sluice subscription add <label> --product bundle'
+    return accept({ json: { subscriptions: found }, text: tableOf(head, rows, empty) })
+  })
+}
+
+function show(call: Call): Promise<Outcome<Report>> {
+  const [ref = ''] = call.positionals
+  return withStore(call, (store) => {
+    const subscription = store.find(ref)
+    const credentials = store.credentials(ref)
+    if (subscription === null || credentials === null) return notFound(ref)
+    const text = subscriptionText(subscription, credentials)
+    return accept({ json: { subscription, credentials }, text })
+  })
+}
+
+function move(name: 'suspend' | 'resume' | 'end', summary: string, warning?: string): Verb {
+  return {
+    words: ['subscription', name],
+    summary,
+    positionals: [refSpec],
+    flags: [reasonFlag],
+    async run(call) {
+      const [ref = ''] = call.positionals
+      return withStore(call, async (store: Store) => {
+        const found = store.find(ref)
+        if (found === null) return notFound(ref)
+        const question = `${name} ${found.id} (${found.label})? ${warning}`
+        const agreed = warning === undefined ? accept(null) : await confirm(call, question)
+        if (!agreed.ok) return agreed
+        const moved = store[name](found.id, byOf(call))
+        if (!moved.ok) return moved
+        return accept({ json: { subscription: moved.value }, text: subscriptionText(moved.value) })
+      })
+    },
+  }
+}
+
+function requestOf(call: Call): SetRequest {
+  const label = flagOf(call, 'label')
+  const asked = listOf(call, 'product')
+  const plan = flagOf(call, 'plan')
+  const cidrs = listOf(call, 'cidr')
+  const destination = flagOf(call, 'destination')
+  const upstream = flagOf(call, 'upstream')
+  return {
+    ...(label === undefined ? {} : { label }),
+    ...(asked === undefined ? {} : { products: asked }),
+    ...(plan === undefined ? {} : { plan }),
+    ...(cidrs === undefined ? {} : { cidrs }),
+    ...(destination === undefined ? {} : { destination }),
+    ...(upstream === undefined ? {} : { upstream }),
+  }
+}

@@ -1,0 +1,39 @@
+// `sluice token rotate`: replaces a token. Thread: main.
+// Without --grace the old one dies at once, which is what a leak needs.
+import { parseDuration } from '../base/duration.ts'
+import { accept } from '../base/errors.ts'
+import { confirm } from './ask.ts'
+import { byOf, notFound, reasonFlag, refSpec, withStore } from './registry.ts'
+import { secretsText } from './subscription.ts'
+import { flagOf, misuse, type Verb } from './verb.ts'
+
+export const tokenVerbs: readonly Verb[] = [
+  {
+    words: ['token', 'rotate'],
+    summary: 'Issue a new token and show it, once; the old one dies.',
+    positionals: [refSpec],
+    flags: [
+      { name: 'grace', value: 'time', doc: 'How long the old token still works, such as 1h [0s].' },
+      reasonFlag,
+    ],
+    async run(call) {
+      const [ref = ''] = call.positionals
+      const graceMs = parseDuration(flagOf(call, 'grace') ?? '0s')
+      if (graceMs === null) return misuse('--grace must be a time such as 90s, 30m, 1h or 7d')
+      return withStore(call, async (store) => {
+        const found = store.find(ref)
+        if (found === null) return notFound(ref)
+        const fate = graceMs === 0 ? 'The old token dies at once.' : 'The old token gets a grace.'
+        const agreed = await confirm(call, `rotate ${found.id} (${found.label})? ${fate}`)
+        if (!agreed.ok) return agreed
+        const rotated = store.rotate(found.id, { graceMs }, byOf(call))
+        if (!rotated.ok) return rotated
+        const { subscription, token } = rotated.value
+        const graceUntil = store.credentials(found.id)?.graceUntil ?? null
+        const old = graceUntil === null ? 'is dead' : `works until ${graceUntil}`
+        const text = `${secretsText({ token })}\n\nThe old token of ${subscription.label} ${old}.`
+        return accept({ json: { subscription, token, graceUntil }, text })
+      })
+    },
+  },
+]

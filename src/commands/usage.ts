@@ -1,0 +1,69 @@
+// `sluice usage`: what subscriptions spent in their running 30 days. Thread: main.
+import { accept, type Outcome } from '../base/errors.ts'
+import type { Store } from '../subscriptions/store.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
+import { recordOf, tableOf } from './output.ts'
+import { notFound, refSpec, withStore } from './registry.ts'
+import type { Call, Report, Verb } from './verb.ts'
+
+export const usageVerb: Verb = {
+  words: ['usage'],
+  summary: 'Show use in the running 30 days, of one or of all.',
+  positionals: [{ ...refSpec, optional: true }],
+  run(call) {
+    const [ref] = call.positionals
+    return withStore(call, (store) =>
+      ref === undefined ? all(call, store) : one(call, store, ref),
+    )
+  },
+}
+
+function one(call: Call, store: Store, ref: string): Outcome<Report> {
+  const found = store.find(ref)
+  const usage = store.usage(ref)
+  if (found === null || usage === null) return notFound(ref)
+  const limit = limitOf(call, found)
+  const summary = recordOf([
+    ['subscription', `${found.id} (${found.label})`],
+    ['plan', found.plan],
+    ['window', `${usage.window.from} to ${usage.window.to}`],
+    ['credits', `${usage.window.credits} of ${limit ?? 'no limit'}`],
+  ])
+  const head = ['day', 'credits', 'calls', 'refused', 'notifications', 'bytes']
+  const rows = usage.days.map((day) => [
+    day.day,
+    ...[day.credits, day.calls, day.refused, day.notifications, day.bytes].map(String),
+  ])
+  const text = `${summary}\n\n${tableOf(head, rows, 'No use yet.')}`
+  return accept({ json: { ...usage, label: found.label, plan: found.plan, limit }, text })
+}
+
+function all(call: Call, store: Store): Outcome<Report> {
+  const reports = store.list().flatMap((found) => {
+    const usage = store.usage(found.id)
+    return usage === null ? [] : [{ found, usage, limit: limitOf(call, found) }]
+  })
+  const rows = reports.map(({ found, usage, limit }) => [
+    found.id,
+    found.label,
+    found.plan,
+    String(usage.window.credits),
+    limit === null ? 'no limit' : String(limit),
+    usage.window.to.slice(0, 10),
+  ])
+  const head = ['id', 'label', 'plan', 'credits', 'of', 'window ends']
+  const json = reports.map(({ found, usage, limit }) => ({
+    id: found.id,
+    label: found.label,
+    plan: found.plan,
+    window: usage.window,
+    limit,
+  }))
+  return accept({ json: { usage: json }, text: tableOf(head, rows, 'No subscriptions.') })
+}
+
+/** Credits of the plan per 30 days; null for no limit or a plan that is gone. */
+function limitOf(call: Call, subscription: Subscription): number | null {
+  const credits = call.loaded.config.plans[subscription.plan]?.creditsPer30Days ?? 0
+  return credits === 0 ? null : credits
+}

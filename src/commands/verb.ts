@@ -1,0 +1,101 @@
+// What a verb of the `sluice` command is. Thread: main.
+// A verb declares its words, its flags and what it does; parsing, help, completion, printing and
+// exit codes are derived from that declaration. A new verb is one file and one line in verbs.ts.
+import { type Outcome, type RefusalKind, refuse } from '../base/errors.ts'
+import type { ConfigFlag, Loaded, LoadRequest } from '../config/load.ts'
+
+export interface FlagSpec {
+  /** Without the dashes. */
+  readonly name: string
+  readonly doc: string
+  /** What stands in the place of the value in help; absent for a switch. */
+  readonly value?: string
+  /** The only values, for completion and for a check. */
+  readonly options?: readonly string[]
+  /** May be given more than once. */
+  readonly many?: boolean
+}
+
+export interface PositionalSpec {
+  readonly name: string
+  readonly doc: string
+  readonly optional?: boolean
+}
+
+/** What a verb tells: the same facts as data and as text for people. */
+export interface Report {
+  readonly json: unknown
+  readonly text: string
+  /** 1 when the answer is bad news that was still worth printing (doctor, audit verify). */
+  readonly exit?: 0 | 1
+}
+
+export interface Call {
+  readonly positionals: readonly string[]
+  readonly flags: ReadonlyMap<string, readonly string[]>
+  readonly loaded: Loaded
+  /** What the configuration was loaded from; `config check` loads it once more. */
+  readonly request: LoadRequest
+}
+
+export interface Verb {
+  readonly words: readonly string[]
+  readonly summary: string
+  readonly positionals?: readonly PositionalSpec[]
+  readonly flags?: readonly FlagSpec[]
+  /** True where every configuration key is taken as a flag: serve, config check, config print. */
+  readonly takesConfig?: boolean
+  /** True where a broken configuration must not stop the verb (help, completion, config docs). */
+  readonly needsNoConfig?: boolean
+  run(call: Call): Promise<Outcome<Report>>
+}
+
+export interface ParsedArgs {
+  readonly positionals: readonly string[]
+  readonly flags: ReadonlyMap<string, readonly string[]>
+  readonly configFlags: readonly ConfigFlag[]
+}
+
+/** CONTRACT of the command: what a script may rely on. */
+export const EXIT = { done: 0, refused: 1, usage: 2, notFound: 3 } as const
+
+export const commonFlags: readonly FlagSpec[] = [
+  { name: 'data', value: 'folder', doc: 'Data folder [./data].' },
+  { name: 'config', value: 'file', doc: 'Configuration file (YAML).' },
+  { name: 'output', value: 'form', options: ['table', 'json'], doc: 'How to print [table].' },
+  { name: 'yes', doc: 'Do not ask before a change that cannot be taken back.' },
+  { name: 'help', doc: 'Show help.' },
+]
+
+/** A refusal that is the caller's grammar and not the registry's word: exit code 2. */
+export function misuse(message: string): { ok: false; refusal: ReturnType<typeof usage> } {
+  return { ok: false, refusal: usage(message) }
+}
+
+export function exitOf(refusal: { kind: RefusalKind; code: string }): number {
+  if (refusal.code === USAGE) return EXIT.usage
+  return refusal.kind === 'not-found' ? EXIT.notFound : EXIT.refused
+}
+
+export function flagOf(call: Pick<Call, 'flags'>, name: string): string | undefined {
+  return call.flags.get(name)?.at(-1)
+}
+
+export function hasSwitch(call: Pick<Call, 'flags'>, name: string): boolean {
+  return call.flags.has(name)
+}
+
+/** Values of a flag that may be repeated and may hold commas: `--cidr a,b --cidr c`. */
+export function listOf(call: Pick<Call, 'flags'>, name: string): string[] | undefined {
+  const values = call.flags.get(name)
+  return values
+    ?.flatMap((value) => value.split(','))
+    .map((part) => part.trim())
+    .filter((part) => part !== '')
+}
+
+const USAGE = 'usage'
+
+function usage(message: string) {
+  return refuse('invalid', USAGE, message).refusal
+}

@@ -1,0 +1,32 @@
+// Every verb of the command, in the order of the help. Thread: main.
+// A new verb is a file of its own and one line here; help and completion follow.
+import { auditVerbs } from './audit.ts'
+import { completionVerb } from './completion.ts'
+import { configVerbs } from './config.ts'
+import { destinationVerbs } from './destination.ts'
+import { doctorVerb } from './doctor.ts'
+import { indexerVerbs } from './indexer.ts'
+import { noteVerbs } from './note.ts'
+import { productsVerb } from './products.ts'
+import { serveVerb } from './serve.ts'
+import { statusVerb } from './status.ts'
+import { subscriptionVerbs } from './subscription.ts'
+import { tokenVerbs } from './token.ts'
+import { usageVerb } from './usage.ts'
+import type { Verb } from './verb.ts'
+
+export const verbs: readonly Verb[] = [
+  serveVerb,
+  ...subscriptionVerbs,
+  ...tokenVerbs,
+  ...destinationVerbs,
+  ...indexerVerbs,
+  ...noteVerbs,
+  usageVerb,
+  ...auditVerbs,
+  productsVerb,
+  ...configVerbs,
+  doctorVerb,
+  statusVerb,
+  completionVerb(() => verbs),
+]

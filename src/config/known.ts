@@ -1,0 +1,25 @@
+// What this installation offers to subscriptions, as its configuration says. Thread: main.
+// The command and the server open the registry with it; requests are checked against it.
+import { networkInterfaces } from 'node:os'
+import { type Config, enabledDoors, isAllEmbedded } from './config.ts'
+
+/** Fits `Known` of the subscriptions room. */
+export function knownOf(config: Config) {
+  // Reason for the cast: both sections belong to rooms of their own and may be absent.
+  const sections: {
+    shredstream?: { allowPrivate?: boolean }
+    upstreams?: Readonly<Record<string, unknown>>
+  } = config as object
+  const interfaces = Object.values(networkInterfaces()).flatMap((found) =>
+    (found ?? []).map(({ address }) => address),
+  )
+  return {
+    plans: Object.keys(config.plans),
+    ...(sections.upstreams === undefined ? {} : { upstreams: Object.keys(sections.upstreams) }),
+    destinationRules: {
+      allowPrivate: sections.shredstream?.allowPrivate === true || isAllEmbedded(config),
+      own: enabledDoors(config).map(({ host, port }) => ({ host, port })),
+      interfaces,
+    },
+  }
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env node
+// The `sluice` command: words in, exit code out. Thread: main.
+// `sluice serve` is `npm start`; every other verb works with the server running or stopped.
+import { dispatch } from './commands/dispatch.ts'
+
+// A reader that closes early (`sluice audit show | head`) is no error of ours.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error
+  process.exit(process.exitCode ?? 0)
+})
+
+process.exitCode = await dispatch(process.argv.slice(2))

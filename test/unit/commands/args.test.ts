@@ -1,0 +1,107 @@
+import { describe, expect, test } from 'vitest'
+import { chooseVerb, parseArgs } from '../../../src/commands/args.ts'
+import { exitOf, flagOf, listOf, type Verb } from '../../../src/commands/verb.ts'
+import { verbs } from '../../../src/commands/verbs.ts'
+
+const verb: Verb = {
+  words: ['thing', 'add'],
+  summary: 'Adds.',
+  positionals: [
+    { name: 'label', doc: 'Its name.' },
+    { name: 'more', doc: 'More.', optional: true },
+  ],
+  flags: [
+    { name: 'product', value: 'a,b', many: true, doc: 'What.' },
+    { name: 'plan', value: 'name', doc: 'Which.' },
+    { name: 'kind', value: 'kind', options: ['x', 'y'], doc: 'Kind.' },
+    { name: 'fast', doc: 'Fast.' },
+  ],
+  run: () => Promise.reject(new Error('not run here')),
+}
+const serving: Verb = { ...verb, words: ['serve'], positionals: [], takesConfig: true }
+
+function parsed(words: string[], of = verb) {
+  const outcome = parseArgs(of, words)
+  if (!outcome.ok) throw new Error(outcome.refusal.message)
+  return outcome.value
+}
+
+function refused(words: string[], of = verb): string {
+  const outcome = parseArgs(of, words)
+  if (outcome.ok) throw new Error('was taken')
+  expect(exitOf(outcome.refusal)).toBe(2)
+  return outcome.refusal.message
+}
+
+describe('flags', () => {
+  test('are taken in both writings, in any place, repeated where that is meant', () => {
+    const args = parsed(['--product=a,b', 'acme', '--product', 'c', '--fast', '--plan', 'gold'])
+    expect(args.positionals).toEqual(['acme'])
+    expect(listOf(args, 'product')).toEqual(['a', 'b', 'c'])
+    expect(flagOf(args, 'plan')).toBe('gold')
+    expect(args.flags.has('fast')).toBe(true)
+    expect(flagOf(parsed(['acme', '--plan=']), 'plan')).toBe('')
+    expect(listOf(parsed(['acme', '--product', '']), 'product')).toEqual([])
+    expect(listOf(args, 'kind')).toBe(undefined)
+  })
+
+  test('end at two dashes', () => {
+    expect(parsed(['--fast', '--', '--label']).positionals).toEqual(['--label'])
+  })
+
+  test.each([
+    ['an unknown flag', ['a', '--prodct', 'x'], 'the nearest is --product'],
+    ['a flag given twice', ['a', '--plan', 'x', '--plan', 'y'], '--plan is given twice'],
+    ['a missing value', ['a', '--plan'], '--plan needs a value'],
+    ['a flag in the place of a value', ['a', '--plan', '--fast'], '--plan needs a value'],
+    ['a value for a switch', ['a', '--fast=1'], '--fast takes no value'],
+    ['a value outside its set', ['a', '--kind', 'z'], '--kind must be one of x, y'],
+    ['a missing word', [], '<label> is missing: Its name.'],
+    ['a word too many', ['a', 'b', 'c'], 'unexpected "c"'],
+    ['an empty word', [''], '<label> is empty'],
+    ['a key of the configuration', ['a', '--tls.cert', 'x'], 'is a configuration key'],
+    ['an unknown short flag', ['a', '-x'], 'has no flag --x'],
+    ['a bad output form', ['a', '--output', 'xml'], 'must be one of table, json'],
+  ])('%s is refused with a sentence', (_, words, sentence) => {
+    expect(refused(words)).toContain(sentence)
+  })
+
+  test('keys of the configuration go to serve, switches without a value', () => {
+    const args = parsed(['--allowPlaintext', '--tls.cert', 'a.pem', '--data', 'd'], serving)
+    expect(args.configFlags).toEqual([
+      { key: 'allowPlaintext', value: 'true' },
+      { key: 'tls.cert', value: 'a.pem' },
+      { key: 'data', value: 'd' },
+    ])
+    expect(parsed(['--allow-plaintext=false'], serving).configFlags[0]?.value).toBe('false')
+  })
+
+  test('help needs none of the rest', () => {
+    expect(parsed(['--help']).flags.has('help')).toBe(true)
+    expect(parsed(['-h']).flags.has('help')).toBe(true)
+  })
+})
+
+describe('verbs', () => {
+  test('are found by their words', () => {
+    const outcome = chooseVerb(verbs, ['subscription', 'add', 'acme', '--plan', 'x'])
+    expect(outcome.ok && outcome.value.rest).toEqual(['acme', '--plan', 'x'])
+  })
+
+  test.each([
+    [['subscripton', 'add'], 'the nearest is "subscription"'],
+    [['subscription', 'ad'], 'the nearest is "subscription add"'],
+    [['subscription'], 'needs one of: add, set, list'],
+    [['--data', 'x'], 'unknown command'],
+  ])('%j is refused with the nearest', (words, sentence) => {
+    const outcome = chooseVerb(verbs, words)
+    expect(!outcome.ok && outcome.refusal.message).toContain(sentence)
+    expect(!outcome.ok && exitOf(outcome.refusal)).toBe(2)
+  })
+
+  test('no two verbs share their words, and each has a summary', () => {
+    const words = verbs.map((one) => one.words.join(' '))
+    expect(new Set(words).size).toBe(words.length)
+    for (const one of verbs) expect(one.summary).toMatch(/\.$/)
+  })
+})

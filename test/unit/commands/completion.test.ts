@@ -1,0 +1,43 @@
+import { execFileSync, spawnSync } from 'node:child_process'
+import { describe, expect, test } from 'vitest'
+import { bashScript, fishScript, zshScript } from '../../../src/commands/completion.ts'
+import { verbs } from '../../../src/commands/verbs.ts'
+
+/** What bash offers after these words, by running the function of the script. */
+function offered(...words: string[]): string[] {
+  const program = `${bashScript(verbs)}
+COMP_WORDS=(sluice ${words.map((word) => `'${word}'`).join(' ')})
+COMP_CWORD=${words.length}
+_sluice
+printf '%s\\n' "\${COMPREPLY[@]}"`
+  const out = execFileSync('bash', ['-c', program], { encoding: 'utf8' })
+  return out.split('\n').filter((line) => line !== '')
+}
+
+describe('completion', () => {
+  test('offers verbs, second words, flags and the values of closed sets in bash', () => {
+    expect(offered('sub')).toEqual(['subscription'])
+    expect(offered('subscription', 's')).toEqual(['set', 'show', 'suspend'])
+    expect(offered('subscription', 'add', 'acme', '--pl')).toEqual(['--plan'])
+    expect(offered('note', 'add', 'acme', 'text', '--kind', '')).toContain('refund')
+    expect(offered('usage', '--output', 'j')).toEqual(['json'])
+    expect(offered('serve', '--tls')).toEqual(['--tls.cert', '--tls.key'])
+    expect(offered('completion', 'z')).toEqual(['zsh'])
+  })
+
+  test('every verb stands in every script', () => {
+    for (const script of [bashScript(verbs), zshScript(verbs), fishScript(verbs)])
+      for (const verb of verbs) for (const word of verb.words) expect(script).toContain(word)
+  })
+
+  test.each([
+    ['bash', bashScript(verbs)],
+    ['zsh', zshScript(verbs)],
+    ['fish', fishScript(verbs)],
+  ])('the %s script parses', (shell, script) => {
+    const ran = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' })
+    if (ran.error !== undefined) return console.warn(`${shell} is not here: not parsed`)
+    expect(ran.stderr).toBe('')
+    expect(ran.status).toBe(0)
+  })
+})

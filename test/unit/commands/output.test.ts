@@ -1,0 +1,64 @@
+import { describe, expect, test } from 'vitest'
+import {
+  printRefusal,
+  printReport,
+  recordOf,
+  safeText,
+  tableOf,
+} from '../../../src/commands/output.ts'
+
+function capture() {
+  const written = { out: '', err: '' }
+  const streams = {
+    stdout: {
+      write(text: string) {
+        written.out += text
+      },
+    },
+    stderr: {
+      write(text: string) {
+        written.err += text
+      },
+    },
+  }
+  return { written, streams }
+}
+
+describe('output', () => {
+  test('columns stand under their heads, empty cells are dashes', () => {
+    const rows = [
+      ['1', 'long one'],
+      ['22', ''],
+    ]
+    expect(tableOf(['id', 'label'], rows, 'none')).toBe('ID  LABEL\n1   long one\n22  -')
+    expect(tableOf(['id'], [], 'No rows.')).toBe('No rows.')
+    const record = recordOf([
+      ['a', '1'],
+      ['long', '2'],
+    ])
+    expect(record).toBe('a:     1\nlong:  2')
+  })
+
+  test('stored text cannot steer the terminal', () => {
+    expect(safeText('a\u001b[31mb\u0007\u202ec\u009b')).toBe('a?[31mb??c?')
+    expect(tableOf(['x'], [['two\nlines']], '')).toBe('X\ntwo lines')
+  })
+
+  test('answers go to stdout, refusals to stderr, in the asked form', () => {
+    const { written, streams } = capture()
+    printReport({ json: { a: 1 }, text: 'one' }, 'json', streams)
+    printReport({ json: { a: 1 }, text: 'one' }, 'table', streams)
+    expect(written).toEqual({ out: '{"a":1}\none\n', err: '' })
+    printRefusal({ code: 'c', message: 'm' }, 'table', 'hint', streams)
+    printRefusal({ code: 'c', message: 'm' }, 'json', 'hint', streams)
+    expect(written.err).toBe('sluice: m\nhint\n{"error":{"code":"c","message":"m"}}\n')
+  })
+
+  test('a token pasted in the wrong place is not repeated', () => {
+    const { written, streams } = capture()
+    const token = `slu_${'a'.repeat(38)}`
+    printRefusal({ code: 'c', message: `no subscription "${token}"` }, 'table', undefined, streams)
+    printRefusal({ code: 'c', message: `no subscription "${token}"` }, 'json', undefined, streams)
+    expect(written.err).not.toContain('aaa')
+  })
+})
