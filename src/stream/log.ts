@@ -84,6 +84,11 @@ export class EventLog {
     return this.#newest
   }
 
+  /** The seq before the next frame's: the newest one, or a number that no frame ever has. */
+  get position(): number {
+    return this.#nextSeq - 1
+  }
+
   get frames(): number {
     return this.#newest === 0 ? 0 : this.#newest - this.#oldest + 1
   }

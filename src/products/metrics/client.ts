@@ -1,0 +1,220 @@
+// One client of the event stream: where it stands in the log and how it gets the rest.
+// Thread: main. Made by sockets.ts for each WebSocket.
+//
+//             snapshot or resume                caught up
+//   connect ----------------------> following -----------> live (fed by topics, no work per client)
+//                                      ^                     |
+//                                      '--- over the bound --'  lagging: must-keep frames follow
+//                                                               from the log, the rest is replaced
+//                                                               by the newest of its kind
+// A cursor is kept only while following: a live client stands where publishing stands.
+import { controlFrame, type Encoding, type StreamKind } from '../../stream/encoded.ts'
+import type { EventLog } from '../../stream/log.ts'
+import type { ActiveBlocks } from './active-blocks.ts'
+import type { Connect } from './handle.ts'
+import type { MetricsMeters } from './meters.ts'
+
+/** The part of a WebSocket that the stream needs. */
+export interface StreamSocket {
+  /** Queues a frame behind everything queued before, published frames included. */
+  send(bytes: Uint8Array, isBinary: boolean): unknown
+  /** Bytes that the peer has not taken yet. */
+  readonly unsentBytes: number
+  subscribe(topic: string): void
+  unsubscribe(topic: string): void
+  /** Joins the sends of `work` into as few writes as possible. */
+  batch(work: () => void): void
+  end(code: number, reason: string): void
+}
+
+export interface StreamLimits {
+  /** Unsent bytes beyond which a client counts as slow. */
+  readonly unsentBytesMax: number
+  /** A slow client that has not caught up after this long is cut. */
+  readonly slowMsMax: number
+}
+
+export interface StreamParts {
+  readonly log: EventLog
+  readonly active: ActiveBlocks
+  readonly meters: MetricsMeters
+  readonly limits: StreamLimits
+  /** Names the process: a cursor is only good within one run. */
+  readonly run: string
+}
+
+/** A turn of following stops after so many frames, so that no client holds up the others. */
+const sliceFramesMax = 512
+/** Nothing is published here; every socket stays subscribed to it. */
+const everybodyTopic = 'everybody'
+/** Kinds of which only the newest counts for a client that cannot keep up. */
+const replaceable: ReadonlySet<string> = new Set(['TPS', 'ContentionData', 'TopAccesses'])
+
+export type FollowResult = 'live' | 'more' | 'waits'
+
+export class StreamClient {
+  readonly socket: StreamSocket
+  readonly encoding: Encoding
+  readonly address: string
+  kinds: readonly StreamKind[]
+  state: 'following' | 'lagging' | 'live' | 'closed' = 'following'
+  readonly #parts: StreamParts
+  #cursor = 0
+  #dropped = 0
+  /** Following: the last progress. Lagging: its beginning. */
+  #sinceMs: number
+
+  constructor(
+    socket: StreamSocket,
+    about: { encoding: Encoding; address: string; connect: Connect; nowMs: number },
+    parts: StreamParts,
+  ) {
+    this.socket = socket
+    this.encoding = about.encoding
+    this.address = about.address
+    this.kinds = about.connect.kinds
+    this.#parts = parts
+    this.#sinceMs = about.nowMs
+    // The native side throws away what it has not yet written when a socket leaves its last topic.
+    socket.subscribe(everybodyTopic)
+    this.#greet(about.connect)
+  }
+
+  /** Replaces the kinds; a live client changes its topics. */
+  choose(kinds: readonly StreamKind[]): void {
+    if (this.state === 'live') this.#leaveTopics()
+    this.kinds = kinds
+    if (this.state === 'live') this.#joinTopics()
+    this.say('Subscribed', { events: kinds })
+  }
+
+  say(kind: 'Subscribed' | 'Error' | 'Warning', payload: unknown): void {
+    const bytes = controlFrame(kind, payload, this.encoding)
+    this.socket.send(bytes, this.encoding === 'msgpack')
+  }
+
+  /** A live client is over the bound: it leaves the topics at `publishedSeq`. */
+  lag(publishedSeq: number, nowMs: number): void {
+    this.#leaveTopics()
+    this.state = 'lagging'
+    this.#cursor = publishedSeq
+    this.#sinceMs = nowMs
+  }
+
+  /**
+   * Sends the next frames from the log. `live`: it stands at `publishedSeq` and has joined the
+   * topics; `more`: call again next turn; `waits`: the peer must read (or publishing must go on).
+   */
+  follow(publishedSeq: number, nowMs: number): FollowResult {
+    let result: FollowResult = 'waits'
+    this.socket.batch(() => {
+      result = this.#slice(publishedSeq, nowMs)
+    })
+    return result
+  }
+
+  /** True when a slow client has had its time, or lost frames that it had to get. */
+  isTooSlow(nowMs: number): boolean {
+    if (this.state !== 'following' && this.state !== 'lagging') return false
+    const { log, limits } = this.#parts
+    return nowMs - this.#sinceMs > limits.slowMsMax || this.#cursor < log.oldestSeq - 1
+  }
+
+  end(code: number, reason: string): void {
+    if (this.state === 'closed') return
+    this.state = 'closed'
+    this.socket.end(code, reason)
+  }
+
+  /** Follows again below a quarter of the bound, so that slices are worth their turn. */
+  hasRoom(): boolean {
+    return this.socket.unsentBytes <= this.#parts.limits.unsentBytesMax / 4
+  }
+
+  topics(): string[] {
+    return [...this.kinds, 'Gap'].map((kind) => topicOf(this.encoding, kind))
+  }
+
+  #greet(connect: Connect): void {
+    const { log, run, meters } = this.#parts
+    const cursor = connect.resumeFrom
+    const resumes =
+      cursor !== null && log.canResume(cursor) && (connect.run === null || connect.run === run)
+    const mode = resumes ? 'resume' : 'snapshot'
+    const payload = { mode, run, oldest: log.oldestSeq, newest: log.newestSeq }
+    const isBinary = this.encoding === 'msgpack'
+    this.socket.batch(() => {
+      const seq = resumes ? cursor : 0
+      this.socket.send(controlFrame('Resume', payload, this.encoding, seq), isBinary)
+      if (!resumes) this.#sendSnapshot(isBinary)
+    })
+    this.#cursor = resumes ? cursor : log.position
+    meters.resumes[mode].inc()
+  }
+
+  /** The stored newest frames, verbatim, ascending by seq. */
+  #sendSnapshot(isBinary: boolean): void {
+    const { log, active } = this.#parts
+    const frames = this.kinds.flatMap((kind) => {
+      if (kind === 'Lifecycle') return active.frames()
+      return log.latest(kind) ?? []
+    })
+    frames.sort((a, b) => a.seq - b.seq)
+    for (const frame of frames) this.socket.send(log.encoded(frame, this.encoding), isBinary)
+  }
+
+  #slice(publishedSeq: number, nowMs: number): FollowResult {
+    const { log, limits, meters } = this.#parts
+    const unsentMax = limits.unsentBytesMax / 2
+    // What a frame may be missed for is decided once: a frame is gone for good when the log let it
+    // go, and isTooSlow then says so.
+    for (let sent = 0; this.#cursor < publishedSeq; ) {
+      if (sent >= sliceFramesMax) return 'more'
+      if (this.socket.unsentBytes > unsentMax) return 'waits'
+      const frame = log.at(this.#cursor + 1)
+      if (frame === null) return 'waits'
+      this.#cursor++
+      sent++
+      if (this.state === 'following') this.#sinceMs = nowMs
+      if (!this.#wants(frame.kind)) continue
+      if (this.state === 'lagging' && this.#isReplaced(frame.kind, frame.seq)) {
+        this.#dropped++
+        meters.framesDropped[frame.kind].inc()
+        continue
+      }
+      this.socket.send(log.encoded(frame, this.encoding), this.encoding === 'msgpack')
+      meters.framesSent[frame.kind].inc()
+    }
+    // A snapshot may hold frames that are not published yet; the topics must not repeat them.
+    if (this.#cursor > publishedSeq) return 'waits'
+    this.#goLive()
+    return 'live'
+  }
+
+  #goLive(): void {
+    if (this.#dropped > 0) this.say('Warning', { code: 'backpressure', dropped: this.#dropped })
+    this.#dropped = 0
+    this.state = 'live'
+    this.#joinTopics()
+  }
+
+  #wants(kind: string): boolean {
+    return kind === 'Gap' || (this.kinds as readonly string[]).includes(kind)
+  }
+
+  #isReplaced(kind: Parameters<EventLog['latest']>[0], seq: number): boolean {
+    return replaceable.has(kind) && this.#parts.log.latest(kind)?.seq !== seq
+  }
+
+  #joinTopics(): void {
+    for (const topic of this.topics()) this.socket.subscribe(topic)
+  }
+
+  #leaveTopics(): void {
+    for (const topic of this.topics()) this.socket.unsubscribe(topic)
+  }
+}
+
+export function topicOf(encoding: Encoding, kind: string): string {
+  return `${encoding}/${kind}`
+}

@@ -1,0 +1,134 @@
+// Instruments of the metrics product and of the source behind it. Thread: main.
+// Children are looked up once here; nothing per client carries a label.
+import { type FrameKind, frameKinds } from '../../stream/encoded.ts'
+import type { CounterChild, HistogramChild, Meters } from '../../telemetry/meters.ts'
+
+export const refusalReasons = ['address-limit', 'bad-request', 'unauthorized'] as const
+export type RefusalReason = (typeof refusalReasons)[number]
+
+export const routeNames = [
+  'tps',
+  'contention',
+  'status',
+  'lifecycles',
+  'lifecycle',
+  'health',
+  'metrics',
+  'rpc',
+] as const
+export type RouteName = (typeof routeNames)[number]
+
+export interface MetricsMeters {
+  readonly framesSent: Readonly<Record<FrameKind, CounterChild>>
+  readonly framesDropped: Readonly<Record<FrameKind, CounterChild>>
+  readonly frameDelivery: HistogramChild
+  readonly resumes: Readonly<Record<'resume' | 'snapshot', CounterChild>>
+  readonly slowCuts: CounterChild
+  readonly refused: Readonly<Record<RefusalReason, CounterChild>>
+  readonly staleCloses: CounterChild
+  readonly requests: Readonly<Record<RouteName, CounterChild>>
+}
+
+export function declareMetricsMeters(meters: Meters): MetricsMeters {
+  const sent = meters.counter(
+    'sluice_frames_sent_total',
+    'Stream frames handed to clients: frames times receivers.',
+    { kind: frameKinds },
+  )
+  const dropped = meters.counter(
+    'sluice_frames_dropped_total',
+    'Stream frames that slow clients got replaced by a newer one.',
+    { kind: frameKinds },
+  )
+  const resumes = meters.counter('sluice_ws_connects_total', 'Stream clients by how they began.', {
+    mode: ['resume', 'snapshot'],
+  })
+  const refused = meters.counter('sluice_ws_refused_total', 'Refused stream connections.', {
+    reason: refusalReasons,
+  })
+  const requests = meters.counter('sluice_metrics_requests_total', 'HTTP requests by route.', {
+    route: routeNames,
+  })
+  return {
+    framesSent: byKey(frameKinds, (kind) => sent.with({ kind })),
+    framesDropped: byKey(frameKinds, (kind) => dropped.with({ kind })),
+    frameDelivery: meters.histogram(
+      'sluice_frame_delivery_seconds',
+      'From the reading of an event to its frame being handed to all live clients.',
+    ),
+    resumes: byKey(['resume', 'snapshot'], (mode) => resumes.with({ mode })),
+    slowCuts: meters.counter('sluice_ws_slow_cuts_total', 'Stream clients cut for being too slow.'),
+    refused: byKey(refusalReasons, (reason) => refused.with({ reason })),
+    staleCloses: meters.counter(
+      'sluice_metrics_stale_closes_total',
+      'How often the door closed because the source was silent for 30 s.',
+    ),
+    requests: byKey(routeNames, (route) => requests.with({ route })),
+  }
+}
+
+/** What is read at scrape time, so that nothing has to be kept up to date. */
+export interface MetricsReads {
+  eventAgeMs(): number
+  ringSeqno(): number
+  latestBlock(): number
+  clients(): number
+  followers(): number
+  isOpen(): boolean
+  appended(kind: FrameKind): number
+  resume(): { readonly frames: number; readonly bytes: number }
+}
+
+export function declareMetricsReads(meters: Meters, reads: MetricsReads): void {
+  meters.gaugeRead(
+    'sluice_source_event_age_seconds',
+    'Time since the last execution event.',
+    () => reads.eventAgeMs() / 1000,
+  )
+  meters.gaugeRead(
+    'sluice_source_sequence_number',
+    'Last sequence number read from the source.',
+    () => reads.ringSeqno(),
+  )
+  meters.gaugeRead('sluice_source_block_number', 'Last block that ended.', () =>
+    reads.latestBlock(),
+  )
+  meters.counterRead(
+    'sluice_source_gaps_total',
+    'Gaps in the source, each told as a Gap.',
+    {},
+    () => [[{}, reads.appended('Gap')]],
+  )
+  meters.counterRead(
+    'sluice_frames_made_total',
+    'Stream frames made, whoever receives them.',
+    { kind: frameKinds },
+    () => frameKinds.map((kind) => [{ kind }, reads.appended(kind)] as const),
+  )
+  meters.gaugeRead('sluice_ws_clients', 'Open WebSockets of the metrics service.', () =>
+    reads.clients(),
+  )
+  meters.gaugeRead(
+    'sluice_ws_following_clients',
+    'Stream clients that catch up from the resume buffer.',
+    () => reads.followers(),
+  )
+  meters.gaugeRead('sluice_metrics_open', '1 while the door is open, 0 while it is closed.', () =>
+    reads.isOpen() ? 1 : 0,
+  )
+  meters.gaugeRead(
+    'sluice_resume_buffer_frames',
+    'Frames in the resume buffer.',
+    () => reads.resume().frames,
+  )
+  meters.gaugeRead(
+    'sluice_resume_buffer_bytes',
+    'Bytes of the resume buffer.',
+    () => reads.resume().bytes,
+  )
+}
+
+function byKey<K extends string, V>(keys: readonly K[], make: (key: K) => V): Record<K, V> {
+  // Reason for the cast: fromEntries forgets the keys that it was given.
+  return Object.fromEntries(keys.map((key) => [key, make(key)])) as Record<K, V>
+}

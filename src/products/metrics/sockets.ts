@@ -1,0 +1,203 @@
+// All clients of the event stream, and the publishing of frames to them.
+// Thread: main. Made by server.ts; listens to the event log.
+//
+//   EventLog.append --> publish to json/<Kind> and msgpack/<Kind>: one native call per encoding
+//                       '--> every 256 KiB: who has not read? over the bound: leaves the topics
+//   following and lagging clients take turns, a slice each, until they stand where it stands
+//
+// What is published in one turn is bounded, because the native side keeps it until the turn ends:
+// the rest goes out in the next turns, in order.
+import type { Clock } from '../../base/clock.ts'
+import type { StoredFrame } from '../../stream/encoded.ts'
+import { encodings, frameKinds } from '../../stream/encoded.ts'
+import { type StreamClient, type StreamParts, topicOf } from './client.ts'
+
+/** Publishes to every socket of the door that subscribed to a topic. */
+export type Publish = (topic: string, bytes: Buffer, isBinary: boolean) => void
+
+const closeTooSlow = 1013
+/** Bytes per encoding that one turn may publish: two turns and the bound stay within its double. */
+const turnBytesMax = 1024 * 1024
+/** Published bytes after which every live socket is asked for its unsent bytes. */
+const checkBytes = 256 * 1024
+/** How often slow clients are looked at when nothing else moves. */
+const sweepMs = 1000
+
+export class Sockets {
+  readonly #parts: StreamParts
+  readonly #clock: Clock
+  readonly #clients = new Set<StreamClient>()
+  /** Each client is either fed by topics or follows the log. */
+  readonly #live = new Set<StreamClient>()
+  readonly #followers = new Set<StreamClient>()
+  /** How many live clients listen to a topic. */
+  readonly #listening = new Map<string, number>()
+  readonly #endListening: () => void
+  readonly #sweepTimer: NodeJS.Timeout
+  #publish: Publish = () => {}
+  #publishedSeq: number
+  #turnBytes = 0
+  #uncheckedBytes = 0
+  #turnTimer: NodeJS.Immediate | null = null
+
+  constructor(parts: StreamParts, clock: Clock) {
+    this.#parts = parts
+    this.#clock = clock
+    this.#publishedSeq = parts.log.position
+    for (const encoding of encodings)
+      for (const kind of frameKinds) this.#listening.set(topicOf(encoding, kind), 0)
+    this.#endListening = parts.log.listen((frame) => this.#take(frame))
+    this.#sweepTimer = setInterval(() => this.sweep(), sweepMs)
+    this.#sweepTimer.unref()
+  }
+
+  get count(): number {
+    return this.#clients.size
+  }
+
+  /** Clients that are not fed by topics right now. */
+  get followers(): number {
+    return this.#followers.size
+  }
+
+  /** Each opening of the door brings its own publisher. */
+  usePublisher(publish: Publish): void {
+    this.#publish = publish
+  }
+
+  add(client: StreamClient): void {
+    this.#clients.add(client)
+    this.#followers.add(client)
+    this.#advance(client)
+  }
+
+  /** The socket is gone, whoever ended it. */
+  remove(client: StreamClient): void {
+    if (!this.#clients.delete(client)) return
+    this.#leaveLive(client)
+    client.state = 'closed'
+    this.#followers.delete(client)
+  }
+
+  /** The peer has read: a follower may go on. */
+  drained(client: StreamClient): void {
+    if (this.#followers.has(client) && client.hasRoom()) this.#advance(client)
+  }
+
+  choose(client: StreamClient, kinds: StreamClient['kinds']): void {
+    const isLive = this.#leaveLive(client)
+    client.choose(kinds)
+    if (isLive) this.#joinLive(client)
+  }
+
+  closeAll(code: number, reason: string): void {
+    for (const client of [...this.#clients]) client.end(code, reason)
+  }
+
+  stop(): void {
+    this.#endListening()
+    clearInterval(this.#sweepTimer)
+    if (this.#turnTimer !== null) clearImmediate(this.#turnTimer)
+  }
+
+  /** Cuts who has been slow for too long, and moves followers whose drain went unnoticed. */
+  sweep(): void {
+    const nowMs = this.#clock.monotonicMs()
+    this.#checkLive(nowMs)
+    for (const client of [...this.#followers]) {
+      if (client.hasRoom()) this.#advance(client)
+      if (client.isTooSlow(nowMs)) {
+        this.#followers.delete(client)
+        this.#parts.meters.slowCuts.inc()
+        client.end(closeTooSlow, 'too slow')
+      }
+    }
+  }
+
+  #take(frame: StoredFrame): void {
+    if (this.#clients.size === 0) {
+      this.#publishedSeq = frame.seq
+      return
+    }
+    if (this.#publishedSeq === frame.seq - 1 && this.#turnBytes < turnBytesMax) this.#send(frame)
+    this.#scheduleTurn()
+  }
+
+  #send(frame: StoredFrame): void {
+    const { log, meters } = this.#parts
+    for (const encoding of encodings) {
+      const topic = topicOf(encoding, frame.kind)
+      const listeners = this.#listening.get(topic) ?? 0
+      if (listeners === 0) continue
+      const bytes = log.encoded(frame, encoding)
+      this.#publish(topic, bytes, encoding === 'msgpack')
+      meters.framesSent[frame.kind].inc(listeners)
+      this.#turnBytes += bytes.length
+      this.#uncheckedBytes += bytes.length
+    }
+    this.#publishedSeq = frame.seq
+    meters.frameDelivery.observe((this.#clock.monotonicMs() - frame.sinceMs) / 1000)
+  }
+
+  #scheduleTurn(): void {
+    this.#turnTimer ??= setImmediate(() => {
+      this.#turnTimer = null
+      this.#turn()
+    })
+  }
+
+  /** Publishes what the turn before left over, then gives each follower a slice. */
+  #turn(): void {
+    const { log, limits } = this.#parts
+    this.#turnBytes = 0
+    if (this.#publishedSeq < log.oldestSeq - 1) this.#skipLost()
+    while (this.#publishedSeq < log.position && this.#turnBytes < turnBytesMax)
+      this.#send(log.at(this.#publishedSeq + 1)!)
+    if (this.#uncheckedBytes >= Math.min(checkBytes, limits.unsentBytesMax / 4))
+      this.#checkLive(this.#clock.monotonicMs())
+    for (const client of [...this.#followers]) this.#advance(client)
+    if (this.#publishedSeq < log.position) this.#scheduleTurn()
+  }
+
+  /** Publishing fell behind the whole buffer: live clients are cut and come back by resume. */
+  #skipLost(): void {
+    for (const client of [...this.#live]) client.end(closeTooSlow, 'frames were lost')
+    this.#publishedSeq = this.#parts.log.position
+  }
+
+  #checkLive(nowMs: number): void {
+    this.#uncheckedBytes = 0
+    const { unsentBytesMax } = this.#parts.limits
+    for (const client of this.#live) {
+      if (client.socket.unsentBytes <= unsentBytesMax) continue
+      this.#leaveLive(client)
+      client.lag(this.#publishedSeq, nowMs)
+      this.#followers.add(client)
+    }
+  }
+
+  #advance(client: StreamClient): void {
+    if (client.state === 'lagging' && !client.hasRoom()) return
+    const result = client.follow(this.#publishedSeq, this.#clock.monotonicMs())
+    if (result === 'live') {
+      this.#followers.delete(client)
+      this.#joinLive(client)
+    } else if (result === 'more') this.#scheduleTurn()
+  }
+
+  #joinLive(client: StreamClient): void {
+    this.#live.add(client)
+    this.#count(client, 1)
+  }
+
+  #leaveLive(client: StreamClient): boolean {
+    if (!this.#live.delete(client)) return false
+    this.#count(client, -1)
+    return true
+  }
+
+  #count(client: StreamClient, by: 1 | -1): void {
+    for (const topic of client.topics())
+      this.#listening.set(topic, (this.#listening.get(topic) ?? 0) + by)
+  }
+}

@@ -1,0 +1,144 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import * as rest from '../../../../src/products/metrics/rest.ts'
+import { callMethod } from '../../../../src/products/metrics/rpc.ts'
+import { EventLog } from '../../../../src/stream/log.ts'
+import { FakeExecution, HandClock, handOutSeqs } from '../../../support/fake-execution.ts'
+import { expectShape } from '../../../support/golden.ts'
+
+let clock: HandClock
+let log: EventLog
+let view: FakeExecution
+let parts: rest.RestParts
+
+beforeEach(() => {
+  clock = new HandClock()
+  log = new EventLog({ reserve: handOutSeqs(), clock })
+  view = new FakeExecution(log, clock)
+  const startMs = clock.monotonicMs()
+  parts = { log, view, clients: () => 3, uptimeMs: () => clock.monotonicMs() - startMs }
+})
+
+const read = ({ status, body }: rest.Answer) => [status, JSON.parse(body.toString())]
+
+describe('REST before the first block', () => {
+  test('says 0, an empty list, 404 and an empty buffer', () => {
+    expect(read(rest.tps(parts))).toEqual([200, { tps: 0 }])
+    expect(read(rest.contention(parts))).toEqual([404, { error: 'no contention data yet' }])
+    expect(read(rest.lifecycles(parts))).toEqual([200, []])
+    expect(read(rest.status(parts))[1]).toMatchObject({ oldest_seqno: 0, newest_seqno: 0 })
+  })
+
+  test('counts the age from the start: degraded after 10 s, 503 at 30 s', () => {
+    clock.advance(10_001)
+    expect(read(rest.status(parts))[1]).toMatchObject({
+      status: 'degraded',
+      last_event_age_secs: 10,
+    })
+    clock.advance(19_998)
+    expect(rest.health(parts).status).toBe(200)
+    clock.advance(1)
+    const [status, body] = read(rest.health(parts))
+    expect(status).toBe(503)
+    expect(body).toEqual({
+      jsonrpc: '2.0',
+      result: { healthy: false, number: 0, last_event_age_secs: 30 },
+    })
+    view.touch()
+    expect(read(rest.status(parts))[1]).toMatchObject({ status: 'healthy' })
+  })
+})
+
+describe('REST', () => {
+  beforeEach(() => {
+    for (let number = 1; number <= 5; number++) view.run(number)
+  })
+
+  test('has the shapes of the spec', () => {
+    expectShape('metrics/tps', read(rest.tps(parts))[1])
+    expectShape('metrics/contention', read(rest.contention(parts))[1])
+    expectShape('metrics/status', read(rest.status(parts))[1])
+    expectShape('metrics/lifecycles', read(rest.lifecycles(parts))[1])
+    expectShape('metrics/lifecycle', read(rest.lifecycle(parts, '5'))[1])
+    expectShape('metrics/health', read(rest.health(parts))[1])
+    expectShape('metrics/error', read(rest.lifecycle(parts, '99'))[1])
+  })
+
+  test('serves the newest ContentionData byte for byte', () => {
+    expect(rest.contention(parts).body).toBe(log.latest('ContentionData')?.payload)
+  })
+
+  test.each([
+    ['6', 404, 'block not found'],
+    ['9007199254740993', 404, 'block not found'],
+    ['18446744073709551615', 404, 'block not found'],
+    ['18446744073709551616', 400, 'invalid block number'],
+    ['-1', 400, 'invalid block number'],
+    ['1e30', 400, 'invalid block number'],
+    ['abc', 400, 'invalid block number'],
+    ['', 400, 'invalid block number'],
+  ])('answers block %s with %d %s', (number, status, message) => {
+    expect(read(rest.lifecycle(parts, number))).toEqual([status, { error: message }])
+  })
+})
+
+describe('JSON-RPC', () => {
+  const call = (method: string, ...params: unknown[]) =>
+    callMethod(method, params, { view, version: '1.2.3' })
+
+  beforeEach(() => {
+    for (let number = 1; number <= 300; number++) view.run(number)
+  })
+
+  test('gives a block by number and by tag', () => {
+    const latest = call('eth_getBlockByNumber', 'latest', false)
+    expectShape('metrics/rpc-block', (latest as { value: unknown }).value)
+    expect(latest).toMatchObject({ ok: true, value: { number: '0x12c' } })
+    expect(call('eth_getBlockByNumber', '0x12c')).toEqual(latest)
+    expect(call('eth_getBlockByNumber', '0x12C')).toEqual(latest)
+    expect(call('eth_getBlockByNumber', 'earliest')).toMatchObject({ value: { number: '0xad' } })
+    const full = call('eth_getBlockByNumber', 'latest', true)
+    expect(full).toMatchObject({ value: { transactions: [{ nonce: '0x1' }] } })
+  })
+
+  test.each(['0x1', '0x12d', '0x20000000000001', '0xffffffffffffffff'])('%s is null', (number) => {
+    expect(call('eth_getBlockByNumber', number)).toEqual({ ok: true, value: null })
+  })
+
+  test.each([
+    [[]],
+    [[0]],
+    [[-1]],
+    [[1e30]],
+    [['abc']],
+    [['0x']],
+    [['0x01']],
+    [['300']],
+    [['0x10000000000000000']],
+    [['pending']],
+    [[null]],
+    [['latest', 'yes']],
+    [['latest', false, 1]],
+  ])('eth_getBlockByNumber %j is invalid', (params) => {
+    const outcome = callMethod('eth_getBlockByNumber', params, { view, version: '1' })
+    expect(outcome).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+  })
+
+  test('answers the small methods', () => {
+    expect(call('eth_blockNumber')).toEqual({ ok: true, value: '0x12c' })
+    expect(call('eth_chainId')).toEqual({ ok: true, value: '0x4eaf' })
+    expect(call('net_version')).toEqual({ ok: true, value: '20143' })
+    expect(call('web3_clientVersion')).toMatchObject({
+      value: expect.stringMatching(/^sluice\/v1/),
+    })
+    expect(callMethod('eth_chainId', undefined, { view, version: '1' }).ok).toBe(true)
+    expect(callMethod('eth_chainId', { a: 1 }, { view, version: '1' }).ok).toBe(false)
+  })
+
+  test('refuses any other method', () => {
+    expect(call('eth_call')).toMatchObject({
+      ok: false,
+      refusal: { kind: 'unknown-method', message: 'Method not found' },
+    })
+    expect(call('__proto__')).toMatchObject({ ok: false })
+  })
+})
