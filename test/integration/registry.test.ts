@@ -1,0 +1,181 @@
+// One registry, several processes: nothing acknowledged is ever lost, whoever is killed.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Directory } from '../../src/auth/directory.ts'
+import { Gate } from '../../src/auth/gate.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import { openStore, type Store } from '../../src/subscriptions/store.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { until } from '../support/until.ts'
+
+const script = fileURLToPath(new URL('../support/registry-child.mjs', import.meta.url))
+const by = { who: 'test' }
+let folder: string
+const children: ChildProcess[] = []
+const stores: Store[] = []
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-registry-'))
+})
+
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL')
+  for (const store of stores.splice(0)) await store.close()
+  rmSync(folder, { recursive: true, force: true })
+})
+
+interface Part {
+  readonly lines: string[]
+  readonly child: ChildProcess
+  readonly errors: () => string
+  readonly exited: () => boolean
+}
+
+function run(...args: string[]): Part {
+  const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  children.push(child)
+  const lines: string[] = []
+  let rest = ''
+  let errors = ''
+  let isOver = false
+  child.stdout!.on('data', (chunk) => {
+    const parts = (rest + String(chunk)).split('\n')
+    rest = parts.pop()!
+    lines.push(...parts)
+  })
+  child.stderr!.on('data', (chunk) => {
+    errors += String(chunk)
+  })
+  child.on('close', () => {
+    isOver = true
+  })
+  return { lines, child, errors: () => errors, exited: () => isOver }
+}
+
+function openHere(): Store {
+  const store = openStore(folder, { clock: systemClock })
+  stores.push(store)
+  return store
+}
+
+/** What the changes acknowledged so far must have left behind, label by label. */
+function checkDone(store: Store, prefix: string, done: number): void {
+  for (let number = 0; number < done; number += 5) {
+    const last = Math.min(done - 1, number + 4) - number
+    const subscription = store.find(`${prefix}-${number}`)
+    expect(subscription, `${prefix}-${number}`).not.toBeNull()
+    if (last >= 1) expect(store.credentials(subscription!.id)?.graceUntil).not.toBeNull()
+    if (last >= 2) expect(subscription!.cidrs).toEqual([`10.0.${(number + 2) % 256}.0/24`])
+    if (last >= 3) expect(subscription!.state).toBe('suspended')
+    if (last >= 4) expect(subscription!.note).toBe(`change ${number + 4}`)
+  }
+}
+
+function acknowledged(part: Part): number {
+  return part.lines.filter((line) => line.startsWith('done ')).length
+}
+
+describe('several processes on one registry', () => {
+  it('lose no change of each other', async () => {
+    const parts = ['a', 'b'].map((prefix) => run('provision', folder, prefix, '150'))
+    const store = openHere()
+    let own = 0
+    while (!parts.every((part) => part.exited())) {
+      const added = store.add({ label: `own-${own}`, products: ['bundle'] }, by)
+      expect(added.ok).toBe(true)
+      own++
+      await new Promise((resolve) => setTimeout(resolve, 2))
+    }
+    for (const part of parts) expect(part.errors()).toBe('')
+    expect(parts.map(acknowledged)).toEqual([150, 150])
+    for (const prefix of ['a', 'b']) checkDone(store, prefix, 150)
+    expect(store.list()).toHaveLength(60 + own)
+    expect(store.verifyAudit()).toMatchObject({ ok: true, entries: 300 + own })
+  })
+
+  it('a change made by a command is in force in the server, and closes what it must', async () => {
+    const store = openHere()
+    const added = store.add({ label: 'x-0', products: ['bundle'] }, by)
+    if (!added.ok) throw new Error(added.refusal.message)
+    const directory = new Directory(store, { clock: systemClock, log: silentLog })
+    const gate = new Gate(directory, { clock: systemClock })
+    directory.start()
+    const credentials = { xToken: added.value.token }
+    const principal = gate.admit('websocket', credentials, '127.0.0.1')
+    expect(principal).not.toBeNull()
+    let isClosed = false
+    gate.hold(principal!, 'websocket', '127.0.0.1', () => {
+      isClosed = true
+    })
+    const command = run('rotate', folder, 'x-0')
+    await until(() => command.lines.includes('rotated'), 'the rotation')
+    await until(() => isClosed, 'the stream of the rotated token to close', 5000)
+    expect(gate.admit('rpc', credentials, '127.0.0.1')).toBeNull()
+    directory.stop()
+  })
+})
+
+describe('kill -9', () => {
+  it.each([40, 333, 700])(
+    'in the middle of 1,000 changes, after %i of them, loses none that was acknowledged',
+    async (killAfter) => {
+      const watching = openHere()
+      const part = run('provision', folder, 'k', '1000')
+      await until(() => acknowledged(part) >= killAfter, `${killAfter} changes`, 40_000)
+      part.child.kill('SIGKILL')
+      await until(() => part.exited(), 'the killed process to be gone')
+      expect(part.errors()).toBe('')
+      const done = acknowledged(part)
+      const store = openHere()
+      for (const each of [watching, store]) {
+        checkDone(each, 'k', done)
+        // The one under way when it was killed is there whole or not at all.
+        expect([done, done + 1]).toContain(each.version())
+        expect(each.verifyAudit()).toMatchObject({ ok: true })
+      }
+      expect(store.add({ label: 'after', products: ['bundle'] }, by).ok).toBe(true)
+      expect(store.verifyAudit().ok).toBe(true)
+    },
+  )
+
+  it('forgives at most one second of use', async () => {
+    const store = openHere()
+    store.add({ label: 'acme', products: ['bundle'] }, by)
+    const part = run('spend', folder, 'acme')
+    const spent = () =>
+      part.lines.map((line) => {
+        const [, timeMs, total] = line.split(' ')
+        return { timeMs: Number(timeMs), total: Number(total) }
+      })
+    await until(() => {
+      const all = spent()
+      return all.length > 1 && all.at(-1)!.timeMs - all[0]!.timeMs > 1500
+    }, 'use for more than a second')
+    part.child.kill('SIGKILL')
+    await until(() => part.exited(), 'the killed process to be gone')
+    const all = spent()
+    const end = all.at(-1)!
+    const owed = all.findLast(({ timeMs }) => timeMs <= end.timeMs - 1000)!
+    const kept = openHere().usage('acme')!.window.credits
+    expect(kept).toBeGreaterThanOrEqual(owed.total)
+    expect(kept).toBeLessThanOrEqual(end.total + 50)
+  })
+
+  it('gives the data folder free, which until then one server alone can have', async () => {
+    const first = run('lock', folder)
+    await until(() => first.lines.includes('locked'), 'the first lock')
+    const second = run('lock', folder)
+    await until(() => second.exited(), 'the second server to be refused')
+    expect(second.lines[0]).toContain(`in use by process ${first.child.pid}`)
+    // A command needs no lock.
+    expect(openHere().add({ label: 'beside', products: ['bundle'] }, by).ok).toBe(true)
+    first.child.kill('SIGKILL')
+    await until(() => first.exited(), 'the holder to be gone')
+    const third = run('lock', folder)
+    await until(() => third.lines.includes('locked'), 'the lock after the kill')
+  })
+})

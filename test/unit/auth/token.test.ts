@@ -1,0 +1,80 @@
+import { describe, expect, it } from 'vitest'
+import { basicPair } from '../../../src/auth/basic.ts'
+import { type Credentials, type Door, tokenIn } from '../../../src/auth/token.ts'
+
+const bundle: readonly Door[] = ['rpc', 'websocket', 'grpc']
+
+describe('where a token may stand', () => {
+  it.each(bundle)('x-token and Authorization: Bearer are equivalent on %s', (door) => {
+    expect(tokenIn(door, { xToken: 'a' })).toBe('a')
+    expect(tokenIn(door, { authorization: 'Bearer a' })).toBe('a')
+    expect(tokenIn(door, { authorization: 'bEaReR   a ' })).toBe('a')
+  })
+
+  it.each<[keyof Credentials]>([['xApiKey'], ['queryApiKey'], ['queryApi_key']])(
+    '%s counts on rpc only',
+    (place) => {
+      const credentials: Credentials = { [place]: 'a' }
+      expect(tokenIn('rpc', credentials)).toBe('a')
+      for (const door of ['websocket', 'grpc', 'metrics', 'indexer'] as const)
+        expect(tokenIn(door, credentials)).toBeNull()
+    },
+  )
+
+  it('the first present decides, in the order of the contract', () => {
+    const places: Credentials = {
+      xToken: '1',
+      authorization: 'Bearer 2',
+      xApiKey: '3',
+      queryApiKey: '4',
+      queryApi_key: '5',
+    }
+    const { xToken: _1, ...two } = places
+    const { authorization: _2, ...three } = two
+    const { xApiKey: _3, ...four } = three
+    const { queryApiKey: _4, ...five } = four
+    const found = [places, two, three, four, five].map((given) => tokenIn('rpc', given))
+    expect(found).toEqual(['1', '2', '3', '4', '5'])
+  })
+
+  it('empty counts as absent, and so does another scheme', () => {
+    expect(tokenIn('rpc', { xToken: '', authorization: 'Bearer b' })).toBe('b')
+    for (const authorization of ['Bearer', 'Bearer ', 'Bearer  ', 'Basic eDp5', 'Bearerx y', ''])
+      expect(tokenIn('rpc', { authorization, xApiKey: 'c' })).toBe('c')
+  })
+
+  it('a repeated header is invalid even when another place holds a token', () => {
+    expect(tokenIn('rpc', { xToken: 'a', repeated: true })).toBeNull()
+  })
+
+  it('the indexer looks at x-token alone', () => {
+    expect(tokenIn('indexer', { xToken: 'a', authorization: 'Basic eDp5' })).toBe('a')
+    expect(tokenIn('indexer', { authorization: 'Bearer a' })).toBeNull()
+  })
+})
+
+describe('database credentials', () => {
+  const encode = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
+
+  it('come from HTTP Basic or from the two headers of ClickHouse', () => {
+    expect(basicPair({ authorization: encode('u:p') })).toEqual({ user: 'u', password: 'p' })
+    expect(basicPair({ authorization: encode('u:p:q') })).toEqual({ user: 'u', password: 'p:q' })
+    expect(basicPair({ authorization: encode('u:p').replace('Basic', 'bASIC') })).not.toBeNull()
+    const named = { clickHouseUser: 'u', clickHouseKey: 'p' }
+    expect(basicPair(named)).toEqual({ user: 'u', password: 'p' })
+    expect(basicPair({ authorization: encode('a:b'), ...named })?.user).toBe('a')
+    expect(basicPair({ authorization: 'Bearer x', ...named })?.user).toBe('u')
+  })
+
+  it.each(['', 'Basic', 'Basic ', 'Basic !!!', encode('nocolon'), encode(':p'), encode('u:')])(
+    'refuses %j',
+    (authorization) => {
+      expect(basicPair({ authorization })).toBeNull()
+    },
+  )
+
+  it('refuses half a pair and endless ones', () => {
+    expect(basicPair({ clickHouseUser: 'u' })).toBeNull()
+    expect(basicPair({ authorization: encode(`u:${'p'.repeat(1000)}`) })).toBeNull()
+  })
+})

@@ -1,0 +1,204 @@
+import { describe, expect, it } from 'vitest'
+import type { Delta } from '../../../src/quota/budget.ts'
+import { Quota } from '../../../src/quota/quota.ts'
+import { type PlanValues, standardPlan, unlimitedPlan } from '../../../src/subscriptions/plans.ts'
+import { silentLog } from '../../../src/telemetry/log.ts'
+
+const dayMs = 86_400_000
+
+function setUp(plans: Record<string, Partial<PlanValues>> = {}) {
+  const state = { nowMs: 1000, written: [] as Delta[], used: 0, endsAtMs: 30 * dayMs, fails: false }
+  const quota = new Quota({
+    plans: {
+      standard: standardPlan,
+      unlimited: unlimitedPlan,
+      ...Object.fromEntries(
+        Object.entries(plans).map(([name, values]) => [name, { ...standardPlan, ...values }]),
+      ),
+    },
+    ledger: {
+      openWindow: () => ({ window: 4, credits: state.used, endsAtMs: state.endsAtMs }),
+      addUsage: async (deltas) => {
+        if (state.fails) throw new Error('disk full')
+        state.written.push(...deltas)
+      },
+    },
+    clock: { nowMs: () => state.nowMs, monotonicMs: () => state.nowMs },
+    log: silentLog,
+  })
+  return { quota, state }
+}
+
+const account = { id: 'sub_a', plan: 'standard' }
+
+describe('spending', () => {
+  it('one budget per subscription, whatever door or machine asks', () => {
+    const { quota } = setUp()
+    expect(quota.budgetOf(account)).toBe(quota.budgetOf({ ...account }))
+    expect(quota.budgetOf(account)).not.toBe(quota.budgetOf({ ...account, id: 'sub_b' }))
+  })
+
+  it('lets the burst through, then refuses and says when to come back', () => {
+    const { quota, state } = setUp()
+    const budget = quota.budgetOf(account)
+    for (let count = 0; count < 199; count++) expect(budget.spend('getSlot').ok).toBe(true)
+    expect(budget.spend('getSlot')).toEqual({
+      ok: true,
+      reason: 'ok',
+      retryAfterMs: 0,
+      limit: 200,
+      windowSecs: 2,
+      remaining: 0,
+      resetSecs: 2,
+    })
+    expect(budget.spend('getSlot')).toMatchObject({ ok: false, reason: 'rate', retryAfterMs: 10 })
+    state.nowMs += 10
+    expect(budget.spend('getSlot').ok).toBe(true)
+  })
+
+  it.each([
+    ['getSlot', 1],
+    ['getMultipleAccounts', 2],
+    ['getTokenAccountsByOwner', 2],
+    ['getTokenAccountsByDelegate', 2],
+    ['getTokenAccountBalance', 1],
+    ['getTransaction', 5],
+    ['getProgramAccounts', 25],
+    ['noSuchMethod', 1],
+    ['__proto__', 1],
+  ])('%s costs %i', (method, cost) => {
+    const { quota } = setUp()
+    expect(quota.budgetOf(account).spend(method).remaining).toBe(200 - cost)
+  })
+
+  it('caps single methods beside their cost', () => {
+    const { quota, state } = setUp()
+    const budget = quota.budgetOf(account)
+    for (let count = 0; count < 5; count++) expect(budget.spend('getProgramAccounts').ok).toBe(true)
+    expect(budget.spend('getProgramAccounts')).toMatchObject({
+      reason: 'method-rate',
+      retryAfterMs: 200,
+      remaining: 75,
+    })
+    expect(budget.spend('getSlot').ok).toBe(true)
+    state.nowMs += 200
+    expect(budget.spend('getProgramAccounts').ok).toBe(true)
+  })
+
+  it('admits or refuses a batch whole', () => {
+    const { quota } = setUp()
+    const budget = quota.budgetOf(account)
+    const batch = new Array<string>(90).fill('getSlot')
+    expect(budget.spend(batch)).toMatchObject({ ok: true, remaining: 110 })
+    expect(budget.spend(batch)).toMatchObject({ ok: true, remaining: 20 })
+    expect(budget.spend(batch)).toMatchObject({ ok: false, reason: 'rate', remaining: 20 })
+    const sends = new Array<string>(4).fill('sendTransaction')
+    expect(budget.spend(sends)).toMatchObject({ ok: true, remaining: 0 })
+  })
+
+  it('tells a batch that can never pass from one that must wait', () => {
+    const { quota } = setUp()
+    const budget = quota.budgetOf(account)
+    const dear = new Array<string>(9).fill('getProgramAccounts')
+    expect(budget.spend(dear)).toMatchObject({ ok: false, reason: 'too-dear', retryAfterMs: 0 })
+    const many = new Array<string>(6).fill('getProgramAccounts')
+    expect(budget.spend(many)).toMatchObject({ ok: false, reason: 'too-dear' })
+    expect(budget.spend([])).toMatchObject({ ok: true, remaining: 200 })
+  })
+
+  it('refuses when the credits of the 30 days are spent, until the next 30 days', async () => {
+    const { quota, state } = setUp({ small: { creditsPer30Days: 10 } })
+    state.used = 8
+    const budget = quota.budgetOf({ id: 'sub_a', plan: 'small' })
+    expect(budget.spend('getMultipleAccounts').ok).toBe(true)
+    expect(budget.spend('getSlot')).toMatchObject({
+      ok: false,
+      reason: 'credits',
+      retryAfterMs: 30 * dayMs - 1000,
+    })
+    state.nowMs = state.endsAtMs
+    state.endsAtMs *= 2
+    state.used = 0
+    await quota.flush()
+    expect(quota.budgetOf({ id: 'sub_a', plan: 'small' }).spend('getSlot').ok).toBe(true)
+  })
+
+  it('an unlimited plan has no end and still shows a limit', () => {
+    const { quota } = setUp()
+    const budget = quota.budgetOf({ id: 'sub_a', plan: 'unlimited' })
+    for (let count = 0; count < 10_000; count++) budget.spend('getProgramAccounts')
+    expect(budget.spend('getSlot')).toMatchObject({ ok: true, limit: 1e9, remaining: 1e9 })
+  })
+
+  it('takes a new plan at once, also for what is already open', () => {
+    const { quota } = setUp()
+    const budget = quota.budgetOf(account)
+    for (let count = 0; count < 200; count++) budget.spend('getSlot')
+    quota.refresh({ ...account, plan: 'unlimited' })
+    expect(budget.spend('getSlot').ok).toBe(true)
+    expect(budget.plan).toBe(unlimitedPlan)
+    quota.refresh(account)
+    expect(budget.spend('getSlot')).toMatchObject({ ok: true, limit: 200 })
+    expect(quota.budgetOf({ ...account, plan: 'gone' }).plan).toBe(standardPlan)
+  })
+})
+
+describe('places', () => {
+  it.each([
+    ['connections', 100],
+    ['streams', 20],
+    ['calls', 100],
+  ] as const)('%s are bounded by the plan at %i', (kind, max) => {
+    const { quota } = setUp()
+    const budget = quota.budgetOf(account)
+    for (let count = 0; count < max; count++) expect(budget.enter(kind)).toBe(true)
+    expect(budget.enter(kind)).toBe(false)
+    budget.leave(kind)
+    expect(budget.enter(kind)).toBe(true)
+  })
+
+  it('a place given back twice is a bug', () => {
+    const { quota } = setUp()
+    expect(() => quota.budgetOf(account).leave('calls')).toThrow('given back twice')
+  })
+})
+
+describe('writing down', () => {
+  it('writes what was used since the last time, once', async () => {
+    const { quota, state } = setUp()
+    const budget = quota.budgetOf(account)
+    budget.spend('getTransaction')
+    budget.spend(['getSlot', 'getSlot'])
+    budget.spend(new Array<string>(9).fill('getProgramAccounts'))
+    budget.meter('bytes', 500)
+    budget.meter('notifications', 3)
+    await quota.flush()
+    await quota.flush()
+    expect(state.written).toEqual([
+      { id: 'sub_a', window: 4, credits: 7, calls: 3, refused: 1, notifications: 3, bytes: 500 },
+    ])
+  })
+
+  it('keeps what could not be written and writes it the next time', async () => {
+    const { quota, state } = setUp()
+    quota.budgetOf(account).spend('getSlot')
+    state.fails = true
+    await quota.flush()
+    expect(quota.flushesFailed()).toBe(1)
+    quota.budgetOf(account).spend('getSlot')
+    state.fails = false
+    await quota.stop()
+    expect(state.written).toMatchObject([{ credits: 2, calls: 2 }])
+  })
+
+  it('forgets budgets that rest, and never one with something open', async () => {
+    const { quota, state } = setUp()
+    const resting = quota.budgetOf(account)
+    const open = quota.budgetOf({ ...account, id: 'sub_b' })
+    open.enter('connections')
+    state.nowMs += 600_000
+    await quota.flush()
+    expect(quota.budgetOf(account)).not.toBe(resting)
+    expect(quota.budgetOf({ ...account, id: 'sub_b' })).toBe(open)
+  })
+})
