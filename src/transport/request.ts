@@ -88,10 +88,7 @@ export function readHead(
 ): ReadHead {
   const pass = new HeadPass(options.wants)
   native.forEach(pass.take)
-  const peer = options.addresses.textOf(response.getRemoteAddress())
-  const address = options.addresses.looksAtForwarded
-    ? options.addresses.clientOf(peer, pass.forwarded)
-    : peer
+  const address = options.addresses.clientOf(response.getRemoteAddress(), pass.forwarded)
   return { request: new Request(pass, native, address), problem: pass.problem() }
 }
 

@@ -1,0 +1,22 @@
+// The methods a door offers, by name. Thread: any (pure).
+import { type Answer, failure, rpcErrors } from './build.ts'
+import type { Call } from './parse.ts'
+
+/** Answers one call of a caller of type C, at once or later. */
+export type Method<C> = (call: Call, caller: C) => Answer | Promise<Answer>
+
+export type MethodTable<C> = Readonly<Record<string, Method<C>>>
+
+export class Methods<C> {
+  readonly #byName: ReadonlyMap<string, Method<C>>
+
+  /** Of tables that name the same method the last one decides. */
+  constructor(...tables: readonly MethodTable<C>[]) {
+    this.#byName = new Map(tables.flatMap((table) => Object.entries(table)))
+  }
+
+  call(call: Call, caller: C): Answer | Promise<Answer> {
+    const method = this.#byName.get(call.method)
+    return method === undefined ? failure(rpcErrors.unknownMethod) : method(call, caller)
+  }
+}

@@ -1,0 +1,112 @@
+// The decision of the rpc door: a body and its caller in, an answer out. Thread: main. No sockets.
+//
+//   body -> jsonrpc/serve: parse, spend, enter, call -> message
+//        -> status and rate lines (reply-head.ts) -> server.ts
+import type { Clock } from '../../base/clock.ts'
+import type { Answer } from '../../jsonrpc/build.ts'
+import type { Methods } from '../../jsonrpc/methods.ts'
+import type { Call } from '../../jsonrpc/parse.ts'
+import { type Allowance, type Host, type Served, serve } from '../../jsonrpc/serve.ts'
+import type { MeteredDoor, QuotaMeters } from '../../quota/meters.ts'
+import type { Budget } from '../../quota/quota.ts'
+import type { Subscription } from '../../subscriptions/subscription.ts'
+import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { Reply, withRetryAfter } from '../../transport/reply.ts'
+import type { RpcMeters } from './meters.ts'
+import { rateHead } from './reply-head.ts'
+
+/** Who calls; handed to every method. */
+export interface Caller {
+  readonly subscription: Subscription
+  readonly budget: Budget
+}
+
+export interface HandleDeps {
+  readonly methods: Methods<Caller>
+  readonly meters: RpcMeters
+  readonly quotaMeters: QuotaMeters
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** A budget writes over its verdict at the next call, so what an answer needs is taken at once. */
+interface RpcAllowance extends Allowance {
+  readonly head: ReturnType<typeof rateHead>
+}
+
+const door: MeteredDoor = 'rpc'
+
+export class RpcHandler implements Host<Caller, RpcAllowance> {
+  readonly #deps: HandleDeps
+  readonly #throttle = new LogThrottle()
+
+  constructor(deps: HandleDeps) {
+    this.#deps = deps
+  }
+
+  /** Never throws and never rejects. */
+  handle(body: Buffer, caller: Caller): Reply | Promise<Reply> {
+    const beganMs = this.#deps.clock.monotonicMs()
+    const served = serve(body, caller, this)
+    if (served instanceof Promise) return served.then((done) => this.#finish(done, caller, beganMs))
+    return this.#finish(served, caller, beganMs)
+  }
+
+  batchItemsMax({ budget }: Caller): number {
+    return budget.plan.batchItems
+  }
+
+  spend({ budget }: Caller, methods: string | readonly string[]): RpcAllowance {
+    const verdict = budget.spend(methods)
+    const { ok, reason, retryAfterMs } = verdict
+    return { ok, reason, retryAfterMs, head: rateHead(verdict) }
+  }
+
+  enter({ budget }: Caller): boolean {
+    return budget.enter('calls')
+  }
+
+  leave({ budget }: Caller): void {
+    budget.leave('calls')
+  }
+
+  call(call: Call, caller: Caller): Answer | Promise<Answer> {
+    const answer = this.#deps.methods.call(call, caller)
+    if (answer instanceof Promise) return answer.then((done) => this.#count(call, done))
+    return this.#count(call, answer)
+  }
+
+  refused(method: string): void {
+    this.#deps.meters.calls.count(method, 'refused')
+  }
+
+  failed(method: string, error: unknown): void {
+    this.#deps.meters.calls.count(method, 'error')
+    if (this.#throttle.allows('method', this.#deps.clock.monotonicMs()))
+      this.#deps.log.error('a method failed', { reason: String(error) })
+  }
+
+  #count(call: Call, answer: Answer): Answer {
+    this.#deps.meters.calls.count(call.method, answer.kind === 'error' ? 'error' : 'ok')
+    return answer
+  }
+
+  #finish(served: Served<RpcAllowance>, { budget }: Caller, beganMs: number): Reply {
+    const { message, allowance, isExhausted, retryAfterMs } = served
+    this.#deps.meters.latency.observeMs(this.#deps.clock.monotonicMs() - beganMs)
+    // Nothing is ignored on this door, so there always is an allowance.
+    const { head } = allowance!
+    budget.meter('bytes', message.length)
+    if (!isExhausted) return new Reply(200, head, withNewline(message))
+    this.#deps.quotaMeters.refused[door].inc()
+    return new Reply(429, withRetryAfter(head, retryAfterMs), withNewline(message))
+  }
+}
+
+/** Solana's server ends each body with a line break; a lone notification has no body. */
+function withNewline(message: string | Uint8Array): string | Uint8Array {
+  if (typeof message === 'string') return message === '' ? '' : `${message}\n`
+  return Buffer.concat([message, NEWLINE])
+}
+
+const NEWLINE = Buffer.from('\n')

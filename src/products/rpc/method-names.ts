@@ -1,0 +1,19 @@
+// The methods of Solana's JSON-RPC, as labels of meters: a closed set, whatever callers send.
+// Thread: any (a table). What this door answers is in route.ts.
+
+const solanaMethods = `
+  getAccountInfo getAgGenesisCert getBalance getBlock getBlockCommitment getBlockHeight
+  getBlockProduction getBlockTime getBlocks getBlocksWithLimit getClusterNodes getEpochInfo
+  getEpochSchedule getFeeForMessage getFirstAvailableBlock getGenesisHash getHealth
+  getHighestSnapshotSlot getIdentity getInflationGovernor getInflationRate getInflationReward
+  getLargestAccounts getLatestBlockhash getLeaderSchedule getMaxRetransmitSlot
+  getMaxShredInsertSlot getMinimumBalanceForRentExemption getMultipleAccounts getProgramAccounts
+  getRecentPerformanceSamples getRecentPrioritizationFees getSignatureStatuses
+  getSignaturesForAddress getSlot getSlotLeader getSlotLeaders getStakeMinimumDelegation getSupply
+  getTokenAccountBalance getTokenAccountsByDelegate getTokenAccountsByOwner
+  getTokenLargestAccounts getTokenSupply getTransaction getTransactionCount getVersion
+  getVoteAccounts isBlockhashValid minimumLedgerSlot requestAirdrop sendTransaction
+  simulateTransaction`
+
+/** The last one stands for every other name. */
+export const methodLabels: readonly string[] = [...solanaMethods.trim().split(/\s+/), 'other']

@@ -1,0 +1,118 @@
+// Opens the rpc door. Thread: main.
+//
+//   transport/door -> admit: token (401) -> path 404 -> verb 405 -> media type 415 -> size 413
+//                  -> RpcHandler: parse -> quota -> route.ts -> answer
+//
+// All of the door's own errors are JSON-RPC errors with id null, since no id was read yet.
+import type { Gate } from '../../auth/gate.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Running } from '../../base/running.ts'
+import { errorMessage } from '../../jsonrpc/build.ts'
+import type { MethodTable } from '../../jsonrpc/methods.ts'
+import type { QuotaMeters } from '../../quota/meters.ts'
+import type { Quota } from '../../quota/quota.ts'
+import type { Log } from '../../telemetry/log.ts'
+import { openDoor } from '../../transport/door.ts'
+import type { HttpOptions } from '../../transport/http.ts'
+import { codesOf, Reply, withRetryAfter } from '../../transport/reply.ts'
+import type { Request } from '../../transport/request.ts'
+import type { CertificatePair } from '../../transport/tls.ts'
+import type { RpcSection } from './config.ts'
+import { type Caller, RpcHandler } from './handle.ts'
+import type { RpcMeters } from './meters.ts'
+import { plainHead, preflightHead, rateHead, unauthorizedHead } from './reply-head.ts'
+import { type NodeFacts, routeMethods } from './route.ts'
+
+export interface RpcDeps {
+  readonly gate: Gate
+  readonly quota: Quota
+  readonly quotaMeters: QuotaMeters
+  readonly meters: RpcMeters
+  readonly facts: NodeFacts
+  /** Methods that the chain answers. */
+  readonly methods: readonly MethodTable<Caller>[]
+  readonly tls: CertificatePair | null
+  readonly trustedProxies: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+}
+
+// 50 KiB, as Solana's own server takes.
+const BODY_BYTES_MAX = 51_200
+const BUSY_RETRY_MS = 1_000
+
+export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
+  const log = deps.log.area('rpc')
+  const handler = new RpcHandler({
+    methods: routeMethods(deps.facts, deps.methods),
+    meters: deps.meters,
+    quotaMeters: deps.quotaMeters,
+    clock: deps.clock,
+    log,
+  })
+  const http: HttpOptions<Caller> = {
+    admit: (request) => admit(request, deps),
+    preflight: preflightHead,
+    inFlightPerAddressMax: section.inFlightPerAddress,
+    error: (status, message, _, caller) => errorReply(status, message, caller),
+    routes: [
+      {
+        verb: 'POST',
+        path: '/',
+        bodyBytesMax: BODY_BYTES_MAX,
+        check: ({ contentType }, caller) =>
+          isJson(contentType)
+            ? null
+            : errorReply(415, 'the content type must be application/json', caller),
+        handle: (_, body, caller) => handler.handle(body, caller),
+      },
+    ],
+  }
+  return openDoor<Caller>({
+    product: 'rpc',
+    place: section,
+    tls: deps.tls,
+    trustedProxies: deps.trustedProxies,
+    http,
+    clock: deps.clock,
+    log,
+  })
+}
+
+const unauthorized = new Reply(
+  401,
+  unauthorizedHead,
+  `${errorMessage('null', { code: codesOf.unauthenticated.jsonrpc, message: 'Unauthorized' })}\n`,
+)
+
+/** Authentication 3 and 4: two headers everywhere, a third header and the query here alone. */
+function admit(request: Request, { gate, quota }: RpcDeps): Caller | Reply {
+  const credentials =
+    request.query === ''
+      ? request.credentials
+      : {
+          ...request.credentials,
+          queryApiKey: request.parameter('api-key') ?? '',
+          queryApi_key: request.parameter('api_key') ?? '',
+        }
+  const principal = gate.admit('rpc', credentials, request.address)
+  if (principal === null) return unauthorized
+  return { subscription: principal.subscription, budget: quota.budgetOf(principal.subscription) }
+}
+
+function isJson(contentType: string): boolean {
+  if (contentType === 'application/json') return true
+  return contentType.split(';', 1)[0]!.trim().toLowerCase() === 'application/json'
+}
+
+function errorReply(status: number, message: string, caller: Caller | undefined): Reply {
+  // Nothing is spent; the empty batch only shows what is left.
+  const head = caller === undefined ? plainHead : rateHead(caller.budget.spend([]))
+  const body = `${errorMessage('null', { code: codeOf(status), message })}\n`
+  return new Reply(status, status === 429 ? withRetryAfter(head, BUSY_RETRY_MS) : head, body)
+}
+
+function codeOf(status: number): number {
+  if (status === 429) return codesOf.exhausted.jsonrpc
+  return status === 500 ? -32603 : -32600
+}

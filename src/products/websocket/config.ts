@@ -1,0 +1,30 @@
+// The `websocket` section of the configuration. Thread: any.
+import { flag, group, integer, text, type Values } from '../../base/fields.ts'
+
+export const websocketSection = group('Streaming subscriptions over WebSocket.', {
+  enabled: flag({ initial: true, doc: 'Opens the door.' }),
+  host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
+  port: integer({ initial: 8900, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
+  connectionsPerAddress: integer({
+    initial: 100,
+    min: 0,
+    max: 1_000_000,
+    doc: 'Connections of one client address at once; 0 is no limit.',
+  }),
+  unsentBytes: integer({
+    initial: 16_777_216,
+    min: 65_536,
+    max: 1_073_741_824,
+    unit: 'bytes',
+    doc: 'What may wait for one slow client before it is closed with 1013.',
+  }),
+  pingMs: integer({
+    initial: 30_000,
+    min: 1_000,
+    max: 60_000,
+    unit: 'ms',
+    doc: 'Time between protocol pings.',
+  }),
+})
+
+export type WebsocketSection = Values<typeof websocketSection.fields>

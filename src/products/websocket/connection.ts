@@ -1,0 +1,66 @@
+// One customer's connection from upgrade to close: its place in the plan, its hold on the token,
+// what it may still be sent. Thread: main. Made by server.ts.
+import type { Gate } from '../../auth/gate.ts'
+import type { Principal } from '../../auth/token.ts'
+import type { Budget } from '../../quota/quota.ts'
+import type { Subscription } from '../../subscriptions/subscription.ts'
+import { CLOSE_POLICY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
+import type { Socket } from '../../transport/socket.ts'
+import type { Session } from './handle.ts'
+
+export class Connection implements Session {
+  readonly budget: Budget
+  readonly #principal: Principal
+  readonly #unsentBytesMax: number
+  readonly #endings: (() => void)[] = []
+  #socket: Socket<Connection> | null = null
+
+  /** The caller has entered the budget's connections; `close` leaves them. */
+  constructor(principal: Principal, budget: Budget, unsentBytesMax: number) {
+    this.#principal = principal
+    this.budget = budget
+    this.#unsentBytesMax = unsentBytesMax
+  }
+
+  get subscription(): Subscription {
+    return this.#principal.subscription
+  }
+
+  /** Ties the connection to its token: when that dies, 1008 follows within a second. */
+  open(socket: Socket<Connection>, gate: Gate): void {
+    this.#socket = socket
+    const release = gate.hold(this.#principal, 'websocket', socket.address, () =>
+      socket.end(CLOSE_POLICY, 'the token is no longer valid'),
+    )
+    this.#endings.push(release)
+  }
+
+  send(message: string | Uint8Array): void {
+    const socket = this.#socket
+    if (socket === null) return
+    socket.send(message)
+    this.budget.meter('bytes', message.length)
+    if (socket.unsentBytes > this.#unsentBytesMax)
+      socket.end(CLOSE_TOO_SLOW, 'the client reads too slowly')
+  }
+
+  /** Sends an answer; '' stands for none. */
+  answer(message: string | Uint8Array): void {
+    if (message !== '') this.send(message)
+  }
+
+  notify(message: string | Uint8Array): void {
+    this.budget.meter('notifications', 1)
+    this.send(message)
+  }
+
+  onEnd(release: () => void): void {
+    this.#endings.push(release)
+  }
+
+  close(): void {
+    this.#socket = null
+    this.budget.leave('connections')
+    for (const end of this.#endings.splice(0)) end()
+  }
+}

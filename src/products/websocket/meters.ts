@@ -1,0 +1,73 @@
+// The meters of the websocket door. Thread: main. Plain numbers, read at scrape.
+import type { Meters } from '../../telemetry/meters.ts'
+import { PairTally } from '../../telemetry/tally.ts'
+
+const outcomes = ['ok', 'error', 'refused'] as const
+export type CallOutcome = (typeof outcomes)[number]
+
+const closings = ['client', 'stopping', 'token', 'too-long', 'too-slow', 'bug', 'lost'] as const
+export type Closing = (typeof closings)[number]
+
+/** The last one stands for every other name. */
+const methodLabels: readonly string[] = [
+  ...['account', 'block', 'logs', 'program', 'root', 'signature', 'slot', 'slotsUpdates']
+    .concat('transaction', 'vote')
+    .flatMap((topic) => [`${topic}Subscribe`, `${topic}Unsubscribe`]),
+  'getVersion',
+  'other',
+]
+
+export interface WebsocketMeters {
+  readonly calls: PairTally<string, CallOutcome>
+  readonly closed: PairTally<Closing, 'all'>
+  /** Read at scrape; the server sets it when its door is open. */
+  openSockets: () => number
+}
+
+export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
+  const own: WebsocketMeters = {
+    calls: new PairTally(methodLabels, outcomes),
+    closed: new PairTally<Closing, 'all'>(closings, ['all']),
+    openSockets: () => 0,
+  }
+  meters.counterRead(
+    'sluice_websocket_requests_total',
+    'JSON-RPC calls over WebSocket by method and outcome',
+    { method: methodLabels, outcome: outcomes },
+    function* () {
+      for (const [method, outcome, count] of own.calls.read()) yield [{ method, outcome }, count]
+    },
+  )
+  meters.counterRead(
+    'sluice_websocket_closed_total',
+    'WebSockets closed, by who or what ended them',
+    { by: closings },
+    function* () {
+      for (const [by, , count] of own.closed.read()) yield [{ by }, count]
+    },
+  )
+  meters.gaugeRead('sluice_websocket_connections', 'WebSockets open on the bundle door', () =>
+    own.openSockets(),
+  )
+  return own
+}
+
+/** Who ended a socket, from the close code. */
+export function closingOf(code: number): Closing {
+  switch (code) {
+    case 1001:
+      return 'stopping'
+    case 1006:
+      return 'lost'
+    case 1008:
+      return 'token'
+    case 1009:
+      return 'too-long'
+    case 1011:
+      return 'bug'
+    case 1013:
+      return 'too-slow'
+    default:
+      return 'client'
+  }
+}

@@ -1,0 +1,140 @@
+// Opens the websocket door. Thread: main.
+//
+//   upgrade on / -> admit: token in headers (401) -> connections per address and plan, rate (429)
+//                -> open: gate.hold closes it with 1008 within 1 s of the token's death
+//   message      -> MessageHandler: parse -> quota -> method -> answer in band
+//   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
+import type { Gate } from '../../auth/gate.ts'
+import type { Principal } from '../../auth/token.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Running } from '../../base/running.ts'
+import { encodedText, errorMessage } from '../../jsonrpc/build.ts'
+import { Methods, type MethodTable } from '../../jsonrpc/methods.ts'
+import type { QuotaMeters } from '../../quota/meters.ts'
+import type { Quota } from '../../quota/quota.ts'
+import type { Log } from '../../telemetry/log.ts'
+import { openDoor } from '../../transport/door.ts'
+import { codesOf, jsonHead, Reply, withRetryAfter } from '../../transport/reply.ts'
+import type { Request } from '../../transport/request.ts'
+import type { CertificatePair } from '../../transport/tls.ts'
+import type { SocketRoute, Upgrade } from '../../transport/websocket.ts'
+import type { WebsocketSection } from './config.ts'
+import { Connection } from './connection.ts'
+import { MessageHandler, type Session } from './handle.ts'
+import { closingOf, type WebsocketMeters } from './meters.ts'
+
+export interface WebsocketDeps {
+  readonly gate: Gate
+  readonly quota: Quota
+  readonly quotaMeters: QuotaMeters
+  readonly meters: WebsocketMeters
+  /** Answer of getVersion, as on rpc. */
+  readonly version: Readonly<Record<string, string | number>>
+  /** Subscriptions and whatever else the chain answers. */
+  readonly methods: readonly MethodTable<Session>[]
+  readonly tls: CertificatePair | null
+  readonly trustedProxies: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+}
+
+// As Solana's own server takes.
+const INBOUND_BYTES_MAX = 4_096
+const SILENCE_PINGS_MAX = 3
+const BUSY_RETRY_MS = 1_000
+/** A handshake costs as much as the cheapest call. */
+const HANDSHAKE = 'handshake'
+
+export async function startWebsocket(
+  section: WebsocketSection,
+  deps: WebsocketDeps,
+): Promise<Running> {
+  const log = deps.log.area('websocket')
+  const version = encodedText(JSON.stringify(deps.version))
+  const handler = new MessageHandler({
+    methods: new Methods<Session>({ getVersion: () => version }, ...deps.methods),
+    meters: deps.meters,
+    quotaMeters: deps.quotaMeters,
+    clock: deps.clock,
+    log,
+  })
+  const door = await openDoor<Principal>({
+    product: 'websocket',
+    place: section,
+    tls: deps.tls,
+    trustedProxies: deps.trustedProxies,
+    clock: deps.clock,
+    log,
+    http: {
+      admit: (request) => admit(request, deps),
+      error: (status, message) => errorReply(status, message),
+      routes: [{ verb: 'GET', path: '/', handle: () => upgradeRequired }],
+    },
+    sockets: [socketRoute(section, deps, handler)],
+  })
+  deps.meters.openSockets = () => door.sockets.open.size
+  return door
+}
+
+function socketRoute(
+  section: WebsocketSection,
+  deps: WebsocketDeps,
+  handler: MessageHandler,
+): SocketRoute<Principal, Connection> {
+  return {
+    path: '/',
+    inboundBytesMax: INBOUND_BYTES_MAX,
+    unsentBytesMax: section.unsentBytes,
+    pingMs: section.pingMs,
+    silenceMsMax: section.pingMs * SILENCE_PINGS_MAX,
+    perAddressMax: section.connectionsPerAddress,
+    upgrade: (_, principal) => upgrade(principal, section, deps),
+    open: (socket) => socket.state.open(socket, deps.gate),
+    message: ({ state }, data) => {
+      const served = handler.handle(data, state)
+      if (served instanceof Promise) void served.then(({ message }) => state.answer(message))
+      else state.answer(served.message)
+    },
+    close: ({ state }, code) => {
+      deps.meters.closed.count(closingOf(code), 'all')
+      state.close()
+    },
+  }
+}
+
+const unauthorized = new Reply(
+  401,
+  jsonHead.and('www-authenticate', 'Bearer'),
+  errorMessage('null', { code: codesOf.unauthenticated.jsonrpc, message: 'Unauthorized' }),
+)
+
+const upgradeRequired = new Reply(
+  426,
+  jsonHead.and('upgrade', 'websocket').and('connection', 'upgrade'),
+  errorMessage('null', { code: -32600, message: 'this door speaks WebSocket' }),
+)
+
+/** Authentication 3: the two headers, and nothing else on this door. */
+function admit(request: Request, { gate }: WebsocketDeps): Principal | Reply {
+  return gate.admit('websocket', request.credentials, request.address) ?? unauthorized
+}
+
+function upgrade(
+  principal: Principal,
+  section: WebsocketSection,
+  { quota, quotaMeters }: WebsocketDeps,
+): Upgrade<Connection> | Reply {
+  const budget = quota.budgetOf(principal.subscription)
+  const { ok, retryAfterMs } = budget.spend(HANDSHAKE)
+  if (ok && budget.enter('connections'))
+    return { state: new Connection(principal, budget, section.unsentBytes), protocol: '' }
+  quotaMeters.refused.websocket.inc()
+  const reason = ok ? 'too many connections on this plan' : 'the rate of the plan is used up'
+  return errorReply(429, `Too many requests: ${reason}`, ok ? BUSY_RETRY_MS : retryAfterMs)
+}
+
+function errorReply(status: number, message: string, retryAfterMs = BUSY_RETRY_MS): Reply {
+  const code = status === 429 ? codesOf.exhausted.jsonrpc : status === 500 ? -32603 : -32600
+  const head = status === 429 ? withRetryAfter(jsonHead, retryAfterMs) : jsonHead
+  return new Reply(status, head, errorMessage('null', { code, message }))
+}

@@ -1,0 +1,233 @@
+// The rpc door as the spec and its silent places describe it.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { value } from '../../src/jsonrpc/build.ts'
+import { Bundle, nodeVersion } from '../support/bundle.ts'
+import { sendRaw } from '../support/raw-http.ts'
+import { until } from '../support/until.ts'
+
+let bundle: Bundle
+let url = ''
+let port = 0
+let token = ''
+const waiting: (() => void)[] = []
+
+beforeAll(async () => {
+  bundle = new Bundle({
+    small: { creditsPerSecond: 1, burst: 5, weights: { dear: 6 }, batchItems: 10 },
+    narrow: { creditsPerSecond: 0, callsInFlight: 2 },
+  })
+  const door = await bundle.openRpc({
+    table: {
+      later: () => Promise.resolve(value('late')),
+      wait: () => new Promise((resolve) => waiting.push(() => resolve(value('waited')))),
+      throws: () => {
+        throw new Error('a bug')
+      },
+    },
+  })
+  port = door.port
+  url = `http://127.0.0.1:${port}`
+  token = bundle.issue().token
+})
+
+afterAll(() => bundle.dispose())
+
+interface Ask {
+  readonly body?: string
+  readonly headers?: Record<string, string>
+  readonly path?: string
+  readonly method?: string
+}
+
+async function ask({ body, headers = { 'x-token': token }, path = '/', method = 'POST' }: Ask) {
+  const answer = await fetch(`${url}${path}`, {
+    method,
+    headers: { 'content-type': 'application/json', ...headers },
+    ...(method === 'GET' ? {} : { body: body ?? call('getHealth', '1') }),
+  })
+  const text = await answer.text()
+  return {
+    status: answer.status,
+    headers: answer.headers,
+    text,
+    json: text === '' ? null : JSON.parse(text),
+  }
+}
+
+const call = (method: string, id: string) => `{"jsonrpc":"2.0","id":${id},"method":"${method}"}`
+
+describe('the rpc door', () => {
+  it('answers getHealth and getVersion in the shape of Solana', async () => {
+    expect((await ask({})).text).toBe('{"jsonrpc":"2.0","result":"ok","id":1}\n')
+    const version = await ask({ body: call('getVersion', '"v"') })
+    expect(version.json).toEqual({ jsonrpc: '2.0', result: nodeVersion, id: 'v' })
+    expect(version.headers.get('content-type')).toBe('application/json; charset=utf-8')
+  })
+
+  it('answers an unknown method with -32601 Method not found, HTTP 200', async () => {
+    const { status, json } = await ask({ body: call('getNothing', '1') })
+    expect([status, json.error]).toEqual([200, { code: -32601, message: 'Method not found' }])
+  })
+
+  it('takes the token from each of its places', async () => {
+    for (const headers of [
+      { 'x-token': token },
+      { authorization: `Bearer ${token}` },
+      { authorization: `bearer ${token}` },
+      { 'x-api-key': token },
+    ] as Record<string, string>[])
+      expect((await ask({ headers })).status).toBe(200)
+    expect((await ask({ headers: {}, path: `/?api-key=${token}` })).status).toBe(200)
+    expect((await ask({ headers: {}, path: `/?x=1&api_key=${token}` })).status).toBe(200)
+    expect(
+      (await ask({ headers: { 'x-token': '', authorization: 'Basic x', 'x-api-key': token } }))
+        .status,
+    ).toBe(200)
+  })
+
+  it('rejects a request without a valid token with 401, -32401 and id null, all alike', async () => {
+    const elsewhere = bundle.issue({ cidrs: ['10.0.0.0/8'] }).token
+    const noBundle = bundle.issue({ products: ['shredstream'] }).token
+    const suspended = bundle.issue()
+    bundle.store.suspend(suspended.subscription.id, { who: 'test' })
+    bundle.directory.refresh()
+    const texts = new Set<string>()
+    for (const bad of [
+      '',
+      'nonsense',
+      `${token.slice(0, -1)}!`,
+      elsewhere,
+      noBundle,
+      suspended.token,
+    ]) {
+      const { status, headers, text, json } = await ask({ headers: { 'x-token': bad } })
+      expect([status, headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
+      expect(json).toMatchObject({ jsonrpc: '2.0', error: { code: -32401 }, id: null })
+      texts.add(text)
+    }
+    expect(texts.size).toBe(1)
+    expect((await ask({ headers: { 'x-token': 'bad', 'x-api-key': token } })).status).toBe(401)
+  })
+
+  it('rejects a repeated credential header', async () => {
+    const body = call('getHealth', '1')
+    const twice = `x-token: ${token}\r\nx-token: ${token}\r\n`
+    const head = `POST / HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n`
+    const { status } = await sendRaw(
+      port,
+      `${head}${twice}content-length: ${body.length}\r\n\r\n${body}`,
+    )
+    expect(status).toBe(401)
+  })
+
+  it('checks token, path, verb, media type, size and syntax in this order', async () => {
+    const large = 'x'.repeat(51_201)
+    const text = { 'x-token': token, 'content-type': 'text/plain' }
+    const none = { 'content-type': 'text/plain' }
+    expect((await ask({ headers: none, path: '/x', method: 'PUT', body: large })).status).toBe(401)
+    expect((await ask({ headers: text, path: '/x', method: 'PUT', body: large })).status).toBe(404)
+    const verb = await ask({ headers: text, method: 'PUT', body: large })
+    expect([verb.status, verb.headers.get('allow')]).toEqual([405, 'POST, OPTIONS'])
+    expect((await ask({ headers: text, body: large })).status).toBe(415)
+    expect((await ask({ body: large })).status).toBe(413)
+    expect((await ask({ body: ' '.repeat(51_200) })).json.error.code).toBe(-32700)
+    const charset = { 'x-token': token, 'content-type': 'Application/JSON; charset=UTF-8' }
+    expect((await ask({ headers: charset })).status).toBe(200)
+    for (const path of ['/x', '/']) {
+      const { json, headers } = await ask({ path, method: 'GET' })
+      expect(json).toMatchObject({ jsonrpc: '2.0', error: { code: -32600 }, id: null })
+      expect(headers.get('ratelimit')).not.toBeNull()
+    }
+  })
+
+  it('answers a CORS preflight without a token', async () => {
+    const { status, headers } = await ask({ headers: {}, method: 'OPTIONS' })
+    expect([status, headers.get('access-control-allow-origin')]).toEqual([204, '*'])
+    expect(headers.get('access-control-allow-headers')).toContain('x-token')
+  })
+
+  it('echoes ids byte for byte, alone and in a batch', async () => {
+    const ids = ['18446744073709551615', '1.0', '"\\u00e9\\n"', '"☃"', 'null', '-0']
+    for (const id of ids)
+      expect((await ask({ body: call('getHealth', id) })).text).toBe(
+        `{"jsonrpc":"2.0","result":"ok","id":${id}}\n`,
+      )
+    const batch = await ask({ body: `[${ids.map((id) => call('getHealth', id)).join()}]` })
+    expect(batch.text).toBe(
+      `[${ids.map((id) => `{"jsonrpc":"2.0","result":"ok","id":${id}}`).join()}]\n`,
+    )
+  })
+
+  it('answers a lone notification with 200 and an empty body, an empty batch with -32600', async () => {
+    const lone = await ask({ body: '{"jsonrpc":"2.0","method":"getHealth"}' })
+    expect([lone.status, lone.text]).toEqual([200, ''])
+    expect((await ask({ body: '[]' })).json).toMatchObject({ error: { code: -32600 }, id: null })
+  })
+
+  it('answers late methods, and -32603 for one that fails', async () => {
+    expect((await ask({ body: call('later', '1') })).json.result).toBe('late')
+    expect((await ask({ body: call('throws', '1') })).json.error.code).toBe(-32603)
+  })
+
+  it('says the rate in every answer and 429 with Retry-After when it is used up', async () => {
+    const headers = { 'x-token': bundle.issue({ plan: 'small' }).token }
+    const first = await ask({ headers })
+    expect(first.headers.get('ratelimit-policy')).toBe('"credits";q=5;w=5')
+    expect(first.headers.get('ratelimit')).toBe('"credits";r=4;t=1')
+    for (let index = 0; index < 4; index++) await ask({ headers })
+    const refused = await ask({ headers, body: call('getHealth', '"kept"') })
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+    expect(refused.json).toMatchObject({
+      error: { code: -32429, data: { reason: 'rate' } },
+      id: 'kept',
+    })
+    expect(refused.headers.get('ratelimit')).toMatch(/^"credits";r=0;t=\d+$/)
+    await until(async () => (await ask({ headers })).status === 200, 'the rate to recover')
+  })
+
+  it('admits or refuses a batch whole, and answers one dearer than the burst with -32600', async () => {
+    const headers = { 'x-token': bundle.issue({ plan: 'small' }).token }
+    const batch = (count: number) =>
+      `[${Array.from({ length: count }, (_, index) => call('getHealth', String(index))).join()}]`
+    expect((await ask({ headers, body: batch(4) })).json).toHaveLength(4)
+    const refused = await ask({ headers, body: batch(3) })
+    expect(refused.status).toBe(429)
+    expect(
+      refused.json.map((one: { id: number; error: { code: number } }) => [one.id, one.error.code]),
+    ).toEqual([
+      [0, -32429],
+      [1, -32429],
+      [2, -32429],
+    ])
+    const dear = await ask({ headers, body: batch(6) })
+    expect([dear.status, dear.json[0].error.code, dear.json.length]).toEqual([200, -32600, 6])
+    expect((await ask({ headers, body: call('dear', '1') })).json.error.code).toBe(-32600)
+    const tooMany = await ask({
+      headers: { 'x-token': bundle.issue({ plan: 'small' }).token },
+      body: batch(11),
+    })
+    expect(tooMany.json).toMatchObject({ error: { code: -32600 }, id: null })
+  })
+
+  it('holds calls in flight to the plan', async () => {
+    const headers = { 'x-token': bundle.issue({ plan: 'narrow' }).token }
+    const held = [
+      ask({ headers, body: call('wait', '1') }),
+      ask({ headers, body: call('wait', '2') }),
+    ]
+    await until(() => waiting.length === 2, 'both calls to arrive')
+    const third = await ask({ headers, body: call('getHealth', '3') })
+    expect([third.status, third.json.error.data.reason]).toEqual([429, 'in-flight'])
+    for (const release of waiting.splice(0)) release()
+    expect((await Promise.all(held)).map(({ json }) => json.result)).toEqual(['waited', 'waited'])
+    expect((await ask({ headers })).status).toBe(200)
+  })
+
+  it('counts calls by method and outcome, and its time', async () => {
+    const { body } = await bundle.meters.render('text')
+    expect(body).toMatch(/sluice_rpc_requests_total\{method="getHealth",outcome="ok"\} [1-9]/)
+    expect(body).toMatch(/sluice_rpc_requests_total\{method="other",outcome="error"\} [1-9]/)
+    expect(body).toMatch(/sluice_quota_refused_total\{door="rpc"\} [1-9]/)
+    expect(body).toMatch(/sluice_rpc_seconds_count [1-9]/)
+  })
+})

@@ -1,0 +1,238 @@
+// The websocket door as the spec and its silent places describe it.
+import { once } from 'node:events'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { WebSocket } from 'ws'
+import { value } from '../../src/jsonrpc/build.ts'
+import type { Session } from '../../src/products/websocket/handle.ts'
+import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { Bundle, nodeVersion } from '../support/bundle.ts'
+import { until } from '../support/until.ts'
+
+let bundle: Bundle
+let port = 0
+let token = ''
+let last: Session | null = null
+let ended = 0
+const opened = new Set<WebSocket>()
+
+beforeAll(async () => {
+  bundle = new Bundle({
+    small: { creditsPerSecond: 1, burst: 3 },
+    two: { creditsPerSecond: 0, connections: 2 },
+  })
+  const door = await bundle.openWebsocket({
+    section: { pingMs: 1000, connectionsPerAddress: 20, unsentBytes: 65_536 },
+    table: {
+      later: () => Promise.resolve(value('late')),
+      keep: (_, session) => {
+        last = session
+        session.onEnd(() => {
+          ended++
+        })
+        return value(true)
+      },
+    },
+  })
+  port = door.port
+  token = bundle.issue().token
+})
+
+afterAll(() => bundle.dispose())
+
+afterEach(() => {
+  for (const socket of opened) socket.terminate()
+  opened.clear()
+})
+
+function connect(headers: Record<string, string> = { 'x-token': token }, path = '/'): WebSocket {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}${path}`, { headers })
+  socket.on('error', () => {})
+  opened.add(socket)
+  return socket
+}
+
+async function open(headers?: Record<string, string>): Promise<WebSocket> {
+  const socket = connect(headers)
+  await once(socket, 'open')
+  return socket
+}
+
+async function refusal(headers: Record<string, string>, path = '/') {
+  const socket = connect(headers, path)
+  const [, response] = (await once(socket, 'unexpected-response')) as [
+    unknown,
+    import('node:http').IncomingMessage,
+  ]
+  let body = ''
+  for await (const chunk of response) body += chunk
+  return { status: response.statusCode, headers: response.headers, json: JSON.parse(body) }
+}
+
+async function ask(socket: WebSocket, message: string) {
+  socket.send(message)
+  const [data] = (await once(socket, 'message')) as [Buffer]
+  return JSON.parse(data.toString())
+}
+
+async function codeOf(socket: WebSocket): Promise<number> {
+  const [code] = (await once(socket, 'close')) as [number]
+  return code
+}
+
+const call = (method: string, id: string) => `{"jsonrpc":"2.0","id":${id},"method":"${method}"}`
+
+describe('the websocket door', () => {
+  it('takes the token from x-token and Bearer in the handshake', async () => {
+    const first = await open({ 'x-token': token })
+    expect(await ask(first, call('getVersion', '7'))).toEqual({
+      jsonrpc: '2.0',
+      result: nodeVersion,
+      id: 7,
+    })
+    await open({ authorization: `Bearer ${token}` })
+  })
+
+  it('rejects every other place and every bad token with 401', async () => {
+    const places: [Record<string, string>, string][] = [
+      [{}, '/'],
+      [{ 'x-token': 'bad' }, '/'],
+      [{ 'x-api-key': token }, '/'],
+      [{}, `/?api-key=${token}`],
+      [{}, `/?api_key=${token}`],
+      [{ 'x-token': '' }, '/'],
+    ]
+    for (const [headers, path] of places) {
+      const refused = await refusal(headers, path)
+      expect([refused.status, refused.headers['www-authenticate']]).toEqual([401, 'Bearer'])
+      expect(refused.json).toMatchObject({ jsonrpc: '2.0', error: { code: -32401 }, id: null })
+    }
+  })
+
+  it('upgrades on / only, and tells a plain request to upgrade', async () => {
+    expect((await refusal({ 'x-token': token }, '/other')).status).toBe(404)
+    const plain = await fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-token': token } })
+    expect([plain.status, plain.headers.get('upgrade')]).toEqual([426, 'websocket'])
+    expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(401)
+  })
+
+  it('answers -32601 to an unknown method, -32700 to noise, and ignores the JSON ping', async () => {
+    const socket = await open()
+    socket.send('{"jsonrpc":"2.0","method":"ping"}')
+    expect((await ask(socket, call('nothing', '"x"'))).error).toEqual({
+      code: -32601,
+      message: 'Method not found',
+    })
+    expect(await ask(socket, '{')).toMatchObject({ error: { code: -32700 }, id: null })
+    expect(await ask(socket, '[]')).toMatchObject({ error: { code: -32600 }, id: null })
+    expect(await ask(socket, `[${call('later', '1')},${call('getVersion', '2')}]`)).toMatchObject([
+      { id: 1 },
+      { id: 2 },
+    ])
+  })
+
+  it('sends protocol pings', async () => {
+    await once(await open(), 'ping')
+  })
+
+  it('closes a message over 4,096 bytes with 1009 and takes one of 4,096', async () => {
+    const socket = await open()
+    const exact = call('getVersion', `"${'x'.repeat(4096 - call('getVersion', '""').length)}"`)
+    expect(exact.length).toBe(4096)
+    expect((await ask(socket, exact)).result).toEqual(nodeVersion)
+    socket.send(`${exact} `)
+    expect(await codeOf(socket)).toBe(1009)
+  })
+
+  it('answers -32429 in band when the rate is used up, and refuses upgrades with 429', async () => {
+    const headers = { 'x-token': bundle.issue({ plan: 'small' }).token }
+    const socket = await open(headers)
+    await ask(socket, call('getVersion', '1'))
+    await ask(socket, call('getVersion', '2'))
+    expect(await ask(socket, call('getVersion', '3'))).toMatchObject({
+      error: { code: -32429 },
+      id: 3,
+    })
+    const refused = await refusal(headers)
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '1'])
+    expect(refused.json).toMatchObject({ error: { code: -32429 }, id: null })
+    expect(socket.readyState).toBe(WebSocket.OPEN)
+    await until(
+      async () => 'result' in (await ask(socket, call('getVersion', '4'))),
+      'the rate to recover',
+    )
+  })
+
+  it('holds connections to the plan, and gives the place back at the close', async () => {
+    const headers = { 'x-token': bundle.issue({ plan: 'two' }).token }
+    const first = await open(headers)
+    await open(headers)
+    expect((await refusal(headers)).status).toBe(429)
+    first.close()
+    await until(async () => {
+      const again = connect(headers)
+      const [event] = await Promise.race([
+        once(again, 'open').then(() => ['open']),
+        once(again, 'unexpected-response').then(() => ['refused']),
+      ])
+      return event === 'open'
+    }, 'a place to be free')
+  })
+
+  it('holds connections to the bound per address', async () => {
+    const sockets = await Promise.all(Array.from({ length: 20 - opened.size }, () => open()))
+    expect((await refusal({ 'x-token': token })).status).toBe(429)
+    for (const socket of sockets) socket.terminate()
+  })
+
+  it.each(['suspend', 'end', 'rotate'] as const)(
+    'closes with 1008 within a second when the token dies by %s',
+    async (verb) => {
+      const { token: doomed, subscription } = bundle.issue()
+      const socket = await open({ 'x-token': doomed })
+      await ask(socket, call('keep', '1'))
+      const code = codeOf(socket)
+      const before = ended
+      if (verb === 'rotate') bundle.store.rotate(subscription.id, { graceMs: 0 }, { who: 'test' })
+      else bundle.store[verb](subscription.id, { who: 'test' })
+      expect(await code).toBe(1008)
+      await until(() => ended === before + 1, 'what the session held to be released')
+    },
+  )
+
+  it('closes a client that reads too slowly with 1013, and forgets it', async () => {
+    const socket = await open()
+    await ask(socket, call('keep', '1'))
+    const session = last!
+    const before = ended
+    socket.pause()
+    const code = codeOf(socket)
+    const message = JSON.stringify('x'.repeat(60_000))
+    for (let sent = 0; ended === before && sent < 2000; sent++) session.notify(message)
+    expect(ended).toBe(before + 1)
+    session.notify('after the end')
+    socket.resume()
+    expect(await code).toBe(1013)
+  })
+
+  it('counts calls, closings and open sockets', async () => {
+    await open()
+    const { body } = await bundle.meters.render('text')
+    expect(body).toMatch(
+      /sluice_websocket_requests_total\{method="getVersion",outcome="ok"\} [1-9]/,
+    )
+    expect(body).toMatch(/sluice_websocket_closed_total\{by="token"\} [1-9]/)
+    expect(body).toMatch(/sluice_websocket_closed_total\{by="too-slow"\} 1/)
+    expect(body).toMatch(/sluice_websocket_connections [1-9]/)
+  })
+
+  it('closes with 1001 when the door stops', async () => {
+    const meters = declareWebsocketMeters(new Meters())
+    const door = await bundle.openWebsocket({ meters })
+    const socket = new WebSocket(`ws://127.0.0.1:${door.port}`, { headers: { 'x-token': token } })
+    await once(socket, 'open')
+    const code = codeOf(socket)
+    await door.stop()
+    expect(await code).toBe(1001)
+  })
+})

@@ -1,0 +1,133 @@
+// A registry in a fresh folder with gate, quota and the bundle's doors over it, in process.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Directory } from '../../src/auth/directory.ts'
+import { Gate } from '../../src/auth/gate.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import type { Running } from '../../src/base/running.ts'
+import type { MethodTable } from '../../src/jsonrpc/methods.ts'
+import { rpcSection } from '../../src/products/rpc/config.ts'
+import type { Caller } from '../../src/products/rpc/handle.ts'
+import { declareRpcMeters } from '../../src/products/rpc/meters.ts'
+import { type RpcDeps, startRpc } from '../../src/products/rpc/server.ts'
+import { websocketSection } from '../../src/products/websocket/config.ts'
+import type { Session } from '../../src/products/websocket/handle.ts'
+import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
+import { startWebsocket, type WebsocketDeps } from '../../src/products/websocket/server.ts'
+import { declareQuotaMeters } from '../../src/quota/meters.ts'
+import { Quota } from '../../src/quota/quota.ts'
+import { strictRules } from '../../src/subscriptions/destination.ts'
+import { builtInPlans, type PlanValues, standardPlan } from '../../src/subscriptions/plans.ts'
+import { openStore, type Store } from '../../src/subscriptions/store.ts'
+import type { AddRequest, Issued } from '../../src/subscriptions/subscription.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+
+export const nodeVersion = { 'solana-core': '3.1.0', 'feature-set': 1, sluice: '0.1.0' }
+
+export class Bundle {
+  readonly folder = mkdtempSync(join(tmpdir(), 'sluice-bundle-'))
+  readonly meters = new Meters()
+  readonly store: Store
+  readonly directory: Directory
+  readonly gate: Gate
+  readonly quota: Quota
+  readonly #doors: Running[] = []
+  readonly #quotaMeters
+  #made = 0
+
+  /** `plans` are changes to the standard plan, under names of their own. */
+  constructor(plans: Readonly<Record<string, Partial<PlanValues>>> = {}) {
+    const all: Record<string, PlanValues> = { ...builtInPlans }
+    for (const [name, changes] of Object.entries(plans)) all[name] = { ...standardPlan, ...changes }
+    this.store = openStore(join(this.folder, 'registry'), {
+      clock: systemClock,
+      known: { plans: Object.keys(all), destinationRules: strictRules },
+    })
+    this.directory = new Directory(this.store, { clock: systemClock, log: silentLog })
+    this.directory.start()
+    this.gate = new Gate(this.directory, { clock: systemClock })
+    this.quota = new Quota({ plans: all, ledger: this.store, clock: systemClock, log: silentLog })
+    this.#quotaMeters = declareQuotaMeters(this.meters, this.quota)
+  }
+
+  /** Provisions a subscription and lets the doors know it at once. */
+  issue(request: Partial<AddRequest> = {}): Issued {
+    const outcome = this.store.add(
+      { label: `customer-${++this.#made}`, products: ['bundle'], plan: 'unlimited', ...request },
+      { who: 'test' },
+    )
+    if (!outcome.ok) throw new Error(outcome.refusal.message)
+    this.directory.refresh()
+    return outcome.value
+  }
+
+  async openRpc(
+    changes: Partial<RpcDeps> & { section?: object; table?: MethodTable<Caller> } = {},
+  ): Promise<Running & { port: number }> {
+    const { section, table, ...deps } = changes
+    const door = await startRpc(
+      { ...initialOf(rpcSection.fields), port: 0, ...section },
+      {
+        gate: this.gate,
+        quota: this.quota,
+        quotaMeters: this.#quotaMeters,
+        meters: deps.meters ?? declareRpcMeters(this.meters),
+        facts: { version: nodeVersion, slotsBehind: () => 0 },
+        methods: table === undefined ? [] : [table],
+        tls: null,
+        trustedProxies: [],
+        clock: systemClock,
+        log: silentLog,
+        ...deps,
+      },
+    )
+    return this.#opened(door)
+  }
+
+  async openWebsocket(
+    changes: Partial<WebsocketDeps> & { section?: object; table?: MethodTable<Session> } = {},
+  ): Promise<Running & { port: number }> {
+    const { section, table, ...deps } = changes
+    const door = await startWebsocket(
+      { ...initialOf(websocketSection.fields), port: 0, ...section },
+      {
+        gate: this.gate,
+        quota: this.quota,
+        quotaMeters: this.#quotaMeters,
+        meters: deps.meters ?? declareWebsocketMeters(this.meters),
+        version: nodeVersion,
+        methods: table === undefined ? [] : [table],
+        tls: null,
+        trustedProxies: [],
+        clock: systemClock,
+        log: silentLog,
+        ...deps,
+      },
+    )
+    return this.#opened(door)
+  }
+
+  async dispose(): Promise<void> {
+    for (const door of this.#doors) await door.stop()
+    this.directory.stop()
+    await this.quota.stop()
+    await this.store.close()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  #opened(door: Running): Running & { port: number } {
+    this.#doors.push(door)
+    return { address: door.address, stop: () => door.stop(), port: door.address!.port }
+  }
+}
+
+/** The defaults of a section. */
+function initialOf<F extends Readonly<Record<string, { readonly initial: unknown }>>>(
+  fields: F,
+): { readonly [K in keyof F]: F[K]['initial'] } {
+  return Object.fromEntries(
+    Object.entries(fields).map(([key, { initial }]) => [key, initial]),
+  ) as never
+}
