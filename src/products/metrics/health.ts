@@ -56,6 +56,13 @@ export class StaleWatch {
     }
   }
 
+  /** The door could not open: it counts as closed from now on. */
+  reopenFailed(nowMs: number): void {
+    this.#state = 'closed'
+    this.#sinceMs = nowMs
+    this.#closedMs = nowMs
+  }
+
   #enter(state: StaleState, nowMs: number, step: StaleStep): StaleStep {
     this.#state = state
     this.#sinceMs = nowMs

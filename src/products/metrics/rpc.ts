@@ -2,6 +2,9 @@
 // Thread: main. Called by server.ts with parsed requests; no sockets here.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { ExecutionBlock, ExecutionView } from '../../chain/ports.ts'
+import { answerMessage, batchMessage, errorMessage, type Message } from '../../jsonrpc/build.ts'
+import { type Item, parseRequests } from '../../jsonrpc/parse.ts'
+import { codesOf } from '../../transport/reply.ts'
 
 export interface RpcParts {
   readonly view: ExecutionView
@@ -10,6 +13,8 @@ export interface RpcParts {
 
 type Method = (params: readonly unknown[], parts: RpcParts) => Outcome<unknown>
 
+/** Calls in one batch; more is refused whole with -32600. */
+const batchItemsMax = 100
 const u64HexDigits = 16
 const tags: ReadonlySet<unknown> = new Set(['latest', 'safe', 'finalized', 'earliest'])
 
@@ -20,6 +25,24 @@ const methods: ReadonlyMap<string, Method> = new Map<string, Method>([
   ['net_version', withoutParams(({ view }) => view.chainId().toString())],
   ['web3_clientVersion', withoutParams(({ version }) => clientVersion(version))],
 ])
+
+/** Answers a body: one call or a batch. '' when nothing in it wants an answer. Never throws. */
+export function answerBody(body: Buffer, parts: RpcParts): Message {
+  const parsed = parseRequests(body, batchItemsMax)
+  if (parsed.kind === 'broken') return errorMessage('null', parsed.error)
+  if (parsed.kind === 'single') return answerItem(parsed.item, parts) ?? ''
+  return batchMessage(parsed.items.flatMap((item) => answerItem(item, parts) ?? []))
+}
+
+/** Null for a notification: it is carried out in silence, which here means nothing is done. */
+function answerItem(item: Item, parts: RpcParts): Message | null {
+  if (item.method === null) return errorMessage(item.id, item.error)
+  if (item.id === null) return null
+  const outcome = callMethod(item.method, item.params, parts)
+  if (outcome.ok) return answerMessage(item.id, { kind: 'value', value: outcome.value })
+  const { kind, message } = outcome.refusal
+  return errorMessage(item.id, { code: codesOf[kind].jsonrpc, message })
+}
 
 /** Answers one call. Refusals: `unknown-method`, `invalid` (params). `params` absent is []. */
 export function callMethod(method: string, params: unknown, parts: RpcParts): Outcome<unknown> {

@@ -90,10 +90,6 @@ export class Sockets {
     if (isLive) this.#joinLive(client)
   }
 
-  closeAll(code: number, reason: string): void {
-    for (const client of [...this.#clients]) client.end(code, reason)
-  }
-
   stop(): void {
     this.#endListening()
     clearInterval(this.#sweepTimer)

@@ -1,0 +1,203 @@
+// The metrics product: opens port 8443, feeds it from the event log, closes it when the source
+// has gone silent and opens it again. Thread: main. Started by the topology.
+//
+//   EventLog --> sockets.ts: publish once per encoding --> live clients
+//            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)
+//   GET, POST / --> routes.ts --> rest.ts, rpc.ts --> ExecutionView, EventLog
+//   handshake, messages --> session.ts --> handle.ts --> client.ts
+//   every 100 ms --> health.ts: nothing | drain | close, restart the source | open
+import type { Gate } from '../../auth/gate.ts'
+import type { Clock } from '../../base/clock.ts'
+import { messageOf } from '../../base/errors.ts'
+import type { DoorAddress, Running } from '../../base/running.ts'
+import type { ExecutionView } from '../../chain/ports.ts'
+import type { EventLog } from '../../stream/log.ts'
+import type { Log } from '../../telemetry/log.ts'
+import type { Meters } from '../../telemetry/meters.ts'
+import { type Door, openDoor } from '../../transport/door.ts'
+import type { CertificatePair } from '../../transport/tls.ts'
+import { ActiveBlocks } from './active-blocks.ts'
+import type { StreamLimits, StreamParts } from './client.ts'
+import type { MetricsSection } from './config.ts'
+import { StaleWatch } from './health.ts'
+import { declareMetricsMeters, declareMetricsReads } from './meters.ts'
+import { type Caller, httpOptions } from './routes.ts'
+import { socketRoute } from './session.ts'
+import { Sockets } from './sockets.ts'
+
+/** Row "slow client" in DESIGN.md. */
+const unsentBytesMax = 4 * 1024 * 1024
+const slowMsMax = 30_000
+const watchMs = 100
+/** sysexits: temporary failure, so that a supervisor starts the process again. */
+const exitStale = 75
+
+export interface MetricsDeps {
+  readonly events: EventLog
+  readonly view: ExecutionView
+  readonly gate: Pick<Gate, 'admit' | 'hold'>
+  readonly meters: Meters
+  readonly clock: Clock
+  readonly log: Log
+  readonly tls: CertificatePair | null
+  readonly trustedProxies: readonly string[]
+  /** Names this process, so that a cursor of another one is known. */
+  readonly run: string
+  readonly version: string
+  /** The source was silent for 30 s: stop it and start it again. */
+  restartSource(): void
+  /** `onStale: exit`. Called when the door is closed. */
+  exit(code: number): void
+  /** Tests lower the bounds; the product never sets this. */
+  readonly limits?: Partial<StreamLimits>
+}
+
+export async function startMetrics(section: MetricsSection, deps: MetricsDeps): Promise<Running> {
+  const service = new MetricsService(section, deps)
+  await service.start()
+  return service
+}
+
+class MetricsService implements Running {
+  readonly #section: MetricsSection
+  readonly #deps: MetricsDeps
+  readonly #stream: StreamParts
+  readonly #sockets: Sockets
+  readonly #watch = new StaleWatch()
+  readonly #startedMs: number
+  readonly #endListening: () => void
+  #door: Door<Caller> | null = null
+  #address: DoorAddress | null = null
+  #timer: NodeJS.Timeout | null = null
+  #acting: Promise<void> | null = null
+  #isStopping = false
+
+  constructor(section: MetricsSection, deps: MetricsDeps) {
+    this.#section = section
+    this.#deps = deps
+    this.#startedMs = deps.clock.monotonicMs()
+    const active = new ActiveBlocks()
+    this.#endListening = deps.events.listen((frame) => active.take(frame))
+    this.#stream = {
+      log: deps.events,
+      active,
+      meters: declareMetricsMeters(deps.meters),
+      limits: { unsentBytesMax, slowMsMax, ...deps.limits },
+      run: deps.run,
+    }
+    this.#sockets = new Sockets(this.#stream, deps.clock)
+    this.#declareReads()
+  }
+
+  get address(): DoorAddress | null {
+    return this.#address
+  }
+
+  async start(): Promise<void> {
+    await this.#open()
+    this.#timer = setInterval(() => this.#look(), watchMs)
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    if (this.#timer !== null) clearInterval(this.#timer)
+    await this.#acting
+    await this.#close()
+    this.#sockets.stop()
+    this.#endListening()
+  }
+
+  async #open(): Promise<void> {
+    const { events, view, clock, meters, version } = this.#deps
+    const gate = this.#section.auth === 'token' ? this.#deps.gate : null
+    const session = {
+      stream: this.#stream,
+      sockets: this.#sockets,
+      gate: this.#deps.gate,
+      clock,
+      perAddressMax: this.#section.connectionsPerAddress,
+    }
+    const door = await openDoor<Caller>({
+      product: 'metrics',
+      // A door that opens again keeps the port that it was given.
+      place: this.#address ?? { host: this.#section.host, port: this.#section.port },
+      tls: this.#deps.tls,
+      trustedProxies: this.#deps.trustedProxies,
+      clock,
+      log: this.#deps.log,
+      http: httpOptions({
+        log: events,
+        view,
+        gate,
+        version,
+        instruments: meters,
+        meters: this.#stream.meters,
+        clients: () => this.#sockets.count,
+        uptimeMs: () => clock.monotonicMs() - this.#startedMs,
+      }),
+      sockets: ['/v1/ws', '/'].map((path) => socketRoute(path, session)),
+    })
+    this.#door = door
+    this.#address = door.address
+    this.#sockets.usePublisher((topic, bytes, isBinary) =>
+      door.sockets.publish(topic, bytes, isBinary),
+    )
+  }
+
+  /** Stops accepting, answers what is in flight, ends the sockets with 1001. */
+  async #close(): Promise<void> {
+    const door = this.#door
+    this.#door = null
+    await door?.stop()
+  }
+
+  /** The timer's turn. Opening and closing take a while; nothing else begins meanwhile. */
+  #look(): void {
+    if (this.#acting !== null || this.#isStopping) return
+    const { view, clock, log } = this.#deps
+    const step = this.#watch.step(view.lastEventAgeMs(), clock.monotonicMs())
+    if (step === 'drain') log.warn('no event for 30 s, the door drains')
+    if (step === 'recover') log.info('events are back, the door stays open')
+    if (step === 'nothing' || step === 'drain' || step === 'recover') return
+    this.#acting = this.#act(step).finally(() => {
+      this.#acting = null
+    })
+  }
+
+  async #act(step: 'close' | 'restart' | 'open'): Promise<void> {
+    const { log, restartSource, exit } = this.#deps
+    if (step === 'open') return this.#reopen()
+    if (step === 'close') {
+      log.warn('the door closes until the next event')
+      this.#stream.meters.staleCloses.inc()
+      await this.#close()
+      if (this.#section.onStale === 'exit') return exit(exitStale)
+    }
+    restartSource()
+  }
+
+  async #reopen(): Promise<void> {
+    try {
+      await this.#open()
+      this.#deps.log.info('events are back, the door is open again')
+    } catch (error) {
+      // Somebody took the port meanwhile: the next event tries again.
+      this.#watch.reopenFailed(this.#deps.clock.monotonicMs())
+      this.#deps.log.error('the door did not open again', { reason: messageOf(error) })
+    }
+  }
+
+  #declareReads(): void {
+    const { events, view } = this.#deps
+    declareMetricsReads(this.#deps.meters, {
+      eventAgeMs: () => view.lastEventAgeMs(),
+      ringSeqno: () => view.ringSeqno(),
+      latestBlock: () => view.latestBlock(),
+      clients: () => this.#sockets.count,
+      followers: () => this.#sockets.followers,
+      isOpen: () => this.#door !== null,
+      appended: (kind) => events.appended(kind),
+      resume: () => ({ frames: events.frames, bytes: events.bytes }),
+    })
+  }
+}

@@ -1,0 +1,100 @@
+// The WebSocket side of the door: a handshake becomes a stream client, its messages are answered.
+// Thread: main. server.ts opens the door with `socketRoute` for each path.
+import type { Gate } from '../../auth/gate.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Encoding } from '../../stream/encoded.ts'
+import { CLOSE_POLICY, type Reply } from '../../transport/reply.ts'
+import type { Request } from '../../transport/request.ts'
+import type { Socket } from '../../transport/socket.ts'
+import { offeredProtocols, type SocketRoute } from '../../transport/websocket.ts'
+import { StreamClient, type StreamParts } from './client.ts'
+import { badMessage, type Connect, parseConnect, parseMessage } from './handle.ts'
+import { badRequest, type Caller } from './routes.ts'
+import type { Sockets } from './sockets.ts'
+
+/** Row "metrics limits" in DESIGN.md. */
+const inboundBytesMax = 16 * 1024
+const pingMs = 30_000
+const silenceMsMax = 60_000
+
+export interface SessionParts {
+  readonly stream: StreamParts
+  readonly sockets: Sockets
+  readonly gate: Pick<Gate, 'hold'>
+  readonly clock: Clock
+  readonly perAddressMax: number
+}
+
+/** What a handshake decided, kept with its socket. */
+interface Session {
+  readonly connect: Connect
+  readonly encoding: Encoding
+  readonly caller: Caller
+  client: StreamClient | null
+  release: (() => void) | null
+}
+
+export function socketRoute(path: string, parts: SessionParts): SocketRoute<Caller, Session> {
+  const { sockets, stream, perAddressMax } = parts
+  return {
+    path,
+    inboundBytesMax,
+    unsentBytesMax: stream.limits.unsentBytesMax,
+    pingMs,
+    silenceMsMax,
+    perAddressMax,
+    upgrade: (request, caller) => decide(request, caller, stream),
+    open: (socket) => begin(socket, parts),
+    message: (socket, data, isBinary) => answer(socket, sockets, data, isBinary),
+    drain: ({ state }) => {
+      if (state.client !== null) sockets.drained(state.client)
+    },
+    close: ({ state }) => {
+      state.release?.()
+      if (state.client !== null) sockets.remove(state.client)
+    },
+  }
+}
+
+function decide(
+  request: Request,
+  caller: Caller,
+  { meters }: StreamParts,
+): { state: Session; protocol: string } | Reply {
+  const connect = parseConnect((name) => request.parameter(name))
+  if (!connect.ok) {
+    meters.refused['bad-request'].inc()
+    return badRequest(connect.refusal.message)
+  }
+  const packs = offeredProtocols(request).includes('msgpack')
+  return {
+    state: {
+      connect: connect.value,
+      encoding: packs ? 'msgpack' : 'json',
+      caller,
+      client: null,
+      release: null,
+    },
+    protocol: packs ? 'msgpack' : '',
+  }
+}
+
+function begin(socket: Socket<Session>, { stream, sockets, gate, clock }: SessionParts): void {
+  const { connect, encoding, caller } = socket.state
+  const about = { encoding, address: socket.address, connect, nowMs: clock.monotonicMs() }
+  const client = new StreamClient(socket, about, stream)
+  socket.state.client = client
+  sockets.add(client)
+  if (caller === null) return
+  socket.state.release = gate.hold(caller, 'metrics', socket.address, () =>
+    socket.end(CLOSE_POLICY, 'the token is no longer valid'),
+  )
+}
+
+function answer(socket: Socket<Session>, sockets: Sockets, data: Buffer, isBinary: boolean): void {
+  const { client } = socket.state
+  if (client === null) return
+  const outcome = isBinary ? badMessage('messages are JSON text') : parseMessage(data.toString())
+  if (outcome.ok) sockets.choose(client, outcome.value)
+  else client.say('Error', { code: outcome.refusal.code, message: outcome.refusal.message })
+}
