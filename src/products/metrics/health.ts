@@ -49,8 +49,8 @@ export class StaleWatch {
         this.#closedMs = nowMs
         return this.#enter('closed', nowMs, 'close')
       case 'closed':
-        // An event that is younger than the closing came after it.
-        if (ageMs < nowMs - this.#closedMs) return this.#enter('open', nowMs, 'open')
+        // An event that is no older than the closing came after it.
+        if (ageMs <= nowMs - this.#closedMs) return this.#enter('open', nowMs, 'open')
         if (nowMs - this.#sinceMs < staleAgeMs) return 'nothing'
         return this.#enter('closed', nowMs, 'restart')
     }

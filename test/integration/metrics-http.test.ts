@@ -1,0 +1,260 @@
+// REST, health, scraping and JSON-RPC of the metrics service over a real door.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { HandClock } from '../support/fake-execution.ts'
+import { expectShape } from '../support/golden.ts'
+import { openService, type Service } from '../support/metrics-service.ts'
+import { findTool, lint } from '../support/promtool.ts'
+import { until } from '../support/until.ts'
+
+let service: Service
+
+beforeAll(async () => {
+  service = await openService()
+  for (let number = 1; number <= 200; number++) service.execution.run(number)
+})
+
+afterAll(() => service.running.stop())
+
+const get = (path: string, init?: RequestInit) => fetch(service.origin + path, init)
+const post = async (body: string) => {
+  const response = await get('/', { method: 'POST', body })
+  const text = await response.text()
+  return { status: response.status, body: text === '' ? null : JSON.parse(text) }
+}
+
+describe('REST', () => {
+  test.each([
+    ['/v1/tps', 'metrics/tps'],
+    ['/v1/contention', 'metrics/contention'],
+    ['/v1/status', 'metrics/status'],
+    ['/v1/blocks/lifecycle', 'metrics/lifecycles'],
+    ['/v1/blocks/200/lifecycle', 'metrics/lifecycle'],
+    ['/health', 'metrics/health'],
+  ])('GET %s has the shape of the spec, with CORS', async (path, golden) => {
+    const response = await get(path)
+    expect(response.status).toBe(200)
+    expect(response.headers.get('content-type')).toBe('application/json')
+    expect(response.headers.get('access-control-allow-origin')).toBe('*')
+    expectShape(golden, await response.json())
+  })
+
+  test.each([
+    ['/v1/blocks/0/lifecycle', 404, 'block not found'],
+    ['/v1/blocks/18446744073709551615/lifecycle', 404, 'block not found'],
+    ['/v1/blocks/18446744073709551616/lifecycle', 400, 'invalid block number'],
+    ['/v1/blocks/-1/lifecycle', 400, 'invalid block number'],
+    ['/v1/blocks/1e30/lifecycle', 400, 'invalid block number'],
+    ['/v1/blocks/abc/lifecycle', 400, 'invalid block number'],
+    ['/v1/nothing', 404, 'not found'],
+    ['/v2/tps', 404, 'not found'],
+  ])('GET %s is %d, as JSON', async (path, status, message) => {
+    const response = await get(path)
+    expect(response.status).toBe(status)
+    const body = await response.json()
+    expectShape('metrics/error', body)
+    expect(body).toEqual({ error: message })
+  })
+
+  test('a wrong verb is 405 with Allow', async () => {
+    const response = await get('/v1/tps', { method: 'POST', body: '{}' })
+    expect(response.status).toBe(405)
+    expect(response.headers.get('allow')).toContain('GET')
+    expectShape('metrics/error', await response.json())
+  })
+
+  test('a plain GET where a WebSocket is meant is told so', async () => {
+    for (const path of ['/', '/v1/ws']) expect((await get(path)).status).toBe(426)
+  })
+
+  test('answers preflights and HEAD', async () => {
+    const preflight = await get('/v1/tps', { method: 'OPTIONS' })
+    expect(preflight.status).toBe(204)
+    expect(preflight.headers.get('access-control-allow-methods')).toContain('POST')
+    const head = await get('/v1/tps', { method: 'HEAD' })
+    expect([head.status, await head.text()]).toEqual([200, ''])
+  })
+})
+
+describe('POST /', () => {
+  test('answers the example of the spec', async () => {
+    const { status, body } = await post(
+      '{"jsonrpc":"2.0","method":"eth_getBlockByNumber","params":["latest",false],"id":1}',
+    )
+    expect(status).toBe(200)
+    expect(body).toMatchObject({ jsonrpc: '2.0', id: 1, result: { number: '0xc8' } })
+    expectShape('metrics/rpc-block', body.result)
+  })
+
+  test.each([
+    ['{', -32700],
+    ['[]', -32600],
+    ['1', -32600],
+    ['{"jsonrpc":"2.0","id":1}', -32600],
+    ['{"jsonrpc":"2.0","method":"eth_call","id":1}', -32601],
+    ['{"jsonrpc":"2.0","method":"eth_getBlockByNumber","params":["pending",true],"id":1}', -32602],
+    ['{"jsonrpc":"2.0","method":"eth_getBlockByNumber","params":[1e30],"id":1}', -32602],
+  ])('answers %s with %d under HTTP 200', async (text, code) => {
+    const { status, body } = await post(text)
+    expect([status, body.error.code]).toEqual([200, code])
+    expectShape('metrics/rpc-error', body)
+  })
+
+  test('names an unknown method as the spec does', async () => {
+    const { body } = await post('{"jsonrpc":"2.0","method":"nope","id":"x"}')
+    expect(body).toEqual({
+      jsonrpc: '2.0',
+      error: { code: -32601, message: 'Method not found' },
+      id: 'x',
+    })
+  })
+
+  test('answers a batch in order, without its notifications', async () => {
+    const { body } = await post(
+      '[{"jsonrpc":"2.0","method":"eth_chainId","id":1},' +
+        '{"jsonrpc":"2.0","method":"eth_chainId"},' +
+        '7,{"jsonrpc":"2.0","method":"net_version","id":2}]',
+    )
+    expect(body).toMatchObject([
+      { result: '0x4eaf', id: 1 },
+      { error: { code: -32600 }, id: null },
+      { result: '20143', id: 2 },
+    ])
+  })
+
+  test('gives a lone notification an empty body', async () => {
+    expect(await post('{"jsonrpc":"2.0","method":"eth_chainId"}')).toEqual({
+      status: 200,
+      body: null,
+    })
+  })
+
+  test('refuses a body that is too long', async () => {
+    expect((await post(' '.repeat(60_000))).status).toBe(413)
+  })
+})
+
+describe('/metrics', () => {
+  test('serves text 0.0.4 and OpenMetrics by Accept, gzipped when asked', async () => {
+    const text = await get('/metrics')
+    expect(text.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
+    expect(text.headers.get('content-encoding')).toBe('gzip')
+    const open = await get('/metrics', {
+      headers: {
+        accept: 'application/openmetrics-text;version=1.0.0',
+        'accept-encoding': 'identity',
+      },
+    })
+    expect(open.headers.get('content-type')).toContain('application/openmetrics-text')
+    expect(open.headers.get('content-encoding')).toBeNull()
+    expect((await open.text()).endsWith('# EOF\n')).toBe(true)
+  })
+
+  test('has the series of the stream and of the source', async () => {
+    service.execution.gap(1, 2)
+    const body = await (await get('/metrics')).text()
+    for (const name of [
+      'sluice_source_event_age_seconds',
+      'sluice_source_gaps_total 1',
+      'sluice_ws_clients 0',
+      'sluice_frames_sent_total{kind="TPS"} 0',
+      'sluice_frame_delivery_seconds_count',
+      'sluice_resume_buffer_frames',
+    ])
+      expect(body).toContain(`\n${name}`)
+  })
+
+  const promtool = findTool('promtool')
+  test.skipIf(promtool === null)('gives promtool nothing to say (skipped without it)', async () => {
+    expect(lint(promtool!, await (await get('/metrics')).text())).toBe('')
+  })
+})
+
+describe('a silent source', () => {
+  test('is degraded after 10 s, 503 at 30 s, closed 2 s later and open with the next event', async () => {
+    const clock = new HandClock()
+    const said: string[] = []
+    const log = { ...silentLog, warn: (line: string) => said.push(line) }
+    const silent = await openService({ clock, deps: { log } })
+    const read = async (path: string) => {
+      const response = await fetch(silent.origin + path)
+      return [response.status, await response.json()]
+    }
+    try {
+      silent.execution.run(1)
+      expect(await read('/v1/status')).toMatchObject([200, { status: 'healthy' }])
+      clock.advance(10_001)
+      expect(await read('/v1/status')).toMatchObject([200, { status: 'degraded' }])
+      expect(await read('/health')).toMatchObject([200, { result: { healthy: true } }])
+      clock.advance(20_000)
+      expect(await read('/health')).toEqual([
+        503,
+        { jsonrpc: '2.0', result: { healthy: false, number: 1, last_event_age_secs: 30 } },
+      ])
+      await until(() => said.some((line) => line.includes('drains')), 'the drain')
+      expect((await read('/health'))[0]).toBe(503)
+      clock.advance(2000)
+      await until(
+        () =>
+          fetch(`${silent.origin}/health`).then(
+            () => false,
+            () => true,
+          ),
+        'a closed door',
+      )
+      expect(silent.calls).toEqual({ restarts: 1, exits: [] })
+      silent.execution.run(2)
+      clock.advance(1)
+      await until(
+        () =>
+          read('/health').then(
+            ([status]) => status === 200,
+            () => false,
+          ),
+        'an open door',
+      )
+      expect(await read('/v1/status')).toMatchObject([200, { status: 'healthy', block_number: 2 }])
+    } finally {
+      await silent.running.stop()
+    }
+  })
+
+  test('ends the process with 75 when onStale is exit', async () => {
+    const clock = new HandClock()
+    const silent = await openService({ clock, section: { onStale: 'exit' } })
+    await until(() => {
+      clock.advance(5000)
+      return silent.calls.exits.length > 0
+    }, 'the exit')
+    expect(silent.calls).toEqual({ restarts: 0, exits: [75] })
+    await silent.running.stop()
+  })
+})
+
+describe('metrics.auth: token', () => {
+  test('asks for a token everywhere but on /health and /metrics', async () => {
+    const admitted = { subscription: { id: 'a' }, digest: 'd' } as never
+    const locked = await openService({
+      section: { auth: 'token' },
+      deps: {
+        gate: {
+          admit: (_, { xToken }) => (xToken === 'good' ? admitted : null),
+          hold: () => () => {},
+        },
+      },
+    })
+    const ask = (path: string, init?: RequestInit) => fetch(locked.origin + path, init)
+    try {
+      for (const path of ['/v1/tps', '/v1/status', '/v1/nothing']) {
+        const response = await ask(path)
+        expect([response.status, await response.json()]).toEqual([401, { error: 'unauthorized' }])
+      }
+      expect((await ask('/', { method: 'POST', body: '{}' })).status).toBe(401)
+      expect((await ask('/v1/tps', { headers: { 'x-token': 'good' } })).status).toBe(200)
+      expect((await ask('/health')).status).toBe(200)
+      expect((await ask('/metrics')).status).toBe(200)
+    } finally {
+      await locked.running.stop()
+    }
+  })
+})
