@@ -39,7 +39,8 @@ export const doctorVerb: Verb = {
   },
 }
 
-async function checkPort(door: Door, isRunning: boolean): Promise<Check> {
+/** Whether a door can be opened; `isRunning` says that a server of ours may have it. */
+export async function checkPort(door: Door, isRunning: boolean): Promise<Check> {
   const name = `port ${door.name}`
   const address = `${door.udp ? 'udp ' : ''}${door.host}:${door.port}`
   if (door.port === 0) return good(name, 'any free one')

@@ -82,10 +82,16 @@ function renderKeys(
   const names = Object.keys(builtIn)
   const rows = [...leaves(of.fields)].map(({ key, field }) => {
     const row = rowOf(`${prefix}${key}`, field)
-    row.splice(2, 0, ...names.map((name) => code(shownDefault(valueAt(builtIn[name], key)))))
+    row.splice(2, 0, ...names.map((name) => builtInCell(valueAt(builtIn[name], key), field)))
     return row
   })
   return [title, doc, renderTable(['key', 'default', ...names, 'takes', 'meaning'], rows)]
+}
+
+/** Empty where the built-in value is the default: a reader looks for the difference. */
+function builtInCell(value: unknown, field: Field<unknown>): string {
+  const shown = shownDefault(value)
+  return shown === shownDefault(field.initial) ? '' : code(shown)
 }
 
 function rowOf(key: string, field: Field<unknown>): string[] {

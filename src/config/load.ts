@@ -58,7 +58,8 @@ export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult>
   const config = buildValues(configFields, given, problems) as Config
   if (problems.length === 0) problems.push(...checkConfig(config))
   if (problems.length > 0) return { ok: false, problems }
-  const origins = new Map([...given].map(([key, { origin }]) => [key, origin]))
+  const keys = [...given].filter(([key]) => !key.endsWith('.'))
+  const origins = new Map(keys.map(([key, { origin }]) => [key, origin]))
   return { ok: true, config, origins }
 }
 

@@ -9,7 +9,10 @@ export interface Given {
   readonly origin: string
 }
 
-/** By full key, `rpc.port`. Later layers overwrite earlier ones. */
+/**
+ * By full key, `rpc.port`. Later layers overwrite earlier ones. A key that ends in a dot only says
+ * that the operator chose that name or list entry: `gold: {}` is a plan, too.
+ */
 export type GivenKeys = Map<string, Given>
 
 /** Most entries of one list: a configuration is written by hand. */
@@ -90,7 +93,7 @@ export function readFileTree(
     else if (node.node === 'group') readGroup(node.fields, value, key)
     else if (node.node === 'named') {
       for (const [name, child] of entriesOf(value, key))
-        if (NAME.test(name)) readGroup(node.of.fields, child, `${key}.${name}`)
+        if (NAME.test(name)) readChosen(node.of.fields, child, `${key}.${name}`)
         else
           sink.problems.push(`${sink.origin}: ${key}: a name is 1 to 32 letters, digits, - and _`)
     } else if (!Array.isArray(value)) {
@@ -99,9 +102,14 @@ export function readFileTree(
       sink.problems.push(`${sink.origin}: ${key} must have at most ${LIST_ENTRIES_MAX} entries`)
     } else {
       value.forEach((item, index) => {
-        readGroup(node.of.fields, item, `${key}.${index}`)
+        readChosen(node.of.fields, item, `${key}.${index}`)
       })
     }
+  }
+
+  function readChosen(within: Fields, value: unknown, key: string): void {
+    sink.given.set(`${key}.`, { raw: null, origin: sink.origin })
+    readGroup(within, value, key)
   }
 
   function entriesOf(value: unknown, key: string): [string, unknown][] {

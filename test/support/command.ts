@@ -13,7 +13,7 @@ export interface Ran {
 }
 
 /** Variables of the caller's shell never reach it, but for what a process needs to run. */
-export function sluice(
+export function runCommand(
   words: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<Ran> {

@@ -47,6 +47,12 @@ describe('names and lists', () => {
     expect(values.plans).toEqual({ standard: { rate: 5, burst: 200 }, gold: { rate: 1, burst: 9 } })
   })
 
+  test('a name or entry without keys is still one', () => {
+    const { values } = read({ plans: { gold: {}, iron: null }, upstreams: { m: { nodes: [{}] } } })
+    expect(Object.keys(values.plans ?? {})).toEqual(['standard', 'gold', 'iron'])
+    expect(values.upstreams).toEqual({ m: { nodes: [{ rpc: '', xToken: '' }] } })
+  })
+
   test('lists keep their order', () => {
     const nodes = Array.from({ length: 12 }, (_, n) => ({ rpc: `n${n}` }))
     const { values } = read({ upstreams: { main: { nodes } } })

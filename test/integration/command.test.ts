@@ -1,0 +1,230 @@
+// The verbs that look at things, and what all verbs share, run as an operator runs them.
+import { spawn, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { startOperatorSocket } from '../../src/transport/operator-socket.ts'
+import { commandPath, runCommand } from '../support/command.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-command-'))
+const data = join(folder, 'data')
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function file(name: string, body: string): string {
+  const path = join(folder, name)
+  writeFileSync(path, body)
+  return path
+}
+
+describe('help', () => {
+  test('lists every command; without words it is a misuse', async () => {
+    const asked = await runCommand(['--help'])
+    expect(asked.code).toBe(0)
+    expect(asked.stdout).toContain('subscription add <label>')
+    expect(asked.stdout).toContain('0 done, 1 refused, 2 usage, 3 not found')
+    const bare = await runCommand([])
+    expect(bare.code).toBe(2)
+    expect(bare.stdout).toBe('')
+  })
+
+  test('of a verb shows its flags, of serve every key, of a family its verbs', async () => {
+    const add = await runCommand(['subscription', 'add', '--help'])
+    expect(add.stdout).toContain('--destination <ip:port>')
+    const serve = await runCommand(['help', 'serve'])
+    expect(serve.stdout).toContain('--trustedProxies')
+    expect(serve.stdout).toContain('--fresh')
+    const family = await runCommand(['destination', '--help'])
+    expect(family.code).toBe(0)
+    expect(family.stdout).toContain('destination confirm')
+    expect(family.stdout).not.toContain('token rotate')
+  })
+
+  test('the version is that of the package', async () => {
+    expect((await runCommand(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+  })
+})
+
+describe('configuration', () => {
+  test('check tells all problems with exit code 1, and a good one with 0', async () => {
+    const path = file('bad.yaml', 'dta: 1\nlogLevel: loud\n')
+    const bad = await runCommand(['config', 'check', '--config', path, '--output', 'json'])
+    expect(bad.code).toBe(1)
+    expect(bad.json()).toMatchObject({
+      ok: false,
+      problems: [expect.any(String), expect.any(String)],
+    })
+    const good = await runCommand(['config', 'check', '--data', data])
+    expect(good.stdout).toBe('The configuration is good.\n')
+    expect(good.code).toBe(0)
+    const flags = ['--tls.cert', '/absent.pem', '--tls.key', '/absent.key']
+    const unread = await runCommand(['config', 'check', ...flags])
+    expect(unread.code).toBe(1)
+    expect(unread.stdout).toContain('cannot read /absent.pem')
+  })
+
+  test('any other verb stops on a bad one with exit code 2 and the whole list', async () => {
+    const ran = await runCommand(['products'], { SLUICE_LOG_LEVEL: 'loud', SLUICE_TLS__CRT: 'x' })
+    expect(ran.code).toBe(2)
+    expect(ran.stderr).toContain('2 problems')
+    expect(ran.stderr).toContain('SLUICE_LOG_LEVEL: logLevel must be one of')
+    expect(ran.stderr).toContain('the nearest known one is tls.cert')
+  })
+
+  test('print gives YAML that loads again, from file, environment and flags', async () => {
+    const path = file('good.yaml', 'plans:\n  gold:\n    burst: 900\n')
+    const words = ['config', 'print', '--config', path, '--trustedProxies', '10.0.0.0/8']
+    const ran = await runCommand(words, { SLUICE_DATA: data })
+    const values = parse(ran.stdout)
+    expect(values).toMatchObject({ data, trustedProxies: ['10.0.0.0/8'] })
+    expect(values.plans.gold.burst).toBe(900)
+    expect(ran.stdout).toContain('# SLUICE_DATA')
+    const again = await runCommand(['config', 'print', '--config', file('again.yaml', ran.stdout)])
+    expect(parse(again.stdout)).toEqual(values)
+    const json = await runCommand([...words, '--output', 'json'])
+    expect(json.json()).toMatchObject({ config: { trustedProxies: ['10.0.0.0/8'] } })
+  })
+
+  test('docs prints the page of every key, also when the configuration is broken', async () => {
+    const ran = await runCommand(['config', 'docs'], { SLUICE_LOG_LEVEL: 'loud' })
+    expect(ran.code).toBe(0)
+    expect(ran.stdout).toContain('| `plans.<name>.burst` |')
+  })
+
+  test('a plan of the file can be given to a subscription', async () => {
+    const path = file('plans.yaml', `data: ${join(folder, 'planned')}\nplans:\n  gold: {}\n`)
+    const add = ['subscription', 'add', 'rich', '--product', 'bundle', '--plan', 'gold']
+    expect((await runCommand([...add, '--config', path])).code).toBe(0)
+    const other = await runCommand([...add, '--data', join(folder, 'planned')])
+    expect(other.code).toBe(1)
+  })
+})
+
+describe('looking', () => {
+  test('products gives the catalogue of the specification', async () => {
+    const ran = await runCommand(['products', '--output', 'json'])
+    const { products } = ran.json() as { products: { name: string; state: string }[] }
+    const rows = new Map(products.map((one) => [one.name, one]))
+    expect([...rows.keys()]).toEqual([
+      'Bundle: RPC',
+      'Bundle: WebSocket',
+      'Bundle: gRPC',
+      'Indexer',
+      'ShredStream Raw',
+      'TPU Sender',
+      'ShredStream Decoded',
+      'Dedicated Node',
+      'Metrics service',
+    ])
+    expect(rows.get('ShredStream Decoded')).toMatchObject({
+      authorization: 'to be confirmed',
+      state: 'coming soon',
+    })
+    expect(rows.get('Dedicated Node')?.state).toBe('arranged individually')
+    expect((await runCommand(['products'])).stdout).toMatch(/^PRODUCT +NAME +AUTHORIZATION/)
+  })
+
+  test('status says when no server runs, and what a running one says', async () => {
+    const none = await runCommand(['status', '--data', data, '--output', 'json'])
+    expect(none.code).toBe(1)
+    expect(none.json()).toEqual({ running: false, data })
+    expect((await runCommand(['status', '--data', data])).stdout).toContain('npm start')
+    const status = () => ({ version: '1', doors: { rpc: { port: 7 } }, sources: {} })
+    const socket = await startOperatorSocket(data, { status }, silentLog)
+    const some = await runCommand(['status', '--data', data, '--output', 'json'])
+    expect(some.json()).toEqual({
+      running: true,
+      version: '1',
+      doors: { rpc: { port: 7 } },
+      sources: {},
+    })
+    expect(some.code).toBe(0)
+    const table = await runCommand(['status', '--data', data])
+    expect(table.stdout).toMatch(/^doors\.rpc\.port: +7$/m)
+    await socket.stop()
+  })
+
+  test('doctor names every check and what to do next', async () => {
+    const ran = await runCommand(['doctor', '--data', data, '--output', 'json'])
+    const { checks } = ran.json() as { checks: { name: string; state: string; next: string }[] }
+    const names = checks.map((check) => check.name)
+    const wanted = [
+      'node',
+      'glibc',
+      'open files',
+      'disk',
+      'clock',
+      'udp receive buffer',
+      'registry',
+    ]
+    expect(names).toEqual(expect.arrayContaining(wanted))
+    for (const check of checks) expect(check.next === '').toBe(check.state === 'ok')
+    expect(existsSync(join(data, 'registry'))).toBe(false)
+  })
+
+  test('doctor fails on a registry that is none', async () => {
+    const broken = join(folder, 'broken')
+    mkdirSync(join(broken, 'registry', 'data.mdb'), { recursive: true })
+    const ran = await runCommand(['doctor', '--data', broken, '--output', 'json'])
+    expect(ran.code).toBe(1)
+    const { checks } = ran.json() as { checks: object[] }
+    expect(checks).toContainEqual(expect.objectContaining({ name: 'registry', state: 'fail' }))
+  })
+
+  test('completion prints a script that bash takes', async () => {
+    const ran = await runCommand(['completion', 'bash'])
+    expect(spawnSync('bash', ['-n'], { input: ran.stdout }).status).toBe(0)
+    expect((await runCommand(['completion', 'tcsh'])).code).toBe(2)
+  })
+})
+
+describe('manners', () => {
+  test('a reader that closes early is no error', async () => {
+    const shell = `${process.execPath} ${commandPath} config docs | head -c 10; echo "\${PIPESTATUS[0]}"`
+    const ran = spawnSync('bash', ['-c', shell], { encoding: 'utf8' })
+    expect(ran.stdout).toMatch(/0\n$/)
+    expect(ran.stderr).toBe('')
+  })
+
+  test('asks on a terminal, takes no for no, and --yes answers beforehand', async (context) => {
+    if (spawnSync('script', ['--version']).error !== undefined)
+      return context.skip('script(1) is not here')
+    const here = join(folder, 'asked')
+    await runCommand(['subscription', 'add', 'acme', '--product', 'bundle', '--data', here])
+    const rotate = `${process.execPath} ${commandPath} token rotate acme --data ${here}`
+    const refused = await onTerminal(rotate, 'n\n')
+    expect(refused.output).toContain('The old token dies at once. [y/N]')
+    expect(refused.output).not.toContain('TOKEN=')
+    expect(refused.code).toBe(1)
+    const agreed = await onTerminal(rotate, 'y\n')
+    expect(agreed.output).toContain('TOKEN=')
+    expect(agreed.code).toBe(0)
+    const beforehand = await onTerminal(`${rotate} --yes`, '')
+    expect(beforehand.output).not.toContain('[y/N]')
+    expect(beforehand.output).toContain('TOKEN=')
+  })
+})
+
+/** Runs a shell command under a pseudo-terminal and answers its question once it is asked. */
+function onTerminal(
+  command: string,
+  answer: string,
+): Promise<{ code: number | null; output: string }> {
+  return new Promise((done, fail) => {
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
+      stdio: ['pipe', 'pipe', 'pipe'],
+    })
+    let output = ''
+    let isAnswered = false
+    child.stdout.on('data', (chunk) => {
+      output += chunk
+      if (isAnswered || !output.includes('[y/N]')) return
+      isAnswered = true
+      child.stdin.write(answer)
+    })
+    child.on('error', fail)
+    child.on('close', (code) => done({ code, output }))
+  })
+}

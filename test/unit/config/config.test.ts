@@ -1,0 +1,62 @@
+import { describe, expect, test } from 'vitest'
+import {
+  type Config,
+  checkConfig,
+  enabledDoors,
+  isAllEmbedded,
+  isLoopback,
+  sourcesOf,
+} from '../../../src/config/config.ts'
+import { knownOf } from '../../../src/config/known.ts'
+
+/** A configuration with these sections, and defaults elsewhere. */
+function config(sections: object): Config {
+  return { tls: { cert: '', key: '' }, allowPlaintext: false, plans: {}, ...sections } as never
+}
+
+const door = (host: string, port: number, enabled = true) => ({ enabled, host, port })
+
+describe('doors', () => {
+  test('listening beyond loopback without TLS is refused unless allowPlaintext', () => {
+    const open = { rpc: door('0.0.0.0', 1) }
+    expect(checkConfig(config(open))).toEqual([expect.stringMatching('rpc.host 0.0.0.0 is not')])
+    expect(checkConfig(config({ ...open, allowPlaintext: true }))).toEqual([])
+    expect(checkConfig(config({ ...open, tls: { cert: 'a', key: 'b' } }))).toEqual([])
+    expect(checkConfig(config({ rpc: door('0.0.0.0', 1, false) }))).toEqual([])
+    expect(checkConfig(config({ shredstream: door('0.0.0.0', 1) }))).toEqual([])
+  })
+
+  test('two doors cannot have one address, but any number may take a free port', () => {
+    const clash = { rpc: door('127.0.0.1', 9), grpc: door('127.0.0.1', 9) }
+    expect(checkConfig(config(clash))).toEqual(['grpc.port 9 is taken by rpc: give it another one'])
+    const free = { rpc: door('127.0.0.1', 0), grpc: door('127.0.0.1', 0) }
+    expect(checkConfig(config(free))).toEqual([])
+    expect(enabledDoors(config(free)).map(({ name }) => name)).toEqual(['rpc', 'grpc'])
+    const udp = { rpc: door('127.0.0.1', 9), shredstream: door('127.0.0.1', 9) }
+    expect(checkConfig(config(udp))).toEqual([])
+  })
+
+  test('loopback is 127/8, ::1 and localhost', () => {
+    for (const host of ['127.0.0.1', '127.9.9.9', '::1', 'localhost'])
+      expect(isLoopback(host)).toBe(true)
+    for (const host of ['0.0.0.0', '::', '10.0.0.1', '127.example.org', ''])
+      expect(isLoopback(host)).toBe(false)
+  })
+})
+
+describe('sources', () => {
+  test('are named, and one real source is enough not to be embedded', () => {
+    const mixed = config({ metrics: { source: 'ring' }, chain: { source: 'embedded' } })
+    expect([...sourcesOf(mixed)]).toEqual([
+      ['chain.source', 'embedded'],
+      ['metrics.source', 'ring'],
+    ])
+    expect(isAllEmbedded(mixed)).toBe(false)
+    expect(isAllEmbedded(config({ chain: { source: 'embedded' } }))).toBe(true)
+    expect(knownOf(mixed).destinationRules.allowPrivate).toBe(false)
+    const told = config({ metrics: { source: 'ring' }, shredstream: { allowPrivate: true } })
+    expect(knownOf(told).destinationRules.allowPrivate).toBe(true)
+    const sets = knownOf(config({ plans: { a: {} }, upstreams: { main: {} } }))
+    expect(sets).toMatchObject({ plans: ['a'], upstreams: ['main'] })
+  })
+})
