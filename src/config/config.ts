@@ -3,6 +3,7 @@
 import { isIP } from 'node:net'
 import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
+import { metricsSection } from '../products/metrics/config.ts'
 import { plansSection } from '../subscriptions/plans.ts'
 
 export const configFields = {
@@ -29,6 +30,7 @@ export const configFields = {
     check: (value) =>
       parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
   }),
+  metrics: metricsSection,
   plans: plansSection,
 }
 
@@ -83,6 +85,13 @@ export function checkConfig(config: Config): string[] {
     problems.push('tls.cert is set without tls.key: set both or none')
   if (config.tls.key !== '' && config.tls.cert === '')
     problems.push('tls.key is set without tls.cert: set both or none')
+  if (config.metrics.enabled && config.metrics.source !== 'embedded' && config.metrics.path === '')
+    problems.push(`metrics.source is ${config.metrics.source}: set metrics.path to its file`)
+  return [...problems, ...checkDoors(config)]
+}
+
+function checkDoors(config: Config): string[] {
+  const problems: string[] = []
   const seen = new Map<string, string>()
   for (const door of enabledDoors(config)) {
     if (!door.udp && config.tls.cert === '' && !config.allowPlaintext && !isLoopback(door.host))

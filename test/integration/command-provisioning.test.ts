@@ -121,7 +121,7 @@ describe('subscription', () => {
 })
 
 describe('refusals', () => {
-  test.each([
+  test.concurrent.each([
     ['no product', 2, ['subscription', 'add', 'x'], '--product is missing'],
     ['no label', 2, ['subscription', 'add'], '<label> is missing'],
     ['nothing to set', 2, ['subscription', 'set', 'acme'], 'nothing to change'],

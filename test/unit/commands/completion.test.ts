@@ -30,14 +30,15 @@ describe('completion', () => {
       for (const verb of verbs) for (const word of verb.words) expect(script).toContain(word)
   })
 
-  test.each([
+  for (const [shell, script] of [
     ['bash', bashScript(verbs)],
     ['zsh', zshScript(verbs)],
     ['fish', fishScript(verbs)],
-  ])('the %s script parses', (shell, script) => {
-    const ran = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' })
-    if (ran.error !== undefined) return console.warn(`${shell} is not here: not parsed`)
-    expect(ran.stderr).toBe('')
-    expect(ran.status).toBe(0)
-  })
+  ] as const)
+    test(`the ${shell} script parses`, (context) => {
+      const ran = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' })
+      if (ran.error !== undefined) return context.skip(`${shell} is not here`)
+      expect(ran.stderr).toBe('')
+      expect(ran.status).toBe(0)
+    })
 })

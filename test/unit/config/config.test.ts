@@ -11,7 +11,8 @@ import { knownOf } from '../../../src/config/known.ts'
 
 /** A configuration with these sections, and defaults elsewhere. */
 function config(sections: object): Config {
-  return { tls: { cert: '', key: '' }, allowPlaintext: false, plans: {}, ...sections } as never
+  const defaults = { tls: { cert: '', key: '' }, allowPlaintext: false, metrics: {}, plans: {} }
+  return { ...defaults, ...sections } as never
 }
 
 const door = (host: string, port: number, enabled = true) => ({ enabled, host, port })
@@ -45,6 +46,14 @@ describe('doors', () => {
 })
 
 describe('sources', () => {
+  test('a recorded or live source of the metrics needs its file', () => {
+    const metrics = { enabled: true, source: 'snapshot', path: '' }
+    expect(checkConfig(config({ metrics }))).toEqual([
+      'metrics.source is snapshot: set metrics.path to its file',
+    ])
+    expect(checkConfig(config({ metrics: { ...metrics, path: 'x' } }))).toEqual([])
+  })
+
   test('are named, and one real source is enough not to be embedded', () => {
     const mixed = config({ metrics: { source: 'ring' }, chain: { source: 'embedded' } })
     expect([...sourcesOf(mixed)]).toEqual([
