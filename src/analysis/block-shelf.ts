@@ -1,0 +1,59 @@
+// The last executed blocks, for whoever asks by number or tag. Thread: main.
+// Bounded twice: 128 blocks (row "POST /" in DESIGN.md), and bytes, because a block of ten
+// thousand transactions keeps megabytes.
+import type { Block } from './block.ts'
+
+export const blocksMax = 128
+export const shelfBytesMax = 256 * 1024 * 1024
+
+export class BlockShelf {
+  /** In the order in which they ended. */
+  readonly #blocks = new Map<string, Block>()
+  #bytes = 0
+
+  add(block: Block): void {
+    this.#remove(block.blockHash)
+    this.#blocks.set(block.blockHash, block)
+    this.#bytes += block.bytes
+    for (const hash of this.#blocks.keys()) {
+      if (this.#blocks.size <= blocksMax && this.#bytes <= shelfBytesMax) break
+      if (hash !== block.blockHash) this.#remove(hash)
+    }
+  }
+
+  get(blockHash: string): Block | null {
+    return this.#blocks.get(blockHash) ?? null
+  }
+
+  /** Every kept proposal of a number, the newest first. */
+  ofNumber(number: number): Block[] {
+    return [...this.#blocks.values()].filter((block) => block.number === number).reverse()
+  }
+
+  /** The last one that ended. */
+  latest(): Block | null {
+    return this.newest(() => true)
+  }
+
+  /** The one of the highest number that fits; of several proposals the last that ended. */
+  newest(fits: (block: Block) => boolean): Block | null {
+    let found: Block | null = null
+    for (const block of this.#blocks.values())
+      if (fits(block) && (found === null || block.number >= found.number)) found = block
+    return found
+  }
+
+  earliest(): Block | null {
+    let found: Block | null = null
+    for (const block of this.#blocks.values())
+      if (found === null || block.number < found.number) found = block
+    return found
+  }
+
+  #remove(hash: string): void {
+    const block = this.#blocks.get(hash)
+    if (block === undefined) return
+    this.#blocks.delete(hash)
+    this.#bytes -= block.bytes
+  }
+}

@@ -1,0 +1,128 @@
+// Words that the threads of the execution road share besides the rings. Thread: any.
+//
+//     0  secret of the hash, 64 bytes                        (main, once)
+//   128  turn: ticket << 1 | current state                   (the worker that holds the turn)
+//   256  round: moves when waiting workers must come back    (main)
+//   384  scratch areas taken, a word each                    (workers; main when none runs)
+//   512  last source event: seqno x 8, a shared position     (source thread)
+//   640  when it was read: us x 8, a shared position         (source thread)
+//   768  stop: the source thread shall end                   (main)
+//
+// Each on a line of its own, because each has another writer.
+import { cacheLineBytes, loadPosition, storePosition } from '../rings/layout.ts'
+
+export const secretBytes = 64
+const line = cacheLineBytes / 4
+const turnAt = line
+const roundAt = 2 * line
+const scratchAt = 3 * line
+const seqnoAt = 4 * line
+const readAt = 5 * line
+const stopAt = 6 * line
+export const boardBytes = 7 * cacheLineBytes
+
+/** Tickets are counted modulo this, so that one and the current state fit a word. */
+export const ticketModulus = 2 ** 29
+/** A worker looks this often whether it still waits for something that will come. */
+const waitMs = 100
+
+export interface Turn {
+  readonly ticket: number
+  readonly state: 0 | 1
+}
+
+export class Board {
+  readonly #words: Int32Array<SharedArrayBuffer>
+  readonly #workers: number
+
+  constructor(at: {
+    readonly memory: { readonly buffer: SharedArrayBuffer }
+    readonly board: number
+    readonly workers: number
+  }) {
+    this.#words = new Int32Array(at.memory.buffer, at.board, boardBytes / 4)
+    this.#workers = at.workers
+  }
+
+  turn(): Turn {
+    // Acquires: the state that the turn names is wholly written.
+    const word = Atomics.load(this.#words, turnAt)
+    return { ticket: word >>> 1, state: (word & 1) as 0 | 1 }
+  }
+
+  /** Gives the turn to the next ticket, with `state` as the current one: both in one store. */
+  pass(ticket: number, state: 0 | 1): void {
+    const next = (ticket + 1) % ticketModulus
+    // Releases the state: whoever sees the new turn sees the trackers as they were left.
+    Atomics.store(this.#words, turnAt, (next << 1) | state)
+    Atomics.notify(this.#words, turnAt)
+  }
+
+  /**
+   * Blocks until it is the ticket's turn. Null when the main thread has called the workers back
+   * since `round`, because an earlier block must be done again first. For workers.
+   */
+  awaitTurn(ticket: number, round: number): Turn | null {
+    for (;;) {
+      const turn = this.turn()
+      if (turn.ticket === ticket) return turn
+      // After the turn, so that a ticket that may go on does so whatever the round is.
+      if (Atomics.load(this.#words, roundAt) !== round) return null
+      Atomics.wait(this.#words, turnAt, (turn.ticket << 1) | turn.state, waitMs)
+    }
+  }
+
+  round(): number {
+    return Atomics.load(this.#words, roundAt)
+  }
+
+  /** Calls every waiting worker back. */
+  nextRound(): number {
+    const round = Atomics.add(this.#words, roundAt, 1) + 1
+    Atomics.notify(this.#words, turnAt)
+    return round | 0
+  }
+
+  /** Takes a free scratch area for one block; -1 when there is none. */
+  takeScratch(): number {
+    for (let area = 0; area < this.#workers; area++)
+      // The exchange decides between two workers that see the same area free.
+      if (Atomics.compareExchange(this.#words, scratchAt + area, 0, 1) === 0) return area
+    return -1
+  }
+
+  giveScratch(area: number): void {
+    Atomics.store(this.#words, scratchAt + area, 0)
+  }
+
+  /** Frees the areas of workers that died. Only while no block is being analysed. */
+  clearScratch(): void {
+    for (let area = 0; area < this.#workers; area++) this.giveScratch(area)
+  }
+
+  seqno(): number {
+    return loadPosition(this.#words, seqnoAt) / 8
+  }
+
+  /** When the last event was read, in the main thread's monotonic ms; 0 before the first. */
+  lastEventMs(): number {
+    return loadPosition(this.#words, readAt) / 8000
+  }
+
+  noteEvent(seqno: number, atMs: number): void {
+    storePosition(this.#words, readAt, Math.max(0, Math.round(atMs * 1000)) * 8)
+    storePosition(this.#words, seqnoAt, seqno * 8)
+  }
+
+  requestStop(): void {
+    Atomics.store(this.#words, stopAt, 1)
+  }
+
+  clearStop(): void {
+    Atomics.store(this.#words, stopAt, 0)
+  }
+
+  isStopping(): boolean {
+    return Atomics.load(this.#words, stopAt) !== 0
+  }
+}

@@ -1,0 +1,232 @@
+// Takes a source's events and puts each where it is needed. Thread: source (workers/execution.ts).
+//
+//   transaction-level events -> event ring     | record | descriptor[64] | payload |
+//   block-level events       -> control ring   with the positions of the block's records
+//   logs, calls, outputs     -> dropped here: nobody reads them; their seqnos are counted
+//
+// A block that was not seen whole is never handed on: BlockEnd then carries no range.
+import { descriptor as layout } from '../evm/event-ring.ts'
+import { EventType, eventTypeMax } from '../evm/event-type.ts'
+import { differenceU64, readU16, readU64 } from '../evm/words.ts'
+import { chunks } from '../rings/layout.ts'
+import { RingWriter } from '../rings/ring-writer.ts'
+import { Board } from './board.ts'
+import { controlTag, eventHeadBytes, gapBytes, rangeStatus } from './control.ts'
+import type { AnalysisMemory } from './memory.ts'
+
+// Where each type of event goes; 0 is nowhere.
+const record = 1
+const block = 2
+const routes = new Uint8Array(eventTypeMax + 1)
+for (const type of [
+  EventType.TxnHeaderStart,
+  EventType.TxnAccessListEntry,
+  EventType.TxnAuthListEntry,
+  EventType.TxnPerfEvmEnter,
+  EventType.TxnPerfEvmExit,
+  EventType.TxnEnd,
+  EventType.AccountAccess,
+  EventType.StorageAccess,
+])
+  routes[type] = record
+for (const type of [
+  EventType.BlockStart,
+  EventType.BlockReject,
+  EventType.BlockEnd,
+  EventType.BlockQc,
+  EventType.BlockFinalized,
+  EventType.BlockVerified,
+])
+  routes[type] = block
+
+/** Room is asked for in steps, so that the question costs nothing per record. */
+const roomStepBytes = 256 * 1024
+/** How long a source without room waits before it looks whether it shall stop. */
+const roomWaitMs = 100
+
+export interface FeedOptions {
+  /** Waits for readers instead of overwriting what they have not read. */
+  readonly isLossless: boolean
+  /** The main thread's monotonic clock, read in this thread. */
+  readonly nowMs: () => number
+}
+
+/** The sink of an ExecutionSource (chain/ports.ts). */
+export class EventFeed {
+  readonly #events: RingWriter
+  readonly #control: RingWriter
+  readonly #board: Board
+  readonly #options: FeedOptions
+  readonly #blockBytesMax: number
+  readonly #startDescriptor = new Uint8Array(layout.bytes)
+  #long = new Uint8Array(0)
+  #seqno = 0
+  #isDirty = false
+  // The open block: between its BlockStart and BlockEnd.
+  #status: number = rangeStatus.none
+  #from = 0
+  #firstSeqno = 0
+  #txnCount = 0
+  #roomUntil = 0
+
+  constructor(at: AnalysisMemory, options: FeedOptions) {
+    this.#events = RingWriter.resume(at.eventRing)
+    this.#control = RingWriter.resume(at.controlRing)
+    this.#board = new Board(at)
+    this.#options = options
+    const capacity = this.#events.bytes.length
+    // The writer reclaims whole chunks, and may stand anywhere inside one at either end.
+    this.#blockBytesMax = capacity - (3 * capacity) / chunks
+  }
+
+  /** The source shall end: it was asked to, also while it waited for room. */
+  get isStopping(): boolean {
+    return this.#board.isStopping()
+  }
+
+  event(descriptor: Uint8Array, payload: Uint8Array): void {
+    const seqno = readU64(descriptor, layout.seqno)
+    if (seqno !== this.#seqno + 1 && this.#seqno !== 0) this.#jump(seqno)
+    this.#seqno = seqno
+    this.#isDirty = true
+    const type = readU16(descriptor, layout.type)
+    const route = routes[type]
+    if (route === record) {
+      if (this.#status === rangeStatus.whole) this.#record(type, descriptor, payload)
+    } else if (route === block) this.#block(type, descriptor, payload)
+    else if (type === EventType.RecordError) this.#loseOpenBlock(seqno, seqno)
+  }
+
+  gap(from: number, to: number): void {
+    this.#seqno = to
+    this.#loseOpenBlock(from, to)
+    this.flush()
+  }
+
+  flush(): void {
+    if (!this.#isDirty) return
+    this.#isDirty = false
+    this.#board.noteEvent(this.#seqno, this.#options.nowMs())
+  }
+
+  /** The recording is over: nothing more will come. */
+  end(): void {
+    this.flush()
+    if (!this.#hasControlRoom(0)) return
+    this.#control.reserve(controlTag.ended, 0)
+    this.#control.commit()
+    this.#control.publish()
+  }
+
+  /** A source that skips without saying so, or begins again at an earlier number. */
+  #jump(seqno: number): void {
+    if (seqno > this.#seqno) this.#loseOpenBlock(this.#seqno + 1, seqno - 1)
+    else if (this.#status !== rangeStatus.none) this.#loseOpenBlock(this.#firstSeqno, this.#seqno)
+  }
+
+  #loseOpenBlock(from: number, to: number): void {
+    this.#status = rangeStatus.none
+    if (!this.#hasControlRoom(gapBytes)) return
+    const offset = this.#control.reserve(controlTag.gap, gapBytes)
+    const view = this.#viewAt(offset)
+    view.setFloat64(0, this.#options.nowMs(), true)
+    view.setFloat64(8, from, true)
+    view.setFloat64(16, to, true)
+    this.#control.commit()
+    this.#control.publish()
+  }
+
+  #record(type: number, descriptor: Uint8Array, payload: Uint8Array): void {
+    if (type === EventType.TxnHeaderStart) this.#txnCount += 1
+    const length = layout.bytes + payload.length
+    const events = this.#events
+    if (events.position + length > this.#roomUntil && !this.#hasRoom(length)) return
+    if (length > events.pieceBytesMax) {
+      events.write(type, this.#joined(descriptor, payload))
+      return
+    }
+    const offset = events.reserve(type, length)
+    events.bytes.set(descriptor, offset)
+    events.bytes.set(payload, offset + layout.bytes)
+    events.commit()
+  }
+
+  /** Long payloads are rare: two pieces become one before the ring cuts them again. */
+  #joined(descriptor: Uint8Array, payload: Uint8Array): Uint8Array {
+    const length = layout.bytes + payload.length
+    if (this.#long.length < length) this.#long = new Uint8Array(length * 2)
+    this.#long.set(descriptor)
+    this.#long.set(payload, layout.bytes)
+    return this.#long.subarray(0, length)
+  }
+
+  /** Makes room for at least `length` more bytes, or gives the open block up. */
+  #hasRoom(length: number): boolean {
+    const need = Math.max(length * 2, roomStepBytes)
+    const { position } = this.#events
+    if (
+      position - this.#from + need > this.#blockBytesMax ||
+      length > this.#events.messageBytesMax
+    ) {
+      this.#status = rangeStatus.tooLarge
+      return false
+    }
+    if (this.#options.isLossless)
+      while (!this.#events.waitFits(need, roomWaitMs))
+        if (this.#board.isStopping()) {
+          this.#status = rangeStatus.none
+          return false
+        }
+    this.#roomUntil = position + need
+    return true
+  }
+
+  #block(type: number, descriptor: Uint8Array, payload: Uint8Array): void {
+    if (type === EventType.BlockStart) this.#open(descriptor)
+    const isEnd = type === EventType.BlockEnd
+    const length = eventHeadBytes + layout.bytes + payload.length
+    if (length > this.#control.pieceBytesMax || !this.#hasControlRoom(length)) return
+    const offset = this.#control.reserve(controlTag.event, length)
+    const view = this.#viewAt(offset)
+    view.setFloat64(0, this.#options.nowMs(), true)
+    view.setFloat64(8, this.#from, true)
+    view.setFloat64(16, this.#events.position, true)
+    view.setFloat64(24, this.#firstSeqno, true)
+    view.setFloat64(32, this.#txnCount, true)
+    view.setFloat64(40, isEnd ? this.#wallNs(descriptor) : 0, true)
+    view.setFloat64(48, isEnd ? this.#status : rangeStatus.none, true)
+    this.#control.bytes.set(descriptor, offset + eventHeadBytes)
+    this.#control.bytes.set(payload, offset + eventHeadBytes + layout.bytes)
+    this.#control.commit()
+    if (isEnd || type === EventType.BlockReject) this.#status = rangeStatus.none
+    this.flush()
+    // The records first: whoever learns of a block finds them published.
+    this.#events.publish()
+    this.#control.publish()
+  }
+
+  #open(descriptor: Uint8Array): void {
+    this.#startDescriptor.set(descriptor)
+    this.#from = this.#events.position
+    this.#firstSeqno = this.#seqno
+    this.#txnCount = 0
+    this.#status = rangeStatus.whole
+  }
+
+  /** Not below 0: times are taken by different threads of the node. */
+  #wallNs(end: Uint8Array): number {
+    if (this.#status === rangeStatus.none) return 0
+    return Math.max(0, differenceU64(end, layout.timeNs, this.#startDescriptor, layout.timeNs))
+  }
+
+  #hasControlRoom(length: number): boolean {
+    if (!this.#options.isLossless) return true
+    while (!this.#control.waitFits(length, roomWaitMs)) if (this.#board.isStopping()) return false
+    return true
+  }
+
+  #viewAt(offset: number): DataView {
+    const { bytes } = this.#control
+    return new DataView(bytes.buffer, bytes.byteOffset + offset)
+  }
+}

@@ -1,0 +1,172 @@
+// Follows each block from proposal to its end. Thread: main. Called by flows/execution.ts.
+// Moves go forward only; skips are allowed; Verified and Rejected are final. The key is the
+// consensus id, because several proposals may share a number. Row "Lifecycle" in DESIGN.md.
+import type { BlockStage, LifecycleMove, LifecycleRecord, Tracked } from './lifecycle-record.ts'
+import { moveOf, recordOf } from './lifecycle-record.ts'
+
+/** Active blocks further below the head than this are forgotten. */
+export const activeDepthMax = 1000
+/** Blocks in a final stage that are kept. */
+export const finalMax = 128
+/** Proposals tracked in all, however many share a number. */
+export const trackedMax = 4096
+
+const rank: Readonly<Record<BlockStage, number>> = {
+  Proposed: 0,
+  Voted: 1,
+  Finalized: 2,
+  Verified: 3,
+  Rejected: 4,
+}
+
+export class Lifecycle {
+  /** In the order in which proposals were first seen. */
+  readonly #blocks = new Map<string, Tracked>()
+  readonly #byNumber = new Map<number, Tracked[]>()
+  /** Active proposals by the seqno of their BlockStart, which a BlockReject names. */
+  readonly #byStart = new Map<number, Tracked>()
+  readonly #final: Tracked[] = []
+  #head = 0
+
+  propose(proposal: {
+    readonly id: string
+    readonly number: number
+    readonly startSeqno: number
+    readonly timeNs: bigint
+    readonly txnCount: number
+  }): LifecycleMove[] {
+    const known = this.#blocks.get(proposal.id)
+    if (known !== undefined) this.#forget(known)
+    const block: Tracked = { ...proposal, stage: 'Proposed', stageNs: proposal.timeNs, timings: {} }
+    this.#blocks.set(block.id, block)
+    const siblings = this.#byNumber.get(block.number)
+    if (siblings === undefined) this.#byNumber.set(block.number, [block])
+    else siblings.push(block)
+    this.#byStart.set(block.startSeqno, block)
+    const [oldest] = this.#blocks.size > trackedMax ? this.#blocks.values() : []
+    if (oldest !== undefined) this.#forget(oldest)
+    if (block.number > this.#head) {
+      this.#head = block.number
+      this.#forgetDeep()
+    }
+    return [moveOf(block, null, proposal.timeNs)]
+  }
+
+  /** BlockEnd fills in what execution told; it is no stage. */
+  execute(
+    id: string,
+    result: { readonly ethHash: string; readonly gasUsed: number; readonly timeNs: bigint },
+  ): void {
+    const block = this.#blocks.get(id)
+    if (block === undefined) return
+    block.ethHash = result.ethHash
+    block.gasUsed = result.gasUsed
+    block.executedNs = result.timeNs
+  }
+
+  vote(id: string, timeNs: bigint): LifecycleMove[] {
+    return this.#move(this.#blocks.get(id), 'Voted', timeNs)
+  }
+
+  /** Every other active proposal of the number is rejected with it. */
+  finalize(id: string, timeNs: bigint): LifecycleMove[] {
+    const block = this.#blocks.get(id)
+    const moves = this.#move(block, 'Finalized', timeNs)
+    return block === undefined ? moves : [...moves, ...this.#rejectOthers(block, timeNs)]
+  }
+
+  /** Names only a number: the finalized proposal, else the newest that is not rejected. */
+  verify(number: number, timeNs: bigint): LifecycleMove[] {
+    const block = this.#chosen(number)
+    if (block === undefined || block.stage === 'Rejected') return []
+    const moves = this.#move(block, 'Verified', timeNs)
+    return [...moves, ...this.#rejectOthers(block, timeNs)]
+  }
+
+  reject(startSeqno: number, timeNs: bigint): LifecycleMove[] {
+    return this.#move(this.#byStart.get(startSeqno), 'Rejected', timeNs)
+  }
+
+  /** Ascending by number, then first seen. */
+  records(): LifecycleRecord[] {
+    const blocks = [...this.#blocks.values()]
+    // A stable sort keeps the order of first sight among proposals of one number.
+    return blocks.sort((a, b) => a.number - b.number).map(recordOf)
+  }
+
+  record(number: number): LifecycleRecord | null {
+    const block = this.#chosen(number)
+    return block === undefined ? null : recordOf(block)
+  }
+
+  /** The id by which a number is known: finalized, else newest not rejected, else newest. */
+  idOf(number: number): string | null {
+    return this.#chosen(number)?.id ?? null
+  }
+
+  /** The stage of a proposal; null when it is not tracked. */
+  stageOf(id: string): BlockStage | null {
+    return this.#blocks.get(id)?.stage ?? null
+  }
+
+  #move(block: Tracked | undefined, to: BlockStage, timeNs: bigint): LifecycleMove[] {
+    if (block === undefined || isFinal(block) || rank[to] <= rank[block.stage]) return []
+    const from = { stage: block.stage, sinceNs: block.stageNs }
+    block.stage = to
+    block.stageNs = timeNs
+    block.timings[to] = timeNs
+    const move = moveOf(block, from, timeNs)
+    if (isFinal(block)) this.#retire(block)
+    return [move]
+  }
+
+  #rejectOthers(kept: Tracked, timeNs: bigint): LifecycleMove[] {
+    if (kept.stage === 'Rejected') return []
+    const siblings = [...(this.#byNumber.get(kept.number) ?? [])]
+    return siblings
+      .filter((block) => block !== kept && rank[block.stage] < rank.Finalized)
+      .flatMap((block) => this.#move(block, 'Rejected', timeNs))
+  }
+
+  #chosen(number: number): Tracked | undefined {
+    const proposals = this.#byNumber.get(number) ?? []
+    return (
+      proposals.findLast((block) => block.stage === 'Finalized' || block.stage === 'Verified') ??
+      proposals.findLast((block) => block.stage !== 'Rejected') ??
+      proposals.at(-1)
+    )
+  }
+
+  #retire(block: Tracked): void {
+    this.#byStart.delete(block.startSeqno)
+    this.#final.push(block)
+    const oldest = this.#final.length > finalMax ? this.#final.shift() : undefined
+    if (oldest !== undefined) this.#drop(oldest)
+  }
+
+  /** Runs once per new height, over at most `trackedMax` blocks. */
+  #forgetDeep(): void {
+    for (const block of this.#blocks.values())
+      if (!isFinal(block) && this.#head - block.number > activeDepthMax) this.#forget(block)
+  }
+
+  #forget(block: Tracked): void {
+    const place = this.#final.indexOf(block)
+    if (place >= 0) this.#final.splice(place, 1)
+    this.#drop(block)
+  }
+
+  #drop(block: Tracked): void {
+    if (this.#blocks.get(block.id) === block) this.#blocks.delete(block.id)
+    if (this.#byStart.get(block.startSeqno) === block) this.#byStart.delete(block.startSeqno)
+    const siblings = this.#byNumber.get(block.number)
+    const place = siblings?.indexOf(block) ?? -1
+    if (siblings === undefined || place < 0) return
+    siblings.splice(place, 1)
+    if (siblings.length === 0) this.#byNumber.delete(block.number)
+  }
+}
+
+function isFinal(block: Tracked): boolean {
+  return block.stage === 'Verified' || block.stage === 'Rejected'
+}

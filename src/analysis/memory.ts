@@ -1,0 +1,141 @@
+// The one memory that the source thread, the analysis workers and the main thread share, and what
+// lies where in it. Thread: main makes it, any thread opens it. State that outlives a block is
+// here and nowhere else, so that a worker may die at any time.
+//
+//   | page 0: constants of the WebAssembly module                                              |
+//   | board: 128-byte lines of words, see board.ts                                             |
+//   | tops: the last results of the trackers, one place per ticket, see turn.ts                |
+//   | trackers: two states, of which one is current: [5-minute mark f64, 0, accounts, storage] |
+//   | control ring: block-level events for the main thread, see control.ts                     |
+//   | event ring: transaction-level events for the workers, see feed.ts                        |
+//   | scratch: one area per worker; untouched pages cost nothing                               |
+import { randomFillSync } from 'node:crypto'
+import { assert } from '../base/assert.ts'
+import { type RingDescriptor, ringByteLength } from '../rings/layout.ts'
+import { RingWriter } from '../rings/ring-writer.ts'
+import { boardBytes, secretBytes } from './board.ts'
+import { openProgram } from './program.ts'
+
+/** Counters per tracker. Row "TopAccesses" in DESIGN.md. */
+export const trackerCounters = 1000
+export const addressBytes = 20
+export const storageKeyBytes = 52
+/** Places for tracker results; more than blocks can be in flight. */
+export const topPlaces = 64
+/** Room for two counts, ten accounts and ten storage slots. */
+export const topBytes = 2048
+export const controlRingBytes = 1024 * 1024
+const eventRingBytesMax = 256 * 1024 * 1024
+const pageBytes = 65_536
+
+export interface MemoryOptions {
+  /** Bytes of the event ring, a power of two; bounds the largest block that can be analysed. */
+  readonly eventRingBytes: number
+  /** Workers that may analyse at the same time. */
+  readonly workers: number
+  readonly counters?: number
+}
+
+/** Can be posted to a worker. */
+export interface AnalysisMemory {
+  readonly memory: WebAssembly.Memory
+  readonly module: WebAssembly.Module
+  readonly board: number
+  readonly tops: number
+  /** Two states of `stateBytes` each; in each a tracker of accounts and one of storage slots. */
+  readonly states: number
+  readonly stateBytes: number
+  readonly accountTracker: number
+  readonly storageTracker: number
+  readonly counters: number
+  readonly controlRing: RingDescriptor
+  readonly eventRing: RingDescriptor
+  readonly scratch: number
+  readonly scratchBytes: number
+  readonly workers: number
+}
+
+/** A state begins with its 5-minute mark; the trackers lie behind it. */
+export const stateHeaderBytes = 64
+
+export function createMemory(module: WebAssembly.Module, options: MemoryOptions): AnalysisMemory {
+  const { eventRingBytes, workers } = options
+  const counters = options.counters ?? trackerCounters
+  assert(eventRingBytes <= eventRingBytesMax, 'an event ring is at most 256 MiB')
+  assert(workers >= 1 && workers <= 16, 'there are 1 to 16 analysis workers')
+  const sizes = trackerSizes(counters)
+  const stateBytes = roundUp(stateHeaderBytes + sizes.account + sizes.storage, 128)
+  const board = pageBytes
+  const tops = board + boardBytes
+  const states = tops + topPlaces * topBytes
+  const control = roundUp(states + 2 * stateBytes, 128)
+  const events = roundUp(control + ringByteLength(controlRingBytes), 128)
+  const scratch = roundUp(events + ringByteLength(eventRingBytes), pageBytes)
+  // Lists and tables of a block take up to twice its bytes, pairs of contracts as much again.
+  const scratchBytes = roundUp(16 * 1024 * 1024 + eventRingBytes * 4, pageBytes)
+  const pages = (scratch + workers * scratchBytes) / pageBytes
+  const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
+  const ring = (byteOffset: number, capacity: number): RingDescriptor => ({
+    buffer: memory.buffer,
+    byteOffset,
+    byteLength: ringByteLength(capacity),
+  })
+  const made: AnalysisMemory = {
+    memory,
+    module,
+    board,
+    tops,
+    states,
+    stateBytes,
+    accountTracker: stateHeaderBytes,
+    storageTracker: stateHeaderBytes + sizes.account,
+    counters,
+    controlRing: ring(control, controlRingBytes),
+    eventRing: ring(events, eventRingBytes),
+    scratch,
+    scratchBytes,
+    workers,
+  }
+  format(made)
+  return made
+}
+
+/** Writes the first state of everything; nobody else has the memory yet. */
+function format(made: AnalysisMemory): void {
+  randomFillSync(new Uint8Array(made.memory.buffer, made.board, secretBytes))
+  RingWriter.create(made.controlRing)
+  RingWriter.create(made.eventRing)
+  const program = openProgram(made)
+  for (const state of [made.states, made.states + made.stateBytes])
+    formatState(made, program, state)
+}
+
+/** Empties the trackers of a state. */
+export function formatState(
+  at: Pick<AnalysisMemory, 'accountTracker' | 'storageTracker' | 'counters'>,
+  program: ReturnType<typeof openProgram>,
+  state: number,
+): void {
+  program.formatTracker(state + at.accountTracker, at.counters, addressBytes)
+  program.formatTracker(state + at.storageTracker, at.counters, storageKeyBytes)
+}
+
+/** The same sums as `trackerBytes` in wasm/space-saving.ts; openProgram compares them. */
+export function trackerSizes(counters: number): { account: number; storage: number } {
+  return {
+    account: trackerBytes(counters, addressBytes),
+    storage: trackerBytes(counters, storageKeyBytes),
+  }
+}
+
+export function trackerBytes(counters: number, keyBytes: number): number {
+  const table = 2 ** Math.max(4, Math.ceil(Math.log2(counters * 2)))
+  const buckets = counters + 2
+  return (
+    32 + table * 8 + counters * roundUp(24 + keyBytes, 8) + buckets * 24 + roundUp(buckets * 4, 8)
+  )
+}
+
+export function roundUp(value: number, multiple: number): number {
+  return Math.ceil(value / multiple) * multiple
+}

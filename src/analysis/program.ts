@@ -1,0 +1,65 @@
+// The analysis module as TypeScript sees it: compiled from wasm/, one instance per thread.
+// Thread: main (to format memory) and analysis workers. Instances share their memory.
+import { assert } from '../base/assert.ts'
+
+/** What wasm/analysis.ts exports. Addresses are bytes of the shared memory. */
+export interface Program {
+  readSecret(at: number): void
+  useScratch(at: number, bytes: number): void
+  /** 0 done, 1 damaged records, 2 more than the scratch holds. */
+  analyse(
+    ringData: number,
+    ringCapacity: number,
+    from: number,
+    to: number,
+    blockNumber: number,
+    wallNs: number,
+  ): number
+  feed(accountTracker: number, storageTracker: number): void
+  feedKeys(tracker: number, keys: number, count: number, keyBytes: number): void
+  formatTracker(at: number, counters: number, keyBytes: number): void
+  trackerBytes(counters: number, keyBytes: number): number
+  writeTop(tracker: number, limit: number, to: number): number
+  encodeTop(
+    to: number,
+    accounts: number,
+    accountCount: number,
+    storage: number,
+    storageCount: number,
+  ): number
+  readonly textAt: Cell
+  readonly textBytes: Cell
+  readonly headersAt: Cell
+  readonly headersBytes: Cell
+  readonly txnCount: Cell
+}
+
+/** A variable of the module. */
+export interface Cell {
+  readonly value: number
+}
+
+export const analysed = { done: 0, damaged: 1, tooLarge: 2 } as const
+
+/** Makes an instance on the memory. `board` begins with the process's secret for hashing. */
+export function openProgram(at: {
+  readonly memory: WebAssembly.Memory
+  readonly module: WebAssembly.Module
+  readonly board: number
+}): Program {
+  const bytes = new Uint8Array(at.memory.buffer)
+  const writeNumber = (value: number, to: number): number => {
+    const text = String(value)
+    for (let index = 0; index < text.length; index++) bytes[to + index] = text.charCodeAt(index)
+    return text.length
+  }
+  const { exports } = new WebAssembly.Instance(at.module, {
+    env: { memory: at.memory, writeNumber },
+  })
+  assert(typeof exports.analyse === 'function', 'the analysis module has its exports')
+  // Reason for the cast: the module is compiled from sources of this room, which the interface
+  // repeats; a test compares the two.
+  const program = exports as unknown as Program
+  program.readSecret(at.board)
+  return program
+}

@@ -1,0 +1,98 @@
+// The analysis road without threads: feed, control ring and analyst in one, for tests.
+import { readFileSync } from 'node:fs'
+import { Board } from '../../src/analysis/board.ts'
+import { type Control, type ControlEvent, parseControl } from '../../src/analysis/control.ts'
+import { EventFeed } from '../../src/analysis/feed.ts'
+import { BlockAnalyst, type BlockResult } from '../../src/analysis/job.ts'
+import { type AnalysisMemory, createMemory } from '../../src/analysis/memory.ts'
+import { blockStart } from '../../src/evm/event-payload.ts'
+import { EventType } from '../../src/evm/event-type.ts'
+import { readU64 } from '../../src/evm/words.ts'
+import { RingReader } from '../../src/rings/ring-reader.ts'
+
+const file = new URL('../../dist/src/analysis/analysis.wasm', import.meta.url)
+export const analysisModule = (): WebAssembly.Module => new WebAssembly.Module(readFileSync(file))
+
+export interface AnalysedBlock {
+  readonly number: number
+  readonly txnCount: number
+  readonly result: BlockResult
+  readonly contention: Record<string, unknown>
+  readonly top: Record<string, unknown>
+}
+
+export class Bench {
+  readonly memory: AnalysisMemory
+  readonly feed: EventFeed
+  readonly board: Board
+  readonly controls: Control[] = []
+  readonly #reader: RingReader
+  readonly #analyst: BlockAnalyst
+  #ticket = 0
+  #timestampSecs = 0
+  readonly #fixedSecs: number | undefined
+  #number = 0
+
+  constructor(
+    options: { eventRingBytes?: number; counters?: number; timestampSecs?: number } = {},
+  ) {
+    this.#fixedSecs = options.timestampSecs
+    this.memory = createMemory(analysisModule(), {
+      eventRingBytes: options.eventRingBytes ?? 64 * 1024 * 1024,
+      workers: 1,
+      ...(options.counters === undefined ? {} : { counters: options.counters }),
+    })
+    this.feed = new EventFeed(this.memory, { isLossless: false, nowMs: () => 1 })
+    this.board = new Board(this.memory)
+    this.#reader = new RingReader(this.memory.controlRing, { from: 'oldest' })
+    this.#analyst = new BlockAnalyst(this.memory)
+  }
+
+  /** Reads the control ring and analyses every block that ended. */
+  drain(): AnalysedBlock[] {
+    const blocks: AnalysedBlock[] = []
+    while (this.#reader.poll() > 0) {
+      while (this.#reader.next()) {
+        const { bytes, offset, length, tag } = this.#reader
+        const control = parseControl(tag, bytes.slice(offset, offset + length))
+        if (control === null) throw new Error('a control message that cannot be read')
+        this.controls.push(control)
+        if (control.kind === 'event') this.#take(control, blocks)
+      }
+      this.#reader.commit()
+    }
+    return blocks
+  }
+
+  analyse(control: ControlEvent): BlockResult {
+    return this.#analyst.analyse({
+      ticket: this.#ticket++,
+      round: 0,
+      from: control.from,
+      to: control.to,
+      number: this.#number,
+      wallNs: control.wallNs,
+      timestampSecs: this.#fixedSecs ?? this.#timestampSecs,
+    })
+  }
+
+  #take(control: ControlEvent, blocks: AnalysedBlock[]): void {
+    if (control.type === EventType.BlockStart) {
+      this.#number = readU64(control.payload, blockStart.blockNumber)
+      this.#timestampSecs = readU64(control.payload, blockStart.timestamp)
+    }
+    if (control.type !== EventType.BlockEnd || control.status !== 1) return
+    const result = this.analyse(control)
+    blocks.push({
+      number: this.#number,
+      txnCount: control.txnCount,
+      result,
+      contention: result.outcome === 'done' ? parse(result.contention) : {},
+      top: result.outcome === 'done' ? parse(result.top) : {},
+    })
+  }
+}
+
+export function parse(bytes: Uint8Array): Record<string, unknown> {
+  return JSON.parse(Buffer.from(bytes).toString('utf8')) as Record<string, unknown>
+}
