@@ -21,6 +21,7 @@ import {
   type RingDescriptor,
   type RingViews,
   readerSleepsAt,
+  reclaimedAt,
   recordHeaderBytes,
 } from './layout.ts'
 import { countUpTo, isIntact, newest, oldest, type RingCheckpoint, recordBytes } from './marks.ts'
@@ -108,7 +109,8 @@ export class RingReader {
     this.#batchBytes = 0
     this.#left = 0
     if (published === this.#position) return 0
-    if (!isIntact(this.#ring, this.#position, this.#fence)) {
+    // No fence: this look only spares reading what is gone for sure; `commit` decides.
+    if (this.#position < loadPosition(this.#ring.words, reclaimedAt)) {
       this.#recover()
       return 0
     }

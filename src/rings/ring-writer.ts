@@ -45,6 +45,8 @@ export class RingWriter {
   #nextMark: number
   /** Bytes up to here may be written without reclaiming another chunk. */
   #writable: number
+  /** No reader with a hold needs the bytes that a record ending here overwrites. */
+  #heldEnd = 0
   #reservedWord = -1
 
   private constructor(ring: RingViews, start: RingCheckpoint & { readonly nextMark: number }) {
@@ -139,14 +141,19 @@ export class RingWriter {
     wake(this.#ring.words, readerSleepsAt)
   }
 
-  /** True when a message of that size overtakes no reader that has a hold. */
+  /**
+   * True when a message of that size overtakes no reader that has a hold. A hold taken while the
+   * writer runs binds it only from the next time it has to look, at most one ring later.
+   */
   fits(payloadBytes: number): boolean {
     const { capacity, chunkBytes } = this.#ring
-    const pieces = Math.ceil(payloadBytes / this.pieceBytesMax) + 1
+    const pieces = payloadBytes <= this.pieceBytesMax ? 1 : payloadBytes / this.pieceBytesMax + 1
     // An upper bound: headers, alignment, and the padding of at most one end of the ring.
-    const need = payloadBytes + pieces * 2 * recordHeaderBytes + chunkBytes
-    const slowest = Math.floor(slowestHold(this.#ring, this.#position) / chunkBytes) * chunkBytes
-    return this.#position + need <= slowest + capacity
+    const end = this.#position + payloadBytes + pieces * 2 * recordHeaderBytes + chunkBytes
+    if (end <= this.#heldEnd) return true
+    const slowest = slowestHold(this.#ring, this.#position)
+    this.#heldEnd = Math.floor(slowest / chunkBytes) * chunkBytes + capacity
+    return end <= this.#heldEnd
   }
 
   /** Blocks until the message fits or the time is over; for workers. Publishes first. */

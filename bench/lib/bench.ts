@@ -1,0 +1,78 @@
+// What a bench is. Each file in bench/micro and bench/load exports one as `bench`.
+// Thread: main of the bench process.
+
+/** What one contender did in one round. */
+export interface Measurement {
+  readonly opsPerSecond: number
+  /** Microseconds; left out where a contender has no latency of its own. */
+  readonly latencyUs?: { readonly p50: number; readonly p99: number; readonly p999: number }
+  /** What `verify` looks at: checksums, counts, a sample of the answers. */
+  readonly evidence?: Readonly<Record<string, unknown>>
+}
+
+export interface RoundContext {
+  /** How long to measure. */
+  readonly seconds: number
+  /** A running deployment to aim at, from `--target` and `--token`. */
+  readonly target?: string
+  readonly token?: string
+}
+
+export interface Contender {
+  readonly name: string
+  /** Why it cannot run here (no compiler, no nginx): its row is left out and the reason told. */
+  missing?(context: RoundContext): string | undefined | Promise<string | undefined>
+  /** Once before its first round: start servers, build programs, warm up. */
+  prepare?(context: RoundContext): Promise<void>
+  run(context: RoundContext): Promise<Measurement>
+  /** Once after its last round, also when a round failed. */
+  close?(): Promise<void>
+}
+
+/** A ratio that the design promises, printed under the table as met or not met. */
+export interface Goal {
+  readonly contender: string
+  /** The contender that it is compared with; left out, `value` is absolute. */
+  readonly to?: string
+  readonly figure: 'opsPerSecond' | 'p50' | 'p99'
+  readonly atLeast?: number
+  readonly atMost?: number
+}
+
+export interface Bench {
+  readonly name: string
+  /** One line that a reader would ask. */
+  readonly question: string
+  /** Cores that it needs to mean anything; a smaller machine gets a warning. */
+  readonly cores: number
+  /** The plain way, measured in the same rounds. */
+  readonly baseline: Contender
+  readonly candidates: readonly Contender[]
+  readonly goals?: readonly Goal[]
+  /** What is wrong with the answers of a round; undefined when they are right. */
+  verify(measurement: Measurement, contender: string): string | undefined
+}
+
+/** One line of the result: the median round and how far the rounds lay apart. */
+export interface Row {
+  readonly name: string
+  readonly opsPerSecond: number
+  /** (fastest - slowest) / median of the rounds. */
+  readonly spread: number
+  /** Median over the rounds of the ratio to the baseline's ops/s of the same round. */
+  readonly ratio: number
+  readonly latencyUs?: { readonly p50: number; readonly p99: number; readonly p999: number }
+}
+
+export interface GoalResult extends Goal {
+  readonly value: number
+  readonly isMet: boolean
+}
+
+export interface BenchResult {
+  readonly name: string
+  readonly question: string
+  readonly rows: readonly Row[]
+  readonly goals: readonly GoalResult[]
+  readonly notes: readonly string[]
+}

@@ -1,0 +1,57 @@
+// Reads the words behind `npm run bench --`. Thread: main of the bench process.
+
+export interface BenchOptions {
+  readonly names: readonly string[]
+  readonly compare?: readonly [string, string]
+  readonly seconds?: number
+  readonly out?: string
+  readonly target?: string
+  readonly token?: string
+}
+
+export const usage = `npm run bench                      all benches
+npm run bench -- ring rpc          those whose name is or begins with "ring" or "rpc"
+npm run bench -- compare a.json b.json
+  --seconds n     measure n seconds per contender and round
+  --out folder    where <name>.json goes (bench/results)
+  --target host --token t   aim the load benches at a running deployment`
+
+/** The options, or a sentence that says what is wrong with them. */
+export function parseOptions(words: readonly string[]): BenchOptions | string {
+  const names: string[] = []
+  const values = new Map<string, string>()
+  for (let index = 0; index < words.length; index += 1) {
+    const word = words[index]!
+    if (!word.startsWith('--')) {
+      names.push(word)
+      continue
+    }
+    const [key = '', inline] = word.slice(2).split(/=(.*)/s)
+    if (!['seconds', 'out', 'target', 'token'].includes(key)) return `unknown option --${key}`
+    const value = inline ?? words[index + 1]
+    if (value === undefined) return `--${key} needs a value`
+    if (inline === undefined) index += 1
+    values.set(key, value)
+  }
+  const seconds = values.has('seconds') ? Number(values.get('seconds')) : undefined
+  if (seconds !== undefined && !(seconds > 0 && seconds <= 600)) return '--seconds is 0 to 600'
+  const rest = {
+    ...(seconds === undefined ? {} : { seconds }),
+    ...pick('out', values),
+    ...pick('target', values),
+    ...pick('token', values),
+  }
+  if (names[0] !== 'compare') return { names, ...rest }
+  const [, before, after, ...more] = names
+  if (before === undefined || after === undefined || more.length > 0)
+    return 'compare takes two files'
+  return { names: [], compare: [before, after], ...rest }
+}
+
+function pick<K extends string>(
+  key: K,
+  values: ReadonlyMap<string, string>,
+): { [P in K]?: string } {
+  const value = values.get(key)
+  return value === undefined ? {} : ({ [key]: value } as { [P in K]?: string })
+}

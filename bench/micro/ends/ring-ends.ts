@@ -1,0 +1,170 @@
+// The two ends of the ring benches, each in a worker: one writes, one reads. Started by
+// bench/micro/ring.ts and ring-latency.ts. Thread: a bench worker.
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import type { RingDescriptor } from '../../../src/rings/layout.ts'
+import { RingReader } from '../../../src/rings/ring-reader.ts'
+import { RingWriter } from '../../../src/rings/ring-writer.ts'
+import { LatencyHistogram } from '../../lib/histogram.ts'
+
+export interface EndsWork {
+  readonly role: 'write' | 'read' | 'post' | 'receive'
+  /** Records before each publish. */
+  readonly batch: number
+  readonly words: number
+  readonly seconds: number
+  readonly measures: 'throughput' | 'latency'
+  readonly waits: 'poll' | 'wait' | 'waitAsync'
+  readonly ring?: RingDescriptor
+  readonly port?: MessagePort
+}
+
+export interface EndsAnswer {
+  readonly count: number
+  readonly sum: number
+  readonly tookNs: number
+  readonly latencies: Float64Array | null
+}
+
+/** Between two records of a latency run. */
+const paceNs = 50_000
+const postedUnreadMax = 1024
+const readerSleepMs = 1000
+
+const work = workerData as EndsWork
+const now = () => Number(process.hrtime.bigint())
+const isLatency = work.measures === 'latency'
+const histogram = new LatencyHistogram()
+
+const roles = { write, read, post, receive }
+// The bench starts the clock of both ends at once, when both are up.
+parentPort!.once('message', async () => {
+  const startedNs = now()
+  const { count, sum, firstNs } = await roles[work.role]()
+  const tookNs = now() - (firstNs ?? startedNs)
+  const latencies = isLatency ? histogram.counts : null
+  parentPort!.postMessage({ count, sum, tookNs, latencies } satisfies EndsAnswer)
+  work.port?.close()
+})
+parentPort!.postMessage('ready')
+
+/** What one record adds to the checksum: first, last and one word that differs each time. */
+function checksum(seq: number): number {
+  const last = work.words - 1
+  return (3 * seq + last + (seq & last)) | 0
+}
+
+interface Done {
+  readonly count: number
+  readonly sum: number
+  readonly firstNs?: number
+}
+
+function write(): Done {
+  const writer = RingWriter.resume(work.ring!)
+  const { words, batch } = work
+  const { data } = writer
+  const bytes = words * 4
+  const times = new Float64Array(data.buffer, data.byteOffset, data.length / 2)
+  const end = now() + work.seconds * 1e9
+  let seq = 0
+  let sum = 0
+  for (;;) {
+    if (isLatency) {
+      const due = now() + paceNs
+      while (now() < due);
+      if (now() > end) break
+    } else if ((seq & 255) === 0 && now() > end) break
+    for (let index = 0; index < batch; index += 1) {
+      while (!writer.fits(bytes)) writer.waitFits(bytes, 1)
+      const at = writer.reserve(seq, bytes) >> 2
+      if (isLatency) times[at >> 1] = now()
+      else for (let word = 0; word < words; word += 1) data[at + word] = seq + word
+      writer.commit()
+      if (!isLatency) sum = (sum + checksum(seq)) | 0
+      seq = (seq + 1) | 0
+    }
+    writer.publish()
+  }
+  writer.close()
+  return { count: seq, sum }
+}
+
+async function read(): Promise<Done> {
+  const reader = new RingReader(work.ring!, { from: 'oldest', hold: 0 })
+  const last = work.words - 1
+  const { data } = reader
+  const times = new Float64Array(data.buffer, data.byteOffset, data.length / 2)
+  let count = 0
+  let sum = 0
+  let firstNs = 0
+  // waitAsync keeps no event loop alive.
+  const alive = setInterval(() => {}, readerSleepMs)
+  for (;;) {
+    if (reader.poll() === 0) {
+      if (reader.isAtEnd) {
+        clearInterval(alive)
+        return { count, sum, firstNs }
+      }
+      if (work.waits === 'wait') reader.wait(readerSleepMs)
+      else if (work.waits === 'waitAsync') await reader.waitAsync(readerSleepMs)
+      continue
+    }
+    if (firstNs === 0) firstNs = now()
+    while (reader.next()) {
+      const at = reader.offset >> 2
+      if (isLatency) histogram.recordNs(now() - times[at >> 1]!)
+      else sum = (sum + data[at]! + data[at + last]! + data[at + (reader.tag & last)]!) | 0
+      count += 1
+    }
+    if (!reader.commit()) throw new Error('overrun in spite of a hold')
+  }
+}
+
+/** postMessage with a bounded number unread, as any real use of it must have. */
+async function post(): Promise<Done> {
+  const port = work.port!
+  const end = now() + work.seconds * 1e9
+  let unread = 0
+  port.on('message', (read: number) => {
+    unread -= read
+  })
+  let seq = 0
+  let sum = 0
+  while (now() < end) {
+    for (let index = 0; index < 64 && unread < postedUnreadMax; index += 1) {
+      if (isLatency) {
+        const due = now() + paceNs
+        while (now() < due);
+        port.postMessage(now())
+      } else {
+        const record = new Int32Array(work.words)
+        for (let word = 0; word < work.words; word += 1) record[word] = seq + word
+        port.postMessage(record)
+        sum = (sum + checksum(seq)) | 0
+      }
+      seq += 1
+      unread += 1
+    }
+    await new Promise(setImmediate)
+  }
+  port.postMessage(null)
+  return { count: seq, sum }
+}
+
+function receive(): Promise<Done> {
+  const port = work.port!
+  const last = work.words - 1
+  let count = 0
+  let sum = 0
+  let firstNs = 0
+  return new Promise((resolve) => {
+    port.on('message', (record: Int32Array | number | null) => {
+      if (record === null) return resolve({ count, sum, firstNs })
+      if (firstNs === 0) firstNs = now()
+      if (typeof record === 'number') histogram.recordNs(now() - record)
+      else sum = (sum + record[0]! + record[last]! + record[count & last]!) | 0
+      count += 1
+      if (count % 256 === 0) port.postMessage(256)
+    })
+  })
+}
