@@ -67,7 +67,8 @@ ${optionCases(all, (name, options) => `    --${name}) compadd -- ${options}; ret
 ${verbCases(all, (pattern, words) => `    ${pattern}) compadd -- ${words} ;;`)}
   esac
 }
-compdef _sluice sluice`
+# Loaded from fpath, this file is the function itself; sourced, it has to be made known.
+if [ "$funcstack[1]" = _sluice ]; then _sluice "$@"; else compdef _sluice sluice; fi`
 }
 
 export function fishScript(all: readonly Verb[]): string {
@@ -78,14 +79,17 @@ export function fishScript(all: readonly Verb[]): string {
     const about = only === undefined ? '' : ` -d ${quoted(only.summary)}`
     lines.push(`complete -c sluice -n __fish_use_subcommand -a ${family}${about}`)
   }
+  const second = secondWords(all)
   for (const verb of all) {
-    const [first = '', second] = verb.words
+    const [first = '', word] = verb.words
     const seen = `__fish_seen_subcommand_from ${first}`
-    if (second !== undefined)
-      lines.push(`complete -c sluice -n '${seen}' -a ${second} -d ${quoted(verb.summary)}`)
-    const both = second === undefined ? seen : `${seen}; and __fish_seen_subcommand_from ${second}`
+    const open = `${seen}; and not __fish_seen_subcommand_from ${second.get(first)?.join(' ')}`
+    if (word !== undefined)
+      lines.push(`complete -c sluice -n '${open}' -a ${word} -d ${quoted(verb.summary)}`)
+    const both = word === undefined ? seen : `${seen}; and __fish_seen_subcommand_from ${word}`
     for (const flag of [...(verb.flags ?? []), ...commonFlags])
       lines.push(`complete -c sluice -n '${both}' ${fishFlag(flag)}`)
+    for (const key of plainKeys(verb)) lines.push(`complete -c sluice -n '${both}' -l ${key} -r`)
   }
   return lines.join('\n')
 }
@@ -104,14 +108,9 @@ function families(all: readonly Verb[]): string[] {
 /** One case per verb with its flags, then one per family with its second words. */
 function verbCases(all: readonly Verb[], line: (pattern: string, words: string) => string): string {
   const withTwo = all.filter((verb) => verb.words.length === 2)
-  const second = new Map<string, string[]>()
-  for (const {
-    words: [family = '', word = ''],
-  } of withTwo)
-    second.set(family, [...(second.get(family) ?? []), word])
   return [
     ...withTwo.map((verb) => line(`"${verb.words.join(' ')}"`, flagWords(verb))),
-    ...[...second].map(([family, words]) => line(`"${family} "*`, words.join(' '))),
+    ...[...secondWords(all)].map(([family, words]) => line(`"${family} "*`, words.join(' '))),
     ...all
       .filter((verb) => verb.words.length === 1)
       .map((verb) => line(`"${verb.words[0]} "*`, `${argumentWords(verb)}${flagWords(verb)}`)),
@@ -124,9 +123,24 @@ function argumentWords(verb: Verb): string {
 
 function flagWords(verb: Verb): string {
   const own = [...(verb.flags ?? []), ...commonFlags].map((flag) => `--${flag.name}`)
-  const keys = verb.takesConfig === true ? [...leaves(configFields)].map((leaf) => leaf.key) : []
-  const plain = keys.filter((key) => !key.includes('<')).map((key) => `--${key}`)
-  return [...new Set([...own, ...plain])].join(' ')
+  return [...own, ...plainKeys(verb).map((key) => `--${key}`)].join(' ')
+}
+
+/** Configuration keys that the verb takes and whose names are fixed. */
+function plainKeys(verb: Verb): string[] {
+  if (verb.takesConfig !== true) return []
+  const common = new Set(commonFlags.map((flag) => flag.name))
+  const keys = [...leaves(configFields)].map((leaf) => leaf.key)
+  return keys.filter((key) => !key.includes('<') && !common.has(key))
+}
+
+function secondWords(all: readonly Verb[]): Map<string, string[]> {
+  const second = new Map<string, string[]>()
+  for (const { words } of all) {
+    const [family = '', word] = words
+    if (word !== undefined) second.set(family, [...(second.get(family) ?? []), word])
+  }
+  return second
 }
 
 function optionCases(
