@@ -2,7 +2,7 @@
 // Thread: main. Made by server.ts; listens to the event log.
 //
 //   EventLog.append --> publish to json/<Kind> and msgpack/<Kind>: one native call per encoding
-//                       '--> every 256 KiB: who has not read? over the bound: leaves the topics
+//                       '--> every so often: who has not read? over the bound: leaves the topics
 //   following and lagging clients take turns, a slice each, until they stand where it stands
 //
 // What is published in one turn is bounded, because the native side keeps it until the turn ends:
@@ -16,10 +16,13 @@ import { type StreamClient, type StreamParts, topicOf } from './client.ts'
 export type Publish = (topic: string, bytes: Buffer, isBinary: boolean) => void
 
 const closeTooSlow = 1013
-/** Bytes per encoding that one turn may publish: two turns and the bound stay within its double. */
-const turnBytesMax = 1024 * 1024
-/** Published bytes after which every live socket is asked for its unsent bytes. */
-const checkBytes = 256 * 1024
+/**
+ * Parts of a client's bound. The native side throws away beyond twice the bound, and what a turn
+ * publishes shows in the unsent bytes one turn later: the bound, two turns and a frame stay within.
+ */
+const turnPart = 1 / 4
+/** Published bytes, as a part of the bound, after which all live sockets are looked at. */
+const checkPart = 1 / 16
 /** How often slow clients are looked at when nothing else moves. */
 const sweepMs = 1000
 
@@ -33,6 +36,7 @@ export class Sockets {
   /** How many live clients listen to a topic. */
   readonly #listening = new Map<string, number>()
   readonly #endListening: () => void
+  readonly #turnBytesMax: number
   readonly #sweepTimer: NodeJS.Timeout
   #publish: Publish = () => {}
   #publishedSeq: number
@@ -44,6 +48,7 @@ export class Sockets {
     this.#parts = parts
     this.#clock = clock
     this.#publishedSeq = parts.log.position
+    this.#turnBytesMax = parts.limits.unsentBytesMax * turnPart
     for (const encoding of encodings)
       for (const kind of frameKinds) this.#listening.set(topicOf(encoding, kind), 0)
     this.#endListening = parts.log.listen((frame) => this.#take(frame))
@@ -115,7 +120,8 @@ export class Sockets {
       this.#publishedSeq = frame.seq
       return
     }
-    if (this.#publishedSeq === frame.seq - 1 && this.#turnBytes < turnBytesMax) this.#send(frame)
+    if (this.#publishedSeq === frame.seq - 1 && this.#turnBytes < this.#turnBytesMax)
+      this.#send(frame)
     this.#scheduleTurn()
   }
 
@@ -147,10 +153,10 @@ export class Sockets {
     const { log, limits } = this.#parts
     this.#turnBytes = 0
     if (this.#publishedSeq < log.oldestSeq - 1) this.#skipLost()
-    while (this.#publishedSeq < log.position && this.#turnBytes < turnBytesMax)
-      this.#send(log.at(this.#publishedSeq + 1)!)
-    if (this.#uncheckedBytes >= Math.min(checkBytes, limits.unsentBytesMax / 4))
+    if (this.#uncheckedBytes >= limits.unsentBytesMax * checkPart)
       this.#checkLive(this.#clock.monotonicMs())
+    while (this.#publishedSeq < log.position && this.#turnBytes < this.#turnBytesMax)
+      this.#send(log.at(this.#publishedSeq + 1)!)
     for (const client of [...this.#followers]) this.#advance(client)
     if (this.#publishedSeq < log.position) this.#scheduleTurn()
   }

@@ -1,0 +1,242 @@
+// The event stream over a real door, read by the unmodified `ws` package.
+import { unpack } from 'msgpackr'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { expectShape } from '../support/golden.ts'
+import { Listener, openService, type Service } from '../support/metrics-service.ts'
+import { checkStorm, StormClient } from '../support/resume-storm.ts'
+import { until } from '../support/until.ts'
+
+let service: Service
+const listeners: Listener[] = []
+
+beforeAll(async () => {
+  service = await openService()
+  for (let number = 1; number <= 50; number++) service.execution.run(number)
+})
+
+afterEach(async () => {
+  for (const { socket } of listeners.splice(0)) socket.terminate()
+  await until(async () => {
+    const response = await fetch(`${service.origin}/v1/status`)
+    return ((await response.json()) as { connected_clients: number }).connected_clients === 0
+  }, 'all clients to be gone')
+})
+
+afterAll(() => service.running.stop())
+
+function listen(path: string, protocols?: string[]): Listener {
+  const listener = new Listener(service.ws + path, protocols)
+  listeners.push(listener)
+  return listener
+}
+
+describe('the stream', () => {
+  test.each(['/v1/ws', '/'])(
+    'on %s begins with Resume and a snapshot, then goes on live',
+    async (path) => {
+      const listener = listen(path)
+      await listener.has(7)
+      expectShape('metrics/frame-resume', listener.frames[0])
+      expect(listener.frames[0]).toMatchObject({
+        seq: 0,
+        Resume: { mode: 'snapshot', run: 'run-1' },
+      })
+      const before = listener.frames.length
+      const from = service.events.newestSeq
+      service.execution.run(60)
+      await until(() => listener.seqs.at(-1) === service.events.newestSeq, 'live frames')
+      const live = listener.frames.slice(before)
+      expect(live.map((frame) => frame.seq)).toEqual(
+        [...service.events.after(from)].map((frame) => frame.seq),
+      )
+      for (const frame of live) expect(Object.keys(frame)).toHaveLength(2)
+    },
+  )
+
+  test('sends JSON as text with seq first, msgpack as binary by subprotocol', async () => {
+    const texts: string[] = []
+    const plain = listen('/v1/ws?events=TPS')
+    plain.socket.on('message', (data, isBinary) => {
+      if (!isBinary) texts.push(data.toString())
+    })
+    const packed: unknown[] = []
+    const socket = new WebSocket(`${service.ws}/v1/ws?events=TPS`, ['other', 'msgpack'])
+    socket.on('message', (data: Buffer, isBinary) => {
+      if (isBinary) packed.push(unpack(data))
+    })
+    await until(() => texts.length === 2 && packed.length === 2, 'both snapshots')
+    service.execution.run(61)
+    await until(() => texts.length === 3 && packed.length === 3, 'both frames')
+    expect(socket.protocol).toBe('msgpack')
+    socket.terminate()
+    expect(texts[2]).toMatch(/^\{"seq":\d+,"TPS":\d+\}$/)
+    expect(texts.map((text) => JSON.parse(text))).toEqual(packed)
+  })
+
+  test('changes kinds by message and answers', async () => {
+    const listener = listen('/v1/ws?events=TPS')
+    await listener.has(2)
+    listener.socket.send('{"subscribe":{"events":["ContentionData"]}}')
+    await listener.has(3)
+    expect(listener.frames[2]).toEqual({ seq: 0, Subscribed: { events: ['ContentionData'] } })
+    service.execution.run(62)
+    await listener.has(4)
+    expect(listener.kinds[3]).toBe('ContentionData')
+  })
+
+  test.each([
+    ['bad JSON', '{', 'bad_message'],
+    ['an empty list', '{"subscribe":[]}', 'empty_subscribe'],
+    ['an unknown kind', '{"subscribe":["Nope"]}', 'unknown_kind'],
+    ['binary noise', Buffer.from([1, 2, 255]), 'bad_message'],
+  ])('answers %s with an Error and keeps the old set', async (_, message, code) => {
+    const listener = listen('/v1/ws?events=TPS')
+    await listener.has(2)
+    listener.socket.send(message)
+    await listener.has(3)
+    expectShape('metrics/frame-error', listener.frames[2])
+    expect(listener.frames[2]).toMatchObject({ seq: 0, Error: { code } })
+    service.execution.run(63)
+    await listener.has(4)
+    expect(listener.kinds.slice(3)).toEqual(['TPS'])
+  })
+
+  test('closes a client that sends more than 16 KiB with 1009', async () => {
+    const listener = listen('/v1/ws')
+    await listener.has(1)
+    listener.socket.send('x'.repeat(16 * 1024 + 1))
+    await until(() => listener.closed !== null, 'the close')
+    expect(listener.closed).toBe(1009)
+  })
+
+  test.each([
+    '?resume_from=-1',
+    '?resume_from=1e30',
+    '?resume_from=18446744073709551616',
+    '?resume_from=abc',
+    '?resume_from=',
+    '?events=',
+    '?events=Nope',
+  ])('refuses %s with 400', async (query) => {
+    const listener = listen(`/v1/ws${query}`)
+    await until(() => listener.refused !== null, 'the refusal')
+    expect(listener.refused?.status).toBe(400)
+    expectShape('metrics/error', JSON.parse(listener.refused!.body))
+  })
+
+  test('refuses the 11th connection of an address with 429', async () => {
+    for (let count = 0; count < 10; count++) await listen(count % 2 ? '/' : '/v1/ws').has(1)
+    const eleventh = listen('/v1/ws')
+    await until(() => eleventh.refused !== null, 'the refusal')
+    expect(eleventh.refused?.status).toBe(429)
+    expectShape('metrics/error', JSON.parse(eleventh.refused!.body))
+    listeners[0]!.socket.close()
+    await until(() => listeners[0]!.closed !== null, 'one to leave')
+    await listen('/v1/ws').has(1)
+  })
+})
+
+test('a stop ends the sockets with 1001', async () => {
+  const short = await openService()
+  const listener = new Listener(`${short.ws}/v1/ws`)
+  await listener.has(1)
+  await short.running.stop()
+  await until(() => listener.closed !== null, 'the close')
+  expect(listener.closed).toBe(1001)
+})
+
+test('a token that dies closes its socket with 1008', async () => {
+  let kill = () => {}
+  const locked = await openService({
+    section: { auth: 'token' },
+    deps: {
+      gate: {
+        admit: (_, { xToken }) =>
+          xToken === 'good' ? ({ subscription: { id: 'a' }, digest: 'd' } as never) : null,
+        hold: (_principal, _door, _address, close) => {
+          kill = close
+          return () => {}
+        },
+      },
+    },
+  })
+  const without = new Listener(`${locked.ws}/v1/ws`)
+  await until(() => without.refused !== null, 'the refusal')
+  expect(without.refused).toEqual({ status: 401, body: '{"error":"unauthorized"}' })
+  const listener = new Listener(`${locked.ws}/v1/ws`, [], { 'x-token': 'good' })
+  await listener.has(1)
+  kill()
+  await until(() => listener.closed !== null, 'the close')
+  expect(listener.closed).toBe(1008)
+  await locked.running.stop()
+})
+
+test('a stalled client delays nobody, keeps its place from the log, and is cut after its time', async () => {
+  const stalled = await openService({
+    section: { connectionsPerAddress: 0 },
+    deps: { limits: { unsentBytesMax: 1024 * 1024, slowMsMax: 1500 } },
+  })
+  const { execution, events } = stalled
+  const slow = new Listener(`${stalled.ws}/v1/ws`)
+  const stuck = new Listener(`${stalled.ws}/v1/ws`)
+  const quick = Array.from({ length: 5 }, () => new Listener(`${stalled.ws}/v1/ws`))
+  await Promise.all([slow, stuck, ...quick].map((listener) => listener.has(1)))
+  slow.socket.pause()
+  stuck.socket.pause()
+  let number = 1
+  const scrape = async (name: string) => {
+    const body = await (await fetch(`${stalled.origin}/metrics`)).text()
+    return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(body)?.[1])
+  }
+  // The kernel takes some megabytes before anything is unsent.
+  await until(async () => {
+    for (let count = 0; count < 20; count++) execution.run(number++, { padBytes: 60_000 })
+    return (await scrape('sluice_ws_following_clients')) === 2
+  }, 'both to lag')
+  for (let count = 0; count < 20; count++) execution.run(number++)
+  slow.socket.resume()
+  await until(() => slow.kinds.includes('Warning'), 'the warning')
+  await until(
+    () => quick.every((listener) => listener.seqs.at(-1) === events.newestSeq),
+    'the others to have everything',
+  )
+  const all = [...events.after(0)]
+  for (const listener of quick) expect(listener.seqs).toEqual(all.map((frame) => frame.seq))
+  const got = new Set(slow.seqs)
+  expect(slow.seqs).toEqual([...got].sort((a, b) => a - b))
+  for (const { seq, kind } of all) if (kind === 'Lifecycle') expect(got.has(seq)).toBe(true)
+  const warning = slow.frames.find((frame) => 'Warning' in frame)
+  expectShape('metrics/frame-warning', warning)
+  expect(warning).toMatchObject({
+    Warning: { code: 'backpressure', dropped: all.length - got.size },
+  })
+  await until(async () => (await scrape('sluice_ws_slow_cuts_total')) === 1, 'the cut')
+  stuck.socket.resume()
+  await until(() => stuck.closed !== null, 'the close frame')
+  expect(stuck.closed).toBe(1013)
+  for (const { socket } of [slow, ...quick]) socket.terminate()
+  await stalled.running.stop()
+})
+
+test('50 clients that leave and resume at random lose and repeat nothing', async () => {
+  const storm = await openService({ section: { connectionsPerAddress: 0 } })
+  for (let number = 1; number <= 5; number++) storm.execution.run(number)
+  const cursor = storm.events.newestSeq
+  const clients = Array.from(
+    { length: 50 },
+    (_, index) =>
+      new StormClient(index, { url: storm.ws, clients: 50, stayMs: 300, cursor, run: 'run-1' }),
+  )
+  let number = 6
+  const feed = setInterval(() => storm.execution.run(number++), 10)
+  await until(() => number > 300, '300 blocks', 30_000)
+  clearInterval(feed)
+  for (const client of clients) client.settle()
+  const due = new Map([...storm.events.after(cursor)].map(({ seq, kind }) => [seq, kind]))
+  expect(await checkStorm(clients, due, 20_000)).toBeNull()
+  expect(clients.reduce((sum, { resumes }) => sum + resumes, 0)).toBeGreaterThan(100)
+  expect(clients.reduce((sum, { snapshots }) => sum + snapshots, 0)).toBe(0)
+  for (const client of clients) client.end()
+  await storm.running.stop()
+})
