@@ -4,6 +4,8 @@ import { isIP } from 'node:net'
 import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
 import { metricsSection } from '../products/metrics/config.ts'
+import { rpcSection } from '../products/rpc/config.ts'
+import { websocketSection } from '../products/websocket/config.ts'
 import { plansSection } from '../subscriptions/plans.ts'
 
 export const configFields = {
@@ -30,6 +32,8 @@ export const configFields = {
     check: (value) =>
       parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
   }),
+  rpc: rpcSection,
+  websocket: websocketSection,
   metrics: metricsSection,
   plans: plansSection,
 }

@@ -56,7 +56,8 @@ export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult>
     )
   // Reason for the cast: the tree of declarations is what both the value and the type are made of.
   const config = buildValues(configFields, given, problems) as Config
-  if (problems.length === 0) problems.push(...checkConfig(config))
+  // A refused value counts as its default here, so that these are told in the same run.
+  problems.push(...checkConfig(config))
   if (problems.length > 0) return { ok: false, problems }
   const keys = [...given].filter(([key]) => !key.endsWith('.'))
   const origins = new Map(keys.map(([key, { origin }]) => [key, origin]))

@@ -98,6 +98,16 @@ describe('problems', () => {
     )
   })
 
+  test('clashes between keys are told in the same run as bad keys', async () => {
+    const flags = [
+      { key: 'rpc.prt', value: '5' },
+      { key: 'rpc.host', value: '0.0.0.0' },
+    ]
+    const problems = await problemsOf({ flags })
+    expect(problems).toHaveLength(2)
+    expect(problems[1]).toContain('rpc.host 0.0.0.0 is not a loopback address')
+  })
+
   test('half a certificate pair is refused', async () => {
     const one = await problemsOf({ flags: [{ key: 'tls.cert', value: 'a' }] })
     expect(one).toEqual(['tls.cert is set without tls.key: set both or none'])
