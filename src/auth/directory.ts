@@ -5,6 +5,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { type Cidr, containsAny, parseAddress, parseCidr } from '../base/cidr.ts'
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
+import { lookupKeyOfDigest } from '../subscriptions/issue.ts'
 import type { Product, Registered, Subscription } from '../subscriptions/subscription.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Door, Principal } from './token.ts'
@@ -47,8 +48,8 @@ export class Entry {
     this.#passwordDigest = passwordDigest === null ? null : Buffer.from(passwordDigest, 'hex')
   }
 
-  permits(door: Door, address: string, nowMs: number): boolean {
-    return this.#opens[door] && nowMs < this.#untilMs && this.#isWithin(address)
+  permits(door: Door, address: string, clock: Clock): boolean {
+    return this.#opens[door] && !this.isOver(clock) && this.#isWithin(address)
   }
 
   isPassword(digest: string): boolean {
@@ -58,8 +59,9 @@ export class Entry {
     )
   }
 
-  isOver(nowMs: number): boolean {
-    return nowMs >= this.#untilMs
+  /** A grace has an end; the clock is read only where there is one. */
+  isOver(clock: Clock): boolean {
+    return this.#untilMs !== Number.POSITIVE_INFINITY && clock.nowMs() >= this.#untilMs
   }
 
   #isWithin(address: string): boolean {
@@ -88,8 +90,9 @@ export class Directory {
     this.refresh()
   }
 
-  entry(digest: string): Entry | undefined {
-    return this.#entries.get(digest)
+  /** The living token of that look-up key (subscriptions/issue.ts). */
+  entry(key: string): Entry | undefined {
+    return this.#entries.get(key)
   }
 
   /** Every subscription, ended ones too, as last read. */
@@ -128,9 +131,9 @@ export class Directory {
       this.#version = version
     }
     for (const entry of this.#inGrace) {
-      if (!entry.isOver(this.#clock.nowMs())) continue
+      if (!entry.isOver(this.#clock)) continue
       this.#inGrace.delete(entry)
-      this.#entries.delete(entry.principal.digest)
+      this.#entries.delete(lookupKeyOfDigest(entry.principal.digest))
       changed.add(entry.principal.subscription.id)
     }
     for (const id of changed) {
@@ -181,19 +184,21 @@ export class Directory {
     if (before !== undefined) this.#remove(before)
     this.#records.set(subscription.id, record)
     if (subscription.state !== 'active') return
-    this.#entries.set(tokenDigest, new Entry(record, tokenDigest, Number.POSITIVE_INFINITY))
+    const current = new Entry(record, tokenDigest, Number.POSITIVE_INFINITY)
+    this.#entries.set(lookupKeyOfDigest(tokenDigest), current)
     if (retiring === null || retiring.untilMs <= this.#clock.nowMs()) return
     const entry = new Entry(record, retiring.digest, retiring.untilMs)
-    this.#entries.set(retiring.digest, entry)
+    this.#entries.set(lookupKeyOfDigest(retiring.digest), entry)
     this.#inGrace.add(entry)
   }
 
   #remove({ tokenDigest, retiring }: Registered): void {
-    this.#entries.delete(tokenDigest)
+    this.#entries.delete(lookupKeyOfDigest(tokenDigest))
     if (retiring === null) return
-    const entry = this.#entries.get(retiring.digest)
+    const key = lookupKeyOfDigest(retiring.digest)
+    const entry = this.#entries.get(key)
     if (entry !== undefined) this.#inGrace.delete(entry)
-    this.#entries.delete(retiring.digest)
+    this.#entries.delete(key)
   }
 }
 

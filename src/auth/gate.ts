@@ -5,7 +5,7 @@
 //   credentials -> token.ts: which text -> digest -> directory: entry
 //               -> door, address, time -> Principal
 import type { Clock } from '../base/clock.ts'
-import { digestOf, tokenChars } from '../subscriptions/issue.ts'
+import { digestOf, lookupKeyOf, lookupKeyOfDigest, tokenChars } from '../subscriptions/issue.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { Directory } from './directory.ts'
 import { type Credentials, type Door, doors, type Principal, tokenIn } from './token.ts'
@@ -36,15 +36,14 @@ export class Gate {
     const token = tokenIn(door, credentials)
     // Past the length, validity is the digest's alone: a checksum would only tell guessers more.
     if (token === null || token.length !== tokenChars) return this.#refuse(door)
-    const entry = this.#directory.entry(digestOf(token))
+    const entry = this.#directory.entry(lookupKeyOf(token))
     if (door === 'indexer') {
       const { user = '', password = '' } = credentials.basic ?? {}
       const digest = digestOf(password)
       if (entry?.principal.subscription.id !== user || !entry.isPassword(digest))
         return this.#refuse(door)
     }
-    if (entry === undefined || !entry.permits(door, address, this.#clock.nowMs()))
-      return this.#refuse(door)
+    if (entry === undefined || !entry.permits(door, address, this.#clock)) return this.#refuse(door)
     return entry.principal
   }
 
@@ -90,8 +89,8 @@ export class Gate {
   }
 
   #isAlive(hold: Hold): boolean {
-    const entry = this.#directory.entry(hold.digest)
-    return entry?.permits(hold.door, hold.address, this.#clock.nowMs()) === true
+    const entry = this.#directory.entry(lookupKeyOfDigest(hold.digest))
+    return entry?.permits(hold.door, hold.address, this.#clock) === true
   }
 
   #review({ id }: Subscription): void {

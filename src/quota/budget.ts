@@ -44,7 +44,7 @@ export interface Delta {
 /** Shown as limit and remainder where a plan has none. */
 const unlimitedShown = 1_000_000_000
 
-type Entered = 'calls' | 'connections' | 'streams'
+export type Entered = 'calls' | 'connections' | 'streams' | 'queries'
 
 export class Budget {
   readonly id: string
@@ -54,7 +54,7 @@ export class Budget {
   #caps: Bucket[]
   #window: OpenWindow
   #creditsUsed: number
-  readonly #entered = { calls: 0, connections: 0, streams: 0 }
+  readonly #entered = { calls: 0, connections: 0, streams: 0, queries: 0 }
   readonly #pending = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
   #lastUseMs: number
   readonly #verdict: { -readonly [K in keyof Verdict]: Verdict[K] } = {
@@ -98,8 +98,7 @@ export class Budget {
 
   /** Takes a place among those open at once; false when the plan has no more. */
   enter(kind: Entered): boolean {
-    const { values } = this.#plan
-    const max = kind === 'calls' ? values.callsInFlight : values[kind]
+    const max = this.#placesOf(kind)
     if (max !== 0 && this.#entered[kind] >= max) {
       this.#pending.refused++
       return false
@@ -160,11 +159,16 @@ export class Budget {
   /** True when it can be forgotten and made anew without anybody noticing. */
   isIdle(idleMs: number): boolean {
     const nowMs = this.#clock.monotonicMs()
-    const { calls, connections, streams } = this.#entered
+    const { calls, connections, streams, queries } = this.#entered
     const { bytes, notifications } = this.#pending
-    if (calls + connections + streams + bytes + notifications > 0) return false
+    if (calls + connections + streams + queries + bytes + notifications > 0) return false
     if (nowMs - this.#lastUseMs < idleMs) return false
     return this.#bucket === null || this.#bucket.fullInMs(nowMs) === 0
+  }
+
+  #placesOf(kind: Entered): number {
+    const { callsInFlight, connections, streams, indexer } = this.#plan.values
+    return { calls: callsInFlight, connections, streams, queries: indexer.queries }[kind]
   }
 
   #spendBatch(methods: readonly string[], nowMs: number): Verdict {

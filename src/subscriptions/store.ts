@@ -145,11 +145,18 @@ export class Store extends Verbs {
   }
 
   verifyAudit(): AuditReport {
-    // One write transaction, so that no other process changes anything between the two tables.
-    return this.#root.transactionSync(() => {
-      const subjects = this.#records.getRange().map(({ key, value }) => [key, value] as const)
-      return verifyAudit(this.audit(), this.#head(), subjects)
-    })
+    // One snapshot of all three tables, whatever other processes change meanwhile.
+    const transaction = this.#root.useReadTransaction()
+    try {
+      const entries = this.#audit.getRange({ transaction }).map(({ value }) => value)
+      const head = this.#marks.get('head', { transaction }) as AuditHead | undefined
+      const subjects = this.#records
+        .getRange({ transaction })
+        .map(({ key, value }) => [key, value] as const)
+      return verifyAudit(entries, head ?? emptyHead, subjects)
+    } finally {
+      transaction.done()
+    }
   }
 
   // Use.
@@ -247,7 +254,10 @@ export class Store extends Verbs {
         return refuse('rejected', 'ended', `${before.subscription.id} has ended`)
       const next = step(before, nowMs)
       if (!next.ok) return next
-      const problem = checkKeptText('reason', by.reason ?? '', next.value)
+      // A leaked password may be named in the reason of its own replacement.
+      const problem =
+        checkKeptText('reason', by.reason ?? '', before) ??
+        checkKeptText('reason', by.reason ?? '', next.value)
       return problem ?? this.#save({ what, before, by, nowMs }, next.value)
     })
   }

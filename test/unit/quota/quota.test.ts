@@ -147,6 +147,7 @@ describe('places', () => {
   it.each([
     ['connections', 100],
     ['streams', 20],
+    ['queries', 2],
     ['calls', 100],
   ] as const)('%s are bounded by the plan at %i', (kind, max) => {
     const { quota } = setUp()

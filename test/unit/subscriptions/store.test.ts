@@ -212,6 +212,8 @@ describe('audit', () => {
     const text = `his password ${indexer!.password}.`
     expect(code(store.addNote('acme', { kind: 'leak', text }, { who: 'o' }))).toBe('holds-secret')
     expect(code(store.suspend('acme', { who: 'o', reason: 'a\u0000b' }))).toBe('bad-text')
+    const leaked = { who: 'o', reason: text }
+    expect(code(store.rotateIndexer('acme', leaked))).toBe('holds-secret')
     expect(store.version()).toBe(1)
   })
 })
