@@ -148,11 +148,15 @@ class OpenDoor<C> implements Door<C> {
         reason: messageOf(error),
       })
     }
+    // Connections that wait in the old listener's queue are reset when it closes; right after the
+    // loop has accepted, that queue is as short as it can be.
+    await new Promise((resolve) => setImmediate(resolve))
     for (const generation of before) this.#retire(generation)
   }
 
   #retire(generation: Generation): void {
     closeListener(generation)
+    if (this.#stopped !== null) return
     const timer = setInterval(() => {
       if (this.sockets.openOn(generation.app) > 0 || this.http.inFlight > 0) return
       clearInterval(timer)
