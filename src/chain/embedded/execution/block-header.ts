@@ -1,0 +1,78 @@
+// Writes BlockStart and the consensus events of a generated block. Thread: source worker.
+import { blockFinalized, blockQc, blockStart, blockVerified } from '../../../evm/event-payload.ts'
+import { EventType } from '../../../evm/event-type.ts'
+import { bytesOfHex } from '../../../evm/hex.ts'
+import { writeU64, writeU64Exact, writeU256 } from '../../../evm/words.ts'
+import type { EventWriter } from './event-writer.ts'
+import type { Proposal } from './proposal.ts'
+import { writeDigest } from './random.ts'
+import type { Traffic } from './traffic.ts'
+
+/** The chain that the generator plays. */
+export const generatedChainId = 20143
+const gasLimit = 200_000_000
+const baseFeeWei = 50e9
+const epochBlocks = 50_000
+// Hashes of nothing, as every Ethereum header without ommers and withdrawals carries them.
+const noOmmers = bytesOfHex('1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347')!
+const noWithdrawals = bytesOfHex(
+  '56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421',
+)!
+
+export function writeBlockStart(writer: EventWriter, traffic: Traffic, proposal: Proposal): void {
+  const { number, word, variant } = proposal
+  const payload = writer.begin(blockStart.size)
+  payload.set(proposal.id, blockStart.id)
+  writeU64(payload, blockStart.blockNumber, number)
+  writeU64(payload, blockStart.round, roundOf(proposal))
+  writeU64(payload, blockStart.epoch, Math.floor(number / epochBlocks))
+  const proposedNs = BigInt(Math.round(proposal.startMs * 1000)) * 1000n
+  writeU64Exact(payload, blockStart.proposalTimeNs, proposedNs)
+  writeU256(payload, blockStart.chainId, generatedChainId)
+  payload[blockStart.authorParity] = 2 + (word & 1)
+  writeDigest(payload, { at: blockStart.authorX, length: 32 }, proposal.beneficiary, 7, 7, 7)
+  payload.set(proposal.parentHash, blockStart.parentHash)
+  payload.set(noOmmers, blockStart.ommersHash)
+  traffic.writeBeneficiary(payload, blockStart.beneficiary, proposal.beneficiary)
+  writeDigest(payload, { at: blockStart.transactionsRoot, length: 32 }, word, variant, 2, 2)
+  writeU64(payload, blockStart.number, number)
+  writeU64(payload, blockStart.gasLimit, gasLimit)
+  writeU64(payload, blockStart.timestamp, Math.floor(proposal.startMs / 1000))
+  writeDigest(payload, { at: blockStart.prevRandao, length: 32 }, word, variant, 3, 3)
+  writeU256(payload, blockStart.baseFee, baseFeeWei)
+  payload.set(noWithdrawals, blockStart.withdrawalsRoot)
+  writeU64(payload, blockStart.txnCount, proposal.txnCount)
+  writer.emit(EventType.BlockStart, blockStart.size)
+}
+
+export type StageName = 'voted' | 'finalized' | 'verified'
+
+/** Consensus speaks outside any block: the flow tags are empty. */
+export function writeStage(writer: EventWriter, stage: StageName, proposal: Proposal): void {
+  const openBlock = writer.blockSeqno
+  writer.blockSeqno = 0
+  writer.txn = 0
+  writer.account = 0
+  if (stage === 'voted') {
+    const payload = writer.begin(blockQc.size)
+    payload.set(proposal.id, blockQc.id)
+    writeU64(payload, blockQc.blockNumber, proposal.number)
+    writeU64(payload, blockQc.round, roundOf(proposal))
+    writeU64(payload, blockQc.epoch, Math.floor(proposal.number / epochBlocks))
+    writer.emit(EventType.BlockQc, blockQc.size)
+  } else if (stage === 'finalized') {
+    const payload = writer.begin(blockFinalized.size)
+    payload.set(proposal.id, blockFinalized.id)
+    writeU64(payload, blockFinalized.blockNumber, proposal.number)
+    writer.emit(EventType.BlockFinalized, blockFinalized.size)
+  } else {
+    writeU64(writer.begin(blockVerified.size), blockVerified.blockNumber, proposal.number)
+    writer.emit(EventType.BlockVerified, blockVerified.size)
+  }
+  writer.blockSeqno = openBlock
+}
+
+/** Rounds count proposals; two are set aside for each number. */
+function roundOf(proposal: Proposal): number {
+  return proposal.number * 2 + proposal.variant
+}

@@ -1,0 +1,65 @@
+// Waiting that can be ended, on a clock that is handed in. Thread: source worker.
+// Sources never call timers themselves, so that a test or a bench can run days in a moment.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Clock, systemClock } from '../../base/clock.ts'
+
+export interface Pacer {
+  readonly clock: Clock
+  /** True after `stop`; every wait then returns at once. */
+  readonly isStopped: boolean
+  /** Returns when `clock.monotonicMs()` has reached `ms`, or after `stop`. Always yields once. */
+  until(ms: number): Promise<void>
+  stop(): void
+}
+
+export class TimerPacer implements Pacer {
+  readonly clock: Clock
+  readonly #abort = new AbortController()
+
+  constructor(clock: Clock = systemClock) {
+    this.clock = clock
+  }
+
+  get isStopped(): boolean {
+    return this.#abort.signal.aborted
+  }
+
+  async until(ms: number): Promise<void> {
+    // Timers may fire a fraction early: the remaining time is asked for again.
+    let left = ms - this.clock.monotonicMs()
+    do {
+      if (this.isStopped) return
+      // Aborting rejects the sleep; that is the whole purpose.
+      await sleep(Math.max(0, left), undefined, { signal: this.#abort.signal }).catch(() => {})
+      left = ms - this.clock.monotonicMs()
+    } while (left > 0)
+  }
+
+  stop(): void {
+    this.#abort.abort()
+  }
+}
+
+/** A pacer whose time moves only by waiting, and then at once. */
+export class VirtualPacer implements Pacer {
+  readonly clock: Clock
+  #nowMs: number
+  #isStopped = false
+
+  constructor(startMs = 1_700_000_000_000) {
+    this.#nowMs = startMs
+    this.clock = { nowMs: () => this.#nowMs, monotonicMs: () => this.#nowMs }
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped
+  }
+
+  async until(ms: number): Promise<void> {
+    this.#nowMs = Math.max(this.#nowMs, ms)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+}
