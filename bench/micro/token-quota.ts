@@ -1,0 +1,124 @@
+// What saying who calls, and whether he may, costs a request. Thread: main of the bench process.
+// Each call makes the header text anew from bytes, as a door does; it is part of every row.
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { Directory } from '../../src/auth/directory.ts'
+import { Gate } from '../../src/auth/gate.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import { Quota } from '../../src/quota/quota.ts'
+import { digestOf, issueId, issueToken } from '../../src/subscriptions/issue.ts'
+import { standardPlan } from '../../src/subscriptions/plans.ts'
+import type { Registered } from '../../src/subscriptions/subscription.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import type { Bench, Contender } from '../lib/bench.ts'
+import { singleFunction } from '../lib/single-function.ts'
+
+const subscriptions = 1000
+const address = '127.0.0.1'
+
+const known = Array.from({ length: subscriptions }, issueToken)
+const strangers = Array.from({ length: subscriptions }, issueToken)
+const records = known.map(recordOf)
+const directory = new Directory(
+  {
+    version: () => 1,
+    changedSince: () => null,
+    registered: () => null,
+    allRegistered: () => records,
+  },
+  { clock: systemClock, log: silentLog },
+)
+const gate = new Gate(directory, { clock: systemClock })
+// Rich enough that no round is cut short, limited enough that every step is taken.
+const plan = { ...standardPlan, creditsPerSecond: 10_000_000, burst: 100_000_000 }
+const ledger = {
+  openWindow: () => ({ window: 0, credits: 0, endsAtMs: Number.MAX_SAFE_INTEGER }),
+  addUsage: async () => {},
+}
+const quota = new Quota({
+  plans: { standard: { ...plan, creditsPer30Days: Number.MAX_SAFE_INTEGER } },
+  ledger,
+  clock: systemClock,
+  log: silentLog,
+})
+const plainRegistry = new Map(records.map((record) => [record.tokenDigest, record]))
+
+export const bench: Bench = {
+  name: 'token-quota',
+  question: 'What do the token check and the quota cost a request?',
+  cores: 1,
+  baseline: overAll('createHash, map, timingSafeEqual', known, plainCheck),
+  candidates: [
+    overAll('known token', known, (token) => gate.admit('rpc', { xToken: token }, address)),
+    overAll('unknown token', strangers, (token) => gate.admit('rpc', { xToken: token }, address)),
+    overAll('known token and quota', known, (token) => {
+      const principal = gate.admit('rpc', { xToken: token }, address)
+      return principal !== null && quota.budgetOf(principal.subscription).spend('getHealth').ok
+    }),
+  ],
+  goals: [
+    // 1.5 us a check with its quota.
+    { contender: 'known token and quota', figure: 'opsPerSecond', atLeast: 666_667 },
+    // A stranger learns nothing from the time that a refusal takes.
+    { contender: 'unknown token', to: 'known token', figure: 'opsPerSecond', atLeast: 0.8 },
+    { contender: 'unknown token', to: 'known token', figure: 'opsPerSecond', atMost: 1.25 },
+  ],
+  verify({ evidence }, contender) {
+    const { admitted, asked } = evidence as { admitted: number; asked: number }
+    const expected = contender === 'unknown token' ? 0 : asked
+    if (asked === 0) return 'nothing was asked'
+    return admitted === expected ? undefined : `admitted ${admitted} of ${asked}`
+  },
+}
+
+/** Asks for every token once per call; counts what was let in. */
+function overAll(
+  name: string,
+  tokens: readonly string[],
+  check: (token: string) => unknown,
+): Contender {
+  const bytes = tokens.map((token) => Buffer.from(token, 'latin1'))
+  let asked = 0
+  let admitted = 0
+  return singleFunction({
+    name,
+    callsEach: tokens.length,
+    call() {
+      for (const each of bytes) if (check(each.toString('latin1'))) admitted++
+      asked += bytes.length
+    },
+    evidence() {
+      const counted = { asked, admitted }
+      asked = admitted = 0
+      return counted
+    },
+  })
+}
+
+/** The way one writes it first. */
+function plainCheck(token: string): boolean {
+  const digest = createHash('sha256').update(token).digest()
+  const record = plainRegistry.get(digest.toString('hex'))
+  return record !== undefined && timingSafeEqual(Buffer.from(record.tokenDigest, 'hex'), digest)
+}
+
+function recordOf(token: string, index: number): Registered {
+  return {
+    tokenDigest: digestOf(token),
+    retiring: null,
+    passwordDigest: null,
+    subscription: {
+      id: issueId(),
+      label: `bench-${index}`,
+      products: ['bundle'],
+      plan: 'standard',
+      state: 'active',
+      cidrs: [],
+      tokenLast4: token.slice(-4),
+      destination: null,
+      upstream: null,
+      note: '',
+      createdAt: '2026-01-01T00:00:00.000Z',
+      changedAt: '2026-01-01T00:00:00.000Z',
+    },
+  }
+}
