@@ -1,21 +1,25 @@
 // Asks before a change that cannot be taken back. Thread: main.
 // Only on a terminal: a script is never stopped by a question, and --yes answers it beforehand.
-import { createInterface } from 'node:readline/promises'
+import { createInterface } from 'node:readline'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type Call, hasSwitch } from './verb.ts'
 
 /** Accepts when there is nobody to ask, when --yes was given, or when the answer is yes. */
 export async function confirm(call: Call, question: string): Promise<Outcome<null>> {
   if (hasSwitch(call, 'yes') || !process.stdin.isTTY || !process.stderr.isTTY) return accept(null)
-  const terminal = createInterface({ input: process.stdin, output: process.stderr })
-  try {
-    const answer = await terminal.question(`${question} [y/N] `)
-    if (/^y(es)?$/i.test(answer.trim())) return accept(null)
-    return refuse('rejected', 'not-confirmed', 'nothing was changed')
-  } catch {
-    // Ctrl-D or Ctrl-C at the prompt is a no.
-    return refuse('rejected', 'not-confirmed', 'nothing was changed')
-  } finally {
-    terminal.close()
-  }
+  const answer = await readAnswer(`${question} [y/N] `)
+  if (/^y(es)?$/i.test(answer.trim())) return accept(null)
+  return refuse('rejected', 'not-confirmed', 'nothing was changed')
+}
+
+/** Ctrl-C and Ctrl-D at the prompt close it without an answer: that is a no. */
+function readAnswer(prompt: string): Promise<string> {
+  return new Promise((done) => {
+    const terminal = createInterface({ input: process.stdin, output: process.stderr })
+    terminal.once('close', () => done(''))
+    terminal.question(prompt, (answer) => {
+      done(answer)
+      terminal.close()
+    })
+  })
 }

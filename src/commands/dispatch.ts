@@ -1,5 +1,6 @@
 // From the words of the command line to an exit code: choose, parse, configure, run, print.
 // Thread: main. Called by main.ts alone.
+import { isBug } from '../base/assert.ts'
 import { messageOf, type Refusal } from '../base/errors.ts'
 import { type Loaded, type LoadRequest, loadConfig } from '../config/load.ts'
 import { chooseVerb, parseArgs } from './args.ts'
@@ -41,7 +42,9 @@ async function runVerb(verb: Verb, args: ParsedArgs, form: Form): Promise<number
     printReport(outcome.value, form)
     return outcome.value.exit ?? EXIT.done
   } catch (error) {
-    return tell({ kind: 'unavailable', code: 'fault', message: messageOf(error) }, form)
+    if (isBug(error)) throw error
+    const refusal = { kind: 'unavailable', code: 'fault', message: messageOf(error) } as const
+    return tell(refusal, form, 'sluice doctor looks for the cause.')
   }
 }
 

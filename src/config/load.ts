@@ -2,6 +2,7 @@
 // Thread: main. The only place that reads process.env.
 // Every problem is collected before anything is refused, so that one run shows them all.
 import { readFile, stat } from 'node:fs/promises'
+import { userInfo } from 'node:os'
 import { messageOf } from '../base/errors.ts'
 import type { Field } from '../base/fields.ts'
 import { type Config, checkConfig, configFields } from './config.ts'
@@ -71,8 +72,15 @@ export function fieldOfFlag(key: string): Field<unknown> | null {
 }
 
 /** Who runs the command, also behind sudo; the audit names them. */
-export function userName(env: Environment = environment): string {
-  return env.SUDO_USER ?? env.USER ?? env.LOGNAME ?? 'unknown'
+export function userName(): string {
+  const isRoot = process.getuid?.() === 0
+  if (isRoot && environment.SUDO_USER) return environment.SUDO_USER
+  try {
+    return userInfo().username
+  } catch {
+    // A container may run as a number that no user has.
+    return `uid ${process.getuid?.()}`
+  }
 }
 
 async function readConfigFile(path: string, given: GivenKeys, problems: string[]): Promise<void> {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
+import { userName } from '../../src/config/load.ts'
 import { openStore, type Store } from '../../src/subscriptions/store.ts'
 import type { Subscription } from '../../src/subscriptions/subscription.ts'
 import { type Ran, runCommand } from '../support/command.ts'
@@ -228,7 +229,7 @@ describe('records', () => {
     type Entries = { entries: { what: string; who: string; reason: string }[] }
     const { entries } = await json<Entries>('audit', 'show', 'acme', '--limit', '1')
     expect(entries).toEqual([
-      expect.objectContaining({ what: 'note.refund', who: 'tester', reason: 'two weeks back' }),
+      expect.objectContaining({ what: 'note.refund', who: userName(), reason: 'two weeks back' }),
     ])
   })
 

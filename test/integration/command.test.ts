@@ -198,6 +198,11 @@ describe('manners', () => {
     expect(refused.output).toContain('The old token dies at once. [y/N]')
     expect(refused.output).not.toContain('TOKEN=')
     expect(refused.code).toBe(1)
+    for (const key of ['\u0003', '\u0004']) {
+      const left = await onTerminal(rotate, key)
+      expect(left.output).toContain('nothing was changed')
+      expect(left.code).toBe(1)
+    }
     const agreed = await onTerminal(rotate, 'y\n')
     expect(agreed.output).toContain('TOKEN=')
     expect(agreed.code).toBe(0)

@@ -19,7 +19,7 @@ export function runCommand(
 ): Promise<Ran> {
   return new Promise((done, fail) => {
     const child = spawn(process.execPath, [commandPath, ...words], {
-      env: { PATH: process.env.PATH, USER: 'tester', ...env },
+      env: { PATH: process.env.PATH, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     let stdout = ''
