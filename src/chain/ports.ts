@@ -51,3 +51,112 @@ export interface ExecutionView {
   block(which: number | 'latest' | 'safe' | 'finalized' | 'earliest'): ExecutionBlock | null
   chainId(): bigint
 }
+
+/** How sure a slot is, numbered as geyser numbers it: processed, confirmed, finalized. */
+export type Commitment = 0 | 1 | 2
+
+/** What a slot went through, numbered as geyser does; the first three are the commitments. */
+export const slotStatus = {
+  processed: 0,
+  confirmed: 1,
+  finalized: 2,
+  firstShredReceived: 3,
+  completed: 4,
+  createdBank: 5,
+  dead: 6,
+} as const
+export type SlotStatus = (typeof slotStatus)[keyof typeof slotStatus]
+
+/**
+ * What a Solana chain tells, once, in this order within a slot: accounts, transactions and entries
+ * as they happen, then the block, then its meta, then the slot's status. flows/solana-update.ts
+ * builds these: plain fields for whoever filters, and `body`, the geyser message encoded once.
+ * Nobody changes the bytes afterwards; many queues share them.
+ */
+export type SolanaUpdate =
+  | AccountUpdate
+  | TransactionUpdate
+  | EntryUpdate
+  | BlockUpdate
+  | BlockMetaUpdate
+  | SlotUpdate
+
+interface UpdateBase {
+  readonly slot: number
+  /** Wall time in milliseconds, with a fraction. */
+  readonly createdAtMs: number
+}
+
+export interface AccountUpdate extends UpdateBase {
+  readonly kind: 'account'
+  readonly pubkey: Uint8Array
+  readonly lamports: bigint
+  readonly owner: Uint8Array
+  readonly executable: boolean
+  readonly rentEpoch: bigint
+  readonly data: Uint8Array
+  readonly writeVersion: bigint
+  /** Null when no transaction wrote it. */
+  readonly txnSignature: Uint8Array | null
+  readonly isStartup: boolean
+  /** SubscribeUpdateAccount; `info` is the SubscribeUpdateAccountInfo inside it. */
+  readonly body: Uint8Array
+  readonly info: Uint8Array
+}
+
+export interface TransactionUpdate extends UpdateBase {
+  readonly kind: 'transaction'
+  readonly signature: Uint8Array
+  readonly isVote: boolean
+  /** The runtime's error in bincode; null when it succeeded. */
+  readonly err: Uint8Array | null
+  readonly index: number
+  /** Static keys, then the loaded ones. */
+  readonly keys: readonly Uint8Array[]
+  /** Owners of token balances before or after; and of those that changed. */
+  readonly tokenOwners: readonly Uint8Array[]
+  readonly changedTokenOwners: readonly Uint8Array[]
+  readonly logs: readonly string[]
+  /** SubscribeUpdateTransaction; `info` is the SubscribeUpdateTransactionInfo inside it. */
+  readonly body: Uint8Array
+  readonly info: Uint8Array
+  /** SubscribeUpdateTransactionStatus. */
+  readonly statusBody: Uint8Array
+}
+
+export interface EntryUpdate extends UpdateBase {
+  readonly kind: 'entry'
+  readonly index: number
+  readonly body: Uint8Array
+}
+
+export interface BlockMetaUpdate extends UpdateBase {
+  readonly kind: 'blockMeta'
+  readonly blockhash: string
+  readonly parentSlot: number
+  readonly parentBlockhash: string
+  readonly blockHeight: number | null
+  /** Seconds since 1970. */
+  readonly blockTime: number | null
+  readonly executedTransactionCount: number
+  readonly entriesCount: number
+  /** solana.storage.ConfirmedBlock.Rewards, encoded. */
+  readonly rewards: Uint8Array
+  readonly body: Uint8Array
+}
+
+/** A whole block: each filter takes another selection of it, so it has parts and no body. */
+export interface BlockUpdate extends UpdateBase {
+  readonly kind: 'block'
+  readonly meta: BlockMetaUpdate
+  readonly transactions: readonly TransactionUpdate[]
+  readonly accounts: readonly AccountUpdate[]
+  readonly entries: readonly EntryUpdate[]
+}
+
+export interface SlotUpdate extends UpdateBase {
+  readonly kind: 'slot'
+  readonly parent: number | null
+  readonly status: SlotStatus
+  readonly body: Uint8Array
+}

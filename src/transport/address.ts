@@ -21,8 +21,12 @@ export class Addresses {
 
   /** The client of a peer, given in binary, and of its X-Forwarded-For values, joined by commas. */
   clientOf(peer: ArrayBuffer, forwarded: string): string {
-    const text = this.#textOf(peer)
-    return this.#trusted.length === 0 ? text : clientAddress(text, forwarded, this.#trusted)
+    return this.clientOfText(this.#textOf(peer), forwarded)
+  }
+
+  /** The same for a peer whose address is text already. */
+  clientOfText(peer: string, forwarded: string): string {
+    return this.#trusted.length === 0 ? peer : clientAddress(peer, forwarded, this.#trusted)
   }
 
   /** IPv4 in IPv6 clothes is IPv4. */

@@ -1,0 +1,104 @@
+// Who may call: token, then budget, before any message is read. Thread: main.
+// Called by transport/grpc.ts in the first callback of every call.
+import type { Gate } from '../../auth/gate.ts'
+import type { Principal } from '../../auth/token.ts'
+import type { Refusal } from '../../base/errors.ts'
+import { refuse } from '../../base/errors.ts'
+import type { QuotaMeters } from '../../quota/meters.ts'
+import type { Budget, Quota, Verdict } from '../../quota/quota.ts'
+import type { Admission, GrpcPeer } from '../../transport/grpc.ts'
+import type { GrpcStatus } from '../../transport/grpc-status.ts'
+import { codesOf } from '../../transport/reply.ts'
+import { type GrpcMeters, type GrpcMethodName, grpcMethods } from './meters.ts'
+
+export interface Caller {
+  readonly principal: Principal
+  readonly budget: Budget
+  readonly address: string
+}
+
+export interface AdmissionDeps {
+  readonly gate: Gate
+  readonly quota: Quota
+  readonly quotaMeters: QuotaMeters
+  readonly meters: GrpcMeters
+}
+
+const healthPath = '/grpc.health.v1.Health/'
+const streamMethods: readonly string[] = ['Subscribe', 'SubscribeDeshred', 'ServerReflectionInfo']
+
+/** Health is open to everybody, so its callers are null. */
+export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | null> {
+  if (peer.path.startsWith(healthPath)) return { ok: true, caller: null, leave() {} }
+  const method = peer.path.slice(peer.path.lastIndexOf('/') + 1)
+  const counters = deps.meters.requests[meterName(method)]
+  const admission = decide(peer, method, deps)
+  counters[admission.ok ? 'admitted' : 'refused'].inc()
+  return admission
+}
+
+/** Charges a further request on an open stream; null when the budget allows it. */
+export function charge(caller: Caller, deps: AdmissionDeps): GrpcStatus | null {
+  const verdict = caller.budget.spend('Subscribe')
+  if (verdict.ok) return null
+  deps.quotaMeters.refused.grpc.inc()
+  return overBudget(verdict)
+}
+
+export function statusOf(refusal: Refusal): GrpcStatus {
+  const status = { code: codesOf[refusal.kind].grpc, details: refusal.message }
+  const { retryAfterMs } = refusal
+  return retryAfterMs === undefined ? status : { ...status, retryAfterMs }
+}
+
+function decide(peer: GrpcPeer, method: string, deps: AdmissionDeps): Admission<Caller> {
+  const credentials = {
+    repeated: peer.isRepeated,
+    ...(peer.xToken === undefined ? {} : { xToken: peer.xToken }),
+    ...(peer.authorization === undefined ? {} : { authorization: peer.authorization }),
+  }
+  const principal = deps.gate.admit('grpc', credentials, peer.address)
+  if (principal === null) return { ok: false, status: noToken }
+  const budget = deps.quota.budgetOf(principal.subscription)
+  const kind = streamMethods.includes(method) ? 'streams' : 'calls'
+  if (!budget.enter(kind)) {
+    deps.quotaMeters.refused.grpc.inc()
+    return { ok: false, status: tooMany(budget, kind) }
+  }
+  const verdict = budget.spend(method)
+  if (!verdict.ok) {
+    budget.leave(kind)
+    deps.quotaMeters.refused.grpc.inc()
+    return { ok: false, status: overBudget(verdict) }
+  }
+  const caller = { principal, budget, address: peer.address }
+  return { ok: true, caller, leave: () => budget.leave(kind) }
+}
+
+/** One sentence for every way a token can be wrong. Errors: PermissionDenied on gRPC. */
+export const noToken: GrpcStatus = statusOf(
+  refuse('unauthenticated', 'no-token', 'missing or invalid token').refusal,
+)
+
+function tooMany(budget: Budget, kind: 'streams' | 'calls'): GrpcStatus {
+  const max = kind === 'streams' ? budget.plan.streams : budget.plan.callsInFlight
+  const message = `the plan allows ${max} ${kind === 'streams' ? 'streams' : 'calls in flight'}`
+  return statusOf(refuse('exhausted', `too-many-${kind}`, message).refusal)
+}
+
+function overBudget(verdict: Verdict): GrpcStatus {
+  const { reason, retryAfterMs } = verdict
+  const extra = retryAfterMs > 0 ? { retryAfterMs } : undefined
+  const messages = {
+    ok: '',
+    rate: 'rate limit exceeded',
+    'method-rate': 'rate limit of this method exceeded',
+    credits: 'the credits of this 30-day period are spent',
+    'too-dear': 'the call costs more than the plan allows at once',
+  }
+  return statusOf(refuse('exhausted', `quota-${reason}`, messages[reason], extra).refusal)
+}
+
+function meterName(method: string): GrpcMethodName {
+  return grpcMethods.find((name) => name === method) ?? 'other'
+}

@@ -1,0 +1,78 @@
+// The `grpc` section of the configuration. Thread: any. Composed by config/config.ts.
+import { flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
+
+const mebibyte = 1024 * 1024
+
+export const grpcSection = group('The gRPC door of the bundle: geyser.Geyser', {
+  enabled: flag({ initial: true, doc: 'Whether the door opens' }),
+  host: text({ initial: '127.0.0.1', doc: 'Address to listen on' }),
+  // Endpoints: Bundle endpoints.
+  port: integer({
+    initial: 10010,
+    min: 0,
+    max: 65535,
+    doc: 'Port to listen on; 0 is any free one',
+  }),
+  messageBytesMax: integer({
+    initial: 4 * mebibyte,
+    min: 1024,
+    max: 64 * mebibyte,
+    unit: 'bytes',
+    doc: 'Largest request message',
+  }),
+  backlogBytesMax: integer({
+    initial: 16 * mebibyte,
+    min: 64 * 1024,
+    max: 1024 * mebibyte,
+    unit: 'bytes',
+    doc: 'Unsent bytes of one stream before it is ended as too slow',
+  }),
+  pingMs: integer({
+    initial: 10_000,
+    min: 100,
+    max: 600_000,
+    unit: 'ms',
+    doc: 'Time between ping updates on a stream',
+  }),
+  keepaliveMs: integer({
+    initial: 30_000,
+    min: 1_000,
+    max: 3_600_000,
+    unit: 'ms',
+    doc: 'Time between HTTP/2 pings on a connection',
+  }),
+  keepaliveTimeoutMs: integer({
+    initial: 10_000,
+    min: 1_000,
+    max: 600_000,
+    unit: 'ms',
+    doc: 'Time to answer an HTTP/2 ping before the connection is cut',
+  }),
+  sendsDirectly: flag({
+    initial: true,
+    doc: 'Whether updates go to the HTTP/2 stream in batches; false sends them one by one',
+  }),
+  filters: group('Limits of what a Subscribe request may ask for', {
+    filtersMax: integer({ initial: 100, min: 1, max: 10_000, doc: 'Named filters of one kind' }),
+    accountsMax: integer({
+      initial: 50_000,
+      min: 1,
+      max: 1_000_000,
+      doc: 'Keys in one list of accounts',
+    }),
+    ownersMax: integer({ initial: 1_000, min: 1, max: 1_000_000, doc: 'Keys in a list of owners' }),
+    dataSlicesMax: integer({ initial: 32, min: 0, max: 1_000, doc: 'Data slices of a stream' }),
+    cuckooBytesMax: integer({
+      initial: 4 * mebibyte,
+      min: 0,
+      max: 64 * mebibyte,
+      unit: 'bytes',
+      doc: 'Size of one cuckoo filter',
+    }),
+    any: flag({ initial: true, doc: 'Whether a filter without conditions is allowed' }),
+    accountReject: texts({ initial: [], doc: 'Account keys that no filter may name' }),
+    ownerReject: texts({ initial: [], doc: 'Owner keys that no filter may name' }),
+  }),
+})
+
+export type GrpcSection = Values<typeof grpcSection.fields>

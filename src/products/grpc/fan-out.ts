@@ -1,0 +1,67 @@
+// Keeps the live streams in groups and brings every update to them. Thread: main.
+// Hears stream/hub.ts; subscriber.ts joins and leaves. Frames gather until the end of the turn of
+// the event loop, or until 64 KiB of them wait in a group, whichever comes first.
+import type { SolanaUpdate } from '../../chain/ports.ts'
+import type { Hub } from '../../stream/hub.ts'
+import type { FilterSet } from './filter-set.ts'
+import { Group, type RunSink } from './group.ts'
+import { Matcher } from './matcher.ts'
+import type { GrpcMeters } from './meters.ts'
+
+export class FanOut {
+  readonly #matchers = [new Matcher(), new Matcher(), new Matcher()] as const
+  readonly #groups = new Map<string, Group>()
+  readonly #meters: GrpcMeters
+  readonly #dirty: Group[] = []
+  readonly #stopListening: () => void
+  #isScheduled = false
+
+  constructor(hub: Hub<SolanaUpdate>, meters: GrpcMeters) {
+    this.#meters = meters
+    this.#stopListening = hub.listen((lane, update) => {
+      const reached = this.#matchers[lane].deliver(update)
+      if (reached > 0) meters.updates[update.kind].inc(reached)
+    })
+  }
+
+  /** From the next update on. What the group has gathered so far goes to its other streams only. */
+  join(sink: RunSink, filters: FilterSet): Group {
+    let group = this.#groups.get(filters.key)
+    if (group === undefined) {
+      group = new Group(filters, this.#wantsFlush)
+      this.#groups.set(filters.key, group)
+      this.#matchers[filters.commitment].add(group)
+      this.#meters.groups.set(this.#groups.size)
+    }
+    group.flush()
+    group.sinks.add(sink)
+    return group
+  }
+
+  /** The stream still gets what was gathered for it before. */
+  leave(sink: RunSink, group: Group): void {
+    group.flush()
+    group.sinks.delete(sink)
+    if (group.sinks.size > 0) return
+    this.#groups.delete(group.filters.key)
+    this.#matchers[group.filters.commitment].remove(group)
+    this.#meters.groups.set(this.#groups.size)
+  }
+
+  stop(): void {
+    this.#stopListening()
+  }
+
+  readonly #wantsFlush = (group: Group): void => {
+    this.#dirty.push(group)
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(this.#flush)
+  }
+
+  readonly #flush = (): void => {
+    this.#isScheduled = false
+    for (const group of this.#dirty) group.flush()
+    this.#dirty.length = 0
+  }
+}

@@ -1,0 +1,102 @@
+// What the bodies of geyser updates are made of, as plain values. Thread: any (types only).
+// Field names follow proto/geyser.proto and proto/solana-storage.proto in camelCase.
+
+export interface AccountContent {
+  readonly pubkey: Uint8Array
+  readonly lamports: bigint
+  readonly owner: Uint8Array
+  readonly executable: boolean
+  readonly rentEpoch: bigint
+  readonly data: Uint8Array
+  readonly writeVersion: bigint
+  readonly txnSignature: Uint8Array | null
+}
+
+export interface InstructionContent {
+  readonly programIdIndex: number
+  readonly accounts: Uint8Array
+  readonly data: Uint8Array
+}
+
+export interface TokenBalanceContent {
+  readonly accountIndex: number
+  readonly mint: string
+  readonly owner: string
+  readonly programId: string
+  readonly amount: string
+  readonly decimals: number
+}
+
+export interface RewardContent {
+  readonly pubkey: string
+  readonly lamports: bigint
+  readonly postBalance: bigint
+  /** 0 unspecified, 1 fee, 2 rent, 3 staking, 4 voting, 5 deactivated stake. */
+  readonly rewardType: number
+  readonly commission: string
+}
+
+export interface MessageContent {
+  readonly numRequiredSignatures: number
+  readonly numReadonlySignedAccounts: number
+  readonly numReadonlyUnsignedAccounts: number
+  readonly accountKeys: readonly Uint8Array[]
+  readonly recentBlockhash: Uint8Array
+  readonly instructions: readonly InstructionContent[]
+  readonly versioned: boolean
+  readonly addressTableLookups: readonly {
+    readonly accountKey: Uint8Array
+    readonly writableIndexes: Uint8Array
+    readonly readonlyIndexes: Uint8Array
+  }[]
+}
+
+export interface MetaContent {
+  /** The runtime's error in bincode; null for success. */
+  readonly err: Uint8Array | null
+  readonly fee: bigint
+  readonly preBalances: readonly bigint[]
+  readonly postBalances: readonly bigint[]
+  /** Null when they were not recorded. */
+  readonly innerInstructions:
+    | readonly {
+        readonly index: number
+        readonly instructions: readonly (InstructionContent & { readonly stackHeight?: number })[]
+      }[]
+    | null
+  readonly logMessages: readonly string[] | null
+  readonly preTokenBalances: readonly TokenBalanceContent[]
+  readonly postTokenBalances: readonly TokenBalanceContent[]
+  readonly rewards: readonly RewardContent[]
+  readonly loadedWritableAddresses: readonly Uint8Array[]
+  readonly loadedReadonlyAddresses: readonly Uint8Array[]
+  readonly returnData: { readonly programId: Uint8Array; readonly data: Uint8Array } | null
+  readonly computeUnitsConsumed: bigint | null
+}
+
+export interface TransactionContent {
+  readonly signatures: readonly Uint8Array[]
+  readonly isVote: boolean
+  readonly index: number
+  readonly message: MessageContent
+  readonly meta: MetaContent
+}
+
+export interface EntryContent {
+  readonly index: number
+  readonly numHashes: number
+  readonly hash: Uint8Array
+  readonly executedTransactionCount: number
+  readonly startingTransactionIndex: number
+}
+
+export interface BlockMetaContent {
+  readonly blockhash: string
+  readonly parentSlot: number
+  readonly parentBlockhash: string
+  readonly blockHeight: number | null
+  readonly blockTime: number | null
+  readonly executedTransactionCount: number
+  readonly entriesCount: number
+  readonly rewards: readonly RewardContent[]
+}

@@ -1,0 +1,149 @@
+// Encodes the bodies of geyser updates, once each. Thread: any. Called by flows/solana-update.ts.
+// Field numbers are those of proto/geyser.proto; fields stand last first, see back-writer.ts.
+import { BackWriter } from './back-writer.ts'
+import type {
+  AccountContent,
+  BlockMetaContent,
+  EntryContent,
+  RewardContent,
+} from './geyser-content.ts'
+
+// Every function here runs to its end without awaiting, so one writer serves all.
+const writer = new BackWriter()
+
+/** SubscribeUpdateAccountInfo, with `data` in place of the account's own when given. */
+export function encodeAccountInfo(account: AccountContent, data = account.data): Buffer {
+  writeAccountInfo(account, data)
+  return writer.take()
+}
+
+/** SubscribeUpdateAccount around an encoded SubscribeUpdateAccountInfo. */
+export function encodeAccount(
+  info: Uint8Array,
+  at: { slot: number; isStartup: boolean },
+): { body: Buffer; info: Buffer } {
+  writer.flag(3, at.isStartup)
+  writer.number(2, at.slot)
+  const behind = writer.mark
+  writer.bytesAlways(1, info)
+  const body = writer.take()
+  const end = body.length - behind
+  return { body, info: body.subarray(end - info.length, end) }
+}
+
+/** SubscribeUpdateEntry. */
+export function encodeEntry(slot: number, entry: EntryContent): Buffer {
+  writer.number(6, entry.startingTransactionIndex)
+  writer.number(5, entry.executedTransactionCount)
+  writer.bytes(4, entry.hash)
+  writer.number(3, entry.numHashes)
+  writer.number(2, entry.index)
+  writer.number(1, slot)
+  return writer.take()
+}
+
+/** SubscribeUpdateSlot. */
+export function encodeSlot(slot: {
+  slot: number
+  parent: number | null
+  status: number
+  deadError: string | null
+}): Buffer {
+  if (slot.deadError !== null) writer.stringAlways(4, slot.deadError)
+  writer.number(3, slot.status)
+  if (slot.parent !== null) writer.numberAlways(2, slot.parent)
+  writer.number(1, slot.slot)
+  return writer.take()
+}
+
+/** solana.storage.ConfirmedBlock.Rewards. */
+export function encodeRewards(rewards: readonly RewardContent[]): Buffer {
+  writeRewards(writer, 1, rewards)
+  return writer.take()
+}
+
+/** SubscribeUpdateBlockMeta; `rewards` are encoded Rewards. */
+export function encodeBlockMeta(slot: number, meta: BlockMetaContent, rewards: Uint8Array): Buffer {
+  writer.number(9, meta.entriesCount)
+  writer.number(8, meta.executedTransactionCount)
+  writer.string(7, meta.parentBlockhash)
+  writer.number(6, meta.parentSlot)
+  writeBlockHead(slot, meta, rewards)
+  return writer.take()
+}
+
+/** SubscribeUpdateBlock, spliced of what is encoded already. */
+export function encodeBlock(block: {
+  slot: number
+  meta: Omit<BlockMetaContent, 'rewards'>
+  rewards: Uint8Array
+  updatedAccountCount: number
+  transactions: readonly Uint8Array[]
+  accounts: readonly Uint8Array[]
+  entries: readonly Uint8Array[]
+}): Buffer {
+  writeEach(13, block.entries)
+  writer.number(12, block.meta.entriesCount)
+  writeEach(11, block.accounts)
+  writer.number(10, block.updatedAccountCount)
+  writer.number(9, block.meta.executedTransactionCount)
+  writer.string(8, block.meta.parentBlockhash)
+  writer.number(7, block.meta.parentSlot)
+  writeEach(6, block.transactions)
+  writeBlockHead(block.slot, block.meta, block.rewards)
+  return writer.take()
+}
+
+export function writeRewards(
+  out: BackWriter,
+  field: number,
+  rewards: readonly RewardContent[],
+): void {
+  for (let index = rewards.length - 1; index >= 0; index--) {
+    const reward = rewards[index]!
+    const mark = out.mark
+    out.string(5, reward.commission)
+    out.number(4, reward.rewardType)
+    out.big(3, reward.postBalance)
+    out.big(2, reward.lamports)
+    out.string(1, reward.pubkey)
+    out.wrap(field, mark)
+  }
+}
+
+/** The fields that a block and its meta number alike. */
+function writeBlockHead(
+  slot: number,
+  meta: Omit<BlockMetaContent, 'rewards'>,
+  rewards: Uint8Array,
+): void {
+  if (meta.blockHeight !== null) {
+    const mark = writer.mark
+    writer.number(1, meta.blockHeight)
+    writer.wrap(5, mark)
+  }
+  if (meta.blockTime !== null) {
+    const mark = writer.mark
+    writer.big(1, BigInt(meta.blockTime))
+    writer.wrap(4, mark)
+  }
+  writer.bytesAlways(3, rewards)
+  writer.string(2, meta.blockhash)
+  writer.number(1, slot)
+}
+
+function writeEach(field: number, messages: readonly Uint8Array[]): void {
+  for (let index = messages.length - 1; index >= 0; index--)
+    writer.bytesAlways(field, messages[index]!)
+}
+
+function writeAccountInfo(account: AccountContent, data: Uint8Array): void {
+  if (account.txnSignature !== null) writer.bytesAlways(8, account.txnSignature)
+  writer.big(7, account.writeVersion)
+  writer.bytes(6, data)
+  writer.big(5, account.rentEpoch)
+  writer.flag(4, account.executable)
+  writer.bytes(3, account.owner)
+  writer.big(2, account.lamports)
+  writer.bytes(1, account.pubkey)
+}

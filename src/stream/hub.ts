@@ -1,0 +1,185 @@
+// Numbers nothing, loses nothing, waits for nobody: hands each Solana update to every listener in
+// order, at three levels of certainty, and keeps the last slots for those who come late.
+// Thread: main. Fed by flows/solana.ts; heard by products/grpc and products/websocket.
+//
+//   content(slot 9) ---> lane 0 now          status(slot 9, confirmed) --+
+//                   \--> kept for slot 9 -------> lane 1: all of slot 9, then the status
+//                                          -----> lane 2: the same when it is finalized
+//
+//   era 7 -> era 8 -> era 9      an era is what was said while that slot was the newest;
+//   [0 1 2] [0 1 2] [0 1 2]      whole eras leave at the front, so everything about slot n is
+//                                there as long as era n is
+import { assert } from '../base/assert.ts'
+
+/** 0 processed, 1 confirmed, 2 finalized. */
+export type Lane = 0 | 1 | 2
+
+export type HubListener<U> = (lane: Lane, update: U) => void
+
+export interface HubBounds {
+  /** Slots kept for replay; 0 keeps none. */
+  readonly replaySlots: number
+  readonly replayBytesMax: number
+}
+
+/** Slots whose content waits to be confirmed or finalized; a healthy chain has some 33. */
+const unfinalizedSlotsMax = 1_024
+
+interface Era<U> {
+  readonly slot: number
+  readonly lanes: readonly [U[], U[], U[]]
+  bytes: number
+  next: Era<U> | null
+  isDropped: boolean
+}
+
+interface SlotContent<U> {
+  readonly updates: U[]
+  reached: Lane
+}
+
+export class Hub<U extends { readonly slot: number }> {
+  readonly #bounds: HubBounds
+  readonly #bytesOf: (update: U) => number
+  readonly #listeners = new Set<HubListener<U>>()
+  readonly #contents = new Map<number, SlotContent<U>>()
+  #first: Era<U> | null = null
+  #last: Era<U> | null = null
+  #eras = 0
+  #bytes = 0
+
+  constructor(bounds: HubBounds, bytesOf: (update: U) => number) {
+    this.#bounds = bounds
+    this.#bytesOf = bytesOf
+  }
+
+  /** Something that happened in a slot: to the first lane now, to the others when it is surer. */
+  content(update: U): void {
+    let content = this.#contents.get(update.slot)
+    if (content === undefined) {
+      content = { updates: [], reached: 0 }
+      this.#contents.set(update.slot, content)
+      if (this.#contents.size > unfinalizedSlotsMax)
+        this.#contents.delete(this.#contents.keys().next().value!)
+    }
+    content.updates.push(update)
+    const era = this.#eraOf(update)
+    era.bytes += this.#bytesOf(update)
+    this.#bytes += this.#bytesOf(update)
+    for (let lane: Lane = 0; lane <= content.reached; lane++) this.#emit(era, lane as Lane, update)
+    this.#trim()
+  }
+
+  /**
+   * A slot's change of status, told on all lanes. `reached` is the certainty it brings, if any:
+   * the slot's content then goes to that lane first.
+   */
+  status(update: U, reached: Lane | null): void {
+    const era = this.#eraOf(update)
+    const content = this.#contents.get(update.slot)
+    if (content !== undefined && reached !== null) {
+      while (content.reached < reached) {
+        content.reached = (content.reached + 1) as Lane
+        for (const earlier of content.updates) this.#emit(era, content.reached, earlier)
+      }
+      if (reached === 2) this.#contents.delete(update.slot)
+    }
+    for (const lane of [0, 1, 2] as const) this.#emit(era, lane, update)
+    this.#trim()
+  }
+
+  /** The slot will never be confirmed: what it held is forgotten. */
+  abandon(slot: number): void {
+    this.#contents.delete(slot)
+  }
+
+  listen(listener: HubListener<U>): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** The oldest slot that a replay can start from; null while nothing is kept. */
+  get oldestSlot(): number | null {
+    return this.#first?.slot ?? null
+  }
+
+  get newestSlot(): number | null {
+    return this.#last?.slot ?? null
+  }
+
+  get keptBytes(): number {
+    return this.#bytes
+  }
+
+  /** Everything a lane said about `fromSlot` and later ones; null when part of it is gone. */
+  replay(lane: Lane, fromSlot: number): Replay<U> | null {
+    let era = this.#first
+    if (era === null || fromSlot < era.slot) return null
+    while (era.next !== null && era.slot < fromSlot) era = era.next
+    return new Replay(era, lane, fromSlot)
+  }
+
+  #eraOf(update: U): Era<U> {
+    const last = this.#last
+    if (last !== null && update.slot <= last.slot) return last
+    const lanes: Era<U>['lanes'] = [[], [], []]
+    const era: Era<U> = { slot: update.slot, lanes, bytes: 0, next: null, isDropped: false }
+    if (last === null) this.#first = era
+    else last.next = era
+    this.#last = era
+    this.#eras++
+    return era
+  }
+
+  #emit(era: Era<U>, lane: Lane, update: U): void {
+    // Into the log first: whoever reaches its end inside a listener has then seen this one too.
+    era.lanes[lane].push(update)
+    for (const listener of this.#listeners) listener(lane, update)
+  }
+
+  #trim(): void {
+    const { replaySlots, replayBytesMax } = this.#bounds
+    while (this.#eras > Math.max(1, replaySlots) || this.#bytes > replayBytesMax) {
+      const first = this.#first
+      assert(first !== null, 'an era is counted')
+      // The newest era stays, whatever its size: streams are joined to it.
+      if (first.next === null) return
+      first.isDropped = true
+      this.#first = first.next
+      this.#eras--
+      this.#bytes -= first.bytes
+    }
+  }
+}
+
+/** A reader of the past. At its end (`next` gives null) a listener takes over in the same turn. */
+export class Replay<U extends { readonly slot: number }> {
+  readonly #lane: Lane
+  readonly #fromSlot: number
+  #era: Era<U>
+  #at = 0
+
+  constructor(era: Era<U>, lane: Lane, fromSlot: number) {
+    this.#era = era
+    this.#lane = lane
+    this.#fromSlot = fromSlot
+  }
+
+  /** True when the hub dropped what comes next: the reader was too slow and must give up. */
+  get isLost(): boolean {
+    return this.#era.isDropped
+  }
+
+  next(): U | null {
+    for (;;) {
+      const updates = this.#era.lanes[this.#lane]
+      while (this.#at < updates.length) {
+        const update = updates[this.#at++]!
+        if (update.slot >= this.#fromSlot) return update
+      }
+      if (this.#era.next === null) return null
+      this.#era = this.#era.next
+      this.#at = 0
+    }
+  }
+}

@@ -1,0 +1,131 @@
+// The sending side of one streaming call. Thread: main. Handed to products by transport/grpc.ts.
+//
+//   product: queue of framed bytes --write--> http2 stream of the call --> socket
+//                                   (or)----> call.write, message by message, when the http2
+//                                             stream cannot be reached
+//
+// Frames are whole gRPC messages behind their 5-byte prefix, many joined in one buffer: one http2
+// write then carries hundreds of messages, where call.write pays a round trip through three stream
+// layers for each. The http2 stream is not public in the library, hence the second way.
+import { constants, type ServerHttp2Stream } from 'node:http2'
+import type { GrpcStatus } from './grpc-status.ts'
+
+/** Prefix of a gRPC message: one byte for compression, four for the length. */
+export const framePrefixBytes = 5
+/** How long a status may wait behind unsent bytes before the stream is reset. */
+const endGraceMs = 5_000
+
+export interface GrpcStream {
+  /** Hands over whole frames. False means: hold the rest until `drained` is called. */
+  write(frames: Buffer): boolean
+  /** Bytes handed over that the peer's window or socket has not taken yet. */
+  readonly unsentBytes: number
+  /** Ends the call; the first status counts. What was handed over before is sent first. */
+  end(status: GrpcStatus): void
+}
+
+/** What a streaming call tells its handler. Nothing follows `closed`. */
+export interface StreamEvents {
+  message(bytes: Buffer): void
+  /** The peer will send nothing more; it still receives. */
+  halfClosed(): void
+  drained(): void
+  closed(): void
+}
+
+/** The part of the library's call that sending needs. */
+export interface CallSink {
+  write(message: Buffer): boolean
+  readonly writableLength: number
+  finish(status: GrpcStatus): void
+}
+
+/** Walks from a call, through any interceptors, to the http2 stream it holds; null if not found. */
+export function http2StreamOf(call: unknown): ServerHttp2Stream | null {
+  let current = call as { stream?: unknown; nextCall?: unknown; call?: unknown } | undefined
+  for (let depth = 0; depth < 16 && typeof current === 'object' && current !== null; depth++) {
+    const stream = current.stream as ServerHttp2Stream | undefined
+    if (typeof stream?.write === 'function' && typeof stream.respond === 'function') return stream
+    current = (current.nextCall ?? current.call) as typeof current
+  }
+  return null
+}
+
+/** Sends on the call's own http2 stream. */
+export class DirectStream implements GrpcStream {
+  readonly #stream: ServerHttp2Stream
+  readonly #sink: CallSink
+  #isEnded = false
+
+  constructor(stream: ServerHttp2Stream, sink: CallSink, drained: () => void) {
+    this.#stream = stream
+    this.#sink = sink
+    stream.on('drain', drained)
+  }
+
+  get unsentBytes(): number {
+    return this.#stream.writableLength
+  }
+
+  write(frames: Buffer): boolean {
+    const stream = this.#stream
+    // A stream that is gone takes anything: its handler hears `closed` and stops.
+    if (this.#isEnded || stream.destroyed || stream.closed) return true
+    return stream.write(frames)
+  }
+
+  end(status: GrpcStatus): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    this.#sink.finish(status)
+    closeLater(this.#stream, endGraceMs)
+  }
+}
+
+/** Sends message by message through the public call; an order of magnitude slower. */
+export class PlainStream implements GrpcStream {
+  readonly #sink: CallSink
+  #unsentBytes = 0
+  #isEnded = false
+
+  constructor(sink: CallSink) {
+    this.#sink = sink
+  }
+
+  get unsentBytes(): number {
+    if (this.#sink.writableLength === 0) this.#unsentBytes = 0
+    return this.#unsentBytes
+  }
+
+  write(frames: Buffer): boolean {
+    if (this.#isEnded) return true
+    if (this.#sink.writableLength === 0) this.#unsentBytes = 0
+    this.#unsentBytes += frames.length
+    let isTaken = true
+    for (let at = 0; at < frames.length; ) {
+      const end = at + framePrefixBytes + frames.readUInt32BE(at + 1)
+      isTaken = this.#sink.write(frames.subarray(at + framePrefixBytes, end))
+      at = end
+    }
+    return isTaken
+  }
+
+  end(status: GrpcStatus): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    this.#sink.finish(status)
+  }
+}
+
+/** Resets a stream that its peer keeps open after the end, so that it cannot pile up. */
+export function closeLater(stream: ServerHttp2Stream | null, graceMs: number): void {
+  if (stream === null || stream.closed) return
+  const timer = setTimeout(() => {
+    if (stream.closed) return
+    // Everything was sent and only the peer's half is open: that is no error of the peer's.
+    const isSent = stream.writableFinished
+    stream.close(isSent ? constants.NGHTTP2_NO_ERROR : constants.NGHTTP2_CANCEL)
+  }, graceMs)
+  timer.unref()
+  stream.once('close', () => clearTimeout(timer))
+}

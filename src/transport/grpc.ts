@@ -1,0 +1,326 @@
+// A gRPC door: listens, checks who calls before a byte of any message is read, hands bytes on.
+// Thread: main. The only door to @grpc/grpc-js on the server side. It knows no protobuf.
+//
+//   connection -> admit(headers) --refused--> trailers with the status, nothing read
+//                     |
+//                     +-- unary   -> answer(bytes) -> bytes or refusal
+//                     +-- stream  -> open(stream)  -> frames on the call's http2 stream
+import {
+  experimental,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerDuplexStream,
+  ServerInterceptingCall,
+  type ServerInterceptor,
+  type ServerUnaryCall,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js'
+import { Fault, messageOf } from '../base/errors.ts'
+import type { Running } from '../base/running.ts'
+import type { Log } from '../telemetry/log.ts'
+import { RepeatedHeaders } from './grpc-headers.ts'
+import { type GrpcStatus, grpcCode, retryDetails } from './grpc-status.ts'
+import {
+  type CallSink,
+  closeLater,
+  DirectStream,
+  type GrpcStream,
+  http2StreamOf,
+  PlainStream,
+  type StreamEvents,
+} from './grpc-stream.ts'
+
+/** Who calls what, before anything was read. */
+export interface GrpcPeer {
+  readonly path: string
+  readonly address: string
+  readonly xToken: string | undefined
+  readonly authorization: string | undefined
+  /** A credential header stood there twice. */
+  readonly isRepeated: boolean
+}
+
+export type Admission<C> =
+  | { readonly ok: true; readonly caller: C; leave(): void }
+  | { readonly ok: false; readonly status: GrpcStatus }
+
+export type UnaryAnswer =
+  | { readonly ok: true; readonly bytes: Uint8Array }
+  | { readonly ok: false; readonly status: GrpcStatus }
+
+export type GrpcMethod<C> =
+  | { kind: 'unary'; path: string; answer(request: Buffer, caller: C): UnaryAnswer }
+  | { kind: 'stream'; path: string; open(stream: GrpcStream, caller: C): StreamEvents }
+
+/** A certificate pair that was checked, and word of every later one. */
+export interface GrpcCertificates {
+  readonly cert: Buffer
+  readonly key: Buffer
+  onChange(listener: () => void): () => void
+}
+
+export interface GrpcDoorOptions<C> {
+  readonly host: string
+  readonly port: number
+  readonly certificates: GrpcCertificates | null
+  readonly messageBytesMax: number
+  readonly keepaliveMs: number
+  readonly keepaliveTimeoutMs: number
+  /** False sends through the library's own call, message by message. */
+  readonly sendsDirectly: boolean
+  clientAddress(peer: string, forwardedFor: string): string
+  admit(peer: GrpcPeer): Admission<C>
+  readonly methods: readonly GrpcMethod<C>[]
+  readonly log: Log
+}
+
+/** Streams of one connection; a plan allows far fewer. */
+const streamsPerConnectionMax = 256
+/** From the headers of a unary call to its whole message. */
+const requestDeadlineMs = 10_000
+const refusalGraceMs = 1_000
+const stopGraceMs = 3_000
+
+/** Opens the door. Stopping it lets calls end for three seconds, then cuts what is left. */
+export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Running> {
+  const repeated = new RepeatedHeaders()
+  const callers = new WeakMap<Metadata, C>()
+  const server = new Server({
+    'grpc.max_receive_message_length': options.messageBytesMax,
+    'grpc.max_send_message_length': -1,
+    'grpc.max_concurrent_streams': streamsPerConnectionMax,
+    'grpc.keepalive_time_ms': options.keepaliveMs,
+    'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs,
+    'grpc.enable_channelz': 0,
+    interceptors: [guard(options, callers, repeated)],
+  })
+  for (const method of options.methods) addMethod(server, method, options, callers)
+  const host = options.host.includes(':') ? `[${options.host}]` : options.host
+  const port = await bind(server, `${host}:${options.port}`, options.certificates)
+  repeated.watch(server)
+  let stopping: Promise<void> | undefined
+  return {
+    address: { host: options.host, port, tls: options.certificates !== null },
+    stop() {
+      stopping ??= new Promise((resolve) => {
+        // In this order: drain remembers the open sessions and cuts them after the grace.
+        server.drain(`${host}:${port}`, stopGraceMs)
+        server.tryShutdown(() => resolve())
+      })
+      return stopping
+    },
+  }
+}
+
+/** Decides in the first callback of a call, so that a refusal is trailers and nothing else. */
+function guard<C>(
+  options: GrpcDoorOptions<C>,
+  callers: WeakMap<Metadata, C>,
+  repeated: RepeatedHeaders,
+): ServerInterceptor {
+  return (method, call) => {
+    let leave: (() => void) | undefined
+    let deadline: NodeJS.Timeout | undefined
+    const peerAddress = call.getConnectionInfo().remoteAddress ?? ''
+    return new ServerInterceptingCall(call, {
+      start: (next) =>
+        next({
+          onReceiveMetadata(metadata, proceed) {
+            const stream = http2StreamOf(call)
+            const admission = options.admit({
+              path: method.path,
+              address: options.clientAddress(
+                withoutMapping(peerAddress),
+                headerOf(metadata, 'x-forwarded-for') ?? '',
+              ),
+              xToken: headerOf(metadata, 'x-token'),
+              authorization: headerOf(metadata, 'authorization'),
+              isRepeated: repeated.has(stream) || hasComma(headerOf(metadata, 'x-token')),
+            })
+            if (!admission.ok) {
+              call.sendStatus(partial(admission.status))
+              closeLater(stream, refusalGraceMs)
+              return
+            }
+            leave = admission.leave
+            callers.set(metadata, admission.caller)
+            if (!method.requestStream)
+              deadline = setTimeout(
+                () => call.sendStatus(partial(lateRequest)),
+                requestDeadlineMs,
+              ).unref()
+            proceed(metadata)
+          },
+          onReceiveHalfClose(proceed) {
+            clearTimeout(deadline)
+            proceed()
+          },
+          onCancel() {
+            clearTimeout(deadline)
+            leave?.()
+            leave = undefined
+          },
+        }),
+    })
+  }
+}
+
+function addMethod<C>(
+  server: Server,
+  method: GrpcMethod<C>,
+  options: GrpcDoorOptions<C>,
+  callers: WeakMap<Metadata, C>,
+): void {
+  const isStream = method.kind === 'stream'
+  const definition = {
+    path: method.path,
+    // A server-streaming method is a two-way one whose client says one thing.
+    requestStream: isStream,
+    responseStream: isStream,
+    requestSerialize: asBuffer,
+    requestDeserialize: asBuffer,
+    responseSerialize: asBuffer,
+    responseDeserialize: asBuffer,
+  }
+  const run =
+    method.kind === 'unary'
+      ? (call: ServerUnaryCall<Buffer, Buffer>, reply: UnaryReply) => {
+          let answer: UnaryAnswer
+          try {
+            answer = method.answer(call.request, callers.get(call.metadata)!)
+          } catch (error) {
+            options.log.error('call failed', { path: method.path, reason: messageOf(error) })
+            answer = { ok: false, status: ourFault }
+          }
+          if (answer.ok) reply(null, answer.bytes as Buffer)
+          else reply(partial(answer.status))
+        }
+      : (call: ServerDuplexStream<Buffer, Buffer>) =>
+          openStream(call, (stream) => method.open(stream, callers.get(call.metadata)!), options)
+  server.addService({ method: definition }, { method: run } as UntypedServiceImplementation)
+}
+
+type UnaryReply = (error: ReturnType<typeof partial> | null, value?: Buffer) => void
+
+function openStream<C>(
+  call: ServerDuplexStream<Buffer, Buffer>,
+  open: (stream: GrpcStream) => StreamEvents,
+  options: GrpcDoorOptions<C>,
+): void {
+  let events: StreamEvents | undefined
+  let isClosed = false
+  const sink: CallSink = {
+    write: (message) => call.write(message),
+    get writableLength() {
+      return call.writableLength
+    },
+    finish(status) {
+      if (status.code === grpcCode.ok) call.end()
+      else call.emit('error', partial(status))
+    },
+  }
+  const drained = () => {
+    if (!isClosed) events?.drained()
+  }
+  const http2Stream = options.sendsDirectly
+    ? http2StreamOf((call as unknown as { call: unknown }).call)
+    : null
+  const stream =
+    http2Stream === null ? new PlainStream(sink) : new DirectStream(http2Stream, sink, drained)
+  if (http2Stream === null) call.on('drain', drained)
+  const guarded = (run: () => void) => {
+    try {
+      run()
+    } catch (error) {
+      options.log.error('stream failed', { path: call.getPath(), reason: messageOf(error) })
+      stream.end(ourFault)
+    }
+  }
+  // The response headers go out at once: a client learns that it was let in.
+  call.sendMetadata(new Metadata())
+  call.on('data', (bytes: Buffer) => guarded(() => events?.message(bytes)))
+  call.on('end', () => guarded(() => events?.halfClosed()))
+  call.on('cancelled', () => {
+    if (isClosed) return
+    isClosed = true
+    guarded(() => events?.closed())
+  })
+  guarded(() => {
+    events = open(stream)
+  })
+}
+
+function bind(
+  server: Server,
+  address: string,
+  certificates: GrpcCertificates | null,
+): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.bindAsync(address, credentialsOf(certificates), (error, port) => {
+      if (error === null) return resolve(port)
+      reject(new Fault('listen', `grpc: cannot listen on ${address}`, { cause: error }))
+    })
+  })
+}
+
+/** With certificates the library asks a provider, which tells it of each new pair. */
+function credentialsOf(certificates: GrpcCertificates | null): ServerCredentials {
+  if (certificates === null) return ServerCredentials.createInsecure()
+  const watches = new Map<unknown, () => void>()
+  type Listen = Parameters<experimental.CertificateProvider['addIdentityCertificateListener']>[0]
+  const provider: experimental.CertificateProvider = {
+    addCaCertificateListener() {},
+    removeCaCertificateListener() {},
+    addIdentityCertificateListener(listener: Listen) {
+      const tell = () => listener({ certificate: certificates.cert, privateKey: certificates.key })
+      watches.set(listener, certificates.onChange(tell))
+      // Later, as the library registers itself only after this call.
+      process.nextTick(tell)
+    },
+    removeIdentityCertificateListener(listener: Listen) {
+      watches.get(listener)?.()
+      watches.delete(listener)
+    },
+  }
+  // Reason for the cast: the declaration has the two providers' names the wrong way round; the
+  // code takes the identity first, and null for no client certificates.
+  const create = experimental.createCertificateProviderServerCredentials as unknown as (
+    identity: experimental.CertificateProvider,
+    ca: null,
+    requireClientCertificate: boolean,
+  ) => ServerCredentials
+  return create(provider, null, false)
+}
+
+const lateRequest: GrpcStatus = {
+  code: grpcCode.deadlineExceeded,
+  details: 'the request message did not arrive within 10 seconds',
+}
+const ourFault: GrpcStatus = { code: grpcCode.internal, details: 'internal error' }
+
+function partial(status: GrpcStatus) {
+  const metadata = new Metadata()
+  if (status.retryAfterMs !== undefined) {
+    metadata.set('grpc-retry-pushback-ms', String(Math.ceil(status.retryAfterMs)))
+    metadata.set('grpc-status-details-bin', retryDetails(status, status.retryAfterMs))
+  }
+  return { name: 'status', message: status.details, ...status, metadata }
+}
+
+function headerOf(metadata: Metadata, name: string): string | undefined {
+  const value = metadata.get(name)[0]
+  return typeof value === 'string' ? value : undefined
+}
+
+function hasComma(value: string | undefined): boolean {
+  return value?.includes(',') ?? false
+}
+
+function withoutMapping(address: string): string {
+  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
+}
+
+function asBuffer(bytes: Buffer): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes)
+}

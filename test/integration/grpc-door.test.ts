@@ -1,0 +1,251 @@
+// The gRPC door: who is let in, how the others are told, TLS, limits, stopping.
+import { Metadata } from '@grpc/grpc-js'
+import { afterEach, describe, expect, it } from 'vitest'
+import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
+import {
+  call,
+  callBytes,
+  codec,
+  GrpcStage,
+  Subscription,
+  withToken,
+} from '../support/grpc-stage.ts'
+import { rawCall } from '../support/raw-grpc.ts'
+import { SyntheticSolana } from '../support/synthetic-solana.ts'
+import { until } from '../support/until.ts'
+
+let stage: GrpcStage
+
+afterEach(async () => {
+  await stage.close()
+})
+
+const identity = (bytes: Buffer) => bytes
+const slots = Buffer.from('12030a0161', 'hex')
+
+function metadataOf(headers: Readonly<Record<string, string>>): Metadata {
+  const metadata = new Metadata()
+  for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+  return metadata
+}
+
+describe('tokens', () => {
+  it('rejects a call without a valid token with PermissionDenied, unary and stream', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    const suspended = stage.provision()
+    const indexer = stage.provision({ products: ['indexer'] })
+    const elsewhere = stage.provision({ cidrs: ['10.0.0.0/8'] })
+    stage.store.suspend(suspended.subscription.id, { who: 'test' })
+    stage.directory.refresh()
+    const wrong: Record<string, string>[] = [
+      {},
+      { 'x-token': '' },
+      { 'x-token': 'nonsense' },
+      { 'x-token': `${token},${token}` },
+      { 'x-token': `${token} ${token}` },
+      { 'x-token': `slu_${'a'.repeat(38)}` },
+      { 'x-token': suspended.token },
+      { 'x-token': indexer.token },
+      { 'x-token': elsewhere.token },
+      { 'x-api-key': token },
+      { authorization: token },
+      { authorization: `Basic ${token}` },
+      { authorization: 'Bearer ' },
+    ]
+    const client = stage.client()
+    for (const headers of wrong) {
+      const answer = await call(client, 'GetVersion', {}, metadataOf(headers))
+      expect([headers, answer.code]).toEqual([headers, 7])
+      expect(answer.details).toBe('missing or invalid token')
+      const subscription = new Subscription(client, metadataOf(headers))
+      subscription.askBytes(slots)
+      await until(() => subscription.status !== null, 'a status')
+      expect([headers, subscription.status?.code]).toEqual([headers, 7])
+    }
+    expect(
+      await stage.meter('sluice_grpc_requests_total{method="Subscribe",outcome="refused"}'),
+    ).toBe(wrong.length)
+  })
+
+  it('takes x-token and Bearer, in any case, the first present deciding', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    const client = stage.client()
+    for (const headers of [
+      { 'x-token': token },
+      { authorization: `Bearer ${token}` },
+      { authorization: `bEARER ${token}` },
+      { 'x-token': token, authorization: 'Bearer wrong' },
+      { 'x-token': '', authorization: `Bearer ${token}` },
+    ])
+      expect((await call(client, 'GetVersion', {}, metadataOf(headers))).code).toBe(0)
+    const both = { 'x-token': 'wrong', authorization: `Bearer ${token}` }
+    expect((await call(client, 'GetVersion', {}, metadataOf(both))).code).toBe(7)
+  })
+
+  it('refuses as trailers alone, without reading the message', async () => {
+    stage = await GrpcStage.open()
+    const answer = await rawCall(stage.target, { ':path': '/geyser.Geyser/GetVersion' }, null)
+    expect(answer.headers['grpc-status']).toBe('7')
+    expect(answer.headers[':status']).toBe(200)
+    expect(answer.data).toHaveLength(0)
+    expect(answer.trailers).toEqual({})
+  })
+
+  it('refuses a credential header that was sent twice', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    const path = { ':path': '/geyser.Geyser/GetVersion' }
+    const twice = await rawCall(stage.target, { ...path, 'x-token': [token, token] })
+    expect(twice.headers['grpc-status']).toBe('7')
+    const once = await rawCall(stage.target, { ...path, authorization: `Bearer ${token}` })
+    expect(once.trailers['grpc-status']).toBe('0')
+    const query = await rawCall(stage.target, { ':path': `${path[':path']}?api-key=${token}` })
+    expect(query.headers['grpc-status']).toBe('12')
+  })
+
+  it('ends the streams of a dead token with PermissionDenied within a second', async () => {
+    stage = await GrpcStage.open()
+    const chain = new SyntheticSolana()
+    const dying = stage.provision()
+    const living = stage.provision()
+    const streams = [dying, living].map(({ token }) => {
+      const subscription = new Subscription(stage.client(), withToken(token))
+      subscription.askBytes(slots)
+      return subscription
+    })
+    for (const stream of streams) await stream.settled()
+    stage.publish(chain.next())
+    await until(() => streams.every((stream) => stream.of('slot').length > 0), 'updates')
+    stage.store.rotate(dying.subscription.id, { graceMs: 0 }, { who: 'test' })
+    const startMs = performance.now()
+    await until(() => streams[0]!.status !== null, 'the end of the stream')
+    expect(performance.now() - startMs).toBeLessThan(1_500)
+    expect(streams[0]!.status?.code).toBe(7)
+    const before = streams[1]!.updates.length
+    stage.publish(chain.next())
+    await until(() => streams[1]!.updates.length > before, 'the other stream goes on')
+    expect(streams[1]!.status).toBeNull()
+  })
+})
+
+describe('the methods that need no chain', () => {
+  it('answers GetVersion, Ping and health, and UNAVAILABLE for the rest', async () => {
+    stage = await GrpcStage.open({ hub: null })
+    const { token } = stage.provision()
+    const client = stage.client()
+    const version = await call(client, 'GetVersion', {}, withToken(token))
+    expect(JSON.parse(version.value.version).version).toMatchObject({
+      package: 'sluice',
+      version: '0.0.0',
+      proto: '12.6.0',
+    })
+    const pong = await call(client, 'Ping', { count: -7 }, withToken(token))
+    expect(pong.value.count).toBe(-7)
+    for (const method of ['GetSlot', 'GetBlockHeight', 'GetLatestBlockhash', 'SubscribeReplayInfo'])
+      expect((await call(client, method, {}, withToken(token))).code).toBe(14)
+    const subscription = new Subscription(client, withToken(token))
+    await until(() => subscription.status !== null, 'a status')
+    expect(subscription.status?.code).toBe(14)
+  })
+
+  it('answers grpc.health.v1 without a token', async () => {
+    stage = await GrpcStage.open()
+    const client = stage.client()
+    const check = (service: string) =>
+      callBytes(
+        client,
+        '/grpc.health.v1.Health/Check',
+        Buffer.from(codec.encode('grpc.health.v1.HealthCheckRequest', { service })),
+        new Metadata(),
+        (answer) => codec.decode('grpc.health.v1.HealthCheckResponse', answer),
+      )
+    expect((await check('')).value.status).toBe(1)
+    expect((await check('geyser.Geyser')).value.status).toBe(1)
+    expect((await check('nobody')).code).toBe(5)
+    const list = await callBytes(
+      client,
+      '/grpc.health.v1.Health/List',
+      Buffer.alloc(0),
+      new Metadata(),
+      (answer) => codec.decode('grpc.health.v1.HealthListResponse', answer),
+    )
+    expect(Object.keys(list.value.statuses)).toEqual(['', 'geyser.Geyser'])
+    const watch = client.makeServerStreamRequest(
+      '/grpc.health.v1.Health/Watch',
+      identity,
+      (answer) => codec.decode<{ status: number }>('grpc.health.v1.HealthCheckResponse', answer)!,
+      Buffer.alloc(0),
+    )
+    const seen: number[] = []
+    watch.on('data', ({ status }: { status: number }) => seen.push(status))
+    watch.on('error', () => {})
+    await until(() => seen.length === 1, 'the first status')
+    const stopping = stage.running.stop()
+    await until(() => seen.length === 2, 'the last status')
+    expect(seen).toEqual([1, 2])
+    await stopping
+  })
+
+  it('says that SubscribeDeshred is coming soon, and knows no other methods', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    const path = '/geyser.Geyser/SubscribeDeshred'
+    const subscription = new Subscription(stage.client(), withToken(token), path)
+    await until(() => subscription.status !== null, 'a status')
+    expect(subscription.status).toMatchObject({ code: 12, details: 'coming soon' })
+    const other = await callBytes(
+      stage.client(),
+      '/geyser.Geyser/Nothing',
+      Buffer.alloc(0),
+      withToken(token),
+      identity,
+    )
+    expect(other.code).toBe(12)
+  })
+})
+
+describe('budgets', () => {
+  it('answers RESOURCE_EXHAUSTED over the rate, and says when to come back', async () => {
+    const slow = { ...standardPlan, creditsPerSecond: 1, burst: 3 }
+    stage = await GrpcStage.open({ plans: { ...builtInPlans, standard: slow } })
+    const { token } = stage.provision()
+    const client = stage.client()
+    for (let calls = 0; calls < 3; calls++)
+      expect((await call(client, 'GetVersion', {}, withToken(token))).code).toBe(0)
+    const refused = await call(client, 'GetVersion', {}, withToken(token))
+    expect(refused).toMatchObject({ code: 8, details: 'rate limit exceeded' })
+    const waitMs = Number(refused.metadata.get('grpc-retry-pushback-ms')[0])
+    expect(waitMs).toBeGreaterThan(0)
+    expect(waitMs).toBeLessThanOrEqual(1_000)
+    const [details] = refused.metadata.get('grpc-status-details-bin')
+    expect((details as Buffer).includes('google.rpc.RetryInfo')).toBe(true)
+    expect(await stage.meter('sluice_quota_refused_total{door="grpc"}')).toBe(1)
+    const again = () => call(client, 'GetVersion', {}, withToken(token))
+    await until(async () => (await again()).code === 0, 'the rate to recover')
+  })
+
+  it('allows the streams of the plan and no more, and frees a place at once', async () => {
+    const limited = { ...builtInPlans, standard: { ...standardPlan, streams: 2 } }
+    stage = await GrpcStage.open({ plans: limited })
+    const { token } = stage.provision()
+    const client = stage.client()
+    const open = () => {
+      const subscription = new Subscription(client, withToken(token))
+      subscription.askBytes(slots)
+      return subscription
+    }
+    const [first, second] = [open(), open()]
+    await until(async () => (await stage.meter('sluice_grpc_streams')) === 2, 'two streams')
+    const third = open()
+    await until(() => third.status !== null, 'a refusal')
+    expect(third.status).toMatchObject({ code: 8, details: 'the plan allows 2 streams' })
+    first.stream.cancel()
+    await until(async () => (await stage.meter('sluice_grpc_streams')) === 1, 'a place')
+    const fourth = open()
+    await until(async () => (await stage.meter('sluice_grpc_streams')) === 2, 'the place taken')
+    expect(fourth.status).toBeNull()
+    expect(second.status).toBeNull()
+  })
+})

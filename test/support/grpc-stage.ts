@@ -1,0 +1,229 @@
+// The gRPC product on a free port, with a real registry, gate and quota, and plain clients for it.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  Client,
+  type ClientDuplexStream,
+  credentials,
+  Metadata,
+  type ServiceError,
+  type StatusObject,
+} from '@grpc/grpc-js'
+import { Directory } from '../../src/auth/directory.ts'
+import { Gate } from '../../src/auth/gate.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import type { Running } from '../../src/base/running.ts'
+import type { SolanaUpdate } from '../../src/chain/ports.ts'
+import { openSolanaHub, publishUpdate, type SolanaHub } from '../../src/flows/solana.ts'
+import { type Codec, loadCodec } from '../../src/products/grpc/codec.ts'
+import { type GrpcSection, grpcSection } from '../../src/products/grpc/config.ts'
+import { declareGrpcMeters } from '../../src/products/grpc/meters.ts'
+import { startGrpc } from '../../src/products/grpc/server.ts'
+import { declareQuotaMeters } from '../../src/quota/meters.ts'
+import { Quota } from '../../src/quota/quota.ts'
+import { builtInPlans, type PlanValues } from '../../src/subscriptions/plans.ts'
+import { openStore, type Store } from '../../src/subscriptions/store.ts'
+import type { AddRequest, Issued } from '../../src/subscriptions/subscription.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { Addresses } from '../../src/transport/address.ts'
+import type { GrpcCertificates } from '../../src/transport/grpc.ts'
+import { until } from './until.ts'
+
+export const codec: Codec = loadCodec()
+
+export interface StageOptions {
+  readonly section?: Partial<GrpcSection>
+  readonly plans?: Readonly<Record<string, PlanValues>>
+  readonly hub?: SolanaHub | null
+  readonly certificates?: GrpcCertificates
+}
+
+export class GrpcStage {
+  readonly store: Store
+  readonly directory: Directory
+  readonly quota: Quota
+  readonly meters = new Meters()
+  readonly hub: SolanaHub | null
+  running!: Running
+  readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-grpc-'))
+  readonly #clients: Client[] = []
+
+  private constructor(options: StageOptions) {
+    const clock = systemClock
+    this.store = openStore(this.#folder, { clock })
+    this.directory = new Directory(this.store, { clock, log: silentLog })
+    this.quota = new Quota({
+      plans: options.plans ?? builtInPlans,
+      ledger: this.store,
+      clock,
+      log: silentLog,
+    })
+    this.hub =
+      options.hub === undefined
+        ? openSolanaHub({ replaySlots: 150, replayBytesMax: 2 ** 28 })
+        : options.hub
+  }
+
+  static async open(options: StageOptions = {}): Promise<GrpcStage> {
+    const stage = new GrpcStage(options)
+    stage.directory.start()
+    stage.running = await startGrpc(sectionOf(options.section), {
+      gate: new Gate(stage.directory, { clock: systemClock }),
+      quota: stage.quota,
+      quotaMeters: declareQuotaMeters(stage.meters, stage.quota),
+      meters: declareGrpcMeters(stage.meters),
+      hub: stage.hub,
+      certificates: options.certificates ?? null,
+      addresses: new Addresses([]),
+      clock: systemClock,
+      log: silentLog,
+      version: '0.0.0',
+    })
+    return stage
+  }
+
+  get target(): string {
+    return `127.0.0.1:${this.running.address!.port}`
+  }
+
+  provision(request: Partial<AddRequest> = {}): Issued {
+    const added = this.store.add(
+      { label: `s${this.store.list().length}`, products: ['bundle'], ...request },
+      { who: 'test' },
+    )
+    if (!added.ok) throw new Error(added.refusal.message)
+    this.directory.refresh()
+    return added.value
+  }
+
+  publish(updates: readonly SolanaUpdate[]): void {
+    for (const update of updates) publishUpdate(this.hub!, update)
+  }
+
+  client(target = this.target, channel = credentials.createInsecure()): Client {
+    // One connection per client, as separate customers would have.
+    const client = new Client(target, channel, { 'grpc.use_local_subchannel_pool': 1 })
+    this.#clients.push(client)
+    return client
+  }
+
+  /** A value of a meter, by name and labels as they stand in the exposition. */
+  async meter(line: string): Promise<number> {
+    const { body } = await this.meters.render('text')
+    const found = body.split('\n').find((one) => one.startsWith(`${line} `))
+    return found === undefined ? Number.NaN : Number(found.split(' ').at(-1))
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#clients) client.close()
+    await this.running.stop()
+    this.directory.stop()
+    await this.quota.stop()
+    await this.store.close()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+}
+
+export function sectionOf(section: Partial<GrpcSection> = {}): GrpcSection {
+  // Reason for the cast: every field of the group gives its own initial value.
+  const values = (fields: Readonly<Record<string, unknown>>): unknown =>
+    Object.fromEntries(
+      Object.entries(fields).map(([name, node]) => {
+        const { initial, fields: inner } = node as { initial?: unknown; fields?: object }
+        return [name, inner === undefined ? initial : values(inner as Record<string, unknown>)]
+      }),
+    )
+  return { ...(values(grpcSection.fields) as GrpcSection), port: 0, ...section }
+}
+
+export function withToken(token: string): Metadata {
+  const metadata = new Metadata()
+  metadata.set('x-token', token)
+  return metadata
+}
+
+export interface Called {
+  readonly code: number
+  readonly details: string
+  readonly metadata: Metadata
+  // Reason for `any`: answers are read field by field in tests, as any client would.
+  // biome-ignore lint/suspicious/noExplicitAny: see the line above.
+  readonly value: any
+}
+
+/** Calls a unary method of geyser.Geyser. */
+export function call(
+  client: Client,
+  method: string,
+  request: object = {},
+  metadata = new Metadata(),
+): Promise<Called> {
+  const bytes = Buffer.from(codec.encode(`geyser.${method}Request`, request))
+  const response = method === 'Ping' ? 'geyser.PongResponse' : `geyser.${method}Response`
+  return callBytes(client, `/geyser.Geyser/${method}`, bytes, metadata, (answer) =>
+    codec.decode(response, answer),
+  )
+}
+
+export function callBytes(
+  client: Client,
+  path: string,
+  bytes: Buffer,
+  metadata: Metadata,
+  decode: (answer: Buffer) => unknown,
+): Promise<Called> {
+  return new Promise((resolve) => {
+    const done = (error: ServiceError | null, value?: unknown) =>
+      resolve(
+        error === null
+          ? { code: 0, details: '', metadata: new Metadata(), value }
+          : { code: error.code, details: error.details, metadata: error.metadata, value: null },
+      )
+    client.makeUnaryRequest(path, (b: Buffer) => b, decode, bytes, metadata, done)
+  })
+}
+
+/** A Subscribe stream that remembers what it got. */
+export class Subscription {
+  // biome-ignore lint/suspicious/noExplicitAny: updates are read field by field, as in a client.
+  readonly updates: any[] = []
+  readonly raw: Buffer[] = []
+  status: StatusObject | null = null
+  readonly stream: ClientDuplexStream<Buffer, Buffer>
+
+  constructor(client: Client, metadata: Metadata, path = '/geyser.Geyser/Subscribe') {
+    const identity = (bytes: Buffer) => bytes
+    this.stream = client.makeBidiStreamRequest(path, identity, identity, metadata)
+    this.stream.on('data', (bytes: Buffer) => {
+      this.raw.push(bytes)
+      this.updates.push(codec.decode('geyser.SubscribeUpdate', bytes))
+    })
+    this.stream.on('status', (status: StatusObject) => {
+      this.status = status
+    })
+    this.stream.on('error', () => {})
+  }
+
+  ask(request: object): void {
+    this.askBytes(Buffer.from(codec.encode('geyser.SubscribeRequest', request)))
+  }
+
+  askBytes(bytes: Buffer): void {
+    this.stream.write(bytes)
+  }
+
+  /** Until every request so far was taken: the pong follows them. */
+  async settled(): Promise<void> {
+    const before = this.of('pong').length
+    this.ask({ ping: { id: before + 1 } })
+    await until(() => this.of('pong').length > before, 'a pong')
+  }
+
+  /** Updates of one kind, by the name of its field. */
+  // biome-ignore lint/suspicious/noExplicitAny: see above.
+  of(kind: string): any[] {
+    return this.updates.filter((update) => update[kind]).map((update) => update[kind])
+  }
+}
