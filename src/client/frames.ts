@@ -1,0 +1,122 @@
+// What the metrics service says, as types: stream frames and REST records, under their wire names.
+// Thread: any (types and one pure function). Part of `sluice/client`; depends on nothing.
+
+export const kinds = ['TPS', 'ContentionData', 'TopAccesses', 'Lifecycle'] as const
+export type Kind = (typeof kinds)[number]
+
+export type Stage = 'Proposed' | 'Voted' | 'Finalized' | 'Verified' | 'Rejected'
+
+export interface ContentionData {
+  block_number: number
+  block_wall_time_ns: number
+  total_tx_time_ns: number
+  /** See `efficiencyBand`. */
+  parallel_efficiency_pct: number
+  total_unique_slots: number
+  contended_slot_count: number
+  /** Fraction of accessed slots that had competing transactions. */
+  contention_ratio: number
+  total_txn_count: number
+  top_contended_slots: {
+    address: string
+    slot: string
+    txn_count: number
+    access_count: number
+  }[]
+  top_contended_contracts: {
+    address: string
+    total_slots: number
+    contended_slots: number
+    total_accesses: number
+    contention_score: number
+  }[]
+  contract_edges: { contract_a: string; contract_b: string; shared_txn_count: number }[]
+  /** Contended slots that at least one transaction wrote. */
+  written_contended_slot_count: number
+  /** Longest chain of transactions that had to wait for each other. */
+  critical_path_txn_count: number
+}
+
+export interface TopAccesses {
+  account: { key: string; count: number; error: number }[]
+  storage: { key: [address: string, slot: string]; count: number; error: number }[]
+}
+
+export interface Lifecycle {
+  block_hash: string
+  block_number: number
+  from_stage?: Stage
+  to_stage: Stage
+  time_in_previous_stage_ms?: number
+  block_age_ms: number
+  txn_count: number
+  gas_used?: number
+}
+
+export interface LifecycleRecord extends Lifecycle {
+  current_stage: Stage
+  eth_block_hash?: string
+  /** Stage to milliseconds since Proposed. */
+  stage_timings_ms: Partial<Record<Stage, number>>
+  execution_time_ms?: number
+  total_age_ms?: number
+}
+
+/** Source sequence numbers that are lost for good, both included. */
+export interface Gap {
+  from: number
+  to: number
+}
+
+export interface Resume {
+  mode: 'snapshot' | 'resume'
+  /** Names the server's process. */
+  run: string
+  oldest: number
+  newest: number
+}
+
+export interface Payloads {
+  TPS: number
+  ContentionData: ContentionData
+  TopAccesses: TopAccesses
+  Lifecycle: Lifecycle
+  Gap: Gap
+}
+
+/** A numbered frame, as the iterator gives it. */
+export type Frame = {
+  [K in keyof Payloads]: { readonly seq: number; readonly kind: K; readonly payload: Payloads[K] }
+}[keyof Payloads]
+
+export interface Status {
+  status: 'healthy' | 'degraded'
+  block_number: number
+  connected_clients: number
+  uptime_secs: number
+  last_event_age_secs: number
+  ring_seqno: number
+  oldest_seqno: number
+  newest_seqno: number
+}
+
+export interface Health {
+  healthy: boolean
+  number: number
+  last_event_age_secs: number
+}
+
+export type EfficiencyBand = 'excellent' | 'bottlenecks' | 'sequential'
+
+/** What each band of parallel_efficiency_pct means. */
+export const efficiencyMeanings: Readonly<Record<EfficiencyBand, string>> = {
+  excellent: '90 or more: excellent parallelization',
+  bottlenecks: '70 to 90: some contention bottlenecks',
+  sequential: 'below 70: significant sequential execution caused by storage conflicts',
+}
+
+/** The band of a parallel_efficiency_pct. */
+export function efficiencyBand(percent: number): EfficiencyBand {
+  if (percent >= 90) return 'excellent'
+  return percent >= 70 ? 'bottlenecks' : 'sequential'
+}
