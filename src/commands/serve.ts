@@ -1,7 +1,17 @@
 // `sluice serve`: starts the service and runs until a signal. Thread: main.
 // The topology is imported only here, so that no other verb pays for loading the products.
-import { accept } from '../base/errors.ts'
+//
+//   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
+import { systemClock } from '../base/clock.ts'
+import { accept, Fault, refuse } from '../base/errors.ts'
+import { type Log, openLog } from '../telemetry/log.ts'
+import { banner } from './banner.ts'
+import { firstStart } from './first-start.ts'
+import { packageVersion } from './package-version.ts'
 import { hasSwitch, type Verb } from './verb.ts'
+
+/** How long an orderly stop may take in all; a second signal does not wait for it. */
+const stopMsMax = 15_000
 
 export const serveVerb: Verb = {
   words: ['serve'],
@@ -9,7 +19,52 @@ export const serveVerb: Verb = {
   takesConfig: true,
   flags: [{ name: 'fresh', doc: "Drop the embedded chain's state first; nothing else is lost." }],
   async run(call) {
-    const fresh = hasSwitch(call, 'fresh')
-    return accept({ json: { fresh }, text: '' })
+    const { config } = call.loaded
+    const log = openLog(config.logLevel)
+    const ending = endingOf(log)
+    const { startTopology } = await import('../topology.ts')
+    try {
+      const service = await startTopology(config, {
+        clock: systemClock,
+        log,
+        version: packageVersion(),
+        isFresh: hasSwitch(call, 'fresh'),
+        exit: ending.end,
+      })
+      const demo = await firstStart(config, service)
+      process.stdout.write(banner(service, demo))
+      const code = await ending.code
+      const timer = setTimeout(() => {
+        log.error('the stop took too long')
+        process.exit(1)
+      }, stopMsMax)
+      await service.stop()
+      clearTimeout(timer)
+      log.info('stopped', { code })
+      // What is left (a handle somebody forgot) must not keep an ended service alive.
+      setImmediate(() => process.exit(code))
+      return accept({ json: { code }, text: '' })
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      return refuse('unavailable', error.kind, error.message)
+    }
   },
+}
+
+/** Resolves with the exit code at the first signal; the second one ends the process at once. */
+function endingOf(log: Log): { code: Promise<number>; end(code: number): void } {
+  let end: (code: number) => void = () => {}
+  const code = new Promise<number>((resolve) => {
+    end = resolve
+  })
+  let isEnding = false
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (isEnding) process.exit(1)
+    isEnding = true
+    log.info('stopping', { signal })
+    end(0)
+  }
+  process.on('SIGTERM', onSignal)
+  process.on('SIGINT', onSignal)
+  return { code, end: (value) => end(value) }
 }

@@ -1,0 +1,78 @@
+// What a start prints on stdout: the doors, their sources, and on the first start the credentials
+// with one call per product that can be copied as it stands. Thread: main.
+import type { DoorAddress } from '../base/running.ts'
+import type { Service } from '../topology.ts'
+import type { Demo } from './first-start.ts'
+
+type Doors = Readonly<Record<string, DoorAddress>>
+
+const protocols: Readonly<Record<string, readonly [plain: string, secure: string]>> = {
+  rpc: ['http', 'https'],
+  websocket: ['ws', 'wss'],
+  grpc: ['grpc', 'grpcs'],
+  metrics: ['http', 'https'],
+}
+
+export function banner(service: Pick<Service, 'doors' | 'sources'>, demo: Demo | null): string {
+  const { doors, sources } = service
+  const lines = demo === null ? [] : [...credentials(demo), '']
+  for (const [name, door] of Object.entries(doors))
+    lines.push(`${name.padEnd(12)}${urlOf(name, door)}`)
+  for (const [key, source] of sources) lines.push(`${key.padEnd(18)}${source}`)
+  if (demo !== null) lines.push('', ...calls(doors))
+  return `${lines.join('\n')}\n`
+}
+
+export function urlOf(name: string, { host, port, tls }: DoorAddress): string {
+  const [plain, secure] = protocols[name] ?? ['tcp', 'tls']
+  return `${tls ? secure : plain}://${host.includes(':') ? `[${host}]` : host}:${port}`
+}
+
+function credentials({ token, indexer }: Demo): string[] {
+  const lines = [`TOKEN=${token}`]
+  if (indexer !== null)
+    lines.push(`INDEXER_USER=${indexer.user}`, `INDEXER_PASSWORD=${indexer.password}`)
+  return lines
+}
+
+/**
+ * One call per open product, run from the project's folder. Each uses $TOKEN, so that the token
+ * itself stands on the screen only once.
+ */
+function calls(doors: Doors): string[] {
+  const lines = ['# With TOKEN set as above:']
+  const { rpc, websocket, grpc, metrics } = doors
+  if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc)))
+  if (websocket !== undefined) lines.push(websocketCall(urlOf('websocket', websocket)))
+  if (grpc !== undefined) lines.push(grpcCall(`${grpc.host}:${grpc.port}`))
+  if (metrics !== undefined) lines.push(`curl -s ${urlOf('metrics', metrics)}/v1/status`)
+  return lines
+}
+
+function rpcCall(url: string): string {
+  return (
+    `curl -s ${url} -H "x-token: $TOKEN" -H 'content-type: application/json' ` +
+    `-d '{"jsonrpc":"2.0","id":1,"method":"getVersion"}'`
+  )
+}
+
+function websocketCall(url: string): string {
+  return nodeCall(
+    `const s=new (require("ws"))("${url}",{headers:{"x-token":process.env.TOKEN}});` +
+      's.on("open",()=>s.send(JSON.stringify({jsonrpc:"2.0",id:1,method:"getVersion"})));' +
+      's.on("message",(m)=>{console.log(String(m));s.close()})',
+  )
+}
+
+function grpcCall(address: string): string {
+  return nodeCall(
+    `const g=require("@grpc/grpc-js");const c=new g.Client("${address}",` +
+      'g.credentials.createInsecure());const m=new g.Metadata();m.set("x-token",process.env.TOKEN);' +
+      'c.makeUnaryRequest("/geyser.Geyser/GetVersion",(x)=>x,String,Buffer.alloc(0),m,' +
+      '(e,v)=>{console.log(e?e.message:v);c.close()})',
+  )
+}
+
+function nodeCall(script: string): string {
+  return `env TOKEN="$TOKEN" node -e '${script}'`
+}

@@ -1,0 +1,24 @@
+// The first start on an empty registry: provisions `demo`, so that a newcomer has a token at once.
+// Thread: main. Only where nothing real can be reached by it: every door on loopback, every source
+// embedded. The secrets exist in memory until the banner has printed them, once.
+import type { Config } from '../config/config.ts'
+import { enabledDoors, isAllEmbedded, isLoopback } from '../config/config.ts'
+import type { Service } from '../topology.ts'
+
+export interface Demo {
+  readonly token: string
+  readonly indexer: { readonly user: string; readonly password: string } | null
+}
+
+/** What was provisioned, or null when this is no first start. */
+export async function firstStart(config: Config, service: Service): Promise<Demo | null> {
+  const isPrivate = enabledDoors(config).every(({ host }) => isLoopback(host))
+  if (!isPrivate || !isAllEmbedded(config) || service.store.list().length > 0) return null
+  const added = await service.store.add(
+    { label: 'demo', products: ['bundle', 'indexer', 'shredstream'], plan: 'standard' },
+    { who: 'first start', reason: 'a subscription to try the service with' },
+  )
+  if (!added.ok) return null
+  service.refresh()
+  return { token: added.value.token, indexer: added.value.indexer ?? null }
+}

@@ -1,0 +1,162 @@
+// THE MAP: every thread, ring, store and door of the service, in start order. Thread: main.
+// It only connects. Stopping walks it backwards; what fails to start takes the rest down again.
+//
+//   registry ─► directory ─► gate ─┐
+//      │                           ├─► rpc 8899, websocket 8900
+//      └─► quota ──────────────────┘
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { Directory } from './auth/directory.ts'
+import { Gate } from './auth/gate.ts'
+import { declareAuthMeters } from './auth/meters.ts'
+import type { Clock } from './base/clock.ts'
+import { Fault } from './base/errors.ts'
+import { Parts } from './base/parts.ts'
+import type { DoorAddress, Running } from './base/running.ts'
+import { type Config, sourcesOf } from './config/config.ts'
+import { knownOf } from './config/known.ts'
+import { declareRpcMeters } from './products/rpc/meters.ts'
+import { startRpc } from './products/rpc/server.ts'
+import { declareWebsocketMeters } from './products/websocket/meters.ts'
+import { startWebsocket } from './products/websocket/server.ts'
+import { declareQuotaMeters } from './quota/meters.ts'
+import { Quota } from './quota/quota.ts'
+import { lockData } from './subscriptions/lock.ts'
+import { openStore, type Store } from './subscriptions/store.ts'
+import type { Log } from './telemetry/log.ts'
+import { Meters } from './telemetry/meters.ts'
+import { startProcessMeters } from './telemetry/process-meters.ts'
+import { startOperatorSocket } from './transport/operator-socket.ts'
+import { CertificatePair } from './transport/tls.ts'
+
+export interface TopologyDeps {
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  /** Drops the state of the embedded chain. */
+  readonly isFresh: boolean
+  /** Asks the process to end with this code; called when a vital part is gone for good. */
+  exit(code: number): void
+}
+
+export interface Service {
+  readonly doors: Readonly<Record<string, DoorAddress>>
+  /** Where each product's data comes from, by its key. */
+  readonly sources: ReadonlyMap<string, string>
+  readonly store: Store
+  readonly meters: Meters
+  /** Brings a change of the registry into force now instead of at the next poll. */
+  refresh(): void
+  stop(): Promise<void>
+}
+
+/** What a validator of this age calls itself; clients only compare it with what they support. */
+const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
+
+export async function startTopology(config: Config, deps: TopologyDeps): Promise<Service> {
+  const { clock, log } = deps
+  const data = resolve(config.data)
+  const parts = new Parts((name) => log.warn('a part did not stop in time', { part: name }))
+  const startedMs = clock.monotonicMs()
+  const meters = new Meters()
+
+  // The ground: one server per folder, the registry, who may come in, what they may spend.
+  await parts.add('lock', () => lock(data))
+  const { store } = await parts.add('registry', () => opened(config, data, clock))
+  const directory = await parts.add('directory', () => started(new Directory(store, deps)))
+  const gate = new Gate(directory, { clock })
+  const quota = await parts.add('quota', () =>
+    started(new Quota({ plans: config.plans, ledger: store, clock, log })),
+  )
+  directory.watch((subscription) => quota.refresh(subscription))
+  declareAuthMeters(meters, gate, directory)
+  const quotaMeters = declareQuotaMeters(meters, quota)
+  await parts.add('process meters', () => startProcessMeters(meters, deps))
+  const tls = await parts.add('certificates', () => certificates(config, log))
+
+  // The doors.
+  const { trustedProxies } = config
+  const shared = { gate, quota, quotaMeters, tls: tls.pair, trustedProxies, clock, log }
+  const version = { ...solanaVersion, sluice: deps.version }
+  const doors: Record<string, DoorAddress> = {}
+  const open = async (name: string, isEnabled: boolean, start: () => Promise<Running>) => {
+    if (!isEnabled) return
+    const { address } = await parts.add(name, start)
+    if (address !== null) doors[name] = address
+  }
+  await open('rpc', config.rpc.enabled, () =>
+    startRpc(config.rpc, {
+      ...shared,
+      meters: declareRpcMeters(meters),
+      facts: { version, slotsBehind: () => 0 },
+      methods: [],
+    }),
+  )
+  await open('websocket', config.websocket.enabled, () =>
+    startWebsocket(config.websocket, {
+      ...shared,
+      meters: declareWebsocketMeters(meters),
+      version,
+      methods: [],
+    }),
+  )
+
+  // For the operator: live state, and where the doors are.
+  const sources = sourcesOf(config)
+  const status = () => ({
+    version: deps.version,
+    pid: process.pid,
+    uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
+    doors,
+    sources: Object.fromEntries(sources),
+    registry: { version: directory.version() },
+    held: gate.held(),
+  })
+  await parts.add('operator', () => startOperatorSocket(data, { status }, log))
+  await parts.add('doors.json', () => doorsFile(join(data, 'doors.json'), doors))
+  return {
+    doors,
+    sources,
+    store,
+    meters,
+    refresh: () => directory.refresh(),
+    stop: () => parts.stop(),
+  }
+}
+
+async function lock(data: string) {
+  const locked = await lockData(data)
+  if (!locked.ok) throw new Fault('data-locked', locked.refusal.message)
+  return { stop: () => locked.value.release() }
+}
+
+function opened(config: Config, data: string, clock: Clock): Opened {
+  const store = openStore(join(data, 'registry'), { clock, known: knownOf(config) })
+  return { store, stop: () => store.close() }
+}
+
+interface Opened {
+  readonly store: Store
+  stop(): Promise<void>
+}
+
+/** Starts something with a clock of its own, so that it can be handed to `Parts`. */
+function started<T extends { start(): void }>(part: T): T {
+  part.start()
+  return part
+}
+
+function certificates({ tls }: Config, log: Log) {
+  if (tls.cert === '') return { pair: null, stop() {} }
+  const files = { certPath: resolve(tls.cert), keyPath: resolve(tls.key) }
+  const pair = new CertificatePair(files, log.area('tls'))
+  return { pair, stop: () => pair.stop() }
+}
+
+/** Tells scripts and tests where the doors are; gone when the server is. */
+function doorsFile(path: string, doors: Readonly<Record<string, DoorAddress>>) {
+  const fresh = `${path}.${process.pid}`
+  writeFileSync(fresh, `${JSON.stringify(doors)}\n`)
+  renameSync(fresh, path)
+  return { stop: () => rmSync(path, { force: true }) }
+}
