@@ -58,7 +58,7 @@ function rpcCall(url: string): string {
 
 function websocketCall(url: string): string {
   return nodeCall(
-    `const s=new (require("ws"))("${url}",{headers:{"x-token":process.env.TOKEN}});` +
+    `const s=new (require("ws"))("${url}",{headers:{"x-token":process.argv[1]}});` +
       's.on("open",()=>s.send(JSON.stringify({jsonrpc:"2.0",id:1,method:"getVersion"})));' +
       's.on("message",(m)=>{console.log(String(m));s.close()})',
   )
@@ -67,12 +67,13 @@ function websocketCall(url: string): string {
 function grpcCall(address: string): string {
   return nodeCall(
     `const g=require("@grpc/grpc-js");const c=new g.Client("${address}",` +
-      'g.credentials.createInsecure());const m=new g.Metadata();m.set("x-token",process.env.TOKEN);' +
+      'g.credentials.createInsecure());const m=new g.Metadata();' +
+      'm.set("x-token",process.argv[1]);' +
       'c.makeUnaryRequest("/geyser.Geyser/GetVersion",(x)=>x,String,Buffer.alloc(0),m,' +
       '(e,v)=>{console.log(e?e.message:v);c.close()})',
   )
 }
 
 function nodeCall(script: string): string {
-  return `env TOKEN="$TOKEN" node -e '${script}'`
+  return `node -e '${script}' "$TOKEN"`
 }
