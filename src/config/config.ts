@@ -3,6 +3,7 @@
 import { isIP } from 'node:net'
 import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
+import { executionSourceFields } from '../chain/execution/config.ts'
 import { metricsSection } from '../products/metrics/config.ts'
 import { rpcSection } from '../products/rpc/config.ts'
 import { websocketSection } from '../products/websocket/config.ts'
@@ -34,7 +35,8 @@ export const configFields = {
   }),
   rpc: rpcSection,
   websocket: websocketSection,
-  metrics: metricsSection,
+  // The product and the source of its events are two rooms under one key.
+  metrics: group(metricsSection.doc, { ...metricsSection.fields, ...executionSourceFields }),
   plans: plansSection,
 }
 
