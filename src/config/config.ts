@@ -4,6 +4,7 @@ import { isIP } from 'node:net'
 import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
 import { executionSourceFields } from '../chain/execution/config.ts'
+import { grpcSection } from '../products/grpc/config.ts'
 import { metricsSection } from '../products/metrics/config.ts'
 import { rpcSection } from '../products/rpc/config.ts'
 import { websocketSection } from '../products/websocket/config.ts'
@@ -35,6 +36,7 @@ export const configFields = {
   }),
   rpc: rpcSection,
   websocket: websocketSection,
+  grpc: grpcSection,
   // The product and the source of its events are two rooms under one key.
   metrics: group(metricsSection.doc, { ...metricsSection.fields, ...executionSourceFields }),
   plans: plansSection,
