@@ -1,25 +1,23 @@
 // Writes docs/CONFIG.md and docs/METERS.md from the declarations in the compiled code.
 // `--check` writes nothing and exits 1 when a file is stale, naming it.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+// The meters are those of a real start on free ports and an empty folder, so that no list of rooms
+// has to be kept beside the topology.
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const from = (path) => import(join(root, 'dist', 'src', path))
 
-const pages = new Map()
-const { configFields } = await from('config/config.js')
+const { configFields, enabledDoors } = await from('config/config.js')
 const { renderConfigDocs } = await from('config/docs.js')
-pages.set('docs/CONFIG.md', renderConfigDocs(configFields))
+const { renderMetersDocs } = await from('telemetry/meters-docs.js')
 
-if (existsSync(join(root, 'dist', 'src', 'topology.js'))) {
-  const { Meters } = await from('telemetry/meters.js')
-  const { renderMetersDocs } = await from('telemetry/meters-docs.js')
-  const { declareAllMeters } = await from('topology.js')
-  const meters = new Meters()
-  declareAllMeters(meters)
-  pages.set('docs/METERS.md', renderMetersDocs(meters.declared))
-}
+const pages = new Map([
+  ['docs/CONFIG.md', renderConfigDocs(configFields)],
+  ['docs/METERS.md', renderMetersDocs(await declaredMeters())],
+])
 
 let stale = 0
 for (const [path, body] of pages) {
@@ -30,4 +28,27 @@ for (const [path, body] of pages) {
   if (process.argv.includes('--check')) console.error(`${path} is stale: run npm run docs`)
   else writeFileSync(file, body)
 }
-process.exitCode = stale > 0 && process.argv.includes('--check') ? 1 : 0
+process.exit(stale > 0 && process.argv.includes('--check') ? 1 : 0)
+
+async function declaredMeters() {
+  const { loadConfig } = await from('config/load.js')
+  const { startTopology } = await from('topology.js')
+  const { systemClock } = await from('base/clock.js')
+  const { silentLog } = await from('telemetry/log.js')
+  const data = mkdtempSync(join(tmpdir(), 'sluice-docs-'))
+  try {
+    const { config: defaults } = await loadConfig({ env: {} })
+    const ports = enabledDoors(defaults).map(({ name }) => ({ key: `${name}.port`, value: '0' }))
+    const { config } = await loadConfig({
+      env: {},
+      flags: [{ key: 'data', value: data }, ...ports],
+    })
+    const deps = { clock: systemClock, log: silentLog, version: '0', isFresh: true, exit() {} }
+    const service = await startTopology(config, deps)
+    const { declared } = service.meters
+    await service.stop()
+    return declared
+  } finally {
+    rmSync(data, { recursive: true, force: true })
+  }
+}
