@@ -1,0 +1,207 @@
+// A child process for native code that may abort or must be killable: started, watched, restarted,
+// stopped, and called over a pipe. Thread: main. Topology starts one for the embedded chain and
+// for the indexer's writer and queries.
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { Duplex } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { Fault } from '../base/errors.ts'
+import { workerEntry } from './entry.ts'
+import { childPipe, FrameLink } from './frames.ts'
+import { type Backoff, type Incarnation, Supervisor, type SupervisorDeps } from './supervisor.ts'
+
+export interface ChildOptions {
+  /** Name of the part in logs and meters. */
+  readonly name: string
+  /** Name of the file in dist/workers, or its URL. It calls `serveFrames`. */
+  readonly entry: string | URL
+  /** Words on its command line: plain settings, never a secret. */
+  readonly words?: readonly string[]
+  readonly isVital?: boolean
+  readonly backoff?: Backoff
+  readonly callsMax?: number
+  readonly startMsMax?: number
+  readonly stopMsMax?: number
+  onEvent?(event: string, data: unknown): void
+  /** After each start, the first included: hand over the state that a new process lacks. */
+  onStart?(): void
+}
+
+const callsMax = 1024
+const unsentBytesMax = 32 * 1024 * 1024
+const startMsMax = 10_000
+const stopMsMax = 3000
+
+interface Waiting {
+  resolve(value: unknown): void
+  reject(fault: Fault): void
+  readonly timer: NodeJS.Timeout | null
+}
+
+export class ChildPart {
+  readonly #options: ChildOptions
+  readonly #supervisor: Supervisor
+  readonly #waiting = new Map<number, Waiting>()
+  #link: FrameLink | null = null
+  #calls = 0
+  #pid = 0
+
+  private constructor(options: ChildOptions, deps: SupervisorDeps) {
+    this.#options = options
+    this.#supervisor = new Supervisor(
+      {
+        name: options.name,
+        isVital: options.isVital ?? false,
+        launch: () => this.#launch(),
+        ...(options.backoff === undefined ? {} : { backoff: options.backoff }),
+      },
+      deps,
+    )
+  }
+
+  /** Resolves when the child serves; rejects with a Fault when it does not start. */
+  static async start(options: ChildOptions, deps: SupervisorDeps): Promise<ChildPart> {
+    const part = new ChildPart(options, deps)
+    await part.#supervisor.start()
+    return part
+  }
+
+  get restarts(): number {
+    return this.#supervisor.restarts
+  }
+
+  get isRunning(): boolean {
+    return this.#link !== null
+  }
+
+  /** Of the current process; 0 while there is none. */
+  get pid(): number {
+    return this.#link === null ? 0 : this.#pid
+  }
+
+  get inFlight(): number {
+    return this.#waiting.size
+  }
+
+  /**
+   * Calls the child. Rejects with a Fault: `child-busy` (too much in flight), `child-gone` (down
+   * or died under the call), `child-slow` (no answer in time), all retryable; `call-failed`.
+   */
+  call<T>(call: string, input: unknown, timeoutMs?: number): Promise<T> {
+    const { name } = this.#options
+    const link = this.#link
+    if (link === null) return Promise.reject(gone(name))
+    const isFull = this.#waiting.size >= (this.#options.callsMax ?? callsMax)
+    if (isFull || link.unsentBytes > unsentBytesMax)
+      return Promise.reject(
+        new Fault('child-busy', `${name} has too many calls in flight`, { retryable: true }),
+      )
+    this.#calls += 1
+    const id = this.#calls
+    return new Promise<T>((resolve, reject) => {
+      const timer = timeoutMs === undefined ? null : setTimeout(() => this.#late(id), timeoutMs)
+      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, timer })
+      link.send({ id, call, input })
+    })
+  }
+
+  /** Kills the current process at once; the supervisor starts another. For runaway native code. */
+  kill(): void {
+    if (this.#link !== null) process.kill(this.#pid, 'SIGKILL')
+  }
+
+  /** By a frame first, by SIGKILL after the bound. */
+  stop(): Promise<void> {
+    return this.#supervisor.stop()
+  }
+
+  async #launch(): Promise<Incarnation> {
+    const { name, entry, words = [] } = this.#options
+    const file = fileURLToPath(typeof entry === 'string' ? workerEntry(entry) : entry)
+    // Its stdout goes to our stderr: ours belongs to what the operator reads.
+    const child = spawn(process.execPath, [file, ...words], {
+      stdio: ['ignore', 2, 2, 'pipe'],
+    })
+    const ended = watch(child)
+    const pipe = child.stdio[childPipe] as Duplex
+    pipe.on('error', () => {}) // The exit that follows says more.
+    let said: () => void = () => {}
+    const ready = new Promise<null>((resolve) => {
+      said = () => resolve(null)
+    })
+    const link = new FrameLink(pipe, (value) => this.#receive(value, said))
+    await this.#started(child, ready, ended)
+    this.#link = link
+    this.#pid = child.pid ?? 0
+    void ended.then(() => {
+      if (this.#link === link) this.#link = null
+      for (const id of [...this.#waiting.keys()]) this.#settle(id)?.reject(gone(name))
+    })
+    this.#options.onStart?.()
+    const bound = this.#options.stopMsMax ?? stopMsMax
+    return { ended, stop: () => endWithin(child, link, ended, bound) }
+  }
+
+  async #started(child: ChildProcess, ready: Promise<null>, ended: Promise<string>): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<string>((resolve) => {
+      const boundMs = this.#options.startMsMax ?? startMsMax
+      timer = setTimeout(() => resolve('did not say that it is ready'), boundMs)
+    })
+    const outcome = await Promise.race([ready, ended, late])
+    clearTimeout(timer)
+    if (outcome === null) return
+    child.kill('SIGKILL')
+    throw new Fault('child-start', `child process ${this.#options.name} ${outcome}`)
+  }
+
+  #receive(value: unknown, ready: () => void): void {
+    const frame = value as {
+      id?: number
+      output?: unknown
+      error?: string
+      event?: string
+      data?: unknown
+    }
+    if (frame.event === 'ready') ready()
+    else if (frame.event !== undefined) this.#options.onEvent?.(frame.event, frame.data)
+    else if (frame.error === undefined) this.#settle(frame.id ?? 0)?.resolve(frame.output)
+    else this.#settle(frame.id ?? 0)?.reject(new Fault('call-failed', frame.error))
+  }
+
+  #late(id: number): void {
+    const message = `${this.#options.name} did not answer in time`
+    this.#settle(id)?.reject(new Fault('child-slow', message, { retryable: true }))
+  }
+
+  #settle(id: number): Waiting | undefined {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    if (waiting?.timer) clearTimeout(waiting.timer)
+    return waiting
+  }
+}
+
+function gone(name: string): Fault {
+  return new Fault('child-gone', `${name} is not running`, { retryable: true })
+}
+
+function watch(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('error', (error) => resolve(`did not start: ${error.message}`))
+    child.once('exit', (code, signal) =>
+      resolve(signal === null ? `exited with code ${code}` : `was ended by ${signal}`),
+    )
+  })
+}
+
+async function endWithin(
+  child: ChildProcess,
+  link: FrameLink,
+  ended: Promise<string>,
+  boundMs: number,
+): Promise<void> {
+  link.send({ stop: true })
+  const timer = setTimeout(() => child.kill('SIGKILL'), boundMs)
+  await ended
+  clearTimeout(timer)
+}

@@ -1,0 +1,91 @@
+// A pool of workers for jobs that are whole in themselves: the analysis of a block, a proof.
+// Thread: main. The only door to piscina. Never one job per event: a job costs about 60 us.
+import { Piscina } from 'piscina'
+import { Fault, messageOf } from '../base/errors.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { CounterChild } from '../telemetry/meters.ts'
+import { workerEntry } from './entry.ts'
+
+export interface PoolOptions {
+  /** Name of the file in dist/workers, or its URL; it exports the job as its default. */
+  readonly entry: string | URL
+  readonly threads: number
+  /** Jobs that may wait; one more is refused. */
+  readonly queueMax: number
+  /** Becomes workerData of every worker. */
+  readonly data?: unknown
+}
+
+export interface PoolDeps {
+  readonly log: Log
+  /** Workers that died, busy or idle. */
+  readonly deaths?: CounterChild
+}
+
+const stopMsMax = 5000
+/** What piscina says of a worker that ended under its job; anything else the job itself threw. */
+const deathMessages = ['worker exited', 'Terminating worker thread']
+const fullMessages = ['Task queue is at limit', 'No task queue available']
+
+export class Pool {
+  readonly #piscina: Piscina
+  readonly #deps: PoolDeps
+  #isStopping = false
+  deaths = 0
+
+  constructor(options: PoolOptions, deps: PoolDeps) {
+    this.#deps = deps
+    const { entry } = options
+    this.#piscina = new Piscina({
+      filename: (typeof entry === 'string' ? workerEntry(entry) : entry).href,
+      minThreads: options.threads,
+      maxThreads: options.threads,
+      maxQueue: options.queueMax,
+      workerData: options.data,
+      closeTimeout: stopMsMax,
+    })
+    // A worker that dies idle is told here; without a listener it would end the process.
+    this.#piscina.on('error', (error: unknown) => this.#countDeath(messageOf(error)))
+  }
+
+  get queued(): number {
+    return this.#piscina.queueSize
+  }
+
+  /**
+   * Runs one job. Rejects with a Fault: `pool-full` (retryable), `worker-died` (retryable; the
+   * pool has started another one), `job-failed` (the job threw), `pool-stopped`.
+   */
+  async run<T>(job: unknown): Promise<T> {
+    try {
+      return (await this.#piscina.run(job)) as T
+    } catch (error) {
+      throw this.#faultOf(error)
+    }
+  }
+
+  /** Lets running jobs end within 5 s, then ends the workers. Waiting jobs are rejected. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await this.#piscina.close({ force: true })
+  }
+
+  #faultOf(error: unknown): Fault {
+    const message = messageOf(error)
+    const says = (texts: readonly string[]) => texts.some((text) => message.startsWith(text))
+    if (says(fullMessages))
+      return new Fault('pool-full', 'the pool has too many jobs waiting', { retryable: true })
+    if (this.#isStopping || (error instanceof Error && error.name === 'AbortError'))
+      return new Fault('pool-stopped', 'the pool is stopping', { cause: error })
+    if (!says(deathMessages)) return new Fault('job-failed', message, { cause: error })
+    this.#countDeath(message)
+    return new Fault('worker-died', message, { cause: error, retryable: true })
+  }
+
+  #countDeath(how: string): void {
+    if (this.#isStopping) return
+    this.deaths += 1
+    this.#deps.deaths?.inc()
+    this.#deps.log.warn('a worker of the pool died', { how })
+  }
+}

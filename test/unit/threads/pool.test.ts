@@ -1,0 +1,64 @@
+// The pool: answers, its bound, and workers that die under a job.
+import { afterEach, describe, expect, it } from 'vitest'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { Pool } from '../../../src/threads/pool.ts'
+
+const entry = new URL('../../support/workers/job.mjs', import.meta.url)
+let pool: Pool | null = null
+
+function open(options: { threads?: number; queueMax?: number; data?: unknown } = {}): Pool {
+  const { threads = 1, queueMax = 4, data } = options
+  pool = new Pool({ entry, threads, queueMax, data }, { log: silentLog })
+  return pool
+}
+
+afterEach(async () => {
+  await pool?.stop()
+  pool = null
+})
+
+describe('pool', () => {
+  it('runs a job and hands its data to every worker', async () => {
+    const answer = await open({ data: { shared: 5 } }).run({ does: 'answer', value: 42 })
+    expect(answer).toEqual({ value: 42, data: 5 })
+  })
+
+  it('tells a job that threw from a worker that died, and goes on after both', async () => {
+    const jobs = open()
+    const failed = jobs.run({ does: 'throw' })
+    await expect(failed).rejects.toMatchObject({ kind: 'job-failed', message: 'the job threw' })
+    for (let times = 1; times <= 3; times += 1) {
+      const died = jobs.run({ does: 'exit' })
+      await expect(died).rejects.toMatchObject({ kind: 'worker-died', retryable: true })
+      expect(jobs.deaths).toBe(times)
+    }
+    await expect(jobs.run({ does: 'uncaught' })).rejects.toMatchObject({ name: 'Fault' })
+    expect(await jobs.run({ does: 'answer', value: 1 })).toMatchObject({ value: 1 })
+  })
+
+  it('refuses a job over its bound and says that it may be tried again', async () => {
+    const gate = new SharedArrayBuffer(4)
+    const jobs = open({ queueMax: 2 })
+    await jobs.run({ does: 'answer' })
+    const running = jobs.run({ does: 'wait', gate })
+    const waiting = [jobs.run({ does: 'answer' }), jobs.run({ does: 'answer' })]
+    const refused = jobs.run({ does: 'answer' })
+    await expect(refused).rejects.toMatchObject({ kind: 'pool-full', retryable: true })
+    Atomics.store(new Int32Array(gate), 0, 1)
+    Atomics.notify(new Int32Array(gate), 0)
+    await Promise.all([running, ...waiting])
+  })
+
+  it('rejects the jobs that wait when it stops', async () => {
+    const gate = new SharedArrayBuffer(4)
+    const jobs = open()
+    const running = jobs.run({ does: 'wait', gate })
+    const waiting = jobs.run({ does: 'answer' })
+    const stopped = jobs.stop()
+    await expect(waiting).rejects.toMatchObject({ kind: 'pool-stopped' })
+    Atomics.store(new Int32Array(gate), 0, 1)
+    Atomics.notify(new Int32Array(gate), 0)
+    await running
+    await stopped
+  })
+})
