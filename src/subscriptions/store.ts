@@ -7,13 +7,13 @@
 //   names     label:<label>, destination:<ip:port> -> id
 //   audit     seq -> AuditEntry
 //   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
-//   marks     'head' -> AuditHead, ['seq', name] -> first number not reserved yet
-import { mkdirSync } from 'node:fs'
+//   marks     'head' -> AuditHead, 'format' -> of all this,
+//             ['seq', name] -> first number not reserved yet
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { Packr } from 'msgpackr'
 import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
-import { accept, type Outcome, type Refusal, refuse } from '../base/errors.ts'
+import { accept, Fault, type Outcome, type Refusal, refuse } from '../base/errors.ts'
 import {
   type AuditEntry,
   type AuditHead,
@@ -27,6 +27,7 @@ import { checkKeptText, type Known } from './changes.ts'
 import { strictRules } from './destination.ts'
 import { issueId } from './issue.ts'
 import { builtInPlans } from './plans.ts'
+import { prepareRegistryFolder } from './registry-file.ts'
 import type { By, CredentialState, Registered, Subscription } from './subscription.ts'
 import {
   addToDay,
@@ -52,12 +53,17 @@ export interface StoreOptions {
 
 /** Address space, not memory; fixed, so that no process has to follow another's growth. */
 const mapBytes = 1 << 30
+/** Of the tables below; a change that an older version cannot read raises it. */
+const formatHere = 1
 
 const unknownHere: Known = { plans: Object.keys(builtInPlans), destinationRules: strictRules }
 
-/** Opens the registry in the folder `path` (usually `<data>/registry`), making it when absent. */
+/**
+ * Opens the registry in the folder `path` (usually `<data>/registry`), making it when absent.
+ * Throws a `Fault` when there is something else, or a registry of a later version.
+ */
 export function openStore(path: string, options: StoreOptions): Store {
-  mkdirSync(path, { recursive: true, mode: 0o700 })
+  prepareRegistryFolder(path)
   return new Store(path, options)
 }
 
@@ -89,6 +95,9 @@ export class Store extends Verbs {
     this.#usage = this.#root.openDB('usage', packed())
     this.#marks = this.#root.openDB('marks', packed())
     this.#clock = clock
+    // Killed processes leave their places in the reader table, which would fill up and hold pages.
+    this.#root.readerCheck()
+    this.#checkFormat()
   }
 
   // Reading.
@@ -216,6 +225,14 @@ export class Store extends Verbs {
 
   close(): Promise<void> {
     return this.#root.close()
+  }
+
+  /** A later version may keep things that this one would drop unseen. */
+  #checkFormat(): void {
+    const format = this.#marks.get('format') as number | undefined
+    if (format === undefined) this.#marks.putSync('format', formatHere)
+    else if (format > formatHere)
+      throw new Fault('registry', `the registry was written by a later version (format ${format})`)
   }
 
   #head(): AuditHead {

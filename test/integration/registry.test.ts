@@ -1,21 +1,18 @@
 // One registry, several processes: nothing acknowledged is ever lost, whoever is killed.
-import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Directory } from '../../src/auth/directory.ts'
 import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { openStore, type Store } from '../../src/subscriptions/store.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { acknowledged, checkDone, killParts, runPart } from '../support/registry-parts.ts'
 import { until } from '../support/until.ts'
 
-const script = fileURLToPath(new URL('../support/registry-child.mjs', import.meta.url))
 const by = { who: 'test' }
 let folder: string
-const children: ChildProcess[] = []
 const stores: Store[] = []
 
 beforeEach(() => {
@@ -23,38 +20,10 @@ beforeEach(() => {
 })
 
 afterEach(async () => {
-  for (const child of children.splice(0)) child.kill('SIGKILL')
+  killParts()
   for (const store of stores.splice(0)) await store.close()
   rmSync(folder, { recursive: true, force: true })
 })
-
-interface Part {
-  readonly lines: string[]
-  readonly child: ChildProcess
-  readonly errors: () => string
-  readonly exited: () => boolean
-}
-
-function run(...args: string[]): Part {
-  const child = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
-  children.push(child)
-  const lines: string[] = []
-  let rest = ''
-  let errors = ''
-  let isOver = false
-  child.stdout!.on('data', (chunk) => {
-    const parts = (rest + String(chunk)).split('\n')
-    rest = parts.pop()!
-    lines.push(...parts)
-  })
-  child.stderr!.on('data', (chunk) => {
-    errors += String(chunk)
-  })
-  child.on('close', () => {
-    isOver = true
-  })
-  return { lines, child, errors: () => errors, exited: () => isOver }
-}
 
 function openHere(): Store {
   const store = openStore(folder, { clock: systemClock })
@@ -62,26 +31,9 @@ function openHere(): Store {
   return store
 }
 
-/** What the changes acknowledged so far must have left behind, label by label. */
-function checkDone(store: Store, prefix: string, done: number): void {
-  for (let number = 0; number < done; number += 5) {
-    const last = Math.min(done - 1, number + 4) - number
-    const subscription = store.find(`${prefix}-${number}`)
-    expect(subscription, `${prefix}-${number}`).not.toBeNull()
-    if (last >= 1) expect(store.credentials(subscription!.id)?.graceUntil).not.toBeNull()
-    if (last >= 2) expect(subscription!.cidrs).toEqual([`10.0.${(number + 2) % 256}.0/24`])
-    if (last >= 3) expect(subscription!.state).toBe('suspended')
-    if (last >= 4) expect(subscription!.note).toBe(`change ${number + 4}`)
-  }
-}
-
-function acknowledged(part: Part): number {
-  return part.lines.filter((line) => line.startsWith('done ')).length
-}
-
 describe('several processes on one registry', () => {
   it('lose no change of each other', async () => {
-    const parts = ['a', 'b'].map((prefix) => run('provision', folder, prefix, '150'))
+    const parts = ['a', 'b'].map((prefix) => runPart('provision', folder, prefix, '150'))
     const store = openHere()
     let own = 0
     while (!parts.every((part) => part.exited())) {
@@ -111,7 +63,7 @@ describe('several processes on one registry', () => {
     gate.hold(principal!, 'websocket', '127.0.0.1', () => {
       isClosed = true
     })
-    const command = run('rotate', folder, 'x-0')
+    const command = runPart('rotate', folder, 'x-0')
     await until(() => command.lines.includes('rotated'), 'the rotation')
     await until(() => isClosed, 'the stream of the rotated token to close', 5000)
     expect(gate.admit('rpc', credentials, '127.0.0.1')).toBeNull()
@@ -124,7 +76,7 @@ describe('kill -9', () => {
     'in the middle of 1,000 changes, after %i of them, loses none that was acknowledged',
     async (killAfter) => {
       const watching = openHere()
-      const part = run('provision', folder, 'k', '1000')
+      const part = runPart('provision', folder, 'k', '1000')
       await until(() => acknowledged(part) >= killAfter, `${killAfter} changes`, 40_000)
       part.child.kill('SIGKILL')
       await until(() => part.exited(), 'the killed process to be gone')
@@ -145,7 +97,7 @@ describe('kill -9', () => {
   it('forgives at most one second of use', async () => {
     const store = openHere()
     store.add({ label: 'acme', products: ['bundle'] }, by)
-    const part = run('spend', folder, 'acme')
+    const part = runPart('spend', folder, 'acme')
     const spent = () =>
       part.lines.map((line) => {
         const [, timeMs, total] = line.split(' ')
@@ -166,16 +118,16 @@ describe('kill -9', () => {
   })
 
   it('gives the data folder free, which until then one server alone can have', async () => {
-    const first = run('lock', folder)
+    const first = runPart('lock', folder)
     await until(() => first.lines.includes('locked'), 'the first lock')
-    const second = run('lock', folder)
+    const second = runPart('lock', folder)
     await until(() => second.exited(), 'the second server to be refused')
     expect(second.lines[0]).toContain(`in use by process ${first.child.pid}`)
     // A command needs no lock.
     expect(openHere().add({ label: 'beside', products: ['bundle'] }, by).ok).toBe(true)
     first.child.kill('SIGKILL')
     await until(() => first.exited(), 'the holder to be gone')
-    const third = run('lock', folder)
+    const third = runPart('lock', folder)
     await until(() => third.lines.includes('locked'), 'the lock after the kill')
   })
 })

@@ -1,0 +1,47 @@
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../../src/base/clock.ts'
+import { Fault } from '../../../src/base/errors.ts'
+import { openStore } from '../../../src/subscriptions/store.ts'
+
+let folder: string
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-file-'))
+})
+
+afterEach(() => rmSync(folder, { recursive: true }))
+
+describe('the registry on disk', () => {
+  it.each([
+    ['noise', Buffer.alloc(100_000, 7)],
+    ['a few bytes', Buffer.from('hello')],
+    ['one page of two', Buffer.alloc(4096)],
+  ])('refuses a file of %s in words', (_name, bytes) => {
+    writeFileSync(join(folder, 'data.mdb'), bytes)
+    expect(() => openStore(folder, { clock: systemClock })).toThrow(Fault)
+    expect(() => openStore(folder, { clock: systemClock })).toThrow('no registry')
+  })
+
+  it('refuses a folder that cannot be made', () => {
+    writeFileSync(join(folder, 'file'), '')
+    expect(() => openStore(join(folder, 'file'), { clock: systemClock })).toThrow(Fault)
+  })
+
+  it('starts from the empty file that a killed first start may leave', async () => {
+    writeFileSync(join(folder, 'data.mdb'), '')
+    const store = openStore(folder, { clock: systemClock })
+    expect(store.list()).toEqual([])
+    await store.close()
+    await store.close()
+  })
+
+  it('is readable by its owner alone', async () => {
+    const path = join(folder, 'data', 'registry')
+    const store = openStore(path, { clock: systemClock })
+    expect(statSync(path).mode & 0o777).toBe(0o700)
+    await store.close()
+  })
+})
