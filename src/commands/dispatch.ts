@@ -4,8 +4,9 @@ import { isBug } from '../base/assert.ts'
 import { messageOf, type Refusal } from '../base/errors.ts'
 import { type Loaded, type LoadRequest, loadConfig } from '../config/load.ts'
 import { chooseVerb, parseArgs } from './args.ts'
-import { helpOf, overview, versionOf } from './help.ts'
+import { helpOf, overview } from './help.ts'
 import { type Form, printRefusal, printReport } from './output.ts'
+import { packageVersion } from './package-version.ts'
 import { EXIT, exitOf, flagOf, hasSwitch, type ParsedArgs, type Verb } from './verb.ts'
 import { verbs } from './verbs.ts'
 
@@ -15,7 +16,7 @@ export async function dispatch(argv: readonly string[]): Promise<number> {
     process.stderr.write(`${overview(verbs)}\n`)
     return EXIT.usage
   }
-  if (first === '--version' || first === '-v') return say(versionOf())
+  if (first === '--version' || first === '-v') return say(packageVersion())
   if (first === '--help' || first === '-h' || first === 'help')
     return others.length === 0 ? say(overview(verbs)) : dispatch([...others, '--help'])
   const form = formOf(argv)

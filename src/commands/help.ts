@@ -1,21 +1,7 @@
-// Help texts, all made from the declarations of the verbs. Thread: main. Pure but for the version.
-import { readFileSync } from 'node:fs'
+// Help texts, all made from the declarations of the verbs. Thread: main. Pure.
 import { configFields } from '../config/config.ts'
 import { renderConfigHelp } from '../config/docs.ts'
 import { commonFlags, type FlagSpec, type Verb } from './verb.ts'
-
-/** The version of package.json, wherever the compiled file stands below it. */
-export function versionOf(): string {
-  for (const up of ['../../package.json', '../../../package.json']) {
-    try {
-      const text = readFileSync(new URL(up, import.meta.url), 'utf8')
-      return (JSON.parse(text) as { version: string }).version
-    } catch {
-      // Sources stand one level nearer to the root than compiled files: try the other.
-    }
-  }
-  return 'unknown'
-}
 
 export function overview(verbs: readonly Verb[]): string {
   const rows = verbs.map((verb) => [`  ${synopsis(verb)}`, verb.summary] as const)
