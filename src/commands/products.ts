@@ -2,6 +2,7 @@
 // Thread: main. The rows are those of the specification's table of products.
 import { accept } from '../base/errors.ts'
 import { type Config, enabledDoors, sourcesOf } from '../config/config.ts'
+import { askOperator } from '../transport/operator-socket.ts'
 import { tableOf } from './output.ts'
 import type { Verb } from './verb.ts'
 
@@ -16,6 +17,11 @@ interface CatalogueRow {
   readonly section?: string
   readonly source?: string
   readonly state?: ProductState
+}
+
+interface Address {
+  readonly host: string
+  readonly port: number
 }
 
 const catalogue: readonly CatalogueRow[] = [
@@ -94,7 +100,7 @@ export const productsVerb: Verb = {
   words: ['products'],
   summary: 'Show the catalogue: authorization, state, address and source of every product.',
   async run({ loaded }) {
-    const products = productsOf(loaded.config)
+    const products = productsOf(loaded.config, await liveDoors(loaded.config.data))
     const rows = products.map((one) => [
       one.product,
       one.name,
@@ -108,8 +114,17 @@ export const productsVerb: Verb = {
   },
 }
 
-function productsOf(config: Config) {
-  const doors = new Map(enabledDoors(config).map((door) => [door.name, door]))
+/** Where the doors of a running server really stand; empty when none runs. */
+async function liveDoors(data: string): Promise<ReadonlyMap<string, Address>> {
+  const answer = await askOperator(data, 'status')
+  if (!answer.ok) return new Map()
+  const { doors = {} } = answer.value as { doors?: Readonly<Record<string, Address>> }
+  return new Map(Object.entries(doors))
+}
+
+function productsOf(config: Config, live: ReadonlyMap<string, Address>) {
+  const configured = enabledDoors(config).map((door) => [door.name, door] as const)
+  const doors = new Map<string, Address>([...configured, ...live])
   const sources = sourcesOf(config)
   return catalogue.map(({ section = '', source = '', state, ...row }) => {
     const door = doors.get(section)

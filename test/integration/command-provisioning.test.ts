@@ -270,7 +270,7 @@ describe('beside a running server', () => {
     const before = store.version()
     const issued = await json<Issued>('subscription', 'add', 'live', '--product', 'bundle')
     keep(issued)
-    await until(() => store.version() > before, 'the change to be seen', 1000)
+    await until(() => store.version() > before, 'the change to be seen')
     expect(store.find('live')?.id).toBe(issued.subscription.id)
     await store.addUsage([
       {

@@ -1,0 +1,86 @@
+// The command beside a running server: live state, and changes that act at once.
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runCommand } from '../support/command.ts'
+import { type Server, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+let server: Server
+beforeAll(async () => {
+  server = await startServer()
+})
+afterAll(() => server.dispose())
+
+async function json(...words: string[]): Promise<Record<string, unknown>> {
+  const ran = await runCommand([...words, '--data', server.data, '--output', 'json'])
+  expect(ran.stderr).toBe('')
+  expect(ran.code).toBe(0)
+  return ran.json()
+}
+
+async function statusWith(token: string): Promise<number> {
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'getHealth' })
+  const headers = { 'content-type': 'application/json', 'x-token': token }
+  return (await fetch(server.url('rpc'), { method: 'POST', headers, body })).status
+}
+
+describe('beside a running server', () => {
+  test('status tells its doors and sources', async () => {
+    const status = await json('status')
+    expect(status).toMatchObject({ running: true, pid: server.child.pid, doors: server.doors })
+    expect(status.sources).toMatchObject({ 'metrics.source': 'embedded' })
+  })
+
+  test('products tells where the doors really stand', async () => {
+    const { products } = (await json('products')) as { products: Record<string, unknown>[] }
+    const rpc = products.find((one) => one.name === 'Bundle: RPC')
+    const door = server.doors.rpc
+    expect(rpc).toMatchObject({ state: 'available', address: `${door?.host}:${door?.port}` })
+  })
+
+  test('doctor takes the ports of our own server as good', async () => {
+    const flags = Object.entries(server.doors).map(([name, door]) => [
+      `SLUICE_${name.toUpperCase()}__PORT`,
+      String(door.port),
+    ])
+    const words = ['doctor', '--data', server.data, '--output', 'json']
+    const ran = await runCommand(words, Object.fromEntries(flags))
+    const { checks } = ran.json() as { checks: { name: string; state: string; found: string }[] }
+    const rpc = checks.find((check) => check.name === 'port rpc')
+    expect(rpc).toMatchObject({ state: 'ok', found: expect.stringMatching("our server's") })
+    expect(checks.find((check) => check.name === 'registry')?.state).toBe('ok')
+  })
+
+  test('a suspended or ended subscription is refused soon, a resumed one is not', async () => {
+    const issued = (await json('subscription', 'add', 'live', '--product', 'bundle')) as {
+      token: string
+    }
+    const becomes = (status: number) =>
+      until(async () => (await statusWith(issued.token)) === status, `a ${status}`)
+    await becomes(200)
+    await json('subscription', 'suspend', 'live')
+    await becomes(401)
+    await json('subscription', 'resume', 'live')
+    await becomes(200)
+    await json('subscription', 'end', 'live')
+    await becomes(401)
+  })
+
+  test('a second server on the same folder is refused and leaves the first alone', async () => {
+    const second = await runCommand(['serve', '--data', server.data])
+    expect(second.code).toBe(1)
+    expect(second.stderr).toContain('in use')
+    expect((await json('status')).pid).toBe(server.child.pid)
+  })
+
+  test('after a kill -9 status says that none runs, and the next start takes the socket over', async () => {
+    await server.stop('SIGKILL')
+    const dead = await runCommand(['status', '--data', server.data])
+    expect(dead.code).toBe(1)
+    expect(dead.stdout).toContain('No server runs')
+    rmSync(join(server.data, 'doors.json'), { force: true })
+    server = await startServer({ data: server.data })
+    expect((await json('status')).pid).toBe(server.child.pid)
+  })
+})
