@@ -2,7 +2,7 @@
 // It only connects. Stopping walks it backwards; what fails to start takes the rest down again.
 //
 //   registry ─► directory ─► gate ─┐
-//      │                           ├─► rpc 8899, websocket 8900
+//      │                           ├─► rpc 8899, websocket 8900, grpc 10010
 //      └─► quota ──────────────────┘
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -15,6 +15,8 @@ import { Parts } from './base/parts.ts'
 import type { DoorAddress, Running } from './base/running.ts'
 import { type Config, sourcesOf } from './config/config.ts'
 import { knownOf } from './config/known.ts'
+import { declareGrpcMeters } from './products/grpc/meters.ts'
+import { startGrpc } from './products/grpc/server.ts'
 import { declareRpcMeters } from './products/rpc/meters.ts'
 import { startRpc } from './products/rpc/server.ts'
 import { declareWebsocketMeters } from './products/websocket/meters.ts'
@@ -26,6 +28,7 @@ import { openStore, type Store } from './subscriptions/store.ts'
 import type { Log } from './telemetry/log.ts'
 import { Meters } from './telemetry/meters.ts'
 import { startProcessMeters } from './telemetry/process-meters.ts'
+import { Addresses } from './transport/address.ts'
 import { startOperatorSocket } from './transport/operator-socket.ts'
 import { CertificatePair } from './transport/tls.ts'
 
@@ -47,6 +50,8 @@ export interface Service {
   readonly meters: Meters
   /** Brings a change of the registry into force now instead of at the next poll. */
   refresh(): void
+  /** Writes <data>/doors.json: everything is open, and whoever waits for it may call. */
+  announce(): Promise<unknown>
   stop(): Promise<void>
 }
 
@@ -101,6 +106,17 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     }),
   )
 
+  await open('grpc', config.grpc.enabled, () =>
+    startGrpc(config.grpc, {
+      ...shared,
+      meters: declareGrpcMeters(meters),
+      hub: null,
+      certificates: tls.pair,
+      addresses: new Addresses(trustedProxies),
+      version: deps.version,
+    }),
+  )
+
   // For the operator: live state, and where the doors are.
   const sources = sourcesOf(config)
   const status = () => ({
@@ -113,13 +129,13 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     held: gate.held(),
   })
   await parts.add('operator', () => startOperatorSocket(data, { status }, log))
-  await parts.add('doors.json', () => doorsFile(join(data, 'doors.json'), doors))
   return {
     doors,
     sources,
     store,
     meters,
     refresh: () => directory.refresh(),
+    announce: () => parts.add('doors.json', () => doorsFile(join(data, 'doors.json'), doors)),
     stop: () => parts.stop(),
   }
 }

@@ -33,6 +33,7 @@ export const serveVerb: Verb = {
       })
       const demo = await firstStart(config, service)
       process.stdout.write(banner(service, demo))
+      await service.announce()
       const code = await ending.code
       const timer = setTimeout(() => {
         log.error('the stop took too long')

@@ -78,12 +78,6 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   )
   const doors = JSON.parse(readFileSync(doorsFile, 'utf8')) as Record<string, Door>
   const printed = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(output.out)?.[1] ?? ''
-  if (/^TOKEN=/m.test(output.out))
-    await until(
-      () => printed('INDEXER_PASSWORD') !== '',
-      'the credentials to be printed',
-      startDeadlineMs,
-    )
   const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
     if (child.exitCode === null && child.signalCode === null) {
       child.kill(signal)

@@ -1,0 +1,98 @@
+// The first start, as a newcomer meets it: nothing configured, an empty folder.
+import { execFile } from 'node:child_process'
+import { mkdtempSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Server, sluice, startServer } from '../support/server.ts'
+import { root } from '../support/tree.ts'
+
+const run = promisify(execFile)
+
+describe('the first start', () => {
+  let server: Server
+  beforeAll(async () => {
+    server = await startServer()
+  })
+  afterAll(() => server.dispose())
+
+  test('prints the credentials of demo, the token exactly once', () => {
+    expect(server.token).toMatch(/^slu_[0-9A-Za-z]{38}$/)
+    expect(server.indexer.user).not.toBe('')
+    expect(server.indexer.password).toMatch(/^[0-9A-Za-z]{32}$/)
+    expect(server.stdout().split(server.token)).toHaveLength(2)
+    expect(server.stderr()).not.toContain(server.token)
+  })
+
+  test('prints one call per open product, and each of them works as it stands', async () => {
+    const calls = server.stdout().match(/^(curl|node -e) .+$/gm) ?? []
+    expect(calls).toHaveLength(Object.keys(server.doors).length)
+    for (const call of calls) {
+      const { stdout } = await run('bash', ['-c', call], {
+        cwd: root,
+        env: { ...process.env, TOKEN: server.token },
+      })
+      expect(stdout, call).toMatch(/result|version|status/)
+      expect(stdout, call).not.toMatch(/error/i)
+    }
+  })
+
+  test('provisions demo with the bundle, the indexer and shredstream on the standard plan', async () => {
+    const shown = await sluice(server.data, 'subscription', 'show', 'demo', '--output=json')
+    const subscription = JSON.parse(shown.stdout) as Record<string, unknown>
+    expect(subscription).toMatchObject({
+      subscription: {
+        label: 'demo',
+        plan: 'standard',
+        state: 'active',
+        products: ['bundle', 'indexer', 'shredstream'],
+      },
+    })
+    expect(shown.stdout).not.toContain(server.token)
+  })
+
+  test('is the only one: the next start on the folder prints no credentials', async () => {
+    expect(await server.stop()).toBe(0)
+    const again = await startServer({ data: server.data })
+    expect(again.stdout()).not.toMatch(/TOKEN|PASSWORD/)
+    expect(await again.stop()).toBe(0)
+  })
+})
+
+describe('a start that cannot be', () => {
+  test('names the process that holds the data folder', async () => {
+    const server = await startServer()
+    await expect(startServer({ data: server.data })).rejects.toThrow(
+      new RegExp(`in use by process ${server.child.pid}`),
+    )
+    await server.dispose()
+  })
+
+  test('names the door whose port is taken', async () => {
+    const server = await startServer()
+    const port = server.doors.rpc?.port
+    await expect(startServer({ flags: [`--rpc.port=${port}`] })).rejects.toThrow(
+      /rpc.* is taken by another process/,
+    )
+    await server.dispose()
+  })
+
+  test('refuses to listen beyond loopback without TLS', async () => {
+    await expect(startServer({ flags: ['--rpc.host=0.0.0.0'] })).rejects.toThrow(/allowPlaintext/)
+  })
+
+  test('names the nearest key of an unknown one', async () => {
+    await expect(startServer({ flags: ['--rpc.prot=1'] })).rejects.toThrow(/rpc\.port/)
+  })
+
+  test('provisions nothing where a door is open to others', async () => {
+    const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
+    const server = await startServer({
+      data,
+      flags: ['--rpc.host=0.0.0.0', '--allowPlaintext=true'],
+    })
+    expect(server.stdout()).not.toContain('TOKEN')
+    await server.dispose()
+  })
+})
