@@ -100,14 +100,16 @@ export class RingReader {
   }
 
   /**
-   * Opens a batch of everything that is published, at most about `bytesMax`, and returns its size
-   * in bytes; 0 when there is nothing. An overrun is found and counted here or in `commit`.
+   * Opens a batch of everything that is published and returns its bytes; 0 when there is nothing.
+   * With `bytesMax` the batch ends behind the whole message that reaches it. An overrun is found
+   * and counted here or in `commit`.
    */
   poll(bytesMax = this.#ring.capacity): number {
     const published = loadPosition(this.#ring.words, publishedAt)
     this.#batchCount = 0
     this.#batchBytes = 0
     this.#left = 0
+    this.hasMore = false
     if (published === this.#position) return 0
     // No fence: this look only spares reading what is gone for sure; `commit` decides.
     if (this.#position < loadPosition(this.#ring.words, reclaimedAt)) {
@@ -123,7 +125,7 @@ export class RingReader {
 
   /** Steps to the next record of the batch; false at its end. */
   next(): boolean {
-    while (this.#left > this.#stopAt) {
+    while (this.#left > this.#stopAt || (this.hasMore && this.#left > 0)) {
       const at = this.#at
       const word = this.data[at >> 2]!
       const length = word & lengthMask
@@ -131,7 +133,11 @@ export class RingReader {
       if (size > this.#left || at + size > this.#mask + 1) return this.#garbled()
       this.#left -= size
       this.#at = (at + size) & this.#mask
-      if (word < 0) continue
+      if (word < 0) {
+        // Padding is no record: it must not use up the batch's bound.
+        this.#stopAt = Math.max(0, this.#stopAt - size)
+        continue
+      }
       this.offset = at + recordHeaderBytes
       this.length = length
       this.tag = this.data[(at >> 2) + 1]!

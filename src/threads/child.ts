@@ -123,7 +123,8 @@ export class ChildPart {
     })
     const ended = watch(child)
     const pipe = child.stdio[childPipe] as Duplex
-    pipe.on('error', () => {}) // The exit that follows says more.
+    // Broken frames or a broken pipe: nothing this process says can be trusted any more.
+    pipe.on('error', () => child.kill('SIGKILL'))
     let said: () => void = () => {}
     const ready = new Promise<null>((resolve) => {
       said = () => resolve(null)
