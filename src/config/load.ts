@@ -92,8 +92,14 @@ async function readConfigFile(path: string, given: GivenKeys, problems: string[]
     }
     const text = await readFile(path, 'utf8')
     // Imported here, because most commands run without a file and should start at once.
-    const { parse } = await import('yaml')
-    readFileTree(configFields, parse(text), { origin: path, given, problems })
+    const { LineCounter, parseDocument } = await import('yaml')
+    const lineCounter = new LineCounter()
+    // Pretty errors quote the file, and the line that is quoted may hold a secret.
+    const document = parseDocument(text, { lineCounter, prettyErrors: false })
+    for (const { message, pos } of [...document.errors, ...document.warnings])
+      problems.push(`${path}: line ${lineCounter.linePos(pos[0]).line}: ${message}`)
+    if (document.errors.length > 0) return
+    readFileTree(configFields, document.toJS(), { origin: path, given, problems })
   } catch (error) {
     problems.push(`${path}: ${messageOf(error).trim()}`)
   }

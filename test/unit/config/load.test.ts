@@ -108,6 +108,13 @@ describe('problems', () => {
     expect(problems[1]).toContain('rpc.host 0.0.0.0 is not a loopback address')
   })
 
+  test('a broken line is named and not quoted: it may hold a secret', async () => {
+    const path = file('quoted.yaml', 'data: "x\ntls: {key: hush')
+    const problems = await problemsOf({ file: path })
+    expect(problems.join()).toContain('line ')
+    expect(problems.join()).not.toContain('hush')
+  })
+
   test('half a certificate pair is refused', async () => {
     const one = await problemsOf({ flags: [{ key: 'tls.cert', value: 'a' }] })
     expect(one).toEqual(['tls.cert is set without tls.key: set both or none'])
@@ -117,7 +124,8 @@ describe('problems', () => {
 
   test.each([
     ['a missing file', 'absent.yaml', undefined, 'ENOENT'],
-    ['broken YAML', 'broken.yaml', 'data: [', 'broken.yaml'],
+    ['broken YAML', 'broken.yaml', 'a: b\ndata: [\n', 'line 3: Flow sequence in block'],
+    ['an unknown tag', 'tag.yaml', 'data: !odd x\n', 'line 1: Unresolved tag'],
     ['a key given twice', 'twice.yaml', 'data: a\ndata: b\n', 'Map keys must be unique'],
     ['a list where keys belong', 'list.yaml', '- data\n', 'must be keys with values'],
     ['a text where a section belongs', 'text.yaml', 'tls: yes\n', 'tls must be keys with values'],
