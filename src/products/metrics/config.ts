@@ -1,5 +1,6 @@
 // The metrics section of the configuration. Thread: any (declarations only).
-// Composed into the one Config by config/config.ts.
+// Composed into the one Config by config/config.ts, together with the fields of the execution
+// source, which chain/execution declares.
 import { choice, flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const metricsSection = group(
@@ -8,19 +9,6 @@ export const metricsSection = group(
     enabled: flag({ initial: true, doc: 'Whether the metrics service opens its door.' }),
     host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
     port: integer({ initial: 8443, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
-    source: choice(['embedded', 'snapshot', 'ring'], {
-      initial: 'embedded',
-      doc: 'Execution events: the built-in generator, a recorded snapshot or a live event ring.',
-    }),
-    path: text({ initial: '', doc: 'File of the snapshot or of the event ring.' }),
-    speed: choice(['recorded', 'fixed', 'full'], {
-      initial: 'fixed',
-      doc: 'Pace of a snapshot: as recorded, one block per 400 ms, or as fast as it goes.',
-    }),
-    loop: flag({
-      initial: false,
-      doc: 'Begins a snapshot again at its end, with rising numbers; otherwise its end is silence.',
-    }),
     auth: choice(['open', 'token'], {
       initial: 'open',
       doc: 'token: REST, WebSocket and POST / want the token of any active subscription.',
