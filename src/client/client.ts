@@ -176,8 +176,9 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   #streamUrl(): string {
     const base = this.#options.url.replace(/^http/, 'ws').replace(/\/+$/, '')
     const query = [`events=${this.#events.join(',')}`]
-    if (this.#cursor > 0) query.push(`resume_from=${this.#cursor}`)
-    if (this.#cursor > 0 && this.#run !== null) query.push(`run=${encodeURIComponent(this.#run)}`)
+    const hasCursor = this.#cursor > 0 || this.#options.resumeFrom !== undefined
+    if (hasCursor) query.push(`resume_from=${this.#cursor}`)
+    if (hasCursor && this.#run !== null) query.push(`run=${encodeURIComponent(this.#run)}`)
     const path = base.endsWith('/v1/ws') ? base : `${base}/v1/ws`
     return `${path}?${query.join('&')}`
   }

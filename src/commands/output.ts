@@ -14,6 +14,7 @@ export interface Streams {
 export const processStreams: Streams = { stdout: process.stdout, stderr: process.stderr }
 
 export function printReport(report: Report, form: Form, streams = processStreams): void {
+  if (report.isPrinted === true) return
   if (form === 'json') streams.stdout.write(`${JSON.stringify(report.json)}\n`)
   else if (report.text !== '') streams.stdout.write(`${report.text}\n`)
 }

@@ -28,6 +28,8 @@ export interface Report {
   readonly text: string
   /** 1 when the answer is bad news that was still worth printing (doctor, audit verify). */
   readonly exit?: 0 | 1
+  /** True when everything was printed while it happened (tail, replay). */
+  readonly isPrinted?: boolean
 }
 
 export interface Call {

@@ -11,6 +11,7 @@ import { productsVerb } from './products.ts'
 import { serveVerb } from './serve.ts'
 import { statusVerb } from './status.ts'
 import { subscriptionVerbs } from './subscription.ts'
+import { tailVerb } from './tail.ts'
 import { tokenVerbs } from './token.ts'
 import { usageVerb } from './usage.ts'
 import type { Verb } from './verb.ts'
@@ -28,5 +29,6 @@ export const verbs: readonly Verb[] = [
   ...configVerbs,
   doctorVerb,
   statusVerb,
+  tailVerb,
   completionVerb(() => verbs),
 ]

@@ -13,12 +13,15 @@ export interface ServiceOptions {
   readonly section?: Partial<MetricsSection>
   readonly deps?: Partial<MetricsDeps>
   readonly events?: Partial<EventLogOptions>
+  /** A log that outlives the service, to play a door that closes and opens. */
+  readonly eventLog?: EventLog
   readonly clock?: Clock
 }
 
 export async function openService(options: ServiceOptions = {}) {
   const clock = options.clock ?? systemClock
-  const events = new EventLog({ reserve: handOutSeqs(), clock, ...options.events })
+  const events =
+    options.eventLog ?? new EventLog({ reserve: handOutSeqs(), clock, ...options.events })
   const execution = new FakeExecution(events, clock)
   const meters = new Meters()
   const calls = { restarts: 0, exits: [] as number[] }

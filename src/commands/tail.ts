@@ -1,0 +1,110 @@
+// `sluice tail`: follows the metrics stream of a running server on the terminal. Thread: main.
+// Resumes by itself; ends with Ctrl-C, or after --count frames.
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { accept, type Outcome, refuse } from '../base/errors.ts'
+import { type Frame, MetricsClient } from '../client/client.ts'
+import { NodeSocket } from '../client/node-socket.ts'
+import type { Config } from '../config/config.ts'
+import { jsonOf, lineOf, topics } from './stream-lines.ts'
+import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
+
+/** Connections that fail in a row before it gives up: about ten seconds. */
+const failuresMax = 6
+
+export const tailVerb: Verb = {
+  words: ['tail'],
+  summary: 'Follow the metrics stream: tps, contention, top or lifecycle.',
+  positionals: [{ name: 'topic', doc: `one of ${Object.keys(topics).join(', ')}` }],
+  flags: [
+    { name: 'from-seq', value: 'n', doc: 'Go on behind this frame, if the server still has it.' },
+    { name: 'count', value: 'n', doc: 'End after so many frames.' },
+    { name: 'url', value: 'url', doc: 'The metrics service [the server of the data folder].' },
+    { name: 'token-file', value: 'file', doc: 'File with a token, for metrics.auth: token.' },
+  ],
+  async run(call) {
+    const [topic = ''] = call.positionals
+    const kind = topics[topic]
+    if (kind === undefined)
+      return misuse(`<topic> must be one of ${Object.keys(topics).join(', ')}`)
+    const fromSeq = wholeNumber(call, 'from-seq')
+    const count = wholeNumber(call, 'count')
+    if (!fromSeq.ok) return fromSeq
+    if (!count.ok) return count
+    const url = flagOf(call, 'url') ?? doorOf(call.loaded.config)
+    const file = flagOf(call, 'token-file')
+    const headers = file === undefined ? {} : { 'x-token': readFileSync(file, 'utf8').trim() }
+    const client = new MetricsClient({
+      url,
+      events: [kind],
+      open: (target) => new NodeSocket(target, headers),
+      ...(fromSeq.value === null ? {} : { resumeFrom: fromSeq.value }),
+    })
+    return follow(client, { url, count: count.value, isJson: flagOf(call, 'output') === 'json' })
+  },
+}
+
+export interface FollowOptions {
+  readonly url: string
+  /** Null: until Ctrl-C. */
+  readonly count: number | null
+  readonly isJson: boolean
+}
+
+/** Prints frames until enough were printed, Ctrl-C, or the server stays away. */
+export async function follow(
+  client: MetricsClient,
+  { url, count, isJson }: FollowOptions,
+): Promise<Outcome<Report>> {
+  let failures = 0
+  client.on('closed', () => {
+    if (++failures >= failuresMax) client.close()
+  })
+  client.on('Resume', ({ mode }) => {
+    failures = 0
+    if (mode === 'snapshot' && client.cursor > 0)
+      process.stderr.write('the server no longer has what follows: begins with its newest state\n')
+  })
+  const stop = () => client.close()
+  process.once('SIGINT', stop)
+  let printed = 0
+  if (count === 0) return done(0)
+  for await (const frame of client) {
+    print(frame, isJson)
+    if (++printed === count) break
+  }
+  process.removeListener('SIGINT', stop)
+  if (failures >= failuresMax)
+    return refuse('unavailable', 'no-answer', `nothing answers at ${url}`)
+  return done(printed)
+}
+
+function done(frames: number): Outcome<Report> {
+  return accept({ json: { frames }, text: '', isPrinted: true })
+}
+
+function print(frame: Frame, isJson: boolean): void {
+  const stream = frame.kind === 'Gap' && !isJson ? process.stderr : process.stdout
+  stream.write(`${isJson ? jsonOf(frame) : lineOf(frame)}\n`)
+}
+
+/** Where the server of the data folder says its door is, or where it would be. */
+function doorOf({ data, metrics }: Config): string {
+  let door = { host: metrics.host, port: metrics.port, tls: false }
+  try {
+    const doors = JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
+    door = doors.metrics ?? door
+  } catch {
+    // No file: no server runs on this folder, or another user's; the connection will tell.
+  }
+  const host = door.host.includes(':') ? `[${door.host}]` : door.host
+  return `${door.tls ? 'https' : 'http'}://${host}:${door.port}`
+}
+
+function wholeNumber(call: Call, name: string): Outcome<number | null> {
+  const text = flagOf(call, name)
+  if (text === undefined) return accept(null)
+  const value = Number(text)
+  if (/^\d+$/.test(text) && Number.isSafeInteger(value)) return accept(value)
+  return misuse(`--${name} must be a whole number`)
+}

@@ -1,0 +1,140 @@
+// `sluice/client` and `sluice tail` against a real door.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { WebSocket as UndiciSocket } from 'undici'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { WebSocket } from 'ws'
+import { type Frame, MetricsClient, type SocketLike } from '../../src/client/client.ts'
+import { NodeSocket } from '../../src/client/node-socket.ts'
+import { runCommand } from '../support/command.ts'
+import { openService, type Service } from '../support/metrics-service.ts'
+import { until } from '../support/until.ts'
+
+let service: Service
+let number = 1
+
+beforeAll(async () => {
+  service = await openService()
+  for (; number <= 20; number++) service.execution.run(number)
+})
+
+afterAll(() => service.running.stop())
+
+const constructors: [string, (url: string) => SocketLike][] = [
+  ['its own socket', (url) => new NodeSocket(url)],
+  ['ws', (url) => new WebSocket(url) as SocketLike],
+  ['undici', (url) => new UndiciSocket(url) as unknown as SocketLike],
+]
+
+describe.each(constructors)('the client over %s', (_, open) => {
+  test('gets the snapshot and every later frame', async () => {
+    const client = new MetricsClient({ url: service.origin, open })
+    const frames: Frame[] = []
+    const loop = (async () => {
+      for await (const frame of client) frames.push(frame)
+    })()
+    await until(() => frames.length >= 6, 'the snapshot')
+    const from = service.events.newestSeq
+    for (let count = 0; count < 10; count++) service.execution.run(number++)
+    const due = [...service.events.after(from)]
+    await until(() => frames.at(-1)?.seq === due.at(-1)?.seq, 'live frames')
+    expect(frames.filter(({ seq }) => seq > from).map(({ seq }) => seq)).toEqual(
+      due.map(({ seq }) => seq),
+    )
+    client.close()
+    await loop
+    expect(client.isOpen).toBe(false)
+  })
+
+  test('changes kinds', async () => {
+    const client = new MetricsClient({ url: service.ws, open }).connect()
+    const told: unknown[] = []
+    client.on('Subscribed', (payload) => told.push(payload))
+    let isReady = false
+    client.on('Resume', () => {
+      isReady = true
+    })
+    await until(() => isReady, 'the connection')
+    client.subscribe(['Lifecycle'])
+    await until(() => told.length === 1, 'the answer')
+    expect(told).toEqual([{ events: ['Lifecycle'] }])
+    client.close()
+  })
+})
+
+test('goes on without loss when the door closes and opens again', async () => {
+  const first = await openService()
+  const { port } = first
+  const client = new MetricsClient({
+    url: first.origin,
+    open: (url) => new NodeSocket(url),
+    backoffMs: { first: 20, most: 100 },
+  }).connect()
+  const seqs: number[] = []
+  const modes: string[] = []
+  for (const kind of ['TPS', 'ContentionData', 'TopAccesses', 'Lifecycle'] as const)
+    client.on(kind, (_, seq) => seqs.push(seq))
+  client.on('Resume', ({ mode }) => modes.push(mode))
+  await until(() => modes.length === 1, 'the connection')
+  for (let block = 1; block <= 5; block++) first.execution.run(block)
+  await until(() => seqs.at(-1) === first.events.newestSeq, 'the first frames')
+  await first.running.stop()
+  for (let block = 6; block <= 10; block++) first.execution.run(block)
+  const second = await openService({ eventLog: first.events, section: { port } })
+  await until(() => seqs.at(-1) === first.events.newestSeq, 'the frames in between')
+  expect(modes).toEqual(['snapshot', 'resume'])
+  expect(seqs).toEqual([...first.events.after(0)].map(({ seq }) => seq))
+  client.close()
+  await second.running.stop()
+})
+
+test('REST helpers speak with the real service', async () => {
+  const client = new MetricsClient({ url: service.origin, open: (url) => new NodeSocket(url) })
+  expect(await client.tps()).toBeGreaterThan(0)
+  expect((await client.contention())?.block_number).toBe(service.execution.latestBlock())
+  expect((await client.status()).status).toBe('healthy')
+  expect((await client.lifecycles()).length).toBeGreaterThan(10)
+  expect((await client.lifecycle(5))?.block_number).toBe(5)
+  expect(await client.lifecycle(2n ** 64n - 1n)).toBeNull()
+  expect((await client.health()).healthy).toBe(true)
+  expect(await client.call('eth_chainId')).toBe('0x4eaf')
+  await expect(client.call('nope')).rejects.toMatchObject({ code: -32601 })
+})
+
+describe('sluice tail', () => {
+  let data: string
+
+  beforeAll(() => {
+    data = mkdtempSync(join(tmpdir(), 'sluice-tail-'))
+    const door = { host: '127.0.0.1', port: service.port, tls: false }
+    writeFileSync(join(data, 'doors.json'), JSON.stringify({ metrics: door }))
+  })
+  afterAll(() => rmSync(data, { recursive: true }))
+
+  test('finds the door and names the efficiency band', async () => {
+    const ran = await runCommand(['tail', 'contention', '--count', '1', '--data', data])
+    expect(ran.stderr).toBe('')
+    expect(ran.stdout).toMatch(/^block \d+ {2}txns 138 .*90 or more: excellent parallelization\n$/)
+    expect(ran.code).toBe(0)
+  })
+
+  test('goes on behind a frame, as JSON lines', async () => {
+    const from = service.events.oldestSeq - 1
+    const words = ['tail', 'tps', '--from-seq', `${from}`, '--count', '3', '--output', 'json']
+    const ran = await runCommand([...words, '--data', data])
+    const due = [...service.events.after(from)].filter(({ kind }) => kind === 'TPS').slice(0, 3)
+    expect(ran.stdout).toBe(due.map(({ json }) => `${json}\n`).join(''))
+  })
+
+  test.each(['top', 'lifecycle'])('prints %s', async (topic) => {
+    const ran = await runCommand(['tail', topic, '--count', '1', '--url', service.origin])
+    expect(ran.stdout).not.toBe('')
+    expect(ran.code).toBe(0)
+  })
+
+  test('refuses a topic or a number that is none', async () => {
+    expect((await runCommand(['tail', 'blocks'])).code).toBe(2)
+    expect((await runCommand(['tail', 'tps', '--from-seq', '-1x'])).code).toBe(2)
+  })
+})
