@@ -1,0 +1,56 @@
+// Puts a server under the load of kept-alive connections, from a process of its own: a C program
+// where there is a compiler (it needs a fraction of a core), else a client in JavaScript.
+// Thread: main of the bench process.
+import type { Measurement } from './bench.ts'
+import { buildNative, compilerMissing, runNative } from './native.ts'
+import { startProcess } from './process.ts'
+
+export interface HttpLoad {
+  readonly host: string
+  readonly port: number
+  readonly seconds: number
+  readonly connections: number
+  /** The whole request as it goes over the wire. */
+  readonly request: string
+  /** What every answer must hold. */
+  readonly expected: string
+}
+
+export interface LoadAnswer {
+  readonly ops: number
+  readonly p50: number
+  readonly p99: number
+  readonly p999: number
+  readonly answers: number
+  readonly wrong: number
+}
+
+export async function httpLoad(load: HttpLoad): Promise<Measurement> {
+  const { ops, p50, p99, p999, answers, wrong } = await runLoad(load)
+  return {
+    opsPerSecond: ops,
+    latencyUs: { p50, p99, p999 },
+    evidence: { answers, wrong },
+  }
+}
+
+export function verifyLoad({ evidence }: Measurement): string | undefined {
+  const { answers = 0, wrong } = evidence ?? {}
+  if (answers === 0) return 'no answers'
+  return wrong === 0 ? undefined : `${wrong} of ${answers} answers are wrong`
+}
+
+async function runLoad(load: HttpLoad): Promise<LoadAnswer> {
+  if ((await compilerMissing()) === undefined) {
+    const { host, port, seconds, connections, request, expected } = load
+    const words = [host, port, seconds, connections, request, expected]
+    // Reason for the cast: the program prints exactly these numbers.
+    return (await runNative(await buildNative('http-load'), words)) as unknown as LoadAnswer
+  }
+  const client = startProcess(new URL('../load/clients/http-client.js', import.meta.url))
+  try {
+    return await client.call<LoadAnswer>('load', load)
+  } finally {
+    await client.stop()
+  }
+}

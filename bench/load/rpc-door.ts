@@ -1,0 +1,151 @@
+// Requests per second through the rpc door with its token check and budget, beside the native
+// server answering a constant, node:http with the same handler, and nginx.
+// Thread: main of the bench process; servers and client are processes of their own.
+import { execFile, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Bench, Contender, RoundContext } from '../lib/bench.ts'
+import { httpLoad, verifyLoad } from '../lib/http-load.ts'
+import { type BenchProcess, startProcess } from '../lib/process.ts'
+import type { Started } from './clients/rpc-servers.ts'
+
+const connections = 64
+const body = '{"jsonrpc":"2.0","id":1,"method":"getHealth"}'
+const expected = '"result":"ok"'
+const rpcPort = 8899
+
+const ours = 'rpc door: token, budget, getHealth'
+const bare = 'native server, constant answer'
+const node = 'node:http, same handler'
+const nginx = 'nginx, constant answer'
+
+export const bench: Bench = {
+  name: 'rpc-door',
+  question: 'How many authenticated calls per second does the rpc door answer?',
+  cores: 2,
+  baseline: serverContender(bare, 'bare'),
+  candidates: [oursContender(), serverContender(node, 'node'), nginxContender()],
+  goals: [
+    { contender: ours, to: bare, figure: 'opsPerSecond', atLeast: 0.75 },
+    { contender: ours, to: node, figure: 'opsPerSecond', atLeast: 2.5 },
+    { contender: ours, to: nginx, figure: 'opsPerSecond', atLeast: 0.28 },
+  ],
+  verify: verifyLoad,
+}
+
+function request(token: string): string {
+  const lines = [
+    'POST / HTTP/1.1',
+    'host: 127.0.0.1',
+    'content-type: application/json',
+    `x-token: ${token}`,
+    `content-length: ${body.length}`,
+  ]
+  return `${lines.join('\r\n')}\r\n\r\n${body}`
+}
+
+function drive(host: string, { port, token }: Started, seconds: number) {
+  return httpLoad({ host, port, seconds, connections, request: request(token), expected })
+}
+
+function serverContender(name: string, kind: 'ours' | 'bare' | 'node'): Contender {
+  let child: BenchProcess | null = null
+  let started: Started | null = null
+  return {
+    name,
+    missing: onlyHere,
+    async prepare() {
+      child = startProcess(new URL('./clients/rpc-servers.js', import.meta.url))
+      started = await child.call<Started>(kind)
+      await drive('127.0.0.1', started, 0.3)
+    },
+    run: ({ seconds }) => drive('127.0.0.1', started!, seconds),
+    async close() {
+      await child?.stop()
+    },
+  }
+}
+
+/** Ours, or a deployment that is named by --target and --token. */
+function oursContender(): Contender {
+  const here = serverContender(ours, 'ours')
+  return {
+    name: ours,
+    prepare: (context) =>
+      context.target === undefined ? here.prepare!(context) : Promise.resolve(),
+    run: (context) => {
+      if (context.target === undefined) return here.run(context)
+      const [host = '', port = String(rpcPort)] = context.target.split(':')
+      return drive(host, { port: Number(port), token: context.token ?? '' }, context.seconds)
+    },
+    close: () => here.close!(),
+  }
+}
+
+function nginxContender(): Contender {
+  let folder = ''
+  let stop = () => {}
+  let port = 0
+  return {
+    name: nginx,
+    missing: async (context) =>
+      onlyHere(context) ?? ((await has('nginx', ['-v'])) ? undefined : 'no nginx'),
+    async prepare() {
+      folder = mkdtempSync(join(tmpdir(), 'sluice-nginx-'))
+      port = await freePort()
+      const file = join(folder, 'nginx.conf')
+      writeFileSync(file, nginxConfig(folder, port))
+      const child = spawn('nginx', ['-p', folder, '-c', file], { stdio: 'ignore' })
+      stop = () => child.kill()
+      await untilListening(port)
+    },
+    run: ({ seconds }) => drive('127.0.0.1', { port, token: 'none' }, seconds),
+    async close() {
+      stop()
+      if (folder !== '') rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+function nginxConfig(folder: string, port: number): string {
+  const answer = '{"jsonrpc":"2.0","result":"ok","id":1}'
+  return `daemon off; worker_processes 1; pid ${folder}/pid; error_log /dev/null;
+events { worker_connections 1024; }
+http { access_log off; keepalive_requests 100000000;
+  server { listen 127.0.0.1:${port};
+    location / { default_type application/json; return 200 '${answer}'; } } }`
+}
+
+function onlyHere({ target }: RoundContext): string | undefined {
+  return target === undefined ? undefined : 'a deployment is measured'
+}
+
+function has(program: string, words: readonly string[]): Promise<boolean> {
+  return new Promise((resolve) => execFile(program, [...words], (error) => resolve(error === null)))
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = probe.address() as AddressInfo
+      probe.close(() => resolve(port))
+    })
+  })
+}
+
+async function untilListening(port: number): Promise<void> {
+  const { connect } = await import('node:net')
+  for (let tries = 0; tries < 100; tries++) {
+    const isUp = await new Promise<boolean>((resolve) => {
+      const socket = connect(port, '127.0.0.1', () => resolve(true)).on('error', () =>
+        resolve(false),
+      )
+      socket.once('connect', () => socket.destroy())
+    })
+    if (isUp) return
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+  throw new Error('nginx does not listen')
+}
