@@ -8,7 +8,7 @@ import { messageOf } from '../base/errors.ts'
 import { lookupKeyOfDigest } from '../subscriptions/issue.ts'
 import type { Product, Registered, Subscription } from '../subscriptions/subscription.ts'
 import type { Log } from '../telemetry/log.ts'
-import type { Door, Principal } from './token.ts'
+import type { Door, Origin, Principal } from './token.ts'
 
 /** What the directory asks of the registry; subscriptions/store.ts fits. */
 export interface Registry {
@@ -48,8 +48,8 @@ export class Entry {
     this.#passwordDigest = passwordDigest === null ? null : Buffer.from(passwordDigest, 'hex')
   }
 
-  permits(door: Door, address: string, clock: Clock): boolean {
-    return this.#opens[door] && !this.isOver(clock) && this.#isWithin(address)
+  permits(door: Door, origin: Origin, clock: Clock): boolean {
+    return this.#opens[door] && !this.isOver(clock) && this.#isWithin(origin)
   }
 
   isPassword(digest: string): boolean {
@@ -64,9 +64,9 @@ export class Entry {
     return this.#untilMs !== Number.POSITIVE_INFINITY && clock.nowMs() >= this.#untilMs
   }
 
-  #isWithin(address: string): boolean {
+  #isWithin(origin: Origin): boolean {
     if (this.principal.subscription.cidrs.length === 0) return true
-    const parsed = parseAddress(address)
+    const parsed = parseAddress(typeof origin === 'string' ? origin : origin.address)
     return parsed !== null && containsAny(this.#cidrs, parsed)
   }
 }

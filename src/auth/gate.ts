@@ -8,7 +8,14 @@ import type { Clock } from '../base/clock.ts'
 import { digestOf, lookupKeyOf, lookupKeyOfDigest, tokenChars } from '../subscriptions/issue.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { Directory } from './directory.ts'
-import { type Credentials, type Door, doors, type Principal, tokenIn } from './token.ts'
+import {
+  type Credentials,
+  type Door,
+  doors,
+  type Origin,
+  type Principal,
+  tokenIn,
+} from './token.ts'
 
 interface Hold {
   readonly digest: string
@@ -32,7 +39,7 @@ export class Gate {
   }
 
   /** The caller, or null: missing, malformed, unknown, suspended, wrong product or address. */
-  admit(door: Door, credentials: Credentials, address: string): Principal | null {
+  admit(door: Door, credentials: Credentials, origin: Origin): Principal | null {
     const token = tokenIn(door, credentials)
     // Past the length, validity is the digest's alone: a checksum would only tell guessers more.
     if (token === null || token.length !== tokenChars) return this.#refuse(door)
@@ -43,7 +50,7 @@ export class Gate {
       if (entry?.principal.subscription.id !== user || !entry.isPassword(digest))
         return this.#refuse(door)
     }
-    if (entry === undefined || !entry.permits(door, address, this.#clock)) return this.#refuse(door)
+    if (entry === undefined || !entry.permits(door, origin, this.#clock)) return this.#refuse(door)
     return entry.principal
   }
 

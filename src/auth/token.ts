@@ -28,6 +28,10 @@ export interface Principal {
   readonly digest: string
 }
 
+/** Where a caller comes from: an address, or what knows it and is asked only when a rule needs it,
+ *  since finding it can cost as much as the token check. */
+export type Origin = string | { readonly address: string }
+
 const bearer = 'bearer'
 
 /** The text that stands where this door looks first; null when nothing stands anywhere. */

@@ -5,37 +5,40 @@
 // corked.
 import { type Body, Reply, statusLine } from './reply.ts'
 import type { Request } from './request.ts'
-import { sendLarge, sendStream } from './stream-reply.ts'
+import { sendLarge, sendStream, type Way } from './stream-reply.ts'
 import type { NativeResponse } from './uws.ts'
 
 // Bodies up to here are handed over in one call; longer ones follow the reader's pace.
 const WHOLE_BYTES_MAX = 262_144
 
-interface Owner {
+export interface ExchangeOwner {
+  /** The answer will not come in this turn of the loop; false when it may not be waited for. */
+  waits(exchange: Exchange): boolean
   /** The exchange is over, answered or abandoned; called once. */
-  finished(): void
-  failed(error: unknown): void
+  finished(exchange: Exchange): void
+  failed(exchange: Exchange, error: unknown): void
 }
 
-export class Exchange {
-  readonly beganMs: number
+export class Exchange implements Way {
   request: Request | null = null
   watchesClient = false
   /** End the connection after the answer. */
-  closesAfter = false
+  isLast = false
+  /** Counted among the waiting requests of its address. */
+  isCounted = false
+  /** When the sweep first saw it waiting, and when it last touched it. */
+  seenMs = 0
+  touchedMs = 0
   readonly #response: NativeResponse
-  readonly #owner: Owner
+  readonly #owner: ExchangeOwner
   #state: 'open' | 'answering' | 'over' = 'open'
   #isPaused = false
-  #touchedMs: number
   #chunks: Buffer[] | null = null
   #bytes = 0
 
-  constructor(response: NativeResponse, nowMs: number, owner: Owner) {
+  constructor(response: NativeResponse, owner: ExchangeOwner) {
     this.#response = response
     this.#owner = owner
-    this.beganMs = nowMs
-    this.#touchedMs = nowMs
     response.onAborted(() => this.#abort())
   }
 
@@ -44,23 +47,31 @@ export class Exchange {
     this.#response.onData((chunk, isLast) => {
       if (this.#state !== 'open') return
       try {
-        this.#take(Buffer.from(chunk), isLast, bytesMax, done)
+        if (isLast && this.#chunks === null && chunk.byteLength <= bytesMax) {
+          done(Buffer.from(chunk))
+        } else this.#collect(Buffer.from(chunk), isLast, bytesMax, done)
       } catch (error) {
-        this.#owner.failed(error)
+        this.#owner.failed(this, error)
       }
     })
   }
 
-  #take(chunk: Buffer, isLast: boolean, bytesMax: number, done: (b: Buffer | null) => void): void {
+  #collect(
+    chunk: Buffer,
+    isLast: boolean,
+    bytesMax: number,
+    done: (body: Buffer | null) => void,
+  ): void {
     this.#bytes += chunk.length
-    if (this.#bytes > bytesMax) done(null)
-    else if (isLast && this.#chunks === null) done(chunk)
-    else {
-      // The memory behind a chunk is taken back when this callback returns.
-      this.#chunks ??= []
-      if (chunk.length > 0) this.#chunks.push(Buffer.from(chunk))
-      if (isLast) done(Buffer.concat(this.#chunks, this.#bytes))
+    if (this.#bytes > bytesMax) {
+      done(null)
+      return
     }
+    // The memory behind a chunk is taken back when this callback returns.
+    this.#chunks ??= []
+    if (chunk.length > 0) this.#chunks.push(Buffer.from(chunk))
+    if (isLast) done(Buffer.concat(this.#chunks, this.#bytes))
+    else this.#owner.waits(this)
   }
 
   /** Answers now, or when the promise is done. */
@@ -69,11 +80,15 @@ export class Exchange {
       this.answer(outcome)
       return
     }
+    if (!this.#owner.waits(this)) {
+      outcome.catch(() => {})
+      return
+    }
     // A second request on this connection must wait: the native server would drop both.
     if (!this.watchesClient) this.#pause()
     outcome.then(
       (reply) => this.answerCorked(reply),
-      (error) => this.#corked(() => this.#owner.failed(error)),
+      (error) => this.#corked(() => this.#owner.failed(this, error)),
     )
   }
 
@@ -83,7 +98,7 @@ export class Exchange {
       try {
         this.answer(reply)
       } catch (error) {
-        this.#owner.failed(error)
+        this.#owner.failed(this, error)
       }
     })
   }
@@ -91,11 +106,10 @@ export class Exchange {
   answer(reply: Reply): void {
     if (this.#state !== 'open') return
     const response = this.#response
-    if (reply.status !== 200) response.writeStatus(statusLine(reply.status))
-    response.writeHeader(reply.head.name, reply.head.value)
-    const { body } = reply
-    const isLast = reply.isLast || this.closesAfter
-    const way = { isLast, isOpen: this.#isOpen, done: this.#over }
+    const { status, head, body } = reply
+    if (status !== 200) response.writeStatus(statusLine(status))
+    response.writeHeader(head.name, head.value)
+    if (reply.isLast) this.isLast = true
     this.#state = 'answering'
     // Ended with a length as argument, the native response counts as unfinished and the next
     // request on the connection is lost: so the length of a HEAD answer is written by hand.
@@ -103,23 +117,43 @@ export class Exchange {
       const length = lengthOf(body)
       if (length !== undefined) response.writeHeader('content-length', String(length))
       response.endWithoutBody()
-    } else if (reply.status === 204 || reply.status === 304) response.endWithoutBody()
+    } else if (status === 204 || status === 304) response.endWithoutBody()
     else if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
-      void sendStream(response, body, way)
+      void sendStream(response, body, this)
       return
     } else if (body.length > WHOLE_BYTES_MAX) {
-      sendLarge(response, body, way)
+      sendLarge(response, body, this)
       return
-    } else response.end(body, isLast)
-    this.#over()
+    } else response.end(body, this.isLast)
+    this.done()
   }
 
   /** Keeps the native server from cutting a slow but lawful sender. */
-  touch(nowMs: number, everyMs: number): void {
-    if (this.#state !== 'open' || nowMs - this.#touchedMs < everyMs) return
-    this.#touchedMs = nowMs
+  touch(nowMs: number): void {
+    if (this.#state !== 'open') return
+    this.touchedMs = nowMs
     this.#response.pause()
     this.#response.resume()
+  }
+
+  isOpen(): boolean {
+    return this.#state !== 'over'
+  }
+
+  /** The answer is through. */
+  done(): void {
+    if (this.#state === 'over') return
+    this.#state = 'over'
+    this.#chunks = null
+    this.#owner.finished(this)
+    this.request?.seal()
+  }
+
+  #abort(): void {
+    if (this.#state === 'over') return
+    this.request?.seal()
+    this.done()
+    this.request?.leave()
   }
 
   #corked(write: () => void): void {
@@ -127,21 +161,6 @@ export class Exchange {
     if (this.#isPaused) this.#response.resume()
     this.#isPaused = false
     this.#response.cork(write)
-  }
-
-  readonly #isOpen = (): boolean => this.#state !== 'over'
-
-  readonly #over = (): void => {
-    if (this.#state === 'over') return
-    this.#state = 'over'
-    this.#chunks = null
-    this.#owner.finished()
-  }
-
-  #abort(): void {
-    if (this.#state === 'over') return
-    this.#over()
-    this.request?.leave()
   }
 
   #pause(): void {

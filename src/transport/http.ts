@@ -10,9 +10,10 @@
 import type { Clock } from '../base/clock.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
-import { Exchange } from './exchange.ts'
+import { Exchange, type ExchangeOwner } from './exchange.ts'
+import { InFlight } from './in-flight.ts'
 import { errorReply, type Head, Reply } from './reply.ts'
-import { type Request, readHead } from './request.ts'
+import { type HeadOptions, Request } from './request.ts'
 import type { App, NativeRequest, NativeResponse } from './uws.ts'
 
 export type Verb = 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -58,15 +59,14 @@ const SWEEP_MS = 250
 const IN_FLIGHT_PER_ADDRESS_MAX = 256
 const NO_BODY = Buffer.alloc(0)
 
-export class Http<C> {
+export class Http<C> implements ExchangeOwner {
   readonly #options: HttpOptions<C>
   readonly #parts: HttpParts
-  readonly #headOptions: { readonly addresses: Addresses; readonly wants: ReadonlySet<string> }
+  readonly #headOptions: HeadOptions
   readonly #throttle = new LogThrottle()
   readonly #exact = new Map<string, HttpRoute<C>[]>()
   readonly #patterns: { readonly segments: string[]; readonly routes: HttpRoute<C>[] }[] = []
-  readonly #perAddress = new Map<string, number>()
-  readonly #perAddressMax: number
+  readonly #waiting: InFlight
   readonly #reading = new Set<Exchange>()
   readonly #sweeper: NodeJS.Timeout
   #inFlight = 0
@@ -76,7 +76,7 @@ export class Http<C> {
     this.#options = options
     this.#parts = parts
     this.#headOptions = { addresses: parts.addresses, wants: new Set(options.wants ?? []) }
-    this.#perAddressMax = options.inFlightPerAddressMax ?? IN_FLIGHT_PER_ADDRESS_MAX
+    this.#waiting = new InFlight(options.inFlightPerAddressMax ?? IN_FLIGHT_PER_ADDRESS_MAX)
     for (const route of options.routes) this.#add(route)
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref()
   }
@@ -88,7 +88,14 @@ export class Http<C> {
 
   /** Routes an app's HTTP requests here; called once per TLS generation, after its sockets. */
   bind(app: App): void {
-    app.any('/*', (response, native) => this.#begin(response, native))
+    // The native router knows verb and path of these for nothing.
+    for (const route of [...this.#exact.values()].flat()) {
+      const begin = (response: NativeResponse, native: NativeRequest) =>
+        this.#begin(response, native, route)
+      if (route.verb === 'POST') app.post(route.path, begin)
+      else if (route.verb === 'GET') app.get(route.path, begin)
+    }
+    app.any('/*', (response, native) => this.#begin(response, native, null))
   }
 
   /** From now on each answer ends its connection. */
@@ -104,44 +111,65 @@ export class Http<C> {
     return this.#options.error?.(status, message, request, context) ?? errorReply(status, message)
   }
 
-  #begin(response: NativeResponse, native: NativeRequest): void {
-    const exchange = new Exchange(response, this.#parts.clock.monotonicMs(), {
-      finished: () => this.#finished(exchange),
-      failed: (error) => this.#fail(exchange, error),
-    })
+  /** Counts an exchange among those of its address that wait, or refuses it. */
+  waits(exchange: Exchange): boolean {
+    if (exchange.isCounted || exchange.request === null) return true
+    exchange.isCounted = this.#waiting.enter(exchange.request.address)
+    if (!exchange.isCounted) {
+      this.#reading.delete(exchange)
+      exchange.answerCorked(this.#tooMany(exchange))
+    }
+    return exchange.isCounted
+  }
+
+  finished(exchange: Exchange): void {
+    this.#inFlight--
+    this.#reading.delete(exchange)
+    if (exchange.isCounted) this.#waiting.leave(exchange.request!.address)
+  }
+
+  /** A bug in a handler: the caller gets 500, the log gets the reason. */
+  failed(exchange: Exchange, error: unknown): void {
+    this.#reading.delete(exchange)
+    if (this.#throttle.allows('handler', this.#parts.clock.monotonicMs()))
+      this.#parts.log.error('a request handler failed', { reason: reasonOf(error) })
+    exchange.answer(this.#lastError(exchange, 500, 'internal error'))
+  }
+
+  #begin(response: NativeResponse, native: NativeRequest, route: HttpRoute<C> | null): void {
+    const exchange = new Exchange(response, this)
     this.#inFlight++
     try {
-      exchange.closesAfter = this.#isStopping
-      const outcome = this.#consider(exchange, response, native)
+      exchange.isLast = this.#isStopping
+      exchange.request = new Request(native, response, this.#headOptions, route)
+      const outcome = this.#consider(exchange, exchange.request, route)
       if (outcome !== null) exchange.settle(outcome)
     } catch (error) {
-      this.#fail(exchange, error)
+      this.failed(exchange, error)
     }
   }
 
   /** Everything that the head decides; null while the body is being read. */
   #consider(
     exchange: Exchange,
-    response: NativeResponse,
-    native: NativeRequest,
+    request: Request,
+    known: HttpRoute<C> | null,
   ): Reply | Promise<Reply> | null {
-    const { request, problem } = readHead(native, response, this.#headOptions)
-    exchange.request = request
-    const waiting = (this.#perAddress.get(request.address) ?? 0) + 1
-    this.#perAddress.set(request.address, waiting)
+    const { problem } = request
     if (problem !== null) return this.#lastError(exchange, problem.status, problem.message)
-    if (waiting > this.#perAddressMax)
-      return this.errorReply(429, 'too many requests in flight from this address', request)
+    if (this.#waiting.isAnyFull && this.#waiting.isFull(request.address))
+      return this.#tooMany(exchange)
     if (request.method === 'OPTIONS' && this.#options.preflight !== undefined)
       return new Reply(204, this.#options.preflight)
     const context = this.#options.admit(request)
     if (context instanceof Reply) return context
+    if (known !== null) return this.#enter(exchange, request, known, context)
     const routes = this.#exact.get(request.path) ?? this.#match(request)
     if (routes === undefined) return this.errorReply(404, 'not found', request, context)
     const verb = request.method === 'HEAD' ? 'GET' : request.method
     const route = routes.find((candidate) => candidate.verb === verb)
     if (route === undefined) return this.#wrongVerb(request, routes, context)
-    return route.check?.(request, context) ?? this.#enter(exchange, request, route, context)
+    return this.#enter(exchange, request, route, context)
   }
 
   #enter(
@@ -150,22 +178,30 @@ export class Http<C> {
     route: HttpRoute<C>,
     context: C,
   ): Reply | Promise<Reply> | null {
+    const refused = route.check?.(request, context) ?? null
+    if (refused !== null) return refused
     exchange.watchesClient = route.watchesClient ?? false
     const bodyBytesMax = route.bodyBytesMax ?? 0
     if (bodyBytesMax === 0) return route.handle(request, NO_BODY, context)
-    const tooLong = `a body has at most ${bodyBytesMax} bytes`
-    if (request.contentLength > bodyBytesMax)
-      return this.#lastError(exchange, 413, tooLong, context)
+    if (request.contentLength > bodyBytesMax) return this.#tooLong(exchange, bodyBytesMax, context)
     this.#reading.add(exchange)
     exchange.read(bodyBytesMax, (body) => {
       this.#reading.delete(exchange)
       exchange.settle(
         body === null
-          ? this.#lastError(exchange, 413, tooLong, context)
+          ? this.#tooLong(exchange, bodyBytesMax, context)
           : route.handle(request, body, context),
       )
     })
     return null
+  }
+
+  #tooLong(exchange: Exchange, bodyBytesMax: number, context: C): Reply {
+    return this.#lastError(exchange, 413, `a body has at most ${bodyBytesMax} bytes`, context)
+  }
+
+  #tooMany({ request }: Exchange): Reply {
+    return this.errorReply(429, 'too many requests in flight from this address', request)
   }
 
   #wrongVerb(request: Request, routes: readonly HttpRoute<C>[], context: C): Reply {
@@ -175,35 +211,21 @@ export class Http<C> {
 
   /** An error after which the connection cannot go on. */
   #lastError(exchange: Exchange, status: number, message: string, context?: C): Reply {
-    exchange.closesAfter = true
+    exchange.isLast = true
     return this.errorReply(status, message, exchange.request, context)
   }
 
-  /** A bug in a handler: the caller gets 500, the log gets the reason. */
-  #fail(exchange: Exchange, error: unknown): void {
-    this.#reading.delete(exchange)
-    if (this.#throttle.allows('handler', this.#parts.clock.monotonicMs()))
-      this.#parts.log.error('a request handler failed', { reason: reasonOf(error) })
-    exchange.answer(this.#lastError(exchange, 500, 'internal error'))
-  }
-
-  #finished(exchange: Exchange): void {
-    this.#inFlight--
-    this.#reading.delete(exchange)
-    const address = exchange.request?.address
-    if (address === undefined) return
-    const waiting = (this.#perAddress.get(address) ?? 1) - 1
-    if (waiting === 0) this.#perAddress.delete(address)
-    else this.#perAddress.set(address, waiting)
-  }
-
+  /** Looks at bodies that have not come yet. */
   #sweep(): void {
     const nowMs = this.#parts.clock.monotonicMs()
     for (const exchange of this.#reading) {
-      if (nowMs - exchange.beganMs >= BODY_MS_MAX) {
+      if (exchange.seenMs === 0) {
+        exchange.seenMs = exchange.touchedMs = nowMs
+        this.waits(exchange)
+      } else if (nowMs - exchange.seenMs >= BODY_MS_MAX) {
         this.#reading.delete(exchange)
         exchange.answerCorked(this.#lastError(exchange, 408, 'the body took longer than 10 s'))
-      } else exchange.touch(nowMs, BODY_TOUCH_MS)
+      } else if (nowMs - exchange.touchedMs >= BODY_TOUCH_MS) exchange.touch(nowMs)
     }
   }
 

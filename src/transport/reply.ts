@@ -77,6 +77,11 @@ export class Head {
     return rest.reduce((head, line) => head.and(...line), new Head(first[0], checked(first[1])))
   }
 
+  /** Further lines, `name: value` joined by CR LF, made of nothing that a caller chose. */
+  andLines(lines: string): Head {
+    return new Head(this.name, `${this.value}\r\n${lines}`)
+  }
+
   and(name: string, value: string): Head {
     return new Head(this.name, `${this.value}\r\n${name}: ${checked(value)}`)
   }

@@ -10,11 +10,23 @@ const HEADER_BYTES_MAX = 16_384
 
 /** Where a token may stand in headers; '' is absent. Has the shape of auth's `Credentials`. */
 export interface HeaderCredentials {
-  xToken: string
-  authorization: string
-  xApiKey: string
+  readonly xToken: string
+  readonly authorization: string
+  readonly xApiKey: string
   /** One of the three came more than once. */
-  repeated: boolean
+  readonly repeated: boolean
+}
+
+/** What a door wants to know of its requests. */
+export interface HeadOptions {
+  readonly addresses: Addresses
+  /** Lower-case names for `Request.header`. */
+  readonly wants: ReadonlySet<string>
+}
+
+export interface HeadProblem {
+  readonly status: number
+  readonly message: string
 }
 
 export class Request {
@@ -22,29 +34,49 @@ export class Request {
   readonly path: string
   /** The raw query without `?`. Never log it: it may hold a token. */
   readonly query: string
-  /** The client's address, through trusted proxies. */
-  readonly address: string
   readonly credentials: HeaderCredentials
   readonly contentType: string
   /** -1 when not stated. */
   readonly contentLength: number
-  readonly isChunked: boolean
+  /** What is wrong with the head; answered with its status, and the connection is closed. */
+  readonly problem: HeadProblem | null
   /** What stood at the `:name` places of the route's path, in order. */
   params: readonly string[] = []
   readonly #headers: ReadonlyMap<string, string> | null
+  readonly #addresses: Addresses
+  readonly #forwarded: string
+  #response: NativeResponse | null
+  #address: string | null = null
   #whenGone: (() => void)[] | null = null
   #isGone = false
 
-  constructor(head: HeadPass, native: NativeRequest, address: string) {
-    this.method = native.getMethod().toUpperCase()
-    this.path = native.getUrl()
+  constructor(
+    native: NativeRequest,
+    response: NativeResponse,
+    options: HeadOptions,
+    route: { readonly verb: string; readonly path: string } | null,
+  ) {
+    pass.begin(options.wants)
+    native.forEach(takeHeader)
+    this.method = route === null ? native.getMethod().toUpperCase() : route.verb
+    this.path = route === null ? native.getUrl() : route.path
     this.query = native.getQuery() ?? ''
-    this.address = address
-    this.credentials = head.credentials
-    this.contentType = head.contentType
-    this.contentLength = head.contentLength === '' ? -1 : Number(head.contentLength)
-    this.isChunked = head.transferEncoding !== ''
-    this.#headers = head.headers
+    this.credentials = pass.credentials()
+    this.contentType = pass.contentType
+    this.contentLength = pass.contentLength === '' ? -1 : Number(pass.contentLength)
+    this.problem = pass.problem()
+    this.#headers = pass.headers
+    this.#forwarded = pass.forwarded
+    this.#addresses = options.addresses
+    this.#response = response
+  }
+
+  /** The client's address, through trusted proxies. Found when first asked for, which must be
+   *  before the request is answered; later it is ''. */
+  get address(): string {
+    if (this.#address === null && this.#response !== null)
+      this.#address = this.#addresses.clientOf(this.#response.getRemoteAddress(), this.#forwarded)
+    return this.#address ?? ''
   }
 
   /** A header that the door listed in `wants`; '' when absent, the first when repeated. */
@@ -68,7 +100,13 @@ export class Request {
     this.#whenGone.push(cancel)
   }
 
-  /** Called by the door alone. */
+  // What follows is for the door alone.
+
+  /** The native response must not be asked any more. */
+  seal(): void {
+    this.#response = null
+  }
+
   leave(): void {
     this.#isGone = true
     for (const cancel of this.#whenGone ?? []) cancel()
@@ -76,94 +114,96 @@ export class Request {
   }
 }
 
-export type ReadHead =
-  | { readonly request: Request; readonly problem: null }
-  | { readonly request: Request; readonly problem: { status: number; message: string } }
-
-/** Reads the head; a problem is answered with its status and the connection is closed. */
-export function readHead(
-  native: NativeRequest,
-  response: NativeResponse,
-  options: { readonly addresses: Addresses; readonly wants: ReadonlySet<string> },
-): ReadHead {
-  const pass = new HeadPass(options.wants)
-  native.forEach(pass.take)
-  const address = options.addresses.clientOf(response.getRemoteAddress(), pass.forwarded)
-  return { request: new Request(pass, native, address), problem: pass.problem() }
+const NO_CREDENTIALS: HeaderCredentials = {
+  xToken: '',
+  authorization: '',
+  xApiKey: '',
+  repeated: false,
 }
 
-/** Collects headers; `take` is handed to the native walk. */
+/** Collects headers. One object serves all requests: the native walk is over before it returns. */
 class HeadPass {
-  readonly credentials: HeaderCredentials = {
-    xToken: '',
-    authorization: '',
-    xApiKey: '',
-    repeated: false,
-  }
   contentType = ''
   contentLength = ''
   transferEncoding = ''
   forwarded = ''
   headers: Map<string, string> | null = null
-  #count = 0
-  #bytes = 0
-  #seen = 0
-  #isSmuggling = false
-  readonly #wants: ReadonlySet<string>
+  wants: ReadonlySet<string> = new Set()
+  xToken = ''
+  authorization = ''
+  xApiKey = ''
+  /** A bit for each credential header that was there. */
+  seen = 0
+  isRepeated = false
+  isSmuggling = false
+  count = 0
+  bytes = 0
 
-  constructor(wants: ReadonlySet<string>) {
-    this.#wants = wants
+  begin(wants: ReadonlySet<string>): void {
+    this.wants = wants
+    this.headers = null
+    this.contentType = this.contentLength = this.transferEncoding = this.forwarded = ''
+    this.xToken = this.authorization = this.xApiKey = ''
+    this.seen = this.count = this.bytes = 0
+    this.isRepeated = this.isSmuggling = false
   }
 
-  readonly take = (name: string, value: string): void => {
-    this.#count++
-    this.#bytes += name.length + value.length
-    switch (name) {
-      case 'x-token':
-        this.#credential(1)
-        this.credentials.xToken ||= value
-        break
-      case 'authorization':
-        this.#credential(2)
-        this.credentials.authorization ||= value
-        break
-      case 'x-api-key':
-        this.#credential(4)
-        this.credentials.xApiKey ||= value
-        break
-      case 'content-type':
-        this.contentType ||= value
-        break
-      case 'content-length':
-        if (this.contentLength !== '' || !/^\d{1,15}$/.test(value)) this.#isSmuggling = true
-        this.contentLength = value
-        break
-      case 'transfer-encoding':
-        if (this.transferEncoding !== '' || value.toLowerCase() !== 'chunked')
-          this.#isSmuggling = true
-        this.transferEncoding = value
-        break
-      case 'x-forwarded-for':
-        this.forwarded = this.forwarded === '' ? value : `${this.forwarded},${value}`
-        break
-    }
-    if (this.#wants.has(name)) {
-      this.headers ??= new Map()
-      if (!this.headers.has(name)) this.headers.set(name, value)
-    }
+  credentials(): HeaderCredentials {
+    if (this.seen === 0) return NO_CREDENTIALS
+    const { xToken, authorization, xApiKey, isRepeated } = this
+    return { xToken, authorization, xApiKey, repeated: isRepeated }
   }
 
-  problem(): { status: number; message: string } | null {
-    if (this.#count > HEADERS_MAX || this.#bytes > HEADER_BYTES_MAX)
+  problem(): HeadProblem | null {
+    if (this.count > HEADERS_MAX || this.bytes > HEADER_BYTES_MAX)
       return { status: 431, message: 'too many headers' }
     const hasBoth = this.contentLength !== '' && this.transferEncoding !== ''
-    return this.#isSmuggling || hasBoth
+    return this.isSmuggling || hasBoth
       ? { status: 400, message: 'ambiguous content length or transfer encoding' }
       : null
   }
 
-  #credential(bit: number): void {
-    if ((this.#seen & bit) !== 0) this.credentials.repeated = true
-    this.#seen |= bit
+  see(bit: number): void {
+    if ((this.seen & bit) !== 0) this.isRepeated = true
+    this.seen |= bit
+  }
+}
+
+const pass = new HeadPass()
+
+function takeHeader(name: string, value: string): void {
+  pass.count++
+  pass.bytes += name.length + value.length
+  switch (name) {
+    case 'x-token':
+      pass.see(1)
+      pass.xToken ||= value
+      break
+    case 'authorization':
+      pass.see(2)
+      pass.authorization ||= value
+      break
+    case 'x-api-key':
+      pass.see(4)
+      pass.xApiKey ||= value
+      break
+    case 'content-type':
+      pass.contentType ||= value
+      break
+    case 'content-length':
+      if (pass.contentLength !== '' || !/^\d{1,15}$/.test(value)) pass.isSmuggling = true
+      pass.contentLength = value
+      break
+    case 'transfer-encoding':
+      if (pass.transferEncoding !== '' || value.toLowerCase() !== 'chunked') pass.isSmuggling = true
+      pass.transferEncoding = value
+      break
+    case 'x-forwarded-for':
+      pass.forwarded = pass.forwarded === '' ? value : `${pass.forwarded},${value}`
+      break
+  }
+  if (pass.wants.size > 0 && pass.wants.has(name)) {
+    pass.headers ??= new Map()
+    if (!pass.headers.has(name)) pass.headers.set(name, value)
   }
 }

@@ -6,7 +6,8 @@ import type { NativeResponse } from './uws.ts'
 const BLOCKED_TOUCH_MS = 4_000
 const BLOCKED_MS_MAX = 60_000
 
-interface Way {
+/** The exchange that is being answered. */
+export interface Way {
   readonly isLast: boolean
   /** False once the client left or the answer ended. */
   isOpen(): boolean

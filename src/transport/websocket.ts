@@ -14,7 +14,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
 import { CLOSE_BUG, CLOSE_GOING_AWAY, CLOSE_TOO_LONG, Reply, statusLine } from './reply.ts'
-import { type Request, readHead } from './request.ts'
+import { Request } from './request.ts'
 import { Socket } from './socket.ts'
 import type { App, NativeRequest, NativeResponse, NativeSocket, UpgradeContext } from './uws.ts'
 
@@ -145,7 +145,8 @@ export class Sockets<C> {
     try {
       const key = native.getHeader('sec-websocket-key')
       const extensions = native.getHeader('sec-websocket-extensions')
-      const { request, problem } = readHead(native, response, this.#parts)
+      const request = new Request(native, response, this.#parts, null)
+      const { problem } = request
       const decided =
         problem === null
           ? this.#decide(route, request)

@@ -24,7 +24,6 @@ export const preflightHead = Head.of({
 /** RateLimit-Policy and RateLimit of the IETF draft: credits of the plan, what is left of them. */
 export function rateHead(verdict: Verdict): Head {
   const { limit, windowSecs, remaining, resetSecs } = verdict
-  return plainHead
-    .and('ratelimit-policy', `"credits";q=${limit};w=${windowSecs}`)
-    .and('ratelimit', `"credits";r=${remaining};t=${resetSecs}`)
+  const policy = `ratelimit-policy: "credits";q=${limit};w=${windowSecs}`
+  return plainHead.andLines(`${policy}\r\nratelimit: "credits";r=${remaining};t=${resetSecs}`)
 }

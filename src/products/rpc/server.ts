@@ -95,7 +95,7 @@ function admit(request: Request, { gate, quota }: RpcDeps): Caller | Reply {
           queryApiKey: request.parameter('api-key') ?? '',
           queryApi_key: request.parameter('api_key') ?? '',
         }
-  const principal = gate.admit('rpc', credentials, request.address)
+  const principal = gate.admit('rpc', credentials, request)
   if (principal === null) return unauthorized
   return { subscription: principal.subscription, budget: quota.budgetOf(principal.subscription) }
 }

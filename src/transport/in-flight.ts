@@ -1,0 +1,38 @@
+// How many requests of each address wait for their body or answer. Thread: main.
+// Called by http.ts. A request that is answered at once is never counted, so that the usual road
+// needs no address at all: asking the native server for it costs as much as a token check.
+
+export class InFlight {
+  readonly #max: number
+  readonly #counts = new Map<string, number>()
+  #full = 0
+
+  constructor(perAddressMax: number) {
+    this.#max = perAddressMax
+  }
+
+  /** True when some address has all its places taken, and callers must be looked at. */
+  get isAnyFull(): boolean {
+    return this.#full > 0
+  }
+
+  isFull(address: string): boolean {
+    return (this.#counts.get(address) ?? 0) >= this.#max
+  }
+
+  /** Takes a place; false when the address has no more. */
+  enter(address: string): boolean {
+    const count = this.#counts.get(address) ?? 0
+    if (count >= this.#max) return false
+    this.#counts.set(address, count + 1)
+    if (count + 1 === this.#max) this.#full++
+    return true
+  }
+
+  leave(address: string): void {
+    const count = this.#counts.get(address) ?? 0
+    if (count === this.#max) this.#full--
+    if (count <= 1) this.#counts.delete(address)
+    else this.#counts.set(address, count - 1)
+  }
+}
