@@ -2,8 +2,9 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
+import { dispatch } from '../../src/commands/dispatch.ts'
 import { userName } from '../../src/config/load.ts'
 import { openStore, type Store } from '../../src/subscriptions/store.ts'
 import type { Subscription } from '../../src/subscriptions/subscription.ts'
@@ -20,6 +21,23 @@ async function run(...words: string[]): Promise<Ran> {
   const ran = await runCommand([...words, '--data', data])
   printed.push(ran)
   return ran
+}
+
+/** The same without a process of its own: for the many ways to be refused. */
+async function runHere(...words: string[]): Promise<Pick<Ran, 'code' | 'stdout' | 'stderr'>> {
+  const written = { stdout: '', stderr: '' }
+  const taps = (['stdout', 'stderr'] as const).map((name) =>
+    vi.spyOn(process[name], 'write').mockImplementation((text) => {
+      written[name] += String(text)
+      return true
+    }),
+  )
+  try {
+    const code = await dispatch([...words, '--data', data])
+    return { code, ...written }
+  } finally {
+    for (const tap of taps) tap.mockRestore()
+  }
 }
 
 async function json<T = { subscription: Subscription }>(...words: string[]): Promise<T> {
@@ -122,7 +140,7 @@ describe('subscription', () => {
 })
 
 describe('refusals', () => {
-  test.concurrent.each([
+  test.each([
     ['no product', 2, ['subscription', 'add', 'x'], '--product is missing'],
     ['no label', 2, ['subscription', 'add'], '<label> is missing'],
     ['nothing to set', 2, ['subscription', 'set', 'acme'], 'nothing to change'],
@@ -156,7 +174,7 @@ describe('refusals', () => {
     ['an unknown one to audit', 3, ['audit', 'show', 'nobody'], 'no subscription'],
     ['a missing destination', 3, ['destination', 'confirm', 'beta'], 'has no destination'],
   ])('%s: exit code %i, stdout empty, and a sentence', async (_, code, words, sentence) => {
-    const ran = await run(...words)
+    const ran = await runHere(...words)
     expect(ran.stderr).toContain(sentence)
     expect(ran.stdout).toBe('')
     expect(ran.code).toBe(code)
