@@ -1,0 +1,270 @@
+// Subscribe as clients meet it: every kind of filter, replay, replacement, order, odd framing.
+import { connect } from 'node:http2'
+import { afterEach, describe, expect, it } from 'vitest'
+import type { SolanaUpdate } from '../../src/chain/ports.ts'
+import { openSolanaHub } from '../../src/flows/solana.ts'
+import { encodeBase58 } from '../../src/solana/base58.ts'
+import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
+import { readFrames, readUpdate, requestOf } from '../support/geyser-asking.ts'
+import { type Asked, type Expected, expectedOf } from '../support/geyser-oracle.ts'
+import { call, codec, GrpcStage, Subscription, withToken } from '../support/grpc-stage.ts'
+import { framed } from '../support/raw-grpc.ts'
+import { SyntheticSolana } from '../support/synthetic-solana.ts'
+import { until } from '../support/until.ts'
+
+let stage: GrpcStage
+
+afterEach(async () => {
+  await stage.close()
+})
+
+const nothing: Asked = {
+  commitment: 0,
+  accounts: {},
+  slots: {},
+  transactions: {},
+  transactionsStatus: {},
+  blocks: {},
+  blocksMeta: {},
+  entry: {},
+  accountsDataSlice: [],
+}
+const everything: Asked = {
+  ...nothing,
+  accounts: { a: {} },
+  slots: { s: { interslotUpdates: true } },
+  transactions: { t: {} },
+  transactionsStatus: { u: {} },
+  blocks: { b: { includeAccounts: true, includeEntries: true } },
+  blocksMeta: { m: {} },
+  entry: { e: {} },
+}
+const slotsRequest = Buffer.from('12030a0161', 'hex')
+
+/** What came so far but pings and pongs, each message read once however often this is asked. */
+function got(subscription: Subscription): Expected[] {
+  const known = read.get(subscription) ?? []
+  for (const bytes of subscription.raw.slice(known.length)) known.push(readUpdate(codec, bytes))
+  read.set(subscription, known)
+  return known.filter(({ field }) => field !== 'ping' && field !== 'pong')
+}
+
+const read = new WeakMap<Subscription, Expected[]>()
+
+/** What each lane of the hub says from now on. */
+function record(): [SolanaUpdate[], SolanaUpdate[], SolanaUpdate[]] {
+  const lanes: [SolanaUpdate[], SolanaUpdate[], SolanaUpdate[]] = [[], [], []]
+  stage.hub!.listen((lane, update) => void lanes[lane].push(update))
+  return lanes
+}
+
+async function open(asked: object, token = stage.provision().token): Promise<Subscription> {
+  const subscription = new Subscription(stage.client(), withToken(token))
+  subscription.ask(asked)
+  await subscription.settled()
+  return subscription
+}
+
+describe('Subscribe', () => {
+  it('sends every kind of update at every commitment, in order', async () => {
+    stage = await GrpcStage.open()
+    const chain = new SyntheticSolana({ seed: 9 })
+    const lanes = record()
+    const asked = [0, 1, 2].map((commitment) => ({ ...everything, commitment })) as Asked[]
+    const streams = await Promise.all(asked.map((one) => open(requestOf(one))))
+    for (let slot = 0; slot < 8; slot++) stage.publish(chain.next())
+    for (const [lane, stream] of streams.entries()) {
+      const expected = lanes[lane as 0].flatMap((update) => expectedOf(asked[lane]!, update))
+      await until(() => got(stream).length >= expected.length, 'all updates')
+      expect(got(stream)).toEqual(expected)
+      // Content, block, block meta, status: the order within a slot.
+      const fields = expected.filter(({ mark }) => mark.startsWith('1000/') || mark.length > 30)
+      const block = fields.findIndex(({ field }) => field === 'block')
+      expect(fields[block + 1]?.field).toBe('blockMeta')
+      expect(fields.slice(0, block).some(({ field }) => field === 'account')).toBe(true)
+    }
+    const sent = await stage.meter('sluice_grpc_updates_total{kind="account"}')
+    expect(sent).toBe(streams.flatMap(got).filter(({ field }) => field === 'account').length)
+  })
+
+  it('takes the five bytes of a Rust client as all slots, and ignores unknown fields', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    const plain = new Subscription(stage.client(), withToken(token))
+    plain.askBytes(slotsRequest)
+    const odd = new Subscription(stage.client(), withToken(token))
+    odd.askBytes(Buffer.concat([Buffer.from('a2060568656c6c6f', 'hex'), slotsRequest]))
+    await Promise.all([plain.settled(), odd.settled()])
+    stage.publish(new SyntheticSolana().next())
+    for (const stream of [plain, odd]) {
+      await until(() => stream.of('slot').length > 0, 'a slot')
+      expect(stream.updates.find(({ slot }) => slot).filters).toEqual(['a'])
+    }
+  })
+
+  it('narrows by account, owner, mention and signature, and names what matched', async () => {
+    stage = await GrpcStage.open()
+    const chain = new SyntheticSolana({ seed: 4 })
+    const key = encodeBase58(chain.keys[0]!)
+    const owner = encodeBase58(chain.owners[0]!)
+    const asked: Asked = {
+      ...nothing,
+      accounts: {
+        one: { account: [key] },
+        owned: { owner: [owner] },
+        both: { account: [key], owner: [owner] },
+        squeezed: { cuckoo: [key] },
+        sized: { filters: [{ datasize: 165 }, { tokenAccountState: true }] },
+      },
+      transactions: { t: { accountInclude: [key], failed: false }, w: { tokenAccounts: 1 } },
+      transactionsStatus: { v: { vote: true } },
+      accountsDataSlice: [
+        { offset: 0, length: 8 },
+        { offset: 100, length: 8 },
+      ],
+    }
+    const lanes = record()
+    const stream = await open(requestOf(asked))
+    for (let slot = 0; slot < 20; slot++) stage.publish(chain.next())
+    const expected = lanes[0].flatMap((update) => expectedOf(asked, update))
+    await until(() => got(stream).length >= expected.length, 'all updates')
+    expect(got(stream)).toEqual(expected)
+    const names = new Set(expected.flatMap(({ filters }) => filters))
+    expect([...names].sort()).toEqual(['both', 'one', 'owned', 'sized', 'squeezed', 't', 'v', 'w'])
+  })
+
+  it('answers a ping with its id and changes nothing; a request replaces all filters', async () => {
+    stage = await GrpcStage.open()
+    const chain = new SyntheticSolana()
+    const stream = await open({ slots: { s: {} } })
+    stream.ask({ ping: { id: -4 }, accounts: { a: {} } })
+    await until(() => stream.of('pong').some(({ id }) => id === -4), 'the pong')
+    stage.publish(chain.next())
+    await until(() => stream.of('slot').length > 0, 'slots')
+    expect(stream.of('account')).toHaveLength(0)
+    stream.ask({ blocksMeta: { m: {} } })
+    await stream.settled()
+    const slots = stream.of('slot').length
+    stage.publish(chain.next())
+    await until(() => stream.of('blockMeta').length > 0, 'a block meta')
+    expect(stream.of('slot')).toHaveLength(slots)
+    stream.ask({})
+    await stream.settled()
+    stage.publish(chain.next())
+    await stream.settled()
+    expect(stream.of('blockMeta')).toHaveLength(1)
+  })
+
+  it('ends with INVALID_ARGUMENT and the field when a filter is wrong', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    for (const [bytes, text] of [
+      [
+        codec.encode('geyser.SubscribeRequest', { accounts: { x: { owner: ['?'] } } }),
+        /x"\]\.owner/,
+      ],
+      [Buffer.from('ffff', 'hex'), /no SubscribeRequest/],
+    ] as const) {
+      const stream = new Subscription(stage.client(), withToken(token))
+      stream.askBytes(Buffer.from(bytes))
+      await until(() => stream.status !== null, 'a status')
+      expect(stream.status?.code).toBe(3)
+      expect(stream.status?.details).toMatch(text)
+    }
+    expect(await stage.meter('sluice_grpc_streams_ended_total{reason="invalid"}')).toBe(2)
+  })
+
+  it('keeps sending after the client half-closed, and pings by itself', async () => {
+    stage = await GrpcStage.open({ section: { pingMs: 100 } })
+    const stream = await open({ slots: { s: {} } })
+    stream.stream.end()
+    await until(() => stream.of('ping').length > 1, 'pings')
+    stage.publish(new SyntheticSolana().next())
+    await until(() => stream.of('slot').length > 0, 'slots')
+    expect(stream.status).toBeNull()
+  })
+
+  it('reads requests that come in pieces or joined', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    const session = connect(`http://${stage.target}`)
+    const raw = session.request({
+      ':method': 'POST',
+      ':path': '/geyser.Geyser/Subscribe',
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      'x-token': token,
+    })
+    const chunks: Buffer[] = []
+    raw.on('data', (chunk: Buffer) => chunks.push(chunk))
+    const ping = (id: number) => framed(codec.encode('geyser.SubscribeRequest', { ping: { id } }))
+    const joined = Buffer.concat([framed(slotsRequest), ping(1), ping(2)])
+    for (const byte of joined.subarray(0, 12)) {
+      raw.write(Buffer.of(byte))
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    raw.write(joined.subarray(12))
+    const frames = () => readFrames(codec, Buffer.concat(chunks))
+    await until(() => frames().length === 2, 'two pongs')
+    stage.publish(new SyntheticSolana().next())
+    await until(() => frames().length > 2, 'a slot')
+    expect(frames()[2]).toEqual({ field: 'slot', filters: ['a'], mark: '1000/0' })
+    session.destroy()
+  })
+
+  it('charges a replaced filter to the budget of the token', async () => {
+    const slow = { ...standardPlan, creditsPerSecond: 1, burst: 3 }
+    stage = await GrpcStage.open({ plans: { ...builtInPlans, standard: slow } })
+    const stream = await open({ slots: { s: {} } })
+    for (let count = 0; count < 30; count++) stream.ask({ slots: { [`s${count}`]: {} } })
+    await until(() => stream.status !== null, 'a status')
+    expect(stream.status?.code).toBe(8)
+  })
+})
+
+describe('replay', () => {
+  it('goes back to a slot, then live, with no gap and no duplicate', async () => {
+    stage = await GrpcStage.open()
+    const chain = new SyntheticSolana({ seed: 21, transactionsPerSlot: 8 })
+    const lanes = record()
+    for (let slot = 0; slot < 20; slot++) stage.publish(chain.next())
+    const froms = [1000, 1017]
+    const streams: { asked: Asked; from: number; stream: Subscription }[] = []
+    const { token } = stage.provision({ plan: 'unlimited' })
+    for (const commitment of [0, 1, 2] as const)
+      for (const fromSlot of froms) {
+        const asked: Asked = { ...everything, commitment }
+        const stream = new Subscription(stage.client(), withToken(token))
+        stream.ask({ ...requestOf(asked), fromSlot })
+        streams.push({ asked, from: fromSlot, stream })
+      }
+    // The chain does not wait for anybody who replays.
+    for (let slot = 0; slot < 15; slot++) {
+      stage.publish(chain.next())
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    for (const { asked, from, stream } of streams) {
+      const expected = lanes[asked.commitment]
+        .filter(({ slot }) => slot >= from)
+        .flatMap((update) => expectedOf(asked, update))
+      await until(() => got(stream).length >= expected.length, `replay from ${from}`)
+      expect(got(stream)).toEqual(expected)
+    }
+  })
+
+  it('answers OUT_OF_RANGE with the oldest slot, which SubscribeReplayInfo tells too', async () => {
+    stage = await GrpcStage.open({ hub: openSolanaHub({ replaySlots: 5, replayBytesMax: 1e8 }) })
+    const chain = new SyntheticSolana()
+    const { token } = stage.provision()
+    for (let slot = 0; slot < 20; slot++) stage.publish(chain.next())
+    const info = await call(stage.client(), 'SubscribeReplayInfo', {}, withToken(token))
+    expect(Number(info.value.firstAvailable)).toBe(1015)
+    const stream = new Subscription(stage.client(), withToken(token))
+    stream.ask({ slots: { s: {} }, fromSlot: 1014 })
+    await until(() => stream.status !== null, 'a status')
+    expect(stream.status).toMatchObject({
+      code: 11,
+      details: 'from_slot 1014 is not available, the oldest slot is 1015',
+    })
+  })
+})

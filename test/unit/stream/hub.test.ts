@@ -1,0 +1,99 @@
+import { describe, expect, it } from 'vitest'
+import { Hub, type Lane } from '../../../src/stream/hub.ts'
+
+interface Said {
+  readonly slot: number
+  readonly text: string
+}
+
+function open(replaySlots = 150, replayBytesMax = 1_000_000) {
+  const hub = new Hub<Said>({ replaySlots, replayBytesMax }, () => 10)
+  const heard: [string[], string[], string[]] = [[], [], []]
+  hub.listen((lane, { slot, text }) => void heard[lane].push(`${slot}${text}`))
+  return { hub, heard }
+}
+
+function drain(hub: Hub<Said>, lane: Lane, from: number): string[] | null {
+  const replay = hub.replay(lane, from)
+  if (replay === null) return null
+  const said: string[] = []
+  for (let next = replay.next(); next !== null; next = replay.next())
+    said.push(`${next.slot}${next.text}`)
+  return said
+}
+
+describe('the hub', () => {
+  it('tells processed content at once, and a whole slot again when it is surer', () => {
+    const { hub, heard } = open()
+    hub.content({ slot: 5, text: 'a' })
+    hub.content({ slot: 5, text: 'b' })
+    hub.status({ slot: 5, text: 'P' }, 0)
+    expect(heard).toEqual([['5a', '5b', '5P'], ['5P'], ['5P']])
+    hub.status({ slot: 5, text: 'C' }, 1)
+    hub.status({ slot: 5, text: 'F' }, 2)
+    expect(heard[0]).toEqual(['5a', '5b', '5P', '5C', '5F'])
+    expect(heard[1]).toEqual(['5P', '5a', '5b', '5C', '5F'])
+    expect(heard[2]).toEqual(['5P', '5C', '5a', '5b', '5F'])
+  })
+
+  it('counts a slot as confirmed when only its finalization was told', () => {
+    const { hub, heard } = open()
+    hub.content({ slot: 5, text: 'a' })
+    hub.status({ slot: 5, text: 'F' }, 2)
+    expect(heard).toEqual([
+      ['5a', '5F'],
+      ['5a', '5F'],
+      ['5a', '5F'],
+    ])
+  })
+
+  it('never tells more of an abandoned slot, and brings late content to the lanes it missed', () => {
+    const { hub, heard } = open()
+    hub.content({ slot: 5, text: 'a' })
+    hub.status({ slot: 5, text: 'D' }, null)
+    hub.abandon(5)
+    hub.status({ slot: 5, text: 'C' }, 1)
+    expect(heard[1]).toEqual(['5D', '5C'])
+    hub.content({ slot: 6, text: 'a' })
+    hub.status({ slot: 6, text: 'C' }, 1)
+    hub.content({ slot: 6, text: 'late' })
+    expect(heard[1].slice(2)).toEqual(['6a', '6C', '6late'])
+  })
+
+  it('replays a lane from a slot as it was told, and knows its oldest slot', () => {
+    const { hub, heard } = open(3)
+    expect(hub.oldestSlot).toBeNull()
+    expect(hub.replay(0, 1)).toBeNull()
+    for (let slot = 1; slot <= 6; slot++) {
+      hub.content({ slot, text: 'a' })
+      hub.status({ slot, text: 'P' }, 0)
+      if (slot > 1) hub.status({ slot: slot - 1, text: 'C' }, 1)
+    }
+    expect(hub.oldestSlot).toBe(4)
+    expect(drain(hub, 0, 3)).toBeNull()
+    for (const lane of [0, 1] as const)
+      for (const from of [4, 5, 6])
+        expect(drain(hub, lane, from)).toEqual(
+          heard[lane].filter((text) => Number.parseInt(text, 10) >= from),
+        )
+    expect(drain(hub, 0, 99)).toEqual([])
+  })
+
+  it('keeps fewer slots when they are large, but always the newest', () => {
+    const { hub } = open(150, 35)
+    for (let slot = 1; slot <= 9; slot++) hub.content({ slot, text: 'a' })
+    expect(hub.oldestSlot).toBe(7)
+    expect(hub.keptBytes).toBe(30)
+    for (let index = 0; index < 9; index++) hub.content({ slot: 10, text: 'a' })
+    expect(hub.oldestSlot).toBe(10)
+  })
+
+  it('tells a replay that fell out of the window', () => {
+    const { hub } = open(2)
+    for (let slot = 1; slot <= 2; slot++) hub.content({ slot, text: 'a' })
+    const replay = hub.replay(0, 1)!
+    expect(replay.isLost).toBe(false)
+    hub.content({ slot: 3, text: 'a' })
+    expect(replay.isLost).toBe(true)
+  })
+})
