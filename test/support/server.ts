@@ -61,6 +61,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     ],
     { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...options.env } },
   )
+  // A test that fails half-way must not leave a server behind.
+  process.once('exit', () => child.kill('SIGKILL'))
   const output = { out: '', err: '' }
   child.stdout?.on('data', (chunk) => {
     output.out += chunk

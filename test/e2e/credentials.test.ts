@@ -1,0 +1,141 @@
+// Every place of a token, on every door, with every kind of token: exactly the contract's answer.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type DoorName, type Sent, type Tried, tryDoor, tryRpc } from '../support/doors.ts'
+import { provision, type Server, sluice, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+type Place = (token: string) => Sent
+
+const doors: readonly DoorName[] = ['rpc', 'websocket', 'grpc']
+const places: Readonly<Record<string, Place>> = {
+  'x-token': (token) => ({ headers: [['x-token', token]] }),
+  'Authorization: Bearer': (token) => ({ headers: [['authorization', `Bearer ${token}`]] }),
+  'authorization: bearer': (token) => ({ headers: [['authorization', `bearer ${token}`]] }),
+  'x-api-key': (token) => ({ headers: [['x-api-key', token]] }),
+  '?api-key=': (token) => ({ query: `?api-key=${token}` }),
+  '?api_key=': (token) => ({ query: `?api_key=${token}` }),
+}
+/** Authentication 3 and 4: two headers everywhere, the other places on rpc alone. */
+const everywhere = ['x-token', 'Authorization: Bearer', 'authorization: bearer']
+const accepted: Readonly<Record<DoorName, number>> = { rpc: 200, websocket: 101, grpc: 0 }
+
+describe('a token', () => {
+  let server: Server
+  const tokens: Record<string, string> = {}
+
+  beforeAll(async () => {
+    server = await startServer()
+    const add = (label: string, ...flags: string[]) => provision(server.data, label, ...flags)
+    const bundle = '--product=bundle'
+    tokens.valid = (await add('good', bundle, '--plan=unlimited')).token
+    tokens['of another address'] = (await add('far', bundle, '--cidr=203.0.113.0/24')).token
+    tokens['of another product'] = (await add('idx', '--product=indexer')).token
+    tokens.suspended = (await add('sus', bundle)).token
+    tokens.ended = (await add('end', bundle)).token
+    tokens.rotated = (await add('rot', bundle)).token
+    expect((await sluice(server.data, 'subscription', 'suspend', 'sus', '--yes')).code).toBe(0)
+    expect((await sluice(server.data, 'subscription', 'end', 'end', '--yes')).code).toBe(0)
+    expect((await sluice(server.data, 'token', 'rotate', 'rot', '--yes')).code).toBe(0)
+    tokens.malformed = 'slu_short'
+    tokens.unknown = `slu_${'0'.repeat(38)}`
+    tokens.empty = ''
+    // The last change is in force within a second.
+    await until(
+      async () => (await tryRpc(server, places['x-token']!(tokens.rotated!))).status === 401,
+      'the rotation to be in force',
+    )
+  })
+  afterAll(() => server.dispose())
+
+  for (const door of doors)
+    for (const [name, place] of Object.entries(places)) {
+      const isPlace = door === 'rpc' || everywhere.includes(name)
+      test(`in ${name} on ${door} is ${isPlace ? 'taken' : 'no credential'}`, async () => {
+        const good = await tryDoor(server, door, place(tokens.valid!))
+        if (isPlace) expect(good.status).toBe(accepted[door])
+        else expectRefused(door, good, name, name.startsWith('?'))
+        // On gRPC a query is part of the method's name, and nobody has such a method.
+        for (const [kind, token] of Object.entries(tokens))
+          if (kind !== 'valid') {
+            const tried = await tryDoor(server, door, place(token))
+            expectRefused(door, tried, kind, name.startsWith('?'))
+          }
+      })
+    }
+
+  for (const door of doors) {
+    test(`missing on ${door} is refused`, async () => {
+      expectRefused(door, await tryDoor(server, door, {}), 'missing')
+    })
+
+    test(`behind another scheme on ${door} counts as absent`, async () => {
+      const basic = await tryDoor(server, door, {
+        headers: [['authorization', `Basic ${tokens.valid}`]],
+      })
+      expectRefused(door, basic, 'Basic')
+    })
+
+    test(`in a repeated header on ${door} is invalid`, async () => {
+      for (const headers of [
+        ['x-token', tokens.valid!, 'x-token', tokens.valid!],
+        ['x-token', tokens.valid!, 'x-token', tokens.unknown!],
+        ['authorization', `Bearer ${tokens.valid}`, 'authorization', `Bearer ${tokens.valid}`],
+      ]) {
+        // The library behind the gRPC door drops a second authorization before we could see it.
+        if (door === 'grpc' && headers[0] === 'authorization') continue
+        const pairs = [headers.slice(0, 2), headers.slice(2)] as [string, string][]
+        expectRefused(door, await tryDoor(server, door, { headers: pairs }), headers.join(' '))
+      }
+    })
+
+    test(`on ${door} is judged by the first place that holds one`, async () => {
+      const first = await tryDoor(server, door, {
+        headers: [
+          ['x-token', tokens.unknown!],
+          ['authorization', `Bearer ${tokens.valid}`],
+        ],
+      })
+      expectRefused(door, first, 'bad x-token before a good Bearer')
+      const second = await tryDoor(server, door, {
+        headers: [
+          ['x-token', ''],
+          ['authorization', `Bearer ${tokens.valid}`],
+        ],
+      })
+      expect(second.status).toBe(accepted[door])
+    })
+  }
+
+  test('rotated with grace works beside the new one until a second rotation', async () => {
+    const first = (await provision(server.data, 'grace', '--product=bundle')).token
+    const rotate = async (...flags: string[]) => {
+      const result = await sluice(
+        server.data,
+        ...['token', 'rotate', 'grace', '--yes', '--output=json', ...flags],
+      )
+      return (JSON.parse(result.stdout) as { token: string }).token
+    }
+    const works = async (token: string) =>
+      (await tryRpc(server, places['x-token']!(token))).status === 200
+    const second = await rotate('--grace=1h')
+    await until(() => works(second), 'the new token to work')
+    expect(await works(first)).toBe(true)
+    const third = await rotate()
+    await until(() => works(third), 'the third token to work')
+    expect([await works(first), await works(second)]).toEqual([false, false])
+  })
+})
+
+function expectRefused(door: DoorName, tried: Tried, kind: string, isQuery = false): void {
+  if (door === 'grpc') {
+    expect(isQuery ? [7, 12] : [7], kind).toContain(tried.status)
+    return
+  }
+  expect(tried.status, kind).toBe(401)
+  expect(tried.headers['www-authenticate'], kind).toBe('Bearer')
+  expect(JSON.parse(tried.body), kind).toMatchObject({
+    jsonrpc: '2.0',
+    id: null,
+    error: { code: -32401 },
+  })
+}

@@ -1,0 +1,97 @@
+// After a run that used every credential in every place, good and bad, no secret is anywhere:
+// not in a log, a metric, an error, an audit entry or a file of the data folder.
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../support/doors.ts'
+import { provision, sluice, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+test('no token, password or query string is written anywhere', async () => {
+  const server = await startServer({ flags: ['--logLevel=debug'] })
+  const written: string[] = []
+  const secrets = new Map<string, string>([
+    ['the token of demo', server.token],
+    ['the password of demo', server.indexer.password],
+  ])
+  const added = await provision(server.data, 'acme', '--product=bundle,indexer')
+  secrets.set('a token', added.token)
+  secrets.set('a password', added.indexer!.password)
+  const rotated = await sluice(server.data, 'token', 'rotate', 'acme', '--yes', '--output=json')
+  secrets.set('a rotated token', (JSON.parse(rotated.stdout) as { token: string }).token)
+  const fresh = await sluice(server.data, 'indexer', 'rotate', 'acme', '--yes', '--output=json')
+  secrets.set('a rotated password', passwordIn(fresh.stdout))
+
+  const token = secrets.get('a rotated token')!
+  const marker = 'query-string-that-nobody-keeps'
+  secrets.set('a query string', marker)
+  await until(
+    async () => (await tryRpc(server, { query: `?api-key=${token}&x=${marker}` })).status === 200,
+    'the token to work',
+  )
+  for (const value of secrets.values())
+    for (const sent of [
+      { headers: [['x-token', value]] as [string, string][] },
+      { headers: [['authorization', `Bearer ${value}`]] as [string, string][] },
+      { headers: [['x-api-key', value]] as [string, string][] },
+      { query: `?api-key=${value}` },
+      { query: `/unknown/${value}?api_key=${value}` },
+    ]) {
+      written.push((await tryRpc(server, sent)).body, (await tryRpc(server, sent, value)).body)
+      written.push((await tryWebsocket(server, sent)).body)
+      if (sent.query === undefined) written.push((await tryGrpc(server, sent)).body)
+    }
+  const socket = await openSocket(server, token)
+  socket.send('{"broken')
+  socket.close()
+  for (const verb of [
+    ['subscription', 'list'],
+    ['subscription', 'show', 'acme'],
+    ['audit', 'show'],
+    ['audit', 'verify'],
+    ['usage', 'acme'],
+    ['status'],
+    ['config', 'print'],
+  ])
+    for (const output of ['table', 'json']) {
+      const { stdout, stderr } = await sluice(server.data, ...verb, `--output=${output}`)
+      written.push(stdout, stderr)
+    }
+  if (server.doors.metrics !== undefined)
+    written.push(await (await fetch(`${server.url('metrics')}/metrics`)).text())
+
+  // The files are searched while the server runs and again when it has stopped.
+  const running = filesOf(server.data)
+  await server.stop()
+  const searched = new Map<string, Buffer>([
+    ['stderr', Buffer.from(server.stderr())],
+    ['answers and commands', Buffer.from(written.join('\n'))],
+    ['stdout after the credentials', Buffer.from(afterCredentials(server.stdout()))],
+    ...running,
+    ...filesOf(server.data),
+  ])
+  expect(searched.size).toBeGreaterThan(3)
+  const found = [...secrets].flatMap(([name, secret]) =>
+    [...searched].filter(([, bytes]) => bytes.includes(secret)).map(([at]) => `${name} in ${at}`),
+  )
+  expect(found).toEqual([])
+  await server.dispose()
+}, 240_000)
+
+function passwordIn(json: string): string {
+  const password = /"password":\s*"([0-9A-Za-z]{32})"/.exec(json)?.[1]
+  expect(password).toBeDefined()
+  return password!
+}
+
+/** What follows the three lines that are meant to show them. */
+function afterCredentials(stdout: string): string {
+  return stdout.replace(/^(TOKEN|INDEXER_USER|INDEXER_PASSWORD)=.*$/gm, '')
+}
+
+function filesOf(folder: string): [string, Buffer][] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(folder, name))
+    .filter((path) => statSync(path).isFile())
+    .map((path) => [path, readFileSync(path)])
+}
