@@ -1,5 +1,13 @@
 // What a chain can be asked, and what it tells. Thread: any (types only).
 // Products know chains by these interfaces alone; chain/embedded and chain/upstream implement them.
+import type { Outcome } from '../base/errors.ts'
+import type {
+  AccountContent,
+  BlockMetaContent,
+  EntryContent,
+  TransactionContent,
+} from '../solana/geyser-content.ts'
+import type { TransactionError } from '../solana/transaction-error.ts'
 
 /**
  * Takes execution events in source order. `descriptor` is the 64-byte event descriptor of the
@@ -159,4 +167,71 @@ export interface SlotUpdate extends UpdateBase {
   readonly parent: number | null
   readonly status: SlotStatus
   readonly body: Uint8Array
+}
+
+/** A slot's change of status, as a chain tells it. */
+export interface SlotChange {
+  readonly slot: number
+  readonly parent: number | null
+  readonly status: SlotStatus
+}
+
+/**
+ * Takes what a Solana chain does, as plain values and in the order of `SolanaUpdate`. The chain
+ * knows no hub: flows/solana-feed.ts encodes what comes in here and publishes it.
+ */
+export interface SolanaSink {
+  status(change: SlotChange): void
+  /** An account that was written outside of any transaction (a sysvar). */
+  account(slot: number, content: AccountContent): void
+  /** A transaction that landed, and what it wrote, in the order of its keys. */
+  transaction(slot: number, content: TransactionContent, written: readonly AccountContent[]): void
+  entry(slot: number, content: EntryContent): void
+  /** The slot is complete; everything told about it since its start is the block. */
+  block(slot: number, content: BlockMetaContent): void
+}
+
+/** A transaction that landed in a block: also one that failed and paid its fee. */
+export interface Submitted {
+  readonly signature: Uint8Array
+  /** Where it landed; null where that is not known yet (upstream). */
+  readonly slot: number | null
+  readonly err: TransactionError | null
+}
+
+export interface LatestBlockhash {
+  readonly blockhash: string
+  /** The slot at which the answer was read (the context). */
+  readonly slot: number
+  readonly lastValidBlockHeight: number
+}
+
+export interface SignatureStatus {
+  readonly slot: number
+  /** Blocks on top of it; null when it is finalized. */
+  readonly confirmations: number | null
+  readonly err: TransactionError | null
+  readonly commitment: Commitment
+}
+
+/** What products may ask of a Solana chain, embedded or upstream. */
+export interface SolanaChain {
+  readonly source: 'embedded' | 'upstream'
+  /**
+   * Hands in a transaction's bytes. `isVerified` says that the caller has decoded it strictly and
+   * verified its signatures. Refusals: `invalid` (bytes, signatures), `rejected` (the chain will
+   * not take it; `data.err` is the TransactionError), `unavailable` (no chain right now).
+   */
+  submit(
+    transaction: Uint8Array,
+    options: { readonly isVerified: boolean },
+  ): Promise<Outcome<Submitted>>
+  slot(commitment: Commitment): number
+  blockHeight(commitment: Commitment): number
+  latestBlockhash(commitment: Commitment): LatestBlockhash
+  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean
+  /** Null for a signature that never landed or is older than the history. */
+  signatureStatus(signature: Uint8Array): SignatureStatus | null
+  /** Slots behind the cluster; 0 is healthy, null when it cannot be known. */
+  slotsBehind(): number | null
 }

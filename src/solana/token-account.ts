@@ -1,0 +1,77 @@
+// Reads the fixed part of SPL Token and Token-2022 accounts and mints. Thread: any (pure).
+//
+//   account 165: mint[32] owner[32] amount u64 | delegate option u32 + [32] | state u8
+//                | native option u32 + u64 | delegated u64 | close authority option u32 + [32]
+//   mint 82:     authority option u32 + [32] | supply u64 | decimals u8 | initialized u8
+//                | freeze authority option u32 + [32]
+//   Token-2022 with extensions: byte 165 tells (1 mint, 2 account), extensions from 166 on.
+import { isSameKey } from './keys.ts'
+import { programs } from './programs.ts'
+
+export const tokenAccountBytes = 165
+export const mintBytes = 82
+
+export interface TokenAccount {
+  readonly mint: Uint8Array
+  readonly owner: Uint8Array
+  readonly amount: bigint
+  readonly delegate: Uint8Array | null
+  /** 1 initialized, 2 frozen. */
+  readonly state: number
+  /** Rent-exempt reserve of wrapped SOL; null for other mints. */
+  readonly nativeReserve: bigint | null
+  readonly delegatedAmount: bigint
+  readonly closeAuthority: Uint8Array | null
+}
+
+export interface Mint {
+  readonly authority: Uint8Array | null
+  readonly supply: bigint
+  readonly decimals: number
+  readonly isInitialized: boolean
+  readonly freezeAuthority: Uint8Array | null
+}
+
+export function isTokenProgram(owner: Uint8Array): boolean {
+  return isSameKey(owner, programs.token) || isSameKey(owner, programs.token2022)
+}
+
+/** Null for data that is no initialized token account. `owner` is the account's program. */
+export function readTokenAccount(owner: Uint8Array, data: Uint8Array): TokenAccount | null {
+  if (data.length < tokenAccountBytes || data[108] === 0 || !isTokenProgram(owner)) return null
+  if (data.length !== tokenAccountBytes && !hasType(owner, data, 2)) return null
+  const view = Buffer.from(data.buffer, data.byteOffset, data.length)
+  return {
+    mint: data.subarray(0, 32),
+    owner: data.subarray(32, 64),
+    amount: view.readBigUInt64LE(64),
+    delegate: optionalKey(view, 72),
+    state: data[108]!,
+    nativeReserve: view.readUInt32LE(109) === 0 ? null : view.readBigUInt64LE(113),
+    delegatedAmount: view.readBigUInt64LE(121),
+    closeAuthority: optionalKey(view, 129),
+  }
+}
+
+/** Null for data that is no initialized mint. */
+export function readMint(owner: Uint8Array, data: Uint8Array): Mint | null {
+  if (data.length < mintBytes || data[45] === 0 || !isTokenProgram(owner)) return null
+  if (data.length !== mintBytes && !hasType(owner, data, 1)) return null
+  const view = Buffer.from(data.buffer, data.byteOffset, data.length)
+  return {
+    authority: optionalKey(view, 0),
+    supply: view.readBigUInt64LE(36),
+    decimals: data[44]!,
+    isInitialized: true,
+    freezeAuthority: optionalKey(view, 46),
+  }
+}
+
+/** Extended accounts of Token-2022 say behind the longer of the two layouts what they are. */
+function hasType(owner: Uint8Array, data: Uint8Array, type: number): boolean {
+  return data[tokenAccountBytes] === type && isSameKey(owner, programs.token2022)
+}
+
+function optionalKey(view: Buffer, at: number): Uint8Array | null {
+  return view.readUInt32LE(at) === 0 ? null : view.subarray(at + 4, at + 36)
+}
