@@ -25,7 +25,7 @@ const gcKindOf: Readonly<Record<number, GcKind>> = {
 /** Declares the series and begins to watch. `stop` ends the timer and the observer. */
 export function startProcessMeters(meters: Meters, about: { version: string }): { stop(): void } {
   meters
-    .gauge('sluice_build_info', 'Always 1; the labels tell what runs.', {
+    .gauge('sluice_build_info', 'Always 1; the labels tell what runs', {
       version: [about.version],
       node: [process.version],
     })
@@ -46,12 +46,12 @@ function declareReads(meters: Meters): void {
   const startedAtSecs = Date.now() / 1000 - process.uptime()
   meters.gaugeRead(
     'sluice_process_start_time_seconds',
-    'When the process began, Unix time.',
+    'When the process began, Unix time',
     () => startedAtSecs,
   )
   meters.counterRead(
     'sluice_process_cpu_seconds_total',
-    'CPU time of the process, all threads.',
+    'CPU time of the process, all threads',
     { mode: ['user', 'system'] },
     () => {
       const { user, system } = process.cpuUsage()
@@ -61,36 +61,36 @@ function declareReads(meters: Meters): void {
       ]
     },
   )
-  meters.gaugeRead('sluice_process_resident_memory_bytes', 'Resident memory.', () =>
+  meters.gaugeRead('sluice_process_resident_memory_bytes', 'Resident memory', () =>
     process.memoryUsage.rss(),
   )
   meters.gaugeRead(
     'sluice_process_heap_used_bytes',
-    'JavaScript heap in use, main thread.',
+    'JavaScript heap in use, main thread',
     () => process.memoryUsage().heapUsed,
   )
   meters.gaugeRead(
     'sluice_process_heap_size_bytes',
-    'JavaScript heap taken from the system, main thread.',
+    'JavaScript heap taken from the system, main thread',
     () => process.memoryUsage().heapTotal,
   )
   meters.gaugeRead(
     'sluice_process_external_memory_bytes',
-    'Buffers and other memory outside the JavaScript heap.',
+    'Buffers and other memory outside the JavaScript heap',
     () => process.memoryUsage().external,
   )
   meters.gaugeRead(
     'sluice_process_open_handles',
-    'Sockets, timers and other resources that keep the event loop alive.',
+    'Sockets, timers and other resources that keep the event loop alive',
     () => process.getActiveResourcesInfo().length,
   )
-  meters.gaugeRead('sluice_process_open_fds', 'Open file descriptors; 0 if unknown.', openFds)
+  meters.gaugeRead('sluice_process_open_fds', 'Open file descriptors; 0 if unknown', openFds)
 }
 
 function watchLag(meters: Meters): () => void {
   const lag = meters.histogram(
     'sluice_event_loop_lag_seconds',
-    'How late a timer of the main thread fired.',
+    'How late a timer of the main thread fired',
     lagBuckets,
   )
   let expected = performance.now() + lagProbeMs
@@ -106,7 +106,7 @@ function watchLag(meters: Meters): () => void {
 function watchPauses(meters: Meters): () => void {
   const pauses = meters.histogram(
     'sluice_gc_pause_seconds',
-    'Garbage collection pauses of the main thread.',
+    'Garbage collection pauses of the main thread',
     pauseBuckets,
     { kind: gcKinds },
   )

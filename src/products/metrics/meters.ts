@@ -32,21 +32,21 @@ export interface MetricsMeters {
 export function declareMetricsMeters(meters: Meters): MetricsMeters {
   const sent = meters.counter(
     'sluice_frames_sent_total',
-    'Stream frames handed to clients: frames times receivers.',
+    'Stream frames handed to clients: frames times receivers',
     { kind: frameKinds },
   )
   const dropped = meters.counter(
     'sluice_frames_dropped_total',
-    'Stream frames that slow clients got replaced by a newer one.',
+    'Stream frames that slow clients got replaced by a newer one',
     { kind: frameKinds },
   )
-  const resumes = meters.counter('sluice_ws_connects_total', 'Stream clients by how they began.', {
+  const resumes = meters.counter('sluice_ws_connects_total', 'Stream clients by how they began', {
     mode: ['resume', 'snapshot'],
   })
-  const refused = meters.counter('sluice_ws_refused_total', 'Refused stream connections.', {
+  const refused = meters.counter('sluice_ws_refused_total', 'Refused stream connections', {
     reason: refusalReasons,
   })
-  const requests = meters.counter('sluice_metrics_requests_total', 'HTTP requests by route.', {
+  const requests = meters.counter('sluice_metrics_requests_total', 'HTTP requests by route', {
     route: routeNames,
   })
   return {
@@ -54,14 +54,14 @@ export function declareMetricsMeters(meters: Meters): MetricsMeters {
     framesDropped: byKey(frameKinds, (kind) => dropped.with({ kind })),
     frameDelivery: meters.histogram(
       'sluice_frame_delivery_seconds',
-      'From the reading of an event to its frame being handed to all live clients.',
+      'From the reading of an event to its frame being handed to all live clients',
     ),
     resumes: byKey(['resume', 'snapshot'], (mode) => resumes.with({ mode })),
     slowCuts: meters.counter('sluice_ws_slow_cuts_total', 'Stream clients cut for being too slow.'),
     refused: byKey(refusalReasons, (reason) => refused.with({ reason })),
     staleCloses: meters.counter(
       'sluice_metrics_stale_closes_total',
-      'How often the door closed because the source was silent for 30 s.',
+      'How often the door closed because the source was silent for 30 s',
     ),
     requests: byKey(routeNames, (route) => requests.with({ route })),
   }
@@ -82,48 +82,46 @@ export interface MetricsReads {
 export function declareMetricsReads(meters: Meters, reads: MetricsReads): void {
   meters.gaugeRead(
     'sluice_source_event_age_seconds',
-    'Time since the last execution event.',
+    'Time since the last execution event',
     () => reads.eventAgeMs() / 1000,
   )
   meters.gaugeRead(
     'sluice_source_sequence_number',
-    'Last sequence number read from the source.',
+    'Last sequence number read from the source',
     () => reads.ringSeqno(),
   )
-  meters.gaugeRead('sluice_source_block_number', 'Last block that ended.', () =>
-    reads.latestBlock(),
-  )
+  meters.gaugeRead('sluice_source_block_number', 'Last block that ended', () => reads.latestBlock())
   meters.counterRead(
     'sluice_source_gaps_total',
-    'Gaps in the source, each told as a Gap.',
+    'Gaps in the source, each told as a Gap',
     {},
     () => [[{}, reads.appended('Gap')]],
   )
   meters.counterRead(
     'sluice_frames_made_total',
-    'Stream frames made, whoever receives them.',
+    'Stream frames made, whoever receives them',
     { kind: frameKinds },
     () => frameKinds.map((kind) => [{ kind }, reads.appended(kind)] as const),
   )
-  meters.gaugeRead('sluice_ws_clients', 'Open WebSockets of the metrics service.', () =>
+  meters.gaugeRead('sluice_ws_clients', 'Open WebSockets of the metrics service', () =>
     reads.clients(),
   )
   meters.gaugeRead(
     'sluice_ws_following_clients',
-    'Stream clients that catch up from the resume buffer.',
+    'Stream clients that catch up from the resume buffer',
     () => reads.followers(),
   )
-  meters.gaugeRead('sluice_metrics_open', '1 while the door is open, 0 while it is closed.', () =>
+  meters.gaugeRead('sluice_metrics_open', '1 while the door is open, 0 while it is closed', () =>
     reads.isOpen() ? 1 : 0,
   )
   meters.gaugeRead(
     'sluice_resume_buffer_frames',
-    'Frames in the resume buffer.',
+    'Frames in the resume buffer',
     () => reads.resume().frames,
   )
   meters.gaugeRead(
     'sluice_resume_buffer_bytes',
-    'Bytes of the resume buffer.',
+    'Bytes of the resume buffer',
     () => reads.resume().bytes,
   )
 }

@@ -1,0 +1,120 @@
+// The files for Prometheus and Grafana: valid by Prometheus' own tool where it is installed, and
+// naming only series that exist. A real Prometheus scrapes a service where there is one.
+import { spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { startProcessMeters } from '../../src/telemetry/process-meters.ts'
+import { openService } from '../support/metrics-service.ts'
+import { findTool } from '../support/promtool.ts'
+import { root } from '../support/tree.ts'
+import { until } from '../support/until.ts'
+
+const folder = join(root, 'dashboards')
+const promtool = findTool('promtool')
+const prometheus = findTool('prometheus')
+const read = (name: string) => readFileSync(join(folder, name), 'utf8')
+
+describe('dashboards', () => {
+  test.skipIf(promtool === null).each([
+    ['check', 'config', 'prometheus.yml'],
+    ['check', 'rules', 'alerts.yml'],
+    ['test', 'rules', 'alerts.test.yml'],
+  ])('promtool %s %s %s (skipped without promtool)', (...words) => {
+    const { status, stdout, stderr } = spawnSync(promtool!, words, {
+      cwd: folder,
+      encoding: 'utf8',
+    })
+    expect(`${stdout}${stderr}`).not.toContain('FAILED')
+    expect(status).toBe(0)
+  })
+
+  test('name only series that the code declares', () => {
+    const declared = new Set<string>()
+    for (const file of readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }))
+      if (file.endsWith('.ts'))
+        for (const [name] of readFileSync(join(root, 'src', file), 'utf8').matchAll(
+          /sluice_[a-z0-9_]+/g,
+        ))
+          declared.add(name)
+    // Products that declare theirs in a later room are named by the service's contract.
+    for (const name of contractSeries) declared.add(name)
+    const used = ['alerts.yml', 'grafana.json'].flatMap((name) => [
+      ...read(name).matchAll(/sluice_[a-z0-9_]+/g),
+    ])
+    const unknown = used
+      .map(([name]) => name.replace(/_(bucket|sum|count)$/, ''))
+      .filter((name) => !declared.has(name))
+    expect(used.length).toBeGreaterThan(30)
+    expect([...new Set(unknown)]).toEqual([])
+  })
+
+  test('every alert says what to do', () => {
+    const alerts = read('alerts.yml').split('- alert: ').slice(1)
+    expect(alerts.length).toBeGreaterThan(8)
+    for (const alert of alerts)
+      for (const part of ['severity:', 'summary:', 'description:', 'runbook:'])
+        expect(alert).toContain(part)
+  })
+})
+
+const contractSeries = [
+  'sluice_shreds_in_total',
+  'sluice_shreds_out_total',
+  'sluice_shreds_dropped_total',
+  'sluice_tpu_accepted_total',
+  'sluice_tpu_rejected_total',
+  'sluice_index_lag_seconds',
+]
+
+test.skipIf(prometheus === null)(
+  'a real Prometheus scrapes the service (skipped without it)',
+  async () => {
+    const service = await openService()
+    const watching = startProcessMeters(service.meters, { version: '1' })
+    service.execution.run(1)
+    const data = mkdtempSync(join(tmpdir(), 'sluice-prometheus-'))
+    const config = read('prometheus.yml')
+      .replace('127.0.0.1:8443', `127.0.0.1:${service.port}`)
+      .replace('scrape_interval: 15s', 'scrape_interval: 1s')
+      .replace('- alerts.yml', `- ${join(folder, 'alerts.yml')}`)
+    writeFileSync(join(data, 'prometheus.yml'), config)
+    const { port } = await openService().then(async (free) => {
+      await free.running.stop()
+      return free
+    })
+    const child = spawn(prometheus!, [
+      `--config.file=${data}/prometheus.yml`,
+      `--storage.tsdb.path=${data}/tsdb`,
+      `--web.listen-address=127.0.0.1:${port}`,
+    ])
+    const feed = setInterval(() => service.execution.touch(), 500)
+    const query = async (expression: string) => {
+      const url = `http://127.0.0.1:${port}/api/v1/query?query=${encodeURIComponent(expression)}`
+      const answer = await fetch(url).then(
+        (response) => response.json(),
+        () => null,
+      )
+      return (
+        (answer as { data?: { result: { value: [number, string] }[] } } | null)?.data?.result ?? []
+      )
+    }
+    try {
+      await until(
+        async () => (await query('up{job="sluice"} == 1')).length === 1,
+        'a scrape',
+        40_000,
+      )
+      expect((await query('sluice_build_info'))[0]?.value[1]).toBe('1')
+      expect(Number((await query('sluice_source_event_age_seconds'))[0]?.value[1])).toBeLessThan(10)
+      expect((await query('sluice_frames_made_total{kind="TPS"}'))[0]?.value[1]).toBe('1')
+    } finally {
+      clearInterval(feed)
+      child.kill()
+      watching.stop()
+      await service.running.stop()
+      rmSync(data, { recursive: true, force: true, maxRetries: 5 })
+    }
+  },
+)
