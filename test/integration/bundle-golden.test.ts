@@ -1,0 +1,70 @@
+// The shapes of every answer and error of the rpc and websocket doors, held by golden files:
+// inside v1 fields are only added.
+import { once } from 'node:events'
+import { afterAll, beforeAll, describe, it } from 'vitest'
+import { WebSocket } from 'ws'
+import { Bundle } from '../support/bundle.ts'
+import { expectShape } from '../support/golden.ts'
+
+let bundle: Bundle
+let url = ''
+let websocketPort = 0
+let token = ''
+let poor = ''
+
+beforeAll(async () => {
+  bundle = new Bundle({ poor: { creditsPerSecond: 1, burst: 1 } })
+  url = `http://127.0.0.1:${(await bundle.openRpc()).port}`
+  websocketPort = (await bundle.openWebsocket()).port
+  token = bundle.issue().token
+  poor = bundle.issue({ plan: 'poor' }).token
+})
+
+afterAll(() => bundle.dispose())
+
+async function ask(body: string, changes: { token?: string; path?: string } = {}) {
+  const answer = await fetch(`${url}${changes.path ?? '/'}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-token': changes.token ?? token },
+    body,
+  })
+  return answer.json()
+}
+
+const call = (method: string) => `{"jsonrpc":"2.0","id":1,"method":"${method}"}`
+
+describe('golden shapes of the bundle', () => {
+  it('holds the answers of rpc', async () => {
+    expectShape('rpc/get-health', await ask(call('getHealth')))
+    expectShape('rpc/get-version', await ask(call('getVersion')))
+    expectShape('rpc/batch', await ask(`[${call('getHealth')},${call('getHealth')}]`))
+  })
+
+  it('holds the errors of rpc', async () => {
+    expectShape('rpc/unauthorized', await ask(call('getHealth'), { token: 'none' }))
+    expectShape('rpc/unknown-path', await ask(call('getHealth'), { path: '/x' }))
+    expectShape('rpc/unknown-method', await ask(call('nothing')))
+    expectShape('rpc/parse-error', await ask('{'))
+    expectShape('rpc/invalid-request', await ask('{"id":1}'))
+    await ask(call('getHealth'), { token: poor })
+    expectShape('rpc/exhausted', await ask(call('getHealth'), { token: poor }))
+  })
+
+  it('holds the answers and errors of websocket', async () => {
+    const socket = new WebSocket(`ws://127.0.0.1:${websocketPort}`, {
+      headers: { 'x-token': token },
+    })
+    await once(socket, 'open')
+    const say = async (message: string) => {
+      socket.send(message)
+      const [data] = (await once(socket, 'message')) as [Buffer]
+      return JSON.parse(data.toString())
+    }
+    expectShape('websocket/get-version', await say(call('getVersion')))
+    expectShape('websocket/unknown-method', await say(call('nothing')))
+    expectShape('websocket/parse-error', await say('{'))
+    socket.terminate()
+    const plain = await fetch(`http://127.0.0.1:${websocketPort}/`)
+    expectShape('websocket/unauthorized', await plain.json())
+  })
+})

@@ -1,0 +1,29 @@
+import { describe, expect, it } from 'vitest'
+import { InFlight } from '../../../src/transport/in-flight.ts'
+
+describe('InFlight', () => {
+  it('gives each address its places and takes them back', () => {
+    const inFlight = new InFlight(2)
+    expect([inFlight.enter('a'), inFlight.enter('a'), inFlight.enter('a')]).toEqual([
+      true,
+      true,
+      false,
+    ])
+    expect([inFlight.isAnyFull, inFlight.isFull('a'), inFlight.isFull('b')]).toEqual([
+      true,
+      true,
+      false,
+    ])
+    expect(inFlight.enter('b')).toBe(true)
+    inFlight.leave('a')
+    expect([inFlight.isAnyFull, inFlight.enter('a'), inFlight.isAnyFull]).toEqual([
+      false,
+      true,
+      true,
+    ])
+    inFlight.leave('a')
+    inFlight.leave('a')
+    inFlight.leave('b')
+    expect([inFlight.isAnyFull, inFlight.isFull('a')]).toEqual([false, false])
+  })
+})

@@ -1,0 +1,48 @@
+import { describe, expect, it } from 'vitest'
+import { refuse } from '../../../src/base/errors.ts'
+import {
+  codesOf,
+  errorReply,
+  Head,
+  jsonHead,
+  refusalReply,
+  statusLine,
+  withRetryAfter,
+} from '../../../src/transport/reply.ts'
+
+describe('reply', () => {
+  it('answers a missing token with 401 on HTTP and PermissionDenied on gRPC', () => {
+    expect(codesOf.unauthenticated).toEqual({ http: 401, grpc: 7, jsonrpc: -32401, close: 1008 })
+  })
+
+  it('has codes of its own for every kind of refusal', () => {
+    for (const { http, grpc, jsonrpc, close } of Object.values(codesOf)) {
+      expect(http).toBeGreaterThanOrEqual(400)
+      expect(grpc).toBeGreaterThan(0)
+      expect(jsonrpc).toBeLessThan(0)
+      expect(close).toBeGreaterThanOrEqual(1007)
+    }
+  })
+
+  it('joins header lines and refuses a value that would begin another', () => {
+    const head = Head.of({ 'content-type': 'text/plain', a: 'b' }).and('c', 'd')
+    expect([head.name, head.value]).toEqual(['content-type', 'text/plain\r\na: b\r\nc: d'])
+    expect(() => head.and('x', 'y\r\nset-cookie: z')).toThrow(/one line/)
+    expect(() => Head.of({ a: 'b\nc' })).toThrow(/one line/)
+  })
+
+  it('rounds Retry-After up to whole seconds, never 0', () => {
+    expect(withRetryAfter(jsonHead, 1).value).toContain('retry-after: 1')
+    expect(withRetryAfter(jsonHead, 1001).value).toContain('retry-after: 2')
+    expect(withRetryAfter(jsonHead, undefined)).toBe(jsonHead)
+  })
+
+  it('shapes refusals and errors as JSON', () => {
+    const { refusal } = refuse('exhausted', 'rate', 'slow down', { retryAfterMs: 2500 })
+    const reply = refusalReply(refusal)
+    expect([reply.status, reply.body]).toEqual([429, '{"error":"slow down"}'])
+    expect(reply.head.value).toContain('retry-after: 3')
+    expect(errorReply(404, 'not "found"').body).toBe('{"error":"not \\"found\\""}')
+    expect([statusLine(408), statusLine(299)]).toEqual(['408 Request Timeout', '299 Unknown'])
+  })
+})
