@@ -60,6 +60,13 @@ export function writeU64Exact(bytes: Uint8Array, at: number, value: bigint): voi
   writeU32(bytes, at + 4, Number((value >> 32n) & 0xffff_ffffn))
 }
 
+/** Adds `low + high * 2^32` to the u64 at `at`, modulo 2^64; so a negative number works too. */
+export function addU64(bytes: Uint8Array, at: number, low: number, high: number): void {
+  const sum = readU32(bytes, at) + low
+  writeU32(bytes, at, sum)
+  writeU32(bytes, at + 4, readU32(bytes, at + 4) + high + (sum >= two32 ? 1 : 0))
+}
+
 /** Four u64 limbs, low limb first; `value` is below 2^53. */
 export function writeU256(bytes: Uint8Array, at: number, value: number): void {
   writeU64(bytes, at, value)

@@ -1,15 +1,29 @@
 // Opens the execution source that the configuration names. Thread: source worker.
 // `ExecutionSourceSection` is plain values, so that it can be handed to a worker as it is.
-import { assert } from '../../base/assert.ts'
 import { Generator } from '../embedded/execution/generator.ts'
 import type { ExecutionSource } from '../ports.ts'
+import { RingFile } from '../upstream/execution/ring-file.ts'
+import { Snapshot, type SnapshotProgress } from '../upstream/execution/snapshot.ts'
 import type { ExecutionSourceSection } from './config.ts'
 import { type Pacer, TimerPacer } from './pacer.ts'
 
+export interface ExecutionSourceDeps {
+  readonly pacer?: Pacer
+  /** Told while a snapshot plays: each block, at full speed every few thousand events. */
+  readonly onProgress?: (progress: SnapshotProgress) => void
+}
+
 export function openExecutionSource(
   section: ExecutionSourceSection,
-  { pacer = new TimerPacer() }: { readonly pacer?: Pacer } = {},
+  { pacer = new TimerPacer(), onProgress }: ExecutionSourceDeps = {},
 ): ExecutionSource {
-  assert(section.source === 'embedded', 'other sources follow')
-  return new Generator(section.generator, pacer)
+  const { path, speed, loop, generator } = section
+  switch (section.source) {
+    case 'embedded':
+      return new Generator(generator, pacer)
+    case 'snapshot':
+      return new Snapshot({ path, speed, loop, blockMs: generator.blockMs }, pacer, onProgress)
+    case 'ring':
+      return new RingFile({ path }, pacer)
+  }
 }

@@ -1,6 +1,6 @@
 // Waiting that can be ended, on a clock that is handed in. Thread: source worker.
 // Sources never call timers themselves, so that a test or a bench can run days in a moment.
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, systemClock } from '../../base/clock.ts'
 
 export interface Pacer {
@@ -27,12 +27,12 @@ export class TimerPacer implements Pacer {
   async until(ms: number): Promise<void> {
     // Timers may fire a fraction early: the remaining time is asked for again.
     let left = ms - this.clock.monotonicMs()
-    do {
-      if (this.isStopped) return
+    if (left <= 0) await nextTurn()
+    while (left > 0 && !this.isStopped) {
       // Aborting rejects the sleep; that is the whole purpose.
-      await sleep(Math.max(0, left), undefined, { signal: this.#abort.signal }).catch(() => {})
+      await sleep(left, undefined, { signal: this.#abort.signal }).catch(() => {})
       left = ms - this.clock.monotonicMs()
-    } while (left > 0)
+    }
   }
 
   stop(): void {

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { bytesOfHex, hexOf, quantityOf, writeHex } from '../../../src/evm/hex.ts'
 import {
+  addU64,
   differenceU64,
   readU16,
   readU32,
@@ -48,6 +49,17 @@ describe('words', () => {
       writeU64Exact(a, 0, base + step)
       writeU64Exact(b, 0, base)
       expect(differenceU64(a, 0, b, 0)).toBe(Number(step))
+    }
+  })
+
+  test('a number is added modulo 2^64, also a negative one', () => {
+    const bytes = new Uint8Array(8)
+    for (const by of [0n, 1n, 2n ** 32n, -1n, -(2n ** 40n), 123_456_789_012n]) {
+      const base = 1_756_499_174_369_152_680n
+      writeU64Exact(bytes, 0, base)
+      const bits = BigInt.asUintN(64, by)
+      addU64(bytes, 0, Number(bits & 0xffff_ffffn), Number(bits >> 32n))
+      expect(readU64Exact(bytes, 0)).toBe(base + by)
     }
   })
 
