@@ -13,6 +13,7 @@ import type { Hub } from '../../stream/hub.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Addresses } from '../../transport/address.ts'
 import { type GrpcCertificates, type GrpcMethod, openGrpcDoor } from '../../transport/grpc.ts'
+import { canSendDirectly } from '../../transport/grpc-probe.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../transport/grpc-stream.ts'
 import { admit, type Caller, charge, noToken } from './admission.ts'
@@ -56,8 +57,10 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     stream('SubscribeDeshred', (call) => ended(call, deps, comingSoon)),
     ...health.methods<Caller | null>(),
   ]
+  const sendsDirectly = section.sendsDirectly && (await canSendDirectly(deps.log))
   const door = await openGrpcDoor<Caller | null>({
     ...section,
+    sendsDirectly,
     certificates: deps.certificates,
     clientAddress: (peer, forwarded) => deps.addresses.clientOfText(peer, forwarded),
     admit: (peer) => admit(peer, deps),

@@ -1,0 +1,52 @@
+import { EventEmitter } from 'node:events'
+import { describe, expect, it } from 'vitest'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { canSendDirectly } from '../../../src/transport/grpc-probe.ts'
+import { retryDetails } from '../../../src/transport/grpc-status.ts'
+import { http2StreamOf, PlainStream } from '../../../src/transport/grpc-stream.ts'
+
+const stream = Object.assign(new EventEmitter(), { write() {}, respond() {} })
+
+describe('the way to the http2 stream', () => {
+  it('leads through interceptors, or nowhere', () => {
+    expect(http2StreamOf({ stream })).toBe(stream)
+    expect(http2StreamOf({ nextCall: { nextCall: { stream } } })).toBe(stream)
+    expect(http2StreamOf({ call: { stream } })).toBe(stream)
+    expect(http2StreamOf({ nextCall: {} })).toBeNull()
+    expect(http2StreamOf({ stream: {} })).toBeNull()
+    expect(http2StreamOf(null)).toBeNull()
+    const round: { nextCall?: object } = {}
+    round.nextCall = round
+    expect(http2StreamOf(round)).toBeNull()
+  })
+
+  it('is there in the version of the library that is installed', async () => {
+    expect(await canSendDirectly(silentLog)).toBe(true)
+  })
+})
+
+describe('sending without it', () => {
+  it('takes frames apart into messages', () => {
+    const sent: string[] = []
+    const plain = new PlainStream({
+      write: (message) => sent.push(message.toString()) < 2,
+      writableLength: 1,
+      finish: ({ code }) => void sent.push(`status ${code}`),
+    })
+    const frames = Buffer.from('\0\0\0\0\x02ab\0\0\0\0\0\0\0\0\0\x01c', 'latin1')
+    expect(plain.write(frames)).toBe(false)
+    plain.end({ code: 15, details: '' })
+    plain.end({ code: 0, details: '' })
+    expect(plain.write(frames)).toBe(true)
+    expect(sent).toEqual(['ab', '', 'c', 'status 15'])
+  })
+})
+
+describe('a status with a time to come back', () => {
+  it('carries google.rpc.RetryInfo', () => {
+    const details = retryDetails({ code: 8, details: 'x' }, 1_500)
+    const info = '\x0a\x28type.googleapis.com/google.rpc.RetryInfo'
+    const delay = '\x12\x0a\x0a\x08\x08\x01\x10\x80\xca\xb5\xee\x01'
+    expect(details.toString('latin1')).toBe(`\x08\x08\x12\x01x\x1a\x36${info}${delay}`)
+  })
+})
