@@ -1,9 +1,14 @@
 // Reads JSON-RPC 2.0 requests strictly, and keeps each id exactly as its caller wrote it.
 // Thread: any (pure). Called by jsonrpc/serve.ts and by whoever takes single calls.
-// JSON.parse decides what is JSON; a scanner then finds the text of `id` and `params`, because a
-// parsed number has forgotten how it was written (1.0, 1e2, 18446744073709551615).
-import { isUtf8 } from 'node:buffer'
+//
+//   bytes -> text -> walk the envelope by hand -> JSON.parse only for params and what is unusual
+//
+// A parsed number has forgotten how it was written (1.0, 1e2, 18446744073709551615), so ids are
+// slices of the text. The walk only finds where values end; whether a value is JSON, JSON.parse
+// decides, or a comparison that leaves no doubt. Checked against a slow, obvious version.
+import { isAscii, isUtf8 } from 'node:buffer'
 import { type RpcError, rpcErrors } from './build.ts'
+import { isOpeningBrace, skipSpace, skipString, skipValue } from './scan.ts'
 
 export interface Call {
   readonly method: string
@@ -30,55 +35,178 @@ export type Parsed =
   /** Nothing in it can be answered one by one: a single error with id null. */
   | { readonly kind: 'broken'; readonly error: RpcError }
 
-/** Deeper nesting is refused before it is parsed; no lawful request comes near. */
+/** Deeper nesting is refused; no lawful request comes near. */
 export const DEPTH_MAX = 128
 
 /** Never throws. A batch longer than `itemsMax` is refused whole. */
 export function parseRequests(body: Buffer, itemsMax: number): Parsed {
-  if (!isUtf8(body)) return broken(rpcErrors.parse)
-  const text = body.toString('utf8')
-  if (!isWithinDepth(text)) return broken(rpcErrors.parse)
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return broken(rpcErrors.parse)
-  }
+  const text = decode(body)
+  if (text === null) return broken(rpcErrors.parse)
   const start = skipSpace(text, 0)
-  if (!Array.isArray(value)) return { kind: 'single', item: readItem(text, start, value) }
-  if (value.length === 0) return broken(rpcErrors.invalidRequest)
-  if (value.length > itemsMax)
-    return broken({
-      code: -32600,
-      message: `Invalid request: a batch has at most ${itemsMax} items`,
-    })
-  return { kind: 'batch', items: readItems(text, start, value) }
+  if (text.charCodeAt(start) === OPENING_BRACKET) return readBatch(text, start, itemsMax)
+  const walk: Walk = { text, at: start }
+  const item = readItem(walk, DEPTH_MAX)
+  if (item === null || skipSpace(text, walk.at) !== text.length) return broken(rpcErrors.parse)
+  return { kind: 'single', item }
 }
 
-function readItems(text: string, start: number, values: readonly unknown[]): Item[] {
-  let at = start + 1
-  return values.map((value) => {
-    at = skipSpace(text, at)
-    const item = readItem(text, at, value)
-    // Past the item, the space behind it, and the comma or bracket.
-    at = skipSpace(text, skipValue(text, at)) + 1
-    return item
-  })
+/** The text and how far it was read. */
+interface Walk {
+  readonly text: string
+  at: number
 }
 
-function readItem(text: string, start: number, value: unknown): Item {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return noCall('null')
-  const { jsonrpc, id, method, params } = value as Record<string, unknown>
-  const hasId = id !== undefined
-  if (hasId && id !== null && typeof id !== 'string' && typeof id !== 'number')
-    return noCall('null')
-  const spans = findSpans(text, start)
-  const idText = hasId ? text.slice(spans.idStart, spans.idEnd) : null
-  const hasParams = params === undefined || (typeof params === 'object' && params !== null)
-  if (jsonrpc !== '2.0' || typeof method !== 'string' || !(hasParams || params === null))
-    return noCall(idText ?? 'null')
-  const paramsText = text.slice(spans.paramsStart, spans.paramsEnd)
-  return { method, params: params ?? undefined, paramsText, id: idText }
+function decode(body: Buffer): string | null {
+  if (isAscii(body)) return body.toString('latin1')
+  return isUtf8(body) ? body.toString('utf8') : null
+}
+
+function readBatch(text: string, start: number, itemsMax: number): Parsed {
+  const walk: Walk = { text, at: skipSpace(text, start + 1) }
+  const items = readItems(walk)
+  if (items === null || skipSpace(text, walk.at) !== text.length) return broken(rpcErrors.parse)
+  if (items.length === 0) return broken(rpcErrors.invalidRequest)
+  if (items.length <= itemsMax) return { kind: 'batch', items }
+  const message = `Invalid request: a batch has at most ${itemsMax} items`
+  return broken({ code: rpcErrors.invalidRequest.code, message })
+}
+
+/** Reads to the bracket that closes the batch; null when it is no JSON. */
+function readItems(walk: Walk): Item[] | null {
+  const { text } = walk
+  const items: Item[] = []
+  if (text.charCodeAt(walk.at) === CLOSING_BRACKET) {
+    walk.at++
+    return items
+  }
+  for (;;) {
+    walk.at = skipSpace(text, walk.at)
+    const item = readItem(walk, DEPTH_MAX - 1)
+    if (item === null) return null
+    items.push(item)
+    walk.at = skipSpace(text, walk.at)
+    const code = text.charCodeAt(walk.at++)
+    if (code === CLOSING_BRACKET) return items
+    if (code !== COMMA) return null
+  }
+}
+
+/** Reads one value as a request; null when it is no JSON or too deep. */
+function readItem(walk: Walk, depthMax: number): Item | null {
+  const { text, at } = walk
+  if (isOpeningBrace(text.charCodeAt(at))) return readObject(walk, depthMax)
+  const end = skipValue(text, at, depthMax)
+  if (end === -1 || !isJson(text.slice(at, end))) return null
+  walk.at = end
+  return noCall('null')
+}
+
+/** What the members of a request say so far. */
+interface Members {
+  isVersion2: boolean
+  method: string | null
+  id: string | null
+  isIdLawful: boolean
+  params: unknown
+  paramsText: string
+}
+
+function readObject(walk: Walk, depthMax: number): Item | null {
+  const { text } = walk
+  const members: Members = {
+    isVersion2: false,
+    method: null,
+    id: null,
+    isIdLawful: true,
+    params: undefined,
+    paramsText: '',
+  }
+  let at = skipSpace(text, walk.at + 1)
+  if (text.charCodeAt(at) !== CLOSING_BRACE)
+    for (;;) {
+      const keyEnd = text.charCodeAt(at) === QUOTE ? skipString(text, at) : -1
+      if (keyEnd === -1) return null
+      const colon = skipSpace(text, keyEnd)
+      if (text.charCodeAt(colon) !== COLON) return null
+      const start = skipSpace(text, colon + 1)
+      const end = skipValue(text, start, depthMax - 1)
+      if (end === -1) return null
+      if (!takeMember(members, text.slice(at + 1, keyEnd - 1), text.slice(start, end))) return null
+      at = skipSpace(text, end)
+      const code = text.charCodeAt(at)
+      if (code === CLOSING_BRACE) break
+      if (code !== COMMA) return null
+      at = skipSpace(text, at + 1)
+    }
+  walk.at = at + 1
+  return itemOf(members)
+}
+
+/** Takes a member in; false when its key or value is no JSON. Of repeated keys the last counts. */
+function takeMember(members: Members, key: string, value: string): boolean {
+  switch (key) {
+    case 'jsonrpc':
+      members.isVersion2 = value === '"2.0"' || parsed(value) === '2.0'
+      return members.isVersion2 || isJson(value)
+    case 'method': {
+      const method = PLAIN_TEXT.test(value) ? value.slice(1, -1) : parsed(value)
+      members.method = typeof method === 'string' ? method : null
+      return method !== undefined
+    }
+    case 'id': {
+      members.id = value
+      if (PLAIN_TEXT.test(value) || PLAIN_INTEGER.test(value)) {
+        members.isIdLawful = true
+        return true
+      }
+      const id = parsed(value)
+      members.isIdLawful = id === null || typeof id === 'string' || typeof id === 'number'
+      return id !== undefined
+    }
+    case 'params':
+      members.paramsText = value
+      members.params = parsed(value)
+      return members.params !== undefined
+    default: {
+      if (!key.includes('\\')) return isJson(`"${key}"`) && isJson(value)
+      const plain = parsed(`"${key}"`)
+      if (plain === undefined) return false
+      // A known key in disguise; its plain form holds no backslash, so this ends.
+      return KNOWN.has(plain) ? takeMember(members, String(plain), value) : isJson(value)
+    }
+  }
+}
+
+function itemOf({ isVersion2, method, id, isIdLawful, params, paramsText }: Members): Item {
+  if (!isIdLawful) return noCall('null')
+  const hasParams = params === undefined || typeof params === 'object'
+  if (!isVersion2 || method === null || !hasParams) return noCall(id ?? 'null')
+  return { method, params: params ?? undefined, paramsText, id }
+}
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const COLON = 0x3a
+const OPENING_BRACKET = 0x5b
+const CLOSING_BRACKET = 0x5d
+const CLOSING_BRACE = 0x7d
+const KNOWN: ReadonlySet<unknown> = new Set(['jsonrpc', 'method', 'id', 'params'])
+
+/** Texts and integers that are JSON beyond doubt. */
+const PLAIN_TEXT = /^"[\x20\x21\x23-\x5b\x5d-\x7e]*"$/
+const PLAIN_INTEGER = /^(?:0|[1-9]\d*)$/
+
+/** The value of a JSON text; undefined when it is none. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function isJson(text: string): boolean {
+  return parsed(text) !== undefined
 }
 
 function noCall(id: string): NoCall {
@@ -87,124 +215,4 @@ function noCall(id: string): NoCall {
 
 function broken(error: RpcError): Parsed {
   return { kind: 'broken', error }
-}
-
-interface Spans {
-  idStart: number
-  idEnd: number
-  paramsStart: number
-  paramsEnd: number
-}
-
-/** Where `id` and `params` of the object at `start` are written; of repeated keys the last counts,
- *  as it does in JSON.parse. The text is known to be JSON. */
-function findSpans(text: string, start: number): Spans {
-  const spans = { idStart: 0, idEnd: 0, paramsStart: 0, paramsEnd: 0 }
-  let at = skipSpace(text, start + 1)
-  while (text.charCodeAt(at) === QUOTE) {
-    const keyEnd = skipString(text, at)
-    const key = keyBetween(text, at + 1, keyEnd - 1)
-    const valueStart = skipSpace(text, skipSpace(text, keyEnd) + 1)
-    const valueEnd = skipValue(text, valueStart)
-    if (key === 'id') {
-      spans.idStart = valueStart
-      spans.idEnd = valueEnd
-    } else if (key === 'params') {
-      spans.paramsStart = valueStart
-      spans.paramsEnd = valueEnd
-    }
-    // Past the comma, or past the closing brace, where no quote can follow inside this object.
-    at = skipSpace(text, valueEnd)
-    if (text.charCodeAt(at) !== COMMA) return spans
-    at = skipSpace(text, at + 1)
-  }
-  return spans
-}
-
-function keyBetween(text: string, start: number, end: number): string {
-  const key = text.slice(start, end)
-  return key.includes('\\') ? (JSON.parse(`"${key}"`) as string) : key
-}
-
-const QUOTE = 0x22
-const COMMA = 0x2c
-const BACKSLASH = 0x5c
-
-function skipSpace(text: string, start: number): number {
-  let at = start
-  for (;;) {
-    const code = text.charCodeAt(at)
-    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return at
-    at++
-  }
-}
-
-/** The place behind the string that opens at `start`. */
-function skipString(text: string, start: number): number {
-  let at = start + 1
-  for (;;) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) return at + 1
-    at += code === BACKSLASH ? 2 : 1
-  }
-}
-
-/** The place behind the value that begins at `start`. */
-function skipValue(text: string, start: number): number {
-  let depth = 0
-  let at = start
-  do {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) at = skipString(text, at)
-    else {
-      if (isOpening(code)) depth++
-      else if (isClosing(code)) depth--
-      at++
-      if (depth === 0 && !isClosing(code)) while (isScalar(text.charCodeAt(at))) at++
-    }
-  } while (depth > 0)
-  return at
-}
-
-function isOpening(code: number): boolean {
-  return code === 0x5b || code === 0x7b
-}
-
-function isClosing(code: number): boolean {
-  return code === 0x5d || code === 0x7d
-}
-
-/** Digits, letters, sign and point: what numbers and the three words are made of. */
-function isScalar(code: number): boolean {
-  return (code >= 0x30 && code <= 0x39) || (code >= 0x61 && code <= 0x7a) || isNumberMark(code)
-}
-
-function isNumberMark(code: number): boolean {
-  return code === 0x2b || code === 0x2d || code === 0x2e || code === 0x45
-}
-
-/** Works on any text, JSON or not: a quote that never closes ends the count. */
-function isWithinDepth(text: string): boolean {
-  // Each level takes two characters, so a short text cannot be deep.
-  if (text.length <= DEPTH_MAX * 2) return true
-  let depth = 0
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) {
-      at = closingQuote(text, at + 1)
-    } else if (isOpening(code)) {
-      if (++depth > DEPTH_MAX) return false
-    } else if (isClosing(code)) depth--
-  }
-  return true
-}
-
-function closingQuote(text: string, start: number): number {
-  let at = start
-  while (at < text.length) {
-    const code = text.charCodeAt(at)
-    if (code === QUOTE) return at
-    at += code === BACKSLASH ? 2 : 1
-  }
-  return at
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Call, DEPTH_MAX, parseRequests } from '../../../src/jsonrpc/parse.ts'
+import { type Call, DEPTH_MAX, type Item, parseRequests } from '../../../src/jsonrpc/parse.ts'
+import { slowParse } from '../../support/slow-jsonrpc.ts'
 
 function parse(text: string, itemsMax = 100) {
   return parseRequests(Buffer.from(text), itemsMax)
@@ -156,4 +157,94 @@ describe('parseRequests', () => {
     for (let length = 0; length < whole.length; length++)
       expect(parse(whole.slice(0, length)).kind).toBe('broken')
   })
+
+  it('agrees with the obvious version on lawful, odd and broken texts', () => {
+    const scraps = fc.constantFrom(
+      ...[
+        '{',
+        '}',
+        '[',
+        ']',
+        ',',
+        ':',
+        '"',
+        '\\',
+        ' ',
+        '\n',
+        '0',
+        '1',
+        '-',
+        '.5',
+        'e9',
+        'null',
+        'true',
+      ],
+      ...[
+        '"jsonrpc"',
+        '"2.0"',
+        '"\\u0032.0"',
+        '"id"',
+        '"i\\u0064"',
+        '"method"',
+        '"params"',
+        '"m"',
+        '[]',
+      ],
+      ...[
+        '{}',
+        '"\\""',
+        '"\t"',
+        '"é"',
+        '01',
+        '"__proto__"',
+        '"x":1,',
+        '"id":7,',
+        '"jsonrpc":"2.0",',
+      ],
+      ...[
+        '"method":"m",',
+        '"params":[1,{"a":"]"}],',
+        '"id":"a",',
+        '"id":null',
+        '"method":"\\u006d"',
+      ],
+    )
+    const text = fc.array(scraps, { maxLength: 12 }).map((parts) => parts.join(''))
+    const wrapped = fc.oneof(
+      text,
+      text.map((inner) => `{${inner}}`),
+      text.map((inner) => `[{${inner}}]`),
+    )
+    fc.assert(
+      fc.property(wrapped, (input) => {
+        expect(plain(input)).toEqual(slowParse(input))
+      }),
+      { numRuns: 3_000 },
+    )
+  })
+
+  it('agrees with the obvious version on lawful texts with one byte changed', () => {
+    const lawful =
+      '[{"jsonrpc":"2.0","id":"a\\"","method":"m\\n","params":[{"x":[1,2.5e3,true,null]}]},{"id":1}]'
+    fc.assert(
+      fc.property(fc.nat(lawful.length - 1), fc.nat(126), (at, code) => {
+        const input = lawful.slice(0, at) + String.fromCharCode(code) + lawful.slice(at + 1)
+        expect(plain(input)).toEqual(slowParse(input))
+      }),
+      { numRuns: 3_000 },
+    )
+  })
 })
+
+/** What was read, in the terms of the obvious version. */
+function plain(text: string) {
+  const parsed = parse(text, 1000)
+  if (parsed.kind === 'broken') return parsed.error.code === -32600 ? [] : null
+  const items = parsed.kind === 'single' ? [parsed.item] : parsed.items
+  return items.map((item: Item) => {
+    const id = item.id === null ? undefined : JSON.parse(item.id)
+    return item.method === null
+      ? { method: null, id }
+      : { method: item.method, id, params: item.params }
+  })
+}

@@ -1,0 +1,72 @@
+// Finds where JSON values end, without judging what is in them. Thread: any (pure).
+// Called by parse.ts. Works on any text: what never ends, or nests too deep, gives -1.
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+
+export function skipSpace(text: string, start: number): number {
+  let at = start
+  for (;;) {
+    const code = text.charCodeAt(at)
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return at
+    at++
+  }
+}
+
+/** The place behind the string that opens at `start`. */
+export function skipString(text: string, start: number): number {
+  let quote = text.indexOf('"', start + 1)
+  while (quote !== -1) {
+    // An odd number of backslashes before a quote makes it part of the text.
+    let before = quote - 1
+    while (text.charCodeAt(before) === BACKSLASH) before--
+    if ((quote - before) % 2 === 1) return quote + 1
+    quote = text.indexOf('"', quote + 1)
+  }
+  return -1
+}
+
+/** The place behind the value that begins at `start`, which nests at most `depthMax` levels. */
+export function skipValue(text: string, start: number, depthMax: number): number {
+  const code = text.charCodeAt(start)
+  if (code === QUOTE) return skipString(text, start)
+  if (isOpeningBrace(code) || isOpeningBracket(code)) return skipNested(text, start, depthMax)
+  let at = start
+  while (isScalar(text.charCodeAt(at))) at++
+  return at === start ? -1 : at
+}
+
+export function isOpeningBrace(code: number): boolean {
+  return code === 0x7b
+}
+
+function isOpeningBracket(code: number): boolean {
+  return code === 0x5b
+}
+
+function skipNested(text: string, start: number, depthMax: number): number {
+  let depth = 0
+  let at = start
+  while (at < text.length) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) {
+      at = skipString(text, at)
+      if (at === -1) return -1
+      continue
+    }
+    at++
+    if (isOpeningBrace(code) || isOpeningBracket(code)) {
+      if (++depth > depthMax) return -1
+    } else if (code === 0x5d || code === 0x7d) {
+      if (--depth === 0) return at
+    }
+  }
+  return -1
+}
+
+/** Digits, letters, sign and point: what numbers and the three words are made of. */
+function isScalar(code: number): boolean {
+  if (code >= 0x30 && code <= 0x39) return true
+  if (code >= 0x61 && code <= 0x7a) return true
+  return code === 0x2b || code === 0x2d || code === 0x2e || code === 0x45
+}
