@@ -10,10 +10,12 @@ export class BlockShelf {
   /** In the order in which they ended. */
   readonly #blocks = new Map<string, Block>()
   #bytes = 0
+  #last: Block | null = null
 
   add(block: Block): void {
     this.#remove(block.blockHash)
     this.#blocks.set(block.blockHash, block)
+    this.#last = block
     this.#bytes += block.bytes
     for (const hash of this.#blocks.keys()) {
       if (this.#blocks.size <= blocksMax && this.#bytes <= shelfBytesMax) break
@@ -31,8 +33,8 @@ export class BlockShelf {
   }
 
   /** The last one that ended. */
-  latest(): Block | null {
-    return this.newest(() => true)
+  last(): Block | null {
+    return this.#last
   }
 
   /** The one of the highest number that fits; of several proposals the last that ended. */

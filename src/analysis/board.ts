@@ -6,7 +6,6 @@
 //   384  scratch areas taken, a word each                    (workers; main when none runs)
 //   512  last source event: seqno x 8, a shared position     (source thread)
 //   640  when it was read: us x 8, a shared position         (source thread)
-//   768  stop: the source thread shall end                   (main)
 //
 // Each on a line of its own, because each has another writer.
 import { cacheLineBytes, loadPosition, storePosition } from '../rings/layout.ts'
@@ -18,8 +17,7 @@ const roundAt = 2 * line
 const scratchAt = 3 * line
 const seqnoAt = 4 * line
 const readAt = 5 * line
-const stopAt = 6 * line
-export const boardBytes = 7 * cacheLineBytes
+export const boardBytes = 6 * cacheLineBytes
 
 /** Tickets are counted modulo this, so that one and the current state fit a word. */
 export const ticketModulus = 2 ** 29
@@ -112,17 +110,5 @@ export class Board {
   noteEvent(seqno: number, atMs: number): void {
     storePosition(this.#words, readAt, Math.max(0, Math.round(atMs * 1000)) * 8)
     storePosition(this.#words, seqnoAt, seqno * 8)
-  }
-
-  requestStop(): void {
-    Atomics.store(this.#words, stopAt, 1)
-  }
-
-  clearStop(): void {
-    Atomics.store(this.#words, stopAt, 0)
-  }
-
-  isStopping(): boolean {
-    return Atomics.load(this.#words, stopAt) !== 0
   }
 }

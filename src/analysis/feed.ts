@@ -49,6 +49,8 @@ export interface FeedOptions {
   readonly isLossless: boolean
   /** The main thread's monotonic clock, read in this thread. */
   readonly nowMs: () => number
+  /** The source shall end; asked while it waits for room. */
+  readonly isStopping: () => boolean
 }
 
 /** The sink of an ExecutionSource (chain/ports.ts). */
@@ -68,6 +70,8 @@ export class EventFeed {
   #firstSeqno = 0
   #txnCount = 0
   #roomUntil = 0
+  /** It was told to stop while it waited: what still comes is dropped. */
+  #isClosed = false
 
   constructor(at: AnalysisMemory, options: FeedOptions) {
     this.#events = RingWriter.resume(at.eventRing)
@@ -79,12 +83,8 @@ export class EventFeed {
     this.#blockBytesMax = capacity - (3 * capacity) / chunks
   }
 
-  /** The source shall end: it was asked to, also while it waited for room. */
-  get isStopping(): boolean {
-    return this.#board.isStopping()
-  }
-
   event(descriptor: Uint8Array, payload: Uint8Array): void {
+    if (this.#isClosed) return
     const seqno = readU64(descriptor, layout.seqno)
     if (seqno !== this.#seqno + 1 && this.#seqno !== 0) this.#jump(seqno)
     this.#seqno = seqno
@@ -171,12 +171,7 @@ export class EventFeed {
       this.#status = rangeStatus.tooLarge
       return false
     }
-    if (this.#options.isLossless)
-      while (!this.#events.waitFits(need, roomWaitMs))
-        if (this.#board.isStopping()) {
-          this.#status = rangeStatus.none
-          return false
-        }
+    if (!this.#waitFor(this.#events, need)) return false
     this.#roomUntil = position + need
     return true
   }
@@ -220,8 +215,17 @@ export class EventFeed {
   }
 
   #hasControlRoom(length: number): boolean {
+    return this.#waitFor(this.#control, length)
+  }
+
+  /** Where loss is allowed the writer overtakes its readers; elsewhere it waits for them. */
+  #waitFor(ring: RingWriter, length: number): boolean {
     if (!this.#options.isLossless) return true
-    while (!this.#control.waitFits(length, roomWaitMs)) if (this.#board.isStopping()) return false
+    while (!ring.waitFits(length, roomWaitMs))
+      if (this.#options.isStopping()) {
+        this.#isClosed = true
+        return false
+      }
     return true
   }
 

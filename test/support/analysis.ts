@@ -42,7 +42,11 @@ export class Bench {
       workers: 1,
       ...(options.counters === undefined ? {} : { counters: options.counters }),
     })
-    this.feed = new EventFeed(this.memory, { isLossless: false, nowMs: () => 1 })
+    this.feed = new EventFeed(this.memory, {
+      isLossless: false,
+      nowMs: () => 1,
+      isStopping: () => false,
+    })
     this.board = new Board(this.memory)
     this.#reader = new RingReader(this.memory.controlRing, { from: 'oldest' })
     this.#analyst = new BlockAnalyst(this.memory)

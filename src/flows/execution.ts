@@ -1,0 +1,279 @@
+// The execution road: from a source of events to numbered frames. Thread: main.
+//
+//   source thread           event ring (shared memory)     analysis pool
+//   workers/execution.ts -> |blk 7 |blk 8 |blk 9 ...   <-  workers/analysis.ts, a job per block
+//        |                                                      |
+//        '-> control ring -> control-reader -> block-jobs  <----'  results in block order
+//                                                  |
+//                                          execution-story -> EventLog, ExecutionView
+//
+// The main thread sees block-level events and finished frames, never an access. Where loss is not
+// allowed (a snapshot, whose end nobody waits for), the rings hold the source back; elsewhere an
+// overrun becomes a Gap, never a wrong number.
+import { availableParallelism } from 'node:os'
+import { Board } from '../analysis/board.ts'
+import { type Control, type ControlEvent, rangeStatus } from '../analysis/control.ts'
+import type { BlockResult } from '../analysis/job.ts'
+import { type AnalysisMemory, createMemory } from '../analysis/memory.ts'
+import type { Clock } from '../base/clock.ts'
+import { type Fault, messageOf } from '../base/errors.ts'
+import type { Running } from '../base/running.ts'
+import type { ExecutionBlock, ExecutionView } from '../chain/ports.ts'
+import { blockStart } from '../evm/event-payload.ts'
+import { EventType } from '../evm/event-type.ts'
+import { readU64 } from '../evm/words.ts'
+import { moveHold, takeHold } from '../rings/holds.ts'
+import { openViews, type RingViews } from '../rings/layout.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Meters } from '../telemetry/meters.ts'
+import { DedicatedWorker } from '../threads/dedicated.ts'
+import { Pool } from '../threads/pool.ts'
+import { loadAnalysisModule } from './analysis-module.ts'
+import { BlockJobs, type JobOutcome, jobsMax } from './block-jobs.ts'
+import { ControlReader } from './control-reader.ts'
+import { type BlockPlace, ExecutionStory, type FrameLog } from './execution-story.ts'
+import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
+
+/** Holds some 200 blocks like the real recording's, and a block of 15,000 transactions. */
+export const eventRingBytes = 64 * 1024 * 1024
+const workersMax = 4
+/** The hold by which the main thread keeps records that are not analysed yet. */
+const holdSlot = 0
+
+/** Which source: plain values that the source thread opens (chain/execution/open.ts). */
+export interface ExecutionSection {
+  readonly source: 'embedded' | 'snapshot' | 'ring'
+}
+
+export interface ExecutionDeps {
+  readonly events: FrameLog
+  readonly clock: Clock
+  readonly log: Log
+  readonly meters: Meters
+  /** The source died too often to go on. */
+  onDown(fault: Fault): void
+  /** Tests and measurements set these; the topology leaves them out. */
+  readonly workers?: number
+  readonly ringBytes?: number
+  readonly isLossless?: boolean
+  readonly sourceEntry?: string | URL
+  readonly analysisEntry?: string | URL
+  onEnd?(): void
+}
+
+export interface ExecutionRoad extends Running, ExecutionView {
+  /** Ends the source thread and starts a new one: the source was silent for too long. */
+  restartSource(): void
+}
+
+export async function startExecution(
+  section: ExecutionSection,
+  deps: ExecutionDeps,
+): Promise<ExecutionRoad> {
+  const workers = deps.workers ?? Math.max(1, Math.min(workersMax, availableParallelism() - 1))
+  const module = await loadAnalysisModule()
+  const memory = createMemory(module, { eventRingBytes: deps.ringBytes ?? eventRingBytes, workers })
+  const road = new Road(section, deps, memory)
+  await road.startSource()
+  return road
+}
+
+class Road implements ExecutionRoad {
+  readonly address = null
+  readonly #section: ExecutionSection
+  readonly #deps: ExecutionDeps
+  readonly #memory: AnalysisMemory
+  readonly #board: Board
+  readonly #ring: RingViews
+  readonly #meters: ExecutionMeters
+  readonly #pool: Pool
+  readonly #jobs: BlockJobs
+  readonly #reader: ControlReader
+  readonly #story: ExecutionStory
+  readonly #isLossless: boolean
+  readonly #startedMs: number
+  #source: DedicatedWorker | null = null
+  #restarting: Promise<void> = Promise.resolve()
+  #lastSeqno = 0
+  #isBehindOverrun = false
+  #timestampSecs = 0
+  #number = 0
+  #isStopped = false
+
+  constructor(section: ExecutionSection, deps: ExecutionDeps, memory: AnalysisMemory) {
+    this.#section = section
+    this.#deps = deps
+    this.#memory = memory
+    this.#board = new Board(memory)
+    this.#ring = openViews(memory.eventRing)
+    this.#meters = declareExecutionMeters(deps.meters)
+    this.#story = new ExecutionStory(deps.events)
+    this.#startedMs = deps.clock.monotonicMs()
+    this.#isLossless = deps.isLossless ?? section.source === 'snapshot'
+    if (this.#isLossless) takeHold(this.#ring, holdSlot, 0)
+    this.#pool = new Pool(
+      {
+        entry: deps.analysisEntry ?? 'analysis',
+        threads: memory.workers,
+        queueMax: jobsMax,
+        data: memory,
+      },
+      { log: deps.log, deaths: this.#meters.workerDeaths },
+    )
+    this.#jobs = new BlockJobs({
+      board: this.#board,
+      workers: memory.workers,
+      run: (job) => this.#pool.run<BlockResult>(job),
+      onFailure: (error, isGivenUp) => this.#noteFailure(error, isGivenUp),
+    })
+    this.#reader = new ControlReader(memory.controlRing, {
+      isLossless: this.#isLossless,
+      take: (control) => this.#take(control),
+      onOverrun: () => {
+        this.#isBehindOverrun = true
+      },
+      room: () => this.#jobs.room(),
+    })
+    void this.#reader.run()
+  }
+
+  async startSource(): Promise<void> {
+    const { clock, log, sourceEntry } = this.#deps
+    const data = {
+      memory: this.#memory,
+      section: this.#section,
+      isLossless: this.#isLossless,
+      // The thread stamps events in our monotonic time: the process has one clock below both.
+      originMs: Number(process.hrtime.bigint()) / 1e6 - clock.monotonicMs(),
+    }
+    this.#source = await DedicatedWorker.start(
+      { name: 'execution source', entry: sourceEntry ?? 'execution', data },
+      {
+        clock,
+        log,
+        restarts: this.#meters.sourceRestarts,
+        onDown: (fault) => this.#deps.onDown(fault),
+      },
+    )
+  }
+
+  restartSource(): void {
+    this.#restarting = this.#restarting.then(async () => {
+      await this.#source?.stop()
+      if (this.#isStopped) return
+      this.#meters.sourceRestarts.inc()
+      await this.startSource().catch((error: unknown) => {
+        this.#deps.log.error('the source did not start again', { reason: messageOf(error) })
+      })
+    })
+  }
+
+  async stop(): Promise<void> {
+    if (this.#isStopped) return
+    this.#isStopped = true
+    this.#reader.stop()
+    this.#jobs.close()
+    await this.#restarting
+    await this.#source?.stop()
+    await this.#pool.stop()
+  }
+
+  lastEventAgeMs(): number {
+    const lastMs = Math.max(this.#board.lastEventMs(), this.#startedMs)
+    return Math.max(0, this.#deps.clock.monotonicMs() - lastMs)
+  }
+
+  ringSeqno(): number {
+    return this.#board.seqno()
+  }
+
+  latestBlock(): number {
+    return this.#story.latestBlock
+  }
+
+  // Reason for the casts: the records are plain objects; the port names no wire fields.
+  lifecycles(): readonly Readonly<Record<string, unknown>>[] {
+    return this.#story.lifecycles() as unknown as Record<string, unknown>[]
+  }
+
+  lifecycle(number: number): Readonly<Record<string, unknown>> | null {
+    return this.#story.lifecycle(number) as unknown as Record<string, unknown> | null
+  }
+
+  block(which: BlockPlace): ExecutionBlock | null {
+    return this.#story.block(which)
+  }
+
+  chainId(): bigint {
+    return this.#story.chainId
+  }
+
+  #take(control: Control): void {
+    if (control.kind === 'ended') {
+      this.#jobs.after(() => this.#deps.onEnd?.())
+      return
+    }
+    this.#closeOverrun(control)
+    if (control.kind === 'gap') {
+      const { from, to, readAtMs } = control
+      this.#lastSeqno = to
+      this.#jobs.after(() => this.#story.gap(from, to, readAtMs))
+      return
+    }
+    this.#lastSeqno = control.seqno
+    if (control.type === EventType.BlockStart) this.#begin(control)
+    else if (control.type === EventType.BlockEnd) this.#end(control)
+    else this.#jobs.after(() => this.#story.stage(control))
+  }
+
+  /** Messages to us were overwritten: everything between the last one and this one is lost. */
+  #closeOverrun(control: Exclude<Control, { kind: 'ended' }>): void {
+    if (!this.#isBehindOverrun) return
+    this.#isBehindOverrun = false
+    const from = this.#lastSeqno + 1
+    const to = (control.kind === 'gap' ? control.from : control.seqno) - 1
+    this.#jobs.after(() => {
+      this.#story.abandon()
+      if (to >= from) this.#story.gap(from, to, control.readAtMs)
+    })
+  }
+
+  #begin(event: ControlEvent): void {
+    this.#number = readU64(event.payload, blockStart.blockNumber)
+    this.#timestampSecs = readU64(event.payload, blockStart.timestamp)
+    this.#jobs.after(() => {
+      this.#release(event.from)
+      this.#story.start(event)
+    })
+  }
+
+  #end(event: ControlEvent): void {
+    if (event.status !== rangeStatus.whole) {
+      const lost: JobOutcome | null =
+        event.status === rangeStatus.tooLarge ? { outcome: 'lost', reason: 'too-large' } : null
+      this.#jobs.after(() => this.#finish(event, lost))
+      return
+    }
+    const { from, to, wallNs } = event
+    const spec = { from, to, wallNs, number: this.#number, timestampSecs: this.#timestampSecs }
+    this.#jobs.submit(spec, (outcome) => this.#finish(event, outcome))
+  }
+
+  #finish(event: ControlEvent, outcome: JobOutcome | null): void {
+    this.#release(event.to)
+    this.#story.end(event, outcome)
+    this.#meters.blocks[outcomeOf(outcome)].inc()
+    this.#meters.analysis.observe((this.#deps.clock.monotonicMs() - event.readAtMs) / 1000)
+  }
+
+  /** Everything below the position is done with: the source may go on. */
+  #release(position: number): void {
+    if (this.#isLossless) moveHold(this.#ring, holdSlot, position)
+  }
+
+  #noteFailure(error: unknown, isGivenUp: boolean): void {
+    this.#meters.retries.inc()
+    const fields = { reason: messageOf(error), isGivenUp }
+    this.#deps.log.warn('the analysis of a block ended its worker', fields)
+  }
+}

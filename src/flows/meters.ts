@@ -1,0 +1,60 @@
+// Instruments of the execution road between source and event log. Thread: main.
+import type { CounterChild, HistogramChild, Meters } from '../telemetry/meters.ts'
+import type { JobOutcome } from './block-jobs.ts'
+
+export const blockOutcomes = [
+  'analysed',
+  'overrun',
+  'malformed',
+  'too-large',
+  'failed',
+  'half-seen',
+] as const
+export type BlockOutcome = (typeof blockOutcomes)[number]
+
+export interface ExecutionMeters {
+  readonly blocks: Readonly<Record<BlockOutcome, CounterChild>>
+  readonly analysis: HistogramChild
+  readonly retries: CounterChild
+  readonly workerDeaths: CounterChild
+  readonly sourceRestarts: CounterChild
+}
+
+export function declareExecutionMeters(meters: Meters): ExecutionMeters {
+  const blocks = meters.counter(
+    'sluice_analysis_blocks_total',
+    'Executed blocks by what became of their analysis.',
+    { outcome: blockOutcomes },
+  )
+  return {
+    blocks: {
+      analysed: blocks.with({ outcome: 'analysed' }),
+      overrun: blocks.with({ outcome: 'overrun' }),
+      malformed: blocks.with({ outcome: 'malformed' }),
+      'too-large': blocks.with({ outcome: 'too-large' }),
+      failed: blocks.with({ outcome: 'failed' }),
+      'half-seen': blocks.with({ outcome: 'half-seen' }),
+    },
+    analysis: meters.histogram(
+      'sluice_analysis_seconds',
+      'From the reading of a BlockEnd to its frames in the log.',
+    ),
+    retries: meters.counter(
+      'sluice_analysis_retries_total',
+      'Block analyses that ended their worker and were tried again or given up.',
+    ),
+    workerDeaths: meters.counter(
+      'sluice_analysis_worker_deaths_total',
+      'Analysis workers that died.',
+    ),
+    sourceRestarts: meters.counter(
+      'sluice_source_restarts_total',
+      'How often the thread of the execution source was started again.',
+    ),
+  }
+}
+
+export function outcomeOf(outcome: JobOutcome | null): BlockOutcome {
+  if (outcome === null) return 'half-seen'
+  return outcome.outcome === 'done' ? 'analysed' : outcome.reason
+}

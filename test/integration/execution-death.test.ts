@@ -1,0 +1,124 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Worker } from 'node:worker_threads'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { ExecutionRoad } from '../../src/flows/execution.ts'
+import type { Meters } from '../../src/telemetry/meters.ts'
+import { addressOf, EventScript, idOf } from '../support/event-script.ts'
+import { type Frame, playTape, until } from '../support/execution-road.ts'
+import { Tape } from '../support/tape.ts'
+
+const blocks = 40
+const tape = new Tape()
+const roads: ExecutionRoad[] = []
+let undisturbed: Frame[]
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-death-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+let entries = 0
+
+/** An entry that says how and when it dies: a pool takes a file, and nothing beside it. */
+function dying(mode: Record<string, string | number>): URL {
+  entries += 1
+  const path = join(folder, `${entries}.mjs`)
+  const worker = new URL('../support/dying-analysis.mjs', import.meta.url)
+  writeFileSync(
+    path,
+    `globalThis.deathMode = ${JSON.stringify(mode)}
+     const { default: run } = await import(${JSON.stringify(worker.href)})
+     export default run`,
+  )
+  return pathToFileURL(path)
+}
+
+async function retriesOf(meters: Meters): Promise<number> {
+  const { body } = await meters.render('text')
+  return Number(/^sluice_analysis_retries_total (\d+)/m.exec(body)?.[1])
+}
+
+async function play(options: Parameters<typeof playTape>[1]) {
+  const played = await playTape(tape, options)
+  roads.push(played.road)
+  return played
+}
+
+beforeAll(async () => {
+  const script = new EventScript(tape)
+  for (let number = 1; number <= blocks; number++) {
+    script.start(number, { txns: 1 })
+    script.header(0)
+    for (let index = 0; index < 20; index++) script.account(addressOf((number * index) % 13), 0)
+    script.storage({ txn: 0, address: addressOf(number % 3), slot: idOf(1), writes: true })
+    script.end()
+    script.qc(number)
+  }
+  const played = await play({ workers: 1 })
+  await played.ended
+  undisturbed = played.frames
+})
+
+afterEach(async () => {
+  for (const road of roads.splice(0)) await road.stop()
+})
+
+describe('an analysis worker that ends in the middle of a block', () => {
+  for (const how of ['exit', 'throw'])
+    for (const when of ['before', 'during', 'after'])
+      for (const workers of [1, 2])
+        test(`${how} ${when} its turn, ${workers} workers: the block is analysed again`, async () => {
+          const entry = dying({ how, when, every: 7, times: 1 })
+          const { frames, ended, meters } = await play({ workers, analysisEntry: entry })
+          await ended
+          expect(frames).toEqual(undisturbed)
+          expect(await retriesOf(meters)).toBe(Math.floor(blocks / 7))
+        })
+
+  test('terminate: the block is analysed again', async () => {
+    // Two workers of the pool are made first, then the source thread, which stays.
+    const made: Worker[] = []
+    const watch = (worker: Worker) => made.push(worker)
+    process.on('worker', watch)
+    try {
+      const entry = dying({ how: 'hang', when: 'during', every: 11, times: 1 })
+      const { frames, ended } = await play({ workers: 2, analysisEntry: entry })
+      let isEnded = false
+      void ended.then(() => {
+        isEnded = true
+      })
+      let told = -1
+      let changedMs = performance.now()
+      let terminated = 0
+      // Whenever the stream stands still, every worker of the pool is ended.
+      await until(() => {
+        const nowMs = performance.now()
+        if (told !== frames.length) changedMs = nowMs
+        told = frames.length
+        if (!isEnded && nowMs - changedMs > 500) {
+          changedMs = nowMs
+          terminated += 1
+          for (const worker of made.filter((_, index) => index !== 2)) void worker.terminate()
+        }
+        return isEnded
+      })
+      expect(terminated).toBeGreaterThan(0)
+      expect(frames).toEqual(undisturbed)
+    } finally {
+      process.off('worker', watch)
+    }
+  })
+
+  test('the same blocks again and again: each becomes a Gap, and the stream goes on', async () => {
+    const entry = dying({ how: 'throw', when: 'before', every: 13, times: 99 })
+    const { frames, ended, meters } = await play({ workers: 2, analysisEntry: entry })
+    await ended
+    const gaps = frames.filter((frame) => frame.kind === 'Gap').map(({ json }) => JSON.parse(json))
+    expect(gaps).toHaveLength(Math.floor(blocks / 13))
+    for (const gap of gaps) expect(gap.to).toBeGreaterThan(gap.from)
+    const analysed = frames.filter((frame) => frame.kind === 'ContentionData')
+    expect(analysed).toHaveLength(blocks - gaps.length)
+    const { body } = await meters.render('text')
+    expect(body).toContain(`sluice_analysis_blocks_total{outcome="failed"} ${gaps.length}`)
+  })
+})

@@ -1,0 +1,221 @@
+import { afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { ExecutionRoad } from '../../src/flows/execution.ts'
+import { Bench } from '../support/analysis.ts'
+import { addressOf, EventScript, idOf } from '../support/event-script.ts'
+import { type Frame, type PlayedRoad, playTape, until } from '../support/execution-road.ts'
+import { tpsSequence } from '../support/oracle.ts'
+import { realData } from '../support/real-data.ts'
+import { Recording } from '../support/recording.ts'
+import { Tape } from '../support/tape.ts'
+
+const roads: ExecutionRoad[] = []
+afterEach(async () => {
+  for (const road of roads.splice(0)) await road.stop()
+})
+
+async function play(tape: Tape, options: Parameters<typeof playTape>[1] = {}): Promise<PlayedRoad> {
+  const played = await playTape(tape, options)
+  roads.push(played.road)
+  return played
+}
+
+/** Blocks with a few accesses each; every block goes through all its stages. */
+function chain(script: EventScript, from: number, count: number): void {
+  for (let number = from; number < from + count; number++) {
+    script.start(number, { txns: 2 })
+    for (let txn = 0; txn < 2; txn++) {
+      script.header(txn)
+      script.account(addressOf(number % 7), txn)
+      script.storage({ txn, address: addressOf(1), slot: idOf(number % 5), writes: txn === 0 })
+    }
+    script.end()
+    script.qc(number)
+    script.finalized(number)
+    script.verified(number)
+  }
+}
+
+const kinds = (frames: readonly Frame[]) => frames.map((frame) => frame.kind)
+const perBlock = [
+  'TPS',
+  'Lifecycle',
+  'TopAccesses',
+  'ContentionData',
+  'Lifecycle',
+  'Lifecycle',
+  'Lifecycle',
+]
+
+describe('the execution road', () => {
+  test('tells TPS then Lifecycle at BlockStart, TopAccesses then ContentionData at BlockEnd', async () => {
+    const tape = new Tape()
+    const script = new EventScript(tape)
+    chain(script, 1, 50)
+    const { frames, ended, road } = await play(tape, { workers: 2 })
+    await ended
+    expect(kinds(frames)).toEqual(Array.from({ length: 50 }, () => perBlock).flat())
+    const numbers = frames
+      .filter((frame) => frame.kind === 'ContentionData')
+      .map((frame) => JSON.parse(frame.json).block_number)
+    expect(numbers).toEqual(Array.from({ length: 50 }, (_, index) => index + 1))
+    expect(road.latestBlock()).toBe(50)
+    expect(road.ringSeqno()).toBe(script.seqno)
+    expect(road.chainId()).toBe(20143n)
+    expect(road.lastEventAgeMs()).toBeGreaterThanOrEqual(0)
+    expect(road.lastEventAgeMs()).toBeLessThan(60_000)
+  })
+
+  test('gives the same frames whatever the number of workers', async () => {
+    const tape = new Tape()
+    chain(new EventScript(tape), 1, 60)
+    const one = await play(tape, { workers: 1 })
+    await one.ended
+    const three = await play(tape, { workers: 3 })
+    await three.ended
+    expect(three.frames).toEqual(one.frames)
+  })
+
+  test('puts a Gap in the place of a block that was not seen whole, and goes on', async () => {
+    const tape = new Tape()
+    const script = new EventScript(tape)
+    chain(script, 1, 2)
+    script.start(3, { txns: 1 })
+    script.header(0)
+    const from = script.seqno + 1
+    script.seqno += 10
+    tape.gap(from, script.seqno)
+    script.header(1)
+    script.end()
+    chain(script, 4, 2)
+    const { frames, ended, road } = await play(tape)
+    await ended
+    const gapAt = kinds(frames).indexOf('Gap')
+    expect(kinds(frames).slice(0, gapAt + 1)).toEqual([
+      ...perBlock,
+      ...perBlock,
+      'TPS',
+      'Lifecycle',
+      'Gap',
+    ])
+    expect(JSON.parse(frames[gapAt]!.json)).toEqual({ from, to: from + 9 })
+    expect(kinds(frames).slice(gapAt + 1)).toEqual([...perBlock, ...perBlock])
+    // The half-seen block counts 0: 2 + 0 / 2.
+    expect(frames[gapAt + 1]!.json).toBe('4')
+    expect(road.block(3)).toBeNull()
+    expect(road.block(4)?.transactionHashes).toHaveLength(2)
+    expect(road.lifecycle(3)).toMatchObject({ current_stage: 'Proposed', gas_used: 21_000 })
+  })
+
+  test('loses nothing at full speed: the source waits for the analysis', async () => {
+    const tape = new Tape()
+    const script = new EventScript(tape)
+    for (let number = 1; number <= 300; number++) {
+      script.start(number)
+      for (let index = 0; index < 50; index++) script.account(addressOf(index), 0)
+      script.end()
+    }
+    const { frames, ended } = await play(tape, { ringBytes: 1024 * 1024 })
+    await ended
+    expect(kinds(frames).filter((kind) => kind === 'Gap')).toEqual([])
+    expect(kinds(frames).filter((kind) => kind === 'ContentionData')).toHaveLength(300)
+  })
+
+  test('tells every lost block as a Gap where the source may overtake', async () => {
+    const tape = new Tape()
+    const script = new EventScript(tape)
+    for (let number = 1; number <= 2000; number++) {
+      script.start(number)
+      for (let index = 0; index < 50; index++) script.account(addressOf(index), 0)
+      script.end()
+    }
+    const { frames, road } = await play(tape, { ringBytes: 512 * 1024, isLossless: false })
+    await until(() => road.latestBlock() === 2000)
+    let covered = 0
+    let last = 0
+    for (const { kind, json } of frames) {
+      if (kind === 'ContentionData') covered += 1
+      if (kind !== 'Gap') continue
+      const { from, to } = JSON.parse(json)
+      expect(from).toBeGreaterThan(last)
+      expect(to).toBeGreaterThanOrEqual(from)
+      last = to
+    }
+    expect(covered).toBeGreaterThan(0)
+    expect(covered).toBeLessThan(2000)
+    expect(last).toBeGreaterThan(0)
+    // What was counted is right: each analysed block adds one access per account.
+    const top = frames.findLast((frame) => frame.kind === 'TopAccesses')!
+    expect(JSON.parse(top.json).account[0].count).toBe(covered)
+  })
+
+  test('keeps the last 128 blocks and finds them by number and tag', async () => {
+    const tape = new Tape()
+    const script = new EventScript(tape)
+    chain(script, 1, 130)
+    script.start(131)
+    script.header(0)
+    script.end()
+    script.qc(131)
+    script.start(132)
+    script.end()
+    script.start(133)
+    const { road, ended } = await play(tape)
+    await ended
+    expect(road.block('earliest')?.number).toBe(5)
+    expect(road.block(4)).toBeNull()
+    expect(road.block(131)?.header).toMatchObject({ number: '0x83', gasUsed: '0x5208' })
+    expect(road.block('latest')?.number).toBe(132)
+    expect(road.block('safe')?.number).toBe(131)
+    expect(road.block('finalized')?.number).toBe(130)
+    expect(road.lifecycles().at(-1)).toMatchObject({ block_number: 133, current_stage: 'Proposed' })
+  })
+
+  test('stops within its bound while the source waits for room', async () => {
+    const tape = new Tape()
+    const script = new EventScript(tape)
+    for (let number = 1; number <= 400; number++) {
+      script.start(number)
+      for (let index = 0; index < 50; index++) script.account(addressOf(index), 0)
+      script.end()
+    }
+    const { road, frames } = await play(tape, { ringBytes: 512 * 1024 })
+    await until(() => frames.length > 0)
+    await road.stop()
+    const told = frames.length
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(frames).toHaveLength(told)
+  })
+})
+
+const recorded = realData('execution/emn-30b-15m.snapshot.zst')
+
+describe.skipIf(recorded.isMissing)(recorded.title('the road on the real recording'), () => {
+  const tape = new Tape()
+  const bench = new Bench()
+
+  beforeAll(() => {
+    const recording = new Recording(recorded.path)
+    recording.play(tape)
+    recording.play(bench.feed)
+  })
+
+  test('gives the frames of the single-threaded analysis, byte for byte, in two runs', async () => {
+    const expected = bench.drain().flatMap(({ result }) => {
+      if (result.outcome !== 'done') throw new Error('every block is analysed')
+      return [result.top, result.contention].map((bytes) => Buffer.from(bytes).toString('utf8'))
+    })
+    const runs: Frame[][] = []
+    for (const workers of [1, 2]) {
+      const { frames, ended } = await play(tape, { workers })
+      await ended
+      runs.push(frames)
+      const analysed = frames.filter(({ kind }) => /TopAccesses|ContentionData/.test(kind))
+      expect(analysed.map((frame) => frame.json)).toEqual(expected)
+      const tps = frames.filter(({ kind }) => kind === 'TPS').map(({ json }) => Number(json))
+      expect(tps).toEqual(tpsSequence)
+      const moves = frames.filter(({ kind }) => kind === 'Lifecycle')
+      expect(moves).toHaveLength(119)
+    }
+    expect(runs[1]).toEqual(runs[0])
+  })
+})

@@ -1,0 +1,36 @@
+// The analysis worker with a weak heart: it dies in the middle of a block, as its mode says.
+// globalThis.deathMode: how 'exit', 'throw' or 'hang'; when 'before', 'during' or 'after' the turn is
+// passed on; every n-th ticket; so many times per ticket, then it survives.
+// What it has done already lies in page 0 of the shared memory, which nobody else uses there.
+import { workerData } from 'node:worker_threads'
+import { Board } from '../../dist/src/analysis/board.js'
+import { BlockAnalyst } from '../../dist/src/analysis/job.js'
+
+const { how, when, every, times } = globalThis.deathMode
+const deaths = new Int32Array(workerData.memory.buffer, 32_768, 1024)
+
+function perhapsDie(ticket) {
+  if (ticket % every !== every - 1) return
+  if (Atomics.add(deaths, ticket % 1000, 1) >= times) return
+  Atomics.add(deaths, 1023, 1)
+  if (how === 'exit') process.exit(1)
+  if (how === 'throw') throw new Error('died as told')
+  // The test ends a hanging worker from outside.
+  Atomics.notify(deaths, 1023)
+  Atomics.wait(deaths, 1022, 0)
+}
+
+const { awaitTurn, pass } = Board.prototype
+Board.prototype.awaitTurn = function (ticket, round) {
+  const turn = awaitTurn.call(this, ticket, round)
+  if (when === 'before' && turn !== null) perhapsDie(ticket)
+  return turn
+}
+Board.prototype.pass = function (ticket, state) {
+  if (when === 'during') perhapsDie(ticket)
+  pass.call(this, ticket, state)
+  if (when === 'after') perhapsDie(ticket)
+}
+
+const analyst = new BlockAnalyst(workerData)
+export default (job) => analyst.analyse(job)

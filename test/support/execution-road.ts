@@ -1,0 +1,64 @@
+// Starts the execution road on a tape and collects its frames, for integration tests.
+import { systemClock } from '../../src/base/clock.ts'
+import {
+  type ExecutionDeps,
+  type ExecutionRoad,
+  startExecution,
+} from '../../src/flows/execution.ts'
+import type { FrameKind } from '../../src/stream/encoded.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import type { Tape } from './tape.ts'
+
+export interface Frame {
+  readonly kind: FrameKind
+  readonly json: string
+}
+
+export interface PlayedRoad {
+  readonly road: ExecutionRoad
+  readonly frames: Frame[]
+  readonly meters: Meters
+  /** Resolves when the tape is at its end and everything of it is told. */
+  readonly ended: Promise<void>
+}
+
+export async function playTape(
+  tape: Tape,
+  options: Partial<ExecutionDeps> = {},
+): Promise<PlayedRoad> {
+  const frames: Frame[] = []
+  const meters = new Meters()
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const section = { source: 'snapshot' as const, tape: tape.bytes() }
+  const road = await startExecution(section, {
+    events: {
+      append(kind, payload) {
+        frames.push({ kind, json: Buffer.from(payload).toString('utf8') })
+        return frames.length
+      },
+    },
+    clock: systemClock,
+    log: silentLog,
+    meters,
+    onDown(fault) {
+      throw fault
+    },
+    onEnd: end,
+    sourceEntry: new URL('./tape-source.mjs', import.meta.url),
+    ...options,
+  })
+  return { road, frames, meters, ended }
+}
+
+/** Resolves when `holds` does, or rejects after the deadline. */
+export async function until(holds: () => boolean, deadlineMs = 20_000): Promise<void> {
+  const end = Date.now() + deadlineMs
+  while (!holds()) {
+    if (Date.now() > end) throw new Error('it did not happen in time')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}

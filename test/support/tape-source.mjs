@@ -1,0 +1,30 @@
+// A source thread that plays a tape (tape.ts) through the compiled feed, as workers/execution.ts
+// would a recording. `section.passes` plays it that often; `section.isHeld` waits before the end.
+import { parentPort, workerData } from 'node:worker_threads'
+import { EventFeed } from '../../dist/src/analysis/feed.js'
+import { ControlWord } from '../../dist/src/rings/control.js'
+
+const { memory, section, isLossless, originMs, control } = workerData
+const word = new ControlWord(control)
+const feed = new EventFeed(memory, {
+  isLossless,
+  nowMs: () => Number(process.hrtime.bigint()) / 1e6 - originMs,
+  isStopping: () => word.isStopped,
+})
+parentPort.on('message', (message) => {
+  if (message === 'stop') parentPort.close()
+})
+parentPort.postMessage('ready')
+const bytes = new Uint8Array(section.tape)
+const view = new DataView(section.tape)
+for (let at = 0; at < bytes.length; ) {
+  const length = view.getUint32(at, true)
+  if (length === 0) {
+    feed.gap(view.getFloat64(at + 4, true), view.getFloat64(at + 12, true))
+    at += 20
+    continue
+  }
+  feed.event(bytes.subarray(at + 4, at + 68), bytes.subarray(at + 68, at + 4 + length))
+  at += 4 + length
+}
+feed.end()

@@ -1,0 +1,33 @@
+// The thread of the execution source: opens it, runs it, puts its events into the rings.
+// Thread: source. Stopped by its control word and a message; see src/analysis/feed.ts.
+import { parentPort, workerData } from 'node:worker_threads'
+import { EventFeed } from '../src/analysis/feed.ts'
+import type { AnalysisMemory } from '../src/analysis/memory.ts'
+import type { ExecutionSourceSection } from '../src/chain/execution/config.ts'
+import { openExecutionSource } from '../src/chain/execution/open.ts'
+import { ControlWord } from '../src/rings/control.ts'
+
+// Reason for the cast: flows/execution.ts fills workerData with exactly this.
+const { memory, section, isLossless, originMs, control } = workerData as {
+  memory: AnalysisMemory
+  section: ExecutionSourceSection
+  isLossless: boolean
+  originMs: number
+  control: SharedArrayBuffer
+}
+const word = new ControlWord(control)
+const feed = new EventFeed(memory, {
+  isLossless,
+  nowMs: () => Number(process.hrtime.bigint()) / 1e6 - originMs,
+  isStopping: () => word.isStopped,
+})
+const source = openExecutionSource(section)
+parentPort?.on('message', (message) => {
+  if (message !== 'stop') return
+  source.stop()
+  parentPort?.close()
+})
+parentPort?.postMessage('ready')
+// The open port keeps the thread after the end of a recording: an ended source is silence.
+await source.run(feed)
+feed.end()
