@@ -98,6 +98,8 @@ class Road implements ExecutionRoad {
   #isBehindOverrun = false
   #timestampSecs = 0
   #number = 0
+  /** Seqno of the BlockStart that we saw last: a BlockEnd of another block is not analysed. */
+  #startSeqno = 0
   #isStopped = false
 
   constructor(section: ExecutionSection, deps: ExecutionDeps, memory: AnalysisMemory) {
@@ -239,6 +241,7 @@ class Road implements ExecutionRoad {
   }
 
   #begin(event: ControlEvent): void {
+    this.#startSeqno = event.seqno
     this.#number = readU64(event.payload, blockStart.blockNumber)
     this.#timestampSecs = readU64(event.payload, blockStart.timestamp)
     this.#jobs.after(() => {
@@ -248,9 +251,12 @@ class Road implements ExecutionRoad {
   }
 
   #end(event: ControlEvent): void {
-    if (event.status !== rangeStatus.whole) {
+    const isSeen = event.firstSeqno === this.#startSeqno
+    if (!isSeen || event.status !== rangeStatus.whole) {
       const lost: JobOutcome | null =
-        event.status === rangeStatus.tooLarge ? { outcome: 'lost', reason: 'too-large' } : null
+        isSeen && event.status === rangeStatus.tooLarge
+          ? { outcome: 'lost', reason: 'too-large' }
+          : null
       this.#jobs.after(() => this.#finish(event, lost))
       return
     }

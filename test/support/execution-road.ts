@@ -21,6 +21,8 @@ export interface PlayedRoad {
   readonly meters: Meters
   /** Resolves when the tape is at its end and everything of it is told. */
   readonly ended: Promise<void>
+  /** Lets the source go on behind one more pause of the tape. */
+  release(): void
 }
 
 export async function playTape(
@@ -33,7 +35,8 @@ export async function playTape(
   const ended = new Promise<void>((resolve) => {
     end = resolve
   })
-  const section = { source: 'snapshot' as const, tape: tape.bytes() }
+  const gate = new Int32Array(new SharedArrayBuffer(4))
+  const section = { source: 'snapshot' as const, tape: tape.bytes(), gate: gate.buffer }
   const road = await startExecution(section, {
     events: {
       append(kind, payload) {
@@ -51,7 +54,11 @@ export async function playTape(
     sourceEntry: new URL('./tape-source.mjs', import.meta.url),
     ...options,
   })
-  return { road, frames, meters, ended }
+  const release = () => {
+    Atomics.add(gate, 0, 1)
+    Atomics.notify(gate, 0)
+  }
+  return { road, frames, meters, ended, release }
 }
 
 /** Resolves when `holds` does, or rejects after the deadline. */

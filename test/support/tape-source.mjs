@@ -1,5 +1,5 @@
 // A source thread that plays a tape (tape.ts) through the compiled feed, as workers/execution.ts
-// would a recording. `section.passes` plays it that often; `section.isHeld` waits before the end.
+// would a recording. At its n-th pause it waits until word 0 of `section.gate` is n.
 import { parentPort, workerData } from 'node:worker_threads'
 import { EventFeed } from '../../dist/src/analysis/feed.js'
 import { ControlWord } from '../../dist/src/rings/control.js'
@@ -17,8 +17,17 @@ parentPort.on('message', (message) => {
 parentPort.postMessage('ready')
 const bytes = new Uint8Array(section.tape)
 const view = new DataView(section.tape)
+const gate = new Int32Array(section.gate)
+let pauses = 0
 for (let at = 0; at < bytes.length; ) {
   const length = view.getUint32(at, true)
+  if (length === 0xffffffff) {
+    feed.flush()
+    pauses += 1
+    while (Atomics.load(gate, 0) < pauses && !word.isStopped) Atomics.wait(gate, 0, pauses - 1, 100)
+    at += 4
+    continue
+  }
   if (length === 0) {
     feed.gap(view.getFloat64(at + 4, true), view.getFloat64(at + 12, true))
     at += 20

@@ -2,6 +2,7 @@
 //
 //   event   u32 bytes behind this word   descriptor[64]   payload
 //   gap     u32 0   from f64   to f64
+//   pause   u32 0xffffffff: the source waits for one more call of the road's `release`
 import type { EventSink } from './recording.ts'
 
 export class Tape implements EventSink {
@@ -22,6 +23,10 @@ export class Tape implements EventSink {
     view.setFloat64(4, from, true)
     view.setFloat64(12, to, true)
     this.#push(part)
+  }
+
+  pause(): void {
+    this.#push(new Uint8Array(4).fill(0xff))
   }
 
   /** Shared, so that a worker gets it without a copy. */

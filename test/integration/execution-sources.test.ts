@@ -1,0 +1,71 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import type { ExecutionSourceSection } from '../../src/chain/execution/config.ts'
+import { type ExecutionRoad, startExecution } from '../../src/flows/execution.ts'
+import { EventLog } from '../../src/stream/log.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { until } from '../support/execution-road.ts'
+
+const roads: ExecutionRoad[] = []
+afterEach(async () => {
+  for (const road of roads.splice(0)) await road.stop()
+})
+
+const embedded: ExecutionSourceSection = {
+  source: 'embedded',
+  path: '',
+  speed: 'fixed',
+  loop: false,
+  generator: { seed: 7, tps: 500, skew: 0.9, blockMs: 40 },
+}
+
+async function start() {
+  let reserved = 1
+  const events = new EventLog({
+    clock: systemClock,
+    reserve(count) {
+      reserved += count
+      return reserved - count
+    },
+  })
+  const road = await startExecution(embedded, {
+    events,
+    clock: systemClock,
+    log: silentLog,
+    meters: new Meters(),
+    onDown(fault) {
+      throw fault
+    },
+  })
+  roads.push(road)
+  return { events, road }
+}
+
+describe('the execution road on the embedded generator', () => {
+  test('makes all four kinds, and blocks that can be asked for', async () => {
+    const { events, road } = await start()
+    await until(() => events.appended('ContentionData') >= 5 && road.block('finalized') !== null)
+    for (const kind of ['TPS', 'TopAccesses', 'Lifecycle'] as const)
+      expect(events.appended(kind)).toBeGreaterThan(0)
+    expect(events.appended('Gap')).toBe(0)
+    expect(road.chainId()).toBe(20143n)
+    expect(road.ringSeqno()).toBeGreaterThan(0)
+    expect(road.lastEventAgeMs()).toBeLessThan(10_000)
+    const block = road.block('latest')!
+    expect(block.transactions()).toHaveLength(block.transactionHashes.length)
+    expect(road.lifecycle(block.number)).toMatchObject({ block_number: block.number })
+  })
+
+  test('goes on after the source was started again', async () => {
+    const { events, road } = await start()
+    await until(() => events.appended('ContentionData') >= 2)
+    const before = events.appended('ContentionData')
+    road.restartSource()
+    await until(() => events.appended('ContentionData') >= before + 10)
+    const numbers = [...events.after(0)]
+      .filter((frame) => frame.kind === 'ContentionData')
+      .map((frame) => JSON.parse(frame.payload.toString()).block_number as number)
+    expect(numbers).toEqual([...numbers].sort((a, b) => a - b))
+  })
+})
