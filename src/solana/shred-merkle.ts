@@ -1,0 +1,76 @@
+// The merkle tree over the 64 shreds of a set: its root from one shred, its proofs for all of them.
+// Thread: any (pure). The leader signs the root; what a proof leads to is therefore the leader's.
+//
+//   root 32 ── node ── node ── … six layers … ── leaf = hash of the shred without its signature,
+//                                                       proof and retransmitter signature
+import { createHash } from 'node:crypto'
+import {
+  leafOf,
+  offsets,
+  proofAt,
+  proofEntries,
+  proofEntryBytes,
+  setShreds,
+  shredBytesOf,
+} from './shred.ts'
+
+const leafPrefix = Buffer.from('\u0000SOLANA_MERKLE_SHREDS_LEAF', 'latin1')
+const nodePrefix = Buffer.from('\u0001SOLANA_MERKLE_SHREDS_NODE', 'latin1')
+const leaves = 2 * setShreds
+
+/** The root that the proof inside a well-formed shred leads to. */
+export function rootOf(shred: Uint8Array): Buffer {
+  const proof = proofAt(shred[offsets.variant]!)
+  let hash = leafHash(shred)
+  let place = leafOf(shred)
+  for (let layer = 0; layer < proofEntries; layer += 1) {
+    const start = proof + layer * proofEntryBytes
+    const sibling = shred.subarray(start, start + proofEntryBytes)
+    hash = (place & 1) === 0 ? nodeHash(hash, sibling) : nodeHash(sibling, hash)
+    place >>= 1
+  }
+  return hash
+}
+
+/** Builds the tree over all 64 shreds of a set, in the order of their leaves. */
+export function treeOf(shreds: readonly Uint8Array[]): { root: Buffer; layers: Buffer[][] } {
+  let layer = shreds.map(leafHash)
+  const layers: Buffer[][] = []
+  while (layer.length > 1) {
+    layers.push(layer)
+    const below = layer
+    layer = Array.from({ length: below.length / 2 }, (_, pair) =>
+      nodeHash(below[2 * pair]!, below[2 * pair + 1]!),
+    )
+  }
+  return { root: layer[0]!, layers }
+}
+
+/** Writes into a shred the proof of its leaf. */
+export function writeProof(shred: Uint8Array, leaf: number, layers: readonly Buffer[][]): void {
+  let at = proofAt(shred[offsets.variant]!)
+  for (const [depth, layer] of layers.entries()) {
+    const sibling = layer[(leaf >> depth) ^ 1]!
+    shred.set(sibling.subarray(0, proofEntryBytes), at)
+    at += proofEntryBytes
+  }
+}
+
+function leafHash(shred: Uint8Array): Buffer {
+  const variant = shred[offsets.variant]!
+  const end = Math.min(proofAt(variant), shredBytesOf(variant))
+  const covered = shred.subarray(offsets.variant, end)
+  return createHash('sha256').update(leafPrefix).update(covered).digest()
+}
+
+/** Only the first 20 bytes of a child go into its parent; the root alone is kept whole. */
+function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
+  return createHash('sha256')
+    .update(nodePrefix)
+    .update(left.subarray(0, proofEntryBytes))
+    .update(right.subarray(0, proofEntryBytes))
+    .digest()
+}
+
+/** Leaves of a full tree; a set has no other size. */
+export const treeLeaves = leaves

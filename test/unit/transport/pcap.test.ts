@@ -1,0 +1,33 @@
+// Capture files: what was written is read again, and what is broken is left out.
+import { expect, test } from 'vitest'
+import { pcapHeader, pcapRecord, readPcap } from '../../../src/transport/pcap.ts'
+
+const payloads = [Uint8Array.of(), Uint8Array.of(1, 2, 3), new Uint8Array(1228).fill(9)]
+const times = [0, 1_700_000_000_123.25, 1_700_000_001_000.5]
+const records = payloads.map((payload, place) =>
+  pcapRecord({ timeMs: times[place]!, payload }, 20_000),
+)
+const file = Buffer.concat([pcapHeader(), ...records])
+
+test('a capture that we write holds its datagrams and their times', () => {
+  const read = readPcap(file)!
+  expect(read.map(({ payload }) => Buffer.from(payload))).toEqual(
+    payloads.map((p) => Buffer.from(p)),
+  )
+  expect(read.map(({ timeMs }) => timeMs)).toEqual(times)
+})
+
+test('a file that is cut anywhere gives the records before the cut', () => {
+  for (let length = 0; length < file.length; length += 1) {
+    const read = readPcap(file.subarray(0, length))
+    if (length < 24) expect(read).toBe(null)
+    else expect(read!.length).toBeLessThan(payloads.length)
+  }
+})
+
+test('what is no capture, and what is no UDP, is refused', () => {
+  expect(readPcap(new Uint8Array(100))).toBe(null)
+  const tcp = Buffer.from(file)
+  tcp[24 + 16 + 14 + 9] = 6
+  expect(readPcap(tcp)!.length).toBe(2)
+})
