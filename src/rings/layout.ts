@@ -49,7 +49,8 @@ export const chunks = 16
 /** Readers that may hold the writer back, where loss is not allowed. */
 export const holds = 4
 export const capacityBytesMin = 4096
-export const capacityBytesMax = 2 ** 30
+/** Two laps still count as a small integer. */
+export const capacityBytesMax = 2 ** 29
 export const recordHeaderBytes = 8
 /** A payload longer than this continues in the next record; small rings cut at a chunk. */
 export const pieceBytesMax = 64 * 1024
@@ -126,8 +127,8 @@ export function openViews(at: RingDescriptor): RingViews {
 // A position (up to 2^53) is shared as two 32-bit words, because BigInt atomics allocate. Counted
 // in units of 8 bytes, `low` holds bits 0 to 31 and `high` bits 18 to 49: the 14 bits that both
 // hold tell a reader whether the two belong together.
-const unitBytes = 8
-const highShift = 18
+export const unitBytes = 8
+export const highShift = 18
 const overlapMask = 0x3fff
 const highBytes = unitBytes * 2 ** highShift
 

@@ -8,11 +8,10 @@
 import { assert } from '../base/assert.ts'
 import { slowestHold } from './holds.ts'
 import {
-  chunks,
   closedAt,
   continuationFlag,
   formatRing,
-  lengthMask,
+  highShift,
   loadPosition,
   moreFlag,
   openViews,
@@ -26,40 +25,51 @@ import {
   recordHeaderBytes,
   storePosition,
   storePositionFirst,
+  unitBytes,
   writerSleepsAt,
 } from './layout.ts'
-import { isMarked, newest, type RingCheckpoint, recordBytes } from './marks.ts'
+import { isMarked, newest, type RingCheckpoint } from './marks.ts'
 import { sleep, sleepAsync, wake } from './wake.ts'
 
 export class RingWriter {
   readonly #ring: RingViews
-  readonly #mask: number
+  readonly #words: Int32Array<SharedArrayBuffer>
+  readonly #capacity: number
   /** Room for payloads that are built in place; offsets from `reserve` point into these. */
   readonly bytes: Uint8Array<SharedArrayBuffer>
   readonly data: Int32Array<SharedArrayBuffer>
   /** Longest payload of one record, and of one message over several records. */
   readonly pieceBytesMax: number
   readonly messageBytesMax: number
-  #position: number
-  #count: number
-  #nextMark: number
-  /** Bytes up to here may be written without reclaiming another chunk. */
-  #writable: number
+  /** Position of byte 0 of the ring in this lap. All `...At` are counted from it: small integers. */
+  #lap: number
+  /** The low word of `#lap`, and the stretch of the position last published: see layout.ts. */
+  #lapUnits: number
+  #stretch = -1
+  #at: number
+  #nextMarkAt: number
+  /** Up to here may be written without reclaiming another chunk. */
+  #writableAt: number
   /** No reader with a hold needs the bytes that a record ending here overwrites. */
-  #heldEnd = 0
-  #reservedWord = -1
+  #heldAt = 0
+  #count: number
+  #reservedSize = 0
+  #isMidMessage = false
 
   private constructor(ring: RingViews, start: RingCheckpoint & { readonly nextMark: number }) {
     this.#ring = ring
-    this.#mask = ring.capacity - 1
+    this.#words = ring.words
+    this.#capacity = ring.capacity
     this.bytes = ring.bytes
     this.data = ring.data
     this.pieceBytesMax = Math.min(pieceBytesMax, ring.chunkBytes - recordHeaderBytes)
     this.messageBytesMax = ring.capacity / 2
-    this.#position = start.position
+    this.#lap = Math.floor(start.position / ring.capacity) * ring.capacity
+    this.#lapUnits = (this.#lap / unitBytes) | 0
+    this.#at = start.position - this.#lap
     this.#count = start.count
-    this.#nextMark = start.nextMark
-    this.#writable = loadPosition(ring.words, reclaimedAt) + ring.capacity
+    this.#nextMarkAt = start.nextMark - this.#lap
+    this.#writableAt = loadPosition(ring.words, reclaimedAt) + ring.capacity - this.#lap
   }
 
   /** Formats the memory and becomes its only writer. */
@@ -79,7 +89,7 @@ export class RingWriter {
 
   /** Where the next record goes. */
   get position(): number {
-    return this.#position
+    return this.#lap + this.#at
   }
 
   /** Whole messages written so far. */
@@ -106,39 +116,50 @@ export class RingWriter {
   reserve(tag: number, length: number): number {
     assert(length <= this.pieceBytesMax, 'a record fits a chunk')
     const size = (length + recordHeaderBytes + 7) & ~7
-    let at = this.#position & this.#mask
-    if (at + size > this.#ring.capacity) {
-      this.#pad(this.#ring.capacity - at)
-      at = 0
-    }
-    if (this.#position + size > this.#writable) this.#reclaim(this.#position + size)
-    const word = at >> 2
-    this.data[word] = length
-    this.data[word + 1] = tag
-    this.#reservedWord = word
+    if (this.#at + size > this.#capacity) this.#wrap()
+    if (this.#at + size > this.#writableAt) this.#reclaim(this.#at + size)
+    if (this.#at >= this.#nextMarkAt) this.#mark()
+    const at = this.#at
+    this.data[at >> 2] = length
+    this.data[(at >> 2) + 1] = tag
+    this.#reservedSize = size
     return at + recordHeaderBytes
   }
 
   /** Closes the reserved record, shortened to `length` if given; returns its position. */
   commit(length?: number): number {
+    const at = this.#at
     if (length !== undefined) {
-      assert(length <= (this.data[this.#reservedWord]! & lengthMask), 'a commit only shortens')
-      this.data[this.#reservedWord] = length
+      assert(length <= this.data[at >> 2]!, 'a commit only shortens')
+      this.data[at >> 2] = length
+      this.#reservedSize = (length + recordHeaderBytes + 7) & ~7
     }
-    return this.#close(this.data[this.#reservedWord]!)
+    this.#at = at + this.#reservedSize
+    this.#count += 1
+    return this.#lap + at
   }
 
-  /** Shows readers everything written so far and wakes those that sleep. Once per batch. */
+  /**
+   * Shows readers everything written so far and wakes those that sleep. Called once per batch;
+   * a batch longer than a sixteenth of the ring is shown in parts without it.
+   */
   publish(): void {
-    storePosition(this.#ring.words, publishedAt, this.#position)
-    wake(this.#ring.words, readerSleepsAt)
+    const low = (this.#lapUnits + this.#at / unitBytes) | 0
+    if (low >>> highShift === this.#stretch) {
+      // Releases the records: who loads this value sees every byte below the position.
+      Atomics.store(this.#words, publishedAt, low)
+    } else {
+      storePosition(this.#words, publishedAt, this.#lap + this.#at)
+      this.#stretch = low >>> highShift
+    }
+    wake(this.#words, readerSleepsAt)
   }
 
   /** No more records will come; readers that wait return at once. */
   close(): void {
     this.publish()
-    Atomics.store(this.#ring.words, closedAt, 1)
-    wake(this.#ring.words, readerSleepsAt)
+    Atomics.store(this.#words, closedAt, 1)
+    wake(this.#words, readerSleepsAt)
   }
 
   /**
@@ -146,21 +167,22 @@ export class RingWriter {
    * writer runs binds it only from the next time it has to look, at most one ring later.
    */
   fits(payloadBytes: number): boolean {
-    const { capacity, chunkBytes } = this.#ring
+    const { chunkBytes } = this.#ring
     const pieces = payloadBytes <= this.pieceBytesMax ? 1 : payloadBytes / this.pieceBytesMax + 1
     // An upper bound: headers, alignment, and the padding of at most one end of the ring.
-    const end = this.#position + payloadBytes + pieces * 2 * recordHeaderBytes + chunkBytes
-    if (end <= this.#heldEnd) return true
-    const slowest = slowestHold(this.#ring, this.#position)
-    this.#heldEnd = Math.floor(slowest / chunkBytes) * chunkBytes + capacity
-    return end <= this.#heldEnd
+    const end = this.#at + payloadBytes + pieces * 2 * recordHeaderBytes + chunkBytes
+    if (end <= this.#heldAt) return true
+    const slowest = slowestHold(this.#ring, this.position)
+    const reusable = Math.floor(slowest / chunkBytes) * chunkBytes
+    this.#heldAt = reusable + this.#capacity - this.#lap
+    return end <= this.#heldAt
   }
 
   /** Blocks until the message fits or the time is over; for workers. Publishes first. */
   waitFits(payloadBytes: number, timeoutMs: number): boolean {
     if (this.fits(payloadBytes)) return true
     this.publish()
-    sleep(this.#ring.words, writerSleepsAt, timeoutMs, () => this.fits(payloadBytes))
+    sleep(this.#words, writerSleepsAt, timeoutMs, () => this.fits(payloadBytes))
     return this.fits(payloadBytes)
   }
 
@@ -168,7 +190,7 @@ export class RingWriter {
   async waitFitsAsync(payloadBytes: number, timeoutMs: number): Promise<boolean> {
     if (this.fits(payloadBytes)) return true
     this.publish()
-    await sleepAsync(this.#ring.words, writerSleepsAt, timeoutMs, () => this.fits(payloadBytes))
+    await sleepAsync(this.#words, writerSleepsAt, timeoutMs, () => this.fits(payloadBytes))
     return this.fits(payloadBytes)
   }
 
@@ -178,46 +200,54 @@ export class RingWriter {
     for (let from = 0; from < payload.length; from += this.pieceBytesMax) {
       const piece = payload.subarray(from, from + this.pieceBytesMax)
       this.bytes.set(piece, this.reserve(tag, piece.length))
-      const more = from + piece.length < payload.length ? moreFlag : 0
-      const word = piece.length | more | (from === 0 ? 0 : continuationFlag)
-      this.data[this.#reservedWord] = word
-      const position = this.#close(word)
+      const hasMore = from + piece.length < payload.length
+      const flags = (hasMore ? moreFlag : 0) | (from === 0 ? 0 : continuationFlag)
+      this.data[this.#at >> 2] = piece.length | flags
+      const position = this.commit()
       if (first < 0) first = position
+      if (hasMore) this.#count -= 1
+      this.#isMidMessage = hasMore
     }
     return first
   }
 
-  #close(lengthWord: number): number {
-    const start = this.#position
-    if (start >= this.#nextMark) this.#mark(start)
-    this.#position = start + recordBytes(lengthWord)
-    if ((lengthWord & (moreFlag | paddingFlag)) === 0) this.#count += 1
-    return start
+  /** Fills the end of the ring with padding and begins the next lap. */
+  #wrap(): void {
+    const bytes = this.#capacity - this.#at
+    if (bytes > 0) {
+      if (this.#capacity > this.#writableAt) this.#reclaim(this.#capacity)
+      if (this.#at >= this.#nextMarkAt) this.#mark()
+      this.data[this.#at >> 2] = paddingFlag | (bytes - recordHeaderBytes)
+    }
+    this.#lap += this.#capacity
+    this.#lapUnits = (this.#lap / unitBytes) | 0
+    this.#at = 0
+    this.#nextMarkAt -= this.#capacity
+    this.#writableAt -= this.#capacity
+    this.#heldAt -= this.#capacity
   }
 
-  /** Plain writes: the publish that shows the chunk releases them, its reclaim guards them. */
-  #mark(start: number): void {
-    const { marks, chunkBytes } = this.#ring
-    const chunk = Math.floor(start / chunkBytes)
-    const at = (chunk % chunks) * 2
-    marks[at] = start
-    marks[at + 1] = this.#count
-    this.#nextMark = (chunk + 1) * chunkBytes
-  }
-
-  #pad(bytes: number): void {
-    if (this.#position + bytes > this.#writable) this.#reclaim(this.#position + bytes)
-    const word = paddingFlag | (bytes - recordHeaderBytes)
-    this.data[(this.#position & this.#mask) >> 2] = word
-    this.#close(word)
-  }
-
-  #reclaim(end: number): void {
-    const { capacity, chunkBytes, words } = this.#ring
-    const reclaimed = Math.ceil((end - capacity) / chunkBytes) * chunkBytes
+  #reclaim(endAt: number): void {
+    const { chunkBytes } = this.#ring
+    const reclaimedTo = Math.ceil((endAt - this.#capacity) / chunkBytes) * chunkBytes
     // Told before the first byte is overwritten: a reader that reads such a byte and then asks
     // isIntact must learn of it.
-    storePositionFirst(words, reclaimedAt, reclaimed)
-    this.#writable = reclaimed + capacity
+    storePositionFirst(this.#words, reclaimedAt, this.#lap + reclaimedTo)
+    this.#writableAt = reclaimedTo + this.#capacity
+  }
+
+  /**
+   * Notes the first record of a chunk. Plain writes: the publish that shows the chunk releases
+   * them, the reclaim of the chunk before guards them.
+   */
+  #mark(): void {
+    const { marks, chunkBytes } = this.#ring
+    const chunk = Math.floor(this.#at / chunkBytes)
+    marks[chunk * 2] = this.#lap + this.#at
+    marks[chunk * 2 + 1] = this.#count
+    this.#nextMarkAt = (chunk + 1) * chunkBytes
+    // A reader that looks for the newest walks there from a mark: what is published must never
+    // lie further back than the marks reach. At 0 only padding may be new, which is no message.
+    if (!this.#isMidMessage && this.#at > 0) this.publish()
   }
 }

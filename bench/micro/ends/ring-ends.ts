@@ -62,9 +62,10 @@ interface Done {
 function write(): Done {
   const writer = RingWriter.resume(work.ring!)
   const { words, batch } = work
-  const { data } = writer
-  const bytes = words * 4
-  const times = new Float64Array(data.buffer, data.byteOffset, data.length / 2)
+  const record = new Int32Array(words)
+  const payload = new Uint8Array(record.buffer)
+  const time = new Float64Array(record.buffer, 0, 1)
+  const last = words - 1
   const end = now() + work.seconds * 1e9
   let seq = 0
   let sum = 0
@@ -75,12 +76,16 @@ function write(): Done {
       if (now() > end) break
     } else if ((seq & 255) === 0 && now() > end) break
     for (let index = 0; index < batch; index += 1) {
-      while (!writer.fits(bytes)) writer.waitFits(bytes, 1)
-      const at = writer.reserve(seq, bytes) >> 2
-      if (isLatency) times[at >> 1] = now()
-      else for (let word = 0; word < words; word += 1) data[at + word] = seq + word
-      writer.commit()
-      if (!isLatency) sum = (sum + checksum(seq)) | 0
+      while (!writer.fits(payload.length)) writer.waitFits(payload.length, 1)
+      if (isLatency) time[0] = now()
+      else {
+        // The words that the checksum looks at; the others travel along.
+        record[seq & last] = seq + (seq & last)
+        record[0] = seq
+        record[last] = seq + last
+        sum = (sum + checksum(seq)) | 0
+      }
+      writer.write(seq, payload)
       seq = (seq + 1) | 0
     }
     writer.publish()
