@@ -114,5 +114,7 @@ function join(written: EndsAnswer, read: EndsAnswer): Measurement {
   }
   const opsPerSecond = (read.count / read.tookNs) * 1e9
   if (read.latencies === null) return { opsPerSecond, evidence }
-  return { opsPerSecond, latencyUs: new LatencyHistogram(read.latencies).summary(), evidence }
+  const histogram = new LatencyHistogram(read.latencies)
+  const timedPerSecond = (histogram.total / read.tookNs) * 1e9
+  return { opsPerSecond: timedPerSecond, latencyUs: histogram.summary(), evidence }
 }

@@ -17,10 +17,9 @@ export const bench: Bench = {
   cores: 2,
   baseline: postMessageContender('postMessage', { measures, words }),
   candidates: [
-    ringContender('ring, published one by one', { measures, words, batch: 1, waits: 'poll' }),
-    ringContender('ring, published by 32', { measures, words, batch: 32, waits: 'poll' }),
-    ringContender('ring, reader sleeps', { measures, words, batch: 1, waits: 'wait' }),
-    ringContender('ring, main thread sleeps', { measures, words, batch: 1, waits: 'waitAsync' }),
+    ringContender('ring, published one by one', { measures, words, batch: 1, waits: 'wait' }),
+    ringContender('ring, published by 32', { measures, words, batch: 32, waits: 'wait' }),
+    ringContender('ring, read by main thread', { measures, words, batch: 1, waits: 'waitAsync' }),
     nativeContender('C ring, one by one', 'one', words),
     nativeContender('C ring, by 32', 'batch', words),
   ],

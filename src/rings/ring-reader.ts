@@ -158,11 +158,10 @@ export class RingReader {
       this.#recover()
       return false
     }
-    this.#position += this.#batchBytes - this.#left
     this.#count += this.#batchCount
+    this.#moveTo(this.#position + this.#batchBytes - this.#left)
     this.#batchBytes = this.#left
     this.#batchCount = 0
-    if (this.#hold >= 0) moveHold(this.#ring, this.#hold, this.#position)
     return true
   }
 
@@ -203,12 +202,17 @@ export class RingReader {
     const place = newest(this.#ring, this.#fence)
     this.overruns += 1
     this.lost += place.count - this.#count
-    this.#position = place.position
     this.#count = place.count
     this.#batchBytes = 0
     this.#left = 0
     this.#batchCount = 0
-    if (this.#hold >= 0) moveHold(this.#ring, this.#hold, this.#position)
+    this.#moveTo(place.position)
+  }
+
+  #moveTo(position: number): void {
+    const before = this.#position
+    this.#position = position
+    if (this.#hold >= 0) moveHold(this.#ring, this.#hold, { before, position })
   }
 
   /** A header that makes no sense was overwritten while it was read; anything else is our bug. */

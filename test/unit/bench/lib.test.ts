@@ -1,0 +1,119 @@
+// The bench library: medians and ratios, what fails a bench, percentiles, options, comparison.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import type { Bench, Contender } from '../../../bench/lib/bench.ts'
+import { LatencyHistogram } from '../../../bench/lib/histogram.ts'
+import { parseOptions } from '../../../bench/lib/options.ts'
+import { formatComparison, formatResult, storeResult } from '../../../bench/lib/report.ts'
+import { rounds, runBench } from '../../../bench/lib/rounds.ts'
+
+const order: string[] = []
+
+function scripted(name: string, speeds: readonly number[]): Contender {
+  let round = 0
+  return {
+    name,
+    async run() {
+      order.push(name)
+      const opsPerSecond = speeds[round++]!
+      return { opsPerSecond, latencyUs: { p50: 1e6 / opsPerSecond, p99: 2, p999: 3 } }
+    },
+  }
+}
+
+const bench = (more: Partial<Bench> = {}): Bench => ({
+  name: 'sample',
+  question: 'Which is faster?',
+  cores: 1,
+  baseline: scripted('plain', [100, 200, 100]),
+  candidates: [scripted('ours', [300, 400, 500])],
+  goals: [{ contender: 'ours', to: 'plain', figure: 'opsPerSecond', atLeast: 2.5 }],
+  verify: () => undefined,
+  ...more,
+})
+
+const options = { seconds: 0.1, progress() {} }
+
+describe('bench', () => {
+  it('alternates the contenders and takes ratios within a round', async () => {
+    order.length = 0
+    const result = await runBench(bench(), options)
+    expect(order).toEqual(Array.from({ length: rounds }, () => ['plain', 'ours']).flat())
+    const [plain, ours] = result.rows
+    expect(plain).toMatchObject({ opsPerSecond: 100, spread: 1, ratio: 1 })
+    expect(ours).toMatchObject({ opsPerSecond: 400, ratio: 3, latencyUs: { p50: 2500 } })
+    expect(result.goals).toMatchObject([{ value: 3, isMet: true }])
+    expect(formatResult(result)).toContain('goal met: ours to plain, ops/s 3.00 (at least 2.5)')
+  })
+
+  it('fails on a wrong answer and still closes what it opened', async () => {
+    let isClosed = false
+    const ours: Contender = {
+      ...scripted('ours', [1, 1, 1]),
+      close: async () => {
+        isClosed = true
+      },
+    }
+    const wrong = bench({
+      candidates: [ours],
+      verify: (_, name) => (name === 'ours' ? 'one record is missing' : undefined),
+    })
+    await expect(runBench(wrong, options)).rejects.toThrow('sample, ours: one record is missing')
+    expect(isClosed).toBe(true)
+  })
+
+  it('leaves out what cannot run here and says so', async () => {
+    const native = { ...scripted('C', []), missing: () => 'no compiler' }
+    const result = await runBench(bench({ candidates: [native], cores: 10_000 }), options)
+    expect(result.rows.map(({ name }) => name)).toEqual(['plain'])
+    expect(result.notes.join()).toMatch(/10000 cores.*C left out: no compiler/)
+    expect(result.goals).toEqual([])
+  })
+
+  it('keeps results and sets two of them side by side', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
+    const path = storeResult(await runBench(bench(), options), folder, { seconds: 0.1 })
+    expect(formatComparison(path, path)).toMatch(/ours +3.00 +3.00 +0.0 %/)
+    rmSync(folder, { recursive: true })
+  })
+})
+
+describe('latency histogram', () => {
+  it('finds percentiles within two percent, also after a merge', () => {
+    const [low, high] = [new LatencyHistogram(), new LatencyHistogram()]
+    for (let us = 1; us <= 5000; us += 1) low.recordNs(us * 1000)
+    for (let us = 5001; us <= 10_000; us += 1) high.recordNs(us * 1000)
+    low.merge(new LatencyHistogram(high.counts))
+    expect(low.total).toBe(10_000)
+    for (const part of [0.01, 0.5, 0.99, 0.999])
+      expect(Math.abs(low.percentileUs(part) / (part * 10_000) - 1)).toBeLessThan(0.02)
+  })
+
+  it('takes zero, negative and endless times', () => {
+    const histogram = new LatencyHistogram()
+    for (const ns of [0, -5, 1e30]) histogram.recordNs(ns)
+    expect(histogram.total).toBe(3)
+    expect(histogram.percentileUs(0.5)).toBeLessThan(0.01)
+  })
+})
+
+describe('bench options', () => {
+  it('are names, flags and a comparison', () => {
+    expect(parseOptions([])).toEqual({ names: [] })
+    expect(parseOptions(['ring', 'rpc', '--seconds', '2', '--out=x'])).toEqual({
+      names: ['ring', 'rpc'],
+      seconds: 2,
+      out: 'x',
+    })
+    expect(parseOptions(['compare', 'a', 'b'])).toEqual({ names: [], compare: ['a', 'b'] })
+  })
+
+  it('say what is wrong with them', () => {
+    expect(parseOptions(['--speed', '1'])).toBe('unknown option --speed')
+    expect(parseOptions(['--seconds'])).toBe('--seconds needs a value')
+    expect(parseOptions(['--seconds', 'many'])).toBe('--seconds is 0 to 600')
+    expect(parseOptions(['compare', 'a'])).toBe('compare takes two files')
+  })
+})
