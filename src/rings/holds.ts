@@ -23,18 +23,15 @@ export function takeHold(ring: RingViews, slot: number, position: number): void 
   Atomics.store(ring.words, holdTakenAt(slot), 1)
 }
 
-/** Tells the writer that the bytes from `before` up to `position` are no longer needed. */
-export function moveHold(
-  ring: RingViews,
-  slot: number,
-  move: { readonly before: number; readonly position: number },
-): void {
+/** Tells the writer that the bytes below `position` are no longer needed. */
+export function moveHold(ring: RingViews, slot: number, position: number): void {
+  const { words, chunkBytes } = ring
+  const before = loadPosition(words, holdAt(slot))
   // The store releases: all reads of those bytes are done before the writer can see it.
-  storePosition(ring.words, holdAt(slot), move.position)
+  storePosition(words, holdAt(slot), position)
   // The writer reuses whole chunks: until one is free there is nothing to wake it for.
-  const { chunkBytes } = ring
-  if (Math.floor(move.before / chunkBytes) !== Math.floor(move.position / chunkBytes))
-    wake(ring.words, writerSleepsAt)
+  if (Math.floor(before / chunkBytes) !== Math.floor(position / chunkBytes))
+    wake(words, writerSleepsAt)
 }
 
 /** Frees a hold for good, also one whose reader died: the writer goes on without it. */

@@ -210,9 +210,8 @@ export class RingReader {
   }
 
   #moveTo(position: number): void {
-    const before = this.#position
     this.#position = position
-    if (this.#hold >= 0) moveHold(this.#ring, this.#hold, { before, position })
+    if (this.#hold >= 0) moveHold(this.#ring, this.#hold, position)
   }
 
   /** A header that makes no sense was overwritten while it was read; anything else is our bug. */

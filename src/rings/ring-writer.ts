@@ -41,7 +41,7 @@ export class RingWriter {
   /** Longest payload of one record, and of one message over several records. */
   readonly pieceBytesMax: number
   readonly messageBytesMax: number
-  /** Position of byte 0 of the ring in this lap. All `...At` are counted from it: small integers. */
+  /** Position of byte 0 in this lap. All `...At` are counted from it and so stay small integers. */
   #lap: number
   /** The low word of `#lap`, and the stretch of the position last published: see layout.ts. */
   #lapUnits: number
