@@ -13,6 +13,8 @@ import type { TransactionError } from '../solana/transaction-error.ts'
  * Takes execution events in source order. `descriptor` is the 64-byte event descriptor of the
  * Monad event ring (sequence number, type, payload size, time, flow tags), `payload` the event's
  * bytes. Both are only valid during the call: the sink copies what it keeps.
+ * Sequence numbers follow one another, save after `gap` and where a source begins again (a ring
+ * that was replaced): a number that is not above the last ends whatever block was open.
  */
 export interface ExecutionSink {
   event(descriptor: Uint8Array, payload: Uint8Array): void
