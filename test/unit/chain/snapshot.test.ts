@@ -16,12 +16,20 @@ import {
   blockFinalized,
   blockQc,
   blockStart,
+  txnCallFrame,
   txnHeaderStart,
 } from '../../../src/evm/event-payload.ts'
 import { descriptor, oldSchemaHash } from '../../../src/evm/event-ring.ts'
 import { EventType } from '../../../src/evm/event-type.ts'
 import { hexOf } from '../../../src/evm/hex.ts'
-import { differenceU64, readU64, readU64Exact } from '../../../src/evm/words.ts'
+import {
+  differenceU64,
+  readU64,
+  readU64Exact,
+  writeU16,
+  writeU32,
+  writeU64,
+} from '../../../src/evm/words.ts'
 import { SeenEvents } from '../../support/execution-sink.ts'
 import { realData } from '../../support/real-data.ts'
 
@@ -83,6 +91,33 @@ describe('a recorded snapshot', () => {
       2 ** 21 + 2 ** 22 + 8 + readU64(recording.descriptors, (events - 1) * 64 + 24) + 400
     writeFileSync(cut, readFileSync(path).subarray(0, used))
     expect((await play({ path: cut })).seen.total).toBe(events)
+  })
+
+  test('of a ring that went round is read from its oldest event on', async () => {
+    const path = join(folder, 'round')
+    // The payload buffer's physical end falls into the middle of what is written.
+    const writer = new EventRingWriter(path, { firstPayloadByte: 2 ** 27 - 1_000_008 })
+    const head = new Uint8Array(descriptor.bytes)
+    const payload = new Uint8Array(txnCallFrame.size + 40)
+    writeU16(head, descriptor.type, EventType.TxnCallFrame)
+    writeU32(head, descriptor.payloadSize, payload.length)
+    writeU64(payload, txnCallFrame.inputLength, 40)
+    for (let seqno = 1; seqno <= 70_000; seqno++) {
+      writeU64(payload, txnCallFrame.gas, seqno)
+      payload.fill(seqno, txnCallFrame.size)
+      writer.event(head, payload)
+    }
+    writer.close()
+    const { seen } = await play({ path })
+    expect(seen.events[0]?.seqno).toBe(70_000 - 65_536 + 1)
+    expect(seen.lastSeqno).toBe(70_000)
+    expect({ gaps: seen.gaps, jumps: seen.jumps }).toEqual({ gaps: [], jumps: 0 })
+    const wrong = seen.events.filter(
+      (event) =>
+        readU64(event.payload, txnCallFrame.gas) !== event.seqno ||
+        event.payload.at(-1) !== (event.seqno & 255),
+    )
+    expect(wrong.length).toBe(0)
   })
 
   test('loops with rising numbers, times and new ids, parents linked', async () => {
