@@ -1,6 +1,6 @@
 // Which method goes where. Thread: main. Called by handle.ts once per call.
 // Methods that need no chain stand here; those of the chain come in as tables of the same type.
-import { encodedText, failure, value } from '../../jsonrpc/build.ts'
+import { encodedText, failure } from '../../jsonrpc/build.ts'
 import { Methods, type MethodTable } from '../../jsonrpc/methods.ts'
 import type { Caller } from './handle.ts'
 
@@ -22,7 +22,7 @@ export function routeMethods(
   chain: readonly MethodTable<Caller>[],
 ): Methods<Caller> {
   const version = encodedText(JSON.stringify(facts.version))
-  const healthy = value('ok')
+  const healthy = encodedText('"ok"')
   return new Methods(
     {
       getVersion: () => version,
