@@ -128,6 +128,12 @@ export class Exchange implements Way {
     this.done()
   }
 
+  /** Answers after a failure; one that struck half-way through an answer leaves only the cut. */
+  answerFailure(reply: Reply): void {
+    if (this.#state === 'answering') this.#response.close()
+    else this.answer(reply)
+  }
+
   /** Keeps the native server from cutting a slow but lawful sender. */
   touch(nowMs: number): void {
     if (this.#state !== 'open') return

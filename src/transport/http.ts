@@ -14,6 +14,7 @@ import { Exchange, type ExchangeOwner } from './exchange.ts'
 import { InFlight } from './in-flight.ts'
 import { errorReply, type Head, Reply } from './reply.ts'
 import { type HeadOptions, Request } from './request.ts'
+import { Router } from './router.ts'
 import type { App, NativeRequest, NativeResponse } from './uws.ts'
 
 export type Verb = 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -64,8 +65,7 @@ export class Http<C> implements ExchangeOwner {
   readonly #parts: HttpParts
   readonly #headOptions: HeadOptions
   readonly #throttle = new LogThrottle()
-  readonly #exact = new Map<string, HttpRoute<C>[]>()
-  readonly #patterns: { readonly segments: string[]; readonly routes: HttpRoute<C>[] }[] = []
+  readonly #router: Router<HttpRoute<C>>
   readonly #waiting: InFlight
   readonly #reading = new Set<Exchange>()
   readonly #sweeper: NodeJS.Timeout
@@ -77,7 +77,7 @@ export class Http<C> implements ExchangeOwner {
     this.#parts = parts
     this.#headOptions = { addresses: parts.addresses, wants: new Set(options.wants ?? []) }
     this.#waiting = new InFlight(options.inFlightPerAddressMax ?? IN_FLIGHT_PER_ADDRESS_MAX)
-    for (const route of options.routes) this.#add(route)
+    this.#router = new Router(options.routes)
     this.#sweeper = setInterval(() => this.#sweep(), SWEEP_MS).unref()
   }
 
@@ -89,7 +89,7 @@ export class Http<C> implements ExchangeOwner {
   /** Routes an app's HTTP requests here; called once per TLS generation, after its sockets. */
   bind(app: App): void {
     // The native router knows verb and path of these for nothing.
-    for (const route of [...this.#exact.values()].flat()) {
+    for (const route of this.#router.exact()) {
       const begin = (response: NativeResponse, native: NativeRequest) =>
         this.#begin(response, native, route)
       if (route.verb === 'POST') app.post(route.path, begin)
@@ -133,7 +133,7 @@ export class Http<C> implements ExchangeOwner {
     this.#reading.delete(exchange)
     if (this.#throttle.allows('handler', this.#parts.clock.monotonicMs()))
       this.#parts.log.error('a request handler failed', { reason: reasonOf(error) })
-    exchange.answer(this.#lastError(exchange, 500, 'internal error'))
+    exchange.answerFailure(this.#lastError(exchange, 500, 'internal error'))
   }
 
   #begin(response: NativeResponse, native: NativeRequest, route: HttpRoute<C> | null): void {
@@ -164,11 +164,12 @@ export class Http<C> implements ExchangeOwner {
     const context = this.#options.admit(request)
     if (context instanceof Reply) return context
     if (known !== null) return this.#enter(exchange, request, known, context)
-    const routes = this.#exact.get(request.path) ?? this.#match(request)
-    if (routes === undefined) return this.errorReply(404, 'not found', request, context)
+    const found = this.#router.find(request.path)
+    if (found === null) return this.errorReply(404, 'not found', request, context)
+    request.params = found.params
     const verb = request.method === 'HEAD' ? 'GET' : request.method
-    const route = routes.find((candidate) => candidate.verb === verb)
-    if (route === undefined) return this.#wrongVerb(request, routes, context)
+    const route = found.routes.find((candidate) => candidate.verb === verb)
+    if (route === undefined) return this.#wrongVerb(request, found.routes, context)
     return this.#enter(exchange, request, route, context)
   }
 
@@ -206,7 +207,11 @@ export class Http<C> implements ExchangeOwner {
 
   #wrongVerb(request: Request, routes: readonly HttpRoute<C>[], context: C): Reply {
     const reply = this.errorReply(405, 'method not allowed', request, context)
-    return new Reply(405, reply.head.and('allow', this.#allowed(routes)), reply.body)
+    const verbs: string[] = routes.flatMap(({ verb }) =>
+      verb === 'GET' ? ['GET', 'HEAD'] : [verb],
+    )
+    if (this.#options.preflight !== undefined) verbs.push('OPTIONS')
+    return new Reply(405, reply.head.and('allow', verbs.join(', ')), reply.body)
   }
 
   /** An error after which the connection cannot go on. */
@@ -228,46 +233,6 @@ export class Http<C> implements ExchangeOwner {
       } else if (nowMs - exchange.touchedMs >= BODY_TOUCH_MS) exchange.touch(nowMs)
     }
   }
-
-  #add(route: HttpRoute<C>): void {
-    if (!route.path.includes(':') && !route.path.endsWith('/*')) {
-      this.#exact.set(route.path, [...(this.#exact.get(route.path) ?? []), route])
-      return
-    }
-    const segments = route.path.split('/')
-    const same = this.#patterns.find((entry) => entry.segments.join('/') === route.path)
-    if (same === undefined) this.#patterns.push({ segments, routes: [route] })
-    else same.routes.push(route)
-  }
-
-  #match(request: Request): HttpRoute<C>[] | undefined {
-    const parts = request.path.split('/')
-    for (const { segments, routes } of this.#patterns) {
-      const params = matchSegments(segments, parts)
-      if (params === null) continue
-      request.params = params
-      return routes
-    }
-    return undefined
-  }
-
-  #allowed(routes: readonly HttpRoute<C>[]): string {
-    const verbs = routes.flatMap(({ verb }) => (verb === 'GET' ? ['GET', 'HEAD'] : [verb]))
-    return [...verbs, ...(this.#options.preflight === undefined ? [] : ['OPTIONS'])].join(', ')
-  }
-}
-
-function matchSegments(segments: readonly string[], parts: readonly string[]): string[] | null {
-  const isOpen = segments.at(-1) === '*'
-  const length = isOpen ? segments.length - 1 : segments.length
-  if (parts.length < length || (!isOpen && parts.length !== length)) return null
-  const params: string[] = []
-  for (let index = 0; index < length; index++) {
-    if (segments[index]!.startsWith(':')) params.push(parts[index]!)
-    else if (segments[index] !== parts[index]) return null
-  }
-  if (isOpen) params.push(parts.slice(length).join('/'))
-  return params
 }
 
 function reasonOf(error: unknown): string {

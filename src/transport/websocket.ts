@@ -11,7 +11,7 @@
 // after a send or publish, `drain` when they have left, `end(1013)` when it is too much; the native
 // server itself discards only at twice `unsentBytesMax`.
 import type { Clock } from '../base/clock.ts'
-import type { Log } from '../telemetry/log.ts'
+import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
 import { CLOSE_BUG, CLOSE_GOING_AWAY, CLOSE_TOO_LONG, Reply, statusLine } from './reply.ts'
 import { Request } from './request.ts'
@@ -70,6 +70,7 @@ export class Sockets<C> {
   readonly #open = new Set<Socket<unknown>>()
   readonly #perAddress = new Map<string, number>()
   readonly #ticker: NodeJS.Timeout
+  readonly #throttle = new LogThrottle()
   #isStopping = false
 
   constructor(routes: readonly SocketRoute<C, unknown>[], parts: SocketParts<C>) {
@@ -161,7 +162,7 @@ export class Sockets<C> {
       const data: UserData = { socket }
       response.upgrade(data, key, decided.protocol, extensions, context)
     } catch (error) {
-      this.#parts.log.error('a handshake failed', { reason: String(error) })
+      this.#report('a handshake failed', error)
       refuse(response, this.#parts.error(500, 'internal error', null))
     }
   }
@@ -196,6 +197,11 @@ export class Sockets<C> {
     this.#guard(socket, () => route.close(socket, code))
   }
 
+  #report(what: string, error: unknown): void {
+    if (this.#throttle.allows(what, this.#parts.clock.monotonicMs()))
+      this.#parts.log.error(what, { reason: String(error) })
+  }
+
   #tick(): void {
     const nowMs = this.#parts.clock.monotonicMs()
     for (const socket of this.#open) socket.tick(nowMs)
@@ -205,7 +211,7 @@ export class Sockets<C> {
     try {
       run()
     } catch (error) {
-      this.#parts.log.error('a socket handler failed', { reason: String(error) })
+      this.#report('a socket handler failed', error)
       socket.end(CLOSE_BUG, 'internal error')
     }
   }
