@@ -1,0 +1,76 @@
+// Every command of the README is run, as it stands there, on its own data folder and ports.
+import { execFile } from 'node:child_process'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Server, startServer } from '../support/server.ts'
+import { root } from '../support/tree.ts'
+
+const run = promisify(execFile)
+const readme = readFileSync(join(root, 'README.md'), 'utf8')
+const commands = [...readme.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block]) =>
+  (block ?? '').trim().split('\n'),
+)
+/** Run by whoever runs this test, or by the whole check; running them here would not end. */
+const aboutThisRun = ['npm install', 'npm start', 'npm test', 'npm run check', 'npm run test:long']
+
+describe('the README', () => {
+  let server: Server
+  let folder: string
+
+  beforeAll(async () => {
+    // A folder that looks like a checkout, so that `npx sluice` finds ./data and the command.
+    folder = mkdtempSync(join(tmpdir(), 'sluice-readme-'))
+    mkdirSync(join(folder, 'node_modules', '.bin'), { recursive: true })
+    symlinkSync(
+      join(root, 'dist', 'src', 'main.js'),
+      join(folder, 'node_modules', '.bin', 'sluice'),
+    )
+    server = await startServer({ data: join(folder, 'data') })
+  })
+  afterAll(async () => {
+    await server.dispose()
+    rmSync(folder, { recursive: true, force: true })
+  })
+
+  test('stays under 150 lines', () => {
+    expect(readme.split('\n').length).toBeLessThan(150)
+  })
+
+  for (const command of commands.filter((line) => !aboutThisRun.includes(line)))
+    test(`tells the truth with: ${command}`, async () => {
+      const ready = withPorts(command, server)
+      const cwd = command.startsWith('npm run') ? root : folder
+      // Doctor, on a small machine, may find something to say: exit 1 is its word for that.
+      const mayFail = command.endsWith('doctor')
+      const result = await run('bash', ['-c', ready], {
+        cwd,
+        env: { ...process.env, TOKEN: server.token },
+        timeout: 120_000,
+      }).catch((error: { code?: number; stdout?: string }) => {
+        if (mayFail && error.code === 1) return { stdout: error.stdout ?? '' }
+        throw error
+      })
+      expect(result.stdout.length).toBeGreaterThan(0)
+      expect(result.stdout).not.toMatch(/"error"/)
+    })
+
+  test('names every script it mentions', () => {
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>
+    }
+    for (const [, name] of readme.matchAll(/npm run ([\w:]+)/g))
+      expect(scripts).toHaveProperty([name!])
+  })
+})
+
+/** The same call on the ports that this run happened to get. */
+function withPorts(command: string, server: Server): string {
+  const { rpc, metrics } = server.doors
+  return command
+    .replace('127.0.0.1:8899', `127.0.0.1:${rpc?.port}`)
+    .replace('127.0.0.1:8443', `127.0.0.1:${metrics?.port}`)
+    .replace('npm run bench -- ring', 'npm run --silent bench -- ring --seconds 0.2')
+}
