@@ -3,7 +3,10 @@
 //
 //   registry ─► directory ─► gate ─┐
 //      │                           ├─► rpc 8899, websocket 8900, grpc 10010
-//      └─► quota ──────────────────┘
+//      ├─► quota ──────────────────┘
+//      └─► seq blocks ─► event log ◄─ analysis pool ◄─ event ring ◄─ source thread
+//                            └─► metrics 8443
+import { randomBytes } from 'node:crypto'
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Directory } from './auth/directory.ts'
@@ -15,14 +18,17 @@ import { Parts } from './base/parts.ts'
 import type { DoorAddress, Running } from './base/running.ts'
 import { type Config, sourcesOf } from './config/config.ts'
 import { knownOf } from './config/known.ts'
+import { startExecution } from './flows/execution.ts'
 import { declareGrpcMeters } from './products/grpc/meters.ts'
 import { startGrpc } from './products/grpc/server.ts'
+import { startMetrics } from './products/metrics/server.ts'
 import { declareRpcMeters } from './products/rpc/meters.ts'
 import { startRpc } from './products/rpc/server.ts'
 import { declareWebsocketMeters } from './products/websocket/meters.ts'
 import { startWebsocket } from './products/websocket/server.ts'
 import { declareQuotaMeters } from './quota/meters.ts'
 import { Quota } from './quota/quota.ts'
+import { EventLog } from './stream/log.ts'
 import { lockData } from './subscriptions/lock.ts'
 import { openStore, type Store } from './subscriptions/store.ts'
 import type { Log } from './telemetry/log.ts'
@@ -60,12 +66,39 @@ const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
 
 export async function startTopology(config: Config, deps: TopologyDeps): Promise<Service> {
   const { clock, log } = deps
-  const data = resolve(config.data)
   const parts = new Parts((name) => log.warn('a part did not stop in time', { part: name }))
+  const ground = await startGround(config, deps, parts)
+  const roads = await startRoads(config, deps, parts, ground)
+  const doors = await openDoors(config, deps, parts, { ...ground, ...roads })
+  const { store, directory, gate, meters, data } = ground
+  const sources = sourcesOf(config)
   const startedMs = clock.monotonicMs()
-  const meters = new Meters()
+  const status = () => ({
+    version: deps.version,
+    pid: process.pid,
+    uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
+    doors,
+    sources: Object.fromEntries(sources),
+    registry: { version: directory.version() },
+    held: gate.held(),
+  })
+  await parts.add('operator', () => startOperatorSocket(data, { status }, log))
+  return {
+    doors,
+    sources,
+    store,
+    meters,
+    refresh: () => directory.refresh(),
+    announce: () => parts.add('doors.json', () => doorsFile(join(data, 'doors.json'), doors)),
+    stop: () => parts.stop(),
+  }
+}
 
-  // The ground: one server per folder, the registry, who may come in, what they may spend.
+/** One server per folder, the registry, who may come in, what they may spend. */
+async function startGround(config: Config, deps: TopologyDeps, parts: Parts) {
+  const { clock, log } = deps
+  const data = resolve(config.data)
+  const meters = new Meters()
   await parts.add('lock', () => lock(data))
   const { store } = await parts.add('registry', () => opened(config, data, clock))
   const directory = await parts.add('directory', () => started(new Directory(store, deps)))
@@ -77,11 +110,38 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   declareAuthMeters(meters, gate, directory)
   const quotaMeters = declareQuotaMeters(meters, quota)
   await parts.add('process meters', () => startProcessMeters(meters, deps))
-  const tls = await parts.add('certificates', () => certificates(config, log))
+  const { pair } = await parts.add('certificates', () => certificates(config, log))
+  return { data, meters, store, directory, gate, quota, quotaMeters, tls: pair }
+}
+type Ground = Awaited<ReturnType<typeof startGround>>
 
-  // The doors.
+/** What feeds several doors. */
+async function startRoads(config: Config, deps: TopologyDeps, parts: Parts, ground: Ground) {
+  const { clock, log } = deps
+  const { meters, store } = ground
+  // Source thread -> event ring 64 MiB -> analysis pool -> resume buffer of 100,000 frames.
+  const events = new EventLog({ reserve: (count) => store.reserveSeq('events', count), clock })
+  const onDown = (fault: Fault) => {
+    log.error('the execution source is down for good', { reason: fault.message })
+    deps.exit(1)
+  }
+  const execution = await parts.add('execution', () =>
+    startExecution(config.metrics, { events, clock, log, meters, onDown }),
+  )
+  return { events, execution }
+}
+type Roads = Awaited<ReturnType<typeof startRoads>>
+
+/** The products, each behind its own door. Gives the addresses of those that opened. */
+async function openDoors(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  given: Ground & Roads,
+): Promise<Readonly<Record<string, DoorAddress>>> {
+  const { meters, events, execution, tls } = given
   const { trustedProxies } = config
-  const shared = { gate, quota, quotaMeters, tls: tls.pair, trustedProxies, clock, log }
+  const shared = { ...given, trustedProxies, clock: deps.clock, log: deps.log }
   const version = { ...solanaVersion, sluice: deps.version }
   const doors: Record<string, DoorAddress> = {}
   const open = async (name: string, isEnabled: boolean, start: () => Promise<Running>) => {
@@ -105,39 +165,28 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
       methods: [],
     }),
   )
-
   await open('grpc', config.grpc.enabled, () =>
     startGrpc(config.grpc, {
       ...shared,
       meters: declareGrpcMeters(meters),
       hub: null,
-      certificates: tls.pair,
+      certificates: tls,
       addresses: new Addresses(trustedProxies),
       version: deps.version,
     }),
   )
-
-  // For the operator: live state, and where the doors are.
-  const sources = sourcesOf(config)
-  const status = () => ({
-    version: deps.version,
-    pid: process.pid,
-    uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
-    doors,
-    sources: Object.fromEntries(sources),
-    registry: { version: directory.version() },
-    held: gate.held(),
-  })
-  await parts.add('operator', () => startOperatorSocket(data, { status }, log))
-  return {
-    doors,
-    sources,
-    store,
-    meters,
-    refresh: () => directory.refresh(),
-    announce: () => parts.add('doors.json', () => doorsFile(join(data, 'doors.json'), doors)),
-    stop: () => parts.stop(),
-  }
+  await open('metrics', config.metrics.enabled, () =>
+    startMetrics(config.metrics, {
+      ...shared,
+      events,
+      view: execution,
+      run: randomBytes(8).toString('hex'),
+      version: deps.version,
+      restartSource: () => execution.restartSource(),
+      exit: deps.exit,
+    }),
+  )
+  return doors
 }
 
 async function lock(data: string) {
