@@ -1,0 +1,48 @@
+// Runs bench/native/ws-sink.c, the receiving end of the stream benches, beside a sender.
+// Thread: main of the bench process.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { buildNative } from './native.ts'
+
+export interface SinkOptions {
+  readonly port: number
+  readonly path: string
+  readonly sockets: number
+  readonly seconds: number
+  /** Ends when every socket has got this frame. */
+  readonly lastSeq?: number
+}
+
+export interface SinkResult {
+  readonly frames: number
+  readonly gaps: number
+  readonly closed: number
+  readonly bytes: number
+  /** Seconds between the first and the last frame. */
+  readonly span: number
+  /** Seconds from the first connect to the last frame. */
+  readonly elapsed: number
+  readonly p50: number
+  readonly p99: number
+  readonly p999: number
+}
+
+/** `whenReady` is called when all sockets are open. */
+export async function runSink(
+  { port, path, sockets, seconds, lastSeq }: SinkOptions,
+  whenReady: () => Promise<unknown> = async () => {},
+): Promise<SinkResult> {
+  const program = await buildNative('ws-sink')
+  const words = [port, path, sockets, seconds, ...(lastSeq === undefined ? [] : [lastSeq])]
+  const child = spawn(program, words.map(String), { stdio: ['ignore', 'pipe', 'inherit'] })
+  let output = ''
+  let ready: Promise<unknown> | null = null
+  child.stdout.on('data', (chunk) => {
+    output += chunk
+    if (ready === null && output.startsWith('ready\n')) ready = whenReady()
+  })
+  await once(child, 'close')
+  if (ready === null) throw new Error(`the sink could not connect: ${output}`)
+  await ready
+  return JSON.parse(output.slice('ready\n'.length)) as SinkResult
+}

@@ -1,0 +1,153 @@
+// The senders of the metrics load benches: our event stream behind its door, and the native server
+// publishing the same bytes with nothing around it. Thread: main of a process of its own.
+import { type Clock, systemClock } from '../../../src/base/clock.ts'
+import { ActiveBlocks } from '../../../src/products/metrics/active-blocks.ts'
+import { declareMetricsMeters } from '../../../src/products/metrics/meters.ts'
+import { socketRoute } from '../../../src/products/metrics/session.ts'
+import { Sockets } from '../../../src/products/metrics/sockets.ts'
+import { EventLog } from '../../../src/stream/log.ts'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+import { type Door, openDoor } from '../../../src/transport/door.ts'
+import { serveBench } from '../../lib/process.ts'
+
+export type SenderKind = 'stream' | 'bare'
+
+export interface Sending {
+  /** Time between blocks; 0 sends as fast as the sockets take it. */
+  readonly blockMs: number
+  readonly seconds: number
+  readonly payloadBytes: number
+  readonly framesPerTurn: number
+}
+
+/** A socket with more than this unsent is waited for, so that a flood is paced by its readers. */
+const unsentBytesMax = 512 * 1024
+const clock: Clock = systemClock
+
+interface Sender {
+  readonly door: Door<null>
+  send(payload: Buffer): void
+}
+
+let sender: Sender | null = null
+let events: EventLog | null = null
+
+serveBench({ open, send, fill, usage, close })
+
+async function open(kind: SenderKind): Promise<number> {
+  sender = kind === 'stream' ? await openStream() : await openBare()
+  return sender.door.address.port
+}
+
+async function openStream(): Promise<Sender> {
+  let next = 0
+  const reserve = (count: number) => {
+    next += count
+    return next - count
+  }
+  const log = new EventLog({ reserve, clock })
+  events = log
+  const active = new ActiveBlocks()
+  const stream = {
+    log,
+    active,
+    meters: declareMetricsMeters(new Meters()),
+    limits: { unsentBytesMax: 4 * 1024 * 1024, slowMsMax: 30_000 },
+    run: 'bench',
+  }
+  const sockets = new Sockets(stream, clock)
+  const gate = { hold: () => () => {} }
+  const route = socketRoute('/v1/ws', { stream, sockets, gate, clock, perAddressMax: 0 })
+  const door = await doorWith(route)
+  sockets.usePublisher((topic, bytes, isBinary) => door.sockets.publish(topic, bytes, isBinary))
+  return { door, send: (payload) => void log.append('ContentionData', payload) }
+}
+
+/** The same bytes by one publish each, without log, limits or bookkeeping. */
+async function openBare(): Promise<Sender> {
+  let seq = 0
+  const door = await doorWith({
+    path: '/v1/ws',
+    inboundBytesMax: 1024,
+    unsentBytesMax: 4 * 1024 * 1024,
+    pingMs: 30_000,
+    silenceMsMax: 60_000,
+    perAddressMax: 0,
+    upgrade: () => ({ state: null, protocol: '' }),
+    open: (socket: { subscribe(topic: string): void }) => socket.subscribe('all'),
+    message: () => {},
+    close: () => {},
+  })
+  return {
+    door,
+    send(payload) {
+      const head = `{"seq":${++seq},"ContentionData":`
+      const frame = Buffer.concat([Buffer.from(head), payload, Buffer.from('}')])
+      door.sockets.publish('all', frame, false)
+    },
+  }
+}
+
+// Reason for `never`: the two routes keep different things with a socket.
+function doorWith(route: unknown): Promise<Door<null>> {
+  return openDoor<null>({
+    product: 'bench',
+    place: { host: '127.0.0.1', port: 0 },
+    tls: null,
+    trustedProxies: [],
+    clock,
+    log: silentLog,
+    http: { routes: [], admit: () => null },
+    sockets: [route as never],
+  })
+}
+
+/** Sends until the time is over and tells how many frames it sent. */
+async function send({ blockMs, seconds, payloadBytes, framesPerTurn }: Sending): Promise<number> {
+  const pad = 'x'.repeat(Math.max(0, payloadBytes - 40))
+  const endMs = performance.now() + seconds * 1000
+  let sent = 0
+  while (performance.now() < endMs) {
+    for (let count = 0; count < framesPerTurn; count++) {
+      sender!.send(Buffer.from(`{"at":${process.hrtime.bigint()},"pad":"${pad}"}`))
+      sent++
+    }
+    if (blockMs > 0) await new Promise((resolve) => setTimeout(resolve, blockMs))
+    else
+      do await new Promise((resolve) => setImmediate(resolve))
+      while (isBehind())
+  }
+  return sent
+}
+
+function isBehind(): boolean {
+  for (const socket of sender!.door.sockets.open)
+    if (socket.unsentBytes > unsentBytesMax) return true
+  return false
+}
+
+/** Stores frames as the real stream mixes them, for resuming; tells the first and last seq. */
+function fill(frames: number) {
+  const log = events!
+  const contention = Buffer.from(JSON.stringify({ pad: 'x'.repeat(7800) }))
+  const small = Buffer.from(JSON.stringify({ pad: 'x'.repeat(230) }))
+  const top = Buffer.from(JSON.stringify({ pad: 'x'.repeat(2600) }))
+  // Seven frames a block: TPS, four stage moves, the two of the block's end.
+  for (let count = 0; count < frames; count++) {
+    const place = count % 7
+    if (place === 0) log.append('TPS', Buffer.from('455'))
+    else if (place < 5) log.append('Gap', small)
+    else log.append(place === 5 ? 'TopAccesses' : 'ContentionData', place === 5 ? top : contention)
+  }
+  return { oldest: log.oldestSeq, newest: log.newestSeq, bytes: log.bytes }
+}
+
+function usage() {
+  const { user, system } = process.cpuUsage()
+  return { cpuSecs: (user + system) / 1e6, rssBytes: process.memoryUsage.rss() }
+}
+
+async function close(): Promise<void> {
+  await sender?.door.stop()
+}
