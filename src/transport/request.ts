@@ -36,6 +36,8 @@ export class Request {
   readonly query: string
   readonly credentials: HeaderCredentials
   readonly contentType: string
+  /** The Origin that a browser states; '' for everybody else. */
+  readonly origin: string
   /** -1 when not stated. */
   readonly contentLength: number
   /** What is wrong with the head; answered with its status, and the connection is closed. */
@@ -63,6 +65,7 @@ export class Request {
     this.query = native.getQuery() ?? ''
     this.credentials = pass.credentials()
     this.contentType = pass.contentType
+    this.origin = pass.origin
     this.contentLength = pass.contentLength === '' ? -1 : Number(pass.contentLength)
     this.problem = pass.problem()
     this.#headers = pass.headers
@@ -124,6 +127,7 @@ const NO_CREDENTIALS: HeaderCredentials = {
 /** Collects headers. One object serves all requests: the native walk is over before it returns. */
 class HeadPass {
   contentType = ''
+  origin = ''
   contentLength = ''
   transferEncoding = ''
   forwarded = ''
@@ -143,6 +147,7 @@ class HeadPass {
     this.wants = wants
     this.headers = null
     this.contentType = this.contentLength = this.transferEncoding = this.forwarded = ''
+    this.origin = ''
     this.xToken = this.authorization = this.xApiKey = ''
     this.seen = this.count = this.bytes = 0
     this.isRepeated = this.isSmuggling = false
@@ -189,6 +194,9 @@ function takeHeader(name: string, value: string): void {
       break
     case 'content-type':
       pass.contentType ||= value
+      break
+    case 'origin':
+      pass.origin ||= value
       break
     case 'content-length':
       if (pass.contentLength !== '' || !/^\d{1,15}$/.test(value)) pass.isSmuggling = true

@@ -146,6 +146,16 @@ describe('the rpc door', () => {
     expect(headers.get('access-control-allow-headers')).toContain('x-token')
   })
 
+  it('gives CORS lines to browsers, which state their origin', async () => {
+    const browser = { 'x-token': token, origin: 'https://example.org' }
+    const { headers } = await ask({ headers: browser })
+    expect(headers.get('access-control-allow-origin')).toBe('*')
+    expect(headers.get('access-control-expose-headers')).toContain('retry-after')
+    expect((await ask({})).headers.get('access-control-allow-origin')).toBeNull()
+    const refused = await ask({ headers: { origin: 'https://example.org' } })
+    expect([refused.status, refused.headers.get('access-control-allow-origin')]).toEqual([401, '*'])
+  })
+
   it('echoes ids byte for byte, alone and in a batch', async () => {
     const ids = ['18446744073709551615', '1.0', '"\\u00e9\\n"', '"☃"', 'null', '-0']
     for (const id of ids)

@@ -18,6 +18,7 @@ import { standardPlan } from '../../../src/subscriptions/plans.ts'
 import { openStore } from '../../../src/subscriptions/store.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
+import { jsonHead } from '../../../src/transport/reply.ts'
 import { listen, uws } from '../../../src/transport/uws.ts'
 import { serveBench } from '../../lib/process.ts'
 
@@ -77,7 +78,8 @@ function startNode(): Promise<Started> {
     const principal = gate.admit('rpc', credentials, request.socket.remoteAddress ?? '')
     if (principal === null) return void response.writeHead(401).end()
     const { subscription } = principal
-    const caller: Caller = { subscription, budget: quota.budgetOf(subscription) }
+    const head = jsonHead
+    const caller: Caller = { subscription, budget: quota.budgetOf(subscription), head }
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', async () => {

@@ -11,7 +11,7 @@ import type { MeteredDoor, QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
-import { Reply, withRetryAfter } from '../../transport/reply.ts'
+import { type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { RpcMeters } from './meters.ts'
 import { rateHead } from './reply-head.ts'
 
@@ -19,6 +19,8 @@ import { rateHead } from './reply-head.ts'
 export interface Caller {
   readonly subscription: Subscription
   readonly budget: Budget
+  /** The lines that its answers begin with. */
+  readonly head: Head
 }
 
 export interface HandleDeps {
@@ -31,7 +33,7 @@ export interface HandleDeps {
 
 /** A budget writes over its verdict at the next call, so what an answer needs is taken at once. */
 interface RpcAllowance extends Allowance {
-  readonly head: ReturnType<typeof rateHead>
+  readonly head: Head
 }
 
 const door: MeteredDoor = 'rpc'
@@ -56,10 +58,10 @@ export class RpcHandler implements Host<Caller, RpcAllowance> {
     return budget.plan.batchItems
   }
 
-  spend({ budget }: Caller, methods: string | readonly string[]): RpcAllowance {
+  spend({ budget, head }: Caller, methods: string | readonly string[]): RpcAllowance {
     const verdict = budget.spend(methods)
     const { ok, reason, retryAfterMs } = verdict
-    return { ok, reason, retryAfterMs, head: rateHead(verdict) }
+    return { ok, reason, retryAfterMs, head: rateHead(head, verdict) }
   }
 
   enter({ budget }: Caller): boolean {

@@ -10,17 +10,17 @@ import type { Running } from '../../base/running.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
 import type { MethodTable } from '../../jsonrpc/methods.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
-import type { Quota } from '../../quota/quota.ts'
+import type { Budget, Quota } from '../../quota/quota.ts'
 import type { Log } from '../../telemetry/log.ts'
 import { openDoor } from '../../transport/door.ts'
 import type { HttpOptions } from '../../transport/http.ts'
-import { codesOf, Reply, withRetryAfter } from '../../transport/reply.ts'
+import { codesOf, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { RpcSection } from './config.ts'
 import { type Caller, RpcHandler } from './handle.ts'
 import type { RpcMeters } from './meters.ts'
-import { plainHead, preflightHead, rateHead, unauthorizedHead } from './reply-head.ts'
+import { baseHead, preflightHead, rateHead } from './reply-head.ts'
 import { type NodeFacts, routeMethods } from './route.ts'
 
 export interface RpcDeps {
@@ -54,16 +54,17 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
     admit: (request) => admit(request, deps),
     preflight: preflightHead,
     inFlightPerAddressMax: section.inFlightPerAddress,
-    error: (status, message, _, caller) => errorReply(status, message, caller),
+    error: (status, message, request, caller) =>
+      errorReply(status, message, caller?.budget, baseHead(request)),
     routes: [
       {
         verb: 'POST',
         path: '/',
         bodyBytesMax: BODY_BYTES_MAX,
-        check: ({ contentType }, caller) =>
+        check: ({ contentType }, { budget, head }) =>
           isJson(contentType)
             ? null
-            : errorReply(415, 'the content type must be application/json', caller),
+            : errorReply(415, 'the content type must be application/json', budget, head),
         handle: (_, body, caller) => handler.handle(body, caller),
       },
     ],
@@ -79,11 +80,10 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
   })
 }
 
-const unauthorized = new Reply(
-  401,
-  unauthorizedHead,
-  `${errorMessage('null', { code: codesOf.unauthenticated.jsonrpc, message: 'Unauthorized' })}\n`,
-)
+const unauthorized = `${errorMessage('null', {
+  code: codesOf.unauthenticated.jsonrpc,
+  message: 'Unauthorized',
+})}\n`
 
 /** Authentication 3 and 4: two headers everywhere, a third header and the query here alone. */
 function admit(request: Request, { gate, quota }: RpcDeps): Caller | Reply {
@@ -96,8 +96,11 @@ function admit(request: Request, { gate, quota }: RpcDeps): Caller | Reply {
           queryApi_key: request.parameter('api_key') ?? '',
         }
   const principal = gate.admit('rpc', credentials, request)
-  if (principal === null) return unauthorized
-  return { subscription: principal.subscription, budget: quota.budgetOf(principal.subscription) }
+  const head = baseHead(request)
+  if (principal === null)
+    return new Reply(401, head.and('www-authenticate', 'Bearer'), unauthorized)
+  const { subscription } = principal
+  return { subscription, budget: quota.budgetOf(subscription), head }
 }
 
 function isJson(contentType: string): boolean {
@@ -105,9 +108,14 @@ function isJson(contentType: string): boolean {
   return contentType.split(';', 1)[0]!.trim().toLowerCase() === 'application/json'
 }
 
-function errorReply(status: number, message: string, caller: Caller | undefined): Reply {
+function errorReply(
+  status: number,
+  message: string,
+  budget: Budget | undefined,
+  base: Head,
+): Reply {
   // Nothing is spent; the empty batch only shows what is left.
-  const head = caller === undefined ? plainHead : rateHead(caller.budget.spend([]))
+  const head = budget === undefined ? base : rateHead(base, budget.spend([]))
   const body = `${errorMessage('null', { code: codeOf(status), message })}\n`
   return new Reply(status, status === 429 ? withRetryAfter(head, BUSY_RETRY_MS) : head, body)
 }
