@@ -2,7 +2,7 @@
 // Thread: main of the bench process. Without a compiler their rows are left out.
 import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -19,11 +19,12 @@ export async function compilerMissing(): Promise<string | undefined> {
 
 /** Compiles bench/native/<name>.c, unless that text was compiled before; returns the program. */
 export async function buildNative(name: string): Promise<string> {
-  const source = join(packageRoot(), 'bench', 'native', `${name}.c`)
-  const digest = createHash('sha256')
-    .update(readFileSync(source))
-    .update(flags.join())
-    .digest('hex')
+  const sources = join(packageRoot(), 'bench', 'native')
+  const source = join(sources, `${name}.c`)
+  const hash = createHash('sha256').update(readFileSync(source)).update(flags.join())
+  for (const file of readdirSync(sources).sort())
+    if (file.endsWith('.h')) hash.update(readFileSync(join(sources, file)))
+  const digest = hash.digest('hex')
   const folder = join(tmpdir(), 'sluice-bench-native')
   const program = join(folder, `${name}-${digest.slice(0, 16)}`)
   if (existsSync(program)) return program

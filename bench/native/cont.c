@@ -1,5 +1,6 @@
 // cont FILE ROUNDS: analyses the block whose ring records are in FILE, ROUNDS times after a warm-up.
 // Prints milliseconds per block (median) and ContentionData.
+#pragma GCC optimize("O3")
 #include <time.h>
 #include "encode.h"
 static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1e3 + t.tv_nsec / 1e6; }

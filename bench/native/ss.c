@@ -1,5 +1,6 @@
 // ss FILE KEY_BYTES K ROUNDS: feeds the keys in FILE to a Space-Saving tracker, ROUNDS + 1 times;
 // the first round warms up. Prints updates per second and the largest counters.
+#pragma GCC optimize("O3")
 #include <stdio.h>
 #include <time.h>
 #include "space-saving.h"

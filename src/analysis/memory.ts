@@ -63,8 +63,8 @@ export function createMemory(module: WebAssembly.Module, options: MemoryOptions)
   const counters = options.counters ?? trackerCounters
   assert(eventRingBytes <= eventRingBytesMax, 'an event ring is at most 256 MiB')
   assert(workers >= 1 && workers <= 16, 'there are 1 to 16 analysis workers')
-  const sizes = trackerSizes(counters)
-  const stateBytes = roundUp(stateHeaderBytes + sizes.account + sizes.storage, 128)
+  const tracker = trackerBytes(counters)
+  const stateBytes = roundUp(stateHeaderBytes + 2 * tracker, 128)
   const board = pageBytes
   const tops = board + boardBytes
   const states = tops + topPlaces * topBytes
@@ -88,7 +88,7 @@ export function createMemory(module: WebAssembly.Module, options: MemoryOptions)
     states,
     stateBytes,
     accountTracker: stateHeaderBytes,
-    storageTracker: stateHeaderBytes + sizes.account,
+    storageTracker: stateHeaderBytes + tracker,
     counters,
     controlRing: ring(control, controlRingBytes),
     eventRing: ring(events, eventRingBytes),
@@ -120,20 +120,11 @@ export function formatState(
   program.formatTracker(state + at.storageTracker, at.counters, storageKeyBytes)
 }
 
-/** The same sums as `trackerBytes` in wasm/space-saving.ts; openProgram compares them. */
-export function trackerSizes(counters: number): { account: number; storage: number } {
-  return {
-    account: trackerBytes(counters, addressBytes),
-    storage: trackerBytes(counters, storageKeyBytes),
-  }
-}
-
-export function trackerBytes(counters: number, keyBytes: number): number {
+/** The same sum as in wasm/space-saving.ts; a test compares them. */
+export function trackerBytes(counters: number): number {
   const table = 2 ** Math.max(4, Math.ceil(Math.log2(counters * 2)))
   const buckets = counters + 2
-  return (
-    32 + table * 8 + counters * roundUp(24 + keyBytes, 8) + buckets * 24 + roundUp(buckets * 4, 8)
-  )
+  return 32 + table * 8 + counters * 80 + buckets * 24 + roundUp(buckets * 4, 8)
 }
 
 export function roundUp(value: number, multiple: number): number {

@@ -15,10 +15,11 @@ export interface Program {
     blockNumber: number,
     wallNs: number,
   ): number
+  encodeAgain(blockNumber: number, wallNs: number): number
   feed(accountTracker: number, storageTracker: number): void
   feedKeys(tracker: number, keys: number, count: number, keyBytes: number): void
   formatTracker(at: number, counters: number, keyBytes: number): void
-  trackerBytes(counters: number, keyBytes: number): number
+  trackerBytes(counters: number): number
   writeTop(tracker: number, limit: number, to: number): number
   encodeTop(
     to: number,

@@ -2,7 +2,7 @@
 // All state is in the shared memory; module variables hold nothing from one block to the next.
 import { finish, readSecret, sumAddress, sumSlot } from './bytes'
 import { contend, spare } from './contention'
-import { encodeContention, encodeTop, TEXT_MAX } from './encode'
+import { encodeContention, encodeTop, rank, TEXT_MAX } from './encode'
 import {
   ACCOUNT_ENTRY,
   accountCount,
@@ -68,6 +68,7 @@ export function analyse(
   textAt = (spare + 7) & ~7
   headersAt = textAt + TEXT_MAX
   if (headersAt > scratchEnd) return TOO_LARGE
+  rank(textAt)
   textBytes = encodeContention(
     textAt,
     <u64>blockNumber,
@@ -77,6 +78,11 @@ export function analyse(
   )
   headersBytes = copyHeaders(headersAt, scratchEnd, <u64>to)
   return headersBytes == 0 && txnHeaders > 0 ? DAMAGED : DONE
+}
+
+/** Writes the text of the analysed block once more; returns its length. For measurements. */
+export function encodeAgain(blockNumber: f64, wallNs: f64): u32 {
+  return encodeContention(textAt, <u64>blockNumber, <u64>wallNs, sumTransactionTime(), txnCount)
 }
 
 /** Feeds the accesses that `analyse` listed, in ring order, to the two trackers. */

@@ -1,20 +1,41 @@
 // ContentionData and TopAccesses as JSON bytes, straight from the keys in memory.
 // Thread: analysis worker. Field names are the spec's; the order of fields never changes.
+import { contendedCount, longestChain, slotCount, writtenContendedCount } from './contention'
 import {
-  contendedCount,
-  longestChain,
-  slotCount,
-  writtenContendedCount,
-} from './contention'
-import { higherOf, lowerOf, rankContracts, rankPairs, rankSlots } from './rank'
+  CONTRACTS_MAX,
+  higherOf,
+  lowerOf,
+  PAIRS_LISTED_MAX,
+  rankContracts,
+  rankPairs,
+  rankSlots,
+  SLOTS_MAX,
+} from './rank'
 import { STORAGE_KEY } from './scan'
-import { contracts, CONTRACT } from './contention'
 import { cursor, put, putByte, putF64, putHex, putU32, putU64, startText } from './text'
 
 /** More than any text below can take: 50 elements of at most 300 bytes and the scalars. */
 export const TEXT_MAX: u32 = 32768
-const LISTS_BYTES: u32 = 256
 
+// The ranked lists lie at the end of the text's room: places of slots, contracts and pairs.
+let slotList: u32 = 0
+let contractList: u32 = 0
+let pairList: u32 = 0
+let slotsListed: u32 = 0
+let contractsListed: u32 = 0
+let pairsListed: u32 = 0
+
+/** Finds the heads of the three lists of the block that contention.ts holds. */
+export function rank(to: u32): void {
+  pairList = to + TEXT_MAX - PAIRS_LISTED_MAX * 4
+  contractList = pairList - CONTRACTS_MAX * 4
+  slotList = contractList - SLOTS_MAX * 4
+  slotsListed = rankSlots(slotList)
+  contractsListed = rankContracts(contractList)
+  pairsListed = rankPairs(pairList)
+}
+
+/** Writes ContentionData; the lists are ranked already. Returns its length. */
 export function encodeContention(
   to: u32,
   blockNumber: u64,
@@ -22,7 +43,6 @@ export function encodeContention(
   txnNs: u64,
   txnCount: u32,
 ): u32 {
-  const lists = to + TEXT_MAX - LISTS_BYTES
   startText(to)
   put('{"block_number":')
   putU64(blockNumber)
@@ -44,18 +64,17 @@ export function encodeContention(
   putU32(writtenContendedCount)
   put(',"critical_path_txn_count":')
   putU32(longestChain)
-  putSlots(lists)
-  putContracts(lists)
-  putPairs(lists)
+  putSlots()
+  putContracts()
+  putPairs()
   putByte(0x7d)
   return cursor - to
 }
 
-function putSlots(list: u32): void {
-  const count = rankSlots(list)
+function putSlots(): void {
   put(',"top_contended_slots":[')
-  for (let index: u32 = 0; index < count; index++) {
-    const slot = load<u32>(list + index * 4)
+  for (let index: u32 = 0; index < slotsListed; index++) {
+    const slot = load<u32>(slotList + index * 4)
     const payload = load<u32>(slot)
     if (index > 0) putByte(0x2c)
     put('{"address":')
@@ -71,11 +90,10 @@ function putSlots(list: u32): void {
   putByte(0x5d)
 }
 
-function putContracts(list: u32): void {
-  const count = rankContracts(list)
+function putContracts(): void {
   put(',"top_contended_contracts":[')
-  for (let index: u32 = 0; index < count; index++) {
-    const contract = load<u32>(list + index * 4)
+  for (let index: u32 = 0; index < contractsListed; index++) {
+    const contract = load<u32>(contractList + index * 4)
     if (index > 0) putByte(0x2c)
     put('{"address":')
     putHex(load<u32>(contract), 20)
@@ -92,11 +110,10 @@ function putContracts(list: u32): void {
   putByte(0x5d)
 }
 
-function putPairs(list: u32): void {
-  const count = rankPairs(list)
+function putPairs(): void {
   put(',"contract_edges":[')
-  for (let index: u32 = 0; index < count; index++) {
-    const pair = load<u32>(list + index * 4)
+  for (let index: u32 = 0; index < pairsListed; index++) {
+    const pair = load<u32>(pairList + index * 4)
     if (index > 0) putByte(0x2c)
     put('{"contract_a":')
     putHex(lowerOf(pair), 20)

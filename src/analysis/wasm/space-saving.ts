@@ -8,7 +8,7 @@
 //   tracker  0 k u32   4 table size u32   8 key bytes u32   12 counters used u32
 //           16 bucket of the smallest count u32, 0 none   20 free buckets u32   24 0 u64
 //           32 table     (size x u64: hash << 32 | counter + 1, 0 = empty; linear probing)
-//              counters  (k x [hash u32, bucket u32, next u32, previous u32, error u64, key, pad])
+//              counters  (k x 80 bytes: hash u32, bucket u32, next u32, previous u32, error u64, key)
 //              buckets   (k + 2 x [count u64, first counter u32, next u32, previous u32, 0])
 //              free list (k + 2 x u32)
 //   Counters of one count hang on one bucket; buckets are a list that ascends by count. Links are
@@ -16,6 +16,8 @@
 import { align8, compareBytes, powerOfTwo, sameAddress, sameSlot } from './bytes'
 
 const HEADER: u32 = 32
+/** The same for both lengths of keys: a constant stride is cheaper than the bytes it saves. */
+const COUNTER: u32 = 80
 const COUNTER_KEY: u32 = 24
 const BUCKET: u32 = 24
 
@@ -27,18 +29,17 @@ let used: u32 = 0
 let lowest: u32 = 0
 let freeCount: u32 = 0
 let keyBytes: u32 = 0
-let counterBytes: u32 = 0
 let table: u32 = 0
 let counters: u32 = 0
 let buckets: u32 = 0
 let freeList: u32 = 0
 
-/** Bytes of a tracker of `k` counters for keys of 20 or 52 bytes. */
-export function trackerBytes(k: u32, bytesOfKey: u32): u32 {
+/** Bytes of a tracker of `k` counters. */
+export function trackerBytes(k: u32): u32 {
   return (
     HEADER +
     powerOfTwo(k * 2) * 8 +
-    k * align8(COUNTER_KEY + bytesOfKey) +
+    k * COUNTER +
     (k + 2) * BUCKET +
     align8((k + 2) * 4)
   )
@@ -46,7 +47,7 @@ export function trackerBytes(k: u32, bytesOfKey: u32): u32 {
 
 /** Makes an empty tracker. */
 export function formatTracker(at: u32, k: u32, bytesOfKey: u32): void {
-  memory.fill(at, 0, trackerBytes(k, bytesOfKey))
+  memory.fill(at, 0, trackerBytes(k))
   store<u32>(at, k)
   store<u32>(at, powerOfTwo(k * 2), 4)
   store<u32>(at, bytesOfKey, 8)
@@ -64,10 +65,9 @@ export function take(at: u32): void {
   used = load<u32>(at, 12)
   lowest = load<u32>(at, 16)
   freeCount = load<u32>(at, 20)
-  counterBytes = align8(COUNTER_KEY + keyBytes)
   table = at + HEADER
   counters = table + (mask + 1) * 8
-  buckets = counters + capacity * counterBytes
+  buckets = counters + capacity * COUNTER
   freeList = buckets + (capacity + 2) * BUCKET
 }
 
@@ -144,7 +144,7 @@ function isAbove(count: u64, counter: u32, entry: u32): bool {
 // @ts-ignore: decorator
 @inline
 function counterAt(counter: u32): u32 {
-  return counters + counter * counterBytes
+  return counters + counter * COUNTER
 }
 
 // @ts-ignore: decorator
