@@ -1,6 +1,8 @@
 // The rpc door as the spec and its silent places describe it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { value } from '../../src/jsonrpc/build.ts'
+import { declareRpcMeters } from '../../src/products/rpc/meters.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
 import { Bundle, nodeVersion } from '../support/bundle.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { until } from '../support/until.ts'
@@ -231,6 +233,26 @@ describe('the rpc door', () => {
     for (const release of waiting.splice(0)) release()
     expect((await Promise.all(held)).map(({ json }) => json.result)).toEqual(['waited', 'waited'])
     expect((await ask({ headers })).status).toBe(200)
+  })
+
+  it('believes X-Forwarded-For only from trusted proxies', async () => {
+    const meters = declareRpcMeters(new Meters())
+    const behind = await bundle.openRpc({ trustedProxies: ['127.0.0.0/8'], meters })
+    const headers = {
+      'content-type': 'application/json',
+      'x-token': bundle.issue({ cidrs: ['10.0.0.0/8'] }).token,
+    }
+    const from = async (target: number, forwarded: string) => {
+      const answer = await fetch(`http://127.0.0.1:${target}`, {
+        method: 'POST',
+        headers: { ...headers, 'x-forwarded-for': forwarded },
+        body: call('getHealth', '1'),
+      })
+      return answer.status
+    }
+    expect(await from(behind.port, '10.1.2.3')).toBe(200)
+    expect(await from(behind.port, '10.1.2.3, 192.0.2.7')).toBe(401)
+    expect(await from(port, '10.1.2.3')).toBe(401)
   })
 
   it('counts calls by method and outcome, and its time', async () => {
