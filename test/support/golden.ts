@@ -5,7 +5,7 @@
 //
 // In a golden file a key that ends with `?` may be absent. An array's first element stands for all
 // of them; an empty one says nothing about elements. Strings that look like hex must stay hex.
-// SLUICE_GOLDEN=write writes files that are missing; present ones are only changed by hand.
+// SLUICE_TEST_GOLDEN=write writes files that are missing; present ones are only changed by hand.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -16,7 +16,7 @@ const folder = fileURLToPath(new URL('../golden', import.meta.url))
 export function expectShape(name: string, value: unknown): void {
   const path = join(folder, `${name}.json`)
   if (!existsSync(path)) {
-    if (process.env.SLUICE_GOLDEN !== 'write') throw new Error(`no golden file ${name}.json`)
+    if (process.env.SLUICE_TEST_GOLDEN !== 'write') throw new Error(`no golden file ${name}.json`)
     mkdirSync(dirname(path), { recursive: true })
     writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`)
     return

@@ -1,10 +1,10 @@
-// Finds the Prometheus tools where a machine has them: in the PATH or in SLUICE_PROMETHEUS_DIR.
+// Finds the Prometheus tools where a machine has them: in the PATH or in SLUICE_TEST_PROMETHEUS_DIR.
 // Tests that need them skip elsewhere, and say so by their name.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 
 export function findTool(name: 'promtool' | 'prometheus'): string | null {
-  const folder = process.env.SLUICE_PROMETHEUS_DIR
+  const folder = process.env.SLUICE_TEST_PROMETHEUS_DIR
   for (const path of folder === undefined ? [name] : [join(folder, name), name])
     if (spawnSync(path, ['--version']).status === 0) return path
   return null
