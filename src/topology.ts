@@ -18,7 +18,7 @@ import { Parts } from './base/parts.ts'
 import type { DoorAddress, Running } from './base/running.ts'
 import { type Config, sourcesOf } from './config/config.ts'
 import { knownOf } from './config/known.ts'
-import { startExecution } from './flows/execution.ts'
+import { type PlayProgress, startExecution } from './flows/execution.ts'
 import { declareGrpcMeters } from './products/grpc/meters.ts'
 import { startGrpc } from './products/grpc/server.ts'
 import { startMetrics } from './products/metrics/server.ts'
@@ -46,6 +46,8 @@ export interface TopologyDeps {
   readonly isFresh: boolean
   /** Asks the process to end with this code; called when a vital part is gone for good. */
   exit(code: number): void
+  /** Told while a recording is played, and at its end. */
+  readonly playing?: { onProgress(progress: PlayProgress): void; onEnd?(): void }
 }
 
 export interface Service {
@@ -126,7 +128,7 @@ async function startRoads(config: Config, deps: TopologyDeps, parts: Parts, grou
     deps.exit(1)
   }
   const execution = await parts.add('execution', () =>
-    startExecution(config.metrics, { events, clock, log, meters, onDown }),
+    startExecution(config.metrics, { ...deps.playing, events, clock, log, meters, onDown }),
   )
   return { events, execution }
 }

@@ -21,7 +21,9 @@ const feed = new EventFeed(memory, {
   nowMs: () => Number(process.hrtime.bigint()) / 1e6 - originMs,
   isStopping: () => word.isStopped,
 })
-const source = openExecutionSource(section)
+const source = openExecutionSource(section, {
+  onProgress: (progress) => parentPort?.postMessage({ progress }),
+})
 parentPort?.on('message', (message) => {
   if (message !== 'stop') return
   source.stop()

@@ -8,6 +8,7 @@ import { type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
 import { firstStart } from './first-start.ts'
 import { packageVersion } from './package-version.ts'
+import { ProgressBar } from './progress-bar.ts'
 import { hasSwitch, type Verb } from './verb.ts'
 
 /** How long an orderly stop may take in all; a second signal does not wait for it. */
@@ -30,6 +31,7 @@ export const serveVerb: Verb = {
         version: packageVersion(),
         isFresh: hasSwitch(call, 'fresh'),
         exit: ending.end,
+        ...(process.stderr.isTTY ? { playing: new ProgressBar() } : {}),
       })
       const demo = await firstStart(config, service)
       process.stdout.write(banner(service, demo))

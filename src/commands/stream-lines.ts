@@ -51,7 +51,8 @@ function contentionLine(data: ContentionData): string {
     `critical path ${data.critical_path_txn_count}`,
     `wall ${(data.block_wall_time_ns / 1e6).toFixed(1)} ms`,
     `efficiency ${efficiency.toFixed(1)} %`,
-    efficiencyMeanings[efficiencyBand(efficiency)],
+    // Without transactions the figure is 0 and says nothing.
+    data.total_txn_count === 0 ? 'no transactions' : efficiencyMeanings[efficiencyBand(efficiency)],
   ]
   return parts.join('  ')
 }

@@ -8,6 +8,7 @@ import { doctorVerb } from './doctor.ts'
 import { indexerVerbs } from './indexer.ts'
 import { noteVerbs } from './note.ts'
 import { productsVerb } from './products.ts'
+import { replayVerb } from './replay.ts'
 import { serveVerb } from './serve.ts'
 import { statusVerb } from './status.ts'
 import { subscriptionVerbs } from './subscription.ts'
@@ -30,5 +31,6 @@ export const verbs: readonly Verb[] = [
   doctorVerb,
   statusVerb,
   tailVerb,
+  replayVerb,
   completionVerb(() => verbs),
 ]

@@ -59,6 +59,15 @@ export interface ExecutionDeps {
   readonly sourceEntry?: string | URL
   readonly analysisEntry?: string | URL
   onEnd?(): void
+  /** How far a recording has been played. */
+  onProgress?(progress: PlayProgress): void
+}
+
+/** Events of this pass (counted from 0) that were handed over. */
+export interface PlayProgress {
+  readonly pass: number
+  readonly events: number
+  readonly eventsTotal: number
 }
 
 export interface ExecutionRoad extends Running, ExecutionView {
@@ -149,7 +158,12 @@ class Road implements ExecutionRoad {
       originMs: Number(process.hrtime.bigint()) / 1e6 - clock.monotonicMs(),
     }
     this.#source = await DedicatedWorker.start(
-      { name: 'execution source', entry: sourceEntry ?? 'execution', data },
+      {
+        name: 'execution source',
+        entry: sourceEntry ?? 'execution',
+        data,
+        onMessage: (message) => this.#heard(message),
+      },
       {
         clock,
         log,
@@ -157,6 +171,13 @@ class Road implements ExecutionRoad {
         onDown: (fault) => this.#deps.onDown(fault),
       },
     )
+  }
+
+  /** What the source thread posts besides its readiness. */
+  #heard(message: unknown): void {
+    // Reason for the cast: workers/execution.ts posts nothing else.
+    const { progress } = message as { progress?: PlayProgress }
+    if (progress !== undefined) this.#deps.onProgress?.(progress)
   }
 
   restartSource(): void {

@@ -77,6 +77,8 @@ class MetricsService implements Running {
     this.#deps = deps
     this.#startedMs = deps.clock.monotonicMs()
     const active = new ActiveBlocks()
+    // The source may have begun before the door.
+    for (const frame of deps.events.after(0)) active.take(frame)
     this.#endListening = deps.events.listen((frame) => active.take(frame))
     this.#stream = {
       log: deps.events,

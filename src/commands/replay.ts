@@ -1,0 +1,145 @@
+// `sluice replay`: plays a recorded snapshot through the analysis and prints what the stream says.
+// Thread: main. Starts the metrics product alone, on a free port and a folder of its own, so that
+// what is printed is what a client of the service would get; both are gone afterwards.
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { systemClock } from '../base/clock.ts'
+import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
+import { type Kind, MetricsClient } from '../client/client.ts'
+import { NodeSocket } from '../client/node-socket.ts'
+import { type Config, enabledDoors } from '../config/config.ts'
+import { loadConfig } from '../config/load.ts'
+import { type Log, silentLog } from '../telemetry/log.ts'
+import { packageVersion } from './package-version.ts'
+import { ProgressBar } from './progress-bar.ts'
+import { jsonOf, lineOf, topics } from './stream-lines.ts'
+import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
+
+const topicNames = Object.keys(topics)
+/** How often the end of the stream is looked for once the recording has ended. */
+const lookMs = 20
+
+export const replayVerb: Verb = {
+  words: ['replay'],
+  summary: 'Play a recorded snapshot and print tps, contention, top or lifecycle.',
+  positionals: [{ name: 'snapshot', doc: 'file of a recorded event ring, raw or .zst' }],
+  flags: [
+    { name: 'topic', value: 'topic', options: topicNames, doc: 'What to print [contention].' },
+    {
+      name: 'speed',
+      value: 'speed',
+      options: ['recorded', 'fixed', 'full'],
+      doc: 'As recorded, a block per 400 ms, or as fast as it goes [full].',
+    },
+  ],
+  async run(call) {
+    const path = resolve(call.positionals[0] ?? '')
+    if (!existsSync(path)) return refuse('not-found', 'no-file', `there is no file ${path}`)
+    const kind = topics[flagOf(call, 'topic') ?? 'contention']
+    if (kind === undefined) return misuse(`--topic must be one of ${topicNames.join(', ')}`)
+    const data = mkdtempSync(join(tmpdir(), 'sluice-replay-'))
+    try {
+      const config = await configOf(call, { path, data })
+      return await play(config, { kind, isJson: flagOf(call, 'output') === 'json' })
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      return refuse('unavailable', error.kind, error.message)
+    } finally {
+      rmSync(data, { recursive: true, force: true })
+    }
+  },
+}
+
+/** Only the metrics product, whatever the machine's own configuration says. */
+async function configOf(call: Call, at: { path: string; data: string }): Promise<Config> {
+  const others = enabledDoors(call.loaded.config).filter(({ name }) => name !== 'metrics')
+  const loaded = await loadConfig({
+    env: {},
+    flags: [
+      { key: 'data', value: at.data },
+      { key: 'metrics.source', value: 'snapshot' },
+      { key: 'metrics.path', value: at.path },
+      { key: 'metrics.speed', value: flagOf(call, 'speed') ?? 'full' },
+      { key: 'metrics.port', value: '0' },
+      ...others.map(({ name }) => ({ key: `${name}.enabled`, value: 'false' })),
+    ],
+  })
+  if (!loaded.ok) throw new Fault('bad-configuration', loaded.problems.join('; '))
+  return loaded.config
+}
+
+async function play(
+  config: Config,
+  { kind, isJson }: { kind: Kind; isJson: boolean },
+): Promise<Outcome<Report>> {
+  const bar = new ProgressBar(process.stderr.isTTY ? process.stderr : { write() {} })
+  let failed: string | null = null
+  let hasEnded = false
+  const { startTopology } = await import('../topology.ts')
+  const service = await startTopology(config, {
+    clock: systemClock,
+    log: sourceWatch((reason) => {
+      failed = reason
+    }),
+    version: packageVersion(),
+    isFresh: true,
+    exit: (code) => {
+      failed = `exit ${code}`
+    },
+    playing: {
+      onProgress: bar.onProgress,
+      onEnd: () => {
+        hasEnded = true
+      },
+    },
+  })
+  const { host, port } = service.doors.metrics!
+  const client = new MetricsClient({
+    url: `http://${host}:${port}`,
+    open: (url) => new NodeSocket(url),
+    // Everything from the first frame on: the recording may have begun before we could connect.
+    resumeFrom: Math.max(0, (await statusOf(host, port)).oldest_seqno - 1),
+  })
+  const watch = setInterval(async () => {
+    if (failed !== null) client.close()
+    if (!hasEnded) return
+    const { newest_seqno: newest } = await statusOf(host, port)
+    if (client.cursor >= newest) client.close()
+  }, lookMs)
+  process.once('SIGINT', () => client.close())
+  let printed = 0
+  for await (const frame of client) {
+    if (frame.kind !== kind && frame.kind !== 'Gap') continue
+    bar.clear()
+    process.stdout.write(`${isJson ? jsonOf(frame) : lineOf(frame)}\n`)
+    printed++
+  }
+  clearInterval(watch)
+  bar.onEnd()
+  await service.stop()
+  if (failed !== null)
+    return refuse('unavailable', 'source-failed', `the recording cannot be played: ${failed}`)
+  return accept({ json: { frames: printed }, text: '', isPrinted: true })
+}
+
+async function statusOf(host: string, port: number) {
+  const client = new MetricsClient({ url: `http://${host}:${port}`, open: unused })
+  return client.status()
+}
+
+function unused(): never {
+  throw new Error('REST alone needs no socket')
+}
+
+/** A server would start its source again and again; here the first death is the answer. */
+function sourceWatch(onDeath: (reason: string) => void): Log {
+  const log: Log = {
+    ...silentLog,
+    warn: (_, fields) => {
+      if (fields?.part === 'execution source') onDeath(String(fields.how).replace(/^threw: /, ''))
+    },
+    area: () => log,
+  }
+  return log
+}
