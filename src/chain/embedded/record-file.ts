@@ -1,0 +1,81 @@
+// Files of checked records: what the chain writes to disk and reads back. Thread: main.
+// A record that a crash cut short, or that rotted, ends the reading of its file.
+//
+//   +--------------+--------------+-----------------+
+//   | length u32   | crc32 u32    | payload         |  …
+//   +--------------+--------------+-----------------+
+import { type FileHandle, open, readFile } from 'node:fs/promises'
+import { crc32 } from 'node:zlib'
+
+const headBytes = 8
+
+/** Writes records one after the other, in the order of the calls. */
+export class RecordWriter {
+  readonly #file: FileHandle
+  #tail: Promise<void> = Promise.resolve()
+  #fault: unknown = null
+  #pendingBytes = 0
+
+  private constructor(file: FileHandle) {
+    this.#file = file
+  }
+
+  /** Begins the file anew. */
+  static async create(path: string): Promise<RecordWriter> {
+    return new RecordWriter(await open(path, 'w', 0o600))
+  }
+
+  /** What the first write that failed threw; nothing is written after it. */
+  get fault(): unknown {
+    return this.#fault
+  }
+
+  get pendingBytes(): number {
+    return this.#pendingBytes
+  }
+
+  append(payload: Uint8Array): Promise<void> {
+    const head = Buffer.alloc(headBytes)
+    head.writeUInt32LE(payload.length, 0)
+    head.writeUInt32LE(crc32(payload), 4)
+    const record = Buffer.concat([head, payload])
+    this.#pendingBytes += record.length
+    this.#tail = this.#tail.then(async () => {
+      if (this.#fault !== null) return
+      try {
+        await this.#file.write(record)
+      } catch (error) {
+        this.#fault = error
+      } finally {
+        this.#pendingBytes -= record.length
+      }
+    })
+    return this.#tail
+  }
+
+  /** Everything is on the disk itself afterwards. Throws what a write before it threw. */
+  async close(): Promise<void> {
+    await this.#tail
+    try {
+      await this.#file.datasync()
+    } finally {
+      await this.#file.close()
+    }
+    if (this.#fault !== null) throw this.#fault
+  }
+}
+
+/** The records of a file, up to the first that is not whole. */
+export async function* readRecords(path: string): AsyncIterableIterator<Buffer> {
+  const bytes = await readFile(path)
+  let at = 0
+  while (at + headBytes <= bytes.length) {
+    const length = bytes.readUInt32LE(at)
+    const end = at + headBytes + length
+    if (end > bytes.length) return
+    const payload = bytes.subarray(at + headBytes, end)
+    if (crc32(payload) !== bytes.readUInt32LE(at + 4)) return
+    yield payload
+    at = end
+  }
+}

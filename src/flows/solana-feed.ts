@@ -1,0 +1,74 @@
+// The embedded chain's side of the Solana road: encodes what it tells, once, and publishes it.
+// Thread: main. Called by chain/embedded/producer.ts through the SolanaSink port.
+//
+//   transaction, written accounts -> account updates, transaction update -> hub
+//   end of the slot               -> block (parts told already), block meta -> hub
+import type { Clock } from '../base/clock.ts'
+import type {
+  AccountUpdate,
+  EntryUpdate,
+  SolanaSink,
+  SolanaUpdate,
+  TransactionUpdate,
+} from '../chain/ports.ts'
+import { publishUpdate, type SolanaHub } from './solana.ts'
+import {
+  accountUpdate,
+  blockMetaUpdate,
+  entryUpdate,
+  type Moment,
+  slotUpdate,
+  transactionUpdate,
+} from './solana-update.ts'
+
+/** What was told about the slot under way. */
+interface OpenBlock {
+  readonly transactions: TransactionUpdate[]
+  /** Every write, in order. */
+  readonly accounts: AccountUpdate[]
+  readonly entries: EntryUpdate[]
+}
+
+export function solanaFeed(hub: SolanaHub, clock: Clock): SolanaSink {
+  let open = emptyBlock()
+  const at = (slot: number): Moment => ({ slot, createdAtMs: clock.nowMs() })
+  const publish = (update: SolanaUpdate) => publishUpdate(hub, update)
+  return {
+    status({ slot, parent, status }) {
+      publish(slotUpdate(at(slot), { parent, status }))
+    },
+    account(slot, content) {
+      const update = accountUpdate(at(slot), content)
+      open.accounts.push(update)
+      publish(update)
+    },
+    transaction(slot, content, written) {
+      const moment = at(slot)
+      for (const account of written) {
+        const update = accountUpdate(moment, account)
+        open.accounts.push(update)
+        publish(update)
+      }
+      const update = transactionUpdate(moment, content)
+      open.transactions.push(update)
+      publish(update)
+    },
+    entry(slot, content) {
+      const update = entryUpdate(at(slot), content)
+      open.entries.push(update)
+      publish(update)
+    },
+    block(slot, content) {
+      const moment = at(slot)
+      const meta = blockMetaUpdate(moment, content)
+      const { transactions, accounts, entries } = open
+      open = emptyBlock()
+      publish({ kind: 'block', ...moment, meta, transactions, accounts, entries })
+      publish(meta)
+    },
+  }
+}
+
+function emptyBlock(): OpenBlock {
+  return { transactions: [], accounts: [], entries: [] }
+}

@@ -1,0 +1,64 @@
+// The hash chain of entries, as Solana's proof of history makes it. Thread: any (pure).
+// Verifiable with the rules of the real chain; only the number of hashes between entries is
+// small, since nobody has to prove here that time went by.
+//
+//   entry with transactions: hash = sha256(previous | merkle root of all signatures)
+//   tick:                    hash = sha256(previous)
+import { createHash } from 'node:crypto'
+import type { EntryContent } from './geyser-content.ts'
+
+export class EntryChain {
+  #hash: Uint8Array
+  #index = 0
+  #transactions = 0
+
+  /** Goes on from the last hash of the parent block. */
+  constructor(parentHash: Uint8Array) {
+    this.#hash = parentHash
+  }
+
+  get hash(): Uint8Array {
+    return this.#hash
+  }
+
+  /** `signatures`: all those of each transaction, in order. */
+  record(signatures: readonly (readonly Uint8Array[])[]): EntryContent {
+    this.#hash = sha256(this.#hash, merkleRoot(signatures.flat()))
+    return this.#next(signatures.length)
+  }
+
+  tick(): EntryContent {
+    this.#hash = sha256(this.#hash)
+    return this.#next(0)
+  }
+
+  #next(executedTransactionCount: number): EntryContent {
+    const startingTransactionIndex = this.#transactions
+    this.#transactions += executedTransactionCount
+    const index = this.#index++
+    const hash = this.#hash
+    return { index, numHashes: 1, hash, executedTransactionCount, startingTransactionIndex }
+  }
+}
+
+const leafPrefix = Uint8Array.of(0)
+const nodePrefix = Uint8Array.of(1)
+
+/** Root over the leaves; an odd one at the end of a level is paired with itself. */
+export function merkleRoot(leaves: readonly Uint8Array[]): Uint8Array {
+  let level = leaves.map((leaf) => sha256(leafPrefix, leaf))
+  if (level.length === 0) return new Uint8Array(32)
+  while (level.length > 1) {
+    const above: Uint8Array[] = []
+    for (let at = 0; at < level.length; at += 2)
+      above.push(sha256(nodePrefix, level[at]!, level[at + 1] ?? level[at]!))
+    level = above
+  }
+  return level[0]!
+}
+
+function sha256(...parts: readonly Uint8Array[]): Uint8Array {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest()
+}

@@ -1,0 +1,30 @@
+// Ed25519 keys made from a seed, and signing. Thread: any.
+// For the embedded chain's own keys (faucet, identity, traffic); no customer's key is ever here.
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
+
+/** PKCS #8 around the 32 bytes of an Ed25519 seed. */
+const pkcs8 = Buffer.from('302e020100300506032b657004220420', 'hex')
+
+export class Keypair {
+  readonly publicKey: Uint8Array
+  readonly #privateKey: KeyObject
+
+  constructor(seed: Uint8Array) {
+    this.#privateKey = createPrivateKey({
+      key: Buffer.concat([pkcs8, seed]),
+      format: 'der',
+      type: 'pkcs8',
+    })
+    const { x } = createPublicKey(this.#privateKey).export({ format: 'jwk' })
+    this.publicKey = Buffer.from(x!, 'base64url')
+  }
+
+  /** The key of a name: the same seed and name give the same key. */
+  static derive(seed: Uint8Array, name: string): Keypair {
+    return new Keypair(createHash('sha256').update(seed).update(name).digest())
+  }
+
+  sign(message: Uint8Array): Uint8Array {
+    return sign(null, message, this.#privateKey)
+  }
+}

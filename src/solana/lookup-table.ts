@@ -1,0 +1,40 @@
+// Finds the addresses that a v0 transaction takes from lookup tables. Thread: any (pure).
+//
+//   table: type u32 | deactivated u64 | extended u64 | start u8 | authority option 1 + [32] | pad 2
+//          | addresses [32]… from byte 56 on
+import type { TransactionLayout } from './transaction.ts'
+
+export const lookupTableHeadBytes = 56
+
+export interface LookedUp {
+  readonly writable: readonly Uint8Array[]
+  readonly readonly: readonly Uint8Array[]
+}
+
+/** Null when a table is missing or too short: the runtime then says what is wrong. */
+export function lookedUp(
+  layout: TransactionLayout,
+  bytes: Uint8Array,
+  tableOf: (pubkey: Uint8Array) => Uint8Array | null,
+): LookedUp | null {
+  const writable: Uint8Array[] = []
+  const readonly: Uint8Array[] = []
+  for (let index = 0; index < layout.lookupCount; index++) {
+    const at = layout.lookupTableAt[index]!
+    const table = tableOf(bytes.subarray(at, at + 32))
+    if (table === null) return null
+    const take = (from: number, count: number, into: Uint8Array[]): boolean => {
+      for (let place = from; place < from + count; place++) {
+        const start = lookupTableHeadBytes + bytes[place]! * 32
+        if (start + 32 > table.length) return false
+        into.push(table.subarray(start, start + 32))
+      }
+      return true
+    }
+    const isWhole =
+      take(layout.lookupWritableAt[index]!, layout.lookupWritableCount[index]!, writable) &&
+      take(layout.lookupReadonlyAt[index]!, layout.lookupReadonlyCount[index]!, readonly)
+    if (!isWhole) return null
+  }
+  return { writable, readonly }
+}

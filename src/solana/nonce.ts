@@ -1,0 +1,56 @@
+// Durable nonces: what the system program's nonce accounts hold. Thread: any (pure).
+//
+//   nonce account 80: version u32 | state u32 (1 initialized) | authority[32] | nonce[32] | fee u64
+import { createHash } from 'node:crypto'
+import { isSameKey } from './keys.ts'
+import { programs } from './programs.ts'
+import type { TransactionLayout } from './transaction.ts'
+
+const nonceAccountBytes = 80
+const nonceAt = 40
+const prefix = Buffer.from('DURABLE_NONCE')
+const advanceNonceTag = 4
+
+/** The nonce that the runtime makes of a blockhash. */
+export function durableNonce(blockhash: Uint8Array): Uint8Array {
+  return createHash('sha256').update(prefix).update(blockhash).digest()
+}
+
+/** True for an initialized nonce account. */
+export function isNonceAccount(owner: Uint8Array, data: Uint8Array): boolean {
+  return data.length === nonceAccountBytes && data[4] === 1 && isSameKey(owner, programs.system)
+}
+
+export function nonceOf(data: Uint8Array): Uint8Array {
+  return data.subarray(nonceAt, nonceAt + 32)
+}
+
+export function nonceAuthorityOf(data: Uint8Array): Uint8Array {
+  return data.subarray(8, 40)
+}
+
+export function withNonce<A extends { readonly data: Uint8Array }>(
+  account: A,
+  nonce: Uint8Array,
+): A {
+  const data = Uint8Array.from(account.data)
+  data.set(nonce, nonceAt)
+  return { ...account, data }
+}
+
+/**
+ * Place among the keys of the nonce account that a transaction advances in its first instruction,
+ * as one with a durable nonce must; -1 for every other transaction.
+ */
+export function nonceIndexOf(layout: TransactionLayout, bytes: Uint8Array): number {
+  if (layout.instructionCount === 0 || layout.accountsCount[0]! < 3) return -1
+  const program = layout.keysAt + layout.programIndex[0]! * 32
+  if (!isSameKey(bytes.subarray(program, program + 32), programs.system)) return -1
+  const at = layout.dataAt[0]!
+  const isAdvance =
+    layout.dataLength[0]! >= 4 &&
+    (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) ===
+      advanceNonceTag
+  const index = bytes[layout.accountsAt[0]!]!
+  return isAdvance && index < layout.keyCount && layout.isWritable(index) ? index : -1
+}

@@ -1,0 +1,91 @@
+// An embedded chain in a folder of its own, for tests: short slots, no traffic unless asked for.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../../src/base/clock.ts'
+import type { Outcome } from '../../src/base/errors.ts'
+import type { LocalChain } from '../../src/chain/embedded/chain.ts'
+import type { ChainSection } from '../../src/chain/embedded/config.ts'
+import { declareChainMeters } from '../../src/chain/embedded/meters.ts'
+import { type RunningChain, startEmbeddedChain } from '../../src/chain/embedded/start.ts'
+import type { SolanaUpdate } from '../../src/chain/ports.ts'
+import { VerifyPool } from '../../src/chain/verify-pool.ts'
+import { openSolanaHub, type SolanaHub } from '../../src/flows/solana.ts'
+import { solanaFeed } from '../../src/flows/solana-feed.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { until } from './until.ts'
+
+export const quickSection: ChainSection = {
+  source: 'embedded',
+  traffic: 0,
+  slotMs: 40,
+  historySlots: 2_000,
+  historyBytes: 64 * 1024 * 1024,
+  snapshotSlots: 1_500,
+  airdropLamports: 1_000_000_000_000,
+}
+
+export class ChainStage {
+  readonly folder: string
+  readonly section: ChainSection
+  readonly verifier = new VerifyPool({ log: silentLog })
+  hub: SolanaHub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
+  /** Everything told on the first lane, in order. */
+  readonly told: SolanaUpdate[] = []
+  #running: RunningChain | null = null
+
+  constructor(section: Partial<ChainSection> = {}) {
+    this.folder = mkdtempSync(join(tmpdir(), 'sluice-chain-'))
+    this.section = { ...quickSection, ...section }
+  }
+
+  get chain(): LocalChain {
+    return this.#running!.chain
+  }
+
+  get pid(): number {
+    return this.#running!.pid()
+  }
+
+  async start(isFresh = false): Promise<void> {
+    this.hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
+    this.hub.listen((lane, update) => {
+      if (lane === 0) this.told.push(update)
+    })
+    this.#running = await startEmbeddedChain(this.section, {
+      path: join(this.folder, 'chain'),
+      isFresh,
+      sink: solanaFeed(this.hub, systemClock),
+      verifier: this.verifier,
+      meters: declareChainMeters(new Meters()),
+      clock: systemClock,
+      log: silentLog,
+      onDown: (fault) => {
+        throw fault
+      },
+    })
+  }
+
+  async stop(): Promise<void> {
+    await this.#running?.stop()
+    this.#running = null
+  }
+
+  async dispose(): Promise<void> {
+    await this.stop()
+    await this.verifier.stop()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  /** Waits until the slot has reached the commitment. */
+  reached(slot: number, commitment: 0 | 1 | 2): Promise<void> {
+    return until(() => this.chain.ledger.newestBlockSlot(commitment) >= slot, `slot ${slot}`)
+  }
+}
+
+/** The value of an outcome that must be good. */
+export function good<T>(outcome: Outcome<T>): T {
+  if (!outcome.ok) throw new Error(JSON.stringify(outcome.refusal))
+  return outcome.value
+}

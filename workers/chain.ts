@@ -1,0 +1,13 @@
+// Child process of the embedded chain: runs transactions, keeps nothing that the ledger has not.
+// Thread: main of its own process. Started by chain/embedded/executor.ts.
+import { Svm } from '../src/chain/embedded/svm.ts'
+import { serveFrames } from '../src/threads/frames.ts'
+
+const svm = new Svm()
+
+serveFrames({
+  load: (accounts: Parameters<Svm['load']>[0]) => svm.load(accounts),
+  genesis: (keys: Parameters<Svm['genesis']>[0]) => svm.genesis(keys),
+  execute: (input: Parameters<Svm['execute']>[0]) => svm.execute(input),
+  simulate: (input: Parameters<Svm['simulate']>[0]) => svm.simulate(input),
+})

@@ -1,0 +1,9 @@
+// Worker of the pool that verifies signatures. Thread: verify worker. Job: a list of transactions;
+// result: one byte each, 1 for good.
+import { Verifier } from '../src/solana/verify.ts'
+
+const verifier = new Verifier()
+
+export default function verifyAll(transactions: readonly Uint8Array[]): Uint8Array {
+  return Uint8Array.from(transactions, (bytes) => (verifier.verify(bytes) ? 1 : 0))
+}
