@@ -1,0 +1,85 @@
+// An account as JSON-RPC and its notifications show it, as text that is ready to go out.
+// Thread: any (pure). Called by the RPC methods and by the websocket room.
+// Lamports and rent epoch are u64 and go out as plain digits: no number type holds them all.
+import { encodeBase58 } from './base58.ts'
+import { storeZstd } from './zstd-stored.ts'
+
+/** `binary` is the old form: base58 as a bare string. */
+export const accountEncodings = ['binary', 'base58', 'base64', 'base64+zstd', 'jsonParsed'] as const
+export type AccountEncoding = (typeof accountEncodings)[number]
+
+export interface DataSlice {
+  readonly offset: number
+  readonly length: number
+}
+
+/** What is shown of an account; ledger accounts and account updates both have it. */
+export interface ShownAccount {
+  readonly pubkey: Uint8Array
+  readonly lamports: bigint
+  readonly owner: Uint8Array
+  readonly executable: boolean
+  readonly rentEpoch: bigint
+  readonly data: Uint8Array
+}
+
+export interface AccountView {
+  readonly encoding: AccountEncoding
+  readonly dataSlice: DataSlice | null
+}
+
+/** The JSON of parsed data (`{"program":…,"parsed":…,"space":…}`); null where none knows it. */
+export type AccountParser = (account: ShownAccount) => string | null
+
+/** Longer data has no base58 form. */
+export const base58DataBytesMax = 128
+const TOO_LARGE = '"error: data too large for bs58 encoding"'
+
+/** The UiAccount. Data that `parse` does not know is shown as base64 under `jsonParsed`. */
+export function uiAccountText(
+  account: ShownAccount,
+  view: AccountView,
+  parse: AccountParser,
+): string {
+  const data = dataText(account, view, parse)
+  const owner = encodeBase58(account.owner)
+  return (
+    `{"lamports":${account.lamports},"data":${data},"owner":"${owner}",` +
+    `"executable":${account.executable},"rentEpoch":${account.rentEpoch},` +
+    `"space":${account.data.length}}`
+  )
+}
+
+function dataText(account: ShownAccount, view: AccountView, parse: AccountParser): string {
+  const { encoding, dataSlice } = view
+  if (encoding === 'jsonParsed') {
+    const parsed = parse(account)
+    if (parsed !== null) return parsed
+  }
+  const data = sliced(account.data, dataSlice)
+  switch (encoding) {
+    case 'binary':
+      return base58Text(data)
+    case 'base58':
+      return `[${base58Text(data)},"base58"]`
+    case 'base64+zstd':
+      return `["${storeZstd(data).toString('base64')}","base64+zstd"]`
+    default:
+      return `["${bufferOf(data).toString('base64')}","base64"]`
+  }
+}
+
+function base58Text(data: Uint8Array): string {
+  return data.length > base58DataBytesMax ? TOO_LARGE : `"${encodeBase58(data)}"`
+}
+
+/** A slice that begins behind the data is empty. */
+function sliced(data: Uint8Array, slice: DataSlice | null): Uint8Array {
+  if (slice === null) return data
+  const start = Math.min(slice.offset, data.length)
+  return data.subarray(start, Math.min(start + slice.length, data.length))
+}
+
+function bufferOf(data: Uint8Array): Buffer {
+  return Buffer.from(data.buffer, data.byteOffset, data.length)
+}
