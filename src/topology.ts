@@ -3,7 +3,8 @@
 //
 //   registry ─► directory ─► gate ─┐
 //      │                           ├─► rpc 8899, websocket 8900, grpc 10010
-//      ├─► quota ──────────────────┘
+//      ├─► quota ──────────────────┘          ▲
+//      │   chain (child process) ─► ledger ─► hub;  verify pool
 //      └─► seq blocks ─► event log ◄─ analysis pool ◄─ event ring ◄─ source thread
 //                            └─► metrics 8443
 import { randomBytes } from 'node:crypto'
@@ -16,9 +17,14 @@ import type { Clock } from './base/clock.ts'
 import { Fault } from './base/errors.ts'
 import { Parts } from './base/parts.ts'
 import type { DoorAddress, Running } from './base/running.ts'
-import { type Config, sourcesOf } from './config/config.ts'
+import { declareChainMeters } from './chain/embedded/meters.ts'
+import { type RunningChain, startEmbeddedChain } from './chain/embedded/start.ts'
+import { VerifyPool } from './chain/verify-pool.ts'
+import { type Config, hasChainDoor, sourcesOf } from './config/config.ts'
 import { knownOf } from './config/known.ts'
 import { type PlayProgress, startExecution } from './flows/execution.ts'
+import { openSolanaHub, type SolanaHub } from './flows/solana.ts'
+import { solanaFeed } from './flows/solana-feed.ts'
 import { declareGrpcMeters } from './products/grpc/meters.ts'
 import { startGrpc } from './products/grpc/server.ts'
 import { startMetrics } from './products/metrics/server.ts'
@@ -66,6 +72,9 @@ export interface Service {
 /** What a validator of this age calls itself; clients only compare it with what they support. */
 const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
 
+/** As yellowstone keeps by default. */
+const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
+
 export async function startTopology(config: Config, deps: TopologyDeps): Promise<Service> {
   const { clock, log } = deps
   const parts = new Parts((name) => log.warn('a part did not stop in time', { part: name }))
@@ -81,6 +90,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
     doors,
     sources: Object.fromEntries(sources),
+    chain: chainStatus(roads.solana),
     registry: { version: directory.version() },
     held: gate.held(),
   })
@@ -130,9 +140,51 @@ async function startRoads(config: Config, deps: TopologyDeps, parts: Parts, grou
   const execution = await parts.add('execution', () =>
     startExecution(config.metrics, { ...deps.playing, events, clock, log, meters, onDown }),
   )
-  return { events, execution }
+  const solana = hasChainDoor(config) ? await startChain(config, deps, parts, ground) : null
+  return { events, execution, solana }
 }
 type Roads = Awaited<ReturnType<typeof startRoads>>
+
+interface Solana extends Pick<RunningChain, 'chain' | 'pid'> {
+  readonly hub: SolanaHub
+  readonly verifier: VerifyPool
+}
+
+/** Chain process -> ledger -> hub that keeps 150 slots or 256 MiB; signatures in a pool. */
+async function startChain(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  { data, meters }: Ground,
+): Promise<Solana> {
+  const { clock, isFresh } = deps
+  const log = deps.log.area('chain')
+  const hub = openSolanaHub(hubBounds)
+  const verifier = await parts.add('verify pool', () => new VerifyPool({ log }))
+  const { chain, pid } = await parts.add('chain', () =>
+    startEmbeddedChain(config.chain, {
+      path: join(data, 'chain'),
+      isFresh,
+      sink: solanaFeed(hub, clock),
+      verifier,
+      meters: declareChainMeters(meters),
+      clock,
+      log,
+      onDown(fault) {
+        log.error('the chain is down for good', { reason: fault.message })
+        deps.exit(1)
+      },
+    }),
+  )
+  return { chain, pid, hub, verifier }
+}
+
+function chainStatus(solana: Solana | null) {
+  if (solana === null) return null
+  const { chain, pid } = solana
+  const [processed, confirmed, finalized] = ([0, 1, 2] as const).map((level) => chain.slot(level))
+  return { pid: pid(), healthy: chain.slotsBehind() === 0, processed, confirmed, finalized }
+}
 
 /** The products, each behind its own door. Gives the addresses of those that opened. */
 async function openDoors(
@@ -141,7 +193,7 @@ async function openDoors(
   parts: Parts,
   given: Ground & Roads,
 ): Promise<Readonly<Record<string, DoorAddress>>> {
-  const { meters, events, execution, tls } = given
+  const { meters, events, execution, solana, tls } = given
   const { trustedProxies } = config
   const shared = { ...given, trustedProxies, clock: deps.clock, log: deps.log }
   const version = { ...solanaVersion, sluice: deps.version }
@@ -155,7 +207,7 @@ async function openDoors(
     startRpc(config.rpc, {
       ...shared,
       meters: declareRpcMeters(meters),
-      facts: { version, slotsBehind: () => 0 },
+      facts: { version, slotsBehind: () => solana?.chain.slotsBehind() ?? null },
       methods: [],
     }),
   )
@@ -171,7 +223,7 @@ async function openDoors(
     startGrpc(config.grpc, {
       ...shared,
       meters: declareGrpcMeters(meters),
-      hub: null,
+      hub: solana?.hub ?? null,
       certificates: tls,
       addresses: new Addresses(trustedProxies),
       version: deps.version,

@@ -20,8 +20,12 @@ export const serveVerb: Verb = {
   takesConfig: true,
   flags: [{ name: 'fresh', doc: "Drop the embedded chain's state first; nothing else is lost." }],
   async run(call) {
-    const { config } = call.loaded
+    const { config, closed } = call.loaded
     const log = openLog(config.logLevel)
+    for (const product of closed)
+      log.warn('stays shut: its source is embedded beside a real one and no key says so', {
+        product,
+      })
     const ending = endingOf(log)
     const { startTopology } = await import('../topology.ts')
     try {

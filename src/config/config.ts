@@ -3,6 +3,7 @@
 import { isIP } from 'node:net'
 import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
+import { chainSection } from '../chain/embedded/config.ts'
 import { executionSourceFields } from '../chain/execution/config.ts'
 import { grpcSection } from '../products/grpc/config.ts'
 import { metricsSection } from '../products/metrics/config.ts'
@@ -34,6 +35,7 @@ export const configFields = {
     check: (value) =>
       parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
   }),
+  chain: chainSection,
   rpc: rpcSection,
   websocket: websocketSection,
   grpc: grpcSection,
@@ -67,6 +69,28 @@ export function enabledDoors(config: Config): Door[] {
 
 /** Keys that name where a product's data comes from. */
 const SOURCES = ['chain.source', 'metrics.source', 'shredstream.feed'] as const
+
+/** Doors behind each such key. */
+const DOORS_OF: Readonly<Record<(typeof SOURCES)[number], readonly string[]>> = {
+  'chain.source': ['rpc', 'websocket', 'grpc', 'tpu'],
+  'metrics.source': ['metrics'],
+  'shredstream.feed': ['shredstream'],
+}
+
+/** True when something that is enabled needs the Solana chain. */
+export function hasChainDoor(config: Config): boolean {
+  return enabledDoors(config).some(({ name }) => DOORS_OF['chain.source'].includes(name))
+}
+
+/**
+ * Doors that stay shut: once one real source is configured, an embedded one counts only where its
+ * key says so in so many words. `isSet` tells whether somebody set a key.
+ */
+export function closedDoors(config: Config, isSet: (key: string) => boolean): string[] {
+  if (isAllEmbedded(config)) return []
+  const embedded = SOURCES.filter((key) => sourcesOf(config).get(key) === 'embedded')
+  return embedded.filter((key) => !isSet(key)).flatMap((key) => DOORS_OF[key])
+}
 
 /** The source that each such key names, of the sections that are there. */
 export function sourcesOf(config: Config): ReadonlyMap<string, string> {

@@ -5,7 +5,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { messageOf } from '../base/errors.ts'
 import type { Field } from '../base/fields.ts'
-import { type Config, checkConfig, configFields } from './config.ts'
+import { type Config, checkConfig, closedDoors, configFields, enabledDoors } from './config.ts'
 import { buildValues, type GivenKeys, locate, readFileTree, unknownKey } from './tree.ts'
 
 export interface ConfigFlag {
@@ -18,6 +18,8 @@ export interface Loaded {
   readonly config: Config
   /** Keys that somebody set, and where; every other key holds its default. */
   readonly origins: ReadonlyMap<string, string>
+  /** Doors that are shut because their source is embedded beside a real one and nobody said so. */
+  readonly closed: readonly string[]
 }
 
 export type LoadResult =
@@ -62,7 +64,19 @@ export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult>
   if (problems.length > 0) return { ok: false, problems }
   const keys = [...given].filter(([key]) => !key.endsWith('.'))
   const origins = new Map(keys.map(([key, { origin }]) => [key, origin]))
-  return { ok: true, config, origins }
+  const shut = closedDoors(config, (key) => origins.has(key))
+  const closed = enabledDoors(config).flatMap(({ name }) => (shut.includes(name) ? [name] : []))
+  return { ok: true, config: withoutDoors(config, closed), origins, closed }
+}
+
+function withoutDoors(config: Config, closed: readonly string[]): Config {
+  const sections = Object.entries(config).map(([name, section]) =>
+    closed.includes(name)
+      ? [name, Object.freeze({ ...(section as object), enabled: false })]
+      : [name, section],
+  )
+  // Reason for the cast: the same sections, of which some are shut.
+  return closed.length === 0 ? config : (Object.freeze(Object.fromEntries(sections)) as Config)
 }
 
 /** The declared field behind a flag, whatever its spelling; the flag parser asks for its type. */

@@ -61,7 +61,7 @@ describe('the configuration in force', () => {
     ['nodes.0.xToken', 'a.yaml'],
   ])
   // Reason for the casts: the printer is tried on declarations of its own.
-  const loaded = { config: config as never, origins }
+  const loaded = { config: config as never, origins, closed: [] }
 
   test('is YAML that says who set what and hides secrets', () => {
     const printed = renderConfig(loaded, fields)
