@@ -1,5 +1,6 @@
 // The metrics service as a customer meets it: the built server with no configuration.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { runCommand } from '../support/command.ts'
 import { expectShape } from '../support/golden.ts'
 import { Listener } from '../support/metrics-service.ts'
 import { type Server, startServer } from '../support/server.ts'
@@ -115,5 +116,25 @@ test('numbers go on over a restart, and an old cursor gets a snapshot', async ()
     expect((after.frames[0]!.Resume as { run: string }).run).not.toBe(run)
     expect(Math.min(...after.seqs)).toBeGreaterThan(cursor)
     after.socket.terminate()
+  }
+})
+
+test('metrics.auth: token asks for a token and closes what a dead one opened with 1008', async () => {
+  const locked = await startServer({ flags: ['--metrics.auth=token'] })
+  const { host, port } = locked.doors.metrics!
+  const url = `${host}:${port}`
+  try {
+    expect((await fetch(`http://${url}/v1/tps`)).status).toBe(401)
+    expect((await fetch(`http://${url}/health`)).status).toBe(200)
+    const authorization = `Bearer ${locked.token}`
+    expect((await fetch(`http://${url}/v1/tps`, { headers: { authorization } })).status).toBe(200)
+    const listener = new Listener(`ws://${url}/v1/ws`, [], { 'x-token': locked.token })
+    await listener.has(2)
+    const words = ['token', 'rotate', 'demo', '--yes', '--data', locked.data]
+    expect((await runCommand(words)).code).toBe(0)
+    await until(() => listener.closed !== null, 'the close')
+    expect(listener.closed).toBe(1008)
+  } finally {
+    await locked.dispose()
   }
 })

@@ -1,6 +1,7 @@
 // The rules of silence in real time: 10 s, 30 s, drain, close, open again; or exit 75.
 import { expect, test } from 'vitest'
 import { Listener, openService } from '../support/metrics-service.ts'
+import { startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 test('a silent source degrades the service, closes its door and opens it again', async () => {
@@ -51,4 +52,19 @@ test('onStale: exit asks the process to end with 75', async () => {
   await until(() => service.calls.exits.length > 0, 'the exit', 60_000)
   expect(service.calls).toEqual({ restarts: 0, exits: [75] })
   await service.running.stop()
+})
+
+test('a server whose event ring never appears ends with 75 under onStale: exit', async () => {
+  const flags = [
+    '--metrics.source=ring',
+    '--metrics.path=/nonexistent/ring',
+    '--metrics.onStale=exit',
+  ]
+  const server = await startServer({ flags })
+  try {
+    await until(() => server.child.exitCode !== null, 'the end of the process', 90_000)
+    expect(server.child.exitCode).toBe(75)
+  } finally {
+    await server.dispose()
+  }
 })

@@ -61,6 +61,8 @@ export class StreamClient {
   readonly #parts: StreamParts
   #cursor = 0
   #dropped = 0
+  /** As it was when somebody last asked whether the client is too slow. */
+  #unsentBytes = 0
   /** Following: the last progress. Lagging: its beginning. */
   #sinceMs: number
 
@@ -117,6 +119,10 @@ export class StreamClient {
   isTooSlow(nowMs: number): boolean {
     if (this.state !== 'following' && this.state !== 'lagging') return false
     const { log, limits } = this.#parts
+    // A slow line is no stalled one: whoever resumes may take all the time that it uses.
+    const { unsentBytes } = this.socket
+    if (this.state === 'following' && unsentBytes < this.#unsentBytes) this.#sinceMs = nowMs
+    this.#unsentBytes = unsentBytes
     return nowMs - this.#sinceMs > limits.slowMsMax || this.#cursor < log.oldestSeq - 1
   }
 

@@ -157,6 +157,18 @@ describe('resume', () => {
     expect(peer.kinds).not.toContain('Warning')
   })
 
+  test('over a slow line is not cut while the peer reads at all', () => {
+    runBlocks(1, 400)
+    const peer = connect({ resumeFrom: stage.log.oldestSeq - 1, reads: false })
+    for (let minute = 0; minute < 5; minute++) {
+      stage.sockets.sweep()
+      peer.read(1)
+      stage.clock.advance(29_000)
+      stage.sockets.sweep()
+    }
+    expect(peer.closed).toBeNull()
+  })
+
   test('that makes no progress for 30 s is cut with 1013', () => {
     runBlocks(1, 400)
     const peer = connect({ resumeFrom: stage.log.oldestSeq - 1, reads: false })
