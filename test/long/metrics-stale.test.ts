@@ -6,8 +6,8 @@ import { until } from '../support/until.ts'
 
 test('a silent source degrades the service, closes its door and opens it again', async () => {
   const service = await openService()
-  service.execution.run(1)
   const startMs = performance.now()
+  service.execution.run(1)
   const listener = new Listener(`${service.ws}/v1/ws`)
   await listener.has(1)
   const seen: [string, number][] = []

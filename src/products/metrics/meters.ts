@@ -1,7 +1,8 @@
 // Instruments of the metrics product and of the source behind it. Thread: main.
 // Children are looked up once here; nothing per client carries a label.
 import { type FrameKind, frameKinds } from '../../stream/encoded.ts'
-import type { CounterChild, HistogramChild, Meters } from '../../telemetry/meters.ts'
+import type { CounterChild, Meters } from '../../telemetry/meters.ts'
+import { LatencyTally } from '../../telemetry/tally.ts'
 
 export const refusalReasons = ['address-limit', 'bad-request', 'unauthorized'] as const
 export type RefusalReason = (typeof refusalReasons)[number]
@@ -21,7 +22,7 @@ export type RouteName = (typeof routeNames)[number]
 export interface MetricsMeters {
   readonly framesSent: Readonly<Record<FrameKind, CounterChild>>
   readonly framesDropped: Readonly<Record<FrameKind, CounterChild>>
-  readonly frameDelivery: HistogramChild
+  readonly frameDelivery: { observeMs(ms: number): void }
   readonly resumes: Readonly<Record<'resume' | 'snapshot', CounterChild>>
   readonly slowCuts: CounterChild
   readonly refused: Readonly<Record<RefusalReason, CounterChild>>
@@ -29,16 +30,28 @@ export interface MetricsMeters {
   readonly requests: Readonly<Record<RouteName, CounterChild>>
 }
 
+/** Frames are counted as plain numbers: what stands before a write delays it. */
 export function declareMetricsMeters(meters: Meters): MetricsMeters {
-  const sent = meters.counter(
+  const sent = byKey(frameKinds, () => new PlainCounter())
+  const dropped = byKey(frameKinds, () => new PlainCounter())
+  const delivery = new LatencyTally()
+  meters.counterRead(
     'sluice_frames_sent_total',
     'Stream frames handed to clients: frames times receivers',
     { kind: frameKinds },
+    () => frameKinds.map((kind) => [{ kind }, sent[kind].total] as const),
   )
-  const dropped = meters.counter(
+  meters.counterRead(
     'sluice_frames_dropped_total',
     'Stream frames that slow clients got replaced by a newer one',
     { kind: frameKinds },
+    () => frameKinds.map((kind) => [{ kind }, dropped[kind].total] as const),
+  )
+  meters.histogramRead(
+    'sluice_frame_delivery_seconds',
+    'From the reading of an event to its frame being handed to all live clients',
+    delivery.buckets,
+    () => delivery.read(),
   )
   const resumes = meters.counter('sluice_ws_connects_total', 'Stream clients by how they began', {
     mode: ['resume', 'snapshot'],
@@ -50,20 +63,24 @@ export function declareMetricsMeters(meters: Meters): MetricsMeters {
     route: routeNames,
   })
   return {
-    framesSent: byKey(frameKinds, (kind) => sent.with({ kind })),
-    framesDropped: byKey(frameKinds, (kind) => dropped.with({ kind })),
-    frameDelivery: meters.histogram(
-      'sluice_frame_delivery_seconds',
-      'From the reading of an event to its frame being handed to all live clients',
-    ),
+    framesSent: sent,
+    framesDropped: dropped,
+    frameDelivery: delivery,
     resumes: byKey(['resume', 'snapshot'], (mode) => resumes.with({ mode })),
-    slowCuts: meters.counter('sluice_ws_slow_cuts_total', 'Stream clients cut for being too slow.'),
+    slowCuts: meters.counter('sluice_ws_slow_cuts_total', 'Stream clients cut for being too slow'),
     refused: byKey(refusalReasons, (reason) => refused.with({ reason })),
     staleCloses: meters.counter(
       'sluice_metrics_stale_closes_total',
       'How often the door closed because the source was silent for 30 s',
     ),
     requests: byKey(routeNames, (route) => requests.with({ route })),
+  }
+}
+
+class PlainCounter implements CounterChild {
+  total = 0
+  inc(by = 1): void {
+    this.total += by
   }
 }
 

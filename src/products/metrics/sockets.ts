@@ -8,8 +8,13 @@
 // What is published in one turn is bounded, because the native side keeps it until the turn ends:
 // the rest goes out in the next turns, in order.
 import type { Clock } from '../../base/clock.ts'
-import type { StoredFrame } from '../../stream/encoded.ts'
-import { encodings, frameKinds } from '../../stream/encoded.ts'
+import {
+  type Encoding,
+  encodings,
+  type FrameKind,
+  frameKinds,
+  type StoredFrame,
+} from '../../stream/encoded.ts'
 import { type StreamClient, type StreamParts, topicOf } from './client.ts'
 
 /** Publishes to every socket of the door that subscribed to a topic. */
@@ -25,6 +30,19 @@ const turnPart = 1 / 4
 const checkPart = 1 / 16
 /** How often slow clients are looked at when nothing else moves. */
 const sweepMs = 1000
+
+/** The topics of a kind, one per encoding. */
+const topicsOf = Object.fromEntries(
+  frameKinds.map((kind) => [
+    kind,
+    encodings.map((encoding) => ({
+      encoding,
+      topic: topicOf(encoding, kind),
+      isBinary: encoding === 'msgpack',
+    })),
+  ]),
+  // Reason for the cast: fromEntries forgets the keys that it was given.
+) as Record<FrameKind, { encoding: Encoding; topic: string; isBinary: boolean }[]>
 
 export class Sockets {
   readonly #parts: StreamParts
@@ -49,8 +67,6 @@ export class Sockets {
     this.#clock = clock
     this.#publishedSeq = parts.log.position
     this.#turnBytesMax = parts.limits.unsentBytesMax * turnPart
-    for (const encoding of encodings)
-      for (const kind of frameKinds) this.#listening.set(topicOf(encoding, kind), 0)
     this.#endListening = parts.log.listen((frame) => this.#take(frame))
     this.#sweepTimer = setInterval(() => this.sweep(), sweepMs)
     this.#sweepTimer.unref()
@@ -127,18 +143,17 @@ export class Sockets {
 
   #send(frame: StoredFrame): void {
     const { log, meters } = this.#parts
-    for (const encoding of encodings) {
-      const topic = topicOf(encoding, frame.kind)
+    for (const { encoding, topic, isBinary } of topicsOf[frame.kind]) {
       const listeners = this.#listening.get(topic) ?? 0
       if (listeners === 0) continue
       const bytes = log.encoded(frame, encoding)
-      this.#publish(topic, bytes, encoding === 'msgpack')
+      this.#publish(topic, bytes, isBinary)
       meters.framesSent[frame.kind].inc(listeners)
       this.#turnBytes += bytes.length
       this.#uncheckedBytes += bytes.length
     }
     this.#publishedSeq = frame.seq
-    meters.frameDelivery.observe((this.#clock.monotonicMs() - frame.sinceMs) / 1000)
+    meters.frameDelivery.observeMs(this.#clock.monotonicMs() - frame.sinceMs)
   }
 
   #scheduleTurn(): void {
