@@ -8,6 +8,7 @@ import { lookedUp } from '../../solana/lookup-table.ts'
 import { durableNonce, isNonceAccount, withNonce } from '../../solana/nonce.ts'
 import { programs, sysvarOwner } from '../../solana/programs.ts'
 import { TransactionLayout } from '../../solana/transaction.ts'
+import type { TransactionError } from '../../solana/transaction-error.ts'
 import type { Executed, ExecuteInput, ExecuteJob, Genesis, VmAccount } from './protocol.ts'
 import { executed, readError, refused } from './svm-outcome.ts'
 
@@ -53,7 +54,7 @@ export class Svm {
     const keys = this.#keys(bytes)
     const outcome = this.#vm.simulateVersionedTransaction(bytes)
     if (isFailure(outcome))
-      return executed(outcome.meta(), { keys, err: readError(outcome.err()), accounts: [] })
+      return executed(outcome.meta(), { keys, err: this.#errorOf(outcome, keys), accounts: [] })
     const accounts = outcome
       .postAccounts()
       .map((post) => fromVm(Uint8Array.from(post.address), post.account()))
@@ -70,7 +71,7 @@ export class Svm {
       const accounts = this.#written(bytes, keys, nonce)
       return executed(outcome, { keys, err: null, accounts })
     }
-    const err = readError(outcome.err())
+    const err = this.#errorOf(outcome, keys)
     if (this.#vm.getBalance(payer) === before)
       return { ...executed(outcome.meta(), { keys, err, accounts: [] }), isCharged: false }
     // A transaction that fails pays, and uses up its nonce; nothing else of it stays.
@@ -81,6 +82,15 @@ export class Svm {
       accounts.push(account)
     }
     return executed(outcome.meta(), { keys, err, accounts })
+  }
+
+  /** The VM does not tell a program that is missing from one that cannot run; validators do. */
+  #errorOf(outcome: FailedTransactionMetadata, { all }: Keys): TransactionError {
+    const err = readError(outcome.err())
+    if (err !== 'InvalidProgramForExecution') return err
+    const used = this.#layout.programIndex.subarray(0, this.#layout.instructionCount)
+    const isMissing = used.some((index) => this.#vm.getAccount(all[index]!) === null)
+    return isMissing ? 'ProgramAccountNotFound' : err
   }
 
   /** What the transaction that the layout holds left in its writable accounts. */

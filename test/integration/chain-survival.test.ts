@@ -1,0 +1,216 @@
+// What the embedded chain survives: restarts, a killed process, a torn journal, broken bytes.
+import { appendFileSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js'
+import { afterEach, describe, expect, it } from 'vitest'
+import { encodeBase58 } from '../../src/solana/base58.ts'
+import { ChainStage, good } from '../support/chain-stage.ts'
+import { sampleTransactions } from '../support/solana-samples.ts'
+import { randomOf } from '../support/synthetic-solana.ts'
+import { until } from '../support/until.ts'
+
+const stages: ChainStage[] = []
+afterEach(async () => {
+  for (const stage of stages.splice(0)) await stage.dispose()
+})
+
+async function started(section: ConstructorParameters<typeof ChainStage>[0] = {}) {
+  const stage = new ChainStage(section)
+  stages.push(stage)
+  await stage.start()
+  return stage
+}
+
+async function airdrop(stage: ChainStage, to: Uint8Array, lamports = 5_000_000_000n) {
+  return good(await stage.chain.requestAirdrop(to, lamports))
+}
+
+const some = () => Keypair.generate().publicKey.toBytes()
+
+describe('the embedded chain across restarts', () => {
+  it('goes on where it stopped, with accounts, slots and history', async () => {
+    const stage = await started()
+    const to = some()
+    const signature = await airdrop(stage, to)
+    const before = stage.chain.ledger
+    const slot = before.signatureStatus(signature)!.slot
+    const supply = before.supply(0)
+    await stage.stop()
+    await stage.start()
+    const after = stage.chain.ledger
+    expect(after).not.toBe(before)
+    expect(after.genesisHash).toBe(before.genesisHash)
+    expect(after.account(to, 2)?.lamports).toBe(5_000_000_000n)
+    expect(after.signatureStatus(signature)).toMatchObject({ slot, commitment: 2, err: null })
+    expect(after.transaction(signature)?.meta.logMessages?.length).toBeGreaterThan(0)
+    expect(after.slot(0)).toBeGreaterThan(slot)
+    expect(after.supply(0)).toBe(supply)
+    expect(
+      after
+        .block(slot)
+        ?.signatures()
+        .map((one) => encodeBase58(one)),
+    ).toContain(encodeBase58(signature))
+    // Money that came in before the restart can be spent after it: the VM has it too.
+    await airdrop(stage, to)
+    expect(after.account(to, 0)?.lamports).toBe(10_000_000_000n)
+  })
+
+  it('refuses after a restart what landed before it', async () => {
+    const stage = await started()
+    const from = Keypair.generate()
+    await airdrop(stage, from.publicKey.toBytes())
+    const { blockhash } = stage.chain.latestBlockhash(0)
+    const transaction = new Transaction({ feePayer: from.publicKey, recentBlockhash: blockhash })
+    transaction.add(
+      SystemProgram.transfer({
+        fromPubkey: from.publicKey,
+        toPubkey: new PublicKey(some()),
+        lamports: 2_000_000,
+      }),
+    )
+    transaction.sign(from)
+    const bytes = transaction.serialize()
+    good(await stage.chain.submit(bytes, { isVerified: false }))
+    await stage.stop()
+    await stage.start()
+    const again = await stage.chain.submit(bytes, { isVerified: false })
+    expect(again).toMatchObject({ ok: false, refusal: { data: { err: 'AlreadyProcessed' } } })
+  })
+
+  it('keeps every account through snapshots and drops journals of forgotten blocks', async () => {
+    const stage = await started({ slotMs: 20, snapshotSlots: 60, historySlots: 320, traffic: 50 })
+    const wallets = Array.from({ length: 20 }, some)
+    for (const wallet of wallets) await airdrop(stage, wallet)
+    await until(() => stage.chain.ledger.firstAvailableSlot > 200, 'history moves on', 40_000)
+    const supply = stage.chain.ledger.supply(2)
+    expect(supply).toBeGreaterThan(0n)
+    await stage.stop()
+    const files = readdirSync(join(stage.folder, 'chain'))
+    expect(files.filter((name) => name.startsWith('snapshot'))).toHaveLength(1)
+    expect(files).not.toContain('journal-0')
+    await stage.start()
+    const { ledger } = stage.chain
+    for (const wallet of wallets) expect(ledger.account(wallet, 2)?.lamports).toBe(5_000_000_000n)
+    let total = 0n
+    for (const { lamports, slot } of ledger.accountsAt(ledger.slot(2)))
+      if (slot > 0) total += lamports
+    expect(total).toBeGreaterThan(0n)
+    expect(ledger.isBlockhashValid(ledger.newest.facts.hash, 0)).toBe(true)
+  })
+
+  it('takes a journal up to a record that a crash cut short', async () => {
+    const stage = await started()
+    const to = some()
+    await airdrop(stage, to)
+    await stage.stop()
+    const folder = join(stage.folder, 'chain')
+    for (const name of readdirSync(folder).filter((file) => file.startsWith('journal')))
+      appendFileSync(join(folder, name), Buffer.from([200, 0, 0, 0, 1, 2, 3, 4, 5]))
+    await stage.start()
+    expect(stage.chain.ledger.account(to, 2)?.lamports).toBe(5_000_000_000n)
+    await stage.stop()
+    await stage.start()
+    expect(stage.chain.ledger.account(to, 2)?.lamports).toBe(5_000_000_000n)
+  })
+
+  it('begins anew when told to', async () => {
+    const stage = await started()
+    const to = some()
+    await airdrop(stage, to)
+    const { genesisHash } = stage.chain.ledger
+    await stage.stop()
+    await stage.start(true)
+    expect(stage.chain.ledger.genesisHash).not.toBe(genesisHash)
+    expect(stage.chain.ledger.account(to, 0)).toBeNull()
+  })
+})
+
+describe('the chain process killed with SIGKILL', () => {
+  it('is back within two seconds and has lost nothing', async () => {
+    const stage = await started({ traffic: 200 })
+    const to = some()
+    await airdrop(stage, to)
+    const { ledger } = stage.chain
+    for (let round = 0; round < 3; round++) {
+      const { pid } = stage
+      process.kill(pid, 'SIGKILL')
+      await until(() => stage.chain.slotsBehind() === null, 'the death is seen')
+      const refused = await stage.chain.requestAirdrop(to, 1n)
+      expect(refused).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+      await until(() => stage.chain.slotsBehind() === 0, 'another one serves', 5_000)
+      expect(stage.pid).not.toBe(pid)
+      await airdrop(stage, to)
+    }
+    expect(ledger.account(to, 0)?.lamports).toBe(20_000_000_000n)
+    const landed = ledger.transactionCount(0)
+    await until(() => ledger.transactionCount(0) > landed + 20, 'traffic goes on')
+  })
+})
+
+describe('broken transactions', () => {
+  it('are refused one by one while the chain runs on', async () => {
+    const stage = await started({ slotMs: 400 })
+    const { pid } = stage
+    const from = Keypair.generate()
+    await airdrop(stage, from.publicKey.toBytes())
+    const { blockhash } = stage.chain.latestBlockhash(0)
+    const transaction = new Transaction({ feePayer: from.publicKey, recentBlockhash: blockhash })
+    const toPubkey = new PublicKey(some())
+    transaction.add(
+      SystemProgram.transfer({ fromPubkey: from.publicKey, toPubkey, lamports: 2_000_000 }),
+    )
+    transaction.sign(from)
+    const whole = Uint8Array.from(transaction.serialize())
+    const refuses = async (bytes: Uint8Array) => {
+      const sent = await stage.chain.submit(bytes, { isVerified: false })
+      expect(sent.ok).toBe(false)
+      const options = { isBlockhashReplaced: true, isVerified: false }
+      await stage.chain.simulate(bytes, options)
+    }
+    for (let length = 0; length < whole.length; length++) await refuses(whole.subarray(0, length))
+    await refuses(Uint8Array.from([...whole, 0]))
+    const random = randomOf(7)
+    const jobs: Promise<void>[] = []
+    for (let round = 0; round < 2_000; round++) {
+      const bytes = Uint8Array.from(whole)
+      const at = Math.floor(random() * bytes.length)
+      bytes[at] = (bytes[at]! + 1 + Math.floor(random() * 255)) & 0xff
+      jobs.push(refuses(bytes))
+      if (jobs.length === 50) await Promise.all(jobs.splice(0))
+    }
+    await Promise.all(jobs)
+    expect(stage.pid).toBe(pid)
+    good(await stage.chain.submit(whole, { isVerified: false }))
+  })
+
+  it('that are signed and make no sense reach the VM and do not bring it down', async () => {
+    const stage = await started({ slotMs: 400, traffic: 200 })
+    const { pid } = stage
+    const { ledger } = stage.chain
+    await until(() => ledger.transactionCount(1) > 40, 'traffic')
+    const seeds = sampleTransactions().map((sample) => sample.bytes)
+    for (const slot of ledger.blockSlots({ from: 1, to: ledger.slot(0), limit: 100 }, 0))
+      for (const transaction of ledger.block(slot)!.transactions()) seeds.push(transaction.bytes)
+    const random = randomOf(99)
+    const below = (limit: number) => Math.floor(random() * limit)
+    const broken = () => {
+      const bytes = Uint8Array.from(seeds[below(seeds.length)]!)
+      // Another signature, so that it is no duplicate; then up to three bytes of the message.
+      for (let at = 1; at < 33; at++) bytes[at] = below(256)
+      for (let count = below(3); count >= 0; count--)
+        bytes[65 + below(bytes.length - 65)] = below(random() < 0.5 ? 8 : 256)
+      return bytes
+    }
+    for (let round = 0; round < 40; round++)
+      await Promise.all(
+        Array.from({ length: 100 }, (_, index) =>
+          index % 2 === 0
+            ? stage.chain.submit(broken(), { isVerified: true })
+            : stage.chain.simulate(broken(), { isBlockhashReplaced: true, isVerified: false }),
+        ),
+      )
+    expect(stage.pid).toBe(pid)
+    await airdrop(stage, some())
+  })
+})
