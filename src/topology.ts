@@ -25,11 +25,13 @@ import { knownOf } from './config/known.ts'
 import { type PlayProgress, startExecution } from './flows/execution.ts'
 import { openSolanaHub, type SolanaHub } from './flows/solana.ts'
 import { solanaFeed } from './flows/solana-feed.ts'
+import { SolanaTee } from './flows/solana-tee.ts'
 import { declareGrpcMeters } from './products/grpc/meters.ts'
 import { startGrpc } from './products/grpc/server.ts'
 import { startMetrics } from './products/metrics/server.ts'
 import { declareRpcMeters } from './products/rpc/meters.ts'
 import { startRpc } from './products/rpc/server.ts'
+import { type Shredstream, startShredstream } from './products/shredstream/server.ts'
 import { declareWebsocketMeters } from './products/websocket/meters.ts'
 import { startWebsocket } from './products/websocket/server.ts'
 import { declareQuotaMeters } from './quota/meters.ts'
@@ -81,6 +83,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   const ground = await startGround(config, deps, parts)
   const roads = await startRoads(config, deps, parts, ground)
   const doors = await openDoors(config, deps, parts, { ...ground, ...roads })
+  const shreds = await openShreds(config, deps, parts, { ...ground, ...roads, doors })
   const { store, directory, gate, meters, data } = ground
   const sources = sourcesOf(config)
   const startedMs = clock.monotonicMs()
@@ -94,7 +97,9 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     registry: { version: directory.version() },
     held: gate.held(),
   })
-  await parts.add('operator', () => startOperatorSocket(data, { status }, log))
+  await parts.add('operator', () =>
+    startOperatorSocket(data, { status, shreds: () => shreds?.report() ?? null }, log),
+  )
   return {
     doors,
     sources,
@@ -147,6 +152,8 @@ type Roads = Awaited<ReturnType<typeof startRoads>>
 
 interface Solana extends Pick<RunningChain, 'chain' | 'pid'> {
   readonly hub: SolanaHub
+  /** Who else hears what the chain does. */
+  readonly tee: SolanaTee
   readonly verifier: VerifyPool
 }
 
@@ -160,12 +167,13 @@ async function startChain(
   const { clock, isFresh } = deps
   const log = deps.log.area('chain')
   const hub = openSolanaHub(hubBounds)
+  const tee = new SolanaTee(solanaFeed(hub, clock))
   const verifier = await parts.add('verify pool', () => new VerifyPool({ log }))
   const { chain, pid } = await parts.add('chain', () =>
     startEmbeddedChain(config.chain, {
       path: join(data, 'chain'),
       isFresh,
-      sink: solanaFeed(hub, clock),
+      sink: tee,
       verifier,
       meters: declareChainMeters(meters),
       clock,
@@ -176,7 +184,7 @@ async function startChain(
       },
     }),
   )
-  return { chain, pid, hub, verifier }
+  return { chain, pid, hub, tee, verifier }
 }
 
 function chainStatus(solana: Solana | null) {
@@ -192,7 +200,7 @@ async function openDoors(
   deps: TopologyDeps,
   parts: Parts,
   given: Ground & Roads,
-): Promise<Readonly<Record<string, DoorAddress>>> {
+): Promise<Record<string, DoorAddress>> {
   const { meters, events, execution, solana, tls } = given
   const { trustedProxies } = config
   const shared = { ...given, trustedProxies, clock: deps.clock, log: deps.log }
@@ -241,6 +249,27 @@ async function openDoors(
     }),
   )
   return doors
+}
+
+/** Sources -> shred worker -> destinations; packets never come to this thread. */
+async function openShreds(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  given: Ground & Roads & { doors: Record<string, DoorAddress> },
+): Promise<Shredstream | null> {
+  if (!config.shredstream.enabled) return null
+  const onDown = (fault: Fault) => {
+    deps.log.error('the shred worker is down for good', { reason: fault.message })
+    deps.exit(1)
+  }
+  const { clock, log } = deps
+  const shreds = await parts.add('shredstream', () =>
+    startShredstream(config.shredstream, { ...given, clock, log, onDown }),
+  )
+  if (shreds.address !== null) given.doors.shredstream = shreds.address
+  if (shreds.feed !== null) given.solana?.tee.add(shreds.feed)
+  return shreds
 }
 
 async function lock(data: string) {

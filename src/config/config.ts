@@ -8,6 +8,7 @@ import { executionSourceFields } from '../chain/execution/config.ts'
 import { grpcSection } from '../products/grpc/config.ts'
 import { metricsSection } from '../products/metrics/config.ts'
 import { rpcSection } from '../products/rpc/config.ts'
+import { shredstreamSection, sourcePortOf } from '../products/shredstream/config.ts'
 import { websocketSection } from '../products/websocket/config.ts'
 import { plansSection } from '../subscriptions/plans.ts'
 
@@ -41,6 +42,7 @@ export const configFields = {
   grpc: grpcSection,
   // The product and the source of its events are two rooms under one key.
   metrics: group(metricsSection.doc, { ...metricsSection.fields, ...executionSourceFields }),
+  shredstream: shredstreamSection,
   plans: plansSection,
 }
 
@@ -119,7 +121,17 @@ export function checkConfig(config: Config): string[] {
     problems.push('tls.key is set without tls.cert: set both or none')
   if (config.metrics.enabled && config.metrics.source !== 'embedded' && config.metrics.path === '')
     problems.push(`metrics.source is ${config.metrics.source}: set metrics.path to its file`)
-  return [...problems, ...checkDoors(config)]
+  return [...problems, ...checkShredstream(config), ...checkDoors(config)]
+}
+
+function checkShredstream({ shredstream }: Partial<Config>): string[] {
+  if (shredstream?.enabled !== true) return []
+  const problems: string[] = []
+  if (shredstream.port !== 0 && sourcePortOf(shredstream) === shredstream.port)
+    problems.push('shredstream.sourcePort is shredstream.port: give it another one')
+  if (shredstream.verify && shredstream.feed !== 'embedded' && shredstream.leaders.length === 0)
+    problems.push('shredstream.verify is on without shredstream.leaders: name them')
+  return problems
 }
 
 function checkDoors(config: Config): string[] {

@@ -81,6 +81,12 @@ export class ShredSet {
     return rebuilt
   }
 
+  /** Lets go of what it keeps; it stays done. */
+  release(): void {
+    this.#isDone = true
+    this.#shreds.fill(null)
+  }
+
   /** Index of the set's first code shred: told by any code shred, else the set's own index. */
   #codeBase(): number {
     for (const [leaf, shred] of this.#shreds.entries())

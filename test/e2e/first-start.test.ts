@@ -27,7 +27,9 @@ describe('the first start', () => {
 
   test('prints one call per open product, and each of them works as it stands', async () => {
     const calls = server.stdout().match(/^(curl|node -e) .+$/gm) ?? []
-    expect(calls).toHaveLength(Object.keys(server.doors).length)
+    // Shreds are pushed: there is nothing to call.
+    const { shredstream: _, ...callable } = server.doors
+    expect(calls).toHaveLength(Object.keys(callable).length)
     for (const call of calls) {
       const { stdout } = await run('bash', ['-c', call], {
         cwd: root,

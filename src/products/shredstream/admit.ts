@@ -1,0 +1,139 @@
+// Decides for each packet whether it is a shred that nobody has had yet, and counts it.
+// Thread: shred worker. No sockets, no allocation unless `verify` or `recover` is on.
+//
+//   source known? ─► well formed? ─► plausible slot? ─► first copy? ─► (signed?) ─► forward
+//        every "no" is one reason on the board
+import {
+  flagBits,
+  flagsOf,
+  flawOf,
+  flaws,
+  indexOf,
+  isCodeVariant,
+  offsets,
+  shredBytesOf,
+  slotOf,
+  slotShredsMax,
+} from '../../solana/shred.ts'
+import type { LeaderSignatures } from '../../solana/shred-signature.ts'
+import { type Board, type DropReason, dropReasons, windowSlots } from './board.ts'
+import type { Recovery } from './recovery.ts'
+import type { SlotWindow } from './window.ts'
+
+export interface AdmitOptions {
+  /** The cluster's shred version; 0 takes any. */
+  readonly version: number
+  /** Null: signatures are not looked at. */
+  readonly signatures: LeaderSignatures | null
+  /** Null: nothing is rebuilt. */
+  readonly recovery: Recovery | null
+}
+
+/** What `admit` says: forward it as data or as code, or not at all. */
+export const verdicts = { data: 0, code: 1, drop: -1 } as const
+export type Verdict = (typeof verdicts)[keyof typeof verdicts]
+
+/** Flaws of a packet and the reasons under which they are counted. */
+const reasonOfFlaw: readonly (DropReason | null)[] = [
+  null,
+  'size',
+  'variant',
+  'version',
+  'slot',
+  'layout',
+]
+
+export class Admission {
+  readonly #board: Board
+  readonly #window: SlotWindow
+  readonly #options: AdmitOptions
+  /** Places of the reasons on the board, looked up once. */
+  readonly #placeOf: Readonly<Record<DropReason, number>>
+  readonly #received: number
+  readonly #accepted: number
+
+  constructor(board: Board, window: SlotWindow, options: AdmitOptions) {
+    this.#board = board
+    this.#window = window
+    this.#options = options
+    const places = dropReasons.map((reason) => [reason, board.totals.at(0, reason)])
+    this.#placeOf = Object.fromEntries(places) as Record<DropReason, number>
+    this.#received = board.totals.at(0, 'received')
+    this.#accepted = board.totals.at(0, 'accepted')
+  }
+
+  /** Judges the packet of `length` bytes at `at`; `source` is its sender's place, -1 a stranger. */
+  admit(bytes: Uint8Array, at: number, length: number, source: number, nowMs: number): Verdict {
+    const { totals, sources } = this.#board
+    totals.numbers[this.#received]! += 1
+    if (source < 0) return this.#drop('source')
+    sources.numbers[sources.at(source, 'packets')]! += 1
+    const flaw = flawOf(bytes, at, length, this.#options.version)
+    if (flaw !== flaws.none) return this.#drop(reasonOfFlaw[flaw]!)
+    const slot = slotOf(bytes, at)
+    if (!this.#window.mayTake(slot, nowMs)) {
+      this.#window.takesSlot(slot, nowMs)
+      return this.#drop('slot')
+    }
+    const isCode = isCodeVariant(bytes[at + offsets.variant]!) === true
+    const id = indexOf(bytes, at) + (isCode ? slotShredsMax : 0)
+    if (this.#window.has(slot, id)) return this.#duplicate(slot, id, source, nowMs)
+    if (!this.#isSigned(bytes, at)) return this.#drop('signature')
+    if (!this.#window.takesSlot(slot, nowMs)) return this.#drop('slot')
+    this.#window.mark(slot, id, nowMs)
+    sources.numbers[sources.at(source, 'first')]! += 1
+    totals.numbers[this.#accepted]! += 1
+    this.#countInSlot(bytes, at, slot, isCode)
+    this.#options.recovery?.add(bytes, at)
+    return isCode ? verdicts.code : verdicts.data
+  }
+
+  /** A shred of our own rebuilding: true when nobody has had it yet. */
+  admitRebuilt(shred: Uint8Array, nowMs: number): boolean {
+    const slot = slotOf(shred)
+    const isCode = isCodeVariant(shred[offsets.variant]!) === true
+    const id = indexOf(shred) + (isCode ? slotShredsMax : 0)
+    if (this.#window.has(slot, id) || !this.#window.takesSlot(slot, nowMs)) return false
+    this.#window.mark(slot, id, nowMs)
+    this.#countInSlot(shred, 0, slot, isCode)
+    this.#board.slots.add(slot % windowSlots, 'rebuilt', 1)
+    this.#board.totals.add(0, 'rebuilt', 1)
+    return true
+  }
+
+  #isSigned(bytes: Uint8Array, at: number): boolean {
+    const { signatures } = this.#options
+    if (signatures === null) return true
+    const length = shredBytesOf(bytes[at + offsets.variant]!)
+    return signatures.isSigned(bytes.subarray(at, at + length))
+  }
+
+  #duplicate(slot: number, id: number, source: number, nowMs: number): Verdict {
+    const { slots, sources } = this.#board
+    slots.numbers[slots.at(slot % windowSlots, 'duplicates')]! += 1
+    sources.numbers[sources.at(source, 'duplicates')]! += 1
+    const lagMs = this.#window.lagMs(slot, id, nowMs)
+    if (lagMs >= 0) {
+      sources.add(source, 'lagSamples', 1)
+      sources.add(source, 'lagMs', lagMs)
+    }
+    return this.#drop('duplicate')
+  }
+
+  #countInSlot(bytes: Uint8Array, at: number, slot: number, isCode: boolean): void {
+    const { slots } = this.#board
+    const cell = slot % windowSlots
+    slots.numbers[slots.at(cell, isCode ? 'code' : 'data')]! += 1
+    if (isCode) return
+    const end = indexOf(bytes, at) + 1
+    const endAt = slots.at(cell, 'dataEnd')
+    if (end > slots.numbers[endAt]!) slots.numbers[endAt] = end
+    if ((flagsOf(bytes, at) & flagBits.lastInSlot) === flagBits.lastInSlot)
+      slots.set(cell, 'isLastKnown', 1)
+  }
+
+  #drop(reason: DropReason): Verdict {
+    this.#board.totals.numbers[this.#placeOf[reason]]! += 1
+    return verdicts.drop
+  }
+}

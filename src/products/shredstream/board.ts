@@ -1,0 +1,133 @@
+// What the shred worker counts, in shared memory: the main thread shows it, a restarted worker goes
+// on with it. Thread: the shred worker writes (main clears a target's row before its new use).
+//
+//   totals | sources x 16 | targets x 256 | slots x 64     all float64, stored by one instruction
+//   sockets: descriptors and ports of the worker's sockets, which outlive it
+import { rowsMax } from './targets.ts'
+
+export const dropReasons = [
+  'size',
+  'variant',
+  'version',
+  'slot',
+  'layout',
+  'source',
+  'duplicate',
+  'signature',
+  'cap',
+  'error',
+] as const
+export type DropReason = (typeof dropReasons)[number]
+
+export const sourcesMax = 16
+export const windowSlots = 64
+
+const totalNames = [
+  ...dropReasons,
+  'received',
+  'accepted',
+  'rebuilt',
+  'rebuildFailed',
+  'sent',
+  'sentBytes',
+  'batches',
+  'windowMoves',
+] as const
+const sourceNames = ['packets', 'first', 'duplicates', 'lagSamples', 'lagMs'] as const
+const targetNames = [
+  'generation',
+  'packets',
+  'bytes',
+  'droppedCap',
+  'droppedError',
+  'refused',
+  'lastErrno',
+  'lastSentMs',
+] as const
+const slotNames = [
+  'slot',
+  'data',
+  'dataEnd',
+  'isLastKnown',
+  'code',
+  'duplicates',
+  'rebuilt',
+] as const
+const socketNames = [
+  'ingest',
+  'out4',
+  'out6',
+  'ingestPort',
+  'outPort',
+  'io',
+  'bufferBytes',
+  'tableVersion',
+] as const
+
+export type TotalName = (typeof totalNames)[number]
+/** Values of `io` on the board. */
+export const ioNames = ['none', 'dgram', 'batch', 'batch-segments'] as const
+
+/** Rows of numbers with names; `at(row, name)` is looked up once, outside the hot path. */
+export class NumberTable<C extends string> {
+  readonly numbers: Float64Array
+  readonly #names: readonly C[]
+
+  constructor(buffer: SharedArrayBuffer, at: number, rows: number, names: readonly C[]) {
+    this.#names = names
+    this.numbers = new Float64Array(buffer, at, rows * names.length)
+  }
+
+  at(row: number, name: C): number {
+    return row * this.#names.length + this.#names.indexOf(name)
+  }
+
+  get(row: number, name: C): number {
+    return this.numbers[this.at(row, name)]!
+  }
+
+  set(row: number, name: C, value: number): void {
+    this.numbers[this.at(row, name)] = value
+  }
+
+  add(row: number, name: C, by: number): void {
+    this.numbers[this.at(row, name)]! += by
+  }
+
+  clear(row: number): void {
+    this.numbers.fill(0, row * this.#names.length, (row + 1) * this.#names.length)
+  }
+
+  row(row: number): Record<C, number> {
+    const pairs = this.#names.map((name) => [name, this.get(row, name)])
+    return Object.fromEntries(pairs) as Record<C, number>
+  }
+}
+
+const places = [
+  [1, totalNames],
+  [sourcesMax, sourceNames],
+  [rowsMax, targetNames],
+  [windowSlots, slotNames],
+  [1, socketNames],
+] as const
+
+export class Board {
+  readonly buffer: SharedArrayBuffer
+  readonly totals: NumberTable<TotalName>
+  readonly sources: NumberTable<(typeof sourceNames)[number]>
+  readonly targets: NumberTable<(typeof targetNames)[number]>
+  readonly slots: NumberTable<(typeof slotNames)[number]>
+  readonly sockets: NumberTable<(typeof socketNames)[number]>
+
+  constructor(buffer?: SharedArrayBuffer) {
+    const starts = [0]
+    for (const [rows, names] of places) starts.push(starts.at(-1)! + rows * names.length * 8)
+    this.buffer = buffer ?? new SharedArrayBuffer(starts.at(-1)!)
+    this.totals = new NumberTable(this.buffer, starts[0]!, 1, totalNames)
+    this.sources = new NumberTable(this.buffer, starts[1]!, sourcesMax, sourceNames)
+    this.targets = new NumberTable(this.buffer, starts[2]!, rowsMax, targetNames)
+    this.slots = new NumberTable(this.buffer, starts[3]!, windowSlots, slotNames)
+    this.sockets = new NumberTable(this.buffer, starts[4]!, 1, socketNames)
+  }
+}

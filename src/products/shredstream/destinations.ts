@@ -1,0 +1,287 @@
+// The life of every destination: follows the registry, challenges new addresses, pauses closed
+// ones.
+// Thread: main. Writes the target table that the shred worker reads; hears its news.
+//
+//   registry change ─► follow ─► target table ─► worker
+//   worker: echo ─► confirm in the registry; refused ─► pause, back-off to 60 s
+import { randomBytes } from 'node:crypto'
+import { containsAny, type IpAddress, parseCidr } from '../../base/cidr.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Outcome } from '../../base/errors.ts'
+import { parseEndpoint, servedAddress } from '../../subscriptions/destination.ts'
+import type { By, Subscription } from '../../subscriptions/subscription.ts'
+import type { Log } from '../../telemetry/log.ts'
+import type { Board } from './board.ts'
+import type { WorkerNews } from './book.ts'
+import { rowsMax, type Target, type TargetTable } from './targets.ts'
+
+// DESIGN: the challenge of CONTRACT's ShredStream section.
+const challengesMax = 10
+const challengeMs = 1000
+const pauseFirstMs = 250
+const pauseLastMs = 60_000
+/** Served this long without a refusal, a destination's pauses begin small again. */
+const healthyMs = 10_000
+const tickMs = 50
+
+export interface DestinationsDeps {
+  readonly directory: {
+    subscriptions(): Iterable<Subscription>
+    watch(watcher: (subscription: Subscription) => void): () => void
+    refresh(): void
+  }
+  readonly store: {
+    confirmDestination(ref: string, by: By): Outcome<Subscription>
+    failDestination(ref: string, by: By): Outcome<Subscription>
+  }
+  readonly table: TargetTable
+  readonly board: Board
+  readonly clock: Clock
+  readonly log: Log
+  /** Ports of our own: nobody has us send to ourselves. */
+  readonly ownPorts: () => readonly number[]
+}
+
+/** One address in use: its row in the tables. */
+interface Lane {
+  readonly text: string
+  readonly address: IpAddress
+  readonly port: number
+  readonly row: number
+  readonly generation: number
+}
+
+interface Challenge extends Lane {
+  readonly nonce: Target['nonce']
+  tries: number
+  nextMs: number
+}
+
+interface Pause {
+  delayMs: number
+  /** When it is tried again; null while it is being served on trial. */
+  untilMs: number | null
+  sinceMs: number
+}
+
+interface Entry {
+  subscription: Subscription
+  serve: Lane | null
+  challenge: Challenge | null
+  pause: Pause | null
+}
+
+const loopback = ['127.0.0.0/8', '::1'].map((text) => parseCidr(text)!)
+
+export class Destinations {
+  readonly #deps: DestinationsDeps
+  readonly #entries = new Map<string, Entry>()
+  readonly #rowsTaken = new Set<number>()
+  #generation = 0
+  #unwatch: (() => void) | null = null
+  #timer: NodeJS.Timeout | null = null
+
+  constructor(deps: DestinationsDeps) {
+    this.#deps = deps
+  }
+
+  start(): void {
+    const { directory } = this.#deps
+    for (const subscription of directory.subscriptions()) this.#follow(subscription)
+    this.#write()
+    this.#unwatch = directory.watch((subscription) => {
+      this.#follow(subscription)
+      this.#write()
+    })
+    this.#timer = setInterval(() => this.tick(), tickMs)
+  }
+
+  stop(): void {
+    this.#unwatch?.()
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+  }
+
+  /** Sends what challenges are due, gives up old ones, tries paused destinations again. */
+  tick(): void {
+    const nowMs = this.#deps.clock.monotonicMs()
+    let hasChanged = false
+    for (const entry of this.#entries.values()) {
+      hasChanged = this.#tickChallenge(entry, nowMs) || hasChanged
+      hasChanged = tickPause(entry, nowMs) || hasChanged
+    }
+    if (hasChanged) this.#write()
+  }
+
+  /** What the worker noticed. */
+  hear(news: WorkerNews): void {
+    for (const entry of this.#entries.values()) {
+      const lane = news.kind === 'echo' ? entry.challenge : entry.serve
+      if (lane?.row !== news.row || lane.generation !== news.generation) continue
+      if (news.kind === 'echo') this.#proven(entry, lane)
+      else this.#refused(entry)
+      return
+    }
+  }
+
+  /** Live state of each, for the operator. */
+  *report(): Iterable<Readonly<Record<string, unknown>>> {
+    for (const { subscription, serve, challenge, pause } of this.#entries.values()) {
+      const { id, label } = subscription
+      if (challenge !== null)
+        yield { id, label, address: challenge.text, state: 'pending', challenges: challenge.tries }
+      if (serve === null) continue
+      const isPaused = pause !== null && pause.untilMs !== null
+      const numbers = this.#deps.board.targets.row(serve.row)
+      yield {
+        id,
+        label,
+        address: serve.text,
+        state: isPaused ? 'unreachable' : 'active',
+        ...numbers,
+      }
+    }
+  }
+
+  counts(): { active: number; pending: number; unreachable: number } {
+    const all = { active: 0, pending: 0, unreachable: 0 }
+    for (const { serve, challenge, pause } of this.#entries.values()) {
+      if (challenge !== null) all.pending += 1
+      if (serve === null) continue
+      if (pause !== null && pause.untilMs !== null) all.unreachable += 1
+      else all.active += 1
+    }
+    return all
+  }
+
+  #follow(subscription: Subscription): void {
+    const { id, destination, state, products } = subscription
+    const isHeld = state === 'active' && products.includes('shredstream')
+    const serves = isHeld ? servedAddress(destination) : null
+    const asks = isHeld && destination?.state === 'pending' ? destination.address : null
+    const entry = this.#entries.get(id) ?? {
+      subscription,
+      serve: null,
+      challenge: null,
+      pause: null,
+    }
+    entry.subscription = subscription
+    if (entry.serve?.text !== serves) {
+      const proven = entry.challenge
+      this.#free(entry.serve)
+      entry.pause = null
+      // The row of the challenge goes on as the row of the served address.
+      if (proven !== null && proven.text === serves) {
+        entry.serve = proven
+        entry.challenge = null
+      } else entry.serve = serves === null ? null : this.#lane(serves)
+    }
+    if ((entry.challenge?.text ?? null) !== asks) {
+      this.#free(entry.challenge)
+      const lane = asks === null ? null : this.#lane(asks)
+      const nextMs = this.#deps.clock.monotonicMs()
+      entry.challenge = lane === null ? null : { ...lane, nonce: newNonce(), tries: 0, nextMs }
+    }
+    if (entry.serve === null && entry.challenge === null) this.#entries.delete(id)
+    else this.#entries.set(id, entry)
+  }
+
+  #tickChallenge(entry: Entry, nowMs: number): boolean {
+    const { challenge, subscription } = entry
+    if (challenge === null || nowMs < challenge.nextMs) return false
+    if (challenge.tries < challengesMax) {
+      challenge.tries += 1
+      challenge.nextMs = nowMs + challengeMs
+      return true
+    }
+    // Asked once: whatever the registry answers, this challenge is over.
+    challenge.nextMs = Number.POSITIVE_INFINITY
+    const reason = `${challengesMax} challenges unanswered`
+    this.#deps.store.failDestination(subscription.id, { who: 'server', reason })
+    this.#deps.log.info('a destination did not prove itself', { subscription: subscription.id })
+    this.#deps.directory.refresh()
+    return false
+  }
+
+  #proven(entry: Entry, lane: Lane): void {
+    const { id, destination } = entry.subscription
+    if (destination?.state !== 'pending' || destination.address !== lane.text) return
+    const by = { who: 'server', reason: 'challenge echoed' }
+    const confirmed = this.#deps.store.confirmDestination(id, by)
+    if (confirmed.ok) this.#deps.log.info('a destination is proven', { subscription: id })
+    this.#deps.directory.refresh()
+  }
+
+  #refused(entry: Entry): void {
+    const { pause, subscription } = entry
+    if (pause !== null && pause.untilMs !== null) return
+    const nowMs = this.#deps.clock.monotonicMs()
+    const delayMs = pause === null ? pauseFirstMs : Math.min(pauseLastMs, pause.delayMs * 2)
+    entry.pause = { delayMs, untilMs: nowMs + delayMs, sinceMs: nowMs }
+    this.#deps.log.info('nobody listens at a destination: paused', {
+      subscription: subscription.id,
+      delayMs,
+    })
+    this.#write()
+  }
+
+  #lane(text: string): Lane | null {
+    const endpoint = parseEndpoint(text)
+    if (endpoint === null) return null
+    const isOwn = this.#deps.ownPorts().includes(endpoint.port)
+    if (isOwn && containsAny(loopback, endpoint.address)) return null
+    for (let row = 0; row < rowsMax; row += 1) {
+      if (this.#rowsTaken.has(row)) continue
+      this.#rowsTaken.add(row)
+      this.#generation += 1
+      this.#deps.board.targets.clear(row)
+      this.#deps.board.targets.set(row, 'generation', this.#generation)
+      return { ...endpoint, text, row, generation: this.#generation }
+    }
+    this.#deps.log.error('no room for another destination', { max: rowsMax })
+    return null
+  }
+
+  #free(lane: Lane | null): void {
+    if (lane !== null) this.#rowsTaken.delete(lane.row)
+  }
+
+  #write(): void {
+    const targets: Target[] = []
+    for (const { serve, challenge, pause } of this.#entries.values()) {
+      const isPaused = pause !== null && pause.untilMs !== null
+      if (serve !== null && !isPaused) targets.push(targetOf('serve', serve))
+      if (challenge !== null)
+        targets.push({
+          ...targetOf('challenge', challenge),
+          ...challenge,
+          challenges: challenge.tries,
+        })
+    }
+    this.#deps.table.write(targets)
+  }
+}
+
+function tickPause(entry: Entry, nowMs: number): boolean {
+  const { pause } = entry
+  if (pause === null) return false
+  if (pause.untilMs === null) {
+    if (nowMs - pause.sinceMs >= healthyMs) entry.pause = null
+    return false
+  }
+  if (nowMs < pause.untilMs) return false
+  pause.untilMs = null
+  pause.sinceMs = nowMs
+  return true
+}
+
+function targetOf(kind: Target['kind'], lane: Lane): Target {
+  const { row, generation, address, port } = lane
+  return { kind, row, generation, address, port, challenges: 0, nonce: [0, 0, 0, 0] }
+}
+
+function newNonce(): Target['nonce'] {
+  const bytes = randomBytes(16)
+  const word = (place: number) => bytes.readUInt32BE(place * 4)
+  return [word(0), word(1), word(2), word(3)]
+}

@@ -1,0 +1,96 @@
+// Where the shred worker sends, told to it through shared memory. Thread: main writes, the shred
+// worker reads between two batches. Survives a restart of the worker.
+//
+//   word 0: version, odd while it is written
+//   row (64 bytes) from byte 64: kind | generation | family | port | address 4 words |
+//                                challenges due | nonce 4 words | - | - | -
+import { assert } from '../../base/assert.ts'
+import type { IpAddress } from '../../base/cidr.ts'
+
+/** One served and one challenged address for each of 128 destinations; or 256 served ones. */
+export const rowsMax = 256
+const rowWords = 16
+
+export interface Target {
+  readonly row: number
+  readonly kind: 'serve' | 'challenge'
+  /** Grows with each new use of the row, so that late news about an old use is known as such. */
+  readonly generation: number
+  readonly address: Pick<IpAddress, 'family' | 'words'>
+  readonly port: number
+  /** How many challenges were asked for so far. */
+  readonly challenges: number
+  /** 16 random bytes as four words. */
+  readonly nonce: readonly [number, number, number, number]
+}
+
+export const challengePrefix = 'SLUICE1 '
+
+/** What an unproven address receives and must send back: 40 ASCII bytes. */
+export function challengeOf({ nonce }: Pick<Target, 'nonce'>): Buffer {
+  const hex = nonce.map((word) => word.toString(16).padStart(8, '0')).join('')
+  return Buffer.from(challengePrefix + hex, 'latin1')
+}
+
+export class TargetTable {
+  readonly buffer: SharedArrayBuffer
+  readonly #words: Int32Array
+
+  constructor(buffer = new SharedArrayBuffer((rowsMax + 1) * rowWords * 4)) {
+    this.buffer = buffer
+    this.#words = new Int32Array(buffer)
+  }
+
+  get version(): number {
+    // Acquires: who sees a new version sees the rows that were written before it.
+    return Atomics.load(this.#words, 0)
+  }
+
+  /** Replaces all rows. Only the main thread calls it. */
+  write(targets: Iterable<Target>): void {
+    const version = this.#words[0]!
+    // An exchange is a barrier: no row is written before the version is odd.
+    Atomics.exchange(this.#words, 0, version | 1)
+    this.#words.fill(0, rowWords)
+    for (const target of targets) {
+      assert(target.row < rowsMax, 'a target has a row')
+      const at = (target.row + 1) * rowWords
+      this.#words[at] = target.kind === 'serve' ? 1 : 2
+      this.#words[at + 1] = target.generation
+      this.#words[at + 2] = target.address.family
+      this.#words[at + 3] = target.port
+      this.#words.set(target.address.words, at + 4)
+      this.#words[at + 8] = target.challenges
+      this.#words.set(target.nonce, at + 9)
+    }
+    // Releases the rows.
+    Atomics.store(this.#words, 0, ((version | 1) + 1) | 0)
+  }
+
+  /** All rows of one moment, or null while they are being written. */
+  read(): Target[] | null {
+    const version = this.version
+    if ((version & 1) === 1) return null
+    const words = Uint32Array.from(this.#words, (word) => word >>> 0)
+    if (this.version !== version) return null
+    const targets: Target[] = []
+    for (let row = 0; row < rowsMax; row += 1) {
+      const at = (row + 1) * rowWords
+      if (words[at] === 0) continue
+      targets.push({
+        row,
+        kind: words[at] === 1 ? 'serve' : 'challenge',
+        generation: words[at + 1]!,
+        address: { family: words[at + 2] === 4 ? 4 : 6, words: fourWords(words, at + 4) },
+        port: words[at + 3]!,
+        challenges: words[at + 8]!,
+        nonce: fourWords(words, at + 9),
+      })
+    }
+    return targets
+  }
+}
+
+function fourWords(words: Uint32Array, at: number): [number, number, number, number] {
+  return [words[at]!, words[at + 1]!, words[at + 2]!, words[at + 3]!]
+}

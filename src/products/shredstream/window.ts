@@ -1,0 +1,122 @@
+// Which shreds were seen, and which slots are plausible: an exact table of fixed size.
+// Thread: shred worker. In shared memory, so that a restarted worker sends nothing twice.
+//
+//   slot number x 64 | state | first arrival of one id in 16 | bits: 64 x (data, code) x 32,768
+//
+// The window follows what was accepted: 64 slots behind the highest, 32 ahead. A lone packet of an
+// absurd slot moves nothing. When nothing inside the window has come for two seconds, or nothing
+// was settled yet, four packets that agree on another place move it there.
+import { slotShredsMax } from '../../solana/shred.ts'
+import { type Board, windowSlots } from './board.ts'
+
+const aheadMax = 32
+const agreeMin = 4
+const settledMin = 64
+const staleMs = 2000
+/** One id in this many has its first arrival kept, to measure how far behind other sources are. */
+export const lagSampling = 16
+
+const idsPerSlot = 2 * slotShredsMax
+const wordsPerSlot = idsPerSlot / 32
+const samplesPerSlot = idsPerSlot / lagSampling
+const stateNumbers = 8
+const timesAt = (windowSlots + stateNumbers) * 8
+const bitsAt = timesAt + windowSlots * samplesPerSlot * 8
+export const windowBytes = bitsAt + windowSlots * wordsPerSlot * 4
+
+const state = { head: 0, accepted: 1, lastMs: 2, place: 3, agreed: 4, isOpen: 5 } as const
+
+export class SlotWindow {
+  readonly #slots: Float64Array
+  readonly #state: Float64Array
+  readonly #times: Float64Array
+  readonly #bits: Int32Array
+  readonly #board: Board
+
+  constructor(buffer: SharedArrayBuffer, board: Board) {
+    this.#slots = new Float64Array(buffer, 0, windowSlots)
+    this.#state = new Float64Array(buffer, windowSlots * 8, stateNumbers)
+    this.#times = new Float64Array(buffer, timesAt, windowSlots * samplesPerSlot)
+    this.#bits = new Int32Array(buffer, bitsAt, windowSlots * wordsPerSlot)
+    this.#board = board
+  }
+
+  /** The highest slot accepted; -1 before the first. */
+  get head(): number {
+    return this.#state[state.isOpen] === 1 ? this.#state[state.head]! : -1
+  }
+
+  /** Cheap and without effect: whether it is worth looking closer at a shred of that slot. */
+  mayTake(slot: number, nowMs: number): boolean {
+    return this.#isInside(slot) || this.#isLoose(nowMs)
+  }
+
+  /** Whether a slot is a plausible one; moves the window when enough shreds say so. */
+  takesSlot(slot: number, nowMs: number): boolean {
+    if (this.#isInside(slot)) return true
+    const s = this.#state
+    if (s[state.isOpen] === 0) return this.#moveTo(slot, nowMs)
+    const isNear = Math.abs(slot - s[state.place]!) <= aheadMax
+    s[state.agreed] = isNear ? s[state.agreed]! + 1 : 1
+    s[state.place] = slot
+    if (s[state.agreed]! < agreeMin || !this.#isLoose(nowMs)) return false
+    return this.#moveTo(slot, nowMs)
+  }
+
+  /** `id` is the index, plus 32,768 for code. */
+  has(slot: number, id: number): boolean {
+    const cell = slot % windowSlots
+    if (this.#slots[cell] !== slot) return false
+    return (this.#bits[cell * wordsPerSlot + (id >>> 5)]! & (1 << (id & 31))) !== 0
+  }
+
+  /** Remembers an id of a slot that `takesSlot` took. */
+  mark(slot: number, id: number, nowMs: number): void {
+    const cell = slot % windowSlots
+    if (this.#slots[cell] !== slot) this.#open(cell, slot)
+    this.#bits[cell * wordsPerSlot + (id >>> 5)]! |= 1 << (id & 31)
+    if (id % lagSampling === 0)
+      this.#times[cell * samplesPerSlot + Math.floor(id / lagSampling)] = nowMs
+    if (slot > this.#state[state.head]!) this.#state[state.head] = slot
+    this.#state[state.accepted]! += 1
+    this.#state[state.lastMs] = nowMs
+  }
+
+  /** How long ago the first copy of a sampled id came; -1 when it is not known. */
+  lagMs(slot: number, id: number, nowMs: number): number {
+    if (id % lagSampling !== 0) return -1
+    const first = this.#times[(slot % windowSlots) * samplesPerSlot + Math.floor(id / lagSampling)]!
+    return first > 0 && first <= nowMs ? nowMs - first : -1
+  }
+
+  #isInside(slot: number): boolean {
+    const head = this.#state[state.head]!
+    if (this.#state[state.isOpen] === 0) return false
+    return slot > head - windowSlots && slot <= head + aheadMax
+  }
+
+  /** Nothing has settled it yet, or nothing inside it comes any more. */
+  #isLoose(nowMs: number): boolean {
+    const s = this.#state
+    if (s[state.isOpen] === 0) return true
+    const isUnsettled = s[state.accepted]! < settledMin && s[state.agreed]! >= s[state.accepted]!
+    return isUnsettled || nowMs - s[state.lastMs]! > staleMs
+  }
+
+  #moveTo(slot: number, nowMs: number): boolean {
+    this.#state.fill(0)
+    this.#state[state.isOpen] = 1
+    this.#state[state.head] = slot
+    this.#state[state.lastMs] = nowMs
+    this.#board.totals.add(0, 'windowMoves', 1)
+    return true
+  }
+
+  #open(cell: number, slot: number): void {
+    this.#slots[cell] = slot
+    this.#bits.fill(0, cell * wordsPerSlot, (cell + 1) * wordsPerSlot)
+    this.#times.fill(0, cell * samplesPerSlot, (cell + 1) * samplesPerSlot)
+    this.#board.slots.clear(cell)
+    this.#board.slots.set(cell, 'slot', slot)
+  }
+}

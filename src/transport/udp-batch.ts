@@ -1,0 +1,167 @@
+// The C library's datagram calls, many packets at a time. Thread: shred worker (calls may block).
+// The only door to koffi. Where it does not load (another system, another libc) `loadLibc` gives
+// null and transport/udp.ts does the work.
+//
+// The kernel is handed addresses of JavaScript memory. Every such buffer is made by `pinned` and
+// stays reachable from this module for good: V8 would otherwise collect it under the kernel.
+//
+//   iovec    16: base u64 | length u64
+//   mmsghdr  64: name u64 | name length u32 | - | iovec u64 | iovecs u64 | control u64 |
+//                control length u64 | flags i32 | - | bytes received or sent u32 | -
+import { endianness } from 'node:os'
+import { assert } from '../base/assert.ts'
+import { type IpAddress, parseAddress } from '../base/cidr.ts'
+import { Fault } from '../base/errors.ts'
+
+export interface Libc {
+  socket(family: number, type: number, protocol: number): number
+  bind(fd: number, name: Uint8Array, length: number): number
+  setsockopt(fd: number, level: number, name: number, value: Uint8Array, length: number): number
+  getsockopt(fd: number, level: number, name: number, value: Uint8Array, length: Uint8Array): number
+  getsockname(fd: number, name: Uint8Array, length: Uint8Array): number
+  close(fd: number): number
+  recvmmsg(fd: number, headers: number, count: number, flags: number, timeout: number): number
+  sendmmsg(fd: number, headers: number, count: number, flags: number): number
+  recvmsg(fd: number, header: number, flags: number): number
+  sched_yield(): number
+  /** Of the last call that failed. */
+  errno(): number
+  /** Where pinned memory lies. */
+  addressOf(bytes: Uint8Array): number
+}
+
+export const iovecBytes = 16
+export const headerBytes = 64
+/** Room for a socket address of either family. */
+export const nameBytes = 32
+export const errnos = { intr: 4, inval: 22, refused: 111 } as const
+export const flagsOfCall = { dontWait: 0x40, waitForOne: 0x10000, errorQueue: 0x2000 } as const
+
+const families = { 4: 2, 6: 10 } as const
+const datagram = 2
+const closeOnExec = 0o2000000
+const levelSocket = 1
+const option = { sendBuffer: 7, receiveBuffer: 8, receiveTimeout: 20 } as const
+const levelIp = 0
+const levelIpv6 = 41
+const optionReceiveErrors = { 4: 11, 6: 25 } as const
+const optionV6Only = 26
+
+/** Everything that the kernel may hold an address of. Never emptied. */
+const reachable: Uint8Array[] = []
+
+export async function loadLibc(): Promise<Libc | null> {
+  if (process.platform !== 'linux' || endianness() !== 'LE') return null
+  try {
+    const { default: koffi } = await import('koffi')
+    const lib = koffi.load('libc.so.6')
+    // Reason for the casts: koffi's functions are untyped; the prototypes beside them say it all.
+    const f = (prototype: string) => lib.func(prototype) as never
+    return {
+      socket: f('int socket(int, int, int)'),
+      bind: f('int bind(int, void *, uint32)'),
+      setsockopt: f('int setsockopt(int, int, int, void *, uint32)'),
+      getsockopt: f('int getsockopt(int, int, int, void *, void *)'),
+      getsockname: f('int getsockname(int, void *, void *)'),
+      close: f('int close(int)'),
+      // Addresses as plain numbers: no wrapper object and no BigInt for each call.
+      recvmmsg: f('int recvmmsg(int, uint64, uint32, int, uint64)'),
+      sendmmsg: f('int sendmmsg(int, uint64, uint32, int)'),
+      recvmsg: f('int64 recvmsg(int, uint64, int)'),
+      sched_yield: f('int sched_yield()'),
+      errno: () => koffi.errno(),
+      addressOf: (bytes) => Number(koffi.address(bytes)),
+    }
+  } catch {
+    return null
+  }
+}
+
+/** Memory whose address may be given away: shared, so it never moves, and reachable for good. */
+export function pinned(bytes: number): Uint8Array {
+  const memory = new Uint8Array(new SharedArrayBuffer(bytes))
+  reachable.push(memory)
+  return memory
+}
+
+export interface SocketOptions {
+  readonly host: string
+  readonly port: number
+  /** Asked of the kernel, which gives what its limits allow. */
+  readonly bufferBytes: number
+  /** How long a receive waits. */
+  readonly timeoutMs: number
+  /** Port-unreachable answers are kept for `MSG_ERRQUEUE`. */
+  readonly keepsErrors: boolean
+  /** An IPv6 socket leaves IPv4 to another one on the same port. */
+  readonly isV6Only: boolean
+}
+
+/** Opens and binds a datagram socket. Throws a Fault when the address cannot be had. */
+export function openSocket(libc: Libc, options: SocketOptions): number {
+  const address = parseAddress(options.host)
+  assert(address !== null, 'a socket is bound to a literal address')
+  const { family } = address
+  const fd = libc.socket(families[family], datagram | closeOnExec, 0)
+  if (fd < 0) throw new Fault('udp-socket', `cannot open a UDP socket (errno ${libc.errno()})`)
+  const word = (value: number) => Buffer.from(Uint32Array.of(value).buffer)
+  libc.setsockopt(fd, levelSocket, option.receiveBuffer, word(options.bufferBytes), 4)
+  libc.setsockopt(fd, levelSocket, option.sendBuffer, word(options.bufferBytes), 4)
+  const wait = BigInt64Array.of(
+    BigInt(Math.floor(options.timeoutMs / 1000)),
+    BigInt(Math.round((options.timeoutMs % 1000) * 1000)),
+  )
+  libc.setsockopt(fd, levelSocket, option.receiveTimeout, Buffer.from(wait.buffer), 16)
+  if (family === 6) libc.setsockopt(fd, levelIpv6, optionV6Only, word(options.isV6Only ? 1 : 0), 4)
+  if (options.keepsErrors) {
+    const level = family === 4 ? levelIp : levelIpv6
+    libc.setsockopt(fd, level, optionReceiveErrors[family], word(1), 4)
+  }
+  const name = new Uint8Array(nameBytes)
+  const length = writeName(name, 0, address, options.port)
+  if (libc.bind(fd, Buffer.from(name), length) === 0) return fd
+  const errno = libc.errno()
+  libc.close(fd)
+  throw new Fault(
+    'udp-bind',
+    `cannot listen on UDP ${options.host} port ${options.port} (errno ${errno}): ` +
+      'is the port taken, or the address another machine’s?',
+  )
+}
+
+export function boundPort(libc: Libc, fd: number): number {
+  const name = Buffer.alloc(nameBytes)
+  libc.getsockname(fd, name, Buffer.from(Uint32Array.of(nameBytes).buffer))
+  return name.readUInt16BE(2)
+}
+
+/** Bytes that the kernel really gave for what was received and not yet read. */
+export function grantedBytes(libc: Libc, fd: number): number {
+  const value = Buffer.alloc(4)
+  libc.getsockopt(fd, levelSocket, option.receiveBuffer, value, Buffer.from([4, 0, 0, 0]))
+  return value.readUInt32LE(0)
+}
+
+/** Writes a socket address and tells its length. */
+export function writeName(
+  bytes: Uint8Array,
+  at: number,
+  address: Pick<IpAddress, 'family' | 'words'>,
+  port: number,
+): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset)
+  view.setUint16(at, families[address.family], true)
+  view.setUint16(at + 2, port)
+  if (address.family === 4) {
+    view.setUint32(at + 4, address.words[3])
+    return 16
+  }
+  for (const [place, word] of address.words.entries()) view.setUint32(at + 8 + place * 4, word)
+  return 28
+}
+
+/** An address as the two halves of a pointer. */
+export function writePointer(words: Uint32Array, at: number, address: number): void {
+  words[at] = address % 2 ** 32
+  words[at + 1] = Math.floor(address / 2 ** 32)
+}

@@ -1,0 +1,91 @@
+// ShredStream with real sockets: each shred once and byte-exact, and the life of a destination.
+import { afterEach, describe, expect, test } from 'vitest'
+import { makeShreds, shuffled } from '../support/shreds.ts'
+import { asTexts, ShredStage } from '../support/shredstream.ts'
+import { until } from '../support/until.ts'
+
+let stage: ShredStage | null = null
+
+afterEach(async () => {
+  await stage?.dispose()
+  stage = null
+})
+
+const shreds = makeShreds({ slots: 4, sets: 2 })
+
+describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
+  test('reach every destination once, byte-exact, from one source port', async () => {
+    stage = await ShredStage.open({ io, sources: ['127.0.0.1', '127.0.0.2'] })
+    expect(String(stage.product.report().io).split('-')[0]).toBe(io)
+    const receivers = [await stage.receiver(), await stage.receiver()]
+    for (const { port } of receivers) stage.subscribe(port)
+    await until(() => stage!.destinations().length === 2, 'destinations')
+    await stage.settled()
+    await Promise.all([
+      stage.send(shuffled(shreds, 1), '127.0.0.1'),
+      stage.send(shuffled(shreds, 2), '127.0.0.2'),
+    ])
+    const total = shreds.length
+    await until(() => receivers.every(({ packets }) => packets.length >= total), 'all shreds')
+    await until(() => stage!.totals().received === 2 * total, 'both sources')
+    for (const { packets, senders } of receivers) {
+      expect(asTexts(packets)).toEqual(asTexts(shreds))
+      expect([...senders]).toEqual([stage.product.sourcePort])
+    }
+    expect(stage.totals()).toMatchObject({ duplicate: total, accepted: total, sent: 2 * total })
+    const sources = stage.product.report().sources as { first: number; packets: number }[]
+    expect(sources.map(({ packets }) => packets)).toEqual([total, total])
+    expect(sources[0]!.first + sources[1]!.first).toBe(total)
+  })
+
+  test('a pending destination receives only challenges; its echo activates it', async () => {
+    stage = await ShredStage.open({ io })
+    const silent = await stage.receiver()
+    const { label } = stage.subscribe(silent.port, { isPending: true })
+    await until(() => silent.packets.length > 0, 'a challenge')
+    expect(silent.packets[0]!.toString('latin1')).toMatch(/^SLUICE1 [0-9a-f]{32}$/)
+    await stage.send(shreds.slice(0, 64))
+    await until(() => stage!.totals().accepted === 64, 'shreds came in')
+    // Wrong bytes, and the right ones from another port, prove nothing.
+    silent.socket.send(Buffer.alloc(40), stage.product.sourcePort, '127.0.0.1')
+    const other = await stage.receiver()
+    other.socket.send(silent.packets[0]!, stage.product.sourcePort, '127.0.0.1')
+    await until(() => silent.packets.length > 1, 'a second challenge')
+    expect(new Set(silent.packets.map(String)).size).toBe(1)
+    expect(stage.store.find(label)!.destination!.state).toBe('pending')
+    silent.socket.send(silent.packets[0]!, stage.product.sourcePort, '127.0.0.1')
+    await until(() => stage!.store.find(label)!.destination!.state === 'active', 'proven')
+    const before = silent.packets.length
+    await until(() => stage!.destinations()[0]?.state === 'active', 'served')
+    await stage.settled()
+    await stage.send(shreds.slice(64, 128))
+    await until(() => silent.packets.length >= before + 64, 'shreds')
+    expect(stage.destinations()[0]).toMatchObject({ packets: 64, refused: 0 })
+  })
+
+  test('a closed port pauses its destination and nobody else’s; it comes back', async () => {
+    stage = await ShredStage.open({ io })
+    const open = await stage.receiver()
+    const closed = await stage.receiver()
+    stage.subscribe(closed.port)
+    stage.subscribe(open.port)
+    await until(() => stage!.destinations().length === 2, 'destinations')
+    await stage.settled()
+    closed.socket.close()
+    stage.forget(closed.socket)
+    await stage.send(shreds.slice(0, 256), '127.0.0.1', 8)
+    const stateOf = (port: number) =>
+      stage!.destinations().find(({ address }) => address === `127.0.0.1:${port}`)!
+    await until(() => Number(stateOf(closed.port).refused) >= 4, 'refusals')
+    await until(() => open.packets.length >= 256, 'the other one has them all')
+    expect(asTexts(open.packets)).toEqual(asTexts(shreds.slice(0, 256)))
+    const back = await stage.receiver({ port: closed.port })
+    let next = 256
+    await until(async () => {
+      await stage!.send(shreds.slice(next, next + 1))
+      next += 1
+      return back.packets.length > 0 || next >= shreds.length
+    }, 'shreds again')
+    expect(back.packets.length).toBeGreaterThan(0)
+  })
+})

@@ -1,0 +1,170 @@
+// ShredStream over a registry in a fresh folder, in process; and the sockets of its customers.
+import { createSocket, type Socket } from 'node:dgram'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Directory } from '../../src/auth/directory.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import {
+  type ShredstreamSection,
+  shredstreamSection,
+} from '../../src/products/shredstream/config.ts'
+import { type Shredstream, startShredstream } from '../../src/products/shredstream/server.ts'
+import { strictRules } from '../../src/subscriptions/destination.ts'
+import { openStore, type Store } from '../../src/subscriptions/store.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { testVersion } from './shreds.ts'
+import { until } from './until.ts'
+
+const deaths = { throw: 1, exit: 2, collect: 3 } as const
+
+export interface ShredTotals {
+  readonly [name: string]: number
+}
+
+export class ShredStage {
+  readonly folder = mkdtempSync(join(tmpdir(), 'sluice-shreds-'))
+  readonly meters = new Meters()
+  readonly store: Store
+  readonly directory: Directory
+  readonly #fate = new Int32Array(new SharedArrayBuffer(4))
+  readonly #sockets: Socket[] = []
+  product!: Shredstream
+  #made = 0
+
+  private constructor() {
+    this.store = openStore(join(this.folder, 'registry'), {
+      clock: systemClock,
+      known: { plans: ['standard'], destinationRules: { ...strictRules, allowPrivate: true } },
+    })
+    this.directory = new Directory(this.store, { clock: systemClock, log: silentLog })
+    this.directory.start()
+  }
+
+  static async open(section: Partial<ShredstreamSection> = {}): Promise<ShredStage> {
+    const stage = new ShredStage()
+    const fields = Object.entries(shredstreamSection.fields)
+    const initial = Object.fromEntries(fields.map(([key, { initial }]) => [key, initial]))
+    stage.product = await startShredstream(
+      {
+        // Reason for the cast: the defaults of a section are its values.
+        ...(initial as unknown as ShredstreamSection),
+        port: 0,
+        sourcePort: 0,
+        feed: 'udp',
+        version: testVersion,
+        ...section,
+      },
+      {
+        directory: stage.directory,
+        store: stage.store,
+        clock: systemClock,
+        log: silentLog,
+        meters: stage.meters,
+        onDown(fault) {
+          throw fault
+        },
+        workerEntry: {
+          entry: new URL('workers/shreds.mjs', import.meta.url),
+          data: { fate: stage.#fate.buffer },
+        },
+      },
+    )
+    return stage
+  }
+
+  get port(): number {
+    return this.product.address!.port
+  }
+
+  totals(): ShredTotals {
+    return this.product.report().totals as ShredTotals
+  }
+
+  destinations(): Record<string, unknown>[] {
+    return this.product.report().destinations as Record<string, unknown>[]
+  }
+
+  /** Until the worker serves what the registry says. */
+  settled(): Promise<void> {
+    return until(() => this.product.report().isSettled === true, 'targets in force')
+  }
+
+  /** Ends the worker between two batches, or has it collect garbage there. */
+  strike(how: keyof typeof deaths): void {
+    Atomics.store(this.#fate, 0, deaths[how])
+  }
+
+  /** A subscription with this destination, proven by the operator's word unless told otherwise. */
+  subscribe(port: number, options: { readonly isPending?: boolean; readonly host?: string } = {}) {
+    const label = `customer-${++this.#made}`
+    const host = options.host ?? '127.0.0.1'
+    const added = this.store.add(
+      { label, products: ['shredstream'], plan: 'standard', destination: `${host}:${port}` },
+      { who: 'test' },
+    )
+    if (!added.ok) throw new Error(added.refusal.message)
+    if (options.isPending !== true) this.store.confirmDestination(label, { who: 'test' })
+    this.directory.refresh()
+    return { label, id: added.value.subscription.id }
+  }
+
+  /** A socket on a free port (or that one) with all that it received. */
+  async receiver(options: { readonly port?: number; readonly echoes?: boolean } = {}) {
+    const socket = createSocket({ type: 'udp4', recvBufferSize: 4 << 20 })
+    this.#sockets.push(socket)
+    const packets: Buffer[] = []
+    const senders = new Set<number>()
+    socket.on('message', (message, { address, port }) => {
+      packets.push(message)
+      senders.add(port)
+      if (options.echoes === true && message.length < 64) socket.send(message, port, address)
+    })
+    socket.bind(options.port ?? 0, '127.0.0.1')
+    await once(socket, 'listening')
+    return { socket, packets, senders, port: socket.address().port }
+  }
+
+  /** Sends packets to the ingest port from an address, a few hundred at a time. */
+  async send(packets: Iterable<Uint8Array>, from = '127.0.0.1', paceEvery = 200): Promise<void> {
+    const socket = createSocket('udp4')
+    socket.bind(0, from)
+    await once(socket, 'listening')
+    let sent = 0
+    for (const packet of packets) {
+      socket.send(packet, this.port, '127.0.0.1')
+      if (++sent % paceEvery === 0) {
+        // Waits for the worker and not for a time: nothing is lost to a full buffer.
+        const before = this.totals().received!
+        await new Promise((resolve) => setImmediate(resolve))
+        for (let turn = 0; turn < 50 && this.totals().received === before; turn += 1)
+          await new Promise((resolve) => setTimeout(resolve, 1))
+      }
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+    await new Promise<void>((resolve) =>
+      socket.send(Buffer.alloc(0), 9, '127.0.0.1', () => resolve()),
+    )
+    socket.close()
+  }
+
+  /** A receiver that the test has closed itself. */
+  forget(socket: Socket): void {
+    this.#sockets.splice(this.#sockets.indexOf(socket), 1)
+  }
+
+  async dispose(): Promise<void> {
+    for (const socket of this.#sockets) socket.close()
+    await this.product?.stop()
+    this.directory.stop()
+    await this.store.close()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+}
+
+/** Multisets of packets as sorted texts, to compare them whatever their order. */
+export function asTexts(packets: readonly Uint8Array[]): string[] {
+  return packets.map((packet) => Buffer.from(packet).toString('latin1')).sort()
+}

@@ -1,0 +1,20 @@
+// The shred worker, with a word by which a test ends it in the middle of its work.
+import { parentPort, workerData } from 'node:worker_threads'
+import { runShreds } from '../../../dist/src/products/shredstream/handle.js'
+import { ControlWord } from '../../../dist/src/rings/control.js'
+
+const control = new ControlWord(workerData.control)
+const fate = new Int32Array(workerData.fate)
+
+await runShreds(workerData, {
+  ready: () => parentPort.postMessage('ready'),
+  post: (message) => parentPort.postMessage(message),
+  isStopped() {
+    const death = Atomics.exchange(fate, 0, 0)
+    if (death === 1) throw new Error('told to')
+    if (death === 2) process.exit(7)
+    if (death === 3) globalThis.gc?.()
+    return control.isStopped
+  },
+})
+process.exit(0)

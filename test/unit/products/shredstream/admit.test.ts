@@ -1,0 +1,139 @@
+// The decision for each packet: first copies of good shreds go on, everything else has a reason.
+import { describe, expect, test } from 'vitest'
+import { Admission, verdicts } from '../../../../src/products/shredstream/admit.ts'
+import { Board } from '../../../../src/products/shredstream/board.ts'
+import { Recovery } from '../../../../src/products/shredstream/recovery.ts'
+import { SlotWindow, windowBytes } from '../../../../src/products/shredstream/window.ts'
+import { offsets } from '../../../../src/solana/shred.ts'
+import { LeaderSignatures } from '../../../../src/solana/shred-signature.ts'
+import {
+  makeShreds,
+  randomBytes,
+  randomOf,
+  shuffled,
+  testLeader,
+  testVersion,
+} from '../../../support/shreds.ts'
+
+function open(options: { verify?: boolean; recover?: boolean; window?: SharedArrayBuffer } = {}) {
+  const board = new Board()
+  const window = new SlotWindow(options.window ?? new SharedArrayBuffer(windowBytes), board)
+  const recovery = options.recover === true ? new Recovery(board) : null
+  const signatures = options.verify === true ? new LeaderSignatures([testLeader]) : null
+  const admission = new Admission(board, window, { version: testVersion, signatures, recovery })
+  const admit = (packet: Uint8Array, { source = 0, nowMs = 1000 } = {}) =>
+    admission.admit(packet, 0, packet.length, source, nowMs)
+  const totals = () => board.totals.row(0)
+  return { board, admission, recovery, admit, totals }
+}
+
+function withSlot(shred: Uint8Array, slot: number): Uint8Array {
+  const copy = Uint8Array.from(shred)
+  new DataView(copy.buffer).setBigUint64(offsets.slot, BigInt(slot), true)
+  return copy
+}
+
+const shreds = makeShreds({ slots: 2, sets: 2 })
+
+describe('admission', () => {
+  test('takes each id once, whatever a retransmitter signed', () => {
+    const { admit, totals } = open()
+    for (const shred of shuffled(shreds, 5)) expect(admit(shred)).not.toBe(verdicts.drop)
+    for (const shred of shreds) {
+      const other = Uint8Array.from(shred)
+      other[other.length - 1]! ^= 1
+      expect(admit(other, { source: 1 })).toBe(verdicts.drop)
+    }
+    expect(totals()).toMatchObject({ accepted: shreds.length, duplicate: shreds.length })
+  })
+
+  test('counts strangers and flaws by reason and forwards none of them', () => {
+    const { admit, totals } = open()
+    expect(admit(shreds[0]!, { source: -1 })).toBe(verdicts.drop)
+    const next = randomOf(3)
+    for (let round = 0; round < 2000; round += 1)
+      expect(admit(randomBytes(Math.floor(next() * 2001), round + 1))).toBe(verdicts.drop)
+    expect(totals()).toMatchObject({ source: 1, accepted: 0, received: 2001 })
+    expect(totals().size + totals().variant).toBe(2000)
+  })
+
+  test('an absurd slot is dropped and moves nothing while good shreds flow', () => {
+    const { admit, totals } = open()
+    for (const shred of shreds.slice(0, 100)) admit(shred)
+    for (const shred of shreds.slice(100, 200)) {
+      for (const slot of [1e9, 1e9 + 1, 5, 1000 + 40])
+        expect(admit(withSlot(shred, slot))).toBe(verdicts.drop)
+      expect(admit(shred)).not.toBe(verdicts.drop)
+    }
+    expect(totals()).toMatchObject({ slot: 400, accepted: 200, windowMoves: 1 })
+  })
+
+  test('garbage that comes first does not hold the window', () => {
+    const { admit } = open()
+    admit(withSlot(shreds[0]!, 123_456_789))
+    const taken = shreds.filter((shred) => admit(shred) !== verdicts.drop)
+    expect(taken.length).toBeGreaterThan(shreds.length - 8)
+  })
+
+  test('after two seconds of silence a few agreeing shreds move the window', () => {
+    const { admit, totals } = open()
+    for (const shred of shreds) admit(shred)
+    const far = makeShreds({ slots: 1, sets: 1, firstSlot: 900_000 })
+    expect(far.every((shred) => admit(shred, { nowMs: 2000 }) === verdicts.drop)).toBe(true)
+    const taken = far.filter((shred) => admit(shred, { nowMs: 4000 }) !== verdicts.drop)
+    expect(taken.length).toBeGreaterThan(far.length - 8)
+    expect(totals().windowMoves).toBe(2)
+  })
+
+  test('what was seen is kept over a restart of the worker', () => {
+    const window = new SharedArrayBuffer(windowBytes)
+    const first = open({ window })
+    for (const shred of shreds) first.admit(shred)
+    const second = open({ window })
+    expect(shreds.every((shred) => second.admit(shred) === verdicts.drop)).toBe(true)
+  })
+
+  test('measures who is first and how far behind the others are', () => {
+    const { admit, board } = open()
+    for (const shred of shreds) admit(shred, { source: 2, nowMs: 1000 })
+    for (const shred of shreds) admit(shred, { source: 3, nowMs: 1004 })
+    const late = board.sources.row(3)
+    expect(board.sources.row(2)).toMatchObject({ first: shreds.length, duplicates: 0 })
+    expect(late).toMatchObject({ first: 0, duplicates: shreds.length })
+    expect(late.lagSamples).toBe(shreds.length / 16)
+    expect(late.lagMs / late.lagSamples).toBe(4)
+  })
+
+  test('with verify, a forged shred neither passes nor keeps the real one out', () => {
+    const { admit, totals } = open({ verify: true })
+    for (const shred of shreds.slice(0, 64)) {
+      const forged = Uint8Array.from(shred)
+      forged[200]! ^= 1
+      expect(admit(forged)).toBe(verdicts.drop)
+      expect(admit(shred)).not.toBe(verdicts.drop)
+    }
+    expect(totals()).toMatchObject({ signature: 64, accepted: 64 })
+  })
+
+  test('with recover, half of a set brings the other half', () => {
+    const { admit, admission, recovery, totals } = open({ recover: true })
+    const arrived = shuffled(shreds.slice(0, 64), 9)
+    for (const shred of arrived.slice(0, 32)) admit(shred)
+    const rebuilt = recovery!.take()
+    expect(rebuilt.length).toBe(32)
+    expect(rebuilt.every((shred) => admission.admitRebuilt(shred, 1000))).toBe(true)
+    expect(arrived.slice(32).every((shred) => admit(shred) === verdicts.drop)).toBe(true)
+    expect(totals()).toMatchObject({ accepted: 32, rebuilt: 32, duplicate: 32 })
+  })
+
+  test('losses of a slot show on the board', () => {
+    const { admit, board } = open()
+    for (const [place, shred] of shreds.slice(0, 128).entries()) if (place % 10 !== 3) admit(shred)
+    const slot = board.slots.row(1000 % 64)
+    expect(slot).toMatchObject({ slot: 1000, dataEnd: 64, isLastKnown: 1 })
+    const lost = shreds
+      .slice(0, 128)
+      .filter((shred, place) => place % 10 === 3 && shred.length === 1203)
+    expect(slot.dataEnd - slot.data).toBe(lost.length)
+  })
+})

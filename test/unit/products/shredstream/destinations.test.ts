@@ -1,0 +1,168 @@
+// The life of a destination, with a clock that is held still: challenges, proof, failure, pauses.
+import { describe, expect, test } from 'vitest'
+import { accept } from '../../../../src/base/errors.ts'
+import { Board } from '../../../../src/products/shredstream/board.ts'
+import { Caps } from '../../../../src/products/shredstream/caps.ts'
+import { Destinations } from '../../../../src/products/shredstream/destinations.ts'
+import { challengeOf, TargetTable } from '../../../../src/products/shredstream/targets.ts'
+import type { Destination } from '../../../../src/subscriptions/destination.ts'
+import type { Subscription } from '../../../../src/subscriptions/subscription.ts'
+import { silentLog } from '../../../../src/telemetry/log.ts'
+
+function open(destination: Destination | null) {
+  let nowMs = 0
+  let watcher: (subscription: Subscription) => void = () => {}
+  const calls: string[] = []
+  // Reason for the cast: only these fields are looked at.
+  let subscription = {
+    id: 'a',
+    label: 'a',
+    state: 'active',
+    products: ['shredstream'],
+    destination,
+  } as unknown as Subscription
+  const table = new TargetTable()
+  const destinations = new Destinations({
+    directory: {
+      subscriptions: () => [subscription],
+      watch(told) {
+        watcher = told
+        return () => {}
+      },
+      refresh: () => watcher(subscription),
+    },
+    store: {
+      confirmDestination(ref) {
+        calls.push(`confirm ${ref}`)
+        const { address } = subscription.destination!
+        subscription = {
+          ...subscription,
+          destination: { address, state: 'active', standing: null },
+        }
+        return accept(subscription)
+      },
+      failDestination(ref) {
+        calls.push(`fail ${ref}`)
+        subscription = {
+          ...subscription,
+          destination: { ...subscription.destination!, state: 'failed' },
+        }
+        return accept(subscription)
+      },
+    },
+    table,
+    board: new Board(),
+    clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    log: silentLog,
+    ownPorts: () => [20_000],
+  })
+  destinations.start()
+  destinations.stop()
+  const change = (next: Partial<Subscription>) => {
+    subscription = { ...subscription, ...next } as Subscription
+    watcher(subscription)
+  }
+  const tick = (ms: number) => {
+    nowMs += ms
+    destinations.tick()
+  }
+  const served = () => table.read()!.filter(({ kind }) => kind === 'serve')
+  const challenged = () => table.read()!.filter(({ kind }) => kind === 'challenge')
+  return { destinations, calls, change, tick, served, challenged }
+}
+
+const pending = (standing: string | null): Destination => ({
+  address: '10.0.0.1:5000',
+  state: 'pending',
+  standing,
+})
+const active: Destination = { address: '10.0.0.1:5000', state: 'active', standing: null }
+
+describe('a destination', () => {
+  test('is challenged once a second, ten times, then failed', () => {
+    const { tick, challenged, served, calls } = open(pending(null))
+    tick(0)
+    for (let second = 1; second <= 10; second += 1) {
+      expect(challenged()[0]).toMatchObject({ challenges: second, port: 5000 })
+      expect(served()).toEqual([])
+      tick(999)
+      expect(challenged()[0]!.challenges).toBe(second)
+      tick(1)
+    }
+    expect(calls).toEqual(['fail a'])
+    expect(challenged()).toEqual([])
+  })
+
+  test('is proven by the echo of its own challenge; the old one receives until then', () => {
+    const { tick, destinations, challenged, served, calls } = open(pending('10.0.0.9:6000'))
+    tick(0)
+    expect(served()).toMatchObject([{ port: 6000 }])
+    const { row, generation, nonce } = challenged()[0]!
+    expect(String(challengeOf({ nonce }))).toMatch(/^SLUICE1 [0-9a-f]{32}$/)
+    destinations.hear({ kind: 'echo', row, generation: generation + 1 })
+    expect(calls).toEqual([])
+    destinations.hear({ kind: 'echo', row, generation })
+    expect(calls).toEqual(['confirm a'])
+    expect(served()).toMatchObject([{ port: 5000, row }])
+    expect(challenged()).toEqual([])
+  })
+
+  test('that refuses is paused, with back-off to a minute, and forgiven after health', () => {
+    const { tick, destinations, served } = open(active)
+    const pauses: number[] = []
+    for (let round = 0; round < 10; round += 1) {
+      const { row, generation } = served()[0]!
+      destinations.hear({ kind: 'refused', row, generation })
+      let pausedMs = 0
+      while (served().length === 0) {
+        tick(250)
+        pausedMs += 250
+      }
+      pauses.push(pausedMs)
+    }
+    expect(pauses.slice(0, 4)).toEqual([250, 500, 1000, 2000])
+    expect(pauses.at(-1)).toBe(60_000)
+    tick(10_000)
+    const { row, generation } = served()[0]!
+    destinations.hear({ kind: 'refused', row, generation })
+    expect(destinations.counts()).toEqual({ active: 0, pending: 0, unreachable: 1 })
+    tick(250)
+    expect(served().length).toBe(1)
+  })
+
+  test('of a subscription that is suspended, ended or paused receives nothing', () => {
+    const { change, served } = open(active)
+    expect(served().length).toBe(1)
+    change({ state: 'suspended' })
+    expect(served()).toEqual([])
+    change({ state: 'active' })
+    expect(served().length).toBe(1)
+    change({ destination: { ...active, state: 'paused' } })
+    expect(served()).toEqual([])
+    change({ destination: active, products: ['bundle'] })
+    expect(served()).toEqual([])
+  })
+
+  test('is never our own port on this machine', () => {
+    const { served, change } = open({ ...active, address: '127.0.0.1:20000' })
+    expect(served()).toEqual([])
+    change({ destination: { ...active, address: '127.0.0.1:20002' } })
+    expect(served().length).toBe(1)
+  })
+})
+
+describe('caps', () => {
+  test('hold a destination to its rate over time and leave others alone', () => {
+    const caps = new Caps({ packetsPerSecond: 1000, bytesPerSecond: 1e9 }, 4)
+    let sent = 0
+    for (let ms = 1; ms <= 10_000; ms += 1) {
+      caps.charge([0], 4, 4800, ms)
+      if (!caps.isMuted(0)) sent += 4
+    }
+    // A second's worth of burst, then 1,000 a second.
+    expect(sent).toBeGreaterThan(10_500)
+    expect(sent).toBeLessThanOrEqual(11_000)
+    caps.charge([0, 1], 4, 4800, 10_001)
+    expect(caps.isMuted(1)).toBe(false)
+  })
+})

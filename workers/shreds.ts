@@ -1,0 +1,16 @@
+// Worker thread of ShredStream: receives shreds and sends each one on. Started by
+// products/shredstream/server.ts through threads/dedicated.ts.
+import { parentPort, workerData } from 'node:worker_threads'
+import { runShreds, type ShredWorkerData } from '../src/products/shredstream/handle.ts'
+import { ControlWord } from '../src/rings/control.ts'
+
+const data = workerData as ShredWorkerData
+const control = new ControlWord(data.control)
+const port = parentPort!
+
+await runShreds(data, {
+  ready: () => port.postMessage('ready'),
+  post: (message) => port.postMessage(message),
+  isStopped: () => control.isStopped,
+})
+process.exit(0)
