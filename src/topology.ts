@@ -18,6 +18,7 @@ import { Fault } from './base/errors.ts'
 import { Parts } from './base/parts.ts'
 import type { DoorAddress, Running } from './base/running.ts'
 import { declareChainMeters } from './chain/embedded/meters.ts'
+import { embeddedRpcMethods } from './chain/embedded/rpc/methods.ts'
 import { type RunningChain, startEmbeddedChain } from './chain/embedded/start.ts'
 import { VerifyPool } from './chain/verify-pool.ts'
 import { type Config, hasChainDoor, sourcesOf } from './config/config.ts'
@@ -216,7 +217,7 @@ async function openDoors(
       ...shared,
       meters: declareRpcMeters(meters),
       facts: { version, slotsBehind: () => solana?.chain.slotsBehind() ?? null },
-      methods: [],
+      methods: solana === null ? [] : [embeddedRpcMethods(solana.chain, version)],
     }),
   )
   await open('websocket', config.websocket.enabled, () =>

@@ -2,6 +2,7 @@
 // Thread: any (pure). Called by the RPC methods and by the websocket room.
 // Lamports and rent epoch are u64 and go out as plain digits: no number type holds them all.
 import { encodeBase58 } from './base58.ts'
+import { keyText } from './key-text.ts'
 import { storeZstd } from './zstd-stored.ts'
 
 /** `binary` is the old form: base58 as a bare string. */
@@ -42,7 +43,7 @@ export function uiAccountText(
   parse: AccountParser,
 ): string {
   const data = dataText(account, view, parse)
-  const owner = encodeBase58(account.owner)
+  const owner = keyText(account.owner)
   return (
     `{"lamports":${account.lamports},"data":${data},"owner":"${owner}",` +
     `"executable":${account.executable},"rentEpoch":${account.rentEpoch},` +

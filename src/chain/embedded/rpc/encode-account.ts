@@ -1,0 +1,61 @@
+// Accounts in answers: which form a config asks for, and the text. Thread: main.
+// Used by accounts.ts, tokens.ts and submit.ts.
+import { accountParser } from '../../../solana/json-parsed/account-parser.ts'
+import { keyText } from '../../../solana/key-text.ts'
+import {
+  type AccountEncoding,
+  type AccountView,
+  accountEncodings,
+  base58DataBytesMax,
+  uiAccountText,
+} from '../../../solana/ui-account.ts'
+import type { LedgerAccount } from '../ledger/ledger.ts'
+import type { Fields } from './params.ts'
+
+/** Finds another account at the same moment. */
+export type ReadLedger = (pubkey: Uint8Array) => LedgerAccount | null
+
+/** `encoding` and `dataSlice` of a config. */
+export function accountViewOf(fields: Fields, fallback: AccountEncoding): AccountView {
+  const encoding = fields.choice('encoding', accountEncodings) ?? fallback
+  const slice = fields.fields('dataSlice', 'UiDataSliceConfig')
+  if (slice === null) return { encoding, dataSlice: null }
+  const offset = slice.u64('offset')
+  const length = slice.u64('length')
+  if (offset === null) fields.params.fail('Invalid params: missing field `offset`.')
+  if (length === null) fields.params.fail('Invalid params: missing field `length`.')
+  return { encoding, dataSlice: { offset: offset ?? 0, length: length ?? 0 } }
+}
+
+/** Null when the data is too long for base58, which a validator refuses. */
+export function accountText(
+  account: LedgerAccount,
+  view: AccountView,
+  read: ReadLedger,
+): string | null {
+  const { encoding, dataSlice } = view
+  if (encoding === 'binary' || encoding === 'base58') {
+    const left = Math.max(0, account.data.length - (dataSlice?.offset ?? 0))
+    if (Math.min(left, dataSlice?.length ?? left) > base58DataBytesMax) return null
+  }
+  return uiAccountText(account, view, accountParser(read))
+}
+
+/** `[{account, pubkey}, …]`; null when one is too long for base58. */
+export function keyedAccountsText(
+  accounts: readonly LedgerAccount[],
+  view: AccountView,
+  read: ReadLedger,
+): string | null {
+  const parts: string[] = []
+  for (const account of accounts) {
+    const text = accountText(account, view, read)
+    if (text === null) return null
+    parts.push(`{"account":${text},"pubkey":"${keyText(account.pubkey)}"}`)
+  }
+  return `[${parts.join(',')}]`
+}
+
+export function base64(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64')
+}

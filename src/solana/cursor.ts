@@ -1,0 +1,74 @@
+// Reads little-endian values one after the other. Thread: any (pure).
+// A read past the end sets `isShort` and yields zeros, so that a reader of a layout looks once, at
+// the end.
+
+export class Cursor {
+  readonly #view: Buffer
+  #at: number
+  isShort = false
+
+  constructor(bytes: Uint8Array, at = 0) {
+    this.#view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+    this.#at = at
+  }
+
+  get left(): number {
+    return this.#view.length - this.#at
+  }
+
+  u8(): number {
+    return this.#has(1) ? this.#view[this.#at++]! : 0
+  }
+
+  u16(): number {
+    return this.#has(2) ? this.#view.readUInt16LE(this.#move(2)) : 0
+  }
+
+  u32(): number {
+    return this.#has(4) ? this.#view.readUInt32LE(this.#move(4)) : 0
+  }
+
+  u64(): bigint {
+    return this.#has(8) ? this.#view.readBigUInt64LE(this.#move(8)) : 0n
+  }
+
+  i64(): bigint {
+    return this.#has(8) ? this.#view.readBigInt64LE(this.#move(8)) : 0n
+  }
+
+  f64(): number {
+    return this.#has(8) ? this.#view.readDoubleLE(this.#move(8)) : 0
+  }
+
+  bytes(length: number): Uint8Array {
+    if (!this.#has(length)) return new Uint8Array(length > 64 ? 0 : length)
+    const at = this.#move(length)
+    return this.#view.subarray(at, at + length)
+  }
+
+  key(): Uint8Array {
+    return this.bytes(32)
+  }
+
+  /** A text behind its length as u64, as bincode writes it. */
+  text(): string {
+    const length = this.u64()
+    if (length > BigInt(this.left)) {
+      this.isShort = true
+      return ''
+    }
+    return Buffer.from(this.bytes(Number(length))).toString('utf8')
+  }
+
+  #has(count: number): boolean {
+    if (this.#at + count <= this.#view.length) return true
+    this.isShort = true
+    return false
+  }
+
+  #move(count: number): number {
+    const at = this.#at
+    this.#at += count
+    return at
+  }
+}

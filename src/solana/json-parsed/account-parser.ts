@@ -1,0 +1,13 @@
+// The parser of `jsonParsed` accounts for ui-account.ts. Thread: any (pure).
+
+import { jsonText } from '../../base/json-text.ts'
+import type { AccountParser } from '../ui-account.ts'
+import { parsedAccount, type ReadAccount } from './accounts.ts'
+
+/** `read` finds the mint of a token account, whose decimals are not in the account itself. */
+export function accountParser(read: ReadAccount): AccountParser {
+  return (account) => {
+    const parsed = parsedAccount(account, read)
+    return parsed === null ? null : jsonText(parsed)
+  }
+}
