@@ -1,6 +1,7 @@
 // The rules of silence in real time: 10 s, 30 s, drain, close, open again; or exit 75.
 import { expect, test } from 'vitest'
 import { Listener, openService } from '../support/metrics-service.ts'
+import { RingWriterProcess } from '../support/ring-writer.ts'
 import { startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
@@ -66,5 +67,43 @@ test('a server whose event ring never appears ends with 75 under onStale: exit',
     expect(server.child.exitCode).toBe(75)
   } finally {
     await server.dispose()
+  }
+})
+
+test('a live ring that falls silent closes only the metrics door; its next event opens it', async () => {
+  const writer = new RingWriterProcess()
+  await writer.create()
+  const flags = ['--metrics.source=ring', `--metrics.path=${writer.path}`]
+  const server = await startServer({ flags })
+  const { host, port } = server.doors.metrics!
+  const health = () =>
+    fetch(`http://${host}:${port}/health`).then(
+      ({ status }) => status,
+      () => 0,
+    )
+  try {
+    await writer.write({ kind: 'mixed', count: 100 })
+    await until(async () => (await health()) === 200, 'a healthy service')
+    await until(async () => (await health()) === 503, 'the silence to be told', 60_000)
+    await until(async () => (await health()) === 0, 'the closed door', 30_000)
+    expect(server.child.exitCode).toBeNull()
+    // A source that was started again reads what comes from then on.
+    let written = 0
+    await until(
+      async () => {
+        written = await writer.write({ kind: 'mixed', count: 10 })
+        return (await health()) === 200
+      },
+      'the open door',
+      30_000,
+    )
+    const status = (await (await fetch(`http://${host}:${port}/v1/status`)).json()) as {
+      ring_seqno: number
+    }
+    expect(status.ring_seqno).toBeGreaterThan(100)
+    expect(status.ring_seqno).toBeLessThanOrEqual(written)
+  } finally {
+    await server.dispose()
+    await writer.stop()
   }
 })
