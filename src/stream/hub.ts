@@ -41,7 +41,7 @@ interface SlotContent<U> {
 export class Hub<U extends { readonly slot: number }> {
   readonly #bounds: HubBounds
   readonly #bytesOf: (update: U) => number
-  readonly #listeners = new Set<HubListener<U>>()
+  #listeners: readonly HubListener<U>[] = []
   readonly #contents = new Map<number, SlotContent<U>>()
   #first: Era<U> | null = null
   #last: Era<U> | null = null
@@ -55,18 +55,15 @@ export class Hub<U extends { readonly slot: number }> {
 
   /** Something that happened in a slot: to the first lane now, to the others when it is surer. */
   content(update: U): void {
-    let content = this.#contents.get(update.slot)
-    if (content === undefined) {
-      content = { updates: [], reached: 0 }
-      this.#contents.set(update.slot, content)
-      if (this.#contents.size > unfinalizedSlotsMax)
-        this.#contents.delete(this.#contents.keys().next().value!)
-    }
+    const content = this.#contentOf(update.slot)
     content.updates.push(update)
     const era = this.#eraOf(update)
-    era.bytes += this.#bytesOf(update)
-    this.#bytes += this.#bytesOf(update)
-    for (let lane: Lane = 0; lane <= content.reached; lane++) this.#emit(era, lane as Lane, update)
+    const bytes = this.#bytesOf(update)
+    era.bytes += bytes
+    this.#bytes += bytes
+    this.#emit(era, 0, update)
+    if (content.reached >= 1) this.#emit(era, 1, update)
+    if (content.reached === 2) this.#emit(era, 2, update)
     this.#trim()
   }
 
@@ -94,8 +91,10 @@ export class Hub<U extends { readonly slot: number }> {
   }
 
   listen(listener: HubListener<U>): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    this.#listeners = [...this.#listeners, listener]
+    return () => {
+      this.#listeners = this.#listeners.filter((one) => one !== listener)
+    }
   }
 
   /** The oldest slot that a replay can start from; null while nothing is kept. */
@@ -117,6 +116,16 @@ export class Hub<U extends { readonly slot: number }> {
     if (era === null || fromSlot < era.slot) return null
     while (era.next !== null && era.slot < fromSlot) era = era.next
     return new Replay(era, lane, fromSlot)
+  }
+
+  #contentOf(slot: number): SlotContent<U> {
+    const known = this.#contents.get(slot)
+    if (known !== undefined) return known
+    const content: SlotContent<U> = { updates: [], reached: 0 }
+    this.#contents.set(slot, content)
+    if (this.#contents.size > unfinalizedSlotsMax)
+      this.#contents.delete(this.#contents.keys().next().value!)
+    return content
   }
 
   #eraOf(update: U): Era<U> {

@@ -16,8 +16,11 @@ export const framePrefixBytes = 5
 const endGraceMs = 5_000
 
 export interface GrpcStream {
-  /** Hands over whole frames. False means: hold the rest until `drained` is called. */
-  write(frames: Buffer): boolean
+  /**
+   * Hands over whole frames. False means: hold the rest until `drained` is called. `sent` is
+   * called when the memory of the frames is free again; never, if the stream ends before that.
+   */
+  write(frames: Buffer, sent?: () => void): boolean
   /** Bytes handed over that the peer's window or socket has not taken yet. */
   readonly unsentBytes: number
   /** Ends the call; the first status counts. What was handed over before is sent first. */
@@ -67,11 +70,15 @@ export class DirectStream implements GrpcStream {
     return this.#stream.writableLength
   }
 
-  write(frames: Buffer): boolean {
+  write(frames: Buffer, sent?: () => void): boolean {
     const stream = this.#stream
     // A stream that is gone takes anything: its handler hears `closed` and stops.
     if (this.#isEnded || stream.destroyed || stream.closed) return true
-    return stream.write(frames)
+    if (sent === undefined) return stream.write(frames)
+    return stream.write(frames, (error) => {
+      // After an error nobody says whether the bytes were read.
+      if (!error) sent()
+    })
   }
 
   end(status: GrpcStatus): void {

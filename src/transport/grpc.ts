@@ -30,6 +30,7 @@ import {
   PlainStream,
   type StreamEvents,
 } from './grpc-stream.ts'
+import { resolvePort } from './ports.ts'
 
 /** Who calls what, before anything was read. */
 export interface GrpcPeer {
@@ -97,7 +98,9 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
   })
   for (const method of options.methods) addMethod(server, method, options, callers)
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
-  const port = await bind(server, `${host}:${options.port}`, options.certificates)
+  // Asked first for the sake of its message: the library's own does not say what to do.
+  const asked = options.port === 0 ? 0 : await resolvePort(options, 'grpc')
+  const port = await bind(server, `${host}:${asked}`, options.certificates)
   repeated.watch(server)
   let stopping: Promise<void> | undefined
   return {

@@ -4,7 +4,7 @@ import { openSolanaHub } from '../../src/flows/solana.ts'
 import { accountUpdate } from '../../src/flows/solana-update.ts'
 import { standardPlan, unlimitedPlan } from '../../src/subscriptions/plans.ts'
 import { GrpcStage, Subscription, withToken } from '../support/grpc-stage.ts'
-import { SyntheticSolana } from '../support/synthetic-solana.ts'
+import { randomOf, SyntheticSolana } from '../support/synthetic-solana.ts'
 import { until } from '../support/until.ts'
 
 let stage: GrpcStage
@@ -66,6 +66,41 @@ describe.each([true, false])('with frames sent directly: %s', (sendsDirectly) =>
     await until(() => silent.status !== null, 'its status')
     expect(silent.status?.code).toBe(15)
     expect(silent.status?.details).toMatch(/^lagged: \d+ bytes/)
+  })
+})
+
+describe('memory that is used again', () => {
+  it('never changes under bytes that are still to be sent', async () => {
+    stage = await GrpcStage.open({ plans })
+    const { token } = stage.provision({ plan: 'unlimited' })
+    const readers = [
+      await open(token, { accounts: { same: {} } }),
+      await open(token, { accounts: { same: {} } }),
+      await open(token, { accounts: { other: {} } }),
+    ]
+    const random = randomOf(8)
+    const [first] = largeAccounts(1)
+    const content = { ...first!, txnSignature: null }
+    const sent: Buffer[] = []
+    for (let count = 0; count < 1_500; count++) {
+      const data = Buffer.alloc(1 + Math.floor(random() * 12_000), count)
+      sent.push(data)
+      const moment = { slot: 1 + Math.floor(count / 50), createdAtMs: 1_700_000_000_000 }
+      stage.publish([accountUpdate(moment, { ...content, data })])
+      // Readers stop and go, each at its own time.
+      const reader = readers[Math.floor(random() * 3)]!
+      if (random() < 0.1) reader.stream.pause()
+      else reader.stream.resume()
+      if (random() < 0.3) await new Promise((resolve) => setImmediate(resolve))
+    }
+    for (const reader of readers) {
+      reader.stream.resume()
+      await until(() => reader.of('account').length === sent.length, 'all of them')
+      const wrong = reader
+        .of('account')
+        .filter(({ account }, index) => !sent[index]!.equals(account.data))
+      expect(wrong).toHaveLength(0)
+    }
   })
 })
 

@@ -5,18 +5,16 @@ import { encodeAccount, encodeAccountInfo, encodeBlock } from '../../solana/geys
 import { blockTakesKey, blockTakesTransaction, sliceData } from './filter-match.ts'
 import type { BlockFilter, FilterSet } from './filter-set.ts'
 
-/** An account's body, whole or reduced to slices of its data. */
+/** An account's body reduced to slices of its data. */
 export class AccountBodies {
   readonly #update: AccountUpdate
-  #sliced: Map<string, Buffer> | null = null
+  readonly #sliced = new Map<string, Buffer>()
 
   constructor(update: AccountUpdate) {
     this.#update = update
   }
 
   for(filters: FilterSet): Uint8Array {
-    if (filters.slices.length === 0) return this.#update.body
-    this.#sliced ??= new Map()
     let body = this.#sliced.get(filters.sliceKey)
     if (body === undefined) {
       body = encodeAccount(slicedInfo(this.#update, filters), this.#update).body

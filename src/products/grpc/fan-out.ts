@@ -6,21 +6,26 @@ import type { Hub } from '../../stream/hub.ts'
 import type { FilterSet } from './filter-set.ts'
 import { Group, type RunSink } from './group.ts'
 import { Matcher } from './matcher.ts'
-import type { GrpcMeters } from './meters.ts'
+import { type GrpcMeters, type UpdateKind, updateKinds } from './meters.ts'
+import { SlabPool } from './slab.ts'
+
+type Counts = Record<UpdateKind, number>
 
 export class FanOut {
+  readonly pool = new SlabPool()
   readonly #matchers = [new Matcher(), new Matcher(), new Matcher()] as const
   readonly #groups = new Map<string, Group>()
   readonly #meters: GrpcMeters
   readonly #dirty: Group[] = []
   readonly #stopListening: () => void
+  /** Updates since the last flush: a meter costs more than a match. */
+  readonly #reached = Object.fromEntries(updateKinds.map((kind) => [kind, 0])) as Counts
   #isScheduled = false
 
   constructor(hub: Hub<SolanaUpdate>, meters: GrpcMeters) {
     this.#meters = meters
     this.#stopListening = hub.listen((lane, update) => {
-      const reached = this.#matchers[lane].deliver(update)
-      if (reached > 0) meters.updates[update.kind].inc(reached)
+      this.#reached[update.kind] += this.#matchers[lane].deliver(update)
     })
   }
 
@@ -28,7 +33,7 @@ export class FanOut {
   join(sink: RunSink, filters: FilterSet): Group {
     let group = this.#groups.get(filters.key)
     if (group === undefined) {
-      group = new Group(filters, this.#wantsFlush)
+      group = new Group(filters, this.pool, this.#wantsFlush)
       this.#groups.set(filters.key, group)
       this.#matchers[filters.commitment].add(group)
       this.#meters.groups.set(this.#groups.size)
@@ -63,5 +68,9 @@ export class FanOut {
     this.#isScheduled = false
     for (const group of this.#dirty) group.flush()
     this.#dirty.length = 0
+    for (const kind of updateKinds) {
+      if (this.#reached[kind] > 0) this.#meters.updates[kind].inc(this.#reached[kind])
+      this.#reached[kind] = 0
+    }
   }
 }

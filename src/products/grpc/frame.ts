@@ -7,6 +7,7 @@
 // every stream of the group as one buffer. A slab is only ever appended to, so runs that were
 // handed out stay as they are.
 import { framePrefixBytes } from '../../transport/grpc-stream.ts'
+import { type Run, type Slab, SlabPool } from './slab.ts'
 
 /** Tags of SubscribeUpdate's update_oneof; all fit in one byte. */
 export const updateTag = {
@@ -22,29 +23,32 @@ export const updateTag = {
 } as const
 
 const createdAtTag = 0x5a
-const slabBytesMin = 4 * 1024
-export const slabBytesMax = 64 * 1024
 /** A body beyond this is not copied: it goes out as a buffer of its own, shared by all groups. */
 const copyBytesMax = 32 * 1024
+const loopBytesMax = 24
 const none = Buffer.alloc(0)
 
 export class FrameBatch {
-  #slab = none
+  readonly #pool: SlabPool
+  #slab: Slab | null = null
   /** Where the run that is not handed out yet starts, and where the next frame goes. */
   #start = 0
   #at = 0
-  #runs: Buffer[] = []
+  #runs: Run[] = []
   /** Bytes and frames since the last `take`. */
   bytes = 0
   frames = 0
+
+  constructor(pool: SlabPool) {
+    this.#pool = pool
+  }
 
   append(tag: number, prefix: Buffer, body: Uint8Array, suffix: Buffer): void {
     const isShared = body.length > copyBytesMax
     const lengthBytes = varintBytes(body.length)
     const headBytes = framePrefixBytes + prefix.length + 1 + lengthBytes
     const payloadBytes = headBytes - framePrefixBytes + body.length + suffix.length
-    this.#room(headBytes + suffix.length + (isShared ? 0 : body.length))
-    const slab = this.#slab
+    const slab = this.#room(headBytes + suffix.length + (isShared ? 0 : body.length))
     let at = this.#at
     slab[at] = 0
     slab[at + 1] = payloadBytes >>> 24
@@ -57,7 +61,7 @@ export class FrameBatch {
     if (isShared) {
       this.#at = at
       this.#close()
-      this.#runs.push(asBuffer(body))
+      this.#runs.push({ bytes: asBuffer(body), slab: null })
       at = this.#at
     } else at = copyInto(slab, body, at)
     this.#at = copyInto(slab, suffix, at)
@@ -65,8 +69,8 @@ export class FrameBatch {
     this.frames++
   }
 
-  /** The runs since the last call. */
-  take(): readonly Buffer[] {
+  /** The runs since the last call; their slabs count one use for whoever takes them. */
+  take(): readonly Run[] {
     this.#close()
     const runs = this.#runs
     this.#runs = []
@@ -76,18 +80,26 @@ export class FrameBatch {
   }
 
   #close(): void {
-    if (this.#at > this.#start) this.#runs.push(this.#slab.subarray(this.#start, this.#at))
+    const slab = this.#slab
+    if (slab !== null && this.#at > this.#start) {
+      slab.retain(1)
+      this.#runs.push({ bytes: slab.bytes.subarray(this.#start, this.#at), slab })
+    }
     this.#start = this.#at
   }
 
-  #room(bytes: number): void {
-    if (this.#slab.length - this.#at >= bytes) return
+  /** The memory that has room for `bytes` at `#at`. */
+  #room(bytes: number): Buffer {
+    const slab = this.#slab
+    if (slab !== null && slab.bytes.length - this.#at >= bytes) return slab.bytes
     this.#close()
-    // Twice the last one, so that a quiet group stays small and a busy one takes large runs.
-    const grown = Math.min(slabBytesMax, Math.max(slabBytesMin, this.#slab.length * 2))
-    this.#slab = Buffer.allocUnsafeSlow(Math.max(bytes, grown))
+    const fresh = this.#pool.take(bytes, slab?.bytes.length ?? 0)
+    // Its runs keep the old one until they are sent.
+    slab?.release()
+    this.#slab = fresh
     this.#start = 0
     this.#at = 0
+    return fresh.bytes
   }
 }
 
@@ -100,8 +112,20 @@ export function namePrefix(name: string): Buffer {
   return out
 }
 
+// Updates of one moment come in a row.
+let lastCreatedAtMs = Number.NaN
+let lastSuffix: Buffer = none
+
 /** created_at, field 11 of SubscribeUpdate. */
 export function createdAtSuffix(createdAtMs: number): Buffer {
+  if (createdAtMs !== lastCreatedAtMs) {
+    lastSuffix = encodeCreatedAt(createdAtMs)
+    lastCreatedAtMs = createdAtMs
+  }
+  return lastSuffix
+}
+
+function encodeCreatedAt(createdAtMs: number): Buffer {
   const seconds = Math.floor(createdAtMs / 1000)
   const nanos = Math.min(999_999_999, Math.round((createdAtMs - seconds * 1000) * 1e6))
   const nanosBytes = nanos === 0 ? 0 : 1 + varintBytes(nanos)
@@ -119,14 +143,17 @@ export function createdAtSuffix(createdAtMs: number): Buffer {
 
 /** One whole frame, for what goes to a single stream. */
 export function frameOf(tag: number, body: Uint8Array, createdAtMs: number): Buffer {
-  const batch = new FrameBatch()
+  const batch = new FrameBatch(new SlabPool())
   batch.append(tag, none, body, createdAtSuffix(createdAtMs))
-  return Buffer.concat(batch.take())
+  return Buffer.concat(batch.take().map((run) => run.bytes))
 }
 
 function copyInto(target: Buffer, source: Uint8Array, at: number): number {
-  target.set(source, at)
-  return at + source.length
+  const { length } = source
+  // Below this a loop is quicker than the call.
+  if (length > loopBytesMax) target.set(source, at)
+  else for (let index = 0; index < length; index++) target[at + index] = source[index]!
+  return at + length
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

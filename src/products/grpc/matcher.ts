@@ -34,7 +34,9 @@ export class Matcher {
   readonly #withEntries = new Set<Group>()
   readonly #withBlocks = new Set<Group>()
   readonly #withMeta = new Set<Group>()
+  /** Groups hit by the update at hand: the first `#touchedCount`. */
   readonly #touched: Group[] = []
+  #touchedCount = 0
   #stamp = 0
 
   add(group: Group): void {
@@ -98,40 +100,44 @@ export class Matcher {
 
   #deliverAccount(update: AccountUpdate): number {
     const stamp = ++this.#stamp
-    const take = (entry: Entry<AccountFilter>) => {
-      if (entry.stamp === stamp) return
-      entry.stamp = stamp
-      if (matchesAccount(entry.filter, update)) this.#hit(entry, stamp)
-    }
-    this.#byAccount.find(update.pubkey)?.forEach(take)
-    this.#byOwner.find(update.owner)?.forEach(take)
-    this.#anyAccount.forEach(take)
-    if (this.#touched.length === 0) return 0
-    const bodies = new AccountBodies(update)
-    const suffix = createdAtSuffix(update.createdAtMs)
-    return this.#send(updateTag.account, (group) => bodies.for(group.filters), suffix)
+    const listed = this.#byAccount.find(update.pubkey)
+    if (listed !== undefined) for (const entry of listed) this.#tryAccount(entry, update, stamp)
+    const owned = this.#byOwner.find(update.owner)
+    if (owned !== undefined) for (const entry of owned) this.#tryAccount(entry, update, stamp)
+    for (const entry of this.#anyAccount) this.#tryAccount(entry, update, stamp)
+    if (this.#touchedCount === 0) return 0
+    return this.#send(updateTag.account, update.body, update.createdAtMs, update)
+  }
+
+  #tryAccount(entry: Entry<AccountFilter>, update: AccountUpdate, stamp: number): void {
+    if (entry.stamp === stamp) return
+    entry.stamp = stamp
+    if (matchesAccount(entry.filter, update)) this.#hit(entry, stamp)
   }
 
   #deliverTransaction(update: TransactionUpdate): number {
+    if (this.#transactions.isEmpty && this.#statuses.isEmpty) return 0
     const keys = new TransactionKeys(update)
-    let suffix: Buffer | null = null
-    let reached = 0
-    for (const index of [this.#transactions, this.#statuses]) {
-      if (index.isEmpty) continue
-      const stamp = ++this.#stamp
-      index.candidates(update, (entry) => {
-        if (entry.stamp === stamp) return
-        entry.stamp = stamp
-        if (matchesTransaction(entry.filter, keys)) this.#hit(entry, stamp)
-      })
-      if (this.#touched.length === 0) continue
-      suffix ??= createdAtSuffix(update.createdAtMs)
-      const isStatus = index === this.#statuses
-      const body = isStatus ? update.statusBody : update.body
-      const tag = isStatus ? updateTag.transactionStatus : updateTag.transaction
-      reached += this.#send(tag, () => body, suffix)
-    }
-    return reached
+    const { transaction, transactionStatus } = updateTag
+    return (
+      this.#deliverMention(this.#transactions, keys, transaction, update.body) +
+      this.#deliverMention(this.#statuses, keys, transactionStatus, update.statusBody)
+    )
+  }
+
+  #deliverMention(
+    index: TransactionIndex,
+    keys: TransactionKeys,
+    tag: number,
+    body: Uint8Array,
+  ): number {
+    const stamp = ++this.#stamp
+    index.candidates(keys.update, (entry) => {
+      if (entry.stamp === stamp) return
+      entry.stamp = stamp
+      if (matchesTransaction(entry.filter, keys)) this.#hit(entry, stamp)
+    })
+    return this.#send(tag, body, keys.update.createdAtMs)
   }
 
   #deliverSlot(update: SlotUpdate): number {
@@ -139,8 +145,7 @@ export class Matcher {
     const entries = update.status > slotStatus.finalized ? this.#interslot : this.#slots
     for (const entry of entries)
       if (matchesSlot(entry.filter, update, entry.group.filters.commitment)) this.#hit(entry, stamp)
-    if (this.#touched.length === 0) return 0
-    return this.#send(updateTag.slot, () => update.body, createdAtSuffix(update.createdAtMs))
+    return this.#send(updateTag.slot, update.body, update.createdAtMs)
   }
 
   /** Kinds without conditions: every filter of the kind takes every update. */
@@ -150,13 +155,15 @@ export class Matcher {
     tag: number,
     update: { readonly body: Uint8Array; readonly createdAtMs: number },
   ): number {
-    if (groups.size === 0) return 0
+    let reached = 0
     for (const group of groups) {
-      group.hits.length = 0
-      group.hits.push(...group.filters[kind])
-      this.#touched.push(group)
+      const filters = group.filters[kind]
+      const prefix =
+        filters.length === 1 ? filters[0]!.prefix : Buffer.concat(filters.map((one) => one.prefix))
+      group.append(tag, prefix, update.body, createdAtSuffix(update.createdAtMs))
+      reached += group.sinks.size
     }
-    return this.#send(tag, () => update.body, createdAtSuffix(update.createdAtMs))
+    return reached
   }
 
   /** Blocks go out once per filter, since each selects another part. */
@@ -175,22 +182,36 @@ export class Matcher {
   }
 
   #hit(entry: Entry<NamedFilter>, stamp: number): void {
-    const { group } = entry
-    if (group.stamp !== stamp) {
-      group.stamp = stamp
-      group.hits.length = 0
-      this.#touched.push(group)
+    const { group, filter } = entry
+    if (group.stamp === stamp) {
+      group.moreHits ??= [group.hit!]
+      group.moreHits.push(filter)
+      return
     }
-    group.hits.push(entry.filter)
+    group.stamp = stamp
+    group.hit = filter
+    group.moreHits = null
+    this.#touched[this.#touchedCount++] = group
   }
 
-  #send(tag: number, bodyOf: (group: Group) => Uint8Array, suffix: Buffer): number {
+  /** To every group that was hit; `account` is given where groups may want slices of its data. */
+  #send(tag: number, body: Uint8Array, createdAtMs: number, account?: AccountUpdate): number {
+    const count = this.#touchedCount
+    if (count === 0) return 0
+    this.#touchedCount = 0
+    const suffix = createdAtSuffix(createdAtMs)
+    let bodies: AccountBodies | null = null
     let reached = 0
-    for (const group of this.#touched) {
-      group.append(tag, prefixOf(group.hits), bodyOf(group), suffix)
+    for (let index = 0; index < count; index++) {
+      const group = this.#touched[index]!
+      let own = body
+      if (account !== undefined && group.filters.slices.length > 0) {
+        bodies ??= new AccountBodies(account)
+        own = bodies.for(group.filters)
+      }
+      group.append(tag, prefixOf(group), own, suffix)
       reached += group.sinks.size
     }
-    this.#touched.length = 0
     return reached
   }
 
@@ -210,8 +231,8 @@ export class Matcher {
   }
 }
 
-function prefixOf(hits: NamedFilter[]): Buffer {
-  if (hits.length === 1) return hits[0]!.prefix
-  hits.sort((a, b) => a.ordinal - b.ordinal)
-  return Buffer.concat(hits.map(({ prefix }) => prefix))
+function prefixOf({ hit, moreHits }: Group): Buffer {
+  if (moreHits === null) return hit!.prefix
+  moreHits.sort((a, b) => a.ordinal - b.ordinal)
+  return Buffer.concat(moreHits.map(({ prefix }) => prefix))
 }

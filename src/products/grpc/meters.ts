@@ -46,6 +46,8 @@ export interface GrpcMeters {
   readonly ended: Readonly<Record<EndReason, CounterChild>>
   readonly streams: GaugeChild
   readonly groups: GaugeChild
+  /** Read at scrape; the product says how. */
+  readonly backlog: { bytes(): number }
 }
 
 export function declareGrpcMeters(meters: Meters): GrpcMeters {
@@ -62,6 +64,10 @@ export function declareGrpcMeters(meters: Meters): GrpcMeters {
   const ended = meters.counter('sluice_grpc_streams_ended_total', 'Streams ended, by reason', {
     reason: endReasons,
   })
+  const backlog = { bytes: () => 0 }
+  meters.gaugeRead('sluice_grpc_backlog_bytes', 'Unsent bytes of all Subscribe streams', () =>
+    backlog.bytes(),
+  )
   return {
     requests: record(grpcMethods, (method) => ({
       admitted: requests.with({ method, outcome: 'admitted' }),
@@ -72,6 +78,7 @@ export function declareGrpcMeters(meters: Meters): GrpcMeters {
     ended: record(endReasons, (reason) => ended.with({ reason })),
     streams: meters.gauge('sluice_grpc_streams', 'Subscribe streams open now'),
     groups: meters.gauge('sluice_grpc_groups', 'Distinct sets of filters among the open streams'),
+    backlog,
   }
 }
 

@@ -6,6 +6,7 @@ import type { Replay } from '../../stream/hub.ts'
 import type { FilterSet } from './filter-set.ts'
 import { Group, type RunSink } from './group.ts'
 import { Matcher } from './matcher.ts'
+import type { SlabPool } from './slab.ts'
 
 /** How far ahead of the stream's own sending the replay reads. */
 const aheadBytes = 1024 * 1024
@@ -28,10 +29,15 @@ export class Replayer {
   #isStopped = false
   #isScheduled = false
 
-  constructor(replay: Replay<SolanaUpdate>, filters: FilterSet, stream: ReplayingStream) {
+  constructor(
+    replay: Replay<SolanaUpdate>,
+    filters: FilterSet,
+    pool: SlabPool,
+    stream: ReplayingStream,
+  ) {
     this.#replay = replay
     this.#stream = stream
-    this.#group = new Group(filters, () => {})
+    this.#group = new Group(filters, pool, () => {})
     this.#group.sinks.add(stream)
     this.#matcher.add(this.#group)
     this.#schedule()

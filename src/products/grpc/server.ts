@@ -47,6 +47,11 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
   const health = new Health(codec)
   const chain = deps.hub === null ? null : attach(deps.hub, deps.meters)
   const streams = new Set<Subscriber>()
+  deps.meters.backlog.bytes = () => {
+    let bytes = 0
+    for (const subscriber of streams) bytes += subscriber.backlogBytes
+    return bytes
+  }
   const methods: GrpcMethod<Caller | null>[] = [
     ...unary(codec, deps, chain),
     stream('Subscribe', (call, caller) =>

@@ -16,6 +16,7 @@ import { frameOf, updateTag } from './frame.ts'
 import type { Group } from './group.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
 import { Replayer, type ReplayingStream } from './replayer.ts'
+import type { Run } from './slab.ts'
 
 /** What http2 holds of a stream; the rest waits in our queue, where a status need not follow it. */
 const handedBytesMax = 256 * 1024
@@ -40,7 +41,7 @@ export interface SubscriberDeps {
 export class Subscriber implements StreamEvents, ReplayingStream {
   readonly #stream: GrpcStream
   readonly #deps: SubscriberDeps
-  #queue: Buffer[] = []
+  #queue: Run[] = []
   #head = 0
   #queuedBytes = 0
   #group: Group | null = null
@@ -79,7 +80,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#finish('client')
   }
 
-  take(runs: readonly Buffer[], bytes: number, frames: number): void {
+  take(runs: readonly Run[], bytes: number, frames: number): void {
     if (this.#isOver) return
     this.#deps.meter(bytes, frames)
     this.#deps.meters.sentBytes.inc(bytes)
@@ -140,7 +141,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#part()
     this.#filters = filters
     if (replay === null) this.#group = fanOut.join(this, filters)
-    else this.#replayer = new Replayer(replay, filters, this)
+    else this.#replayer = new Replayer(replay, filters, fanOut.pool, this)
   }
 
   #refuse(details: string): void {
@@ -155,15 +156,15 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   }
 
   #send(frame: Buffer): void {
-    this.take([frame], frame.length, 1)
+    this.take([{ bytes: frame, slab: null }], frame.length, 1)
   }
 
   #pump(): void {
     const queue = this.#queue
     while (this.#head < queue.length && this.#stream.unsentBytes < handedBytesMax) {
-      const run = queue[this.#head++]!
-      this.#queuedBytes -= run.length
-      this.#stream.write(run)
+      const { bytes, slab } = queue[this.#head++]!
+      this.#queuedBytes -= bytes.length
+      this.#stream.write(bytes, slab?.release)
     }
     if (this.#head === queue.length) queue.length = 0
     else if (this.#head >= queueCut) queue.splice(0, this.#head)

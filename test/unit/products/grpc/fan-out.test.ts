@@ -7,6 +7,7 @@ import { FanOut } from '../../../../src/products/grpc/fan-out.ts'
 import { compileFilters } from '../../../../src/products/grpc/filter-compile.ts'
 import type { Group, RunSink } from '../../../../src/products/grpc/group.ts'
 import { declareGrpcMeters } from '../../../../src/products/grpc/meters.ts'
+import type { Run } from '../../../../src/products/grpc/slab.ts'
 import { Meters } from '../../../../src/telemetry/meters.ts'
 import { randomAsked, readFrames, requestOf } from '../../../support/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../../support/geyser-oracle.ts'
@@ -35,8 +36,12 @@ class Collector implements RunSink {
     this.asked = asked
   }
 
-  take(runs: readonly Buffer[], bytes: number, frames: number): void {
-    this.#runs.push(...runs)
+  take(runs: readonly Run[], bytes: number, frames: number): void {
+    // Copied and given back at once, as a stream that has sent them would.
+    for (const run of runs) {
+      this.#runs.push(Buffer.from(run.bytes))
+      run.slab?.release()
+    }
     this.bytes += bytes
     this.frames += frames
   }

@@ -7,8 +7,33 @@ import {
   namePrefix,
   updateTag,
 } from '../../../../src/products/grpc/frame.ts'
+import { SlabPool, slabBytesMax } from '../../../../src/products/grpc/slab.ts'
 
 const codec = loadCodec()
+
+describe('slabs', () => {
+  it('come back when the writer and every reader let go, and not before', () => {
+    const pool = new SlabPool()
+    const slab = pool.take(slabBytesMax, 0)
+    slab.retain(2)
+    slab.release()
+    slab.release()
+    expect(pool.take(slabBytesMax, 0)).not.toBe(slab)
+    slab.release()
+    expect(pool.take(slabBytesMax, 0)).toBe(slab)
+    expect(pool.take(slabBytesMax, 0)).not.toBe(slab)
+  })
+
+  it('grow with their group, and odd sizes are never kept', () => {
+    const pool = new SlabPool()
+    expect(pool.take(10, 0).bytes.length).toBe(4096)
+    expect(pool.take(10, 4096).bytes.length).toBe(8192)
+    expect(pool.take(10, slabBytesMax).bytes.length).toBe(slabBytesMax)
+    const odd = pool.take(slabBytesMax + 1, 0)
+    odd.release()
+    expect(pool.take(slabBytesMax, 0)).not.toBe(odd)
+  })
+})
 
 describe('frames', () => {
   it('are what protobufjs would write, behind the prefix of gRPC', () => {
@@ -17,17 +42,17 @@ describe('frames', () => {
     const createdAt = { seconds: 1_700_000_000, nanos: 250_000 }
     const expected = type.encode(type.fromObject({ ...value, createdAt })).finish()
     const body = codec.encode('geyser.SubscribeUpdateEntry', value.entry)
-    const batch = new FrameBatch()
+    const batch = new FrameBatch(new SlabPool())
     const names = Buffer.concat([namePrefix('a'), namePrefix('ü')])
     batch.append(updateTag.entry, names, body, createdAtSuffix(1_700_000_000_000.25))
-    const frame = Buffer.concat(batch.take())
+    const frame = Buffer.concat(batch.take().map(({ bytes }) => bytes))
     expect(frame[0]).toBe(0)
     expect(frame.readUInt32BE(1)).toBe(frame.length - 5)
     expect(frame.subarray(5).equals(expected)).toBe(true)
   })
 
   it('join in runs that stay as they are, with large bodies passed on uncopied', () => {
-    const batch = new FrameBatch()
+    const batch = new FrameBatch(new SlabPool())
     const suffix = createdAtSuffix(1_000)
     const sizes = [0, 1, 127, 128, 3_000, 32 * 1024, 32 * 1024 + 1, 200_000, 5, 40_000, 63_000]
     const taken: { run: Buffer; copy: Buffer }[] = []
@@ -38,13 +63,13 @@ describe('frames', () => {
       batch.append(updateTag.account, namePrefix('n'), body, suffix)
       if (index % 3 !== 0) continue
       bytes += batch.bytes
-      const runs = batch.take()
+      const runs = batch.take().map(({ bytes: run }) => run)
       if (body.length > 32 * 1024) expect(runs.some((run) => run.buffer === body.buffer)).toBe(true)
       taken.push(...runs.map((run) => ({ run, copy: Buffer.from(run) })))
       expect(batch.frames).toBe(0)
     }
     bytes += batch.bytes
-    taken.push(...batch.take().map((run) => ({ run, copy: Buffer.from(run) })))
+    taken.push(...batch.take().map(({ bytes: run }) => ({ run, copy: Buffer.from(run) })))
     for (const { run, copy } of taken) expect(run.equals(copy)).toBe(true)
     const all = Buffer.concat(taken.map(({ run }) => run))
     expect(all.length).toBe(bytes)
