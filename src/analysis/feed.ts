@@ -64,6 +64,8 @@ export class EventFeed {
   #long = new Uint8Array(0)
   #seqno = 0
   #isDirty = false
+  /** Messages of the control ring that are published. */
+  #shown = 0
   // The open block: between its BlockStart and BlockEnd.
   #status: number = rangeStatus.none
   #from = 0
@@ -100,22 +102,26 @@ export class EventFeed {
   gap(from: number, to: number): void {
     this.#seqno = to
     this.#loseOpenBlock(from, to)
-    this.flush()
   }
 
   flush(): void {
     if (!this.#isDirty) return
     this.#isDirty = false
     this.#board.noteEvent(this.#seqno, this.#options.nowMs())
+    if (this.#shown === this.#control.count) return
+    this.#shown = this.#control.count
+    // The records first: whoever learns of a block finds them published.
+    this.#events.publish()
+    this.#control.publish()
   }
 
   /** The recording is over: nothing more will come. */
   end(): void {
-    this.flush()
     if (!this.#hasControlRoom(0)) return
     this.#control.reserve(controlTag.ended, 0)
     this.#control.commit()
-    this.#control.publish()
+    this.#isDirty = true
+    this.flush()
   }
 
   /** A source that skips without saying so, or begins again at an earlier number. */
@@ -133,7 +139,8 @@ export class EventFeed {
     view.setFloat64(8, from, true)
     view.setFloat64(16, to, true)
     this.#control.commit()
-    this.#control.publish()
+    this.#isDirty = true
+    this.flush()
   }
 
   #record(type: number, descriptor: Uint8Array, payload: Uint8Array): void {
@@ -194,10 +201,9 @@ export class EventFeed {
     this.#control.bytes.set(payload, offset + eventHeadBytes + layout.bytes)
     this.#control.commit()
     if (isEnd || type === EventType.BlockReject) this.#status = rangeStatus.none
-    this.flush()
-    // The records first: whoever learns of a block finds them published.
-    this.#events.publish()
-    this.#control.publish()
+    // A block's end is shown at once; other events wait for the end of the source's batch, because
+    // each wake of the main thread costs more than hundreds of events.
+    if (isEnd) this.flush()
   }
 
   #open(descriptor: Uint8Array): void {
