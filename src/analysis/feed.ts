@@ -99,6 +99,11 @@ export class EventFeed {
     else if (type === EventType.RecordError) this.#loseOpenBlock(seqno, seqno)
   }
 
+  /** Types of which nothing but the sequence number is kept. */
+  ignores(type: number): boolean {
+    return routes[type] === 0
+  }
+
   gap(from: number, to: number): void {
     this.#seqno = to
     this.#loseOpenBlock(from, to)

@@ -18,6 +18,8 @@ import type { TransactionError } from '../solana/transaction-error.ts'
  */
 export interface ExecutionSink {
   event(descriptor: Uint8Array, payload: Uint8Array): void
+  /** True for types that are only counted: their payload may be left out. Asked before a run. */
+  ignores?(type: number): boolean
   /** Source sequence numbers `from` to `to` (both included) are lost for good. */
   gap(from: number, to: number): void
   /** Everything handed in so far may be shown to readers. Sources call it once per batch. */

@@ -12,11 +12,11 @@ import {
 import { descriptor, payloadAlignBytes } from '../../../evm/event-ring.ts'
 import { EventType } from '../../../evm/event-type.ts'
 import {
-  addU64,
   readU16,
   readU32,
   readU64,
   readU64Exact,
+  writeU32,
   writeU64,
   writeU64Exact,
 } from '../../../evm/words.ts'
@@ -106,14 +106,23 @@ export class Shift {
     this.#timeHigh = Number(bits >> 32n)
   }
 
-  apply(bytes: Uint8Array): void {
-    addU64(bytes, descriptor.seqno, this.#seqnoLow, this.#seqnoHigh)
-    addU64(bytes, descriptor.payloadOffset, this.#placeLow, this.#placeHigh)
-    addU64(bytes, descriptor.timeNs, this.#timeLow, this.#timeHigh)
+  /** `words` is a descriptor as sixteen little-endian words. */
+  apply(words: Uint32Array): void {
+    add(words, descriptor.seqno / 4, this.#seqnoLow, this.#seqnoHigh)
+    add(words, descriptor.payloadOffset / 4, this.#placeLow, this.#placeHigh)
+    add(words, descriptor.timeNs / 4, this.#timeLow, this.#timeHigh)
+    const block = descriptor.blockSeqno / 4
     // Outside a block the tag stays 0.
-    if (readU32(bytes, descriptor.blockSeqno) + readU32(bytes, descriptor.blockSeqno + 4) > 0)
-      addU64(bytes, descriptor.blockSeqno, this.#seqnoLow, this.#seqnoHigh)
+    if (words[block] !== 0 || words[block + 1] !== 0)
+      add(words, block, this.#seqnoLow, this.#seqnoHigh)
   }
+}
+
+/** Adds modulo 2^64. */
+function add(words: Uint32Array, at: number, low: number, high: number): void {
+  const sum = words[at]! + low
+  words[at] = sum
+  words[at + 1] = words[at + 1]! + high + (sum >= two32 ? 1 : 0)
 }
 
 /** A copy with the pass's numbers where the event has any; otherwise the payload itself. */
@@ -162,8 +171,8 @@ function addBlocks(bytes: Uint8Array, at: number, passes: Passes, pass: number):
   return bytes
 }
 
-/** Mixes the pass into the first eight bytes of a hash; pass 0 leaves it as it is. */
+/** Mixes the pass into the first bytes of a hash; pass 0 leaves it as it is. */
 function mixPass(bytes: Uint8Array, at: number, pass: number): Uint8Array {
-  writeU64Exact(bytes, at, readU64Exact(bytes, at) ^ BigInt(pass))
+  writeU32(bytes, at, (readU32(bytes, at) ^ pass) >>> 0)
   return bytes
 }

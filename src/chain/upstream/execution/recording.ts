@@ -26,6 +26,8 @@ export interface Recording {
   readonly descriptors: Uint8Array
   /** The payload of the event at an index; valid as long as the recording. */
   payloadOf(index: number): Uint8Array
+  /** The same by what its descriptor says: virtual offset and size. */
+  payloadAt(offset: number, size: number): Uint8Array
 }
 
 /** Reads the whole recording. Rejects with a `Fault` whose sentence says what the file is. */
@@ -113,17 +115,21 @@ class Intake {
     const descriptors = this.#inOrder(geometry, firstSeqno, count)
     const payloads = this.#payloads
     const { payloadBytes } = geometry
+    const payloadAt = (offset: number, size: number): Uint8Array => {
+      const from = offset % payloadBytes
+      return from + size <= payloadBytes
+        ? payloads.subarray(from, from + size)
+        : joined(payloads, from, size)
+    }
     return {
       count,
       firstSeqno,
       descriptors,
+      payloadAt,
       payloadOf(index) {
         const at = index * descriptor.bytes
         const size = readU32(descriptors, at + descriptor.payloadSize)
-        const from = readU64(descriptors, at + descriptor.payloadOffset) % payloadBytes
-        return from + size <= payloadBytes
-          ? payloads.subarray(from, from + size)
-          : joined(payloads, from, size)
+        return payloadAt(readU64(descriptors, at + descriptor.payloadOffset), size)
       },
     }
   }

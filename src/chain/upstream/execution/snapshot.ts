@@ -3,11 +3,11 @@
 // each block's times to its slot. Later passes continue it: numbers and times rise, hashes differ.
 import { descriptor } from '../../../evm/event-ring.ts'
 import { EventType } from '../../../evm/event-type.ts'
-import { differenceU64, readU16 } from '../../../evm/words.ts'
-import { deliver } from '../../execution/deliver.ts'
+import { differenceU64 } from '../../../evm/words.ts'
 import type { Pacer } from '../../execution/pacer.ts'
 import type { ExecutionSink, ExecutionSource } from '../../ports.ts'
-import { type Passes, passesOf, rewritePayload, Shift } from './passes.ts'
+import { type Passes, passesOf } from './passes.ts'
+import { Playback } from './playback.ts'
 import { loadRecording, type Recording } from './recording.ts'
 
 export interface SnapshotOptions {
@@ -30,7 +30,6 @@ export interface SnapshotProgress {
 const sliceMs = 5
 /** At full speed other work of the thread gets its turn after this many events. */
 const turnEvents = 4096
-const wordsPerEvent = descriptor.bytes / 4
 
 export class Snapshot implements ExecutionSource {
   readonly #options: SnapshotOptions
@@ -72,42 +71,35 @@ export class Snapshot implements ExecutionSource {
   ): Promise<void> {
     const eventsTotal = recording.count
     const { firstNs } = passes
-    const shift = new Shift(passes, pass)
+    const playback = new Playback(sink, recording, passes, pass)
     const spanMs = Number(passes.spanNs * BigInt(pass)) / 1e6
-    const recorded = wordsOf(recording.descriptors)
-    const words = new Uint32Array(wordsPerEvent)
-    const bytes = new Uint8Array(words.buffer)
+    let handed = 0
     for (let index = 0; index < eventsTotal; index++) {
-      const at = index * wordsPerEvent
-      for (let word = 0; word < wordsPerEvent; word++) words[word] = recorded[at + word]!
-      const type = readU16(bytes, descriptor.type)
-      const dueMs = this.#dueMs(bytes, { type, index }, firstNs, spanMs)
-      if (dueMs >= 0) {
-        sink.flush()
-        this.#onProgress({ pass, events: index, eventsTotal })
-        await this.#pacer.until(dueMs)
-        if (this.#pacer.isStopped) return
-        if (this.#options.speed === 'fixed') shift.setTime(this.#slotShift(bytes, firstNs))
-      }
-      shift.apply(bytes)
-      const payload = recording.payloadOf(index)
-      deliver(sink, bytes, pass > 0 ? rewritePayload(payload, type, passes, pass) : payload)
+      const dueMs = this.#dueMs(playback, index, firstNs, spanMs)
+      if (dueMs < 0) continue
+      playback.play(handed, index)
+      handed = index
+      sink.flush()
+      this.#onProgress({ pass, events: index, eventsTotal })
+      await this.#pacer.until(dueMs)
+      if (this.#pacer.isStopped) return
+      if (this.#options.speed === 'fixed')
+        playback.shift.setTime(this.#slotShift(playback.look(index), firstNs))
     }
+    playback.play(handed, eventsTotal)
     sink.flush()
     this.#onProgress({ pass, events: eventsTotal, eventsTotal })
   }
 
   /** When the events so far are handed over and this one is waited for; -1: it follows at once. */
-  #dueMs(
-    bytes: Uint8Array,
-    { type, index }: { type: number; index: number },
-    firstNs: Uint8Array,
-    spanMs: number,
-  ): number {
+  #dueMs(playback: Playback, index: number, firstNs: Uint8Array, spanMs: number): number {
     const { speed, blockMs } = this.#options
     if (speed === 'full') return index % turnEvents === 0 ? 0 : -1
     if (speed === 'fixed')
-      return type === EventType.BlockStart ? this.#beganMs + this.#blocks * blockMs : -1
+      return playback.typeOf(index) === EventType.BlockStart
+        ? this.#beganMs + this.#blocks * blockMs
+        : -1
+    const bytes = playback.look(index)
     const recordedMs = differenceU64(bytes, descriptor.timeNs, firstNs, 0) / 1e6
     const dueMs = this.#beganMs + spanMs + recordedMs
     return dueMs > this.#pacer.clock.monotonicMs() + sliceMs ? dueMs : -1
@@ -119,8 +111,4 @@ export class Snapshot implements ExecutionSource {
     this.#blocks += 1
     return slotNs - BigInt(differenceU64(bytes, descriptor.timeNs, firstNs, 0))
   }
-}
-
-function wordsOf(descriptors: Uint8Array): Uint32Array {
-  return new Uint32Array(descriptors.buffer, descriptors.byteOffset, descriptors.length / 4)
 }
