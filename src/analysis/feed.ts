@@ -7,7 +7,7 @@
 // A block that was not seen whole is never handed on: BlockEnd then carries no range.
 import { descriptor as layout } from '../evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../evm/event-type.ts'
-import { differenceU64, readU16, readU64 } from '../evm/words.ts'
+import { differenceU64 } from '../evm/words.ts'
 import { chunks } from '../rings/layout.ts'
 import { RingWriter } from '../rings/ring-writer.ts'
 import { Board } from './board.ts'
@@ -39,6 +39,7 @@ for (const type of [
 ])
   routes[type] = block
 
+const two32 = 0x1_0000_0000
 /** Room is asked for in steps, so that the question costs nothing per record. */
 const roomStepBytes = 256 * 1024
 /** How long a source without room waits before it looks whether it shall stop. */
@@ -61,6 +62,11 @@ export class EventFeed {
   readonly #options: FeedOptions
   readonly #blockBytesMax: number
   readonly #startDescriptor = new Uint8Array(layout.bytes)
+  readonly #ownWords = new Uint32Array(layout.bytes / 4)
+  readonly #ownBytes = new Uint8Array(this.#ownWords.buffer)
+  /** The descriptor array of the last event, and its words (its own, or a copy). */
+  #known: Uint8Array | null = null
+  #words: Uint32Array = this.#ownWords
   #long = new Uint8Array(0)
   #seqno = 0
   #isDirty = false
@@ -87,14 +93,16 @@ export class EventFeed {
 
   event(descriptor: Uint8Array, payload: Uint8Array): void {
     if (this.#isClosed) return
-    const seqno = readU64(descriptor, layout.seqno)
+    if (descriptor !== this.#known) this.#learn(descriptor)
+    const words = this.#words
+    const seqno = words[0]! + words[1]! * two32
     if (seqno !== this.#seqno + 1 && this.#seqno !== 0) this.#jump(seqno)
     this.#seqno = seqno
     this.#isDirty = true
-    const type = readU16(descriptor, layout.type)
+    const type = words[layout.type / 4]! & 0xffff
     const route = routes[type]
     if (route === record) {
-      if (this.#status === rangeStatus.whole) this.#record(type, descriptor, payload)
+      if (this.#status === rangeStatus.whole) this.#record(type, payload)
     } else if (route === block) this.#block(type, descriptor, payload)
     else if (type === EventType.RecordError) this.#loseOpenBlock(seqno, seqno)
   }
@@ -148,26 +156,42 @@ export class EventFeed {
     this.flush()
   }
 
-  #record(type: number, descriptor: Uint8Array, payload: Uint8Array): void {
+  /** Sources hand in the same array again and again, or each time another one. */
+  #learn(descriptor: Uint8Array): void {
+    if (descriptor.byteOffset % 4 === 0) {
+      this.#known = descriptor
+      this.#words = new Uint32Array(descriptor.buffer, descriptor.byteOffset, layout.bytes / 4)
+      return
+    }
+    this.#known = null
+    this.#ownBytes.set(descriptor)
+    this.#words = this.#ownWords
+  }
+
+  #record(type: number, payload: Uint8Array): void {
     if (type === EventType.TxnHeaderStart) this.#txnCount += 1
     const length = layout.bytes + payload.length
     const events = this.#events
     if (events.position + length > this.#roomUntil && !this.#hasRoom(length)) return
     if (length > events.pieceBytesMax) {
-      events.write(type, this.#joined(descriptor, payload))
+      events.write(type, this.#joined(payload))
       return
     }
     const offset = events.reserve(type, length)
-    events.bytes.set(descriptor, offset)
-    events.bytes.set(payload, offset + layout.bytes)
+    const { data, bytes } = events
+    const words = this.#words
+    const at = offset >> 2
+    // Word by word: for so few bytes `set` costs more than the copy itself.
+    for (let word = 0; word < layout.bytes / 4; word++) data[at + word] = words[word]!
+    if (payload.length > 0) bytes.set(payload, offset + layout.bytes)
     events.commit()
   }
 
   /** Long payloads are rare: two pieces become one before the ring cuts them again. */
-  #joined(descriptor: Uint8Array, payload: Uint8Array): Uint8Array {
+  #joined(payload: Uint8Array): Uint8Array {
     const length = layout.bytes + payload.length
     if (this.#long.length < length) this.#long = new Uint8Array(length * 2)
-    this.#long.set(descriptor)
+    new Uint32Array(this.#long.buffer, 0, layout.bytes / 4).set(this.#words)
     this.#long.set(payload, layout.bytes)
     return this.#long.subarray(0, length)
   }

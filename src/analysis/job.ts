@@ -15,6 +15,8 @@ import { analysed, openProgram, type Program } from './program.ts'
 /** Elements of each list of TopAccesses. */
 const topLimit = 10
 const accountEntryBytes = 40
+/** More than the text of TopAccesses can take: ten elements of at most 130 and ten of 210 bytes. */
+const topTextMax = 4096
 /** Trackers start afresh when block timestamps cross a mark. Row "TopAccesses" in DESIGN.md. */
 const markSecs = 300
 
@@ -40,6 +42,7 @@ export type BlockResult =
       readonly top: Uint8Array
       /** The transactions' records, as transactions.ts reads them. */
       readonly transactions: Uint8Array
+      // All three lie in one shared buffer of their own: handed over without a copy.
     }
   | { readonly outcome: 'lost'; readonly reason: LossReason }
   /** An earlier block must be done again first; ask once more. */
@@ -95,9 +98,7 @@ export class BlockAnalyst {
     if (loss !== null) return { outcome: 'lost', reason: loss }
     const place = this.#placeOf(job.ticket)
     if (this.#words[place / 4] !== fed) return { outcome: 'lost', reason: 'overrun' }
-    const contention = this.#copy(program.textAt.value, program.textBytes.value)
-    const transactions = this.#copy(program.headersAt.value, program.headersBytes.value)
-    return { outcome: 'done', contention, top: this.#encodeTop(place), transactions }
+    return this.#result(place)
   }
 
   #lossOf(code: number, from: number): LossReason | null {
@@ -145,23 +146,36 @@ export class BlockAnalyst {
     this.#board.pass(turn.ticket, turn.state)
   }
 
-  #encodeTop(place: number): Uint8Array {
+  #result(place: number): BlockResult {
+    const { textAt, textBytes, headersAt, headersBytes } = this.#program
+    const textEnd = textBytes.value
+    const headersEnd = textEnd + headersBytes.value
+    const all = new Uint8Array(new SharedArrayBuffer(headersEnd + topTextMax))
+    all.set(this.#view(textAt.value, textBytes.value))
+    all.set(this.#view(headersAt.value, headersBytes.value), textEnd)
+    // The text of ContentionData is copied already; its room is free again.
+    const topBytes = this.#encodeTop(place, textAt.value)
+    all.set(this.#view(textAt.value, topBytes), headersEnd)
+    return {
+      outcome: 'done',
+      contention: all.subarray(0, textEnd),
+      top: all.subarray(headersEnd, headersEnd + topBytes),
+      transactions: all.subarray(textEnd, headersEnd),
+    }
+  }
+
+  #encodeTop(place: number, to: number): number {
     const accounts = this.#words[place / 4 + 2]!
     const storages = this.#words[place / 4 + 3]!
     const storageAt = place + 16 + accounts * accountEntryBytes
-    // The text of ContentionData is copied already; its room is free again.
-    const to = this.#program.textAt.value
-    const length = this.#program.encodeTop(to, place + 16, accounts, storageAt, storages)
-    return this.#copy(to, length)
+    return this.#program.encodeTop(to, place + 16, accounts, storageAt, storages)
   }
 
   #placeOf(ticket: number): number {
     return this.#at.tops + (ticket % topPlaces) * topBytes
   }
 
-  #copy(at: number, length: number): Uint8Array {
-    const copy = new Uint8Array(length)
-    copy.set(this.#bytes.subarray(at, at + length))
-    return copy
+  #view(at: number, length: number): Uint8Array {
+    return this.#bytes.subarray(at, at + length)
   }
 }

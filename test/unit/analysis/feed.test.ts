@@ -121,7 +121,8 @@ describe('the feed', () => {
     const [block] = bench.drain()
     const { result } = block!
     if (result.outcome !== 'done') throw new Error('analysed')
-    const view = new DataView(result.transactions.buffer)
+    const { buffer, byteOffset } = result.transactions
+    const view = new DataView(buffer, byteOffset)
     expect(view.getUint32(8, true)).toBe(352 + data.length)
     const copied = result.transactions.subarray(16 + 352, 16 + 352 + data.length)
     expect(Buffer.compare(copied, data)).toBe(0)
