@@ -1,12 +1,14 @@
 // The analysis worker with a weak heart: it dies in the middle of a block, as its mode says.
 // globalThis.deathMode: how 'exit', 'throw' or 'hang'; when 'before', 'during' or 'after' the turn is
-// passed on; every n-th ticket; so many times per ticket, then it survives.
+// passed on; every n-th ticket; so many times per ticket, then it survives; folder for thread ids.
 // What it has done already lies in page 0 of the shared memory, which nobody else uses there.
-import { workerData } from 'node:worker_threads'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { threadId, workerData } from 'node:worker_threads'
 import { Board } from '../../dist/src/analysis/board.js'
 import { BlockAnalyst } from '../../dist/src/analysis/job.js'
 
-const { how, when, every, times } = globalThis.deathMode
+const { how, when, every, times, folder } = globalThis.deathMode
 const deaths = new Int32Array(workerData.memory.buffer, 32_768, 1024)
 
 function perhapsDie(ticket) {
@@ -15,8 +17,8 @@ function perhapsDie(ticket) {
   Atomics.add(deaths, 1023, 1)
   if (how === 'exit') process.exit(1)
   if (how === 'throw') throw new Error('died as told')
-  // The test ends a hanging worker from outside.
-  Atomics.notify(deaths, 1023)
+  // Tells its thread, and hangs until the test ends it from outside.
+  writeFileSync(join(folder, String(threadId)), '')
   Atomics.wait(deaths, 1022, 0)
 }
 
