@@ -92,10 +92,10 @@ test.skipIf(prometheus === null)(
     const feed = setInterval(() => service.execution.touch(), 500)
     const query = async (expression: string) => {
       const url = `http://127.0.0.1:${port}/api/v1/query?query=${encodeURIComponent(expression)}`
-      const answer = await fetch(url).then(
-        (response) => response.json(),
-        () => null,
-      )
+      const answer = await fetch(url)
+        .then((response) => response.json())
+        // Not listening yet, or not ready.
+        .catch(() => null)
       return (
         (answer as { data?: { result: { value: [number, string] }[] } } | null)?.data?.result ?? []
       )
