@@ -1,5 +1,5 @@
 // What the embedded chain survives: restarts, a killed process, a torn journal, broken bytes.
-import { appendFileSync, readdirSync } from 'node:fs'
+import { appendFileSync, cpSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -112,6 +112,32 @@ describe('the embedded chain across restarts', () => {
     await stage.stop()
     await stage.start()
     expect(stage.chain.ledger.account(to, 2)?.lamports).toBe(5_000_000_000n)
+  })
+
+  it('has lost nothing final when the server was killed', async () => {
+    const stage = await started({ traffic: 200, snapshotSlots: 25 })
+    const wallets: Uint8Array[] = []
+    for (let round = 0; round < 12; round++) {
+      wallets.push(some())
+      const signature = await airdrop(stage, wallets.at(-1)!)
+      const { slot } = stage.chain.ledger.signatureStatus(signature)!
+      await stage.reached(slot + 3, 0)
+    }
+    const { ledger } = stage.chain
+    const final = wallets.filter((wallet) => ledger.account(wallet, 2) !== null)
+    expect(final.length).toBeGreaterThan(0)
+    const block = ledger.block(ledger.slot(2))!
+    // What a killed server leaves behind is what its files hold at some moment.
+    const left = new ChainStage(stage.section)
+    stages.push(left)
+    cpSync(join(stage.folder, 'chain'), join(left.folder, 'chain'), { recursive: true })
+    await left.start()
+    const after = left.chain.ledger
+    for (const wallet of final) expect(after.account(wallet, 2)?.lamports).toBe(5_000_000_000n)
+    expect(after.block(block.slot)?.blockhash).toBe(block.blockhash)
+    expect(after.block(block.slot)?.transactionCount).toBe(block.transactionCount)
+    await airdrop(left, final[0]!)
+    expect(after.account(final[0]!, 0)?.lamports).toBe(10_000_000_000n)
   })
 
   it('begins anew when told to', async () => {

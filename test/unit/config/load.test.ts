@@ -139,3 +139,31 @@ describe('problems', () => {
     expect(problems[0]).toContain(path)
   })
 })
+
+describe('sources', () => {
+  const closedBy = async (...flags: { key: string; value: string }[]) => {
+    const result = await load({ flags })
+    if (!result.ok) throw new Error(result.problems.join())
+    const isOpen = (name: 'rpc' | 'grpc' | 'metrics') => result.config[name].enabled
+    return { closed: result.closed, rpc: isOpen('rpc'), metrics: isOpen('metrics') }
+  }
+  const recorded = [
+    { key: 'metrics.source', value: 'snapshot' },
+    { key: 'metrics.path', value: 'a.zst' },
+  ]
+
+  test('all embedded: every door opens', async () => {
+    expect(await closedBy()).toEqual({ closed: [], rpc: true, metrics: true })
+  })
+
+  test('one real source shuts the doors whose source is embedded by default alone', async () => {
+    const found = await closedBy(...recorded)
+    expect(found).toMatchObject({ rpc: false, metrics: true })
+    expect(found.closed).toEqual(expect.arrayContaining(['rpc', 'websocket', 'grpc']))
+  })
+
+  test('a key that says embedded in so many words opens them', async () => {
+    const found = await closedBy(...recorded, { key: 'chain.source', value: 'embedded' })
+    expect(found).toEqual({ closed: [], rpc: true, metrics: true })
+  })
+})
