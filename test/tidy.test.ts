@@ -16,6 +16,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'client',
     'transport/operator-socket',
     'transport/ports',
+    'transport/udp',
+    'transport/pcap',
+    'solana',
     'base',
   ],
   topology: [

@@ -11,6 +11,7 @@ const protocols: Readonly<Record<string, readonly [plain: string, secure: string
   websocket: ['ws', 'wss'],
   grpc: ['grpc', 'grpcs'],
   metrics: ['http', 'https'],
+  shredstream: ['udp', 'udp'],
 }
 
 export function banner(service: Pick<Service, 'doors' | 'sources'>, demo: Demo | null): string {
@@ -41,11 +42,12 @@ function credentials({ token, indexer }: Demo): string[] {
  */
 function calls(doors: Doors): string[] {
   const lines = ['# With TOKEN set as above:']
-  const { rpc, websocket, grpc, metrics } = doors
+  const { rpc, websocket, grpc, metrics, shredstream } = doors
   if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc)))
   if (websocket !== undefined) lines.push(websocketCall(urlOf('websocket', websocket)))
   if (grpc !== undefined) lines.push(grpcCall(`${grpc.host}:${grpc.port}`))
   if (metrics !== undefined) lines.push(`curl -s ${urlOf('metrics', metrics)}/v1/status`)
+  if (shredstream !== undefined) lines.push(`npx sluice shreds listen 20010 --for demo`)
   return lines
 }
 

@@ -10,6 +10,7 @@ import { noteVerbs } from './note.ts'
 import { productsVerb } from './products.ts'
 import { replayVerb } from './replay.ts'
 import { serveVerb } from './serve.ts'
+import { shredsVerbs } from './shreds.ts'
 import { statusVerb } from './status.ts'
 import { subscriptionVerbs } from './subscription.ts'
 import { tailVerb } from './tail.ts'
@@ -32,5 +33,6 @@ export const verbs: readonly Verb[] = [
   statusVerb,
   tailVerb,
   replayVerb,
+  ...shredsVerbs,
   completionVerb(() => verbs),
 ]

@@ -81,7 +81,9 @@ const DOORS_OF: Readonly<Record<(typeof SOURCES)[number], readonly string[]>> = 
 
 /** True when something that is enabled needs the Solana chain. */
 export function hasChainDoor(config: Config): boolean {
-  return enabledDoors(config).some(({ name }) => DOORS_OF['chain.source'].includes(name))
+  const needing = config.shredstream?.feed === 'embedded' ? ['shredstream'] : []
+  const names = [...DOORS_OF['chain.source'], ...needing]
+  return enabledDoors(config).some(({ name }) => names.includes(name))
 }
 
 /**

@@ -1,0 +1,89 @@
+// `sluice shreds replay`: sends the datagrams of a capture file, as a source of shreds would.
+// Thread: main.
+import { existsSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
+import type { Config } from '../config/config.ts'
+import { readPcap } from '../transport/pcap.ts'
+import { UdpSocket } from '../transport/udp.ts'
+import { flagOf, misuse, type Report, type Verb } from './verb.ts'
+
+const rateDefault = 5000
+/** Packets are sent in slices of this length. */
+const sliceMs = 5
+
+interface Target {
+  readonly host: string
+  readonly port: number
+}
+
+export const replayShredsVerb: Verb = {
+  words: ['shreds', 'replay'],
+  summary: 'Send the datagrams of a capture file (pcap) to the ingest port.',
+  positionals: [{ name: 'pcap', doc: 'Capture file, for example of sluice shreds listen --pcap.' }],
+  flags: [
+    { name: 'to', value: 'ip:port', doc: 'Where to [the ingest port of the data folder].' },
+    { name: 'rate', value: 'n', doc: `Packets per second [${rateDefault}].` },
+    { name: 'times', value: 'n', doc: 'How often the whole file is sent [1].' },
+  ],
+  async run(call) {
+    const path = resolve(call.positionals[0] ?? '')
+    if (!existsSync(path)) return refuse('not-found', 'no-file', `there is no file ${path}`)
+    const packets = readPcap(readFileSync(path))
+    if (packets === null) return refuse('invalid', 'no-pcap', `${path} is no pcap file`)
+    const rate = Number(flagOf(call, 'rate') ?? rateDefault)
+    const times = Number(flagOf(call, 'times') ?? 1)
+    if (!(rate >= 1 && rate <= 1e6)) return misuse('--rate must be 1 to 1000000')
+    if (!(times >= 1 && times <= 1e6)) return misuse('--times must be 1 to 1000000')
+    const target = targetOf(flagOf(call, 'to'), call.loaded.config)
+    if (target === null) return misuse('--to must be written as 127.0.0.1:20000')
+    const payloads = packets.map(({ payload }) => payload)
+    try {
+      return await play(payloads, { target, rate, times })
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      return refuse('unavailable', error.kind, error.message)
+    }
+  },
+}
+
+async function play(
+  payloads: readonly Uint8Array[],
+  { target, rate, times }: { target: Target; rate: number; times: number },
+): Promise<Outcome<Report>> {
+  const host = target.host.includes(':') ? '::' : '0.0.0.0'
+  const socket = await UdpSocket.open({ host, port: 0 })
+  const total = payloads.length * times
+  const startedMs = performance.now()
+  let sent = 0
+  let failed = 0
+  while (sent < total) {
+    const due = Math.min(total, Math.ceil(((performance.now() - startedMs) * rate) / 1000))
+    for (; sent < due; sent += 1)
+      socket.sendTo(payloads[sent % payloads.length]!, target.host, target.port, (code) => {
+        if (code !== null) failed += 1
+      })
+    await new Promise((done) => setTimeout(done, sliceMs))
+  }
+  socket.close()
+  const seconds = (performance.now() - startedMs) / 1000
+  return accept({
+    json: { sent, failed, seconds },
+    text: `${sent} datagrams sent in ${seconds.toFixed(1)} s, ${failed} failed`,
+  })
+}
+
+function targetOf(text: string | undefined, { data, shredstream }: Config): Target | null {
+  if (text !== undefined) {
+    const match = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text)
+    if (match === null) return null
+    return { host: match[1] ?? match[2]!, port: Number(match[3]) }
+  }
+  try {
+    const doors = JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
+    if (doors.shredstream !== undefined) return doors.shredstream
+  } catch {
+    // No server runs on this folder: it would stand where the configuration says.
+  }
+  return { host: shredstream.host, port: shredstream.port }
+}
