@@ -164,6 +164,7 @@ describe('sources', () => {
 
   test('a key that says embedded in so many words opens them', async () => {
     const found = await closedBy(...recorded, { key: 'chain.source', value: 'embedded' })
-    expect(found).toEqual({ closed: [], rpc: true, metrics: true })
+    expect(found).toMatchObject({ rpc: true, metrics: true })
+    expect(found.closed).not.toContain('rpc')
   })
 })
