@@ -1,5 +1,5 @@
 // A block as JSON-RPC shows it, from its BlockStart, its BlockEnd and its transactions' records.
-// Thread: main. Kept by block-shelf.ts; objects of transactions are built when somebody asks.
+// Thread: main. Kept by block-shelf.ts; everything but its names is built when somebody asks.
 import { blockEnd, blockStart } from '../evm/event-payload.ts'
 import { hexOf, quantityOf } from '../evm/hex.ts'
 import { readU64, readU256 } from '../evm/words.ts'
@@ -10,24 +10,30 @@ export class Block {
   readonly number: number
   readonly blockHash: string
   readonly ethHash: string
-  readonly header: Readonly<Record<string, unknown>>
-  readonly #baseFee: bigint
+  readonly #start: Uint8Array
+  readonly #end: Uint8Array
   readonly #records: Uint8Array
+  #header: Readonly<Record<string, unknown>> | undefined
   #hashes: readonly string[] | undefined
 
-  /** Keeps the records; the two payloads are only read here. */
+  /** Keeps all three; nobody may write them any more. */
   constructor(start: Uint8Array, end: Uint8Array, records: Uint8Array) {
     this.number = readU64(start, blockStart.blockNumber)
     this.blockHash = hexOf(start, blockStart.id, 32)
     this.ethHash = hexOf(end, blockEnd.ethHash, 32)
-    this.#baseFee = readU256(start, blockStart.baseFee)
-    this.header = headerOf(start, end)
+    this.#start = start
+    this.#end = end
     this.#records = records
   }
 
   /** What keeping it costs. */
   get bytes(): number {
     return this.#records.length + 4096
+  }
+
+  get header(): Readonly<Record<string, unknown>> {
+    this.#header ??= headerOf(this.#start, this.#end)
+    return this.#header
   }
 
   get transactionHashes(): readonly string[] {
@@ -37,7 +43,8 @@ export class Block {
 
   transactions(): readonly Readonly<Record<string, unknown>>[] {
     const { ethHash: blockHash, number: blockNumber } = this
-    return transactionsOf(this.#records, { blockHash, blockNumber, baseFee: this.#baseFee })
+    const baseFee = readU256(this.#start, blockStart.baseFee)
+    return transactionsOf(this.#records, { blockHash, blockNumber, baseFee })
   }
 }
 

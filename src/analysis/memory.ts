@@ -25,6 +25,8 @@ export const topPlaces = 64
 /** Room for two counts, ten accounts and ten storage slots. */
 export const topBytes = 2048
 export const controlRingBytes = 1024 * 1024
+/** The feed asks for room in steps of 256 KiB: a smaller ring could hold no block. */
+const eventRingBytesMin = 512 * 1024
 const eventRingBytesMax = 256 * 1024 * 1024
 const pageBytes = 65_536
 
@@ -61,7 +63,10 @@ export const stateHeaderBytes = 64
 export function createMemory(module: WebAssembly.Module, options: MemoryOptions): AnalysisMemory {
   const { eventRingBytes, workers } = options
   const counters = options.counters ?? trackerCounters
-  assert(eventRingBytes <= eventRingBytesMax, 'an event ring is at most 256 MiB')
+  assert(
+    eventRingBytes >= eventRingBytesMin && eventRingBytes <= eventRingBytesMax,
+    'an event ring has 512 KiB to 256 MiB',
+  )
   assert(workers >= 1 && workers <= 16, 'there are 1 to 16 analysis workers')
   const tracker = trackerBytes(counters)
   const stateBytes = roundUp(stateHeaderBytes + 2 * tracker, 128)

@@ -124,21 +124,21 @@ describe('the execution road', () => {
     const tape = new Tape()
     const script = new EventScript(tape)
     const ranges: { from: number; to: number }[] = []
-    for (let number = 1; number <= 4000; number++) {
+    for (let number = 1; number <= 2500; number++) {
       // First as fast as it goes, then one by one, so that there is something behind the loss.
-      if (number > 2000) tape.pause()
+      if (number > 1500) tape.pause()
       const from = script.start(number)
-      for (let index = 0; index < 50; index++) script.account(addressOf(index), 0)
+      for (let index = 0; index < 20; index++) script.account(addressOf(index), 0)
       ranges[number] = { from, to: script.end() }
     }
     const { frames, road, release } = await play(tape, {
       ringBytes: 512 * 1024,
       isLossless: false,
     })
-    await until(() => road.ringSeqno() === ranges[2000]!.to)
+    await until(() => road.ringSeqno() === ranges[1500]!.to)
     await until(() => {
-      if (road.latestBlock() <= 2000) release()
-      return road.latestBlock() > 2000
+      if (road.latestBlock() <= 1500) release()
+      return road.latestBlock() > 1500
     })
     const last = road.latestBlock()
     const gaps = frames.filter(({ kind }) => kind === 'Gap').map(({ json }) => JSON.parse(json))

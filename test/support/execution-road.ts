@@ -62,7 +62,7 @@ export async function playTape(
 }
 
 /** Resolves when `holds` does, or rejects after the deadline. */
-export async function until(holds: () => boolean, deadlineMs = 20_000): Promise<void> {
+export async function until(holds: () => boolean, deadlineMs = 45_000): Promise<void> {
   const end = Date.now() + deadlineMs
   while (!holds()) {
     if (Date.now() > end) throw new Error('it did not happen in time')

@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'vitest'
+import { EventType } from '../../../src/evm/event-type.ts'
+import type { JobOutcome } from '../../../src/flows/block-jobs.ts'
+import { ExecutionStory } from '../../../src/flows/execution-story.ts'
+import type { FrameKind } from '../../../src/stream/encoded.ts'
+import { Bench } from '../../support/analysis.ts'
+import { EventScript } from '../../support/event-script.ts'
+
+const done: JobOutcome = {
+  outcome: 'done',
+  contention: Buffer.from('{"contention":1}'),
+  top: Buffer.from('{"top":1}'),
+  transactions: new Uint8Array(0),
+}
+
+/** Plays a script and tells its block-level events, as flows/execution.ts would. */
+function tell(write: (script: EventScript, bench: Bench) => void) {
+  const bench = new Bench({ eventRingBytes: 1024 * 1024 })
+  const script = new EventScript(bench.feed)
+  write(script, bench)
+  bench.feed.flush()
+  bench.drain()
+  const frames: [FrameKind, unknown][] = []
+  const story = new ExecutionStory({
+    append(kind, payload) {
+      frames.push([kind, JSON.parse(Buffer.from(payload).toString())])
+      return frames.length
+    },
+  })
+  for (const control of bench.controls) {
+    if (control.kind === 'ended') continue
+    if (control.kind === 'gap') story.gap(control.from, control.to, 0)
+    else if (control.type === EventType.BlockStart) story.start(control)
+    else if (control.type === EventType.BlockEnd)
+      story.end(control, control.status === 1 ? done : null)
+    else story.stage(control)
+  }
+  return { frames, story }
+}
+
+const moves = (frames: readonly [FrameKind, unknown][]) =>
+  frames
+    .filter(([kind]) => kind === 'Lifecycle')
+    .map(([, payload]) => {
+      const move = payload as { block_hash: string; from_stage?: string; to_stage: string }
+      return [Number(move.block_hash), move.from_stage, move.to_stage]
+    })
+
+describe('the story of blocks', () => {
+  test('rejects the sibling of a finalized proposal, and verifies the finalized one', () => {
+    const { frames, story } = tell((script) => {
+      for (const id of [51, 52]) {
+        script.start(5, { id })
+        script.end()
+      }
+      script.qc(52, 5)
+      script.finalized(51, 5)
+      script.verified(5)
+    })
+    expect(moves(frames)).toEqual([
+      [51, undefined, 'Proposed'],
+      [52, undefined, 'Proposed'],
+      [52, 'Proposed', 'Voted'],
+      [51, 'Proposed', 'Finalized'],
+      [52, 'Voted', 'Rejected'],
+      [51, 'Finalized', 'Verified'],
+    ])
+    expect(Number(story.block(5)?.blockHash)).toBe(51)
+    expect(Number(story.block('latest')?.blockHash)).toBe(52)
+    expect(Number(story.block('finalized')?.blockHash)).toBe(51)
+  })
+
+  test('takes a rejected block as no completed one', () => {
+    const { frames } = tell((script) => {
+      script.start(1)
+      for (let txn = 0; txn < 10; txn++) script.header(txn)
+      script.end()
+      script.start(2)
+      script.header(0)
+      script.reject()
+      script.start(2, { id: 22 })
+    })
+    expect(moves(frames)).toContainEqual([2, 'Proposed', 'Rejected'])
+    const tps = frames.filter(([kind]) => kind === 'TPS').map(([, value]) => value)
+    // 10 / 2 at both starts of number 2: the rejected one is not in the window.
+    expect(tps).toEqual([0, 5, 5])
+  })
+
+  test('does not take the end of another block for that of a torn one', () => {
+    const { story } = tell((script, bench) => {
+      script.start(1)
+      script.seqno += 5
+      bench.feed.gap(script.seqno - 4, script.seqno)
+      // The start of block 2 was lost with the end of block 1.
+      script.blockSeqno = script.seqno
+      script.end()
+    })
+    expect(story.latestBlock).toBe(0)
+    expect(story.lifecycle(1)).not.toHaveProperty('gas_used')
+  })
+
+  test('tells a block that was lost on the way as a Gap of its numbers', () => {
+    const frames: [FrameKind, unknown][] = []
+    const bench = new Bench({ eventRingBytes: 1024 * 1024 })
+    const script = new EventScript(bench.feed)
+    const from = script.start(1)
+    script.header(0)
+    const to = script.end()
+    bench.drain()
+    const story = new ExecutionStory({
+      append: (kind, payload) => frames.push([kind, JSON.parse(Buffer.from(payload).toString())]),
+    })
+    const [start, end] = bench.controls
+    if (start?.kind !== 'event' || end?.kind !== 'event') throw new Error('two events')
+    story.start(start)
+    story.end(end, { outcome: 'lost', reason: 'failed' })
+    expect(frames.at(-1)).toEqual(['Gap', { from, to }])
+    expect(story.latestBlock).toBe(1)
+    expect(story.block(1)).toBeNull()
+  })
+})
