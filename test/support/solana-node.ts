@@ -1,0 +1,99 @@
+// A running server with short slots and a token without limits, and its rpc door in the hands of
+// web3.js, or called bare.
+import {
+  Connection,
+  Keypair,
+  type PublicKey,
+  SystemProgram,
+  Transaction,
+  type TransactionInstruction,
+} from '@solana/web3.js'
+import { provision, type Server, startServer } from './server.ts'
+import { until } from './until.ts'
+
+export interface RpcAnswer {
+  // biome-ignore lint/suspicious/noExplicitAny: a test looks at whatever came
+  readonly result?: any
+  readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown }
+}
+
+export class SolanaNode {
+  readonly server: Server
+  readonly token: string
+  readonly url: string
+  readonly connection: Connection
+
+  private constructor(server: Server, token: string) {
+    this.server = server
+    this.token = token
+    this.url = server.url('rpc')
+    this.connection = new Connection(this.url, {
+      commitment: 'processed',
+      httpHeaders: { 'x-token': token },
+    })
+  }
+
+  static async start(...flags: string[]): Promise<SolanaNode> {
+    const server = await startServer({ flags: ['--chain.slotMs=60', ...flags] })
+    const { token } = await provision(server.data, 'solana', '--product=bundle', '--plan=unlimited')
+    const node = new SolanaNode(server, token)
+    await until(async () => (await node.call('getHealth')).result === 'ok', 'a healthy chain')
+    return node
+  }
+
+  dispose(): Promise<void> {
+    return this.server.dispose()
+  }
+
+  async call(method: string, ...params: unknown[]): Promise<RpcAnswer> {
+    const response = await fetch(this.url, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'x-token': this.token },
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+    })
+    return (await response.json()) as RpcAnswer
+  }
+
+  async funded(lamports = 10_000_000_000): Promise<Keypair> {
+    const keypair = Keypair.generate()
+    await this.connection.requestAirdrop(keypair.publicKey, lamports)
+    return keypair
+  }
+
+  async signed(instructions: TransactionInstruction[], signers: Keypair[]): Promise<Buffer> {
+    const { blockhash } = await this.connection.getLatestBlockhash('processed')
+    return signedWith(blockhash, instructions, signers)
+  }
+
+  /** Lands it and gives its signature. */
+  async land(instructions: TransactionInstruction[], signers: Keypair[]): Promise<string> {
+    const bytes = await this.signed(instructions, signers)
+    return this.connection.sendRawTransaction(bytes, { preflightCommitment: 'processed' })
+  }
+
+  /** Waits until the signature has reached the commitment. */
+  async reached(signature: string, level: 'confirmed' | 'finalized'): Promise<void> {
+    await until(async () => {
+      const { value } = await this.connection.getSignatureStatus(signature)
+      const status = value?.confirmationStatus
+      return status === level || status === 'finalized'
+    }, `${level} ${signature}`)
+  }
+}
+
+export function signedWith(
+  blockhash: string,
+  instructions: TransactionInstruction[],
+  signers: Keypair[],
+): Buffer {
+  const transaction = new Transaction({
+    feePayer: signers[0]!.publicKey,
+    recentBlockhash: blockhash,
+  })
+  transaction.add(...instructions).sign(...signers)
+  return transaction.serialize({ verifySignatures: false })
+}
+
+export function transfer(from: Keypair, to: PublicKey, lamports: number): TransactionInstruction {
+  return SystemProgram.transfer({ fromPubkey: from.publicKey, toPubkey: to, lamports })
+}
