@@ -1,4 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { bashScript, fishScript, zshScript } from '../../../src/commands/completion.ts'
 import { verbs } from '../../../src/commands/verbs.ts'
@@ -36,7 +39,12 @@ describe('completion', () => {
     ['fish', fishScript(verbs)],
   ] as const)
     test(`the ${shell} script parses`, (context) => {
-      const ran = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' })
+      // From a file: not every shell parses its standard input with -n.
+      const folder = mkdtempSync(join(tmpdir(), 'sluice-completion-'))
+      const file = join(folder, `sluice.${shell}`)
+      writeFileSync(file, script)
+      const ran = spawnSync(shell, ['-n', file], { encoding: 'utf8' })
+      rmSync(folder, { recursive: true })
       if (ran.error !== undefined) return context.skip(`${shell} is not here`)
       expect(ran.stderr).toBe('')
       expect(ran.status).toBe(0)
