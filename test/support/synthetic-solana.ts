@@ -16,6 +16,9 @@ import type {
   TransactionContent,
 } from '../../src/solana/geyser-content.ts'
 
+/** InstructionError(0, Custom(7)) in bincode. */
+const CUSTOM_ERROR = Uint8Array.of(8, 0, 0, 0, 0, 25, 0, 0, 0, 7, 0, 0, 0)
+
 export interface SyntheticOptions {
   readonly seed?: number
   readonly firstSlot?: number
@@ -154,7 +157,7 @@ export class SyntheticSolana {
         })),
       },
       meta: {
-        err: this.#below(4) === 0 ? Uint8Array.of(8, 0, 0, 0, 0, 25, 0, 0, 0) : null,
+        err: this.#below(4) === 0 ? CUSTOM_ERROR : null,
         fee: 5000n,
         preBalances: accountKeys.map(() => BigInt(this.#below(1_000_000_000)) * 7_000_000_000n),
         postBalances: accountKeys.map(() => BigInt(this.#below(1_000_000_000))),

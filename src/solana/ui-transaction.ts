@@ -1,0 +1,187 @@
+// A transaction with its outcome as JSON-RPC shows it, as text that is ready to go out.
+// Thread: any (pure). Called by the websocket room for blocks and transactions.
+// Balances and fees are u64 and go out as plain digits.
+import { encodeBase58 } from './base58.ts'
+import type { InstructionContent, MessageContent, TransactionContent } from './geyser-content.ts'
+import { metaText, simpleMetaText } from './ui-meta.ts'
+import { transactionBytes } from './wire.ts'
+
+export const transactionEncodings = ['binary', 'base58', 'base64', 'json', 'jsonParsed'] as const
+export type TransactionEncoding = (typeof transactionEncodings)[number]
+export const transactionDetails = ['full', 'accounts', 'signatures', 'none'] as const
+export type TransactionDetails = (typeof transactionDetails)[number]
+
+export interface TransactionView {
+  readonly encoding: TransactionEncoding
+  readonly details: TransactionDetails
+  readonly showRewards: boolean
+  /** Null shows legacy transactions alone. */
+  readonly versionMax: number | null
+}
+
+/** One instruction with its keys looked up. */
+export interface ShownInstruction {
+  readonly program: Uint8Array
+  readonly accounts: readonly Uint8Array[]
+  readonly data: Uint8Array
+}
+
+/** The JSON of `{"program":…,"programId":…,"parsed":…` without its end; null where unknown. */
+export type InstructionParser = (instruction: ShownInstruction) => string | null
+
+/** True when the view may show the transaction at all. */
+export function isShowable({ message }: TransactionContent, { versionMax }: TransactionView) {
+  return !message.versioned || (versionMax !== null && versionMax >= 0)
+}
+
+/** `{"transaction":…,"meta":…,"version":…}` for the details `full` and `accounts`. */
+export function uiTransactionText(
+  content: TransactionContent,
+  view: TransactionView,
+  parse: InstructionParser,
+): string {
+  const { message } = content
+  const isFull = view.details === 'full'
+  const transaction = isFull
+    ? fullText(content, view.encoding, parse)
+    : `{"signatures":${base58List(content.signatures)},"accountKeys":${parsedKeys(content)}}`
+  const meta = isFull
+    ? metaText(content, view, (instruction) => innerText(instruction, content, view, parse))
+    : simpleMetaText(content)
+  // Without a bound nobody knows of versions, and the member is left out.
+  const version =
+    view.versionMax === null ? '' : `,"version":${message.versioned ? '0' : '"legacy"'}`
+  return `{"transaction":${transaction},"meta":${meta}${version}}`
+}
+
+function fullText(
+  content: TransactionContent,
+  encoding: TransactionEncoding,
+  parse: InstructionParser,
+): string {
+  switch (encoding) {
+    case 'binary':
+      return `"${encodeBase58(transactionBytes(content))}"`
+    case 'base58':
+      return `["${encodeBase58(transactionBytes(content))}","base58"]`
+    case 'base64':
+      return `["${transactionBytes(content).toString('base64')}","base64"]`
+    case 'json':
+      return `{"signatures":${base58List(content.signatures)},"message":${rawMessage(content)}}`
+    case 'jsonParsed': {
+      const message = parsedMessage(content, parse)
+      return `{"signatures":${base58List(content.signatures)},"message":${message}}`
+    }
+  }
+}
+
+function rawMessage({ message }: TransactionContent): string {
+  const instructions = message.instructions.map((one) => compiledText(one, 1)).join(',')
+  return (
+    `{"header":{"numRequiredSignatures":${message.numRequiredSignatures},` +
+    `"numReadonlySignedAccounts":${message.numReadonlySignedAccounts},` +
+    `"numReadonlyUnsignedAccounts":${message.numReadonlyUnsignedAccounts}},` +
+    `"accountKeys":${base58List(message.accountKeys)},` +
+    `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}",` +
+    `"instructions":[${instructions}]${lookupsText(message)}}`
+  )
+}
+
+function parsedMessage(content: TransactionContent, parse: InstructionParser): string {
+  const { message } = content
+  const keys = allKeys(content)
+  const instructions = message.instructions.map((one) => parsedText(one, keys, 1, parse))
+  return (
+    `{"accountKeys":${parsedKeys(content)},` +
+    `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}",` +
+    `"instructions":[${instructions.join(',')}]${lookupsText(message)}}`
+  )
+}
+
+function innerText(
+  instruction: InstructionContent & { readonly stackHeight?: number },
+  content: TransactionContent,
+  { encoding }: TransactionView,
+  parse: InstructionParser,
+): string {
+  const height = instruction.stackHeight ?? null
+  if (encoding !== 'jsonParsed') return compiledText(instruction, height)
+  return parsedText(instruction, allKeys(content), height, parse)
+}
+
+function compiledText(instruction: InstructionContent, stackHeight: number | null): string {
+  return (
+    `{"programIdIndex":${instruction.programIdIndex},` +
+    `"accounts":[${instruction.accounts.join(',')}],` +
+    `"data":"${encodeBase58(instruction.data)}","stackHeight":${stackHeight}}`
+  )
+}
+
+/** Parsed where the program is known, else its keys written out. */
+function parsedText(
+  { programIdIndex, accounts, data }: InstructionContent,
+  keys: readonly Uint8Array[],
+  stackHeight: number | null,
+  parse: InstructionParser,
+): string {
+  const program = keys[programIdIndex] ?? new Uint8Array(32)
+  const named = [...accounts].flatMap((index) => keys[index] ?? [])
+  const parsed = parse({ program, accounts: named, data })
+  if (parsed !== null) return `${parsed},"stackHeight":${stackHeight}}`
+  return (
+    `{"programId":"${encodeBase58(program)}","accounts":${base58List(named)},` +
+    `"data":"${encodeBase58(data)}","stackHeight":${stackHeight}}`
+  )
+}
+
+function parsedKeys(content: TransactionContent): string {
+  const { message, meta } = content
+  const statics = message.accountKeys.map((key, index) =>
+    keyText(key, {
+      isSigner: index < message.numRequiredSignatures,
+      isWritable: isStaticWritable(message, index),
+      source: 'transaction',
+    }),
+  )
+  const loaded = (list: readonly Uint8Array[], isWritable: boolean) =>
+    list.map((key) => keyText(key, { isSigner: false, isWritable, source: 'lookupTable' }))
+  return `[${[
+    ...statics,
+    ...loaded(meta.loadedWritableAddresses, true),
+    ...loaded(meta.loadedReadonlyAddresses, false),
+  ].join(',')}]`
+}
+
+function keyText(
+  key: Uint8Array,
+  { isSigner, isWritable, source }: { isSigner: boolean; isWritable: boolean; source: string },
+): string {
+  const pubkey = encodeBase58(key)
+  return `{"pubkey":"${pubkey}","writable":${isWritable},"signer":${isSigner},"source":"${source}"}`
+}
+
+function isStaticWritable(message: MessageContent, index: number): boolean {
+  const { numRequiredSignatures, numReadonlySignedAccounts, accountKeys } = message
+  if (index < numRequiredSignatures)
+    return index < numRequiredSignatures - numReadonlySignedAccounts
+  return index < accountKeys.length - message.numReadonlyUnsignedAccounts
+}
+
+function lookupsText({ versioned, addressTableLookups }: MessageContent): string {
+  if (!versioned) return ''
+  const lookups = addressTableLookups.map((lookup) => {
+    const key = encodeBase58(lookup.accountKey)
+    const writable = lookup.writableIndexes.join(',')
+    const readonly = lookup.readonlyIndexes.join(',')
+    return `{"accountKey":"${key}","writableIndexes":[${writable}],"readonlyIndexes":[${readonly}]}`
+  })
+  return `,"addressTableLookups":[${lookups.join(',')}]`
+}
+
+function allKeys({ message, meta }: TransactionContent): Uint8Array[] {
+  return [...message.accountKeys, ...meta.loadedWritableAddresses, ...meta.loadedReadonlyAddresses]
+}
+
+function base58List(list: readonly Uint8Array[]): string {
+  return `[${list.map((bytes) => `"${encodeBase58(bytes)}"`).join(',')}]`
+}

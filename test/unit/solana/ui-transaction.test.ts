@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest'
+import { encodeBase58 } from '../../../src/solana/base58.ts'
+import { buildTransaction, transferInstruction } from '../../../src/solana/build.ts'
+import type { MetaContent, TransactionContent } from '../../../src/solana/geyser-content.ts'
+import { Keypair } from '../../../src/solana/keypair.ts'
+import { messageContent, signaturesOf } from '../../../src/solana/message-content.ts'
+import { programs } from '../../../src/solana/programs.ts'
+import { TransactionLayout } from '../../../src/solana/transaction.ts'
+import {
+  isShowable,
+  type TransactionView,
+  uiTransactionText,
+} from '../../../src/solana/ui-transaction.ts'
+import { transactionBytes } from '../../../src/solana/wire.ts'
+import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+
+const payer = new Keypair(new Uint8Array(32).fill(1))
+const to = new Uint8Array(32).fill(2)
+const bytes = buildTransaction({
+  signers: [payer],
+  blockhash: new Uint8Array(32).fill(3),
+  instructions: [transferInstruction(payer.publicKey, to, 2n ** 60n)],
+})
+
+function contentOf(raw: Uint8Array): TransactionContent {
+  const layout = new TransactionLayout()
+  if (layout.decode(raw) !== 'ok') throw new Error('no transaction')
+  const { meta } = new SyntheticSolana().transaction(0)
+  const shown: MetaContent = {
+    ...meta,
+    err: null,
+    fee: 5000n,
+    preBalances: [2n ** 64n - 1n, 0n, 1n],
+    postBalances: [1n, 2n, 3n],
+    preTokenBalances: [
+      { accountIndex: 1, mint: 'm', owner: 'o', programId: 'p', amount: '1500000', decimals: 6 },
+    ],
+    postTokenBalances: [],
+    loadedWritableAddresses: [],
+    loadedReadonlyAddresses: [],
+    returnData: { programId: to, data: Uint8Array.of(1) },
+  }
+  return {
+    signatures: signaturesOf(layout, raw),
+    isVote: false,
+    index: 0,
+    message: messageContent(layout, raw),
+    meta: shown,
+  }
+}
+
+const view = (changes: Partial<TransactionView>): TransactionView => ({
+  encoding: 'json',
+  details: 'full',
+  showRewards: false,
+  versionMax: 0,
+  ...changes,
+})
+const shown = (changes: Partial<TransactionView>, parsed: string | null = null) =>
+  JSON.parse(uiTransactionText(contentOf(bytes), view(changes), () => parsed))
+
+describe('a transaction as JSON', () => {
+  it('is put back into the bytes it came with', () => {
+    expect(transactionBytes(contentOf(bytes))).toEqual(Buffer.from(bytes))
+    expect(shown({ encoding: 'base64' }).transaction).toEqual([
+      Buffer.from(bytes).toString('base64'),
+      'base64',
+    ])
+    expect(shown({ encoding: 'base58' }).transaction).toEqual([encodeBase58(bytes), 'base58'])
+    expect(shown({ encoding: 'binary' }).transaction).toBe(encodeBase58(bytes))
+  })
+
+  it('shows its message and its outcome', () => {
+    const { transaction, meta, version } = shown({})
+    expect(version).toBe('legacy')
+    expect(transaction.message).toMatchObject({
+      header: {
+        numRequiredSignatures: 1,
+        numReadonlySignedAccounts: 0,
+        numReadonlyUnsignedAccounts: 1,
+      },
+      accountKeys: [payer.publicKey, to, programs.system].map((key) => encodeBase58(key)),
+      instructions: [{ programIdIndex: 2, accounts: [0, 1], stackHeight: 1 }],
+    })
+    expect(meta).toMatchObject({
+      err: null,
+      status: { Ok: null },
+      fee: 5000,
+      postBalances: [1, 2, 3],
+      rewards: null,
+      preTokenBalances: [
+        {
+          accountIndex: 1,
+          uiTokenAmount: { amount: '1500000', decimals: 6, uiAmount: 1.5, uiAmountString: '1.5' },
+        },
+      ],
+      loadedAddresses: { writable: [], readonly: [] },
+      returnData: { programId: encodeBase58(to), data: ['AQ==', 'base64'] },
+      computeUnitsConsumed: 150,
+    })
+    expect(uiTransactionText(contentOf(bytes), view({}), () => null)).toContain(
+      '"preBalances":[18446744073709551615,0,1]',
+    )
+    expect(shown({ versionMax: null })).not.toHaveProperty('version')
+  })
+
+  it('shows parsed instructions, or the keys of those nobody parses', () => {
+    const [key] = shown({ encoding: 'jsonParsed' }).transaction.message.accountKeys
+    expect(key).toEqual({
+      pubkey: encodeBase58(payer.publicKey),
+      writable: true,
+      signer: true,
+      source: 'transaction',
+    })
+    const plain = shown({ encoding: 'jsonParsed' }).transaction.message.instructions[0]
+    expect(plain).toMatchObject({
+      programId: encodeBase58(programs.system),
+      accounts: [encodeBase58(payer.publicKey), encodeBase58(to)],
+    })
+    const parsed = shown({ encoding: 'jsonParsed' }, '{"program":"system","parsed":{}')
+    expect(parsed.transaction.message.instructions[0]).toEqual({
+      program: 'system',
+      parsed: {},
+      stackHeight: 1,
+    })
+  })
+
+  it('shows accounts alone when asked to', () => {
+    const { transaction, meta } = shown({ details: 'accounts' })
+    expect(transaction.accountKeys).toHaveLength(3)
+    expect(transaction.accountKeys[2]).toMatchObject({ writable: false, signer: false })
+    expect(meta).not.toHaveProperty('logMessages')
+  })
+
+  it('shows a versioned transaction only to those who asked for versions', () => {
+    const legacy = contentOf(bytes)
+    const versioned = { ...legacy, message: { ...legacy.message, versioned: true } }
+    expect(isShowable(legacy, view({ versionMax: null }))).toBe(true)
+    expect(isShowable(versioned, view({ versionMax: null }))).toBe(false)
+    expect(isShowable(versioned, view({}))).toBe(true)
+    const raw = transactionBytes(versioned)
+    expect([...raw.subarray(65, 66)]).toEqual([0x80])
+    expect(contentOf(raw).message).toMatchObject({ versioned: true, addressTableLookups: [] })
+  })
+})
