@@ -75,6 +75,9 @@ export interface Service {
 /** What a validator of this age calls itself; clients only compare it with what they support. */
 const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
 
+/** Without a parser `jsonParsed` shows base64 and the keys of an instruction. */
+const noParsers = { parseAccount: () => null, parseInstruction: () => null }
+
 /** As yellowstone keeps by default. */
 const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
 
@@ -226,6 +229,7 @@ async function openDoors(
       meters: declareWebsocketMeters(meters),
       version,
       methods: [],
+      solana: solana && { ...solana, parsers: noParsers },
     }),
   )
   await open('grpc', config.grpc.enabled, () =>

@@ -99,6 +99,7 @@ export class Bundle {
         meters: deps.meters ?? declareWebsocketMeters(this.meters),
         version: nodeVersion,
         methods: table === undefined ? [] : [table],
+        solana: null,
         tls: null,
         trustedProxies: [],
         clock: systemClock,

@@ -40,8 +40,7 @@ export class Connection implements Session {
     if (socket === null) return
     socket.send(message)
     this.budget.meter('bytes', message.length)
-    if (socket.unsentBytes > this.#unsentBytesMax)
-      socket.end(CLOSE_TOO_SLOW, 'the client reads too slowly')
+    this.checkUnsent()
   }
 
   /** Sends an answer; '' stands for none. */
@@ -52,6 +51,20 @@ export class Connection implements Session {
   notify(message: string | Uint8Array): void {
     this.budget.meter('notifications', 1)
     this.send(message)
+  }
+
+  join(topic: string): void {
+    this.#socket?.subscribe(topic)
+  }
+
+  leave(topic: string): void {
+    this.#socket?.unsubscribe(topic)
+  }
+
+  checkUnsent(): void {
+    const socket = this.#socket
+    if (socket !== null && socket.unsentBytes > this.#unsentBytesMax)
+      socket.end(CLOSE_TOO_SLOW, 'the client reads too slowly')
   }
 
   onEnd(release: () => void): void {

@@ -17,6 +17,11 @@ export interface Session {
   readonly budget: Budget
   /** Sends a message that is no answer; metered as a notification. */
   notify(message: string | Uint8Array): void
+  /** From now on gets what is published under the topic. */
+  join(topic: string): void
+  leave(topic: string): void
+  /** Ends a connection that reads too slowly; called after something was published. */
+  checkUnsent(): void
   /** Runs when the connection has ended, whoever ended it. */
   onEnd(release: () => void): void
 }

@@ -1,6 +1,7 @@
 // The meters of the websocket door. Thread: main. Plain numbers, read at scrape.
 import type { Meters } from '../../telemetry/meters.ts'
 import { PairTally } from '../../telemetry/tally.ts'
+import { declareSubscriptionMeters, type SubscriptionMeters } from './subscriptions/meters.ts'
 
 const outcomes = ['ok', 'error', 'refused'] as const
 export type CallOutcome = (typeof outcomes)[number]
@@ -20,6 +21,7 @@ const methodLabels: readonly string[] = [
 export interface WebsocketMeters {
   readonly calls: PairTally<string, CallOutcome>
   readonly closed: PairTally<Closing, 'all'>
+  readonly subscriptions: SubscriptionMeters
   /** Read at scrape; the server sets it when its door is open. */
   openSockets: () => number
 }
@@ -28,6 +30,7 @@ export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
   const own: WebsocketMeters = {
     calls: new PairTally(methodLabels, outcomes),
     closed: new PairTally<Closing, 'all'>(closings, ['all']),
+    subscriptions: declareSubscriptionMeters(meters),
     openSockets: () => 0,
   }
   meters.counterRead(

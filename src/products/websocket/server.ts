@@ -3,6 +3,7 @@
 //   upgrade on / -> admit: token in headers (401) -> connections per address and plan, rate (429)
 //                -> open: gate.hold closes it with 1008 within 1 s of the token's death
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
+//   chain update -> Subscriptions: index -> text, once -> published to all subscribers
 //   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
@@ -22,6 +23,7 @@ import type { WebsocketSection } from './config.ts'
 import { Connection } from './connection.ts'
 import { MessageHandler, type Session } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
+import { type Subscribed, Subscriptions } from './subscriptions/subscriptions.ts'
 
 export interface WebsocketDeps {
   readonly gate: Gate
@@ -30,8 +32,10 @@ export interface WebsocketDeps {
   readonly meters: WebsocketMeters
   /** Answer of getVersion, as on rpc. */
   readonly version: Readonly<Record<string, string | number>>
-  /** Subscriptions and whatever else the chain answers. */
+  /** Methods besides getVersion and the subscriptions. */
   readonly methods: readonly MethodTable<Session>[]
+  /** What is subscribed to; null offers no subscriptions (-32601). */
+  readonly solana: Subscribed | null
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
@@ -51,8 +55,12 @@ export async function startWebsocket(
 ): Promise<Running> {
   const log = deps.log.area('websocket')
   const version = encodedText(JSON.stringify(deps.version))
+  const { solana, clock } = deps
+  const subscriptions =
+    solana && new Subscriptions({ ...solana, meters: deps.meters.subscriptions, clock })
+  const tables = [{ getVersion: () => version }, subscriptions?.methods ?? {}, ...deps.methods]
   const handler = new MessageHandler({
-    methods: new Methods<Session>({ getVersion: () => version }, ...deps.methods),
+    methods: new Methods<Session>(...tables),
     meters: deps.meters,
     quotaMeters: deps.quotaMeters,
     clock: deps.clock,
@@ -73,7 +81,14 @@ export async function startWebsocket(
     sockets: [socketRoute(section, deps, handler)],
   })
   deps.meters.openSockets = () => door.sockets.open.size
-  return door
+  subscriptions?.usePublisher((topic, message) => door.sockets.publish(topic, message))
+  return {
+    address: door.address,
+    async stop() {
+      await door.stop()
+      subscriptions?.stop()
+    },
+  }
 }
 
 function socketRoute(

@@ -1,0 +1,58 @@
+// The subscribe and unsubscribe methods of the websocket door. Thread: main.
+// Subscribing answers with the id, then notifications follow; the answer always comes first.
+import {
+  type Answer,
+  encodedText,
+  failure,
+  type RpcError,
+  rpcErrors,
+} from '../../../jsonrpc/build.ts'
+import type { Method, MethodTable } from '../../../jsonrpc/methods.ts'
+import type { Session } from '../handle.ts'
+import type { Feed } from './feed.ts'
+import { readers, readId } from './params.ts'
+import type { Refused, Registry } from './registry.ts'
+import type { Topic } from './wanted.ts'
+import { topics } from './wanted.ts'
+
+/** `onSubscribed` hears of every subscription once it stands. */
+export function subscriptionMethods(
+  registry: Registry,
+  onSubscribed: (feed: Feed, session: Session) => void,
+): MethodTable<Session> {
+  const table: Record<string, Method<Session>> = {}
+  for (const topic of topics) {
+    table[`${topic}Subscribe`] = ({ params }, session) => {
+      const wanted = readersOf(topic)(params)
+      if ('code' in wanted) return failure(wanted)
+      const feed = registry.subscribe(session, wanted)
+      if (typeof feed === 'string') return refused(feed, session)
+      onSubscribed(feed, session)
+      return encodedText(String(feed.id))
+    }
+    table[`${topic}Unsubscribe`] = ({ params }, session) => {
+      const id = readId(params)
+      if (id === null) return failure(rpcErrors.invalidParams)
+      return registry.unsubscribe(session, id) ? DONE : failure(UNKNOWN_ID)
+    }
+  }
+  return table
+}
+
+const DONE = encodedText('true')
+const UNKNOWN_ID: RpcError = { code: -32602, message: 'Invalid subscription id.' }
+const NODE_FULL: RpcError = {
+  code: -32603,
+  message: 'Internal Error: Subscription refused. Node subscription limit reached',
+}
+
+function readersOf(topic: Topic) {
+  return readers[topic]!
+}
+
+function refused(reason: Refused, { budget }: Session): Answer {
+  if (reason === 'node-full') return failure(NODE_FULL)
+  const limit = budget.plan.subscriptionsPerConnection
+  const message = `Too many requests: the plan has ${limit} subscriptions on one connection`
+  return failure({ code: -32429, message, data: { reason: 'subscriptions', limit } })
+}

@@ -1,0 +1,110 @@
+// Solana PubSub: subscriptions of the websocket door, fed by the hub. Thread: main.
+// Started by server.ts; knows no socket, only sessions and a function that publishes.
+//
+//   message -> methods -> registry -> feed of that wish -> index by account, owner, mention, ...
+//   hub -> (lane, update) -> index -> matching feeds -> text, once each -> outbox -> everybody
+import type { Clock } from '../../../base/clock.ts'
+import type { SolanaChain, SolanaUpdate } from '../../../chain/ports.ts'
+import type { MethodTable } from '../../../jsonrpc/methods.ts'
+import { bytesOf } from '../../../solana/keys.ts'
+import type { AccountParser } from '../../../solana/ui-account.ts'
+import type { InstructionParser } from '../../../solana/ui-transaction.ts'
+import type { Hub, Lane } from '../../../stream/hub.ts'
+import type { Session } from '../handle.ts'
+import { AccountNotices } from './account-notices.ts'
+import { BlockNotices } from './block-notices.ts'
+import type { Feed, Publish } from './feed.ts'
+import { FeedIndex } from './feed-index.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import { subscriptionMethods } from './methods.ts'
+import { Outbox } from './outbox.ts'
+import { Registry } from './registry.ts'
+import { SlotNotices } from './slot-notices.ts'
+import { receivedResult, TransactionNotices } from './transaction-notices.ts'
+import type { SignatureWanted } from './wanted.ts'
+
+/** What is subscribed to. */
+export interface Subscribed {
+  readonly hub: Hub<SolanaUpdate>
+  readonly chain: Pick<SolanaChain, 'signatureStatus' | 'slot'>
+  /** For `jsonParsed`; they say null where no parser knows the program. */
+  readonly parsers: Parsers
+}
+
+export interface Parsers {
+  readonly parseAccount: AccountParser
+  readonly parseInstruction: InstructionParser
+}
+
+export interface SubscriptionsDeps extends Subscribed {
+  readonly meters: SubscriptionMeters
+  readonly clock: Clock
+}
+
+export class Subscriptions {
+  readonly methods: MethodTable<Session>
+  readonly #chain: Subscribed['chain']
+  readonly #outbox: Outbox
+  readonly #accounts: AccountNotices
+  readonly #transactions: TransactionNotices
+  readonly #blocks: BlockNotices
+  readonly #slots: SlotNotices
+  readonly #unlisten: () => void
+
+  constructor({ hub, chain, parsers, meters, clock }: SubscriptionsDeps) {
+    const index = new FeedIndex()
+    const registry = new Registry(index)
+    const outbox = new Outbox(meters, clock)
+    const parts = { index, registry, outbox, meters, ...parsers }
+    this.#chain = chain
+    this.#outbox = outbox
+    this.#accounts = new AccountNotices(parts)
+    this.#transactions = new TransactionNotices(parts)
+    this.#blocks = new BlockNotices(parts)
+    this.#slots = new SlotNotices({ ...parts, rootAtStart: () => chain.slot(2) })
+    this.methods = subscriptionMethods(registry, (feed, session) => this.#joined(feed, session))
+    meters.subscriptions = () => registry
+    this.#unlisten = hub.listen((lane, update) => this.#take(lane, update))
+  }
+
+  usePublisher(publish: Publish): void {
+    this.#outbox.usePublisher(publish)
+  }
+
+  stop(): void {
+    this.#unlisten()
+    this.#outbox.stop()
+  }
+
+  #take(lane: Lane, update: SolanaUpdate): void {
+    switch (update.kind) {
+      case 'account':
+        if (!update.isStartup) this.#accounts.take(lane, update)
+        break
+      case 'transaction':
+        this.#transactions.take(lane, update)
+        break
+      case 'block':
+        this.#blocks.take(lane, update)
+        if (lane === 0) this.#slots.takeBlock(update)
+        break
+      case 'slot':
+        if (lane === 0) this.#slots.take(update)
+    }
+  }
+
+  #joined(feed: Feed, session: Session): void {
+    if (feed.wanted.kind !== 'signature') return
+    const status = this.#chain.signatureStatus(bytesOf(feed.wanted.key))
+    if (status === null) return
+    // Reason for the cast: the kind is checked above.
+    const landed = feed as Feed<SignatureWanted>
+    // In a later turn: the answer to the subscribe is sent at the end of this one.
+    setImmediate(() => {
+      if (landed.isOver || !landed.shares.has(session)) return
+      if (landed.wanted.wantsReceived)
+        this.#outbox.sendTo(session, landed, receivedResult(status.slot))
+      if (status.commitment >= landed.wanted.lane) this.#transactions.takeLanded(landed, status)
+    })
+  }
+}

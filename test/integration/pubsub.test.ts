@@ -1,0 +1,384 @@
+// Subscriptions as a validator's clients know them, on a chain that a test moves by hand.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { WebSocket } from 'ws'
+import type { AccountUpdate, BlockUpdate, TransactionUpdate } from '../../src/chain/ports.ts'
+import { encodeBase58 } from '../../src/solana/base58.ts'
+import { keyOf } from '../../src/solana/keys.ts'
+import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'
+import { until } from '../support/until.ts'
+
+let stage: SubscriptionStage
+let client: Client
+
+beforeAll(async () => {
+  stage = new SubscriptionStage({ accounts: 12 }, { three: { subscriptionsPerConnection: 3 } })
+  await stage.open()
+  client = await stage.connect()
+})
+
+afterAll(() => stage.stop())
+
+const ofKind = <K extends string>(updates: readonly { kind: string }[], kind: K) =>
+  updates.filter((update) => update.kind === kind) as unknown as (K extends 'account'
+    ? AccountUpdate
+    : K extends 'transaction'
+      ? TransactionUpdate
+      : BlockUpdate)[]
+
+interface Shown {
+  readonly transaction: { readonly signatures: readonly string[] }
+}
+
+const text = (bytes: Uint8Array) => encodeBase58(bytes)
+const same = (a: Uint8Array, b: Uint8Array) => keyOf(a) === keyOf(b)
+
+/** Tells slots until something is there that the test can use. */
+function seek<T>(find: (updates: ReturnType<SubscriptionStage['step']>) => T | undefined): T {
+  for (let tries = 0; tries < 200; tries++) {
+    const found = find(stage.step())
+    if (found !== undefined) return found
+  }
+  throw new Error('the synthetic chain never did it')
+}
+
+describe('accountSubscribe', () => {
+  it('tells every write at each commitment, in order, with the slot that wrote it', async () => {
+    const key = stage.synthetic.keys[0]!
+    const ids = await Promise.all(
+      ['processed', 'confirmed', 'finalized'].map((commitment) =>
+        client.subscribe('account', text(key), { commitment, encoding: 'base64' }),
+      ),
+    )
+    expect(new Set(ids).size).toBe(3)
+    const written: AccountUpdate[] = []
+    for (let slot = 0; slot < 12; slot++)
+      written.push(...ofKind(stage.step(), 'account').filter(({ pubkey }) => same(pubkey, key)))
+    for (let slot = 0; slot < 5; slot++) stage.step()
+    const expected = written.map(({ slot, lamports, data, owner }) => ({
+      context: { slot },
+      value: {
+        lamports: Number(lamports),
+        data: [Buffer.from(data).toString('base64'), 'base64'],
+        owner: text(owner),
+        executable: false,
+        // The largest u64: a parsed number has lost its last digits.
+        rentEpoch: 18446744073709552000,
+        space: data.length,
+      },
+    }))
+    for (const id of ids) {
+      const told = await client.upTo(id, expected.length)
+      expect(told.slice(0, expected.length)).toEqual(expected)
+    }
+    for (const id of ids) expect((await client.ask('accountUnsubscribe', [id])).result).toBe(true)
+  })
+
+  it('gives equal wishes the same id, and lets each be taken back', async () => {
+    const other = await stage.connect()
+    const wish = [text(stage.synthetic.keys[1]!), { encoding: 'base64', commitment: 'processed' }]
+    const id = await client.subscribe('account', ...wish)
+    expect(await other.subscribe('account', ...wish)).toBe(id)
+    expect(await client.subscribe('account', ...wish)).toBe(id)
+    expect(await client.subscribe('account', wish[0])).not.toBe(id)
+    seek((updates) =>
+      ofKind(updates, 'account').find(({ pubkey }) => same(pubkey, stage.synthetic.keys[1]!)),
+    )
+    await other.upTo(id, 1)
+    const raw = client.of(id).length
+    expect(raw).toBe(other.of(id).length)
+    expect((await client.ask('accountUnsubscribe', [id])).result).toBe(true)
+    expect((await client.ask('accountUnsubscribe', [id])).result).toBe(true)
+    expect(await client.ask('accountUnsubscribe', [id])).toMatchObject({
+      error: { code: -32602, message: 'Invalid subscription id.' },
+    })
+    expect((await other.ask('accountUnsubscribe', [id])).result).toBe(true)
+  })
+})
+
+describe('programSubscribe', () => {
+  it('tells the accounts of an owner that its filters take', async () => {
+    const owner = stage.synthetic.owners[2]!
+    const all = await client.subscribe('program', text(owner), {
+      commitment: 'processed',
+      encoding: 'base64',
+      dataSlice: { offset: 0, length: 0 },
+    })
+    const sized = await client.subscribe('program', text(owner), {
+      commitment: 'processed',
+      encoding: 'base64',
+      filters: [{ dataSize: 165 }],
+    })
+    const written: AccountUpdate[] = []
+    for (let slot = 0; slot < 20; slot++)
+      written.push(...ofKind(stage.step(), 'account').filter((one) => same(one.owner, owner)))
+    const tokens = written.filter(({ data }) => data.length === 165)
+    expect(tokens.length).toBeGreaterThan(0)
+    const told = await client.upTo(all, written.length)
+    expect(told.map(({ value }) => value.pubkey)).toEqual(written.map((one) => text(one.pubkey)))
+    expect(told[0].value.account.data).toEqual(['', 'base64'])
+    expect((await client.upTo(sized, tokens.length)).length).toBe(tokens.length)
+    await client.ask('programUnsubscribe', [all])
+    await client.ask('programUnsubscribe', [sized])
+  })
+})
+
+describe('logsSubscribe', () => {
+  it('tells all without votes, all with votes, or those that mention a key', async () => {
+    const key = stage.synthetic.keys[3]!
+    const commitment = 'processed'
+    const all = await client.subscribe('logs', 'all', { commitment })
+    const votes = await client.subscribe('logs', 'allWithVotes', { commitment })
+    const mentions = await client.subscribe('logs', { mentions: [text(key)] }, { commitment })
+    const seen: TransactionUpdate[] = []
+    for (let slot = 0; slot < 10; slot++) seen.push(...ofKind(stage.step(), 'transaction'))
+    const signatures = (list: TransactionUpdate[]) => list.map((one) => text(one.signature))
+    const told = async (id: number, list: TransactionUpdate[]) => {
+      expect((await client.upTo(id, list.length)).map(({ value }) => value.signature)).toEqual(
+        signatures(list),
+      )
+    }
+    await told(votes, seen)
+    await told(
+      all,
+      seen.filter(({ isVote }) => !isVote),
+    )
+    await told(
+      mentions,
+      seen.filter(({ keys }) => keys.some((one) => same(one, key))),
+    )
+    const failed = seen.findIndex(({ err }) => err !== null)
+    expect(client.of(votes)[failed].value).toMatchObject({
+      err: { InstructionError: [0, { Custom: 7 }] },
+      logs: ['Program log: Hello', 'x'.repeat(40), ''],
+    })
+    for (const id of [all, votes, mentions]) await client.ask('logsUnsubscribe', [id])
+  })
+})
+
+describe('signatureSubscribe', () => {
+  it('tells the sight and then the outcome of a signature, once, and forgets it', async () => {
+    // A twin of the chain knows what comes next.
+    const next = seek((updates) => ofKind(updates, 'transaction').at(0))
+    const commitment = 'confirmed'
+    const future = encodeBase58(next.signature)
+    // What landed is told in the next slot's confirmation.
+    const id = await client.subscribe('signature', future, {
+      commitment,
+      enableReceivedNotification: true,
+    })
+    stage.step()
+    const told = await client.upTo(id, 1)
+    expect(told[0]).toMatchObject({ context: { slot: next.slot }, value: expect.any(Object) })
+    expect(await client.ask('signatureUnsubscribe', [id])).toMatchObject({
+      error: { code: -32602 },
+    })
+  })
+
+  it('answers at once for a signature that is final already, after the answer', async () => {
+    const signature = new Uint8Array(64).fill(9)
+    stage.statuses.set(keyOf(signature), {
+      slot: 5,
+      confirmations: null,
+      err: { InstructionError: [1, { Custom: 3 }] },
+      commitment: 2,
+    })
+    const config = { commitment: 'finalized', enableReceivedNotification: true }
+    const id = await client.subscribe('signature', text(signature), config)
+    expect(await client.upTo(id, 2)).toEqual([
+      { context: { slot: 5 }, value: 'receivedSignature' },
+      { context: { slot: 5 }, value: { err: { InstructionError: [1, { Custom: 3 }] } } },
+    ])
+  })
+})
+
+describe('slotSubscribe, rootSubscribe, slotsUpdatesSubscribe', () => {
+  it('tell a slot as it begins, is rooted, and every stage of it', async () => {
+    const slot = await client.subscribe('slot')
+    const root = await client.subscribe('root')
+    const updates = await client.subscribe('slotsUpdates')
+    const first = stage.synthetic.slot
+    const transactions = ofKind(stage.step(), 'transaction')
+    const failed = transactions.filter(({ err }) => err !== null).length
+    expect(await client.upTo(slot, 1)).toEqual([
+      { parent: first - 1, root: first - 5, slot: first },
+    ])
+    expect(await client.upTo(root, 1)).toEqual([first - 4])
+    const told = await client.upTo(updates, 6)
+    expect(told.map(({ type, slot: at }) => [type, at - first])).toEqual([
+      ['firstShredReceived', 0],
+      ['createdBank', 0],
+      ['completed', 0],
+      ['frozen', 0],
+      ['optimisticConfirmation', -1],
+      ['root', -4],
+    ])
+    expect(told[1].parent).toBe(first - 1)
+    expect(told[3].stats).toEqual({
+      numTransactionEntries: 1,
+      numSuccessfulTransactions: 6 - failed,
+      numFailedTransactions: failed,
+      maxTransactionsPerEntry: 6,
+    })
+    for (const id of [slot, root, updates]) await client.ask('slotUnsubscribe', [id])
+  })
+})
+
+describe('blockSubscribe', () => {
+  it('tells whole blocks, or the transactions that mention a key', async () => {
+    const key = stage.synthetic.keys[4]!
+    const config = {
+      commitment: 'confirmed',
+      encoding: 'json',
+      maxSupportedTransactionVersion: 0,
+      showRewards: true,
+    }
+    const all = await client.subscribe('block', 'all', config)
+    const some = await client.subscribe('block', { mentionsAccountOrProgram: text(key) }, config)
+    const [block] = ofKind(stage.step(), 'block')
+    stage.step()
+    const told = (await client.upTo(all, 2))[1].value
+    expect(told).toMatchObject({ slot: block!.slot, err: null })
+    expect(told.block).toMatchObject({
+      blockhash: block!.meta.blockhash,
+      previousBlockhash: block!.meta.parentBlockhash,
+      parentSlot: block!.slot - 1,
+      rewards: [],
+    })
+    expect(told.block.transactions.map((one: Shown) => one.transaction.signatures[0])).toEqual(
+      block!.transactions.map(({ signature }) => text(signature)),
+    )
+    for (const { value } of client.of(some))
+      expect(JSON.stringify(value.block.transactions)).toContain(text(key))
+    const legacy = await client.subscribe('block', 'all', { commitment: 'confirmed' })
+    seek((updates) =>
+      ofKind(updates, 'block').find(({ transactions }) =>
+        transactions.some(({ keys }) => keys.length > 4),
+      ),
+    )
+    stage.step()
+    await until(() => client.of(legacy).some(({ value }) => value.err !== null), 'a v0 transaction')
+    const refused = client.of(legacy).find(({ value }) => value.err !== null)
+    expect(refused.value).toMatchObject({ block: null, err: { UnsupportedTransactionVersion: 0 } })
+    for (const id of [all, some, legacy]) await client.ask('blockUnsubscribe', [id])
+  })
+
+  it('refuses processed', async () => {
+    expect(await client.ask('blockSubscribe', ['all', { commitment: 'processed' }])).toMatchObject({
+      error: {
+        code: -32602,
+        message: 'Method does not support commitment below `confirmed`',
+      },
+    })
+  })
+})
+
+describe('transactionSubscribe', () => {
+  it('joins its filters by and, and shows what was sent', async () => {
+    const [a, b, c] = stage.synthetic.keys
+    const keyed = await client.subscribe(
+      'transaction',
+      {
+        vote: false,
+        failed: false,
+        accountInclude: [text(a!), text(b!)],
+        accountExclude: [text(c!)],
+      },
+      { commitment: 'processed' },
+    )
+    const nested = await client.subscribe(
+      'transaction',
+      { accounts: { required: [text(a!), text(b!)] } },
+      { commitment: 'processed', transactionDetails: 'signatures' },
+    )
+    const seen: TransactionUpdate[] = []
+    for (let slot = 0; slot < 60; slot++) seen.push(...ofKind(stage.step(), 'transaction'))
+    const has = ({ keys }: TransactionUpdate, key: Uint8Array) => keys.some((one) => same(one, key))
+    const wanted = seen.filter(
+      (one) => !one.isVote && one.err === null && (has(one, a!) || has(one, b!)) && !has(one, c!),
+    )
+    const both = seen.filter((one) => has(one, a!) && has(one, b!))
+    const told = await client.upTo(keyed, wanted.length)
+    expect(told.map((one) => one.signature)).toEqual(wanted.map((one) => text(one.signature)))
+    const { transaction, slot, transactionIndex } = told[0]
+    expect([slot, transactionIndex]).toEqual([wanted[0]!.slot, wanted[0]!.index])
+    expect(transaction.meta).toMatchObject({ err: null, status: { Ok: null }, fee: 5000 })
+    const bytes = Buffer.from(transaction.transaction[0], 'base64')
+    expect(text(bytes.subarray(1, 65))).toBe(told[0].signature)
+    expect(both.length).toBeGreaterThan(0)
+    expect((await client.upTo(nested, both.length)).map((one) => one.signature)).toEqual(
+      both.map((one) => text(one.signature)),
+    )
+    expect(Object.keys(client.of(nested)[0])).toEqual(['signature', 'slot', 'transactionIndex'])
+    for (const id of [keyed, nested]) await client.ask('transactionUnsubscribe', [id])
+  })
+})
+
+describe('the limits of a connection', () => {
+  it('refuses subscriptions over the plan with -32429 and keeps the socket', async () => {
+    const poor = await stage.connect(stage.bundle.issue({ plan: 'three' }).token)
+    const ids = await Promise.all([1, 2, 3].map(() => poor.subscribe('slot')))
+    expect(new Set(ids).size).toBe(1)
+    expect(await poor.ask('rootSubscribe')).toMatchObject({ error: { code: -32429 } })
+    await poor.ask('slotUnsubscribe', [ids[0]])
+    expect((await poor.ask('rootSubscribe')).result).toEqual(expect.any(Number))
+  })
+
+  it('offers no voteSubscribe: no source has votes', async () => {
+    expect(await client.ask('voteSubscribe')).toMatchObject({ error: { code: -32601 } })
+  })
+
+  it('meters notifications and bytes, and counts subscriptions', async () => {
+    const { token, subscription } = stage.bundle.issue()
+    const counted = await stage.connect(token)
+    const id = await counted.subscribe('slot')
+    const { count } = stage.meters.subscriptions()
+    stage.step()
+    stage.step()
+    await counted.upTo(id, 2)
+    counted.socket.close()
+    await until(() => stage.meters.subscriptions().count === count - 1, 'the end')
+    const metered = stage.bundle.quota.budgetOf(subscription).takePending()
+    expect(metered?.notifications).toBe(2)
+    expect(metered?.bytes).toBeGreaterThan(200)
+    const { body } = await stage.bundle.meters.render('text')
+    expect(body).toMatch(/sluice_websocket_notifications_total\{topic="slot"\} [1-9]/)
+    expect(body).toMatch(/sluice_websocket_delivery_seconds_count [1-9]/)
+  })
+})
+
+describe('a client that does not read', () => {
+  it('is closed with 1013 at its bound while the others get everything', async () => {
+    const busy = new SubscriptionStage({ accounts: 4, owners: 2, dataBytes: 60_000 })
+    await busy.open({ unsentBytes: 1_048_576 })
+    try {
+      const [slow, fast] = [await busy.connect(), await busy.connect()]
+      const wish = [
+        text(busy.synthetic.owners[0]!),
+        { commitment: 'processed', encoding: 'base64' },
+      ]
+      await slow.subscribe('program', ...wish)
+      const id = await fast.subscribe('program', ...wish)
+      const closed = new Promise<number>((resolve) => slow.socket.once('close', resolve))
+      slow.socket.pause()
+      let written = 0
+      const owned = (updates: ReturnType<SubscriptionStage['step']>) =>
+        ofKind(updates, 'account').filter(({ owner }) => same(owner, busy.synthetic.owners[0]!))
+      await until(
+        async () => {
+          written += owned(busy.step()).length
+          await fast.upTo(id, written)
+          return busy.meters.subscriptions().count === 1
+        },
+        'the slow one to be cut',
+        30_000,
+      )
+      slow.socket.resume()
+      expect(await closed).toBe(1013)
+      written += owned(busy.step()).length
+      expect((await fast.upTo(id, written)).length).toBe(written)
+      expect(fast.socket.readyState).toBe(WebSocket.OPEN)
+    } finally {
+      await busy.stop()
+    }
+  })
+})

@@ -1,0 +1,119 @@
+// The websocket door over a synthetic chain: a client that asks and keeps what it is told, and a
+// hub that moves when the test says so.
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
+import type { Running } from '../../src/base/running.ts'
+import type { SignatureStatus, SolanaUpdate } from '../../src/chain/ports.ts'
+import { openSolanaHub, publishUpdate } from '../../src/flows/solana.ts'
+import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
+import type { SubscriptionMeters } from '../../src/products/websocket/subscriptions/meters.ts'
+import { keyOf } from '../../src/solana/keys.ts'
+import { Bundle } from './bundle.ts'
+import { type SyntheticOptions, SyntheticSolana } from './synthetic-solana.ts'
+import { until } from './until.ts'
+
+export interface Notice {
+  readonly method: string
+  // Reason for `any`: tests look at shapes of every kind.
+  // biome-ignore lint/suspicious/noExplicitAny: see the line above.
+  readonly result: any
+  readonly subscription: number
+}
+
+export class SubscriptionStage {
+  readonly bundle: Bundle
+  readonly hub = openSolanaHub({ replaySlots: 0, replayBytesMax: 0 })
+  readonly synthetic: SyntheticSolana
+  readonly statuses = new Map<string, SignatureStatus>()
+  readonly meters: SubscriptionMeters
+  readonly #websocketMeters
+  readonly #clients: Client[] = []
+  port = 0
+
+  constructor(options: SyntheticOptions = {}, plans: ConstructorParameters<typeof Bundle>[0] = {}) {
+    this.bundle = new Bundle(plans)
+    this.synthetic = new SyntheticSolana(options)
+    this.#websocketMeters = declareWebsocketMeters(this.bundle.meters)
+    this.meters = this.#websocketMeters.subscriptions
+  }
+
+  async open(section: object = {}): Promise<Running> {
+    const door = await this.bundle.openWebsocket({
+      section: { connectionsPerAddress: 0, ...section },
+      meters: this.#websocketMeters,
+      solana: {
+        hub: this.hub,
+        chain: {
+          slot: () => 77,
+          signatureStatus: (signature) => this.statuses.get(keyOf(signature)) ?? null,
+        },
+        parsers: { parseAccount: () => null, parseInstruction: () => null },
+      },
+    })
+    this.port = door.port
+    return door
+  }
+
+  async connect(token = this.bundle.issue().token): Promise<Client> {
+    const socket = new WebSocket(`ws://127.0.0.1:${this.port}`, { headers: { 'x-token': token } })
+    socket.on('error', () => {})
+    await once(socket, 'open')
+    const client = new Client(socket)
+    this.#clients.push(client)
+    return client
+  }
+
+  /** Tells the next slot and gives what was told. */
+  step(): SolanaUpdate[] {
+    const updates = this.synthetic.next()
+    for (const update of updates) publishUpdate(this.hub, update)
+    return updates
+  }
+
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.socket.terminate()
+    await this.bundle.dispose()
+  }
+}
+
+export class Client {
+  readonly socket: WebSocket
+  readonly notices: Notice[] = []
+  readonly #answers = new Map<number, (answer: never) => void>()
+  #nextId = 1
+
+  constructor(socket: WebSocket) {
+    this.socket = socket
+    socket.on('message', (data) => {
+      const { id, method, params, ...rest } = JSON.parse(String(data))
+      if (method === undefined) this.#answers.get(id)?.(rest as never)
+      else this.notices.push({ method, ...params })
+    })
+  }
+
+  ask(method: string, params?: unknown): Promise<{ result?: number; error?: { code: number } }> {
+    const id = this.#nextId++
+    const answer = new Promise<never>((resolve) => this.#answers.set(id, resolve))
+    this.socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+    return answer
+  }
+
+  async subscribe(topic: string, ...params: unknown[]): Promise<number> {
+    const answer = await this.ask(`${topic}Subscribe`, params)
+    if (answer.result === undefined) throw new Error(JSON.stringify(answer))
+    return answer.result
+  }
+
+  /** The results of one subscription so far. */
+  of(subscription: number): Notice['result'][] {
+    return this.notices
+      .filter((notice) => notice.subscription === subscription)
+      .map(({ result }) => result)
+  }
+
+  /** Waits for as many results of a subscription. */
+  async upTo(subscription: number, count: number): Promise<Notice['result'][]> {
+    await until(() => this.of(subscription).length >= count, `${count} of ${subscription}`)
+    return this.of(subscription)
+  }
+}
