@@ -219,6 +219,12 @@ describe('Subscribe', () => {
     for (let count = 0; count < 30; count++) stream.ask({ slots: { [`s${count}`]: {} } })
     await until(() => stream.status !== null, 'a status')
     expect(stream.status?.code).toBe(8)
+    // A thousand keys cost as much as a request: here more than the plan ever has at once.
+    const long = new Subscription(stage.client(), withToken(stage.provision().token))
+    const account = Array.from({ length: 4_000 }, () => '11111111111111111111111111111111')
+    long.ask({ accounts: { a: { account } } })
+    await until(() => long.status !== null, 'a status')
+    expect(long.status?.code).toBe(8)
   })
 })
 

@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect, constants } from 'node:http2'
+import { connect as netConnect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as tlsConnect } from 'node:tls'
@@ -96,6 +97,32 @@ describe('the wire', () => {
     await stage.running.stop()
     await until(() => subscription.status !== null, 'a status')
     expect(subscription.status?.code).toBe(14)
+  })
+})
+
+describe('bytes that are no gRPC', () => {
+  it('do not disturb the door', async () => {
+    stage = await GrpcStage.open()
+    const { token } = stage.provision()
+    const noises = [
+      Buffer.from('GET / HTTP/1.1\r\nhost: x\r\n\r\n'),
+      Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'),
+      Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nffffffffffffffffffffffffffffffff'),
+      Buffer.alloc(5_000, 0xfe),
+    ]
+    for (const noise of noises) {
+      const socket = netConnect(stage.running.address!.port, '127.0.0.1')
+      socket.on('error', () => {})
+      await new Promise((resolve) => socket.write(noise, resolve))
+      await new Promise((resolve) => setImmediate(resolve))
+      socket.destroy()
+    }
+    const wrongType = await rawCall(stage.target, {
+      ':path': '/geyser.Geyser/GetVersion',
+      'content-type': 'application/json',
+    })
+    expect(wrongType.headers[':status']).toBe(415)
+    expect((await call(stage.client(), 'GetVersion', {}, withToken(token))).code).toBe(0)
   })
 })
 

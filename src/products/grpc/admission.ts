@@ -37,9 +37,9 @@ export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | n
   return admission
 }
 
-/** Charges a further request on an open stream; null when the budget allows it. */
-export function charge(caller: Caller, deps: AdmissionDeps): GrpcStatus | null {
-  const verdict = caller.budget.spend('Subscribe')
+/** Charges a request on an open stream; null when the budget allows it. */
+export function charge(caller: Caller, credits: number, deps: AdmissionDeps): GrpcStatus | null {
+  const verdict = caller.budget.spend(Array.from({ length: credits }, () => 'Subscribe'))
   if (verdict.ok) return null
   deps.quotaMeters.refused.grpc.inc()
   return overBudget(verdict)

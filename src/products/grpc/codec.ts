@@ -100,7 +100,9 @@ export interface Codec {
 export function loadCodec(): Codec {
   const folder = protoFolder()
   const root = new protobuf.Root()
-  root.loadSync(['geyser.proto', 'health.proto'].map((name) => join(folder, name)))
+  root.loadSync(
+    ['geyser.proto', 'health.proto', 'reflection.proto'].map((name) => join(folder, name)),
+  )
   root.resolveAll()
   const types = new Map<string, protobuf.Type>()
   const typeOf = (name: string) => {

@@ -53,6 +53,18 @@ export function compileFilters(
   }
 }
 
+/** Keys that the request names in all its lists: what compiling it costs. */
+export function countKeys(request: SubscribeRequest): number {
+  let keys = 0
+  for (const { account, owner } of Object.values(request.accounts))
+    keys += account.length + owner.length
+  for (const { accountInclude } of Object.values(request.blocks)) keys += accountInclude.length
+  for (const filters of [request.transactions, request.transactionsStatus])
+    for (const { accountInclude, accountExclude, accountRequired } of Object.values(filters))
+      keys += accountInclude.length + accountExclude.length + accountRequired.length
+  return keys
+}
+
 function compile(request: SubscribeRequest, limits: FilterLimits): FilterSet {
   const each = <R, F>(
     field: string,

@@ -25,6 +25,7 @@ import { type ChainState, unaryMethods } from './handle.ts'
 import { Heads } from './heads.ts'
 import { Health } from './health.ts'
 import type { GrpcMeters } from './meters.ts'
+import { reflectionMethods } from './reflection.ts'
 import { Subscriber } from './subscriber.ts'
 
 export interface GrpcDeps {
@@ -61,6 +62,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     ),
     stream('SubscribeDeshred', (call) => ended(call, deps, comingSoon)),
     ...health.methods<Caller | null>(),
+    ...(section.reflection ? reflectionMethods<Caller | null>(codec) : []),
   ]
   const sendsDirectly = section.sendsDirectly && (await canSendDirectly(deps.log))
   const door = await openGrpcDoor<Caller | null>({
@@ -149,7 +151,7 @@ function subscribe(
       budget.meter('bytes', bytes)
       budget.meter('notifications', updates)
     },
-    charge: () => charge(caller, deps),
+    charge: (credits) => charge(caller, credits, deps),
     ended() {
       release()
       streams.delete(subscriber)

@@ -10,7 +10,7 @@ import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../transport/grpc-stream.ts'
 import { type Codec, given, type Long64, numberOf, type SubscribeRequest } from './codec.ts'
 import type { FanOut } from './fan-out.ts'
-import { compileFilters, type FilterLimits } from './filter-compile.ts'
+import { compileFilters, countKeys, type FilterLimits } from './filter-compile.ts'
 import type { FilterSet } from './filter-set.ts'
 import { frameOf, updateTag } from './frame.ts'
 import type { Group } from './group.ts'
@@ -20,6 +20,7 @@ import type { Run } from './slab.ts'
 
 /** What http2 holds of a stream; the rest waits in our queue, where a status need not follow it. */
 const handedBytesMax = 256 * 1024
+const keysPerCredit = 1_000
 /** Taken runs are cut off the queue's front this many at a time. */
 const queueCut = 256
 
@@ -33,8 +34,8 @@ export interface SubscriberDeps {
   readonly meters: GrpcMeters
   /** Counts what goes out, against the caller's budget. */
   meter(bytes: number, updates: number): void
-  /** Asked for every request but the first, which opening the stream has paid for. */
-  charge(): GrpcStatus | null
+  /** Takes credits for a request; a status when there are not enough. */
+  charge(credits: number): GrpcStatus | null
   ended(): void
 }
 
@@ -118,8 +119,11 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   }
 
   #ask(request: SubscribeRequest): void {
-    const refusal = this.#hasAsked ? this.#deps.charge() : null
+    // The first request was paid for when the stream opened; long lists of keys cost extra, as
+    // reading them keeps everybody waiting.
+    const credits = (this.#hasAsked ? 1 : 0) + Math.floor(countKeys(request) / keysPerCredit)
     this.#hasAsked = true
+    const refusal = credits === 0 ? null : this.#deps.charge(credits)
     if (refusal !== null) {
       this.end('quota', refusal)
       return

@@ -1,0 +1,88 @@
+// grpc.reflection, so that tools find out what the door offers. Thread: main. Called by server.ts
+// when `grpc.reflection` is on. It stands behind the token like every other method.
+import type { GrpcMethod } from '../../transport/grpc.ts'
+import { grpcCode } from '../../transport/grpc-status.ts'
+import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
+import type { Codec } from './codec.ts'
+import { describeFiles } from './descriptors.ts'
+
+interface Asked {
+  readonly host: string
+  readonly messageRequest?:
+    | 'fileByFilename'
+    | 'fileContainingSymbol'
+    | 'fileContainingExtension'
+    | 'allExtensionNumbersOfType'
+    | 'listServices'
+  readonly fileByFilename: string
+  readonly fileContainingSymbol: string
+  readonly allExtensionNumbersOfType: string
+}
+
+const packages = ['grpc.reflection.v1', 'grpc.reflection.v1alpha']
+const offered = ['geyser.Geyser', 'grpc.health.v1.Health', 'grpc.reflection.v1.ServerReflection']
+
+export function reflectionMethods<C>(codec: Codec): GrpcMethod<C>[] {
+  const answer = answering(codec)
+  return packages.map((name) => ({
+    kind: 'stream',
+    path: `/${name}.ServerReflection/ServerReflectionInfo`,
+    open: (stream: GrpcStream) => ({
+      message(bytes: Buffer) {
+        const asked = codec.decode<Asked>('grpc.reflection.v1.ServerReflectionRequest', bytes)
+        if (asked !== null) stream.write(framed(answer(asked)))
+        else stream.end({ code: grpcCode.invalidArgument, details: 'not a reflection request' })
+      },
+      halfClosed: () => stream.end({ code: grpcCode.ok, details: '' }),
+      drained() {},
+      closed() {},
+    }),
+  }))
+}
+
+function answering(codec: Codec): (asked: Asked) => Uint8Array {
+  const files = describeFiles(codec.root)
+  const byName = new Map(files.map((file) => [file.name, file]))
+  const bySymbol = new Map(files.flatMap((file) => file.symbols.map((one) => [one, file])))
+  /** The file and everything it imports. */
+  const withImports = (name: string, seen = new Set<string>()): Buffer[] => {
+    const file = byName.get(name)
+    if (file === undefined || seen.has(name)) return []
+    seen.add(name)
+    return [file.bytes, ...file.imports.flatMap((inner) => withImports(inner, seen))]
+  }
+  const found = (name: string | undefined) => {
+    const fileDescriptorProto = name === undefined ? [] : withImports(name)
+    if (fileDescriptorProto.length > 0) return { fileDescriptorResponse: { fileDescriptorProto } }
+    return { errorResponse: { errorCode: grpcCode.notFound, errorMessage: 'not found' } }
+  }
+  const responseTo = (asked: Asked): object => {
+    switch (asked.messageRequest) {
+      case 'listServices':
+        return { listServicesResponse: { service: offered.map((name) => ({ name })) } }
+      case 'fileByFilename':
+        return found(asked.fileByFilename)
+      case 'fileContainingSymbol':
+        return found(bySymbol.get(asked.fileContainingSymbol)?.name)
+      case 'allExtensionNumbersOfType': {
+        const baseTypeName = asked.allExtensionNumbersOfType
+        return { allExtensionNumbersResponse: { baseTypeName, extensionNumber: [] } }
+      }
+      default:
+        return found(undefined)
+    }
+  }
+  return (asked) =>
+    codec.encode('grpc.reflection.v1.ServerReflectionResponse', {
+      validHost: asked.host,
+      originalRequest: asked,
+      ...responseTo(asked),
+    })
+}
+
+function framed(message: Uint8Array): Buffer {
+  const frame = Buffer.alloc(framePrefixBytes + message.length)
+  frame.writeUInt32BE(message.length, 1)
+  frame.set(message, framePrefixBytes)
+  return frame
+}
