@@ -127,27 +127,27 @@ export class ShredStage {
     return { socket, packets, senders, port: socket.address().port }
   }
 
-  /** Sends packets to the ingest port from an address, a few hundred at a time. */
-  async send(packets: Iterable<Uint8Array>, from = '127.0.0.1', paceEvery = 200): Promise<void> {
+  /** A source of shreds at its own address. */
+  async source(from = '127.0.0.1'): Promise<Socket> {
     const socket = createSocket('udp4')
+    this.#sockets.push(socket)
     socket.bind(0, from)
     await once(socket, 'listening')
-    let sent = 0
-    for (const packet of packets) {
-      socket.send(packet, this.port, '127.0.0.1')
-      if (++sent % paceEvery === 0) {
-        // Waits for the worker and not for a time: nothing is lost to a full buffer.
-        const before = this.totals().received!
-        await new Promise((resolve) => setImmediate(resolve))
-        for (let turn = 0; turn < 50 && this.totals().received === before; turn += 1)
-          await new Promise((resolve) => setTimeout(resolve, 1))
-      }
+    return socket
+  }
+
+  /**
+   * Sends packets to the ingest port and waits for the worker after each `paceEvery`, so that
+   * nothing is lost to a full buffer and no test depends on the machine's speed.
+   */
+  async send(packets: readonly Uint8Array[], from: string | Socket = '127.0.0.1', paceEvery = 200) {
+    const socket = typeof from === 'string' ? await this.source(from) : from
+    for (let at = 0; at < packets.length; at += paceEvery) {
+      const slice = packets.slice(at, at + paceEvery)
+      const goal = this.totals().received! + slice.length
+      for (const packet of slice) socket.send(packet, this.port, '127.0.0.1')
+      await until(() => this.totals().received! >= goal, 'the worker took what was sent')
     }
-    await new Promise((resolve) => setImmediate(resolve))
-    await new Promise<void>((resolve) =>
-      socket.send(Buffer.alloc(0), 9, '127.0.0.1', () => resolve()),
-    )
-    socket.close()
   }
 
   /** A receiver that the test has closed itself. */

@@ -79,6 +79,8 @@ export class BatchLoop {
   /** Until `isStopped` says so; looked at between batches. */
   run(isStopped: () => boolean): void {
     const { idle } = this.#settings
+    // Who is served is known before the first packet: after a restart many are waiting.
+    this.#chores(this.#parts.nowMs())
     while (!isStopped()) {
       const count = this.#ingest.receive(idle === 'sleep')
       const nowMs = this.#parts.nowMs()

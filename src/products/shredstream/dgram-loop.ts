@@ -54,6 +54,7 @@ export class DgramLoop {
     }
     sockets.set(0, 'outPort', outPort)
     sockets.set(0, 'io', ioNames.indexOf('dgram'))
+    if (this.#parts.book.refresh()) await this.#follow()
     this.#ingest.onMessage((payload, from) => this.#take(payload, from))
   }
 

@@ -1,8 +1,12 @@
 // The shred worker, with a word by which a test ends it in the middle of its work.
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
 import { runShreds } from '../../../dist/src/products/shredstream/handle.js'
 import { ControlWord } from '../../../dist/src/rings/control.js'
 
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc')
 const control = new ControlWord(workerData.control)
 const fate = new Int32Array(workerData.fate)
 
@@ -13,7 +17,7 @@ await runShreds(workerData, {
     const death = Atomics.exchange(fate, 0, 0)
     if (death === 1) throw new Error('told to')
     if (death === 2) process.exit(7)
-    if (death === 3) globalThis.gc?.()
+    if (death === 3) collect()
     return control.isStopped
   },
 })
