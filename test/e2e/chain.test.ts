@@ -1,0 +1,90 @@
+// The embedded chain behind the built server: health, streams, a killed process, a restart.
+import { createRequire } from 'node:module'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Server, sluice, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const require = createRequire(import.meta.url)
+
+let server: Server
+beforeAll(async () => {
+  server = await startServer({ flags: ['--chain.slotMs=100'] })
+})
+afterAll(() => server.dispose())
+
+async function rpc(method: string, params: unknown[] = []) {
+  const answer = await fetch(server.url('rpc'), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-token': server.token },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  })
+  return (await answer.json()) as { result?: unknown; error?: { code: number } }
+}
+
+const finalizedSlot = async () =>
+  (await rpc('getSlot', [{ commitment: 'finalized' }])).result as number
+
+async function chainOf(): Promise<{ pid: number; healthy: boolean }> {
+  const { stdout } = await sluice(server.data, 'status', '--output=json')
+  return JSON.parse(stdout).chain
+}
+
+describe('the embedded chain of a running server', () => {
+  test('is healthy and named by status', async () => {
+    expect((await rpc('getHealth')).result).toBe('ok')
+    expect((await chainOf()).healthy).toBe(true)
+  })
+
+  test('streams its background traffic over gRPC', async () => {
+    const { default: Client } = require('@triton-one/yellowstone-grpc')
+    const { host, port } = server.doors.grpc!
+    const client = new Client(`http://${host}:${port}`, server.token, {})
+    const stream = await client.subscribe()
+    const seen: { transaction: number; blockMeta: number; slot: number } = {
+      transaction: 0,
+      blockMeta: 0,
+      slot: 0,
+    }
+    stream.on('error', () => {})
+    stream.on('data', (update: Record<string, unknown>) => {
+      for (const kind of Object.keys(seen) as (keyof typeof seen)[])
+        if (update[kind] !== undefined) seen[kind] += 1
+    })
+    stream.write({
+      accounts: {},
+      slots: { a: {} },
+      transactions: { a: { accountInclude: [], accountExclude: [], accountRequired: [] } },
+      transactionsStatus: {},
+      blocks: {},
+      blocksMeta: { a: {} },
+      entry: {},
+      accountsDataSlice: [],
+    })
+    await until(() => Object.values(seen).every((count) => count > 2), 'updates of each kind')
+    stream.cancel()
+  })
+
+  test('killed with SIGKILL answers -32005 and is back soon', async () => {
+    const before = await chainOf()
+    process.kill(before.pid, 'SIGKILL')
+    await until(async () => (await rpc('getHealth')).error?.code === -32005, 'it is noticed')
+    await until(async () => (await rpc('getHealth')).result === 'ok', 'it is back', 10_000)
+    expect((await chainOf()).pid).not.toBe(before.pid)
+  })
+
+  test('goes on after a SIGKILL of the whole server, and anew with --fresh', async () => {
+    await until(async () => (await finalizedSlot()) > 0, 'something is final', 20_000)
+    const finalized = await finalizedSlot()
+    const genesis = (await rpc('getGenesisHash')).result
+    const { token, data } = server
+    await server.stop('SIGKILL')
+    const again = await startServer({ data, flags: ['--chain.slotMs=100'] })
+    server = { ...again, token }
+    expect(await finalizedSlot()).toBeGreaterThanOrEqual(finalized)
+    expect((await rpc('getGenesisHash')).result).toBe(genesis)
+    await again.stop()
+    const fresh = await startServer({ data, flags: ['--fresh'] })
+    server = { ...fresh, token, dispose: () => fresh.dispose() }
+    expect((await rpc('getGenesisHash')).result).not.toBe(genesis)
+  })
+})
