@@ -1,4 +1,4 @@
-// Analyses one block: what the pool runs for each BlockEnd. Thread: analysis worker.
+// Analyses blocks: what the pool runs for each BlockEnd. Thread: analysis worker.
 // Contention is computed in parallel with other blocks; the trackers are fed in ticket order, on a
 // copy of their state that becomes the current one by a single store. So a worker may die at any
 // point: the block is simply analysed again, and a block that was fed already finds its result in
@@ -69,6 +69,16 @@ export class BlockAnalyst {
     this.#bytes = new Uint8Array(at.memory.buffer)
     this.#words = new Uint32Array(at.memory.buffer)
     this.#marks = new Float64Array(at.memory.buffer)
+  }
+
+  /** One after the other; behind one that was called back all are. */
+  analyseAll(jobs: readonly BlockJob[]): BlockResult[] {
+    const results: BlockResult[] = []
+    for (const job of jobs) {
+      const last = results.at(-1)
+      results.push(last?.outcome === 'again' ? last : this.analyse(job))
+    }
+    return results
   }
 
   analyse(job: BlockJob): BlockResult {

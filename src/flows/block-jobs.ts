@@ -5,16 +5,20 @@
 //   entries   [ job 7: done | job 8: running | tell | job 9: running | tell | tell ]
 //               ^ told at once                ^ waits for 8
 //
-// Jobs are handed to the pool in order and never more than it has workers, because a pool's queue
-// does not keep the order, and a job that waits for its turn must not keep the earlier one out.
+// Each worker has one batch of jobs at a time, because a pool's queue does not keep the order, and
+// a job that waits for its turn must not keep the earlier one out. A batch is one block, unless
+// blocks pile up: then it saves the wake-ups between them.
 // A worker that dies spoils only its own block. Then no job starts until all running ones are back
-// (those that wait for their turn are called back), and the unfinished ones start again in order.
+// (those that wait for their turn are called back), and the unfinished ones start again in order,
+// those of the batch that died one by one.
 
 import { type Board, ticketModulus } from '../analysis/board.ts'
 import type { BlockJob, BlockResult, LossReason } from '../analysis/job.ts'
 
 /** Blocks that may be waiting or under way at once. */
-export const jobsMax = 16
+export const jobsMax = 32
+/** Blocks that a worker gets at once when they pile up. */
+const batchMax = 8
 /** Other entries that may wait behind them. */
 export const entriesMax = 1024
 /** A block that ended its worker this often is given up. */
@@ -29,8 +33,8 @@ export type BlockSpec = Omit<BlockJob, 'ticket' | 'round'>
 export interface BlockJobsOptions {
   readonly board: Board
   readonly workers: number
-  /** Runs a job on some worker. Rejects when the worker died or threw. */
-  readonly run: (job: BlockJob) => Promise<BlockResult>
+  /** Runs a batch on some worker, a result for each. Rejects when the worker died or threw. */
+  readonly run: (jobs: readonly BlockJob[]) => Promise<readonly BlockResult[]>
   /** Told for each job that ended its worker; it is tried again unless given up. */
   readonly onFailure: (error: unknown, isGivenUp: boolean) => void
 }
@@ -40,6 +44,8 @@ interface JobEntry {
   readonly spec: BlockSpec
   readonly tell: (outcome: JobOutcome) => void
   attempts: number
+  /** It was in a batch that ended its worker: tried alone from now on. */
+  isSuspect: boolean
   isRunning: boolean
   outcome: JobOutcome | null
 }
@@ -73,8 +79,8 @@ export class BlockJobs {
   submit(spec: BlockSpec, tell: (outcome: JobOutcome) => void): void {
     const ticket = this.#nextTicket
     this.#nextTicket = (ticket + 1) % ticketModulus
-    const entry = { ticket, spec, tell, attempts: 0, isRunning: false, outcome: null }
-    this.#entries.push(entry)
+    const fresh = { attempts: 0, isSuspect: false, isRunning: false, outcome: null }
+    this.#entries.push({ ticket, spec, tell, ...fresh })
     this.#jobs += 1
     this.#fill()
   }
@@ -98,41 +104,55 @@ export class BlockJobs {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  /** Starts what may start: the earliest unfinished jobs, one per worker. */
+  /** Starts what may start: the earliest unfinished jobs, dealt out to the free workers. */
   #fill(): void {
-    if (this.#isRecovering || this.#isClosed) return
+    const free = this.#options.workers - this.#running
+    if (this.#isRecovering || this.#isClosed || free <= 0) return
+    const batches: JobEntry[][] = Array.from({ length: free }, () => [])
+    let dealt = 0
     for (const entry of this.#entries) {
-      if (this.#running >= this.#options.workers) return
       if (entry.ticket === null || entry.isRunning || entry.outcome !== null) continue
-      if (entry.attempts < attemptsMax) this.#start(entry)
+      if (entry.attempts >= attemptsMax) continue
+      // In turn, so that a worker that waits for its ticket waits for one block, not for a batch.
+      const batch = batches[dealt % free]!
+      if (batch.length === batchMax || (batch.length > 0 && entry.isSuspect)) break
+      batch.push(entry)
+      dealt += 1
+      if (entry.isSuspect && dealt >= free) break
     }
+    for (const batch of batches) if (batch.length > 0) this.#start(batch)
   }
 
-  #start(entry: JobEntry): void {
+  #start(batch: readonly JobEntry[]): void {
     const { board, run } = this.#options
-    const job: BlockJob = { ...entry.spec, ticket: entry.ticket, round: board.round() }
-    entry.isRunning = true
+    const round = board.round()
+    for (const entry of batch) entry.isRunning = true
     this.#running += 1
-    run(job).then(
-      (result) => this.#settle(entry, result),
-      (error: unknown) => this.#fail(entry, error),
+    run(batch.map(({ spec, ticket }) => ({ ...spec, ticket, round }))).then(
+      (results) => this.#settle(batch, results),
+      (error: unknown) => this.#fail(batch, error),
     )
   }
 
-  #settle(entry: JobEntry, result: BlockResult): void {
-    entry.isRunning = false
+  #settle(batch: readonly JobEntry[], results: readonly BlockResult[]): void {
     this.#running -= 1
-    if (result.outcome === 'again') this.#isRecovering = true
-    else entry.outcome = result
+    for (const [index, entry] of batch.entries()) {
+      entry.isRunning = false
+      const result = results[index]
+      if (result === undefined || result.outcome === 'again') this.#isRecovering = true
+      else entry.outcome = result
+    }
     this.#advance()
   }
 
-  #fail(entry: JobEntry, error: unknown): void {
-    entry.isRunning = false
+  #fail(batch: readonly JobEntry[], error: unknown): void {
     this.#running -= 1
+    for (const entry of batch) entry.isRunning = false
     if (this.#isClosed) return
-    entry.attempts += 1
-    this.#options.onFailure(error, entry.attempts >= attemptsMax)
+    const [first] = batch
+    if (batch.length === 1 && first !== undefined) first.attempts += 1
+    for (const entry of batch) entry.isSuspect = true
+    this.#options.onFailure(error, batch.length === 1 && first!.attempts >= attemptsMax)
     this.#isRecovering = true
     this.#options.board.nextRound()
     this.#advance()

@@ -134,7 +134,7 @@ class Road implements ExecutionRoad {
     this.#jobs = new BlockJobs({
       board: this.#board,
       workers: memory.workers,
-      run: (job) => this.#pool.run<BlockResult>(job),
+      run: (jobs) => this.#pool.run<readonly BlockResult[]>(jobs),
       onFailure: (error, isGivenUp) => this.#noteFailure(error, isGivenUp),
     })
     this.#reader = new ControlReader(memory.controlRing, {

@@ -35,4 +35,4 @@ Board.prototype.pass = function (ticket, state) {
 }
 
 const analyst = new BlockAnalyst(workerData)
-export default (job) => analyst.analyse(job)
+export default (jobs) => analyst.analyseAll(jobs)
