@@ -17,9 +17,11 @@ import type { Clock } from './base/clock.ts'
 import { Fault } from './base/errors.ts'
 import { Parts } from './base/parts.ts'
 import type { DoorAddress, Running } from './base/running.ts'
+import { ChainSender } from './chain/chain-sender.ts'
 import { declareChainMeters } from './chain/embedded/meters.ts'
 import { embeddedRpcMethods } from './chain/embedded/rpc/methods.ts'
 import { type RunningChain, startEmbeddedChain } from './chain/embedded/start.ts'
+import { RpcSender } from './chain/upstream/rpc-sender.ts'
 import { VerifyPool } from './chain/verify-pool.ts'
 import { type Config, hasChainDoor, sourcesOf } from './config/config.ts'
 import { knownOf } from './config/known.ts'
@@ -33,6 +35,8 @@ import { startMetrics } from './products/metrics/server.ts'
 import { declareRpcMeters } from './products/rpc/meters.ts'
 import { startRpc } from './products/rpc/server.ts'
 import { type Shredstream, startShredstream } from './products/shredstream/server.ts'
+import { declareTpuMeters } from './products/tpu/meters.ts'
+import { type RunningTpu, startTpu } from './products/tpu/server.ts'
 import { declareWebsocketMeters } from './products/websocket/meters.ts'
 import { startWebsocket } from './products/websocket/server.ts'
 import { declareQuotaMeters } from './quota/meters.ts'
@@ -44,7 +48,7 @@ import type { Log } from './telemetry/log.ts'
 import { Meters } from './telemetry/meters.ts'
 import { startProcessMeters } from './telemetry/process-meters.ts'
 import { Addresses } from './transport/address.ts'
-import { startOperatorSocket } from './transport/operator-socket.ts'
+import { type OperatorQuestion, startOperatorSocket } from './transport/operator-socket.ts'
 import { CertificatePair } from './transport/tls.ts'
 
 export interface TopologyDeps {
@@ -67,6 +71,8 @@ export interface Service {
   readonly meters: Meters
   /** Brings a change of the registry into force now instead of at the next poll. */
   refresh(): void
+  /** Takes over what may change while it runs: the tip accounts. */
+  reconfigure(config: Config): void
   /** Writes <data>/doors.json: everything is open, and whoever waits for it may call. */
   announce(): Promise<unknown>
   stop(): Promise<void>
@@ -88,6 +94,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   const roads = await startRoads(config, deps, parts, ground)
   const doors = await openDoors(config, deps, parts, { ...ground, ...roads })
   const shreds = await openShreds(config, deps, parts, { ...ground, ...roads, doors })
+  const tpu = await openTpu(config, deps, parts, { ...ground, ...roads, doors })
   const { store, directory, gate, meters, data } = ground
   const sources = sourcesOf(config)
   const startedMs = clock.monotonicMs()
@@ -101,15 +108,20 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     registry: { version: directory.version() },
     held: gate.held(),
   })
-  await parts.add('operator', () =>
-    startOperatorSocket(data, { status, shreds: () => shreds?.report() ?? null }, log),
-  )
+  const asked = {
+    status,
+    shreds: () => shreds?.report() ?? null,
+    tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
+    'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
+  }
+  await parts.add('operator', () => startOperatorSocket(data, asked, log))
   return {
     doors,
     sources,
     store,
     meters,
     refresh: () => directory.refresh(),
+    reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
     announce: () => parts.add('doors.json', () => doorsFile(join(data, 'doors.json'), doors)),
     stop: () => parts.stop(),
   }
@@ -275,6 +287,43 @@ async function openShreds(
   if (shreds.address !== null) given.doors.shredstream = shreds.address
   if (shreds.feed !== null) given.solana?.tee.add(shreds.feed)
   return shreds
+}
+
+/** No token here: the tip decides. Into the upstreams that are named, or our own chain. */
+async function openTpu(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  given: Ground & Roads & { doors: Record<string, DoorAddress> },
+): Promise<RunningTpu | null> {
+  const { solana, meters, data, tls } = given
+  if (!config.tpu.enabled || solana === null) return null
+  const { chain, hub, verifier } = solana
+  const { clock } = deps
+  const log = deps.log.area('tpu')
+  const upstreams = config.tpu.upstreams.map(
+    (address, index) => new RpcSender(`upstream ${index + 1}`, address, { clock, log }),
+  )
+  const isOwn = upstreams.length === 0
+  await Promise.all(upstreams.map((upstream) => upstream.warm()))
+  const tpu = await parts.add('tpu', () =>
+    startTpu(config.tpu, {
+      senders: isOwn ? [new ChainSender(chain)] : upstreams,
+      hub: isOwn ? hub : null,
+      slot: () => (isOwn ? chain.slot(0) : null),
+      isBlockhashValid: (blockhash) => (isOwn ? chain.isBlockhashValid(blockhash, 0) : null),
+      verifier,
+      meters: declareTpuMeters(meters),
+      tipAccountsPath: join(data, 'tip-accounts.json'),
+      version: { ...solanaVersion, sluice: deps.version },
+      tls,
+      trustedProxies: config.trustedProxies,
+      clock,
+      log: deps.log,
+    }),
+  )
+  if (tpu.address !== null) given.doors.tpu = tpu.address
+  return tpu
 }
 
 async function lock(data: string) {

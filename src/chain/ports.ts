@@ -239,3 +239,25 @@ export interface SolanaChain {
   /** Slots behind the cluster; 0 is healthy, null when it cannot be known. */
   slotsBehind(): number | null
 }
+
+/** What became of a transaction, as somebody who looks at blocks tells it. */
+export interface Fate {
+  readonly slot: number
+  /** True when it ran without an error. */
+  readonly isSuccess: boolean
+}
+
+/** A way into a chain for transactions that are decoded and verified: a node, or our own chain. */
+export interface TransactionSender {
+  readonly name: string
+  /** False while it makes no sense to send. */
+  isUp(): boolean
+  /**
+   * Hands the bytes over once and brings back the other side's word. Refusals: `rejected` (it will
+   * never take them), `unavailable` (not reached, or not now). Never rejects.
+   */
+  send(transaction: Uint8Array): Promise<Outcome<null>>
+  /** What became of them, in order; null where nothing is known. Never rejects. */
+  fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]>
+  stop(): Promise<void>
+}

@@ -6,6 +6,7 @@ import { systemClock } from '../base/clock.ts'
 import { accept, Fault, refuse } from '../base/errors.ts'
 import { type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
+import { watchConfig } from './config-watch.ts'
 import { firstStart } from './first-start.ts'
 import { packageVersion } from './package-version.ts'
 import { ProgressBar } from './progress-bar.ts'
@@ -40,7 +41,9 @@ export const serveVerb: Verb = {
       const demo = await firstStart(config, service)
       process.stdout.write(banner(service, demo))
       await service.announce()
+      const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))
       const code = await ending.code
+      unwatch()
       const timer = setTimeout(() => {
         log.error('the stop took too long')
         process.exit(1)

@@ -14,6 +14,8 @@ import { shredsVerbs } from './shreds.ts'
 import { statusVerb } from './status.ts'
 import { subscriptionVerbs } from './subscription.ts'
 import { tailVerb } from './tail.ts'
+import { tipAccountsVerb } from './tip-accounts.ts'
+import { tipsVerb } from './tips.ts'
 import { tokenVerbs } from './token.ts'
 import { usageVerb } from './usage.ts'
 import type { Verb } from './verb.ts'
@@ -31,6 +33,8 @@ export const verbs: readonly Verb[] = [
   ...configVerbs,
   doctorVerb,
   statusVerb,
+  tipAccountsVerb,
+  tipsVerb,
   tailVerb,
   replayVerb,
   ...shredsVerbs,

@@ -9,6 +9,7 @@ import { grpcSection } from '../products/grpc/config.ts'
 import { metricsSection } from '../products/metrics/config.ts'
 import { rpcSection } from '../products/rpc/config.ts'
 import { shredstreamSection, sourcePortOf } from '../products/shredstream/config.ts'
+import { tpuSection } from '../products/tpu/config.ts'
 import { websocketSection } from '../products/websocket/config.ts'
 import { plansSection } from '../subscriptions/plans.ts'
 
@@ -40,6 +41,7 @@ export const configFields = {
   rpc: rpcSection,
   websocket: websocketSection,
   grpc: grpcSection,
+  tpu: tpuSection,
   // The product and the source of its events are two rooms under one key.
   metrics: group(metricsSection.doc, { ...metricsSection.fields, ...executionSourceFields }),
   shredstream: shredstreamSection,
@@ -93,7 +95,8 @@ export function hasChainDoor(config: Config): boolean {
 export function closedDoors(config: Config, isSet: (key: string) => boolean): string[] {
   if (isAllEmbedded(config)) return []
   const embedded = SOURCES.filter((key) => sourcesOf(config).get(key) === 'embedded')
-  return embedded.filter((key) => !isSet(key)).flatMap((key) => DOORS_OF[key])
+  const shut = embedded.filter((key) => !isSet(key)).flatMap((key) => DOORS_OF[key])
+  return config.tpu.upstreams.length === 0 ? shut : shut.filter((door) => door !== 'tpu')
 }
 
 /** The source that each such key names, of the sections that are there. */
@@ -111,7 +114,8 @@ export function sourcesOf(config: Config): ReadonlyMap<string, string> {
 
 /** True while no real source is configured. */
 export function isAllEmbedded(config: Config): boolean {
-  return [...sourcesOf(config).values()].every((source) => source === 'embedded')
+  const isEmbedded = (source: string) => source === 'embedded'
+  return config.tpu.upstreams.length === 0 && [...sourcesOf(config).values()].every(isEmbedded)
 }
 
 /** What no single field can see: pairs and clashes. Gives one sentence per problem. */
@@ -123,6 +127,8 @@ export function checkConfig(config: Config): string[] {
     problems.push('tls.key is set without tls.cert: set both or none')
   if (config.metrics.enabled && config.metrics.source !== 'embedded' && config.metrics.path === '')
     problems.push(`metrics.source is ${config.metrics.source}: set metrics.path to its file`)
+  if (config.tpu.enabled && config.tpu.upstreams.length > 0 && config.tpu.tipAccounts.length === 0)
+    problems.push('tpu.upstreams is set: set tpu.tipAccounts, too, or real tips go to nobody')
   return [...problems, ...checkShredstream(config), ...checkDoors(config)]
 }
 

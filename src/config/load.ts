@@ -44,12 +44,17 @@ const NOT_KEYS = /^SLUICE_(CONFIG$|TEST_|LONG_|BENCH_)/
 /** A Kubernetes service named `sluice` puts these into every pod; they are not the operator's. */
 const KUBERNETES = /^SLUICE_(SERVICE_(HOST|PORT)|PORT($|_\d))/
 
+/** The file that such a request reads; null when there is none. */
+export function configFileOf({ file, env = environment }: LoadRequest): string | null {
+  return (file ?? env.SLUICE_CONFIG) || null
+}
+
 export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult> {
   const env = request.env ?? environment
   const problems: string[] = []
   const given: GivenKeys = new Map()
-  const file = request.file ?? env.SLUICE_CONFIG
-  if (file !== undefined && file !== '') await readConfigFile(file, given, problems)
+  const file = configFileOf(request)
+  if (file !== null) await readConfigFile(file, given, problems)
   readEnvironment(env, given, problems)
   for (const { key, value } of request.flags ?? [])
     place(

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import {
   type Config,
   checkConfig,
+  closedDoors,
   enabledDoors,
   isAllEmbedded,
   isLoopback,
@@ -12,7 +13,7 @@ import { knownOf } from '../../../src/config/known.ts'
 /** A configuration with these sections, and defaults elsewhere. */
 function config(sections: object): Config {
   const defaults = { tls: { cert: '', key: '' }, allowPlaintext: false, metrics: {}, plans: {} }
-  return { ...defaults, ...sections } as never
+  return { ...defaults, tpu: { upstreams: [] }, ...sections } as never
 }
 
 const door = (host: string, port: number, enabled = true) => ({ enabled, host, port })
@@ -52,6 +53,15 @@ describe('sources', () => {
       'metrics.source is snapshot: set metrics.path to its file',
     ])
     expect(checkConfig(config({ metrics: { ...metrics, path: 'x' } }))).toEqual([])
+  })
+
+  test('an upstream of the TPU Sender is a real source and needs real tip accounts', () => {
+    const tpu = { enabled: true, upstreams: ['http://127.0.0.1:1'], tipAccounts: [] }
+    expect(isAllEmbedded(config({ tpu }))).toBe(false)
+    expect(checkConfig(config({ tpu }))).toEqual([expect.stringContaining('set tpu.tipAccounts')])
+    expect(checkConfig(config({ tpu: { ...tpu, tipAccounts: ['x'] } }))).toEqual([])
+    const mixed = config({ tpu, chain: { source: 'embedded' }, metrics: { source: 'embedded' } })
+    expect(closedDoors(mixed, () => false)).toEqual(['rpc', 'websocket', 'grpc', 'metrics'])
   })
 
   test('are named, and one real source is enough not to be embedded', () => {

@@ -1,0 +1,25 @@
+// `sluice tip-accounts`: where tips go. Thread: main. Of the running server, else as configured.
+import { accept, refuse } from '../base/errors.ts'
+import { askOperator } from '../transport/operator-socket.ts'
+import type { Verb } from './verb.ts'
+
+export const tipAccountsVerb: Verb = {
+  words: ['tip-accounts'],
+  summary: 'Show the accounts that tips go to.',
+  async run({ loaded }) {
+    const { data, tpu } = loaded.config
+    const answer = await askOperator(data, 'tip-accounts')
+    if (!answer.ok && answer.reason !== 'no-server')
+      return refuse('unavailable', 'no-answer', answer.message)
+    const { tipAccounts } = answer.ok
+      ? (answer.value as { tipAccounts: readonly string[] })
+      : { tipAccounts: tpu.tipAccounts }
+    if (tipAccounts.length > 0)
+      return accept({ json: { tipAccounts }, text: tipAccounts.join('\n') })
+    return refuse(
+      'unavailable',
+      'no-server',
+      `tpu.tipAccounts is empty and no TPU Sender runs on ${data}: one that runs makes its own`,
+    )
+  },
+}

@@ -1,0 +1,47 @@
+// Reads what a customer may send: one transaction as text or bytes, or several in one body.
+// Thread: main. Pure. Nothing here throws.
+import { accept, type Outcome } from '../../base/errors.ts'
+import { base58TextMax, decodeBase58 } from '../../solana/base58.ts'
+import { badEncoding, tooLarge } from './refusals.ts'
+
+export type Encoding = 'base58' | 'base64'
+
+/** 1,232 bytes in base64. */
+const base64TextMax = 1_644
+
+/** Where the spec is silent: payload of a batch. */
+export const batchItemsMax = 16
+
+export function decodeText(text: string, encoding: Encoding): Outcome<Uint8Array> {
+  if (text.length > (encoding === 'base64' ? base64TextMax : base58TextMax)) return tooLarge
+  const bytes = encoding === 'base64' ? decodeBase64(text) : decodeBase58(text)
+  return bytes === null ? badEncoding : accept(bytes)
+}
+
+/** Strict: Node takes anything and skips what it does not know, so the way back must agree. */
+function decodeBase64(text: string): Uint8Array | null {
+  const bytes = Buffer.from(text, 'base64')
+  return bytes.toString('base64') === text ? bytes : null
+}
+
+/**
+ * A batch: each transaction behind its length in two bytes, big-endian. Null when the lengths do
+ * not add up to the body, when there is none, or more than a batch may hold.
+ */
+export function splitBatch(body: Buffer): Buffer[] | null {
+  const items: Buffer[] = []
+  let at = 0
+  while (at < body.length) {
+    if (at + 2 > body.length || items.length === batchItemsMax) return null
+    const end = at + 2 + body.readUInt16BE(at)
+    if (end > body.length) return null
+    items.push(body.subarray(at + 2, end))
+    at = end
+  }
+  return items.length === 0 ? null : items
+}
+
+/** The media type without its parameters, in lower case. */
+export function mediaTypeOf(contentType: string): string {
+  return contentType.split(';', 1)[0]!.trim().toLowerCase()
+}

@@ -1,0 +1,234 @@
+// Brings accepted transactions into the chain and sees each one to its end. Thread: main.
+//
+//   take -> send to all upstreams at once -> tick, every 2 s each: what became of it? -> resend
+//     `-> queue while none is healthy            hub: it is in a block -> end
+//
+// Every submission ends exactly once: landed (in a block, and it succeeded), expired (its
+// blockhash did, or two minutes passed) or failed (in a block with an error, refused by all
+// upstreams, or handed over to none). Nothing is dropped without being counted.
+import type { Clock } from '../../base/clock.ts'
+import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
+import type { Fate, SolanaUpdate, TransactionSender } from '../../chain/ports.ts'
+import { keyOf } from '../../solana/keys.ts'
+import type { Hub } from '../../stream/hub.ts'
+import type { Ending, TpuMeters } from './meters.ts'
+import { busy, chainRefusal, noUpstream } from './refusals.ts'
+import type { Submission, TipLog } from './submission.ts'
+
+/** Where the spec is silent: resend policy. */
+export const triesMax = 5
+const resendMs = 2_000
+const lifeMs = 120_000
+const queuedMax = 10_000
+const inFlightMax = 100_000
+const tickMs = 250
+/** Sent from the queue, or looked at, in one tick: 16,000 in flight before 2 s become longer. */
+const perTickMax = 2_000
+
+export interface ForwardDeps {
+  readonly senders: readonly TransactionSender[]
+  /** Tells what is in blocks; null when no chain of ours hears of these transactions. */
+  readonly hub: Hub<SolanaUpdate> | null
+  /** Newest slot, and whether a blockhash is good; null when nobody knows. */
+  readonly slot: () => number | null
+  readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
+  readonly whenDown: 'refuse' | 'queue'
+  readonly wait: boolean
+  readonly meters: TpuMeters
+  readonly tips: TipLog
+  readonly clock: Clock
+}
+
+export class Forwarder {
+  readonly #deps: ForwardDeps
+  /** By signature, in the order in which they are due. */
+  readonly #live = new Map<string, Submission>()
+  readonly #queued = new Map<string, Submission>()
+  #timer: NodeJS.Timeout | null = null
+  #unlisten = () => {}
+  #review: Promise<void> | null = null
+
+  constructor(deps: ForwardDeps) {
+    this.#deps = deps
+    deps.meters.watch({
+      inFlight: () => this.#live.size,
+      queued: () => this.#queued.size,
+      upstreamsUp: () => this.#up().length,
+    })
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.tick(), tickMs).unref()
+    this.#unlisten =
+      this.#deps.hub?.listen((lane, update) => this.#hear(lane, update)) ?? (() => {})
+  }
+
+  get isUp(): boolean {
+    return this.#deps.senders.some((sender) => sender.isUp())
+  }
+
+  has(signature: Uint8Array): boolean {
+    return this.#live.has(keyOf(signature))
+  }
+
+  /**
+   * Takes a submission over, or refuses it. The outcome comes at once; with `wait`, after the first
+   * good word of an upstream, or when all of them refused.
+   */
+  take(submission: Submission): Outcome<null> | Promise<Outcome<null>> {
+    const { clock, isBlockhashValid, slot, wait, whenDown } = this.#deps
+    const isUp = this.isUp
+    if (!isUp && whenDown === 'refuse') return noUpstream
+    if (this.#live.size >= inFlightMax || (!isUp && this.#queued.size >= queuedMax)) return busy
+    submission.slot = slot()
+    submission.hasLiveBlockhash = isBlockhashValid(submission.blockhash) === true
+    submission.dueMs = clock.monotonicMs() + resendMs
+    const name = keyOf(submission.signature)
+    this.#live.set(name, submission)
+    if (!isUp) {
+      this.#queued.set(name, submission)
+      return accept(null)
+    }
+    const sent = this.#send(submission)
+    return wait ? sent : accept(null)
+  }
+
+  /** Sends what waits and looks after what is due. The timer calls it; tests do, too. */
+  tick(): void {
+    this.#sendQueued()
+    this.#review ??= this.#reviewDue().finally(() => {
+      this.#review = null
+    })
+  }
+
+  async stop(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#unlisten()
+    for (const submission of [...this.#live.values()]) this.#end(submission, 'failed', 'SHUTDOWN')
+    await Promise.all(this.#deps.senders.map((sender) => sender.stop()))
+  }
+
+  #sendQueued(): void {
+    if (!this.isUp) return
+    let left = perTickMax
+    for (const [name, submission] of this.#queued) {
+      if (left-- === 0) return
+      this.#queued.delete(name)
+      void this.#send(submission)
+    }
+  }
+
+  #up(): readonly TransactionSender[] {
+    return this.#deps.senders.filter((sender) => sender.isUp())
+  }
+
+  /** One try: all healthy upstreams at once. Resolves with the first good word, or the last. */
+  #send(submission: Submission): Promise<Outcome<null>> {
+    submission.tries++
+    submission.isSending = true
+    const { meters } = this.#deps
+    return new Promise((resolve) => {
+      const words = this.#up().map(async (sender) => {
+        const outcome = await sender.send(submission.bytes)
+        if (outcome.ok) {
+          meters.sends.ok.inc()
+          submission.isReached = true
+          resolve(outcome)
+        } else meters.sends[outcome.refusal.kind === 'rejected' ? 'refused' : 'unavailable'].inc()
+        return outcome
+      })
+      void Promise.all(words).then((outcomes) => {
+        submission.isSending = false
+        resolve(this.#judge(submission, outcomes))
+      })
+    })
+  }
+
+  /** What a try in which nobody took it means. */
+  #judge(submission: Submission, outcomes: readonly Outcome<null>[]): Outcome<null> {
+    if (submission.isOver || submission.isReached) return accept(null)
+    const refusals = outcomes.flatMap((outcome) => (outcome.ok ? [] : [outcome.refusal]))
+    const isRefused = (refusal: Refusal) =>
+      refusal.kind === 'rejected' || refusal.kind === 'invalid'
+    if (refusals.length > 0 && refusals.every(isRefused)) {
+      const refused = chainRefusal(refusals[0]!)
+      this.#end(submission, 'failed', refused.refusal.code)
+      return refused
+    }
+    if (this.#deps.whenDown === 'queue' && this.#queued.size < queuedMax) {
+      submission.tries--
+      this.#queued.set(keyOf(submission.signature), submission)
+      return accept(null)
+    }
+    // Whoever waits for the answer is told, and may send it again; for the others we try on.
+    if (this.#deps.wait || submission.tries >= submission.triesMax)
+      this.#end(submission, 'failed', noUpstream.refusal.code)
+    return noUpstream
+  }
+
+  #hear(lane: number, update: SolanaUpdate): void {
+    if (lane !== 0 || update.kind !== 'transaction' || this.#live.size === 0) return
+    const submission = this.#live.get(keyOf(update.signature))
+    if (submission === undefined) return
+    this.#land(submission, { slot: update.slot, isSuccess: update.err === null })
+  }
+
+  async #reviewDue(): Promise<void> {
+    const due = this.#takeDue()
+    if (due.length === 0) return
+    const signatures = due.map(({ signature }) => signature)
+    const fates = await Promise.all(this.#up().map((sender) => sender.fates(signatures)))
+    const nowMs = this.#deps.clock.monotonicMs()
+    for (const [index, submission] of due.entries()) {
+      if (submission.isOver) continue
+      const fate = fates.map((list) => list[index]).find((found) => found)
+      if (fate) this.#land(submission, fate)
+      else if (this.#isExpired(submission, nowMs)) this.#end(submission, 'expired', 'EXPIRED')
+      else if (submission.tries < submission.triesMax && !this.#isWaiting(submission))
+        void this.#send(submission)
+    }
+  }
+
+  /** Those whose time has come; each is due again 2 s later, behind all others. */
+  #takeDue(): Submission[] {
+    const nowMs = this.#deps.clock.monotonicMs()
+    const due: Submission[] = []
+    for (const [name, submission] of this.#live) {
+      if (submission.dueMs > nowMs || due.length === perTickMax) break
+      submission.dueMs = nowMs + resendMs
+      this.#live.delete(name)
+      due.push(submission)
+    }
+    for (const submission of due) this.#live.set(keyOf(submission.signature), submission)
+    return due
+  }
+
+  #isWaiting(submission: Submission): boolean {
+    return submission.isSending || this.#queued.has(keyOf(submission.signature))
+  }
+
+  #isExpired(submission: Submission, nowMs: number): boolean {
+    if (nowMs - submission.takenMs >= lifeMs) return true
+    const { isBlockhashValid } = this.#deps
+    return submission.hasLiveBlockhash && isBlockhashValid(submission.blockhash) === false
+  }
+
+  #land(submission: Submission, { slot, isSuccess }: Fate): void {
+    if (submission.isOver) return
+    const { meters } = this.#deps
+    if (isSuccess) meters.tipsLanded.inc(submission.tipLamports)
+    if (submission.slot !== null) meters.landSlots.observe(Math.max(0, slot - submission.slot))
+    if (isSuccess) this.#end(submission, 'landed', '', slot)
+    else this.#end(submission, 'failed', 'ON_CHAIN_ERROR', slot)
+  }
+
+  #end(submission: Submission, outcome: Ending, reason: string, landedSlot = 0): void {
+    if (submission.isOver) return
+    submission.isOver = true
+    const name = keyOf(submission.signature)
+    this.#live.delete(name)
+    this.#queued.delete(name)
+    this.#deps.meters.endings[outcome].inc()
+    this.#deps.tips.add(submission, { outcome, reason, landedSlot })
+  }
+}

@@ -1,0 +1,164 @@
+// The decision of the TPU Sender: a transaction's bytes in, its signature or a refusal out.
+// Thread: main; signatures are verified in workers. No sockets.
+//
+//   size, decode -> tip -> duplicate -> address rate | verify workers | fee payer rate -> forward
+//
+// Everything left of the workers happens at once and costs a few microseconds: a bad tip is known
+// before anything else is done. A forged copy of somebody's transaction spends only the rate of
+// the address that sent it.
+import type { Clock } from '../../base/clock.ts'
+import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
+import { encodeBase58 } from '../../solana/base58.ts'
+import { keyOf } from '../../solana/keys.ts'
+import { TransactionLayout } from '../../solana/transaction.ts'
+import { Duplicates, digestOf } from './duplicates.ts'
+import { type Forwarder, triesMax } from './forward.ts'
+import type { TpuMeters } from './meters.ts'
+import { Rates } from './rates.ts'
+import { badSignature, busy, decodeRefusal, rateRefusal, tipRefusal } from './refusals.ts'
+import { Submission, type TipLog } from './submission.ts'
+import { minimumTipLamports, TipCheck } from './tip.ts'
+import type { TipAccounts } from './tip-accounts.ts'
+
+/** Where the spec is silent: rates of the open door. */
+export const addressRate = { perSecond: 50, burst: 100 }
+export const feePayerRate = { perSecond: 50, burst: 50 }
+
+/** Who sends, and when the first of it came. The address is only asked for before an await. */
+export interface Sender {
+  readonly address: string
+  readonly beganMs: number
+}
+
+export interface TpuHandlerDeps {
+  readonly accounts: TipAccounts
+  readonly verifier: { verify(bytes: Uint8Array): Promise<Outcome<boolean>> }
+  readonly forwarder: Pick<Forwarder, 'take' | 'has'>
+  readonly meters: TpuMeters
+  readonly tips: TipLog
+  readonly clock: Clock
+}
+
+/** The answer of a dry run. */
+export interface Checked {
+  readonly accepted: boolean
+  readonly reason?: string
+  readonly requiredLamports: number
+  readonly foundLamports: number
+  readonly signature: string | null
+}
+
+type Answer = Outcome<string>
+
+export class TpuHandler {
+  readonly #deps: TpuHandlerDeps
+  readonly #layout = new TransactionLayout()
+  readonly #tip = new TipCheck()
+  readonly #duplicates = new Duplicates()
+  /** Being verified right now, by digest: the same bytes wait for the same verdict. */
+  readonly #pending = new Map<string, Promise<Answer>>()
+  readonly #addresses = new Rates(addressRate)
+  readonly #payers = new Rates(feePayerRate)
+
+  constructor(deps: TpuHandlerDeps) {
+    this.#deps = deps
+  }
+
+  /** The signature in base58. The bytes are only read during the call. Never throws or rejects. */
+  submit(bytes: Uint8Array, sender: Sender, maxRetries = triesMax - 1): Answer | Promise<Answer> {
+    const refusal = this.#look(bytes)
+    if (refusal !== null) return this.#refuse(refusal)
+    const { clock, meters } = this.#deps
+    const nowMs = clock.monotonicMs()
+    const digest = digestOf(bytes)
+    if (this.#duplicates.has(digest, nowMs)) {
+      meters.duplicates.inc()
+      return accept(this.#signature(bytes))
+    }
+    const pending = this.#pending.get(digest)
+    if (pending !== undefined) {
+      meters.duplicates.inc()
+      return pending
+    }
+    const waitMs = this.#addresses.take(sender.address, nowMs)
+    if (waitMs > 0) return this.#refuse(rateRefusal('ADDRESS_RATE', waitMs).refusal)
+    const answer = this.#admit(this.#submissionOf(bytes, maxRetries), digest, sender.beganMs)
+    this.#pending.set(digest, answer)
+    return answer.finally(() => this.#pending.delete(digest))
+  }
+
+  /** Reads the transaction and its tip. Signatures are not looked at: a draft can be checked. */
+  check(bytes: Uint8Array): Checked {
+    const refusal = this.#look(bytes)
+    const isRead = refusal === null || refusal.kind === 'rejected'
+    return {
+      accepted: refusal === null,
+      ...(refusal === null ? {} : { reason: refusal.code }),
+      requiredLamports: minimumTipLamports,
+      foundLamports: isRead ? this.#tip.lamports : 0,
+      signature: isRead ? this.#signature(bytes) : null,
+    }
+  }
+
+  #look(bytes: Uint8Array): Refusal | null {
+    const problem = this.#layout.decode(bytes)
+    if (problem !== 'ok') return decodeRefusal(problem).refusal
+    const tip = this.#tip
+    if (tip.look(this.#layout, bytes, this.#deps.accounts)) return null
+    return tipRefusal(tip.reason, tip.lamports).refusal
+  }
+
+  #signature(bytes: Uint8Array): string {
+    const at = this.#layout.signaturesAt
+    return encodeBase58(bytes, at, at + 64)
+  }
+
+  /** Copies what must outlive the call: layout and tip are written over by the next one. */
+  #submissionOf(bytes: Uint8Array, maxRetries: number): Submission {
+    const { signaturesAt, keysAt, blockhashAt } = this.#layout
+    const owned = new Uint8Array(bytes)
+    return new Submission({
+      bytes: owned,
+      signature: owned.subarray(signaturesAt, signaturesAt + 64),
+      feePayer: owned.subarray(keysAt, keysAt + 32),
+      blockhash: owned.subarray(blockhashAt, blockhashAt + 32),
+      tipAccount: this.#deps.accounts.texts[this.#tip.account]!,
+      tipLamports: this.#tip.lamports,
+      receivedAtMs: this.#deps.clock.nowMs(),
+      takenMs: this.#deps.clock.monotonicMs(),
+      triesMax: Math.min(triesMax, maxRetries + 1),
+    })
+  }
+
+  async #admit(submission: Submission, digest: string, beganMs: number): Promise<Answer> {
+    const { clock, forwarder, meters, tips, verifier } = this.#deps
+    const verdict = await verifier.verify(submission.bytes)
+    if (!verdict.ok) return this.#refuse(busy.refusal)
+    if (!verdict.value) return this.#refuse(badSignature.refusal)
+    const signature = encodeBase58(submission.signature)
+    if (forwarder.has(submission.signature)) {
+      meters.duplicates.inc()
+      return accept(signature)
+    }
+    const waitMs = this.#payers.take(keyOf(submission.feePayer), clock.monotonicMs())
+    const taken = waitMs > 0 ? rateRefusal('FEE_PAYER_RATE', waitMs) : forwarder.take(submission)
+    if (!(taken instanceof Promise) && !taken.ok) {
+      const { code: reason } = taken.refusal
+      tips.add(submission, { outcome: 'rejected', reason, landedSlot: 0 })
+      return this.#refuse(taken.refusal)
+    }
+    meters.forward.observeMs(clock.monotonicMs() - beganMs)
+    meters.accepted.inc()
+    meters.tips.observe(submission.tipLamports)
+    // What fails from here on was accepted, and is counted by its end.
+    const outcome = await taken
+    if (!outcome.ok) return outcome
+    this.#duplicates.remember(digest, clock.monotonicMs())
+    return accept(signature)
+  }
+
+  #refuse(refusal: Refusal): Answer {
+    this.#deps.meters.rejected.count(refusal.code)
+    return { ok: false, refusal }
+  }
+}

@@ -1,0 +1,130 @@
+// The meters of the TPU Sender. Thread: main. Rejections are plain numbers, read at scrape: that
+// road is the hottest, since anybody may send anything.
+import type { CounterChild, HistogramChild, Meters } from '../../telemetry/meters.ts'
+import { LatencyTally } from '../../telemetry/tally.ts'
+import { type RejectReason, rejectReasons } from './refusals.ts'
+
+export const outcomes = ['landed', 'expired', 'failed'] as const
+/** How a submission ends. Landed: in a block, and it succeeded, so that the tip was paid. */
+export type Ending = (typeof outcomes)[number]
+
+const sendResults = ['ok', 'refused', 'unavailable'] as const
+export type SendResult = (typeof sendResults)[number]
+
+/** From the minimum tip to 10 SOL. */
+const tipBuckets = [1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 1e9, 1e10]
+const landSlotBuckets = [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 150]
+
+export interface TpuMeters {
+  readonly accepted: Count
+  readonly duplicates: Count
+  readonly rejected: Rejections
+  readonly tips: HistogramChild
+  readonly tipsLanded: Count
+  readonly endings: Readonly<Record<Ending, Count>>
+  readonly sends: Readonly<Record<SendResult, CounterChild>>
+  readonly landSlots: HistogramChild
+  readonly forward: LatencyTally
+  /** Hooks up what is read at scrape. */
+  watch(state: ForwardState): void
+}
+
+export interface ForwardState {
+  inFlight(): number
+  queued(): number
+  upstreamsUp(): number
+}
+
+/** A counter that `sluice tips` reads, too. */
+export class Count implements CounterChild {
+  value = 0
+
+  inc(by = 1): void {
+    this.value += by
+  }
+}
+
+/** One count per reason. */
+export class Rejections {
+  readonly #counts = new Map<string, number>(rejectReasons.map((reason) => [reason, 0]))
+
+  count(reason: string): void {
+    this.#counts.set(reason, (this.#counts.get(reason) ?? 0) + 1)
+  }
+
+  read(): readonly (readonly [RejectReason, number])[] {
+    return rejectReasons.map((reason) => [reason, this.#counts.get(reason) ?? 0])
+  }
+}
+
+export function declareTpuMeters(meters: Meters): TpuMeters {
+  const rejected = new Rejections()
+  const forward = new LatencyTally()
+  meters.counterRead(
+    'sluice_tpu_rejected_total',
+    'Submissions that were refused, by reason',
+    { reason: rejectReasons },
+    function* () {
+      for (const [reason, count] of rejected.read()) yield [{ reason }, count]
+    },
+  )
+  meters.histogramRead(
+    'sluice_tpu_forward_seconds',
+    'Time from the head of a request to the hand-over of its transaction',
+    forward.buckets,
+    () => forward.read(),
+  )
+  const endings = { landed: new Count(), expired: new Count(), failed: new Count() }
+  meters.counterRead(
+    'sluice_tpu_outcomes_total',
+    'Accepted submissions by their end',
+    { outcome: outcomes },
+    () => outcomes.map((outcome) => [{ outcome }, endings[outcome].value] as const),
+  )
+  const count = (name: string, help: string) => {
+    const kept = new Count()
+    meters.counterRead(name, help, {}, () => [[{}, kept.value]])
+    return kept
+  }
+  const sent = meters.counter('sluice_tpu_sends_total', 'Hand-overs to upstreams by result', {
+    result: sendResults,
+  })
+  let state: ForwardState | null = null
+  meters.gaugeRead('sluice_tpu_in_flight', 'Accepted submissions that have not ended', () =>
+    state === null ? 0 : state.inFlight(),
+  )
+  meters.gaugeRead('sluice_tpu_queued', 'Submissions that wait for a healthy upstream', () =>
+    state === null ? 0 : state.queued(),
+  )
+  meters.gaugeRead('sluice_tpu_upstreams_up', 'Upstreams that are healthy', () =>
+    state === null ? 0 : state.upstreamsUp(),
+  )
+  return {
+    accepted: count('sluice_tpu_accepted_total', 'Submissions that were accepted'),
+    duplicates: count(
+      'sluice_tpu_duplicates_total',
+      'Submissions answered from memory, since the same bytes were accepted before',
+    ),
+    rejected,
+    tips: meters.histogram('sluice_tpu_tip_lamports', 'Tips of accepted submissions', tipBuckets),
+    tipsLanded: count(
+      'sluice_tpu_tips_landed_lamports_total',
+      'Tips of submissions that landed, and so were paid',
+    ),
+    endings,
+    sends: {
+      ok: sent.with({ result: 'ok' }),
+      refused: sent.with({ result: 'refused' }),
+      unavailable: sent.with({ result: 'unavailable' }),
+    },
+    landSlots: meters.histogram(
+      'sluice_tpu_land_slots',
+      'Slots from acceptance to landing',
+      landSlotBuckets,
+    ),
+    forward,
+    watch(watched) {
+      state = watched
+    },
+  }
+}

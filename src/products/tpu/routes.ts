@@ -1,0 +1,236 @@
+// The paths of the TPU Sender and what each answers. Thread: main. Used by server.ts.
+//
+//   POST /, /fast               JSON-RPC                       200 | 429 (rate)
+//   POST /api/v1/transactions   octet-stream, text/plain       200 {"signature"} | {"error"}
+//   POST /batch                 octet-stream, framed           200 [{"signature"}|{"error"}]
+//   POST /check                 any of the above               200 {"accepted",...}
+//   GET  /ping, /tip-accounts, /health
+import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
+import { errorMessage } from '../../jsonrpc/build.ts'
+import { parseRequests } from '../../jsonrpc/parse.ts'
+import type { Served } from '../../jsonrpc/serve.ts'
+import type { HttpRoute } from '../../transport/http.ts'
+import { codesOf, Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import type { Request } from '../../transport/request.ts'
+import { batchItemsMax, decodeText, mediaTypeOf, splitBatch } from './bodies.ts'
+import type { Checked, Sender, TpuHandler } from './handle.ts'
+import type { TpuMeters } from './meters.ts'
+import { type RpcCaller, readSend, type TpuMethods } from './methods.ts'
+import { rpcErrorOf } from './refusals.ts'
+import { minimumTipLamports } from './tip.ts'
+import type { TipAccounts } from './tip-accounts.ts'
+
+export interface RouteDeps {
+  readonly handler: TpuHandler
+  readonly methods: TpuMethods
+  readonly accounts: TipAccounts
+  readonly meters: TpuMeters
+  isUp(): boolean
+}
+
+/** When the head of the request came. */
+export interface Arrival {
+  readonly beganMs: number
+  readonly head: Head
+}
+
+const json = 'application/json'
+const octets = 'application/octet-stream'
+const plainText = 'text/plain'
+const jsonLine = { 'content-type': json }
+const anyOrigin = { 'access-control-allow-origin': '*' }
+const plainHead = Head.of(jsonLine)
+const browserHead = Head.of({ ...jsonLine, ...anyOrigin })
+const textHead = Head.of({ 'content-type': plainText, ...anyOrigin })
+
+export const preflightHead = Head.of({
+  ...anyOrigin,
+  'access-control-allow-methods': 'GET, POST, OPTIONS',
+  'access-control-allow-headers': 'content-type, solana-client',
+  'access-control-max-age': '86400',
+})
+
+/** Only browsers state an origin, so only they get the line about it. */
+export function headFor(request: { readonly origin: string } | null): Head {
+  return request === null || request.origin === '' ? plainHead : browserHead
+}
+
+// 50 KiB as rpc takes; 16 transactions with their lengths fit into the second, and the third is
+// wide enough that a transaction which is too large is told so instead of being cut off.
+const rpcBytesMax = 51_200
+const batchBytesMax = 32_768
+const oneBytesMax = 4_096
+
+export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
+  const pong = new Reply(200, textHead, 'pong')
+  return [
+    ...['/', '/fast'].map((path) =>
+      post(path, rpcBytesMax, [json], (request, body, arrival) =>
+        serveRpc(request, body, arrival, deps),
+      ),
+    ),
+    post('/api/v1/transactions', oneBytesMax, [octets, plainText], (request, body, arrival) =>
+      serveOne(request, body, arrival, deps),
+    ),
+    post('/batch', batchBytesMax, [octets], (request, body, arrival) =>
+      serveBatch(request, body, arrival, deps),
+    ),
+    post('/check', rpcBytesMax, [json, octets, plainText], (request, body, { head }) =>
+      serveCheck(request, body, head, deps),
+    ),
+    { verb: 'GET', path: '/ping', handle: () => pong },
+    {
+      verb: 'GET',
+      path: '/tip-accounts',
+      handle: (_, __, { head }) => new Reply(200, head, `{"tipAccounts":${deps.accounts.json}}`),
+    },
+    {
+      verb: 'GET',
+      path: '/health',
+      handle: (_, __, { head }) =>
+        deps.isUp()
+          ? new Reply(200, head, '{"status":"ok"}')
+          : new Reply(503, head, '{"status":"no upstream is healthy"}'),
+    },
+  ]
+}
+
+/** The door's own errors: JSON-RPC where that is spoken, the same object without id elsewhere. */
+export function doorError(status: number, message: string, request: Request | null): Reply {
+  const code = status === 429 ? codesOf.exhausted.jsonrpc : status === 500 ? -32603 : -32600
+  const isRpc = request === null || request.path === '/' || request.path === '/fast'
+  const body = isRpc
+    ? errorMessage('null', { code, message })
+    : JSON.stringify({ error: { code, message } })
+  const head = headFor(request)
+  return new Reply(status, status === 429 ? withRetryAfter(head, busyRetryMs) : head, body)
+}
+
+const busyRetryMs = 1_000
+
+function post(
+  path: string,
+  bodyBytesMax: number,
+  types: readonly string[],
+  handle: HttpRoute<Arrival>['handle'],
+): HttpRoute<Arrival> {
+  return {
+    verb: 'POST',
+    path,
+    bodyBytesMax,
+    check: (request) =>
+      types.includes(request.contentType) || types.includes(mediaTypeOf(request.contentType))
+        ? null
+        : doorError(415, `the content type must be ${types.join(' or ')}`, request),
+    handle,
+  }
+}
+
+function serveRpc(
+  request: Request,
+  body: Buffer,
+  { beganMs, head }: Arrival,
+  { methods }: RouteDeps,
+): Reply | Promise<Reply> {
+  const caller: RpcCaller = {
+    // The request finds its address when asked, which only a transaction with a good tip does.
+    get address() {
+      return request.address
+    },
+    beganMs,
+    calls: 0,
+    exhausted: 0,
+    retryAfterMs: 0,
+  }
+  const served = methods.serve(body, caller)
+  if (served instanceof Promise) return served.then((done) => rpcReply(done, caller, head))
+  return rpcReply(served, caller, head)
+}
+
+function rpcReply({ message }: Served<unknown>, caller: RpcCaller, head: Head): Reply {
+  const isExhausted = caller.exhausted > 0 && caller.exhausted === caller.calls
+  if (!isExhausted) return new Reply(200, head, message)
+  return new Reply(429, withRetryAfter(head, caller.retryAfterMs), message)
+}
+
+function serveOne(
+  request: Request,
+  body: Buffer,
+  { beganMs, head }: Arrival,
+  { handler, meters }: RouteDeps,
+): Reply | Promise<Reply> {
+  const decoded = decodeBody(request, body)
+  if (!decoded.ok) {
+    meters.rejected.count(decoded.refusal.code)
+    return oneReply(decoded, head)
+  }
+  const outcome = handler.submit(decoded.value, { address: request.address, beganMs })
+  if (outcome instanceof Promise) return outcome.then((done) => oneReply(done, head))
+  return oneReply(outcome, head)
+}
+
+function oneReply(outcome: Outcome<string>, head: Head): Reply {
+  if (outcome.ok) return new Reply(200, head, itemOf(outcome))
+  const { kind, retryAfterMs } = outcome.refusal
+  return new Reply(codesOf[kind].http, withRetryAfter(head, retryAfterMs), itemOf(outcome))
+}
+
+async function serveBatch(
+  request: Request,
+  body: Buffer,
+  { beganMs, head }: Arrival,
+  { handler, meters }: RouteDeps,
+): Promise<Reply> {
+  const items = splitBatch(body)
+  if (items === null) {
+    meters.rejected.count(badBatch.refusal.code)
+    return new Reply(400, head, itemOf(badBatch))
+  }
+  const sender: Sender = { address: request.address, beganMs }
+  const outcomes = await Promise.all(items.map((item) => handler.submit(item, sender)))
+  return new Reply(200, head, `[${outcomes.map(itemOf).join(',')}]`)
+}
+
+const badBatch = refuse(
+  'invalid',
+  'BAD_ENCODING',
+  `a batch is 1 to ${batchItemsMax} transactions, each behind its length in two bytes`,
+  { data: { reason: 'BAD_ENCODING' } },
+)
+
+function serveCheck(request: Request, body: Buffer, head: Head, { handler }: RouteDeps): Reply {
+  const decoded = decodeBody(request, body)
+  const checked = decoded.ok ? handler.check(decoded.value) : unread(decoded.refusal)
+  return new Reply(200, head, JSON.stringify(checked))
+}
+
+function unread({ code }: Refusal): Checked {
+  return {
+    accepted: false,
+    reason: code,
+    requiredLamports: minimumTipLamports,
+    foundLamports: 0,
+    signature: null,
+  }
+}
+
+/** One transaction, in the way that the media type says. */
+function decodeBody({ contentType }: Request, body: Buffer): Outcome<Uint8Array> {
+  switch (mediaTypeOf(contentType)) {
+    case octets:
+      return accept(body)
+    case plainText:
+      return decodeText(body.toString('latin1').trim(), 'base64')
+    default: {
+      const parsed = parseRequests(body, 1)
+      const isSend = parsed.kind === 'single' && parsed.item.method === 'sendTransaction'
+      const request = readSend(isSend ? (parsed.item as { params: unknown }).params : undefined)
+      return request.ok ? accept(request.value.bytes) : request
+    }
+  }
+}
+
+function itemOf(outcome: Outcome<string>): string {
+  if (outcome.ok) return `{"signature":"${outcome.value}"}`
+  return JSON.stringify({ error: rpcErrorOf(outcome.refusal) })
+}

@@ -1,0 +1,122 @@
+// Opens the door of the TPU Sender. Thread: main.
+//
+//   transport/door -> routes.ts: body -> TpuHandler: decode, tip, duplicate, rates
+//                  -> verify workers -> Forwarder -> upstreams, all at once -> reply
+//                                          ^-- hub: it landed
+//
+// No token: the tip is the authorization. Nothing of a request is logged.
+import type { Clock } from '../../base/clock.ts'
+import { Fault } from '../../base/errors.ts'
+import type { Running } from '../../base/running.ts'
+import type { SolanaUpdate, TransactionSender } from '../../chain/ports.ts'
+import type { Hub } from '../../stream/hub.ts'
+import type { Log } from '../../telemetry/log.ts'
+import { openDoor } from '../../transport/door.ts'
+import type { CertificatePair } from '../../transport/tls.ts'
+import type { TpuSection } from './config.ts'
+import { Forwarder } from './forward.ts'
+import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
+import type { TpuMeters } from './meters.ts'
+import { TpuMethods } from './methods.ts'
+import { type Arrival, doorError, headFor, preflightHead, tpuRoutes } from './routes.ts'
+import { TipLog, type TipRow } from './submission.ts'
+import { keptTipAccounts, TipAccounts } from './tip-accounts.ts'
+
+export interface TpuDeps {
+  /** At least one; stopped with the door. */
+  readonly senders: readonly TransactionSender[]
+  readonly hub: Hub<SolanaUpdate> | null
+  readonly slot: () => number | null
+  readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
+  readonly verifier: TpuHandlerDeps['verifier']
+  readonly meters: TpuMeters
+  /** Where generated tip accounts are kept. */
+  readonly tipAccountsPath: string
+  readonly version: Readonly<Record<string, unknown>>
+  readonly tls: CertificatePair | null
+  readonly trustedProxies: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+}
+
+export interface RunningTpu extends Running {
+  tipAccounts(): readonly string[]
+  /** Other tip accounts from now on; an empty list keeps the present ones. */
+  changeTipAccounts(texts: readonly string[]): void
+  /** For the operator: totals and the last outcomes, newest first. */
+  report(count: number): TipReport
+  /** Told of every outcome. */
+  listen(listener: (row: TipRow) => void): () => void
+}
+
+export interface TipReport {
+  readonly accepted: number
+  readonly duplicates: number
+  readonly landed: number
+  readonly expired: number
+  readonly failed: number
+  /** Of what landed. */
+  readonly tipLamports: number
+  readonly rejected: Readonly<Record<string, number>>
+  readonly last: readonly (Omit<TipRow, 'lamports'> & { readonly lamports: string })[]
+}
+
+export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<RunningTpu> {
+  const log = deps.log.area('tpu')
+  const { clock, meters } = deps
+  const accounts = new TipAccounts(firstAccounts(section, deps.tipAccountsPath))
+  const tips = new TipLog()
+  const { wait, whenDown } = section
+  const forwarder = new Forwarder({ ...deps, tips, wait, whenDown })
+  const handler = new TpuHandler({ ...deps, accounts, forwarder, tips })
+  const isUp = () => forwarder.isUp
+  const methods = new TpuMethods({ ...deps, handler, accounts, isUp, log })
+  forwarder.start()
+  const door = await openDoor<Arrival>({
+    product: 'tpu',
+    place: section,
+    tls: deps.tls,
+    trustedProxies: deps.trustedProxies,
+    http: {
+      admit: (request) => ({ beganMs: clock.monotonicMs(), head: headFor(request) }),
+      preflight: preflightHead,
+      inFlightPerAddressMax: section.inFlightPerAddress,
+      error: doorError,
+      routes: tpuRoutes({ handler, methods, accounts, meters, isUp }),
+    },
+    clock,
+    log,
+  })
+  return {
+    address: door.address,
+    tipAccounts: () => accounts.texts,
+    changeTipAccounts(texts) {
+      if (texts.length === 0 || texts.join() === accounts.texts.join()) return
+      accounts.replace(texts)
+      log.info('other tip accounts', { count: texts.length })
+    },
+    report: (count) => ({
+      accepted: meters.accepted.value,
+      duplicates: meters.duplicates.value,
+      landed: meters.endings.landed.value,
+      expired: meters.endings.expired.value,
+      failed: meters.endings.failed.value,
+      tipLamports: meters.tipsLanded.value,
+      rejected: Object.fromEntries(meters.rejected.read()),
+      last: tips.last(count).map((row) => ({ ...row, lamports: String(row.lamports) })),
+    }),
+    listen: (listener) => tips.listen(listener),
+    async stop() {
+      await door.stop()
+      await forwarder.stop()
+    },
+  }
+}
+
+function firstAccounts(section: TpuSection, path: string): readonly string[] {
+  if (section.tipAccounts.length > 0) return section.tipAccounts
+  // The generated ones belong to nobody: real tips must not go there.
+  if (section.upstreams.length > 0)
+    throw new Fault('tip-accounts', 'tpu.upstreams is set: set tpu.tipAccounts, too')
+  return keptTipAccounts(path)
+}

@@ -1,0 +1,100 @@
+// One accepted transaction on its way into the chain, and how it ended. Thread: main.
+import { encodeBase58 } from '../../solana/base58.ts'
+import type { Ending } from './meters.ts'
+
+export class Submission {
+  /** The whole transaction; ours to keep. */
+  readonly bytes: Uint8Array
+  readonly signature: Uint8Array
+  readonly feePayer: Uint8Array
+  readonly blockhash: Uint8Array
+  readonly tipAccount: string
+  readonly tipLamports: number
+  /** Wall time, for people. */
+  readonly receivedAtMs: number
+  /** Monotonic. */
+  readonly takenMs: number
+  readonly triesMax: number
+  /** Newest slot when it was taken; null when that is not known. */
+  slot: number | null = null
+  /** Whether its blockhash was good then: one with a durable nonce has none that expires. */
+  hasLiveBlockhash = false
+  tries = 0
+  /** True once an upstream took it. */
+  isReached = false
+  isSending = false
+  isOver = false
+  dueMs = 0
+
+  constructor(parts: {
+    readonly bytes: Uint8Array
+    readonly signature: Uint8Array
+    readonly feePayer: Uint8Array
+    readonly blockhash: Uint8Array
+    readonly tipAccount: string
+    readonly tipLamports: number
+    readonly receivedAtMs: number
+    readonly takenMs: number
+    readonly triesMax: number
+  }) {
+    this.bytes = parts.bytes
+    this.signature = parts.signature
+    this.feePayer = parts.feePayer
+    this.blockhash = parts.blockhash
+    this.tipAccount = parts.tipAccount
+    this.tipLamports = parts.tipLamports
+    this.receivedAtMs = parts.receivedAtMs
+    this.takenMs = parts.takenMs
+    this.triesMax = parts.triesMax
+  }
+}
+
+/** A row of the `tips` table, and of `sluice tips`. */
+export interface TipRow {
+  readonly receivedAtMs: number
+  readonly signature: string
+  readonly feePayer: string
+  readonly tipAccount: string
+  readonly lamports: bigint
+  readonly outcome: Ending | 'rejected'
+  /** '' when it landed. */
+  readonly reason: string
+  /** 0 when it is in no block. */
+  readonly landedSlot: number
+}
+
+/** The last outcomes, and everybody who wants to hear of the next. */
+export class TipLog {
+  readonly #rows: TipRow[] = []
+  readonly #listeners = new Set<(row: TipRow) => void>()
+  #next = 0
+
+  add(submission: Submission, end: Pick<TipRow, 'outcome' | 'reason' | 'landedSlot'>): void {
+    const row: TipRow = {
+      receivedAtMs: submission.receivedAtMs,
+      signature: encodeBase58(submission.signature),
+      feePayer: encodeBase58(submission.feePayer),
+      tipAccount: submission.tipAccount,
+      lamports: BigInt(submission.tipLamports),
+      ...end,
+    }
+    this.#rows[this.#next] = row
+    this.#next = (this.#next + 1) % rowsMax
+    for (const listener of this.#listeners) listener(row)
+  }
+
+  listen(listener: (row: TipRow) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** The last `count` rows, newest first. */
+  last(count: number): TipRow[] {
+    const older = this.#rows.slice(0, this.#next)
+    const newer = this.#rows.slice(this.#next)
+    return [...newer, ...older].slice(-Math.min(count, rowsMax)).reverse()
+  }
+}
+
+/** Outcomes kept for `sluice tips`. */
+export const rowsMax = 1_000

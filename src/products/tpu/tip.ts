@@ -1,0 +1,100 @@
+// Looks for the tip in a decoded transaction. Thread: main. Called by handle.ts once for each.
+// Pure and without allocation: a TipCheck is made once and written over by each look.
+//
+// A candidate is a top-level System Program Transfer to a tip account (or to an account that only
+// a lookup table knows). Each one is taken through the steps below until it fails; the candidate
+// that came furthest gives the reason, and the largest one that came that far gives the figure.
+//
+//   lookup table -> account writable -> source signs -> enough lamports -> good
+import type { TransactionLayout } from '../../solana/transaction.ts'
+import type { TipAccounts } from './tip-accounts.ts'
+
+/** Limits: Minimum tip. */
+export const minimumTipLamports = 1_000_000
+
+/** How far a candidate came; the index is the rank. */
+export const tipReasons = [
+  'TIP_MISSING',
+  'TIP_VIA_LOOKUP_TABLE',
+  'TIP_ACCOUNT_NOT_WRITABLE',
+  'TIP_SOURCE_NOT_SIGNER',
+  'TIP_TOO_LOW',
+] as const
+export type TipReason = (typeof tipReasons)[number]
+
+const viaLookupTable = 1
+const notWritable = 2
+const sourceNotSigner = 3
+const tooLow = 4
+const good = 5
+
+/** Transfer in the System Program's encoding: u32 tag 2, u64 lamports; more bytes may follow. */
+const transferTag = 2
+const transferBytes = 12
+
+export class TipCheck {
+  /**
+   * Of the deciding candidate; 0 without one. A number and not a bigint for speed: exact up to
+   * nine million SOL, and beyond that only compared with the minimum.
+   */
+  lamports = 0
+  /** Index into the tip accounts; -1 unless the tip is good. */
+  account = -1
+  #rank = 0
+
+  /** True when there is a good tip. */
+  look(layout: TransactionLayout, bytes: Uint8Array, accounts: TipAccounts): boolean {
+    this.lamports = 0
+    this.account = -1
+    this.#rank = 0
+    for (let index = 0; index < layout.instructionCount; index++)
+      if (isTransfer(layout, bytes, index)) this.#consider(layout, bytes, index, accounts)
+    return this.#rank === good
+  }
+
+  /** Why the last look found no good tip. */
+  get reason(): TipReason {
+    return tipReasons[this.#rank] ?? 'TIP_MISSING'
+  }
+
+  #consider(
+    layout: TransactionLayout,
+    bytes: Uint8Array,
+    index: number,
+    accounts: TipAccounts,
+  ): void {
+    const accountsAt = layout.accountsAt[index]!
+    const to = bytes[accountsAt + 1]!
+    const lamports = u64(bytes, layout.dataAt[index]! + 4)
+    let rank = viaLookupTable
+    let account = -1
+    if (to < layout.keyCount) {
+      account = accounts.find(bytes, layout.keysAt + to * 32)
+      if (account < 0) return
+      if (!layout.isWritable(to)) rank = notWritable
+      else if (!layout.isSigner(bytes[accountsAt]!)) rank = sourceNotSigner
+      else rank = lamports < minimumTipLamports ? tooLow : good
+    }
+    if (rank < this.#rank || (rank === this.#rank && lamports <= this.lamports)) return
+    this.#rank = rank
+    this.lamports = lamports
+    this.account = rank === good ? account : -1
+  }
+}
+
+function isTransfer(layout: TransactionLayout, bytes: Uint8Array, index: number): boolean {
+  if (layout.dataLength[index]! < transferBytes || layout.accountsCount[index]! < 2) return false
+  const dataAt = layout.dataAt[index]!
+  if (bytes[dataAt] !== transferTag || bytes[dataAt + 1] !== 0) return false
+  if (bytes[dataAt + 2] !== 0 || bytes[dataAt + 3] !== 0) return false
+  // The System Program's address is 32 zero bytes.
+  const programAt = layout.keysAt + layout.programIndex[index]! * 32
+  for (let at = programAt; at < programAt + 32; at++) if (bytes[at] !== 0) return false
+  return true
+}
+
+function u64(bytes: Uint8Array, at: number): number {
+  const low = bytes[at]! + bytes[at + 1]! * 0x100 + bytes[at + 2]! * 0x1_0000
+  const high = bytes[at + 4]! + bytes[at + 5]! * 0x100 + bytes[at + 6]! * 0x1_0000
+  return low + bytes[at + 3]! * 0x100_0000 + (high + bytes[at + 7]! * 0x100_0000) * 0x1_0000_0000
+}

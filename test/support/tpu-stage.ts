@@ -1,0 +1,85 @@
+// The TPU Sender with its door open, on an embedded chain or on upstreams of a test's choice.
+import { join } from 'node:path'
+import { systemClock } from '../../src/base/clock.ts'
+import { ChainSender } from '../../src/chain/chain-sender.ts'
+import type { TransactionSender } from '../../src/chain/ports.ts'
+import type { TpuSection } from '../../src/products/tpu/config.ts'
+import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
+import { type RunningTpu, startTpu } from '../../src/products/tpu/server.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { ChainStage } from './chain-stage.ts'
+
+export const tpuDefaults: TpuSection = {
+  enabled: true,
+  host: '127.0.0.1',
+  port: 0,
+  tipAccounts: [],
+  upstreams: [],
+  whenDown: 'refuse',
+  wait: false,
+  inFlightPerAddress: 1_000,
+}
+
+export class TpuStage {
+  readonly chain = new ChainStage()
+  readonly meters = declareTpuMeters(new Meters())
+  tpu: RunningTpu = null as unknown as RunningTpu
+
+  get url(): string {
+    return `http://127.0.0.1:${this.tpu.address!.port}`
+  }
+
+  /** On the chain unless other senders are given. */
+  async start(
+    section: Partial<TpuSection> = {},
+    senders?: readonly TransactionSender[],
+  ): Promise<void> {
+    await this.chain.start()
+    const { chain, hub, verifier } = this.chain
+    this.tpu = await startTpu(
+      { ...tpuDefaults, ...section },
+      {
+        senders: senders ?? [new ChainSender(chain)],
+        hub: senders === undefined ? hub : null,
+        slot: () => (senders === undefined ? chain.slot(0) : null),
+        isBlockhashValid: (hash) =>
+          senders === undefined ? chain.isBlockhashValid(hash, 0) : null,
+        verifier,
+        meters: this.meters,
+        tipAccountsPath: join(this.chain.folder, 'tip-accounts.json'),
+        version: { 'solana-core': '4.0.0', 'feature-set': 0, sluice: '0' },
+        tls: null,
+        trustedProxies: [],
+        clock: systemClock,
+        log: silentLog,
+      },
+    )
+  }
+
+  async dispose(): Promise<void> {
+    await this.tpu?.stop()
+    await this.chain.dispose()
+  }
+
+  async post(path: string, type: string, body: Uint8Array | string) {
+    const answer = await fetch(`${this.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': type },
+      body,
+    })
+    const text = await answer.text()
+    return { status: answer.status, headers: answer.headers, json: JSON.parse(text) }
+  }
+
+  /** sendTransaction over JSON-RPC in base64. */
+  send(bytes: Uint8Array, options: object = {}, path = '/') {
+    const params = [Buffer.from(bytes).toString('base64'), { encoding: 'base64', ...options }]
+    return this.call('sendTransaction', params, path)
+  }
+
+  call(method: string, params: unknown[] = [], path = '/') {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 7, method, params })
+    return this.post(path, 'application/json', body)
+  }
+}

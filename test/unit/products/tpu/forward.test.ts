@@ -1,0 +1,191 @@
+// Forwarding: every submission ends exactly once, as landed, expired or failed.
+import { describe, expect, it } from 'vitest'
+import type { Outcome } from '../../../../src/base/errors.ts'
+import { Forwarder } from '../../../../src/products/tpu/forward.ts'
+import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
+import { Submission, TipLog } from '../../../../src/products/tpu/submission.ts'
+import { keyOf } from '../../../../src/solana/keys.ts'
+import { Meters } from '../../../../src/telemetry/meters.ts'
+import { FakeClock, FakeSender, notTaken, unreachable } from '../../../support/fake-senders.ts'
+
+function stage(options: { whenDown?: 'refuse' | 'queue'; wait?: boolean; senders?: number } = {}) {
+  const clock = new FakeClock()
+  const senders = Array.from({ length: options.senders ?? 1 }, () => new FakeSender())
+  const meters = declareTpuMeters(new Meters())
+  const tips = new TipLog()
+  const blockhashes = { isValid: true as boolean | null }
+  const forwarder = new Forwarder({
+    senders,
+    hub: null,
+    slot: () => 10,
+    isBlockhashValid: () => blockhashes.isValid,
+    whenDown: options.whenDown ?? 'refuse',
+    wait: options.wait ?? false,
+    meters,
+    tips,
+    clock,
+  })
+  let made = 0
+  const submission = (triesMax = 5) =>
+    new Submission({
+      bytes: Uint8Array.of(made),
+      signature: Buffer.alloc(64, String(++made).padStart(8, '0')),
+      feePayer: new Uint8Array(32),
+      blockhash: new Uint8Array(32),
+      tipAccount: 'tip',
+      tipLamports: 1_000_000,
+      receivedAtMs: clock.nowMs(),
+      takenMs: clock.monotonicMs(),
+      triesMax,
+    })
+  const passes = async (ms: number) => {
+    clock.ms += ms
+    forwarder.tick()
+    await settle()
+  }
+  const endings = () => {
+    const { landed, expired, failed } = meters.endings
+    return { landed: landed.value, expired: expired.value, failed: failed.value }
+  }
+  return { clock, forwarder, senders, tips, blockhashes, submission, passes, endings }
+}
+
+const settle = () => new Promise((resolve) => setImmediate(resolve))
+const codeOf = (outcome: Outcome<null>) => (outcome.ok ? 'ok' : outcome.refusal.code)
+
+describe('forwarding', () => {
+  it('sends to all upstreams at once and ends as landed', async () => {
+    const { forwarder, senders, submission, passes, endings, tips } = stage({ senders: 2 })
+    const one = submission()
+    expect(codeOf(await forwarder.take(one))).toBe('ok')
+    expect(senders.map(({ sent }) => sent.length)).toEqual([1, 1])
+    senders[1]!.known.set(keyOf(one.signature), { slot: 13, isSuccess: true })
+    await passes(2_000)
+    expect(endings()).toEqual({ landed: 1, expired: 0, failed: 0 })
+    expect(tips.last(5)).toMatchObject([{ outcome: 'landed', reason: '', landedSlot: 13 }])
+    await passes(200_000)
+    expect(senders[0]!.sent).toHaveLength(1)
+  })
+
+  it('counts one that ran with an error as failed, since its tip was not paid', async () => {
+    const { forwarder, senders, submission, passes, endings, tips } = stage()
+    const one = submission()
+    await forwarder.take(one)
+    senders[0]!.known.set(keyOf(one.signature), { slot: 11, isSuccess: false })
+    await passes(2_000)
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 1 })
+    expect(tips.last(1)).toMatchObject([{ reason: 'ON_CHAIN_ERROR', landedSlot: 11 }])
+  })
+
+  it('resends each 2 s, five times at most, and expires after two minutes', async () => {
+    const { forwarder, senders, submission, passes, endings, blockhashes } = stage()
+    blockhashes.isValid = null
+    await forwarder.take(submission())
+    await passes(1_999)
+    expect(senders[0]!.sent).toHaveLength(1)
+    for (let times = 0; times < 10; times++) await passes(2_000)
+    expect(senders[0]!.sent).toHaveLength(5)
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
+    await passes(120_000)
+    expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
+  })
+
+  it('sends as often as the customer asked for', async () => {
+    const { forwarder, senders, submission, passes } = stage()
+    await forwarder.take(submission(1))
+    for (let times = 0; times < 3; times++) await passes(2_000)
+    expect(senders[0]!.sent).toHaveLength(1)
+  })
+
+  it('expires with its blockhash', async () => {
+    const { forwarder, submission, passes, endings, blockhashes, senders } = stage()
+    await forwarder.take(submission())
+    blockhashes.isValid = false
+    await passes(2_000)
+    expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
+    expect(senders[0]!.sent).toHaveLength(1)
+  })
+
+  it('fails what every upstream refuses, and goes on where one did not', async () => {
+    const { forwarder, senders, submission, passes, endings, tips } = stage({ senders: 2 })
+    for (const sender of senders) sender.word = notTaken
+    await forwarder.take(submission())
+    await settle()
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 1 })
+    expect(tips.last(1)).toMatchObject([{ reason: 'CHAIN_REJECTED' }])
+    senders[0]!.word = unreachable
+    await forwarder.take(submission())
+    await passes(2_000)
+    expect(senders[0]!.sent).toHaveLength(3)
+  })
+
+  it('refuses while no upstream is healthy', async () => {
+    const { forwarder, senders, submission, endings } = stage()
+    senders[0]!.isHealthy = false
+    expect(codeOf(await forwarder.take(submission()))).toBe('NO_UPSTREAM')
+    expect(senders[0]!.sent).toHaveLength(0)
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
+  })
+
+  it('fails after five tries that reached nobody', async () => {
+    const { forwarder, senders, submission, passes, endings } = stage()
+    senders[0]!.word = unreachable
+    expect(codeOf(await forwarder.take(submission()))).toBe('ok')
+    for (let times = 0; times < 6; times++) await passes(2_000)
+    expect(senders[0]!.sent).toHaveLength(5)
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 1 })
+  })
+
+  it('queues while no upstream is healthy, and sends when one is', async () => {
+    const { forwarder, senders, submission, passes, endings } = stage({ whenDown: 'queue' })
+    const [sender] = senders
+    sender!.isHealthy = false
+    for (let count = 0; count < 10_000; count++)
+      expect(codeOf(await forwarder.take(submission()))).toBe('ok')
+    expect(codeOf(await forwarder.take(submission()))).toBe('BUSY')
+    await passes(250)
+    expect(sender!.sent).toHaveLength(0)
+    sender!.isHealthy = true
+    for (let times = 0; times < 5; times++) await passes(250)
+    expect(sender!.sent).toHaveLength(10_000)
+    await forwarder.stop()
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 10_000 })
+    expect(sender!.isStopped).toBe(true)
+  })
+
+  it('puts back into the queue what did not get through, until it expires', async () => {
+    const { forwarder, senders, submission, passes, endings } = stage({ whenDown: 'queue' })
+    const [sender] = senders
+    sender!.word = unreachable
+    await forwarder.take(submission())
+    for (let times = 0; times < 20; times++) await passes(250)
+    expect(sender!.sent.length).toBeGreaterThan(10)
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
+    sender!.isHealthy = false
+    await passes(120_000)
+    expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
+  })
+
+  it('waits for the first good word when told to', async () => {
+    const { forwarder, senders, submission, endings } = stage({ wait: true, senders: 2 })
+    senders[0]!.word = notTaken
+    let answer: (outcome: Outcome<null>) => void = () => {}
+    senders[1]!.word = new Promise((resolve) => {
+      answer = resolve
+    })
+    let isAnswered = false
+    const taken = Promise.resolve(forwarder.take(submission())).then((outcome) => {
+      isAnswered = true
+      return codeOf(outcome)
+    })
+    await settle()
+    expect(isAnswered).toBe(false)
+    answer({ ok: true, value: null })
+    expect(await taken).toBe('ok')
+    senders[1]!.word = notTaken
+    expect(codeOf(await forwarder.take(submission()))).toBe('CHAIN_REJECTED')
+    senders[1]!.word = unreachable
+    expect(codeOf(await forwarder.take(submission()))).toBe('NO_UPSTREAM')
+    expect(endings()).toEqual({ landed: 0, expired: 0, failed: 2 })
+  })
+})

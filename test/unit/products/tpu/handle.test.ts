@@ -1,0 +1,203 @@
+// The decision of the TPU Sender, without sockets: order of checks, duplicates, rates, forgeries.
+import type { KeyPairSigner } from '@solana/kit'
+import { beforeEach, describe, expect, it } from 'vitest'
+import { accept } from '../../../../src/base/errors.ts'
+import { Forwarder } from '../../../../src/products/tpu/forward.ts'
+import { TpuHandler } from '../../../../src/products/tpu/handle.ts'
+import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
+import { TipLog } from '../../../../src/products/tpu/submission.ts'
+import { TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
+import { encodeBase58 } from '../../../../src/solana/base58.ts'
+import { Verifier } from '../../../../src/solana/verify.ts'
+import { Meters } from '../../../../src/telemetry/meters.ts'
+import { FakeClock, FakeSender } from '../../../support/fake-senders.ts'
+import { newAddress, newPayer, sign, transfer } from '../../../support/tipped.ts'
+
+const accounts = new TipAccounts(Array.from({ length: 8 }, newAddress))
+
+function stage() {
+  const clock = new FakeClock()
+  const upstream = new FakeSender()
+  const meters = declareTpuMeters(new Meters())
+  const tips = new TipLog()
+  const forwarder = new Forwarder({
+    senders: [upstream],
+    hub: null,
+    slot: () => null,
+    isBlockhashValid: () => null,
+    whenDown: 'refuse',
+    wait: false,
+    meters,
+    tips,
+    clock,
+  })
+  const verifier = new Verifier()
+  const verified: Uint8Array[] = []
+  const handler = new TpuHandler({
+    accounts,
+    verifier: {
+      async verify(bytes) {
+        verified.push(bytes)
+        return accept(verifier.verify(bytes))
+      },
+    },
+    forwarder,
+    meters,
+    tips,
+    clock,
+  })
+  const submit = async (bytes: Uint8Array, address = '10.0.0.1') => {
+    const outcome = await handler.submit(bytes, { address, beganMs: clock.ms })
+    return outcome.ok ? outcome.value : outcome.refusal.code
+  }
+  return { clock, upstream, meters, tips, handler, submit, verified }
+}
+
+let payer: KeyPairSigner
+let count = 1_000_000n
+beforeEach(async () => {
+  payer = await newPayer()
+})
+
+/** A new transaction each time: the tips differ. */
+const tipped = (from = payer) =>
+  sign(from, [transfer({ from, to: accounts.texts[0]!, lamports: count++ })])
+
+describe('a submission', () => {
+  it('with a good tip and good signatures is forwarded byte for byte', async () => {
+    const { submit, upstream, meters } = stage()
+    const bytes = await tipped()
+    expect(await submit(bytes)).toBe(encodeBase58(bytes, 1, 65))
+    expect(upstream.sent).toEqual([bytes])
+    expect(meters.accepted.value).toBe(1)
+  })
+
+  it('is refused in the order size, decoding, tip, before anything costs', async () => {
+    const { submit, verified, meters } = stage()
+    expect(await submit(new Uint8Array(1_233))).toBe('TOO_LARGE')
+    expect(await submit(new Uint8Array(0))).toBe('MALFORMED')
+    const bytes = await tipped()
+    expect(await submit(Uint8Array.from([...bytes, 0]))).toBe('MALFORMED')
+    expect(await submit(Uint8Array.of(0x81, 1, 2))).toBe('UNSUPPORTED_VERSION')
+    expect(await submit(Uint8Array.from([2, ...bytes.slice(1, 65), ...bytes.slice(1)]))).toBe(
+      'SIGNATURE_COUNT',
+    )
+    expect(await submit(await sign(payer, []))).toBe('TIP_MISSING')
+    expect(verified).toHaveLength(0)
+    expect(Object.fromEntries(meters.rejected.read())).toMatchObject({
+      TOO_LARGE: 1,
+      MALFORMED: 2,
+      UNSUPPORTED_VERSION: 1,
+      SIGNATURE_COUNT: 1,
+      TIP_MISSING: 1,
+    })
+  })
+
+  it('that comes a thousand times is verified and forwarded once', async () => {
+    const { submit, upstream, meters, verified } = stage()
+    const bytes = await tipped()
+    const answers = await Promise.all(Array.from({ length: 500 }, () => submit(bytes)))
+    for (let times = 0; times < 500; times++) answers.push(await submit(bytes))
+    expect(new Set(answers)).toEqual(new Set([encodeBase58(bytes, 1, 65)]))
+    expect(upstream.sent).toHaveLength(1)
+    expect(verified).toHaveLength(1)
+    expect(meters.duplicates.value).toBe(999)
+  })
+
+  it('may come again after two minutes', async () => {
+    const { submit, clock, upstream, meters } = stage()
+    const bytes = await tipped()
+    await submit(bytes)
+    clock.ms += 120_000
+    await submit(bytes)
+    // The first is still on its way, so that it is not sent beside itself.
+    expect(upstream.sent).toHaveLength(1)
+    expect(meters.duplicates.value).toBe(1)
+  })
+
+  it('with a bad signature is never forwarded, and not remembered', async () => {
+    const { submit, upstream } = stage()
+    const bytes = await tipped()
+    const forged = Uint8Array.from(bytes)
+    forged[10]! ^= 1
+    expect(await submit(forged)).toBe('BAD_SIGNATURE')
+    expect(await submit(forged)).toBe('BAD_SIGNATURE')
+    expect(upstream.sent).toHaveLength(0)
+    expect(await submit(bytes)).toBe(encodeBase58(bytes, 1, 65))
+  })
+
+  it('is refused when its address has spent its burst, and again after 50 in the next second', async () => {
+    const { submit, clock } = stage()
+    const payers = await Promise.all(Array.from({ length: 4 }, newPayer))
+    const all = await Promise.all(Array.from({ length: 152 }, (_, at) => tipped(payers[at % 4]!)))
+    const codes = []
+    for (const bytes of all.slice(0, 101)) codes.push(await submit(bytes))
+    expect(codes.filter((code) => code === 'ADDRESS_RATE')).toHaveLength(1)
+    expect(codes[100]).toBe('ADDRESS_RATE')
+    clock.ms += 1_000
+    const next = []
+    for (const bytes of all.slice(101)) next.push(await submit(bytes))
+    expect(next.indexOf('ADDRESS_RATE')).toBe(50)
+    expect(await submit(all[151]!, '10.0.0.2')).not.toBe('ADDRESS_RATE')
+  })
+
+  it('is refused when its fee payer has sent 50 in a second from anywhere', async () => {
+    const { submit, clock, upstream, tips } = stage()
+    const codes = []
+    for (let at = 0; at < 51; at++) codes.push(await submit(await tipped(), `10.0.1.${at}`))
+    expect(codes.filter((code) => code === 'FEE_PAYER_RATE')).toHaveLength(1)
+    expect(upstream.sent).toHaveLength(50)
+    expect(tips.last(1)).toMatchObject([{ outcome: 'rejected', reason: 'FEE_PAYER_RATE' }])
+    clock.ms += 1_000
+    expect(await submit(await tipped())).not.toBe('FEE_PAYER_RATE')
+  })
+
+  it("a forged copy spends neither the payer's rate nor its place in the memory", async () => {
+    const { submit, upstream } = stage()
+    const true50 = await Promise.all(Array.from({ length: 50 }, () => tipped()))
+    for (const [at, bytes] of true50.entries()) {
+      const forged = Uint8Array.from(bytes)
+      forged[64]! ^= 0x80
+      expect(await submit(forged, `10.0.2.${at}`)).toBe('BAD_SIGNATURE')
+    }
+    for (const bytes of true50) expect(await submit(bytes)).toBe(encodeBase58(bytes, 1, 65))
+    expect(upstream.sent).toHaveLength(50)
+  })
+
+  it('costs no rate when it is a duplicate', async () => {
+    const { submit } = stage()
+    const bytes = await tipped()
+    for (let times = 0; times < 300; times++) await submit(bytes)
+    expect(await submit(await tipped())).not.toBe('ADDRESS_RATE')
+  })
+})
+
+describe('a dry run', () => {
+  it('tells what would happen, and counts and sends nothing', async () => {
+    const { handler, upstream, meters } = stage()
+    const bytes = await tipped()
+    const signature = encodeBase58(bytes, 1, 65)
+    const lamports = Number(count - 1n)
+    expect(handler.check(bytes)).toEqual({
+      accepted: true,
+      requiredLamports: 1_000_000,
+      foundLamports: lamports,
+      signature,
+    })
+    const low = await sign(payer, [transfer({ from: payer, to: accounts.texts[1]!, lamports: 9n })])
+    expect(handler.check(low)).toMatchObject({
+      accepted: false,
+      reason: 'TIP_TOO_LOW',
+      foundLamports: 9,
+    })
+    expect(handler.check(Uint8Array.of(1))).toEqual({
+      accepted: false,
+      reason: 'MALFORMED',
+      requiredLamports: 1_000_000,
+      foundLamports: 0,
+      signature: null,
+    })
+    expect(upstream.sent).toHaveLength(0)
+    expect(meters.rejected.read().every(([, times]) => times === 0)).toBe(true)
+  })
+})
