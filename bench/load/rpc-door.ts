@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import type { Bench, Contender, RoundContext } from '../lib/bench.ts'
 import { httpLoad, verifyLoad } from '../lib/http-load.ts'
 import { type BenchProcess, startProcess } from '../lib/process.ts'
-import type { Started } from './clients/rpc-servers.ts'
+import type { Started } from './clients/rpc-parts.ts'
 
 const connections = 64
 const body = '{"jsonrpc":"2.0","id":1,"method":"getHealth"}'

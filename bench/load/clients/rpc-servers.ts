@@ -1,112 +1,21 @@
 // The servers of the rpc-door bench, one per process: our door, the native server answering a
 // constant, and node:http with our handler. Thread: a process of its own.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { Directory } from '../../../src/auth/directory.ts'
-import { Gate } from '../../../src/auth/gate.ts'
-import { systemClock } from '../../../src/base/clock.ts'
-import { type Caller, RpcHandler } from '../../../src/products/rpc/handle.ts'
-import { declareRpcMeters } from '../../../src/products/rpc/meters.ts'
-import { routeMethods } from '../../../src/products/rpc/route.ts'
-import { startRpc } from '../../../src/products/rpc/server.ts'
-import { declareQuotaMeters } from '../../../src/quota/meters.ts'
-import { Quota } from '../../../src/quota/quota.ts'
-import { standardPlan } from '../../../src/subscriptions/plans.ts'
-import { openStore } from '../../../src/subscriptions/store.ts'
-import { silentLog } from '../../../src/telemetry/log.ts'
-import { Meters } from '../../../src/telemetry/meters.ts'
-import { jsonHead } from '../../../src/transport/reply.ts'
 import { listen, uws } from '../../../src/transport/uws.ts'
 import { serveBench } from '../../lib/process.ts'
+import { host, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
 
-export interface Started {
-  readonly port: number
-  readonly token: string
-}
-
-const host = '127.0.0.1'
-const log = silentLog
-const clock = systemClock
 const answer = '{"jsonrpc":"2.0","result":"ok","id":1}\n'
 
 serveBench({
-  ours: startOurs,
-  node: startNode,
+  ours: () => startDoor([]),
+  node: () => startNodeHttp([]),
   bare: startBare,
   cpuSeconds: () => {
     const { user, system } = process.cpuUsage()
     return (user + system) / 1e6
   },
 })
-
-/** A registry with one customer, whose plan has every limit but never reaches one. */
-function parts() {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
-  const store = openStore(folder, { clock })
-  const issued = store.add({ label: 'bench', products: ['bundle'] }, { who: 'bench' })
-  if (!issued.ok) throw new Error(issued.refusal.message)
-  const meters = new Meters()
-  const wide = { creditsPerSecond: 1e9, burst: 1e9, creditsPer30Days: Number.MAX_SAFE_INTEGER }
-  const plans = { standard: { ...standardPlan, ...wide } }
-  const quota = new Quota({ plans, ledger: store, clock, log })
-  quota.start()
-  return {
-    token: issued.value.token,
-    gate: new Gate(new Directory(store, { clock, log }), { clock }),
-    quota,
-    quotaMeters: declareQuotaMeters(meters, quota),
-    meters: declareRpcMeters(meters),
-    facts: {
-      version: { 'solana-core': '0', 'feature-set': 0, sluice: '0' },
-      slotsBehind: () => 0,
-    },
-  }
-}
-
-async function startOurs(): Promise<Started> {
-  const { token, ...deps } = parts()
-  const door = await startRpc(
-    { enabled: true, host, port: 0, inFlightPerAddress: 1000 },
-    { ...deps, methods: [], tls: null, trustedProxies: [], clock, log },
-  )
-  return { port: door.address!.port, token }
-}
-
-/** The same token check, budget and handler behind node:http. */
-function startNode(): Promise<Started> {
-  const { token, gate, quota, facts, ...deps } = parts()
-  const methods = routeMethods(facts, [])
-  const handler = new RpcHandler({ ...deps, methods, clock, log })
-  const server = createServer((request, response) => {
-    const credentials = { xToken: String(request.headers['x-token'] ?? '') }
-    const principal = gate.admit('rpc', credentials, request.socket.remoteAddress ?? '')
-    if (principal === null) return void response.writeHead(401).end()
-    const { subscription } = principal
-    const head = jsonHead
-    const caller: Caller = { subscription, budget: quota.budgetOf(subscription), head }
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', async () => {
-      const reply = await handler.handle(Buffer.concat(chunks), caller)
-      const text = String(reply.body)
-      response.writeHead(reply.status, {
-        'content-type': 'application/json; charset=utf-8',
-        'content-length': Buffer.byteLength(text),
-        'access-control-allow-origin': '*',
-        ratelimit: '"credits";r=1;t=1',
-        'ratelimit-policy': '"credits";q=1;w=1',
-      })
-      response.end(text)
-    })
-  })
-  return new Promise((resolve) => {
-    server.listen(0, host, () => resolve({ port: (server.address() as AddressInfo).port, token }))
-  })
-}
 
 /** The least the native server can do with a POST: read the body, answer a constant. */
 async function startBare(): Promise<Started> {

@@ -1,0 +1,68 @@
+// The servers of the rpc-methods bench: an embedded chain of their own behind our door, or behind
+// node:http with the same handler. Thread: a process of its own.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../../../src/base/clock.ts'
+import type { ChainSection } from '../../../src/chain/embedded/config.ts'
+import { declareChainMeters } from '../../../src/chain/embedded/meters.ts'
+import { embeddedRpcMethods } from '../../../src/chain/embedded/rpc/methods.ts'
+import { startEmbeddedChain } from '../../../src/chain/embedded/start.ts'
+import { VerifyPool } from '../../../src/chain/verify-pool.ts'
+import { encodeBase58 } from '../../../src/solana/base58.ts'
+import { programs } from '../../../src/solana/programs.ts'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+import { serveBench } from '../../lib/process.ts'
+import { type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
+
+export interface StartedChain extends Started {
+  /** Token accounts that the chain was born with. */
+  readonly accounts: readonly string[]
+}
+
+const accountsAsked = 20
+const section: ChainSection = {
+  source: 'embedded',
+  traffic: 0,
+  slotMs: 400,
+  historySlots: 2_000,
+  historyBytes: 256 << 20,
+  snapshotSlots: 1_500,
+  airdropLamports: 1_000_000_000_000,
+}
+
+serveBench({
+  ours: () => start(startDoor),
+  node: () => start(startNodeHttp),
+})
+
+async function start(open: typeof startDoor): Promise<StartedChain> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const nothing = () => {}
+  const { chain } = await startEmbeddedChain(section, {
+    path: folder,
+    isFresh: true,
+    sink: {
+      status: nothing,
+      account: nothing,
+      transaction: nothing,
+      entry: nothing,
+      block: nothing,
+    },
+    verifier: new VerifyPool({ log: silentLog }),
+    meters: declareChainMeters(new Meters()),
+    clock: systemClock,
+    log: silentLog,
+    onDown: (fault) => {
+      throw fault
+    },
+  })
+  const version = { 'solana-core': '0', 'feature-set': 0 }
+  const started = await open([embeddedRpcMethods(chain, version)])
+  const accounts: string[] = []
+  for (const { pubkey } of chain.ledger.accountsByOwner(programs.token, 0))
+    if (accounts.length < accountsAsked) accounts.push(encodeBase58(pubkey))
+  return { ...started, accounts }
+}
