@@ -81,9 +81,6 @@ export interface Service {
 /** What a validator of this age calls itself; clients only compare it with what they support. */
 const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
 
-/** Without a parser `jsonParsed` shows base64 and the keys of an instruction. */
-const noParsers = { parseAccount: () => null, parseInstruction: () => null }
-
 /** As yellowstone keeps by default. */
 const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
 
@@ -241,7 +238,10 @@ async function openDoors(
       meters: declareWebsocketMeters(meters),
       version,
       methods: [],
-      solana: solana && { ...solana, parsers: noParsers },
+      solana: solana && {
+        ...solana,
+        readAccount: (key) => solana.chain.ledger.account(key, 0),
+      },
     }),
   )
   await open('grpc', config.grpc.enabled, () =>

@@ -1,8 +1,11 @@
 // A transaction with its outcome as JSON-RPC shows it, as text that is ready to go out.
 // Thread: any (pure). Called by the websocket room for blocks and transactions.
 // Balances and fees are u64 and go out as plain digits.
+import { jsonText } from '../base/json-text.ts'
 import { encodeBase58 } from './base58.ts'
 import type { InstructionContent, MessageContent, TransactionContent } from './geyser-content.ts'
+import { parsedInstruction } from './json-parsed/instructions.ts'
+import { parsedKeys } from './json-parsed/message-keys.ts'
 import { metaText, simpleMetaText } from './ui-meta.ts'
 import { transactionBytes } from './wire.ts'
 
@@ -19,34 +22,20 @@ export interface TransactionView {
   readonly versionMax: number | null
 }
 
-/** One instruction with its keys looked up. */
-export interface ShownInstruction {
-  readonly program: Uint8Array
-  readonly accounts: readonly Uint8Array[]
-  readonly data: Uint8Array
-}
-
-/** The JSON of `{"program":…,"programId":…,"parsed":…` without its end; null where unknown. */
-export type InstructionParser = (instruction: ShownInstruction) => string | null
-
 /** True when the view may show the transaction at all. */
 export function isShowable({ message }: TransactionContent, { versionMax }: TransactionView) {
   return !message.versioned || (versionMax !== null && versionMax >= 0)
 }
 
 /** `{"transaction":…,"meta":…,"version":…}` for the details `full` and `accounts`. */
-export function uiTransactionText(
-  content: TransactionContent,
-  view: TransactionView,
-  parse: InstructionParser,
-): string {
+export function uiTransactionText(content: TransactionContent, view: TransactionView): string {
   const { message } = content
   const isFull = view.details === 'full'
   const transaction = isFull
-    ? fullText(content, view.encoding, parse)
-    : `{"signatures":${base58List(content.signatures)},"accountKeys":${parsedKeys(content)}}`
+    ? fullText(content, view.encoding)
+    : `{"signatures":${base58List(content.signatures)},"accountKeys":${keysText(content)}}`
   const meta = isFull
-    ? metaText(content, view, (instruction) => innerText(instruction, content, view, parse))
+    ? metaText(content, view, (instruction) => innerText(instruction, content, view))
     : simpleMetaText(content)
   // Without a bound nobody knows of versions, and the member is left out.
   const version =
@@ -54,11 +43,7 @@ export function uiTransactionText(
   return `{"transaction":${transaction},"meta":${meta}${version}}`
 }
 
-function fullText(
-  content: TransactionContent,
-  encoding: TransactionEncoding,
-  parse: InstructionParser,
-): string {
+function fullText(content: TransactionContent, encoding: TransactionEncoding): string {
   switch (encoding) {
     case 'binary':
       return `"${encodeBase58(transactionBytes(content))}"`
@@ -69,7 +54,7 @@ function fullText(
     case 'json':
       return `{"signatures":${base58List(content.signatures)},"message":${rawMessage(content)}}`
     case 'jsonParsed': {
-      const message = parsedMessage(content, parse)
+      const message = parsedMessage(content)
       return `{"signatures":${base58List(content.signatures)},"message":${message}}`
     }
   }
@@ -87,12 +72,12 @@ function rawMessage({ message }: TransactionContent): string {
   )
 }
 
-function parsedMessage(content: TransactionContent, parse: InstructionParser): string {
+function parsedMessage(content: TransactionContent): string {
   const { message } = content
   const keys = allKeys(content)
-  const instructions = message.instructions.map((one) => parsedText(one, keys, 1, parse))
+  const instructions = message.instructions.map((one) => jsonText(parsedInstruction(one, keys, 1)))
   return (
-    `{"accountKeys":${parsedKeys(content)},` +
+    `{"accountKeys":${keysText(content)},` +
     `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}",` +
     `"instructions":[${instructions.join(',')}]${lookupsText(message)}}`
   )
@@ -102,11 +87,10 @@ function innerText(
   instruction: InstructionContent & { readonly stackHeight?: number },
   content: TransactionContent,
   { encoding }: TransactionView,
-  parse: InstructionParser,
 ): string {
   const height = instruction.stackHeight ?? null
   if (encoding !== 'jsonParsed') return compiledText(instruction, height)
-  return parsedText(instruction, allKeys(content), height, parse)
+  return jsonText(parsedInstruction(instruction, allKeys(content), height))
 }
 
 function compiledText(instruction: InstructionContent, stackHeight: number | null): string {
@@ -117,54 +101,8 @@ function compiledText(instruction: InstructionContent, stackHeight: number | nul
   )
 }
 
-/** Parsed where the program is known, else its keys written out. */
-function parsedText(
-  { programIdIndex, accounts, data }: InstructionContent,
-  keys: readonly Uint8Array[],
-  stackHeight: number | null,
-  parse: InstructionParser,
-): string {
-  const program = keys[programIdIndex] ?? new Uint8Array(32)
-  const named = [...accounts].flatMap((index) => keys[index] ?? [])
-  const parsed = parse({ program, accounts: named, data })
-  if (parsed !== null) return `${parsed},"stackHeight":${stackHeight}}`
-  return (
-    `{"programId":"${encodeBase58(program)}","accounts":${base58List(named)},` +
-    `"data":"${encodeBase58(data)}","stackHeight":${stackHeight}}`
-  )
-}
-
-function parsedKeys(content: TransactionContent): string {
-  const { message, meta } = content
-  const statics = message.accountKeys.map((key, index) =>
-    keyText(key, {
-      isSigner: index < message.numRequiredSignatures,
-      isWritable: isStaticWritable(message, index),
-      source: 'transaction',
-    }),
-  )
-  const loaded = (list: readonly Uint8Array[], isWritable: boolean) =>
-    list.map((key) => keyText(key, { isSigner: false, isWritable, source: 'lookupTable' }))
-  return `[${[
-    ...statics,
-    ...loaded(meta.loadedWritableAddresses, true),
-    ...loaded(meta.loadedReadonlyAddresses, false),
-  ].join(',')}]`
-}
-
-function keyText(
-  key: Uint8Array,
-  { isSigner, isWritable, source }: { isSigner: boolean; isWritable: boolean; source: string },
-): string {
-  const pubkey = encodeBase58(key)
-  return `{"pubkey":"${pubkey}","writable":${isWritable},"signer":${isSigner},"source":"${source}"}`
-}
-
-function isStaticWritable(message: MessageContent, index: number): boolean {
-  const { numRequiredSignatures, numReadonlySignedAccounts, accountKeys } = message
-  if (index < numRequiredSignatures)
-    return index < numRequiredSignatures - numReadonlySignedAccounts
-  return index < accountKeys.length - message.numReadonlyUnsignedAccounts
+function keysText({ message, meta }: TransactionContent): string {
+  return jsonText(parsedKeys(message, meta))
 }
 
 function lookupsText({ versioned, addressTableLookups }: MessageContent): string {

@@ -47,7 +47,7 @@ export class SubscriptionStage {
           slot: () => 77,
           signatureStatus: (signature) => this.statuses.get(keyOf(signature)) ?? null,
         },
-        parsers: { parseAccount: () => null, parseInstruction: () => null },
+        readAccount: () => null,
       },
     })
     this.port = door.port

@@ -19,12 +19,12 @@ export class AccountNotices {
     readonly index: FeedIndex
     readonly outbox: Outbox
     readonly meters: SubscriptionMeters
-    readonly parseAccount: AccountParser
+    readonly parse: AccountParser
   }) {
     this.#index = parts.index
     this.#outbox = parts.outbox
     this.#meters = parts.meters
-    this.#parse = parts.parseAccount
+    this.#parse = parts.parse
   }
 
   take(lane: Lane, update: AccountUpdate): void {

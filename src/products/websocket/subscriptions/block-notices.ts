@@ -6,7 +6,6 @@ import { decodeRewards, decodeTransactionInfo } from '../../../solana/geyser-dec
 import { keyOf } from '../../../solana/keys.ts'
 import { rewardsText } from '../../../solana/ui-meta.ts'
 import {
-  type InstructionParser,
   isShowable,
   type TransactionView,
   uiTransactionText,
@@ -22,23 +21,20 @@ export class BlockNotices {
   readonly #index: FeedIndex
   readonly #outbox: Outbox
   readonly #meters: SubscriptionMeters
-  readonly #parse: InstructionParser
 
   constructor(parts: {
     readonly index: FeedIndex
     readonly outbox: Outbox
     readonly meters: SubscriptionMeters
-    readonly parseInstruction: InstructionParser
   }) {
     this.#index = parts.index
     this.#outbox = parts.outbox
     this.#meters = parts.meters
-    this.#parse = parts.parseInstruction
   }
 
   take(lane: Lane, update: BlockUpdate): void {
     const { blocks, blocksByMention } = this.#index.lane(lane)
-    const texts = new BlockTexts(update, this.#parse)
+    const texts = new BlockTexts(update)
     for (const feed of blocks) this.#send(feed, update.transactions, texts)
     if (blocksByMention.isEmpty) return
     const mentioning = new Map<Feed<BlockWanted>, TransactionUpdate[]>()
@@ -60,12 +56,10 @@ export class BlockNotices {
 
 class BlockTexts {
   readonly #update: BlockUpdate
-  readonly #parse: InstructionParser
   readonly #shown = new Map<string, Map<TransactionUpdate, string | null>>()
 
-  constructor(update: BlockUpdate, parse: InstructionParser) {
+  constructor(update: BlockUpdate) {
     this.#update = update
-    this.#parse = parse
   }
 
   result(transactions: readonly TransactionUpdate[], view: TransactionView): string {
@@ -107,7 +101,7 @@ class BlockTexts {
     let text = known.get(transaction)
     if (text === undefined) {
       const content = decodeTransactionInfo(transaction.info)
-      text = isShowable(content, view) ? uiTransactionText(content, view, this.#parse) : null
+      text = isShowable(content, view) ? uiTransactionText(content, view) : null
       known.set(transaction, text)
     }
     return text

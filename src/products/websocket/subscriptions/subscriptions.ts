@@ -6,9 +6,9 @@
 import type { Clock } from '../../../base/clock.ts'
 import type { SolanaChain, SolanaUpdate } from '../../../chain/ports.ts'
 import type { MethodTable } from '../../../jsonrpc/methods.ts'
+import { accountParser } from '../../../solana/json-parsed/account-parser.ts'
+import type { ReadAccount } from '../../../solana/json-parsed/accounts.ts'
 import { bytesOf } from '../../../solana/keys.ts'
-import type { AccountParser } from '../../../solana/ui-account.ts'
-import type { InstructionParser } from '../../../solana/ui-transaction.ts'
 import type { Hub, Lane } from '../../../stream/hub.ts'
 import type { Session } from '../handle.ts'
 import { AccountNotices } from './account-notices.ts'
@@ -27,19 +27,20 @@ import type { SignatureWanted } from './wanted.ts'
 export interface Subscribed {
   readonly hub: Hub<SolanaUpdate>
   readonly chain: Pick<SolanaChain, 'signatureStatus' | 'slot'>
-  /** For `jsonParsed`; they say null where no parser knows the program. */
-  readonly parsers: Parsers
-}
-
-export interface Parsers {
-  readonly parseAccount: AccountParser
-  readonly parseInstruction: InstructionParser
+  /** Finds the mint of a token account, for `jsonParsed`. */
+  readonly readAccount: ReadAccount
 }
 
 export interface SubscriptionsDeps extends Subscribed {
   readonly meters: SubscriptionMeters
   readonly clock: Clock
 }
+
+/**
+ * Between the answer to a signatureSubscribe and the news that it has landed already. A client
+ * that gets both in one read may not listen yet and lose the second (kit does).
+ */
+const LANDED_DELAY_MS = 20
 
 export class Subscriptions {
   readonly methods: MethodTable<Session>
@@ -51,11 +52,11 @@ export class Subscriptions {
   readonly #slots: SlotNotices
   readonly #unlisten: () => void
 
-  constructor({ hub, chain, parsers, meters, clock }: SubscriptionsDeps) {
+  constructor({ hub, chain, readAccount, meters, clock }: SubscriptionsDeps) {
     const index = new FeedIndex()
     const registry = new Registry(index)
     const outbox = new Outbox(meters, clock)
-    const parts = { index, registry, outbox, meters, ...parsers }
+    const parts = { index, registry, outbox, meters, parse: accountParser(readAccount) }
     this.#chain = chain
     this.#outbox = outbox
     this.#accounts = new AccountNotices(parts)
@@ -99,12 +100,11 @@ export class Subscriptions {
     if (status === null) return
     // Reason for the cast: the kind is checked above.
     const landed = feed as Feed<SignatureWanted>
-    // In a later turn: the answer to the subscribe is sent at the end of this one.
-    setImmediate(() => {
+    setTimeout(() => {
       if (landed.isOver || !landed.shares.has(session)) return
       if (landed.wanted.wantsReceived)
         this.#outbox.sendTo(session, landed, receivedResult(status.slot))
       if (status.commitment >= landed.wanted.lane) this.#transactions.takeLanded(landed, status)
-    })
+    }, LANDED_DELAY_MS)
   }
 }

@@ -6,7 +6,6 @@ import { decodeTransactionInfo } from '../../../solana/geyser-decode.ts'
 import { keyOf } from '../../../solana/keys.ts'
 import { errText } from '../../../solana/ui-meta.ts'
 import {
-  type InstructionParser,
   isShowable,
   type TransactionView,
   uiTransactionText,
@@ -24,7 +23,6 @@ export interface TransactionNoticesParts {
   readonly registry: Registry
   readonly outbox: Outbox
   readonly meters: SubscriptionMeters
-  readonly parseInstruction: InstructionParser
 }
 
 export class TransactionNotices {
@@ -37,7 +35,7 @@ export class TransactionNotices {
   take(lane: Lane, update: TransactionUpdate): void {
     const { index } = this.#parts
     const feeds = index.lane(lane)
-    const texts = new TransactionTexts(update, this.#parts.parseInstruction)
+    const texts = new TransactionTexts(update)
     const createdAtMs = lane === 0 ? update.createdAtMs : null
     this.#takeSignature(lane, feeds, texts, createdAtMs)
     if (feeds.wantsKeys || feeds.logsOfAll.size > 0) this.#takeLogs(feeds, texts, createdAtMs)
@@ -130,16 +128,14 @@ function takes(filter: TransactionFilter, texts: TransactionTexts): boolean {
 /** The texts of one transaction, each made at most once however many feeds show it. */
 class TransactionTexts {
   readonly update: TransactionUpdate
-  readonly #parse: InstructionParser
   readonly #shown = new Map<string, string>()
   #signatureKey: string | null = null
   #keys: ReadonlySet<string> | null = null
   #logs: string | null = null
   #content: TransactionContent | null = null
 
-  constructor(update: TransactionUpdate, parse: InstructionParser) {
+  constructor(update: TransactionUpdate) {
     this.update = update
-    this.#parse = parse
   }
 
   get signatureKey(): string {
@@ -180,6 +176,6 @@ class TransactionTexts {
     this.#content ??= decodeTransactionInfo(info)
     if (!isShowable(this.#content, view))
       return `${head},"transaction":null,"err":{"UnsupportedTransactionVersion":0}}`
-    return `${head},"transaction":${uiTransactionText(this.#content, view, this.#parse)}}`
+    return `${head},"transaction":${uiTransactionText(this.#content, view)}}`
   }
 }

@@ -25,7 +25,7 @@ class Stage {
   readonly subscriptions = new Subscriptions({
     hub: this.hub,
     chain: { signatureStatus: () => null, slot: () => 0 },
-    parsers: { parseAccount: () => null, parseInstruction: () => null },
+    readAccount: () => null,
     meters: this.meters,
     clock: systemClock,
   })
