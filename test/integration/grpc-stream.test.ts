@@ -212,6 +212,18 @@ describe('Subscribe', () => {
     session.destroy()
   })
 
+  it('writes down bytes and updates against the subscription', async () => {
+    stage = await GrpcStage.open()
+    const issued = stage.provision()
+    const stream = await open({ slots: { s: {} } }, issued.token)
+    stage.publish(new SyntheticSolana().next())
+    await until(() => stream.of('slot').length > 0, 'slots')
+    await stage.quota.flush()
+    const { days } = stage.store.usage(issued.subscription.id)!
+    const frames = stream.raw.reduce((sum, bytes) => sum + bytes.length + 5, 0)
+    expect(days.at(-1)).toMatchObject({ bytes: frames, notifications: stream.raw.length })
+  })
+
   it('charges a replaced filter to the budget of the token', async () => {
     const slow = { ...standardPlan, creditsPerSecond: 1, burst: 3 }
     stage = await GrpcStage.open({ plans: { ...builtInPlans, standard: slow } })

@@ -95,8 +95,6 @@ const section = {
   host,
   port: 0,
   reflection: false,
-  replaySlots: 1,
-  replayBytesMax: 1,
   messageBytesMax: 4 * 1024 * 1024,
   backlogBytesMax: 16 * 1024 * 1024,
   pingMs: 600_000,

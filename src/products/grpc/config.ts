@@ -14,20 +14,6 @@ export const grpcSection = group('The gRPC door of the bundle: geyser.Geyser', {
     doc: 'Port to listen on; 0 is any free one',
   }),
   reflection: flag({ initial: false, doc: 'Whether the door describes its services to tools' }),
-  replaySlots: integer({
-    initial: 150,
-    min: 1,
-    max: 10_000,
-    unit: 'slots',
-    doc: 'Slots that from_slot can go back',
-  }),
-  replayBytesMax: integer({
-    initial: 512 * mebibyte,
-    min: mebibyte,
-    max: 64 * 1024 * mebibyte,
-    unit: 'bytes',
-    doc: 'Memory for those slots; when it is spent, fewer are kept',
-  }),
   messageBytesMax: integer({
     initial: 4 * mebibyte,
     min: 1024,
