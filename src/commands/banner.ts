@@ -11,6 +11,7 @@ const protocols: Readonly<Record<string, readonly [plain: string, secure: string
   websocket: ['ws', 'wss'],
   grpc: ['grpc', 'grpcs'],
   metrics: ['http', 'https'],
+  tpu: ['http', 'https'],
   shredstream: ['udp', 'udp'],
 }
 
@@ -42,11 +43,12 @@ function credentials({ token, indexer }: Demo): string[] {
  */
 function calls(doors: Doors): string[] {
   const lines = ['# With TOKEN set as above:']
-  const { rpc, websocket, grpc, metrics, shredstream } = doors
+  const { rpc, websocket, grpc, metrics, shredstream, tpu } = doors
   if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc)))
   if (websocket !== undefined) lines.push(websocketCall(urlOf('websocket', websocket)))
   if (grpc !== undefined) lines.push(grpcCall(`${grpc.host}:${grpc.port}`))
   if (metrics !== undefined) lines.push(`curl -s ${urlOf('metrics', metrics)}/v1/status`)
+  if (tpu !== undefined) lines.push(tpuCall(urlOf('tpu', tpu)))
   if (shredstream !== undefined) lines.push(`npx sluice shreds listen 20010 --for demo`)
   return lines
 }
@@ -55,6 +57,14 @@ function rpcCall(url: string): string {
   return (
     `curl -s ${url} -H "x-token: $TOKEN" -H 'content-type: application/json' ` +
     `-d '{"jsonrpc":"2.0","id":1,"method":"getVersion"}'`
+  )
+}
+
+/** Open to everybody: what authorizes a transaction is a tip to one of these accounts. */
+function tpuCall(url: string): string {
+  return (
+    `curl -s ${url} -H 'content-type: application/json' ` +
+    `-d '{"jsonrpc":"2.0","id":1,"method":"getTipAccounts"}'`
   )
 }
 
