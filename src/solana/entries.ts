@@ -4,7 +4,7 @@
 //
 //   entry with transactions: hash = sha256(previous | merkle root of all signatures)
 //   tick:                    hash = sha256(previous)
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { EntryContent } from './geyser-content.ts'
 
 export class EntryChain {
@@ -36,8 +36,13 @@ export class EntryChain {
     const startingTransactionIndex = this.#transactions
     this.#transactions += executedTransactionCount
     const index = this.#index++
-    const hash = this.#hash
-    return { index, numHashes: 1, hash, executedTransactionCount, startingTransactionIndex }
+    return {
+      index,
+      numHashes: 1,
+      hash: this.#hash,
+      executedTransactionCount,
+      startingTransactionIndex,
+    }
   }
 }
 
@@ -58,7 +63,5 @@ export function merkleRoot(leaves: readonly Uint8Array[]): Uint8Array {
 }
 
 function sha256(...parts: readonly Uint8Array[]): Uint8Array {
-  const hash = createHash('sha256')
-  for (const part of parts) hash.update(part)
-  return hash.digest()
+  return hash('sha256', parts.length === 1 ? parts[0]! : Buffer.concat(parts), 'buffer')
 }

@@ -2,7 +2,6 @@
 // Called by chain.ts for each transaction that landed, and for simulations. Balances before it are
 // the ledger's, which stands exactly there: results arrive in the order of execution.
 import { encodeBase58 } from '../../solana/base58.ts'
-import { feeOf } from '../../solana/fee.ts'
 import type { MetaContent, TokenBalanceContent } from '../../solana/geyser-content.ts'
 import { isSameKey, keyOf } from '../../solana/keys.ts'
 import { isTokenProgram, readMint, readTokenAccount } from '../../solana/token-account.ts'
@@ -19,15 +18,15 @@ const empty = new Uint8Array(0)
 /** The outcome as meta. `layout` holds the transaction; the ledger does not have it yet. */
 export function metaOf(
   layout: TransactionLayout,
-  bytes: Uint8Array,
   outcome: {
     readonly executed: Executed
     /** Static keys, then what the VM loaded. */
     readonly keys: readonly Uint8Array[]
+    readonly fee: bigint
     readonly ledger: LedgerState
   },
 ): MetaContent {
-  const { executed, keys, ledger } = outcome
+  const { executed, keys, fee, ledger } = outcome
   const before: Read = (pubkey) => ledger.newestAccount(pubkey)
   const written = new Map(executed.accounts.map((account) => [keyOf(account.pubkey), account]))
   const after: Read = (pubkey) => written.get(keyOf(pubkey)) ?? before(pubkey)
@@ -36,7 +35,7 @@ export function metaOf(
   const tokens = (read: Read) => (hasTokens ? tokenBalances(keys, programs, read) : [])
   return {
     err: executed.err === null ? null : encodeTransactionError(executed.err),
-    fee: feeOf(layout, bytes).lamports,
+    fee,
     preBalances: keys.map((key) => before(key)?.lamports ?? 0n),
     postBalances: keys.map((key) => after(key)?.lamports ?? 0n),
     innerInstructions: executed.inner,

@@ -62,7 +62,8 @@ export class Producer {
     const signatures = signaturesOf(layout, bytes)
     const { loadedWritable, loadedReadonly } = executed
     const keys = [...message.accountKeys, ...loadedWritable, ...loadedReadonly]
-    const meta = metaOf(layout, bytes, { executed, keys, ledger })
+    const fee = feeOf(layout, bytes)
+    const meta = metaOf(layout, { executed, keys, fee: fee.lamports, ledger })
     const index = ledger.openCount
     const content = { signatures, isVote: false, index, message, meta }
     const txnSignature = Uint8Array.from(signatures[0]!)
@@ -75,10 +76,9 @@ export class Producer {
       })
     const place = { slot, index, blockTime: this.#blockTime }
     const stored = new StoredTransaction(packTransaction(bytes, content), place)
-    const fee = feeOf(layout, bytes)
     ledger.mint(-fee.lamports)
     const writable = keys.filter((_, at) => layout.isWritable(at))
-    ledger.land(stored, { price: Number(fee.price), writable })
+    ledger.land(stored, { price: Number(fee.price), writable, signature: txnSignature, keys })
     this.#open.add({ signatures, keys, isWritable: (at) => layout.isWritable(at) })
     sink.transaction(slot, content, written)
     return stored

@@ -1,4 +1,5 @@
 // What a simulation tells. Thread: main. Called by chain.ts.
+import { feeOf } from '../../solana/fee.ts'
 import { keyOf } from '../../solana/keys.ts'
 import { messageContent } from '../../solana/message-content.ts'
 import type { TransactionLayout } from '../../solana/transaction.ts'
@@ -22,7 +23,8 @@ export function simulatedOf(
   const slot = ledger.slot(0)
   const { loadedWritable, loadedReadonly, accounts } = executed
   const keys = [...messageContent(layout, bytes).accountKeys, ...loadedWritable, ...loadedReadonly]
-  const meta = metaOf(layout, bytes, { executed, keys, ledger })
+  const fee = feeOf(layout, bytes).lamports
+  const meta = metaOf(layout, { executed, keys, fee, ledger })
   const written = new Map(accounts.map((account) => [keyOf(account.pubkey), account]))
   const { blockhash, lastValidBlockHeight } = ledger.latestBlockhash(0)
   return {

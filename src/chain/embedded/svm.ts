@@ -5,7 +5,7 @@
 import { Account, type FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js'
 import { isSameKey } from '../../solana/keys.ts'
 import { lookedUp } from '../../solana/lookup-table.ts'
-import { durableNonce, isNonceAccount, withNonce } from '../../solana/nonce.ts'
+import { durableNonce, isNonceAccount, nonceOf, withNonce } from '../../solana/nonce.ts'
 import { programs, sysvarOwner } from '../../solana/programs.ts'
 import { TransactionLayout } from '../../solana/transaction.ts'
 import type { TransactionError } from '../../solana/transaction-error.ts'
@@ -64,6 +64,9 @@ export class Svm {
   #execute({ bytes, nonceIndex }: ExecuteJob, nonce: Uint8Array): Executed {
     if (this.#layout.decode(bytes) !== 'ok') return refused
     const keys = this.#keys(bytes)
+    // Two that use one nonce may both have been let in: the first of them has used it up.
+    if (nonceIndex > 0 && !this.#holdsNonce(bytes, keys.all[nonceIndex]!))
+      return { ...refused, err: 'BlockhashNotFound' }
     const payer = keys.all[0]!
     const before = this.#vm.getBalance(payer)
     const outcome = this.#vm.sendVersionedTransaction(bytes)
@@ -82,6 +85,11 @@ export class Svm {
       accounts.push(account)
     }
     return executed(outcome.meta(), { keys, err, accounts })
+  }
+
+  #holdsNonce(bytes: Uint8Array, pubkey: Uint8Array): boolean {
+    const at = this.#layout.blockhashAt
+    return isSameKey(nonceOf(this.#read(pubkey).data), bytes.subarray(at, at + 32))
   }
 
   /** The VM does not tell a program that is missing from one that cannot run; validators do. */
@@ -115,7 +123,7 @@ export class Svm {
     if (!isNonceAccount(account.owner, account.data)) return account
     const at = this.#layout.blockhashAt
     const made = durableNonce(bytes.subarray(at, at + 32))
-    if (!isSameKey(account.data.subarray(40, 72), made)) return account
+    if (!isSameKey(nonceOf(account.data), made)) return account
     const renewed = withNonce(account, nonce)
     this.#write(renewed)
     return renewed

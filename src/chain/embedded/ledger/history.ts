@@ -12,9 +12,13 @@ export class History {
     return this.#bySignature.size
   }
 
-  add(transaction: StoredTransaction): void {
-    this.#bySignature.set(keyOf(transaction.signature), transaction)
-    for (const key of transaction.keys) {
+  /** `known`: what the caller has at hand already and would cost a decoding here. */
+  add(
+    transaction: StoredTransaction,
+    known: { readonly signature: Uint8Array; readonly keys: readonly Uint8Array[] } = transaction,
+  ): void {
+    this.#bySignature.set(keyOf(known.signature), transaction)
+    for (const key of known.keys) {
       const address = keyOf(key)
       let line = this.#byAddress.get(address)
       if (line === undefined) {

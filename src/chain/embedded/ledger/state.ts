@@ -116,10 +116,13 @@ export class LedgerState implements Ledger {
     return this.#supply
   }
 
-  land(transaction: StoredTransaction, offer: Offer): void {
+  land(
+    transaction: StoredTransaction,
+    known: Offer & { readonly signature: Uint8Array; readonly keys: readonly Uint8Array[] },
+  ): void {
     this.#open.push(transaction)
-    this.#history.add(transaction)
-    this.#samples.landed(offer)
+    this.#history.add(transaction, known)
+    this.#samples.landed(known)
   }
 
   /** The open slot's transactions; the caller makes its block of them. */
