@@ -51,6 +51,8 @@ export class Admission {
   readonly #placeOf: Readonly<Record<DropReason, number>>
   readonly #received: number
   readonly #accepted: number
+  readonly #sourceColumns: Readonly<Record<'packets' | 'first' | 'duplicates', number>>
+  readonly #slotColumns: Readonly<Record<'data' | 'code' | 'dataEnd' | 'duplicates', number>>
 
   constructor(board: Board, window: SlotWindow, options: AdmitOptions) {
     this.#board = board
@@ -60,6 +62,18 @@ export class Admission {
     this.#placeOf = Object.fromEntries(places) as Record<DropReason, number>
     this.#received = board.totals.at(0, 'received')
     this.#accepted = board.totals.at(0, 'accepted')
+    const { sources, slots } = board
+    this.#sourceColumns = {
+      packets: sources.column('packets'),
+      first: sources.column('first'),
+      duplicates: sources.column('duplicates'),
+    }
+    this.#slotColumns = {
+      data: slots.column('data'),
+      code: slots.column('code'),
+      dataEnd: slots.column('dataEnd'),
+      duplicates: slots.column('duplicates'),
+    }
   }
 
   /** Judges the packet of `length` bytes at `at`; `source` is its sender's place, -1 a stranger. */
@@ -67,7 +81,8 @@ export class Admission {
     const { totals, sources } = this.#board
     totals.numbers[this.#received]! += 1
     if (source < 0) return this.#drop('source')
-    sources.numbers[sources.at(source, 'packets')]! += 1
+    const sourceAt = source * sources.width
+    sources.numbers[sourceAt + this.#sourceColumns.packets]! += 1
     const flaw = flawOf(bytes, at, length, this.#options.version)
     if (flaw !== flaws.none) return this.#drop(reasonOfFlaw[flaw]!)
     const slot = slotOf(bytes, at)
@@ -81,7 +96,7 @@ export class Admission {
     if (!this.#isSigned(bytes, at)) return this.#drop('signature')
     if (!this.#window.takesSlot(slot, nowMs)) return this.#drop('slot')
     this.#window.mark(slot, id, nowMs)
-    sources.numbers[sources.at(source, 'first')]! += 1
+    sources.numbers[sourceAt + this.#sourceColumns.first]! += 1
     totals.numbers[this.#accepted]! += 1
     this.#countInSlot(bytes, at, slot, isCode)
     this.#options.recovery?.add(bytes, at)
@@ -110,8 +125,8 @@ export class Admission {
 
   #duplicate(slot: number, id: number, source: number, nowMs: number): Verdict {
     const { slots, sources } = this.#board
-    slots.numbers[slots.at(slot % windowSlots, 'duplicates')]! += 1
-    sources.numbers[sources.at(source, 'duplicates')]! += 1
+    slots.numbers[(slot % windowSlots) * slots.width + this.#slotColumns.duplicates]! += 1
+    sources.numbers[source * sources.width + this.#sourceColumns.duplicates]! += 1
     const lagMs = this.#window.lagMs(slot, id, nowMs)
     if (lagMs >= 0) {
       sources.add(source, 'lagSamples', 1)
@@ -123,10 +138,11 @@ export class Admission {
   #countInSlot(bytes: Uint8Array, at: number, slot: number, isCode: boolean): void {
     const { slots } = this.#board
     const cell = slot % windowSlots
-    slots.numbers[slots.at(cell, isCode ? 'code' : 'data')]! += 1
+    const { data, code, dataEnd } = this.#slotColumns
+    slots.numbers[cell * slots.width + (isCode ? code : data)]! += 1
     if (isCode) return
     const end = indexOf(bytes, at) + 1
-    const endAt = slots.at(cell, 'dataEnd')
+    const endAt = cell * slots.width + dataEnd
     if (end > slots.numbers[endAt]!) slots.numbers[endAt] = end
     if ((flagsOf(bytes, at) & flagBits.lastInSlot) === flagBits.lastInSlot)
       slots.set(cell, 'isLastKnown', 1)

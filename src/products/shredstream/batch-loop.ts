@@ -80,7 +80,7 @@ export class BatchLoop {
   run(isStopped: () => boolean): void {
     const { idle } = this.#settings
     // Who is served is known before the first packet: after a restart many are waiting.
-    this.#chores(this.#parts.nowMs())
+    this.#follow()
     while (!isStopped()) {
       const count = this.#ingest.receive(idle === 'sleep')
       const nowMs = this.#parts.nowMs()
@@ -88,6 +88,7 @@ export class BatchLoop {
       else if (idle === 'yield') this.#libc.sched_yield()
       if (nowMs - this.#choresAtMs >= choreMs || this.#parts.book.isStale) this.#chores(nowMs)
     }
+    this.#count()
     closeSockets(this.#libc, this.#parts.board)
   }
 
@@ -128,28 +129,33 @@ export class BatchLoop {
 
   #send(nowMs: number): void {
     const { total, counts } = this.#vectors
-    const { book } = this.#parts
-    if (total === 0 || book.serving.length === 0) return
+    if (total === 0 || this.#rows.length === 0) return
     const bytes = counts[0]! * dataShredBytes + counts[1]! * codeShredBytes
     if (this.#caps.charge(this.#rows, total, bytes, nowMs)) this.#setTargets()
-    const muted = this.#muted
-    const served =
-      muted.length === 0 ? this.#rows : this.#rows.filter((row) => !muted.includes(row))
     for (const { sender } of this.#outs) sender.send()
-    book.countSent(served, total, bytes, nowMs)
-    if (muted.length > 0) book.countCapped(muted, total)
+    const { numbers } = this.#parts.board.tally
+    numbers[0]! += total
+    numbers[1]! += bytes
+    numbers[2] = nowMs
+  }
+
+  /** Counting for each target at each batch would cost more than a packet does. */
+  #count(): void {
+    const { book, board } = this.#parts
+    const { packets, bytes, sentMs } = board.tally.row(0)
+    if (packets === 0) return
+    const muted = this.#muted
+    const served = this.#rows.filter((row) => !muted.includes(row))
+    book.countSent(served, packets, bytes, sentMs)
+    if (muted.length > 0) book.countCapped(muted, packets)
+    board.tally.clear(0)
   }
 
   #chores(nowMs: number): void {
     const { book } = this.#parts
     this.#choresAtMs = nowMs
-    if (book.refresh()) {
-      const before = new Set(this.#rows)
-      this.#rows = book.serving.map(({ row }) => row)
-      for (const row of this.#rows) if (!before.has(row)) this.#caps.reset(row)
-      this.#setTargets()
-      book.settle()
-    }
+    this.#count()
+    this.#follow()
     for (const target of book.dueChallenges())
       this.#doorOf(target)?.sender.sendOne(target, this.#parts.challengeOf(target))
     for (const { sender, receiver, family } of this.#outs) {
@@ -168,7 +174,18 @@ export class BatchLoop {
     this.#showIo()
   }
 
+  #follow(): void {
+    const { book } = this.#parts
+    if (!book.refresh()) return
+    const before = new Set(this.#rows)
+    this.#rows = book.serving.map(({ row }) => row)
+    for (const row of this.#rows) if (!before.has(row)) this.#caps.reset(row)
+    this.#setTargets()
+    book.settle()
+  }
+
   #setTargets(): void {
+    this.#count()
     const { serving } = this.#parts.book
     this.#muted = this.#rows.filter((row) => this.#caps.isMuted(row))
     const live = serving.filter(({ row }) => !this.#caps.isMuted(row))

@@ -64,22 +64,34 @@ const socketNames = [
   'tableVersion',
 ] as const
 
+/** Sent to each served target since targets were last counted; on the board, so none is lost. */
+const tallyNames = ['packets', 'bytes', 'sentMs'] as const
+
 export type TotalName = (typeof totalNames)[number]
 /** Values of `io` on the board. */
 export const ioNames = ['none', 'dgram', 'batch', 'batch-segments'] as const
 
-/** Rows of numbers with names; `at(row, name)` is looked up once, outside the hot path. */
+/**
+ * Rows of numbers with names. Hot paths look a column up once and count in
+ * `numbers[row * width + column]`; the verbs are for everybody else.
+ */
 export class NumberTable<C extends string> {
   readonly numbers: Float64Array
+  readonly width: number
   readonly #names: readonly C[]
 
   constructor(buffer: SharedArrayBuffer, at: number, rows: number, names: readonly C[]) {
     this.#names = names
+    this.width = names.length
     this.numbers = new Float64Array(buffer, at, rows * names.length)
   }
 
+  column(name: C): number {
+    return this.#names.indexOf(name)
+  }
+
   at(row: number, name: C): number {
-    return row * this.#names.length + this.#names.indexOf(name)
+    return row * this.width + this.#names.indexOf(name)
   }
 
   get(row: number, name: C): number {
@@ -110,6 +122,7 @@ const places = [
   [rowsMax, targetNames],
   [windowSlots, slotNames],
   [1, socketNames],
+  [1, tallyNames],
 ] as const
 
 export class Board {
@@ -119,6 +132,7 @@ export class Board {
   readonly targets: NumberTable<(typeof targetNames)[number]>
   readonly slots: NumberTable<(typeof slotNames)[number]>
   readonly sockets: NumberTable<(typeof socketNames)[number]>
+  readonly tally: NumberTable<(typeof tallyNames)[number]>
 
   constructor(buffer?: SharedArrayBuffer) {
     const starts = [0]
@@ -129,5 +143,6 @@ export class Board {
     this.targets = new NumberTable(this.buffer, starts[2]!, rowsMax, targetNames)
     this.slots = new NumberTable(this.buffer, starts[3]!, windowSlots, slotNames)
     this.sockets = new NumberTable(this.buffer, starts[4]!, 1, socketNames)
+    this.tally = new NumberTable(this.buffer, starts[5]!, 1, tallyNames)
   }
 }

@@ -99,13 +99,13 @@ export class TargetBook {
     this.#refusals.clear()
   }
 
-  /** Counts a batch as sent to these rows. */
+  /** Counts what was sent to each of these rows. */
   countSent(rows: readonly number[], packets: number, bytes: number, nowMs: number): void {
     const { targets, totals } = this.#board
     for (const row of rows) {
-      targets.numbers[targets.at(row, 'packets')]! += packets
-      targets.numbers[targets.at(row, 'bytes')]! += bytes
-      targets.numbers[targets.at(row, 'lastSentMs')] = nowMs
+      targets.add(row, 'packets', packets)
+      targets.add(row, 'bytes', bytes)
+      targets.set(row, 'lastSentMs', nowMs)
     }
     totals.add(0, 'sent', packets * rows.length)
     totals.add(0, 'sentBytes', bytes * rows.length)

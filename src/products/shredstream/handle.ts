@@ -62,6 +62,7 @@ export async function runShreds(
   link: { ready(): void; post(message: WorkerMessage): void; isStopped(): boolean },
 ): Promise<void> {
   const { settings } = data
+  const originMs = performance.timeOrigin
   const board = new Board(data.board)
   const recovery = settings.recover ? new Recovery(board) : null
   const signatures = settings.leaders === null ? null : new LeaderSignatures(settings.leaders)
@@ -72,7 +73,7 @@ export async function runShreds(
     admission: new Admission(board, window, { version: settings.version, signatures, recovery }),
     sources: new Sources(settings.sources),
     recovery,
-    nowMs: () => performance.timeOrigin + performance.now(),
+    nowMs: () => originMs + performance.now(),
     challengeOf,
     note: (text) => link.post({ kind: 'note', text }),
   }

@@ -1,0 +1,120 @@
+// Sends shreds to many targets as fast as it can, in a process of its own: by our batched sender,
+// with or without segment trains, or by Node's sockets. Thread: main of that process.
+import { createSocket } from 'node:dgram'
+import { loadLibc, openSocket, pinned } from '../../../src/transport/udp-batch.ts'
+import { BatchReceiver, batchMax, slotBytes } from '../../../src/transport/udp-receive.ts'
+import { BatchSender, ShredVectors } from '../../../src/transport/udp-send.ts'
+import { serveBench } from '../../lib/process.ts'
+
+export interface SendInput {
+  readonly way: 'batch' | 'segments' | 'dgram'
+  readonly targets: number
+  readonly seconds: number
+  readonly port: number
+}
+
+export interface SendOutput {
+  readonly packets: number
+  readonly wall: number
+  readonly cpu: number
+}
+
+const shredBytes = 1203
+const bufferBytes = 32 * 1024 * 1024
+
+serveBench({
+  send: (input: SendInput) => (input.way === 'dgram' ? sendDgram(input) : sendBatches(input)),
+  receive,
+})
+
+async function sendBatches({ way, targets, seconds, port }: SendInput): Promise<SendOutput> {
+  const libc = (await loadLibc())!
+  const fd = openSocket(libc, {
+    host: '0.0.0.0',
+    port: 0,
+    bufferBytes,
+    timeoutMs: 20,
+    keepsErrors: true,
+    isV6Only: false,
+  })
+  const vectors = new ShredVectors(libc, [shredBytes, 1228])
+  const arena = pinned(batchMax * slotBytes)
+  for (let place = 0; place < batchMax; place += 1)
+    vectors.add(0, libc.addressOf(arena) + place * slotBytes)
+  let failed = 0
+  const sender = new BatchSender(libc, fd, vectors, {
+    events: { failed: (_row, _errno, shreds) => (failed += shreds), refused() {} },
+    segments: way === 'segments',
+  })
+  sender.setTargets(
+    Array.from({ length: targets }, (_, row) => ({
+      row,
+      address: { family: 4, words: [0, 0, 0, 0x7f000101 + row] as const },
+      port,
+    })),
+  )
+  const cpu = process.cpuUsage()
+  const startedMs = performance.now()
+  let packets = 0
+  while (performance.now() - startedMs < seconds * 1000) {
+    sender.send()
+    packets += batchMax * targets
+  }
+  libc.close(fd)
+  return outputOf(packets - failed, startedMs, cpu)
+}
+
+async function sendDgram({ targets, seconds, port }: SendInput): Promise<SendOutput> {
+  const shred = Buffer.alloc(shredBytes)
+  const sockets = await Promise.all(
+    Array.from({ length: targets }, async (_, place) => {
+      const socket = createSocket({ type: 'udp4', sendBufferSize: bufferBytes })
+      await new Promise<void>((done) => socket.connect(port, `127.0.1.${place + 1}`, done))
+      return socket
+    }),
+  )
+  const cpu = process.cpuUsage()
+  const startedMs = performance.now()
+  let packets = 0
+  while (performance.now() - startedMs < seconds * 1000) {
+    for (const socket of sockets)
+      socket.send(shred, (error) => {
+        if (error === null) packets += 1
+      })
+    await new Promise((done) => setImmediate(done))
+  }
+  await new Promise((done) => setTimeout(done, 50))
+  const output = outputOf(packets, startedMs, cpu)
+  for (const socket of sockets) socket.close()
+  return output
+}
+
+/** Counts what our batched receiver takes in until nothing has come for a while. */
+async function receive({ port, quietMs }: { port: number; quietMs: number }) {
+  const libc = (await loadLibc())!
+  const about = { bufferBytes, timeoutMs: 20, keepsErrors: false, isV6Only: false }
+  const fd = openSocket(libc, { ...about, host: '0.0.0.0', port })
+  const receiver = new BatchReceiver(libc, fd)
+  let packets = 0
+  let bytes = 0
+  let lastMs = performance.now()
+  let cpu = process.cpuUsage()
+  for (;;) {
+    const count = receiver.receive(true)
+    const nowMs = performance.now()
+    if (count > 0) {
+      if (packets === 0) cpu = process.cpuUsage()
+      packets += count
+      for (let place = 0; place < count; place += 1) bytes += receiver.lengthOf(place)
+      lastMs = nowMs
+    } else if (nowMs - lastMs > (packets === 0 ? 10_000 : quietMs)) break
+  }
+  libc.close(fd)
+  const { user, system } = process.cpuUsage(cpu)
+  return { packets, bytes, cpu: (user + system) / 1e6 }
+}
+
+function outputOf(packets: number, startedMs: number, before: NodeJS.CpuUsage): SendOutput {
+  const { user, system } = process.cpuUsage(before)
+  return { packets, wall: (performance.now() - startedMs) / 1000, cpu: (user + system) / 1e6 }
+}

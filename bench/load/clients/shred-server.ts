@@ -1,0 +1,78 @@
+// The shred worker as the product runs it, checks and all, between a probe's two ends.
+// Thread: main of its own process, which only starts the worker.
+import { parseAddress, parseCidr } from '../../../src/base/cidr.ts'
+import { systemClock } from '../../../src/base/clock.ts'
+import { Board } from '../../../src/products/shredstream/board.ts'
+import type { WorkerSettings } from '../../../src/products/shredstream/handle.ts'
+import { TargetTable } from '../../../src/products/shredstream/targets.ts'
+import { windowBytes } from '../../../src/products/shredstream/window.ts'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { DedicatedWorker } from '../../../src/threads/dedicated.ts'
+import { serveBench } from '../../lib/process.ts'
+
+export interface ServerInput {
+  readonly io: 'batch' | 'dgram'
+  readonly idle: 'sleep' | 'spin'
+  readonly targets: number
+  readonly outPort: number
+}
+
+let worker: DedicatedWorker | null = null
+let board = new Board()
+
+serveBench({
+  async start({ io, idle, targets, outPort }: ServerInput): Promise<number> {
+    board = new Board()
+    const table = new TargetTable()
+    table.write(
+      Array.from({ length: targets }, (_, row) => ({
+        row,
+        kind: 'serve' as const,
+        generation: 1,
+        address: parseAddress(`127.0.1.${row + 1}`)!,
+        port: outPort,
+        challenges: 0,
+        nonce: [0, 0, 0, 0] as const,
+      })),
+    )
+    const settings: WorkerSettings = {
+      host: '127.0.0.1',
+      port: 0,
+      sourceHosts: ['0.0.0.0'],
+      sourcePort: 0,
+      sources: [parseCidr('127.0.0.0/8')!],
+      version: 1,
+      io,
+      idle,
+      segments: true,
+      leaders: null,
+      recover: false,
+      caps: { packetsPerSecond: 1e9, bytesPerSecond: 1e12 },
+      bufferBytes: 32 * 1024 * 1024,
+    }
+    worker = await DedicatedWorker.start(
+      {
+        name: 'shreds',
+        entry: 'shreds',
+        data: {
+          board: board.buffer,
+          targets: table.buffer,
+          window: new SharedArrayBuffer(windowBytes),
+          settings,
+        },
+      },
+      {
+        clock: systemClock,
+        log: silentLog,
+        onDown(fault) {
+          throw fault
+        },
+      },
+    )
+    return board.sockets.get(0, 'ingestPort')
+  },
+  async stop(): Promise<Readonly<Record<string, number>>> {
+    await worker?.stop()
+    return board.totals.row(0)
+  },
+})
