@@ -175,6 +175,9 @@ export function serveFrames(
     if (frame.stop === true) void stop()
     else void answer(link, handlers, frame)
   })
+  // Ctrl-C in a terminal reaches the whole group: when to end is the server's to say, by the pipe.
+  process.on('SIGINT', () => {})
+  process.on('SIGTERM', () => {})
   // The server is gone, whatever the reason: a child without one has no purpose.
   pipe.once('close', stop)
   pipe.once('error', stop)
