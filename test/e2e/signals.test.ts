@@ -22,6 +22,15 @@ describe('a signal', () => {
       await server.dispose()
     })
 
+  test('of a terminal, which reaches the children too, ends the server alone and in order', async () => {
+    const server = await startServer({ isGroup: true })
+    const exited = once(server.child, 'exit') as Promise<[number | null]>
+    process.kill(-server.child.pid!, 'SIGINT')
+    expect((await exited)[0]).toBe(0)
+    expect(server.stderr()).not.toContain('died')
+    await server.dispose()
+  })
+
   test('sent twice ends the process without waiting', async () => {
     const server = await startServer()
     const exited = once(server.child, 'exit') as Promise<[number | null]>

@@ -39,6 +39,8 @@ export interface ServerOptions {
   readonly data?: string
   readonly env?: Readonly<Record<string, string>>
   readonly nodeFlags?: readonly string[]
+  /** In a process group of its own, so that a test can signal the whole group. */
+  readonly isGroup?: boolean
 }
 
 /** Doors on any free port unless a flag says otherwise. */
@@ -59,7 +61,11 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       ...ports,
       ...(options.flags ?? []),
     ],
-    { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...options.env } },
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...options.env },
+      detached: options.isGroup ?? false,
+    },
   )
   // A test that fails half-way must not leave a server behind.
   process.once('exit', () => child.kill('SIGKILL'))
