@@ -33,7 +33,7 @@ export function withNonce<A extends { readonly data: Uint8Array }>(
   account: A,
   nonce: Uint8Array,
 ): A {
-  const data = Uint8Array.from(account.data)
+  const data = new Uint8Array(account.data)
   data.set(nonce, nonceAt)
   return { ...account, data }
 }

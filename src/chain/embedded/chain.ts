@@ -160,7 +160,7 @@ export class LocalChain implements EmbeddedChain {
     const { ledger } = this
     const newestHash = ledger.newest.facts.hash
     const at = layout.signaturesAt
-    const signature = Uint8Array.from(bytes.subarray(at, at + 64))
+    const signature = new Uint8Array(bytes.subarray(at, at + 64))
     const isKnown = ledger.stored(signature) !== null || this.#inFlight.has(keyOf(signature))
     if (isKnown && !isBlockhashReplaced)
       return accept({ signature, check: { err: 'AlreadyProcessed', nonceIndex: -1 } })

@@ -11,6 +11,8 @@ export interface ExecutorOptions {
   state(): Iterable<VmAccount>
   /** What a nonce becomes that is advanced now. */
   nonce(): Uint8Array
+  /** A new child did not take so many accounts; it runs without them. */
+  refused(accounts: number): void
   /** Called in the order of execution, before the promise of `execute` resolves. */
   apply(job: ExecuteJob, executed: Executed): void
 }
@@ -145,8 +147,9 @@ export class Executor {
   async #load(generation: number): Promise<void> {
     let chunk: VmAccount[] = []
     let bytes = 0
+    let refused = 0
     const flush = async () => {
-      await this.#child!.call('load', chunk, callMsMax)
+      refused += await this.#child!.call<number>('load', chunk, callMsMax)
       chunk = []
       bytes = 0
     }
@@ -157,6 +160,7 @@ export class Executor {
       if (generation !== this.#generation) return
     }
     await flush()
+    if (refused > 0) this.#options.refused(refused)
     if (generation === this.#generation) this.#loadedGeneration = generation
   }
 }

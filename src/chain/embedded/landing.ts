@@ -58,7 +58,7 @@ export function versionOf(
   const before = at.ledger.newestAccount(account.pubkey)
   return {
     // Copies: what came over the pipe are views of its chunks.
-    pubkey: before?.pubkey ?? Uint8Array.from(account.pubkey),
+    pubkey: before?.pubkey ?? new Uint8Array(account.pubkey),
     lamports: account.lamports,
     owner: kept(before?.owner, account.owner),
     executable: account.executable,
@@ -71,7 +71,7 @@ export function versionOf(
 
 function kept(before: Uint8Array | undefined, after: Uint8Array): Uint8Array {
   if (after.length === 0) return empty
-  return before !== undefined && isSameKey(before, after) ? before : Uint8Array.from(after)
+  return before !== undefined && isSameKey(before, after) ? before : new Uint8Array(after)
 }
 
 function tokenBalances(

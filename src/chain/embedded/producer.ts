@@ -66,7 +66,7 @@ export class Producer {
     const meta = metaOf(layout, { executed, keys, fee: fee.lamports, ledger })
     const index = ledger.openCount
     const content = { signatures, isVote: false, index, message, meta }
-    const txnSignature = Uint8Array.from(signatures[0]!)
+    const txnSignature = new Uint8Array(signatures[0]!)
     const written = executed.accounts
       .filter(({ lamports, pubkey }) => lamports > 0n || ledger.newestAccount(pubkey) !== null)
       .map((account) => {

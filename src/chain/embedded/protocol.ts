@@ -1,7 +1,7 @@
 // What the server and the executor's child process say to each other. Thread: any (types only).
 // Frames are threads/frames.ts; the child answers calls strictly in order, one after the other.
 //
-//   load     accounts                  -> null        state it does not have, sysvars of a new slot
+//   load     accounts                  -> number      how many of them the VM refused
 //   execute  { nonce, jobs }           -> Executed[]  kept in the VM
 //   simulate { bytes }                 -> Executed    not kept
 //   genesis  keys                      -> { accounts, rent } what the VM was born with

@@ -67,6 +67,7 @@ export async function startEmbeddedChain(
     {
       state: () => stateOf(ledger, born, producer),
       nonce: () => producer!.nonce,
+      refused: (accounts) => log.warn('the VM did not take accounts', { accounts }),
       apply(job, executed) {
         if (!executed.isCharged) return
         const { err } = producer!.land(job.bytes, executed)

@@ -247,13 +247,13 @@ function writeAccount(writer: ByteWriter, account: LedgerAccount): void {
 function* readAccounts(reader: ByteReader): IterableIterator<LedgerAccount> {
   while (!reader.isAtEnd)
     yield {
-      pubkey: Uint8Array.from(reader.raw(32)),
-      owner: Uint8Array.from(reader.raw(32)),
+      pubkey: new Uint8Array(reader.raw(32)),
+      owner: new Uint8Array(reader.raw(32)),
       lamports: reader.u64(),
       rentEpoch: reader.u64(),
       executable: reader.u8() === 1,
       slot: reader.number(),
       writeVersion: reader.u64(),
-      data: Uint8Array.from(reader.bytes()),
+      data: new Uint8Array(reader.bytes()),
     }
 }

@@ -33,9 +33,17 @@ export class Svm {
     this.#vm.setLogBytesLimit(logBytesMax)
   }
 
-  load(accounts: readonly VmAccount[]): null {
-    for (const account of accounts) this.#write(account)
-    return null
+  /** Gives how many of them the VM refused: a program whose code it cannot load. */
+  load(accounts: readonly VmAccount[]): number {
+    let refusedCount = 0
+    for (const account of accounts) {
+      try {
+        this.#write(account)
+      } catch {
+        refusedCount += 1
+      }
+    }
+    return refusedCount
   }
 
   genesis(keys: readonly Uint8Array[]): Genesis {
@@ -57,7 +65,7 @@ export class Svm {
       return executed(outcome.meta(), { keys, err: this.#errorOf(outcome, keys), accounts: [] })
     const accounts = outcome
       .postAccounts()
-      .map((post) => fromVm(Uint8Array.from(post.address), post.account()))
+      .map((post) => fromVm(new Uint8Array(post.address), post.account()))
     return executed(outcome.meta(), { keys, err: null, accounts })
   }
 
