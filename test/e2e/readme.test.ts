@@ -68,9 +68,10 @@ describe('the README', () => {
 
 /** The same call on the ports that this run happened to get. */
 function withPorts(command: string, server: Server): string {
-  const { rpc, metrics } = server.doors
+  const { rpc, metrics, tpu } = server.doors
   return command
     .replace('127.0.0.1:8899', `127.0.0.1:${rpc?.port}`)
+    .replace('127.0.0.1:8901', `127.0.0.1:${tpu?.port}`)
     .replace('127.0.0.1:8443', `127.0.0.1:${metrics?.port}`)
     .replace('npm run bench -- ring', 'npm run --silent bench -- ring --seconds 0.2')
 }
