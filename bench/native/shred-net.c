@@ -203,9 +203,11 @@ static int run_probe(double rate, int count, double seconds, int in, int out) {
     io[i] = (struct iovec){buffer[i], SLOT};
     m[i].msg_hdr = (struct msghdr){0, 0, &io[i], 1, 0, 0, 0};
   }
-  uint64_t most = rate * seconds * count * 1.2 + 1000, got = 0, sent = 0;
+  uint64_t most = rate * seconds * count * 1.2 + 1000, got = 0, kept = 0, sent = 0;
   uint32_t *delays = malloc(most * sizeof *delays);
   uint64_t start = now_ns(), end = start + seconds * 1e9, last = end + 300000000ull;
+  // A forwarder that is compiled while it runs needs a moment; delays count from here on.
+  uint64_t warm = start + 300000000ull;
   double gap = 1e9 / rate, next = start;
   for (;;) {
     uint64_t t = now_ns();
@@ -224,11 +226,12 @@ static int run_probe(double rate, int count, double seconds, int in, int out) {
     for (int i = 0; i < k && got < most; i++) {
       uint64_t stamp;
       memcpy(&stamp, buffer[i] + 100, 8);
-      delays[got++] = t - stamp;
+      got++;
+      if (stamp >= warm) delays[kept++] = t - stamp;
     }
   }
-  qsort(delays, got, sizeof *delays, ascending);
-#define PART(q) (got ? delays[(uint64_t)((got - 1) * q)] / 1e3 : 0)
+  qsort(delays, kept, sizeof *delays, ascending);
+#define PART(q) (kept ? delays[(uint64_t)((kept - 1) * q)] / 1e3 : 0)
   printf("{\"packets\":%lu,\"copies\":%lu,\"p50\":%f,\"p99\":%f,\"p999\":%f}\n", sent, got,
          PART(.5), PART(.99), PART(.999));
   return 0;
