@@ -1,6 +1,5 @@
 // The outcome of a transaction as JSON-RPC shows it (`meta`), and a block's rewards.
 // Thread: any (pure). Called by ui-transaction.ts and by the websocket room.
-import { encodeBase58 } from './base58.ts'
 import type {
   InstructionContent,
   MetaContent,
@@ -8,6 +7,8 @@ import type {
   TokenBalanceContent,
   TransactionContent,
 } from './geyser-content.ts'
+import { keyText } from './key-text.ts'
+import { uiTokenAmount } from './token-amount.ts'
 import { decodeTransactionError } from './transaction-error.ts'
 
 type WriteInner = (instruction: InstructionContent & { readonly stackHeight?: number }) => string
@@ -25,18 +26,26 @@ export function metaText(
     balancesText(meta),
     `"rewards":${showRewards ? rewardsText(meta.rewards) : 'null'}`,
   ]
-  const loaded = [meta.loadedWritableAddresses, meta.loadedReadonlyAddresses].map(
-    (list) => `[${list.map((key) => `"${encodeBase58(key)}"`).join(',')}]`,
-  )
-  parts.push(`"loadedAddresses":{"writable":${loaded[0]},"readonly":${loaded[1]}}`)
-  if (meta.returnData !== null) {
-    const data = Buffer.from(meta.returnData.data).toString('base64')
-    const program = encodeBase58(meta.returnData.programId)
-    parts.push(`"returnData":{"programId":"${program}","data":["${data}","base64"]}`)
-  }
+  parts.push(`"loadedAddresses":${loadedText(meta)}`)
+  if (meta.returnData !== null) parts.push(`"returnData":${returnDataText(meta.returnData)}`)
   if (meta.computeUnitsConsumed !== null)
     parts.push(`"computeUnitsConsumed":${meta.computeUnitsConsumed}`)
   return `{${parts.join(',')}}`
+}
+
+/** The addresses that lookup tables gave. */
+export function loadedText(
+  meta: Pick<MetaContent, 'loadedReadonlyAddresses' | 'loadedWritableAddresses'>,
+): string {
+  const list = (keys: readonly Uint8Array[]) => `[${keys.map((key) => `"${keyText(key)}"`)}]`
+  const writable = list(meta.loadedWritableAddresses)
+  return `{"writable":${writable},"readonly":${list(meta.loadedReadonlyAddresses)}}`
+}
+
+export function returnDataText(returned: MetaContent['returnData']): string {
+  if (returned === null) return 'null'
+  const data = Buffer.from(returned.data).toString('base64')
+  return `{"programId":"${keyText(returned.programId)}","data":["${data}","base64"]}`
 }
 
 /** What goes with the details `accounts`. */
@@ -80,24 +89,15 @@ function balancesText({ preTokenBalances, postTokenBalances }: MetaContent): str
   )
 }
 
-function tokenBalanceText(balance: TokenBalanceContent): string {
-  const { accountIndex, mint, owner, programId, amount, decimals } = balance
-  const text = decimalText(amount, decimals)
-  const uiAmount = amount === '0' ? 'null' : String(Number(text))
+/** Stored outcomes have no zero among their floats: it is null there, and only there. */
+export function tokenBalanceText(balance: TokenBalanceContent): string {
+  const { accountIndex, mint, owner, programId } = balance
+  const amount = uiTokenAmount(BigInt(balance.amount), balance.decimals)
+  const shown = { ...amount, uiAmount: amount.uiAmount === 0 ? null : amount.uiAmount }
   return (
-    `{"accountIndex":${accountIndex},"mint":"${mint}","uiTokenAmount":{"uiAmount":${uiAmount},` +
-    `"decimals":${decimals},"amount":"${amount}","uiAmountString":"${text}"},` +
+    `{"accountIndex":${accountIndex},"mint":"${mint}","uiTokenAmount":${JSON.stringify(shown)},` +
     `"owner":"${owner}","programId":"${programId}"}`
   )
-}
-
-/** Exact, trailing zeros cut: 1500000 of 6 decimals is 1.5. */
-function decimalText(amount: string, decimals: number): string {
-  if (decimals === 0) return amount
-  const digits = amount.padStart(decimals + 1, '0')
-  const fraction = digits.slice(-decimals).replace(/0+$/, '')
-  const whole = digits.slice(0, -decimals)
-  return fraction === '' ? whole : `${whole}.${fraction}`
 }
 
 const rewardTypes = [null, 'Fee', 'Rent', 'Staking', 'Voting', 'DeactivatedStake'] as const

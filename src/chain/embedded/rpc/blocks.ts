@@ -3,15 +3,10 @@
 import { jsonText } from '../../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../../solana/base58.ts'
+import type { TransactionView } from '../../../solana/ui-transaction.ts'
 import type { Commitment } from '../../ports.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
-import {
-  type TransactionDetails,
-  type TransactionFormat,
-  transactionDetails,
-  transactionFormatOf,
-  transactionText,
-} from './encode-transaction.ts'
+import { transactionText, transactionViewOf } from './encode-transaction.ts'
 import { rpcFaults } from './errors.ts'
 import {
   type Answering,
@@ -26,10 +21,6 @@ const rangeMax = 500_000
 const samplesMax = 720
 const feeAddressesMax = 128
 
-interface BlockFormat extends TransactionFormat {
-  readonly details: TransactionDetails
-}
-
 export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
   return {
@@ -38,14 +29,10 @@ export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>>
       const slot = params.u64(0)
       const config = params.config(1, 'RpcBlockConfig')
       const { commitment } = historyViewOf(config, ledger)
-      const format: BlockFormat = {
-        ...transactionFormatOf(config),
-        details: config.choice('transactionDetails', transactionDetails) ?? 'full',
-        hasRewards: config.flag('rewards') !== false,
-      }
+      const view = transactionViewOf(config)
       return () => {
         const found = blockAt(ledger, slot, commitment)
-        return 'code' in found ? failure(found) : blockAnswer(found, format)
+        return 'code' in found ? failure(found) : blockAnswer(found, view)
       }
     }),
     getBlockTime: answering({ least: 1, most: 1 }, (params) => {
@@ -121,7 +108,7 @@ function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   }
 }
 
-function blockAnswer(block: LedgerBlock, format: BlockFormat): Answer {
+function blockAnswer(block: LedgerBlock, view: TransactionView): Answer {
   const parts = [
     `"blockHeight":${block.blockHeight}`,
     `"blockTime":${block.blockTime}`,
@@ -130,15 +117,15 @@ function blockAnswer(block: LedgerBlock, format: BlockFormat): Answer {
     `"previousBlockhash":"${block.previousBlockhash}"`,
   ]
   // Fees are burned here, so no block pays a reward.
-  if (format.hasRewards) parts.push('"rewards":[]')
-  if (format.details === 'signatures') {
+  if (view.showRewards) parts.push('"rewards":[]')
+  if (view.details === 'signatures') {
     const list = block.signatures().map((signature) => `"${encodeBase58(signature)}"`)
     parts.push(`"signatures":[${list.join(',')}]`)
   }
-  if (format.details === 'full' || format.details === 'accounts') {
+  if (view.details === 'full' || view.details === 'accounts') {
     const list: string[] = []
     for (const transaction of block.transactions()) {
-      const text = transactionText(transaction, format, format.details)
+      const text = transactionText(transaction, view)
       if (typeof text !== 'string') return failure(text)
       list.push(text)
     }

@@ -2,6 +2,7 @@
 // There is one validator here, without stake, votes or inflation: what depends on those has fixed
 // answers; slots, heights, counts, fees and samples are the ledger's.
 
+import type { Outcome } from '../../../base/errors.ts'
 import { jsonText } from '../../../base/json-text.ts'
 import { type Answer, encodedBytes, encodedText, failure } from '../../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../../solana/base58.ts'
@@ -182,6 +183,7 @@ function blockProduction(node: RpcNode): Answering {
 function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger, chain } = node
   const { slotsPerEpoch } = ledger.epochSchedule
+  let minimum: Outcome<bigint> | null = null
   return {
     getInflationGovernor: answering(oneConfig, (params) => {
       viewOf(params.config(0, 'CommitmentConfig'), ledger)
@@ -199,9 +201,12 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     getStakeMinimumDelegation: answering(oneConfig, (params) => {
       const view = viewOf(params.config(0, 'RpcContextConfig'), ledger)
       return async () => {
-        const minimum = await probeMinimumDelegation(chain, programs.stake)
-        if (!minimum.ok) return failure(refusalError(minimum.refusal))
-        return inContext(node, view.slot, String(minimum.value))
+        // The program's answer never changes, so it is asked once.
+        minimum ??= await probeMinimumDelegation(chain, programs.stake)
+        if (minimum.ok) return inContext(node, view.slot, String(minimum.value))
+        const { refusal } = minimum
+        minimum = null
+        return failure(refusalError(refusal))
       }
     }),
   }

@@ -55,7 +55,3 @@ export function keyedAccountsText(
   }
   return `[${parts.join(',')}]`
 }
-
-export function base64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('base64')
-}

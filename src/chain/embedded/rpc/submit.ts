@@ -3,13 +3,9 @@
 //
 //   text -> decode strictly -> simulate (verifies signatures) -> submit -> signature
 import type { Outcome } from '../../../base/errors.ts'
-import { jsonText, ReadyJson } from '../../../base/json-text.ts'
 import { type Answer, encodedText, failure } from '../../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../../solana/base58.ts'
-import { transactionErrorText } from '../../../solana/transaction-error-text.ts'
-import type { Simulated } from '../embedded-chain.ts'
-import { accountText } from './encode-account.ts'
-import { loadedAddresses, parsedCalls, returnDataOf, tokenBalance } from './encode-meta.ts'
+import { type AskedAccounts, preflightFailure, simulatedText } from './encode-simulation.ts'
 import { refusalError } from './errors.ts'
 import type { Fields, Params } from './params.ts'
 import { type Answering, answering, inContext, type RpcNode, viewOf } from './view.ts'
@@ -49,7 +45,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
         return inContext(
           node,
           simulated.slot,
-          simulatedText(simulated, wire!, { hasCalls, accounts }),
+          simulatedText(simulated, { keys: wire!.keys, hasCalls, accounts }),
         )
       }
     }),
@@ -88,7 +84,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
         isVerified: true,
       })
       if (!outcome.ok) return failure(refusalError(outcome.refusal))
-      if (outcome.value.err !== null) return preflightFailure(outcome.value)
+      if (outcome.value.err !== null) return failure(preflightFailure(outcome.value))
     }
     const submitted = await chain.submit(wire.bytes, { isVerified: isPreflight })
     // A validator forwards and answers before it knows; what the chain does not take is not told.
@@ -108,11 +104,6 @@ function readWire(params: Params, config: Fields): WireTransaction | null {
   if ('bytes' in wire) return wire
   params.refuse(wire)
   return null
-}
-
-interface AskedAccounts {
-  readonly encoding: 'base64' | 'base64+zstd' | 'jsonParsed'
-  readonly keys: readonly Uint8Array[]
 }
 
 /** `accounts` of a simulation: which to show afterwards, and how. */
@@ -135,67 +126,4 @@ function readAccounts(config: Fields, wire: WireTransaction | null): AskedAccoun
     return params.keyOf('')
   })
   return { encoding, keys }
-}
-
-function preflightFailure(simulated: Simulated): Answer {
-  const { err } = simulated
-  return failure({
-    code: -32002,
-    message: `Transaction simulation failed: ${transactionErrorText(err!)}`,
-    // Reason for Number: compute units and sizes are far below 2^53.
-    data: {
-      accounts: null,
-      err,
-      fee: null,
-      innerInstructions: null,
-      loadedAccountsDataSize: simulated.loadedAccountsDataSize,
-      loadedAddresses: null,
-      logs: simulated.logs,
-      postBalances: null,
-      postTokenBalances: null,
-      preBalances: null,
-      preTokenBalances: null,
-      replacementBlockhash: null,
-      returnData: returnDataOf(simulated.returnData),
-      unitsConsumed: Number(simulated.unitsConsumed),
-    },
-  })
-}
-
-function simulatedText(
-  simulated: Simulated,
-  wire: WireTransaction,
-  shown: { readonly hasCalls: boolean; readonly accounts: AskedAccounts | null },
-): string {
-  const keys = [
-    ...wire.keys,
-    ...simulated.loadedWritableAddresses,
-    ...simulated.loadedReadonlyAddresses,
-  ]
-  return jsonText({
-    accounts: shown.accounts === null ? null : accountsAfter(simulated, shown.accounts),
-    err: simulated.err,
-    fee: simulated.fee,
-    innerInstructions: shown.hasCalls ? parsedCalls(simulated.innerInstructions, keys) : null,
-    loadedAccountsDataSize: simulated.loadedAccountsDataSize,
-    loadedAddresses: loadedAddresses(simulated),
-    logs: simulated.logs,
-    postBalances: simulated.postBalances,
-    postTokenBalances: simulated.postTokenBalances.map(tokenBalance),
-    preBalances: simulated.preBalances,
-    preTokenBalances: simulated.preTokenBalances.map(tokenBalance),
-    replacementBlockhash: simulated.replacementBlockhash,
-    returnData: returnDataOf(simulated.returnData),
-    unitsConsumed: simulated.unitsConsumed,
-  })
-}
-
-/** A transaction that failed changes nothing that could be shown. */
-function accountsAfter(simulated: Simulated, { keys, encoding }: AskedAccounts): unknown[] {
-  return keys.map((key) => {
-    const account = simulated.err === null ? simulated.account(key) : null
-    if (account === null) return null
-    const read = (pubkey: Uint8Array) => simulated.account(pubkey)
-    return new ReadyJson(accountText(account, { encoding, dataSlice: null }, read)!)
-  })
 }

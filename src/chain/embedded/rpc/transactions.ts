@@ -4,15 +4,11 @@
 import { jsonText } from '../../../base/json-text.ts'
 import { encodedText, failure } from '../../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../../solana/base58.ts'
+import { type TransactionView, transactionEncodings } from '../../../solana/ui-transaction.ts'
 import type { Commitment } from '../../ports.ts'
 import type { LedgerTransaction } from '../ledger/ledger.ts'
-import {
-  type TransactionFormat,
-  transactionEncodings,
-  transactionFormatOf,
-  transactionText,
-} from './encode-transaction.ts'
-import { choiceOf, type Params } from './params.ts'
+import { transactionText, transactionViewOf } from './encode-transaction.ts'
+import { choiceOf, Fields, type Params } from './params.ts'
 import { type Answering, answering, historyViewOf, inContext, type RpcNode } from './view.ts'
 
 const signaturesMax = 1_000
@@ -26,12 +22,12 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
   return {
     getTransaction: answering({ least: 1, most: 2 }, (params) => {
       const signature = params.signature(0)
-      const { commitment, format } = readTransactionConfig(params)
+      const { commitment, view } = readTransactionConfig(params)
       return () => {
         const found = ledger.transaction(signature)
         const reached = found === null ? null : ledger.blockCommitment(found.slot)
         if (found === null || reached === null || reached < commitment) return encodedText('null')
-        const text = transactionText(found, format)
+        const text = transactionText(found, view)
         return typeof text === 'string' ? encodedText(placed(found, text)) : failure(text)
       }
     }),
@@ -78,18 +74,21 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
 
   /** An encoding alone stands for a config, as old clients send it. */
   function readTransactionConfig(params: Params): {
-    commitment: Commitment
-    format: TransactionFormat
+    readonly commitment: Commitment
+    readonly view: TransactionView
   } {
-    const second = params.at(1)
-    const config = typeof second === 'string' ? null : params.config(1, 'RpcTransactionConfig')
-    if (config !== null)
-      return {
-        commitment: historyViewOf(config, ledger).commitment,
-        format: transactionFormatOf(config),
-      }
+    const isBare = typeof params.at(1) === 'string'
+    const config = isBare ? new Fields(params, {}) : params.config(1, 'RpcTransactionConfig')
+    const { commitment } = historyViewOf(config, ledger)
+    // Details and rewards are a block's to choose.
+    const view: TransactionView = {
+      ...transactionViewOf(config),
+      details: 'full',
+      showRewards: true,
+    }
+    if (!isBare) return { commitment, view }
     const encoding = choiceOf(params, params.text(1), transactionEncodings) ?? 'json'
-    return { commitment: 2, format: { encoding, versionMax: null, hasRewards: true } }
+    return { commitment, view: { ...view, encoding } }
   }
 
   function statusText(signature: Uint8Array, oldestSlot: number): string {
