@@ -1,0 +1,68 @@
+// From sendTransaction to the processed notification of the account it wrote, beside asking for the
+// signature's status until it is there.
+// Thread: main of the bench process; the server is a process of its own.
+import type { Bench, Contender } from '../lib/bench.ts'
+import { LatencyHistogram } from '../lib/histogram.ts'
+import { SolanaClient } from './clients/solana-client.ts'
+
+const noticeMsMax = 10_000
+
+export const bench: Bench = {
+  name: 'pubsub-latency',
+  question: 'How long from sendTransaction to the processed notification?',
+  cores: 2,
+  baseline: contender('asking for the status', async (client) => {
+    return async (transaction) => {
+      const signature = await client.send(transaction)
+      while (!(await client.isProcessed(signature)));
+    }
+  }),
+  candidates: [
+    contender('accountSubscribe', async (client) => {
+      let heard = () => {}
+      await client.subscribeTo(() => heard())
+      return async (transaction) => {
+        const notice = new Promise<void>((resolve, reject) => {
+          heard = resolve
+          setTimeout(reject, noticeMsMax, new Error('no notification came')).unref()
+        })
+        await Promise.all([notice, client.send(transaction)])
+      }
+    }),
+  ],
+  verify: ({ evidence }) =>
+    Number(evidence?.landed) > 0 ? undefined : 'no transaction was heard of',
+}
+
+/** `prepare` gives what lands one transaction and waits to hear of it. */
+function contender(
+  name: string,
+  prepare: (client: SolanaClient) => Promise<(transaction: string) => Promise<void>>,
+): Contender {
+  let client: SolanaClient
+  let land: (transaction: string) => Promise<void>
+  return {
+    name,
+    missing: ({ target }) => (target === undefined ? undefined : 'measures a server of its own'),
+    async prepare() {
+      client = await SolanaClient.start()
+      land = await prepare(client)
+    },
+    async run({ seconds }) {
+      const times = new LatencyHistogram()
+      const endMs = performance.now() + seconds * 1000
+      while (performance.now() < endMs) {
+        const transaction = await client.transfer()
+        const startMs = performance.now()
+        await land(transaction)
+        times.recordNs((performance.now() - startMs) * 1e6)
+      }
+      return {
+        opsPerSecond: times.total / seconds,
+        latencyUs: times.summary(),
+        evidence: { landed: times.total },
+      }
+    },
+    close: async () => client?.close(),
+  }
+}
