@@ -20,7 +20,7 @@ import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
 
 const perRoundMax = 12_000
-const inFlight = 64
+const inFlight = 512
 const wallets = Array.from({ length: 32 }, (_, index) =>
   Keypair.derive(new Uint8Array(32).fill(8), `bench ${index}`),
 )

@@ -63,6 +63,9 @@ export async function startEmbeddedChain(
   )
   const born = new Set<string>()
   let producer: Producer | null = null
+  // The child boots while the disk is read: both take a good part of a second.
+  const restoring = store.restore(ledger, (account) => !isBorn(account, born))
+  restoring.catch(() => {}) // Told below, when the child can be stopped again.
   const executor = await Executor.start(
     {
       state: () => stateOf(ledger, born, producer),
@@ -80,7 +83,13 @@ export async function startEmbeddedChain(
   const writeVm = (accounts: readonly VmAccount[]) => executor.write(accounts)
   try {
     const genesis = await executor.genesis(birthKeys)
-    await restore(ledger, { store, keys, genesis, born, clock })
+    const hasState = await restoring
+    addBorn(ledger, genesis, born)
+    if (!hasState) {
+      begin(ledger, keys, clock)
+      await store.snapshot(ledger)
+    }
+    ledger.settle()
     producer = new Producer({ ledger, sink, clock, writeVm })
     await executor.begin()
   } catch (error) {
@@ -137,28 +146,13 @@ function* stateOf(
   yield* producer?.sysvars() ?? []
 }
 
-async function restore(
-  ledger: LedgerState,
-  from: {
-    store: ChainStore
-    keys: ChainKeys
-    genesis: Genesis
-    born: Set<string>
-    clock: Clock
-  },
-): Promise<void> {
-  const { store, keys, genesis, born, clock } = from
-  for (const account of genesis.accounts) {
+/** What the VM was born with goes into the ledger, where nothing has changed it since. */
+function addBorn(ledger: LedgerState, { accounts }: Genesis, born: Set<string>): void {
+  for (const account of accounts) {
     born.add(keyOf(account.pubkey))
-    ledger.write(versionOf(account, { slot: 0, ledger }))
+    if (ledger.newestAccount(account.pubkey) === null)
+      ledger.write(versionOf(account, { slot: 0, ledger }))
   }
-  const isKept = (account: LedgerAccount) => !isBorn(account, born)
-  const hasState = await store.restore(ledger, isKept)
-  if (!hasState) {
-    begin(ledger, keys, clock)
-    await store.snapshot(ledger)
-  }
-  ledger.settle()
 }
 
 /** The VM brings these along, or makes them anew in every slot. */
