@@ -22,8 +22,14 @@ export class VerifyPool {
   #waiting: Waiting[] = []
   #inWork = 0
 
-  constructor(deps: { readonly log: Log; readonly deaths?: CounterChild }) {
-    this.#threads = Math.max(1, Math.min(threadsMax, availableParallelism() - 1))
+  constructor(deps: {
+    readonly log: Log
+    readonly deaths?: CounterChild
+    /** One fewer than the machine has cores, unless told. */
+    readonly threads?: number
+  }) {
+    const spare = Math.max(1, Math.min(threadsMax, availableParallelism() - 1))
+    this.#threads = deps.threads ?? spare
     this.#pool = new Pool(
       { entry: 'verify', threads: this.#threads, queueMax: jobsWaitingMax },
       deps,

@@ -6,6 +6,8 @@ export interface RpcError {
   readonly code: number
   readonly message: string
   readonly data?: unknown
+  /** The whole object as JSON, where it is the same each time. */
+  readonly text?: string
 }
 
 /** What a method gives back: a value to encode, JSON that is ready, or an error. */
@@ -59,9 +61,14 @@ export function answerMessage(id: string, answer: Answer): Message {
 }
 
 export function errorMessage(id: string, error: RpcError): string {
+  return `{"jsonrpc":"2.0","error":${errorTextOf(error)},"id":${id}}`
+}
+
+/** The error object alone, for answers that are no JSON-RPC. */
+export function errorTextOf(error: RpcError): string {
+  if (error.text !== undefined) return error.text
   const data = error.data === undefined ? '' : `,"data":${JSON.stringify(error.data)}`
-  const message = JSON.stringify(error.message)
-  return `{"jsonrpc":"2.0","error":{"code":${error.code},"message":${message}${data}},"id":${id}}`
+  return `{"code":${error.code},"message":${JSON.stringify(error.message)}${data}}`
 }
 
 /** The answers of a batch as one array; '' when there is none. */

@@ -43,5 +43,13 @@ export function splitBatch(body: Buffer): Buffer[] | null {
 
 /** The media type without its parameters, in lower case. */
 export function mediaTypeOf(contentType: string): string {
+  if (plainTypes.has(contentType)) return contentType
   return contentType.split(';', 1)[0]!.trim().toLowerCase()
 }
+
+/** As most clients write them. */
+const plainTypes: ReadonlySet<string> = new Set([
+  'application/json',
+  'application/octet-stream',
+  'text/plain',
+])

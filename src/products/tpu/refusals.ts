@@ -1,7 +1,7 @@
 // Every way in which a submission can be refused, and what the caller reads. Thread: main. Pure.
 // The code of a refusal is its machine-readable reason; it is also the label of the meter.
 import { type Outcome, type Refusal, refuse } from '../../base/errors.ts'
-import type { RpcError } from '../../jsonrpc/build.ts'
+import { errorTextOf, type RpcError } from '../../jsonrpc/build.ts'
 import type { DecodeProblem } from '../../solana/transaction.ts'
 import { codesOf } from '../../transport/reply.ts'
 import { minimumTipLamports, type TipReason, tipReasons } from './tip.ts'
@@ -39,10 +39,17 @@ const tipMessages: Readonly<Record<TipReason, string>> = {
   TIP_TOO_LOW: `the tip is below ${minimumTipLamports} lamports`,
 }
 
+/** Most of what strangers send has no tip at all: that refusal is made once. */
 export function tipRefusal(reason: TipReason, foundLamports: number): Refused {
+  return reason === 'TIP_MISSING' ? tipMissing : newTipRefusal(reason, foundLamports)
+}
+
+function newTipRefusal(reason: TipReason, foundLamports: number): Refused {
   const data = { reason, requiredLamports: minimumTipLamports, foundLamports }
   return refuse('rejected', reason, `Transaction rejected: ${tipMessages[reason]}`, { data })
 }
+
+const tipMissing = newTipRefusal('TIP_MISSING', 0)
 
 /** A refusal whose data is its reason alone. */
 function plain(kind: Refusal['kind'], reason: RejectReason, message: string): Refused {
@@ -100,8 +107,18 @@ export function chainRefusal(refusal: Refusal): Refused {
   })
 }
 
-export function rpcErrorOf({ kind, code, message, data }: Refusal): RpcError {
+export function rpcErrorOf(refusal: Refusal): RpcError {
+  return refusal === tipMissing.refusal ? tipMissingError : newRpcError(refusal)
+}
+
+function newRpcError({ kind, code, message, data }: Refusal): RpcError {
   return { code: solanaCodes[code] ?? codesOf[kind].jsonrpc, message, data }
+}
+
+const tipMissingError = withText(newRpcError(tipMissing.refusal))
+
+function withText(error: RpcError): RpcError {
+  return { ...error, text: errorTextOf(error) }
 }
 
 export type Refused = Extract<Outcome<never>, { ok: false }>

@@ -6,14 +6,14 @@
 //   POST /check                 any of the above               200 {"accepted",...}
 //   GET  /ping, /tip-accounts, /health
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
-import { errorMessage } from '../../jsonrpc/build.ts'
+import { errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
 import { parseRequests } from '../../jsonrpc/parse.ts'
 import type { Served } from '../../jsonrpc/serve.ts'
 import type { HttpRoute } from '../../transport/http.ts'
 import { codesOf, Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import { batchItemsMax, decodeText, mediaTypeOf, splitBatch } from './bodies.ts'
-import type { Checked, Sender, TpuHandler } from './handle.ts'
+import type { Checked, TpuHandler } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import { type RpcCaller, readSend, type TpuMethods } from './methods.ts'
 import { rpcErrorOf } from './refusals.ts'
@@ -119,10 +119,28 @@ function post(
     path,
     bodyBytesMax,
     check: (request) =>
-      types.includes(request.contentType) || types.includes(mediaTypeOf(request.contentType))
+      types.includes(mediaTypeOf(request.contentType))
         ? null
         : doorError(415, `the content type must be ${types.join(' or ')}`, request),
     handle,
+  }
+}
+
+/** The request finds its address when asked, which only a transaction with a good tip does. */
+class Caller implements RpcCaller {
+  readonly beganMs: number
+  calls = 0
+  exhausted = 0
+  retryAfterMs = 0
+  readonly #request: Request
+
+  constructor(request: Request, beganMs: number) {
+    this.#request = request
+    this.beganMs = beganMs
+  }
+
+  get address(): string {
+    return this.#request.address
   }
 }
 
@@ -132,16 +150,7 @@ function serveRpc(
   { beganMs, head }: Arrival,
   { methods }: RouteDeps,
 ): Reply | Promise<Reply> {
-  const caller: RpcCaller = {
-    // The request finds its address when asked, which only a transaction with a good tip does.
-    get address() {
-      return request.address
-    },
-    beganMs,
-    calls: 0,
-    exhausted: 0,
-    retryAfterMs: 0,
-  }
+  const caller = new Caller(request, beganMs)
   const served = methods.serve(body, caller)
   if (served instanceof Promise) return served.then((done) => rpcReply(done, caller, head))
   return rpcReply(served, caller, head)
@@ -164,7 +173,7 @@ function serveOne(
     meters.rejected.count(decoded.refusal.code)
     return oneReply(decoded, head)
   }
-  const outcome = handler.submit(decoded.value, { address: request.address, beganMs })
+  const outcome = handler.submit(decoded.value, new Caller(request, beganMs))
   if (outcome instanceof Promise) return outcome.then((done) => oneReply(done, head))
   return oneReply(outcome, head)
 }
@@ -186,7 +195,7 @@ async function serveBatch(
     meters.rejected.count(badBatch.refusal.code)
     return new Reply(400, head, itemOf(badBatch))
   }
-  const sender: Sender = { address: request.address, beganMs }
+  const sender = new Caller(request, beganMs)
   const outcomes = await Promise.all(items.map((item) => handler.submit(item, sender)))
   return new Reply(200, head, `[${outcomes.map(itemOf).join(',')}]`)
 }
@@ -232,5 +241,5 @@ function decodeBody({ contentType }: Request, body: Buffer): Outcome<Uint8Array>
 
 function itemOf(outcome: Outcome<string>): string {
   if (outcome.ok) return `{"signature":"${outcome.value}"}`
-  return JSON.stringify({ error: rpcErrorOf(outcome.refusal) })
+  return `{"error":${errorTextOf(rpcErrorOf(outcome.refusal))}}`
 }
