@@ -1,0 +1,67 @@
+// The servers of the tpu bench, one per process: our door, and the native server answering a
+// constant of the same size. Thread: a process of its own.
+import { systemClock } from '../../../src/base/clock.ts'
+import { accept } from '../../../src/base/errors.ts'
+import { declareTpuMeters } from '../../../src/products/tpu/meters.ts'
+import { startTpu } from '../../../src/products/tpu/server.ts'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+import { resolvePort } from '../../../src/transport/ports.ts'
+import { listen, uws } from '../../../src/transport/uws.ts'
+import { serveBench } from '../../lib/process.ts'
+import { tipAccounts } from '../../lib/tipped-transactions.ts'
+
+const host = '127.0.0.1'
+
+serveBench({
+  ours: startOurs,
+  bare: startBare,
+  cpuSeconds: () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
+  },
+})
+
+/** Nothing is verified or sent: what the load sends has no tip. */
+async function startOurs(): Promise<number> {
+  const tpu = await startTpu(
+    {
+      enabled: true,
+      host,
+      port: 0,
+      tipAccounts,
+      upstreams: [],
+      whenDown: 'refuse',
+      wait: false,
+      inFlightPerAddress: 1_000,
+    },
+    {
+      senders: [],
+      hub: null,
+      slot: () => null,
+      isBlockhashValid: () => null,
+      verifier: { verify: async () => accept(true) },
+      meters: declareTpuMeters(new Meters()),
+      tipAccountsPath: '',
+      version: {},
+      tls: null,
+      trustedProxies: [],
+      clock: systemClock,
+      log: silentLog,
+    },
+  )
+  return tpu.address!.port
+}
+
+async function startBare(answer: string): Promise<number> {
+  const port = await resolvePort({ host, port: 0 }, 'bench')
+  const app = uws().App()
+  app.post('/*', (response) => {
+    response.onAborted(() => {})
+    response.onData((_, isLast) => {
+      if (isLast) response.end(answer)
+    })
+  })
+  await listen(app, { host, port, exclusive: true })
+  return port
+}
