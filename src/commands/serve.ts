@@ -28,6 +28,7 @@ export const serveVerb: Verb = {
         product,
       })
     const ending = endingOf(log)
+    ending.code.then(() => boundStop(log))
     const { startTopology } = await import('../topology.ts')
     try {
       const service = await startTopology(config, {
@@ -44,12 +45,7 @@ export const serveVerb: Verb = {
       const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))
       const code = await ending.code
       unwatch()
-      const timer = setTimeout(() => {
-        log.error('the stop took too long')
-        process.exit(1)
-      }, stopMsMax)
       await service.stop()
-      clearTimeout(timer)
       log.info('stopped', { code })
       // What is left (a handle somebody forgot) must not keep an ended service alive.
       setImmediate(() => process.exit(code))
@@ -59,6 +55,14 @@ export const serveVerb: Verb = {
       return refuse('unavailable', error.kind, error.message)
     }
   },
+}
+
+/** Counted from the signal: one that comes while the service still starts is bounded too. */
+function boundStop(log: Log): void {
+  setTimeout(() => {
+    log.error('the stop took too long')
+    process.exit(1)
+  }, stopMsMax).unref()
 }
 
 /** Resolves with the exit code at the first signal; the second one ends the process at once. */

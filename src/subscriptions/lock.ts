@@ -3,10 +3,11 @@
 // The lock is an abstract Unix socket named after the folder's inode: the kernel grants it to one
 // process of the machine and takes it back when that process dies, however it dies. Where there
 // are none (not Linux), a socket file in the folder stands in, cleared when nobody answers.
-import { mkdirSync, rmSync, statSync } from 'node:fs'
+import { rmSync, statSync } from 'node:fs'
 import { connect, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
+import { makeFolder } from './folder.ts'
 
 export interface DataLock {
   release(): Promise<void>
@@ -16,7 +17,7 @@ const answerMsMax = 1000
 
 /** Takes the folder for this process, making it when absent; refused while a server has it. */
 export async function lockData(path: string): Promise<Outcome<DataLock>> {
-  mkdirSync(path, { recursive: true, mode: 0o700 })
+  makeFolder(path)
   const { dev, ino } = statSync(path)
   const isAbstract = process.platform === 'linux'
   const name = isAbstract ? `\0sluice-data-${dev}-${ino}` : join(path, 'server.lock')

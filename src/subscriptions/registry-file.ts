@@ -1,9 +1,10 @@
 // Looks at the registry's file before LMDB maps it. Thread: main.
 // A file that is none of LMDB's takes the whole process down with SIGSEGV inside native code, so
 // what a restored backup or a wrong path may bring is told here, in words.
-import { closeSync, existsSync, mkdirSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
-import { Fault, messageOf } from '../base/errors.ts'
+import { Fault } from '../base/errors.ts'
+import { makeFolder } from './folder.ts'
 
 // Each of the first two pages: 24 bytes of page head, then 0xBEEFC0DE; 24 bytes on, the page size.
 const magic = 0xbeefc0de
@@ -13,13 +14,7 @@ const pageBytesMax = 65_536
 
 /** Makes the folder, readable by its owner alone, and refuses one that holds something else. */
 export function prepareRegistryFolder(path: string): void {
-  try {
-    mkdirSync(path, { recursive: true, mode: 0o700 })
-  } catch (error) {
-    throw new Fault('registry', `no registry can be made in ${path}: ${messageOf(error)}`, {
-      cause: error,
-    })
-  }
+  makeFolder(path)
   const file = join(path, 'data.mdb')
   if (existsSync(file) && !isRegistryFile(file))
     throw new Fault('registry', `${file} is damaged or no registry; put a backup in its place`)
