@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { Bundle } from '../support/bundle.ts'
 import { expectShape } from '../support/golden.ts'
+import { until } from '../support/until.ts'
 
 let bundle: Bundle
 let url = ''
@@ -13,7 +14,10 @@ let token = ''
 let poor = ''
 
 beforeAll(async () => {
-  bundle = new Bundle({ poor: { creditsPerSecond: 1, burst: 1 } })
+  bundle = new Bundle({
+    poor: { creditsPerSecond: 1, burst: 1 },
+    thrifty: { creditsPerSecond: 1, burst: 2 },
+  })
   url = `http://127.0.0.1:${(await bundle.openRpc()).port}`
   websocketPort = (await bundle.openWebsocket()).port
   token = bundle.issue().token
@@ -22,10 +26,18 @@ beforeAll(async () => {
 
 afterAll(() => bundle.dispose())
 
-async function ask(body: string, changes: { token?: string; path?: string } = {}) {
-  const answer = await fetch(`${url}${changes.path ?? '/'}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-token': changes.token ?? token },
+interface Changes {
+  readonly token?: string
+  readonly path?: string
+  readonly verb?: string
+  readonly type?: string
+}
+
+async function ask(body: string, changes: Changes = {}) {
+  const { path = '/', verb = 'POST', type = 'application/json' } = changes
+  const answer = await fetch(`${url}${path}`, {
+    method: verb,
+    headers: { 'content-type': type, 'x-token': changes.token ?? token },
     body,
   })
   return answer.json()
@@ -50,6 +62,22 @@ describe('golden shapes of the bundle', () => {
     expectShape('rpc/exhausted', await ask(call('getHealth'), { token: poor }))
   })
 
+  it('holds the errors of rpc that are no calls', async () => {
+    expectShape('rpc/wrong-verb', await ask('{}', { verb: 'PUT' }))
+    expectShape('rpc/wrong-type', await ask('{}', { type: 'text/plain' }))
+    expectShape('rpc/too-large', await ask(' '.repeat(51_201)))
+    expectShape('rpc/empty-batch', await ask('[]'))
+    expectShape('rpc/batch-too-long', await ask(`[${Array(101).fill(call('getHealth'))}]`))
+  })
+
+  it('holds the refusals of a batch', async () => {
+    const pair = `[${call('getHealth')},${call('getVersion')}]`
+    expectShape('rpc/too-dear', await ask(pair, { token: poor }))
+    const thrifty = bundle.issue({ plan: 'thrifty' }).token
+    await ask(call('getHealth'), { token: thrifty })
+    expectShape('rpc/exhausted-batch', await ask(pair, { token: thrifty }))
+  })
+
   it('holds the answers and errors of websocket', async () => {
     const socket = new WebSocket(`ws://127.0.0.1:${websocketPort}`, {
       headers: { 'x-token': token },
@@ -66,5 +94,21 @@ describe('golden shapes of the bundle', () => {
     socket.terminate()
     const plain = await fetch(`http://127.0.0.1:${websocketPort}/`)
     expectShape('websocket/unauthorized', await plain.json())
+    const headers = { 'x-token': token }
+    const upgrade = await fetch(`http://127.0.0.1:${websocketPort}/`, { headers })
+    expectShape('websocket/upgrade-required', await upgrade.json())
+  })
+
+  it('holds the refusal of a call on a socket over its budget', async () => {
+    const headers = { 'x-token': bundle.issue({ plan: 'thrifty' }).token }
+    const socket = new WebSocket(`ws://127.0.0.1:${websocketPort}`, { headers })
+    await once(socket, 'open')
+    const answers: { error?: unknown }[] = []
+    socket.on('message', (data) => answers.push(JSON.parse(String(data))))
+    for (let calls = 0; calls < 4; calls += 1) socket.send(call('getVersion'))
+    await until(() => answers.length === 4, 'four answers')
+    const refused = answers.find(({ error }) => error !== undefined)
+    expectShape('websocket/exhausted', refused)
+    socket.terminate()
   })
 })

@@ -1,0 +1,76 @@
+// The shapes of what the command prints with --output json, held by golden files: scripts of
+// operators read them, so inside v1 fields are only added.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it, vi } from 'vitest'
+import { dispatch } from '../../src/commands/dispatch.ts'
+import { expectShape } from '../support/golden.ts'
+
+const data = mkdtempSync(join(tmpdir(), 'sluice-golden-'))
+afterAll(() => rmSync(data, { recursive: true }))
+
+/** What a command says, on stdout when it is done and on stderr when it refuses. */
+async function say(words: string): Promise<{ code: number; json: unknown }> {
+  let text = ''
+  const taps = [process.stdout, process.stderr].map((stream) =>
+    vi.spyOn(stream, 'write').mockImplementation((chunk) => {
+      text += String(chunk)
+      return true
+    }),
+  )
+  try {
+    const code = await dispatch([...words.split(' '), '--data', data, '--output', 'json', '--yes'])
+    return { code, json: JSON.parse(text) }
+  } finally {
+    for (const tap of taps) tap.mockRestore()
+  }
+}
+
+async function holds(golden: string, words: string, code = 0): Promise<void> {
+  const said = await say(words)
+  expect({ words, code: said.code }).toEqual({ words, code })
+  expectShape(`command/${golden}`, said.json)
+}
+
+describe('golden shapes of the command', () => {
+  it('holds what provisioning prints', async () => {
+    const products = 'bundle,indexer,shredstream'
+    await holds('subscription-add', `subscription add acme --product ${products}`)
+    await holds('subscription', 'subscription set acme --cidr 127.0.0.0/8')
+    await holds('subscription', 'subscription show acme')
+    await holds('subscription-list', 'subscription list')
+    await holds('subscription', 'subscription suspend acme')
+    await holds('subscription', 'subscription resume acme')
+    await holds('token-rotate', 'token rotate acme --grace 1h')
+    await holds('indexer-rotate', 'indexer rotate acme')
+    await holds('note-add', 'note add acme paid --kind other')
+  })
+
+  it('holds what the verbs of a destination print', async () => {
+    await holds('destination', 'destination set acme 127.0.0.1:20010')
+    await holds('destination', 'destination confirm acme --reason seen')
+    await holds('destination', 'destination pause acme')
+    await holds('destination', 'destination resume acme')
+    await holds('destination', 'destination show acme')
+    await holds('destination-cleared', 'destination clear acme')
+  })
+
+  it('holds what the looking verbs print', async () => {
+    await holds('usage', 'usage acme')
+    await holds('usage-all', 'usage')
+    await holds('audit-show', 'audit show acme')
+    await holds('audit-verify', 'audit verify')
+    await holds('products', 'products')
+    await holds('config-check', 'config check')
+    await holds('config-print', 'config print')
+    await holds('subscription', 'subscription end acme')
+  })
+
+  it('holds refusals, usage errors, and what is not found', async () => {
+    await holds('error', 'subscription add other --product nothing', 1)
+    await holds('error', 'subscription frobnicate', 2)
+    await holds('error', 'subscription show nobody', 3)
+    await holds('status-stopped', 'status', 1)
+  })
+})
