@@ -1,6 +1,6 @@
 // Makes the folders that everything kept lies in. Thread: main.
-// Called by lock.ts and registry-file.ts. One level at a time: where a level exists but takes no folders (/proc), Node's own recursive
-// mkdir tries for ever and no signal is heard meanwhile.
+// Called by lock.ts and registry-file.ts. One level at a time: where a level exists but takes no
+// folders (/proc), Node's own recursive mkdir tries for ever and no signal is heard meanwhile.
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault, messageOf } from '../base/errors.ts'

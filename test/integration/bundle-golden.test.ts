@@ -67,7 +67,9 @@ describe('golden shapes of the bundle', () => {
     expectShape('rpc/wrong-type', await ask('{}', { type: 'text/plain' }))
     expectShape('rpc/too-large', await ask(' '.repeat(51_201)))
     expectShape('rpc/empty-batch', await ask('[]'))
-    expectShape('rpc/batch-too-long', await ask(`[${Array(101).fill(call('getHealth'))}]`))
+    const long = `[${Array(101).fill(call('getHealth'))}]`
+    const standard = bundle.issue({ plan: 'standard' }).token
+    expectShape('rpc/batch-too-long', await ask(long, { token: standard }))
   })
 
   it('holds the refusals of a batch', async () => {
