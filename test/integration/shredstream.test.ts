@@ -1,4 +1,5 @@
 // ShredStream with real sockets: each shred once and byte-exact, and the life of a destination.
+import { networkInterfaces } from 'node:os'
 import { afterEach, describe, expect, test } from 'vitest'
 import { makeShreds, shuffled } from '../support/shreds.ts'
 import { asTexts, ShredStage } from '../support/shredstream.ts'
@@ -12,6 +13,9 @@ afterEach(async () => {
 })
 
 const shreds = makeShreds({ slots: 4, sets: 2 })
+const hasIpv6 = Object.values(networkInterfaces()).some((found) =>
+  found?.some(({ address }) => address === '::1'),
+)
 
 describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
   test('reach every destination once, byte-exact, from one source port', async () => {
@@ -64,6 +68,25 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     await until(() => stage!.destinations()[0]!.packets === 64, 'counted')
     expect(stage.destinations()[0]).toMatchObject({ refused: 0, droppedCap: 0 })
   })
+
+  test.skipIf(!hasIpv6)(
+    'IPv6 destinations are challenged and served beside IPv4 ones',
+    async () => {
+      stage = await ShredStage.open({ io })
+      const [v4, v6] = [await stage.receiver(), await stage.receiver({ isV6: true })]
+      stage.subscribe(v4.port)
+      const { label } = stage.subscribe(v6.port, { host: '[::1]', isPending: true })
+      await until(() => v6.packets.length > 0, 'a challenge')
+      v6.socket.send(v6.packets[0]!, stage.product.sourcePort, '::1')
+      await until(() => stage!.store.find(label)!.destination!.state === 'active', 'proven')
+      await stage.settled()
+      await stage.send(shreds.slice(0, 128))
+      const got = () => v6.packets.filter(({ length }) => length > 40)
+      await until(() => got().length >= 128 && v4.packets.length >= 128, 'shreds on both')
+      expect(asTexts(got())).toEqual(asTexts(shreds.slice(0, 128)))
+      expect(asTexts(v4.packets)).toEqual(asTexts(shreds.slice(0, 128)))
+    },
+  )
 
   test('a closed port pauses its destination and nobody else’s; it comes back', async () => {
     stage = await ShredStage.open({ io })

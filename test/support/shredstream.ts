@@ -112,17 +112,17 @@ export class ShredStage {
   }
 
   /** A socket on a free port (or that one) with all that it received. */
-  async receiver(options: { readonly port?: number; readonly echoes?: boolean } = {}) {
-    const socket = createSocket({ type: 'udp4', recvBufferSize: 4 << 20 })
+  async receiver(options: { readonly port?: number; readonly isV6?: boolean } = {}) {
+    const isV6 = options.isV6 ?? false
+    const socket = createSocket({ type: isV6 ? 'udp6' : 'udp4', recvBufferSize: 4 << 20 })
     this.#sockets.push(socket)
     const packets: Buffer[] = []
     const senders = new Set<number>()
-    socket.on('message', (message, { address, port }) => {
+    socket.on('message', (message, { port }) => {
       packets.push(message)
       senders.add(port)
-      if (options.echoes === true && message.length < 64) socket.send(message, port, address)
     })
-    socket.bind(options.port ?? 0, '127.0.0.1')
+    socket.bind(options.port ?? 0, isV6 ? '::1' : '127.0.0.1')
     await once(socket, 'listening')
     return { socket, packets, senders, port: socket.address().port }
   }

@@ -21,6 +21,8 @@ export class TargetBook {
   /** Challenges sent so far, by row and generation. */
   readonly #sent = new Map<string, number>()
   readonly #refusals = new Map<number, number>()
+  /** Failed sends that the next count of a row leaves out. */
+  readonly #unsent = new Map<number, number>()
   #refusalsSinceMs = 0
   #version = -1
   serving: readonly Target[] = []
@@ -47,6 +49,8 @@ export class TargetBook {
     this.challenged = targets.filter(({ kind }) => kind === 'challenge')
     const living = new Set(this.challenged.map(keyOf))
     for (const key of this.#sent.keys()) if (!living.has(key)) this.#sent.delete(key)
+    const served = new Set(this.serving.map(({ row }) => row))
+    for (const row of this.#unsent.keys()) if (!served.has(row)) this.#unsent.delete(row)
     return true
   }
 
@@ -82,9 +86,8 @@ export class TargetBook {
   failed(row: number, errno: number, shreds: number): void {
     this.#board.targets.set(row, 'lastErrno', errno)
     this.#board.targets.add(row, 'droppedError', shreds)
-    this.#board.targets.add(row, 'packets', -shreds)
     this.#board.totals.add(0, 'error', shreds)
-    this.#board.totals.add(0, 'sent', -shreds)
+    this.#unsent.set(row, (this.#unsent.get(row) ?? 0) + shreds)
   }
 
   tellRefusals(nowMs: number): void {
@@ -99,16 +102,20 @@ export class TargetBook {
     this.#refusals.clear()
   }
 
-  /** Counts what was sent to each of these rows. */
+  /** Counts what was sent to each of these rows, less what failed. No count ever falls. */
   countSent(rows: readonly number[], packets: number, bytes: number, nowMs: number): void {
     const { targets, totals } = this.#board
     for (const row of rows) {
-      targets.add(row, 'packets', packets)
-      targets.add(row, 'bytes', bytes)
-      targets.set(row, 'lastSentMs', nowMs)
+      const unsent = Math.min(packets, this.#unsent.get(row) ?? 0)
+      if (unsent > 0) this.#unsent.set(row, this.#unsent.get(row)! - unsent)
+      const sent = packets - unsent
+      const sentBytes = unsent === 0 ? bytes : Math.round((bytes * sent) / packets)
+      targets.add(row, 'packets', sent)
+      targets.add(row, 'bytes', sentBytes)
+      if (sent > 0) targets.set(row, 'lastSentMs', nowMs)
+      totals.add(0, 'sent', sent)
+      totals.add(0, 'sentBytes', sentBytes)
     }
-    totals.add(0, 'sent', packets * rows.length)
-    totals.add(0, 'sentBytes', bytes * rows.length)
   }
 
   countCapped(rows: readonly number[], packets: number): void {

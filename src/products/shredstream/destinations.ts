@@ -15,7 +15,7 @@ import type { Board } from './board.ts'
 import type { WorkerNews } from './book.ts'
 import { rowsMax, type Target, type TargetTable } from './targets.ts'
 
-// DESIGN: the challenge of CONTRACT's ShredStream section.
+// ShredStream Raw in docs/API.md: once a second, ten times.
 const challengesMax = 10
 const challengeMs = 1000
 const pauseFirstMs = 250

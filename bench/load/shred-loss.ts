@@ -1,0 +1,52 @@
+// 20,000 shreds a second to 8 destinations: is any lost on our side? Thread: main of the bench
+// process. The source is paced C, the destinations are a sink in the kernel that counts.
+import type { Bench, Contender } from '../lib/bench.ts'
+import { compilerMissing } from '../lib/native.ts'
+import { startProcess } from '../lib/process.ts'
+import { freePort, runNet, startNet } from '../lib/shred-net.ts'
+import type { ServerInput } from './clients/shred-server.ts'
+
+const rate = 20_000
+const targets = 8
+/** Until the last packets are through. */
+const drainMs = 500
+
+function contender(name: string, io: ServerInput['io']): Contender {
+  return {
+    name,
+    missing: compilerMissing,
+    async run({ seconds }) {
+      const outPort = await freePort()
+      const sink = await startNet('sink', outPort)
+      const server = startProcess(new URL('./clients/shred-server.js', import.meta.url))
+      try {
+        const input: ServerInput = { io, idle: 'sleep', targets, outPort }
+        const port = await server.call<number>('start', input)
+        const { packets: offered = 0 } = await runNet('flood', rate, seconds, port)
+        await new Promise((done) => setTimeout(done, drainMs))
+        const totals = await server.call<Record<string, number>>('stop')
+        const { packets: arrived = 0 } = await sink.stop()
+        const { accepted, sent } = totals
+        return { opsPerSecond: arrived / seconds, evidence: { offered, accepted, sent, arrived } }
+      } finally {
+        await server.stop()
+      }
+    },
+  }
+}
+
+export const bench: Bench = {
+  name: 'shred-loss',
+  question: 'Is any of 20,000 shreds a second lost on the way to 8 destinations?',
+  cores: 2,
+  baseline: contender('dgram', 'dgram'),
+  candidates: [contender('ours', 'batch')],
+  verify({ evidence }, name) {
+    const { offered, accepted, sent, arrived } = evidence as Record<string, number>
+    if (arrived === 0) return 'nothing arrived'
+    const isLossless = arrived === offered! * targets && sent === arrived
+    // Node's sockets are shown for comparison and may lose some.
+    if (isLossless || name === 'dgram') return undefined
+    return `${offered} offered, ${accepted} taken in, ${sent} sent, ${arrived} arrived`
+  },
+}
