@@ -11,6 +11,7 @@ import type {
   SolanaUpdate,
   TransactionUpdate,
 } from '../chain/ports.ts'
+import { keyOf } from '../solana/keys.ts'
 import { publishUpdate, type SolanaHub } from './solana.ts'
 import {
   accountUpdate,
@@ -24,8 +25,8 @@ import {
 /** What was told about the slot under way. */
 interface OpenBlock {
   readonly transactions: TransactionUpdate[]
-  /** Every write, in order. */
-  readonly accounts: AccountUpdate[]
+  /** The last write of each account: a block shows no other. */
+  readonly accounts: Map<string, AccountUpdate>
   readonly entries: EntryUpdate[]
 }
 
@@ -33,22 +34,20 @@ export function solanaFeed(hub: SolanaHub, clock: Clock): SolanaSink {
   let open = emptyBlock()
   const at = (slot: number): Moment => ({ slot, createdAtMs: clock.nowMs() })
   const publish = (update: SolanaUpdate) => publishUpdate(hub, update)
+  const write = (update: AccountUpdate) => {
+    open.accounts.set(keyOf(update.pubkey), update)
+    publish(update)
+  }
   return {
     status({ slot, parent, status }) {
       publish(slotUpdate(at(slot), { parent, status }))
     },
     account(slot, content) {
-      const update = accountUpdate(at(slot), content)
-      open.accounts.push(update)
-      publish(update)
+      write(accountUpdate(at(slot), content))
     },
     transaction(slot, content, written) {
       const moment = at(slot)
-      for (const account of written) {
-        const update = accountUpdate(moment, account)
-        open.accounts.push(update)
-        publish(update)
-      }
+      for (const account of written) write(accountUpdate(moment, account))
       const update = transactionUpdate(moment, content)
       open.transactions.push(update)
       publish(update)
@@ -61,7 +60,8 @@ export function solanaFeed(hub: SolanaHub, clock: Clock): SolanaSink {
     block(slot, content) {
       const moment = at(slot)
       const meta = blockMetaUpdate(moment, content)
-      const { transactions, accounts, entries } = open
+      const { transactions, entries } = open
+      const accounts = [...open.accounts.values()]
       open = emptyBlock()
       publish({ kind: 'block', ...moment, meta, transactions, accounts, entries })
       publish(meta)
@@ -70,5 +70,5 @@ export function solanaFeed(hub: SolanaHub, clock: Clock): SolanaSink {
 }
 
 function emptyBlock(): OpenBlock {
-  return { transactions: [], accounts: [], entries: [] }
+  return { transactions: [], accounts: new Map(), entries: [] }
 }

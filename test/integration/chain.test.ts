@@ -372,5 +372,7 @@ describe('the embedded chain', () => {
     if (update.kind !== 'block') throw new Error('a block is told')
     expect(update.transactions).toHaveLength(kinds.filter((kind) => kind === 'transaction').length)
     expect(update.entries).toHaveLength(update.meta.entriesCount)
+    const keys = update.accounts.map(({ pubkey }) => Buffer.from(pubkey).toString('hex'))
+    expect(new Set(keys).size).toBe(keys.length)
   })
 })
