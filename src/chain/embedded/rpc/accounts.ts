@@ -12,6 +12,7 @@ import { keyText } from '../../../solana/key-text.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import { accountText, accountViewOf, keyedAccountsText } from './encode-account.ts'
 import { rpcFaults } from './errors.ts'
+import { whenDone } from './in-turns.ts'
 import type { Fields } from './params.ts'
 import { type Answering, answering, inContext, type RpcNode, type View, viewOf } from './view.ts'
 
@@ -102,11 +103,13 @@ function programAccounts(node: RpcNode): Answering {
       for (const account of ledger.accountsByOwner(program, view.commitment))
         if (filtersTake(filters, account)) found.push(account)
       if (isSorted) found.sort((a, b) => Buffer.compare(a.pubkey, b.pubkey))
-      const list = keyedAccountsText(found, format, (pubkey) =>
+      const texts = keyedAccountsText(found, format, (pubkey) =>
         ledger.account(pubkey, view.commitment),
       )
-      if (list === null) return failure(rpcFaults.base58TooLarge)
-      return hasContext ? inContext(node, view.slot, list) : encodedText(list)
+      return whenDone(texts, (list) => {
+        if (list === null) return failure(rpcFaults.base58TooLarge)
+        return hasContext ? inContext(node, view.slot, list) : encodedText(list)
+      })
     }
   })
 }

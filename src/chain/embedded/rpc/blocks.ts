@@ -8,6 +8,7 @@ import type { Commitment } from '../../ports.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
 import { transactionText, transactionViewOf } from './encode-transaction.ts'
 import { rpcFaults } from './errors.ts'
+import { inTurns, whenDone } from './in-turns.ts'
 import {
   type Answering,
   answering,
@@ -20,6 +21,8 @@ import {
 const rangeMax = 500_000
 const samplesMax = 720
 const feeAddressesMax = 128
+/** About a millisecond of work. */
+const transactionsPerTurn = 16
 
 export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
@@ -108,7 +111,7 @@ function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   }
 }
 
-function blockAnswer(block: LedgerBlock, view: TransactionView): Answer {
+function blockAnswer(block: LedgerBlock, view: TransactionView): Answer | Promise<Answer> {
   const parts = [
     `"blockHeight":${block.blockHeight}`,
     `"blockTime":${block.blockTime}`,
@@ -122,16 +125,16 @@ function blockAnswer(block: LedgerBlock, view: TransactionView): Answer {
     const list = block.signatures().map((signature) => `"${encodeBase58(signature)}"`)
     parts.push(`"signatures":[${list.join(',')}]`)
   }
-  if (view.details === 'full' || view.details === 'accounts') {
-    const list: string[] = []
-    for (const transaction of block.transactions()) {
-      const text = transactionText(transaction, view)
-      if (typeof text !== 'string') return failure(text)
-      list.push(text)
-    }
-    parts.push(`"transactions":[${list.join(',')}]`)
-  }
-  return encodedText(`{${parts.join(',')}}`)
+  if (view.details === 'none' || view.details === 'signatures')
+    return encodedText(`{${parts.join(',')}}`)
+  const texts = inTurns(block.transactions(), transactionsPerTurn, (transaction) =>
+    transactionText(transaction, view),
+  )
+  return whenDone(texts, (list) => {
+    const problem = list.find((text) => typeof text !== 'string')
+    if (problem !== undefined) return failure(problem)
+    return encodedText(`{${parts.join(',')},"transactions":[${list.join(',')}]}`)
+  })
 }
 
 function blockAt(ledger: Ledger, slot: number, commitment: Commitment): LedgerBlock | RpcError {

@@ -10,7 +10,11 @@ import {
   uiAccountText,
 } from '../../../solana/ui-account.ts'
 import type { LedgerAccount } from '../ledger/ledger.ts'
+import { inTurns, whenDone } from './in-turns.ts'
 import type { Fields } from './params.ts'
+
+/** About a millisecond of work. */
+const accountsPerTurn = 256
 
 /** Finds another account at the same moment. */
 export type ReadLedger = (pubkey: Uint8Array) => LedgerAccount | null
@@ -46,12 +50,10 @@ export function keyedAccountsText(
   accounts: readonly LedgerAccount[],
   view: AccountView,
   read: ReadLedger,
-): string | null {
-  const parts: string[] = []
-  for (const account of accounts) {
+): string | null | Promise<string | null> {
+  const texts = inTurns(accounts, accountsPerTurn, (account) => {
     const text = accountText(account, view, read)
-    if (text === null) return null
-    parts.push(`{"account":${text},"pubkey":"${keyText(account.pubkey)}"}`)
-  }
-  return `[${parts.join(',')}]`
+    return text === null ? null : `{"account":${text},"pubkey":"${keyText(account.pubkey)}"}`
+  })
+  return whenDone(texts, (list) => (list.includes(null) ? null : `[${list.join(',')}]`))
 }

@@ -12,6 +12,7 @@ import { uiTokenAmount } from '../../../solana/token-amount.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import { accountViewOf, keyedAccountsText } from './encode-account.ts'
 import { invalidParams, rpcFaults } from './errors.ts'
+import { whenDone } from './in-turns.ts'
 import type { Params } from './params.ts'
 import { type Answering, answering, inContext, type RpcNode, type View, viewOf } from './view.ts'
 
@@ -77,9 +78,9 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
           )
             found.push(account)
         found.sort((a, b) => Buffer.compare(a.pubkey, b.pubkey))
-        const list = keyedAccountsText(found, format, readerAt(view))
-        if (list === null) return failure(rpcFaults.base58TooLarge)
-        return inContext(node, view.slot, list)
+        return whenDone(keyedAccountsText(found, format, readerAt(view)), (list) =>
+          list === null ? failure(rpcFaults.base58TooLarge) : inContext(node, view.slot, list),
+        )
       }
     })
   }
