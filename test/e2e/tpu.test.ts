@@ -1,6 +1,7 @@
 // The TPU Sender as a customer meets it: the built server, kit as the client, and what the
 // operator sees.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
@@ -11,6 +12,8 @@ import {
   type Signature,
 } from '@solana/kit'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { encodeBase58 } from '../../src/solana/base58.ts'
+import { openSocket } from '../support/doors.ts'
 import { type Server, sluice, startServer } from '../support/server.ts'
 import { newAddress, newPayer, sign, transfer } from '../support/tipped.ts'
 import { until } from '../support/until.ts'
@@ -29,8 +32,53 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
+/** Hears of one transaction on both streams of the bundle. */
+async function watch(signature: string, payer: string) {
+  const websocket: object[] = []
+  const grpc: string[] = []
+  const socket = await openSocket(server, server.token)
+  const params = [signature, { commitment: 'processed' }]
+  const asked = new Promise<void>((resolve) => {
+    socket.on('message', (data) => {
+      const message = JSON.parse(String(data)) as { id?: number }
+      if (message.id === 1) resolve()
+      else websocket.push(message)
+    })
+  })
+  socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'signatureSubscribe', params }))
+  await asked
+  const { host, port } = server.doors.grpc!
+  // biome-ignore lint/suspicious/noExplicitAny: the client's generated types add nothing here.
+  const Yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc').default as any
+  const stream = await new Yellowstone(`http://${host}:${port}`, server.token, {}).subscribe()
+  let isReady = false
+  stream.on('error', () => {})
+  stream.on('data', (update: { pong?: object; transaction?: { transaction: GrpcInfo } }) => {
+    if (update.pong) isReady = true
+    if (update.transaction) grpc.push(encodeBase58(update.transaction.transaction.signature))
+  })
+  const nothing = { accounts: {}, slots: {}, transactions: {}, transactionsStatus: {}, blocks: {} }
+  const empty = { ...nothing, blocksMeta: {}, entry: {}, accountsDataSlice: [] }
+  const mine = { accountInclude: [payer], accountExclude: [], accountRequired: [] }
+  stream.write({ ...empty, transactions: { mine }, commitment: 0 })
+  stream.write({ ...empty, ping: { id: 1 } })
+  await until(() => isReady, 'a pong')
+  return {
+    websocket,
+    grpc,
+    close() {
+      socket.close()
+      stream.cancel?.()
+    },
+  }
+}
+
+interface GrpcInfo {
+  readonly signature: Uint8Array
+}
+
 describe('TPU Sender', () => {
-  test('sends a tipped transaction without a token, and rpc shows it', async () => {
+  test('sends a tipped transaction without a token, and rpc, websocket and grpc show it', async () => {
     const payer = await newPayer()
     const rpc = createSolanaRpcFromTransport(
       createDefaultRpcTransport({
@@ -43,7 +91,9 @@ describe('TPU Sender', () => {
     const { value } = await rpc.getLatestBlockhash({ commitment: 'processed' }).send()
     const tip = (amount: bigint) =>
       sign(payer, [transfer({ from: payer, to: accounts[1]!, lamports: amount })], value)
-    const wire = Buffer.from(await tip(1_000_000n)).toString('base64')
+    const bytes = await tip(1_000_000n)
+    const wire = Buffer.from(bytes).toString('base64')
+    const streams = await watch(encodeBase58(bytes, 1, 65), payer.address)
     const signature: Signature = await tpu
       .sendTransaction(wire as never, { encoding: 'base64', skipPreflight: true })
       .send()
@@ -52,6 +102,10 @@ describe('TPU Sender', () => {
       return found[0]?.err === null && found[0] !== null
     }
     await until(shown, 'rpc to know it', 20_000)
+    await until(() => streams.websocket.length > 0, 'websocket to tell it', 20_000)
+    await until(() => streams.grpc.includes(signature), 'grpc to tell it', 20_000)
+    expect(streams.websocket[0]).toMatchObject({ params: { result: { value: { err: null } } } })
+    streams.close()
     const paid = await rpc.getBalance(accounts[1]!, { commitment: 'processed' }).send()
     expect(paid.value).toBe(1_000_000n)
     const low = Buffer.from(await tip(999_999n)).toString('base64')
