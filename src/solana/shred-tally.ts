@@ -35,6 +35,8 @@ interface OpenSlot extends SlotTally {
 
 export class ShredTally {
   readonly #slots = new Map<number, OpenSlot>()
+  /** Slots that `takeFinished` has given out. */
+  readonly #told = new Set<number>()
   shreds = 0
   bytes = 0
   duplicates = 0
@@ -83,8 +85,6 @@ export class ShredTally {
     for (const slot of this.#told) if (!this.#slots.has(slot)) this.#told.delete(slot)
     return finished
   }
-
-  readonly #told = new Set<number>()
 
   #slotOf(slot: number, nowMs: number): OpenSlot | null {
     const known = this.#slots.get(slot)

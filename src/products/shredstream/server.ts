@@ -85,6 +85,8 @@ export async function startShredstream(
   )
   const port = board.sockets.get(0, 'ingestPort')
   const ioOf = () => ioNames[board.sockets.get(0, 'io')]!
+  if (section.io === 'batch' && ioOf() === 'dgram')
+    log.warn('batched system calls are not to be had here: plain sockets are used')
   log.info('shreds flow', { port, sourcePort: board.sockets.get(0, 'outPort'), io: ioOf() })
   const feed =
     seed === null

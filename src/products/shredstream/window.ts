@@ -79,6 +79,8 @@ export class SlotWindow {
       this.#times[cell * samplesPerSlot + Math.floor(id / lagSampling)] = nowMs
     if (slot > this.#state[state.head]!) this.#state[state.head] = slot
     this.#state[state.accepted]! += 1
+    // While good shreds flow, what strangers agree on does not add up.
+    if (this.#state[state.accepted]! >= settledMin) this.#state[state.agreed] = 0
     this.#state[state.lastMs] = nowMs
   }
 

@@ -1,6 +1,7 @@
 // Capture files: what was written is read again, and what is broken is left out.
 import { expect, test } from 'vitest'
 import { pcapHeader, pcapRecord, readPcap } from '../../../src/transport/pcap.ts'
+import { randomBytes } from '../../support/shreds.ts'
 
 const payloads = [Uint8Array.of(), Uint8Array.of(1, 2, 3), new Uint8Array(1228).fill(9)]
 const times = [0, 1_700_000_000_123.25, 1_700_000_001_000.5]
@@ -30,4 +31,14 @@ test('what is no capture, and what is no UDP, is refused', () => {
   const tcp = Buffer.from(file)
   tcp[24 + 16 + 14 + 9] = 6
   expect(readPcap(tcp)!.length).toBe(2)
+})
+
+test('noise behind a good header is read without a throw', () => {
+  for (let seed = 1; seed < 300; seed += 1) {
+    const noise = randomBytes(seed * 7, seed)
+    // Lengths that look plausible, so that the frames themselves are read.
+    for (let at = 8; at + 4 < noise.length; at += 60)
+      new DataView(noise.buffer).setUint32(at, 44, true)
+    expect(readPcap(Buffer.concat([pcapHeader(), noise]))).not.toBe(null)
+  }
 })
