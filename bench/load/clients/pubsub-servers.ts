@@ -121,6 +121,7 @@ function indexSender(): Sender {
     readAccount: () => null,
     meters: declareSubscriptionMeters(new Meters()),
     clock: systemClock,
+    log: silentLog,
   })
   return {
     begin: ({ sockets }) =>

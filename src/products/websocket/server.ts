@@ -57,7 +57,7 @@ export async function startWebsocket(
   const version = encodedText(JSON.stringify(deps.version))
   const { solana, clock } = deps
   const subscriptions =
-    solana && new Subscriptions({ ...solana, meters: deps.meters.subscriptions, clock })
+    solana && new Subscriptions({ ...solana, meters: deps.meters.subscriptions, clock, log })
   const tables = [{ getVersion: () => version }, subscriptions?.methods ?? {}, ...deps.methods]
   const handler = new MessageHandler({
     methods: new Methods<Session>(...tables),

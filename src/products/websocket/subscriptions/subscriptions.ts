@@ -10,6 +10,7 @@ import { accountParser } from '../../../solana/json-parsed/account-parser.ts'
 import type { ReadAccount } from '../../../solana/json-parsed/accounts.ts'
 import { bytesOf } from '../../../solana/keys.ts'
 import type { Hub, Lane } from '../../../stream/hub.ts'
+import { type Log, LogThrottle } from '../../../telemetry/log.ts'
 import type { Session } from '../handle.ts'
 import { AccountNotices } from './account-notices.ts'
 import { BlockNotices } from './block-notices.ts'
@@ -34,6 +35,7 @@ export interface Subscribed {
 export interface SubscriptionsDeps extends Subscribed {
   readonly meters: SubscriptionMeters
   readonly clock: Clock
+  readonly log: Log
 }
 
 /**
@@ -52,7 +54,7 @@ export class Subscriptions {
   readonly #slots: SlotNotices
   readonly #unlisten: () => void
 
-  constructor({ hub, chain, readAccount, meters, clock }: SubscriptionsDeps) {
+  constructor({ hub, chain, readAccount, meters, clock, log }: SubscriptionsDeps) {
     const index = new FeedIndex()
     const registry = new Registry(index)
     const outbox = new Outbox(meters, clock)
@@ -65,7 +67,16 @@ export class Subscriptions {
     this.#slots = new SlotNotices({ ...parts, rootAtStart: () => chain.slot(2) })
     this.methods = subscriptionMethods(registry, (feed, session) => this.#joined(feed, session))
     meters.subscriptions = () => registry
-    this.#unlisten = hub.listen((lane, update) => this.#take(lane, update))
+    const throttle = new LogThrottle()
+    this.#unlisten = hub.listen((lane, update) => {
+      try {
+        this.#take(lane, update)
+      } catch (error) {
+        // Our bug, but neither the chain that tells nor the other listeners shall feel it.
+        if (throttle.allows(update.kind, clock.monotonicMs()))
+          log.error('an update could not be told', { kind: update.kind, reason: String(error) })
+      }
+    })
   }
 
   usePublisher(publish: Publish): void {

@@ -9,6 +9,7 @@ import type { Session } from '../../../../src/products/websocket/handle.ts'
 import { declareSubscriptionMeters } from '../../../../src/products/websocket/subscriptions/meters.ts'
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions/subscriptions.ts'
 import { encodeBase58 } from '../../../../src/solana/base58.ts'
+import { silentLog } from '../../../../src/telemetry/log.ts'
 import { Meters } from '../../../../src/telemetry/meters.ts'
 import { SyntheticSolana } from '../../../support/synthetic-solana.ts'
 
@@ -28,6 +29,7 @@ class Stage {
     readAccount: () => null,
     meters: this.meters,
     clock: systemClock,
+    log: silentLog,
   })
   readonly #synthetic = new SyntheticSolana()
 

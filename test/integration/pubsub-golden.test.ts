@@ -1,0 +1,52 @@
+// The shapes of every notification of the websocket door, held by golden files.
+import { afterAll, beforeAll, describe, it } from 'vitest'
+import { encodeBase58 } from '../../src/solana/base58.ts'
+import { expectShape } from '../support/golden.ts'
+import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'
+
+let stage: SubscriptionStage
+let client: Client
+beforeAll(async () => {
+  stage = new SubscriptionStage({ accounts: 12, owners: 2 })
+  await stage.open()
+  client = await stage.connect()
+})
+afterAll(() => stage.stop())
+
+describe('golden shapes of the notifications', () => {
+  it('holds every kind', async () => {
+    const commitment = 'confirmed'
+    const encoding = 'base64'
+    const key = encodeBase58(stage.synthetic.keys[0]!)
+    const owner = encodeBase58(stage.synthetic.owners[0]!)
+    const versions = { maxSupportedTransactionVersion: 0, showRewards: true }
+    const wishes: Readonly<Record<string, readonly unknown[]>> = {
+      account: [key, { commitment, encoding }],
+      program: [owner, { commitment, encoding }],
+      logs: ['all', { commitment }],
+      slot: [],
+      slotsUpdates: [],
+      root: [],
+      block: ['all', { commitment, transactionDetails: 'signatures', showRewards: true }],
+      transaction: [{ failed: false }, { commitment, encoding: 'json', ...versions }],
+    }
+    const ids = new Map<string, number>()
+    for (const [topic, params] of Object.entries(wishes))
+      ids.set(topic, await client.subscribe(topic, ...params))
+    for (let slot = 0; slot < 12; slot++) stage.step()
+    for (const [topic, id] of ids) {
+      await client.upTo(id, 1)
+      const notices = client.notices.filter(({ subscription }) => subscription === id)
+      const chosen =
+        topic === 'slotsUpdates' ? notices.find(({ result }) => 'stats' in result) : notices[0]
+      expectShape(`websocket/${fileName(topic)}-notification`, chosen)
+    }
+    const [first] = stage.synthetic.next().filter(({ kind }) => kind === 'transaction')
+    const signature = encodeBase58((first as unknown as { signature: Uint8Array }).signature)
+    expectShape('websocket/subscribed', await client.ask('signatureSubscribe', [signature]))
+    expectShape('websocket/unknown-id', await client.ask('slotUnsubscribe', [999_999]))
+    expectShape('websocket/invalid-params', await client.ask('accountSubscribe', ['x']))
+  })
+})
+
+const fileName = (topic: string) => topic.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
