@@ -46,8 +46,8 @@ function calls(doors: Doors): string[] {
   const { rpc, websocket, grpc, metrics, shredstream, tpu } = doors
   if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc)))
   if (websocket !== undefined) lines.push(websocketCall(urlOf('websocket', websocket)))
-  if (grpc !== undefined) lines.push(grpcCall(`${grpc.host}:${grpc.port}`))
-  if (metrics !== undefined) lines.push(`curl -s ${urlOf('metrics', metrics)}/v1/status`)
+  if (grpc !== undefined) lines.push(grpcCall(grpc))
+  if (metrics !== undefined) lines.push(metricsCall(urlOf('metrics', metrics)))
   if (tpu !== undefined) lines.push(tpuCall(urlOf('tpu', tpu)))
   if (shredstream !== undefined) lines.push(`npx sluice shreds listen 20010 --for demo`)
   return lines
@@ -76,10 +76,16 @@ function websocketCall(url: string): string {
   )
 }
 
-function grpcCall(address: string): string {
+/** The token counts where `metrics.auth` is `token` and is overlooked where it is not. */
+function metricsCall(url: string): string {
+  return `curl -s ${url}/v1/status -H "x-token: $TOKEN"`
+}
+
+function grpcCall({ host, port, tls }: DoorAddress): string {
+  const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
   return nodeCall(
     `const g=require("@grpc/grpc-js");const c=new g.Client("${address}",` +
-      'g.credentials.createInsecure());const m=new g.Metadata();' +
+      `g.credentials.${tls ? 'createSsl' : 'createInsecure'}());const m=new g.Metadata();` +
       'm.set("x-token",process.argv[1]);' +
       'c.makeUnaryRequest("/geyser.Geyser/GetVersion",(x)=>x,String,Buffer.alloc(0),m,' +
       '(e,v)=>{console.log(e?e.message:v);c.close()})',

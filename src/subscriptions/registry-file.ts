@@ -1,7 +1,7 @@
 // Looks at the registry's file before LMDB maps it. Thread: main.
 // A file that is none of LMDB's takes the whole process down with SIGSEGV inside native code, so
 // what a restored backup or a wrong path may bring is told here, in words.
-import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault } from '../base/errors.ts'
 import { makeFolder } from './folder.ts'
@@ -15,6 +15,11 @@ const pageBytesMax = 65_536
 /** Makes the folder, readable by its owner alone, and refuses one that holds something else. */
 export function prepareRegistryFolder(path: string): void {
   makeFolder(path)
+  for (const name of ['data.mdb', 'lock.mdb']) {
+    const found = statSync(join(path, name), { throwIfNoEntry: false })
+    if (found !== undefined && !found.isFile())
+      throw new Fault('registry', `${join(path, name)} is no file; move it away`)
+  }
   const file = join(path, 'data.mdb')
   if (existsSync(file) && !isRegistryFile(file))
     throw new Fault('registry', `${file} is damaged or no registry; put a backup in its place`)

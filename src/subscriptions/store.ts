@@ -11,9 +11,9 @@
 //             ['seq', name] -> first number not reserved yet
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { Packr } from 'msgpackr'
-import { assert } from '../base/assert.ts'
+import { assert, isBug } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
-import { accept, Fault, type Outcome, type Refusal, refuse } from '../base/errors.ts'
+import { accept, Fault, messageOf, type Outcome, type Refusal, refuse } from '../base/errors.ts'
 import {
   type AuditEntry,
   type AuditHead,
@@ -64,7 +64,14 @@ const unknownHere: Known = { plans: Object.keys(builtInPlans), destinationRules:
  */
 export function openStore(path: string, options: StoreOptions): Store {
   prepareRegistryFolder(path)
-  return new Store(path, options)
+  try {
+    return new Store(path, options)
+  } catch (error) {
+    // LMDB's own words name neither the file nor what to do.
+    if (error instanceof Fault || isBug(error)) throw error
+    const message = `the registry in ${path} does not open: ${messageOf(error)}`
+    throw new Fault('registry', message, { cause: error })
+  }
 }
 
 export class Store extends Verbs {

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -28,6 +28,19 @@ describe('the registry on disk', () => {
   it('refuses a folder that cannot be made', () => {
     writeFileSync(join(folder, 'file'), '')
     expect(() => openStore(join(folder, 'file'), { clock: systemClock })).toThrow(Fault)
+  })
+
+  it.each(['data.mdb', 'lock.mdb'])('refuses a folder in the place of %s', (name) => {
+    mkdirSync(join(folder, name))
+    expect(() => openStore(folder, { clock: systemClock })).toThrow(Fault)
+    expect(() => openStore(folder, { clock: systemClock })).toThrow('is no file')
+  })
+
+  // The super-user may write everywhere.
+  it.runIf(process.getuid?.() !== 0)('tells which registry does not open', () => {
+    chmodSync(folder, 0o500)
+    const message = `the registry in ${folder} does not open: `
+    expect(() => openStore(folder, { clock: systemClock })).toThrow(message)
   })
 
   it('starts from the empty file that a killed first start may leave', async () => {
