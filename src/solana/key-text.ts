@@ -1,11 +1,13 @@
-// Base58 of keys that come up again and again: owners, mints, programs. Thread: any.
+// Base58 of keys that come up again and again: owners, mints, programs, and what callers poll.
+// Thread: any.
 // One key costs about 2 µs to encode and a tenth of that to find.
-import { encodeBase58 } from './base58.ts'
+import { decodeKey, encodeBase58 } from './base58.ts'
 import { keyOf } from './keys.ts'
 
 /** Few programs own most accounts; when the table is full it starts again. */
 const keysMax = 16_384
 const texts = new Map<string, string>()
+const keys = new Map<string, Uint8Array>()
 
 /** The key's base58 text, remembered. Not for signatures or hashes, which come once. */
 export function keyText(key: Uint8Array): string {
@@ -16,4 +18,15 @@ export function keyText(key: Uint8Array): string {
   const text = encodeBase58(key)
   texts.set(name, text)
   return text
+}
+
+/** The key of a base58 text, remembered, so nobody writes into it; null when it is none. */
+export function keyOfText(text: string): Uint8Array | null {
+  const known = keys.get(text)
+  if (known !== undefined) return known
+  const key = decodeKey(text)
+  if (key === null) return null
+  if (keys.size >= keysMax) keys.clear()
+  keys.set(text, key)
+  return key
 }

@@ -13,6 +13,9 @@ import type { LedgerAccount } from '../ledger/ledger.ts'
 import { inTurns, whenDone } from './in-turns.ts'
 import type { Fields } from './params.ts'
 
+/** Texts of accounts that somebody has read, up to this many bytes of data each. */
+const texts = new WeakMap<LedgerAccount, string>()
+const keptBytesMax = 4_096
 /** About a millisecond of work. */
 const accountsPerTurn = 256
 
@@ -42,7 +45,18 @@ export function accountText(
     const left = Math.max(0, account.data.length - (dataSlice?.offset ?? 0))
     if (Math.min(left, dataSlice?.length ?? left) > base58DataBytesMax) return null
   }
+  if (encoding === 'base64' && dataSlice === null && account.data.length <= keptBytesMax)
+    return keptText(account, view)
   return uiAccountText(account, view, accountParser(read))
+}
+
+/** A version of an account never changes, so its text is built once and goes when it goes. */
+function keptText(account: LedgerAccount, view: AccountView): string {
+  const known = texts.get(account)
+  if (known !== undefined) return known
+  const text = uiAccountText(account, view, () => null)
+  texts.set(account, text)
+  return text
 }
 
 /** `[{account, pubkey}, …]`; null when one is too long for base58. */

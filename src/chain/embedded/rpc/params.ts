@@ -4,6 +4,7 @@
 import type { RpcError } from '../../../jsonrpc/build.ts'
 import type { Call } from '../../../jsonrpc/parse.ts'
 import { decodeBase58 } from '../../../solana/base58.ts'
+import { keyOfText } from '../../../solana/key-text.ts'
 import { invalidParams } from './errors.ts'
 
 const keyTextMax = 44
@@ -56,7 +57,8 @@ export class Params {
   }
 
   keyOf(text: string): Uint8Array {
-    return this.#decoded(text, { bytes: 32, textMax: keyTextMax }) ?? zeroKey
+    const known = keyOfText(text)
+    return known ?? this.#decoded(text, { bytes: 32, textMax: keyTextMax }) ?? zeroKey
   }
 
   signature(index: number): Uint8Array {
