@@ -30,6 +30,15 @@ describe('dashboards', () => {
     expect(status).toBe(0)
   })
 
+  test('point each alert to its own section of the operating guide', () => {
+    const guide = readFileSync(join(root, 'docs/OPERATING.md'), 'utf8')
+    const sections = [...guide.matchAll(/^### (\w+)$/gm)].map(([, name]) => name)
+    const alerts = [...read('alerts.yml').matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
+    const books = [...read('alerts.yml').matchAll(/runbook: "docs\/OPERATING\.md#(\w+)"/g)]
+    expect(sections).toEqual(alerts)
+    expect(books.map(([, anchor]) => anchor)).toEqual(alerts.map((name) => name?.toLowerCase()))
+  })
+
   test('name only series that the code declares', () => {
     const declared = new Set<string>()
     for (const file of readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' }))
