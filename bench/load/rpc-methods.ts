@@ -41,13 +41,13 @@ export const bench: Bench = {
   cores: 2,
   baseline: contenders[0]!,
   candidates: contenders.slice(1),
-  goals: names.map(
+  // sendTransaction has none: it costs its signatures and its execution, whatever the door.
+  goals: Object.keys(reads).map(
     (method): Goal => ({
       contender: title(method, 'ours'),
       to: title(method, 'node'),
       figure: 'opsPerSecond',
-      // A transaction costs its signatures and its execution, whatever the door.
-      atLeast: method === 'sendTransaction' ? 1 : 1.5,
+      atLeast: 1.5,
     }),
   ),
   verify: verifyLoad,
