@@ -86,8 +86,12 @@ export class Client {
     this.socket = socket
     socket.on('message', (data) => {
       const { id, method, params, ...rest } = JSON.parse(String(data))
-      if (method === undefined) this.#answers.get(id)?.(rest as never)
-      else this.notices.push({ method, ...params })
+      if (method !== undefined) {
+        this.notices.push({ method, ...params })
+        return
+      }
+      this.#answers.get(id)?.(rest as never)
+      this.#answers.delete(id)
     })
   }
 
