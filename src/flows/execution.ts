@@ -10,13 +10,14 @@
 // The main thread sees block-level events and finished frames, never an access. Where loss is not
 // allowed (a snapshot, whose end nobody waits for), the rings hold the source back; elsewhere an
 // overrun becomes a Gap, never a wrong number.
+import { accessSync, constants } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { Board } from '../analysis/board.ts'
 import { type Control, type ControlEvent, rangeStatus } from '../analysis/control.ts'
 import type { BlockResult } from '../analysis/job.ts'
 import { type AnalysisMemory, createMemory } from '../analysis/memory.ts'
 import type { Clock } from '../base/clock.ts'
-import { type Fault, messageOf } from '../base/errors.ts'
+import { Fault, messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
 import type { ExecutionBlock, ExecutionView } from '../chain/ports.ts'
 import { blockStart } from '../evm/event-payload.ts'
@@ -43,6 +44,8 @@ const holdSlot = 0
 /** Which source: plain values that the source thread opens (chain/execution/open.ts). */
 export interface ExecutionSection {
   readonly source: 'embedded' | 'snapshot' | 'ring'
+  /** File of a snapshot or ring. */
+  readonly path?: string
 }
 
 export interface ExecutionDeps {
@@ -79,12 +82,24 @@ export async function startExecution(
   section: ExecutionSection,
   deps: ExecutionDeps,
 ): Promise<ExecutionRoad> {
+  checkRecording(section)
   const workers = deps.workers ?? Math.max(1, Math.min(workersMax, availableParallelism() - 1))
   const module = await loadAnalysisModule()
   const memory = createMemory(module, { eventRingBytes: deps.ringBytes ?? eventRingBytes, workers })
   const road = new Road(section, deps, memory)
   await road.startSource()
   return road
+}
+
+/** A ring may appear later; a recording that is not there at the start is a slip of the pen. */
+function checkRecording({ source, path }: ExecutionSection): void {
+  if (source !== 'snapshot' || path === undefined) return
+  try {
+    accessSync(path, constants.R_OK)
+  } catch (error) {
+    const message = `metrics.path: the recording cannot be read: ${messageOf(error)}`
+    throw new Fault('recording-unreadable', message, { cause: error })
+  }
 }
 
 class Road implements ExecutionRoad {

@@ -20,7 +20,7 @@ const embedded: ExecutionSourceSection = {
   generator: { seed: 7, tps: 500, skew: 0.9, blockMs: 40 },
 }
 
-async function start() {
+async function start(section = embedded) {
   let reserved = 1
   const events = new EventLog({
     clock: systemClock,
@@ -29,7 +29,7 @@ async function start() {
       return reserved - count
     },
   })
-  const road = await startExecution(embedded, {
+  const road = await startExecution(section, {
     events,
     clock: systemClock,
     log: silentLog,
@@ -68,4 +68,9 @@ describe('the execution road on the embedded generator', () => {
       .map((frame) => JSON.parse(frame.payload.toString()).block_number as number)
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b))
   })
+})
+
+test('a recording that is not there is told at the start, not tried again', async () => {
+  const starting = start({ ...embedded, source: 'snapshot', path: '/nowhere/events.zst' })
+  await expect(starting).rejects.toThrow('metrics.path: the recording cannot be read')
 })
