@@ -92,6 +92,11 @@ export class Request {
     return this.query === '' ? null : new URLSearchParams(this.query).get(name)
   }
 
+  /** True when a query parameter is given more than once. */
+  isRepeated(name: string): boolean {
+    return this.query !== '' && new URLSearchParams(this.query).getAll(name).length > 1
+  }
+
   /** True once the client has left before it was answered. */
   get isGone(): boolean {
     return this.#isGone

@@ -118,6 +118,8 @@ describe('the stream', () => {
     '?resume_from=',
     '?events=',
     '?events=Nope',
+    '?events=TPS&events=Lifecycle',
+    '?resume_from=1&resume_from=2',
   ])('refuses %s with 400', async (query) => {
     const listener = listen(`/v1/ws${query}`)
     await until(() => listener.refused !== null, 'the refusal')

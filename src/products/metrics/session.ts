@@ -2,6 +2,7 @@
 // Thread: main. server.ts opens the door with `socketRoute` for each path.
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
+import { refuse } from '../../base/errors.ts'
 import type { Encoding } from '../../stream/encoded.ts'
 import { CLOSE_POLICY, type Reply } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
@@ -61,7 +62,12 @@ function decide(
   caller: Caller,
   { meters }: StreamParts,
 ): { state: Session; protocol: string } | Reply {
-  const connect = parseConnect((name) => request.parameter(name))
+  // To take the first and overlook the others would send something else than was asked for.
+  const repeated = ['events', 'resume_from', 'run'].find((name) => request.isRepeated(name))
+  const connect =
+    repeated === undefined
+      ? parseConnect((name) => request.parameter(name))
+      : refuse('invalid', 'repeated', `${repeated} is given more than once`)
   if (!connect.ok) {
     meters.refused['bad-request'].inc()
     return badRequest(connect.refusal.message)
