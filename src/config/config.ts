@@ -81,6 +81,11 @@ const DOORS_OF: Readonly<Record<(typeof SOURCES)[number], readonly string[]>> = 
   'shredstream.feed': ['shredstream'],
 }
 
+/** The key that says where a product's data comes from; '' for a product that has none. */
+export function sourceKeyOf(product: string): string {
+  return SOURCES.find((key) => DOORS_OF[key].includes(product)) ?? ''
+}
+
 /** True when something that is enabled needs the Solana chain. */
 export function hasChainDoor(config: Config): boolean {
   const needing = config.shredstream?.feed === 'embedded' ? ['shredstream'] : []

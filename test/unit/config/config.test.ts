@@ -6,6 +6,7 @@ import {
   enabledDoors,
   isAllEmbedded,
   isLoopback,
+  sourceKeyOf,
   sourcesOf,
 } from '../../../src/config/config.ts'
 import { knownOf } from '../../../src/config/known.ts'
@@ -78,4 +79,10 @@ describe('sources', () => {
     const sets = knownOf(config({ plans: { a: {} }, upstreams: { main: {} } }))
     expect(sets).toMatchObject({ plans: ['a'], upstreams: ['main'] })
   })
+})
+
+test('a door that stays shut can name the key that would open it', () => {
+  expect(sourceKeyOf('grpc')).toBe('chain.source')
+  expect(sourceKeyOf('metrics')).toBe('metrics.source')
+  expect(sourceKeyOf('nothing')).toBe('')
 })
