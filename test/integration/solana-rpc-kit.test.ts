@@ -133,7 +133,9 @@ describe('kit', () => {
   })
 
   it('reads blocks at confirmed and finalized, and the numbers of the cluster', async () => {
-    await until(async () => (await rpc.getSlot().send()) > 2n, 'a finalized slot')
+    // Kit asks for confirmed when nothing is said.
+    const finalized = { commitment: 'finalized' } as const
+    await until(async () => (await rpc.getSlot(finalized).send()) > 2n, 'a finalized slot', 60_000)
     for (const commitment of ['confirmed', 'finalized'] as const) {
       const slot = await rpc.getSlot({ commitment }).send()
       const block = await rpc

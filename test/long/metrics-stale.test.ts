@@ -3,72 +3,79 @@ import { expect, test } from 'vitest'
 import { Listener, openService } from '../support/metrics-service.ts'
 import { RingWriterProcess } from '../support/ring-writer.ts'
 import { startServer } from '../support/server.ts'
+import { isSlice } from '../support/slice.ts'
 import { until } from '../support/until.ts'
 
-test('a silent source degrades the service, closes its door and opens it again', async () => {
-  const service = await openService()
-  const startMs = performance.now()
-  service.execution.run(1)
-  const listener = new Listener(`${service.ws}/v1/ws`)
-  await listener.has(1)
-  const seen: [string, number][] = []
-  const note = (what: string) => {
-    if (seen.at(-1)?.[0] !== what) seen.push([what, (performance.now() - startMs) / 1000])
-  }
-  const look = async () => {
-    try {
-      const health = await fetch(`${service.origin}/health`)
-      const { status } = (await (await fetch(`${service.origin}/v1/status`)).json()) as {
-        status: string
-      }
-      note(`${health.status} ${status}`)
-      return false
-    } catch {
-      note('closed')
-      return true
+test.skipIf(isSlice)(
+  'a silent source degrades the service, closes its door and opens it again',
+  async () => {
+    const service = await openService()
+    const startMs = performance.now()
+    service.execution.run(1)
+    const listener = new Listener(`${service.ws}/v1/ws`)
+    await listener.has(1)
+    const seen: [string, number][] = []
+    const note = (what: string) => {
+      if (seen.at(-1)?.[0] !== what) seen.push([what, (performance.now() - startMs) / 1000])
     }
-  }
-  await until(look, 'the door to close', 60_000)
-  expect(seen.map(([what]) => what)).toEqual([
-    '200 healthy',
-    '200 degraded',
-    '503 degraded',
-    'closed',
-  ])
-  const [, degraded, unhealthy, closed] = seen.map(([, secs]) => secs)
-  expect(degraded).toBeGreaterThan(10)
-  expect(unhealthy).toBeGreaterThan(30)
-  expect(closed! - unhealthy!).toBeGreaterThan(1.5)
-  await until(() => listener.closed !== null, 'the close frame')
-  expect(listener.closed).toBe(1001)
-  expect(service.calls.restarts).toBe(1)
-  service.execution.run(2)
-  await until(async () => !(await look()), 'the door to open again')
-  expect(seen.at(-1)?.[0]).toBe('200 healthy')
-  await service.running.stop()
-})
+    const look = async () => {
+      try {
+        const health = await fetch(`${service.origin}/health`)
+        const { status } = (await (await fetch(`${service.origin}/v1/status`)).json()) as {
+          status: string
+        }
+        note(`${health.status} ${status}`)
+        return false
+      } catch {
+        note('closed')
+        return true
+      }
+    }
+    await until(look, 'the door to close', 60_000)
+    expect(seen.map(([what]) => what)).toEqual([
+      '200 healthy',
+      '200 degraded',
+      '503 degraded',
+      'closed',
+    ])
+    const [, degraded, unhealthy, closed] = seen.map(([, secs]) => secs)
+    expect(degraded).toBeGreaterThan(10)
+    expect(unhealthy).toBeGreaterThan(30)
+    expect(closed! - unhealthy!).toBeGreaterThan(1.5)
+    await until(() => listener.closed !== null, 'the close frame')
+    expect(listener.closed).toBe(1001)
+    expect(service.calls.restarts).toBe(1)
+    service.execution.run(2)
+    await until(async () => !(await look()), 'the door to open again')
+    expect(seen.at(-1)?.[0]).toBe('200 healthy')
+    await service.running.stop()
+  },
+)
 
-test('onStale: exit asks the process to end with 75', async () => {
+test.skipIf(isSlice)('onStale: exit asks the process to end with 75', async () => {
   const service = await openService({ section: { onStale: 'exit' } })
   await until(() => service.calls.exits.length > 0, 'the exit', 60_000)
   expect(service.calls).toEqual({ restarts: 0, exits: [75] })
   await service.running.stop()
 })
 
-test('a server whose event ring never appears ends with 75 under onStale: exit', async () => {
-  const flags = [
-    '--metrics.source=ring',
-    '--metrics.path=/nonexistent/ring',
-    '--metrics.onStale=exit',
-  ]
-  const server = await startServer({ flags })
-  try {
-    await until(() => server.child.exitCode !== null, 'the end of the process', 90_000)
-    expect(server.child.exitCode).toBe(75)
-  } finally {
-    await server.dispose()
-  }
-})
+test.skipIf(isSlice)(
+  'a server whose event ring never appears ends with 75 under onStale: exit',
+  async () => {
+    const flags = [
+      '--metrics.source=ring',
+      '--metrics.path=/nonexistent/ring',
+      '--metrics.onStale=exit',
+    ]
+    const server = await startServer({ flags })
+    try {
+      await until(() => server.child.exitCode !== null, 'the end of the process', 90_000)
+      expect(server.child.exitCode).toBe(75)
+    } finally {
+      await server.dispose()
+    }
+  },
+)
 
 test('a live ring that falls silent closes only the metrics door; its next event opens it', async () => {
   const writer = new RingWriterProcess()

@@ -4,12 +4,13 @@
 import { afterAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/solana/base58.ts'
+import { spanMs } from '../support/slice.ts'
 import { SolanaNode } from '../support/solana-node.ts'
 import { until } from '../support/until.ts'
 
 const connections = 500
 const accountsEach = 7
-const runMs = Number(process.env.SLUICE_TEST_CROWD_MS ?? 120_000)
+const runMs = spanMs(120_000, 8_000)
 /** Slots until everything about a slot has been told, and some. */
 const settledSlots = 45
 
