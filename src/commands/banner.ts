@@ -87,7 +87,8 @@ function grpcCall({ host, port, tls }: DoorAddress): string {
     `const g=require("@grpc/grpc-js");const c=new g.Client("${address}",` +
       `g.credentials.${tls ? 'createSsl' : 'createInsecure'}());const m=new g.Metadata();` +
       'm.set("x-token",process.argv[1]);' +
-      'c.makeUnaryRequest("/geyser.Geyser/GetVersion",(x)=>x,String,Buffer.alloc(0),m,' +
+      'c.makeUnaryRequest("/geyser.Geyser/GetVersion",(x)=>x,' +
+      '(b)=>String(b.subarray(b.indexOf(123))),Buffer.alloc(0),m,' +
       '(e,v)=>{console.log(e?e.message:v);c.close()})',
   )
 }
