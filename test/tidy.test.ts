@@ -77,6 +77,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'solana',
     'threads/frames',
     'products/shredstream/handle',
+    'products/indexer',
     'transport/udp',
     'transport/udp-batch',
     'base',
@@ -98,7 +99,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   pino: ['src/telemetry/log.ts'],
   yaml: ['src/config/load.ts'],
   fzstd: ['src/chain/'],
-  undici: ['src/chain/upstream/'],
+  undici: ['src/chain/upstream/', 'src/products/indexer/clickhouse/'],
+  '@duckdb/node-api': ['src/products/indexer/duckdb/'],
 }
 
 const linesMax = 400

@@ -1,0 +1,75 @@
+// The `upstreams` section of the configuration: named sets of nodes. Thread: any.
+// The set `default` serves everybody; a dedicated-node subscription is bound to a set of its own.
+import {
+  flag,
+  group,
+  integer,
+  many,
+  named,
+  number,
+  text,
+  texts,
+  type Values,
+} from '../../base/fields.ts'
+
+/** Name of the set that serves every subscription which is bound to none. */
+export const defaultSet = 'default'
+
+const nodeFields = {
+  rpc: text({ initial: '', doc: 'Address of its JSON-RPC, http or https.', check: isHttp }),
+  ws: text({
+    initial: '',
+    doc: 'Address of its PubSub, ws or wss; empty when it has none.',
+    check: (value) => (value === '' || /^wss?:\/\/./.test(value) ? undefined : 'must be ws(s)://'),
+  }),
+  grpc: text({
+    initial: '',
+    doc: 'Address of its geyser.Geyser, http or https; empty when it has none.',
+    check: isHttp,
+  }),
+  xToken: text({ initial: '', secret: true, doc: 'Token it asks for, sent as x-token.' }),
+  weight: number({ initial: 1, min: 0, max: 1000, doc: 'Its share against the other nodes.' }),
+  region: text({ initial: '', doc: 'A label for status and meters.' }),
+  allow: texts({ initial: [], doc: 'Methods it serves; empty means all. A name may end in *.' }),
+  deny: texts({ initial: [], doc: 'Methods it does not serve. A name may end in *.' }),
+}
+export type NodeSection = Values<typeof nodeFields>
+
+const setFields = {
+  nodes: many('The nodes of the set.', group('One node.', nodeFields)),
+  lagSlots: integer({
+    initial: 50,
+    min: 1,
+    max: 100_000,
+    unit: 'slots',
+    doc: 'A node further behind the best one leaves the rotation; it returns at half of that.',
+  }),
+  timeoutMs: integer({
+    initial: 10_000,
+    min: 100,
+    max: 600_000,
+    unit: 'ms',
+    doc: 'Longest time for a call, all tries together; heavy scans get three times that.',
+  }),
+  hedge: flag({ initial: false, doc: 'Asks a second node when a read is slower than most.' }),
+  broadcast: flag({ initial: false, doc: 'sendTransaction goes to all nodes instead of one.' }),
+  cacheBytes: integer({
+    initial: 64_000_000,
+    min: 0,
+    max: 100_000_000_000,
+    unit: 'bytes',
+    doc: 'Memory for answers that can never change; 0 keeps none.',
+  }),
+}
+export type SetSection = Values<typeof setFields>
+
+export const upstreamsSection = named(
+  'Sets of nodes to stand in front of.',
+  'set',
+  group('One set.', setFields),
+)
+export type UpstreamsSection = Readonly<Record<string, SetSection>>
+
+function isHttp(value: string): string | undefined {
+  return value === '' || /^https?:\/\/./.test(value) ? undefined : 'must be http(s)://'
+}

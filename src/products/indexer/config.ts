@@ -1,0 +1,33 @@
+// The `indexer` section of the configuration. Thread: any.
+import { choice, flag, group, integer, text, type Values } from '../../base/fields.ts'
+
+export const indexerSection = group('SQL over what passed, on the HTTP interface of ClickHouse.', {
+  enabled: flag({ initial: true, doc: 'Opens the door.' }),
+  host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
+  port: integer({ initial: 8123, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
+  engine: choice(['duckdb', 'clickhouse'], {
+    initial: 'duckdb',
+    doc: 'Where rows are kept: DuckDB under the data folder, or a ClickHouse server.',
+  }),
+  url: text({
+    initial: '',
+    secret: true,
+    doc: 'HTTP address of the ClickHouse server, with its credentials when it asks for some.',
+  }),
+  retentionDays: integer({
+    initial: 30,
+    min: 1,
+    max: 3_650,
+    unit: 'days',
+    doc: 'Rows older than this are dropped.',
+  }),
+  retentionBytes: integer({
+    initial: 20_000_000_000,
+    min: 100_000_000,
+    max: 1_000_000_000_000_000,
+    unit: 'bytes',
+    doc: 'Disk that the rows of DuckDB may take; the oldest are dropped beyond it.',
+  }),
+})
+
+export type IndexerSection = Values<typeof indexerSection.fields>

@@ -1,0 +1,186 @@
+// The tables of the indexer: their columns, keys and age. Thread: any. Data only.
+// One truth for whoever makes rows, stores them, queries them or shows them in system.columns.
+// A table's rows are unique by `key`; a row that comes again replaces the one that is there.
+
+/** Types by the names that ClickHouse gives them. */
+export type ColumnType =
+  | 'UInt8'
+  | 'UInt16'
+  | 'UInt32'
+  | 'UInt64'
+  | 'Int8'
+  | 'Int16'
+  | 'Float64'
+  | 'String'
+  | 'Array(String)'
+  | 'DateTime'
+  | 'DateTime64(3)'
+  | 'DateTime64(9)'
+
+export interface Table {
+  /** In order. */
+  readonly columns: Readonly<Record<string, ColumnType>>
+  readonly key: readonly string[]
+  /** What its rows come from; `feed` numbers grow, and the first column of the key is one. */
+  readonly feed: FeedName
+}
+
+/** Where rows come from: Solana slots, execution events by seq, tips and queries by their time. */
+export type FeedName = 'slots' | 'events' | 'tips' | 'usage'
+
+const solana = {
+  blocks: table('slots', ['slot'], {
+    slot: 'UInt64',
+    parent_slot: 'UInt64',
+    blockhash: 'String',
+    height: 'UInt64',
+    block_time: 'DateTime',
+    tx_count: 'UInt32',
+  }),
+  transactions: table('slots', ['slot', 'idx'], {
+    slot: 'UInt64',
+    idx: 'UInt32',
+    signature: 'String',
+    fee_payer: 'String',
+    success: 'UInt8',
+    err: 'String',
+    fee: 'UInt64',
+    compute_units: 'UInt64',
+    version: 'Int8',
+    block_time: 'DateTime',
+  }),
+  instructions: table('slots', ['slot', 'idx', 'ix', 'inner_ix'], {
+    slot: 'UInt64',
+    idx: 'UInt32',
+    ix: 'UInt16',
+    inner_ix: 'Int16',
+    signature: 'String',
+    program: 'String',
+    accounts: 'Array(String)',
+    data: 'String',
+  }),
+  account_updates: table('slots', ['slot', 'write_version'], {
+    slot: 'UInt64',
+    idx: 'UInt32',
+    pubkey: 'String',
+    owner: 'String',
+    lamports: 'UInt64',
+    data_len: 'UInt32',
+    write_version: 'UInt64',
+  }),
+  token_transfers: table('slots', ['slot', 'idx', 'ix', 'inner_ix'], {
+    slot: 'UInt64',
+    idx: 'UInt32',
+    ix: 'UInt16',
+    signature: 'String',
+    mint: 'String',
+    source: 'String',
+    destination: 'String',
+    authority: 'String',
+    amount: 'UInt64',
+    decimals: 'UInt8',
+    inner_ix: 'Int16',
+  }),
+  tips: table('tips', ['received_at', 'signature'], {
+    received_at: 'DateTime64(3)',
+    signature: 'String',
+    fee_payer: 'String',
+    tip_account: 'String',
+    lamports: 'UInt64',
+    outcome: 'String',
+    reason: 'String',
+    landed_slot: 'UInt64',
+  }),
+} as const
+
+const execution = {
+  execution_blocks: table('events', ['number', 'block_hash'], {
+    number: 'UInt64',
+    block_hash: 'String',
+    eth_hash: 'String',
+    tx_count: 'UInt32',
+    gas_used: 'UInt64',
+    started_at: 'DateTime64(9)',
+  }),
+  tps: table('events', ['seq'], { seq: 'UInt64', block_number: 'UInt64', tps: 'UInt64' }),
+  contention: table('events', ['seq'], {
+    seq: 'UInt64',
+    block_number: 'UInt64',
+    block_wall_time_ns: 'UInt64',
+    total_tx_time_ns: 'UInt64',
+    parallel_efficiency_pct: 'Float64',
+    total_unique_slots: 'UInt64',
+    contended_slot_count: 'UInt64',
+    contention_ratio: 'Float64',
+    total_txn_count: 'UInt64',
+    written_contended_slot_count: 'UInt64',
+    critical_path_txn_count: 'UInt64',
+  }),
+  contended_slots: table('events', ['seq', 'rank'], {
+    seq: 'UInt64',
+    block_number: 'UInt64',
+    rank: 'UInt16',
+    address: 'String',
+    slot: 'String',
+    txn_count: 'UInt64',
+    access_count: 'UInt64',
+  }),
+  contended_contracts: table('events', ['seq', 'rank'], {
+    seq: 'UInt64',
+    block_number: 'UInt64',
+    rank: 'UInt16',
+    address: 'String',
+    total_slots: 'UInt64',
+    contended_slots: 'UInt64',
+    total_accesses: 'UInt64',
+    contention_score: 'Float64',
+  }),
+  contract_edges: table('events', ['seq', 'rank'], {
+    seq: 'UInt64',
+    block_number: 'UInt64',
+    rank: 'UInt16',
+    contract_a: 'String',
+    contract_b: 'String',
+    shared_txn_count: 'UInt64',
+  }),
+  top_accesses: table('events', ['seq', 'kind', 'rank'], {
+    seq: 'UInt64',
+    block_number: 'UInt64',
+    kind: 'String',
+    rank: 'UInt16',
+    address: 'String',
+    slot: 'String',
+    count: 'UInt64',
+    error: 'UInt64',
+  }),
+  block_lifecycle: table('events', ['seq'], {
+    seq: 'UInt64',
+    block_number: 'UInt64',
+    block_hash: 'String',
+    from_stage: 'String',
+    to_stage: 'String',
+    age_ms: 'Float64',
+    at: 'DateTime64(9)',
+  }),
+} as const
+
+/** Queries of all customers; a caller sees the rows of its own, without the first column. */
+const queries = {
+  usage: table('usage', ['subscription', 'at', 'query_id'], {
+    subscription: 'String',
+    at: 'DateTime64(3)',
+    query_id: 'String',
+    elapsed_ms: 'Float64',
+    rows: 'UInt64',
+    bytes: 'UInt64',
+    code: 'UInt16',
+  }),
+} as const
+
+export const tables = { ...solana, ...execution, ...queries }
+export type TableName = keyof typeof tables
+export const tableNames = Object.keys(tables) as readonly TableName[]
+
+function table(feed: FeedName, key: readonly string[], columns: Table['columns']): Table {
+  return { key, columns, feed }
+}
