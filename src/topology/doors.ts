@@ -1,0 +1,145 @@
+// The products, each behind its own door. Thread: main. Called by topology.ts, last.
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+import type { Fault } from '../base/errors.ts'
+import type { Parts } from '../base/parts.ts'
+import type { DoorAddress, Running } from '../base/running.ts'
+import { ChainSender } from '../chain/chain-sender.ts'
+import { embeddedRpcMethods } from '../chain/embedded/rpc/methods.ts'
+import { RpcSender } from '../chain/upstream/rpc-sender.ts'
+import type { Config } from '../config/config.ts'
+import { declareGrpcMeters } from '../products/grpc/meters.ts'
+import { startGrpc } from '../products/grpc/server.ts'
+import { startMetrics } from '../products/metrics/server.ts'
+import { declareRpcMeters } from '../products/rpc/meters.ts'
+import { startRpc } from '../products/rpc/server.ts'
+import { type Shredstream, startShredstream } from '../products/shredstream/server.ts'
+import { declareTpuMeters } from '../products/tpu/meters.ts'
+import { type RunningTpu, startTpu } from '../products/tpu/server.ts'
+import { declareWebsocketMeters } from '../products/websocket/meters.ts'
+import { startWebsocket } from '../products/websocket/server.ts'
+import { Addresses } from '../transport/address.ts'
+import type { Ground, TopologyDeps } from './ground.ts'
+import type { Roads } from './roads.ts'
+
+/** What a validator of this age calls itself; clients only compare it with what they support. */
+const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
+
+/** Gives the addresses of those that opened. */
+export async function openDoors(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  given: Ground & Roads,
+): Promise<Record<string, DoorAddress>> {
+  const { meters, events, execution, solana, tls } = given
+  const { trustedProxies } = config
+  const shared = { ...given, trustedProxies, clock: deps.clock, log: deps.log }
+  const version = { ...solanaVersion, sluice: deps.version }
+  const doors: Record<string, DoorAddress> = {}
+  const open = async (name: string, isEnabled: boolean, start: () => Promise<Running>) => {
+    if (!isEnabled) return
+    const { address } = await parts.add(name, start)
+    if (address !== null) doors[name] = address
+  }
+  await open('rpc', config.rpc.enabled, () =>
+    startRpc(config.rpc, {
+      ...shared,
+      meters: declareRpcMeters(meters),
+      facts: { version, slotsBehind: () => solana?.chain.slotsBehind() ?? null },
+      methods: solana === null ? [] : [embeddedRpcMethods(solana.chain, version)],
+    }),
+  )
+  await open('websocket', config.websocket.enabled, () =>
+    startWebsocket(config.websocket, {
+      ...shared,
+      meters: declareWebsocketMeters(meters),
+      version,
+      methods: [],
+      solana: solana && {
+        ...solana,
+        readAccount: (key) => solana.chain.ledger.account(key, 0),
+      },
+    }),
+  )
+  await open('grpc', config.grpc.enabled, () =>
+    startGrpc(config.grpc, {
+      ...shared,
+      meters: declareGrpcMeters(meters),
+      hub: solana?.hub ?? null,
+      certificates: tls,
+      addresses: new Addresses(trustedProxies),
+      version: deps.version,
+    }),
+  )
+  await open('metrics', config.metrics.enabled, () =>
+    startMetrics(config.metrics, {
+      ...shared,
+      events,
+      view: execution,
+      run: randomBytes(8).toString('hex'),
+      version: deps.version,
+      restartSource: () => execution.restartSource(),
+      exit: deps.exit,
+    }),
+  )
+  return doors
+}
+
+/** Sources -> shred worker -> destinations; packets never come to this thread. */
+export async function openShreds(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  given: Ground & Roads & { doors: Record<string, DoorAddress> },
+): Promise<Shredstream | null> {
+  if (!config.shredstream.enabled) return null
+  const onDown = (fault: Fault) => {
+    deps.log.error('the shred worker is down for good', { reason: fault.message })
+    deps.exit(1)
+  }
+  const { clock, log } = deps
+  const shreds = await parts.add('shredstream', () =>
+    startShredstream(config.shredstream, { ...given, clock, log, onDown }),
+  )
+  if (shreds.address !== null) given.doors.shredstream = shreds.address
+  if (shreds.feed !== null) given.solana?.tee.add(shreds.feed)
+  return shreds
+}
+
+/** No token here: the tip decides. Into the upstreams that are named, or our own chain. */
+export async function openTpu(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  given: Ground & Roads & { doors: Record<string, DoorAddress> },
+): Promise<RunningTpu | null> {
+  const { solana, meters, data, tls } = given
+  if (!config.tpu.enabled || solana === null) return null
+  const { chain, hub, verifier } = solana
+  const { clock } = deps
+  const log = deps.log.area('tpu')
+  const upstreams = config.tpu.upstreams.map(
+    (address, index) => new RpcSender(`upstream ${index + 1}`, address, { clock, log }),
+  )
+  const isOwn = upstreams.length === 0
+  await Promise.all(upstreams.map((upstream) => upstream.warm()))
+  const tpu = await parts.add('tpu', () =>
+    startTpu(config.tpu, {
+      senders: isOwn ? [new ChainSender(chain)] : upstreams,
+      hub: isOwn ? hub : null,
+      slot: () => (isOwn ? chain.slot(0) : null),
+      isBlockhashValid: (blockhash) => (isOwn ? chain.isBlockhashValid(blockhash, 0) : null),
+      verifier,
+      meters: declareTpuMeters(meters),
+      tipAccountsPath: join(data, 'tip-accounts.json'),
+      version: { ...solanaVersion, sluice: deps.version },
+      tls,
+      trustedProxies: config.trustedProxies,
+      clock,
+      log: deps.log,
+    }),
+  )
+  if (tpu.address !== null) given.doors.tpu = tpu.address
+  return tpu
+}

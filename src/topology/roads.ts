@@ -1,0 +1,81 @@
+// The two roads that feed several doors, and the chain behind the second. Thread: main.
+// Called by topology.ts, after the ground.
+//
+//   source thread ─► event ring 64 MiB ─► analysis pool ─► event log of 100,000 frames
+//   chain process ─► ledger ─► hub that keeps 150 slots or 256 MiB;  verify pool
+import { join } from 'node:path'
+import type { Fault } from '../base/errors.ts'
+import type { Parts } from '../base/parts.ts'
+import { declareChainMeters } from '../chain/embedded/meters.ts'
+import { type RunningChain, startEmbeddedChain } from '../chain/embedded/start.ts'
+import { VerifyPool } from '../chain/verify-pool.ts'
+import { type Config, hasChainDoor } from '../config/config.ts'
+import { startExecution } from '../flows/execution.ts'
+import { openSolanaHub, type SolanaHub } from '../flows/solana.ts'
+import { solanaFeed } from '../flows/solana-feed.ts'
+import { SolanaTee } from '../flows/solana-tee.ts'
+import { EventLog } from '../stream/log.ts'
+import type { Ground, TopologyDeps } from './ground.ts'
+
+/** As yellowstone keeps by default. */
+const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
+
+export async function startRoads(config: Config, deps: TopologyDeps, parts: Parts, ground: Ground) {
+  const { clock, log } = deps
+  const { meters, store } = ground
+  const events = new EventLog({ reserve: (count) => store.reserveSeq('events', count), clock })
+  const onDown = (fault: Fault) => {
+    log.error('the execution source is down for good', { reason: fault.message })
+    deps.exit(1)
+  }
+  const execution = await parts.add('execution', () =>
+    startExecution(config.metrics, { ...deps.playing, events, clock, log, meters, onDown }),
+  )
+  const solana = hasChainDoor(config) ? await startChain(config, deps, parts, ground) : null
+  return { events, execution, solana }
+}
+export type Roads = Awaited<ReturnType<typeof startRoads>>
+
+export interface Solana extends Pick<RunningChain, 'chain' | 'pid'> {
+  readonly hub: SolanaHub
+  /** Who else hears what the chain does. */
+  readonly tee: SolanaTee
+  readonly verifier: VerifyPool
+}
+
+async function startChain(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  { data, meters }: Ground,
+): Promise<Solana> {
+  const { clock, isFresh } = deps
+  const log = deps.log.area('chain')
+  const hub = openSolanaHub(hubBounds)
+  const tee = new SolanaTee(solanaFeed(hub, clock))
+  const verifier = await parts.add('verify pool', () => new VerifyPool({ log }))
+  const { chain, pid } = await parts.add('chain', () =>
+    startEmbeddedChain(config.chain, {
+      path: join(data, 'chain'),
+      isFresh,
+      sink: tee,
+      verifier,
+      meters: declareChainMeters(meters),
+      clock,
+      log,
+      onDown(fault) {
+        log.error('the chain is down for good', { reason: fault.message })
+        deps.exit(1)
+      },
+    }),
+  )
+  return { chain, pid, hub, tee, verifier }
+}
+
+/** For `sluice status`. */
+export function chainStatus(solana: Solana | null) {
+  if (solana === null) return null
+  const { chain, pid } = solana
+  const [processed, confirmed, finalized] = ([0, 1, 2] as const).map((level) => chain.slot(level))
+  return { pid: pid(), healthy: chain.slotsBehind() === 0, processed, confirmed, finalized }
+}
