@@ -17,12 +17,12 @@ import {
 import { EventType } from '../evm/event-type.ts'
 import { hexOf } from '../evm/hex.ts'
 import { readU64, readU256 } from '../evm/words.ts'
-import type { FrameKind } from '../stream/encoded.ts'
+import type { FrameFacts, FrameKind } from '../stream/encoded.ts'
 import type { JobOutcome } from './block-jobs.ts'
 
 /** The part of stream/log.ts that is written here. */
 export interface FrameLog {
-  append(kind: FrameKind, payload: Uint8Array, sinceMs?: number): number
+  append(kind: FrameKind, payload: Uint8Array, sinceMs?: number, facts?: FrameFacts | null): number
 }
 
 export type BlockPlace = number | 'latest' | 'safe' | 'finalized' | 'earliest'
@@ -34,6 +34,7 @@ interface OpenBlock {
   readonly id: string
   readonly number: number
   readonly startSeqno: number
+  readonly timeNs: bigint
   readonly start: Uint8Array
   /** Something was lost since its start: the next BlockEnd may be another block's. */
   isTorn: boolean
@@ -66,9 +67,10 @@ export class ExecutionStory {
     const id = hexOf(start, blockStart.id, 32)
     const number = readU64(start, blockStart.blockNumber)
     const { seqno: startSeqno, timeNs } = event
-    this.#open = { id, number, startSeqno, start, isTorn: false }
+    this.#open = { id, number, startSeqno, timeNs, start, isTorn: false }
     this.#chainId = readU256(start, blockStart.chainId)
-    this.#append('TPS', this.#tps.start(number), event.readAtMs)
+    const facts = { blockNumber: number, atNs: timeNs }
+    this.#append('TPS', this.#tps.start(number), event.readAtMs, facts)
     const txnCount = readU64(start, blockStart.txnCount)
     this.#tell(this.#lifecycle.propose({ id, number, startSeqno, timeNs, txnCount }), event)
   }
@@ -83,19 +85,20 @@ export class ExecutionStory {
     this.#open = null
     this.#latestBlock = open.number
     this.#tps.complete(outcome === null ? 0 : event.txnCount)
-    this.#lifecycle.execute(open.id, {
-      ethHash: hexOf(event.payload, blockEnd.ethHash, 32),
-      gasUsed: readU64(event.payload, blockEnd.gasUsed),
-      timeNs: event.timeNs,
-    })
+    const ethHash = hexOf(event.payload, blockEnd.ethHash, 32)
+    const gasUsed = readU64(event.payload, blockEnd.gasUsed)
+    this.#lifecycle.execute(open.id, { ethHash, gasUsed, timeNs: event.timeNs })
     if (outcome === null) return
     if (outcome.outcome === 'lost') {
       this.gap(event.firstSeqno, event.seqno, event.readAtMs)
       return
     }
     this.#shelf.add(new Block(open.start, event.payload, outcome.transactions))
-    this.#log.append('TopAccesses', outcome.top, event.readAtMs)
-    this.#log.append('ContentionData', outcome.contention, event.readAtMs)
+    const facts = { blockNumber: open.number, atNs: event.timeNs }
+    const { id: blockHash, timeNs: startedNs } = open
+    const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }
+    this.#log.append('TopAccesses', outcome.top, event.readAtMs, facts)
+    this.#log.append('ContentionData', outcome.contention, event.readAtMs, { ...facts, block })
   }
 
   /** QC, finalized, verified and reject, as they come. */
@@ -152,10 +155,18 @@ export class ExecutionStory {
   }
 
   #tell(moves: readonly LifecycleMove[], event: ControlEvent): void {
-    for (const move of moves) this.#append('Lifecycle', move, event.readAtMs)
+    for (const move of moves) {
+      const facts = { blockNumber: move.block_number, atNs: event.timeNs }
+      this.#append('Lifecycle', move, event.readAtMs, facts)
+    }
   }
 
-  #append(kind: FrameKind, payload: unknown, sinceMs: number): void {
-    this.#log.append(kind, Buffer.from(JSON.stringify(payload)), sinceMs)
+  #append(
+    kind: FrameKind,
+    payload: unknown,
+    sinceMs: number,
+    facts: FrameFacts | null = null,
+  ): void {
+    this.#log.append(kind, Buffer.from(JSON.stringify(payload)), sinceMs, facts)
   }
 }

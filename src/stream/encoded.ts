@@ -24,6 +24,23 @@ export interface StoredFrame {
   readonly payload: Buffer
   /** Monotonic milliseconds at which the event behind the frame was read. */
   readonly sinceMs: number
+  /** Null where nobody said. */
+  readonly facts: FrameFacts | null
+}
+
+/** What the event behind a frame said and the frame does not tell: for readers in this process. */
+export interface FrameFacts {
+  readonly blockNumber: number
+  /** When it happened, by the source's clock: nanoseconds since 1970. */
+  readonly atNs: bigint
+  /** The block that ended; with ContentionData only. */
+  readonly block?: {
+    readonly blockHash: string
+    readonly ethHash: string
+    readonly txCount: number
+    readonly gasUsed: number
+    readonly startedNs: bigint
+  }
 }
 
 /** Frames that the server says for itself: seq 0 never moves a cursor. */

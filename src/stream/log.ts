@@ -11,6 +11,7 @@ import type { Clock } from '../base/clock.ts'
 import {
   type Encoding,
   envelope,
+  type FrameFacts,
   type FrameKind,
   frameKinds,
   type StoredFrame,
@@ -27,8 +28,8 @@ export const seqBlock = 65_536
 const slabBytes = 1024 * 1024
 /** A frame longer than this gets memory of its own, so that a slab wastes at most a sixteenth. */
 const slabFrameBytesMax = slabBytes / 16
-/** What a stored frame costs besides its bytes: the object, two views, its slot. */
-const frameOverheadBytes = 320
+/** What a stored frame costs besides its bytes: the object, two views, its facts, its slot. */
+const frameOverheadBytes = 448
 
 export interface EventLogOptions {
   /** Reserves `count` sequence numbers for good and returns the first; the next call goes on. */
@@ -108,9 +109,14 @@ export class EventLog {
    * `payload` is the UTF-8 JSON of the payload without envelope; it is copied.
    * `sinceMs` is the monotonic time at which the event behind it was read (default: now).
    */
-  append(kind: FrameKind, payload: Uint8Array, sinceMs = this.#clock.monotonicMs()): number {
+  append(
+    kind: FrameKind,
+    payload: Uint8Array,
+    sinceMs = this.#clock.monotonicMs(),
+    facts: FrameFacts | null = null,
+  ): number {
     const seq = this.#takeSeq()
-    const frame = this.#store(seq, kind, payload, sinceMs)
+    const frame: StoredFrame = { seq, kind, sinceMs, facts, ...this.#store(seq, kind, payload) }
     if (this.frames === this.#framesMax) this.#evictOldest()
     this.#slots[seq % this.#framesMax] = frame
     if (this.#oldest === 0) this.#oldest = seq
@@ -176,14 +182,14 @@ export class EventLog {
     return this.#nextSeq++
   }
 
-  #store(seq: number, kind: FrameKind, payload: Uint8Array, sinceMs: number): StoredFrame {
+  #store(seq: number, kind: FrameKind, payload: Uint8Array) {
     const head = envelope(seq, kind)
     const length = head.length + payload.length + 1
     const json = this.#allocate(length)
     json.write(head, 0, 'latin1')
     json.set(payload, head.length)
     json[length - 1] = 0x7d
-    return { seq, kind, json, payload: json.subarray(head.length, length - 1), sinceMs }
+    return { json, payload: json.subarray(head.length, length - 1) }
   }
 
   #allocate(length: number): Buffer {

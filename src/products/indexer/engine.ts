@@ -19,6 +19,8 @@ export interface RowBatch {
 export type Marks = Readonly<Partial<Record<FeedName, number>>>
 
 export interface RowSink {
+  /** How long rows may wait for company; a sink to which a write is dear says more. */
+  readonly lingerMs: number
   /** What the last durable write said. */
   marks(): Promise<Marks>
   /**
@@ -26,6 +28,12 @@ export interface RowSink {
    * there already change nothing. Rejects with a Fault; `retryable` says whether again helps.
    */
   write(batches: readonly RowBatch[], marks: Marks): Promise<void>
+  /**
+   * The embedded chain began again at slot `from`: forgets the rows of slots `from` to `to` (both
+   * included) in every table of the feed `slots`, and sets its mark to `from - 1`. Durable when it
+   * resolves. Rare; may take its time.
+   */
+  cut(from: number, to: number): Promise<void>
   stop(): Promise<void>
 }
 

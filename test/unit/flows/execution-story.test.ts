@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { EventType } from '../../../src/evm/event-type.ts'
 import type { JobOutcome } from '../../../src/flows/block-jobs.ts'
 import { ExecutionStory } from '../../../src/flows/execution-story.ts'
-import type { FrameKind } from '../../../src/stream/encoded.ts'
+import type { FrameFacts, FrameKind } from '../../../src/stream/encoded.ts'
 import { Bench } from '../../support/analysis.ts'
 import { EventScript } from '../../support/event-script.ts'
 
@@ -21,9 +21,11 @@ function tell(write: (script: EventScript, bench: Bench) => void) {
   bench.feed.flush()
   bench.drain()
   const frames: [FrameKind, unknown][] = []
+  const facts: [FrameKind, FrameFacts | null | undefined][] = []
   const story = new ExecutionStory({
-    append(kind, payload) {
+    append(kind, payload, _sinceMs, known) {
       frames.push([kind, JSON.parse(Buffer.from(payload).toString())])
+      facts.push([kind, known])
       return frames.length
     },
   })
@@ -35,7 +37,7 @@ function tell(write: (script: EventScript, bench: Bench) => void) {
       story.end(control, control.status === 1 ? done : null)
     else story.stage(control)
   }
-  return { frames, story }
+  return { frames, facts, story }
 }
 
 const moves = (frames: readonly [FrameKind, unknown][]) =>
@@ -47,6 +49,28 @@ const moves = (frames: readonly [FrameKind, unknown][]) =>
     })
 
 describe('the story of blocks', () => {
+  test('says beside each frame which block it is about and when that was', () => {
+    const { facts } = tell((script) => {
+      script.start(5, { id: 51 })
+      script.end()
+      script.qc(51, 5)
+    })
+    expect(facts.map(([kind]) => kind)).toEqual([
+      'TPS',
+      'Lifecycle',
+      'TopAccesses',
+      'ContentionData',
+      'Lifecycle',
+    ])
+    const known = facts.map(([, known]) => known!)
+    expect(known.map(({ blockNumber }) => blockNumber)).toEqual([5, 5, 5, 5, 5])
+    const [started, , , ended, voted] = known
+    expect(ended?.block).toMatchObject({ txCount: 0, startedNs: started!.atNs })
+    expect(Number(ended?.block?.blockHash)).toBe(51)
+    expect(ended!.atNs).toBeGreaterThan(started!.atNs)
+    expect(voted!.atNs).toBeGreaterThan(ended!.atNs)
+  })
+
   test('rejects the sibling of a finalized proposal, and verifies the finalized one', () => {
     const { frames, story } = tell((script) => {
       for (const id of [51, 52]) {
