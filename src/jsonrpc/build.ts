@@ -1,6 +1,7 @@
 // Writes JSON-RPC 2.0 answers. Thread: any (pure).
 // Ids come as the text they were written with and go back untouched. Field order is that of
 // Solana's own server: jsonrpc, result or error, id.
+import { type ByteStream, MessageStream, type Part } from './message-stream.ts'
 
 export interface RpcError {
   readonly code: number
@@ -10,15 +11,16 @@ export interface RpcError {
   readonly text?: string
 }
 
-/** What a method gives back: a value to encode, JSON that is ready, or an error. */
+/** What a method gives back: a value to encode, JSON that is ready or on its way, or an error. */
 export type Answer =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'bytes'; readonly bytes: Uint8Array }
+  | { readonly kind: 'bytes'; readonly pieces: readonly Uint8Array[] }
+  | { readonly kind: 'stream'; readonly stream: ByteStream }
   | { readonly kind: 'error'; readonly error: RpcError }
 
-/** A message on the wire; bytes only where a result came as bytes. */
-export type Message = string | Uint8Array
+/** A message on the wire; bytes and streams only where a result came as such. */
+export type Message = string | Uint8Array | MessageStream
 
 export const rpcErrors = {
   parse: { code: -32700, message: 'Parse error' },
@@ -38,30 +40,38 @@ export function encodedText(text: string): Answer {
   return { kind: 'text', text }
 }
 
-/** JSON bytes that are ready to go out; kept until they are sent. */
-export function encodedBytes(bytes: Uint8Array): Answer {
-  return { kind: 'bytes', bytes }
+/** JSON bytes that are ready to go out, one piece behind the other; kept until they are sent. */
+export function encodedBytes(...pieces: readonly Uint8Array[]): Answer {
+  return { kind: 'bytes', pieces }
+}
+
+/** JSON bytes that are too many to hold; the answer is over when the stream is. */
+export function streamed(stream: ByteStream): Answer {
+  return { kind: 'stream', stream }
 }
 
 export function failure(error: RpcError): Answer {
   return { kind: 'error', error }
 }
 
-export function answerMessage(id: string, answer: Answer): Message {
+/** `end` is what stands behind every message of a door. */
+export function answerMessage(id: string, answer: Answer, end = ''): Message {
   switch (answer.kind) {
     case 'text':
-      return `{"jsonrpc":"2.0","result":${answer.text},"id":${id}}`
+      return `{"jsonrpc":"2.0","result":${answer.text},"id":${id}}${end}`
     case 'value':
-      return `{"jsonrpc":"2.0","result":${JSON.stringify(answer.value ?? null)},"id":${id}}`
+      return `{"jsonrpc":"2.0","result":${JSON.stringify(answer.value ?? null)},"id":${id}}${end}`
     case 'error':
-      return errorMessage(id, answer.error)
+      return errorMessage(id, answer.error, end)
     case 'bytes':
-      return Buffer.concat([RESULT_OPENS, answer.bytes, Buffer.from(`,"id":${id}}`)])
+      return Buffer.concat([RESULT_OPENS, ...answer.pieces, Buffer.from(`,"id":${id}}${end}`)])
+    case 'stream':
+      return new MessageStream([RESULT_OPENS, answer.stream, `,"id":${id}}${end}`])
   }
 }
 
-export function errorMessage(id: string, error: RpcError): string {
-  return `{"jsonrpc":"2.0","error":${errorTextOf(error)},"id":${id}}`
+export function errorMessage(id: string, error: RpcError, end = ''): string {
+  return `{"jsonrpc":"2.0","error":${errorTextOf(error)},"id":${id}}${end}`
 }
 
 /** The error object alone, for answers that are no JSON-RPC. */
@@ -72,20 +82,27 @@ export function errorTextOf(error: RpcError): string {
 }
 
 /** The answers of a batch as one array; '' when there is none. */
-export function batchMessage(answers: readonly Message[]): Message {
+export function batchMessage(answers: readonly Message[], end = ''): Message {
   if (answers.length === 0) return ''
-  if (answers.every((answer) => typeof answer === 'string')) return `[${answers.join(',')}]`
-  const parts = answers.flatMap((answer, index) => [
-    Buffer.from(index === 0 ? '[' : ','),
-    typeof answer === 'string' ? Buffer.from(answer) : answer,
+  if (answers.every((answer) => typeof answer === 'string')) return `[${answers.join(',')}]${end}`
+  const parts: Part[] = answers.flatMap((answer, index) => [
+    index === 0 ? '[' : ',',
+    ...(answer instanceof MessageStream ? answer.parts : [answer]),
   ])
-  return Buffer.concat([...parts, Buffer.from(']')])
+  parts.push(`]${end}`)
+  if (answers.some((answer) => answer instanceof MessageStream)) return new MessageStream(parts)
+  // Reason for the cast: the line above has shown that none is a stream.
+  return Buffer.concat((parts as (string | Uint8Array)[]).map(bytesOf))
 }
 
 /** A notification of a subscription. */
 export function notificationText(method: string, subscription: number, result: string): string {
   const params = `{"result":${result},"subscription":${subscription}}`
   return `{"jsonrpc":"2.0","method":"${method}","params":${params}}`
+}
+
+function bytesOf(part: string | Uint8Array): Uint8Array {
+  return typeof part === 'string' ? Buffer.from(part) : part
 }
 
 const RESULT_OPENS = Buffer.from('{"jsonrpc":"2.0","result":')

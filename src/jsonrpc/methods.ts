@@ -7,7 +7,12 @@ export type Method<C> = (call: Call, caller: C) => Answer | Promise<Answer>
 
 export type MethodTable<C> = Readonly<Record<string, Method<C>>>
 
-export class Methods<C> {
+/** Who answers calls. */
+export interface Answering<C> {
+  call(call: Call, caller: C): Answer | Promise<Answer>
+}
+
+export class Methods<C> implements Answering<C> {
   readonly #byName: ReadonlyMap<string, Method<C>>
 
   /** Of tables that name the same method the last one decides. */
@@ -18,5 +23,26 @@ export class Methods<C> {
   call(call: Call, caller: C): Answer | Promise<Answer> {
     const method = this.#byName.get(call.method)
     return method === undefined ? failure(rpcErrors.unknownMethod) : method(call, caller)
+  }
+}
+
+/** Answers all calls, of whatever method, of the callers that it takes. */
+export interface Elsewhere<C> extends Answering<C> {
+  takes(caller: C): boolean
+}
+
+/** Callers that `elsewhere` takes are answered there and never here. */
+export class Fork<C> implements Answering<C> {
+  readonly #elsewhere: Elsewhere<C>
+  readonly #here: Answering<C>
+
+  constructor(elsewhere: Elsewhere<C>, here: Answering<C>) {
+    this.#elsewhere = elsewhere
+    this.#here = here
+  }
+
+  call(call: Call, caller: C): Answer | Promise<Answer> {
+    const answering = this.#elsewhere.takes(caller) ? this.#elsewhere : this.#here
+    return answering.call(call, caller)
   }
 }

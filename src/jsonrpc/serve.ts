@@ -4,7 +4,8 @@
 //   bytes -> parse -> spend (whole) -> enter (whole) -> call each -> leave -> message
 //
 // A batch is admitted or refused whole, its items are called at once and answered in order. What
-// cannot be parsed costs as much as the cheapest call, so that noise is not free.
+// cannot be parsed costs as much as the cheapest call, so that noise is not free. An answer that is
+// streamed keeps its place in flight until it is over.
 import {
   type Answer,
   answerMessage,
@@ -15,6 +16,7 @@ import {
   type RpcError,
   rpcErrors,
 } from './build.ts'
+import { watched } from './message-stream.ts'
 import { type Call, type Item, parseRequests } from './parse.ts'
 
 /** What a budget says; quota's `Verdict` has this shape. */
@@ -32,6 +34,8 @@ export interface Host<C, A extends Allowance> {
   enter(caller: C): boolean
   leave(caller: C): void
   call(call: Call, caller: C): Answer | Promise<Answer>
+  /** What stands behind every message of this door; nothing when left out. */
+  readonly messageEnd?: string
   /** True for what is dropped unanswered and free of charge. */
   ignores?(call: Call): boolean
   /** Told of each method that was refused for want of allowance. */
@@ -64,7 +68,7 @@ export function serve<C, A extends Allowance>(
   if (parsed.kind === 'broken') {
     const allowance = host.spend(caller, MALFORMED)
     if (!allowance.ok) return refuse([], allowance, host)
-    return served(errorMessage('null', parsed.error), allowance)
+    return served(errorMessage('null', parsed.error, host.messageEnd), allowance)
   }
   if (parsed.kind === 'single') return serveOne(parsed.item, caller, host)
   const allowance = host.spend(caller, parsed.items.map(costOf))
@@ -72,7 +76,7 @@ export function serve<C, A extends Allowance>(
   const calls = parsed.items.filter((item) => item.method !== null).length
   if (!enterAll(calls, caller, host)) return refuseFull(parsed.items, allowance, host)
   const answers = parsed.items.map((item) => answerItem(item, caller, host))
-  return settleBatch(parsed.items, answers, allowance)
+  return settleBatch(parsed.items, answers, allowance, host.messageEnd)
 }
 
 function serveOne<C, A extends Allowance>(
@@ -84,15 +88,18 @@ function serveOne<C, A extends Allowance>(
     return { message: '', allowance: null, isExhausted: false, retryAfterMs: 0 }
   const allowance = host.spend(caller, costOf(item))
   if (!allowance.ok) return refuse(item, allowance, host)
-  if (item.method === null) return served(errorMessage(item.id, item.error), allowance)
+  const end = host.messageEnd
+  if (item.method === null) return served(errorMessage(item.id, item.error, end), allowance)
   if (!host.enter(caller)) return refuseFull(item, allowance, host)
   const answer = answerItem(item, caller, host)
-  if (answer instanceof Promise) return answer.then((done) => finishOne(item, done, allowance))
-  return finishOne(item, answer, allowance)
+  if (answer instanceof Promise) return answer.then((done) => finishOne(item, done, allowance, end))
+  return finishOne(item, answer, allowance, end)
 }
 
-function finishOne<A>(item: Call, answer: Answer, allowance: A): Served<A> {
-  return served(item.id === null ? '' : answerMessage(item.id, answer), allowance)
+function finishOne<A>(item: Call, answer: Answer, allowance: A, end?: string): Served<A> {
+  if (item.id !== null) return served(answerMessage(item.id, answer, end), allowance)
+  discard(answer)
+  return served('', allowance)
 }
 
 /** Calls one item and leaves its place when it is done; a method that throws is our bug. */
@@ -102,41 +109,59 @@ function answerItem<C, A extends Allowance>(
   host: Host<C, A>,
 ): Answer | Promise<Answer> {
   if (item.method === null) return failure(item.error)
-  let answer: Answer | Promise<Answer>
   try {
-    answer = host.call(item, caller)
+    const answer = host.call(item, caller)
+    if (!(answer instanceof Promise)) return leave(answer, caller, host)
+    return answer.then(
+      (done) => leave(done, caller, host),
+      (error) => fail(item, error, caller, host),
+    )
   } catch (error) {
-    host.failed(item.method, error)
-    answer = failure(rpcErrors.internal)
+    return fail(item, error, caller, host)
   }
-  if (!(answer instanceof Promise)) {
-    host.leave(caller)
-    return answer
-  }
+}
+
+/** Gives the place back, for a stream when that is over. */
+function leave<C, A extends Allowance>(answer: Answer, caller: C, host: Host<C, A>): Answer {
+  if (answer.kind === 'stream')
+    return { kind: 'stream', stream: watched(answer.stream, () => host.leave(caller)) }
+  host.leave(caller)
   return answer
-    .catch((error) => {
-      host.failed(item.method, error)
-      return failure(rpcErrors.internal)
-    })
-    .finally(() => {
-      host.leave(caller)
-    })
+}
+
+function fail<C, A extends Allowance>(
+  { method }: Call,
+  error: unknown,
+  caller: C,
+  host: Host<C, A>,
+): Answer {
+  host.failed(method, error)
+  host.leave(caller)
+  return failure(rpcErrors.internal)
 }
 
 function settleBatch<A>(
   items: readonly Item[],
   answers: readonly (Answer | Promise<Answer>)[],
   allowance: A,
+  end?: string,
 ): Served<A> | Promise<Served<A>> {
   const join = (done: readonly Answer[]) => {
-    const messages = items.flatMap(({ id }, index) =>
-      id === null ? [] : [answerMessage(id, done[index]!)],
-    )
-    return served(batchMessage(messages), allowance)
+    const messages = items.flatMap(({ id }, index) => {
+      if (id !== null) return [answerMessage(id, done[index]!)]
+      discard(done[index]!)
+      return []
+    })
+    return served(batchMessage(messages, end), allowance)
   }
   if (answers.some((answer) => answer instanceof Promise)) return Promise.all(answers).then(join)
   // Reason for the cast: the line above has shown that none is a promise.
   return join(answers as readonly Answer[])
+}
+
+/** Nobody reads the answer of a notification, so a stream would wait for ever. */
+function discard(answer: Answer): void {
+  if (answer.kind === 'stream') answer.stream.cancel()
 }
 
 /** One error per item, ids kept; [] stands for what could not be parsed. */
@@ -180,10 +205,16 @@ function refused<C, A extends Allowance>(
   const { allowance, isExhausted, retryAfterMs, host } = how
   const list = 'length' in items ? items : [items]
   for (const { method } of list) if (method !== null) host.refused?.(method)
-  const messages = list.map(({ id }) => errorMessage(id ?? 'null', error))
-  const message = 'length' in items && items.length > 0 ? batchMessage(messages) : messages[0]
+  const end = host.messageEnd
+  const message =
+    'length' in items && items.length > 0
+      ? batchMessage(
+          list.map(({ id }) => errorMessage(id ?? 'null', error)),
+          end,
+        )
+      : errorMessage(list[0]?.id ?? 'null', error, end)
   return {
-    message: message ?? errorMessage('null', error),
+    message,
     allowance,
     isExhausted,
     retryAfterMs,

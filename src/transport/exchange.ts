@@ -81,13 +81,13 @@ export class Exchange implements Way {
       return
     }
     if (!this.#owner.waits(this)) {
-      outcome.catch(() => {})
+      outcome.then(discard, () => {})
       return
     }
     // A second request on this connection must wait: the native server would drop both.
     if (!this.watchesClient) this.#pause()
     outcome.then(
-      (reply) => this.answerCorked(reply),
+      (reply) => (this.#state === 'open' ? this.answerCorked(reply) : discard(reply)),
       (error) => this.#corked(() => this.#owner.failed(this, error)),
     )
   }
@@ -104,7 +104,10 @@ export class Exchange implements Way {
   }
 
   answer(reply: Reply): void {
-    if (this.#state !== 'open') return
+    if (this.#state !== 'open') {
+      discard(reply)
+      return
+    }
     const response = this.#response
     const { status, head, body } = reply
     if (status !== 200) response.writeStatus(statusLine(status))
@@ -114,6 +117,7 @@ export class Exchange implements Way {
     // Ended with a length as argument, the native response counts as unfinished and the next
     // request on the connection is lost: so the length of a HEAD answer is written by hand.
     if (this.request?.method === 'HEAD') {
+      discard(reply)
       const length = lengthOf(body)
       if (length !== undefined) response.writeHeader('content-length', String(length))
       response.endWithoutBody()
@@ -174,6 +178,12 @@ export class Exchange implements Way {
     this.#isPaused = true
     this.#response.pause()
   }
+}
+
+/** Lets go of a body that is made while it is sent, and that nobody will read. */
+function discard({ body }: Reply): void {
+  if (typeof body !== 'string' && !(body instanceof Uint8Array))
+    void body[Symbol.asyncIterator]().return?.()
 }
 
 /** What a HEAD answer states; a stream's length is not known. */

@@ -3,15 +3,16 @@
 //   body -> jsonrpc/serve: parse, spend, enter, call -> message
 //        -> status and rate lines (reply-head.ts) -> server.ts
 import type { Clock } from '../../base/clock.ts'
-import type { Answer } from '../../jsonrpc/build.ts'
-import type { Methods } from '../../jsonrpc/methods.ts'
+import type { Answer, Message } from '../../jsonrpc/build.ts'
+import { MessageStream } from '../../jsonrpc/message-stream.ts'
+import type { Answering } from '../../jsonrpc/methods.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { type Allowance, type Host, type Served, serve } from '../../jsonrpc/serve.ts'
 import type { MeteredDoor, QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
-import { type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import { type Body, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { RpcMeters } from './meters.ts'
 import { rateHead } from './reply-head.ts'
 
@@ -24,7 +25,7 @@ export interface Caller {
 }
 
 export interface HandleDeps {
-  readonly methods: Methods<Caller>
+  readonly methods: Answering<Caller>
   readonly meters: RpcMeters
   readonly quotaMeters: QuotaMeters
   readonly clock: Clock
@@ -37,10 +38,13 @@ interface RpcAllowance extends Allowance {
 }
 
 const door: MeteredDoor = 'rpc'
+/** Solana's server ends each body with a line break; a lone notification has no body. */
+const LINE_BREAK = '\n'
 
 export class RpcHandler implements Host<Caller, RpcAllowance> {
   readonly #deps: HandleDeps
   readonly #throttle = new LogThrottle()
+  readonly messageEnd = LINE_BREAK
 
   constructor(deps: HandleDeps) {
     this.#deps = deps
@@ -98,17 +102,19 @@ export class RpcHandler implements Host<Caller, RpcAllowance> {
     this.#deps.meters.latency.observeMs(this.#deps.clock.monotonicMs() - beganMs)
     // Nothing is ignored on this door, so there always is an allowance.
     const { head } = allowance!
-    budget.meter('bytes', message.length)
-    if (!isExhausted) return new Reply(200, head, withNewline(message))
+    const body = metered(message, budget)
+    if (!isExhausted) return new Reply(200, head, body)
     this.#deps.quotaMeters.refused[door].inc()
-    return new Reply(429, withRetryAfter(head, retryAfterMs), withNewline(message))
+    return new Reply(429, withRetryAfter(head, retryAfterMs), body)
   }
 }
 
-/** Solana's server ends each body with a line break; a lone notification has no body. */
-function withNewline(message: string | Uint8Array): string | Uint8Array {
-  if (typeof message === 'string') return message === '' ? '' : `${message}\n`
-  return Buffer.concat([message, NEWLINE])
+/** Counts the bytes of an answer, those of a stream as they go. */
+function metered(message: Message, budget: Budget): Body {
+  if (!(message instanceof MessageStream)) {
+    budget.meter('bytes', message.length)
+    return message
+  }
+  message.onBytes = (count) => budget.meter('bytes', count)
+  return message
 }
-
-const NEWLINE = Buffer.from('\n')

@@ -1,7 +1,14 @@
 // Which method goes where. Thread: main. Called by handle.ts once per call.
 // Methods that need no chain stand here; those of the chain come in as tables of the same type.
+// Callers who belong to nodes of their own are answered there, whatever they ask.
 import { encodedText, failure } from '../../jsonrpc/build.ts'
-import { Methods, type MethodTable } from '../../jsonrpc/methods.ts'
+import {
+  type Answering,
+  type Elsewhere,
+  Fork,
+  Methods,
+  type MethodTable,
+} from '../../jsonrpc/methods.ts'
 import type { Caller } from './handle.ts'
 
 /** Answer of getVersion: Solana's two fields, and ours beside them. */
@@ -20,22 +27,22 @@ export interface NodeFacts {
 export function routeMethods(
   facts: NodeFacts,
   chain: readonly MethodTable<Caller>[],
-): Methods<Caller> {
+  elsewhere: Elsewhere<Caller> | null = null,
+): Answering<Caller> {
   const version = encodedText(JSON.stringify(facts.version))
   const healthy = encodedText('"ok"')
-  return new Methods(
-    {
-      getVersion: () => version,
-      getHealth: () => {
-        const behind = facts.slotsBehind()
-        if (behind === 0) return healthy
-        return failure({
-          code: -32005,
-          message: behind === null ? 'Node is unhealthy' : `Node is behind by ${behind} slots`,
-          data: { numSlotsBehind: behind },
-        })
-      },
+  const own: MethodTable<Caller> = {
+    getVersion: () => version,
+    getHealth: () => {
+      const behind = facts.slotsBehind()
+      if (behind === 0) return healthy
+      return failure({
+        code: -32005,
+        message: behind === null ? 'Node is unhealthy' : `Node is behind by ${behind} slots`,
+        data: { numSlotsBehind: behind },
+      })
     },
-    ...chain,
-  )
+  }
+  const here = new Methods(own, ...chain)
+  return elsewhere === null ? here : new Fork(elsewhere, here)
 }

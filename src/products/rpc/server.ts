@@ -8,7 +8,7 @@ import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
-import type { MethodTable } from '../../jsonrpc/methods.ts'
+import type { Elsewhere, MethodTable } from '../../jsonrpc/methods.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget, Quota } from '../../quota/quota.ts'
 import type { Log } from '../../telemetry/log.ts'
@@ -31,6 +31,8 @@ export interface RpcDeps {
   readonly facts: NodeFacts
   /** Methods that the chain answers. */
   readonly methods: readonly MethodTable<Caller>[]
+  /** Answers callers who are not on that chain; null when everybody is. */
+  readonly elsewhere?: Elsewhere<Caller> | null
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
@@ -44,7 +46,7 @@ const BUSY_RETRY_MS = 1_000
 export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
   const log = deps.log.area('rpc')
   const handler = new RpcHandler({
-    methods: routeMethods(deps.facts, deps.methods),
+    methods: routeMethods(deps.facts, deps.methods, deps.elsewhere),
     meters: deps.meters,
     quotaMeters: deps.quotaMeters,
     clock: deps.clock,

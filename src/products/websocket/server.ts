@@ -10,6 +10,7 @@ import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
 import { encodedText, errorMessage } from '../../jsonrpc/build.ts'
+import { whole } from '../../jsonrpc/message-stream.ts'
 import { Methods, type MethodTable } from '../../jsonrpc/methods.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Quota } from '../../quota/quota.ts'
@@ -107,8 +108,8 @@ function socketRoute(
     open: (socket) => socket.state.open(socket, deps.gate),
     message: ({ state }, data) => {
       const served = handler.handle(data, state)
-      if (served instanceof Promise) void served.then(({ message }) => state.answer(message))
-      else state.answer(served.message)
+      if (served instanceof Promise) void served.then(({ message }) => state.answer(whole(message)))
+      else state.answer(whole(served.message))
     },
     close: ({ state }, code) => {
       deps.meters.closed.count(closingOf(code), 'all')

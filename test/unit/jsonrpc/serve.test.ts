@@ -1,5 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { encodedBytes, encodedText, failure, rpcErrors, value } from '../../../src/jsonrpc/build.ts'
+import {
+  encodedBytes,
+  encodedText,
+  failure,
+  type Message,
+  rpcErrors,
+  streamed,
+  value,
+} from '../../../src/jsonrpc/build.ts'
+import { type ByteStream, MessageStream } from '../../../src/jsonrpc/message-stream.ts'
 import { type Allowance, type Host, type Served, serve } from '../../../src/jsonrpc/serve.ts'
 
 interface Caller {
@@ -17,6 +26,32 @@ function caller(changes: Partial<Caller> = {}): Caller {
 }
 
 let current: Caller
+let source: Source
+
+/** A result in three pieces, or one that breaks off behind the first. */
+class Source implements ByteStream {
+  readonly #pieces = ['{"s":', '"o', 'k"}']
+  readonly #breaksOff: boolean
+  isCancelled = false
+  constructor(breaksOff = false) {
+    this.#breaksOff = breaksOff
+  }
+  async read() {
+    if (this.#breaksOff && this.#pieces.length < 3) throw new Error('broken off')
+    const piece = this.#pieces.shift()
+    return piece === undefined ? null : Buffer.from(piece)
+  }
+  cancel() {
+    this.isCancelled = true
+  }
+}
+
+async function textOf(message: Message): Promise<string> {
+  if (!(message instanceof MessageStream)) return message.toString()
+  const chunks: Uint8Array[] = []
+  for await (const chunk of message) chunks.push(chunk)
+  return Buffer.concat(chunks).toString()
+}
 const host: Host<Caller, Allowance> = {
   batchItemsMax: () => 5,
   spend(who, methods) {
@@ -38,6 +73,7 @@ const host: Host<Caller, Allowance> = {
     if (method === 'echo') return value(params)
     if (method === 'text') return encodedText('[1]')
     if (method === 'bytes') return encodedBytes(Buffer.from('{"b":1}'))
+    if (method === 'stream') return streamed(source)
     if (method === 'later') return Promise.resolve(value('late'))
     if (method === 'throws') throw new Error('a bug')
     if (method === 'rejects') return Promise.reject(new Error('a bug'))
@@ -154,5 +190,51 @@ describe('serve', () => {
     expect(served.json).toMatchObject([{ error: { code: -32429 } }, { error: { code: -32429 } }])
     expect(who.places).toBe(1)
     expect((await run(call('echo', '1'), caller({ places: 0 }))).isExhausted).toBe(true)
+  })
+
+  it('streams an answer that is too long to hold, and keeps its place until it is over', async () => {
+    const who = caller()
+    source = new Source()
+    const served = await serve(Buffer.from(call('stream', '"x"')), who, host)
+    expect(who.places).toBe(9)
+    expect(await textOf(served.message)).toBe('{"jsonrpc":"2.0","result":{"s":"ok"},"id":"x"}')
+    expect(who.places).toBe(10)
+  })
+
+  it('streams inside a batch, in order, and ends each message as the door wants it', async () => {
+    source = new Source()
+    const body = `[${call('later', '1')},${call('stream', '2')},${call('bytes', '3')}]`
+    const door = { ...host, messageEnd: '\n' }
+    const who = caller()
+    const text = await textOf((await serve(Buffer.from(body), who, door)).message)
+    expect(text.endsWith(']\n')).toBe(true)
+    expect(JSON.parse(text)).toEqual([
+      { jsonrpc: '2.0', result: 'late', id: 1 },
+      { jsonrpc: '2.0', result: { s: 'ok' }, id: 2 },
+      { jsonrpc: '2.0', result: { b: 1 }, id: 3 },
+    ])
+    expect(who.places).toBe(10)
+    expect((await serve(Buffer.from(call('bytes', '1')), who, door)).message.toString()).toBe(
+      '{"jsonrpc":"2.0","result":{"b":1},"id":1}\n',
+    )
+  })
+
+  it('rejects when the source of a stream breaks off, and frees the place', async () => {
+    const who = caller()
+    source = new Source(true)
+    const { message } = await serve(Buffer.from(call('stream', '1')), who, host)
+    await expect(textOf(message)).rejects.toThrow('broken off')
+    expect(who.places).toBe(10)
+  })
+
+  it('cancels a stream that nobody reads: a notification, a client that left', async () => {
+    const who = caller()
+    source = new Source()
+    await serve(Buffer.from('{"jsonrpc":"2.0","method":"stream"}'), who, host)
+    expect([source.isCancelled, who.places]).toEqual([true, 10])
+    source = new Source()
+    const { message } = await serve(Buffer.from(call('stream', '1')), who, host)
+    await (message as MessageStream).return()
+    expect([source.isCancelled, who.places]).toEqual([true, 10])
   })
 })
