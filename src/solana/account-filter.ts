@@ -85,7 +85,8 @@ function decodeBytes(bytes: unknown, encoding: unknown): Uint8Array | string {
   if (encoding === 'base64') {
     const decoded = Buffer.from(bytes, 'base64')
     const isWhole = decoded.toString('base64') === bytes
-    return isWhole ? decoded : 'Invalid param: base64 decode error'
+    // A plain array: equal filters shall be equal texts, however they were written.
+    return isWhole ? Uint8Array.from(decoded) : 'Invalid param: base64 decode error'
   }
   if (encoding !== null && encoding !== 'base58' && encoding !== 'binary')
     return 'Invalid params: unknown memcmp encoding'

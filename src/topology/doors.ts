@@ -60,6 +60,7 @@ export async function openDoors(
         ...solana,
         readAccount: (key) => solana.chain.ledger.account(key, 0),
       },
+      relayed: null,
     }),
   )
   await open('grpc', config.grpc.enabled, () =>

@@ -100,6 +100,7 @@ export class Bundle {
         version: nodeVersion,
         methods: table === undefined ? [] : [table],
         solana: null,
+        relayed: null,
         tls: null,
         trustedProxies: [],
         clock: systemClock,

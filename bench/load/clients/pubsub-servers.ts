@@ -116,9 +116,8 @@ function nextTurn(): Promise<void> {
 function indexSender(): Sender {
   const hub = openSolanaHub({ replaySlots: 0, replayBytesMax: 0 })
   const subscriptions = new Subscriptions({
-    hub,
-    chain: { signatureStatus: () => null, slot: () => 0 },
-    readAccount: () => null,
+    solana: { hub, chain: { signatureStatus: () => null, slot: () => 0 }, readAccount: () => null },
+    relayed: null,
     meters: declareSubscriptionMeters(new Meters()),
     clock: systemClock,
     log: silentLog,

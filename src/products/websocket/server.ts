@@ -4,6 +4,7 @@
 //                -> open: gate.hold closes it with 1008 within 1 s of the token's death
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
 //   chain update -> Subscriptions: index -> text, once -> published to all subscribers
+//   node's notice -> Subscriptions: the feed it belongs to -> the same way
 //   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
@@ -24,7 +25,8 @@ import type { WebsocketSection } from './config.ts'
 import { Connection } from './connection.ts'
 import { MessageHandler, type Session } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
-import { type Subscribed, Subscriptions } from './subscriptions/subscriptions.ts'
+import type { Subscribed } from './subscriptions/hub-subscriptions.ts'
+import { type Relayed, Subscriptions } from './subscriptions/subscriptions.ts'
 
 export interface WebsocketDeps {
   readonly gate: Gate
@@ -35,8 +37,10 @@ export interface WebsocketDeps {
   readonly version: Readonly<Record<string, string | number>>
   /** Methods besides getVersion and the subscriptions. */
   readonly methods: readonly MethodTable<Session>[]
-  /** What is subscribed to; null offers no subscriptions (-32601). */
+  /** Our own chain, for whom no upstream set serves. */
   readonly solana: Subscribed | null
+  /** The upstream sets. Whom neither serves is offered no subscriptions (-32601). */
+  readonly relayed: Relayed | null
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
@@ -56,10 +60,15 @@ export async function startWebsocket(
 ): Promise<Running> {
   const log = deps.log.area('websocket')
   const version = encodedText(JSON.stringify(deps.version))
-  const { solana, clock } = deps
-  const subscriptions =
-    solana && new Subscriptions({ ...solana, meters: deps.meters.subscriptions, clock, log })
-  const tables = [{ getVersion: () => version }, subscriptions?.methods ?? {}, ...deps.methods]
+  const { solana, relayed, clock } = deps
+  const subscriptions = new Subscriptions({
+    solana,
+    relayed,
+    meters: deps.meters.subscriptions,
+    clock,
+    log,
+  })
+  const tables = [{ getVersion: () => version }, subscriptions.methods, ...deps.methods]
   const handler = new MessageHandler({
     methods: new Methods<Session>(...tables),
     meters: deps.meters,
@@ -82,12 +91,12 @@ export async function startWebsocket(
     sockets: [socketRoute(section, deps, handler)],
   })
   deps.meters.openSockets = () => door.sockets.open.size
-  subscriptions?.usePublisher((topic, message) => door.sockets.publish(topic, message))
+  subscriptions.usePublisher((topic, message) => door.sockets.publish(topic, message))
   return {
     address: door.address,
     async stop() {
       await door.stop()
-      subscriptions?.stop()
+      subscriptions.stop()
     },
   }
 }

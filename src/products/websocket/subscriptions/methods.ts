@@ -9,31 +9,33 @@ import {
 } from '../../../jsonrpc/build.ts'
 import type { Method, MethodTable } from '../../../jsonrpc/methods.ts'
 import type { Session } from '../handle.ts'
-import type { Feed } from './feed.ts'
+import type { Asked, Engine } from './engine.ts'
 import { readers, readId } from './params.ts'
-import type { Refused, Registry } from './registry.ts'
+import type { Refused } from './registry.ts'
 import type { Topic } from './wanted.ts'
 import { topics } from './wanted.ts'
 
-/** `onSubscribed` hears of every subscription once it stands. */
+/** `engineOf` says who serves a connection; null where nobody does. */
 export function subscriptionMethods(
-  registry: Registry,
-  onSubscribed: (feed: Feed, session: Session) => void,
+  engineOf: (session: Session) => Engine | null,
 ): MethodTable<Session> {
   const table: Record<string, Method<Session>> = {}
   for (const topic of topics) {
     table[`${topic}Subscribe`] = ({ params }, session) => {
+      const engine = engineOf(session)
+      if (engine === null) return failure(rpcErrors.unknownMethod)
       const wanted = readersOf(topic)(params)
       if ('code' in wanted) return failure(wanted)
-      const feed = registry.subscribe(session, wanted)
-      if (typeof feed === 'string') return refused(feed, session)
-      onSubscribed(feed, session)
-      return encodedText(String(feed.id))
+      const asked = engine.subscribe(session, wanted)
+      if (asked instanceof Promise) return asked.then((done) => answerOf(done, session))
+      return answerOf(asked, session)
     }
     table[`${topic}Unsubscribe`] = ({ params }, session) => {
+      const engine = engineOf(session)
+      if (engine === null) return failure(rpcErrors.unknownMethod)
       const id = readId(params)
       if (id === null) return failure(rpcErrors.invalidParams)
-      return registry.unsubscribe(session, id) ? DONE : failure(UNKNOWN_ID)
+      return engine.unsubscribe(session, id) ? DONE : failure(UNKNOWN_ID)
     }
   }
   return table
@@ -48,6 +50,11 @@ const NODE_FULL: RpcError = {
 
 function readersOf(topic: Topic) {
   return readers[topic]!
+}
+
+function answerOf(asked: Asked, session: Session): Answer {
+  if (typeof asked === 'string') return refused(asked, session)
+  return 'code' in asked ? failure(asked) : encodedText(String(asked.id))
 }
 
 function refused(reason: Refused, { budget }: Session): Answer {

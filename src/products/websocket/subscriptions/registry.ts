@@ -1,11 +1,10 @@
 // Who subscribed to what: equal wishes share one feed, and a connection knows its own.
-// Thread: main. Called by methods.ts; what happens to the feeds is notifier.ts's business.
+// Thread: main. One for each engine; what fills the feeds is the engine's business.
 //
 //   session --subscribe(wish)--> feed of that wish (made, indexed) --join--> topic
 //   unsubscribe, end of the connection, last word --> drop --> an empty feed leaves the index
 import type { Session } from '../handle.ts'
 import { Feed } from './feed.ts'
-import type { FeedIndex } from './feed-index.ts'
 import { type Wanted, wantedText } from './wanted.ts'
 
 /** As many as a validator takes. */
@@ -17,17 +16,33 @@ interface Holding {
   count: number
 }
 
+/** Hears of a feed when its first subscriber comes, and when the last one has gone. */
+export interface FeedHolder {
+  add(feed: Feed): void
+  remove(feed: Feed): void
+}
+
+/** Numbers of feeds: the registries of a door share them, as their topics are the door's. */
+export class Ids {
+  #last = 0
+
+  take(): number {
+    return ++this.#last
+  }
+}
+
 export type Refused = 'connection-full' | 'node-full'
 
 export class Registry {
-  readonly #index: FeedIndex
+  readonly #holder: FeedHolder
+  readonly #ids: Ids
   readonly #feeds = new Map<string, Feed>()
   readonly #holdings = new Map<Session, Holding>()
-  #nextId = 1
   #count = 0
 
-  constructor(index: FeedIndex) {
-    this.#index = index
+  constructor(holder: FeedHolder, ids: Ids) {
+    this.#holder = holder
+    this.#ids = ids
   }
 
   /** Subscriptions there are, and distinct ones among them. */
@@ -45,9 +60,9 @@ export class Registry {
     const text = wantedText(wanted)
     let feed = this.#feeds.get(text)
     if (feed === undefined) {
-      feed = new Feed(this.#nextId++, wanted, text)
+      feed = new Feed(this.#ids.take(), wanted, text)
       this.#feeds.set(text, feed)
-      this.#index.add(feed)
+      this.#holder.add(feed)
     }
     feed.join(session)
     holding.feeds.set(feed.id, feed)
@@ -96,7 +111,7 @@ export class Registry {
     holding.count -= times
     this.#count -= times
     if (feed.shares.size > 0) return
-    this.#index.remove(feed)
+    this.#holder.remove(feed)
     this.#feeds.delete(feed.text)
   }
 }

@@ -1,82 +1,58 @@
-// Solana PubSub: subscriptions of the websocket door, fed by the hub. Thread: main.
+// Solana PubSub: the subscriptions of the websocket door. Thread: main.
 // Started by server.ts; knows no socket, only sessions and a function that publishes.
 //
-//   message -> methods -> registry -> feed of that wish -> index by account, owner, mention, ...
-//   hub -> (lane, update) -> index -> matching feeds -> text, once each -> outbox -> everybody
+//   message -> methods -> engine of the connection's subscription: hub (own chain) or relay (set)
+//           -> registry -> feed of that wish, shared by all who have it
+//   engine  -> result of a feed -> outbox: text once -> published to all subscribers
 import type { Clock } from '../../../base/clock.ts'
-import type { SolanaChain, SolanaUpdate } from '../../../chain/ports.ts'
+import type { PubsubRelay } from '../../../chain/ports.ts'
 import type { MethodTable } from '../../../jsonrpc/methods.ts'
-import { accountParser } from '../../../solana/json-parsed/account-parser.ts'
-import type { ReadAccount } from '../../../solana/json-parsed/accounts.ts'
-import { bytesOf } from '../../../solana/keys.ts'
-import type { Hub, Lane } from '../../../stream/hub.ts'
-import { type Log, LogThrottle } from '../../../telemetry/log.ts'
+import type { Subscription } from '../../../subscriptions/subscription.ts'
+import type { Log } from '../../../telemetry/log.ts'
 import type { Session } from '../handle.ts'
-import { AccountNotices } from './account-notices.ts'
-import { BlockNotices } from './block-notices.ts'
-import type { Feed, Publish } from './feed.ts'
-import { FeedIndex } from './feed-index.ts'
+import type { Engine } from './engine.ts'
+import type { Publish } from './feed.ts'
+import { HubSubscriptions, type Subscribed } from './hub-subscriptions.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import { subscriptionMethods } from './methods.ts'
 import { Outbox } from './outbox.ts'
-import { Registry } from './registry.ts'
-import { SlotNotices } from './slot-notices.ts'
-import { receivedResult, TransactionNotices } from './transaction-notices.ts'
-import type { SignatureWanted } from './wanted.ts'
+import { Ids } from './registry.ts'
+import { RelaySubscriptions } from './relay-subscriptions.ts'
 
-/** What is subscribed to. */
-export interface Subscribed {
-  readonly hub: Hub<SolanaUpdate>
-  readonly chain: Pick<SolanaChain, 'signatureStatus' | 'slot'>
-  /** Finds the mint of a token account, for `jsonParsed`. */
-  readonly readAccount: ReadAccount
+/** Where the subscriptions of upstream customers go. */
+export interface Relayed {
+  readonly relay: PubsubRelay
+  /** The upstream set that serves a subscription; null is our own chain. */
+  setOf(subscription: Subscription): string | null
 }
 
-export interface SubscriptionsDeps extends Subscribed {
+export interface SubscriptionsDeps {
+  /** Null where there is no chain of our own. */
+  readonly solana: Subscribed | null
+  /** Null where there are no upstream sets. */
+  readonly relayed: Relayed | null
   readonly meters: SubscriptionMeters
   readonly clock: Clock
   readonly log: Log
 }
 
-/**
- * Between the answer to a signatureSubscribe and the news that it has landed already. A client
- * that gets both in one read may not listen yet and lose the second (kit does).
- */
-const LANDED_DELAY_MS = 20
-
 export class Subscriptions {
   readonly methods: MethodTable<Session>
-  readonly #chain: Subscribed['chain']
   readonly #outbox: Outbox
-  readonly #accounts: AccountNotices
-  readonly #transactions: TransactionNotices
-  readonly #blocks: BlockNotices
-  readonly #slots: SlotNotices
-  readonly #unlisten: () => void
+  readonly #ids = new Ids()
+  readonly #relayed: Relayed | null
+  readonly #local: Engine | null
+  /** By the name of the set: only configured sets are ever named. */
+  readonly #bySet = new Map<string, Engine>()
 
-  constructor({ hub, chain, readAccount, meters, clock, log }: SubscriptionsDeps) {
-    const index = new FeedIndex()
-    const registry = new Registry(index)
+  constructor({ solana, relayed, meters, clock, log }: SubscriptionsDeps) {
     const outbox = new Outbox(meters, clock)
-    const parts = { index, registry, outbox, meters, parse: accountParser(readAccount) }
-    this.#chain = chain
+    const ids = this.#ids
     this.#outbox = outbox
-    this.#accounts = new AccountNotices(parts)
-    this.#transactions = new TransactionNotices(parts)
-    this.#blocks = new BlockNotices(parts)
-    this.#slots = new SlotNotices({ ...parts, rootAtStart: () => chain.slot(2) })
-    this.methods = subscriptionMethods(registry, (feed, session) => this.#joined(feed, session))
-    meters.subscriptions = () => registry
-    const throttle = new LogThrottle()
-    this.#unlisten = hub.listen((lane, update) => {
-      try {
-        this.#take(lane, update)
-      } catch (error) {
-        // Our bug, but neither the chain that tells nor the other listeners shall feel it.
-        if (throttle.allows(update.kind, clock.monotonicMs()))
-          log.error('an update could not be told', { kind: update.kind, reason: String(error) })
-      }
-    })
+    this.#relayed = relayed
+    this.#local = solana && new HubSubscriptions({ ...solana, ids, outbox, meters, clock, log })
+    this.methods = subscriptionMethods((session) => this.#engineOf(session))
+    meters.subscriptions = () => this.#counts()
   }
 
   usePublisher(publish: Publish): void {
@@ -84,38 +60,38 @@ export class Subscriptions {
   }
 
   stop(): void {
-    this.#unlisten()
+    for (const engine of this.#engines()) engine.stop()
     this.#outbox.stop()
   }
 
-  #take(lane: Lane, update: SolanaUpdate): void {
-    switch (update.kind) {
-      case 'account':
-        if (!update.isStartup) this.#accounts.take(lane, update)
-        break
-      case 'transaction':
-        this.#transactions.take(lane, update)
-        break
-      case 'block':
-        this.#blocks.take(lane, update)
-        if (lane === 0) this.#slots.takeBlock(update)
-        break
-      case 'slot':
-        if (lane === 0) this.#slots.take(update)
+  #engineOf({ subscription }: Session): Engine | null {
+    const relayed = this.#relayed
+    const set = relayed?.setOf(subscription) ?? null
+    if (relayed === null || set === null) return this.#local
+    let engine = this.#bySet.get(set)
+    if (engine === undefined) {
+      engine = new RelaySubscriptions({
+        set,
+        relay: relayed.relay,
+        ids: this.#ids,
+        outbox: this.#outbox,
+      })
+      this.#bySet.set(set, engine)
     }
+    return engine
   }
 
-  #joined(feed: Feed, session: Session): void {
-    if (feed.wanted.kind !== 'signature') return
-    const status = this.#chain.signatureStatus(bytesOf(feed.wanted.key))
-    if (status === null) return
-    // Reason for the cast: the kind is checked above.
-    const landed = feed as Feed<SignatureWanted>
-    setTimeout(() => {
-      if (landed.isOver || !landed.shares.has(session)) return
-      if (landed.wanted.wantsReceived)
-        this.#outbox.sendTo(session, landed, receivedResult(status.slot))
-      if (status.commitment >= landed.wanted.lane) this.#transactions.takeLanded(landed, status)
-    }, LANDED_DELAY_MS)
+  *#engines(): Iterable<Engine> {
+    if (this.#local !== null) yield this.#local
+    yield* this.#bySet.values()
+  }
+
+  #counts(): { count: number; distinct: number } {
+    let [count, distinct] = [0, 0]
+    for (const { registry } of this.#engines()) {
+      count += registry.count
+      distinct += registry.distinct
+    }
+    return { count, distinct }
   }
 }

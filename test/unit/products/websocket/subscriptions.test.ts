@@ -24,9 +24,12 @@ class Stage {
   readonly meters = declareSubscriptionMeters(new Meters())
   readonly published: { topic: string; text: string }[] = []
   readonly subscriptions = new Subscriptions({
-    hub: this.hub,
-    chain: { signatureStatus: () => null, slot: () => 0 },
-    readAccount: () => null,
+    solana: {
+      hub: this.hub,
+      chain: { signatureStatus: () => null, slot: () => 0 },
+      readAccount: () => null,
+    },
+    relayed: null,
     meters: this.meters,
     clock: systemClock,
     log: silentLog,
