@@ -42,24 +42,31 @@ export function accountUpdate(
 }
 
 export function transactionUpdate(moment: Moment, content: TransactionContent): TransactionUpdate {
-  const { meta, message } = content
+  const { meta, message, isVote, index } = content
+  const signature = content.signatures[0]!
   return {
     kind: 'transaction',
     ...moment,
-    signature: content.signatures[0]!,
-    isVote: content.isVote,
+    signature,
+    isVote,
     err: meta.err,
-    index: content.index,
+    index,
     keys: [
       ...message.accountKeys,
       ...meta.loadedWritableAddresses,
       ...meta.loadedReadonlyAddresses,
     ],
-    tokenOwners: ownersOf([...meta.preTokenBalances, ...meta.postTokenBalances]),
-    changedTokenOwners: ownersOf(changedBalances(meta.preTokenBalances, meta.postTokenBalances)),
+    tokenOwners: tokenOwnersOf(meta.preTokenBalances, meta.postTokenBalances),
+    changedTokenOwners: changedTokenOwnersOf(meta.preTokenBalances, meta.postTokenBalances),
     logs: meta.logMessages ?? [],
     ...encodeTransaction(moment.slot, content),
-    statusBody: encodeTransactionStatus(moment.slot, content),
+    statusBody: encodeTransactionStatus({
+      slot: moment.slot,
+      signature,
+      isVote,
+      index,
+      err: meta.err,
+    }),
   }
 }
 
@@ -84,16 +91,24 @@ export function slotUpdate(
   return { kind: 'slot', ...moment, parent, status, body }
 }
 
-/** Balances whose amount differs between before and after, or that exist on one side only. */
-function changedBalances(
+/** Owners of the token balances before or after a transaction. */
+export function tokenOwnersOf(
   before: readonly TokenBalanceContent[],
   after: readonly TokenBalanceContent[],
-): TokenBalanceContent[] {
+): Uint8Array[] {
+  return ownersOf([...before, ...after])
+}
+
+/** Owners of those whose amount differs between before and after, or that exist on one side. */
+export function changedTokenOwnersOf(
+  before: readonly TokenBalanceContent[],
+  after: readonly TokenBalanceContent[],
+): Uint8Array[] {
   const differs = (from: readonly TokenBalanceContent[]) => {
     const amounts = new Map(from.map((balance) => [balance.accountIndex, balance.amount]))
     return (balance: TokenBalanceContent) => amounts.get(balance.accountIndex) !== balance.amount
   }
-  return [...before.filter(differs(after)), ...after.filter(differs(before))]
+  return ownersOf([...before.filter(differs(after)), ...after.filter(differs(before))])
 }
 
 function ownersOf(balances: readonly TokenBalanceContent[]): Uint8Array[] {

@@ -19,13 +19,16 @@ export function publishUpdate(hub: SolanaHub, update: SolanaUpdate): void {
   if (update.status === slotStatus.dead) hub.abandon(update.slot)
 }
 
+/** A transaction's status and an update's plain fields; near enough for a bound. */
+const besideBodyBytes = 128
+
 /** What keeping an update costs; a block only refers to parts that are counted already. */
 function bytesOf(update: SolanaUpdate): number {
   switch (update.kind) {
     case 'account':
-      return update.body.length + update.data.length
     case 'transaction':
-      return update.body.length + update.statusBody.length
+      // Not asked for more than its body: an update from a node decodes the rest when it is read.
+      return update.body.length + besideBodyBytes
     case 'block':
       return 0
     default:

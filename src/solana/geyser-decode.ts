@@ -159,7 +159,8 @@ function decodeReturnData(bytes: Uint8Array): NonNullable<MetaContent['returnDat
   return { programId: allBytes(bytes, 1)[0] ?? NONE, data: allBytes(bytes, 2)[0] ?? NONE }
 }
 
-function decodeTokenBalance(bytes: Uint8Array): TokenBalanceContent {
+/** From a solana.storage.ConfirmedBlock.TokenBalance. */
+export function decodeTokenBalance(bytes: Uint8Array): TokenBalanceContent {
   const balance: Open<TokenBalanceContent> = {
     accountIndex: 0,
     mint: '',

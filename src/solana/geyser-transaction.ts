@@ -38,12 +38,18 @@ export function encodeTransaction(
 }
 
 /** SubscribeUpdateTransactionStatus. */
-export function encodeTransactionStatus(slot: number, transaction: TransactionContent): Buffer {
-  writeError(5, transaction.meta.err)
-  writer.number(4, transaction.index)
-  writer.flag(3, transaction.isVote)
-  writer.bytes(2, transaction.signatures[0]!)
-  writer.number(1, slot)
+export function encodeTransactionStatus(status: {
+  readonly slot: number
+  readonly signature: Uint8Array
+  readonly isVote: boolean
+  readonly index: number
+  readonly err: Uint8Array | null
+}): Buffer {
+  writeError(5, status.err)
+  writer.number(4, status.index)
+  writer.flag(3, status.isVote)
+  writer.bytes(2, status.signature)
+  writer.number(1, status.slot)
   return writer.take()
 }
 

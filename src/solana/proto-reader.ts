@@ -1,46 +1,58 @@
 // Walks over the fields of a protobuf message. Thread: any (pure).
-// Called by geyser-decode.ts. Reads only what we or an upstream encoded; bytes that are no message
-// end the walk early and never throw.
+// Called by geyser-decode.ts and by whoever takes a node's messages apart. Bytes that are no
+// message end the walk early and never throw; `isBroken` tells it.
 //
 //   const reader = new ProtoReader(bytes)
 //   while (reader.next()) if (reader.field === 1) use(reader.bytes)
+//
+// A field that nobody asks for costs no view: `bytes` is made when it is read.
 
 const WIRE_VARINT = 0
 const WIRE_64 = 1
 const WIRE_BYTES = 2
 const WIRE_32 = 5
-const NONE: Uint8Array = new Uint8Array(0)
 
 export class ProtoReader {
   /** The field's number; its value is in one of the members below. */
   field = 0
-  bytes: Uint8Array = NONE
+  /** Where the value's bytes stand in the message: from `start` up to `end`. */
+  start = 0
+  end = 0
   readonly #message: Uint8Array
-  #at = 0
+  #at: number
+  readonly #limit: number
   #low = 0
   #high = 0
+  #isBroken = false
 
-  constructor(message: Uint8Array) {
+  /** The whole message, or the part of it from `start` up to `end`. */
+  constructor(message: Uint8Array, start = 0, end = message.length) {
     this.#message = message
+    this.#at = start
+    this.#limit = end
   }
 
   /** Goes to the next field; false at the end. */
   next(): boolean {
-    if (this.#at >= this.#message.length || !this.#varint()) return false
-    this.field = this.#low >>> 3
-    switch (this.#low & 7) {
-      case WIRE_VARINT:
-        this.bytes = NONE
-        return this.#varint()
-      case WIRE_BYTES:
-        return this.#varint() && this.#take(this.#low)
-      case WIRE_64:
-        return this.#take(8)
-      case WIRE_32:
-        return this.#take(4)
-      default:
-        return false
-    }
+    if (this.#at >= this.#limit) return false
+    if (this.#step()) return true
+    this.#isBroken = true
+    return false
+  }
+
+  /** True when the walk ended before the message did. */
+  get isBroken(): boolean {
+    return this.#isBroken
+  }
+
+  /** A view of the value. */
+  get bytes(): Uint8Array {
+    return this.#message.subarray(this.start, this.end)
+  }
+
+  /** The message inside the value, without a view of it. */
+  inside(): ProtoReader {
+    return new ProtoReader(this.#message, this.start, this.end)
   }
 
   get number(): number {
@@ -52,43 +64,71 @@ export class ProtoReader {
   }
 
   get flag(): boolean {
-    return this.#low !== 0
+    return this.#low !== 0 || this.#high !== 0
   }
 
   get text(): string {
-    const { buffer, byteOffset, length } = this.bytes
-    return Buffer.from(buffer, byteOffset, length).toString('utf8')
+    const { buffer, byteOffset } = this.#message
+    return Buffer.from(buffer, byteOffset + this.start, this.end - this.start).toString('utf8')
   }
 
   /** The numbers of a packed field. */
   packed(): bigint[] {
-    const inner = new ProtoReader(this.bytes)
+    const inner = this.inside()
     const values: bigint[] = []
-    while (inner.#at < inner.#message.length && inner.#varint()) values.push(inner.big)
+    while (inner.#at < inner.#limit && inner.#varint()) values.push(inner.big)
     return values
+  }
+
+  #step(): boolean {
+    if (!this.#varint()) return false
+    this.field = this.#low >>> 3
+    switch (this.#low & 7) {
+      case WIRE_VARINT:
+        this.start = this.#at
+        this.end = this.#at
+        return this.#varint()
+      case WIRE_BYTES:
+        return this.#varint() && this.#high === 0 && this.#take(this.#low)
+      case WIRE_64:
+        return this.#take(8)
+      case WIRE_32:
+        return this.#take(4)
+      default:
+        return false
+    }
   }
 
   #take(length: number): boolean {
     const end = this.#at + length
-    if (end > this.#message.length) return false
-    this.bytes = this.#message.subarray(this.#at, end)
+    if (end > this.#limit) return false
+    this.start = this.#at
+    this.end = end
     this.#at = end
     return true
   }
 
   /** Seven bits a byte into two halves of 32: values reach 2^64. */
   #varint(): boolean {
-    this.#low = 0
-    this.#high = 0
-    for (let shift = 0; shift < 64; shift += 7) {
-      const byte = this.#message[this.#at++]
-      if (byte === undefined) return false
+    const message = this.#message
+    const limit = this.#limit
+    let at = this.#at
+    if (at >= limit) return false
+    let byte = message[at++]!
+    let low = byte & 0x7f
+    let high = 0
+    // Most are one byte: tags, short lengths, flags.
+    for (let shift = 7; byte >= 0x80; shift += 7) {
+      if (shift > 63 || at >= limit) return false
+      byte = message[at++]!
       const bits = byte & 0x7f
-      if (shift < 32) this.#low = (this.#low | (bits << shift)) >>> 0
-      if (shift === 28) this.#high = bits >>> 4
-      else if (shift > 28) this.#high = (this.#high | (bits << (shift - 32))) >>> 0
-      if (byte < 0x80) return true
+      if (shift < 32) low = (low | (bits << shift)) >>> 0
+      if (shift === 28) high = bits >>> 4
+      else if (shift > 28) high = (high | (bits << (shift - 32))) >>> 0
     }
-    return false
+    this.#at = at
+    this.#low = low
+    this.#high = high
+    return true
   }
 }

@@ -1,0 +1,144 @@
+// Updates as a node sent them: the bytes that came in, and fields that are read when asked for.
+// Thread: main. Made by solana-upstream.ts per message. `body` and `info` are views of the message,
+// so what goes out to customers is what came in, and nothing is encoded again.
+//
+//   message: | filters | tag len |  body  | created_at |      only the body goes on
+//                                | … info … |
+import type {
+  AccountUpdate,
+  BlockMetaUpdate,
+  BlockUpdate,
+  EntryUpdate,
+  SlotStatus,
+  SlotUpdate,
+  SolanaUpdate,
+  TransactionUpdate,
+} from '../chain/ports.ts'
+import { readEnvelope, readWrapped, updateField } from '../solana/geyser-parts.ts'
+import { keyOf } from '../solana/keys.ts'
+import { ProtoReader } from '../solana/proto-reader.ts'
+import { ReceivedAccount } from './received-account.ts'
+import { ReceivedTransaction } from './received-transaction.ts'
+
+/** Everything a node's stream tells but blocks, which are put together here. */
+export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate>
+
+const NONE = new Uint8Array(0)
+const slotStatusMax = 6
+
+/**
+ * The update in a SubscribeUpdate; 'other' for what is none (a ping, a pong, a kind nobody asked
+ * for), null for bytes that are no message. `nowMs` stands in for a missing created_at.
+ */
+export function receiveUpdate(message: Uint8Array, nowMs: number): ReceivedUpdate | 'other' | null {
+  const envelope = readEnvelope(message)
+  if (envelope === null) return null
+  const body = message.subarray(envelope.start, envelope.end)
+  const createdAtMs = envelope.createdAtMs ?? nowMs
+  switch (envelope.field) {
+    case updateField.account:
+      return ReceivedAccount.from(body, createdAtMs)
+    case updateField.transaction:
+      return ReceivedTransaction.from(body, createdAtMs)
+    case updateField.entry:
+      return receiveEntry(body, createdAtMs)
+    case updateField.slot:
+      return receiveSlot(body, createdAtMs)
+    case updateField.blockMeta:
+      return receiveBlockMeta(body, createdAtMs)
+    default:
+      return 'other'
+  }
+}
+
+/** A block of parts that were told already; the accounts it shows are found when asked for. */
+export class AssembledBlock implements BlockUpdate {
+  readonly kind = 'block'
+  readonly slot: number
+  readonly createdAtMs: number
+  readonly meta: BlockMetaUpdate
+  readonly transactions: readonly TransactionUpdate[]
+  readonly entries: readonly EntryUpdate[]
+  readonly #written: readonly AccountUpdate[]
+  #accounts: readonly AccountUpdate[] | null = null
+
+  constructor(
+    meta: BlockMetaUpdate,
+    parts: {
+      readonly transactions: readonly TransactionUpdate[]
+      readonly entries: readonly EntryUpdate[]
+      /** Every write, in order. */
+      readonly written: readonly AccountUpdate[]
+    },
+  ) {
+    this.slot = meta.slot
+    this.createdAtMs = meta.createdAtMs
+    this.meta = meta
+    this.transactions = parts.transactions
+    this.entries = parts.entries
+    this.#written = parts.written
+  }
+
+  /** The last write of each account: a block shows no other. */
+  get accounts(): readonly AccountUpdate[] {
+    if (this.#accounts === null) {
+      const last = new Map<string, AccountUpdate>()
+      for (const update of this.#written) last.set(keyOf(update.pubkey), update)
+      this.#accounts = [...last.values()]
+    }
+    return this.#accounts
+  }
+}
+
+function receiveEntry(body: Uint8Array, createdAtMs: number): EntryUpdate | null {
+  let slot = 0
+  let index = 0
+  const reader = new ProtoReader(body)
+  while (reader.next()) {
+    if (reader.field === 1) slot = reader.number
+    else if (reader.field === 2) index = reader.number
+  }
+  return reader.isBroken ? null : { kind: 'entry', slot, createdAtMs, index, body }
+}
+
+function receiveSlot(body: Uint8Array, createdAtMs: number): SlotUpdate | null {
+  let slot = 0
+  let parent: number | null = null
+  let status = 0
+  const reader = new ProtoReader(body)
+  while (reader.next()) {
+    if (reader.field === 1) slot = reader.number
+    else if (reader.field === 2) parent = reader.number
+    else if (reader.field === 3) status = reader.number
+  }
+  // A status that is not known yet means nothing to anybody here.
+  if (reader.isBroken || status > slotStatusMax) return null
+  return { kind: 'slot', slot, createdAtMs, parent, status: status as SlotStatus, body }
+}
+
+function receiveBlockMeta(body: Uint8Array, createdAtMs: number): BlockMetaUpdate | null {
+  const meta = {
+    slot: 0,
+    blockhash: '',
+    parentSlot: 0,
+    parentBlockhash: '',
+    blockHeight: null as number | null,
+    blockTime: null as number | null,
+    executedTransactionCount: 0,
+    entriesCount: 0,
+    rewards: NONE as Uint8Array,
+  }
+  const reader = new ProtoReader(body)
+  while (reader.next()) {
+    if (reader.field === 1) meta.slot = reader.number
+    else if (reader.field === 2) meta.blockhash = reader.text
+    else if (reader.field === 3) meta.rewards = reader.bytes
+    else if (reader.field === 4) meta.blockTime = Number(BigInt.asIntN(64, readWrapped(reader)))
+    else if (reader.field === 5) meta.blockHeight = Number(readWrapped(reader))
+    else if (reader.field === 6) meta.parentSlot = reader.number
+    else if (reader.field === 7) meta.parentBlockhash = reader.text
+    else if (reader.field === 8) meta.executedTransactionCount = reader.number
+    else if (reader.field === 9) meta.entriesCount = reader.number
+  }
+  return reader.isBroken ? null : { kind: 'blockMeta', createdAtMs, ...meta, body }
+}
