@@ -12,13 +12,15 @@ export const base58TextMax = 1683
 const digitOf = new Int8Array(128).fill(-1)
 for (let digit = 0; digit < 58; digit++) digitOf[alphabet.charCodeAt(digit)] = digit
 
-// Scratch for one call; every function here runs to its end without awaiting.
-const limbs = new Uint32Array(512)
+// Scratch for one call; every function here runs to its end without awaiting. Grown by the rare
+// longer input: what one program hands to another may be eight times a transaction.
+let limbs = new Uint32Array(512)
 const words = new Uint32Array(512)
-const scratch = Buffer.alloc(2048)
+let scratch = Buffer.alloc(2048)
 
 /** The base58 text of the bytes. */
 export function encodeBase58(bytes: Uint8Array, start = 0, end = bytes.length): string {
+  if (end - start > base58BytesMax) growFor(end - start)
   let zeros = 0
   while (start + zeros < end && bytes[start + zeros] === 0) zeros++
   let used = 0
@@ -36,6 +38,14 @@ export function encodeBase58(bytes: Uint8Array, start = 0, end = bytes.length): 
     if (carry > 0) limbs[used++] = carry
   }
   return writeLimbs(zeros, used)
+}
+
+/** log(256) / log(58) is below 1.3658: so many digits are enough for a byte. */
+function growFor(length: number): void {
+  const digits = Math.ceil(length * 1.3658) + digitsPerLimb
+  if (digits <= scratch.length && digits <= limbs.length * digitsPerLimb) return
+  scratch = Buffer.alloc(digits)
+  limbs = new Uint32Array(Math.ceil(digits / digitsPerLimb))
 }
 
 function writeLimbs(zeros: number, used: number): string {

@@ -34,6 +34,13 @@ describe('base58', () => {
     expect(decodeBase58(encodeBase58(bytes))).toEqual(bytes)
   })
 
+  test('encodes what is longer than a transaction', () => {
+    for (const length of [1_233, 1_499, 1_500, 2_047, 4_000, 10_240]) {
+      const bytes = Uint8Array.from({ length }, (_, index) => 255 - (index % 7))
+      expect(encodeBase58(bytes), `${length}`).toBe(oracle.decode(bytes))
+    }
+  })
+
   test('refuses what is no base58', () => {
     for (const text of ['0', 'O', 'I', 'l', ' 1', 'é', '1\n', '\u0131', '1'.repeat(1684)])
       expect(decodeBase58(text), JSON.stringify(text)).toBeNull()

@@ -1,0 +1,112 @@
+// What travels from the feeds to the writer process: bytes as the logs have them, and the few facts
+// that go with them. Thread: any (types, and one fixed record). Rows are made at the other end.
+//
+//   main thread                                         writer process
+//   feed/: log, hub, tips, usage -> Delivery -> pipe -> rows/ -> RowSink
+import type { FrameFacts, FrameKind } from '../../stream/encoded.ts'
+import type { Marks } from './engine.ts'
+
+/** Everything that is sent as one and acknowledged as one. */
+export interface Delivery {
+  readonly slots: readonly SlotParcel[]
+  readonly events: readonly EventParcel[]
+  readonly tips: readonly TipFact[]
+  readonly usage: readonly UsageFact[]
+  /** How far each feed is taken in with it. */
+  readonly marks: Marks
+}
+
+/** A confirmed slot, or a part of a large one. */
+export interface SlotParcel {
+  readonly slot: number
+  /** Seconds since 1970; 0 when it is not known. */
+  readonly blockTime: number
+  /** With the last part. */
+  readonly block: BlockFacts | null
+  /** SubscribeUpdateTransactionInfo each. */
+  readonly transactions: readonly Uint8Array[]
+  /** Records of `packAccounts`. */
+  readonly accounts: Uint8Array
+}
+
+export interface BlockFacts {
+  readonly parentSlot: number
+  readonly blockhash: string
+  readonly height: number
+  readonly txCount: number
+}
+
+/** A frame of the event log: its payload's JSON, and what stands beside it. */
+export interface EventParcel {
+  readonly seq: number
+  readonly kind: FrameKind
+  readonly payload: Uint8Array
+  readonly facts: FrameFacts | null
+}
+
+/** How a submission to the TPU Sender ended. */
+export interface TipFact {
+  readonly receivedAtMs: number
+  readonly signature: string
+  readonly feePayer: string
+  readonly tipAccount: string
+  readonly lamports: bigint
+  readonly outcome: string
+  readonly reason: string
+  readonly landedSlot: number
+}
+
+/** A query that ended. */
+export interface UsageFact {
+  readonly subscription: string
+  readonly atMs: number
+  readonly queryId: string
+  readonly elapsedMs: number
+  readonly rows: number
+  readonly bytes: number
+  /** 0 when it succeeded, else ClickHouse's number of the error. */
+  readonly code: number
+}
+
+/** A write of an account, without its data: only the length is kept. */
+export interface AccountFact {
+  readonly pubkey: Uint8Array
+  readonly owner: Uint8Array
+  readonly lamports: bigint
+  readonly writeVersion: bigint
+  readonly dataBytes: number
+  /** Place of the transaction that wrote it; `noTransaction` when none did. */
+  readonly index: number
+}
+
+export const noTransaction = 0xffffffff
+
+// pubkey[32] owner[32] lamports u64 write version u64 data length u32 index u32, little-endian
+export const accountRecordBytes = 88
+
+export function packAccounts(accounts: readonly AccountFact[]): Buffer {
+  const bytes = Buffer.allocUnsafe(accounts.length * accountRecordBytes)
+  accounts.forEach((account, place) => {
+    const at = place * accountRecordBytes
+    bytes.set(account.pubkey, at)
+    bytes.set(account.owner, at + 32)
+    bytes.writeBigUInt64LE(account.lamports, at + 64)
+    bytes.writeBigUInt64LE(account.writeVersion, at + 72)
+    bytes.writeUInt32LE(account.dataBytes, at + 80)
+    bytes.writeUInt32LE(account.index, at + 84)
+  })
+  return bytes
+}
+
+export function* unpackAccounts(packed: Uint8Array): Generator<AccountFact> {
+  const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.length)
+  for (let at = 0; at + accountRecordBytes <= bytes.length; at += accountRecordBytes)
+    yield {
+      pubkey: bytes.subarray(at, at + 32),
+      owner: bytes.subarray(at + 32, at + 64),
+      lamports: bytes.readBigUInt64LE(at + 64),
+      writeVersion: bytes.readBigUInt64LE(at + 72),
+      dataBytes: bytes.readUInt32LE(at + 80),
+      index: bytes.readUInt32LE(at + 84),
+    }
+}
