@@ -1,0 +1,166 @@
+// Cuts SQL into tokens, so that whoever looks for words never finds them inside a string, a quoted
+// name, a comment or a heredoc. Thread: any (pure). Never throws; what is left open at the end of
+// the text is one `broken` token. White space is the gap between two tokens.
+//
+// The two engines disagree about backslashes and comments, hence the dialect:
+//   duckdb      '' doubles, backslash only in E'…', comments nest, `#1` is a column
+//   clickhouse  backslash escapes in every quote, comments do not nest, `# ` begins one
+
+export type Dialect = 'duckdb' | 'clickhouse'
+
+export type TokenKind = 'word' | 'quoted' | 'string' | 'number' | 'symbol' | 'comment' | 'broken'
+
+export interface Token {
+  readonly kind: TokenKind
+  readonly start: number
+  readonly end: number
+}
+
+export function lex(text: string, dialect: Dialect): Token[] {
+  const tokens: Token[] = []
+  let at = 0
+  for (;;) {
+    while (isSpace(text.charCodeAt(at))) at++
+    if (at >= text.length) return tokens
+    const start = at
+    const { kind, end } = tokenAt(text, start, dialect)
+    at = end
+    tokens.push({ kind, start, end })
+  }
+}
+
+/** An unquoted word in upper case; '' for every other token. */
+export function wordOf(text: string, token: Token | undefined): string {
+  return token?.kind === 'word' ? text.slice(token.start, token.end).toUpperCase() : ''
+}
+
+export function symbolOf(text: string, token: Token | undefined): string {
+  return token?.kind === 'symbol' ? text.slice(token.start, token.end) : ''
+}
+
+interface Found {
+  readonly kind: TokenKind
+  readonly end: number
+}
+
+function tokenAt(text: string, start: number, dialect: Dialect): Found {
+  const code = text.charCodeAt(start)
+  if (code === QUOTE) return quoteAt(text, start, dialect === 'clickhouse', 'string')
+  if (code === DOUBLE_QUOTE || code === BACKTICK)
+    return quoteAt(text, start, dialect === 'clickhouse', 'quoted')
+  if (isWordStart(code)) return wordAt(text, start, dialect)
+  if (isDigit(code)) return { kind: 'number', end: numberEnd(text, start) }
+  if (code === DOLLAR) return heredocAt(text, start)
+  return commentAt(text, start, dialect) ?? { kind: 'symbol', end: start + 1 }
+}
+
+function wordAt(text: string, start: number, dialect: Dialect): Found {
+  const first = text.charCodeAt(start) | 0x20
+  const isEscaped = dialect === 'duckdb' && first === LETTER_E
+  if (isEscaped && text.charCodeAt(start + 1) === QUOTE)
+    return quoteAt(text, start + 1, true, 'string')
+  let end = start + 1
+  while (isWordPart(text.charCodeAt(end))) end++
+  return { kind: 'word', end }
+}
+
+function quoteAt(text: string, start: number, hasEscapes: boolean, kind: TokenKind): Found {
+  const quote = text.charCodeAt(start)
+  for (let at = start + 1; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (hasEscapes && code === BACKSLASH) at++
+    else if (code === quote) {
+      if (text.charCodeAt(at + 1) !== quote) return { kind, end: at + 1 }
+      at++
+    }
+  }
+  return { kind: 'broken', end: text.length }
+}
+
+/** `$$…$$` and `$tag$…$tag$`; a dollar that opens neither is a symbol. */
+function heredocAt(text: string, start: number): Found {
+  let end = start + 1
+  while (end - start <= TAG_CHARS_MAX && isTagPart(text.charCodeAt(end))) end++
+  if (text.charCodeAt(end) !== DOLLAR || isDigit(text.charCodeAt(start + 1)))
+    return { kind: 'symbol', end: start + 1 }
+  const tag = text.slice(start, end + 1)
+  const close = text.indexOf(tag, end + 1)
+  return close < 0
+    ? { kind: 'broken', end: text.length }
+    : { kind: 'string', end: close + tag.length }
+}
+
+function commentAt(text: string, start: number, dialect: Dialect): Found | null {
+  const two = text.slice(start, start + 2)
+  if (two === '--') return { kind: 'comment', end: lineEnd(text, start) }
+  if (dialect === 'clickhouse' && (two === '# ' || two === '#!'))
+    return { kind: 'comment', end: lineEnd(text, start) }
+  if (two !== '/*') return null
+  let depth = 1
+  for (let at = start + 2; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === STAR && text.charCodeAt(at + 1) === SLASH) {
+      if (--depth === 0) return { kind: 'comment', end: at + 2 }
+      at++
+    } else if (dialect === 'duckdb' && code === SLASH && text.charCodeAt(at + 1) === STAR) {
+      depth++
+      at++
+    }
+  }
+  return { kind: 'broken', end: text.length }
+}
+
+function lineEnd(text: string, start: number): number {
+  const end = text.indexOf('\n', start)
+  return end < 0 ? text.length : end
+}
+
+function numberEnd(text: string, start: number): number {
+  let end = start + 1
+  for (;;) {
+    const code = text.charCodeAt(end)
+    const isSign = code === PLUS || code === MINUS
+    // A sign belongs to a number only behind the e of a decimal exponent.
+    const isExponent = (text.charCodeAt(end - 1) | 0x20) === LETTER_E && !isHex(text, start)
+    if (isWordPart(code) || code === DOT || (isSign && isExponent)) end++
+    else return end
+  }
+}
+
+function isHex(text: string, start: number): boolean {
+  return /^0x/i.test(text.slice(start, start + 2))
+}
+
+const TAG_CHARS_MAX = 64
+const QUOTE = 0x27
+const DOUBLE_QUOTE = 0x22
+const BACKTICK = 0x60
+const BACKSLASH = 0x5c
+const DOLLAR = 0x24
+const STAR = 0x2a
+const SLASH = 0x2f
+const DOT = 0x2e
+const PLUS = 0x2b
+const MINUS = 0x2d
+const LETTER_E = 0x65
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || (code >= 0x09 && code <= 0x0d) || code === 0xa0 || code === 0xfeff
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39
+}
+
+function isWordStart(code: number): boolean {
+  const lower = code | 0x20
+  return (lower >= 0x61 && lower <= 0x7a) || code === 0x5f || (code >= 0x80 && !isSpace(code))
+}
+
+function isWordPart(code: number): boolean {
+  return isWordStart(code) || isDigit(code) || code === DOLLAR
+}
+
+function isTagPart(code: number): boolean {
+  return isWordStart(code) || isDigit(code)
+}

@@ -1,0 +1,180 @@
+// Reads one statement: what it does, and what stands behind it for the door and not for the engine
+// (`FORMAT x`, `SETTINGS a = b`, a closing semicolon). Thread: any (pure).
+import { type Checked, checked, fail } from '../exceptions.ts'
+import { type Dialect, lex, symbolOf, type Token, wordOf } from './lexer.ts'
+
+/** What the statement does: asks the engine, or the door itself. */
+export type StatementKind = 'query' | 'kill' | 'show' | 'describe' | 'exists' | 'use'
+
+export interface Reading {
+  readonly kind: StatementKind
+  readonly text: string
+  /** Of the statement alone, without comments. */
+  readonly tokens: readonly Token[]
+  /** The name behind FORMAT; null when there is none. */
+  readonly format: string | null
+  /** As they were written; a later one of the same name wins. */
+  readonly settings: readonly (readonly [name: string, value: string])[]
+}
+
+const TOKENS_MAX = 60_000
+
+export function readStatement(text: string, dialect: Dialect): Checked<Reading> {
+  const all = lex(text, dialect)
+  if (all.length > TOKENS_MAX)
+    return fail('SYNTAX_ERROR', `a query has at most ${TOKENS_MAX} words and signs`)
+  if (all.at(-1)?.kind === 'broken')
+    return fail('SYNTAX_ERROR', 'a string, a quoted name or a comment is not closed')
+  const single = firstStatement(
+    text,
+    all.filter(({ kind }) => kind !== 'comment'),
+  )
+  if (!single.ok) return single
+  const tail = new Tail(text, single.value)
+  tail.strip()
+  const tokens = tail.tokens
+  const kind = kindOf(text, tokens)
+  if (!kind.ok) return kind
+  const strayed = misplaced(text, tokens)
+  if (strayed !== null) return fail(...strayed)
+  return checked({ kind: kind.value, text, tokens, format: tail.format, settings: tail.settings })
+}
+
+/** All up to the semicolon, behind which nothing may come. */
+function firstStatement(text: string, tokens: readonly Token[]): Checked<readonly Token[]> {
+  const end = tokens.findIndex((token) => symbolOf(text, token) === ';')
+  const first = end < 0 ? tokens : tokens.slice(0, end)
+  const rest = end < 0 ? [] : tokens.slice(end)
+  if (rest.some((token) => symbolOf(text, token) !== ';'))
+    return fail('SYNTAX_ERROR', 'a request takes one statement; several are given')
+  if (first.length === 0) return fail('SYNTAX_ERROR', 'the query is empty')
+  return checked(first)
+}
+
+/** Takes FORMAT and SETTINGS off the end, in either order. */
+class Tail {
+  tokens: readonly Token[]
+  format: string | null = null
+  settings: (readonly [string, string])[] = []
+  readonly #text: string
+
+  constructor(text: string, tokens: readonly Token[]) {
+    this.#text = text
+    this.tokens = tokens
+  }
+
+  strip(): void {
+    while (this.#stripFormat() || this.#stripSettings()) {
+      // Again, for whatever stands before.
+    }
+  }
+
+  #stripFormat(): boolean {
+    const at = this.tokens.length - 2
+    const name = this.tokens[at + 1]
+    const isHere = at > 0 && wordOf(this.#text, this.tokens[at]) === 'FORMAT'
+    if (!isHere || this.format !== null || name?.kind !== 'word' || !this.#isClauseAt(at))
+      return false
+    this.format = this.#text.slice(name.start, name.end)
+    this.tokens = this.tokens.slice(0, at)
+    return true
+  }
+
+  #stripSettings(): boolean {
+    for (let at = this.tokens.length - 1; at > 0; at--) {
+      if (wordOf(this.#text, this.tokens[at]) !== 'SETTINGS') continue
+      const found = readSettings(this.#text, this.tokens.slice(at + 1))
+      if (found === null || !this.#isClauseAt(at)) return false
+      this.settings = [...found, ...this.settings]
+      this.tokens = this.tokens.slice(0, at)
+      return true
+    }
+    return false
+  }
+
+  /** Behind a comma, a dot, a sign or FROM the word is a name like any other. */
+  #isClauseAt(at: number): boolean {
+    const before = this.tokens[at - 1]!
+    if (before.kind === 'symbol') return [')', ']', '}', '*'].includes(symbolOf(this.#text, before))
+    return !beforeNames.has(wordOf(this.#text, before))
+  }
+}
+
+const beforeNames = new Set(
+  'SELECT FROM JOIN AS WHERE AND OR NOT BY ON IN HAVING LIKE WHEN THEN ELSE CASE USING'.split(' '),
+)
+
+/** `a = 1, b = 'x'` and nothing else; null when it is not that. */
+function readSettings(
+  text: string,
+  tokens: readonly Token[],
+): readonly (readonly [string, string])[] | null {
+  const settings: (readonly [string, string])[] = []
+  let at = 0
+  for (;;) {
+    const name = tokens[at++]
+    if (name?.kind !== 'word' || symbolOf(text, tokens[at++]) !== '=') return null
+    const isNegative = symbolOf(text, tokens[at]) === '-'
+    const value = tokens[isNegative ? ++at : at]
+    at++
+    if (value === undefined || !['word', 'number', 'string'].includes(value.kind)) return null
+    const written = text.slice(value.start, value.end)
+    const plain = value.kind === 'string' ? written.replaceAll(/^.*?'|'$/gs, '') : written
+    settings.push([text.slice(name.start, name.end), `${isNegative ? '-' : ''}${plain}`])
+    if (at === tokens.length) return settings
+    if (symbolOf(text, tokens[at++]) !== ',') return null
+  }
+}
+
+const kinds: Readonly<Record<string, StatementKind>> = {
+  SELECT: 'query',
+  WITH: 'query',
+  EXPLAIN: 'query',
+  FROM: 'query',
+  VALUES: 'query',
+  TABLE: 'query',
+  SUMMARIZE: 'query',
+  PIVOT: 'query',
+  UNPIVOT: 'query',
+  KILL: 'kill',
+  SHOW: 'show',
+  DESCRIBE: 'describe',
+  DESC: 'describe',
+  EXISTS: 'exists',
+  USE: 'use',
+}
+
+/** Words that begin a statement which changes something, in either engine's language. */
+const changing = new Set(
+  (
+    'INSERT CREATE DROP ALTER SET RENAME TRUNCATE OPTIMIZE ATTACH DETACH SYSTEM GRANT REVOKE ' +
+    'DELETE UPDATE MERGE REPLACE EXCHANGE UNDROP CHECK BACKUP RESTORE MOVE WATCH EXECUTE PREPARE ' +
+    'DEALLOCATE BEGIN START COMMIT ROLLBACK ABORT COPY EXPORT IMPORT INSTALL LOAD UPDATE PRAGMA ' +
+    'CALL CHECKPOINT FORCE VACUUM ANALYZE RESET COMMENT TRANSACTION'
+  ).split(' '),
+)
+
+function kindOf(text: string, tokens: readonly Token[]): Checked<StatementKind> {
+  const first = tokens.find((token) => symbolOf(text, token) !== '(')
+  const word = wordOf(text, first)
+  const kind = Object.hasOwn(kinds, word) ? kinds[word] : undefined
+  if (kind !== undefined && (kind === 'query' || tokens[0] === first)) return checked(kind)
+  if (changing.has(word))
+    return fail('READONLY', `cannot execute ${word}: this database is read-only`)
+  return fail('SYNTAX_ERROR', 'a query begins with SELECT, WITH, EXPLAIN, SHOW or DESCRIBE')
+}
+
+type Strayed = Parameters<typeof fail>
+
+/** Clauses that must not reach an engine: settings inside would go around the plan's limits. */
+function misplaced(text: string, tokens: readonly Token[]): Strayed | null {
+  for (let at = 0; at < tokens.length; at++) {
+    const word = wordOf(text, tokens[at])
+    if (word === 'INTO' && wordOf(text, tokens[at + 1]) === 'OUTFILE')
+      return ['READONLY', 'INTO OUTFILE writes files: take the result from the answer']
+    const isSetting = word === 'SETTINGS' && symbolOf(text, tokens[at + 2]) === '='
+    if (isSetting && tokens[at + 1]?.kind !== 'symbol')
+      return ['SYNTAX_ERROR', 'SETTINGS are taken at the end of the query only']
+  }
+  return null
+}

@@ -1,0 +1,93 @@
+// Tokens of SQL: nothing inside strings, quoted names, comments and heredocs is ever taken apart.
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { type Dialect, lex } from '../../../../src/products/indexer/sql/lexer.ts'
+
+const dialects: readonly Dialect[] = ['duckdb', 'clickhouse']
+
+function cut(text: string, dialect: Dialect = 'duckdb'): string[] {
+  return lex(text, dialect).map(({ kind, start, end }) => `${kind}:${text.slice(start, end)}`)
+}
+
+describe('the lexer of the indexer', () => {
+  it('cuts words, numbers, strings and signs', () => {
+    expect(cut(`SELECT a.b, 1e-5+0x1e-2, 'it''s' FROM "t ""x"""`)).toEqual([
+      'word:SELECT',
+      'word:a',
+      'symbol:.',
+      'word:b',
+      'symbol:,',
+      'number:1e-5',
+      'symbol:+',
+      'number:0x1e',
+      'symbol:-',
+      'number:2',
+      'symbol:,',
+      "string:'it''s'",
+      'word:FROM',
+      'quoted:"t ""x"""',
+    ])
+  })
+
+  it('knows heredocs, and dollars that are none', () => {
+    expect(cut(`$$ FORMAT ' $$ $t$ $$ $t$ $1`)).toEqual([
+      "string:$$ FORMAT ' $$",
+      'string:$t$ $$ $t$',
+      'symbol:$',
+      'number:1',
+    ])
+  })
+
+  it('follows each engine in its backslashes', () => {
+    expect(cut(String.raw`'a\' 1`)).toEqual([String.raw`string:'a\'`, 'number:1'])
+    expect(cut(String.raw`'a\' 1`, 'clickhouse')).toEqual([String.raw`broken:'a\' 1`])
+    expect(cut(String.raw`E'a\'b' 1`)).toEqual([String.raw`string:E'a\'b'`, 'number:1'])
+  })
+
+  it('follows each engine in its comments', () => {
+    expect(cut('1 -- x ; \n2')).toEqual(['number:1', 'comment:-- x ; ', 'number:2'])
+    expect(cut('/* a /* b */ c */ 1')).toEqual(['comment:/* a /* b */ c */', 'number:1'])
+    expect(cut('/* a /* b */ 1', 'clickhouse')).toEqual(['comment:/* a /* b */', 'number:1'])
+    expect(cut('# x\n1', 'clickhouse')).toEqual(['comment:# x', 'number:1'])
+    expect(cut('#1')).toEqual(['symbol:#', 'number:1'])
+  })
+
+  it('tells what is left open', () => {
+    for (const open of ["'", '"a', '`a', '/* ', '$$ x', '$a$ $$', "'a''", '/* /* */'])
+      expect(lex(open, 'duckdb').at(-1)?.kind).toBe('broken')
+  })
+
+  it('never throws, and loses nothing but white space', () => {
+    const letters = fc.constantFrom(...`'"\`$-/*#\\ \n\tEae1._{}:;(),=é𝄞`)
+    const texts = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: letters }))
+    fc.assert(
+      fc.property(texts, fc.constantFrom(...dialects), (text, dialect) => {
+        let end = 0
+        for (const token of lex(text, dialect)) {
+          expect(text.slice(end, token.start)).toMatch(/^[\s\u00a0\ufeff]*$/)
+          expect(token.end).toBeGreaterThan(token.start)
+          end = token.end
+        }
+        expect(text.slice(end)).toMatch(/^[\s\u00a0\ufeff]*$/)
+      }),
+      { numRuns: 500 },
+    )
+  })
+
+  it('keeps every string and comment whole, whatever is in it', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.constantFrom(...dialects), (content, dialect) => {
+        const inside = content.replaceAll('\\', '').replaceAll("'", "''")
+        const comment = content.replaceAll(/[*/]/g, '')
+        const text = `a '${inside}' b /*${comment}*/ c`
+        expect(cut(text, dialect)).toEqual([
+          'word:a',
+          `string:'${inside}'`,
+          'word:b',
+          `comment:/*${comment}*/`,
+          'word:c',
+        ])
+      }),
+    )
+  })
+})
