@@ -4,7 +4,7 @@
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, refuse } from '../base/errors.ts'
-import { sourceKeyOf } from '../config/config.ts'
+import { openingOf } from '../config/config.ts'
 import { type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
@@ -27,7 +27,7 @@ export const serveVerb: Verb = {
     for (const product of closed)
       log.warn('stays shut: its source is embedded beside a real one and no key says so', {
         product,
-        toOpen: `${sourceKeyOf(product)}: embedded`,
+        toOpen: openingOf(config, product),
       })
     const ending = endingOf(log)
     ending.code.then(() => boundStop(log))

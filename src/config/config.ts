@@ -5,11 +5,12 @@ import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
 import { chainSection } from '../chain/embedded/config.ts'
 import { executionSourceFields } from '../chain/execution/config.ts'
+import { checkUpstreams, defaultSet, upstreamsSection } from '../chain/upstream/config.ts'
 import { grpcSection } from '../products/grpc/config.ts'
 import { metricsSection } from '../products/metrics/config.ts'
 import { rpcSection } from '../products/rpc/config.ts'
 import { shredstreamSection, sourcePortOf } from '../products/shredstream/config.ts'
-import { tpuSection } from '../products/tpu/config.ts'
+import { isAddress, tpuSection } from '../products/tpu/config.ts'
 import { websocketSection } from '../products/websocket/config.ts'
 import { plansSection } from '../subscriptions/plans.ts'
 
@@ -38,6 +39,7 @@ export const configFields = {
       parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
   }),
   chain: chainSection,
+  upstreams: upstreamsSection,
   rpc: rpcSection,
   websocket: websocketSection,
   grpc: grpcSection,
@@ -86,8 +88,17 @@ export function sourceKeyOf(product: string): string {
   return SOURCES.find((key) => DOORS_OF[key].includes(product)) ?? ''
 }
 
-/** True when something that is enabled needs the Solana chain. */
+/** What opens a product that stays shut. */
+export function openingOf(config: Config, product: string): string {
+  const key = sourceKeyOf(product)
+  // There is no chain here to make shreds of.
+  if (key === 'shredstream.feed' && config.chain.source === 'upstream') return `${key}: udp`
+  return `${key}: embedded`
+}
+
+/** True when something that is enabled needs the embedded Solana chain. */
 export function hasChainDoor(config: Config): boolean {
+  if (config.chain.source === 'upstream') return false
   const needing = config.shredstream?.feed === 'embedded' ? ['shredstream'] : []
   const names = [...DOORS_OF['chain.source'], ...needing]
   return enabledDoors(config).some(({ name }) => names.includes(name))
@@ -117,14 +128,25 @@ export function sourcesOf(config: Config): ReadonlyMap<string, string> {
   return found
 }
 
-/** True while no real source is configured. */
+/** True while no real source is configured; a set of nodes for somebody is one. */
 export function isAllEmbedded(config: Config): boolean {
   const isEmbedded = (source: string) => source === 'embedded'
-  return config.tpu.upstreams.length === 0 && [...sourcesOf(config).values()].every(isEmbedded)
+  if (config.tpu.upstreams.length > 0 || Object.keys(config.upstreams ?? {}).length > 0)
+    return false
+  return [...sourcesOf(config).values()].every(isEmbedded)
 }
 
-/** What no single field can see: pairs and clashes. Gives one sentence per problem. */
-export function checkConfig(config: Config): string[] {
+/** Where the TPU Sender sends: addresses and names of sets; none means the embedded chain. */
+export function tpuUpstreamsOf(config: Config): readonly string[] {
+  if (config.tpu.upstreams.length > 0) return config.tpu.upstreams
+  return config.chain?.source === 'upstream' ? [defaultSet] : []
+}
+
+/**
+ * What no single field can see: pairs and clashes. Gives one sentence per problem. `isSet` tells
+ * whether somebody set a key: what is only a default may shut a door instead.
+ */
+export function checkConfig(config: Config, isSet: (key: string) => boolean): string[] {
   const problems: string[] = []
   if (config.tls.cert !== '' && config.tls.key === '')
     problems.push('tls.cert is set without tls.key: set both or none')
@@ -132,14 +154,41 @@ export function checkConfig(config: Config): string[] {
     problems.push('tls.key is set without tls.cert: set both or none')
   if (config.metrics.enabled && config.metrics.source !== 'embedded' && config.metrics.path === '')
     problems.push(`metrics.source is ${config.metrics.source}: set metrics.path to its file`)
-  if (config.tpu.enabled && config.tpu.upstreams.length > 0 && config.tpu.tipAccounts.length === 0)
-    problems.push('tpu.upstreams is set: set tpu.tipAccounts, too, or real tips go to nobody')
-  return [...problems, ...checkShredstream(config), ...checkDoors(config)]
+  return [
+    ...problems,
+    ...checkUpstreams(config.upstreams ?? {}, { isChain: config.chain?.source === 'upstream' }),
+    ...checkTpu(config),
+    ...checkShredstream(config, isSet),
+    ...checkDoors(config),
+  ]
 }
 
-function checkShredstream({ shredstream }: Partial<Config>): string[] {
+function checkTpu(config: Config): string[] {
+  const { enabled, upstreams, tipAccounts } = config.tpu
+  if (!enabled) return []
+  const problems: string[] = []
+  // By its place and not by its text: a mistyped address may hold a key.
+  for (const [index, upstream] of upstreams.entries())
+    if (!isAddress(upstream) && !Object.hasOwn(config.upstreams ?? {}, upstream))
+      problems.push(`tpu.upstreams.${index} is neither an address nor a set of upstreams`)
+  if (tpuUpstreamsOf(config).length > 0 && tipAccounts.length === 0)
+    problems.push(
+      upstreams.length > 0
+        ? 'tpu.upstreams is set: set tpu.tipAccounts, too, or real tips go to nobody'
+        : 'chain.source is upstream: set tpu.tipAccounts, or real tips go to nobody',
+    )
+  return problems
+}
+
+function checkShredstream(
+  { chain, shredstream }: Partial<Config>,
+  isSet: (key: string) => boolean,
+): string[] {
   if (shredstream?.enabled !== true) return []
   const problems: string[] = []
+  const isEmbedded = shredstream.feed === 'embedded' && isSet('shredstream.feed')
+  if (isEmbedded && chain?.source === 'upstream')
+    problems.push('shredstream.feed is embedded and chain.source is upstream: set it to udp')
   if (shredstream.port !== 0 && sourcePortOf(shredstream) === shredstream.port)
     problems.push('shredstream.sourcePort is shredstream.port: give it another one')
   if (shredstream.verify && shredstream.feed !== 'embedded' && shredstream.leaders.length === 0)

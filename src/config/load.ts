@@ -65,11 +65,12 @@ export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult>
   // Reason for the cast: the tree of declarations is what both the value and the type are made of.
   const config = buildValues(configFields, given, problems) as Config
   // A refused value counts as its default here, so that these are told in the same run.
-  problems.push(...checkConfig(config))
+  const isSet = (key: string) => given.has(key)
+  problems.push(...checkConfig(config, isSet))
   if (problems.length > 0) return { ok: false, problems }
   const keys = [...given].filter(([key]) => !key.endsWith('.'))
   const origins = new Map(keys.map(([key, { origin }]) => [key, origin]))
-  const shut = closedDoors(config, (key) => origins.has(key))
+  const shut = closedDoors(config, isSet)
   const closed = enabledDoors(config).flatMap(({ name }) => (shut.includes(name) ? [name] : []))
   return { ok: true, config: withoutDoors(config, closed), origins, closed }
 }

@@ -2,9 +2,11 @@
 import { choice, group, integer, type Values } from '../../base/fields.ts'
 
 export const chainSection = group('The Solana chain behind rpc, websocket, grpc and tpu.', {
-  source: choice(['embedded'], {
+  source: choice(['embedded', 'upstream'], {
     initial: 'embedded',
-    doc: 'Where the chain is: embedded runs one inside the server.',
+    doc:
+      'Where the chain is: embedded runs one inside the server, ' +
+      'upstream stands in front of the nodes of upstreams.default.',
   }),
   traffic: integer({
     initial: 50,

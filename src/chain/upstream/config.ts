@@ -70,6 +70,35 @@ export const upstreamsSection = named(
 )
 export type UpstreamsSection = Readonly<Record<string, SetSection>>
 
+const setName = /^[a-z][a-z0-9_-]{0,31}$/i
+
+/** Whether a text can be the name of a set: subscriptions, labels and reports carry it. */
+export function isSetName(value: string): boolean {
+  return setName.test(value)
+}
+
+/** What no single field can see. Gives one sentence per problem; never an address. */
+export function checkUpstreams(
+  sets: UpstreamsSection,
+  { isChain }: { /** The bundle runs on them. */ readonly isChain: boolean },
+): string[] {
+  const problems: string[] = []
+  if (isChain && sets[defaultSet]?.nodes.some(({ rpc }) => rpc !== '') !== true)
+    problems.push(
+      `chain.source is upstream: give upstreams.${defaultSet}.nodes at least one node with rpc`,
+    )
+  for (const [name, { nodes }] of Object.entries(sets)) {
+    if (!isSetName(name))
+      problems.push(`upstreams.${name}: a set's name is letters, digits, - and _, 32 at most`)
+    if (nodes.length === 0 && !(isChain && name === defaultSet))
+      problems.push(`upstreams.${name} has no nodes: name one, or leave the set out`)
+    for (const [index, { rpc, ws, grpc }] of nodes.entries())
+      if (rpc === '' && ws === '' && grpc === '')
+        problems.push(`upstreams.${name}.nodes.${index} has no address: set rpc, ws or grpc`)
+  }
+  return problems
+}
+
 function isHttp(value: string): string | undefined {
   return value === '' || /^https?:\/\/./.test(value) ? undefined : 'must be http(s)://'
 }

@@ -32,8 +32,13 @@ export const tpuSection = group('Transaction submission gated by a tip.', {
     initial: [],
     // Providers put keys into such addresses.
     secret: true,
-    doc: 'JSON-RPC addresses that transactions go to, all at once; empty means the own chain.',
-    check: (value) => (isHttp(value) ? undefined : 'an upstream is an http:// or https:// address'),
+    doc:
+      'JSON-RPC addresses, or names of sets of upstreams, that transactions go to, all at once; ' +
+      'empty means where chain.source is.',
+    check: (value) =>
+      isAddress(value) || !/[:/]/.test(value)
+        ? undefined
+        : 'an upstream is an http:// or https:// address, or the name of a set',
   }),
   whenDown: choice(['refuse', 'queue'], {
     initial: 'refuse',
@@ -70,7 +75,8 @@ function accounts(each: Field<readonly string[]>): Field<readonly string[]> {
   }
 }
 
-function isHttp(value: string): boolean {
+/** An http(s) address; anything else can only be the name of a set. */
+export function isAddress(value: string): boolean {
   try {
     return /^https?:$/.test(new URL(value).protocol)
   } catch {

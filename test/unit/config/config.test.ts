@@ -17,26 +17,28 @@ function config(sections: object): Config {
   return { ...defaults, tpu: { upstreams: [] }, ...sections } as never
 }
 
+const checked = (sections: object) => checkConfig(config(sections), () => true)
+
 const door = (host: string, port: number, enabled = true) => ({ enabled, host, port })
 
 describe('doors', () => {
   test('listening beyond loopback without TLS is refused unless allowPlaintext', () => {
     const open = { rpc: door('0.0.0.0', 1) }
-    expect(checkConfig(config(open))).toEqual([expect.stringMatching('rpc.host 0.0.0.0 is not')])
-    expect(checkConfig(config({ ...open, allowPlaintext: true }))).toEqual([])
-    expect(checkConfig(config({ ...open, tls: { cert: 'a', key: 'b' } }))).toEqual([])
-    expect(checkConfig(config({ rpc: door('0.0.0.0', 1, false) }))).toEqual([])
-    expect(checkConfig(config({ shredstream: door('0.0.0.0', 1) }))).toEqual([])
+    expect(checked(open)).toEqual([expect.stringMatching('rpc.host 0.0.0.0 is not')])
+    expect(checked({ ...open, allowPlaintext: true })).toEqual([])
+    expect(checked({ ...open, tls: { cert: 'a', key: 'b' } })).toEqual([])
+    expect(checked({ rpc: door('0.0.0.0', 1, false) })).toEqual([])
+    expect(checked({ shredstream: door('0.0.0.0', 1) })).toEqual([])
   })
 
   test('two doors cannot have one address, but any number may take a free port', () => {
     const clash = { rpc: door('127.0.0.1', 9), grpc: door('127.0.0.1', 9) }
-    expect(checkConfig(config(clash))).toEqual(['grpc.port 9 is taken by rpc: give it another one'])
+    expect(checked(clash)).toEqual(['grpc.port 9 is taken by rpc: give it another one'])
     const free = { rpc: door('127.0.0.1', 0), grpc: door('127.0.0.1', 0) }
-    expect(checkConfig(config(free))).toEqual([])
+    expect(checked(free)).toEqual([])
     expect(enabledDoors(config(free)).map(({ name }) => name)).toEqual(['rpc', 'grpc'])
     const udp = { rpc: door('127.0.0.1', 9), shredstream: door('127.0.0.1', 9) }
-    expect(checkConfig(config(udp))).toEqual([])
+    expect(checked(udp)).toEqual([])
   })
 
   test('loopback is 127/8, ::1 and localhost', () => {
@@ -50,17 +52,17 @@ describe('doors', () => {
 describe('sources', () => {
   test('a recorded or live source of the metrics needs its file', () => {
     const metrics = { enabled: true, source: 'snapshot', path: '' }
-    expect(checkConfig(config({ metrics }))).toEqual([
+    expect(checked({ metrics })).toEqual([
       'metrics.source is snapshot: set metrics.path to its file',
     ])
-    expect(checkConfig(config({ metrics: { ...metrics, path: 'x' } }))).toEqual([])
+    expect(checked({ metrics: { ...metrics, path: 'x' } })).toEqual([])
   })
 
   test('an upstream of the TPU Sender is a real source and needs real tip accounts', () => {
     const tpu = { enabled: true, upstreams: ['http://127.0.0.1:1'], tipAccounts: [] }
     expect(isAllEmbedded(config({ tpu }))).toBe(false)
-    expect(checkConfig(config({ tpu }))).toEqual([expect.stringContaining('set tpu.tipAccounts')])
-    expect(checkConfig(config({ tpu: { ...tpu, tipAccounts: ['x'] } }))).toEqual([])
+    expect(checked({ tpu })).toEqual([expect.stringContaining('set tpu.tipAccounts')])
+    expect(checked({ tpu: { ...tpu, tipAccounts: ['x'] } })).toEqual([])
     const mixed = config({ tpu, chain: { source: 'embedded' }, metrics: { source: 'embedded' } })
     expect(closedDoors(mixed, () => false)).toEqual(['rpc', 'websocket', 'grpc', 'metrics'])
   })
