@@ -1,0 +1,293 @@
+// Functions by their ClickHouse names for DuckDB, as CREATE MACRO statements. Thread: any; data.
+// A query process runs them before its configuration is locked; `dialect.ts` rewrites what no
+// macro can say (`quantile(0.5)(x)`, `any(x)`, `multiIf(...)`).
+//
+// Types: DateTime is TIMESTAMP_S, DateTime64 is TIMESTAMP_MS, TIMESTAMP or TIMESTAMP_NS, Date is
+// DATE. `typeof` is folded while a query is planned, so a CASE over it costs nothing per row.
+// A macro of the same name hides DuckDB's function; `system.main.` reaches the hidden one.
+
+export interface Macro {
+  readonly name: string
+  /** The whole statement, to be run once. */
+  readonly sql: string
+}
+
+const isReal = (x: string) =>
+  `(typeof(${x}) IN ('DOUBLE', 'FLOAT') OR typeof(${x}) LIKE 'DECIMAL%')`
+const isTime = (x: string) => `(typeof(${x}) LIKE 'TIMESTAMP%' OR typeof(${x}) = 'DATE')`
+const isInteger = (x: string) => `typeof(${x}) LIKE '%INT%'`
+const toTime = (x: string) => `CAST(${x} AS TIMESTAMP)`
+const instant = "timezone('UTC', current_timestamp)"
+
+const integers = {
+  UInt8: 'UTINYINT',
+  UInt16: 'USMALLINT',
+  UInt32: 'UINTEGER',
+  UInt64: 'UBIGINT',
+  Int8: 'TINYINT',
+  Int16: 'SMALLINT',
+  Int32: 'INTEGER',
+  Int64: 'BIGINT',
+} as const
+const reals = { Float32: 'FLOAT', Float64: 'DOUBLE' } as const
+
+/** Cut towards zero as ClickHouse does; what does not fit is an error and not a wrap. */
+function conversions(): Macro[] {
+  const whole = Object.entries(integers).map(([name, type]) =>
+    macro(
+      `to${name}`,
+      `(x) AS CASE WHEN ${isReal('x')} THEN CAST(trunc(TRY_CAST(x AS DOUBLE)) AS ${type})
+       WHEN ${isTime('x')} THEN CAST(epoch(TRY_CAST(x AS TIMESTAMP)) AS ${type})
+       ELSE CAST(x AS ${type}) END`,
+    ),
+  )
+  const real = Object.entries(reals).map(([name, type]) =>
+    macro(`to${name}`, `(x) AS CAST(x AS ${type})`),
+  )
+  const careful = Object.entries({ ...integers, ...reals }).flatMap(([name, type]) => [
+    macro(`to${name}OrNull`, `(x) AS TRY_CAST(x AS ${type})`),
+    macro(`to${name}OrZero`, `(x) AS coalesce(TRY_CAST(x AS ${type}), CAST(0 AS ${type}))`),
+  ])
+  return [...whole, ...real, ...careful]
+}
+
+const texts = [
+  macro(
+    'toString',
+    `(x) AS CASE WHEN typeof(x) IN ('DOUBLE', 'FLOAT')
+     THEN regexp_replace(CAST(x AS VARCHAR), '\\.0$', '') ELSE CAST(x AS VARCHAR) END`,
+  ),
+  macro('empty', '(x) AS len(x) = 0'),
+  macro('notEmpty', '(x) AS len(x) > 0'),
+  macro('lengthUTF8', '(x) AS len(x)'),
+  macro('lowerUTF8', '(x) AS lower(x)'),
+  macro('upperUTF8', '(x) AS upper(x)'),
+  macro(
+    'substringUTF8',
+    '(x, start) AS substring(x, start), (x, start, n) AS substring(x, start, n)',
+  ),
+  macro('startsWith', '(x, part) AS starts_with(x, part)'),
+  macro('endsWith', '(x, part) AS ends_with(x, part)'),
+  macro('positionUTF8', '(x, part) AS instr(x, part)'),
+  macro('positionCaseInsensitive', '(x, part) AS instr(lower(x), lower(part))'),
+  macro('replaceAll', '(x, part, other) AS replace(x, part, other)'),
+  macro('replaceRegexpAll', "(x, pattern, other) AS regexp_replace(x, pattern, other, 'g')"),
+  macro('replaceRegexpOne', '(x, pattern, other) AS regexp_replace(x, pattern, other)'),
+  macro('match', '(x, pattern) AS regexp_matches(x, pattern)'),
+  macro('splitByChar', '(sep, x) AS string_split(x, sep)'),
+  macro('splitByString', '(sep, x) AS string_split(x, sep)'),
+  macro('arrayStringConcat', "(a) AS array_to_string(a, ''), (a, sep) AS array_to_string(a, sep)"),
+  macro(
+    'hex',
+    `(x) AS CASE WHEN strlen(system.main.hex(x)) % 2 = 1
+     THEN '0' || system.main.hex(x) ELSE system.main.hex(x) END`,
+  ),
+  macro('unhex', '(x) AS decode(from_hex(x))'),
+  macro('formatReadableSize', `(x) AS ${scaled(1024, ['B', ...prefixes('iB')])}`),
+  macro(
+    'formatReadableQuantity',
+    `(x) AS ${scaled(1000, ['', 'thousand', 'million', 'billion', 'trillion', 'quadrillion'])}`,
+  ),
+]
+
+const times = [
+  macro('now', `() AS CAST(date_trunc('second', ${instant}) AS TIMESTAMP_S)`),
+  macro('now64', `() AS CAST(date_trunc('millisecond', ${instant}) AS TIMESTAMP_MS)`),
+  macro('today', `() AS CAST(${instant} AS DATE)`),
+  macro('yesterday', `() AS CAST(${instant} AS DATE) - 1`),
+  macro(
+    'toDate',
+    `(x) AS CASE WHEN ${isInteger('x')}
+     THEN DATE '1970-01-01' + CAST(TRY_CAST(x AS UINTEGER) AS INTEGER)
+     ELSE CAST(x AS DATE) END`,
+  ),
+  macro('toDateTime', `(x) AS ${dateTime('x')}, (x, zone) AS ${dateTime('x')}`),
+  macro('fromUnixTimestamp', `(x) AS ${dateTime('CAST(x AS BIGINT)')}`),
+  macro('parseDateTimeBestEffort', `(x) AS CAST(${toTime('x')} AS TIMESTAMP_S)`),
+  macro('toUnixTimestamp', `(x) AS CAST(epoch(${toTime('x')}) AS UINTEGER)`),
+  macro('toUnixTimestamp64Milli', `(x) AS epoch_ms(CAST(x AS TIMESTAMP_NS))`),
+  macro('toUnixTimestamp64Nano', `(x) AS epoch_ns(CAST(x AS TIMESTAMP_NS))`),
+  ...Object.entries({ Minute: 'minute', Hour: 'hour', Day: 'day', Second: 'second' }).map(
+    ([name, unit]) =>
+      macro(
+        `toStartOf${name}`,
+        `(t) AS CAST(date_trunc('${unit}', ${toTime('t')}) AS TIMESTAMP_S)`,
+      ),
+  ),
+  ...Object.entries({ FiveMinute: 5, FiveMinutes: 5, TenMinutes: 10, FifteenMinutes: 15 }).map(
+    ([name, minutes]) =>
+      macro(
+        `toStartOf${name}`,
+        `(t) AS CAST(time_bucket(INTERVAL ${minutes} MINUTE, ${toTime('t')}) AS TIMESTAMP_S)`,
+      ),
+  ),
+  ...Object.entries({ Month: 'month', Quarter: 'quarter', Year: 'year' }).map(([name, unit]) =>
+    macro(`toStartOf${name}`, `(t) AS CAST(date_trunc('${unit}', ${toTime('t')}) AS DATE)`),
+  ),
+  macro('toMonday', `(t) AS CAST(date_trunc('week', ${toTime('t')}) AS DATE)`),
+  // ClickHouse counts weeks from Sunday unless mode 1 is asked for.
+  macro(
+    'toStartOfWeek',
+    `(t) AS CAST(CAST(t AS DATE) - CAST(dayofweek(${toTime('t')}) AS INTEGER) AS DATE),
+     (t, mode) AS CAST(CASE WHEN mode % 2 = 1 THEN CAST(date_trunc('week', ${toTime('t')}) AS DATE)
+       ELSE CAST(t AS DATE) - CAST(dayofweek(${toTime('t')}) AS INTEGER) END AS DATE)`,
+  ),
+  macro('toStartOfInterval', `(t, step) AS CAST(time_bucket(step, ${toTime('t')}) AS TIMESTAMP_S)`),
+  ...calendar(),
+]
+
+function calendar(): Macro[] {
+  const part = (name: string, type: string, unit: string) =>
+    macro(name, `(t) AS CAST(${unit}(${toTime('t')}) AS ${type})`)
+  const time = toTime('t')
+  const day = `year(${time}) * 10000 + month(${time}) * 100 + day(${time})`
+  const clock = `hour(${time}) * 10000 + minute(${time}) * 100 + second(${time})`
+  const units = ['Second', 'Minute', 'Hour', 'Day', 'Week', 'Month', 'Year']
+  const moved = (unit: string, sign: string) =>
+    `(t, n) AS CAST(${time} ${sign} to_${unit.toLowerCase()}s(CAST(n AS INTEGER))
+     AS TIMESTAMP_S)`
+  return [
+    part('toYear', 'USMALLINT', 'year'),
+    part('toQuarter', 'UTINYINT', 'quarter'),
+    part('toMonth', 'UTINYINT', 'month'),
+    part('toDayOfMonth', 'UTINYINT', 'day'),
+    part('toDayOfWeek', 'UTINYINT', 'isodow'),
+    part('toDayOfYear', 'USMALLINT', 'dayofyear'),
+    part('toHour', 'UTINYINT', 'hour'),
+    part('toMinute', 'UTINYINT', 'minute'),
+    part('toSecond', 'UTINYINT', 'second'),
+    macro('toYYYYMM', `(t) AS CAST((${day}) // 100 AS UINTEGER)`),
+    macro('toYYYYMMDD', `(t) AS CAST(${day} AS UINTEGER)`),
+    macro('toYYYYMMDDhhmmss', `(t) AS CAST((${day}) * 1000000 + ${clock} AS UBIGINT)`),
+    ...units.flatMap((unit) => [
+      macro(`toInterval${unit}`, `(n) AS to_${unit.toLowerCase()}s(CAST(n AS INTEGER))`),
+      macro(`add${unit}s`, moved(unit, '+')),
+      macro(`subtract${unit}s`, moved(unit, '-')),
+    ]),
+  ]
+}
+
+const aggregates = [
+  ...['uniq', 'uniqExact', 'uniqCombined', 'uniqHLL12'].flatMap((name) => [
+    macro(
+      name,
+      `(x) AS count(DISTINCT x), (x, y) AS count(DISTINCT (x, y)),
+       (x, y, z) AS count(DISTINCT (x, y, z))`,
+    ),
+    macro(`${name}If`, '(x, cond) AS count(DISTINCT x) FILTER (WHERE cond)'),
+  ]),
+  macro('anyLast', '(x) AS last(x)'),
+  macro('anyHeavy', '(x) AS mode(x)'),
+  macro('groupArray', '(x) AS coalesce(list(x), [])'),
+  macro('groupUniqArray', '(x) AS coalesce(list(DISTINCT x), [])'),
+  macro('groupArrayIf', '(x, cond) AS coalesce(list(x) FILTER (WHERE cond), [])'),
+  macro('sumIf', '(x, cond) AS coalesce(sum(x) FILTER (WHERE cond), 0)'),
+  ...['avg', 'min', 'max'].map((name) =>
+    macro(`${name}If`, `(x, cond) AS ${name}(x) FILTER (WHERE cond)`),
+  ),
+  macro('anyIf', '(x, cond) AS any_value(x) FILTER (WHERE cond)'),
+  macro('argMinIf', '(x, y, cond) AS arg_min(x, y) FILTER (WHERE cond)'),
+  macro('argMaxIf', '(x, y, cond) AS arg_max(x, y) FILTER (WHERE cond)'),
+  macro('quantile', '(x) AS quantile_cont(x, 0.5), (x, level) AS quantile_cont(x, level)'),
+  macro('quantiles', '(x, levels) AS quantile_cont(x, levels)'),
+  macro('quantileIf', '(x, cond, level) AS quantile_cont(x, level) FILTER (WHERE cond)'),
+  macro('quantileExact', `(x) AS ${exact('0.5')}, (x, level) AS ${exact('level')}`),
+  macro('medianExact', `(x) AS ${exact('0.5')}`),
+  macro('topK', '(x, n) AS approx_top_k(x, n)'),
+  macro('varPop', '(x) AS var_pop(x)'),
+  macro('varSamp', '(x) AS var_samp(x)'),
+  macro('stddevPop', '(x) AS stddev_pop(x)'),
+  macro('stddevSamp', '(x) AS stddev_samp(x)'),
+  macro('covarPop', '(x, y) AS covar_pop(x, y)'),
+  macro('covarSamp', '(x, y) AS covar_samp(x, y)'),
+  macro('groupBitAnd', '(x) AS bit_and(x)'),
+  macro('groupBitOr', '(x) AS bit_or(x)'),
+  macro('groupBitXor', '(x) AS bit_xor(x)'),
+]
+
+const rest = [
+  macro('has', '(a, x) AS list_contains(a, x)'),
+  macro('hasAny', '(a, b) AS list_has_any(a, b)'),
+  macro('hasAll', '(a, b) AS list_has_all(a, b)'),
+  macro('indexOf', '(a, x) AS CAST(coalesce(list_position(a, x), 0) AS UBIGINT)'),
+  macro('arrayJoin', '(a) AS unnest(a)'),
+  macro('arrayElement', '(a, n) AS list_extract(a, n)'),
+  macro('arraySlice', '(a, start) AS a[start:], (a, start, n) AS a[start:start + n - 1]'),
+  macro('arraySort', '(a) AS list_sort(a)'),
+  macro('arrayReverseSort', '(a) AS list_reverse_sort(a)'),
+  macro('arrayReverse', '(a) AS list_reverse(a)'),
+  macro('arrayDistinct', '(a) AS list_distinct(a)'),
+  macro('arrayUniq', '(a) AS CAST(list_unique(a) AS UINTEGER)'),
+  macro('arrayConcat', '(a, b) AS list_concat(a, b)'),
+  macro('arraySum', '(a) AS coalesce(list_sum(a), 0)'),
+  macro('tuple', '(a) AS row(a), (a, b) AS row(a, b), (a, b, c) AS row(a, b, c)'),
+  macro('intDiv', '(a, b) AS a // b'),
+  macro('intDivOrZero', '(a, b) AS coalesce(a // b, 0)'),
+  macro('modulo', '(a, b) AS a % b'),
+  ...Object.entries({ plus: '+', minus: '-', multiply: '*', divide: '/' }).map(([name, sign]) =>
+    macro(name, `(a, b) AS a ${sign} b`),
+  ),
+  ...Object.entries({
+    equals: '=',
+    notEquals: '<>',
+    less: '<',
+    lessOrEquals: '<=',
+    greater: '>',
+    greaterOrEquals: '>=',
+  }).map(([name, sign]) => macro(name, `(a, b) AS a ${sign} b`)),
+  macro('negate', '(a) AS -a'),
+  macro('bitAnd', '(a, b) AS a & b'),
+  macro('bitOr', '(a, b) AS a | b'),
+  macro('bitXor', '(a, b) AS xor(a, b)'),
+  macro('bitNot', '(a) AS ~a'),
+  macro('bitShiftLeft', '(a, n) AS a << n'),
+  macro('bitShiftRight', '(a, n) AS a >> n'),
+  macro('bitTest', '(a, n) AS CAST((a >> n) & 1 AS UTINYINT)'),
+  macro('assumeNotNull', '(x) AS x'),
+  macro('toNullable', '(x) AS x'),
+  macro('materialize', '(x) AS x'),
+  macro('identity', '(x) AS x'),
+  macro('ifNull', '(x, other) AS coalesce(x, other)'),
+  macro('currentDatabase', "() AS 'chain'"),
+]
+
+export const macros: readonly Macro[] = [
+  ...conversions(),
+  ...texts,
+  ...times,
+  ...aggregates,
+  ...rest,
+]
+
+function macro(name: string, body: string): Macro {
+  return { name, sql: `CREATE OR REPLACE MACRO "${name}"${body.replace(/\s+/g, ' ')}` }
+}
+
+/** A DateTime of seconds since 1970, of a text or of another time. */
+function dateTime(x: string): string {
+  return `CAST(CASE WHEN ${isInteger(x)} THEN make_timestamp(TRY_CAST(${x} AS BIGINT) * 1000000)
+    WHEN ${isReal(x)}
+    THEN make_timestamp(TRY_CAST(trunc(TRY_CAST(${x} AS DOUBLE)) AS BIGINT) * 1000000)
+    ELSE ${toTime(x)} END AS TIMESTAMP_S)`
+}
+
+/** The element at floor(level * n) of the sorted values, which is ClickHouse's choice. */
+function exact(level: string): string {
+  return `list_extract(list_sort(list(x)),
+    CAST(least(floor(${level} * count(x)), count(x) - 1) AS BIGINT) + 1)`
+}
+
+function prefixes(unit: string): string[] {
+  return [...'KMGTPE'].map((letter) => `${letter}${unit}`)
+}
+
+function scaled(base: number, names: readonly string[]): string {
+  const steps = names.map((name, power) => {
+    const unit = name === '' ? '' : ` ${name}`
+    const shown = `printf('%.2f', CAST(x AS DOUBLE) / ${base ** power}.0) || '${unit}'`
+    return power === names.length - 1
+      ? `ELSE ${shown}`
+      : `WHEN abs(x) < ${base ** (power + 1)} THEN ${shown}`
+  })
+  return `CASE ${steps.join(' ')} END`
+}
