@@ -241,6 +241,23 @@ export interface SolanaChain {
   slotsBehind(): number | null
 }
 
+/** Blocks after which a transaction that names a blockhash is refused by the chain. */
+export const blockhashBlocks = 150
+
+export interface Head {
+  readonly slot: number
+  readonly blockhash: string
+  readonly blockHeight: number
+}
+
+/** The newest blocks of a chain, as its updates tell them. */
+export interface SolanaHeads {
+  /** The newest block that is at least so sure; null before the first. */
+  at(commitment: Commitment): Head | null
+  /** Whether a transaction with this blockhash could still land on the chain as it is so surely. */
+  isBlockhashValid(blockhash: string, commitment: Commitment): boolean
+}
+
 /** What became of a transaction, as somebody who looks at blocks tells it. */
 export interface Fate {
   readonly slot: number

@@ -36,6 +36,12 @@ export async function openDoors(
   const { trustedProxies } = config
   const shared = { ...given, trustedProxies, clock: deps.clock, log: deps.log }
   const version = { ...solanaVersion, sluice: deps.version }
+  const mainChain = solana && {
+    ...solana,
+    isUp: () => true,
+    watch: () => () => {},
+    solanaVersion: () => solanaVersion['solana-core'],
+  }
   const doors: Record<string, DoorAddress> = {}
   const open = async (name: string, isEnabled: boolean, start: () => Promise<Running>) => {
     if (!isEnabled) return
@@ -67,7 +73,8 @@ export async function openDoors(
     startGrpc(config.grpc, {
       ...shared,
       meters: declareGrpcMeters(meters),
-      hub: solana?.hub ?? null,
+      chainOf: () => mainChain,
+      mainChain,
       certificates: tls,
       addresses: new Addresses(trustedProxies),
       version: deps.version,

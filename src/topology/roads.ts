@@ -13,6 +13,7 @@ import { type Config, hasChainDoor } from '../config/config.ts'
 import { startExecution } from '../flows/execution.ts'
 import { openSolanaHub, type SolanaHub } from '../flows/solana.ts'
 import { solanaFeed } from '../flows/solana-feed.ts'
+import { Heads } from '../flows/solana-heads.ts'
 import { SolanaTee } from '../flows/solana-tee.ts'
 import { EventLog } from '../stream/log.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
@@ -38,6 +39,7 @@ export type Roads = Awaited<ReturnType<typeof startRoads>>
 
 export interface Solana extends Pick<RunningChain, 'chain' | 'pid'> {
   readonly hub: SolanaHub
+  readonly heads: Heads
   /** Who else hears what the chain does. */
   readonly tee: SolanaTee
   readonly verifier: VerifyPool
@@ -52,6 +54,7 @@ async function startChain(
   const { clock, isFresh } = deps
   const log = deps.log.area('chain')
   const hub = openSolanaHub(hubBounds)
+  const heads = new Heads(hub)
   const tee = new SolanaTee(solanaFeed(hub, clock))
   const verifier = await parts.add('verify pool', () => new VerifyPool({ log }))
   const { chain, pid } = await parts.add('chain', () =>
@@ -69,7 +72,7 @@ async function startChain(
       },
     }),
   )
-  return { chain, pid, hub, tee, verifier }
+  return { chain, pid, hub, heads, tee, verifier }
 }
 
 /** For `sluice status`. */

@@ -16,6 +16,8 @@ import { systemClock } from '../../src/base/clock.ts'
 import type { Running } from '../../src/base/running.ts'
 import type { SolanaUpdate } from '../../src/chain/ports.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../src/flows/solana.ts'
+import { Heads } from '../../src/flows/solana-heads.ts'
+import type { GrpcChain } from '../../src/products/grpc/chain.ts'
 import { type Codec, loadCodec } from '../../src/products/grpc/codec.ts'
 import { type GrpcSection, grpcSection } from '../../src/products/grpc/config.ts'
 import { declareGrpcMeters } from '../../src/products/grpc/meters.ts'
@@ -24,7 +26,11 @@ import { declareQuotaMeters } from '../../src/quota/meters.ts'
 import { Quota } from '../../src/quota/quota.ts'
 import { builtInPlans, type PlanValues } from '../../src/subscriptions/plans.ts'
 import { openStore, type Store } from '../../src/subscriptions/store.ts'
-import type { AddRequest, Issued } from '../../src/subscriptions/subscription.ts'
+import type {
+  AddRequest,
+  Issued,
+  Subscription as SubscriptionRecord,
+} from '../../src/subscriptions/subscription.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { Addresses } from '../../src/transport/address.ts'
@@ -37,7 +43,40 @@ export interface StageOptions {
   readonly section?: Partial<GrpcSection>
   readonly plans?: Readonly<Record<string, PlanValues>>
   readonly hub?: SolanaHub | null
+  /** Whose chain is whose; the stage's own for everybody unless given. */
+  readonly chainOf?: (subscription: SubscriptionRecord) => GrpcChain | null
   readonly certificates?: GrpcCertificates
+}
+
+/** A chain that goes down and comes back when it is told. */
+export class TestChain implements GrpcChain {
+  readonly hub: SolanaHub
+  readonly heads: Heads
+  readonly #listeners = new Set<() => void>()
+  #isUp = true
+
+  constructor(hub: SolanaHub = openSolanaHub({ replaySlots: 150, replayBytesMax: 2 ** 28 })) {
+    this.hub = hub
+    this.heads = new Heads(hub)
+  }
+
+  isUp(): boolean {
+    return this.#isUp
+  }
+
+  turn(isUp: boolean): void {
+    this.#isUp = isUp
+    for (const listener of this.#listeners) listener()
+  }
+
+  watch(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  solanaVersion(): string {
+    return '4.0.0'
+  }
 }
 
 export class GrpcStage {
@@ -46,6 +85,7 @@ export class GrpcStage {
   readonly quota: Quota
   readonly meters = new Meters()
   readonly hub: SolanaHub | null
+  readonly chain: TestChain | null
   running!: Running
   readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-grpc-'))
   readonly #clients: Client[] = []
@@ -64,6 +104,7 @@ export class GrpcStage {
       options.hub === undefined
         ? openSolanaHub({ replaySlots: 150, replayBytesMax: 2 ** 28 })
         : options.hub
+    this.chain = this.hub && new TestChain(this.hub)
   }
 
   static async open(options: StageOptions = {}): Promise<GrpcStage> {
@@ -74,7 +115,8 @@ export class GrpcStage {
       quota: stage.quota,
       quotaMeters: declareQuotaMeters(stage.meters, stage.quota),
       meters: declareGrpcMeters(stage.meters),
-      hub: stage.hub,
+      chainOf: options.chainOf ?? (() => stage.chain),
+      mainChain: stage.chain,
       certificates: options.certificates ?? null,
       addresses: new Addresses([]),
       clock: systemClock,

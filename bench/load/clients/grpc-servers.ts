@@ -10,6 +10,7 @@ import { Directory } from '../../../src/auth/directory.ts'
 import { Gate } from '../../../src/auth/gate.ts'
 import { systemClock } from '../../../src/base/clock.ts'
 import { openSolanaHub, publishUpdate } from '../../../src/flows/solana.ts'
+import { Heads } from '../../../src/flows/solana-heads.ts'
 import { accountUpdate } from '../../../src/flows/solana-update.ts'
 import { declareGrpcMeters } from '../../../src/products/grpc/meters.ts'
 import { startGrpc } from '../../../src/products/grpc/server.ts'
@@ -62,12 +63,20 @@ async function openOurs(length: number): Promise<Opened> {
     streams = open
   }
   const hub = openSolanaHub({ replaySlots: 1, replayBytesMax: 1 })
+  const chain = {
+    hub,
+    heads: new Heads(hub),
+    isUp: () => true,
+    watch: () => () => {},
+    solanaVersion: () => '',
+  }
   const door = await startGrpc(section, {
     gate: new Gate(new Directory(store, { clock, log }), { clock }),
     quota,
     quotaMeters: declareQuotaMeters(meters, quota),
     meters: { ...declared, streams: { set: countStreams } },
-    hub,
+    chainOf: () => chain,
+    mainChain: chain,
     certificates: null,
     addresses: new Addresses([]),
     clock,

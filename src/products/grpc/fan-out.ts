@@ -29,6 +29,11 @@ export class FanOut {
     })
   }
 
+  /** Distinct sets of filters. */
+  get groups(): number {
+    return this.#groups.size
+  }
+
   /** From the next update on. What the group has gathered so far goes to its other streams only. */
   join(sink: RunSink, filters: FilterSet): Group {
     let group = this.#groups.get(filters.key)
@@ -36,7 +41,6 @@ export class FanOut {
       group = new Group(filters, this.pool, this.#wantsFlush)
       this.#groups.set(filters.key, group)
       this.#matchers[filters.commitment].add(group)
-      this.#meters.groups.set(this.#groups.size)
     }
     group.flush()
     group.sinks.add(sink)
@@ -50,7 +54,6 @@ export class FanOut {
     if (group.sinks.size > 0) return
     this.#groups.delete(group.filters.key)
     this.#matchers[group.filters.commitment].remove(group)
-    this.#meters.groups.set(this.#groups.size)
   }
 
   stop(): void {

@@ -1,62 +1,55 @@
 // Answers the unary methods of geyser.Geyser: bytes in, bytes or a status out. Thread: main.
 // Called by server.ts. No sockets; the streams are subscriber.ts.
 import { refuse } from '../../base/errors.ts'
-import type { Commitment } from '../../chain/ports.ts'
+import { blockhashBlocks, type Commitment, type Head } from '../../chain/ports.ts'
 import type { UnaryAnswer } from '../../transport/grpc.ts'
 import { statusOf } from './admission.ts'
+import { chainDown, type GrpcChain, noChain } from './chain.ts'
 import { type Codec, given } from './codec.ts'
-import { blockhashBlocks, type Head, type Heads } from './heads.ts'
 
 /** The revision of yellowstone's .proto that ours is compatible with. */
 const protoVersion = '12.6.0'
 
-export interface ChainState {
-  readonly heads: Heads
-  oldestSlot(): number | null
-}
-
 export interface UnaryDeps {
   readonly codec: Codec
+  /** The version of the package. */
   readonly version: string
-  /** Null while no chain is attached. */
-  readonly chain: ChainState | null
 }
 
-export type Answer = (request: Uint8Array) => UnaryAnswer
+/** `chain` is the caller's; null when there is none for it. */
+export type Answer = (request: Uint8Array, chain: GrpcChain | null) => UnaryAnswer
 
 /** The methods by name. */
 export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> {
-  const { codec, chain } = deps
+  const { codec } = deps
   const reply = (type: string, value: object): UnaryAnswer => ({
     ok: true,
     bytes: codec.encode(`geyser.${type}`, value),
   })
-  const version = reply('GetVersionResponse', { version: versionText(deps.version) })
   /** Decodes, finds the head at the commitment asked for, answers. */
   const atHead =
-    (
-      name: string,
-      answer: (head: Head, request: HeadRequest, level: Commitment) => object,
-    ): Answer =>
-    (bytes) => {
+    (name: string, answer: (head: Head, asked: HeadQuestion) => object): Answer =>
+    (bytes, chain) => {
       const request = codec.decode<HeadRequest>(`geyser.${name}Request`, bytes)
       if (request === null) return badRequest(name)
       const level = given(request, 'commitment') ?? 0
       if (level !== 0 && level !== 1 && level !== 2) return badCommitment(level)
-      const head = chain?.heads.at(level) ?? null
+      if (chain === null || !chain.isUp()) return unavailable(chain)
+      const head = chain.heads.at(level)
       if (head === null) return noBlock
-      return reply(`${name}Response`, answer(head, request, level))
+      return reply(`${name}Response`, answer(head, { request, level, chain }))
     }
   return {
-    GetVersion: () => version,
+    GetVersion: (_, chain) =>
+      reply('GetVersionResponse', { version: versionText(deps.version, chain) }),
     Ping(bytes) {
       const request = codec.decode<{ count: number }>('geyser.PingRequest', bytes)
       if (request === null) return badRequest('Ping')
       return reply('PongResponse', { count: request.count })
     },
-    SubscribeReplayInfo() {
-      if (chain === null) return noBlock
-      const firstAvailable = chain.oldestSlot()
+    SubscribeReplayInfo(_, chain) {
+      if (chain === null || !chain.isUp()) return unavailable(chain)
+      const firstAvailable = chain.hub.oldestSlot
       return reply('SubscribeReplayInfoResponse', firstAvailable === null ? {} : { firstAvailable })
     },
     GetSlot: atHead('GetSlot', ({ slot }) => ({ slot })),
@@ -66,11 +59,17 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
       blockhash,
       lastValidBlockHeight: blockHeight + blockhashBlocks,
     })),
-    IsBlockhashValid: atHead('IsBlockhashValid', ({ slot }, { blockhash }, level) => ({
+    IsBlockhashValid: atHead('IsBlockhashValid', ({ slot }, { request, level, chain }) => ({
       slot,
-      valid: chain?.heads.isValid(blockhash ?? '', level) ?? false,
+      valid: chain.heads.isBlockhashValid(request.blockhash ?? '', level),
     })),
   }
+}
+
+interface HeadQuestion {
+  readonly request: HeadRequest
+  readonly level: Commitment
+  readonly chain: GrpcChain
 }
 
 interface HeadRequest {
@@ -78,13 +77,21 @@ interface HeadRequest {
   readonly blockhash?: string
 }
 
-/** What GetVersion tells is JSON; fields of a validator's build that we have none of are empty. */
-function versionText(version: string): string {
+/**
+ * What GetVersion tells is JSON; `solana` is the validator behind the caller's chain, and fields of
+ * a validator's build that we have none of are empty.
+ */
+function versionText(version: string, chain: GrpcChain | null): string {
+  const solana = chain?.solanaVersion() ?? ''
   const build = { git: '', rustc: '', buildts: '' }
   return JSON.stringify({
-    version: { package: 'sluice', version, proto: protoVersion, solana: '', ...build },
+    version: { package: 'sluice', version, proto: protoVersion, solana, ...build },
     extra: { hostname: '' },
   })
+}
+
+function unavailable(chain: GrpcChain | null): UnaryAnswer {
+  return { ok: false, status: chain === null ? noChain : chainDown }
 }
 
 const noBlock: UnaryAnswer = {

@@ -1,4 +1,5 @@
 // grpc.health.v1: open to load balancers, so without a token. Thread: main. Called by server.ts.
+// Serving means: the chain of everybody is there. A dedicated node has no say in it.
 import type { GrpcMethod } from '../../transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
@@ -14,15 +15,22 @@ const service = 'geyser.Geyser'
 export class Health {
   readonly #codec: Codec
   readonly #watchers = new Map<GrpcStream, string>()
-  #isServing = true
+  readonly #hasChain: () => boolean
+  #isStopped = false
 
-  constructor(codec: Codec) {
+  constructor(codec: Codec, hasChain: () => boolean) {
     this.#codec = codec
+    this.#hasChain = hasChain
+  }
+
+  /** Tells those who watch that the chain is gone or back. */
+  changed(): void {
+    for (const [stream, name] of this.#watchers) stream.write(this.#frame(this.#statusOf(name)))
   }
 
   /** Tells everybody that the door is closing, and ends those who watch. */
   stop(status: GrpcStatus): void {
-    this.#isServing = false
+    this.#isStopped = true
     for (const [stream, name] of this.#watchers) {
       stream.write(this.#frame(this.#statusOf(name)))
       stream.end(status)
@@ -70,6 +78,10 @@ export class Health {
       drained() {},
       closed: () => void this.#watchers.delete(stream),
     }
+  }
+
+  get #isServing(): boolean {
+    return !this.#isStopped && this.#hasChain()
   }
 
   #statusOf(name: string): number {

@@ -45,8 +45,8 @@ export interface GrpcMeters {
   readonly sentBytes: CounterChild
   readonly ended: Readonly<Record<EndReason, CounterChild>>
   readonly streams: GaugeChild
-  readonly groups: GaugeChild
   /** Read at scrape; the product says how. */
+  readonly groups: { count(): number }
   readonly backlog: { bytes(): number }
 }
 
@@ -64,6 +64,10 @@ export function declareGrpcMeters(meters: Meters): GrpcMeters {
   const ended = meters.counter('sluice_grpc_streams_ended_total', 'Streams ended, by reason', {
     reason: endReasons,
   })
+  const groups = { count: () => 0 }
+  meters.gaugeRead('sluice_grpc_groups', 'Distinct sets of filters among the open streams', () =>
+    groups.count(),
+  )
   const backlog = { bytes: () => 0 }
   meters.gaugeRead('sluice_grpc_backlog_bytes', 'Unsent bytes of all Subscribe streams', () =>
     backlog.bytes(),
@@ -77,7 +81,7 @@ export function declareGrpcMeters(meters: Meters): GrpcMeters {
     sentBytes: meters.counter('sluice_grpc_sent_bytes_total', 'Bytes of frames handed to streams'),
     ended: record(endReasons, (reason) => ended.with({ reason })),
     streams: meters.gauge('sluice_grpc_streams', 'Subscribe streams open now'),
-    groups: meters.gauge('sluice_grpc_groups', 'Distinct sets of filters among the open streams'),
+    groups,
     backlog,
   }
 }

@@ -2,14 +2,13 @@
 //
 //   call -> transport/grpc -> admission: token, budget -> handle (unary) -> answer
 //                                                      -> subscriber (stream) <- requests
-//   chain -> stream/hub -> fan-out: match, frame once -> subscriber: queue -> http2
+//   caller's chain -> stream/hub -> fan-out: match, frame once -> subscriber: queue -> http2
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
-import type { SolanaUpdate } from '../../chain/ports.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Quota } from '../../quota/quota.ts'
-import type { Hub } from '../../stream/hub.ts'
+import type { Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Addresses } from '../../transport/address.ts'
 import { type GrpcCertificates, type GrpcMethod, openGrpcDoor } from '../../transport/grpc.ts'
@@ -17,12 +16,11 @@ import { canSendDirectly } from '../../transport/grpc-probe.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../transport/grpc-stream.ts'
 import { admit, type Caller, charge, noToken } from './admission.ts'
+import { chainDown, FanOuts, type GrpcChain, noChain } from './chain.ts'
 import { type Codec, loadCodec } from './codec.ts'
 import type { GrpcSection } from './config.ts'
-import { FanOut } from './fan-out.ts'
 import type { FilterLimits } from './filter-compile.ts'
-import { type ChainState, unaryMethods } from './handle.ts'
-import { Heads } from './heads.ts'
+import { unaryMethods } from './handle.ts'
 import { Health } from './health.ts'
 import type { GrpcMeters } from './meters.ts'
 import { reflectionMethods } from './reflection.ts'
@@ -33,8 +31,10 @@ export interface GrpcDeps {
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
   readonly meters: GrpcMeters
-  /** Null while no Solana chain is attached: its methods then answer UNAVAILABLE. */
-  readonly hub: Hub<SolanaUpdate> | null
+  /** The chain that a subscription reads; null when there is none, which answers UNAVAILABLE. */
+  chainOf(subscription: Subscription): GrpcChain | null
+  /** The chain of everybody without one of his own; its state is what the health service tells. */
+  readonly mainChain: GrpcChain | null
   readonly certificates: GrpcCertificates | null
   readonly addresses: Pick<Addresses, 'clientOfText'>
   readonly clock: Clock
@@ -45,21 +45,28 @@ export interface GrpcDeps {
 
 export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<Running> {
   const codec = loadCodec()
-  const health = new Health(codec)
-  const chain = deps.hub === null ? null : attach(deps.hub, deps.meters)
-  const streams = new Set<Subscriber>()
+  const { mainChain } = deps
+  const health = new Health(codec, () => mainChain?.isUp() ?? false)
+  const unwatchHealth = mainChain?.watch(() => health.changed()) ?? (() => {})
+  const streams = new Map<Subscriber, GrpcChain>()
+  const fanOuts = new FanOuts(deps.meters, (chain) => {
+    if (chain.isUp()) return
+    for (const [subscriber, own] of streams)
+      if (own === chain) subscriber.end('unavailable', chainDown)
+  })
   deps.meters.backlog.bytes = () => {
     let bytes = 0
-    for (const subscriber of streams) bytes += subscriber.backlogBytes
+    for (const subscriber of streams.keys()) bytes += subscriber.backlogBytes
     return bytes
   }
   const methods: GrpcMethod<Caller | null>[] = [
-    ...unary(codec, deps, chain),
-    stream('Subscribe', (call, caller) =>
-      chain === null
-        ? ended(call, deps, noChain)
-        : subscribe(call, caller!, { section, deps, codec, chain, streams }),
-    ),
+    ...unary(codec, deps),
+    stream('Subscribe', (call, caller) => {
+      const chain = deps.chainOf(caller!.principal.subscription)
+      if (chain === null) return ended(call, deps, noChain)
+      if (!chain.isUp()) return ended(call, deps, chainDown)
+      return subscribe(call, caller!, { section, deps, codec, chain, fanOuts, streams })
+    }),
     stream('SubscribeDeshred', (call) => ended(call, deps, comingSoon)),
     ...health.methods<Caller | null>(),
     ...(section.reflection ? reflectionMethods<Caller | null>(codec) : []),
@@ -75,43 +82,30 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     log: deps.log,
   })
   const pings = setInterval(() => {
-    for (const subscriber of streams) subscriber.ping()
+    for (const subscriber of streams.keys()) subscriber.ping()
   }, section.pingMs)
   pings.unref()
   return {
     address: door.address,
     async stop() {
       clearInterval(pings)
+      unwatchHealth()
       health.stop(shuttingDown)
-      for (const subscriber of streams) subscriber.end('shutdown', shuttingDown)
-      chain?.fanOut.stop()
-      chain?.heads.stop()
+      for (const subscriber of streams.keys()) subscriber.end('shutdown', shuttingDown)
+      fanOuts.stop()
       await door.stop()
     },
   }
 }
 
-interface Attached extends ChainState {
-  readonly hub: Hub<SolanaUpdate>
-  readonly fanOut: FanOut
-}
-
-function attach(hub: Hub<SolanaUpdate>, meters: GrpcMeters): Attached {
-  const heads = new Heads(hub)
-  return { hub, heads, fanOut: new FanOut(hub, meters), oldestSlot: () => hub.oldestSlot }
-}
-
-function unary(
-  codec: Codec,
-  deps: GrpcDeps,
-  chain: ChainState | null,
-): GrpcMethod<Caller | null>[] {
-  const answers = unaryMethods({ codec, version: deps.version, chain })
+function unary(codec: Codec, deps: GrpcDeps): GrpcMethod<Caller | null>[] {
+  const answers = unaryMethods({ codec, version: deps.version })
   return Object.entries(answers).map(([name, answer]) => ({
     kind: 'unary',
     path: `/geyser.Geyser/${name}`,
     answer(request, caller) {
-      const answered = answer(request)
+      const chain = caller === null ? null : deps.chainOf(caller.principal.subscription)
+      const answered = answer(request, chain)
       if (answered.ok) caller?.budget.meter('bytes', answered.bytes.length)
       return answered
     },
@@ -132,16 +126,17 @@ function subscribe(
     section: GrpcSection
     deps: GrpcDeps
     codec: Codec
-    chain: Attached
-    streams: Set<Subscriber>
+    chain: GrpcChain
+    fanOuts: FanOuts
+    streams: Map<Subscriber, GrpcChain>
   },
 ): StreamEvents {
-  const { section, deps, codec, chain, streams } = room
+  const { section, deps, codec, chain, fanOuts, streams } = room
   const { gate, meters, clock } = deps
   const { budget, principal, address } = caller
   const subscriber = new Subscriber(call, {
     hub: chain.hub,
-    fanOut: chain.fanOut,
+    fanOut: fanOuts.of(chain),
     codec,
     limits: limitsOf(section),
     backlogBytesMax: section.backlogBytesMax,
@@ -159,7 +154,7 @@ function subscribe(
     },
   })
   const release = gate.hold(principal, 'grpc', address, () => subscriber.end('token', noToken))
-  streams.add(subscriber)
+  streams.set(subscriber, chain)
   meters.streams.set(streams.size)
   return subscriber
 }
@@ -176,6 +171,5 @@ function ended(call: GrpcStream, deps: GrpcDeps, status: GrpcStatus): StreamEven
   return { message() {}, halfClosed() {}, drained() {}, closed() {} }
 }
 
-const noChain: GrpcStatus = { code: grpcCode.unavailable, details: 'no chain is attached' }
 const comingSoon: GrpcStatus = { code: grpcCode.unimplemented, details: 'coming soon' }
 const shuttingDown: GrpcStatus = { code: grpcCode.unavailable, details: 'the server is stopping' }

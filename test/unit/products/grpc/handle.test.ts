@@ -1,24 +1,23 @@
 import { describe, expect, it } from 'vitest'
-import { openSolanaHub, publishUpdate } from '../../../../src/flows/solana.ts'
+import { publishUpdate } from '../../../../src/flows/solana.ts'
 import { loadCodec } from '../../../../src/products/grpc/codec.ts'
 import { unaryMethods } from '../../../../src/products/grpc/handle.ts'
-import { Heads } from '../../../../src/products/grpc/heads.ts'
+import { TestChain } from '../../../support/grpc-stage.ts'
 import { SyntheticSolana } from '../../../support/synthetic-solana.ts'
 
 const codec = loadCodec()
 
 function open() {
-  const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 1e8 })
-  const heads = new Heads(hub)
-  const chain = { heads, oldestSlot: () => hub.oldestSlot }
-  const methods = unaryMethods({ codec, version: '1.2.3', chain })
+  const chain = new TestChain()
+  const { hub } = chain
+  const methods = unaryMethods({ codec, version: '1.2.3' })
   const ask = (method: string, request: object = {}) => {
-    const answer = methods[method]!(codec.encode(`geyser.${method}Request`, request))
+    const answer = methods[method]!(codec.encode(`geyser.${method}Request`, request), chain)
     if (!answer.ok) return { code: answer.status.code }
     const type = codec.root.lookupType(`geyser.${method}Response`)
     return type.toObject(type.decode(answer.bytes), { longs: Number, defaults: true })
   }
-  return { hub, ask, methods }
+  return { hub, chain, ask, methods }
 }
 
 describe('the unary methods', () => {
@@ -62,11 +61,21 @@ describe('the unary methods', () => {
   })
 
   it('refuse a commitment that is none, and bytes that are no request', () => {
-    const { ask, methods } = open()
+    const { ask, chain, methods } = open()
     expect(ask('GetSlot', { commitment: 9 })).toEqual({ code: 3 })
     for (const method of ['GetSlot', 'Ping']) {
-      const answer = methods[method]!(Buffer.from('ffff', 'hex'))
+      const answer = methods[method]!(Buffer.from('ffff', 'hex'), chain)
       expect(answer.ok ? 0 : answer.status.code).toBe(3)
     }
+  })
+
+  it('answer UNAVAILABLE while the chain is down, and go on when it is back', () => {
+    const { hub, chain, ask } = open()
+    for (const update of new SyntheticSolana().next()) publishUpdate(hub, update)
+    const methods = ['GetSlot', 'GetBlockHeight', 'GetLatestBlockhash', 'SubscribeReplayInfo']
+    chain.turn(false)
+    for (const method of methods) expect(ask(method)).toEqual({ code: 14 })
+    chain.turn(true)
+    expect(ask('GetSlot')).toEqual({ slot: 1000 })
   })
 })

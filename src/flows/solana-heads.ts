@@ -1,32 +1,24 @@
-// What the unary methods say of the chain: its newest slot, block and blockhashes per commitment.
-// Thread: main. Hears stream/hub.ts from the start of the product on; read by handle.ts.
-import type { BlockMetaUpdate, Commitment, SolanaUpdate } from '../../chain/ports.ts'
-import { slotStatus } from '../../chain/ports.ts'
-import type { Hub } from '../../stream/hub.ts'
+// What a hub's updates say of its chain: newest slot, block and blockhashes per commitment.
+// Thread: main. Hears stream/hub.ts from its opening on; read by the gRPC door and the tpu.
+import type { BlockMetaUpdate, Commitment, Head, SolanaHeads } from '../chain/ports.ts'
+import { blockhashBlocks, slotStatus } from '../chain/ports.ts'
+import type { SolanaHub } from './solana.ts'
 
-/** Blocks after which a transaction that names a blockhash is refused by the chain. */
-export const blockhashBlocks = 150
 /** Blocks remembered: the window, and those above it that are not finalized yet. */
 const blocksMax = 512
-
-export interface Head {
-  readonly slot: number
-  readonly blockhash: string
-  readonly blockHeight: number
-}
 
 interface KnownBlock extends Head {
   /** The surest level the block has reached. */
   reached: Commitment
 }
 
-export class Heads {
+export class Heads implements SolanaHeads {
   readonly #bySlot = new Map<number, KnownBlock>()
   readonly #byHash = new Map<string, KnownBlock>()
   readonly #newest: [KnownBlock | null, KnownBlock | null, KnownBlock | null] = [null, null, null]
   readonly #stopListening: () => void
 
-  constructor(hub: Hub<SolanaUpdate>) {
+  constructor(hub: SolanaHub) {
     this.#stopListening = hub.listen((lane, update) => {
       // Everything is told on the first lane; the others only repeat it.
       if (lane !== 0) return
@@ -36,13 +28,11 @@ export class Heads {
     })
   }
 
-  /** The newest block that is at least so sure; null before the first. */
   at(commitment: Commitment): Head | null {
     return this.#newest[commitment]
   }
 
-  /** Whether a transaction with this blockhash could still land on the chain as it is so surely. */
-  isValid(blockhash: string, commitment: Commitment): boolean {
+  isBlockhashValid(blockhash: string, commitment: Commitment): boolean {
     const block = this.#byHash.get(blockhash)
     const head = this.#newest[commitment]
     if (block === undefined || head === null || block.reached < commitment) return false
