@@ -112,6 +112,26 @@ export class Meters {
     })
   }
 
+  /** Labelled gauges that are read when somebody scrapes; what has no value has no series. */
+  gaugesRead<const L extends Labels>(
+    name: string,
+    help: string,
+    labels: L,
+    read: () => Iterable<readonly [LabelValues<L>, number]>,
+  ): void {
+    const labelNames = this.#declare('gauge', name, help, labels)
+    new Gauge({
+      name,
+      help,
+      labelNames,
+      registers: [this.#registry],
+      collect() {
+        this.reset()
+        for (const [values, value] of read()) this.labels(values as never).set(value)
+      },
+    })
+  }
+
   /** A counter kept elsewhere (a worker's shared memory) and read when somebody scrapes. */
   counterRead<const L extends Labels>(
     name: string,
@@ -139,8 +159,24 @@ export class Meters {
     buckets: readonly number[],
     read: () => HistogramCounts,
   ): void {
-    this.#declare('histogram', name, help, {})
-    this.#reads.push(() => readFamily(name, help, buckets, read()))
+    this.histogramsRead(name, help, buckets, {}, () => [[{}, read()]])
+  }
+
+  /** Such histograms, one for each set of labels. */
+  histogramsRead<const L extends Labels>(
+    name: string,
+    help: string,
+    buckets: readonly number[],
+    labels: L,
+    read: () => Iterable<readonly [LabelValues<L>, HistogramCounts]>,
+  ): void {
+    this.#declare('histogram', name, help, labels)
+    this.#reads.push(() => {
+      const samples = [...read()].flatMap(([values, counts]) =>
+        samplesOf(name, buckets, values, counts),
+      )
+      return { name, help, kind: 'histogram', samples }
+    })
   }
 
   /** The exposition, as text 0.0.4 or OpenMetrics 1.0. */
@@ -179,20 +215,20 @@ interface HistogramCounts {
   readonly sum: number
 }
 
-function readFamily(
+function samplesOf(
   name: string,
-  help: string,
   buckets: readonly number[],
+  labels: Readonly<Record<string, string>>,
   { counts, sum }: HistogramCounts,
-): Family {
+): Sample[] {
   let running = 0
   const samples: Sample[] = [...buckets, '+Inf'].map((le, index) => {
     running += counts[index] ?? 0
-    return { name: `${name}_bucket`, labels: { le }, value: running }
+    return { name: `${name}_bucket`, labels: { ...labels, le }, value: running }
   })
-  samples.push({ name: `${name}_sum`, labels: {}, value: sum })
-  samples.push({ name: `${name}_count`, labels: {}, value: running })
-  return { name, help, kind: 'histogram', samples }
+  samples.push({ name: `${name}_sum`, labels, value: sum })
+  samples.push({ name: `${name}_count`, labels, value: running })
+  return samples
 }
 
 /** Every combination of the closed label sets, so that each series exists from the first scrape. */

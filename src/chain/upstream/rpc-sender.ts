@@ -4,23 +4,15 @@
 import { Pool } from 'undici'
 import type { Clock } from '../../base/clock.ts'
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
-import { encodeBase58 } from '../../solana/base58.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import type { Fate, TransactionSender } from '../ports.ts'
+import { askFates, bodyOf, type RpcAnswer, sendBody, sendWord } from './send-words.ts'
 
 const connections = 16
 const keepAliveMs = 60_000
 const answerMsMax = 5_000
 const answerBytesMax = 1024 * 1024
 const healthEveryMs = 1_000
-/** As many as getSignatureStatuses takes. */
-const fatesMax = 256
-const notNow: ReadonlySet<number> = new Set([-32005, -32429])
-
-interface RpcAnswer {
-  readonly result?: unknown
-  readonly error?: { readonly code?: number; readonly message?: string; readonly data?: unknown }
-}
 
 export interface RpcSenderDeps {
   readonly clock: Clock
@@ -63,40 +55,21 @@ export class RpcSender implements TransactionSender {
   async warm(): Promise<void> {
     if (this.#isAsking) return
     this.#isAsking = true
-    const answer = await this.#ask('getHealth', '[]')
+    const answer = await this.#ask(bodyOf('getHealth', '[]'))
     this.#isAsking = false
     this.#isUp = answer.ok && answer.value.result === 'ok'
   }
 
   async send(transaction: Uint8Array): Promise<Outcome<null>> {
-    const { buffer, byteOffset, length } = transaction
-    const text = Buffer.from(buffer, byteOffset, length).toString('base64')
-    // Preflight and retries are ours: the node only passes it on.
-    const options = '{"encoding":"base64","skipPreflight":true,"maxRetries":0}'
-    const answer = await this.#ask('sendTransaction', `["${text}",${options}]`)
-    if (!answer.ok) return answer
-    const { error } = answer.value
-    if (error === undefined) return accept(null)
-    const message = String(error.message ?? 'no reason given')
-    // A node that is behind, a door like ours whose rate is spent, a provider's own limits.
-    if (notNow.has(error.code ?? 0) || (error.code ?? 0) > -32000)
-      return refuse('unavailable', 'upstream', message)
-    const { err } = (error.data ?? {}) as { err?: unknown }
-    if (err === 'AlreadyProcessed') return accept(null)
-    return refuse('rejected', 'upstream', message, err === undefined ? {} : { data: { err } })
+    const answer = await this.#ask(sendBody(transaction))
+    return answer.ok ? sendWord(answer.value) : answer
   }
 
-  async fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]> {
-    const found: (Fate | null)[] = []
-    for (let at = 0; at < signatures.length; at += fatesMax) {
-      const some = signatures.slice(at, at + fatesMax)
-      const names = some.map((signature) => `"${encodeBase58(signature)}"`).join(',')
-      const answer = await this.#ask('getSignatureStatuses', `[[${names}]]`)
-      const { value } = ((answer.ok && answer.value.result) || {}) as { value?: unknown }
-      const list = Array.isArray(value) ? value : []
-      for (const index of some.keys()) found.push(fateOf(list[index]))
-    }
-    return found
+  fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]> {
+    return askFates(signatures, async (body) => {
+      const answer = await this.#ask(body)
+      return answer.ok ? answer.value : null
+    })
   }
 
   async stop(): Promise<void> {
@@ -105,13 +78,13 @@ export class RpcSender implements TransactionSender {
     await this.#pool.destroy()
   }
 
-  async #ask(method: string, params: string): Promise<Outcome<RpcAnswer>> {
+  async #ask(asked: string): Promise<Outcome<RpcAnswer>> {
     try {
       const { statusCode, body } = await this.#pool.request({
         method: 'POST',
         path: this.#path,
         headers: { 'content-type': 'application/json' },
-        body: `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`,
+        body: asked,
       })
       const text = await body.text()
       // Some nodes answer errors with another status; what is no JSON is no answer.
@@ -132,10 +105,4 @@ export class RpcSender implements TransactionSender {
     const reason = error instanceof SyntaxError ? 'its answer is no JSON' : messageOf(error)
     this.#deps.log.warn('an upstream does not answer', { upstream: this.name, reason })
   }
-}
-
-function fateOf(status: unknown): Fate | null {
-  if (typeof status !== 'object' || status === null) return null
-  const { slot, err } = status as { slot?: unknown; err?: unknown }
-  return typeof slot === 'number' ? { slot, isSuccess: err === null || err === undefined } : null
 }
