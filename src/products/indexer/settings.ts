@@ -1,0 +1,141 @@
+// Settings that a query brings along: limits are clamped to the plan, what cannot matter here is
+// ignored, everything else is refused. Thread: any (pure).
+// Tools set many without being asked, and break when a server refuses them; a setting that would
+// change the answer must be refused all the same, since ignoring it would be a wrong answer.
+import type { PlanValues } from '../../subscriptions/plans.ts'
+import type { QueryLimits } from './engine.ts'
+import { type Checked, checked, type ExceptionName, exception, fail } from './exceptions.ts'
+
+export interface QuerySettings {
+  readonly limits: QueryLimits
+  readonly quotes64: boolean
+  /** Nothing is sent before the query has ended, as far as it can be held. */
+  readonly waitsForEnd: boolean
+  /** The client takes a compressed answer, if it also says which. */
+  readonly compresses: boolean
+}
+
+type PlanLimits = PlanValues['indexer']
+type Written = { -readonly [K in keyof QueryLimits]: QueryLimits[K] }
+interface Draft {
+  readonly limits: Written
+  quotes64: boolean
+  waitsForEnd: boolean
+  compresses: boolean
+}
+
+/** Later ones win, so those of the query itself come behind those of the URL. */
+export function readSettings(
+  given: Iterable<readonly [name: string, value: string]>,
+  plan: PlanLimits,
+): Checked<QuerySettings> {
+  const { timeMs, rows, resultBytes, memoryBytes } = plan
+  const draft: Draft = {
+    limits: { timeMs, rows, resultBytes, memoryBytes, overflow: 'throw' },
+    quotes64: true,
+    waitsForEnd: false,
+    compresses: false,
+  }
+  for (const [name, value] of given) {
+    if (isHarmless(name)) continue
+    const take = Object.hasOwn(taken, name) ? taken[name] : undefined
+    if (take === undefined)
+      return fail('UNKNOWN_SETTING', `setting ${shown(name)} is neither known nor ignored here`)
+    const problem = take(value, draft, plan)
+    if (problem !== null)
+      return { ok: false, error: exception(problem, `setting ${name} cannot have this value`) }
+  }
+  return checked(draft)
+}
+
+/** Gives the name of what is wrong, or null. */
+type Take = (value: string, draft: Draft, plan: PlanLimits) => ExceptionName | null
+
+const taken: Readonly<Record<string, Take>> = {
+  max_execution_time: clamp('timeMs', 1000),
+  max_result_rows: clamp('rows'),
+  max_result_bytes: clamp('resultBytes'),
+  max_memory_usage: clamp('memoryBytes'),
+  result_overflow_mode: (value, { limits }) => {
+    if (value !== 'throw' && value !== 'break') return 'BAD_ARGUMENTS'
+    limits.overflow = value
+    return null
+  },
+  output_format_json_quote_64bit_integers: flag((draft, isOn) => {
+    draft.quotes64 = isOn
+  }),
+  wait_end_of_query: flag((draft, isOn) => {
+    draft.waitsForEnd = isOn
+  }),
+  enable_http_compression: flag((draft, isOn) => {
+    draft.compresses = isOn
+  }),
+  // ClickHouse's own block compression, which no tool but its own can read.
+  compress: mustBe('NOT_IMPLEMENTED', '0', 'false'),
+  decompress: mustBe('NOT_IMPLEMENTED', '0', 'false'),
+  // There are no sessions, so none can be found; their ids alone promise nothing.
+  session_check: mustBe('SESSION_NOT_FOUND', '0', 'false'),
+  date_time_output_format: mustBe('NOT_IMPLEMENTED', 'simple'),
+  extremes: mustBe('NOT_IMPLEMENTED', '0', 'false'),
+  limit: mustBe('NOT_IMPLEMENTED', '0'),
+  offset: mustBe('NOT_IMPLEMENTED', '0'),
+}
+
+/** A limit may be narrowed, never widened; 0 is ClickHouse's word for the widest there is. */
+function clamp(limit: 'timeMs' | 'rows' | 'resultBytes' | 'memoryBytes', unit = 1): Take {
+  return (value, { limits }, plan) => {
+    if (!/^\d{1,19}(\.\d{1,9})?$/.test(value)) return 'BAD_ARGUMENTS'
+    const asked = Math.ceil(Number(value) * unit)
+    limits[limit] = asked === 0 ? plan[limit] : Math.min(asked, plan[limit])
+    return null
+  }
+}
+
+function flag(set: (draft: Draft, isOn: boolean) => void): Take {
+  return (value, draft) => {
+    const lower = value.toLowerCase()
+    if (!['0', '1', 'true', 'false'].includes(lower)) return 'BAD_ARGUMENTS'
+    set(draft, lower === '1' || lower === 'true')
+    return null
+  }
+}
+
+function mustBe(otherwise: ExceptionName, ...values: readonly string[]): Take {
+  return (value) => (values.includes(value.toLowerCase()) ? null : otherwise)
+}
+
+/** What says how a server works and not what it answers, or is so here whatever one says. */
+const harmless = new Set([
+  ...['readonly', 'session_id', 'session_timeout', 'quota_key', 'client_protocol_version'],
+  ...['send_progress_in_http_headers', 'http_headers_progress_interval_ms', 'buffer_size'],
+  ...['cancel_http_readonly_queries_on_client_close', 'add_http_cors_header', 'stacktrace'],
+  ...['http_zlib_compression_level', 'http_response_buffer_size', 'http_wait_end_of_query'],
+  ...['http_write_exception_in_output_format', 'http_make_head_request', 'http_max_uri_size'],
+  ...['connect_timeout', 'receive_timeout', 'send_timeout', 'idle_connection_timeout'],
+  ...['http_connection_timeout', 'http_receive_timeout', 'http_send_timeout', 'poll_interval'],
+  ...['max_threads', 'max_block_size', 'max_query_size', 'max_ast_depth', 'max_ast_elements'],
+  ...['max_rows_to_read', 'max_bytes_to_read', 'read_overflow_mode', 'timeout_overflow_mode'],
+  ...['max_estimated_execution_time', 'max_memory_usage_for_user', 'max_network_bandwidth'],
+  ...['max_rows_to_group_by', 'max_bytes_before_external_group_by', 'use_uncompressed_cache'],
+  ...['max_bytes_before_external_sort', 'max_concurrent_queries_for_user', 'priority', 'workload'],
+  ...['log_queries', 'log_comment', 'log_query_settings', 'log_queries_probability', 'final'],
+  ...['use_query_cache', 'query_cache_ttl', 'load_balancing', 'skip_unavailable_shards'],
+  ...['date_time_input_format', 'replace_running_query_max_wait_ms'],
+  ...['async_insert', 'wait_for_async_insert'],
+])
+const harmlessPrefixes = [
+  'input_format_',
+  'insert_',
+  'optimize_',
+  'allow_experimental_',
+  'opentelemetry_',
+]
+
+function isHarmless(name: string): boolean {
+  return harmless.has(name) || harmlessPrefixes.some((prefix) => name.startsWith(prefix))
+}
+
+/** Names come from the caller and may be anything. */
+function shown(name: string): string {
+  return /^\w{1,64}$/.test(name) ? name : 'of that name'
+}
