@@ -3,7 +3,7 @@
 import { resolve } from 'node:path'
 import { accept, refuse } from '../base/errors.ts'
 import { askOperator } from '../transport/operator-socket.ts'
-import { recordOf } from './output.ts'
+import { recordOf, tableOf } from './output.ts'
 import type { Verb } from './verb.ts'
 
 export const statusVerb: Verb = {
@@ -14,7 +14,7 @@ export const statusVerb: Verb = {
     const answer = await askOperator(data, 'status')
     if (answer.ok) {
       const state = answer.value as Readonly<Record<string, unknown>>
-      return accept({ json: { running: true, ...state }, text: recordOf(flatten(state)) })
+      return accept({ json: { running: true, ...state }, text: statusText(state) })
     }
     if (answer.reason !== 'no-server') return refuse('unavailable', 'no-answer', answer.message)
     return accept({
@@ -23,6 +23,45 @@ export const statusVerb: Verb = {
       exit: 1,
     })
   },
+}
+
+/** A row of the server's report on its nodes; what an older server leaves out is shown as -. */
+interface NodeRow {
+  readonly name?: string
+  readonly region?: string
+  readonly state?: string
+  readonly slot?: number | null
+  readonly lagSlots?: number | null
+  readonly p50Ms?: number | null
+  readonly p99Ms?: number | null
+  readonly requests?: number
+  readonly errors?: number
+  readonly share?: number
+}
+
+/** One line per value, and a table of the nodes where there are some. */
+export function statusText(state: Readonly<Record<string, unknown>>): string {
+  const { upstreams, ...rest } = state
+  const record = recordOf(flatten(rest))
+  if (!Array.isArray(upstreams) || upstreams.length === 0) return record
+  const head = 'node region state slot lag p50 p99 calls errors share'.split(' ')
+  return `${record}\n\n${tableOf(head, upstreams.map(nodeRow), '')}`
+}
+
+function nodeRow(row: NodeRow): string[] {
+  const text = (value: unknown, unit = '') => (value == null ? '' : `${value}${unit}`)
+  return [
+    text(row.name),
+    text(row.region),
+    text(row.state),
+    text(row.slot),
+    text(row.lagSlots),
+    text(row.p50Ms, ' ms'),
+    text(row.p99Ms, ' ms'),
+    text(row.requests),
+    text(row.errors),
+    row.share === undefined ? '' : `${(row.share * 100).toFixed(1)} %`,
+  ]
 }
 
 /** Nested values as `a.b: value` lines, in the order in which the server gave them. */
