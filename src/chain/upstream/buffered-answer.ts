@@ -1,5 +1,5 @@
 // A small answer of a node, whole: for probes and for what the service itself asks. Thread: main.
-// Used by node-probe.ts and set-sender.ts.
+// Used by node-probe.ts, set-sender.ts and pubsub/ask-node.ts.
 import type { AnswerHeaders, AnswerListener, CallFault, NodeCall } from './node-call.ts'
 
 const answerBytesMax = 1024 * 1024
@@ -11,21 +11,24 @@ export type BufferedAnswer =
 /** Starts a call and gathers its answer; one that is too long counts as broken. Never rejects. */
 export function bufferAnswer(
   start: (listener: AnswerListener) => NodeCall,
+  bytesMax = answerBytesMax,
 ): Promise<BufferedAnswer> {
   return new Promise((resolve) => {
-    const gathered = new Gathered(resolve)
+    const gathered = new Gathered(bytesMax, resolve)
     gathered.begin(start(gathered))
   })
 }
 
 class Gathered implements AnswerListener {
+  readonly #bytesMax: number
   readonly #resolve: (answer: BufferedAnswer) => void
   readonly #chunks: Buffer[] = []
   #call: NodeCall | null = null
   #status = 0
   #bytes = 0
 
-  constructor(resolve: (answer: BufferedAnswer) => void) {
+  constructor(bytesMax: number, resolve: (answer: BufferedAnswer) => void) {
+    this.#bytesMax = bytesMax
     this.#resolve = resolve
   }
 
@@ -40,7 +43,7 @@ class Gathered implements AnswerListener {
   onData(chunk: Buffer): void {
     this.#bytes += chunk.length
     this.#chunks.push(chunk)
-    if (this.#bytes <= answerBytesMax) return
+    if (this.#bytes <= this.#bytesMax) return
     this.#call?.abort()
     this.onFault('broken', true)
   }

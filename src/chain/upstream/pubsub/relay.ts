@@ -1,0 +1,82 @@
+// PubSub at the nodes of all upstream sets. Thread: main. Started by the topology and handed to the
+// websocket door as `PubsubRelay`. Each set is on its own: nothing goes from one to another.
+import type { Clock } from '../../../base/clock.ts'
+import type { Log } from '../../../telemetry/log.ts'
+import {
+  nodeUnhealthy,
+  type PubsubListener,
+  type PubsubRelay,
+  type PubsubSubscription,
+  type PubsubWish,
+} from '../../ports.ts'
+import type { PubsubNode, PubsubSet } from './node.ts'
+import { type Connect, connectNode } from './node-socket.ts'
+import { SetRelay } from './set-relay.ts'
+
+/** All sets; upstreams.ts fits. */
+export interface PubsubSets {
+  sets(): readonly PubsubSet[]
+  /** Tells of every change of a node's state. */
+  watch(watcher: (node: PubsubNode) => void): () => void
+}
+
+export interface UpstreamPubsubDeps {
+  readonly clock: Clock
+  readonly log: Log
+  /** How a node is connected to; a test has its own way. */
+  readonly connect?: Connect
+}
+
+const TICK_MS = 1_000
+
+export class UpstreamPubsub implements PubsubRelay {
+  readonly #relays: ReadonlyMap<string, SetRelay>
+  readonly #unwatch: () => void
+  readonly #ticker: NodeJS.Timeout
+
+  constructor(upstreams: PubsubSets, { clock, log, connect = connectNode }: UpstreamPubsubDeps) {
+    const deps = { clock, log: log.area('upstream'), connect }
+    this.#relays = new Map(
+      upstreams.sets().map((set) => [set.name, new SetRelay(set, deps)] as const),
+    )
+    this.#unwatch = upstreams.watch(() => {
+      for (const relay of this.#relays.values()) relay.review()
+    })
+    this.#ticker = setInterval(() => {
+      // Behind what the sockets brought in this turn: a stall of our own is no silence of theirs.
+      setImmediate(() => {
+        for (const relay of this.#relays.values()) relay.tick()
+      })
+    }, TICK_MS).unref()
+  }
+
+  /** By the name of the set. */
+  get relays(): ReadonlyMap<string, SetRelay> {
+    return this.#relays
+  }
+
+  isServing(set: string): boolean {
+    return this.#relays.get(set)?.isServing ?? false
+  }
+
+  subscribe(wish: PubsubWish, listener: PubsubListener): PubsubSubscription {
+    const relay = this.#relays.get(wish.set)
+    if (relay === undefined) {
+      queueMicrotask(() => listener.refused(nodeUnhealthy))
+      return { close() {} }
+    }
+    const held = relay.add(wish, listener)
+    return { close: () => relay.close(held) }
+  }
+
+  /** For a node's row in the status. */
+  at(set: string, node: PubsubNode): { connected: boolean; subscriptions: number } | null {
+    return this.#relays.get(set)?.at(node) ?? null
+  }
+
+  stop(): void {
+    clearInterval(this.#ticker)
+    this.#unwatch()
+    for (const relay of this.#relays.values()) relay.stop()
+  }
+}
