@@ -26,6 +26,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'products/*/server',
     'products/*/meters',
     'products/*/config',
+    'products/indexer/ingest',
+    'products/indexer/feed/meters',
     'flows',
     'chain',
     'stream',

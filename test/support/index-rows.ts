@@ -14,10 +14,9 @@ export function rowsOf(batches: readonly RowBatch[]): RowsByTable {
   const found: RowsByTable = {}
   for (const { table, count, columns } of batches) {
     const names = Object.keys(tables[table].columns)
-    for (let at = 0; at < count; at++) {
-      const row = Object.fromEntries(names.map((name, column) => [name, columns[column]![at]!]))
-      found[table] = [...(found[table] ?? []), row]
-    }
+    found[table] = Array.from({ length: count }, (_, at) =>
+      Object.fromEntries(names.map((name, column) => [name, columns[column]![at]!])),
+    )
   }
   return found
 }

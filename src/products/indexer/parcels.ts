@@ -14,6 +14,14 @@ export interface Delivery {
   readonly usage: readonly UsageFact[]
   /** How far each feed is taken in with it. */
   readonly marks: Marks
+  /** Slots of a chain that began anew, to be forgotten before the rest is written. */
+  readonly cut: SlotRange | null
+}
+
+/** Both included. */
+export interface SlotRange {
+  readonly from: number
+  readonly to: number
 }
 
 /** A confirmed slot, or a part of a large one. */

@@ -134,7 +134,10 @@ test('tips and queries become a row each', () => {
     bytes: 99,
     code: 60,
   }
-  addDeliveryRows({ slots: [], events: [], tips: [tip], usage: [query], marks: {} }, rows)
+  addDeliveryRows(
+    { slots: [], events: [], tips: [tip], usage: [query], marks: {}, cut: null },
+    rows,
+  )
   expect(rows.count).toBe(2)
   expect(rowsOf(rows.take())).toEqual({
     tips: [

@@ -1,0 +1,84 @@
+// The meters of the way into the index. Thread: main. Filled by this room; read at scrape.
+import type { CounterChild, Meters } from '../../../telemetry/meters.ts'
+import { LatencyTally } from '../../../telemetry/tally.ts'
+import { type FeedName, tableNames } from '../tables.ts'
+
+export const feedNames = ['slots', 'events', 'tips', 'usage'] as const satisfies FeedName[]
+
+export interface IngestMeters {
+  readonly lost: Readonly<Record<FeedName, CounterChild>>
+  readonly reread: CounterChild
+  readonly batches: CounterChild
+  readonly writeFailures: CounterChild
+  readonly restarts: CounterChild
+  readonly write: LatencyTally
+  /** Counts the rows of one write. */
+  wrote(rows: Readonly<Record<string, number>>): void
+  /** Hooks up what is read at scrape. */
+  watch(state: IngestState): void
+}
+
+export interface IngestState {
+  /** Age of the oldest thing that is said and not durable; 0 when there is none. */
+  lagMs(): number
+  unackedBytes(): number
+}
+
+export function declareIngestMeters(meters: Meters): IngestMeters {
+  let state: IngestState | null = null
+  meters.gaugeRead(
+    'sluice_index_lag_seconds',
+    'Age of the oldest thing that the logs said and the index does not hold durably; 0 for none',
+    () => (state === null ? 0 : state.lagMs() / 1000),
+  )
+  meters.gaugeRead(
+    'sluice_index_unacked_bytes',
+    'Bytes that are on their way into the index',
+    () => (state === null ? 0 : state.unackedBytes()),
+  )
+  const rows = new Map<string, number>(tableNames.map((name) => [name, 0]))
+  meters.counterRead(
+    'sluice_index_rows_total',
+    'Rows that were written, by table',
+    { table: tableNames },
+    () => tableNames.map((table) => [{ table }, rows.get(table)!] as const),
+  )
+  const lost = meters.counter(
+    'sluice_index_lost_total',
+    'Slots, frames, tips and queries that left their log before the index took them',
+    { feed: feedNames },
+  )
+  const write = new LatencyTally()
+  meters.histogramRead(
+    'sluice_index_write_seconds',
+    'Time of one durable write',
+    write.buckets,
+    () => write.read(),
+  )
+  return {
+    lost: {
+      slots: lost.with({ feed: 'slots' }),
+      events: lost.with({ feed: 'events' }),
+      tips: lost.with({ feed: 'tips' }),
+      usage: lost.with({ feed: 'usage' }),
+    },
+    reread: meters.counter(
+      'sluice_index_reread_total',
+      'Deliveries that were sent again, since the writer ended before it had answered',
+    ),
+    batches: meters.counter('sluice_index_batches_total', 'Durable writes'),
+    writeFailures: meters.counter('sluice_index_write_failures_total', 'Writes that failed'),
+    restarts: meters.counter(
+      'sluice_index_writer_restarts_total',
+      'Starts of the writer process after it had ended',
+    ),
+    write,
+    wrote(counts) {
+      for (const [table, count] of Object.entries(counts))
+        rows.set(table, (rows.get(table) ?? 0) + count)
+    },
+    watch(watched) {
+      state = watched
+    },
+  }
+}

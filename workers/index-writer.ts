@@ -1,0 +1,18 @@
+// Child process of the indexer's writer: takes deliveries over the pipe, keeps their rows.
+// Thread: main of its own process. Started by products/indexer/feed/writer-link.ts.
+import { openSink } from '../src/products/indexer/sink.ts'
+import { IndexWriter } from '../src/products/indexer/writer.ts'
+import { serveFrames } from '../src/threads/frames.ts'
+
+const writer = new IndexWriter(openSink, {
+  wrote: (write) => service.push('wrote', write),
+  trouble: (message) => service.push('trouble', message),
+})
+
+const service = serveFrames(
+  {
+    open: (place: Parameters<IndexWriter['open']>[0]) => writer.open(place),
+    take: (delivery: Parameters<IndexWriter['take']>[0]) => writer.take(delivery),
+  },
+  () => writer.stop(),
+)
