@@ -6,8 +6,8 @@ import type { Parts } from '../base/parts.ts'
 import type { DoorAddress, Running } from '../base/running.ts'
 import { ChainSender } from '../chain/chain-sender.ts'
 import { embeddedRpcMethods } from '../chain/embedded/rpc/methods.ts'
-import { RpcSender } from '../chain/upstream/rpc-sender.ts'
-import type { Config } from '../config/config.ts'
+import { transactionSenders } from '../chain/upstream/set-sender.ts'
+import { type Config, tpuUpstreamsOf } from '../config/config.ts'
 import { declareGrpcMeters } from '../products/grpc/meters.ts'
 import { startGrpc } from '../products/grpc/server.ts'
 import { startMetrics } from '../products/metrics/server.ts'
@@ -32,7 +32,7 @@ export async function openDoors(
   parts: Parts,
   given: Ground & Roads,
 ): Promise<Record<string, DoorAddress>> {
-  const { meters, events, execution, solana, tls } = given
+  const { meters, events, execution, solana, upstream, tls } = given
   const { trustedProxies } = config
   const shared = { ...given, trustedProxies, clock: deps.clock, log: deps.log }
   const version = { ...solanaVersion, sluice: deps.version }
@@ -66,7 +66,7 @@ export async function openDoors(
         ...solana,
         readAccount: (key) => solana.chain.ledger.account(key, 0),
       },
-      relayed: null,
+      relayed: { relay: upstream.pubsub, setOf: upstream.setOf },
     }),
   )
   await open('grpc', config.grpc.enabled, () =>
@@ -115,29 +115,27 @@ export async function openShreds(
   return shreds
 }
 
-/** No token here: the tip decides. Into the upstreams that are named, or our own chain. */
+/** No token here: the tip decides. Into the nodes that are named, or our own chain. */
 export async function openTpu(
   config: Config,
   deps: TopologyDeps,
   parts: Parts,
   given: Ground & Roads & { doors: Record<string, DoorAddress> },
 ): Promise<RunningTpu | null> {
-  const { solana, meters, data, tls } = given
-  if (!config.tpu.enabled || solana === null) return null
-  const { chain, hub, verifier } = solana
+  const { solana, upstream, verifier, meters, data, tls } = given
+  const names = tpuUpstreamsOf(config)
+  const own = names.length === 0 ? solana : null
+  if (!config.tpu.enabled || (names.length === 0 && own === null)) return null
   const { clock } = deps
   const log = deps.log.area('tpu')
-  const upstreams = config.tpu.upstreams.map(
-    (address, index) => new RpcSender(`upstream ${index + 1}`, address, { clock, log }),
-  )
-  const isOwn = upstreams.length === 0
-  await Promise.all(upstreams.map((upstream) => upstream.warm()))
+  const senders = transactionSenders(names, upstream.nodes, { clock, log })
+  await Promise.all(senders.map((sender) => sender.warm()))
   const tpu = await parts.add('tpu', () =>
     startTpu(config.tpu, {
-      senders: isOwn ? [new ChainSender(chain)] : upstreams,
-      hub: isOwn ? hub : null,
-      slot: () => (isOwn ? chain.slot(0) : null),
-      isBlockhashValid: (blockhash) => (isOwn ? chain.isBlockhashValid(blockhash, 0) : null),
+      senders: own === null ? senders : [new ChainSender(own.chain)],
+      hub: own?.hub ?? null,
+      slot: () => own?.chain.slot(0) ?? null,
+      isBlockhashValid: (blockhash) => own?.chain.isBlockhashValid(blockhash, 0) ?? null,
       verifier,
       meters: declareTpuMeters(meters),
       tipAccountsPath: join(data, 'tip-accounts.json'),

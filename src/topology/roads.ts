@@ -17,6 +17,7 @@ import { Heads } from '../flows/solana-heads.ts'
 import { SolanaTee } from '../flows/solana-tee.ts'
 import { EventLog } from '../stream/log.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
+import { startUpstream } from './upstream.ts'
 
 /** As yellowstone keeps by default. */
 const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
@@ -32,8 +33,13 @@ export async function startRoads(config: Config, deps: TopologyDeps, parts: Part
   const execution = await parts.add('execution', () =>
     startExecution(config.metrics, { ...deps.playing, events, clock, log, meters, onDown }),
   )
-  const solana = hasChainDoor(config) ? await startChain(config, deps, parts, ground) : null
-  return { events, execution, solana }
+  const upstream = await startUpstream(config, deps, parts, ground)
+  const chainLog = log.area('chain')
+  const verifier = await parts.add('verify pool', () => new VerifyPool({ log: chainLog }))
+  const solana = hasChainDoor(config)
+    ? await startChain(config, deps, parts, { ...ground, verifier })
+    : null
+  return { events, execution, upstream, verifier, solana }
 }
 export type Roads = Awaited<ReturnType<typeof startRoads>>
 
@@ -42,21 +48,19 @@ export interface Solana extends Pick<RunningChain, 'chain' | 'pid'> {
   readonly heads: Heads
   /** Who else hears what the chain does. */
   readonly tee: SolanaTee
-  readonly verifier: VerifyPool
 }
 
 async function startChain(
   config: Config,
   deps: TopologyDeps,
   parts: Parts,
-  { data, meters }: Ground,
+  { data, meters, verifier }: Ground & { readonly verifier: VerifyPool },
 ): Promise<Solana> {
   const { clock, isFresh } = deps
   const log = deps.log.area('chain')
   const hub = openSolanaHub(hubBounds)
   const heads = new Heads(hub)
   const tee = new SolanaTee(solanaFeed(hub, clock))
-  const verifier = await parts.add('verify pool', () => new VerifyPool({ log }))
   const { chain, pid } = await parts.add('chain', () =>
     startEmbeddedChain(config.chain, {
       path: join(data, 'chain'),
@@ -72,7 +76,7 @@ async function startChain(
       },
     }),
   )
-  return { chain, pid, hub, heads, tee, verifier }
+  return { chain, pid, hub, heads, tee }
 }
 
 /** For `sluice status`. */

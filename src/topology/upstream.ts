@@ -1,0 +1,42 @@
+// What stands behind the bundle where it is not our own chain: sets of nodes. Thread: main.
+// Called by topology.ts, after the ground. Without configured sets all of it is there and empty.
+//
+//   probes ─► nodes ─► PubSub relay ─► websocket
+//               └────► senders ─► tpu
+import type { Parts } from '../base/parts.ts'
+import { defaultSet } from '../chain/upstream/config.ts'
+import { declareUpstreamMeters } from '../chain/upstream/meters.ts'
+import { declarePubsubRelayMeters } from '../chain/upstream/pubsub/meters.ts'
+import { UpstreamPubsub } from '../chain/upstream/pubsub/relay.ts'
+import { Upstreams } from '../chain/upstream/upstreams.ts'
+import type { Config } from '../config/config.ts'
+import type { Ground, TopologyDeps } from './ground.ts'
+
+/** Who is served: all that the choice of a set depends on. */
+export interface Served {
+  readonly upstream: string | null
+}
+
+export async function startUpstream(
+  config: Config,
+  { clock, log }: TopologyDeps,
+  parts: Parts,
+  { meters }: Ground,
+) {
+  const nodes = await parts.add('upstreams', async () => {
+    const made = new Upstreams(config.upstreams, { clock, log })
+    await made.start()
+    return made
+  })
+  declareUpstreamMeters(meters, nodes)
+  const pubsub = await parts.add('pubsub relay', () => new UpstreamPubsub(nodes, { clock, log }))
+  declarePubsubRelayMeters(meters, pubsub)
+  const everybodys = config.chain.source === 'upstream' ? defaultSet : null
+  return {
+    nodes,
+    pubsub,
+    /** The set that serves a subscription, and no other ever does; null is our own chain. */
+    setOf: ({ upstream }: Served): string | null => upstream ?? everybodys,
+  }
+}
+export type Upstream = Awaited<ReturnType<typeof startUpstream>>
