@@ -1,6 +1,6 @@
 // The tables of the indexer: their columns, keys and age. Thread: any. Data only.
 // One truth for whoever makes rows, stores them, queries them or shows them in system.columns.
-// A table's rows are unique by `key`; a row that comes again replaces the one that is there.
+// A table's rows are unique by `key`; a row that comes again is the same row.
 
 /** Types by the names that ClickHouse gives them. */
 export type ColumnType =
