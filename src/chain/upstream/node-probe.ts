@@ -136,6 +136,8 @@ export class NodeProbe {
     this.#forget(replies)
     const slotOf = (id: number) => numberOf(replies.get(id)?.result)
     this.#node.tellSlots(slotOf(2), slotOf(3), slotOf(4))
+    // Before it may return: one that is far behind must not be up for a moment.
+    this.#onAnswer()
     const { error } = replies.get(1) ?? {}
     health.probeAnswered({ isBehind: error !== undefined && error.code !== notFound })
   }

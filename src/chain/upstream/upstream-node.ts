@@ -2,7 +2,7 @@
 // Made by upstream-set.ts. Everybody calls it `<set>/<number>`; its addresses and its token are for
 // those alone who open connections, and are never told, logged or counted by.
 import type { Clock } from '../../base/clock.ts'
-import type { Log } from '../../telemetry/log.ts'
+import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import { LatencyTally } from '../../telemetry/tally.ts'
 import type { Commitment } from '../ports.ts'
 import type { NodeSection } from './config.ts'
@@ -72,6 +72,7 @@ export class UpstreamNode {
   readonly #link: NodeLink | null
   readonly #waiting = new Set<NodeExchange>()
   readonly #slots: [number | null, number | null, number | null] = [null, null, null]
+  readonly #throttle = new LogThrottle()
   #shredSlot: number | null = null
   #lagSlots: number | null = null
   #averageMs = 0
@@ -257,8 +258,9 @@ export class UpstreamNode {
 
   #changed(state: NodeState, before: NodeState): void {
     const fields = { node: this.name, state, before }
-    if (state === 'down') this.#deps.log.warn('a node left the rotation', fields)
-    else this.#deps.log.info('a node changed', fields)
+    if (this.#throttle.allows(state, this.nowMs()))
+      if (state === 'down') this.#deps.log.warn('a node left the rotation', fields)
+      else this.#deps.log.info('a node changed', fields)
     this.#deps.onChange(this)
   }
 }

@@ -4,10 +4,13 @@ import {
   checkConfig,
   closedDoors,
   enabledDoors,
+  hasChainDoor,
   isAllEmbedded,
   isLoopback,
+  openingOf,
   sourceKeyOf,
   sourcesOf,
+  tpuUpstreamsOf,
 } from '../../../src/config/config.ts'
 import { knownOf } from '../../../src/config/known.ts'
 
@@ -80,6 +83,73 @@ describe('sources', () => {
     expect(knownOf(told).destinationRules.allowPrivate).toBe(true)
     const sets = knownOf(config({ plans: { a: {} }, upstreams: { main: {} } }))
     expect(sets).toMatchObject({ plans: ['a'], upstreams: ['main'] })
+  })
+})
+
+describe('upstreams', () => {
+  const node = { rpc: 'http://127.0.0.1:1', ws: '', grpc: '' }
+  const chain = { source: 'upstream' }
+
+  test('chain.source upstream needs a default set with a node that has rpc', () => {
+    const problem = expect.stringContaining('give upstreams.default.nodes at least one node')
+    expect(checked({ chain })).toEqual([problem])
+    expect(checked({ chain, upstreams: { default: { nodes: [] } } })).toEqual([problem])
+    const streaming = { ...node, rpc: '', ws: 'ws://127.0.0.1:1' }
+    expect(checked({ chain, upstreams: { default: { nodes: [streaming] } } })).toEqual([problem])
+    expect(checked({ chain, upstreams: { default: { nodes: [node] } } })).toEqual([])
+  })
+
+  test('a set has a plain name, nodes, and nodes have addresses', () => {
+    const nowhere = { rpc: '', ws: '', grpc: '' }
+    const upstreams = { own: { nodes: [] }, 'a b': { nodes: [node] }, x: { nodes: [nowhere] } }
+    expect(checked({ upstreams })).toEqual([
+      'upstreams.own has no nodes: name one, or leave the set out',
+      "upstreams.a b: a set's name is letters, digits, - and _, 32 at most",
+      'upstreams.x.nodes.0 has no address: set rpc, ws or grpc',
+    ])
+  })
+
+  test('what the TPU Sender names is an address or a set, and is not repeated', () => {
+    const tpu = { enabled: true, upstreams: ['http://127.0.0.1:1', 'own'], tipAccounts: ['x'] }
+    expect(checked({ tpu })).toEqual([
+      'tpu.upstreams.1 is neither an address nor a set of upstreams',
+    ])
+    expect(checked({ tpu, upstreams: { own: { nodes: [node] } } })).toEqual([])
+  })
+
+  test('the TPU Sender follows chain.source, and then needs real tip accounts', () => {
+    const upstreams = { default: { nodes: [node] } }
+    const tpu = { enabled: true, upstreams: [], tipAccounts: [] }
+    expect(tpuUpstreamsOf(config({ chain, tpu }))).toEqual(['default'])
+    expect(tpuUpstreamsOf(config({ tpu }))).toEqual([])
+    expect(checked({ chain, upstreams, tpu })).toEqual([
+      'chain.source is upstream: set tpu.tipAccounts, or real tips go to nobody',
+    ])
+    expect(checked({ chain, upstreams, tpu: { ...tpu, tipAccounts: ['x'] } })).toEqual([])
+  })
+
+  test('beside them no embedded chain runs, and no shreds can be made of it', () => {
+    const upstreams = { default: { nodes: [node] } }
+    const shredstream = { ...door('127.0.0.1', 1), feed: 'embedded' }
+    const real = config({ chain, upstreams, shredstream, rpc: door('127.0.0.1', 2) })
+    expect(hasChainDoor(real)).toBe(false)
+    expect(hasChainDoor(config({ chain: { source: 'embedded' }, rpc: door('x', 1) }))).toBe(true)
+    expect(checkConfig(real, () => true)).toEqual([
+      'shredstream.feed is embedded and chain.source is upstream: set it to udp',
+    ])
+    expect(checkConfig(real, () => false)).toEqual([])
+    expect(closedDoors(real, () => false)).toEqual(['shredstream'])
+    expect(openingOf(real, 'shredstream')).toBe('shredstream.feed: udp')
+    expect(openingOf(config({ chain: { source: 'embedded' } }), 'rpc')).toBe(
+      'chain.source: embedded',
+    )
+  })
+
+  test('a dedicated set is a real source: the embedded chain must then be asked for', () => {
+    const mixed = config({ chain: { source: 'embedded' }, upstreams: { own: { nodes: [node] } } })
+    expect(isAllEmbedded(mixed)).toBe(false)
+    expect(closedDoors(mixed, () => false)).toContain('rpc')
+    expect(closedDoors(mixed, (key) => key === 'chain.source')).toEqual([])
   })
 })
 

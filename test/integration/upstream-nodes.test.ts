@@ -1,0 +1,292 @@
+// Sets of nodes over real connections: probes, failures, lag, streams, and what must stay secret.
+import { afterEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import { bufferAnswer } from '../../src/chain/upstream/buffered-answer.ts'
+import type { NodeSection, SetSection } from '../../src/chain/upstream/config.ts'
+import { declareUpstreamMeters } from '../../src/chain/upstream/meters.ts'
+import type { CallFault } from '../../src/chain/upstream/node-call.ts'
+import type { UpstreamNode } from '../../src/chain/upstream/upstream-node.ts'
+import type { UpstreamSet } from '../../src/chain/upstream/upstream-set.ts'
+import { Upstreams } from '../../src/chain/upstream/upstreams.ts'
+import type { Log, LogFields } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { FakeNode } from '../support/fake-node.ts'
+import { until } from '../support/until.ts'
+import { setSection } from '../support/upstream-sections.ts'
+
+const fakes: FakeNode[] = []
+let upstreams: Upstreams
+let set: UpstreamSet
+let nodes: readonly UpstreamNode[]
+let lines: string[] = []
+
+afterEach(async () => {
+  await upstreams.stop()
+  await Promise.all(fakes.splice(0).map((fake) => fake.kill()))
+  lines = []
+})
+
+const record = (msg: string, fields: LogFields = {}) => {
+  lines.push(JSON.stringify({ msg, ...fields }))
+}
+const log: Log = { debug: record, info: record, warn: record, error: record, area: () => log }
+
+interface Wanted {
+  readonly fake?: (fake: FakeNode) => void
+  readonly node?: Partial<NodeSection>
+}
+
+async function start(wanted: readonly Wanted[], changes: Partial<SetSection> = {}) {
+  const sections: Partial<NodeSection>[] = []
+  for (const { fake: change, node } of wanted) {
+    const fake = await new FakeNode().listen()
+    change?.(fake)
+    fakes.push(fake)
+    sections.push({ rpc: `${fake.url}/path-key/?api-key=query-key`, ...node })
+  }
+  upstreams = new Upstreams({ main: setSection(sections, changes) }, { clock: systemClock, log })
+  await upstreams.start()
+  set = upstreams.set('main') as UpstreamSet
+  nodes = set.nodes
+  return [...fakes]
+}
+
+const states = () => nodes.map(({ state }) => state)
+const becomes = (...wanted: string[]) =>
+  until(() => `${states()}` === `${wanted}`, `${wanted}, but it is ${states()}`)
+
+const body = '{"jsonrpc":"2.0","id":7,"method":"getThing","params":[]}'
+const call = (node: UpstreamNode, timeoutMs = 10_000) =>
+  bufferAnswer((listener) => node.call(body, { timeoutMs }, listener))
+
+describe('probes', () => {
+  it('know every node when the start is over: health, slots, shreds', async () => {
+    await start([{}, { fake: (fake) => Object.assign(fake, { slot: 990, shredSlot: 992 }) }])
+    expect(states()).toEqual(['up', 'up'])
+    expect(upstreams.report()).toMatchObject([
+      { name: 'main/1', state: 'up', slot: 1000, finalizedSlot: 968, lagSlots: 0 },
+      { name: 'main/2', state: 'up', slot: 990, finalizedSlot: 958, lagSlots: 10 },
+    ])
+    expect(nodes[1]?.shredSlot).toBe(992)
+  })
+
+  it('go one by one to a node that takes no batches', async () => {
+    await start([{ fake: (fake) => Object.assign(fake, { takesBatches: false }) }])
+    await until(() => nodes[0]?.slot() === 1000, 'its slot to be known')
+    expect(states()).toEqual(['up'])
+  })
+
+  it('see a node that lags leave and come back', async () => {
+    const [first] = await start([{}, {}], { lagSlots: 20 })
+    first!.slot = 979
+    await becomes('lagging', 'up')
+    first!.slot = 989
+    await until(() => nodes[0]?.slot() === 989, 'the probe')
+    expect(states()).toEqual(['lagging', 'up'])
+    first!.slot = 990
+    await becomes('up', 'up')
+  })
+
+  it('see a node that says it is behind', async () => {
+    const [first] = await start([{}])
+    first!.isHealthy = false
+    await becomes('lagging')
+    expect(set.choose('getThing')).toBeNull()
+    first!.isHealthy = true
+    await becomes('up')
+  })
+
+  it('see a node that hangs, and hear it when it goes on', async () => {
+    const [first] = await start([{}, {}])
+    first!.behaviour = 'hang'
+    await until(() => states()[0] !== 'up', 'it to be doubted')
+    await becomes('down', 'up')
+    first!.thaw()
+    await becomes('up', 'up')
+  })
+
+  it('see a node that is killed, and one that is started again', async () => {
+    const [first] = await start([{}, {}])
+    await first!.kill()
+    await becomes('down', 'up')
+    await first!.listen()
+    await becomes('up', 'up')
+  })
+
+  it('are not sent to a node that serves none of their methods', async () => {
+    const [first] = await start([{ node: { allow: ['sendTransaction'] } }, {}])
+    await until(() => (fakes[1]?.probes ?? 0) >= 3, 'some probes')
+    expect(first!.probes).toBe(0)
+    expect(states()).toEqual(['up', 'up'])
+  })
+})
+
+describe('calls', () => {
+  it('carry the token of the node and bring its bytes', async () => {
+    const [first] = await start([{ node: { xToken: 'node-token' } }])
+    first!.answers.set('getThing', () => 'this')
+    const answer = await call(nodes[0]!)
+    expect(answer).toMatchObject({ ok: true, status: 200 })
+    expect(answer.ok && answer.body.toString()).toBe('{"jsonrpc":"2.0","id":7,"result":"this"}')
+    expect([...first!.tokens]).toEqual(['node-token'])
+  })
+
+  it('use few connections again and again', async () => {
+    const [first] = await start([{}])
+    for (let time = 0; time < 50; time++) await call(nodes[0]!)
+    expect(first!.sockets.size).toBeLessThanOrEqual(3)
+  })
+
+  it('that hang end at their deadline', async () => {
+    const [first] = await start([{}])
+    first!.answers.set('getThing', () => 'this')
+    first!.delayMs = 400
+    expect(await call(nodes[0]!, 100)).toEqual({ ok: false, fault: 'timeout', isSent: true })
+    expect(nodes[0]?.waiting).toBe(0)
+    expect(nodes[0]?.outcomes.timeout).toBe(1)
+  })
+
+  it('that wait at a node which leaves are let go at once, sends are not', async () => {
+    const [first] = await start([{}, {}])
+    first!.behaviour = 'hang'
+    const faults: (CallFault | 'end')[] = []
+    const listener = {
+      onHead() {},
+      onData() {},
+      onEnd: () => void faults.push('end'),
+      onFault: (fault: CallFault) => void faults.push(fault),
+    }
+    nodes[0]!.call(body, { timeoutMs: 60_000 }, listener)
+    const kept = nodes[0]!.call(body, { timeoutMs: 60_000, isKept: true }, listener)
+    await until(() => faults.length > 0, 'the first to be let go')
+    expect(faults).toEqual(['left'])
+    await becomes('down', 'up')
+    expect(nodes[0]?.waiting).toBe(1)
+    kept.abort()
+    expect(nodes[0]?.waiting).toBe(0)
+    expect(faults).toEqual(['left'])
+  })
+
+  it('to a node that is gone are refused, and take it out of the rotation at once', async () => {
+    const [first] = await start([{}, {}])
+    await first!.kill()
+    const faults = await Promise.all([call(nodes[0]!), call(nodes[0]!)])
+    for (const fault of faults) expect(fault.ok).toBe(false)
+    await becomes('down', 'up')
+    for (let time = 0; time < 50; time++) expect(set.choose('getThing')).toBe(nodes[1])
+  })
+
+  it('that fail in a row open the breaker, although its probes are fine', async () => {
+    const [first] = await start([{}, {}])
+    first!.answers.set('getThing', () => 'this')
+    first!.status = 502
+    const failing = Array.from({ length: 5 }, () => call(nodes[0]!))
+    expect((await Promise.all(failing)).map((answer) => answer.ok && answer.status)).toEqual(
+      Array(5).fill(502),
+    )
+    expect(states()[0]).toBe('down')
+    first!.status = 200
+    await becomes('probing', 'up')
+    for (let time = 0; time < 3; time++) await call(nodes[0]!)
+    expect(states()).toEqual(['up', 'up'])
+  })
+
+  it('that are refused by 429 turn to another node, where there is one', async () => {
+    const [first] = await start([{}, {}])
+    first!.status = 429
+    await call(nodes[0]!)
+    expect(states()).toEqual(['up', 'up'])
+    expect(set.choose('getThing')).toBe(nodes[1])
+    expect(set.choose('getThing', { not: [nodes[1]!] })).toBe(nodes[0])
+    expect(nodes[0]?.outcomes.limited).toBe(1)
+  })
+
+  it('that break within the body say so', async () => {
+    const [first] = await start([{}])
+    first!.behaviour = 'break-late'
+    expect(await call(nodes[0]!)).toEqual({ ok: false, fault: 'broken', isSent: true })
+    first!.behaviour = 'answer'
+  })
+
+  it('hold a big answer at its source while the reader is slow', async () => {
+    const [first] = await start([{}])
+    const bytes = 40_000_000
+    first!.answers.set('getThing', () => 'x'.repeat(bytes))
+    const faults: CallFault[] = []
+    let seen = 0
+    let isPaused = false
+    let wasPaused = false
+    let isOver = false
+    const handle = nodes[0]!.call(
+      body,
+      { timeoutMs: 30_000 },
+      {
+        onHead() {},
+        onData(chunk) {
+          expect(isPaused).toBe(false)
+          seen += chunk.length
+          if (seen > 1_000_000 && !wasPaused) {
+            wasPaused = true
+            isPaused = true
+            handle.pause()
+          }
+        },
+        onEnd() {
+          isOver = true
+        },
+        onFault: (fault) => void faults.push(fault),
+      },
+    )
+    await until(() => isPaused, 'the pause')
+    const before = seen
+    // The socket of the sender is what fills up now.
+    await until(() => [...first!.sockets].some(({ writableLength }) => writableLength > 0), 'it')
+    await until(() => nodes[0]!.slot() !== null && fakes[0]!.probes > 3, 'some more turns')
+    expect(seen).toBe(before)
+    isPaused = false
+    handle.resume()
+    await until(() => isOver || faults.length > 0, 'the end', 30_000)
+    expect(faults).toEqual([])
+    expect(seen).toBeGreaterThan(bytes)
+  })
+})
+
+describe('what is told of the nodes', () => {
+  it('is their share, errors and percentiles', async () => {
+    const [first] = await start([{ node: { region: 'fra' } }, {}])
+    first!.answers.set('getThing', () => 1)
+    for (let time = 0; time < 3; time++) await call(nodes[0]!)
+    await call(nodes[1]!)
+    first!.behaviour = 'break'
+    await call(nodes[0]!)
+    const [row, other] = upstreams.report()
+    expect(row).toMatchObject({ region: 'fra', requests: 4, errors: 1, share: 0.75 })
+    expect(row?.p50Ms).toBeGreaterThan(0)
+    expect(row?.p99Ms).toBeGreaterThanOrEqual(row?.p50Ms ?? 0)
+    expect(other).toMatchObject({ requests: 1, errors: 0, share: 0.25 })
+  })
+
+  it('holds no address and no token: report, log, meters', async () => {
+    const meters = new Meters()
+    const [first] = await start([{ node: { xToken: 'node-token', region: 'fra' } }, {}])
+    declareUpstreamMeters(meters, upstreams)
+    await call(nodes[0]!)
+    first!.behaviour = 'break'
+    await call(nodes[0]!)
+    await first!.kill()
+    await call(nodes[0]!)
+    await becomes('down', 'up')
+    const { body: exposed } = await meters.render('text')
+    expect(exposed).toContain('sluice_upstream_up{set="main",node="1"} 0')
+    expect(exposed).toContain('sluice_upstream_slot{set="main",node="2"} 1000')
+    expect(exposed).toContain(
+      'sluice_upstream_requests_total{set="main",node="1",outcome="broken"} 1',
+    )
+    expect(exposed).toContain('sluice_upstream_info{set="main",node="1",region="fra"} 1')
+    expect(exposed).toContain('sluice_upstream_seconds_count{set="main",node="1"} 1')
+    const told = [exposed, JSON.stringify(upstreams.report()), ...lines].join('\n')
+    expect(lines.length).toBeGreaterThan(2)
+    expect(told).not.toMatch(/127\.0\.0\.1|path-key|query-key|node-token|http:/)
+    expect(told).not.toContain(new URL(first!.url).port)
+  })
+})
