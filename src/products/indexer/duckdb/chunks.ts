@@ -1,0 +1,141 @@
+// Rows by column into DuckDB's own chunks, and which of them can be there already.
+// Thread: main of the writer process. Called by the sink for each batch.
+import {
+  type DuckDBAppender,
+  DuckDBDataChunk,
+  type DuckDBType,
+  type DuckDBValue,
+} from '@duckdb/node-api'
+import { assert } from '../../../base/assert.ts'
+import type { Cell, RowBatch } from '../engine.ts'
+import { type TableName, tables } from '../tables.ts'
+import { columnsOf, orderColumnOf, storageOf } from './columns.ts'
+
+/** Rows of a chunk: DuckDB's own vector size. */
+export const chunkRows = 2048
+
+interface Layout {
+  readonly types: readonly DuckDBType[]
+  readonly values: readonly ((cell: Cell) => DuckDBValue)[]
+  /** Where the order column stands, then the rest of the key. */
+  readonly key: readonly number[]
+}
+
+const layouts = new Map<TableName, Layout>()
+
+/** One batch per table. */
+export function joinBatches(batches: readonly RowBatch[]): readonly RowBatch[] {
+  const joined = new Map<TableName, RowBatch>()
+  for (const batch of batches) {
+    const before = joined.get(batch.table)
+    joined.set(batch.table, before === undefined ? batch : joinTwo(before, batch))
+  }
+  return [...joined.values()]
+}
+
+/** Hands the rows of a range to an appender. */
+export function appendRows(appender: DuckDBAppender, batch: RowBatch, range: RowRange): void {
+  const { types, values } = layoutOf(batch.table)
+  assert(batch.columns.length === types.length, `rows of ${batch.table} have all their columns`)
+  for (let start = range.first; start < range.end; start += chunkRows) {
+    const count = Math.min(chunkRows, range.end - start)
+    const chunk = DuckDBDataChunk.create(types, count)
+    for (let column = 0; column < types.length; column += 1) {
+      const cells = batch.columns[column]!
+      const value = values[column]!
+      const vector = chunk.getColumnVector(column)
+      for (let row = 0; row < count; row += 1) vector.setItem(row, value(cells[start + row]!))
+      vector.flush()
+    }
+    appender.appendDataChunk(chunk)
+  }
+}
+
+export interface RowRange {
+  readonly first: number
+  /** After the last. */
+  readonly end: number
+}
+
+/**
+ * Where the rows begin that are surely new: above `top` in their order column and each of them
+ * once. Those before may be there already. `batch.count` when none can be told apart.
+ */
+export function firstFresh(batch: RowBatch, top: number): number {
+  const { key } = layoutOf(batch.table)
+  const columns = key.map((index) => batch.columns[index]!)
+  const order = columns[0]!
+  if (isAscending(columns, batch.count)) {
+    let first = 0
+    while (first < batch.count && Number(order[first]) <= top) first += 1
+    return first
+  }
+  for (let row = 0; row < batch.count; row += 1) if (Number(order[row]) <= top) return batch.count
+  return isUnique(columns, batch.count) ? 0 : batch.count
+}
+
+/** The lowest and highest order of a range of rows. */
+export function orderSpan(batch: RowBatch, range: RowRange): { low: number; high: number } {
+  const order = batch.columns[layoutOf(batch.table).key[0]!]!
+  let low = Number.POSITIVE_INFINITY
+  let high = Number.NEGATIVE_INFINITY
+  for (let row = range.first; row < range.end; row += 1) {
+    const value = Number(order[row])
+    if (value < low) low = value
+    if (value > high) high = value
+  }
+  return { low, high }
+}
+
+function joinTwo(a: RowBatch, b: RowBatch): RowBatch {
+  return {
+    table: a.table,
+    count: a.count + b.count,
+    columns: a.columns.map((cells, column) => [...cells, ...b.columns[column]!]),
+  }
+}
+
+function layoutOf(table: TableName): Layout {
+  const known = layouts.get(table)
+  if (known !== undefined) return known
+  const columns = columnsOf(table)
+  const storages = columns.map(([, type]) => storageOf(type))
+  const order = orderColumnOf(table)
+  const names = [order, ...tables[table].key.filter((name) => name !== order)]
+  const layout = {
+    types: storages.map((storage) => storage.type),
+    values: storages.map((storage) => storage.value),
+    key: names.map((name) => columns.findIndex(([column]) => column === name)),
+  }
+  layouts.set(table, layout)
+  return layout
+}
+
+/** Strictly, so that no key stands twice: the cheap test, and true of most batches. */
+function isAscending(columns: readonly (readonly Cell[])[], count: number): boolean {
+  for (let row = 1; row < count; row += 1) {
+    let isAbove = false
+    for (const cells of columns) {
+      const before = cells[row - 1]!
+      const here = cells[row]!
+      if (here > before) {
+        isAbove = true
+        break
+      }
+      if (here < before) return false
+    }
+    if (!isAbove) return false
+  }
+  return true
+}
+
+function isUnique(columns: readonly (readonly Cell[])[], count: number): boolean {
+  const seen = new Set<string>()
+  for (let row = 0; row < count; row += 1) {
+    let key = ''
+    for (const cells of columns) key += `${cells[row]}\0`
+    if (seen.has(key)) return false
+    seen.add(key)
+  }
+  return true
+}

@@ -1,0 +1,97 @@
+// How the tables of the indexer are kept in DuckDB: types, statements, and the order of rows.
+// Thread: main of the writer and query processes. Called by the sink and the views.
+import {
+  DOUBLE,
+  DuckDBTimestampMillisecondsValue,
+  DuckDBTimestampNanosecondsValue,
+  DuckDBTimestampSecondsValue,
+  type DuckDBType,
+  type DuckDBValue,
+  LIST,
+  listValue,
+  SMALLINT,
+  TIMESTAMP_MS,
+  TIMESTAMP_NS,
+  TIMESTAMP_S,
+  TINYINT,
+  UBIGINT,
+  UINTEGER,
+  USMALLINT,
+  UTINYINT,
+  VARCHAR,
+} from '@duckdb/node-api'
+import type { Cell } from '../engine.ts'
+import { type ColumnType, type Table, type TableName, tables } from '../tables.ts'
+
+interface Storage {
+  readonly type: DuckDBType
+  readonly sql: string
+  value(cell: Cell): DuckDBValue
+}
+
+const plain = (cell: Cell): DuckDBValue => cell as DuckDBValue
+const whole = (cell: Cell): bigint => (typeof cell === 'bigint' ? cell : BigInt(cell as number))
+const small = (cell: Cell): number => Number(cell)
+
+const storages: Readonly<Record<ColumnType, Storage>> = {
+  UInt8: { type: UTINYINT, sql: 'UTINYINT', value: small },
+  UInt16: { type: USMALLINT, sql: 'USMALLINT', value: small },
+  UInt32: { type: UINTEGER, sql: 'UINTEGER', value: small },
+  UInt64: { type: UBIGINT, sql: 'UBIGINT', value: whole },
+  Int8: { type: TINYINT, sql: 'TINYINT', value: small },
+  Int16: { type: SMALLINT, sql: 'SMALLINT', value: small },
+  Float64: { type: DOUBLE, sql: 'DOUBLE', value: small },
+  String: { type: VARCHAR, sql: 'VARCHAR', value: plain },
+  'Array(String)': {
+    type: LIST(VARCHAR),
+    sql: 'VARCHAR[]',
+    value: (cell) => listValue(cell as readonly string[]),
+  },
+  DateTime: {
+    type: TIMESTAMP_S,
+    sql: 'TIMESTAMP_S',
+    value: (cell) => new DuckDBTimestampSecondsValue(whole(cell)),
+  },
+  'DateTime64(3)': {
+    type: TIMESTAMP_MS,
+    sql: 'TIMESTAMP_MS',
+    value: (cell) => new DuckDBTimestampMillisecondsValue(whole(cell)),
+  },
+  'DateTime64(9)': {
+    type: TIMESTAMP_NS,
+    sql: 'TIMESTAMP_NS',
+    value: (cell) => new DuckDBTimestampNanosecondsValue(whole(cell)),
+  },
+}
+
+export function storageOf(type: ColumnType): Storage {
+  return storages[type]
+}
+
+export function columnsOf(table: TableName): readonly (readonly [string, ColumnType])[] {
+  // Reason for the cast: a table's own type names each of its columns.
+  return Object.entries(tables[table].columns as Table['columns'])
+}
+
+export function createTableSql(catalog: string, table: TableName): string {
+  const columns = columnsOf(table).map(([name, type]) => `"${name}" ${storages[type].sql}`)
+  return `CREATE TABLE ${catalog}."${table}" (${columns.join(', ')})`
+}
+
+/**
+ * The column by which a table's rows come in: the first one of its key that is a number or a time.
+ * A row above everything seen in it cannot be there already.
+ */
+export function orderColumnOf(table: TableName): string {
+  const columns = tables[table].columns as Table['columns']
+  return tables[table].key.find((name) => columns[name] !== 'String') ?? tables[table].key[0]!
+}
+
+/** The order column as a number of its own unit, in SQL. */
+export function orderSql(table: TableName, of = ''): string {
+  const column = orderColumnOf(table)
+  const type = (tables[table].columns as Table['columns'])[column]!
+  const place = `${of}"${column}"`
+  if (type === 'DateTime64(3)') return `epoch_ms(${place})`
+  return type === 'DateTime' ? `epoch(${place})::BIGINT` : place
+}

@@ -1,0 +1,87 @@
+// How many rows a file has of each table, and between which orders. Thread: main of the writer
+// process. Tells the sink which files can hold a key, and readers which tables are in a file.
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { type TableName, tableNames } from '../tables.ts'
+import { orderSql } from './columns.ts'
+
+export interface Span {
+  readonly rows: number
+  readonly low: number
+  readonly high: number
+}
+
+export class Spans {
+  readonly #spans = new Map<TableName, Span>()
+
+  rows(table: TableName): number {
+    return this.#spans.get(table)?.rows ?? 0
+  }
+
+  high(table: TableName): number {
+    return this.#spans.get(table)?.high ?? Number.NEGATIVE_INFINITY
+  }
+
+  get totalRows(): number {
+    return tableNames.reduce((sum, table) => sum + this.rows(table), 0)
+  }
+
+  /** Tables with rows. */
+  get tables(): readonly TableName[] {
+    return tableNames.filter((table) => this.rows(table) > 0)
+  }
+
+  meets(table: TableName, low: number, high: number): boolean {
+    const span = this.#spans.get(table)
+    return span !== undefined && span.rows > 0 && span.low <= high && low <= span.high
+  }
+
+  add(table: TableName, more: Span): void {
+    const span = this.#spans.get(table)
+    this.#spans.set(table, {
+      rows: (span?.rows ?? 0) + more.rows,
+      low: Math.min(span?.low ?? more.low, more.low),
+      high: Math.max(span?.high ?? more.high, more.high),
+    })
+  }
+
+  addAll(more: Spans): void {
+    for (const [table, span] of more.#spans) this.add(table, span)
+  }
+
+  /** Counts a file that has no account of itself. */
+  async measure(connection: DuckDBConnection, catalog: string): Promise<void> {
+    for (const table of tableNames) {
+      const order = orderSql(table)
+      const found = await connection.runAndReadAll(
+        `SELECT count(*), min(${order}), max(${order}) FROM ${catalog}."${table}"`,
+      )
+      const [rows, low, high] = found.getRows()[0]!
+      if (Number(rows) > 0)
+        this.add(table, { rows: Number(rows), low: Number(low), high: Number(high) })
+    }
+  }
+
+  /** Writes the account into a file that is about to be sealed. */
+  async store(connection: DuckDBConnection, catalog: string): Promise<void> {
+    await connection.run(
+      `CREATE OR REPLACE TABLE ${catalog}.spans
+        (name VARCHAR, rows UBIGINT, low HUGEINT, high HUGEINT)`,
+    )
+    const rows = [...this.#spans].map(
+      ([table, { rows, low, high }]) => `('${table}', ${rows}, ${low}, ${high})`,
+    )
+    if (rows.length > 0)
+      await connection.run(`INSERT INTO ${catalog}.spans VALUES ${rows.join(', ')}`)
+  }
+
+  /** The account of a sealed file. */
+  async load(connection: DuckDBConnection, catalog: string): Promise<void> {
+    const found = await connection.runAndReadAll(`SELECT * FROM ${catalog}.spans`)
+    for (const [name, rows, low, high] of found.getRows())
+      this.add(name as TableName, {
+        rows: Number(rows),
+        low: Number(low),
+        high: Number(high),
+      })
+  }
+}

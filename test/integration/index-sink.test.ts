@@ -1,0 +1,237 @@
+// The sink of the embedded index: durable, each row once, sealed, merged, dropped, readable.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { ReadableAsker } from '../../src/products/indexer/duckdb/readable-door.ts'
+import {
+  type DuckdbSink,
+  type DuckdbSinkOptions,
+  openDuckdbSink,
+} from '../../src/products/indexer/duckdb/sink.ts'
+import { readReadable } from '../../src/products/indexer/duckdb/store-files.ts'
+import { countRows } from '../support/index-reader.ts'
+import { batch, instructionRows, transactionRows, usageRows } from '../support/row-samples.ts'
+import { until } from '../support/until.ts'
+
+const forever = { retentionMs: 1e12, retentionBytes: 1e12 }
+let folder: string
+const open: DuckdbSink[] = []
+
+beforeEach(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'sluice-sink-'))
+})
+
+afterEach(async () => {
+  for (const sink of open.splice(0)) await sink.stop()
+  await rm(folder, { recursive: true, force: true })
+})
+
+async function start(options: Partial<DuckdbSinkOptions> = {}): Promise<DuckdbSink> {
+  const sink = await openDuckdbSink(folder, { ...forever, ...options })
+  open.push(sink)
+  return sink
+}
+
+async function stop(sink: DuckdbSink): Promise<void> {
+  open.splice(open.indexOf(sink), 1)
+  await sink.stop()
+}
+
+describe('the sink of the embedded index', () => {
+  test('has no marks before the first write and the highest ones after a restart', async () => {
+    const first = await start()
+    expect(await first.marks()).toEqual({})
+    await first.write([transactionRows({ slot: 5, slots: 2, perSlot: 10 })], {
+      slots: 6,
+      events: 9,
+    })
+    await first.write([], { events: 12 })
+    expect(await first.marks()).toEqual({ slots: 6, events: 12 })
+    await stop(first)
+    const second = await start()
+    expect(await second.marks()).toEqual({ slots: 6, events: 12 })
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 20, distinct: 20 })
+  })
+
+  test('takes every table and every type', async () => {
+    const sink = await start()
+    await sink.write(
+      [
+        instructionRows({ slot: 1, slots: 1, perSlot: 3 }),
+        usageRows('sub_a', 0, 4),
+        batch('block_lifecycle', [[7n, 1n, '0xab', 'Proposed', 'Voted', 1.25, 10n ** 18n]]),
+        batch('tips', [[1_700_000_000_123, 's', 'p', 't', 1_000_000, 'landed', '', 5]]),
+      ],
+      {},
+    )
+    await sink.publish()
+    expect(await countRows(folder, 'instructions')).toEqual({ rows: 3, distinct: 3 })
+    expect(await countRows(folder, 'usage', '"at"')).toEqual({ rows: 4, distinct: 4 })
+    expect(await countRows(folder, 'block_lifecycle', 'seq')).toEqual({ rows: 1, distinct: 1 })
+    expect(await countRows(folder, 'tips', 'signature')).toEqual({ rows: 1, distinct: 1 })
+  })
+
+  test('changes nothing for rows that come again, wherever the first ones are', async () => {
+    const sink = await start({ hotBytesMax: 200_000 })
+    const rows = (slot: number) => transactionRows({ slot, slots: 4, perSlot: 200 })
+    for (let slot = 0; slot < 40; slot += 4) await sink.write([rows(slot)], {})
+    await sink.publish()
+    expect((await readReadable(folder)).files.some((file) => file.name.startsWith('seg'))).toBe(
+      true,
+    )
+    // Old, half old and half new, newest again, twice in one write, and out of order.
+    await sink.write([rows(0)], {})
+    await sink.write([rows(38)], {})
+    await sink.write([rows(38), rows(38)], {})
+    const last = rows(44)
+    const turned = last.columns.map((cells) => [...cells].reverse())
+    await sink.write([{ ...last, columns: turned }], {})
+    await sink.write([last], {})
+    await sink.publish()
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 46 * 200, distinct: 46 * 200 })
+  })
+
+  test('keeps the first of two rows with one key', async () => {
+    const sink = await start()
+    const tps = (value: number) => batch('tps', [[1n, 10n, value]])
+    await sink.write([tps(1)], {})
+    await sink.write([tps(2)], {})
+    await sink.publish()
+    expect(await countRows(folder, 'tps', 'tps')).toEqual({ rows: 1, distinct: 1 })
+  })
+
+  test('shows a whole view at every moment while files are sealed and merged', async () => {
+    const sink = await start({ hotBytesMax: 150_000 })
+    let written = 0
+    let isDone = false
+    const views: number[] = []
+    const reading = (async () => {
+      while (!isDone) {
+        const least = written
+        const readable = await sink.publish()
+        const seen = await countRows(folder, 'transactions', 'slot, idx', readable)
+        expect(seen.distinct).toBe(seen.rows)
+        expect(seen.rows).toBeGreaterThanOrEqual(least)
+        views.push(seen.rows)
+      }
+    })()
+    for (let slot = 0; slot < 120; slot += 1) {
+      await sink.write([transactionRows({ slot, slots: 1, perSlot: 400 })], { slots: slot })
+      written += 400
+    }
+    isDone = true
+    await reading
+    expect(views).toEqual([...views].sort((a, b) => a - b))
+    await until(
+      async () =>
+        (await readReadable(folder)).files.some((file) => /^seg-1-(8|64)/.test(file.name)),
+      'files are merged',
+      30_000,
+    )
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 48_000, distinct: 48_000 })
+  })
+
+  test('takes rows of slots back, and takes others in their place', async () => {
+    const sink = await start({ hotBytesMax: 300_000 })
+    for (let slot = 0; slot < 40; slot += 4)
+      await sink.write([transactionRows({ slot, slots: 4, perSlot: 200 })], {
+        slots: slot + 3,
+        events: 7,
+      })
+    await sink.cut(10, 39)
+    expect(await sink.marks()).toEqual({ slots: 9, events: 7 })
+    await sink.publish()
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 2000, distinct: 2000 })
+    await sink.write([transactionRows({ slot: 10, slots: 1, perSlot: 5 })], { slots: 10 })
+    await stop(sink)
+    const again = await start()
+    expect(await again.marks()).toEqual({ slots: 10, events: 7 })
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 2005, distinct: 2005 })
+  })
+
+  test('answers readers on its socket with the newest rows', async () => {
+    const sink = await start()
+    const asker = new ReadableAsker(folder)
+    try {
+      const before = await asker.ask(30_000)
+      expect(before?.files).toEqual([])
+      await sink.write([transactionRows({ slot: 1, slots: 1, perSlot: 5 })], {})
+      const after = await asker.ask(30_000)
+      expect((await countRows(folder, 'transactions', 'slot, idx', after!)).rows).toBe(5)
+      expect((await asker.ask(30_000))?.version).toBe(after!.version)
+    } finally {
+      asker.close()
+    }
+  })
+
+  test('tells readers nothing when it is not there', async () => {
+    const asker = new ReadableAsker(folder)
+    expect(await asker.ask(30_000)).toBe(null)
+  })
+
+  test('drops whole files by age and by bytes', async () => {
+    const first = await start({ hotBytesMax: 100_000 })
+    for (let slot = 0; slot < 12; slot += 1)
+      await first.write([transactionRows({ slot, slots: 1, perSlot: 500 })], { slots: slot })
+    await first.publish()
+    await stop(first)
+    const sealed = (await readdir(folder)).filter((name) => name.startsWith('seg')).sort()
+    const old = new Date(Date.now() - 3_600_000)
+    await utimes(join(folder, sealed[0]!), old, old)
+    const second = await start({ retentionMs: 1_800_000 })
+    await second.tidy()
+    const byAge = await readReadable(folder)
+    expect(byAge.files.map((file) => file.name)).not.toContain(sealed[0])
+    await stop(second)
+    const third = await start({ retentionBytes: 1 })
+    await third.tidy()
+    const left = await readReadable(folder)
+    expect(left.files.filter((file) => file.name.startsWith('seg'))).toEqual([])
+    expect(await third.marks()).toEqual({ slots: 11 })
+  })
+
+  test('refuses a folder that another one has open', async () => {
+    await start()
+    const child = spawnSink(1e9)
+    const code = await new Promise((resolve) => child.once('exit', resolve))
+    expect(code).not.toBe(0)
+  })
+})
+
+describe('a sink that is killed', () => {
+  test('has lost nothing that it acknowledged and has no row twice', async () => {
+    let acknowledged = 0
+    // Small files, so that kills also meet it in the middle of sealing and merging.
+    for (let round = 0; round < 6; round += 1) {
+      const child = spawnSink(60_000)
+      let lines = ''
+      child.stdout!.on('data', (text) => {
+        lines += text
+      })
+      const goal = 6 + round * 5
+      await until(() => lines.split('\n').length > goal, 'it has written', 30_000)
+      child.kill('SIGKILL')
+      await new Promise((resolve) => child.once('close', resolve))
+      const told = lines.split('\n').slice(0, -1)
+      expect(Number(told[0]!.slice('from '.length))).toBeGreaterThanOrEqual(acknowledged + 1)
+      acknowledged = Math.max(acknowledged, ...told.slice(1).map(Number))
+    }
+    const sink = await start()
+    const { slots } = (await sink.marks()) as { slots: number }
+    expect(slots).toBeGreaterThanOrEqual(acknowledged)
+    await sink.publish()
+    expect(await countRows(folder, 'transactions')).toEqual({
+      rows: slots * 200,
+      distinct: slots * 200,
+    })
+  })
+})
+
+function spawnSink(hotBytesMax: number): ChildProcess {
+  const script = join(import.meta.dirname, '../support/index-sink-child.mjs')
+  return spawn(process.execPath, [script, folder, String(hotBytesMax)], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+}
