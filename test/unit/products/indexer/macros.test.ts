@@ -2,12 +2,12 @@
 // and where a server is installed it is asked again.
 import { DuckDBInstance } from '@duckdb/node-api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { macros } from '../../../../src/products/indexer/duckdb/macros.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,
   startClickhouseServer,
-} from '../../../support/clickhouse-server.ts'
+} from '../../../../bench/lib/clickhouse-server.ts'
+import { macros } from '../../../../src/products/indexer/duckdb/macros.ts'
 
 /** What both answer, as texts. */
 const scalars: readonly (readonly [expression: string, value: string])[] = [

@@ -1,0 +1,157 @@
+// Speaks with one ClickHouse server over HTTP. Thread: main (queries), writer process (rows).
+// Credentials of the address go into headers; neither they nor the address are ever told.
+import type { Readable } from 'node:stream'
+import { Pool } from 'undici'
+import { Fault, messageOf } from '../../../base/errors.ts'
+import { readException, type ServerException } from './server-exception.ts'
+
+const keepAliveMs = 8_000
+const connectMs = 5_000
+const answerBytesMax = 16 * 1024 * 1024
+const errorBytesMax = 256 * 1024
+
+export interface Call {
+  /** The statement; with rows it goes into the address, else into the body. */
+  readonly sql: string
+  readonly rows?: string
+  /** Settings and the like, in this order: `readonly` last, for it forbids what comes after. */
+  readonly params?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+  /** How long the server may think before the first byte; 0 = as long as it likes. */
+  readonly firstByteMs?: number
+}
+
+export type Streamed =
+  | { readonly ok: true; readonly body: Readable; readonly tag: string | null }
+  | { readonly ok: false; readonly exception: ServerException }
+
+export class ClickhouseClient {
+  readonly #pool: Pool
+  readonly #path: string
+  readonly #headers: Readonly<Record<string, string>>
+
+  constructor(url: string, options: { readonly connections: number }) {
+    const { origin, pathname, username, password } = readAddress(url)
+    this.#path = pathname
+    this.#headers = {
+      'x-clickhouse-user': username || 'default',
+      ...(password !== '' && { 'x-clickhouse-key': password }),
+    }
+    this.#pool = new Pool(origin, {
+      connections: options.connections,
+      pipelining: 1,
+      keepAliveTimeout: keepAliveMs,
+      connect: { timeout: connectMs },
+      bodyTimeout: 0,
+    })
+  }
+
+  /** The whole answer as a text. Rejects with a Fault: the server's word, or no server. */
+  async ask(call: Call): Promise<string> {
+    const streamed = await this.stream(call)
+    if (!streamed.ok) throw faultOf(streamed.exception)
+    try {
+      return (await collect(streamed.body, answerBytesMax)).toString()
+    } catch (error) {
+      throw unreachable(error)
+    }
+  }
+
+  /** Rows of one answer in JSONEachRow. */
+  async rows<Row>(sql: string, params: Readonly<Record<string, string>> = {}): Promise<Row[]> {
+    const text = await this.ask({ sql: `${sql} FORMAT JSONEachRow`, params })
+    return text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => JSON.parse(line) as Row)
+  }
+
+  /** The answer as it comes. Rejects with a Fault when there is no server, or on `signal`. */
+  async stream({ sql, rows, params, signal, firstByteMs = 0 }: Call): Promise<Streamed> {
+    const search = new URLSearchParams()
+    if (rows !== undefined) search.set('query', sql)
+    for (const [name, value] of Object.entries(params ?? {})) search.set(name, value)
+    const query = search.toString()
+    let answer: Awaited<ReturnType<Pool['request']>>
+    try {
+      answer = await this.#pool.request({
+        method: 'POST',
+        path: query === '' ? this.#path : `${this.#path}?${query}`,
+        headers: this.#headers,
+        body: rows ?? sql,
+        headersTimeout: firstByteMs,
+        ...(signal !== undefined && { signal }),
+      })
+    } catch (error) {
+      throw unreachable(error)
+    }
+    const { statusCode, headers, body } = answer
+    if (statusCode === 200 && headers['x-clickhouse-exception-code'] === undefined) {
+      const tag = headers['x-clickhouse-exception-tag']
+      return { ok: true, body, tag: typeof tag === 'string' ? tag : null }
+    }
+    const text = await collect(body, errorBytesMax).catch(() => Buffer.alloc(0))
+    return { ok: false, exception: readException(text.toString(), statusCode) }
+  }
+
+  async stop(): Promise<void> {
+    await this.#pool.destroy()
+  }
+}
+
+/** What an operator must put right is said without the address itself. */
+function readAddress(url: string): {
+  readonly origin: string
+  readonly pathname: string
+  readonly username: string
+  readonly password: string
+} {
+  let address: URL
+  try {
+    address = new URL(url)
+  } catch {
+    throw new Fault(
+      'clickhouse-address',
+      'indexer.url is no address like http://user:word@host:8123',
+    )
+  }
+  if (address.protocol !== 'http:' && address.protocol !== 'https:')
+    throw new Fault('clickhouse-address', 'indexer.url begins with http:// or https://')
+  const { origin, pathname, username, password } = address
+  return {
+    origin,
+    pathname,
+    username: decodeURIComponent(username),
+    password: decodeURIComponent(password),
+  }
+}
+
+async function collect(body: Readable, bytesMax: number): Promise<Buffer> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  for await (const part of body as AsyncIterable<Buffer>) {
+    bytes += part.length
+    if (bytes > bytesMax) throw new Error('the answer is too long')
+    parts.push(part)
+  }
+  return Buffer.concat(parts)
+}
+
+/** Codes after which the same again may work: busy, out of memory, merging, keeper away. */
+const passing: ReadonlySet<number> = new Set([
+  ...[159, 160, 198, 202, 203, 209, 210, 236, 241, 242, 243, 252, 279, 285, 319, 425, 999],
+])
+
+export function faultOf({ code, name, message }: ServerException): Fault {
+  return new Fault('clickhouse', `ClickHouse answered ${code} ${name}: ${message}`, {
+    retryable: passing.has(code),
+  })
+}
+
+function unreachable(error: unknown): Fault {
+  if (error instanceof Fault) return error
+  // The sentence of a socket's error may hold the address.
+  const code = (error as { code?: unknown } | null)?.code
+  const why = typeof code === 'string' ? code : messageOf(error).slice(0, 40)
+  return new Fault('clickhouse-away', `ClickHouse cannot be reached: ${why}`, { retryable: true })
+}

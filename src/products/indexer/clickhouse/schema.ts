@@ -1,0 +1,124 @@
+// The tables on a ClickHouse server. Thread: writer process, once when it opens the server.
+//
+//   chain._transactions   ReplacingMergeTree, ORDER BY the key: what the rows are written into
+//   chain.transactions    a view with FINAL over it: what a customer reads, each key once
+//   chain._marks          how far each feed is in; the newest version of a feed counts
+//
+// `usage` has no view: whose rows one sees is decided per query. Everything is IF NOT EXISTS, so
+// an operator may create tables beforehand (replicated, distributed, with other codecs).
+// Columns are only ever added.
+import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
+import type { ClickhouseClient } from './client.ts'
+import type { ServerFacts } from './server-facts.ts'
+
+export const database = 'chain'
+export const marksTable = `${database}._marks`
+/** A day of slots at 400 ms, and about a day of events. */
+const slotsPerPartition = 216_000
+const seqsPerPartition = 1_000_000
+
+export function storedName(table: TableName): string {
+  return `${database}._${table}`
+}
+
+export async function createTables(client: ClickhouseClient, facts: ServerFacts): Promise<void> {
+  await client.ask({ sql: `CREATE DATABASE IF NOT EXISTS ${database}` })
+  await client.ask({
+    sql: `CREATE TABLE IF NOT EXISTS ${marksTable} (feed String, mark UInt64, version UInt64)
+      ENGINE = ReplacingMergeTree(version) ORDER BY feed`,
+  })
+  for (const name of tableNames) await client.ask({ sql: createTableSql(name, facts) })
+  const present = await columnsOf(client)
+  for (const name of tableNames) {
+    const there = new Set(present.get(`_${name}`))
+    for (const [column, type] of Object.entries(tables[name].columns))
+      if (!there.has(column))
+        await client.ask({
+          sql: `ALTER TABLE ${storedName(name)}
+            ADD COLUMN ${quoted(column)} ${storedType(type, facts)}`,
+        })
+    if (name !== 'usage') await createView(client, name, facts, present.get(name))
+  }
+}
+
+async function createView(
+  client: ClickhouseClient,
+  name: TableName,
+  facts: ServerFacts,
+  present: readonly string[] | undefined,
+): Promise<void> {
+  const columns = Object.keys(tables[name].columns)
+  if (present !== undefined && present.join() === columns.join()) return
+  if (present !== undefined) await client.ask({ sql: `DROP TABLE IF EXISTS ${database}.${name}` })
+  await client.ask({
+    sql: `CREATE VIEW IF NOT EXISTS ${database}.${name} AS ${visibleSql(name, facts, columns)}`,
+  })
+}
+
+/** Rows as a customer sees them, each key once. */
+export function visibleSql(
+  name: TableName,
+  facts: ServerFacts,
+  columns: readonly string[],
+): string {
+  const types: Table['columns'] = tables[name].columns
+  const shown = columns.map((column) => visibleColumn(column, types[column]!, facts))
+  return `SELECT ${shown.join(', ')} FROM ${storedName(name)} FINAL`
+}
+
+function visibleColumn(column: string, type: ColumnType, facts: ServerFacts): string {
+  const digits = digitsOf(type)
+  if (digits === 0 || facts.hasDateTime64) return quoted(column)
+  // A server without finer times shows whole seconds; what is stored keeps the rest.
+  return `toDateTime(intDiv(${quoted(column)}, ${10 ** digits}), 'UTC') AS ${quoted(column)}`
+}
+
+function createTableSql(name: TableName, facts: ServerFacts): string {
+  const table: Table = tables[name]
+  const columns = Object.entries(table.columns).map(
+    ([column, type]) => `${quoted(column)} ${storedType(type, facts)}`,
+  )
+  return `CREATE TABLE IF NOT EXISTS ${storedName(name)} (${columns.join(', ')})
+    ENGINE = ReplacingMergeTree() PARTITION BY ${partitionOf(table, facts)}
+    ORDER BY (${table.key.map(quoted).join(', ')})`
+}
+
+/** By the key or by what never changes for a key, so that a row that comes again meets itself. */
+function partitionOf({ columns, key }: Table, facts: ServerFacts): string {
+  const [first = ''] = key
+  if (first === 'slot') return `intDiv(slot, ${slotsPerPartition})`
+  if (first === 'seq') return `intDiv(seq, ${seqsPerPartition})`
+  const [column, type] = Object.entries(columns).find(([, type]) => digitsOf(type) > 0)!
+  if (facts.hasDateTime64) return `toYYYYMMDD(${quoted(column)})`
+  return `toYYYYMMDD(toDateTime(intDiv(${quoted(column)}, ${10 ** digitsOf(type)}), 'UTC'))`
+}
+
+function storedType(type: ColumnType, { hasDateTime64 }: ServerFacts): string {
+  if (type === 'DateTime') return "DateTime('UTC')"
+  const digits = digitsOf(type)
+  if (digits === 0) return type
+  return hasDateTime64 ? `DateTime64(${digits}, 'UTC')` : 'Int64'
+}
+
+/** How many digits of a second a type keeps; 0 when it is no DateTime64. */
+export function digitsOf(type: ColumnType): number {
+  return Number(/^DateTime64\((\d)\)$/.exec(type)?.[1] ?? 0)
+}
+
+/** Column names of ours are plain words, but some are functions of SQL. */
+function quoted(name: string): string {
+  return `\`${name}\``
+}
+
+async function columnsOf(client: ClickhouseClient): Promise<Map<string, string[]>> {
+  const rows = await client.rows<{ table: string; name: string }>(
+    `SELECT table, name FROM system.columns WHERE database = '${database}'`,
+  )
+  const found = new Map<string, string[]>()
+  for (const { table, name } of rows) {
+    const names = found.get(table)
+    if (names === undefined) found.set(table, [name])
+    else names.push(name)
+  }
+  return found
+}

@@ -1,0 +1,37 @@
+// What a ClickHouse server can do, asked once when it is opened. Thread: main, writer process.
+// Servers of eight years are out there: a setting that one does not know is an error to it.
+import type { ClickhouseClient } from './client.ts'
+
+export interface ServerFacts {
+  readonly version: string
+  /** Times finer than a second; before 20.1 there are none. */
+  readonly hasDateTime64: boolean
+  readonly hasParquet: boolean
+  /** Names of the settings that it knows. */
+  readonly settings: ReadonlySet<string>
+}
+
+export async function readServerFacts(client: ClickhouseClient): Promise<ServerFacts> {
+  const [version, functions, settings, formats] = await Promise.all([
+    client.rows<{ version: string }>('SELECT version() AS version'),
+    client.rows("SELECT name FROM system.functions WHERE name = 'toDateTime64'"),
+    client.rows<{ name: string }>('SELECT name FROM system.settings'),
+    // Absent on old servers, which have no Parquet either.
+    client.rows("SELECT name FROM system.formats WHERE name = 'Parquet'").catch(() => []),
+  ])
+  return {
+    version: version[0]?.version ?? '',
+    hasDateTime64: functions.length > 0,
+    hasParquet: formats.length > 0,
+    settings: new Set(settings.map(({ name }) => name)),
+  }
+}
+
+/** Those of the settings that the server knows, in their order. */
+export function known(
+  facts: ServerFacts,
+  settings: Readonly<Record<string, string | number>>,
+): Record<string, string> {
+  const found = Object.entries(settings).filter(([name]) => facts.settings.has(name))
+  return Object.fromEntries(found.map(([name, value]) => [name, String(value)]))
+}

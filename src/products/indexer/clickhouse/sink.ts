@@ -1,0 +1,220 @@
+// Keeps rows on a ClickHouse server. Thread: writer process.
+//
+//   write(rows, marks) -> by table -> INSERT … JSONEachRow -> marks -> resolved
+//
+// An answered INSERT survives the server's death. Marks follow their rows: dying in between means
+// that the rows come again, and the tables keep one of each key. Writes go one after another; the
+// server wants few and large inserts, so `lingerMs` is long, and those that wait go together.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Fault, messageOf } from '../../../base/errors.ts'
+import type { Marks, RowBatch, RowSink } from '../engine.ts'
+import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
+import { ClickhouseClient } from './client.ts'
+import { encodeRows } from './rows.ts'
+import { createTables, database, marksTable, storedName } from './schema.ts'
+import { readServerFacts, type ServerFacts } from './server-facts.ts'
+
+export interface ClickhouseSinkOptions {
+  readonly retentionDays: number
+  /** How long a write tries again before it is given back as a fault. */
+  readonly retryMs?: number
+  /** What went wrong and was no write: rows that could not be dropped yet. */
+  warn?(text: string): void
+}
+
+const connections = 2
+const rowsPerInsertMax = 100_000
+const bytesPerInsertMax = 32 * 1024 * 1024
+/** Rows are encoded in pieces of this many, so that no text grows beyond what an insert takes. */
+const rowsPerPiece = 5_000
+/** Each write makes a part per table and partition, which the server must merge. */
+const lingerMs = 500
+const retryMsUsual = 30_000
+const pauseMsFirst = 100
+const pauseMsMax = 5_000
+const insertMsMax = 60_000
+const dropEveryMs = 3_600_000
+const cutMsMax = 600_000
+const cutPollMs = 50
+
+interface Waiting {
+  readonly batches: readonly RowBatch[]
+  readonly marks: Marks
+  resolve(): void
+  reject(error: Fault): void
+}
+
+export async function openClickhouseSink(
+  url: string,
+  options: ClickhouseSinkOptions,
+): Promise<RowSink> {
+  const client = new ClickhouseClient(url, { connections })
+  try {
+    const facts = await readServerFacts(client)
+    await createTables(client, facts)
+    return new ClickhouseSink(client, facts, options)
+  } catch (error) {
+    await client.stop()
+    throw error
+  }
+}
+
+class ClickhouseSink implements RowSink {
+  readonly lingerMs = lingerMs
+  readonly #client: ClickhouseClient
+  readonly #facts: ServerFacts
+  readonly #options: ClickhouseSinkOptions
+  readonly #dropTimer: NodeJS.Timeout
+  #waiting: Waiting[] = []
+  #flushing: Promise<void> | null = null
+  #version = 0
+  #isStopped = false
+
+  constructor(client: ClickhouseClient, facts: ServerFacts, options: ClickhouseSinkOptions) {
+    this.#client = client
+    this.#facts = facts
+    this.#options = options
+    void this.#dropOld()
+    this.#dropTimer = setInterval(() => void this.#dropOld(), dropEveryMs).unref()
+  }
+
+  async marks(): Promise<Marks> {
+    const rows = await this.#client.rows<{ feed: FeedName; mark: string }>(
+      `SELECT feed, toString(argMax(mark, version)) AS mark FROM ${marksTable} GROUP BY feed`,
+    )
+    return Object.fromEntries(rows.map(({ feed, mark }) => [feed, Number(mark)]))
+  }
+
+  write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
+    if (this.#isStopped) return Promise.reject(new Fault('clickhouse', 'the sink is stopped'))
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ batches, marks, resolve, reject })
+      this.#flushing ??= this.#flushAll()
+    })
+  }
+
+  async cut(from: number, to: number): Promise<void> {
+    await this.#flushing
+    const cutTables = tableNames.filter((name) => tables[name].feed === 'slots')
+    for (const name of cutTables)
+      await this.#client.ask({
+        sql: `ALTER TABLE ${storedName(name)} DELETE WHERE slot >= ${from} AND slot <= ${to}`,
+      })
+    // The server keeps its promise on its own, but until then a query still sees those rows.
+    const endMs = performance.now() + cutMsMax
+    while ((await this.#mutationsLeft()) > 0) {
+      if (performance.now() > endMs)
+        throw new Fault('clickhouse', 'rows of the old chain are still being deleted', {
+          retryable: true,
+        })
+      await sleep(cutPollMs)
+    }
+    await this.#setMarks({ slots: from - 1 })
+  }
+
+  async #mutationsLeft(): Promise<number> {
+    const rows = await this.#client.rows<{ left: string }>(
+      `SELECT toString(count()) AS left FROM system.mutations
+        WHERE database = '${database}' AND is_done = 0`,
+    )
+    return Number(rows[0]?.left ?? 0)
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearInterval(this.#dropTimer)
+    await this.#flushing
+    await this.#client.stop()
+  }
+
+  async #flushAll(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const taken = this.#waiting
+      this.#waiting = []
+      try {
+        await this.#flush(taken)
+        for (const { resolve } of taken) resolve()
+      } catch (error) {
+        const fault = error instanceof Fault ? error : new Fault('clickhouse', messageOf(error))
+        for (const { reject } of taken) reject(fault)
+      }
+    }
+    // In the same turn as the last look: whoever waits from now on begins anew.
+    this.#flushing = null
+  }
+
+  async #flush(taken: readonly Waiting[]): Promise<void> {
+    const batches = taken.flatMap((one) => one.batches)
+    for (const table of tableNames) {
+      const own = batches.filter((batch) => batch.table === table && batch.count > 0)
+      for (const text of this.#insertsOf(own)) await this.#insert(storedName(table), text)
+    }
+    await this.#setMarks(Object.assign({}, ...taken.map((one) => one.marks)))
+  }
+
+  async #setMarks(marks: Marks): Promise<void> {
+    // Later is higher, whatever the clock does meanwhile.
+    this.#version = Math.max(Date.now(), this.#version + 1)
+    const version = this.#version
+    const lines = Object.entries(marks).map(
+      ([feed, mark]) => `${JSON.stringify({ feed, mark, version })}\n`,
+    )
+    if (lines.length > 0) await this.#insert(marksTable, lines.join(''))
+  }
+
+  /** The rows of one table as texts of inserts, each within the bounds. */
+  *#insertsOf(batches: readonly RowBatch[]): Iterable<string> {
+    let text = ''
+    let rows = 0
+    for (const batch of batches)
+      for (let begin = 0; begin < batch.count; begin += rowsPerPiece) {
+        const end = Math.min(batch.count, begin + rowsPerPiece)
+        text += encodeRows(batch, { begin, end }, this.#facts)
+        rows += end - begin
+        if (rows + rowsPerPiece <= rowsPerInsertMax && text.length < bytesPerInsertMax) continue
+        yield text
+        text = ''
+        rows = 0
+      }
+    if (rows > 0) yield text
+  }
+
+  /** Tries again while it may help; inserting twice does no harm. */
+  async #insert(table: string, rows: string): Promise<void> {
+    const endMs = performance.now() + (this.#options.retryMs ?? retryMsUsual)
+    const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
+    for (let pauseMs = pauseMsFirst; ; pauseMs = Math.min(pauseMs * 2, pauseMsMax)) {
+      try {
+        await this.#client.ask({ sql, rows, firstByteMs: insertMsMax })
+        return
+      } catch (error) {
+        const isHopeless = !(error instanceof Fault) || !error.retryable || this.#isStopped
+        if (isHopeless || performance.now() + pauseMs > endMs) throw error
+        await sleep(pauseMs)
+      }
+    }
+  }
+
+  /** Drops partitions that nothing has been written into for as long as rows are kept. */
+  async #dropOld(): Promise<void> {
+    try {
+      const rows = await this.#client.rows<{ table: string; partition: string }>(
+        `SELECT table, partition FROM system.parts WHERE active AND database = '${database}'
+          GROUP BY table, partition
+          HAVING max(modification_time) < now() - ${this.#options.retentionDays * 86_400}`,
+      )
+      for (const { table, partition } of rows) {
+        if (!isOurs(table) || !/^\d{1,20}$/.test(partition)) continue
+        await this.#client.ask({
+          sql: `ALTER TABLE ${database}.${table} DROP PARTITION ${partition}`,
+        })
+      }
+    } catch (error) {
+      if (!this.#isStopped) this.#options.warn?.(`old rows stay for now: ${messageOf(error)}`)
+    }
+  }
+}
+
+function isOurs(table: string): boolean {
+  return table.startsWith('_') && tableNames.includes(table.slice(1) as TableName)
+}

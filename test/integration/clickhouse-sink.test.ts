@@ -1,0 +1,168 @@
+// Rows on a real ClickHouse server: exact, once per key, durable, dropped by age.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../../bench/lib/clickhouse-server.ts'
+import { makeRows } from '../../bench/lib/index-rows.ts'
+import { Fault } from '../../src/base/errors.ts'
+import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
+import type { Cell, RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
+import {
+  type Table,
+  type TableName,
+  tableNames,
+  tables,
+} from '../../src/products/indexer/tables.ts'
+import { until } from '../support/until.ts'
+
+const plan = { seed: 7, slots: 20, transactionsPerSlot: 30, blocks: 20, tips: 50, usage: 20 }
+
+describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse-server)', () => {
+  let server: ClickhouseServer
+  let sink: RowSink
+  const open = (retryMs = 20_000) => openClickhouseSink(server.url, { retentionDays: 30, retryMs })
+  const count = async (table: string) => Number(await server.ask(`SELECT count() FROM ${table}`))
+
+  beforeAll(async () => {
+    server = await startClickhouseServer()
+    sink = await open()
+  })
+  afterAll(async () => {
+    await sink?.stop()
+    await server?.stop()
+  })
+
+  test('keeps every table as it was written, each key once', async () => {
+    const batches = [...makeRows(plan)]
+    await sink.write(batches, { slots: 100, events: 2_000 })
+    await sink.write(batches, { slots: 101 })
+    for (const table of tableNames) {
+      const rows = batches.filter((batch) => batch.table === table)
+      expect(rows.length, table).toBeGreaterThan(0)
+      const source = table === 'usage' ? 'chain._usage FINAL' : `chain.${table}`
+      expect(await count(source), table).toBe(rows.reduce((sum, batch) => sum + batch.count, 0))
+    }
+    expect(await sink.marks()).toEqual({ slots: 101, events: 2_000 })
+  })
+
+  test('keeps 64 bits, times and texts exactly', async () => {
+    const row: Record<string, Cell> = {
+      slot: 18_446_744_073_709_551_615n,
+      idx: 4_294_967_295,
+      signature: 'q"uo\\te\n\t\u0000é😀',
+      fee_payer: '\ud800 half a pair \udc00\udc01, \\ud800 written out',
+      success: 1,
+      err: "it's",
+      fee: 9_007_199_254_740_993n,
+      compute_units: 0,
+      version: -1,
+      block_time: 1_700_000_001,
+    }
+    await sink.write([batchOf('transactions', row)], {})
+    const found = JSON.parse(
+      await server.ask(
+        `SELECT * FROM chain.transactions WHERE slot = ${row.slot} FORMAT JSONEachRow`,
+      ),
+    )
+    expect(found).toEqual({
+      ...row,
+      slot: '18446744073709551615',
+      fee_payer: '\ufffd half a pair \ufffd\ufffd, \\ud800 written out',
+      fee: '9007199254740993',
+      compute_units: '0',
+      block_time: '2023-11-14 22:13:21',
+    })
+  })
+
+  test('shows a row that comes again as it came last', async () => {
+    const row: Record<string, Cell> = {
+      received_at: 1_700_000_000_123,
+      signature: 's',
+      fee_payer: 'p',
+      tip_account: 't',
+      lamports: 1n,
+      outcome: 'forwarded',
+      reason: '',
+      landed_slot: 0,
+    }
+    await sink.write([batchOf('tips', row)], {})
+    await sink.write([batchOf('tips', { ...row, outcome: 'landed', landed_slot: 9 })], {})
+    await sink.write([batchOf('tips', { ...row, received_at: 1_700_000_000_124 })], {})
+    const seen = await server.ask(
+      "SELECT outcome, landed_slot FROM chain.tips WHERE signature = 's' ORDER BY landed_slot",
+    )
+    expect(seen).toBe('forwarded\t0\nlanded\t9\n')
+  })
+
+  test('takes more rows than one insert holds', async () => {
+    const slots = Array.from({ length: 230_000 }, (_, n) => 1_000_000 + n)
+    const columns = [slots, slots, slots]
+    await sink.write([{ table: 'tps', count: slots.length, columns }], {})
+    expect(await count('chain.tps WHERE seq >= 1000000')).toBe(230_000)
+  })
+
+  test('has an answered write after the server was killed, and waits for one that is away', async () => {
+    await sink.write([batchOf('tps', { seq: 9_000_001, block_number: 1, tps: 1 })], { events: 5 })
+    await server.kill()
+    const late = sink.write([batchOf('tps', { seq: 9_000_002, block_number: 1, tps: 1 })], {
+      events: 6,
+    })
+    await server.restart()
+    await late
+    expect(await count('chain.tps WHERE seq > 9000000')).toBe(2)
+    expect((await sink.marks()).events).toBe(6)
+  })
+
+  test('gives a write back as a fault when it cannot be done', async () => {
+    const own = await open(300)
+    await server.ask('RENAME TABLE chain._tps TO chain._away')
+    const wrong = own.write([batchOf('tps', { seq: 1, block_number: 1, tps: 1 })], {})
+    await expect(wrong).rejects.toMatchObject({ name: 'Fault', retryable: false })
+    await server.ask('RENAME TABLE chain._away TO chain._tps')
+    await server.kill()
+    const away = own.write([batchOf('tps', { seq: 1, block_number: 1, tps: 1 })], {})
+    const fault = await away.catch((error: unknown) => error)
+    expect(fault).toBeInstanceOf(Fault)
+    expect(fault).toMatchObject({ retryable: true })
+    expect(String(fault)).not.toContain('127.0.0.1')
+    expect(String(fault)).not.toContain(server.password)
+    await own.stop()
+    await server.restart()
+  })
+
+  test('forgets the slots of a chain that began again, and no others', async () => {
+    const row = { parent_slot: 1, blockhash: 'h', height: 1, block_time: 1, tx_count: 0 }
+    for (const slot of [500, 501, 502])
+      await sink.write([batchOf('blocks', { ...row, slot })], { slots: 502 })
+    await sink.cut(501, 600)
+    expect(await count('chain.blocks WHERE slot >= 500 AND slot <= 600')).toBe(1)
+    expect((await sink.marks()).slots).toBe(500)
+    await sink.write([batchOf('blocks', { ...row, slot: 501 })], { slots: 501 })
+    expect(await count('chain.blocks WHERE slot >= 500 AND slot <= 600')).toBe(2)
+  })
+
+  test('adds a column that an older table lacks', async () => {
+    await sink.stop()
+    await server.ask('ALTER TABLE chain._blocks DROP COLUMN tx_count')
+    await server.ask('DROP TABLE chain.blocks')
+    sink = await open()
+    expect(await server.ask('SELECT tx_count FROM chain.blocks WHERE slot = 500')).toBe('0\n')
+  })
+
+  test('drops what is older than rows are kept', async () => {
+    const before = await count('chain.blocks')
+    expect(before).toBeGreaterThan(0)
+    // Parts were written after this: nothing is kept for less than no time.
+    const own = await openClickhouseSink(server.url, { retentionDays: -1 })
+    await until(async () => (await count('chain.blocks')) === 0, 'old partitions are dropped')
+    expect(await count('chain._marks')).toBeGreaterThan(0)
+    await own.stop()
+  })
+})
+
+function batchOf(table: TableName, row: Readonly<Record<string, Cell>>): RowBatch {
+  const names = Object.keys((tables[table] as Table).columns)
+  return { table, count: 1, columns: names.map((name) => [row[name]!]) }
+}
