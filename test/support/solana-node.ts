@@ -41,6 +41,22 @@ export class SolanaNode {
     return node
   }
 
+  /** Kills it without a word and starts it again: same folder, same ports, same token. */
+  async restarted(...flags: string[]): Promise<SolanaNode> {
+    await this.server.stop('SIGKILL')
+    return this.started(...flags)
+  }
+
+  /** Starts it again when it is gone. */
+  async started(...flags: string[]): Promise<SolanaNode> {
+    const { data, doors } = this.server
+    const ports = ['rpc', 'websocket', 'grpc'].map((door) => `--${door}.port=${doors[door]!.port}`)
+    const server = await startServer({ data, flags: ['--chain.slotMs=60', ...ports, ...flags] })
+    const node = new SolanaNode(server, this.token)
+    await until(async () => (await node.call('getHealth')).result === 'ok', 'a healthy chain')
+    return node
+  }
+
   dispose(): Promise<void> {
     return this.server.dispose()
   }

@@ -26,6 +26,8 @@ export class NodeSubscriptions implements SocketListener {
   isConnected = false
   /** Ticks for which nothing was held here. */
   idleTicks = 0
+  /** Ticks since the connection opened. */
+  liveTicks = 0
   readonly #owner: Owner
   readonly #connection: NodeConnection
   readonly #byId = new Map<string, HeldWish[]>()
@@ -86,6 +88,7 @@ export class NodeSubscriptions implements SocketListener {
 
   tick(): void {
     this.idleTicks = this.wishes.size === 0 ? this.idleTicks + 1 : 0
+    if (this.isConnected) this.liveTicks++
     this.#connection.tick()
   }
 

@@ -19,6 +19,8 @@ import { Recovery } from './recovery.ts'
 const OPENING_MS_MAX = 10_000
 const BACKOFF_MS_MIN = 100
 const BACKOFF_MS_MAX = 5_000
+/** A connection that lived so long makes good for those that were lost before it. */
+const STEADY_TICKS = 10
 /** Between looks at wishes that wait for a node. */
 const WAITING_MS = 100
 /** A wish that every node refuses is tried again after this. */
@@ -53,11 +55,14 @@ export class SetRelay implements Owner {
   readonly #set: PubsubSet
   readonly #deps: SetRelayDeps
   readonly #held = new Map<PubsubNode, NodeSubscriptions>()
-  readonly #places = new Map<HeldWish, NodeSubscriptions | null>()
+  readonly #places = new Map<HeldWish, NodeSubscriptions>()
+  /** Those that no node has taken yet, the oldest first; and those that wait for a node. */
+  readonly #opening = new Set<HeldWish>()
+  readonly #waiting = new Set<HeldWish>()
   readonly #failures = new Map<PubsubNode, { count: number; untilMs: number }>()
   readonly #recovery: Recovery
   readonly #throttle = new LogThrottle()
-  #waiting: NodeJS.Timeout | null = null
+  #waiter: NodeJS.Timeout | null = null
   #isStopped = false
 
   constructor(set: PubsubSet, deps: SetRelayDeps) {
@@ -89,7 +94,7 @@ export class SetRelay implements Owner {
 
   add(wish: PubsubWish, listener: PubsubListener): HeldWish {
     const held = new HeldWish(wish, listener, this.#deps.clock.monotonicMs())
-    this.#places.set(held, null)
+    this.#opening.add(held)
     // The caller does not know it by name before this returns.
     queueMicrotask(() => {
       if (!held.isOver) this.#place(held)
@@ -100,7 +105,7 @@ export class SetRelay implements Owner {
   close(wish: HeldWish): void {
     wish.isOver = true
     this.#places.get(wish)?.remove(wish)
-    this.#places.delete(wish)
+    this.#forget(wish)
   }
 
   /** Once a second, and when a node's state changed. */
@@ -112,26 +117,28 @@ export class SetRelay implements Owner {
   tick(): void {
     for (const held of [...this.#held.values()]) {
       held.tick()
-      if (held.idleTicks > IDLE_TICKS_MAX) this.#drop(held)
+      if (held.liveTicks > STEADY_TICKS) this.#failures.delete(held.node)
+      if (held.idleTicks > IDLE_TICKS_MAX && this.#held.get(held.node) === held) this.#drop(held)
     }
     this.review()
     const bornBeforeMs = this.#deps.clock.monotonicMs() - OPENING_MS_MAX
-    for (const wish of [...this.#places.keys()])
-      if (!wish.isOpened && wish.bornMs < bornBeforeMs) this.#refuse(wish, nodeUnhealthy)
+    for (const wish of this.#opening) {
+      if (wish.bornMs >= bornBeforeMs) break
+      this.#refuse(wish, nodeUnhealthy)
+    }
   }
 
   stop(): void {
     this.#isStopped = true
-    if (this.#waiting !== null) clearTimeout(this.#waiting)
+    if (this.#waiter !== null) clearTimeout(this.#waiter)
     this.#recovery.stop()
     for (const held of this.#held.values()) held.close()
     this.#held.clear()
-    this.#places.clear()
+    for (const wishes of [this.#places, this.#opening, this.#waiting]) wishes.clear()
   }
 
   taken(wish: HeldWish): void {
-    const held = this.#places.get(wish)
-    if (held !== undefined && held !== null) this.#failures.delete(held.node)
+    this.#opening.delete(wish)
     if (!wish.taken()) return
     this.tally.resubscribed++
     this.#recovery.moved(wish)
@@ -139,7 +146,7 @@ export class SetRelay implements Owner {
 
   refused(wish: HeldWish, node: PubsubNode, error: RpcError): void {
     wish.refusedBy.add(node)
-    this.#places.set(wish, null)
+    this.#places.delete(wish)
     const isFinal = !wish.isOpened && !notNow.has(error.code)
     if (isFinal || (!wish.isOpened && this.#choose(wish) === null)) this.#refuse(wish, error)
     else this.#place(wish)
@@ -168,7 +175,11 @@ export class SetRelay implements Owner {
   #tell(wish: HeldWish, result: string, isNode: boolean): void {
     if (!wish.tell(result)) return
     this.#places.get(wish)?.remove(wish, isNode)
-    this.#places.delete(wish)
+    this.#forget(wish)
+  }
+
+  #forget(wish: HeldWish): void {
+    for (const wishes of [this.#places, this.#opening, this.#waiting]) wishes.delete(wish)
   }
 
   #refuse(wish: HeldWish, error: RpcError): void {
@@ -185,7 +196,7 @@ export class SetRelay implements Owner {
 
   #placeAll(wishes: ReadonlySet<HeldWish>): void {
     for (const wish of [...wishes]) {
-      this.#places.set(wish, null)
+      this.#places.delete(wish)
       this.#place(wish)
     }
   }
@@ -213,18 +224,21 @@ export class SetRelay implements Owner {
       wish.refusedBy.clear()
       wish.restUntilMs = this.#deps.clock.monotonicMs() + REFUSED_REST_MS
     }
-    this.#waiting ??= setTimeout(() => this.#placeWaiting(), WAITING_MS).unref()
+    this.#waiting.add(wish)
+    this.#waiter ??= setTimeout(() => this.#placeWaiting(), WAITING_MS).unref()
   }
 
   #placeWaiting(): void {
-    this.#waiting = null
+    this.#waiter = null
     const nowMs = this.#deps.clock.monotonicMs()
-    const { isServing } = this
-    for (const [wish, place] of [...this.#places]) {
-      if (place !== null || !wish.isOpened) continue
-      if (isServing && wish.restUntilMs <= nowMs) this.#place(wish)
-      else this.#waiting ??= setTimeout(() => this.#placeWaiting(), WAITING_MS).unref()
-    }
+    if (this.isServing)
+      for (const wish of [...this.#waiting]) {
+        if (wish.restUntilMs > nowMs) continue
+        this.#waiting.delete(wish)
+        this.#place(wish)
+      }
+    if (this.#waiting.size > 0)
+      this.#waiter ??= setTimeout(() => this.#placeWaiting(), WAITING_MS).unref()
   }
 
   #choose(wish: HeldWish): PubsubNode | null {
