@@ -89,7 +89,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 // One package, one door.
 const doors: Readonly<Record<string, readonly string[]>> = {
   'uWebSockets.js': ['src/transport/'],
-  '@grpc/grpc-js': ['src/transport/grpc.ts', 'src/chain/upstream/geyser-client.ts'],
+  '@grpc/grpc-js': ['src/transport/grpc.ts'],
   protobufjs: ['src/products/grpc/', 'src/transport/'],
   piscina: ['src/threads/pool.ts'],
   'prom-client': ['src/telemetry/meters.ts'],

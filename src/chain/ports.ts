@@ -196,6 +196,21 @@ export interface SolanaSink {
   block(slot: number, content: BlockMetaContent): void
 }
 
+/**
+ * Takes what a node's geyser stream tells, message by message, over any number of connections.
+ * The chain's side knows no hub: flows/solana-upstream.ts takes the messages apart and publishes.
+ */
+export interface GeyserSink {
+  /** The slot from which a new connection must tell everything again; null takes what comes. */
+  resumeFrom(): number | null
+  /** A connection is there. `fromSlot` is where it begins; null: with what happens next. */
+  opened(fromSlot: number | null): void
+  /** One SubscribeUpdate. Nobody changes or reuses the bytes afterwards. */
+  message(bytes: Uint8Array): void
+  /** The newest slot that any message told of; null before the first. */
+  newestSlot(): number | null
+}
+
 /** A transaction that landed in a block: also one that failed and paid its fee. */
 export interface Submitted {
   readonly signature: Uint8Array

@@ -85,6 +85,14 @@ export class Hub<U extends { readonly slot: number }> {
     this.#trim()
   }
 
+  /** What a slot holds after all; the surer lanes, if they do not know it yet, get this. */
+  restate(slot: number, updates: readonly U[]): void {
+    const content = this.#contents.get(slot)
+    if (content?.reached !== 0) return
+    content.updates.length = 0
+    for (const update of updates) content.updates.push(update)
+  }
+
   /** The slot will never be confirmed: what it held is forgotten. */
   abandon(slot: number): void {
     this.#contents.delete(slot)
