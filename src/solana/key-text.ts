@@ -11,11 +11,19 @@ const keys = new Map<string, Uint8Array>()
 
 /** The key's base58 text, remembered. Not for signatures or hashes, which come once. */
 export function keyText(key: Uint8Array): string {
-  const name = keyOf(key)
+  return textOf(keyOf(key), key, 0, key.length)
+}
+
+/** The same for a key that stands inside a message, from `start` up to `end`. */
+export function keyTextIn(message: Buffer, start: number, end: number): string {
+  return textOf(message.toString('latin1', start, end), message, start, end)
+}
+
+function textOf(name: string, bytes: Uint8Array, start: number, end: number): string {
   const known = texts.get(name)
   if (known !== undefined) return known
   if (texts.size >= keysMax) texts.clear()
-  const text = encodeBase58(key)
+  const text = encodeBase58(bytes, start, end)
   texts.set(name, text)
   return text
 }

@@ -37,8 +37,8 @@ export function slowTransactionRows(content: TransactionContent, slot: number, b
     fee_payer: keys[0]!,
     success: meta.err === null ? 1 : 0,
     err: meta.err === null ? '' : JSON.stringify(decodeTransactionError(meta.err)),
-    fee: meta.fee,
-    compute_units: meta.computeUnitsConsumed ?? 0,
+    fee: Number(meta.fee),
+    compute_units: Number(meta.computeUnitsConsumed ?? 0),
     version: message.versioned ? 0 : -1,
     block_time: blockTime,
   }
