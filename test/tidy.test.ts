@@ -29,6 +29,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'products/indexer/ingest',
     'products/indexer/feed/meters',
     'flows',
+    'solana/base58',
     'chain',
     'stream',
     'auth',

@@ -18,9 +18,11 @@ import { declareTpuMeters } from '../products/tpu/meters.ts'
 import { type RunningTpu, startTpu } from '../products/tpu/server.ts'
 import { declareWebsocketMeters } from '../products/websocket/meters.ts'
 import { startWebsocket } from '../products/websocket/server.ts'
+import { encodeBase58 } from '../solana/base58.ts'
 import { Addresses } from '../transport/address.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
 import type { Roads } from './roads.ts'
+import type { Served } from './upstream.ts'
 
 /** What a validator of this age calls itself; clients only compare it with what they support. */
 const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
@@ -32,15 +34,19 @@ export async function openDoors(
   parts: Parts,
   given: Ground & Roads,
 ): Promise<Record<string, DoorAddress>> {
-  const { meters, events, execution, solana, upstream, tls } = given
+  const { meters, events, execution, solana, upstream, geyser, tls } = given
   const { trustedProxies } = config
   const shared = { ...given, trustedProxies, clock: deps.clock, log: deps.log }
   const version = { ...solanaVersion, sluice: deps.version }
-  const mainChain = solana && {
+  const ownChain = solana && {
     ...solana,
     isUp: () => true,
     watch: () => () => {},
     solanaVersion: () => solanaVersion['solana-core'],
+  }
+  const chainOf = (served: Served) => {
+    const set = upstream.setOf(served)
+    return set === null ? ownChain : geyser.of(set)
   }
   const doors: Record<string, DoorAddress> = {}
   const open = async (name: string, isEnabled: boolean, start: () => Promise<Running>) => {
@@ -73,8 +79,8 @@ export async function openDoors(
     startGrpc(config.grpc, {
       ...shared,
       meters: declareGrpcMeters(meters),
-      chainOf: () => mainChain,
-      mainChain,
+      chainOf,
+      mainChain: chainOf({ upstream: null }),
       certificates: tls,
       addresses: new Addresses(trustedProxies),
       version: deps.version,
@@ -122,7 +128,7 @@ export async function openTpu(
   parts: Parts,
   given: Ground & Roads & { doors: Record<string, DoorAddress> },
 ): Promise<RunningTpu | null> {
-  const { solana, upstream, verifier, meters, data, tls } = given
+  const { solana, upstream, geyser, verifier, meters, data, tls } = given
   const names = tpuUpstreamsOf(config)
   const own = names.length === 0 ? solana : null
   if (!config.tpu.enabled || (names.length === 0 && own === null)) return null
@@ -130,12 +136,17 @@ export async function openTpu(
   const log = deps.log.area('tpu')
   const senders = transactionSenders(names, upstream.nodes, { clock, log })
   await Promise.all(senders.map((sender) => sender.warm()))
+  // Where the nodes' own stream shows what landed, nobody has to ask for it.
+  const road = names.map((name) => geyser.of(name)).find((found) => found !== null) ?? null
   const tpu = await parts.add('tpu', () =>
     startTpu(config.tpu, {
       senders: own === null ? senders : [new ChainSender(own.chain)],
-      hub: own?.hub ?? null,
-      slot: () => own?.chain.slot(0) ?? null,
-      isBlockhashValid: (blockhash) => own?.chain.isBlockhashValid(blockhash, 0) ?? null,
+      hub: own?.hub ?? road?.hub ?? null,
+      slot: () => own?.chain.slot(0) ?? road?.heads.at(0)?.slot ?? null,
+      isBlockhashValid: (blockhash) =>
+        own?.chain.isBlockhashValid(blockhash, 0) ??
+        road?.heads.isBlockhashValid(encodeBase58(blockhash), 0) ??
+        null,
       verifier,
       meters: declareTpuMeters(meters),
       tipAccountsPath: join(data, 'tip-accounts.json'),

@@ -3,11 +3,13 @@
 //
 //   source thread ─► event ring 64 MiB ─► analysis pool ─► event log of 100,000 frames
 //   chain process ─► ledger ─► hub that keeps 150 slots or 256 MiB;  verify pool
+//   nodes of a set ─► geyser stream ─► slots ─► a hub of the same kind, per set
 import { join } from 'node:path'
 import type { Fault } from '../base/errors.ts'
 import type { Parts } from '../base/parts.ts'
 import { declareChainMeters } from '../chain/embedded/meters.ts'
 import { type RunningChain, startEmbeddedChain } from '../chain/embedded/start.ts'
+import { declareGeyserMeters } from '../chain/upstream/geyser/meters.ts'
 import { VerifyPool } from '../chain/verify-pool.ts'
 import { type Config, hasChainDoor } from '../config/config.ts'
 import { startExecution } from '../flows/execution.ts'
@@ -16,8 +18,9 @@ import { solanaFeed } from '../flows/solana-feed.ts'
 import { Heads } from '../flows/solana-heads.ts'
 import { SolanaTee } from '../flows/solana-tee.ts'
 import { EventLog } from '../stream/log.ts'
+import { GeyserRoads } from './geyser.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
-import { startUpstream } from './upstream.ts'
+import { startUpstream, type Upstream } from './upstream.ts'
 
 /** As yellowstone keeps by default. */
 const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
@@ -34,14 +37,31 @@ export async function startRoads(config: Config, deps: TopologyDeps, parts: Part
     startExecution(config.metrics, { ...deps.playing, events, clock, log, meters, onDown }),
   )
   const upstream = await startUpstream(config, deps, parts, ground)
+  const geyser = await parts.add('geyser', () => startGeyser(config, deps, ground, upstream))
   const chainLog = log.area('chain')
   const verifier = await parts.add('verify pool', () => new VerifyPool({ log: chainLog }))
   const solana = hasChainDoor(config)
     ? await startChain(config, deps, parts, { ...ground, verifier })
     : null
-  return { events, execution, upstream, verifier, solana }
+  return { events, execution, upstream, geyser, verifier, solana }
 }
 export type Roads = Awaited<ReturnType<typeof startRoads>>
+
+/** The streams of the sets that somebody reads. */
+function startGeyser(
+  config: Config,
+  { clock, log }: TopologyDeps,
+  { meters, store }: Ground,
+  { nodes, setOf }: Upstream,
+): GeyserRoads {
+  const roads = new GeyserRoads(nodes, { bounds: hubBounds, clock, log })
+  declareGeyserMeters(meters, () => roads.readings())
+  if (!config.grpc.enabled && !config.tpu.enabled) return roads
+  const subscriptions = store.list().filter(({ state }) => state === 'active')
+  const names = new Set([setOf({ upstream: null }), ...subscriptions.map(setOf)])
+  for (const name of names) if (name !== null) roads.of(name)
+  return roads
+}
 
 export interface Solana extends Pick<RunningChain, 'chain' | 'pid'> {
   readonly hub: SolanaHub

@@ -90,7 +90,6 @@ export class GeyserClient {
     session.on('connect', () => {
       this.#heard()
       session.setLocalWindowSize(windowBytes)
-      session.socket.setNoDelay(true)
     })
     session.on('error', (error) => this.#over(connectionEnd(error)))
     session.on('goaway', () => this.#over({ ...lost, details: 'GOAWAY' }))

@@ -1,0 +1,94 @@
+// The Solana road of each set of nodes: geyser stream -> slots -> hub. Thread: main.
+// Made by roads.ts. A set's stream carries its whole chain, so it is opened for sets that somebody
+// reads: everybody's and those of subscriptions at the start, others with their first caller.
+import type { Clock } from '../base/clock.ts'
+import { GeyserFeed } from '../chain/upstream/geyser/geyser-feed.ts'
+import type { FeedReading } from '../chain/upstream/geyser/meters.ts'
+import type { Upstreams } from '../chain/upstream/upstreams.ts'
+import { openSolanaHub, type SolanaHub } from '../flows/solana.ts'
+import { Heads } from '../flows/solana-heads.ts'
+import { SolanaUpstream } from '../flows/solana-upstream.ts'
+import type { HubBounds } from '../stream/hub.ts'
+import type { Log } from '../telemetry/log.ts'
+
+/** The chain behind a set, as its nodes' stream tells it. */
+export interface GeyserRoad {
+  readonly hub: SolanaHub
+  readonly heads: Heads
+  isUp(): boolean
+  watch(listener: () => void): () => void
+  solanaVersion(): string
+}
+
+/** For `sluice status`; no address in it. */
+export interface GeyserReport {
+  readonly set: string
+  readonly isUp: boolean
+  /** The node that sends it now. */
+  readonly node: string | null
+  readonly slot: number | null
+  readonly gapSlots: number
+}
+
+export class GeyserRoads {
+  readonly #nodes: Upstreams
+  readonly #deps: { readonly bounds: HubBounds; readonly clock: Clock; readonly log: Log }
+  readonly #roads = new Map<string, GeyserRoad & { feed: GeyserFeed; sink: SolanaUpstream }>()
+
+  constructor(
+    nodes: Upstreams,
+    deps: { readonly bounds: HubBounds; readonly clock: Clock; readonly log: Log },
+  ) {
+    this.#nodes = nodes
+    this.#deps = { ...deps, log: deps.log.area('upstream') }
+  }
+
+  /** The road of a set, opened if nobody asked before; null when no node of it has geyser. */
+  of(name: string): GeyserRoad | null {
+    const known = this.#roads.get(name)
+    if (known !== undefined) return known
+    const set = this.#nodes.set(name)
+    if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
+    const { bounds, clock, log } = this.#deps
+    const hub = openSolanaHub(bounds)
+    const sink = new SolanaUpstream(hub, { clock, log })
+    const feed = new GeyserFeed(set, { sink, clock, log })
+    const road = {
+      hub,
+      heads: new Heads(hub),
+      feed,
+      sink,
+      isUp: () => feed.isUp(),
+      watch: (listener: () => void) => feed.watch(listener),
+      solanaVersion: () => feed.solanaVersion(),
+    }
+    this.#roads.set(name, road)
+    return road
+  }
+
+  readings(): FeedReading[] {
+    return [...this.#roads].map(([set, { feed, sink }]) => ({
+      set,
+      isUp: feed.isUp(),
+      slot: sink.newestSlot(),
+      counts: { ...feed.counts, ...sink.counts() },
+    }))
+  }
+
+  report(): GeyserReport[] {
+    return [...this.#roads].map(([set, { feed, sink }]) => ({
+      set,
+      isUp: feed.isUp(),
+      node: feed.node,
+      slot: sink.newestSlot(),
+      gapSlots: sink.counts().gapSlots,
+    }))
+  }
+
+  stop(): void {
+    for (const { feed, heads } of this.#roads.values()) {
+      feed.stop()
+      heads.stop()
+    }
+  }
+}
