@@ -10,7 +10,7 @@ export interface HttpLoad {
   readonly port: number
   readonly seconds: number
   readonly connections: number
-  /** The whole request as it goes over the wire. */
+  /** The whole request as it goes over the wire; ######## becomes another number each time. */
   readonly request: string
   /** What every answer must hold. */
   readonly expected: string

@@ -1,6 +1,7 @@
 // http-load HOST PORT SECONDS CONNECTIONS REQUEST EXPECTED: sends one request again and again on
 // kept-alive connections, each waiting for its answer. Prints one JSON object: answers per second,
-// latencies in microseconds, and how many answers did not hold the expected text.
+// latencies in microseconds, and how many answers did not hold the expected text. Eight # in the
+// request become a number that is another one each time, so that no two requests are alike.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWER_MAX 65536
+#define ANSWER_MAX 262144
 #define CONNECTIONS_MAX 1024
 #define SAMPLES_MAX 4000000
 
@@ -29,7 +30,9 @@ static struct connection *connections;
 static uint32_t *samples;
 static size_t sample_count;
 static uint64_t answers, wrong;
-static const char *request, *expected;
+static char *request, *number;
+static const char *expected;
+static unsigned requests;
 static size_t request_length;
 
 static uint64_t now_ns(void) {
@@ -45,6 +48,11 @@ static void fail(const char *what) {
 
 static void send_request(struct connection *c) {
   c->filled = 0;
+  if (number != NULL) {
+    char digits[9];
+    snprintf(digits, sizeof digits, "%08u", ++requests % 100000000u);
+    memcpy(number, digits, 8);
+  }
   c->sent_ns = now_ns();
   if (write(c->fd, request, request_length) != (ssize_t)request_length) fail("write");
 }
@@ -86,6 +94,7 @@ int main(int argc, char **argv) {
   int count = atoi(argv[4]);
   if (count < 1 || count > CONNECTIONS_MAX) return fprintf(stderr, "connections\n"), 2;
   request = argv[5], expected = argv[6], request_length = strlen(request);
+  number = strstr(request, "########");
   connections = calloc((size_t)count, sizeof *connections);
   samples = malloc(SAMPLES_MAX * sizeof *samples);
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};

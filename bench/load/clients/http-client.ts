@@ -9,6 +9,7 @@ serveBench({ load })
 async function load(asked: HttpLoad): Promise<LoadAnswer> {
   const histogram = new LatencyHistogram()
   let wrong = 0
+  let requests = 0
   let isOver = false
   const began = performance.now()
   const connections = Array.from(
@@ -21,7 +22,8 @@ async function load(asked: HttpLoad): Promise<LoadAnswer> {
         const send = () => {
           text = ''
           sentNs = performance.now() * 1e6
-          socket.write(asked.request)
+          requests += 1
+          socket.write(asked.request.replace('########', String(requests).padStart(8, '0')))
         }
         socket.once('connect', send)
         socket.once('error', reject)

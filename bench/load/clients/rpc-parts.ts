@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { Directory } from '../../../src/auth/directory.ts'
 import { Gate } from '../../../src/auth/gate.ts'
 import { systemClock } from '../../../src/base/clock.ts'
-import type { MethodTable } from '../../../src/jsonrpc/methods.ts'
+import type { Elsewhere, MethodTable } from '../../../src/jsonrpc/methods.ts'
 import { type Caller, RpcHandler } from '../../../src/products/rpc/handle.ts'
 import { declareRpcMeters } from '../../../src/products/rpc/meters.ts'
 import { routeMethods } from '../../../src/products/rpc/route.ts'
@@ -31,7 +31,7 @@ const log = silentLog
 const clock = systemClock
 
 /** A registry with one customer, whose plan has every limit but never reaches one. */
-function parts() {
+export function parts() {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const store = openStore(folder, { clock })
@@ -60,12 +60,15 @@ function parts() {
   }
 }
 
-/** Our door with these methods of a chain. */
-export async function startDoor(methods: readonly MethodTable<Caller>[]): Promise<Started> {
+/** Our door with these methods of a chain, or with one that answers everybody elsewhere. */
+export async function startDoor(
+  methods: readonly MethodTable<Caller>[],
+  elsewhere: Elsewhere<Caller> | null = null,
+): Promise<Started> {
   const { token, ...deps } = parts()
   const door = await startRpc(
     { enabled: true, host, port: 0, inFlightPerAddress: 1000 },
-    { ...deps, methods, tls: null, trustedProxies: [], clock, log },
+    { ...deps, methods, elsewhere, tls: null, trustedProxies: [], clock, log },
   )
   return { port: door.address!.port, token }
 }

@@ -1,0 +1,157 @@
+// The ways from a client to a node that the proxy benches compare: none between, nginx with kept
+// connections, node:http with undici, and our door. Thread: main of the bench process; each server
+// and the client are processes of their own.
+import type { Contender, Measurement } from './bench.ts'
+import { httpLoad } from './http-load.ts'
+import { type Nginx, nginxMissing, startNginx } from './nginx.ts'
+import { type BenchProcess, startProcess } from './process.ts'
+
+export const ours = 'rpc door: token, budget, parsing, routing'
+export const node = 'node:http + undici: token, budget'
+export const nginx = 'nginx proxy_pass, kept connections'
+export const direct = 'direct, no proxy'
+
+/** How a round is counted: by the clock, or by the processor time that the proxy used. */
+export type CountedBy = 'clock' | 'cpu'
+
+export interface Asking {
+  readonly method: 'getBalance' | 'getAccountInfo'
+  readonly connections: number
+  readonly by?: CountedBy
+}
+
+interface Way {
+  readonly port: number
+  readonly token: string
+  cpuSeconds(): number | Promise<number>
+  stop(): Promise<void>
+}
+
+const servers = new URL('../load/clients/proxy-servers.js', import.meta.url)
+const WARM_UP_SECONDS = 0.7
+
+/** One node for all ways of a bench; the last way to close ends it. */
+let upstream: {
+  readonly child: BenchProcess
+  readonly port: Promise<number>
+  users: number
+} | null = null
+
+export function contender(name: string, asking: Asking): Contender {
+  let way: Way | null = null
+  return {
+    name,
+    missing: async ({ target }) => {
+      if (target !== undefined) return 'both ends of the proxy are needed'
+      return name === nginx ? nginxMissing() : undefined
+    },
+    async prepare() {
+      way = await open(name, await useUpstream())
+      await load(way, asking, WARM_UP_SECONDS)
+    },
+    async run({ seconds }) {
+      if (asking.by !== 'cpu') return load(way!, asking, seconds)
+      const before = await way!.cpuSeconds()
+      const measured = await load(way!, asking, seconds)
+      const used = (await way!.cpuSeconds()) - before
+      return { ...measured, opsPerSecond: Number(measured.evidence?.answers) / used }
+    },
+    async close() {
+      await way?.stop()
+      way = null
+      await leaveUpstream()
+    },
+  }
+}
+
+/** What a way adds to the time of one call after another, against the direct way. */
+export function addedContender(name: string, asking: Omit<Asking, 'connections'>): Contender {
+  const alone = { ...asking, connections: 1 }
+  const through = contender(name, alone)
+  const past = contender(direct, alone)
+  return {
+    ...through,
+    async prepare(context) {
+      await through.prepare!(context)
+      await past.prepare!(context)
+    },
+    async run({ seconds }) {
+      const before = await past.run({ seconds: seconds / 3 })
+      const measured = await through.run({ seconds: seconds / 3 })
+      const after = await past.run({ seconds: seconds / 3 })
+      return { ...measured, latencyUs: subtract(measured, before, after) }
+    },
+    async close() {
+      await through.close!()
+      await past.close!()
+    },
+  }
+}
+
+function subtract(measured: Measurement, ...without: Measurement[]) {
+  const of = (part: 'p50' | 'p99' | 'p999') =>
+    measured.latencyUs![part] -
+    without.reduce((sum, one) => sum + one.latencyUs![part], 0) / without.length
+  return { p50: of('p50'), p99: of('p99'), p999: of('p999') }
+}
+
+function load({ port, token }: Way, { method, connections }: Asking, seconds: number) {
+  const params = '["9xQeWvG816bUx9EPjHmaT23yvVM2ZWb########",{"commitment":"confirmed"}]'
+  const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
+  const lines = [
+    'POST / HTTP/1.1',
+    'host: 127.0.0.1',
+    'content-type: application/json',
+    `x-token: ${token}`,
+    `content-length: ${body.length}`,
+  ]
+  const request = `${lines.join('\r\n')}\r\n\r\n${body}`
+  const expected = '"slot":348211067}'
+  return httpLoad({ host: '127.0.0.1', port, seconds, connections, request, expected })
+}
+
+async function open(name: string, port: number): Promise<Way> {
+  if (name === direct)
+    return { port, token: '', cpuSeconds: upstreamCpuSeconds, stop: async () => {} }
+  if (name === nginx) return { ...(await openNginx(port)), token: '' }
+  const child = startProcess(servers)
+  const started = await child.call<{ port: number; token: string }>(
+    name === ours ? 'ours' : 'node',
+    port,
+  )
+  return {
+    ...started,
+    cpuSeconds: () => child.call<number>('cpuSeconds'),
+    stop: () => child.stop(),
+  }
+}
+
+function openNginx(port: number): Promise<Nginx> {
+  return startNginx(
+    `upstream node { server 127.0.0.1:${port}; keepalive 256; }`,
+    `proxy_pass http://node; proxy_http_version 1.1; proxy_set_header Connection "";
+     proxy_buffers 8 32k; proxy_buffer_size 32k; proxy_busy_buffers_size 64k;`,
+  )
+}
+
+function useUpstream(): Promise<number> {
+  if (upstream === null) {
+    const child = startProcess(servers)
+    upstream = { child, port: child.call<number>('upstream'), users: 0 }
+  }
+  upstream.users += 1
+  return upstream.port
+}
+
+function upstreamCpuSeconds(): Promise<number> {
+  return upstream!.child.call<number>('cpuSeconds')
+}
+
+async function leaveUpstream(): Promise<void> {
+  if (upstream === null) return
+  upstream.users -= 1
+  if (upstream.users > 0) return
+  const { child } = upstream
+  upstream = null
+  await child.stop()
+}

@@ -1,0 +1,110 @@
+// The servers of the proxy benches, one per process: a node that answers constants, our door in
+// front of it, and node:http with undici doing the same. Thread: a process of its own.
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { Pool } from 'undici'
+import { systemClock as clock } from '../../../src/base/clock.ts'
+import { declareProxyMeters } from '../../../src/chain/upstream/proxy/meters.ts'
+import { RpcProxy } from '../../../src/chain/upstream/proxy/rpc-proxy.ts'
+import { Upstreams } from '../../../src/chain/upstream/upstreams.ts'
+import { silentLog as log } from '../../../src/telemetry/log.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+import { listen, uws } from '../../../src/transport/uws.ts'
+import { serveBench } from '../../lib/process.ts'
+import { host, parts, type Started, startDoor } from './rpc-parts.ts'
+
+const slot = '{"context":{"apiVersion":"4.0.0","slot":348211067}'
+const balance = `{"jsonrpc":"2.0","result":${slot},"value":1999995000},"id":1}\n`
+const data = Buffer.alloc(75_000, 'sluice').toString('base64')
+const account = `{"jsonrpc":"2.0","result":${slot},"value":{"lamports":1,"data":["${data}","base64"],"owner":"11111111111111111111111111111111","executable":false,"rentEpoch":18446744073709551615,"space":75000}},"id":1}\n`
+
+serveBench({
+  upstream: startUpstream,
+  ours: startOurs,
+  node: startNode,
+  cpuSeconds: () => {
+    const { user, system } = process.cpuUsage()
+    return (user + system) / 1e6
+  },
+})
+
+/** A node that costs as little as one can: it reads the body and answers a constant. */
+async function startUpstream(): Promise<number> {
+  const port = await freePort()
+  const app = uws().App()
+  app.post('/', (response) => {
+    response.onAborted(() => {})
+    let isLong = false
+    let isBatch = false
+    response.onData((chunk, isLast) => {
+      const text = Buffer.from(chunk).toString('latin1')
+      isLong ||= text.includes('getAccountInfo')
+      isBatch ||= text.startsWith('[')
+      if (!isLast) return
+      response.writeHeader('content-type', 'application/json; charset=utf-8')
+      response.end(isBatch ? probes(text) : isLong ? account : balance)
+    })
+  })
+  await listen(app, { host, port, exclusive: true })
+  return port
+}
+
+function probes(text: string): string {
+  const asked = JSON.parse(text) as { id: number; method: string }[]
+  return JSON.stringify(
+    asked.map(({ id, method }) => ({ id, result: method === 'getHealth' ? 'ok' : 1000 })),
+  )
+}
+
+async function startOurs(port: number): Promise<Started> {
+  const rpc = `http://${host}:${port}`
+  const node = { rpc, ws: '', grpc: '', xToken: '', weight: 1, region: '', allow: [], deny: [] }
+  const set = { lagSlots: 50, timeoutMs: 10_000, hedge: false, broadcast: false, cacheBytes: 1e6 }
+  const upstreams = new Upstreams({ default: { ...set, nodes: [node] } }, { clock, log })
+  await upstreams.start()
+  const tally = declareProxyMeters(new Meters())
+  return startDoor(
+    [],
+    new RpcProxy({ upstreams, everybody: 'default', tally, version: '0', clock }),
+  )
+}
+
+/** The same token check and budget; bodies go through as they are. */
+function startNode(port: number): Promise<Started> {
+  const { token, gate, quota } = parts()
+  const pool = new Pool(`http://${host}:${port}`, { connections: 256, pipelining: 1 })
+  const headers = { 'content-type': 'application/json' }
+  const server = createServer((request, response) => {
+    const credentials = { xToken: String(request.headers['x-token'] ?? '') }
+    const principal = gate.admit('rpc', credentials, request.socket.remoteAddress ?? '')
+    if (principal === null) return void response.writeHead(401).end()
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', async () => {
+      const body = Buffer.concat(chunks)
+      const { method } = JSON.parse(body.toString()) as { method: string }
+      const verdict = quota.budgetOf(principal.subscription).spend(method)
+      const answer = await pool.request({ method: 'POST', path: '/', headers, body })
+      response.writeHead(answer.statusCode, {
+        'content-type': 'application/json; charset=utf-8',
+        'content-length': String(answer.headers['content-length']),
+        ratelimit: `"credits";r=${verdict.remaining};t=${verdict.resetSecs}`,
+        'ratelimit-policy': `"credits";q=${verdict.limit};w=${verdict.windowSecs}`,
+      })
+      answer.body.pipe(response)
+    })
+  })
+  return new Promise((resolve) => {
+    server.listen(0, host, () => resolve({ port: (server.address() as AddressInfo).port, token }))
+  })
+}
+
+async function freePort(): Promise<number> {
+  const { createServer: probe } = await import('node:net')
+  return new Promise((resolve) => {
+    const taken = probe().listen(0, host, () => {
+      const { port } = taken.address() as AddressInfo
+      taken.close(() => resolve(port))
+    })
+  })
+}

@@ -1,0 +1,183 @@
+// The rpc door in front of scripted nodes: what passes, what is asked again, what never is.
+import { afterEach, describe, expect, it } from 'vitest'
+import { ProxyStage } from '../support/proxy-stage.ts'
+import { drop, error, result, type Script, silence, status } from '../support/scripted-node.ts'
+import { until } from '../support/until.ts'
+
+let stage: ProxyStage
+afterEach(() => stage?.stop())
+
+const address = '"So11111111111111111111111111111111111111112"'
+const unhealthy = { code: -32005, message: 'Node is unhealthy', data: { numSlotsBehind: null } }
+
+describe('passing through', () => {
+  it('sends the params as written and gives the result back byte for byte under the own id', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1, each: { xToken: 'secret-of-node' } } })
+    const text = '{ "a":1.50, "big":18446744073709551615,"é":"\\u00e9 ✓" }'
+    stage.node().scripts.getBalance = result(text)
+    const { text: answer } = await stage.post(
+      `{"id":1.0,"jsonrpc":"2.0","params":[ ${address} , {"minimum":1e2} ],"method":"getBalance"}`,
+    )
+    expect(answer).toBe(`{"jsonrpc":"2.0","result":${text},"id":1.0}\n`)
+    const [asked] = stage.node().asked
+    expect(asked?.paramsText).toBe(`[ ${address} , {"minimum":1e2} ]`)
+    expect(asked?.headers['x-token']).toBe('secret-of-node')
+  })
+
+  it('takes every order of an answer, and methods that it never heard of', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1 } })
+    const shapes = [
+      '{"jsonrpc":"2.0","id":1,"result":[7]}',
+      '{"id":1,"jsonrpc":"2.0","result":[7]}\r\n',
+      ' {"result" : [7], "id" : 1, "jsonrpc":"2.0"}',
+      '{"usage":{"result":1},"id":1,"result":[7],"more":[1]}',
+    ]
+    for (const shape of shapes) {
+      stage.node().scripts.getTheMoon = (_, response) => response.end(shape)
+      expect((await stage.call('getTheMoon', '[]')).text).toBe(
+        '{"jsonrpc":"2.0","result":[7],"id":"mine"}\n',
+      )
+    }
+    expect(
+      (await stage.post('{"jsonrpc":"2.0","id":2,"method":"with \\"quotes\\""}')).json,
+    ).toEqual({ jsonrpc: '2.0', result: 'default/1', id: 2 })
+  })
+
+  it('passes errors of a node on, code, message and data, and never where the node stands', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1, each: { xToken: 'secret-of-node' } } })
+    const node = stage.node()
+    node.scripts.getBalance = error(-32602, 'Invalid params: é', { logs: ['a'] })
+    expect((await stage.call('getBalance', '[1]')).json.error).toEqual({
+      code: -32602,
+      message: 'Invalid params: é',
+      data: { logs: ['a'] },
+    })
+    for (const secret of [node.url.slice(7), 'secret-of-node']) {
+      node.scripts.getBalance = error(-32603, `cannot reach ${secret}/x`)
+      const { text, json } = await stage.call('getBalance', '[1]')
+      expect(text).not.toContain(secret)
+      expect(json.error).toEqual({ code: -32603, message: 'Internal error' })
+    }
+  })
+
+  it('answers a batch in order, whatever the nodes take', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1 } })
+    const late: (() => void)[] = []
+    stage.node().scripts.getSupply = (asked, response) =>
+      late.push(() => result('"late"')(asked, response))
+    const calls = ['getSupply', 'getIdentity', 'getHealth'].map(
+      (method, id) => `{"jsonrpc":"2.0","id":${id},"method":"${method}"}`,
+    )
+    const answer = stage.post(`[${calls.join(',')}]`)
+    await until(() => late.length === 1 && stage.node().count('getIdentity') === 1, 'all asked')
+    late[0]!()
+    const { json } = await answer
+    expect(json.map((one: { result: unknown }) => one.result)).toEqual(['late', 'default/1', 'ok'])
+  })
+
+  it('answers getHealth from the state of the set and adds its name to getVersion', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1 } })
+    stage.node().scripts.getVersion = result('{"feature-set":5,"solana-core":"4.1.2"}')
+    for (let times = 0; times < 3; times++)
+      expect((await stage.call('getVersion', '[]')).json.result).toEqual({
+        'feature-set': 5,
+        'solana-core': '4.1.2',
+        sluice: '9.9.9',
+      })
+    expect(stage.node().count('getVersion')).toBe(1)
+    expect((await stage.call('getHealth', '[]')).json.result).toBe('ok')
+    stage.node().isHealthy = false
+    await stage.untilState('lagging')
+    expect((await stage.call('getHealth', '[]')).json.error).toEqual(unhealthy)
+  })
+})
+
+describe('failover', () => {
+  const bad: Record<string, Script> = {
+    'a dropped connection': drop,
+    'a 503': status(503),
+    'a 429': status(429),
+    'a 401': status(401),
+    'no JSON-RPC': (_, response) => response.end('{"oops":true}'),
+    'an empty body': (_, response) => response.end(),
+    'half an answer': (_, response) => {
+      response.writeHead(200, { 'content-length': 500 }).write('{"jsonrpc":"2.0","result":')
+      setTimeout(() => response.socket?.destroy(), 5)
+    },
+    '-32004': error(-32004, 'Block not available for slot 5'),
+    '-32005': error(-32005, 'Node is behind by 42 slots', { numSlotsBehind: 42 }),
+    '-32014': error(-32014, 'Block status not yet available'),
+    '-32016': error(-32016, 'Minimum context slot has not been reached', { contextSlot: 1 }),
+  }
+  for (const [name, script] of Object.entries(bad))
+    it(`asks another node after ${name}`, async () => {
+      stage = await ProxyStage.start({ default: { nodes: 2 } })
+      for (const node of stage.nodes.default!) node.scripts.getBalance = script
+      let turns = 0
+      for (const node of stage.nodes.default!)
+        node.scripts.getBalance = (asked, response) =>
+          turns++ === 0 ? script(asked, response) : result('"good"')(asked, response)
+      expect((await stage.call('getBalance', '[]')).json.result).toBe('good')
+      expect(turns).toBe(2)
+      expect(stage.node(1).count('getBalance')).toBe(1)
+      expect(stage.tally.failovers).toBe(1)
+    })
+
+  it('passes the honest error on when every node says the same', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 2 } })
+    for (const node of stage.nodes.default!)
+      node.scripts.getBlock = error(-32004, 'Block not available for slot 5')
+    const { json } = await stage.call('getBlock', '[5]')
+    expect(json.error).toEqual({ code: -32004, message: 'Block not available for slot 5' })
+    expect(stage.nodes.default!.map((node) => node.count('getBlock'))).toEqual([1, 1])
+  })
+
+  it('asks the one node again when only its connection broke', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1 } })
+    let turns = 0
+    stage.node().scripts.getBalance = (asked, response) =>
+      turns++ === 0 ? drop(asked, response) : result('5')(asked, response)
+    expect((await stage.call('getBalance', '[]')).json.result).toBe(5)
+  })
+
+  it('gives up a silent node in time and asks the other', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 1000 } })
+    let turns = 0
+    for (const node of stage.nodes.default!)
+      node.scripts.getBalance = (asked, response) =>
+        turns++ === 0 ? silence(asked, response) : result('"good"')(asked, response)
+    expect((await stage.call('getBalance', '[]')).json.result).toBe('good')
+  })
+
+  it('answers -32005 in time when no node answers, and at once when all are dead', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 400 } })
+    for (const node of stage.nodes.default!) node.scripts.getBalance = silence
+    expect((await stage.call('getBalance', '[]')).json.error.code).toBe(-32005)
+    await Promise.all(stage.nodes.default!.map((node) => node.close()))
+    await stage.untilState('down')
+    await stage.untilState('down', 'default', 2)
+    const told = await stage.call('getBalance', '[]')
+    expect([told.status, told.json.error]).toEqual([200, unhealthy])
+    expect((await stage.call('sendTransaction', '["x"]')).json.error).toEqual(unhealthy)
+    // It comes back by itself.
+    await stage.node().listen()
+    stage.node().scripts.getBalance = result('1')
+    await stage.untilState('up')
+    expect((await stage.call('getBalance', '[]')).json.result).toBe(1)
+  })
+
+  it('asks no node that is known to be below minContextSlot', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 2 } })
+    stage.node(1).slots = { processed: 1000, finalized: 900 }
+    stage.node(2).slots = { processed: 1010, finalized: 990 }
+    const set = stage.upstreams.set('default')!
+    await until(() => set.nodes[0]!.slot(2) === 900 && set.nodes[1]!.slot(2) === 990, 'slots known')
+    for (let times = 0; times < 10; times++)
+      await stage.call('getBalance', `[${address},{"minContextSlot":95${times}}]`)
+    expect(stage.nodes.default!.map((node) => node.count('getBalance'))).toEqual([0, 10])
+    const refusal = error(-32016, 'Minimum context slot has not been reached', { contextSlot: 990 })
+    for (const node of stage.nodes.default!) node.scripts.getBalance = refusal
+    const { json } = await stage.call('getBalance', `[${address},{"minContextSlot":2000}]`)
+    expect(json.error).toMatchObject({ code: -32016, data: { contextSlot: 990 } })
+  })
+})

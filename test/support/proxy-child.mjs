@@ -1,0 +1,56 @@
+// The rpc door in front of one node (argv[2] is its address) in a process of its own, as the
+// compiled code does it. Sends `{ port, token }` when it is open.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Directory } from '../../dist/src/auth/directory.js'
+import { Gate } from '../../dist/src/auth/gate.js'
+import { systemClock as clock } from '../../dist/src/base/clock.js'
+import { declareProxyMeters } from '../../dist/src/chain/upstream/proxy/meters.js'
+import { RpcProxy } from '../../dist/src/chain/upstream/proxy/rpc-proxy.js'
+import { Upstreams } from '../../dist/src/chain/upstream/upstreams.js'
+import { declareRpcMeters } from '../../dist/src/products/rpc/meters.js'
+import { startRpc } from '../../dist/src/products/rpc/server.js'
+import { declareQuotaMeters } from '../../dist/src/quota/meters.js'
+import { Quota } from '../../dist/src/quota/quota.js'
+import { unlimitedPlan } from '../../dist/src/subscriptions/plans.js'
+import { openStore } from '../../dist/src/subscriptions/store.js'
+import { silentLog as log } from '../../dist/src/telemetry/log.js'
+import { Meters } from '../../dist/src/telemetry/meters.js'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-proxy-'))
+process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+process.once('disconnect', () => process.exit(0))
+
+const plans = { unlimited: unlimitedPlan }
+const store = openStore(folder, { clock, known: { plans: ['unlimited'] } })
+const request = { label: 'one', products: ['bundle'], plan: 'unlimited' }
+const { token } = store.add(request, { who: 'test' }).value
+const meters = new Meters()
+const quota = new Quota({ plans, ledger: store, clock, log })
+const node = { rpc: process.argv[2], ws: '', grpc: '', xToken: '', weight: 1, region: '' }
+const set = { lagSlots: 50, timeoutMs: 10_000, hedge: false, broadcast: false, cacheBytes: 1e6 }
+const upstreams = new Upstreams(
+  { default: { ...set, nodes: [{ ...node, allow: [], deny: [] }] } },
+  { clock, log },
+)
+await upstreams.start()
+const tally = declareProxyMeters(meters)
+const elsewhere = new RpcProxy({ upstreams, everybody: 'default', tally, version: '0', clock })
+const door = await startRpc(
+  { enabled: true, host: '127.0.0.1', port: 0, inFlightPerAddress: 1000 },
+  {
+    gate: new Gate(new Directory(store, { clock, log }), { clock }),
+    quota,
+    quotaMeters: declareQuotaMeters(meters, quota),
+    meters: declareRpcMeters(meters),
+    facts: { version: { 'solana-core': '0', 'feature-set': 0, sluice: '0' }, slotsBehind: () => 0 },
+    methods: [],
+    elsewhere,
+    tls: null,
+    trustedProxies: [],
+    clock,
+    log,
+  },
+)
+process.send({ port: door.address.port, token })
