@@ -21,6 +21,8 @@ interface Hold {
   readonly digest: string
   readonly door: Door
   readonly address: string
+  /** The upstream set that served it; another one serves what is opened anew. */
+  readonly upstream: string | null
   readonly close: () => void
 }
 
@@ -55,12 +57,13 @@ export class Gate {
   }
 
   /**
-   * Calls `close` once, within a second, when the token dies or loses this door or address.
+   * Calls `close` once, within a second, when the token dies, loses this door or address, or is
+   * bound to another upstream set: a dedicated customer stays on no node but his own.
    * Returns what the holder calls when it closes by itself.
    */
   hold(principal: Principal, door: Door, address: string, close: () => void): () => void {
-    const { id } = principal.subscription
-    const hold: Hold = { digest: principal.digest, door, address, close }
+    const { id, upstream } = principal.subscription
+    const hold: Hold = { digest: principal.digest, door, address, upstream, close }
     const holds = this.#holds.get(id) ?? new Set()
     holds.add(hold)
     this.#holds.set(id, holds)
@@ -97,7 +100,8 @@ export class Gate {
 
   #isAlive(hold: Hold): boolean {
     const entry = this.#directory.entry(lookupKeyOfDigest(hold.digest))
-    return entry?.permits(hold.door, hold.address, this.#clock) === true
+    if (entry?.permits(hold.door, hold.address, this.#clock) !== true) return false
+    return entry.principal.subscription.upstream === hold.upstream
   }
 
   #review({ id }: Subscription): void {

@@ -177,6 +177,10 @@ describe('what a token opened', () => {
     ['rotated', () => store.rotate('acme', { graceMs: 0 }, by)],
     ['without the product', () => store.set('acme', { products: ['shredstream'] }, by)],
     ['outside its networks', () => store.set('acme', { cidrs: ['10.0.0.0/8'] }, by)],
+    [
+      'bound to another upstream set',
+      () => store.set('acme', { products: ['bundle', 'dedicated-node'], upstream: 'own' }, by),
+    ],
   ])('is closed once when it is %s', (_name, change) => {
     const { state } = held(provision())
     change()
