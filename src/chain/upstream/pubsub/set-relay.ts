@@ -268,7 +268,8 @@ export class SetRelay implements Owner {
   }
 
   #hasBetter(than: PubsubNode): boolean {
-    return this.#set.nodes.some((node) => node !== than && this.#isOpenTo(node))
+    const isBetter = (node: PubsubNode) => node.state === 'up' && this.#isOpenTo(node)
+    return this.#set.nodes.some((node) => node !== than && isBetter(node))
   }
 }
 
