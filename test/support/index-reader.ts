@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { type Readable, readReadable } from '../../src/products/indexer/duckdb/store-files.ts'
-import type { TableName } from '../../src/products/indexer/tables.ts'
+import { type ColumnType, type TableName, tables } from '../../src/products/indexer/tables.ts'
 
 export interface Counted {
   readonly rows: number
@@ -16,6 +16,48 @@ export async function countRows(
   key = 'slot, idx',
   of?: Readable,
 ): Promise<Counted> {
+  const expression = `count(*), count(DISTINCT (${key}))`
+  const [counts] = await select(folder, table, { expression, of })
+  const [rows, distinct] = counts ?? [0, 0]
+  return { rows: Number(rows), distinct: Number(distinct) }
+}
+
+/** All rows of a table; integers and times (in their own unit) as digits, floats as numbers. */
+export async function readRows(
+  folder: string,
+  table: TableName,
+  of?: Readable,
+): Promise<readonly (readonly unknown[])[]> {
+  const types = Object.entries(tables[table].columns)
+  const expression = types.map(([name, type]) => readAs[type](`"${name}"`)).join(', ')
+  const rows = await select(folder, table, { expression, of })
+  return rows.map((row) =>
+    row.map((cell, at) => (types[at]![1] === 'Array(String)' ? JSON.parse(String(cell)) : cell)),
+  )
+}
+
+const digits = (column: string) => `CAST(${column} AS VARCHAR)`
+const itself = (column: string) => column
+const readAs: Readonly<Record<ColumnType, (column: string) => string>> = {
+  UInt8: digits,
+  UInt16: digits,
+  UInt32: digits,
+  UInt64: digits,
+  Int8: digits,
+  Int16: digits,
+  Float64: itself,
+  String: itself,
+  'Array(String)': (column) => `CAST(to_json(${column}) AS VARCHAR)`,
+  DateTime: (column) => digits(`CAST(epoch(${column}) AS BIGINT)`),
+  'DateTime64(3)': (column) => digits(`epoch_ms(${column})`),
+  'DateTime64(9)': (column) => digits(`epoch_ns(${column})`),
+}
+
+async function select(
+  folder: string,
+  table: TableName,
+  { expression, of }: { expression: string; of: Readable | undefined },
+): Promise<readonly (readonly unknown[])[]> {
   const readable = of ?? (await readReadable(folder))
   const instance = await DuckDBInstance.create()
   try {
@@ -25,12 +67,11 @@ export async function countRows(
       await connection.run(`ATTACH '${join(folder, file.name)}' AS f${number} (READ_ONLY)`)
       if (file.tables.includes(table)) parts.push(`FROM f${number}."${table}"`)
     }
-    if (parts.length === 0) return { rows: 0, distinct: 0 }
+    if (parts.length === 0) return []
     const found = await connection.runAndReadAll(
-      `SELECT count(*), count(DISTINCT (${key})) FROM (${parts.join(' UNION ALL ')})`,
+      `SELECT ${expression} FROM (${parts.join(' UNION ALL ')})`,
     )
-    const [rows, distinct] = found.getRows()[0]!
-    return { rows: Number(rows), distinct: Number(distinct) }
+    return found.getRows()
   } finally {
     instance.closeSync()
   }

@@ -116,6 +116,9 @@ export function describeRowSink(name: string, stage: SinkStage): void {
       async () => {
         await sink?.stop()
         sink = null
+        await stage.dispose(place)
+        // A place that this process has never opened.
+        place = await stage.place()
         const acked = await writeAndKill(place, 4)
         expect(acked).toBeGreaterThan(0)
         await reopen()
@@ -151,10 +154,13 @@ async function writeAndKill(place: SinkPlace, kills: number): Promise<number> {
         })
         calls.push(call)
         next = last + 1
-        if (calls.length % 8 === 0) await call
+        // Always some are under way when the end comes.
+        if (calls.length % 8 === 0) await calls.at(-4)
       }
+      const killed = child.pid
       child.kill()
       await Promise.allSettled(calls)
+      await until(() => child.pid !== killed, 'the end of the writer', 60_000)
     }
   } finally {
     await child.stop()

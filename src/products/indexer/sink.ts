@@ -1,9 +1,16 @@
 // Opens the sink that the configuration names. Thread: main of the writer process.
 // An engine is loaded only where it is used: DuckDB's is large.
-import { Fault } from '../../base/errors.ts'
 import type { RowSink } from './engine.ts'
 import type { SinkPlace } from './writer.ts'
 
+const msPerDay = 86_400_000
+
 export async function openSink(place: SinkPlace): Promise<RowSink> {
-  throw new Fault('no-engine', `there is no engine ${place.engine}`)
+  const { folder, url, retentionDays, retentionBytes } = place
+  if (place.engine === 'clickhouse') {
+    const { openClickhouseSink } = await import('./clickhouse/sink.ts')
+    return openClickhouseSink(url, { retentionDays })
+  }
+  const { openDuckdbSink } = await import('./duckdb/sink.ts')
+  return openDuckdbSink(folder, { retentionMs: retentionDays * msPerDay, retentionBytes })
 }

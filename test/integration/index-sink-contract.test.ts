@@ -1,0 +1,19 @@
+// What every sink promises, on the sinks there are.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openSink } from '../../src/products/indexer/sink.ts'
+import type { SinkPlace } from '../../src/products/indexer/writer.ts'
+import { readRows } from '../support/index-reader.ts'
+import { describeRowSink } from '../support/row-sink-contract.ts'
+
+describeRowSink('DuckDB', {
+  async place(): Promise<SinkPlace> {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-index-'))
+    return { engine: 'duckdb', folder, url: '', retentionDays: 36_500, retentionBytes: 1e12 }
+  },
+  open: openSink,
+  read: ({ folder }, table) => readRows(folder, table),
+  dispose: ({ folder }) => rm(folder, { recursive: true, force: true }),
+  hasProcess: true,
+})
