@@ -27,7 +27,13 @@ const nodeFields = {
     doc: 'Address of its geyser.Geyser, http or https; empty when it has none.',
     check: isHttp,
   }),
-  xToken: text({ initial: '', secret: true, doc: 'Token it asks for, sent as x-token.' }),
+  xToken: text({
+    initial: '',
+    secret: true,
+    doc: 'Token it asks for, sent as x-token.',
+    // It becomes a header: nothing may follow it there.
+    check: (value) => (/^[\x21-\x7e]*$/.test(value) ? undefined : 'must be plain characters'),
+  }),
   weight: number({ initial: 1, min: 0, max: 1000, doc: 'Its share against the other nodes.' }),
   region: text({ initial: '', doc: 'A label for status and meters.' }),
   allow: texts({ initial: [], doc: 'Methods it serves; empty means all. A name may end in *.' }),

@@ -1,149 +1,226 @@
 // The connections to one node's JSON-RPC: kept alive, bounded, one call at a time on each.
-// Thread: main. Used by upstream-node.ts alone. The address may hold a key of the provider: no
-// error of this file carries it.
-import { type Dispatcher, Pool } from 'undici'
-import type { AnswerHeaders, AnswerListener, CallFault, NodeCall } from './node-call.ts'
+// Thread: main. Used by upstream-node.ts alone. The address may hold a key of the provider: nothing
+// that this file tells carries it. A client of our own, because a general one costs more than all
+// the rest of a proxied call: it copies every answer through a parser in WebAssembly.
+//
+//   call ─► free connection ─► written ─► head, body, end ─► free ─► next in the queue
+//        └► a new one, up to the bound ─┘
+//        └► the queue, which the node bounds
+
+import {
+  LinkConnection,
+  type LinkOwner,
+  type LinkTarget,
+  type LinkUser,
+} from './link-connection.ts'
+import type { AnswerHeaders, AnswerListener, NodeCall } from './node-call.ts'
 
 const connectionsMax = 256
+const lookEveryMs = 1_000
 /** Shorter than the 10 s after which servers of our own kind drop an idle connection. */
-const keepAliveMs = 5_000
-const connectMsMax = 2_000
+const idleLooksMax = 5
+const connectLooksMax = 2
 /** A body that moves no byte for so long is given up; a paused one is not counted. */
-const bodyIdleMsMax = 30_000
+const bodyLooksMax = 30
 
-const neverConnected: ReadonlySet<string> = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ETIMEDOUT',
-  'UND_ERR_CONNECT_TIMEOUT',
-])
+export interface LinkOptions {
+  readonly timeoutMs: number
+  /** Never written a second time, not even when a kept connection turns out to be dead. */
+  readonly isKept?: boolean
+}
 
-export class NodeLink {
-  readonly #pool: Pool
-  readonly #path: string
-  readonly #headers: Readonly<Record<string, string>>
+export class NodeLink implements LinkOwner {
+  readonly #target: LinkTarget
+  readonly #head: string
+  readonly #connections = new Set<LinkConnection>()
+  /** The last one freed goes first, so that a quiet time closes the others. */
+  readonly #free: LinkConnection[] = []
+  readonly #queue: LinkCall[] = []
+  readonly #timer: NodeJS.Timeout
+  #isOver = false
 
-  constructor(address: string, xToken: string) {
-    const { origin, pathname, search } = new URL(address)
-    this.#path = `${pathname}${search}`
-    this.#headers = {
-      'content-type': 'application/json',
-      ...(xToken === '' ? {} : { 'x-token': xToken }),
-    }
-    this.#pool = new Pool(origin, {
-      connections: connectionsMax,
-      pipelining: 1,
-      keepAliveTimeout: keepAliveMs,
-      keepAliveMaxTimeout: keepAliveMs,
-      // The head's time is each call's own.
-      headersTimeout: 0,
-      bodyTimeout: bodyIdleMsMax,
-      connect: { timeout: connectMsMax },
-    })
+  /** `ca` stands in for the authorities that the machine trusts. */
+  constructor(address: string, xToken: string, { ca }: { readonly ca?: Buffer } = {}) {
+    const url = new URL(address)
+    const isTls = url.protocol === 'https:'
+    const port = url.port === '' ? (isTls ? 443 : 80) : Number(url.port)
+    const host = url.hostname.replace(/^\[|\]$/g, '')
+    this.#target = { isTls, port, host, ...(ca === undefined ? {} : { ca }) }
+    this.#head = headOf(url, xToken)
+    this.#timer = setInterval(() => this.#look(), lookEveryMs).unref()
   }
 
-  call(body: string | Uint8Array, timeoutMs: number, listener: AnswerListener): NodeCall {
-    const call = new LinkCall(listener, timeoutMs)
-    this.#pool.dispatch({ method: 'POST', path: this.#path, headers: this.#headers, body }, call)
+  call(body: string | Uint8Array, options: LinkOptions, listener: AnswerListener): NodeCall {
+    const call = new LinkCall(this.#requestOf(body), options, listener, this)
+    if (this.#isOver) call.onGone()
+    else this.#place(call)
     return call
   }
 
-  stop(): Promise<void> {
-    return this.#pool.destroy()
+  async stop(): Promise<void> {
+    this.#isOver = true
+    clearInterval(this.#timer)
+    for (const call of this.#queue.splice(0)) call.onGone()
+    for (const connection of [...this.#connections]) connection.end()
+  }
+
+  onFree(connection: LinkConnection): void {
+    const next = this.#next()
+    if (next === null) this.#free.push(connection)
+    else next.goOn(connection)
+  }
+
+  onClosed(connection: LinkConnection): void {
+    this.#connections.delete(connection)
+    const at = this.#free.indexOf(connection)
+    if (at >= 0) this.#free.splice(at, 1)
+    const next = this.#isOver ? null : this.#next()
+    if (next !== null) this.#place(next)
+  }
+
+  /** On a connection that carried nothing yet: for a call that met a dead one. */
+  placeAnew(call: LinkCall): void {
+    const connection = new LinkConnection(this.#target, this)
+    this.#connections.add(connection)
+    call.goOn(connection)
+  }
+
+  #place(call: LinkCall): void {
+    const connection = this.#free.pop()
+    if (connection !== undefined) call.goOn(connection)
+    else if (this.#connections.size < connectionsMax) this.placeAnew(call)
+    else this.#queue.push(call)
+  }
+
+  #next(): LinkCall | null {
+    let next = this.#queue.shift()
+    while (next?.isOver === true) next = this.#queue.shift()
+    return next ?? null
+  }
+
+  /** Once a second: what is idle for long, does not connect or stands still is ended. */
+  #look(): void {
+    for (const connection of [...this.#connections]) {
+      const looks = ++connection.quietLooks
+      const isLate =
+        (connection.isIdle && looks > idleLooksMax) ||
+        (!connection.isConnected && looks > connectLooksMax) ||
+        (connection.hasBegun && !connection.isPaused && looks > bodyLooksMax)
+      if (isLate) connection.end()
+    }
+  }
+
+  #requestOf(body: string | Uint8Array): string | Uint8Array {
+    if (typeof body === 'string') return `${this.#head}${Buffer.byteLength(body)}\r\n\r\n${body}`
+    const head = `${this.#head}${body.length}\r\n\r\n`
+    const request = Buffer.allocUnsafe(head.length + body.length)
+    request.write(head, 'latin1')
+    request.set(body, head.length)
+    return request
   }
 }
 
-/** One object per call: undici's handler and the caller's handle at once. */
-class LinkCall implements NodeCall, Dispatcher.DispatchHandler {
+/** One object per call: what the connection tells, and the caller's handle at once. */
+class LinkCall implements NodeCall, LinkUser {
+  isOver = false
+  readonly #request: string | Uint8Array
   readonly #listener: AnswerListener
+  readonly #link: NodeLink
   readonly #timer: NodeJS.Timeout
-  #controller: Dispatcher.DispatchController | null = null
+  #mayRepeat: boolean
+  #connection: LinkConnection | null = null
   #hasHead = false
-  #isOver = false
 
-  constructor(listener: AnswerListener, timeoutMs: number) {
+  constructor(
+    request: string | Uint8Array,
+    { timeoutMs, isKept = false }: LinkOptions,
+    listener: AnswerListener,
+    link: NodeLink,
+  ) {
+    this.#request = request
     this.#listener = listener
+    this.#link = link
+    this.#mayRepeat = !isKept
     this.#timer = setTimeout(onTimeout, timeoutMs, this)
   }
 
+  goOn(connection: LinkConnection): void {
+    this.#connection = connection
+    connection.send(this.#request, this)
+  }
+
   pause(): void {
-    this.#controller?.pause()
+    if (!this.isOver) this.#connection?.pause()
   }
 
   resume(): void {
-    this.#controller?.resume()
+    if (!this.isOver) this.#connection?.resume()
   }
 
   abort(): void {
-    if (this.#isOver) return
+    if (this.isOver) return
     this.#over()
-    this.#controller?.abort(aborted)
+    this.#connection?.destroy()
   }
 
   /** No head in time. What came in during this very turn of the loop still counts. */
   expire(): void {
     setImmediate(() => {
-      if (this.#isOver || this.#hasHead) return
-      const isSent = this.#controller !== null
+      if (this.isOver || this.#hasHead) return
+      const isSent = this.#connection?.isConnected === true
       this.abort()
       this.#listener.onFault('timeout', isSent)
     })
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller
-    if (this.#isOver) controller.abort(aborted)
-  }
-
-  onResponseStart(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: AnswerHeaders,
-  ): void {
-    if (this.#isOver || status < 200) return
+  onHead(status: number, headers: AnswerHeaders): void {
     this.#hasHead = true
     clearTimeout(this.#timer)
     this.#listener.onHead(status, headers)
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#isOver) this.#listener.onData(chunk)
+  onData(chunk: Buffer): void {
+    if (!this.isOver) this.#listener.onData(chunk)
   }
 
-  onResponseEnd(): void {
-    if (this.#isOver) return
+  onEnd(): void {
+    if (this.isOver) return
     this.#over()
     this.#listener.onEnd()
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#isOver) return
-    const isSent = this.#controller !== null
+  onGone(): void {
+    if (this.isOver) return
+    const { isConnected = false, carried = 0 } = this.#connection ?? {}
+    // The node closed an idle connection while the request was on its way: nobody's fault.
+    if (carried > 0 && !this.#hasHead && this.#mayRepeat) {
+      this.#mayRepeat = false
+      this.#link.placeAnew(this)
+      return
+    }
     this.#over()
-    this.#listener.onFault(faultOf(error), isSent)
+    this.#listener.onFault(isConnected ? 'broken' : 'unreached', isConnected)
   }
 
   #over(): void {
-    this.#isOver = true
+    this.isOver = true
     clearTimeout(this.#timer)
   }
 }
-
-/** Made once: a reason with a stack for each abort would be dear, and nobody reads it. */
-const aborted = new Error('aborted')
 
 function onTimeout(call: LinkCall): void {
   call.expire()
 }
 
-function faultOf(error: Error): CallFault {
-  const { code = '' } = error as NodeJS.ErrnoException
-  if (neverConnected.has(code)) return 'unreached'
-  if (code === 'UND_ERR_BODY_TIMEOUT') return 'timeout'
-  // Several addresses were tried, each in vain.
-  if (error instanceof AggregateError) return 'unreached'
-  return 'broken'
+/** Everything of a request but the length of its body and the body. */
+function headOf({ pathname, search, host, username, password }: URL, xToken: string): string {
+  const pair = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
+  return [
+    `POST ${pathname}${search} HTTP/1.1`,
+    `host: ${host}`,
+    'content-type: application/json',
+    ...(username === '' ? [] : [`authorization: Basic ${Buffer.from(pair).toString('base64')}`]),
+    ...(xToken === '' ? [] : [`x-token: ${xToken}`]),
+    'content-length: ',
+  ].join('\r\n')
 }
