@@ -27,6 +27,7 @@ try {
     stdio: 'inherit',
   })
   compileAnalysis()
+  copyPages()
   const main = join(fresh, 'src', 'main.js')
   if (existsSync(main)) chmodSync(main, 0o755)
   const dist = join(root, 'dist')
@@ -38,6 +39,13 @@ try {
   rmSync(fresh, { recursive: true, force: true })
   if (typeof error.status !== 'number') throw error
   process.exit(error.status)
+}
+
+/** Pages that a door serves stand beside their callers, as they do in src. */
+function copyPages() {
+  const page = join('src', 'products', 'indexer', 'play', 'page.html')
+  mkdirSync(dirname(join(fresh, page)), { recursive: true })
+  copyFileSync(join(root, page), join(fresh, page))
 }
 
 /** AssemblyScript takes longer than all the rest, so an up-to-date module is taken over. */

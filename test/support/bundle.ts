@@ -7,6 +7,9 @@ import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import type { Running } from '../../src/base/running.ts'
 import type { MethodTable } from '../../src/jsonrpc/methods.ts'
+import { indexerSection } from '../../src/products/indexer/config.ts'
+import { declareIndexerMeters } from '../../src/products/indexer/meters.ts'
+import { type IndexerDeps, startIndexer } from '../../src/products/indexer/server.ts'
 import { rpcSection } from '../../src/products/rpc/config.ts'
 import type { Caller } from '../../src/products/rpc/handle.ts'
 import { declareRpcMeters } from '../../src/products/rpc/meters.ts'
@@ -101,6 +104,30 @@ export class Bundle {
         methods: table === undefined ? [] : [table],
         solana: null,
         relayed: null,
+        tls: null,
+        trustedProxies: [],
+        clock: systemClock,
+        log: silentLog,
+        ...deps,
+      },
+    )
+    return this.#opened(door)
+  }
+
+  /** The indexer over an engine of the test's choice. */
+  async openIndexer(
+    changes: Partial<IndexerDeps> & Pick<IndexerDeps, 'engine'> & { section?: object },
+  ): Promise<Running & { port: number }> {
+    const { section, ...deps } = changes
+    const door = await startIndexer(
+      { ...initialOf(indexerSection.fields), port: 0, ...section },
+      {
+        gate: this.gate,
+        quota: this.quota,
+        quotaMeters: this.#quotaMeters,
+        meters: deps.meters ?? declareIndexerMeters(this.meters),
+        usage: () => {},
+        freshness: () => ({ slot: null, slotAgeMs: null, block: null, blockAgeMs: null }),
         tls: null,
         trustedProxies: [],
         clock: systemClock,

@@ -5,6 +5,19 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
   enabled: flag({ initial: true, doc: 'Opens the door.' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
   port: integer({ initial: 8123, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
+  inFlightPerAddress: integer({
+    initial: 64,
+    min: 1,
+    max: 100_000,
+    doc: 'Requests of one client address that may wait for body or answer at once.',
+  }),
+  slowQueryMs: integer({
+    initial: 1_000,
+    min: 0,
+    max: 3_600_000,
+    unit: 'ms',
+    doc: 'A query that took longer is logged, without its literals; 0 logs none.',
+  }),
   engine: choice(['duckdb', 'clickhouse'], {
     initial: 'duckdb',
     doc: 'Where rows are kept: DuckDB under the data folder, or a ClickHouse server.',

@@ -64,6 +64,7 @@ export interface Statement {
 }
 
 export interface Query {
+  /** Chosen by the customer: unique among the running ones of its subscription only. */
   readonly id: string
   /** Whose it is; decides what `usage` shows. */
   readonly subscription: string
@@ -94,6 +95,9 @@ export interface QueryTotals {
   readonly rows: number
   readonly bytes: number
   readonly elapsedMs: number
+  /** What was read to find them, where the engine tells. */
+  readonly readRows?: number
+  readonly readBytes?: number
 }
 
 /** A result whose first bytes are there. */

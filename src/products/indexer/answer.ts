@@ -1,0 +1,139 @@
+// Turns a result into an HTTP answer. Thread: main.
+//
+//   chunks -> held while short -> ended: whole answer with its true status and summary
+//                              -> too long or too late: streamed at the client's pace
+//                                 -> failed meanwhile: exception block, then the end
+//
+// Most results end while they are held, so that their errors are errors and not broken answers.
+import { randomBytes } from 'node:crypto'
+import { pipeline, Readable } from 'node:stream'
+import { promisify } from 'node:util'
+import { createGzip, gzip } from 'node:zlib'
+import { type Head, Reply } from '../../transport/reply.ts'
+import type { QueryError, QueryResult, QueryTotals } from './engine.ts'
+import { exception, exceptionText } from './exceptions.ts'
+
+export interface AnswerShape {
+  /** Nothing is sent before the end, as far as it can be held. */
+  readonly isWhole: boolean
+  readonly isCompressed: boolean
+  headOf(totals: QueryTotals): Head
+  failed(error: QueryError): Reply
+  /** True when nobody is there to take the answer. */
+  isAbandoned(): boolean
+  /** The answer is through or given up; called at least once. */
+  ended(error: QueryError | null): void
+}
+
+const HELD_BYTES_MAX = 65_536
+const HELD_MS_MAX = 250
+const HELD_WHOLE_BYTES_MAX = 4_194_304
+/** Above this, compressing costs a client less than the wire. */
+const COMPRESSED_BYTES_MIN = 1_024
+/** The fastest level: the main process pays for it. */
+const LEVEL = 1
+
+type Next = IteratorResult<Uint8Array>
+
+export async function answerWith(result: QueryResult, shape: AnswerShape): Promise<Reply> {
+  const source = result.chunks[Symbol.asyncIterator]()
+  const held: Uint8Array[] = []
+  const bytesMax = shape.isWhole ? HELD_WHOLE_BYTES_MAX : HELD_BYTES_MAX
+  const late = shape.isWhole ? null : after(HELD_MS_MAX)
+  let pending = source.next()
+  for (let bytes = 0; bytes < bytesMax; ) {
+    const next = await (late === null ? pending : Promise.race([pending, late.passed]))
+    if (next === null) break
+    if (next.done === true) {
+      late?.stop()
+      return wholeAnswer(result, held, shape)
+    }
+    held.push(next.value)
+    bytes += next.value.length
+    pending = source.next()
+  }
+  late?.stop()
+  pending.catch(() => {})
+  if (shape.isAbandoned()) {
+    void source.return?.()
+    return shape.failed(exception('QUERY_WAS_CANCELLED', 'the client has left'))
+  }
+  const tag = randomBytes(8).toString('hex')
+  const head = shape.headOf(result.totals()).and('x-clickhouse-exception-tag', tag)
+  const body = streamed({ held, pending, source, result, shape, tag })
+  return shape.isCompressed
+    ? new Reply(200, head.and('content-encoding', 'gzip'), compressed(body))
+    : new Reply(200, head, body)
+}
+
+async function wholeAnswer(
+  result: QueryResult,
+  held: readonly Uint8Array[],
+  shape: AnswerShape,
+): Promise<Reply> {
+  const error = result.failed()
+  const body = Buffer.concat(held)
+  const head = shape.headOf(result.totals())
+  if (error === null && shape.isCompressed && body.length >= COMPRESSED_BYTES_MIN) {
+    const packed = await gzipped(body, { level: LEVEL })
+    shape.ended(null)
+    return new Reply(200, head.and('content-encoding', 'gzip'), packed)
+  }
+  shape.ended(error)
+  return error === null ? new Reply(200, head, body) : shape.failed(error)
+}
+
+const gzipped = promisify<Buffer, { level: number }, Buffer>(gzip)
+
+interface Streaming {
+  readonly held: readonly Uint8Array[]
+  readonly pending: Promise<Next>
+  readonly source: AsyncIterator<Uint8Array>
+  readonly result: QueryResult
+  readonly shape: AnswerShape
+  readonly tag: string
+}
+
+async function* streamed(streaming: Streaming): AsyncGenerator<Uint8Array> {
+  const { held, pending, source, result, shape, tag } = streaming
+  let error: QueryError | null = null
+  let isThrough = false
+  try {
+    yield* held
+    let next = await pending
+    while (next.done !== true) {
+      yield next.value
+      next = await source.next()
+    }
+    error = result.failed()
+    isThrough = true
+    // Clients look for it in one piece.
+    if (error !== null) yield exceptionBlock(error, tag)
+  } finally {
+    if (!isThrough) void source.return?.()
+    shape.ended(error)
+  }
+}
+
+/** What tells a client that an answer which began well has failed. */
+export function exceptionBlock(error: QueryError, tag: string): Uint8Array {
+  const text = exceptionText(error)
+  const length = Buffer.byteLength(text)
+  return Buffer.from(`\r\n__exception__\r\n${tag}\n${text}${length} ${tag}\r\n__exception__\r\n`)
+}
+
+/** Ends `source` when the reader leaves, and goes no faster than it reads. */
+function compressed(source: AsyncGenerator<Uint8Array>): AsyncIterable<Uint8Array> {
+  const packer = createGzip({ level: LEVEL })
+  // What fails in the source destroys the packer, and with it the connection.
+  pipeline(Readable.from(source, { objectMode: false }), packer, () => {})
+  return packer
+}
+
+function after(ms: number): { readonly passed: Promise<null>; stop(): void } {
+  let timer: NodeJS.Timeout | undefined
+  const passed = new Promise<null>((resolve) => {
+    timer = setTimeout(() => resolve(null), ms)
+  })
+  return { passed, stop: () => clearTimeout(timer) }
+}

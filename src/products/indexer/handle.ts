@@ -1,0 +1,218 @@
+// The decision of the indexer's door: a request and its caller in, an answer out. Thread: main.
+//
+//   spend -> input.ts: URL, body -> sql/: one statement, its settings, its parameters
+//         -> KILL, SHOW, DESCRIBE: answered here
+//         -> place among the plan's queries -> engine -> answer.ts
+import { randomUUID } from 'node:crypto'
+import type { QuotaMeters } from '../../quota/meters.ts'
+import type { Verdict } from '../../quota/quota.ts'
+import { Reply } from '../../transport/reply.ts'
+import { answerWith } from './answer.ts'
+import { answerFromCatalogue } from './asking.ts'
+import type { OutputFormat, QueryEngine, QueryError, QueryTotals, Statement } from './engine.ts'
+import { type Checked, checked, exception, fail } from './exceptions.ts'
+import { defaultFormat, formatOf, isWhole } from './formats.ts'
+import { BUSY_RETRY_MS, errorReply, resultHead, type Told } from './heads.ts'
+import type { Freshness } from './ingest.ts'
+import { type Asked, type Asking, readUrl, withBody } from './input.ts'
+import { type Caller, QueryRun, type RunDeps } from './run.ts'
+import { type QuerySettings, readSettings } from './settings.ts'
+import { renderSmall, type SmallResult } from './small-result.ts'
+import { readKill } from './sql/kill.ts'
+import { bindPlaces } from './sql/places.ts'
+import { type Reading, readStatement } from './sql/reading.ts'
+
+export interface HandleDeps extends RunDeps {
+  readonly engine: QueryEngine
+  readonly quotaMeters: QuotaMeters
+  freshness(): Freshness
+}
+
+/** The part of transport's request that is needed here. */
+export interface Arrival extends Asking {
+  readonly address: string
+  readonly isGone: boolean
+  onGone(cancel: () => void): void
+}
+
+/** A statement with everything that decides how it is run. */
+interface Ready {
+  readonly reading: Reading
+  readonly statement: Statement
+  readonly format: OutputFormat
+  readonly settings: QuerySettings
+}
+
+export class IndexerHandler {
+  readonly #deps: HandleDeps
+  readonly #engine: string
+
+  constructor(deps: HandleDeps) {
+    this.#deps = deps
+    this.#engine = `${deps.engine.name} ${deps.engine.version}`
+  }
+
+  /** `body` is borrowed. Rejects only for a bug. */
+  async handle(request: Arrival, body: Buffer, caller: Caller): Promise<Reply> {
+    const verdict = caller.budget.spend('query')
+    if (!verdict.ok) return this.#exhausted(verdict)
+    const url = readUrl(request)
+    const asked = url.ok && body.length > 0 ? await withBody(url.value, request, body) : url
+    if (!asked.ok) return this.#refused(asked.error, randomUUID())
+    const id = asked.value.queryId || randomUUID()
+    const run = new QueryRun(this.#deps, { caller, id, text: asked.value.text })
+    const ready = this.#prepare(asked.value, caller)
+    if (!ready.ok) return this.#failed(run, ready.error)
+    try {
+      return await this.#answer(run, ready.value, request)
+    } catch (error) {
+      run.end(exception('UNKNOWN_EXCEPTION', 'internal error'))
+      throw error
+    }
+  }
+
+  /** Refuses what would change something before a long body is read. */
+  refuseEarly(request: Asking): Reply | null {
+    const url = readUrl(request)
+    if (!url.ok || url.value.text === '') return null
+    const reading = readStatement(url.value.text, this.#deps.dialect)
+    if (reading.ok || reading.error.name !== 'READONLY') return null
+    return this.#refused(reading.error, url.value.queryId || randomUUID())
+  }
+
+  #prepare(asked: Asked, { budget }: Caller): Checked<Ready> {
+    const { dialect } = this.#deps
+    const reading = readStatement(asked.text, dialect)
+    if (!reading.ok) return reading
+    const name = reading.value.format ?? (asked.format || defaultFormat)
+    const format = formatOf(name)
+    if (format === null)
+      return fail('UNKNOWN_FORMAT', 'this format is not written here; JSONEachRow and CSV are')
+    const given = [...asked.settings, ...reading.value.settings]
+    const settings = readSettings(given, budget.plan.indexer)
+    if (!settings.ok) return settings
+    const statement = bindPlaces(reading.value, asked.parameters, dialect)
+    if (!statement.ok) return statement
+    return checked({
+      reading: reading.value,
+      statement: statement.value,
+      format,
+      settings: settings.value,
+    })
+  }
+
+  #answer(run: QueryRun, ready: Ready, request: Arrival): Reply | Promise<Reply> {
+    const { reading, format } = ready
+    if (reading.kind === 'query') return this.#run(run, ready, request)
+    const small =
+      reading.kind === 'kill' ? this.#kill(reading, run.caller) : answerFromCatalogue(reading)
+    if (!small.ok) return this.#failed(run, small.error)
+    if (small.value === null) return this.#run(run, ready, request)
+    return this.#small(run, small.value, format)
+  }
+
+  /** Another's query is simply not found. */
+  #kill(reading: Reading, caller: Caller): Checked<SmallResult> {
+    const kill = readKill(reading)
+    if (!kill.ok) return kill
+    const { ids, user, isTest } = kill.value
+    const own = caller.principal.subscription.id
+    const isOwn = user === null || user === own
+    const found = isOwn ? this.#deps.running.find(own, ids) : []
+    if (!isTest) for (const query of found) query.cancel()
+    const columns = ['kill_status', 'query_id', 'user'] as const
+    return checked({
+      columns: columns.map((name) => ({ name, type: 'String' })),
+      rows: found.map(({ id }) => ['waiting', id, own]),
+    })
+  }
+
+  #small(run: QueryRun, result: SmallResult, format: OutputFormat): Reply {
+    const body = renderSmall(result, format)
+    if (body === null)
+      return this.#failed(run, exception('UNKNOWN_FORMAT', 'this statement gives no Parquet'))
+    const bytes = Buffer.byteLength(body)
+    const totals: QueryTotals = { rows: result.rows.length, bytes, elapsedMs: 0 }
+    run.countBy(() => totals)
+    run.end(null)
+    return new Reply(200, resultHead(format, this.#told(run.id), totals), body)
+  }
+
+  async #run(run: QueryRun, ready: Ready, request: Arrival): Promise<Reply> {
+    const entered = run.enter()
+    if (entered === 'same-id')
+      return this.#failed(
+        run,
+        exception('QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING', 'a query of this query_id is running'),
+      )
+    if (entered === 'no-place') {
+      this.#deps.quotaMeters.refused.indexer.inc()
+      const { queries } = run.caller.budget.plan.indexer
+      const error = exception(
+        'TOO_MANY_SIMULTANEOUS_QUERIES',
+        `the plan allows ${queries} queries at once`,
+      )
+      this.#deps.meters.finished(error.name)
+      return errorReply(error, this.#told(run.id), BUSY_RETRY_MS)
+    }
+    const { statement, format, settings } = ready
+    const query = this.#deps.engine.run({
+      id: run.id,
+      subscription: run.caller.principal.subscription.id,
+      statement,
+      format,
+      limits: settings.limits,
+      quotes64: settings.quotes64,
+    })
+    run.began(query, request.address)
+    const cancelled = exception('QUERY_WAS_CANCELLED', 'the client has left')
+    const leave = () => {
+      run.stop('client_gone')
+      run.end(cancelled)
+    }
+    if (request.isGone) leave()
+    else request.onGone(leave)
+    const outcome = await query.started
+    if (!outcome.ok) return this.#failed(run, outcome.error)
+    run.countBy(() => outcome.result.totals())
+    return answerWith(outcome.result, {
+      isWhole: settings.waitsForEnd || isWhole(format),
+      isCompressed: settings.compresses && takesGzip(request),
+      headOf: (totals) => resultHead(format, this.#told(run.id), totals),
+      failed: (error) => errorReply(error, this.#told(run.id)),
+      isAbandoned: () => request.isGone,
+      ended: (error) => run.end(error),
+    })
+  }
+
+  #failed(run: QueryRun, error: QueryError): Reply {
+    run.end(error)
+    return errorReply(error, this.#told(run.id))
+  }
+
+  /** Refused before it was a query: counted, and no row of `usage`. */
+  #refused(error: QueryError, id: string): Reply {
+    this.#deps.meters.finished(error.name)
+    return errorReply(error, this.#told(id))
+  }
+
+  #exhausted({ reason, retryAfterMs }: Verdict): Reply {
+    this.#deps.quotaMeters.refused.indexer.inc()
+    const what =
+      reason === 'credits' ? 'the credits of these 30 days are spent' : 'too many queries'
+    const error = exception('QUOTA_EXCEEDED', what)
+    this.#deps.meters.finished(error.name)
+    return errorReply(error, this.#told(randomUUID()), retryAfterMs || undefined)
+  }
+
+  #told(queryId: string): Told {
+    return { queryId, engine: this.#engine, freshness: this.#deps.freshness() }
+  }
+}
+
+function takesGzip(request: Asking): boolean {
+  return request
+    .header('accept-encoding')
+    .split(',')
+    .some((coding) => /^\s*(gzip|\*)\s*(;\s*q=(?!0(\.0*)?\s*$).*)?$/i.test(coding))
+}

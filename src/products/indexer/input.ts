@@ -1,0 +1,122 @@
+// What a request asks: parameters of the URL, ClickHouse's headers, and the body. Thread: main.
+// The query stands in `query=`, in the body, or begins in the first and goes on in the second.
+import { isUtf8 } from 'node:buffer'
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { databaseOf } from './asking.ts'
+import { type Checked, checked, fail } from './exceptions.ts'
+import { readMultipart } from './multipart.ts'
+
+export interface Asked {
+  readonly text: string
+  /** Values of `{name:Type}` places. */
+  readonly parameters: ReadonlyMap<string, string>
+  readonly settings: readonly (readonly [name: string, value: string])[]
+  /** '' when the caller leaves it to us. */
+  readonly queryId: string
+  readonly format: string
+}
+
+/** The part of transport's request that is read here. */
+export interface Asking {
+  readonly query: string
+  readonly contentType: string
+  header(name: string): string
+}
+
+/** Lower-case names of the headers that `Asking.header` is asked for. */
+export const wantedHeaders = [
+  'x-clickhouse-user',
+  'x-clickhouse-key',
+  'x-clickhouse-database',
+  'x-clickhouse-format',
+  'accept-encoding',
+  'content-encoding',
+] as const
+
+/** As ClickHouse's `max_query_size`. */
+export const QUERY_BYTES_MAX = 262_144
+/** Parameters in a multipart body come on top of the query. */
+export const BODY_BYTES_MAX = 1_048_576
+const PARAMETERS_MAX = 1_000
+const QUERY_ID = /^[\x21-\x7e]{1,128}$/
+
+/** The URL and the headers. */
+export function readUrl(request: Asking): Checked<Asked> {
+  const parameters = new Map<string, string>()
+  const own = new Map<string, string>()
+  const settings = new Map<string, string>()
+  let count = 0
+  for (const [name, value] of new URLSearchParams(request.query)) {
+    if (++count > PARAMETERS_MAX) return fail('BAD_ARGUMENTS', 'the URL has too many parameters')
+    const into = name.startsWith('param_') ? parameters : ownNames.has(name) ? own : settings
+    const key = into === parameters ? name.slice('param_'.length) : name
+    if (into.has(key)) return fail('BAD_ARGUMENTS', 'a parameter of the URL is given twice')
+    into.set(key, value)
+  }
+  if (own.has('role')) return fail('UNKNOWN_ROLE', 'there are no roles')
+  const database = own.get('database') ?? request.header('x-clickhouse-database')
+  if (databaseOf(database) !== 'chain')
+    return fail('UNKNOWN_DATABASE', 'there is no such database; the tables stand in chain')
+  const queryId = own.get('query_id') ?? ''
+  if (queryId !== '' && !QUERY_ID.test(queryId))
+    return fail('BAD_ARGUMENTS', 'a query_id is 1 to 128 visible ASCII characters')
+  const format = own.get('default_format') ?? request.header('x-clickhouse-format')
+  const text = own.get('query') ?? ''
+  return checked({ text, parameters, settings: [...settings], queryId, format })
+}
+
+const ownNames = new Set(['query', 'database', 'query_id', 'default_format', 'role'])
+
+/** Adds the body, which is borrowed: it is read or copied before the first wait. */
+export async function withBody(
+  asked: Asked,
+  request: Asking,
+  body: Buffer,
+): Promise<Checked<Asked>> {
+  let bytes = body
+  if (request.header('content-encoding').toLowerCase() === 'gzip') {
+    const whole = await decompress(Buffer.from(body))
+    if (whole === null) return fail('CANNOT_PARSE_TEXT', 'the body is no gzip, or too long')
+    bytes = whole
+  }
+  if (!isUtf8(bytes)) return fail('SYNTAX_ERROR', 'the query is not UTF-8')
+  const text = bytes.toString('utf8')
+  if (!isMultipart(request.contentType)) return joined(asked, text, asked.parameters)
+  const parts = readMultipart(text, request.contentType)
+  if (parts === null) return fail('BAD_ARGUMENTS', 'the multipart body cannot be read')
+  const parameters = new Map(asked.parameters)
+  for (const [name, value] of parts)
+    if (name.startsWith('param_')) parameters.set(name.slice('param_'.length), value)
+  return joined(asked, parts.get('query') ?? '', parameters)
+}
+
+function joined(
+  asked: Asked,
+  body: string,
+  parameters: ReadonlyMap<string, string>,
+): Checked<Asked> {
+  const text = asked.text === '' || body === '' ? asked.text + body : `${asked.text}\n${body}`
+  if (text.length > QUERY_BYTES_MAX)
+    return fail('SYNTAX_ERROR', `a query has at most ${QUERY_BYTES_MAX} characters`)
+  return checked({ ...asked, text, parameters })
+}
+
+function isMultipart(contentType: string): boolean {
+  return /^multipart\/form-data\b/i.test(contentType)
+}
+
+/** Says before the body is read that it could not be. */
+export function canDecode(request: Asking): boolean {
+  return ['', 'identity', 'gzip'].includes(request.header('content-encoding').toLowerCase())
+}
+
+const gunzipped = promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip)
+
+async function decompress(bytes: Buffer): Promise<Buffer | null> {
+  try {
+    return await gunzipped(bytes, { maxOutputLength: BODY_BYTES_MAX })
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,140 @@
+// Opens the indexer's door: ClickHouse's HTTP interface. Thread: main.
+//
+//   transport/door -> open: GET /, /ping, /play
+//                  -> admit: Basic or X-ClickHouse-User/-Key, and x-token (401)
+//                  -> path 404 -> verb 405 -> IndexerHandler -> engine -> answer
+//
+// The spec names the credentials and leaves the interface open. "ClickHouse wire, DuckDB SQL".
+import { basicPair } from '../../auth/basic.ts'
+import type { Gate } from '../../auth/gate.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Running } from '../../base/running.ts'
+import type { QuotaMeters } from '../../quota/meters.ts'
+import type { Quota } from '../../quota/quota.ts'
+import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { openDoor } from '../../transport/door.ts'
+import type { HttpOptions } from '../../transport/http.ts'
+import type { Reply } from '../../transport/reply.ts'
+import type { Request } from '../../transport/request.ts'
+import type { CertificatePair } from '../../transport/tls.ts'
+import type { IndexerSection } from './config.ts'
+import type { QueryEngine } from './engine.ts'
+import { exception } from './exceptions.ts'
+import { IndexerHandler } from './handle.ts'
+import { doorError, errorReply, okReply, unauthorizedReply } from './heads.ts'
+import type { Freshness } from './ingest.ts'
+import { BODY_BYTES_MAX, canDecode, wantedHeaders } from './input.ts'
+import type { IndexerMeters } from './meters.ts'
+import type { UsageFact } from './parcels.ts'
+import { playReply } from './play.ts'
+import type { Caller } from './run.ts'
+import { RunningQueries } from './running.ts'
+
+export interface IndexerDeps {
+  readonly gate: Gate
+  readonly quota: Quota
+  readonly quotaMeters: QuotaMeters
+  /** Stopped by whoever started it, after the door. */
+  readonly engine: QueryEngine
+  readonly meters: IndexerMeters
+  /** Told of every query that ended, well or not. */
+  usage(fact: UsageFact): void
+  /** For the headers of each answer; asked per query, so it must be cheap. */
+  freshness(): Freshness
+  readonly tls: CertificatePair | null
+  readonly trustedProxies: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Null: a path that asks for no credentials. */
+type Context = Caller | null
+
+export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promise<Running> {
+  const log = deps.log.area('indexer')
+  const running = new RunningQueries()
+  deps.meters.running = () => running.count
+  const handler = new IndexerHandler({
+    ...pick(deps),
+    running,
+    dialect: deps.engine.name,
+    slowQueryMs: section.slowQueryMs,
+    slowLines: new LogThrottle(),
+    log,
+  })
+  const http: HttpOptions<Context> = {
+    wants: wantedHeaders,
+    admit: (request) => admit(request, deps),
+    inFlightPerAddressMax: section.inFlightPerAddress,
+    error: (status, message) => doorError(status, message),
+    routes: [
+      {
+        verb: 'GET',
+        path: '/',
+        watchesClient: true,
+        // Nothing is run whose answer nobody would see.
+        handle: (request, body, caller) =>
+          caller === null || request.method === 'HEAD'
+            ? okReply
+            : handler.handle(request, body, caller),
+      },
+      {
+        verb: 'POST',
+        path: '/',
+        bodyBytesMax: BODY_BYTES_MAX,
+        watchesClient: true,
+        check: (request) => (canDecode(request) ? handler.refuseEarly(request) : undecodable()),
+        // Reason for the assertion: only GET paths are open.
+        handle: (request, body, caller) => handler.handle(request, body, caller!),
+      },
+      { verb: 'GET', path: '/ping', handle: () => okReply },
+      { verb: 'GET', path: '/play', handle: () => playReply() },
+    ],
+  }
+  const { tls, trustedProxies, clock } = deps
+  return openDoor({ product: 'indexer', place: section, tls, trustedProxies, http, clock, log })
+}
+
+function pick(deps: IndexerDeps) {
+  const { gate, quotaMeters, engine, meters, clock } = deps
+  return {
+    gate,
+    quotaMeters,
+    engine,
+    meters,
+    clock,
+    usage: (fact: UsageFact) => deps.usage(fact),
+    freshness: () => deps.freshness(),
+  }
+}
+
+/** Authentication, Indexer: both halves in headers, of one active subscription. */
+function admit(request: Request, { gate, quota }: IndexerDeps): Context | Reply {
+  if (isOpen(request)) return null
+  if (request.parameter('user') !== null || request.parameter('password') !== null)
+    return unauthorizedReply
+  const { credentials } = request
+  const basic = basicPair({
+    authorization: credentials.authorization,
+    clickHouseUser: request.header('x-clickhouse-user'),
+    clickHouseKey: request.header('x-clickhouse-key'),
+  })
+  const principal = gate.admit('indexer', { ...credentials, basic }, request)
+  if (principal === null) return unauthorizedReply
+  return { principal, budget: quota.budgetOf(principal.subscription) }
+}
+
+function isOpen(request: Request): boolean {
+  const { method, path } = request
+  if (method !== 'GET' && method !== 'HEAD') return false
+  return (
+    path === '/ping' || path === '/play' || (path === '/' && request.parameter('query') === null)
+  )
+}
+
+function undecodable(): Reply {
+  return errorReply(
+    exception('UNKNOWN_COMPRESSION_METHOD', 'a body may be compressed with gzip only'),
+    null,
+  )
+}

@@ -1,0 +1,276 @@
+// The indexer's door over an engine that does as it is told: HTTP of ClickHouse, and nothing else.
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Asked, IndexerStage, planLimits } from '../support/indexer-stage.ts'
+
+const { queries: _, ...limits } = planLimits
+const stage = new IndexerStage({ plain: { creditsPerSecond: 0 } })
+
+beforeAll(() => stage.open())
+afterAll(() => stage.bundle.dispose())
+
+describe('what is open without credentials', () => {
+  it('answers GET / without a query and /ping with Ok.', async () => {
+    for (const path of ['/', '/ping', '/?database=x']) {
+      const answer = await fetch(`${stage.url}${path}`)
+      expect([answer.status, await answer.text()]).toEqual([200, 'Ok.\n'])
+      expect((await fetch(`${stage.url}${path}`, { method: 'HEAD' })).status).toBe(200)
+    }
+  })
+
+  it('serves a page that may run its own script and talk to this door alone', async () => {
+    const answer = await fetch(`${stage.url}/play`)
+    const policy = answer.headers.get('content-security-policy') ?? ''
+    expect(answer.headers.get('content-type')).toBe('text/html; charset=UTF-8')
+    expect(policy).toMatch(/^default-src 'none'; script-src 'sha256-[\w+/=]+'; style-src 'sha256-/)
+    expect(policy).toContain("connect-src 'self'")
+    const page = await answer.text()
+    expect(page).not.toMatch(/(src|href)="(?!data:)|https?:|innerHTML|@import/)
+  })
+})
+
+describe('a query', () => {
+  it('stands in the URL, in the body, or in both', async () => {
+    for (const asked of [
+      { query: { query: 'SELECT rows 2' } },
+      { body: 'SELECT rows 2' },
+      { body: 'rows 2', query: { query: 'SELECT' } },
+      { body: '', query: { query: 'SELECT rows 2' } },
+      { body: gzipSync('SELECT rows 2'), headers: { 'content-encoding': 'gzip' } },
+      { body: 'SELECT rows 2', headers: { 'content-type': 'application/x-www-form-urlencoded' } },
+    ])
+      expect((await stage.ask(asked)).text).toBe('0\trow 0\n1\trow 1\n')
+    expect(stage.engine.queries.at(-3)?.statement.texts).toEqual(['SELECT rows 2'])
+  })
+
+  it('is answered in the format that is asked for last and nearest', async () => {
+    const format = async (asked: Asked) =>
+      (await stage.ask(asked)).headers.get('x-clickhouse-format')
+    expect(await format({ body: 'SELECT 1' })).toBe('TabSeparated')
+    expect(await format({ body: 'SELECT 1', query: { default_format: 'CSV' } })).toBe('CSV')
+    const headers = { 'x-clickhouse-format': 'JSON' }
+    expect(await format({ body: 'SELECT 1', headers })).toBe('JSON')
+    expect(await format({ body: 'SELECT 1 FORMAT JSONEachRow;', headers })).toBe('JSONEachRow')
+    expect(await format({ body: 'SELECT 1 FORMAT tsvWithNames' })).toBe('TabSeparatedWithNames')
+    expect(await stage.code({ body: 'SELECT 1 FORMAT Native' })).toEqual([
+      400,
+      73,
+      'UNKNOWN_FORMAT',
+    ])
+  })
+
+  it('is answered with what ClickHouse tells, and how fresh the rows are', async () => {
+    const query = { query_id: 'mine', default_format: 'JSON' }
+    const { headers } = await stage.ask({ body: 'SELECT rows 3', query })
+    expect(Object.fromEntries(headers)).toMatchObject({
+      'content-type': 'application/json; charset=UTF-8',
+      'x-clickhouse-query-id': 'mine',
+      'x-clickhouse-format': 'JSON',
+      'x-clickhouse-timezone': 'UTC',
+      'x-clickhouse-server-display-name': 'sluice',
+      'x-sluice-engine': 'duckdb 0.0.1',
+      'x-sluice-last-slot': '7',
+      'x-sluice-last-block': '9',
+      'x-sluice-last-slot-age-ms': '12',
+    })
+    const summary = JSON.parse(headers.get('x-clickhouse-summary') ?? '')
+    expect(summary).toMatchObject({ result_rows: '3', written_rows: '0' })
+    expect(Number(summary.elapsed_ns)).toBeGreaterThan(0)
+  })
+
+  it('takes typed parameters from the URL and from a form', async () => {
+    const { text } = await stage.ask({
+      body: 'SELECT {a:UInt8}, {b:Array(String)}',
+      query: { param_a: '7', param_b: "['x']" },
+    })
+    expect(text).toContain('SELECT ?, ?')
+    expect(stage.engine.queries.at(-1)?.statement.values[0]).toEqual({ type: 'UInt8', value: '7' })
+    const form = new FormData()
+    form.set('query', 'SELECT {a:String}')
+    form.set('param_a', 'line\r\n--x')
+    const answer = await fetch(stage.url, {
+      method: 'POST',
+      headers: stage.credentials,
+      body: form,
+    })
+    expect(answer.status).toBe(200)
+    expect(stage.engine.queries.at(-1)?.statement.values[0]?.value).toBe('line\r\n--x')
+  })
+
+  it('gets its limits from the plan, and narrower ones when it asks', async () => {
+    const as = stage.issue({ plan: 'plain' })
+    await stage.ask({ body: 'SELECT 1', as })
+    expect(stage.engine.queries.at(-1)?.limits).toEqual({ ...limits, overflow: 'throw' })
+    const query = { max_execution_time: '600', max_result_rows: '10', readonly: '2' }
+    await stage.ask({
+      as,
+      query,
+      body: "SELECT 1 SETTINGS max_execution_time = 0.5, result_overflow_mode = 'break'",
+    })
+    expect(stage.engine.queries.at(-1)?.limits).toEqual({
+      ...limits,
+      timeMs: 500,
+      rows: 10,
+      overflow: 'break',
+    })
+    const quoted = { output_format_json_quote_64bit_integers: '0' }
+    await stage.ask({ body: 'SELECT 1', query: quoted })
+    expect(stage.engine.queries.at(-1)?.quotes64).toBe(false)
+  })
+
+  it('may be compressed, when the client says both that and how', async () => {
+    const query = { enable_http_compression: '1' }
+    const packed = await fetch(`${stage.url}/?${new URLSearchParams(query)}`, {
+      method: 'POST',
+      headers: { ...stage.credentials, 'accept-encoding': 'gzip' },
+      body: 'SELECT rows 500000',
+    })
+    expect(packed.headers.get('content-encoding')).toBe('gzip')
+    expect((await packed.text()).endsWith('499999\trow 499999\n')).toBe(true)
+    const plain = await stage.ask({
+      body: 'SELECT rows 3000',
+      headers: { 'accept-encoding': 'gzip' },
+    })
+    expect(plain.headers.get('content-encoding')).toBeNull()
+    const none = await stage.ask({
+      body: 'SELECT rows 3000',
+      query,
+      headers: { 'accept-encoding': 'br' },
+    })
+    expect(none.headers.get('content-encoding')).toBeNull()
+  })
+})
+
+describe('an error', () => {
+  it('has the status of its code', async () => {
+    expect(await stage.code({ body: 'SELECT fail 62' })).toEqual([400, 62, 'SYNTAX_ERROR'])
+    expect(await stage.code({ body: 'SELECT fail 60' })).toEqual([400, 60, 'UNKNOWN_TABLE'])
+    expect(await stage.code({ body: 'SELECT fail 158' })).toEqual([400, 158, 'TOO_MANY_ROWS'])
+    expect(await stage.code({ body: 'SELECT fail 241' })).toEqual([
+      400,
+      241,
+      'MEMORY_LIMIT_EXCEEDED',
+    ])
+    expect(await stage.code({ body: 'SELECT fail 159' })).toEqual([408, 159, 'TIMEOUT_EXCEEDED'])
+    expect(await stage.code({ body: 'INSERT INTO blocks VALUES (1)' })).toEqual([
+      403,
+      164,
+      'READONLY',
+    ])
+    expect(await stage.code({ body: 'SELECT 1; SELECT 2' })).toEqual([400, 62, 'SYNTAX_ERROR'])
+    expect(await stage.code({ body: '' })).toEqual([400, 62, 'SYNTAX_ERROR'])
+    expect(await stage.code({ query: { query: 'DROP TABLE x' } })).toEqual([403, 164, 'READONLY'])
+  })
+
+  it('tells what is wrong with parameters and settings', async () => {
+    const body = 'SELECT {a:UInt8}'
+    expect(await stage.code({ body })).toEqual([400, 456, 'UNKNOWN_QUERY_PARAMETER'])
+    const query = { param_a: 'x' }
+    expect(await stage.code({ body, query })).toEqual([400, 457, 'BAD_QUERY_PARAMETER'])
+    for (const [name, value, ...told] of [
+      ['allow_ddl', '1', 400, 115, 'UNKNOWN_SETTING'],
+      ['max_execution_time', 'soon', 400, 36, 'BAD_ARGUMENTS'],
+      ['result_overflow_mode', 'any', 400, 36, 'BAD_ARGUMENTS'],
+      ['compress', '1', 501, 48, 'NOT_IMPLEMENTED'],
+      ['session_check', '1', 400, 372, 'SESSION_NOT_FOUND'],
+      ['limit', '5', 501, 48, 'NOT_IMPLEMENTED'],
+      ['role', 'admin', 400, 511, 'UNKNOWN_ROLE'],
+      ['database', 'other', 400, 81, 'UNKNOWN_DATABASE'],
+      ['query_id', 'a\nb', 400, 36, 'BAD_ARGUMENTS'],
+    ] as const)
+      expect(await stage.code({ body: 'SELECT 1', query: { [name]: value } })).toEqual(told)
+    const twice = await fetch(`${stage.url}/?query_id=a&query_id=b`, {
+      method: 'POST',
+      headers: stage.credentials,
+      body: 'SELECT 1',
+    })
+    expect(twice.status).toBe(400)
+  })
+
+  it('ignores what tools set without a reason', async () => {
+    const query = {
+      readonly: '1',
+      session_id: 'x',
+      session_timeout: '60',
+      send_progress_in_http_headers: '1',
+      cancel_http_readonly_queries_on_client_close: '1',
+      max_rows_to_read: '1000000',
+      compress: '0',
+      log_comment: 'x',
+      database: 'default',
+    }
+    expect((await stage.ask({ body: 'SELECT 1', query })).status).toBe(200)
+  })
+
+  it('refuses paths, verbs, codings and lengths that are none', async () => {
+    expect(await stage.code({ path: '/other', body: 'SELECT 1' })).toEqual([
+      404,
+      36,
+      'BAD_ARGUMENTS',
+    ])
+    expect(await stage.code({ method: 'PUT', body: 'SELECT 1' })).toEqual([
+      405,
+      36,
+      'BAD_ARGUMENTS',
+    ])
+    const zstd = { 'content-encoding': 'zstd' }
+    expect((await stage.code({ body: 'SELECT 1', headers: zstd }))[0]).toBe(415)
+    const broken = { 'content-encoding': 'gzip' }
+    expect((await stage.code({ body: 'SELECT 1', headers: broken }))[0]).toBe(400)
+    const bomb = gzipSync(Buffer.alloc(4_000_000))
+    expect((await stage.code({ body: bomb, headers: broken }))[0]).toBe(400)
+    expect((await stage.code({ body: 'x'.repeat(1_100_000) }))[0]).toBe(413)
+    expect((await stage.code({ body: `SELECT '${'x'.repeat(300_000)}'` })).slice(1, 2)).toEqual([
+      62,
+    ])
+    expect((await stage.code({ body: Buffer.from("SELECT '\xff'", 'latin1') }))[0]).toBe(400)
+  })
+
+  it('comes in its place when the answer had begun', async () => {
+    const { status, headers, text } = await stage.ask({
+      body: 'SELECT late 100000',
+      query: { default_format: 'JSONEachRow' },
+    })
+    const tag = headers.get('x-clickhouse-exception-tag')
+    const told = 'Code: 159. DB::Exception: Too slow. (TIMEOUT_EXCEEDED)\n'
+    expect(status).toBe(200)
+    expect(text.split('\n').length).toBeGreaterThan(100_000)
+    expect(
+      text.endsWith(
+        `\r\n__exception__\r\n${tag}\n${told}${told.length} ${tag}\r\n__exception__\r\n`,
+      ),
+    ).toBe(true)
+  })
+
+  it('is a true error while the answer is held', async () => {
+    expect(await stage.code({ body: 'SELECT late 5' })).toEqual([408, 159, 'TIMEOUT_EXCEEDED'])
+    const query = { wait_end_of_query: '1' }
+    expect((await stage.code({ body: 'SELECT late 100000', query }))[0]).toBe(408)
+    expect((await stage.code({ body: 'SELECT late 50000 FORMAT JSONCompact' }))[0]).toBe(408)
+  })
+})
+
+describe('what tools ask first', () => {
+  it('lists databases, tables and columns', async () => {
+    const text = async (body: string) => (await stage.ask({ body })).text
+    expect(await text('SHOW DATABASES')).toBe('chain\nsystem\n')
+    expect(await text("SHOW TABLES LIKE 'block%'")).toBe('block_lifecycle\nblocks\n')
+    expect(await text("SHOW TABLES FROM chain NOT LIKE '%_%' LIMIT 1")).toBe('')
+    expect(await text('SHOW TABLES FROM system')).toBe('columns\ndatabases\ntables\n')
+    expect(await text('DESCRIBE TABLE chain.tps')).toBe(
+      'seq\tUInt64\t\t\t\nblock_number\tUInt64\t\t\t\ntps\tUInt64\t\t\t\n',
+    )
+    expect(await text('DESC usage')).not.toContain('subscription')
+    expect(await text('EXISTS TABLE blocks')).toBe('1\n')
+    expect(await text('EXISTS other')).toBe('0\n')
+    expect(await text('SHOW CREATE TABLE `tps`')).toContain('CREATE TABLE chain.tps')
+    expect(await stage.code({ body: 'DESCRIBE other' })).toEqual([400, 60, 'UNKNOWN_TABLE'])
+    expect((await stage.ask({ body: 'USE chain' })).status).toBe(200)
+    const json = JSON.parse(await text('SHOW DATABASES FORMAT JSON'))
+    expect(json).toMatchObject({
+      meta: [{ name: 'name', type: 'String' }],
+      data: [{ name: 'chain' }, { name: 'system' }],
+      rows: 2,
+    })
+  })
+})

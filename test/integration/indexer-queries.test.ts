@@ -1,0 +1,177 @@
+// Queries of the indexer's door while they run, and what is kept of them.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { IndexerStage, planLimits } from '../support/indexer-stage.ts'
+import { until } from '../support/until.ts'
+
+const stage = new IndexerStage({
+  poor: { creditsPerSecond: 1, burst: 1 },
+  narrow: { indexer: { ...planLimits, queries: 1 } },
+})
+
+beforeAll(() => stage.open())
+afterAll(() => stage.bundle.dispose())
+
+describe('queries under way', () => {
+  const wait = (as: Record<string, string>, query_id: string, signal?: AbortSignal) =>
+    fetch(`${stage.url}/?query_id=${query_id}`, {
+      method: 'POST',
+      headers: as,
+      body: 'SELECT wait',
+      ...(signal === undefined ? {} : { signal }),
+    })
+  const seen = (id: string) =>
+    until(() => stage.engine.queries.some((query) => query.id === id), id)
+
+  it('are killed by their own customer, and by nobody else', async () => {
+    const [mine, other] = [stage.issue(), stage.issue()]
+    const waiting = wait(mine, 'to-kill')
+    await seen('to-kill')
+    const kill = "KILL QUERY WHERE query_id = 'to-kill' SYNC FORMAT JSONEachRow"
+    expect((await stage.ask({ body: kill, as: other })).text).toBe('')
+    const test = await stage.ask({ body: "KILL QUERY WHERE query_id='to-kill' TEST", as: mine })
+    expect(test.text).toContain('to-kill')
+    const told = JSON.parse((await stage.ask({ body: kill, as: mine })).text)
+    expect(told).toMatchObject({ kill_status: 'waiting', query_id: 'to-kill' })
+    const answer = await waiting
+    expect([answer.status, (await answer.text()).slice(0, 9)]).toEqual([400, 'Code: 394'])
+    expect((await stage.ask({ body: kill, as: mine })).text).toBe('')
+  })
+
+  it('keep their id to themselves', async () => {
+    const leave = new AbortController()
+    const waiting = wait(stage.credentials, 'one-id', leave.signal)
+    await seen('one-id')
+    const query = { query_id: 'one-id' }
+    const name = 'QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING'
+    expect(await stage.code({ body: 'SELECT 1', query })).toEqual([409, 216, name])
+    expect((await stage.ask({ body: 'SELECT 1', query, as: stage.issue() })).status).toBe(200)
+    leave.abort()
+    await expect(waiting).rejects.toThrow()
+    await until(
+      async () => (await stage.ask({ body: 'SELECT 1', query })).status === 200,
+      'a free id',
+    )
+  })
+
+  it('are cancelled when their client leaves, waiting or streaming', async () => {
+    for (const body of ['SELECT wait', 'SELECT rows 100000000 FORMAT JSONEachRow']) {
+      const leave = new AbortController()
+      const before = stage.engine.cancelled
+      const asked = stage.engine.queries.length
+      const answer = fetch(stage.url, {
+        method: 'POST',
+        headers: stage.credentials,
+        body,
+        signal: leave.signal,
+      })
+      answer.catch(() => {})
+      await until(() => stage.engine.queries.length > asked, 'the query to run')
+      if (body !== 'SELECT wait') await answer
+      leave.abort()
+      await until(() => stage.engine.cancelled > before, 'the query to be cancelled')
+    }
+    await until(() => stage.usage.at(-1)?.code === 394, 'its usage row')
+  })
+
+  it('stop when the credentials die', async () => {
+    const { token, indexer, subscription } = stage.bundle.issue({ products: ['indexer'] })
+    const headers = {
+      'x-token': token,
+      'x-clickhouse-user': indexer!.user,
+      'x-clickhouse-key': indexer!.password,
+    }
+    const waiting = wait(headers, 'suspended')
+    await seen('suspended')
+    stage.bundle.store.suspend(subscription.id, { who: 'test' })
+    stage.bundle.directory.refresh()
+    expect((await waiting).status).toBe(400)
+  })
+
+  it('are as many as the plan allows: 202, and KILL still works', async () => {
+    const as = stage.issue({ plan: 'narrow' })
+    const first = wait(as, 'narrow-1')
+    await seen('narrow-1')
+    const refused = await stage.ask({ body: 'SELECT 1', as })
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+    expect(refused.text).toMatch(/^Code: 202\..*\(TOO_MANY_SIMULTANEOUS_QUERIES\)\n$/)
+    const killed = await stage.ask({ body: "KILL QUERY WHERE query_id IN ('a', 'narrow-1')", as })
+    expect(killed.text).toContain('narrow-1')
+    await first
+    expect((await stage.ask({ body: 'SELECT 1', as })).status).toBe(200)
+  })
+
+  it('cost what the plan says: 201 with Retry-After', async () => {
+    const as = stage.issue({ plan: 'poor' })
+    expect((await stage.ask({ body: 'SELECT 1', as })).status).toBe(200)
+    const refused = await stage.ask({ body: 'SELECT 1', as })
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+    expect(refused.text).toMatch(/^Code: 201\..*\(QUOTA_EXCEEDED\)\n$/)
+  })
+
+  it('go at the pace of their reader', async () => {
+    const before = stage.engine.rowsGiven
+    const answer = await fetch(stage.url, {
+      method: 'POST',
+      headers: stage.credentials,
+      body: 'SELECT rows 20000000 FORMAT JSONEachRow',
+    })
+    const reader = answer.body!.getReader()
+    await reader.read()
+    let given = -1
+    // The source stands still once the buffers on the way are full.
+    await until(
+      async () => {
+        const now = stage.engine.rowsGiven
+        const isStill = now === given
+        given = now
+        await new Promise((resolve) => setTimeout(resolve, 300))
+        return isStill
+      },
+      'the source to stand still',
+      20_000,
+    )
+    expect(stage.engine.rowsGiven - before).toBeLessThan(2_000_000)
+    await reader.cancel()
+  })
+})
+
+describe('what is kept of queries', () => {
+  it('is a row of usage for each, well or not', async () => {
+    const query = { query_id: 'for-usage' }
+    await stage.ask({ body: 'SELECT rows 3', query })
+    expect(stage.usage.at(-1)).toMatchObject({ queryId: 'for-usage', rows: 3, code: 0 })
+    expect(stage.usage.at(-1)!.bytes).toBeGreaterThan(0)
+    await stage.ask({ body: 'SELECT nothing FROM', query: { ...query, limit: '1' } })
+    expect(stage.usage.at(-1)).toMatchObject({ queryId: 'for-usage', rows: 0, code: 48 })
+  })
+
+  it('is a line of log for a slow one, without literals, ids and credentials', async () => {
+    const secret = stage.credentials['x-token']!
+    stage.logged.length = 0
+    const query = { query_id: secret }
+    const body = `SELECT slow 2 /* ${secret} */ SETTINGS log_comment = '${secret}'`
+    // At most one line a second, which another slow query may have had.
+    await until(async () => {
+      await stage.ask({ body, query })
+      return stage.logged.some((fields) => 'query' in fields)
+    }, 'the line')
+    const line = stage.logged.find((fields) => 'query' in fields)!
+    expect(line).toMatchObject({
+      rows: 2,
+      code: 0,
+      query: 'SELECT slow ? SETTINGS log_comment = ?',
+    })
+    expect(JSON.stringify(stage.logged)).not.toContain(secret)
+  })
+
+  it('is counted by outcome', async () => {
+    const { body } = await stage.bundle.meters.render('text')
+    expect(body).toMatch(/sluice_index_queries_total\{outcome="OK"\} [1-9]/)
+    expect(body).toMatch(/sluice_index_queries_total\{outcome="QUERY_WAS_CANCELLED"\} [1-9]/)
+    expect(body).toMatch(/sluice_index_queries_stopped_total\{way="killed"\} [1-9]/)
+    expect(body).toMatch(/sluice_index_queries_stopped_total\{way="client_gone"\} [1-9]/)
+    expect(body).toMatch(/sluice_index_queries_stopped_total\{way="access_lost"\} 1/)
+    expect(body).toMatch(/sluice_index_queries_running 0/)
+    expect(body).toMatch(/sluice_quota_refused_total\{door="indexer"\} 2/)
+  })
+})

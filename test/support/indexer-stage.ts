@@ -1,0 +1,84 @@
+// The indexer's door over a fake engine, with a customer and a plain HTTP client.
+import { expect } from 'vitest'
+import type { UsageFact } from '../../src/products/indexer/parcels.ts'
+import type { PlanValues } from '../../src/subscriptions/plans.ts'
+import type { AddRequest } from '../../src/subscriptions/subscription.ts'
+import { type LogFields, silentLog } from '../../src/telemetry/log.ts'
+import { Bundle } from './bundle.ts'
+import { FakeEngine } from './fake-engine.ts'
+
+export const planLimits = {
+  timeMs: 10_000,
+  rows: 100_000,
+  resultBytes: 64_000_000,
+  memoryBytes: 512_000_000,
+  queries: 2,
+}
+
+export interface Asked {
+  readonly body?: string | Buffer
+  readonly query?: Record<string, string>
+  readonly headers?: Record<string, string>
+  readonly method?: string
+  readonly path?: string
+  /** Credentials of another customer. */
+  readonly as?: Record<string, string>
+}
+
+export class IndexerStage {
+  readonly engine = new FakeEngine()
+  readonly usage: UsageFact[] = []
+  readonly logged: LogFields[] = []
+  readonly bundle: Bundle
+  url = ''
+  port = 0
+  credentials: Record<string, string> = {}
+
+  constructor(plans: Readonly<Record<string, Partial<PlanValues>>> = {}) {
+    this.bundle = new Bundle(plans)
+  }
+
+  async open(): Promise<void> {
+    const log = {
+      ...silentLog,
+      info: (_: string, fields?: LogFields) => void this.logged.push(fields ?? {}),
+    }
+    const door = await this.bundle.openIndexer({
+      engine: this.engine,
+      usage: (fact) => void this.usage.push(fact),
+      freshness: () => ({ slot: 7, slotAgeMs: 12.4, block: 9, blockAgeMs: null }),
+      log: { ...log, area: () => log },
+      section: { slowQueryMs: 50 },
+    })
+    this.port = door.port
+    this.url = `http://127.0.0.1:${door.port}`
+    this.credentials = this.issue()
+  }
+
+  /** Headers of a new customer. */
+  issue(request: Partial<AddRequest> = {}): Record<string, string> {
+    const { token, indexer } = this.bundle.issue({ products: ['indexer'], ...request })
+    const pair = Buffer.from(`${indexer!.user}:${indexer!.password}`).toString('base64')
+    return { authorization: `Basic ${pair}`, 'x-token': token }
+  }
+
+  async ask(asked: Asked = {}) {
+    const { body, query = {}, headers = {}, method = body === undefined ? 'GET' : 'POST' } = asked
+    const parameters = new URLSearchParams(query)
+    const answer = await fetch(`${this.url}${asked.path ?? '/'}?${parameters}`, {
+      method,
+      headers: { ...(asked.as ?? this.credentials), ...headers },
+      ...(body === undefined ? {} : { body }),
+    })
+    const text = await answer.text()
+    return { status: answer.status, headers: answer.headers, text }
+  }
+
+  /** Status, code and name of an answer that must be an exception. */
+  async code(asked: Asked): Promise<[status: number, code: number, name: string]> {
+    const { status, headers, text } = await this.ask(asked)
+    const told = /^Code: (\d+)\. DB::Exception: .+\. \(([A-Z_]+)\)\n$/s.exec(text)
+    expect(headers.get('x-clickhouse-exception-code')).toBe(told?.[1])
+    return [status, Number(told?.[1]), told?.[2] ?? '']
+  }
+}
