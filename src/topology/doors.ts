@@ -60,6 +60,7 @@ export async function openDoors(
       meters: declareRpcMeters(meters),
       facts: { version, slotsBehind: () => solana?.chain.slotsBehind() ?? null },
       methods: solana === null ? [] : [embeddedRpcMethods(solana.chain, version)],
+      elsewhere: upstream.proxy,
     }),
   )
   await open('websocket', config.websocket.enabled, () =>

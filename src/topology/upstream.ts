@@ -1,11 +1,14 @@
 // What stands behind the bundle where it is not our own chain: sets of nodes. Thread: main.
 // Called by topology.ts, after the ground. Without configured sets all of it is there and empty.
 //
-//   probes ─► nodes ─► PubSub relay ─► websocket
+//   probes ─► nodes ─► proxy ─► rpc
+//               ├────► PubSub relay ─► websocket
 //               └────► senders ─► tpu
 import type { Parts } from '../base/parts.ts'
 import { defaultSet } from '../chain/upstream/config.ts'
 import { declareUpstreamMeters } from '../chain/upstream/meters.ts'
+import { declareProxyMeters } from '../chain/upstream/proxy/meters.ts'
+import { RpcProxy } from '../chain/upstream/proxy/rpc-proxy.ts'
 import { declarePubsubRelayMeters } from '../chain/upstream/pubsub/meters.ts'
 import { UpstreamPubsub } from '../chain/upstream/pubsub/relay.ts'
 import { Upstreams } from '../chain/upstream/upstreams.ts'
@@ -19,7 +22,7 @@ export interface Served {
 
 export async function startUpstream(
   config: Config,
-  { clock, log }: TopologyDeps,
+  { clock, log, version }: TopologyDeps,
   parts: Parts,
   { meters }: Ground,
 ) {
@@ -31,12 +34,18 @@ export async function startUpstream(
   declareUpstreamMeters(meters, nodes)
   const pubsub = await parts.add('pubsub relay', () => new UpstreamPubsub(nodes, { clock, log }))
   declarePubsubRelayMeters(meters, pubsub)
-  const everybodys = config.chain.source === 'upstream' ? defaultSet : null
+  const everybody = config.chain.source === 'upstream' ? defaultSet : null
+  const tally = declareProxyMeters(meters)
+  const proxy = await parts.add(
+    'rpc proxy',
+    () => new RpcProxy({ upstreams: nodes, everybody, tally, version, clock }),
+  )
   return {
     nodes,
+    proxy,
     pubsub,
     /** The set that serves a subscription, and no other ever does; null is our own chain. */
-    setOf: ({ upstream }: Served): string | null => upstream ?? everybodys,
+    setOf: ({ upstream }: Served): string | null => upstream ?? everybody,
   }
 }
 export type Upstream = Awaited<ReturnType<typeof startUpstream>>
