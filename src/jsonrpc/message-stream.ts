@@ -4,7 +4,8 @@ import { assert } from '../base/assert.ts'
 
 /** Bytes that come at the reader's pace, from a source that waits meanwhile. */
 export interface ByteStream {
-  /** The next bytes, null behind the last; rejects when the source broke off. One at a time. */
+  /** The next bytes, null behind the last; rejects when the source broke off. One at a time;
+   *  they are borrowed until the next one is asked for. */
   read(): Promise<Uint8Array | null>
   /** No more is wanted. Lawful at any time and more than once. */
   cancel(): void

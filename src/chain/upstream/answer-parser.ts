@@ -17,7 +17,7 @@ const headEnd = Buffer.from('\r\n\r\n')
 
 export interface AnswerSink {
   onHead(status: number, headers: AnswerHeaders): void
-  /** A copy of its own. */
+  /** Borrowed: the buffer is read into again when this returns. */
   onData(chunk: Buffer): void
   /** True when it wants no more for now. */
   readonly isPaused: boolean
@@ -149,9 +149,7 @@ export class AnswerParser {
   }
 
   #give(bytes: Buffer, from: number, to: number): void {
-    const copy = Buffer.allocUnsafe(to - from)
-    bytes.copy(copy, 0, from, to)
-    this.#sink.onData(copy)
+    this.#sink.onData(from === 0 && to === bytes.length ? bytes : bytes.subarray(from, to))
   }
 
   /** A line of the chunked coding: a size, the end of a chunk, a trailer. */

@@ -42,7 +42,7 @@ class Gathered implements AnswerListener {
 
   onData(chunk: Buffer): void {
     this.#bytes += chunk.length
-    this.#chunks.push(chunk)
+    this.#chunks.push(Buffer.from(chunk))
     if (this.#bytes <= this.#bytesMax) return
     this.#call?.abort()
     this.onFault('broken', true)

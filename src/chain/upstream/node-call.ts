@@ -17,7 +17,7 @@ export type CallFault = 'unreached' | 'broken' | 'timeout' | 'left' | 'busy'
 /** Hears one answer. One of `onEnd` and `onFault` comes last; after `abort` nothing comes. */
 export interface AnswerListener {
   onHead(status: number, headers: AnswerHeaders): void
-  /** The bytes are the listener's to keep. */
+  /** The bytes are borrowed: whoever keeps them copies them. */
   onData(chunk: Buffer): void
   onEnd(): void
   /** `isSent` tells whether the node may have seen the request. */

@@ -69,7 +69,7 @@ export class AnswerCache {
         this.#collecting + bytes.length > this.#bytesMax
       )
         return drop()
-      pieces.push(bytes)
+      pieces.push(Buffer.from(bytes))
       length += bytes.length
       this.#collecting += bytes.length
       this.#shrink()

@@ -57,6 +57,8 @@ export class Attempt implements AnswerListener {
   #call: NodeCall | null = null
   #state: 'waiting' | 'unwanted' | 'streaming' | 'over' = 'waiting'
   #pieces: Buffer[] = []
+  #text: string | null = null
+  #length = -1
   #bytes = 0
   #bytesMax = WHOLE_BYTES_MAX
   #isLong = false
@@ -87,7 +89,8 @@ export class Attempt implements AnswerListener {
       this.#refuse('status')
       return
     }
-    this.#isLong = Number(headers['content-length'] ?? 0) > WHOLE_BYTES_MAX
+    this.#length = Number(headers['content-length'] ?? -1)
+    this.#isLong = this.#length > WHOLE_BYTES_MAX
   }
 
   onData(chunk: Buffer): void {
@@ -101,7 +104,12 @@ export class Attempt implements AnswerListener {
       return
     }
     if (this.#state !== 'waiting') return
-    this.#pieces.push(chunk)
+    // Most answers are this: plain, short, and here in one piece.
+    if (chunk.length === this.#length && chunk.length <= TEXT_BYTES_MAX && isAscii(chunk)) {
+      this.#text = chunk.toString('latin1')
+      return
+    }
+    this.#pieces.push(Buffer.from(chunk))
     if (this.#bytes > (this.#isLong ? OPENING_BYTES : this.#bytesMax)) this.#goLong()
   }
 
@@ -163,14 +171,11 @@ export class Attempt implements AnswerListener {
 
   #whole(): Answer | null {
     const pieces = this.#pieces
-    const only = pieces[0]
-    if (only === undefined) return null
-    if (pieces.length === 1 && only.length <= TEXT_BYTES_MAX && isAscii(only)) {
-      const text = only.toString('latin1')
-      const split = splitAnswer(text)
-      if (split === null) return null
-      const value = text.slice(split.start, split.end)
-      return split.isError ? this.#error(value) : encodedText(value)
+    if (this.#text !== null) return this.#ofText(this.#text)
+    if (pieces.length === 0) return null
+    if (this.#bytes <= TEXT_BYTES_MAX) {
+      const all = joined(pieces)
+      if (isAscii(all)) return this.#ofText(all.toString('latin1'))
     }
     const ends = endsOf(pieces)
     if (ends !== null) return encodedBytes(...ends)
@@ -179,6 +184,13 @@ export class Attempt implements AnswerListener {
     if (split === null) return null
     const value = all.subarray(split.start, split.end)
     return split.isError ? this.#error(value.toString()) : encodedBytes(value)
+  }
+
+  #ofText(text: string): Answer | null {
+    const split = splitAnswer(text)
+    if (split === null) return null
+    const value = text.slice(split.start, split.end)
+    return split.isError ? this.#error(value) : encodedText(value)
   }
 
   /** The node's own words, unless they tell where it stands. */

@@ -1,26 +1,35 @@
 // A long result on its way from a node, at the reader's pace. Thread: main.
 // Made by attempt.ts once an answer is too long to hold. The node's connection is paused while
-// enough is queued here; the last bytes are held back until the answer's end has shown which of
-// them belong to the result. Whatever goes wrong on the way rejects: half a result must never
-// look like a whole one.
+// enough is queued here, in a few blocks that are used again and again; the last bytes are held
+// back until the answer's end has shown which of them belong to the result. Whatever goes wrong on
+// the way rejects: half a result must never look like a whole one.
 import { CLOSING_BYTES, closingOf, isPair } from '../../../jsonrpc/envelope.ts'
 import type { ByteStream } from '../../../jsonrpc/message-stream.ts'
 import type { NodeCall } from '../node-call.ts'
 import type { ProxyTally } from './meters.ts'
 
+const BLOCK_BYTES = 65_536
 /** Beyond this the node's connection is paused. */
-const QUEUED_BYTES_MAX = 131_072
+const QUEUED_BYTES_MAX = 2 * BLOCK_BYTES
 
 interface Reader {
   resolve(bytes: Uint8Array | null): void
   reject(error: Error): void
 }
 
+interface Block {
+  readonly bytes: Buffer
+  length: number
+}
+
 export class NodeStream implements ByteStream {
   readonly #call: NodeCall
   readonly #tally: ProxyTally
   readonly #first: number
-  readonly #queue: Buffer[] = []
+  readonly #queue: Block[] = []
+  readonly #spare: Block[] = []
+  /** What the reader has; his until he asks for more. */
+  #lent: Block | null = null
   #queued = 0
   #reader: Reader | null = null
   #state: 'open' | 'ended' | 'broken' | 'over' = 'open'
@@ -36,9 +45,11 @@ export class NodeStream implements ByteStream {
   }
 
   read(): Promise<Uint8Array | null> {
+    if (this.#lent !== null) this.#spare.push(this.#lent)
+    this.#lent = null
     const ready = this.#take()
     if (ready !== undefined) return Promise.resolve(ready)
-    if (this.#state === 'broken') return Promise.reject(new Error('the node broke off'))
+    if (this.#state === 'broken') return Promise.reject(brokenOff())
     if (this.#state === 'over') return Promise.resolve(null)
     return new Promise((resolve, reject) => {
       this.#reader = { resolve, reject }
@@ -50,40 +61,38 @@ export class NodeStream implements ByteStream {
   cancel(): void {
     if (this.#state === 'open') this.#call.abort()
     this.#state = 'over'
-    this.#queue.length = this.#queued = 0
+    this.#clear()
     this.#reader?.resolve(null)
     this.#reader = null
   }
 
-  /** More bytes from the node. */
-  push(chunk: Buffer): void {
+  /** More bytes from the node, borrowed. */
+  push(bytes: Buffer): void {
     if (this.#state !== 'open') return
-    this.#queue.push(chunk)
-    this.#queued += chunk.length
-    const ready = this.#reader === null ? undefined : this.#take()
-    if (ready !== undefined) this.#give(ready)
-    else if (this.#reader === null && this.#queued > QUEUED_BYTES_MAX) this.#pause()
+    this.#queued += bytes.length
+    for (let at = 0; at < bytes.length; ) {
+      const block = this.#lastWithRoom()
+      const count = Math.min(bytes.length - at, BLOCK_BYTES - block.length)
+      bytes.copy(block.bytes, block.length, at, at + count)
+      block.length += count
+      at += count
+    }
+    this.#serve()
+    if (this.#reader === null && this.#queued > QUEUED_BYTES_MAX) this.#pause()
   }
 
   /** The node's answer is whole; it may still turn out to be none. */
   end(): void {
     if (this.#state !== 'open') return
-    const rest = Buffer.concat(this.#queue)
-    const from = Math.max(0, rest.length - CLOSING_BYTES)
-    const closing = closingOf(rest.toString('latin1', from))
-    const end = from + closing
-    if (closing === -1 || !isPair(this.#first, rest[end - 1] ?? 0)) {
+    const tail = this.#tail()
+    const closing = closingOf(tail)
+    if (closing < 1 || !isPair(this.#first, tail.charCodeAt(closing - 1))) {
       this.fail()
       return
     }
-    this.#queue.length = this.#queued = 0
-    if (end > 0) {
-      this.#queue.push(rest.subarray(0, end))
-      this.#queued = end
-    }
+    this.#drop(tail.length - closing)
     this.#state = 'ended'
-    const ready = this.#reader === null ? undefined : this.#take()
-    if (ready !== undefined) this.#give(ready)
+    this.#serve()
   }
 
   /** The node will send no more, and this was not all. */
@@ -91,9 +100,18 @@ export class NodeStream implements ByteStream {
     if (this.#state !== 'open') return
     this.#tally.streamsBroken++
     this.#state = 'broken'
-    this.#queue.length = this.#queued = 0
-    this.#reader?.reject(new Error('the node broke off'))
+    this.#clear()
+    this.#reader?.reject(brokenOff())
     this.#reader = null
+  }
+
+  #serve(): void {
+    if (this.#reader === null) return
+    const ready = this.#take()
+    if (ready === undefined) return
+    const { resolve } = this.#reader
+    this.#reader = null
+    resolve(ready)
   }
 
   /** Bytes that surely belong to the result; null behind the last; undefined when none is sure. */
@@ -108,13 +126,44 @@ export class NodeStream implements ByteStream {
     this.#queue.shift()
     this.#queued -= next.length
     this.#tally.streamedBytes += next.length
-    return next
+    this.#lent = next
+    return next.bytes.subarray(0, next.length)
   }
 
-  #give(bytes: Uint8Array | null): void {
-    const reader = this.#reader
-    this.#reader = null
-    reader?.resolve(bytes)
+  #lastWithRoom(): Block {
+    const last = this.#queue[this.#queue.length - 1]
+    if (last !== undefined && last.length < BLOCK_BYTES) return last
+    const block = this.#spare.pop() ?? { bytes: Buffer.allocUnsafeSlow(BLOCK_BYTES), length: 0 }
+    block.length = 0
+    this.#queue.push(block)
+    return block
+  }
+
+  /** The last bytes of what is queued, as text. */
+  #tail(): string {
+    let text = ''
+    for (let at = this.#queue.length - 1; at >= 0 && text.length < CLOSING_BYTES; at--) {
+      const { bytes, length } = this.#queue[at]!
+      const from = Math.max(0, length - (CLOSING_BYTES - text.length))
+      text = bytes.toString('latin1', from, length) + text
+    }
+    return text
+  }
+
+  #drop(count: number): void {
+    this.#queued -= count
+    let left = count
+    while (left > 0) {
+      const last = this.#queue[this.#queue.length - 1]!
+      const taken = Math.min(left, last.length)
+      last.length -= taken
+      left -= taken
+      if (last.length === 0) this.#queue.pop()
+    }
+  }
+
+  #clear(): void {
+    this.#queue.length = this.#spare.length = this.#queued = 0
   }
 
   #pause(): void {
@@ -127,4 +176,8 @@ export class NodeStream implements ByteStream {
     this.#isPaused = false
     if (wasPaused && this.#state === 'open') this.#call.resume()
   }
+}
+
+function brokenOff(): Error {
+  return new Error('the node broke off')
 }
