@@ -331,7 +331,7 @@ export interface PubsubSubscription {
  * subscription at one node: that equal wishes come once is the caller's business.
  */
 export interface PubsubRelay {
-  /** False when a new subscription would find no node. */
-  isServing(set: string): boolean
+  /** Why a new subscription would find no node; null when it would find one. */
+  problem(wish: Pick<PubsubWish, 'set' | 'topic'>): RpcError | null
   subscribe(wish: PubsubWish, listener: PubsubListener): PubsubSubscription
 }

@@ -1,5 +1,6 @@
 // The shapes of every notification of the websocket door, held by golden files.
 import { afterAll, beforeAll, describe, it } from 'vitest'
+import { publishUpdate } from '../../src/flows/solana.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { expectShape } from '../support/golden.ts'
 import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'
@@ -41,9 +42,19 @@ describe('golden shapes of the notifications', () => {
         topic === 'slotsUpdates' ? notices.find(({ result }) => 'stats' in result) : notices[0]
       expectShape(`websocket/${fileName(topic)}-notification`, chosen)
     }
-    const [first] = stage.synthetic.next().filter(({ kind }) => kind === 'transaction')
-    const signature = encodeBase58((first as unknown as { signature: Uint8Array }).signature)
-    expectShape('websocket/subscribed', await client.ask('signatureSubscribe', [signature]))
+    const updates = stage.synthetic.next()
+    const landed = updates.find((update) => update.kind === 'transaction')!
+    const signature = encodeBase58(landed.signature)
+    const config = { commitment: 'processed', enableReceivedNotification: true }
+    const subscribed = await client.ask('signatureSubscribe', [signature, config])
+    expectShape('websocket/subscribed', subscribed)
+    for (const update of updates) publishUpdate(stage.hub, update)
+    await client.upTo(subscribed.result!, 2)
+    const [received, outcome] = client.notices.filter(
+      ({ subscription }) => subscription === subscribed.result,
+    )
+    expectShape('websocket/signature-received-notification', received)
+    expectShape('websocket/signature-notification', outcome)
     expectShape('websocket/unknown-id', await client.ask('slotUnsubscribe', [999_999]))
     expectShape('websocket/invalid-params', await client.ask('accountSubscribe', ['x']))
   })

@@ -172,7 +172,8 @@ describe('a dedicated customer beside our own chain', () => {
         true,
       )
       await node.server.stop('SIGKILL')
-      await until(() => !mixed.pubsub.isServing('own'), 'the loss to be seen', waitMs)
+      const own = { set: 'own', topic: 'root' }
+      await until(() => mixed.pubsub.problem(own) !== null, 'the loss to be seen', waitMs)
       expect(await bound.ask('rootSubscribe')).toMatchObject({ error: { code: -32005 } })
       expect(await local.ask('rootSubscribe')).toHaveProperty('result')
     } finally {

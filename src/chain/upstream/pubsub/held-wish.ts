@@ -32,7 +32,7 @@ export class HeldWish {
   }
 
   get method(): string {
-    return `${this.wish.topic}Subscribe`
+    return methodOf(this.wish.topic)
   }
 
   /** True when its customers were told that it stands; from then on it only ends by their will. */
@@ -74,4 +74,8 @@ export class HeldWish {
     this.#listener.notice(result, false)
     return false
   }
+}
+
+export function methodOf(topic: string): string {
+  return `${topic}Subscribe`
 }

@@ -1,6 +1,7 @@
 // PubSub at the nodes of all upstream sets. Thread: main. Started by the topology and handed to the
 // websocket door as `PubsubRelay`. Each set is on its own: nothing goes from one to another.
 import type { Clock } from '../../../base/clock.ts'
+import type { RpcError } from '../../../jsonrpc/build.ts'
 import type { Log } from '../../../telemetry/log.ts'
 import {
   nodeUnhealthy,
@@ -9,6 +10,7 @@ import {
   type PubsubSubscription,
   type PubsubWish,
 } from '../../ports.ts'
+import { methodOf } from './held-wish.ts'
 import type { PubsubNode, PubsubSet } from './node.ts'
 import { type Connect, connectNode } from './node-socket.ts'
 import { SetRelay } from './set-relay.ts'
@@ -55,8 +57,9 @@ export class UpstreamPubsub implements PubsubRelay {
     return this.#relays
   }
 
-  isServing(set: string): boolean {
-    return this.#relays.get(set)?.isServing ?? false
+  problem({ set, topic }: Pick<PubsubWish, 'set' | 'topic'>): RpcError | null {
+    const relay = this.#relays.get(set)
+    return relay === undefined ? nodeUnhealthy : relay.problem(methodOf(topic))
   }
 
   subscribe(wish: PubsubWish, listener: PubsubListener): PubsubSubscription {

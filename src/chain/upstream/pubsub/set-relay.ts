@@ -5,7 +5,7 @@
 //             ▲  └─ none: a new wish is refused (-32005), an old one waits
 //             └──── node lost, silent or no longer good ──► again, then recovery.ts
 import type { Clock } from '../../../base/clock.ts'
-import type { RpcError } from '../../../jsonrpc/build.ts'
+import { type RpcError, rpcErrors } from '../../../jsonrpc/build.ts'
 import { type Log, LogThrottle } from '../../../telemetry/log.ts'
 import { nodeUnhealthy, type PubsubListener, type PubsubWish } from '../../ports.ts'
 import { askNode } from './ask-node.ts'
@@ -75,8 +75,11 @@ export class SetRelay implements Owner {
     })
   }
 
-  get isServing(): boolean {
-    return this.#set.nodes.some((node) => this.#isOpenTo(node))
+  /** What a new wish of that method would be refused with; null when it would not. */
+  problem(method: string): RpcError | null {
+    const serving = this.#set.nodes.filter((node) => node.has('ws') && node.serves(method))
+    if (serving.length === 0) return rpcErrors.unknownMethod
+    return serving.some((node) => this.#isOpenTo(node)) ? null : nodeUnhealthy
   }
 
   /** Subscriptions that nodes have taken. */
@@ -205,8 +208,8 @@ export class SetRelay implements Owner {
     if (this.#isStopped) return
     const node = this.#choose(wish)
     if (node === null) {
-      if (!wish.isOpened) this.#refuse(wish, nodeUnhealthy)
-      else this.#wait(wish)
+      if (wish.isOpened) this.#wait(wish)
+      else this.#refuse(wish, this.problem(wish.method) ?? nodeUnhealthy)
       return
     }
     let held = this.#held.get(node)
@@ -231,7 +234,7 @@ export class SetRelay implements Owner {
   #placeWaiting(): void {
     this.#waiter = null
     const nowMs = this.#deps.clock.monotonicMs()
-    if (this.isServing)
+    if (this.#set.nodes.some((node) => this.#isOpenTo(node)))
       for (const wish of [...this.#waiting]) {
         if (wish.restUntilMs > nowMs) continue
         this.#waiting.delete(wish)

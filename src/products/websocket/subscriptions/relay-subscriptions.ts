@@ -5,12 +5,7 @@
 //   first subscriber -> feed -> relay.subscribe -> the node's word -> answers of all who wait
 //   node's result    -> spliced into the feed's message -> outbox -> everybody
 //   last one gone    -> subscription.close
-import {
-  nodeUnhealthy,
-  type PubsubListener,
-  type PubsubRelay,
-  type PubsubSubscription,
-} from '../../../chain/ports.ts'
+import type { PubsubListener, PubsubRelay, PubsubSubscription } from '../../../chain/ports.ts'
 import type { RpcError } from '../../../jsonrpc/build.ts'
 import type { Session } from '../handle.ts'
 import type { Asked, Engine } from './engine.ts'
@@ -46,7 +41,8 @@ export class RelaySubscriptions implements Engine {
   }
 
   subscribe(session: Session, wanted: Wanted): Asked | Promise<Asked> {
-    if (!this.#relay.isServing(this.#set)) return nodeUnhealthy
+    const problem = this.#relay.problem({ set: this.#set, topic: wanted.kind })
+    if (problem !== null) return problem
     const feed = this.registry.subscribe(session, wanted)
     if (typeof feed === 'string') return feed
     const source = this.#sources.get(feed)!

@@ -2,7 +2,12 @@
 // sockets and a relay without nodes.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../../../src/base/clock.ts'
-import type { PubsubListener, PubsubRelay, PubsubWish } from '../../../../src/chain/ports.ts'
+import {
+  nodeUnhealthy,
+  type PubsubListener,
+  type PubsubRelay,
+  type PubsubWish,
+} from '../../../../src/chain/ports.ts'
 import { openSolanaHub } from '../../../../src/flows/solana.ts'
 import type { Answer } from '../../../../src/jsonrpc/build.ts'
 import type { Session } from '../../../../src/products/websocket/handle.ts'
@@ -24,8 +29,8 @@ class FakeRelay implements PubsubRelay {
   readonly opened: Open[] = []
   serving = new Set(['default', 'own'])
 
-  isServing(set: string): boolean {
-    return this.serving.has(set)
+  problem({ set }: { set: string }) {
+    return this.serving.has(set) ? null : nodeUnhealthy
   }
 
   subscribe(wish: PubsubWish, listener: PubsubListener) {
