@@ -43,7 +43,9 @@ export interface StageOptions {
   readonly section?: Partial<GrpcSection>
   readonly plans?: Readonly<Record<string, PlanValues>>
   readonly hub?: SolanaHub | null
-  /** Whose chain is whose; the stage's own for everybody unless given. */
+  /** The chain of everybody, in place of the stage's own. */
+  readonly chain?: GrpcChain
+  /** Whose chain is whose; that of everybody unless given. */
   readonly chainOf?: (subscription: SubscriptionRecord) => GrpcChain | null
   readonly certificates?: GrpcCertificates
 }
@@ -109,14 +111,15 @@ export class GrpcStage {
 
   static async open(options: StageOptions = {}): Promise<GrpcStage> {
     const stage = new GrpcStage(options)
+    const chain = options.chain ?? stage.chain
     stage.directory.start()
     stage.running = await startGrpc(sectionOf(options.section), {
       gate: new Gate(stage.directory, { clock: systemClock }),
       quota: stage.quota,
       quotaMeters: declareQuotaMeters(stage.meters, stage.quota),
       meters: declareGrpcMeters(stage.meters),
-      chainOf: options.chainOf ?? (() => stage.chain),
-      mainChain: stage.chain,
+      chainOf: options.chainOf ?? (() => chain),
+      mainChain: chain,
       certificates: options.certificates ?? null,
       addresses: new Addresses([]),
       clock: systemClock,

@@ -36,6 +36,8 @@ export interface GeyserEnd {
 }
 
 export interface GeyserListener {
+  /** The node took the call; a refusal may still follow. */
+  opened?(): void
   /** One message; the bytes are the listener's to keep. */
   message(bytes: Uint8Array): void
   /** Nothing follows. */
@@ -176,6 +178,7 @@ export class GeyserClient {
       if (headers['grpc-status'] !== undefined) status = statusEnd(headers)
       else if (Number(headers[HTTP2_HEADER_STATUS]) !== 200)
         finish({ ...lost, details: `HTTP ${headers[HTTP2_HEADER_STATUS]}` })
+      else if (!finish.isDone) listener.opened?.()
     })
     stream.on('data', (chunk: Buffer) => {
       this.#heard()

@@ -4,7 +4,7 @@
 //
 //   pick ──► ask: first slot, newest slot ──► Subscribe from_slot ──► messages ──► sink
 //     ▲                                                                   │
-//     └── rest a little ◄── ended, silent 3 s, no slot 10 s, too far behind
+//     └── rest a little ◄── ended, silent 3 s, no news for long, too far behind
 import type { Clock } from '../../../base/clock.ts'
 import type { Outcome } from '../../../base/errors.ts'
 import { type Log, LogThrottle } from '../../../telemetry/log.ts'
@@ -19,11 +19,12 @@ import type { FeedCounts } from './meters.ts'
 const warmSlots = 40
 const askMsMax = 3_000
 const watchEveryMs = 250
-/** Connected, and no news of any slot: a stream that hangs behind a proxy. */
+/** Connected, and no news: a stream that hangs behind a proxy, or a chain that stands still. */
 const stalledMs = 10_000
+const stalledAloneMs = 30_000
 /** Behind the best node of the set for so long. */
 const laggingMs = 3_000
-/** Without news for so long it is down for whoever reads from it; shorter is nobody's business. */
+/** Without a stream for so long it is down for its readers; shorter is nobody's business. */
 const graceMs = 5_000
 const outOfRange = 11
 const unimplemented = 12
@@ -55,6 +56,8 @@ export class GeyserFeed {
   #node: UpstreamNode | null = null
   /** Ends the connection at hand. */
   #leave: ((end: GeyserEnd) => void) | null = null
+  /** When a stream was open last, when it told something, when it was not behind. */
+  #openMs: number
   #newsMs: number
   #aheadMs: number
   #isUp = true
@@ -66,14 +69,15 @@ export class GeyserFeed {
     this.#set = set
     this.#deps = deps
     this.#rests = new GeyserRests(set.nodes, deps.clock)
-    this.#newsMs = deps.clock.monotonicMs()
-    this.#aheadMs = this.#newsMs
+    this.#openMs = deps.clock.monotonicMs()
+    this.#newsMs = this.#openMs
+    this.#aheadMs = this.#openMs
     // After the sockets of the same turn, so that a stall of our own is nobody's silence.
     this.#timer = setInterval(() => setImmediate(() => this.#watch()), watchEveryMs).unref()
     void this.#run()
   }
 
-  /** False when nothing came for more than a moment, from no node of the set. */
+  /** False when no node of the set has a stream open, for more than a moment. */
   isUp(): boolean {
     return this.#isUp
   }
@@ -153,10 +157,12 @@ export class GeyserFeed {
     return new Promise((resolve) => {
       let hasBegun = false
       const stream = client.subscribe(subscribeRequest(from), {
+        opened: () => this.#opened(node, from),
         message: (bytes) => {
           if (!hasBegun) {
             hasBegun = true
-            this.#begun(node, from)
+            this.#rests.began(node)
+            sink.opened(from)
           }
           counts.messages++
           counts.bytes += bytes.length
@@ -180,30 +186,31 @@ export class GeyserFeed {
     })
   }
 
-  #begun(node: UpstreamNode, from: number | null): void {
-    const { sink, log, clock } = this.#deps
+  #opened(node: UpstreamNode, fromSlot: number | null): void {
+    const { log, clock } = this.#deps
     this.#node = node
-    this.#aheadMs = clock.monotonicMs()
-    this.#rests.began(node)
+    this.#newsMs = clock.monotonicMs()
+    this.#aheadMs = this.#newsMs
     this.counts.connections++
-    sink.opened(from)
-    log.info('geyser stream open', { node: node.name, fromSlot: from })
+    log.info('geyser stream open', { node: node.name, fromSlot })
   }
 
   #watch(): void {
     if (this.#isStopped) return
     const { clock, sink } = this.#deps
     const nowMs = clock.monotonicMs()
-    const quietMs = nowMs - this.#newsMs
-    this.#judge(quietMs < graceMs)
+    const node = this.#node
+    if (node !== null) this.#openMs = nowMs
+    this.#judge(nowMs - this.#openMs < graceMs)
     const newest = sink.newestSlot()
-    if (this.#node === null || newest === null) return
-    this.#node.sawSlot(newest, 0)
+    if (node === null || newest === null) return
+    node.sawSlot(newest, 0)
     const best = this.#set.slot() ?? newest
     if (best - newest <= this.#set.section.lagSlots) this.#aheadMs = nowMs
-    if (quietMs >= stalledMs) this.#leave?.(stalled)
-    else if (nowMs - this.#aheadMs >= laggingMs && this.#rests.hasOther(this.#node))
-      this.#leave?.(behind)
+    const isAlone = !this.#rests.hasOther(node)
+    const quietMs = nowMs - this.#newsMs
+    if (quietMs >= (isAlone ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
+    else if (nowMs - this.#aheadMs >= laggingMs && !isAlone) this.#leave?.(behind)
   }
 
   #judge(isUp: boolean): void {
@@ -228,7 +235,7 @@ export class GeyserFeed {
 const nothing = new Uint8Array(0)
 const none = { kind: 'connection', code: 2 } as const
 const stopped: GeyserEnd = { ...none, details: 'stopped' }
-const stalled: GeyserEnd = { ...none, details: 'no slot came for 10 seconds' }
+const stalled: GeyserEnd = { ...none, details: 'it has no news' }
 const behind: GeyserEnd = { ...none, details: 'it is too far behind' }
 const cannotReplay: GeyserEnd = { ...none, details: 'it cannot replay far enough' }
 

@@ -1,0 +1,77 @@
+// A gRPC door in front of others: nodes that are doors of our own, a set of them, and the stage
+// that customers see. Everything real but the chain, which is the same story at each node.
+import { systemClock } from '../../src/base/clock.ts'
+import type { SolanaUpdate } from '../../src/chain/ports.ts'
+import type { NodeSection, SetSection } from '../../src/chain/upstream/config.ts'
+import { Upstreams } from '../../src/chain/upstream/upstreams.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { type GeyserRoad, GeyserRoads } from '../../src/topology/geyser.ts'
+import { GrpcStage, type StageOptions } from './grpc-stage.ts'
+import { until } from './until.ts'
+
+export function nodeSection(grpc: string, xToken: string, weight = 1): NodeSection {
+  return { rpc: '', ws: '', grpc, xToken, weight, region: '', allow: [], deny: [] }
+}
+
+export function setSection(nodes: readonly NodeSection[]): SetSection {
+  return { nodes, lagSlots: 50, timeoutMs: 5_000, hedge: false, broadcast: false, cacheBytes: 0 }
+}
+
+export class RelayStage {
+  readonly roads: GeyserRoads
+  readonly road: GeyserRoad
+  readonly #upstreams: Upstreams
+  /** What customers see. */
+  door!: GrpcStage
+
+  private constructor(nodes: readonly NodeSection[], replaySlots: number) {
+    const deps = { clock: systemClock, log: silentLog }
+    const bounds = { replaySlots, replayBytesMax: 2 ** 28 }
+    this.#upstreams = new Upstreams({ default: setSection(nodes) }, deps)
+    this.roads = new GeyserRoads(this.#upstreams, { ...deps, bounds })
+    this.road = this.roads.of('default')!
+  }
+
+  static async open(
+    nodes: readonly NodeSection[],
+    options: StageOptions = {},
+  ): Promise<RelayStage> {
+    const relay = new RelayStage(nodes, 150)
+    relay.door = await GrpcStage.open({ ...options, chain: relay.road })
+    return relay
+  }
+
+  /** One node behind it, a stage of its own. */
+  static async before(node: GrpcStage, options: StageOptions = {}): Promise<RelayStage> {
+    const { token } = node.provision({ plan: 'unlimited' })
+    const relay = await RelayStage.open([nodeSection(`http://${node.target}`, token)], options)
+    await relay.connected()
+    // The node took the request in, too.
+    await until(async () => (await node.meter('sluice_grpc_groups')) > 0, 'its filters')
+    return relay
+  }
+
+  get counts() {
+    return this.roads.readings()[0]!.counts
+  }
+
+  connected(times = 1): Promise<void> {
+    return until(
+      () => this.roads.report()[0]!.node !== null && this.counts.connections >= times,
+      'a geyser stream',
+    )
+  }
+
+  /** Until the last of these is known here, too. */
+  async caughtUp(updates: readonly SolanaUpdate[]): Promise<void> {
+    const last = updates.findLast((update) => update.kind === 'blockMeta')
+    if (last !== undefined)
+      await until(() => (this.road.heads.at(0)?.slot ?? -1) >= last.slot, `slot ${last.slot}`)
+  }
+
+  async close(): Promise<void> {
+    await this.door.close()
+    this.roads.stop()
+    await this.#upstreams.stop()
+  }
+}

@@ -1,0 +1,73 @@
+// A wire between a client and a server that a test can cut, hold and mend.
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+
+export class TcpCut {
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #isRefusing = false
+  #isHeld = false
+  /** Connections that came through. */
+  accepted = 0
+
+  private constructor(target: string) {
+    const [host = '', port = ''] = target.split(':')
+    this.#server = createServer((near) => {
+      if (this.#isRefusing) {
+        near.destroy()
+        return
+      }
+      this.accepted++
+      const far = connect(Number(port), host)
+      for (const [from, to] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        this.#sockets.add(from)
+        from.on('error', () => {})
+        from.on('close', () => {
+          this.#sockets.delete(from)
+          to.destroy()
+        })
+        from.on('data', (chunk) => {
+          to.write(chunk)
+        })
+        if (this.#isHeld) from.pause()
+      }
+    })
+  }
+
+  static async open(target: string): Promise<TcpCut> {
+    const cut = new TcpCut(target)
+    await new Promise<void>((resolve) => cut.#server.listen(0, '127.0.0.1', resolve))
+    return cut
+  }
+
+  get target(): string {
+    return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  /** Every connection breaks; new ones come through. */
+  cut(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** Nobody gets through from now on. */
+  refuse(isRefusing: boolean): void {
+    this.#isRefusing = isRefusing
+    if (isRefusing) this.cut()
+  }
+
+  /** Connections stay, and nothing moves on them: a process that is stopped looks like this. */
+  hold(isHeld: boolean): void {
+    this.#isHeld = isHeld
+    for (const socket of this.#sockets) {
+      if (isHeld) socket.pause()
+      else socket.resume()
+    }
+  }
+
+  close(): void {
+    this.cut()
+    this.#server.close()
+  }
+}
