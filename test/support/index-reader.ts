@@ -4,6 +4,23 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import { type Readable, readReadable } from '../../src/products/indexer/duckdb/store-files.ts'
 import { type ColumnType, type TableName, tables } from '../../src/products/indexer/tables.ts'
 
+/** Integers and times as digits, in their own unit. */
+export type ReadRow = Readonly<Record<string, unknown>>
+
+/** As the index's reader gives it: integers as digits, the rest as it is. */
+export function asRead(row: ReadRow, floats: readonly string[] = []): ReadRow {
+  const entries = Object.entries(row).map(([name, cell]) => {
+    const isDigits =
+      typeof cell === 'bigint' || (typeof cell === 'number' && !floats.includes(name))
+    return [name, isDigits ? String(cell) : cell]
+  })
+  return Object.fromEntries(entries)
+}
+
+/** Orders rows by a column of integers. */
+export const byNumber = (column: string) => (a: ReadRow, b: ReadRow) =>
+  Number(a[column]) - Number(b[column])
+
 export interface Counted {
   readonly rows: number
   readonly distinct: number

@@ -36,6 +36,13 @@ export function transferChecked(
   return token([move.source, move.mint, move.destination], [12, ...u64(amount), 6], move.owner)
 }
 
+export function transferPlain(
+  move: { source: PublicKey; destination: PublicKey; owner: PublicKey },
+  amount: bigint,
+) {
+  return token([move.source, move.destination], [3, ...u64(amount)], move.owner)
+}
+
 export function approve(source: PublicKey, delegate: PublicKey, by: PublicKey, amount: bigint) {
   return token([source, delegate], [4, ...u64(amount)], by)
 }

@@ -24,6 +24,11 @@ import type { TipFact, UsageFact } from './parcels.ts'
 const drainMsMax = 2_500
 const drainStepMs = 10
 
+export type IngestSection = Pick<
+  IndexerSection,
+  'engine' | 'url' | 'retentionDays' | 'retentionBytes'
+>
+
 export interface IngestDeps {
   readonly events: EventLog
   /** Null without a Solana chain. Only an embedded one may begin anew below what the index has. */
@@ -56,7 +61,7 @@ export interface RunningIngest extends Running {
 }
 
 export async function startIngest(
-  section: IndexerSection,
+  section: IngestSection,
   deps: IngestDeps,
 ): Promise<RunningIngest> {
   const { clock, events, meters } = deps

@@ -1,0 +1,89 @@
+// The way into the index with a real writer process on DuckDB: an event log, a hub, and rows read
+// back from the files as another engine sees them.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../../src/base/clock.ts'
+import type { SolanaUpdate } from '../../src/chain/ports.ts'
+import { ReadableAsker } from '../../src/products/indexer/duckdb/readable-door.ts'
+import { declareIngestMeters } from '../../src/products/indexer/feed/meters.ts'
+import { type RunningIngest, startIngest } from '../../src/products/indexer/ingest.ts'
+import { type TableName, tables } from '../../src/products/indexer/tables.ts'
+import type { Hub } from '../../src/stream/hub.ts'
+import { EventLog } from '../../src/stream/log.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { handOutSeqs } from './fake-execution.ts'
+import { type ReadRow, readRows } from './index-reader.ts'
+import { until } from './until.ts'
+
+export class IngestStage {
+  readonly folder = mkdtempSync(join(tmpdir(), 'sluice-ingest-'))
+  /** Frames that the log keeps; set before the start. */
+  framesMax = 100_000
+  log!: EventLog
+  meters = new Meters()
+  ingest!: RunningIngest
+  readonly #reserve = handOutSeqs(0)
+  #asker: ReadableAsker | null = null
+
+  /** A run: a new log, as after a restart of the server, over the same index. */
+  async start(hub: Hub<SolanaUpdate> | null, isEmbedded = true): Promise<void> {
+    this.meters = new Meters()
+    const { framesMax } = this
+    this.log = new EventLog({ reserve: this.#reserve, clock: systemClock, framesMax })
+    this.ingest = await startIngest(
+      { engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 20_000_000_000 },
+      {
+        events: this.log,
+        solana: hub && { hub, isEmbedded },
+        folder: this.folder,
+        meters: declareIngestMeters(this.meters),
+        clock: systemClock,
+        log: silentLog,
+      },
+    )
+  }
+
+  async stop(): Promise<void> {
+    this.#asker?.close()
+    this.#asker = null
+    await this.ingest?.stop()
+  }
+
+  async dispose(): Promise<void> {
+    await this.stop()
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  /** Waits until everything that was said is durable. */
+  settled(): Promise<void> {
+    return until(() => this.ingest.lagMs() === 0, 'everything is durable', 60_000)
+  }
+
+  /** Every row of a table that is durable now. */
+  async rows(table: TableName): Promise<ReadRow[]> {
+    this.#asker ??= new ReadableAsker(this.folder)
+    const readable = await this.#asker.ask(20_000)
+    if (readable === null) throw new Error('the writer does not answer')
+    const names = Object.keys(tables[table].columns)
+    const rows = await readRows(this.folder, table, readable)
+    return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at]])))
+  }
+
+  /** A meter's value, its labels as they are written. */
+  async meter(name: string): Promise<number> {
+    const { body } = await this.meters.render('text')
+    const line = body.split('\n').find((one) => one.startsWith(`${name} `))
+    if (line === undefined) throw new Error(`no meter ${name}`)
+    return Number(line.split(' ').at(-1))
+  }
+
+  /** Ends the writer without a word, and waits until another one serves. */
+  async killWriter(): Promise<void> {
+    const pid = this.ingest.pid()
+    process.kill(pid, 'SIGKILL')
+    const isOther = () => ![0, pid].includes(this.ingest.pid())
+    await until(isOther, 'another writer', 30_000)
+  }
+}
