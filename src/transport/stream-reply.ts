@@ -43,9 +43,10 @@ export async function sendStream(
   way: Way,
 ): Promise<void> {
   const watch = watchBlocked(response, way)
+  watch.flow()
   let unblock: (() => void) | null = null
   response.onWritable(() => {
-    watch.progress()
+    if (unblock !== null) watch.progress()
     unblock?.()
     return true
   })
@@ -64,6 +65,7 @@ export async function sendStream(
         watch.onGone = resolve
       })
       unblock = null
+      watch.flow()
     }
     if (!way.isOpen()) return
     response.cork(() => response.end(undefined, way.isLast))
@@ -78,18 +80,20 @@ export async function sendStream(
 
 interface Watch {
   block(): void
+  /** The reader has taken everything: a source that rests is no blocked reader. */
+  flow(): void
   progress(): void
   end(): void
   onGone: (() => void) | null
 }
 
-/** Touches a blocked connection, and closes it when nothing moved for a minute. */
+/** Touches a connection that waits, and closes it when its reader took nothing for a minute. */
 function watchBlocked(response: NativeResponse, way: Way): Watch {
   let blockedSinceMs: number | null = performance.now()
   const timer = setInterval(() => {
     if (!way.isOpen()) return watch.end()
-    if (blockedSinceMs === null) return
-    if (performance.now() - blockedSinceMs > BLOCKED_MS_MAX) return void response.close()
+    const isStuck = blockedSinceMs !== null && performance.now() - blockedSinceMs > BLOCKED_MS_MAX
+    if (isStuck) return void response.close()
     response.pause()
     response.resume()
   }, BLOCKED_TOUCH_MS)
@@ -97,6 +101,9 @@ function watchBlocked(response: NativeResponse, way: Way): Watch {
     onGone: null,
     block() {
       blockedSinceMs = performance.now()
+    },
+    flow() {
+      blockedSinceMs = null
     },
     progress() {
       blockedSinceMs = performance.now()

@@ -1,0 +1,65 @@
+// Streams that rest and readers that do not read: only the second are cut.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { sendStream } from '../../../src/transport/stream-reply.ts'
+import type { NativeResponse } from '../../../src/transport/uws.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+/** A response whose reader takes everything, or nothing. */
+function response(takes: boolean) {
+  const calls = { written: 0, touched: 0, isClosed: false, isEnded: false }
+  const native = {
+    onWritable: () => native,
+    cork: (write: () => void) => write(),
+    write: () => {
+      calls.written++
+      return takes
+    },
+    end: () => {
+      calls.isEnded = true
+    },
+    close: () => {
+      calls.isClosed = true
+    },
+    pause: () => {},
+    resume: () => void calls.touched++,
+  }
+  // Reason for the cast: the few calls that a stream makes are all there.
+  return { calls, native: native as unknown as NativeResponse }
+}
+
+const way = (calls: { isClosed: boolean; isEnded: boolean }) => ({
+  isLast: false,
+  isOpen: () => !calls.isClosed && !calls.isEnded,
+  done: () => {},
+})
+
+describe('a streamed answer', () => {
+  it('may rest for minutes when its source does', async () => {
+    async function* chunks() {
+      yield Buffer.from('a')
+      await new Promise((resolve) => setTimeout(resolve, 150_000))
+      yield Buffer.from('b')
+    }
+    const { calls, native } = response(true)
+    const sent = sendStream(native, chunks(), way(calls))
+    await vi.advanceTimersByTimeAsync(151_000)
+    await sent
+    expect(calls).toMatchObject({ written: 2, isClosed: false, isEnded: true })
+    expect(calls.touched).toBeGreaterThan(30)
+  })
+
+  it('is cut when its reader takes nothing for a minute', async () => {
+    async function* chunks() {
+      for (;;) yield Buffer.from('a')
+    }
+    const { calls, native } = response(false)
+    const sent = sendStream(native, chunks(), way(calls))
+    await vi.advanceTimersByTimeAsync(59_000)
+    expect(calls.isClosed).toBe(false)
+    await vi.advanceTimersByTimeAsync(10_000)
+    await sent
+    expect(calls).toMatchObject({ written: 1, isClosed: true, isEnded: false })
+  })
+})
