@@ -80,7 +80,10 @@ function summaryOf({ rows, bytes, elapsedMs, readRows, readBytes }: QueryTotals)
 
 /** The door's own errors, which no query stands behind. */
 export function doorError(status: number, message: string): Reply {
-  const error = exception(doorNames[status] ?? 'BAD_ARGUMENTS', message)
+  const error = exception(
+    doorNames[status] ?? 'BAD_ARGUMENTS',
+    status === 404 ? 'nothing is here: queries go to /, health checks to /ping' : message,
+  )
   const reply = errorReply(error, null, status === 429 ? BUSY_RETRY_MS : undefined)
   return new Reply(status, reply.head, reply.body)
 }
