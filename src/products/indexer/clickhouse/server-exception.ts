@@ -35,10 +35,12 @@ export function trailingException(
   tag: string | null,
 ): { readonly exception: ServerException; readonly at: number } | null {
   const text = end.toString('latin1')
-  if (tag !== null) {
-    const at = text.lastIndexOf(`\r\n__exception__\r\n${tag}`, text.length - tag.length - 18)
-    const begin = at < 0 ? text.indexOf(`__exception__\r\n${tag}`) : at
-    if (begin >= 0) return { exception: readException(end.subarray(begin).toString()), at: begin }
+  const tagged = tag === null ? -1 : text.indexOf(`\r\n__exception__\r\n${tag}`)
+  if (tagged >= 0) {
+    const said = end.subarray(tagged).toString()
+    const closing = said.lastIndexOf(` ${tag}\r\n`)
+    const sentence = closing < 0 ? said : said.slice(0, closing).replace(/\n\d+$/, '')
+    return { exception: readException(sentence), at: tagged }
   }
   // A whole answer in JSON ends with a bracket, an exception never does.
   if (kind === 'json' && /[}\]]\s*$/.test(text)) return null

@@ -1,0 +1,253 @@
+// Runs customers' queries on a ClickHouse server. Thread: main.
+//
+//   statement -> literals -> gate -> POST, read-only, within the limits -> rows as they are read
+//                                    cancel, deadline: abort + KILL QUERY
+//
+// Every query bears an id of ours, so that killing one never touches another's.
+import { randomBytes } from 'node:crypto'
+import { Fault, messageOf } from '../../../base/errors.ts'
+import { type Log, LogThrottle } from '../../../telemetry/log.ts'
+import type {
+  Query,
+  QueryEngine,
+  QueryError,
+  QueryOutcome,
+  QueryResult,
+  RunningQuery,
+} from '../engine.ts'
+import { exception } from '../exceptions.ts'
+import { ClickhouseClient } from './client.ts'
+import { admit } from './gate.ts'
+import { quoted, withLiterals } from './literals.ts'
+import { ResultReader } from './result-reader.ts'
+import { known, readServerFacts, type ServerFacts } from './server-facts.ts'
+
+export interface ClickhouseEngineDeps {
+  readonly log: Log
+}
+
+const connections = 64
+/** The server keeps its limit by the second; ours is exact and lets the server speak first. */
+const graceMs = 300
+
+export async function startClickhouseEngine(
+  url: string,
+  deps: ClickhouseEngineDeps,
+): Promise<QueryEngine> {
+  const client = new ClickhouseClient(url, { connections })
+  try {
+    return new ClickhouseEngine(client, await readServerFacts(client), deps)
+  } catch (error) {
+    await client.stop()
+    throw error
+  }
+}
+
+class ClickhouseEngine implements QueryEngine {
+  readonly name = 'clickhouse'
+  readonly version: string
+  readonly #client: ClickhouseClient
+  readonly #facts: ServerFacts
+  readonly #deps: ClickhouseEngineDeps
+  readonly #throttle = new LogThrottle()
+  readonly #run = randomBytes(6).toString('hex')
+  readonly #running = new Set<Run>()
+  #count = 0
+
+  constructor(client: ClickhouseClient, facts: ServerFacts, deps: ClickhouseEngineDeps) {
+    this.#client = client
+    this.#facts = facts
+    this.#deps = deps
+    this.version = facts.version
+  }
+
+  run(query: Query): RunningQuery {
+    const id = `sluice-${this.#run}-${++this.#count}`
+    const run: Run = new Run(query, {
+      id,
+      client: this.#client,
+      facts: this.#facts,
+      kill: () => void this.#kill(id),
+      onEnd: () => this.#running.delete(run),
+    })
+    this.#running.add(run)
+    return run
+  }
+
+  async stop(): Promise<void> {
+    const killed = [...this.#running].map((run) => run.cancel())
+    await Promise.allSettled(killed)
+    await this.#client.stop()
+  }
+
+  async #kill(id: string): Promise<void> {
+    try {
+      await this.#client.ask({ sql: `KILL QUERY WHERE query_id = ${quoted(id)} ASYNC` })
+    } catch (error) {
+      // Its own time limit ends it in any case.
+      if (this.#throttle.allows('kill', performance.now()))
+        this.#deps.log.warn('a query could not be killed', { error: messageOf(error) })
+    }
+  }
+}
+
+interface RunDeps {
+  readonly id: string
+  readonly client: ClickhouseClient
+  readonly facts: ServerFacts
+  kill(): void
+  onEnd(): void
+}
+
+class Run implements RunningQuery {
+  readonly started: Promise<QueryOutcome>
+  readonly #query: Query
+  readonly #deps: RunDeps
+  readonly #abort = new AbortController()
+  readonly #beganMs = performance.now()
+  readonly #timer: NodeJS.Timeout
+  /** Why we ended it ourselves. */
+  #cause: QueryError | null = null
+  #isEnded = false
+  #endedMs = 0
+
+  constructor(query: Query, deps: RunDeps) {
+    this.#query = query
+    this.#deps = deps
+    const deadlineMs = query.limits.timeMs + graceMs
+    this.#timer = setTimeout(() => this.#stop(this.#timeout()), deadlineMs)
+    this.started = Promise.resolve()
+      .then(() => this.#start())
+      .catch((error) => this.#fail(this.#errorOf(error)))
+  }
+
+  cancel(): void {
+    this.#stop(exception('QUERY_WAS_CANCELLED', 'the query was cancelled'))
+  }
+
+  async #start(): Promise<QueryOutcome> {
+    const { format, statement, subscription } = this.#query
+    const { facts, client } = this.#deps
+    if (format === 'Parquet' && !facts.hasParquet)
+      return this.#fail(exception('UNKNOWN_FORMAT', 'this ClickHouse server writes no Parquet'))
+    const admitted = admit(withLiterals(statement), { subscription, facts })
+    if (!admitted.ok) return this.#fail(admitted.error)
+    const answer = await client.stream({
+      sql: `${admitted.value}\nFORMAT ${format}`,
+      params: this.#params(),
+      signal: this.#abort.signal,
+    })
+    if (!answer.ok) return this.#fail(this.#cause ?? answer.exception)
+    const reader = new ResultReader(answer.body, format, answer.tag)
+    const first = await reader.next()
+    if (this.#cause !== null) return this.#fail(this.#cause)
+    // Nothing of it has gone out: an error is still an error and no broken result.
+    if (reader.error !== null) return this.#fail(reader.error)
+    return { ok: true, result: this.#result(reader, first) }
+  }
+
+  #result(reader: ResultReader, first: Buffer | null): QueryResult {
+    let failed: QueryError | null = null
+    const end = (error: QueryError | null) => {
+      failed = error
+      this.#end()
+    }
+    const chunks = this.#chunks(reader, first, end)
+    return {
+      chunks,
+      failed: () => failed,
+      totals: () => ({
+        rows: reader.rows,
+        bytes: reader.bytes,
+        elapsedMs: (this.#endedMs || performance.now()) - this.#beganMs,
+      }),
+    }
+  }
+
+  async *#chunks(
+    reader: ResultReader,
+    first: Buffer | null,
+    end: (error: QueryError | null) => void,
+  ): AsyncGenerator<Uint8Array> {
+    const { resultBytes, overflow } = this.#query.limits
+    // Told to break off, the server does so by its own count, which is not that of the text.
+    const bytesMax = overflow === 'break' ? resultBytes * 4 : resultBytes
+    try {
+      for (let chunk = first; chunk !== null; chunk = await reader.next()) {
+        if (reader.bytes > bytesMax) this.#stop(tooLarge(resultBytes))
+        if (this.#cause !== null) break
+        yield chunk
+      }
+      end(this.#cause ?? reader.error)
+    } catch (error) {
+      end(this.#cause ?? reader.breakOff() ?? this.#errorOf(error))
+    } finally {
+      // The reader turned away before the end.
+      if (!this.#isEnded) this.cancel()
+    }
+  }
+
+  #params(): Record<string, string> {
+    const { limits, quotes64 } = this.#query
+    const { facts, id } = this.#deps
+    const isBreak = limits.overflow === 'break'
+    const settings = {
+      max_execution_time: Math.max(1, Math.ceil(limits.timeMs / 1000)),
+      timeout_overflow_mode: 'throw',
+      // A server that can end a result exactly does; an older one ends it with the block.
+      ...(isBreak && { limit: limits.rows, max_block_size: Math.min(limits.rows, 65_536) }),
+      max_result_rows: limits.rows,
+      max_result_bytes: limits.resultBytes,
+      result_overflow_mode: limits.overflow,
+      max_memory_usage: limits.memoryBytes,
+      output_format_json_quote_64bit_integers: quotes64 ? 1 : 0,
+      output_format_json_escape_forward_slashes: 0,
+      enable_optimize_predicate_expression: 1,
+      join_default_strictness: 'ALL',
+      cancel_http_readonly_queries_on_client_close: 1,
+      allow_ddl: 0,
+      allow_introspection_functions: 0,
+      http_write_exception_in_output_format: 0,
+      log_queries: 0,
+      readonly: 1,
+    }
+    return { database: 'chain', query_id: id, ...known(facts, settings) }
+  }
+
+  #stop(cause: QueryError): void {
+    if (this.#isEnded || this.#cause !== null) return
+    this.#cause = cause
+    this.#abort.abort()
+    this.#deps.kill()
+  }
+
+  #fail(error: QueryError): QueryOutcome {
+    this.#end()
+    return { ok: false, error }
+  }
+
+  #end(): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    this.#endedMs = performance.now()
+    clearTimeout(this.#timer)
+    this.#deps.onEnd()
+  }
+
+  #timeout(): QueryError {
+    return exception(
+      'TIMEOUT_EXCEEDED',
+      `the query took longer than ${this.#query.limits.timeMs} ms`,
+    )
+  }
+
+  #errorOf(error: unknown): QueryError {
+    if (this.#cause !== null) return this.#cause
+    const message = error instanceof Fault ? error.message : 'the result broke off'
+    return exception('NETWORK_ERROR', message)
+  }
+}
+
+function tooLarge(bytes: number): QueryError {
+  return exception('TOO_MANY_ROWS_OR_BYTES', `the result is larger than ${bytes} bytes`)
+}

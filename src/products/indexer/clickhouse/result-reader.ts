@@ -1,0 +1,84 @@
+// Reads a streamed answer of a ClickHouse server: gives on what is surely rows, keeps back the end
+// until it is clear that no exception stands there, counts rows and bytes. Thread: main.
+import type { Readable } from 'node:stream'
+import type { OutputFormat, QueryError } from '../engine.ts'
+import { type RowCounter, rowCounter } from './row-counter.ts'
+import { trailingException } from './server-exception.ts'
+
+/** Longer than an exception's text as the server writes it, with room for the query in it. */
+const keptBytes = 16 * 1024
+
+export class ResultReader {
+  readonly #body: AsyncIterator<Buffer>
+  readonly #format: OutputFormat
+  readonly #tag: string | null
+  readonly #counter: RowCounter
+  #kept: Buffer[] = []
+  #keptBytes = 0
+  #isDone = false
+  #error: QueryError | null = null
+  bytes = 0
+
+  constructor(body: Readable, format: OutputFormat, tag: string | null) {
+    this.#body = (body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
+    this.#format = format
+    this.#tag = tag
+    this.#counter = rowCounter(format)
+  }
+
+  get rows(): number {
+    return this.#counter.rows()
+  }
+
+  /** What the server said at the end instead of rows. */
+  get error(): QueryError | null {
+    return this.#error
+  }
+
+  /** The next bytes that belong to the result; null at its end. Rejects when the server is gone. */
+  async next(): Promise<Buffer | null> {
+    while (!this.#isDone) {
+      const { value, done } = await this.#body.next()
+      if (done === true) return this.#end()
+      this.#kept.push(value)
+      this.#keptBytes += value.length
+      if (this.#keptBytes > keptBytes) return this.#giveAllBut(keptBytes)
+    }
+    return null
+  }
+
+  /** The connection broke: an exception may stand there all the same. */
+  breakOff(): QueryError | null {
+    this.#end()
+    return this.#error
+  }
+
+  #end(): Buffer | null {
+    this.#isDone = true
+    const end = Buffer.concat(this.#kept)
+    this.#kept = []
+    const found = trailingException(end, kindOf(this.#format), this.#tag)
+    if (found === null) return end.length === 0 ? null : this.#give(end)
+    this.#error = found.exception
+    return found.at === 0 ? null : this.#give(end.subarray(0, found.at))
+  }
+
+  #giveAllBut(rest: number): Buffer {
+    const all = Buffer.concat(this.#kept)
+    const cut = all.length - rest
+    this.#kept = [all.subarray(cut)]
+    this.#keptBytes = rest
+    return this.#give(all.subarray(0, cut))
+  }
+
+  #give(bytes: Buffer): Buffer {
+    this.bytes += bytes.length
+    this.#counter.see(bytes)
+    return bytes
+  }
+}
+
+function kindOf(format: OutputFormat): 'json' | 'text' | 'binary' {
+  if (format === 'Parquet') return 'binary'
+  return format.startsWith('JSON') ? 'json' : 'text'
+}

@@ -1,0 +1,262 @@
+// What every engine of the index promises its door, as a suite that runs on any of them: formats,
+// parameters, limits, errors by their codes, cancelling, whose rows of `usage` one sees, and a long
+// result in little memory.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { firstSlot, makeRows, subscriptions } from '../../bench/lib/index-rows.ts'
+import type { OutputFormat, QueryEngine, RowBatch } from '../../src/products/indexer/engine.ts'
+import { type Asked, type AskOptions, ask, queryOf, tryAsk } from './index-asking.ts'
+import { until } from './until.ts'
+
+export interface EngineStage {
+  /** An engine over these rows. */
+  start(batches: readonly RowBatch[]): Promise<QueryEngine>
+  stop(): Promise<void>
+  /** How many queries it works on at this moment. */
+  busy(): Promise<number>
+  /** What this one lacks; the door says so to whoever asks. */
+  readonly lacks: readonly OutputFormat[]
+  /** How many rows a result may have beyond the limit when it is told to break off. */
+  readonly breakSlack: number
+}
+
+const plan = { seed: 11, slots: 60, transactionsPerSlot: 100, blocks: 40, tips: 60, usage: 40 }
+/** Rows enough to be a million when each meets a hundred and seventy others. */
+const long =
+  'SELECT a.signature, a.fee, b.slot AS other FROM transactions AS a ' +
+  'CROSS JOIN (SELECT slot, idx FROM transactions WHERE idx < 3) AS b'
+const endless =
+  'SELECT count() FROM (SELECT a.fee + b.fee AS f FROM transactions AS a ' +
+  'CROSS JOIN transactions AS b) AS ab CROSS JOIN transactions AS c WHERE ab.f + c.fee = 1'
+
+export function describeQueryEngine(name: string, stage: EngineStage): void {
+  describe(`${name} as an engine of queries`, () => {
+    let engine: QueryEngine
+    const run = (sql: string, options: AskOptions = {}): Promise<Asked> => ask(engine, sql, options)
+    const fails = async (sql: string, options: AskOptions = {}) => {
+      const { error } = await tryAsk(engine, sql, options)
+      return error
+    }
+
+    beforeAll(async () => {
+      engine = await stage.start([...makeRows(plan)])
+    }, 120_000)
+    afterAll(() => stage.stop())
+
+    test('names itself and its version', () => {
+      expect(engine.name).toBe(name)
+      expect(engine.version).toMatch(/\d+\.\d+/)
+    })
+
+    const few =
+      "SELECT slot, idx, err = '' AS ok, fee, 'a\"b,\\tc' AS s, block_time FROM transactions " +
+      `WHERE slot = ${firstSlot} AND idx IN (0, 1) ORDER BY idx`
+    const fewDuckdb = few.replace("'a\"b,\\tc'", "'a\"b,' || chr(9) || 'c'")
+    const sql = () => (engine.name === 'duckdb' ? fewDuckdb : few)
+
+    test('writes JSON with names, types and the number of rows', async () => {
+      const { text, totals } = await run(sql(), { format: 'JSON' })
+      const result = JSON.parse(text)
+      const names = ['slot', 'idx', 'ok', 'fee', 's', 'block_time']
+      expect(result.meta.map((column: { name: string }) => column.name)).toEqual(names)
+      expect(result.meta[0].type).toBe('UInt64')
+      expect(result.meta[1].type).toBe('UInt32')
+      expect(result.meta[5].type).toMatch(/^DateTime/)
+      expect(result.data[1]).toMatchObject({ slot: `${firstSlot}`, idx: 1, s: 'a"b,\tc' })
+      expect(result.data[1].block_time).toBe('2026-01-05 00:00:00')
+      expect(result.rows).toBe(2)
+      expect(totals.rows).toBe(2)
+      expect(totals.bytes).toBe(Buffer.byteLength(text))
+    })
+
+    test('writes every other format, the same rows in each', async () => {
+      const rows = JSON.parse((await run(sql(), { format: 'JSONCompact' })).text).data
+      const json = await run(sql(), { format: 'JSONEachRow' })
+      const lines = json.text.trimEnd().split('\n')
+      expect(lines.map((line) => Object.values(JSON.parse(line)))).toEqual(rows)
+      expect(json.totals.rows).toBe(2)
+      const tsv = rows.map((row: unknown[]) => row.map(escaped).join('\t')).join('\n')
+      const head = 'slot\tidx\tok\tfee\ts\tblock_time'
+      expect((await run(sql(), { format: 'TabSeparated' })).text).toBe(`${tsv}\n`)
+      const named = await run(sql(), { format: 'TabSeparatedWithNames' })
+      expect(named.text).toBe(`${head}\n${tsv}\n`)
+      expect(named.totals.rows).toBe(2)
+      const csv = await run(sql(), { format: 'CSV' })
+      expect(csv.text.split('\n')[0]).toMatch(
+        new RegExp(`^${firstSlot},0,[01],\\d+,"a""b,\\tc","2026-01-05 00:00:00"$`),
+      )
+      const headed = await run(sql(), { format: 'CSVWithNames' })
+      expect(headed.text).toBe(`"${head.replaceAll('\t', '","')}"\n${csv.text}`)
+      expect(headed.totals.rows).toBe(2)
+    })
+
+    test('writes JSONCompactEachRow and Parquet, or says that it cannot', async () => {
+      for (const format of ['JSONCompactEachRow', 'Parquet'] as const) {
+        if (stage.lacks.includes(format)) {
+          expect(await fails(sql(), { format }), format).toMatchObject({ code: 73 })
+          continue
+        }
+        const { bytes } = await run(sql(), { format })
+        if (format === 'Parquet') expect(bytes.subarray(0, 4).toString()).toBe('PAR1')
+        else expect(JSON.parse(bytes.toString().split('\n')[1]!)[1]).toBe(1)
+      }
+    })
+
+    test('writes an empty result in every format', async () => {
+      const none = 'SELECT slot FROM blocks WHERE slot = 0'
+      expect((await run(none, { format: 'JSONEachRow' })).text).toBe('')
+      expect((await run(none, { format: 'CSVWithNames' })).text).toBe('"slot"\n')
+      const whole = JSON.parse((await run(none, { format: 'JSON' })).text)
+      expect(whole).toMatchObject({ data: [], rows: 0 })
+    })
+
+    test('quotes 64 bits in JSON when asked to, and keeps them exact', async () => {
+      const big = 'SELECT max(lamports) AS top, count() AS n FROM account_updates'
+      const quoted = await run(big, { format: 'JSONEachRow' })
+      const plain = await run(big, { format: 'JSONEachRow', quotes64: false })
+      expect(quoted.text).toMatch(/"top":"18446744073709551\d{3}","n":"12000"/)
+      expect(plain.text).toMatch(/"top":18446744073709551\d{3},"n":12000/)
+    })
+
+    test('takes typed parameters as values and never as SQL', async () => {
+      const hostile = 'it\'s \\ a "test"\n\'; DROP TABLE blocks; -- {x:String} é😀'
+      const { text } = await run(
+        `SELECT {u:UInt64} AS u, {i:Int32} AS i, {f:Float64} AS f, {s:String} AS s, {d:Date} AS d,
+          {t:DateTime} AS t, {a:Array(String)} AS a, {n:Array(UInt32)} AS n`,
+        {
+          params: {
+            u: '18446744073709551615',
+            i: '-5',
+            f: '0.25',
+            s: hostile.replaceAll('\\', '\\\\'),
+            d: '2026-02-03',
+            t: '2026-02-03 04:05:06',
+            a: "['x', 'it\\'s']",
+            n: '[1, 2]',
+          },
+        },
+      )
+      expect(JSON.parse(text)).toEqual({
+        u: '18446744073709551615',
+        i: -5,
+        f: 0.25,
+        s: hostile,
+        d: '2026-02-03',
+        t: '2026-02-03 04:05:06',
+        a: ['x', "it's"],
+        n: [1, 2],
+      })
+      const counted = await run('SELECT slot FROM blocks ORDER BY slot LIMIT {n:UInt32}', {
+        params: { n: '3' },
+      })
+      expect(counted.totals.rows).toBe(3)
+      const none = await run('SELECT {x:Nullable(String)} AS x', { params: { x: '\\N' } })
+      expect(JSON.parse(none.text)).toEqual({ x: null })
+    })
+
+    test.each([
+      ['SELEC 1 FROM', 62],
+      ['SELECT slot FROM blocks WHERE', 62],
+      ['SELECT 1 FROM nothing_of_that_name', 60],
+      ['SELECT no_such_function(1)', 46],
+      ['SELECT no_such_column FROM blocks', 47],
+    ])('answers %s with code %i', async (text, code) => {
+      const error = await fails(text)
+      expect(error).toMatchObject({ code })
+      expect(error?.message).not.toMatch(/_blocks|127\.0\.0\.1|\/tmp/)
+    })
+
+    test('refuses more rows than the limit, and breaks off when told to', async () => {
+      const all = 'SELECT slot, idx FROM transactions'
+      expect(await fails(all, { limits: { rows: 100 } })).toMatchObject({ code: 158 })
+      const limits = { rows: 100, overflow: 'break' } as const
+      const { totals } = await run(all, { limits })
+      expect(totals.rows).toBeGreaterThanOrEqual(100)
+      expect(totals.rows).toBeLessThanOrEqual(100 + stage.breakSlack)
+      const exact = await run(`${all} LIMIT 100`, { limits: { rows: 100 } })
+      expect(exact.totals.rows).toBe(100)
+    })
+
+    test('refuses more bytes than the limit', async () => {
+      const error = await fails('SELECT * FROM transactions', { limits: { resultBytes: 50_000 } })
+      expect([158, 396, 307]).toContain(error?.code)
+    })
+
+    test('ends a query at its deadline', async () => {
+      const beganMs = performance.now()
+      expect(await fails(endless, { limits: { timeMs: 700 } })).toMatchObject({ code: 159 })
+      expect(performance.now() - beganMs).toBeGreaterThanOrEqual(600)
+      await until(async () => (await stage.busy()) === 0, 'it is no longer worked on', 30_000)
+    })
+
+    test('ends a query that is cancelled, before and after it has begun to answer', async () => {
+      const early = engine.run(querySource(endless))
+      await until(async () => (await stage.busy()) > 0, 'it is worked on', 30_000)
+      early.cancel()
+      expect(await early.started).toMatchObject({ ok: false, error: { code: 394 } })
+      const late = engine.run(querySource(long))
+      const outcome = await late.started
+      if (!outcome.ok) throw new Error(outcome.error.message)
+      for await (const _ of outcome.result.chunks) late.cancel()
+      expect(outcome.result.failed()).toMatchObject({ code: 394 })
+      await until(async () => (await stage.busy()) === 0, 'neither is worked on', 30_000)
+    })
+
+    test('stops working when its reader turns away', async () => {
+      const running = engine.run(querySource(long))
+      const outcome = await running.started
+      if (!outcome.ok) throw new Error(outcome.error.message)
+      for await (const _ of outcome.result.chunks) break
+      await until(async () => (await stage.busy()) === 0, 'it is no longer worked on', 30_000)
+    })
+
+    test('shows of usage the rows of the caller and no others', async () => {
+      const seen = async (subscription: string) =>
+        (await run('SELECT query_id FROM usage ORDER BY query_id', { subscription })).text
+      const [alice, bob] = await Promise.all(subscriptions.map(seen))
+      expect(alice!.trimEnd().split('\n')).toHaveLength(20)
+      expect(bob!.trimEnd().split('\n')).toHaveLength(20)
+      expect(new Set([...alice!.split('\n'), ...bob!.split('\n')].filter(Boolean)).size).toBe(40)
+      expect(await seen('nobody')).toBe('')
+      expect(await seen("' OR 1=1 --")).toBe('')
+      expect(await fails('SELECT subscription FROM usage')).toMatchObject({ code: 47 })
+    })
+
+    test('tells of our tables in system.tables and system.columns, and of no others', async () => {
+      const { text } = await run(
+        "SELECT DISTINCT table FROM system.columns WHERE database = 'chain' ORDER BY table",
+      )
+      const names = text.trimEnd().split('\n')
+      expect(names).toHaveLength(15)
+      expect(text).toContain('transactions')
+      const all = (await run('SELECT name FROM system.tables')).text
+      expect(all).not.toMatch(/"_|settings|users/)
+    })
+
+    test('gives a million rows in little memory to a reader that takes its time', async () => {
+      const limits = { rows: 2_000_000, resultBytes: 2_000_000_000, timeMs: 120_000 }
+      const running = engine.run(querySource(long, { limits }))
+      const outcome = await running.started
+      if (!outcome.ok) throw new Error(outcome.error.message)
+      const before = process.memoryUsage().rss
+      let peak = before
+      let pauses = 0
+      for await (const _ of outcome.result.chunks) {
+        peak = Math.max(peak, process.memoryUsage().rss)
+        if (pauses++ < 100) await sleep(5)
+      }
+      expect(outcome.result.failed()).toBeNull()
+      expect(outcome.result.totals().rows).toBe(6_000 * 180)
+      expect(outcome.result.totals().bytes).toBeGreaterThan(100_000_000)
+      expect(peak - before).toBeLessThan(150 * 1024 * 1024)
+    }, 180_000)
+
+    function querySource(text: string, options: AskOptions = {}) {
+      return queryOf(engine, text, options)
+    }
+  })
+}
+
+function escaped(value: unknown): string {
+  return String(value).replaceAll('\t', '\\t')
+}

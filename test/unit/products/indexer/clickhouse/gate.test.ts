@@ -1,0 +1,160 @@
+// What of a query reaches a ClickHouse server: our tables, and nothing else of it.
+import { describe, expect, test } from 'vitest'
+import { admit } from '../../../../../src/products/indexer/clickhouse/gate.ts'
+
+const facts = {
+  version: '18.16.1',
+  hasDateTime64: true,
+  hasParquet: false,
+  settings: new Set<string>(),
+}
+const ask = (text: string, subscription = 'sub-1') => admit(text, { subscription, facts })
+
+const passing = [
+  'SELECT 1',
+  'SELECT count() FROM transactions',
+  'SELECT count() FROM chain.transactions AS t WHERE t.slot > 5',
+  'SELECT t.slot FROM transactions t JOIN blocks b ON t.slot = b.slot',
+  'SELECT * FROM blocks, transactions',
+  'SELECT * FROM (SELECT slot FROM blocks) AS x JOIN (SELECT slot FROM transactions) AS y USING slot',
+  'WITH big AS (SELECT slot FROM blocks) SELECT * FROM big',
+  'WITH (SELECT max(slot) FROM blocks) AS top SELECT * FROM blocks WHERE slot = top',
+  'WITH (1, 2) AS ids SELECT * FROM blocks WHERE slot IN ids',
+  'SELECT slot FROM blocks WHERE slot IN (SELECT slot FROM transactions)',
+  'SELECT slot FROM blocks WHERE slot IN (1, 2) AND slot NOT IN (3)',
+  'SELECT a FROM instructions ARRAY JOIN accounts AS a, accounts AS b',
+  'SELECT * FROM blocks LEFT ARRAY JOIN [1, 2] AS x WHERE x = 1',
+  'SELECT quantile(0.5)(fee), uniqIf(fee_payer, success = 1) FROM transactions',
+  'SELECT number FROM numbers(10)',
+  'SELECT extract(YEAR FROM block_time) FROM blocks',
+  "SELECT 'url(1) FROM system.users; SETTINGS x = 1' FROM blocks",
+  'SELECT `slot` FROM `blocks`',
+  'SELECT slot FROM blocks UNION ALL SELECT slot FROM transactions ORDER BY slot DESC LIMIT 5',
+  'SELECT if(success = 1, fee, 0) AS usage FROM transactions',
+  'FROM blocks SELECT slot',
+  'EXPLAIN SELECT slot FROM blocks',
+  'SELECT max(table) FROM (SELECT 1 AS table)',
+  'SELECT x FROM (SELECT 1 AS x) WHERE NOT x IN (2)',
+]
+
+const refused = [
+  'SELECT * FROM system.users',
+  'SELECT * FROM system . processes',
+  'SELECT * FROM "system"."query_log"',
+  'SELECT * FROM `system`.`query_log`',
+  'SELECT * FROM information_schema.tables',
+  'SELECT * FROM other.secrets',
+  'SELECT * FROM secrets',
+  'SELECT * FROM _usage',
+  'SELECT * FROM chain._usage',
+  'SELECT * FROM chain._transactions',
+  'SELECT * FROM chain.`_usage`',
+  'WITH _usage AS (SELECT 1) SELECT * FROM _usage',
+  'SELECT * FROM blocks, system.users',
+  'SELECT * FROM blocks JOIN system.users ON 1 = 1',
+  'SELECT * FROM blocks JOIN transactions USING (slot), system.users',
+  'SELECT * FROM blocks JOIN transactions ON 1 = 1, system.users',
+  'SELECT * FROM (system.users)',
+  'SELECT * FROM ((system.users))',
+  'SELECT * FROM (blocks JOIN system.users ON 1 = 1)',
+  'SELECT (SELECT max(name) FROM system.users)',
+  'SELECT 1 WHERE 1 IN system.one',
+  'SELECT 1 WHERE 1 IN (system.one)',
+  'SELECT 1 WHERE 1 IN ((system.one))',
+  'SELECT 1 WHERE 1 GLOBAL NOT IN _usage',
+  'SELECT in(1, system.one)',
+  'SELECT `in`(1, system.one)',
+  'SELECT 1 WHERE NOT in(1, system.one)',
+  'SELECT globalIn(1, system.one)',
+  'SELECT substring(SELECT name FROM system.users)',
+  "SELECT * FROM url('http://10.0.0.1/', CSV, 'a String')",
+  "SELECT * FROM file('/etc/passwd', CSV, 'a String')",
+  "SELECT * FROM `file`('/etc/passwd', CSV, 'a String')",
+  "SELECT * FROM remote('127.0.0.1', system.one)",
+  "SELECT * FROM ReMoTe ( '127.0.0.1', system.one)",
+  "SELECT 1 WHERE 1 IN remote('127.0.0.1', system.one)",
+  "SELECT * FROM mysql('h:1', 'd', 't', 'u', 'p')",
+  "SELECT * FROM s3('http://x/y')",
+  "SELECT * FROM merge('chain', '^_')",
+  'SELECT * FROM view(SELECT 1)',
+  "SELECT * FROM newTableFunction('x')",
+  "SELECT * FROM cluster('c', system.one)",
+  "SELECT dictGetString('d', 'a', toUInt64(1))",
+  "SELECT joinGet('chain._usage', 'at', 1)",
+  "SELECT hasColumnInTable('system', 'users', 'name')",
+  'SELECT hostName()',
+  'SELECT fqdn()',
+  "SELECT file('/etc/passwd')",
+  "SELECT 1 INTO OUTFILE '/tmp/x'",
+  'SELECT 1 SETTINGS readonly = 0',
+  'SELECT * FROM (SELECT 1 SETTINGS max_execution_time = 0)',
+  'SELECT 1; SELECT 2',
+  'INSERT INTO blocks VALUES (1)',
+  'DROP TABLE blocks',
+  'KILL QUERY WHERE 1',
+  'SHOW TABLES',
+  'DESCRIBE system.users',
+  'DESCRIBE TABLE system.users',
+  // Newer servers take these marks for quotes, which would hide a string's true end from us.
+  "SELECT ‘'’, name FROM system.users --'",
+  'SELECT "a\\"b" FROM system.users',
+  "SELECT 'open",
+  'SELECT /* open',
+]
+
+describe('the gate before a ClickHouse server', () => {
+  test.each(passing)('lets %s through', (text) => {
+    expect(ask(text)).toMatchObject({ ok: true })
+  })
+
+  test.each(refused)('refuses %s', (text) => {
+    expect(ask(text)).toMatchObject({ ok: false })
+  })
+
+  test('changes nothing of a query over plain tables but their names', () => {
+    expect(ask('SELECT slot FROM default.blocks AS b WHERE b.slot IN (1, 2)')).toEqual({
+      ok: true,
+      value: 'SELECT slot FROM chain.blocks AS b WHERE b.slot IN (1, 2)',
+    })
+    expect(ask('SELECT slot FROM blocks FINAL')).toMatchObject({
+      value: 'SELECT slot FROM chain.blocks',
+    })
+  })
+
+  test('shows of usage the rows of the caller, wherever it stands', () => {
+    const own = /\(SELECT .*FROM chain\._usage FINAL WHERE subscription = 'sub-1'\)/
+    for (const text of [
+      'SELECT count() FROM usage',
+      'SELECT count() FROM chain.usage u JOIN usage ON 1 = 1',
+      'SELECT 1 WHERE 1 IN usage',
+      'SELECT 1 FROM blocks WHERE 1 IN (usage)',
+      'SELECT * FROM (SELECT * FROM `usage`)',
+    ]) {
+      const admitted = ask(text)
+      expect(admitted.ok && admitted.value, text).toMatch(own)
+      expect(admitted.ok && admitted.value.replaceAll(new RegExp(own, 'g'), '')).not.toMatch(
+        /chain\.usage|FROM `?usage/,
+      )
+    }
+    const hostile = ask('SELECT * FROM usage', "x' OR '1' = '1")
+    expect(hostile.ok && hostile.value).toContain("subscription = 'x\\' OR \\'1\\' = \\'1'")
+  })
+
+  test('keeps an alias, and gives the table its own name where there is none', () => {
+    expect(ask('SELECT u.rows FROM usage AS u')).toMatchObject({
+      value: expect.stringMatching(/\) AS u$/),
+    })
+    expect(ask('SELECT usage.rows FROM usage WHERE 1')).toMatchObject({
+      value: expect.stringMatching(/\) AS usage WHERE 1$/),
+    })
+  })
+
+  test('answers system.tables and system.columns from the catalogue', () => {
+    const admitted = ask(
+      'SELECT table, name FROM system.columns WHERE database = currentDatabase()',
+    )
+    expect(admitted.ok && admitted.value).toContain("('chain', 'blocks', 'slot', 'UInt64', 1,")
+    expect(admitted.ok && admitted.value).not.toContain('system.columns')
+    expect(admitted.ok && admitted.value).not.toContain("'subscription'")
+  })
+})

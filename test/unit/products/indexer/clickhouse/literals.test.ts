@@ -1,0 +1,53 @@
+// Parameters as literals: whatever a value holds, it stays one literal.
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  literal,
+  quoted,
+  withLiterals,
+} from '../../../../../src/products/indexer/clickhouse/literals.ts'
+import { lex } from '../../../../../src/products/indexer/sql/lexer.ts'
+
+describe('literals', () => {
+  test('are one string token whatever the text', () => {
+    const hard = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc
+        .array(fc.constantFrom("'", '\\', '"', '`', '\0', '\n', '--', '/*', ';', 'x'))
+        .map((all) => all.join('')),
+    )
+    fc.assert(
+      fc.property(hard, (text) => {
+        const written = quoted(text)
+        const tokens = lex(`${written} `, 'clickhouse')
+        expect(tokens).toEqual([{ kind: 'string', start: 0, end: written.length }])
+      }),
+    )
+  })
+
+  test('carry their types', () => {
+    const one = (type: string, value: string | null) => literal({ type, value })
+    expect(one('UInt64', '18446744073709551615')).toBe("CAST('18446744073709551615' AS UInt64)")
+    expect(one('String', "it's")).toBe("'it\\'s'")
+    expect(one('Nullable(UInt8)', null)).toBe('CAST(NULL AS Nullable(UInt8))')
+    expect(one('Nullable(UInt8)', '5')).toBe("CAST('5' AS UInt8)")
+    expect(one('DateTime', '2026-01-02 03:04:05')).toBe(
+      "CAST('2026-01-02 03:04:05' AS DateTime('UTC'))",
+    )
+    expect(one('Bool', 'true')).toBe('1')
+    const numbers = ['1', '2'].map((value) => ({ type: 'UInt64', value }))
+    expect(literal({ type: 'Array(UInt64)', value: numbers })).toBe('CAST([1, 2] AS Array(UInt64))')
+    expect(literal({ type: 'Array(String)', value: [] })).toBe('CAST([] AS Array(String))')
+  })
+
+  test('stand alone where only a number can', () => {
+    const count = { type: 'UInt32', value: '5' }
+    expect(withLiterals({ texts: ['SELECT 1 LIMIT ', ''], values: [count] })).toBe(
+      'SELECT 1 LIMIT 5',
+    )
+    expect(withLiterals({ texts: ['SELECT 1 LIMIT 2, ', ''], values: [count] })).toBe(
+      'SELECT 1 LIMIT 2, 5',
+    )
+    expect(withLiterals({ texts: ['SELECT slot > ', ''], values: [count] })).toContain('CAST(')
+  })
+})
