@@ -37,8 +37,6 @@ export class LinkConnection implements AnswerSink {
   isConnected = false
   /** Looks of the owner since it last did anything. */
   quietLooks = 0
-  /** Answers that it carried before this one. */
-  carried = 0
   readonly #owner: LinkOwner
   readonly #socket: Socket
   readonly #parser = new AnswerParser(this)
@@ -147,7 +145,6 @@ export class LinkConnection implements AnswerSink {
   #answered(isAll: boolean): void {
     const user = this.#user
     this.#user = null
-    this.carried++
     if (isAll && this.#parser.isReusable && !this.#isOver) {
       // Paused with its last bytes: the next answer must not wait for a resume that never comes.
       if (this.isPaused) {

@@ -17,17 +17,11 @@ import type { AnswerHeaders, AnswerListener, NodeCall } from './node-call.ts'
 
 const connectionsMax = 256
 const lookEveryMs = 1_000
-/** Shorter than the 10 s after which servers of our own kind drop an idle connection. */
-const idleLooksMax = 5
+/** Shorter than the 5 s after which plain servers of Node drop an idle connection. */
+const idleLooksMax = 3
 const connectLooksMax = 2
 /** A body that moves no byte for so long is given up; a paused one is not counted. */
 const bodyLooksMax = 30
-
-export interface LinkOptions {
-  readonly timeoutMs: number
-  /** Never written a second time, not even when a kept connection turns out to be dead. */
-  readonly isKept?: boolean
-}
 
 export class NodeLink implements LinkOwner {
   readonly #target: LinkTarget
@@ -50,8 +44,8 @@ export class NodeLink implements LinkOwner {
     this.#timer = setInterval(() => this.#look(), lookEveryMs).unref()
   }
 
-  call(body: string | Uint8Array, options: LinkOptions, listener: AnswerListener): NodeCall {
-    const call = new LinkCall(this.#requestOf(body), options, listener, this)
+  call(body: string | Uint8Array, timeoutMs: number, listener: AnswerListener): NodeCall {
+    const call = new LinkCall(this.#requestOf(body), timeoutMs, listener)
     if (this.#isOver) call.onGone()
     else this.#place(call)
     return call
@@ -78,18 +72,15 @@ export class NodeLink implements LinkOwner {
     if (next !== null) this.#place(next)
   }
 
-  /** On a connection that carried nothing yet: for a call that met a dead one. */
-  placeAnew(call: LinkCall): void {
-    const connection = new LinkConnection(this.#target, this)
-    this.#connections.add(connection)
-    call.goOn(connection)
-  }
-
   #place(call: LinkCall): void {
-    const connection = this.#free.pop()
-    if (connection !== undefined) call.goOn(connection)
-    else if (this.#connections.size < connectionsMax) this.placeAnew(call)
-    else this.#queue.push(call)
+    const free = this.#free.pop()
+    if (free !== undefined) call.goOn(free)
+    else if (this.#connections.size >= connectionsMax) this.#queue.push(call)
+    else {
+      const connection = new LinkConnection(this.#target, this)
+      this.#connections.add(connection)
+      call.goOn(connection)
+    }
   }
 
   #next(): LinkCall | null {
@@ -125,22 +116,13 @@ class LinkCall implements NodeCall, LinkUser {
   isOver = false
   readonly #request: string | Uint8Array
   readonly #listener: AnswerListener
-  readonly #link: NodeLink
   readonly #timer: NodeJS.Timeout
-  #mayRepeat: boolean
   #connection: LinkConnection | null = null
   #hasHead = false
 
-  constructor(
-    request: string | Uint8Array,
-    { timeoutMs, isKept = false }: LinkOptions,
-    listener: AnswerListener,
-    link: NodeLink,
-  ) {
+  constructor(request: string | Uint8Array, timeoutMs: number, listener: AnswerListener) {
     this.#request = request
     this.#listener = listener
-    this.#link = link
-    this.#mayRepeat = !isKept
     this.#timer = setTimeout(onTimeout, timeoutMs, this)
   }
 
@@ -191,13 +173,8 @@ class LinkCall implements NodeCall, LinkUser {
 
   onGone(): void {
     if (this.isOver) return
-    const { isConnected = false, carried = 0 } = this.#connection ?? {}
-    // The node closed an idle connection while the request was on its way: nobody's fault.
-    if (carried > 0 && !this.#hasHead && this.#mayRepeat) {
-      this.#mayRepeat = false
-      this.#link.placeAnew(this)
-      return
-    }
+    // Nothing goes a second time from here: whether it may is for those who know the call.
+    const isConnected = this.#connection?.isConnected === true
     this.#over()
     this.#listener.onFault(isConnected ? 'broken' : 'unreached', isConnected)
   }

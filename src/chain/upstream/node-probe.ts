@@ -97,7 +97,7 @@ export class NodeProbe {
     const startMs = this.#clock.monotonicMs()
     const answer = await bufferAnswer((listener) =>
       // Reason for the cast: `ask` looked.
-      this.#node.link!.call(body, { timeoutMs: probeMsMax }, listener),
+      this.#node.link!.call(body, probeMsMax, listener),
     )
     if (!answer.ok) return answer.fault === 'unreached' ? 'unreached' : 'broken'
     this.#node.tookMs(this.#clock.monotonicMs() - startMs)

@@ -156,7 +156,7 @@ export class UpstreamNode {
       return exchange
     }
     this.#waiting.add(exchange)
-    exchange.begin(this.#link.call(body, options, exchange))
+    exchange.begin(this.#link.call(body, options.timeoutMs, exchange))
     return exchange
   }
 
