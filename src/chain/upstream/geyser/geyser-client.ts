@@ -90,6 +90,8 @@ export class GeyserClient {
       },
     })
     session.on('connect', () => {
+      // A session that was given up as silent can still hear that it is connected.
+      if (session.destroyed) return
       this.#heard()
       session.setLocalWindowSize(windowBytes)
     })
