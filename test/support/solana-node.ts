@@ -1,5 +1,8 @@
 // A running server with short slots and a token without limits, and its rpc door in the hands of
 // web3.js, or called bare.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import {
   Connection,
   Keypair,
@@ -33,8 +36,38 @@ export class SolanaNode {
     })
   }
 
-  static async start(...flags: string[]): Promise<SolanaNode> {
-    const server = await startServer({ flags: ['--chain.slotMs=60', ...flags] })
+  static start(...flags: string[]): Promise<SolanaNode> {
+    return SolanaNode.startWith('--chain.slotMs=60', ...flags)
+  }
+
+  /** One whose chain is that of other nodes. */
+  static async before(nodes: readonly SolanaNode[], ...flags: string[]): Promise<SolanaNode> {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'))
+    const path = join(folder, 'sluice.yaml')
+    const list = nodes.map(({ url, token, server }) => ({
+      rpc: url,
+      ws: server.url('websocket'),
+      grpc: server.url('grpc'),
+      xToken: token,
+    }))
+    const config = {
+      chain: { source: 'upstream' },
+      upstreams: { default: { nodes: list } },
+      metrics: { source: 'embedded' },
+      tpu: { enabled: false },
+      shredstream: { enabled: false },
+    }
+    // YAML takes JSON as it is.
+    writeFileSync(path, JSON.stringify(config))
+    try {
+      return await SolanaNode.startWith(`--config=${path}`, ...flags)
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
+  }
+
+  static async startWith(...flags: string[]): Promise<SolanaNode> {
+    const server = await startServer({ flags })
     const { token } = await provision(server.data, 'solana', '--product=bundle', '--plan=unlimited')
     const node = new SolanaNode(server, token)
     await until(async () => (await node.call('getHealth')).result === 'ok', 'a healthy chain')

@@ -1,0 +1,33 @@
+// Unmodified web3.js and kit against a server in front of three others, which stand in front of one
+// chain: nothing that a customer does over PubSub is different.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describePubsubClients } from '../support/pubsub-clients.ts'
+import { SolanaNode } from '../support/solana-node.ts'
+
+let chain: SolanaNode
+let nodes: SolanaNode[] = []
+let front: SolanaNode
+beforeAll(async () => {
+  chain = await SolanaNode.start('--chain.traffic=20')
+  nodes = await Promise.all([1, 2, 3].map(() => SolanaNode.before([chain])))
+  front = await SolanaNode.before(nodes)
+}, 120_000)
+afterAll(async () => {
+  for (const node of [front, ...nodes, chain]) await node?.dispose()
+}, 120_000)
+
+describePubsubClients(() => ({
+  node: front,
+  url: front.server.url('websocket'),
+  token: front.token,
+}))
+
+describe('the meters', () => {
+  it('show what is held at the nodes', async () => {
+    const response = await fetch(`${front.server.url('metrics')}/metrics`)
+    const text = await response.text()
+    expect(text).toMatch(/^sluice_upstream_pubsub_subscriptions\{set="default"\} \d+$/m)
+    expect(text).toMatch(/^sluice_upstream_pubsub_notices_total\{set="default"\} [1-9]\d*$/m)
+    for (const { token } of [...nodes, chain]) expect(text).not.toContain(token)
+  })
+})
