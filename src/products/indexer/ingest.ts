@@ -105,7 +105,9 @@ export async function startIngest(
     },
   })
   const ends = [events.listen(() => outbox.wake())]
-  if (deps.solana !== null && slots !== null)
+  if (deps.solana !== null && slots !== null) {
+    // What the hub kept before we listened waits from now on.
+    slots.noticed()
     ends.push(
       deps.solana.hub.listen((lane) => {
         // A slot's content reaches the lane with its status, or after it.
@@ -114,6 +116,7 @@ export async function startIngest(
         outbox.wake()
       }),
     )
+  }
   const queue = <T>(into: QueueSource<T>, fact: T) => {
     into.push(fact, clock.monotonicMs())
     outbox.wake()
