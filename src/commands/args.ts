@@ -3,7 +3,7 @@
 import { accept, type Outcome } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
 import { type ConfigFlag, fieldOfFlag } from '../config/load.ts'
-import { commonFlags, type FlagSpec, misuse, type ParsedArgs, type Verb } from './verb.ts'
+import { type FlagSpec, flagsOf, misuse, type ParsedArgs, type Verb } from './verb.ts'
 
 export interface ChosenVerb {
   readonly verb: Verb
@@ -32,7 +32,7 @@ export function chooseVerb(verbs: readonly Verb[], argv: readonly string[]): Out
 
 /** Splits what follows the verb. Every flag that the verb does not declare is a problem. */
 export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedArgs> {
-  const specs = [...(verb.flags ?? []), ...commonFlags]
+  const specs = flagsOf(verb)
   const positionals: string[] = []
   const flags = new Map<string, string[]>()
   const configFlags: ConfigFlag[] = []

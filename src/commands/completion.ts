@@ -3,7 +3,7 @@
 import { accept } from '../base/errors.ts'
 import { configFields } from '../config/config.ts'
 import { leaves } from '../config/tree.ts'
-import { commonFlags, type FlagSpec, misuse, type Verb } from './verb.ts'
+import { commonFlags, type FlagSpec, flagsOf, misuse, type Verb } from './verb.ts'
 
 const COMPLETION = 'completion'
 const shells = ['bash', 'zsh', 'fish'] as const
@@ -87,7 +87,7 @@ export function fishScript(all: readonly Verb[]): string {
     if (word !== undefined)
       lines.push(`complete -c sluice -n '${open}' -a ${word} -d ${quoted(verb.summary)}`)
     const both = word === undefined ? seen : `${seen}; and __fish_seen_subcommand_from ${word}`
-    for (const flag of [...(verb.flags ?? []), ...commonFlags])
+    for (const flag of flagsOf(verb))
       lines.push(`complete -c sluice -n '${both}' ${fishFlag(flag)}`)
     for (const key of plainKeys(verb)) lines.push(`complete -c sluice -n '${both}' -l ${key} -r`)
   }
@@ -122,7 +122,7 @@ function argumentWords(verb: Verb): string {
 }
 
 function flagWords(verb: Verb): string {
-  const own = [...(verb.flags ?? []), ...commonFlags].map((flag) => `--${flag.name}`)
+  const own = flagsOf(verb).map((flag) => `--${flag.name}`)
   return [...own, ...plainKeys(verb).map((key) => `--${key}`)].join(' ')
 }
 
@@ -148,10 +148,10 @@ function optionCases(
   line: (name: string, options: string) => string,
 ): string {
   const flags = [...all.flatMap((verb) => verb.flags ?? []), ...commonFlags]
-  const seen = new Map<string, string>()
-  for (const { name, options } of flags)
-    if (options !== undefined) seen.set(name, options.join(' '))
-  return [...seen].map(([name, options]) => line(name, options)).join('\n')
+  const seen = new Map<string, Set<string>>()
+  for (const { name, options = [] } of flags)
+    if (options.length > 0) seen.set(name, new Set([...(seen.get(name) ?? []), ...options]))
+  return [...seen].map(([name, options]) => line(name, [...options].join(' '))).join('\n')
 }
 
 function quoted(text: string): string {

@@ -1,7 +1,7 @@
 // Help texts, all made from the declarations of the verbs. Thread: main. Pure.
 import { configFields } from '../config/config.ts'
 import { renderConfigHelp } from '../config/docs.ts'
-import { commonFlags, type FlagSpec, type Verb } from './verb.ts'
+import { commonFlags, type FlagSpec, flagsOf, type Verb } from './verb.ts'
 
 export function overview(verbs: readonly Verb[]): string {
   const rows = verbs.map((verb) => [`  ${synopsis(verb)}`, verb.summary] as const)
@@ -24,9 +24,7 @@ export function helpOf(verb: Verb): string {
   const positionals = (verb.positionals ?? []).map(
     (spec) => [`  <${spec.name}>`, spec.doc] as const,
   )
-  const flags = [...(verb.flags ?? []), ...commonFlags].map(
-    (flag) => [`  ${shownFlag(flag)}`, docOf(flag)] as const,
-  )
+  const flags = flagsOf(verb).map((flag) => [`  ${shownFlag(flag)}`, docOf(flag)] as const)
   const parts = [
     `sluice ${synopsis(verb)} [flags]`,
     '',

@@ -1,11 +1,10 @@
 // `sluice tail`: follows the metrics stream of a running server on the terminal. Thread: main.
 // Resumes by itself; ends with Ctrl-C, or after --count frames.
 import { readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type Frame, MetricsClient } from '../client/client.ts'
 import { NodeSocket } from '../client/node-socket.ts'
-import type { Config } from '../config/config.ts'
+import { doorUrl } from './door-url.ts'
 import { jsonOf, lineOf, topics } from './stream-lines.ts'
 import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
 
@@ -31,7 +30,8 @@ export const tailVerb: Verb = {
     const count = wholeNumber(call, 'count')
     if (!fromSeq.ok) return fromSeq
     if (!count.ok) return count
-    const url = flagOf(call, 'url') ?? doorOf(call.loaded.config)
+    const url =
+      flagOf(call, 'url') ?? doorUrl(call.loaded.config.data, 'metrics', call.loaded.config.metrics)
     const file = flagOf(call, 'token-file')
     const headers = file === undefined ? {} : { 'x-token': readFileSync(file, 'utf8').trim() }
     const client = new MetricsClient({
@@ -86,19 +86,6 @@ function done(frames: number): Outcome<Report> {
 function print(frame: Frame, isJson: boolean): void {
   const stream = frame.kind === 'Gap' && !isJson ? process.stderr : process.stdout
   stream.write(`${isJson ? jsonOf(frame) : lineOf(frame)}\n`)
-}
-
-/** Where the server of the data folder says its door is, or where it would be. */
-function doorOf({ data, metrics }: Config): string {
-  let door = { host: metrics.host, port: metrics.port, tls: false }
-  try {
-    const doors = JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
-    door = doors.metrics ?? door
-  } catch {
-    // No file: no server runs on this folder, or another user's; the connection will tell.
-  }
-  const host = door.host.includes(':') ? `[${door.host}]` : door.host
-  return `${door.tls ? 'https' : 'http'}://${host}:${door.port}`
 }
 
 function wholeNumber(call: Call, name: string): Outcome<number | null> {

@@ -69,6 +69,12 @@ export const commonFlags: readonly FlagSpec[] = [
   { name: 'help', doc: 'Show help.' },
 ]
 
+/** Every flag of a verb: its own, and the common ones that it does not declare anew. */
+export function flagsOf(verb: Pick<Verb, 'flags'>): readonly FlagSpec[] {
+  const own = verb.flags ?? []
+  return [...own, ...commonFlags.filter(({ name }) => own.every((flag) => flag.name !== name))]
+}
+
 /** A refusal that is the caller's grammar and not the registry's word: exit code 2. */
 export function misuse(message: string): { ok: false; refusal: ReturnType<typeof usage> } {
   return { ok: false, refusal: usage(message) }

@@ -8,6 +8,7 @@ import { doctorVerb } from './doctor.ts'
 import { indexerVerbs } from './indexer.ts'
 import { noteVerbs } from './note.ts'
 import { productsVerb } from './products.ts'
+import { queryVerb } from './query.ts'
 import { replayVerb } from './replay.ts'
 import { serveVerb } from './serve.ts'
 import { shredsVerbs } from './shreds.ts'
@@ -35,6 +36,7 @@ export const verbs: readonly Verb[] = [
   statusVerb,
   tipAccountsVerb,
   tipsVerb,
+  queryVerb,
   tailVerb,
   replayVerb,
   ...shredsVerbs,

@@ -1,0 +1,70 @@
+// `sluice query`: SQL on the indexer, one statement or a shell. Thread: main.
+// With a statement, or one on standard input, it prints the result and ends; on a terminal without
+// one it asks for statements.
+import { readFileSync } from 'node:fs'
+import { accept, messageOf, type Outcome } from '../base/errors.ts'
+import { doorUrl } from './door-url.ts'
+import type { QueryTarget } from './query-client.ts'
+import { credentialFlags, readCredentials } from './query-credentials.ts'
+import { type QueryForm, queryForms, runQuery } from './query-run.ts'
+import { runShell } from './query-shell.ts'
+import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
+
+const defaultPlace = { host: '127.0.0.1', port: 8123 }
+
+export const queryVerb: Verb = {
+  words: ['query'],
+  summary: 'Ask the indexer in SQL: one statement, standard input, or a shell.',
+  positionals: [{ name: 'sql', doc: 'The statement [standard input].', optional: true }],
+  flags: [
+    { name: 'url', value: 'url', doc: 'The indexer [the server of the data folder].' },
+    ...credentialFlags,
+    { name: 'ca', value: 'file', doc: 'Certificate of the authority behind a door with TLS.' },
+    {
+      name: 'output',
+      value: 'form',
+      options: queryForms,
+      doc: 'A table, JSON objects by line, or CSV [table].',
+    },
+  ],
+  async run(call) {
+    const target = await targetOf(call)
+    if (!target.ok) return target
+    const form = (flagOf(call, 'output') ?? 'table') as QueryForm
+    const [given] = call.positionals
+    if (given === undefined && process.stdin.isTTY) return runShell(target.value, form)
+    const sql = given ?? (await readInput())
+    if (sql.trim() === '') return misuse('<sql> is empty: give a statement')
+    return once(target.value, sql, form)
+  },
+}
+
+async function once(target: QueryTarget, sql: string, form: QueryForm): Promise<Outcome<Report>> {
+  const leave = new AbortController()
+  const stop = () => leave.abort()
+  process.once('SIGINT', stop)
+  const done = await runQuery(target, sql, form, leave.signal)
+  process.removeListener('SIGINT', stop)
+  return done.ok ? accept({ json: {}, text: '', isPrinted: true }) : done
+}
+
+async function targetOf(call: Call): Promise<Outcome<QueryTarget>> {
+  const url = flagOf(call, 'url') ?? doorUrl(call.loaded.config.data, 'indexer', defaultPlace)
+  if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ''))
+    return misuse('--url must be an http or https address')
+  const path = flagOf(call, 'ca')
+  let ca: string | null = null
+  try {
+    ca = path === undefined ? null : readFileSync(path, 'utf8')
+  } catch (error) {
+    return misuse(messageOf(error))
+  }
+  const credentials = await readCredentials(call)
+  return credentials.ok ? accept({ url, ca, ...credentials.value }) : credentials
+}
+
+async function readInput(): Promise<string> {
+  const parts: Buffer[] = []
+  for await (const part of process.stdin) parts.push(part as Buffer)
+  return Buffer.concat(parts).toString('utf8')
+}
