@@ -67,7 +67,12 @@ interface Asked {
 
 export class FakeConnection implements NodeConnection {
   readonly asked: Asked[] = []
+  /** Calls that went well, and under what id. */
+  readonly answered: { readonly method: string; readonly params: string; readonly id: string }[] =
+    []
   isClosed = false
+  /** Calls that the node owes an answer to. */
+  unanswered = 0
   /** False leaves calls unanswered until `answer`. */
   isAnswering = true
   /** Errors by method. */
@@ -84,14 +89,21 @@ export class FakeConnection implements NodeConnection {
   ask(method: string, params: string, answered: Asked['answered']): void {
     const asked = { method, params, answered }
     this.asked.push(asked)
+    this.unanswered++
     if (this.isAnswering) queueMicrotask(() => this.answer(asked))
   }
 
-  answer({ method, answered }: Asked): void {
+  answer({ method, params, answered }: Asked): void {
     if (this.isClosed) return
+    this.unanswered--
     const error = this.errors.get(method)
-    if (error !== undefined) answered({ ok: false, error })
-    else answered({ ok: true, result: String(this.#nextId++) })
+    if (error !== undefined) {
+      answered({ ok: false, error })
+      return
+    }
+    const id = String(this.#nextId++)
+    this.answered.push({ method, params, id })
+    answered({ ok: true, result: id })
   }
 
   notify(id: number, result: string): void {
