@@ -1,0 +1,119 @@
+// A customer as yellowstone's own clients are: reads block metas and transactions, and comes back
+// with from_slot when the stream ends. Remembers what came twice on one stream.
+import { Client, credentials, type ServiceError } from '@grpc/grpc-js'
+import { codec, Subscription, withToken } from './grpc-stage.ts'
+import { until } from './until.ts'
+
+export interface SeenBlock {
+  readonly slot: number
+  readonly parentSlot: number
+  readonly blockhash: string
+  readonly parentBlockhash: string
+}
+
+const keys = { accountInclude: [], accountExclude: [], accountRequired: [] }
+
+export class Follower {
+  readonly blocks = new Map<number, SeenBlock>()
+  readonly signatures = new Map<number, Set<string>>()
+  /** Same block or transaction twice on one stream. */
+  duplicates = 0
+  /** Statuses that streams ended with. */
+  readonly ends: number[] = []
+  readonly #target: string
+  readonly #token: string
+  readonly #commitment: number
+  readonly #client: Client
+  #current: Subscription | null = null
+  #isStopped = false
+
+  constructor(target: string, token: string, commitment: number) {
+    this.#target = target
+    this.#token = token
+    this.#commitment = commitment
+    this.#client = new Client(this.#target, credentials.createInsecure(), {
+      'grpc.use_local_subchannel_pool': 1,
+    })
+    this.#open(null)
+  }
+
+  get newest(): number {
+    return Math.max(-1, ...this.blocks.keys())
+  }
+
+  async reaches(slot: number, deadlineMs = 60_000): Promise<void> {
+    await until(
+      () => this.newest >= slot,
+      `slot ${slot} at commitment ${this.#commitment}`,
+      deadlineMs,
+    )
+  }
+
+  /** Blocks whose parent is not the block before them. */
+  gaps(): string[] {
+    const blocks = [...this.blocks.values()].sort((a, b) => a.slot - b.slot)
+    return blocks.flatMap((block, at) => {
+      const before = blocks[at - 1]
+      if (before === undefined) return []
+      const isLinked =
+        before.slot === block.parentSlot && before.blockhash === block.parentBlockhash
+      return isLinked
+        ? []
+        : [`${before.slot} -> ${block.slot}, whose parent is ${block.parentSlot}`]
+    })
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#current?.stream.cancel()
+    this.#client.close()
+  }
+
+  #open(fromSlot: number | null): void {
+    if (this.#isStopped) return
+    const stream = new Subscription(this.#client, withToken(this.#token))
+    this.#current = stream
+    const onThisStream = new Set<string>()
+    stream.stream.on('data', (bytes: Buffer) => {
+      // biome-ignore lint/suspicious/noExplicitAny: updates are read field by field, as in a client.
+      const update = codec.decode<any>('geyser.SubscribeUpdate', bytes)
+      stream.raw.length = 0
+      stream.updates.length = 0
+      this.#take(update, onThisStream)
+    })
+    stream.stream.on('error', ({ code }: ServiceError) => {
+      this.ends.push(code)
+      const next = this.newest < 0 ? null : this.newest
+      setTimeout(() => this.#open(next), 200)
+    })
+    stream.ask({
+      transactions: { t: keys },
+      blocksMeta: { m: {} },
+      commitment: this.#commitment,
+      ...(fromSlot === null ? {} : { fromSlot }),
+    })
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: see above.
+  #take(update: any, onThisStream: Set<string>): void {
+    if (update.blockMeta) {
+      const { blockhash, parentBlockhash } = update.blockMeta
+      const slot = Number(update.blockMeta.slot)
+      const parentSlot = Number(update.blockMeta.parentSlot)
+      this.blocks.set(slot, { slot, parentSlot, blockhash, parentBlockhash })
+      this.#once(`block ${slot}`, onThisStream)
+    } else if (update.transaction) {
+      const slot = Number(update.transaction.slot)
+      const signature = Buffer.from(update.transaction.transaction.signature).toString('base64')
+      const signatures = this.signatures.get(slot) ?? new Set()
+      signatures.add(signature)
+      this.signatures.set(slot, signatures)
+      this.#once(`${slot} ${signature}`, onThisStream)
+    }
+  }
+
+  #once(what: string, onThisStream: Set<string>): void {
+    if (onThisStream.has(what)) this.duplicates++
+    onThisStream.add(what)
+  }
+}
