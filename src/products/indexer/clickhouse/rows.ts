@@ -1,5 +1,5 @@
-// Writes rows as JSONEachRow. Thread: writer process. 64-bit integers are exact; times are texts in
-// UTC, or the plain count where the server has no type for them.
+// Writes rows as JSONEachRow. Thread: writer process. 64-bit integers are exact. A DateTime is its
+// seconds; finer times are texts in UTC, or the plain count where the server has no type for them.
 import type { Cell, RowBatch } from '../engine.ts'
 import { type ColumnType, type Table, tables } from '../tables.ts'
 import { digitsOf } from './schema.ts'
@@ -31,8 +31,6 @@ function writerOf(type: ColumnType, facts: ServerFacts): Write {
   const digits = digitsOf(type)
   if (digits > 0) return facts.hasDateTime64 ? timeWriter(digits) : String
   switch (type) {
-    case 'DateTime':
-      return timeWriter(0)
     case 'String':
     case 'Array(String)':
       return JSON.stringify
@@ -55,7 +53,6 @@ function timeWriter(digits: number): Write {
       second = whole
       text = new Date(Number(whole) * 1000).toISOString().slice(0, 19).replace('T', ' ')
     }
-    if (digits === 0) return `"${text}"`
     return `"${text}.${String(count % unit).padStart(digits, '0')}"`
   }
 }
