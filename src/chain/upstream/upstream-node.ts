@@ -75,6 +75,7 @@ export class UpstreamNode {
   readonly #throttle = new LogThrottle()
   #shredSlot: number | null = null
   #lagSlots: number | null = null
+  #lowProbes = 0
   #averageMs = 0
   #limitedUntilMs = 0
   #heardMs = 0
@@ -171,12 +172,19 @@ export class UpstreamNode {
     if (known === null || slot > known) this.#slots[commitment] = slot
   }
 
-  /** What a probe told; slots may go back here, when a node restarts from a snapshot. */
+  /**
+   * What a probe told. Its answer may be older than what a stream showed since: a slot goes back
+   * only when two probes say so, as after a restart from a snapshot.
+   */
   tellSlots(processed: number | null, finalized: number | null, shred: number | null): void {
-    this.#slots[0] = processed ?? this.#slots[0]
-    this.#slots[2] = finalized ?? this.#slots[2]
-    // Between the two: what is processed bounds it from above.
-    this.#slots[1] = this.#slots[0]
+    const isLower = processed !== null && processed < (this.#slots[0] ?? 0)
+    this.#lowProbes = isLower ? this.#lowProbes + 1 : 0
+    if (!isLower || this.#lowProbes > 1) {
+      this.#slots[0] = processed ?? this.#slots[0]
+      this.#slots[2] = finalized ?? this.#slots[2]
+      // Between the two: what is processed bounds it from above.
+      this.#slots[1] = this.#slots[0]
+    }
     this.#shredSlot = shred
   }
 

@@ -162,6 +162,21 @@ describe('lag', () => {
     expect(set.slot()).toBe(100)
   })
 
+  test('does not come of a probe that is older than what a stream showed', () => {
+    const { nodes } = setOf([{}])
+    nodes[0]!.tellSlots(100, 68, null)
+    nodes[0]!.sawSlot(103, 0)
+    nodes[0]!.sawSlot(70, 2)
+    nodes[0]!.tellSlots(102, 70, null)
+    expect(nodes[0]!.slot(0)).toBe(103)
+    nodes[0]!.tellSlots(104, 72, null)
+    expect([nodes[0]!.slot(0), nodes[0]!.slot(2)]).toEqual([104, 72])
+    nodes[0]!.tellSlots(10, 1, null)
+    expect(nodes[0]!.slot(0)).toBe(104)
+    nodes[0]!.tellSlots(11, 2, null)
+    expect([nodes[0]!.slot(0), nodes[0]!.slot(2)]).toEqual([11, 2])
+  })
+
   test('is also what a node has taken in but not replayed', () => {
     const { set, nodes } = setOf([{}], { lagSlots: 10 })
     nodes[0]!.tellSlots(100, 68, 111)
