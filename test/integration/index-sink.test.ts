@@ -130,6 +130,7 @@ describe('the sink of the embedded index', () => {
       'files are merged',
       30_000,
     )
+    await sink.publish()
     expect(await countRows(folder, 'transactions')).toEqual({ rows: 48_000, distinct: 48_000 })
   })
 
