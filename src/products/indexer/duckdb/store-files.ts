@@ -10,7 +10,17 @@
 //
 // A sealed file whose span lies within another's has been merged into it, and one of the same span
 // with a higher last number has taken its place.
-import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  writeFile,
+} from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TableName, tableNames } from '../tables.ts'
 
@@ -65,7 +75,8 @@ export interface Listing {
 
 /** What is in the folder; makes the folder when there is none. */
 export async function listFolder(folder: string): Promise<Listing> {
-  await mkdir(folder, { recursive: true, mode: 0o755 })
+  await mkdir(folder, { recursive: true })
+  await chmod(folder, 0o755)
   const names = await readdir(folder)
   const hot: number[] = []
   const waste: string[] = []
@@ -99,6 +110,8 @@ function replaces(other: Sealed, file: Sealed): boolean {
 
 /** Gives a finished file its name, so that it is there after a crash of the machine too. */
 export async function keepAs(folder: string, made: string, name: string): Promise<void> {
+  // Query processes may be another user; who may enter the data folder at all is decided above.
+  await chmod(join(folder, made), 0o644)
   await rename(join(folder, made), join(folder, name))
   await syncFolder(folder)
 }

@@ -1,0 +1,40 @@
+// Makes a subscription wait whose queries had to be killed, longer each time. Thread: main.
+// Killing and replacing a process costs the machine far more than asking for it costs the caller.
+
+const firstMs = 1000
+const lastMs = 60_000
+/** Without a kill for so long all is forgotten. */
+const forgetMs = 300_000
+const entriesMax = 10_000
+
+interface Entry {
+  readonly kills: number
+  readonly untilMs: number
+}
+
+export class BackOff {
+  readonly #entries = new Map<string, Entry>()
+  readonly #nowMs: () => number
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
+
+  /** How long the subscription has to wait; 0 when it may go on. */
+  waitMs(subscription: string): number {
+    const entry = this.#entries.get(subscription)
+    return entry === undefined ? 0 : Math.max(0, entry.untilMs - this.#nowMs())
+  }
+
+  killed(subscription: string): void {
+    const nowMs = this.#nowMs()
+    for (const [name, entry] of this.#entries)
+      if (nowMs - entry.untilMs > forgetMs) this.#entries.delete(name)
+    const kills = (this.#entries.get(subscription)?.kills ?? 0) + 1
+    const waitMs = Math.min(lastMs, firstMs * 2 ** (kills - 1))
+    this.#entries.delete(subscription)
+    if (this.#entries.size >= entriesMax)
+      this.#entries.delete(this.#entries.keys().next().value as string)
+    this.#entries.set(subscription, { kills, untilMs: nowMs + waitMs })
+  }
+}

@@ -1,0 +1,79 @@
+// Values of a query's parameters as literals of DuckDB. Thread: main of a query process. Pure.
+// A value is a checked text of its type (sql/values.ts); here it can only become that type's
+// literal, whatever stands in it.
+import type { Statement, TypedValue } from '../engine.ts'
+import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
+
+/** The statement with its values in place. */
+export function statementText({ texts, values }: Statement): string {
+  return texts.map((text, index) => text + (values[index] ? literal(values[index]) : '')).join('')
+}
+
+export function literal({ type, value }: TypedValue): string {
+  const parsed = parseType(type)
+  if (parsed === null) return textOf(String(value))
+  return `CAST(${written(parsed, value)} AS ${typeOf(parsed)})`
+}
+
+function written(type: SqlType, value: TypedValue['value']): string {
+  if (value === null) return 'NULL'
+  if (type.kind === 'nullable') return written(type.of, value)
+  if (type.kind === 'array') {
+    const items = typeof value === 'string' ? [] : value
+    return `[${items.map((item) => written(type.of, item.value)).join(', ')}]`
+  }
+  const text = String(value)
+  // Numbers stand as numbers: LIMIT and the like want to see one.
+  return type.kind === 'integer' && /^-?\d+$/.test(text) ? text : textOf(text)
+}
+
+function textOf(text: string): string {
+  const plain = `'${text.replaceAll("'", "''")}'`
+  if (!text.includes('\0')) return plain
+  // DuckDB's parser ends at a zero byte, so it is spliced in from outside the literal.
+  const parts = text.split('\0').map((part) => `'${part.replaceAll("'", "''")}'`)
+  return `(${parts.join(' || chr(0) || ')})`
+}
+
+function typeOf(type: SqlType): string {
+  if (type.kind === 'nullable') return typeOf(type.of)
+  return type.kind === 'array' ? `${typeOf(type.of)}[]` : scalarType(type)
+}
+
+function scalarType({ kind, name, precision, scale = 0 }: Scalar): string {
+  switch (kind) {
+    case 'integer':
+      return integers[name] ?? 'HUGEINT'
+    case 'float':
+      return name === 'Float32' ? 'FLOAT' : 'DOUBLE'
+    case 'bool':
+      return 'BOOLEAN'
+    case 'uuid':
+      return 'UUID'
+    case 'date':
+      return 'DATE'
+    case 'datetime':
+      return 'TIMESTAMP_S'
+    case 'datetime64':
+      if (scale === 0) return 'TIMESTAMP_S'
+      if (scale <= 3) return 'TIMESTAMP_MS'
+      return scale <= 6 ? 'TIMESTAMP' : 'TIMESTAMP_NS'
+    case 'decimal':
+      return `DECIMAL(${precision}, ${scale})`
+    default:
+      return 'VARCHAR'
+  }
+}
+
+const integers: Readonly<Record<string, string>> = {
+  UInt8: 'UTINYINT',
+  UInt16: 'USMALLINT',
+  UInt32: 'UINTEGER',
+  UInt64: 'UBIGINT',
+  UInt128: 'UHUGEINT',
+  Int8: 'TINYINT',
+  Int16: 'SMALLINT',
+  Int32: 'INTEGER',
+  Int64: 'BIGINT',
+  Int128: 'HUGEINT',
+}

@@ -1,0 +1,27 @@
+// The meters of the query processes. Thread: main.
+import type { CounterChild, GaugeChild, Meters } from '../../../telemetry/meters.ts'
+
+const reasons = ['memory', 'time', 'crash'] as const
+
+export interface QueryProcessMeters {
+  readonly processes: GaugeChild
+  readonly busy: GaugeChild
+  readonly kills: Readonly<Record<(typeof reasons)[number], CounterChild>>
+}
+
+export function declareQueryProcessMeters(meters: Meters): QueryProcessMeters {
+  const kills = meters.counter(
+    'sluice_index_query_kills_total',
+    'Query processes that were killed or died, by what they did',
+    { reason: reasons },
+  )
+  return {
+    processes: meters.gauge('sluice_index_query_processes', 'Query processes, busy and idle'),
+    busy: meters.gauge('sluice_index_queries_running', 'Queries that have a process'),
+    kills: {
+      memory: kills.with({ reason: 'memory' }),
+      time: kills.with({ reason: 'time' }),
+      crash: kills.with({ reason: 'crash' }),
+    },
+  }
+}

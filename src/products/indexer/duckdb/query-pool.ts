@@ -1,0 +1,188 @@
+// Query processes: a few kept warm, more when they are needed, each lent to one query at a time.
+// Thread: main. Called by the engine. One subscription never has more than half of them.
+import type { Log } from '../../../telemetry/log.ts'
+import { type ProcessOptions, QueryProcess } from './query-process.ts'
+import type { Readable } from './store-files.ts'
+
+export interface PoolOptions {
+  readonly folder: string
+  /** Processes at once, busy and idle. */
+  readonly processesMax: number
+  /** Idle ones that are always there. */
+  readonly warm: number
+  readonly threads: number
+  /** What most queries may take; others get a process of their own. */
+  readonly memoryBytes: number
+}
+
+interface Waiting {
+  readonly subscription: string
+  readonly memoryBytes: number
+  take(process: QueryProcess | null): void
+}
+
+/** Queries that wait for a process; more are refused at once. */
+const waitingMax = 256
+/** A process that has run so many queries or grown so far makes room for a fresh one. */
+const runsMax = 1000
+const idleRssBytesMax = 400_000_000
+
+export class QueryPool {
+  readonly #options: PoolOptions
+  readonly #log: Log
+  #idle: QueryProcess[] = []
+  readonly #all = new Set<QueryProcess>()
+  /** Busy ones by the subscription whose query they run. */
+  readonly #lent = new Map<QueryProcess, string>()
+  #waiting: Waiting[] = []
+  #starting = 0
+  #made = 0
+  #isStopping = false
+  /** Starts in a row that failed; each makes the next one wait longer. */
+  #failures = 0
+
+  constructor(options: PoolOptions, log: Log) {
+    this.#options = options
+    this.#log = log
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  get busy(): number {
+    return this.#lent.size
+  }
+
+  /** Resolves with the version of the engine when the first process is ready. */
+  async start(): Promise<string> {
+    const first = await this.#launch(this.#options.memoryBytes)
+    this.#idle.push(first)
+    this.#keepWarm()
+    return first.version
+  }
+
+  /** A process for one query; null when none is free within the bound, or too many wait. */
+  lend(subscription: string, memoryBytes: number, boundMs: number): Promise<QueryProcess | null> {
+    if (this.#isStopping || this.#waiting.length >= waitingMax) return Promise.resolve(null)
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => waiting.take(null), boundMs)
+      const waiting: Waiting = {
+        subscription,
+        memoryBytes: classOf(memoryBytes, this.#options.memoryBytes),
+        take: (process) => {
+          clearTimeout(timer)
+          this.#waiting = this.#waiting.filter((one) => one !== waiting)
+          resolve(process)
+        },
+      }
+      this.#waiting.push(waiting)
+      this.#match()
+    })
+  }
+
+  /** Gives a process back that has nothing left to do or to say. */
+  giveBack(process: QueryProcess): void {
+    this.#lent.delete(process)
+    const isWorn = process.runs >= runsMax || process.rssBytes() > idleRssBytesMax
+    if (isWorn || this.#isStopping) process.kill()
+    else if (!process.isGone) this.#idle.push(process)
+    this.#match()
+  }
+
+  /** Lets idle processes open the files of now and close those that are gone. */
+  async refresh(readable: Readable): Promise<void> {
+    const spare = this.#idle.splice(this.#options.warm)
+    for (const process of spare) process.kill()
+    for (const process of this.#idle.splice(0)) {
+      await process.refresh(readable)
+      if (!process.isGone) this.#idle.push(process)
+    }
+    this.#match()
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    for (const waiting of [...this.#waiting]) waiting.take(null)
+    const all = [...this.#all]
+    for (const process of all) process.kill()
+    await Promise.all(all.map((process) => process.ended))
+  }
+
+  #match(): void {
+    this.#idle = this.#idle.filter((process) => !process.isGone)
+    const shareMax = Math.max(1, Math.floor(this.#options.processesMax / 2))
+    for (const waiting of [...this.#waiting]) {
+      const share = [...this.#lent.values()].filter((one) => one === waiting.subscription)
+      if (share.length >= shareMax) continue
+      const at = this.#idle.findIndex((one) => one.memoryBytes === waiting.memoryBytes)
+      if (at === -1) {
+        this.#makeRoom()
+        this.#launchFor(waiting.memoryBytes)
+        continue
+      }
+      const [process] = this.#idle.splice(at, 1)
+      this.#lent.set(process!, waiting.subscription)
+      waiting.take(process!)
+    }
+    this.#keepWarm()
+  }
+
+  /** An idle process of another size goes when there is no room for one of the right size. */
+  #makeRoom(): void {
+    if (this.#all.size + this.#starting < this.#options.processesMax) return
+    this.#idle.pop()?.kill()
+  }
+
+  #keepWarm(): void {
+    const { memoryBytes, warm } = this.#options
+    const ready = this.#idle.filter((one) => one.memoryBytes === memoryBytes).length
+    if (ready + this.#starting < warm) this.#launchFor(memoryBytes)
+  }
+
+  #launchFor(memoryBytes: number): void {
+    if (this.#isStopping || this.#all.size + this.#starting >= this.#options.processesMax) return
+    if (this.#starting > this.#waiting.length + this.#options.warm) return
+    const waitMs = this.#failures === 0 ? 0 : Math.min(5000, 100 * 2 ** this.#failures)
+    this.#starting += 1
+    setTimeout(() => {
+      this.#launch(memoryBytes)
+        .then(
+          (process) => {
+            this.#failures = 0
+            this.#idle.push(process)
+          },
+          (error: unknown) => {
+            this.#failures += 1
+            this.#log.warn('a query process did not start', { why: String(error) })
+          },
+        )
+        .finally(() => {
+          this.#starting -= 1
+          this.#match()
+        })
+    }, waitMs)
+  }
+
+  async #launch(memoryBytes: number): Promise<QueryProcess> {
+    this.#made += 1
+    const { folder, threads } = this.#options
+    const options: ProcessOptions = { folder, number: this.#made, memoryBytes, threads }
+    const process = await QueryProcess.start(options)
+    if (this.#isStopping) process.kill()
+    this.#all.add(process)
+    void process.ended.then(() => {
+      this.#all.delete(process)
+      this.#lent.delete(process)
+      this.#match()
+    })
+    return process
+  }
+}
+
+/** Few sizes, so that processes can be shared; the watch holds each query to its own bound. */
+function classOf(memoryBytes: number, usual: number): number {
+  let size = usual
+  while (size < memoryBytes) size *= 2
+  return size
+}

@@ -1,0 +1,196 @@
+// One query process as the server sees it: started, asked, its bytes taken, killed.
+// Thread: main. Owned by query-pool.ts; a process has one query at a time.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Duplex } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { Fault } from '../../../base/errors.ts'
+import { workerEntry } from '../../../threads/entry.ts'
+import { childPipe, FrameLink } from '../../../threads/frames.ts'
+import { ProcessMemory } from './process-memory.ts'
+import {
+  type QueryGreeting,
+  type QueryJob,
+  type QueryPlace,
+  type QueryReport,
+  resultPipe,
+} from './query-protocol.ts'
+import { ResultBytes } from './result-bytes.ts'
+import type { Readable } from './store-files.ts'
+
+/** Beside what DuckDB may take: the process itself, and what DuckDB does not count. */
+export const overheadBytes = 388_000_000
+const heapMegabytes = 192
+const startMsMax = 20_000
+
+export interface ProcessOptions {
+  readonly folder: string
+  /** Tells processes apart: the name of its scratch folder. */
+  readonly number: number
+  readonly memoryBytes: number
+  readonly threads: number
+}
+
+/** What the process may have resident before it is killed. */
+export function rssBytesMaxOf(memoryBytes: number): number {
+  return memoryBytes + overheadBytes
+}
+
+export class QueryProcess {
+  readonly memoryBytes: number
+  readonly rssBytesMax: number
+  /** Resolves when the process is gone. */
+  readonly ended: Promise<void>
+  readonly #child: ChildProcess
+  readonly #link: FrameLink
+  readonly #bytes: ResultBytes
+  readonly #memory: ProcessMemory
+  readonly #waiting = new Map<number, (report: unknown) => void>()
+  #calls = 0
+  #ready: () => void = () => {}
+  isGone = false
+  /** How it ended, when a signal ended it. */
+  signal: NodeJS.Signals | null = null
+  /** Of the engine in it. */
+  version = ''
+  runs = 0
+
+  private constructor(options: ProcessOptions) {
+    this.memoryBytes = options.memoryBytes
+    this.rssBytesMax = rssBytesMaxOf(options.memoryBytes)
+    this.#child = launch(this.rssBytesMax)
+    this.#link = new FrameLink(this.#child.stdio[childPipe] as Duplex, (value) =>
+      this.#receive(value),
+    )
+    this.#bytes = new ResultBytes(this.#child.stdio[resultPipe] as Duplex)
+    this.#memory = new ProcessMemory(this.#child.pid ?? 0)
+    for (const pipe of this.#child.stdio.slice(childPipe)) pipe?.on('error', () => this.kill())
+    this.ended = new Promise((resolve) => {
+      const gone = () => {
+        if (this.isGone) return
+        this.isGone = true
+        this.#memory.close()
+        this.#bytes.end()
+        for (const settle of [...this.#waiting.values()]) settle(null)
+        this.#waiting.clear()
+        void rm(join(options.folder, scratchOf(options)), { recursive: true, force: true })
+          .catch(() => {})
+          .then(() => resolve())
+      }
+      this.#child.once('error', gone)
+      this.#child.once('exit', (_, signal) => {
+        this.signal = signal
+        gone()
+      })
+    })
+  }
+
+  /** Resolves when it is prepared; rejects with a Fault. */
+  static async start(options: ProcessOptions): Promise<QueryProcess> {
+    const made = new QueryProcess(options)
+    const timer = setTimeout(() => made.kill(), startMsMax)
+    const ready = new Promise<void>((resolve) => {
+      made.#ready = resolve
+    })
+    await Promise.race([ready, made.ended])
+    const place: QueryPlace = {
+      folder: options.folder,
+      scratch: scratchOf(options),
+      memoryBytes: options.memoryBytes,
+      rssBytesMax: made.rssBytesMax,
+      threads: options.threads,
+    }
+    const opened = made.isGone ? null : await made.#call('open', place)
+    clearTimeout(timer)
+    if (opened === null || typeof opened === 'string') {
+      made.kill()
+      const why = opened ?? 'it ended'
+      throw new Fault('query-process', `a query process did not start: ${why}`, { retryable: true })
+    }
+    made.version = (opened as QueryGreeting).version
+    return made
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0
+  }
+
+  /** Resident now; 0 where the system does not tell. */
+  rssBytes(): number {
+    return this.#memory.rssBytes()
+  }
+
+  get bytes(): ResultBytes {
+    return this.#bytes
+  }
+
+  /** The report; null when the process died under the query. */
+  async run(job: QueryJob): Promise<QueryReport | null> {
+    this.runs += 1
+    this.#bytes.begin()
+    const report = await this.#call('run', job)
+    // Reason for the cast: both ends are ours. A text is an error of the child's own code.
+    return typeof report === 'string' ? null : (report as QueryReport | null)
+  }
+
+  /** Opens the files of a view ahead of a query. */
+  async refresh(readable: Readable): Promise<void> {
+    await this.#call('refresh', readable)
+  }
+
+  /** Asks the engine to give up; whether it listens is another question. */
+  interrupt(): void {
+    if (!this.isGone) void this.#call('cancel', null)
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL')
+  }
+
+  /** Null when the process is gone before the answer; a text when the call failed. */
+  #call(call: string, input: unknown): Promise<unknown> {
+    if (this.isGone) return Promise.resolve(null)
+    this.#calls += 1
+    const id = this.#calls
+    return new Promise((resolve) => {
+      this.#waiting.set(id, resolve)
+      this.#link.send({ id, call, input })
+    })
+  }
+
+  #receive(value: unknown): void {
+    const frame = value as { id?: number; output?: unknown; error?: string; event?: string }
+    if (frame.event === 'ready') this.#ready()
+    const settle = this.#waiting.get(frame.id ?? 0)
+    this.#waiting.delete(frame.id ?? 0)
+    settle?.(frame.error ?? frame.output ?? true)
+  }
+}
+
+function scratchOf({ number }: ProcessOptions): string {
+  return join('scratch', `${process.pid}-${number}`)
+}
+
+/**
+ * Without an environment and without inherited files. Where there is a shell, the kernel itself
+ * bounds the memory that it may ask for: DuckDB then fails a query instead of filling the machine.
+ */
+function launch(rssBytesMax: number): ChildProcess {
+  const node = [
+    process.execPath,
+    `--max-old-space-size=${heapMegabytes}`,
+    fileURLToPath(workerEntry('index-query')),
+  ]
+  const kilobytes = String(Math.floor(rssBytesMax / 1024))
+  const bounded = [
+    '-c',
+    'ulimit -d "$0" 2>/dev/null; ulimit -c 0 2>/dev/null; exec "$@"',
+    kilobytes,
+  ]
+  return spawn('/bin/sh', [...bounded, ...node], {
+    env: {},
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+  })
+}

@@ -1,0 +1,174 @@
+// Runs one query at a time in its own process and writes its bytes at the reader's pace.
+// Thread: main of a query process. Called by serve-queries.ts.
+//
+//   job -> view of now -> gate -> plan -> DuckDB streams chunks -> encoder -> pipe
+//                                            ^------ waits when the pipe is full
+import { open } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { DuckDBResult } from '@duckdb/node-api'
+import { messageOf } from '../../../base/errors.ts'
+import type { QueryError } from '../engine.ts'
+import { exception } from '../exceptions.ts'
+import type { ResultCell } from '../formats/cells.ts'
+import { type Encoder, encoderOf, type TextFormat } from '../formats/encoder.ts'
+import { engineError } from './engine-error.ts'
+import { type Gated, passGate } from './gate.ts'
+import { statementText } from './literal.ts'
+import { type QueryDatabase, resultName, StaleView } from './query-database.ts'
+import type { QueryJob, QueryReport } from './query-protocol.ts'
+import { jsonRowsSql, type PlannedColumn, renderedSql, resultColumns } from './rendering.ts'
+import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
+
+const pieceBytes = 64 * 1024
+
+export class QueryRunner {
+  readonly #database: QueryDatabase
+  readonly #sink: ByteSink
+  #isCancelled = false
+  /** Takes whole rows from the engine where it can; off in the test that compares both ways. */
+  readonly #isFast: boolean
+
+  constructor(database: QueryDatabase, sink: ByteSink, isFast = true) {
+    this.#database = database
+    this.#sink = sink
+    this.#isFast = isFast
+  }
+
+  /** Ends the query that runs as soon as the engine listens. */
+  cancel(): void {
+    this.#isCancelled = true
+    this.#database.connection.interrupt()
+    this.#sink.wake()
+  }
+
+  /** Never rejects. */
+  async run(job: QueryJob): Promise<QueryReport> {
+    this.#isCancelled = false
+    const out = new ResultWriter(this.#sink, job.limits, () => this.#isCancelled)
+    let error: QueryError | null = null
+    try {
+      await this.#database.refresh(job.readable)
+      error = await this.#answer(job, out)
+      if (error === null) await out.flush()
+    } catch (thrown) {
+      if (thrown instanceof StaleView) return { rows: 0, bytes: 0, error: null, isStale: true }
+      if (!(thrown instanceof ResultCut)) error = this.#errorOf(thrown)
+      else if (thrown.error !== null) error = thrown.error
+    }
+    await this.#database.clear().catch(() => {})
+    return { rows: out.rows, bytes: out.bytes, error, isStale: false }
+  }
+
+  async #answer(job: QueryJob, out: ResultWriter): Promise<QueryError | null> {
+    const { connection, rules } = this.#database
+    const gated = await passGate(connection, statementText(job.statement), rules)
+    if (!gated.ok) return gated.error
+    await this.#database.show(gated.value.tables, job.subscription)
+    if (job.format === 'Parquet') await this.#writeFile(gated.value, job, out)
+    else await this.#writeText(gated.value, job, job.format, out)
+    return null
+  }
+
+  async #writeText(
+    { sql, isExplain }: Gated,
+    job: QueryJob,
+    format: TextFormat,
+    out: ResultWriter,
+  ): Promise<void> {
+    const { connection } = this.#database
+    const beganMs = performance.now()
+    if (isExplain) {
+      const plan = await connection.runAndReadAll(sql)
+      const lines = plan.getRows().flatMap((row) => String(row.at(-1)).split('\n'))
+      const column = { name: 'explain', type: 'String', kind: 'text' } as const
+      const encoder = encoderOf(format, [column], job.quotes64)
+      await out.text(encoder.begin())
+      await out.chunk(lines.length, (count) => encoder.rows([lines], count))
+      return out.text(encoder.end({ rows: out.rows, elapsedSeconds: seconds(beganMs) }))
+    }
+    const columns = await this.#plan(sql)
+    const whole = format === 'JSONEachRow' && this.#isFast
+    const fast = whole ? jsonRowsSql(sql, columns, job.quotes64) : null
+    if (fast !== null) return writeRows(await connection.stream(fast), out)
+    const style = { isJson: format.startsWith('JSON'), quotes64: job.quotes64 }
+    const encoder = encoderOf(format, resultColumns(columns), job.quotes64)
+    await out.text(encoder.begin())
+    await writeCells(await connection.stream(renderedSql(sql, columns, style)), encoder, out)
+    await out.end(() => encoder.end({ rows: out.rows, elapsedSeconds: seconds(beganMs) }))
+  }
+
+  /** Names and types of the result; errors of the statement itself come from here. */
+  async #plan(sql: string): Promise<readonly PlannedColumn[]> {
+    const prepared = await this.#database.connection.prepare(sql)
+    try {
+      return Array.from({ length: prepared.columnCount }, (_, at) => ({
+        name: prepared.columnName(at),
+        type: prepared.columnType(at),
+      }))
+    } finally {
+      prepared.destroySync()
+    }
+  }
+
+  /** Parquet has its index at the end: written whole into the scratch folder, then sent. */
+  async #writeFile({ sql, isExplain }: Gated, job: QueryJob, out: ResultWriter): Promise<void> {
+    if (isExplain) throw new ResultCut(exception('NOT_IMPLEMENTED', 'EXPLAIN has no Parquet form'))
+    const { limits } = job
+    await this.#plan(sql)
+    const path = join(this.#database.scratch, resultName)
+    const rowsMax = limits.overflow === 'break' ? limits.rows : limits.rows + 1
+    const { rowsChanged } = await this.#database.connection.run(
+      `COPY (SELECT * FROM (${sql}\n) LIMIT ${rowsMax})
+        TO '${path.replaceAll("'", "''")}' (FORMAT parquet)`,
+    )
+    out.count(rowsChanged)
+    const file = await open(path, 'r')
+    try {
+      const { size } = await file.stat()
+      out.allow(size)
+      for (;;) {
+        const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(pieceBytes), 0, pieceBytes)
+        if (bytesRead === 0) return
+        await out.piece(buffer.subarray(0, bytesRead))
+      }
+    } finally {
+      await file.close()
+    }
+  }
+
+  #errorOf(thrown: unknown): QueryError {
+    if (this.#isCancelled) return exception('QUERY_WAS_CANCELLED', 'the query was cancelled')
+    return engineError(messageOf(thrown))
+  }
+}
+
+/** Rows that are text already. */
+async function writeRows(result: DuckDBResult, out: ResultWriter): Promise<void> {
+  for (;;) {
+    const chunk = await result.fetchChunk()
+    if (chunk === null || chunk.rowCount === 0 || out.isFull) return
+    const rows = chunk.getColumnValues(0) as readonly string[]
+    await out.chunk(rows.length, (count) => {
+      const taken = count === rows.length ? rows : rows.slice(0, count)
+      return `${taken.join('\n')}\n`
+    })
+  }
+}
+
+async function writeCells(
+  result: DuckDBResult,
+  encoder: Encoder,
+  out: ResultWriter,
+): Promise<void> {
+  for (;;) {
+    const chunk = await result.fetchChunk()
+    if (chunk === null || chunk.rowCount === 0 || out.isFull) return
+    // Reason for the cast: rendering.ts lets only numbers, truths and texts out.
+    const columns = chunk.getColumns() as unknown as readonly (readonly ResultCell[])[]
+    await out.chunk(chunk.rowCount, (count) => encoder.rows(columns, count))
+  }
+}
+
+function seconds(sinceMs: number): number {
+  return (performance.now() - sinceMs) / 1000
+}

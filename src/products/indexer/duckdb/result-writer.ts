@@ -1,0 +1,100 @@
+// Counts a result against its limits and hands it to the pipe in pieces, at the pipe's pace.
+// Thread: main of a query process. Called by query-runner.ts.
+import type { QueryError, QueryLimits } from '../engine.ts'
+import { exception } from '../exceptions.ts'
+
+/** Where bytes go. `write` resolves when more may come, or when `wake` was called. */
+export interface ByteSink {
+  write(bytes: Uint8Array): Promise<void>
+  wake(): void
+}
+
+/** The result ends here: with an error, or because all that was asked for is there. */
+export class ResultCut extends Error {
+  readonly error: QueryError | null
+  constructor(error: QueryError | null) {
+    super('the result ends here')
+    this.error = error
+  }
+}
+
+/** Small results leave in one piece, so that an error after them is told instead of them. */
+const pieceChars = 64 * 1024
+
+export class ResultWriter {
+  rows = 0
+  /** Handed to the pipe. */
+  bytes = 0
+  readonly #sink: ByteSink
+  readonly #limits: QueryLimits
+  readonly #isCancelled: () => boolean
+  #held = ''
+  /** Bytes of the result, sent and held. */
+  #size = 0
+  isFull = false
+
+  constructor(sink: ByteSink, limits: QueryLimits, isCancelled: () => boolean) {
+    this.#sink = sink
+    this.#limits = limits
+    this.#isCancelled = isCancelled
+  }
+
+  /** Rows by a function that writes the first `count` of them; cut where the limit of rows is. */
+  async chunk(count: number, write: (count: number) => string): Promise<void> {
+    const room = this.#limits.rows - this.rows
+    if (count > room && this.#limits.overflow === 'throw') throw new ResultCut(this.#tooManyRows())
+    const taken = Math.min(count, room)
+    this.rows += taken
+    if (taken > 0) await this.text(write(taken))
+    if (count > room || this.#size > this.#limits.resultBytes) this.isFull = true
+  }
+
+  async text(text: string): Promise<void> {
+    this.#held += text
+    this.#size += Buffer.byteLength(text)
+    if (this.#size > this.#limits.resultBytes && this.#limits.overflow === 'throw')
+      throw new ResultCut(this.#tooManyBytes())
+    if (this.#held.length >= pieceChars) await this.flush()
+  }
+
+  /** What closes a format comes also behind a result that was cut short on request. */
+  async end(text: () => string): Promise<void> {
+    this.#held += text()
+    await this.flush()
+  }
+
+  /** Rows of a result that is sent as a file. */
+  count(rows: number): void {
+    if (rows > this.#limits.rows) throw new ResultCut(this.#tooManyRows())
+    this.rows = rows
+  }
+
+  /** Half of a file is good for nothing, so there is no cutting it short. */
+  allow(bytes: number): void {
+    if (bytes > this.#limits.resultBytes) throw new ResultCut(this.#tooManyBytes())
+  }
+
+  async piece(bytes: Uint8Array): Promise<void> {
+    if (this.#isCancelled())
+      throw new ResultCut(exception('QUERY_WAS_CANCELLED', 'the query was cancelled'))
+    this.bytes += bytes.length
+    await this.#sink.write(bytes)
+  }
+
+  async flush(): Promise<void> {
+    if (this.#held === '') return
+    const bytes = Buffer.from(this.#held)
+    this.#held = ''
+    await this.piece(bytes)
+  }
+
+  #tooManyRows(): QueryError {
+    const { rows } = this.#limits
+    return exception('TOO_MANY_ROWS', `the result has more than ${rows} rows; narrow it or LIMIT`)
+  }
+
+  #tooManyBytes(): QueryError {
+    const { resultBytes } = this.#limits
+    return exception('TOO_MANY_ROWS_OR_BYTES', `the result has more than ${resultBytes} bytes`)
+  }
+}

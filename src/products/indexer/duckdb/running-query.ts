@@ -1,0 +1,163 @@
+// One query from the moment a process is there to its last byte. Thread: main.
+//
+//   process.run(job) --report--> totals, error          whoever reads takes bytes at its own pace;
+//        '--bytes--> ResultBytes --chunks()--> reader   cancel, time and memory end it from here
+import type { Query, QueryError, QueryOutcome, QueryTotals } from '../engine.ts'
+import { exception } from '../exceptions.ts'
+import { overheadBytes, type QueryProcess } from './query-process.ts'
+import type { QueryReport } from './query-protocol.ts'
+import type { Readable } from './store-files.ts'
+import type { QueryWatch, Watched } from './watch.ts'
+
+type EndReason = 'cancel' | 'time' | 'memory'
+
+export interface RunDeps {
+  readonly watch: QueryWatch
+  /** The process was killed for what the query did. */
+  onKilled(reason: 'memory' | 'time' | 'crash'): void
+  /** All is over; the process may be used again unless it is gone. */
+  onDone(totals: QueryTotals): void
+}
+
+const crashSignals: ReadonlySet<string | null> = new Set(['SIGABRT', 'SIGTRAP', 'SIGKILL'])
+
+export class QueryRun implements Watched {
+  readonly rssBytesMax: number
+  readonly timeMsMax: number
+  readonly #query: Query
+  readonly #process: QueryProcess
+  readonly #deps: RunDeps
+  readonly #beganMs = performance.now()
+  /** Undefined while it runs; null when the process died. */
+  #report: QueryReport | null | undefined
+  #reason: EndReason | null = null
+  #isKilled = false
+  #isDone = false
+
+  constructor(query: Query, process: QueryProcess, deps: RunDeps) {
+    this.#query = query
+    this.#process = process
+    this.#deps = deps
+    this.timeMsMax = query.limits.timeMs
+    this.rssBytesMax = Math.min(process.rssBytesMax, query.limits.memoryBytes + overheadBytes)
+  }
+
+  /** Resolves with the first bytes, the end, or an error; `stale` when the view must be new. */
+  async start(readable: Readable): Promise<QueryOutcome | 'stale'> {
+    const { watch } = this.#deps
+    const { bytes } = this.#process
+    watch.add(this)
+    const { subscription, statement, format, limits, quotes64 } = this.#query
+    const job = { subscription, statement, format, limits, quotes64, readable }
+    void this.#process.run(job).then((report) => {
+      this.#report = report
+      bytes.expect(report?.bytes ?? bytes.received)
+    })
+    while (this.#report === undefined && !bytes.hasSome) await bytes.change()
+    const report = this.#report
+    if (report?.isStale === true && this.#reason === null) {
+      watch.remove(this)
+      return 'stale'
+    }
+    // An error that is known before the first byte was given away replaces the bytes.
+    if (report === undefined || (report !== null && report.error === null))
+      return { ok: true, result: this.#result() }
+    const error = this.#error()
+    await this.#finish()
+    return error === null
+      ? { ok: false, error: exception('UNKNOWN_EXCEPTION', 'the engine gave no answer') }
+      : { ok: false, error }
+  }
+
+  /** Stops it wherever it is. */
+  end(reason: EndReason): void {
+    if (this.#isDone || this.#reason !== null) return
+    this.#reason = reason
+    this.#deps.watch.told(this)
+    this.#process.interrupt()
+    this.#process.bytes.discard()
+  }
+
+  rssBytes(): number {
+    return this.#process.rssBytes()
+  }
+
+  isReaderSlow(): boolean {
+    return this.#process.bytes.isFull
+  }
+
+  onLate(): void {
+    this.end('time')
+  }
+
+  onKill(reason: 'memory' | 'time'): void {
+    if (this.#isKilled) return
+    this.#isKilled = true
+    this.#reason ??= reason
+    this.#process.kill()
+  }
+
+  #result() {
+    return {
+      chunks: this.#chunks(),
+      failed: () => this.#error(),
+      totals: () => this.#totals(),
+    }
+  }
+
+  async *#chunks(): AsyncGenerator<Uint8Array> {
+    try {
+      for (;;) {
+        const chunk = await this.#process.bytes.next()
+        if (chunk === null) break
+        yield chunk
+      }
+    } finally {
+      // A reader that stops early wants no more of it.
+      if (this.#report === undefined && !this.#process.isGone) this.end('cancel')
+      await this.#finish()
+    }
+  }
+
+  /** Waits until the process is at rest or gone. */
+  async #finish(): Promise<void> {
+    const { bytes } = this.#process
+    if (!bytes.isWhole) bytes.discard()
+    while (!this.#process.isGone && !(this.#report !== undefined && bytes.isWhole))
+      await bytes.change()
+    if (this.#isDone) return
+    this.#isDone = true
+    this.#deps.watch.remove(this)
+    if (this.#process.isGone && this.#reason !== 'cancel')
+      this.#deps.onKilled(this.#isKilled && this.#reason !== null ? this.#reason : 'crash')
+    this.#deps.onDone(this.#totals())
+  }
+
+  #error(): QueryError | null {
+    const report = this.#report
+    if (report !== undefined && report !== null && report.error === null) return null
+    switch (this.#reason) {
+      case 'cancel':
+        return exception('QUERY_WAS_CANCELLED', 'the query was cancelled')
+      case 'time':
+        return exception('TIMEOUT_EXCEEDED', `the query ran longer than ${this.timeMsMax} ms`)
+      case 'memory':
+        return exception('MEMORY_LIMIT_EXCEEDED', 'the query needs more memory than it may have')
+      default:
+        break
+    }
+    if (report !== undefined && report !== null) return report.error
+    if (!this.#process.isGone) return null
+    return crashSignals.has(this.#process.signal)
+      ? exception('MEMORY_LIMIT_EXCEEDED', 'the query needs more memory than it may have')
+      : exception('UNKNOWN_EXCEPTION', 'the process of the query ended')
+  }
+
+  #totals(): QueryTotals {
+    return {
+      rows: this.#report?.rows ?? 0,
+      bytes: this.#report?.bytes ?? this.#process.bytes.received,
+      elapsedMs: performance.now() - this.#beganMs,
+    }
+  }
+}

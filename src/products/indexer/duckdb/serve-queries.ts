@@ -1,0 +1,118 @@
+// A query process: expendable, poor and watched. Thread: main of its own process
+// (workers/index-query.ts). The server calls it over one pipe and takes result bytes off another.
+//
+//   fd 3  frames: open, run, cancel          fd 4  bytes of results, nothing else
+//
+// It gives up what it does not need before it sees a customer's text: its user, its priority, and
+// every path but the index's folder. Its memory is bounded by the kernel (RLIMIT_DATA, set by who
+// starts it), by DuckDB, by itself, and by the server from outside.
+import { chownSync, existsSync, mkdirSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { setPriority } from 'node:os'
+import { dirname, join } from 'node:path'
+import { QueryDatabase } from './query-database.ts'
+import {
+  type QueryGreeting,
+  type QueryJob,
+  type QueryPlace,
+  type QueryReport,
+  resultPipe,
+} from './query-protocol.ts'
+import { QueryRunner } from './query-runner.ts'
+import type { ByteSink } from './result-writer.ts'
+import type { Readable } from './store-files.ts'
+
+const niceness = 10
+/** The user and group that own nothing, by their usual number. */
+const nobody = 65_534
+const watchMs = 10
+
+export interface QueryService {
+  open(place: QueryPlace): Promise<QueryGreeting>
+  run(job: QueryJob): Promise<QueryReport>
+  /** Opens the files of a view ahead of a query. */
+  refresh(readable: Readable): Promise<null>
+  cancel(): null
+}
+
+export function queryService(): QueryService {
+  let runner: QueryRunner | null = null
+  let database: QueryDatabase | null = null
+  return {
+    open: async (place) => {
+      const { folder, scratch } = settle(place)
+      const { memoryBytes, threads } = place
+      database = await QueryDatabase.open({ folder, scratch, memoryBytes, threads })
+      runner = new QueryRunner(database, new PipeSink(new Socket({ fd: resultPipe })))
+      watchOneself(place.rssBytesMax)
+      return { version: database.version }
+    },
+    run: (job) => {
+      if (runner === null) throw new Error('the process is not open')
+      return runner.run(job)
+    },
+    refresh: async (readable) => {
+      await database?.refresh(readable).catch(() => {})
+      return null
+    },
+    cancel: () => {
+      runner?.cancel()
+      return null
+    },
+  }
+}
+
+/** Steps down as far as the system lets it, and tells where the folders now are. */
+function settle(place: QueryPlace): { folder: string; scratch: string } {
+  const scratch = join(place.folder, place.scratch)
+  mkdirSync(dirname(scratch), { recursive: true, mode: 0o711 })
+  mkdirSync(scratch, { recursive: true, mode: 0o700 })
+  try {
+    setPriority(niceness)
+  } catch {
+    // Not allowed here: the watch from outside remains.
+  }
+  process.chdir(place.folder)
+  const isRoot = process.getuid?.() === 0
+  // The folders above the index's may be closed to others; its own, once entered, is not.
+  const here = '/proc/self/cwd'
+  if (!isRoot || !existsSync(here)) return { folder: place.folder, scratch }
+  chownSync(scratch, nobody, nobody)
+  process.setgroups?.([])
+  process.setgid?.(nobody)
+  process.setuid?.(nobody)
+  return { folder: here, scratch: `${here}/${place.scratch}` }
+}
+
+/** Nearer than the server's watch, and free while the engine works on threads of its own. */
+function watchOneself(rssBytesMax: number): void {
+  setInterval(() => {
+    if (process.memoryUsage.rss() > rssBytesMax) process.kill(process.pid, 'SIGKILL')
+  }, watchMs).unref()
+}
+
+/** Writes wait until the pipe has taken what came before, or until somebody wakes them. */
+class PipeSink implements ByteSink {
+  readonly #pipe: Socket
+  #waiting: (() => void) | null = null
+
+  constructor(pipe: Socket) {
+    this.#pipe = pipe
+    pipe.on('drain', () => this.wake())
+    // Nobody takes the bytes any more; frames tell the rest.
+    pipe.on('error', () => this.wake())
+  }
+
+  write(bytes: Uint8Array): Promise<void> {
+    if (this.#pipe.write(bytes) || this.#pipe.destroyed) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#waiting = resolve
+    })
+  }
+
+  wake(): void {
+    const waiting = this.#waiting
+    this.#waiting = null
+    waiting?.()
+  }
+}

@@ -1,0 +1,158 @@
+// Queries on the embedded index, each in an expendable process. Thread: main.
+//
+//   run(query) -> waits? (back-off, pool) -> process -> view of now -> QueryRun -> bytes
+//
+// The engine itself is never loaded into this process.
+import { chmod, mkdir, rm } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { join, resolve } from 'node:path'
+import { messageOf } from '../../../base/errors.ts'
+import type { Log } from '../../../telemetry/log.ts'
+import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.ts'
+import { fail } from '../exceptions.ts'
+import { BackOff } from './back-off.ts'
+import type { QueryProcessMeters } from './meters.ts'
+import { QueryPool } from './query-pool.ts'
+import { QueryRun } from './running-query.ts'
+import { ViewOfNow } from './view-of-now.ts'
+import { QueryWatch } from './watch.ts'
+
+export interface DuckdbEngineDeps {
+  readonly log: Log
+  readonly meters?: QueryProcessMeters
+  /** Query processes at once; one subscription never has more than half of them. */
+  readonly processesMax?: number
+  /** Idle ones that are kept ready. */
+  readonly warm?: number
+}
+
+const processesMax = 6
+const warm = 2
+const threadsMax = 4
+/** A query of the plan `standard`. */
+const memoryBytes = 512_000_000
+const refreshMs = 30_000
+
+/** Resolves when a query process is ready; rejects with a Fault when none starts. */
+export async function startDuckdbEngine(
+  folder: string,
+  deps: DuckdbEngineDeps,
+): Promise<QueryEngine> {
+  const place = resolve(folder)
+  await mkdir(place, { recursive: true })
+  await chmod(place, 0o755)
+  await rm(join(place, 'scratch'), { recursive: true, force: true })
+  const threads = Math.min(threadsMax, availableParallelism())
+  const pool = new QueryPool(
+    {
+      folder: place,
+      processesMax: deps.processesMax ?? processesMax,
+      warm: deps.warm ?? warm,
+      threads,
+      memoryBytes,
+    },
+    deps.log,
+  )
+  const version = await pool.start()
+  return new DuckdbEngine(version, pool, new ViewOfNow(place), deps)
+}
+
+class DuckdbEngine implements QueryEngine {
+  readonly name = 'duckdb'
+  readonly version: string
+  readonly #pool: QueryPool
+  readonly #view: ViewOfNow
+  readonly #deps: DuckdbEngineDeps
+  readonly #watch = new QueryWatch()
+  readonly #backOff = new BackOff(() => performance.now())
+  readonly #refreshing: NodeJS.Timeout
+
+  constructor(version: string, pool: QueryPool, view: ViewOfNow, deps: DuckdbEngineDeps) {
+    this.version = version
+    this.#pool = pool
+    this.#view = view
+    this.#deps = deps
+    this.#refreshing = setInterval(() => {
+      // Files that were dropped stay on the disk as long as somebody has them open.
+      void view.get().then((readable) => pool.refresh(readable))
+      this.#measure()
+    }, refreshMs)
+    this.#refreshing.unref()
+    this.#measure()
+  }
+
+  run(query: Query): RunningQuery {
+    const running = { isCancelled: false, run: null as QueryRun | null }
+    const started = this.#run(query, running).catch((error: unknown): QueryOutcome => {
+      this.#deps.log.error('a query met a bug', { why: messageOf(error) })
+      return fail('UNKNOWN_EXCEPTION', 'the query could not be run')
+    })
+    return {
+      started,
+      cancel: () => {
+        running.isCancelled = true
+        running.run?.end('cancel')
+      },
+    }
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#refreshing)
+    this.#view.close()
+    await this.#pool.stop()
+  }
+
+  async #run(
+    query: Query,
+    running: { isCancelled: boolean; run: QueryRun | null },
+  ): Promise<QueryOutcome> {
+    const { subscription, limits } = query
+    const waitMs = this.#backOff.waitMs(subscription)
+    if (waitMs > 0)
+      return fail(
+        'QUOTA_EXCEEDED',
+        `a query had to be killed; the next may run in ${Math.ceil(waitMs / 1000)} s`,
+      )
+    const [process, view] = await Promise.all([
+      this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs),
+      this.#view.get(),
+    ])
+    if (process === null)
+      return fail('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are running; try again')
+    let readable = view
+    for (let isLast = false; ; isLast = true) {
+      if (running.isCancelled) {
+        this.#pool.giveBack(process)
+        return fail('QUERY_WAS_CANCELLED', 'the query was cancelled')
+      }
+      const run = new QueryRun(query, process, {
+        watch: this.#watch,
+        onKilled: (reason) => this.#killed(reason, subscription),
+        onDone: () => {
+          this.#pool.giveBack(process)
+          this.#measure()
+        },
+      })
+      running.run = run
+      this.#measure()
+      const outcome = await run.start(readable)
+      if (outcome !== 'stale') return outcome
+      if (isLast) {
+        this.#pool.giveBack(process)
+        return fail('NETWORK_ERROR', 'the files of the index are being replaced; try again')
+      }
+      readable = await this.#view.renew()
+    }
+  }
+
+  #killed(reason: 'memory' | 'time' | 'crash', subscription: string): void {
+    this.#backOff.killed(subscription)
+    this.#deps.meters?.kills[reason].inc()
+    this.#deps.log.warn('a query process was killed', { reason, subscription })
+  }
+
+  #measure(): void {
+    this.#deps.meters?.processes.set(this.#pool.size)
+    this.#deps.meters?.busy.set(this.#pool.busy)
+  }
+}

@@ -1,0 +1,69 @@
+// What a cell of a result is once the engine has rendered it, and how each format writes it.
+// Thread: main of a query process. Pure.
+
+/**
+ * `big` and `decimal` are digits as text; `nested` is a list, tuple or map in the format's own
+ * writing already. Everything else that is text (names, times, identifiers) is `text`.
+ */
+export type CellKind = 'number' | 'float' | 'bool' | 'text' | 'big' | 'decimal' | 'nested'
+
+export type ResultCell = string | number | boolean | null
+
+export interface ResultColumn {
+  readonly name: string
+  /** As ClickHouse writes it. */
+  readonly type: string
+  readonly kind: CellKind
+}
+
+export type WriteCell = (cell: ResultCell) => string
+
+export function jsonCell(kind: CellKind, quotes64: boolean): WriteCell {
+  switch (kind) {
+    case 'text':
+      return (cell) => JSON.stringify(cell)
+    case 'big':
+      return quotes64 ? (cell) => (cell === null ? 'null' : `"${cell}"`) : String
+    case 'float':
+      return (cell) => (Number.isFinite(cell) ? String(cell) : 'null')
+    default:
+      return String
+  }
+}
+
+export function csvCell(kind: CellKind): WriteCell {
+  const isQuoted = kind === 'text' || kind === 'nested'
+  return (cell) => {
+    if (cell === null) return '\\N'
+    if (typeof cell === 'number') return numberText(cell)
+    return isQuoted ? `"${String(cell).replaceAll('"', '""')}"` : String(cell)
+  }
+}
+
+export function tsvCell(kind: CellKind): WriteCell {
+  return (cell) => {
+    if (cell === null) return '\\N'
+    if (typeof cell === 'number') return numberText(cell)
+    return kind === 'text' ? tsvText(String(cell)) : String(cell)
+  }
+}
+
+const tsvEscapes: Readonly<Record<string, string>> = {
+  '\\': '\\\\',
+  '\t': '\\t',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\0': '\\0',
+}
+
+export function tsvText(text: string): string {
+  return text.replaceAll(/[\\\t\n\r\b\f\0]/g, (char) => tsvEscapes[char]!)
+}
+
+function numberText(value: number): string {
+  if (Number.isFinite(value)) return String(value)
+  if (Number.isNaN(value)) return 'nan'
+  return value > 0 ? 'inf' : '-inf'
+}

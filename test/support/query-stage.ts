@@ -1,0 +1,105 @@
+// An embedded index with its engine: rows go in, SQL comes back as text.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type DuckdbSink, openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
+import {
+  type DuckdbEngineDeps,
+  startDuckdbEngine,
+} from '../../src/products/indexer/duckdb/start-engine.ts'
+import type {
+  Query,
+  QueryEngine,
+  QueryError,
+  QueryLimits,
+  QueryTotals,
+} from '../../src/products/indexer/engine.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+
+export const standardLimits: QueryLimits = {
+  timeMs: 10_000,
+  rows: 100_000,
+  resultBytes: 64_000_000,
+  memoryBytes: 512_000_000,
+  overflow: 'throw',
+}
+
+export interface Answer {
+  readonly text: string
+  readonly bytes: Buffer
+  readonly error: QueryError | null
+  /** The error came after bytes. */
+  readonly isLate: boolean
+  readonly totals: QueryTotals | null
+}
+
+export type Asking = Partial<Omit<Query, 'limits'>> & { limits?: Partial<QueryLimits> }
+
+let asked = 0
+
+export function queryOf(sql: string, { limits, ...rest }: Asking = {}): Query {
+  asked += 1
+  return {
+    id: `q${asked}`,
+    subscription: 'sub_a',
+    statement: { texts: [sql], values: [] },
+    format: 'JSONCompactEachRow',
+    quotes64: true,
+    ...rest,
+    limits: { ...standardLimits, ...limits },
+  }
+}
+
+export async function ask(engine: QueryEngine, sql: string, asking: Asking = {}): Promise<Answer> {
+  const outcome = await engine.run(queryOf(sql, asking)).started
+  if (!outcome.ok)
+    return { text: '', bytes: Buffer.alloc(0), error: outcome.error, isLate: false, totals: null }
+  const chunks: Uint8Array[] = []
+  for await (const chunk of outcome.result.chunks) chunks.push(chunk)
+  const bytes = Buffer.concat(chunks)
+  const error = outcome.result.failed()
+  const totals = outcome.result.totals()
+  return { text: bytes.toString(), bytes, error, isLate: error !== null, totals }
+}
+
+/** The rows of an answer, or its error thrown. */
+export async function rowsOf(
+  engine: QueryEngine,
+  sql: string,
+  asking: Asking = {},
+): Promise<unknown[][]> {
+  const { text, error } = await ask(engine, sql, asking)
+  if (error !== null) throw new Error(`${error.code} ${error.name}: ${error.message}`)
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line) as unknown[])
+}
+
+export class QueryStage {
+  readonly folder: string
+  readonly sink: DuckdbSink
+  readonly engine: QueryEngine
+
+  private constructor(folder: string, sink: DuckdbSink, engine: QueryEngine) {
+    this.folder = folder
+    this.sink = sink
+    this.engine = engine
+  }
+
+  static async open(deps: Partial<DuckdbEngineDeps> = {}): Promise<QueryStage> {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-query-'))
+    const sink = await openDuckdbSink(folder, { retentionMs: 1e12, retentionBytes: 1e12 })
+    return new QueryStage(
+      folder,
+      sink,
+      await startDuckdbEngine(folder, { log: silentLog, ...deps }),
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.engine.stop()
+    await this.sink.stop()
+    await rm(this.folder, { recursive: true, force: true })
+  }
+}
