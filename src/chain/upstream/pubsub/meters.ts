@@ -22,6 +22,14 @@ export function declarePubsubRelayMeters(meters: Meters, pubsub: UpstreamPubsub)
       for (const [set, relay] of pubsub.relays) yield [{ set }, relay.count]
     },
   )
+  meters.gaugesRead(
+    'sluice_upstream_pubsub_connections',
+    'WebSockets to nodes that are open',
+    labels,
+    function* () {
+      for (const [set, relay] of pubsub.relays) yield [{ set }, relay.connections]
+    },
+  )
   for (const [name, help, member] of counters)
     meters.counterRead(`sluice_upstream_pubsub_${name}_total`, help, labels, function* () {
       for (const [set, { tally }] of pubsub.relays) yield [{ set }, tally[member]]

@@ -10,7 +10,7 @@ import type { Connect, Loss, NodeConnection, SocketListener } from './node-socke
 
 export interface Owner {
   taken(wish: HeldWish): void
-  refused(wish: HeldWish, node: PubsubNode, error: RpcError): void
+  refused(wish: HeldWish, held: NodeSubscriptions, error: RpcError): void
   notice(wish: HeldWish, result: string): void
   /** The socket is gone and with it every place here. */
   lost(held: NodeSubscriptions, loss: Loss): void
@@ -24,6 +24,8 @@ export class NodeSubscriptions implements SocketListener {
   /** Every wish that is or wants to be held here. */
   readonly wishes = new Set<HeldWish>()
   isConnected = false
+  /** As many as there were when the node took no more over this socket. */
+  fullAt = Number.POSITIVE_INFINITY
   /** Ticks for which nothing was held here. */
   idleTicks = 0
   /** Ticks since the connection opened. */
@@ -48,6 +50,10 @@ export class NodeSubscriptions implements SocketListener {
     return this.#byId.size
   }
 
+  get isFull(): boolean {
+    return this.wishes.size >= this.fullAt
+  }
+
   add(wish: HeldWish): void {
     this.wishes.add(wish)
     const key = `${wish.method}${wish.wish.params}`
@@ -65,7 +71,7 @@ export class NodeSubscriptions implements SocketListener {
       const found = ask.wish !== null && this.wishes.has(ask.wish) ? ask.wish : null
       if (!answer.ok) {
         if (found !== null && this.wishes.delete(found))
-          this.#owner.refused(found, this.node, answer.error)
+          this.#owner.refused(found, this, answer.error)
       } else if (found === null) this.#unsubscribe(wish, answer.result)
       else this.#taken(found, answer.result)
       if (this.#asked.size === 0) this.#early = []

@@ -4,34 +4,29 @@
 //   add ─► place: good node with the fewest ─► asked ─► taken ─► notices
 //             ▲  └─ none: a new wish is refused (-32005), an old one waits
 //             └──── node lost, silent or no longer good ──► again, then recovery.ts
-import type { Clock } from '../../../base/clock.ts'
-import { type RpcError, rpcErrors } from '../../../jsonrpc/build.ts'
+import type { RpcError } from '../../../jsonrpc/build.ts'
 import { type Log, LogThrottle } from '../../../telemetry/log.ts'
 import { nodeUnhealthy, type PubsubListener, type PubsubWish } from '../../ports.ts'
 import { askNode } from './ask-node.ts'
 import { HeldWish } from './held-wish.ts'
 import type { PubsubNode, PubsubSet } from './node.ts'
-import type { Connect, Loss } from './node-socket.ts'
-import { NodeSubscriptions, type Owner } from './node-subscriptions.ts'
+import type { Loss } from './node-socket.ts'
+import type { NodeSubscriptions, Owner } from './node-subscriptions.ts'
+import { Places, type PlacesDeps } from './places.ts'
 import { Recovery } from './recovery.ts'
 
 /** A new wish that no node has answered by then is refused. */
 const OPENING_MS_MAX = 10_000
-const BACKOFF_MS_MIN = 100
-const BACKOFF_MS_MAX = 5_000
-/** A connection that lived so long makes good for those that were lost before it. */
-const STEADY_TICKS = 10
 /** Between looks at wishes that wait for a node. */
 const WAITING_MS = 100
 /** A wish that every node refuses is tried again after this. */
 const REFUSED_REST_MS = 5_000
-const IDLE_TICKS_MAX = 30
-/** "Not now": another node may say otherwise. Behind, or out of allowance. */
-const notNow: ReadonlySet<number> = new Set([-32005, -32429])
+/** Out of allowance: of the token, or of subscriptions on one connection. */
+const EXHAUSTED = -32429
+/** "Not now": another node may say otherwise. */
+const notNow: ReadonlySet<number> = new Set([nodeUnhealthy.code, EXHAUSTED])
 
-export interface SetRelayDeps {
-  readonly connect: Connect
-  readonly clock: Clock
+export interface SetRelayDeps extends PlacesDeps {
   readonly log: Log
 }
 
@@ -52,22 +47,20 @@ export class SetRelay implements Owner {
     resent: 0,
     rechecked: 0,
   }
-  readonly #set: PubsubSet
   readonly #deps: SetRelayDeps
-  readonly #held = new Map<PubsubNode, NodeSubscriptions>()
-  readonly #places = new Map<HeldWish, NodeSubscriptions>()
+  readonly #places: Places
+  readonly #held = new Map<HeldWish, NodeSubscriptions>()
   /** Those that no node has taken yet, the oldest first; and those that wait for a node. */
   readonly #opening = new Set<HeldWish>()
   readonly #waiting = new Set<HeldWish>()
-  readonly #failures = new Map<PubsubNode, { count: number; untilMs: number }>()
   readonly #recovery: Recovery
   readonly #throttle = new LogThrottle()
   #waiter: NodeJS.Timeout | null = null
   #isStopped = false
 
   constructor(set: PubsubSet, deps: SetRelayDeps) {
-    this.#set = set
     this.#deps = deps
+    this.#places = new Places(set, this, deps)
     this.#recovery = new Recovery({
       ask: (method, params, options) => askNode(set.choose(method, options), method, params),
       tell: (wish, result) => this.#tell(wish, result, false),
@@ -77,22 +70,22 @@ export class SetRelay implements Owner {
 
   /** What a new wish of that method would be refused with; null when it would not. */
   problem(method: string): RpcError | null {
-    const serving = this.#set.nodes.filter((node) => node.has('ws') && node.serves(method))
-    if (serving.length === 0) return rpcErrors.unknownMethod
-    return serving.some((node) => this.#isOpenTo(node)) ? null : nodeUnhealthy
+    return this.#places.problem(method)
   }
 
-  /** Subscriptions that nodes have taken. */
+  /** Subscriptions that nodes have taken, and the connections they are held over. */
   get count(): number {
-    let count = 0
-    for (const held of this.#held.values()) count += held.count
-    return count
+    return countOf(this.#places.sockets())
+  }
+  get connections(): number {
+    return this.#places.sockets().filter(({ isConnected }) => isConnected).length
   }
 
-  /** Connected and how many are held, of a node. */
+  /** The same of one node, for its row in the status. */
   at(node: PubsubNode): { readonly connected: boolean; readonly subscriptions: number } {
-    const held = this.#held.get(node)
-    return { connected: held?.isConnected ?? false, subscriptions: held?.count ?? 0 }
+    const sockets = this.#places.at(node)
+    const connected = sockets.some(({ isConnected }) => isConnected)
+    return { connected, subscriptions: countOf(sockets) }
   }
 
   add(wish: PubsubWish, listener: PubsubListener): HeldWish {
@@ -107,22 +100,22 @@ export class SetRelay implements Owner {
 
   close(wish: HeldWish): void {
     wish.isOver = true
-    this.#places.get(wish)?.remove(wish)
+    this.#held.get(wish)?.remove(wish)
     this.#forget(wish)
   }
 
-  /** Once a second, and when a node's state changed. */
+  /** Leaves nodes that have become bad; called when a node's state changed. */
   review(): void {
-    for (const held of [...this.#held.values()])
-      if (isBad(held.node) && this.#hasBetter(held.node)) this.#drop(held)
+    for (const held of this.#places.sockets())
+      if (this.#places.isBetterLeft(held)) {
+        this.#places.close(held)
+        this.#moveFrom(held)
+      }
   }
 
+  /** Once a second. */
   tick(): void {
-    for (const held of [...this.#held.values()]) {
-      held.tick()
-      if (held.liveTicks > STEADY_TICKS) this.#failures.delete(held.node)
-      if (held.idleTicks > IDLE_TICKS_MAX && this.#held.get(held.node) === held) this.#drop(held)
-    }
+    this.#places.tick()
     this.review()
     const bornBeforeMs = this.#deps.clock.monotonicMs() - OPENING_MS_MAX
     for (const wish of this.#opening) {
@@ -135,9 +128,8 @@ export class SetRelay implements Owner {
     this.#isStopped = true
     if (this.#waiter !== null) clearTimeout(this.#waiter)
     this.#recovery.stop()
-    for (const held of this.#held.values()) held.close()
-    this.#held.clear()
-    for (const wishes of [this.#places, this.#opening, this.#waiting]) wishes.clear()
+    for (const held of this.#places.sockets()) this.#places.close(held)
+    for (const wishes of [this.#held, this.#opening, this.#waiting]) wishes.clear()
   }
 
   taken(wish: HeldWish): void {
@@ -147,11 +139,13 @@ export class SetRelay implements Owner {
     this.#recovery.moved(wish)
   }
 
-  refused(wish: HeldWish, node: PubsubNode, error: RpcError): void {
-    wish.refusedBy.add(node)
-    this.#places.delete(wish)
-    const isFinal = !wish.isOpened && !notNow.has(error.code)
-    if (isFinal || (!wish.isOpened && this.#choose(wish) === null)) this.#refuse(wish, error)
+  refused(wish: HeldWish, held: NodeSubscriptions, error: RpcError): void {
+    this.#held.delete(wish)
+    // Where others have a place on the socket, it may be the socket that is full, not the node.
+    if (error.code === EXHAUSTED && held.count > 0) held.fullAt = held.count
+    if (!held.isFull || !this.#places.hasRoom(held.node)) wish.refusedBy.add(held.node)
+    const isOver = !notNow.has(error.code) || this.#places.choose(wish) === null
+    if (!wish.isOpened && isOver) this.#refuse(wish, error)
     else this.#place(wish)
   }
 
@@ -161,28 +155,22 @@ export class SetRelay implements Owner {
   }
 
   lost(held: NodeSubscriptions, loss: Loss): void {
-    const { node } = held
-    this.#held.delete(node)
-    const { count } = this.#failures.get(node) ?? { count: 0 }
-    // Half of it is chance, so that many of us do not come back at once.
-    const delayMs = Math.min(BACKOFF_MS_MIN * 2 ** count, BACKOFF_MS_MAX)
-    const untilMs = this.#deps.clock.monotonicMs() + delayMs * (0.5 + Math.random() / 2)
-    this.#failures.set(node, { count: count + 1, untilMs })
-    if (this.#throttle.allows(node.name, this.#deps.clock.monotonicMs()))
-      this.#deps.log.warn('a PubSub connection is lost', { node: node.name, reason: loss })
-    if (held.wishes.size > 0) this.tally.reconnects++
-    this.#placeAll(held.wishes)
+    const { name: node } = held.node
+    this.#places.failed(held)
+    if (this.#throttle.allows(node, this.#deps.clock.monotonicMs()))
+      this.#deps.log.warn('a PubSub connection is lost', { node, reason: loss })
+    this.#moveFrom(held)
   }
 
   /** `isNode` when the node said it, and has ended what ends with it. */
   #tell(wish: HeldWish, result: string, isNode: boolean): void {
     if (!wish.tell(result)) return
-    this.#places.get(wish)?.remove(wish, isNode)
+    this.#held.get(wish)?.remove(wish, isNode)
     this.#forget(wish)
   }
 
   #forget(wish: HeldWish): void {
-    for (const wishes of [this.#places, this.#opening, this.#waiting]) wishes.delete(wish)
+    for (const wishes of [this.#held, this.#opening, this.#waiting]) wishes.delete(wish)
   }
 
   #refuse(wish: HeldWish, error: RpcError): void {
@@ -190,34 +178,25 @@ export class SetRelay implements Owner {
     wish.refuse(error)
   }
 
-  #drop(held: NodeSubscriptions): void {
-    this.#held.delete(held.node)
-    held.close()
+  /** Its socket is gone; what it held goes elsewhere. */
+  #moveFrom(held: NodeSubscriptions): void {
     if (held.wishes.size > 0) this.tally.reconnects++
-    this.#placeAll(held.wishes)
-  }
-
-  #placeAll(wishes: ReadonlySet<HeldWish>): void {
-    for (const wish of [...wishes]) {
-      this.#places.delete(wish)
+    for (const wish of [...held.wishes]) {
+      this.#held.delete(wish)
       this.#place(wish)
     }
   }
 
   #place(wish: HeldWish): void {
     if (this.#isStopped) return
-    const node = this.#choose(wish)
+    const node = this.#places.choose(wish)
     if (node === null) {
       if (wish.isOpened) this.#wait(wish)
       else this.#refuse(wish, this.problem(wish.method) ?? nodeUnhealthy)
       return
     }
-    let held = this.#held.get(node)
-    if (held === undefined) {
-      held = new NodeSubscriptions(node, this, this.#deps.connect)
-      this.#held.set(node, held)
-    }
-    this.#places.set(wish, held)
+    const held = this.#places.socketOf(node)
+    this.#held.set(wish, held)
     held.add(wish)
   }
 
@@ -234,7 +213,7 @@ export class SetRelay implements Owner {
   #placeWaiting(): void {
     this.#waiter = null
     const nowMs = this.#deps.clock.monotonicMs()
-    if (this.#set.nodes.some((node) => this.#isOpenTo(node)))
+    if (this.#places.isServing)
       for (const wish of [...this.#waiting]) {
         if (wish.restUntilMs > nowMs) continue
         this.#waiting.delete(wish)
@@ -243,39 +222,8 @@ export class SetRelay implements Owner {
     if (this.#waiting.size > 0)
       this.#waiter ??= setTimeout(() => this.#placeWaiting(), WAITING_MS).unref()
   }
-
-  #choose(wish: HeldWish): PubsubNode | null {
-    let best: PubsubNode | null = null
-    let least = Number.POSITIVE_INFINITY
-    for (const node of this.#set.nodes) {
-      if (!this.#isOpenTo(node) || !node.serves(wish.method) || wish.refusedBy.has(node)) continue
-      const load = this.#loadOf(node)
-      if (best !== null && load >= least) continue
-      best = node
-      least = load
-    }
-    return best
-  }
-
-  /** Nodes that are in doubt, or without weight, come after all others. */
-  #loadOf(node: PubsubNode): number {
-    const count = this.#held.get(node)?.wishes.size ?? 0
-    const load = (count + 1) / Math.max(node.weight, 1e-6)
-    return node.state === 'up' ? load : load * 1e9
-  }
-
-  #isOpenTo(node: PubsubNode): boolean {
-    if (!node.has('ws') || isBad(node)) return false
-    const failed = this.#failures.get(node)
-    return failed === undefined || failed.untilMs <= this.#deps.clock.monotonicMs()
-  }
-
-  #hasBetter(than: PubsubNode): boolean {
-    const isBetter = (node: PubsubNode) => node.state === 'up' && this.#isOpenTo(node)
-    return this.#set.nodes.some((node) => node !== than && isBetter(node))
-  }
 }
 
-function isBad({ state }: PubsubNode): boolean {
-  return state === 'down' || state === 'lagging'
+function countOf(sockets: readonly NodeSubscriptions[]): number {
+  return sockets.reduce((sum, { count }) => sum + count, 0)
 }

@@ -126,12 +126,43 @@ describe('a new wish', () => {
     open(2)
     await add('slot')
     await add('root')
-    const busy = { code: -32429, message: 'Too many requests' }
+    const busy = { code: -32005, message: 'Node is behind' }
     set.nodes[0]!.socket.errors.set('logsSubscribe', busy)
     const { told } = await add('logs')
     expect(told.opens).toBe(1)
     set.nodes[1]!.socket.errors.set('logsSubscribe', busy)
     expect((await add('logs', '[1]')).told.error).toEqual(busy)
+  })
+
+  it('goes over another socket where the node takes no more over one', async () => {
+    open(1)
+    const full = { code: -32429, message: 'Too many requests' }
+    const [node] = set.nodes
+    const first = await add('logs', '[0]')
+    await add('logs', '[1]')
+    node!.socket.errors.set('logsSubscribe', full)
+    const { told } = await add('logs', '[2]')
+    expect([told.opens, node!.connections.length, relay.count]).toEqual([1, 2, 3])
+    expect(relay.connections).toBe(2)
+    // What leaves makes room again; a fresh socket that takes nothing is the node's own word.
+    node!.connections[0]!.errors.clear()
+    relay.close(first.held)
+    expect((await add('logs', '[3]')).told.opens).toBe(1)
+    expect(node!.connections[0]!.texts().at(-1)).toBe('logsSubscribe [3]')
+    for (const connection of node!.connections) connection.errors.set('logsSubscribe', full)
+    const connect = set.connect
+    relay.stop()
+    relay = new SetRelay(set, {
+      connect: (to, listener) => {
+        const connection = connect(to, listener)
+        node!.socket.errors.set('logsSubscribe', full)
+        return connection
+      },
+      clock: systemClock,
+      log: silentLog,
+    })
+    expect((await add('logs', '[4]')).told.error).toEqual(full)
+    expect(node!.connections.length).toBe(3)
   })
 
   it('is refused with -32005 when no node is good, and when none answers in time', async () => {
