@@ -83,7 +83,10 @@ export async function startIngest(
   const outbox = new Outbox(sources, {
     deliver: (delivery) => link!.deliver(delivery),
     isOpen: () => link?.isOpen === true,
-    onDurable: (sending) => fresh.durable(sending),
+    onDurable(sending) {
+      meters.delay.observeMs(clock.monotonicMs() - sending.sinceMs)
+      fresh.durable(sending)
+    },
     onAgain: () => meters.reread.inc(),
     onGivenUp(sending, reason) {
       countLost(sending, meters)

@@ -12,6 +12,8 @@ export interface IngestMeters {
   readonly writeFailures: CounterChild
   readonly restarts: CounterChild
   readonly write: LatencyTally
+  /** From what was said to its durable row. */
+  readonly delay: LatencyTally
   /** Counts the rows of one write. */
   wrote(rows: Readonly<Record<string, number>>): void
   /** Hooks up what is read at scrape. */
@@ -48,6 +50,13 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
     'Slots, frames, tips and queries that left their log before the index took them',
     { feed: feedNames },
   )
+  const delay = new LatencyTally()
+  meters.histogramRead(
+    'sluice_index_delay_seconds',
+    'Time from what a log said to its durable rows, by the oldest thing of each delivery',
+    delay.buckets,
+    () => delay.read(),
+  )
   const write = new LatencyTally()
   meters.histogramRead(
     'sluice_index_write_seconds',
@@ -73,6 +82,7 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
       'Starts of the writer process after it had ended',
     ),
     write,
+    delay,
     wrote(counts) {
       for (const [table, count] of Object.entries(counts))
         rows.set(table, (rows.get(table) ?? 0) + count)

@@ -1,0 +1,164 @@
+// Rows per second from the hub into the index, durable: slots of 400 transactions, read by the
+// feeds, made into rows and written by the writer process. Thread: main of the bench process.
+// The plain way is the sink alone, with rows that were made before. The figure per CPU-second
+// counts all the time of the writer process, merging included: what one core brings.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { systemClock } from '../../src/base/clock.ts'
+import type { SolanaUpdate } from '../../src/chain/ports.ts'
+import { openSolanaHub, publishUpdate } from '../../src/flows/solana.ts'
+import type { RowBatch } from '../../src/products/indexer/engine.ts'
+import { declareIngestMeters } from '../../src/products/indexer/feed/meters.ts'
+import { SlotSource } from '../../src/products/indexer/feed/slot-source.ts'
+import { startIngest } from '../../src/products/indexer/ingest.ts'
+import { RowBatches } from '../../src/products/indexer/rows/batches.ts'
+import { addSlotRows } from '../../src/products/indexer/rows/slot-rows.ts'
+import { openSink } from '../../src/products/indexer/sink.ts'
+import { EventLog } from '../../src/stream/log.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
+import { SyntheticSolana } from '../../test/support/synthetic-solana.ts'
+import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+
+const transactionsPerSlot = 400
+/** Slots that are told and not yet durable: the hub keeps more, so nothing is lost. */
+const aheadSlots = 24
+const firstSlot = 1_000
+/** Linux counts a process's time in these. */
+const ticksPerSecond = 100
+
+const section = { engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 1e12 } as const
+
+const alone: Contender = {
+  name: 'sink alone, rows made before',
+  run: ({ seconds }) => inFolder((folder) => writeAlone(folder, seconds)),
+}
+const endToEnd: Contender = {
+  name: 'hub to disk, writer process',
+  run: async ({ seconds }) => (await inFolder((folder) => ingest(folder, seconds))).perSecond,
+}
+const perCore: Contender = {
+  name: 'the same, per CPU-second of the writer',
+  run: async ({ seconds }) => (await inFolder((folder) => ingest(folder, seconds))).perCpuSecond,
+}
+
+export const bench: Bench = {
+  name: 'index-ingest',
+  question: 'How many rows per second are taken into the index, durably?',
+  cores: 2,
+  baseline: alone,
+  candidates: [endToEnd, perCore],
+  goals: [{ contender: perCore.name, figure: 'opsPerSecond', atLeast: 50_000 }],
+  verify({ evidence }) {
+    if (evidence?.rows !== evidence?.expected)
+      return `${String(evidence?.rows)} rows are there, not ${String(evidence?.expected)}`
+    return evidence?.lost === 0 ? undefined : `${String(evidence?.lost)} slots were lost`
+  },
+}
+
+async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-index-'))
+  try {
+    return await work(folder)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** One slot of updates, made once; told again under other numbers. */
+function template(): SolanaUpdate[] {
+  const options = { transactionsPerSlot, accounts: 20_000, owners: 50, finalizedAfter: 1_000 }
+  const solana = new SyntheticSolana({ ...options, firstSlot })
+  const first = solana.next()
+  // The second slot brings the word that the first is confirmed.
+  const confirmed = solana.next().find((one) => one.kind === 'slot' && one.slot === firstSlot)
+  return [...first.filter(({ kind }) => kind !== 'block'), confirmed!]
+}
+
+/** The rows of the template's slot, by table. */
+function templateRows(updates: readonly SolanaUpdate[]): RowBatch[] {
+  const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1 << 30 })
+  const lost = { inc() {} }
+  const source = new SlotSource({ hub, isEmbedded: false, lost, clock: systemClock })
+  for (const update of updates) publishUpdate(hub, update)
+  const rows = new RowBatches()
+  for (let parcel = source.next(); parcel !== null; parcel = source.next())
+    if (parcel.feed === 'slots') addSlotRows(parcel.content, rows)
+  return rows.take()
+}
+
+async function writeAlone(folder: string, seconds: number): Promise<Measurement> {
+  const batches = templateRows(template())
+  const rowsPerSlot = batches.reduce((sum, { count }) => sum + count, 0)
+  const sink = await openSink({ ...section, folder })
+  // As many slots in one write as the writer process gathers under load.
+  const slotsPerWrite = Math.max(1, Math.round(20_000 / rowsPerSlot))
+  const start = performance.now()
+  let slot = firstSlot
+  while (performance.now() - start < seconds * 1000) {
+    const write: RowBatch[] = []
+    for (let left = slotsPerWrite; left > 0; left--, slot++)
+      for (const { table, count, columns } of batches)
+        write.push({ table, count, columns: [Array(count).fill(slot), ...columns.slice(1)] })
+    await sink.write(write, { slots: slot - 1 })
+  }
+  const opsPerSecond = ((slot - firstSlot) * rowsPerSlot) / ((performance.now() - start) / 1000)
+  await sink.stop()
+  return { opsPerSecond, evidence: { rows: 0, expected: 0, lost: 0 } }
+}
+
+async function ingest(folder: string, seconds: number) {
+  const updates = template()
+  const rowsPerSlot = templateRows(updates).reduce((sum, { count }) => sum + count, 0)
+  const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 })
+  const meters = new Meters()
+  const running = await startIngest(section, {
+    events: new EventLog({ reserve: () => 0, clock: systemClock }),
+    solana: { hub, isEmbedded: true },
+    folder,
+    meters: declareIngestMeters(meters),
+    clock: systemClock,
+    log: silentLog,
+  })
+  let slot = firstSlot
+  const durable = () => (running.freshness().slot ?? firstSlot - 1) + 1 - firstSlot
+  const tell = async () => {
+    for (const update of updates) publishUpdate(hub, { ...update, slot })
+    slot++
+    while (slot - firstSlot - durable() >= aheadSlots)
+      await new Promise((resolve) => setTimeout(resolve, 1))
+  }
+  // Warm: the process runs, the code is compiled, the files are there.
+  while (durable() < aheadSlots) await tell()
+  const before = { slots: durable(), cpu: cpuSeconds(running.pid()), ms: performance.now() }
+  while (performance.now() - before.ms < seconds * 1000) await tell()
+  const slots = durable() - before.slots
+  const secs = (performance.now() - before.ms) / 1000
+  const cpu = cpuSeconds(running.pid()) - before.cpu
+  while (slot - firstSlot > durable()) await new Promise((resolve) => setTimeout(resolve, 5))
+  await running.stop()
+  const { rows, lost } = await counted(meters)
+  const evidence = { rows, expected: (slot - firstSlot) * rowsPerSlot, lost }
+  const measured = (time: number): Measurement => ({
+    opsPerSecond: (slots * rowsPerSlot) / time,
+    evidence,
+  })
+  return { perSecond: measured(secs), perCpuSecond: measured(cpu) }
+}
+
+async function counted(meters: Meters): Promise<{ rows: number; lost: number }> {
+  const { body } = await meters.render('text')
+  const sum = (name: string) =>
+    body
+      .split('\n')
+      .filter((line) => line.startsWith(`${name}{`))
+      .reduce((total, line) => total + Number(line.split(' ').at(-1)), 0)
+  return { rows: sum('sluice_index_rows_total'), lost: sum('sluice_index_lost_total') }
+}
+
+/** User and system time of a process, all its threads. */
+function cpuSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
+}
