@@ -7,7 +7,8 @@
 //      │   chain (child process) ─► ledger ─► hub;  verify pool
 //      │   nodes elsewhere ─► proxy, PubSub relay, geyser streams ─► hubs
 //      └─► seq blocks ─► event log ◄─ analysis pool ◄─ event ring ◄─ source thread
-//                            └─► metrics 8443
+//                            ├─► metrics 8443
+//                            └─► writer process ─► rows ◄─ query processes ◄─ indexer 8123
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Parts } from './base/parts.ts'
@@ -17,6 +18,7 @@ import type { Store } from './subscriptions/store.ts'
 import type { Meters } from './telemetry/meters.ts'
 import { openDoors, openShreds, openTpu } from './topology/doors.ts'
 import { startGround, type TopologyDeps } from './topology/ground.ts'
+import { openIndexer } from './topology/indexer.ts'
 import { chainStatus, startRoads } from './topology/roads.ts'
 import { type OperatorQuestion, startOperatorSocket } from './transport/operator-socket.ts'
 
@@ -43,6 +45,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   const doors = await openDoors(config, deps, parts, { ...ground, ...roads })
   const shreds = await openShreds(config, deps, parts, { ...ground, ...roads, doors })
   const tpu = await openTpu(config, deps, parts, { ...ground, ...roads, doors })
+  await openIndexer(config, deps, parts, { ...ground, ...roads, doors, tpu })
   const { store, directory, gate, meters, data } = ground
   const sources = sourcesOf(config)
   const startedMs = clock.monotonicMs()

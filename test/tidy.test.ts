@@ -27,6 +27,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'products/*/meters',
     'products/*/config',
     'products/indexer/ingest',
+    'products/indexer/engines',
     'products/indexer/feed/meters',
     'flows',
     'solana/base58',

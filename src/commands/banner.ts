@@ -12,6 +12,7 @@ const protocols: Readonly<Record<string, readonly [plain: string, secure: string
   grpc: ['grpc', 'grpcs'],
   metrics: ['http', 'https'],
   tpu: ['http', 'https'],
+  indexer: ['http', 'https'],
   shredstream: ['udp', 'udp'],
 }
 
@@ -42,13 +43,15 @@ function credentials({ token, indexer }: Demo): string[] {
  * itself stands on the screen only once.
  */
 function calls(doors: Doors): string[] {
-  const lines = ['# With TOKEN set as above:']
-  const { rpc, websocket, grpc, metrics, shredstream, tpu } = doors
+  const { rpc, websocket, grpc, metrics, shredstream, tpu, indexer } = doors
+  const names = indexer === undefined ? 'TOKEN' : 'TOKEN, INDEXER_USER and INDEXER_PASSWORD'
+  const lines = [`# With ${names} set as above:`]
   if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc)))
   if (websocket !== undefined) lines.push(websocketCall(urlOf('websocket', websocket)))
   if (grpc !== undefined) lines.push(grpcCall(grpc))
   if (metrics !== undefined) lines.push(metricsCall(urlOf('metrics', metrics)))
   if (tpu !== undefined) lines.push(tpuCall(urlOf('tpu', tpu)))
+  if (indexer !== undefined) lines.push(indexerCall(urlOf('indexer', indexer)))
   if (shredstream !== undefined) lines.push(`npx sluice shreds listen 20010 --for demo`)
   return lines
 }
@@ -65,6 +68,13 @@ function tpuCall(url: string): string {
   return (
     `curl -s ${url} -H 'content-type: application/json' ` +
     `-d '{"jsonrpc":"2.0","id":1,"method":"getTipAccounts"}'`
+  )
+}
+
+function indexerCall(url: string): string {
+  return (
+    `curl -s ${url} -u "$INDEXER_USER:$INDEXER_PASSWORD" -H "x-token: $TOKEN" ` +
+    `-d 'SELECT count() AS transactions, max(slot) AS slot FROM transactions FORMAT JSON'`
   )
 }
 

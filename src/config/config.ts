@@ -7,6 +7,7 @@ import { chainSection } from '../chain/embedded/config.ts'
 import { executionSourceFields } from '../chain/execution/config.ts'
 import { checkUpstreams, defaultSet, upstreamsSection } from '../chain/upstream/config.ts'
 import { grpcSection } from '../products/grpc/config.ts'
+import { indexerSection } from '../products/indexer/config.ts'
 import { metricsSection } from '../products/metrics/config.ts'
 import { rpcSection } from '../products/rpc/config.ts'
 import { shredstreamSection, sourcePortOf } from '../products/shredstream/config.ts'
@@ -47,6 +48,7 @@ export const configFields = {
   // The product and the source of its events are two rooms under one key.
   metrics: group(metricsSection.doc, { ...metricsSection.fields, ...executionSourceFields }),
   shredstream: shredstreamSection,
+  indexer: indexerSection,
   plans: plansSection,
 }
 
@@ -158,6 +160,7 @@ export function checkConfig(config: Config, isSet: (key: string) => boolean): st
     ...problems,
     ...checkUpstreams(config.upstreams ?? {}, { isChain: config.chain?.source === 'upstream' }),
     ...checkTpu(config),
+    ...checkIndexer(config),
     ...checkShredstream(config, isSet),
     ...checkDoors(config),
   ]
@@ -178,6 +181,11 @@ function checkTpu(config: Config): string[] {
         : 'chain.source is upstream: set tpu.tipAccounts, or real tips go to nobody',
     )
   return problems
+}
+
+function checkIndexer({ indexer }: Partial<Config>): string[] {
+  if (indexer?.enabled !== true || indexer.engine !== 'clickhouse') return []
+  return indexer.url === '' ? ['indexer.engine is clickhouse: set indexer.url to its server'] : []
 }
 
 function checkShredstream(

@@ -56,7 +56,8 @@ function startGeyser(
 ): GeyserRoads {
   const roads = new GeyserRoads(nodes, { bounds: hubBounds, clock, log })
   declareGeyserMeters(meters, () => roads.readings())
-  if (!config.grpc.enabled && !config.tpu.enabled) return roads
+  const { grpc, tpu, indexer } = config
+  if (!grpc.enabled && !tpu.enabled && !indexer.enabled) return roads
   const subscriptions = store.list().filter(({ state }) => state === 'active')
   const names = new Set([setOf({ upstream: null }), ...subscriptions.map(setOf)])
   for (const name of names) if (name !== null) roads.of(name)

@@ -33,7 +33,12 @@ describe('the first start', () => {
     for (const call of calls) {
       const { stdout } = await run('bash', ['-c', call], {
         cwd: root,
-        env: { ...process.env, TOKEN: server.token },
+        env: {
+          ...process.env,
+          TOKEN: server.token,
+          INDEXER_USER: server.indexer.user,
+          INDEXER_PASSWORD: server.indexer.password,
+        },
       })
       expect(stdout, call).toMatch(/result|version|status/)
       expect(stdout, call).not.toMatch(/error/i)

@@ -48,8 +48,9 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   const data = options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const doorsFile = join(data, 'doors.json')
   rmSync(doorsFile, { force: true })
-  const ports = ['rpc', 'websocket', 'grpc', 'metrics', 'tpu', 'shredstream'].flatMap((door) =>
-    options.flags?.some((flag) => flag.startsWith(`--${door}.port`)) ? [] : [`--${door}.port=0`],
+  const ports = ['rpc', 'websocket', 'grpc', 'metrics', 'tpu', 'shredstream', 'indexer'].flatMap(
+    (door) =>
+      options.flags?.some((flag) => flag.startsWith(`--${door}.port`)) ? [] : [`--${door}.port=0`],
   )
   const child = spawn(
     process.execPath,

@@ -17,7 +17,7 @@ export function declareQueryProcessMeters(meters: Meters): QueryProcessMeters {
   )
   return {
     processes: meters.gauge('sluice_index_query_processes', 'Query processes, busy and idle'),
-    busy: meters.gauge('sluice_index_queries_running', 'Queries that have a process'),
+    busy: meters.gauge('sluice_index_query_processes_busy', 'Query processes at work'),
     kills: {
       memory: kills.with({ reason: 'memory' }),
       time: kills.with({ reason: 'time' }),

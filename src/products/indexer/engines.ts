@@ -1,0 +1,27 @@
+// Starts the engine of queries that the configuration names. Thread: main. Called by the topology.
+// Its counterpart for rows is sink.ts, in the writer process.
+import type { Log } from '../../telemetry/log.ts'
+import type { Meters } from '../../telemetry/meters.ts'
+import { startClickhouseEngine } from './clickhouse/query-engine.ts'
+import type { IndexerSection } from './config.ts'
+import { declareQueryProcessMeters } from './duckdb/meters.ts'
+import { startDuckdbEngine } from './duckdb/start-engine.ts'
+import type { QueryEngine } from './engine.ts'
+
+export interface EngineDeps {
+  /** Where DuckDB keeps its files. */
+  readonly folder: string
+  readonly meters: Meters
+  readonly log: Log
+}
+
+export function startEngine(
+  { engine, url }: IndexerSection,
+  { folder, meters, log }: EngineDeps,
+): Promise<QueryEngine> {
+  const deps = { log: log.area('indexer') }
+  // Declared for both, so that the list of meters is the same everywhere.
+  const processes = declareQueryProcessMeters(meters)
+  if (engine === 'clickhouse') return startClickhouseEngine(url, deps)
+  return startDuckdbEngine(folder, { ...deps, meters: processes })
+}

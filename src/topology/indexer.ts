@@ -1,0 +1,68 @@
+// The indexer: rows of everything that passes, and the door where they are asked for. Thread: main.
+// Called by topology.ts after the other doors, whose roads it reads.
+//
+//   event log, hub, tips ─► feeds ─► writer process ─► rows ◄─ query processes ◄─ indexer 8123
+import { join } from 'node:path'
+import type { Parts } from '../base/parts.ts'
+import type { DoorAddress } from '../base/running.ts'
+import type { Config } from '../config/config.ts'
+import { startEngine } from '../products/indexer/engines.ts'
+import { declareIngestMeters } from '../products/indexer/feed/meters.ts'
+import { startIngest } from '../products/indexer/ingest.ts'
+import { declareIndexerMeters } from '../products/indexer/meters.ts'
+import { startIndexer } from '../products/indexer/server.ts'
+import type { RunningTpu } from '../products/tpu/server.ts'
+import type { Ground, TopologyDeps } from './ground.ts'
+import type { Roads } from './roads.ts'
+
+export interface IndexerGiven extends Ground, Roads {
+  readonly doors: Record<string, DoorAddress>
+  readonly tpu: RunningTpu | null
+}
+
+export async function openIndexer(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Parts,
+  given: IndexerGiven,
+): Promise<void> {
+  if (!config.indexer.enabled) return
+  const { events, meters, data, tpu } = given
+  const { clock, log } = deps
+  const folder = join(data, 'index')
+  const ingest = await parts.add('index feed', () =>
+    startIngest(config.indexer, {
+      events,
+      solana: solanaOf(given),
+      folder,
+      meters: declareIngestMeters(meters),
+      clock,
+      log,
+    }),
+  )
+  if (tpu !== null) tpu.listen((row) => ingest.tip(row))
+  const engine = await parts.add('index engine', () =>
+    startEngine(config.indexer, { folder, meters, log }),
+  )
+  const { address } = await parts.add('indexer', () =>
+    startIndexer(config.indexer, {
+      ...given,
+      engine,
+      meters: declareIndexerMeters(meters),
+      usage: (fact) => ingest.usage(fact),
+      freshness: () => ingest.freshness(),
+      trustedProxies: config.trustedProxies,
+      clock,
+      log,
+    }),
+  )
+  if (address !== null) given.doors.indexer = address
+}
+
+/** The chain of everybody; a dedicated set's rows are nobody else's business. */
+function solanaOf({ solana, upstream, geyser }: Roads) {
+  const set = upstream.setOf({ upstream: null })
+  if (set === null) return solana && { hub: solana.hub, isEmbedded: true }
+  const chain = geyser.of(set)
+  return chain && { hub: chain.hub, isEmbedded: false }
+}
