@@ -190,7 +190,7 @@ function addTransaction(
       source: book.pick(book.payers),
       destination: book.pick(book.payers),
       authority: fee_payer,
-      amount: BigInt(book.below(2 ** 50)) * 1_000n,
+      amount: BigInt(book.below(2 ** 40)) * 1_000n,
       decimals: [6, 9, 0][book.below(3)]!,
     })
 }

@@ -1,5 +1,5 @@
 // The contract of engines on a real ClickHouse server, and what is its alone.
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   type ClickhouseServer,
   hasClickhouseServer,
@@ -9,6 +9,7 @@ import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/que
 import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
 import type { QueryEngine } from '../../src/products/indexer/engine.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { tryAsk } from '../support/index-asking.ts'
 import { describeQueryEngine } from '../support/query-engine-contract.ts'
 
 describe.skipIf(!hasClickhouseServer())(
@@ -38,6 +39,52 @@ describe.skipIf(!hasClickhouseServer())(
         ),
       lacks: ['JSONCompactEachRow', 'Parquet'],
       breakSlack: 65_536,
+    })
+
+    describe('ClickHouse as it is', () => {
+      beforeAll(async () => {
+        server = await startClickhouseServer()
+        await (await openClickhouseSink(server.url, { retentionDays: 30 })).stop()
+        engine = await startClickhouseEngine(server.url, { log: silentLog })
+      })
+      afterAll(async () => {
+        await engine?.stop()
+        await server?.stop()
+      })
+
+      test('keeps a query within its memory', async () => {
+        const sql = 'SELECT groupArray(number) FROM (SELECT arrayJoin(range(1000000)) AS number)'
+        const { error } = await tryAsk(engine!, sql, { limits: { memoryBytes: 3_000_000 } })
+        expect(error).toMatchObject({ code: 241, name: 'MEMORY_LIMIT_EXCEEDED' })
+      })
+
+      test('refuses on its own what a gap in the gate would let through', async () => {
+        // As the engine asks, without the gate before it.
+        const { host, username, password } = new URL(server!.url)
+        for (const sql of [
+          "SELECT * FROM remote('127.0.0.1', system.one)",
+          'DROP TABLE chain.blocks',
+          'SET max_execution_time = 0',
+        ]) {
+          const answer = await fetch(`http://${host}/?max_execution_time=5&readonly=1`, {
+            method: 'POST',
+            body: sql,
+            headers: { authorization: `Basic ${btoa(`${username}:${password}`)}` },
+          })
+          expect(await answer.text(), sql).toMatch(/Code: (164|113)/)
+        }
+      })
+
+      test('says 210 when the server goes away, and works again when it is back', async () => {
+        const one = 'SELECT 1 AS one'
+        expect((await tryAsk(engine!, one)).text).toBe('{"one":1}\n')
+        await server!.kill()
+        const { error } = await tryAsk(engine!, one)
+        expect(error).toMatchObject({ code: 210, name: 'NETWORK_ERROR' })
+        expect(error?.message).not.toMatch(/127\.0\.0\.1|writer/)
+        await server!.restart()
+        expect((await tryAsk(engine!, one)).error).toBeNull()
+      })
     })
   },
 )

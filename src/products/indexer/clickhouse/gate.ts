@@ -171,10 +171,11 @@ function sourceOf(database: string, name: string, caller: Caller): string | unde
 
 function catalogueSql(name: string): string {
   const rows = systemRows('View')[name] ?? []
-  const columns = Object.entries(rows[0] ?? {})
-  const shown = columns.map(([column, value], index) => {
+  const table = visibleTables.find((one) => one.database === 'system' && one.name === name)
+  const columns = Object.entries(table?.columns ?? {})
+  const shown = columns.map(([column, type], index) => {
     const cell = columns.length === 1 ? 'row' : `row.${index + 1}`
-    return `${typeof value === 'number' ? `toUInt64(${cell})` : cell} AS \`${column}\``
+    return `CAST(${cell} AS ${type}) AS \`${column}\``
   })
   const tuples = rows.map((row) => {
     const cells = Object.values(row).map((cell) =>

@@ -5,6 +5,7 @@
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { lex, wordOf } from '../sql/lexer.ts'
+import { toDuckdb } from './dialect.ts'
 import { rewrite } from './rewrite.ts'
 import { checkTree, type TreeRules } from './syntax-tree.ts'
 
@@ -21,7 +22,7 @@ export async function passGate(
   text: string,
   rules: TreeRules,
 ): Promise<Checked<Gated>> {
-  const sql = withoutEnd(rewrite(text))
+  const sql = withoutEnd(rewrite(toDuckdb(text)))
   const explained = withoutExplain(sql)
   const count = await countStatements(connection, sql)
   if (count === 0) return fail('SYNTAX_ERROR', 'the query is empty')

@@ -8,7 +8,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
-import { type SystemRow, systemRows } from '../catalogue.ts'
+import { type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
 import { type TableName, tableNames } from '../tables.ts'
 import { columnsOf, storageOf } from './columns.ts'
 import { quoted } from './hot-file.ts'
@@ -175,11 +175,16 @@ function catalogOf(file: string): string {
 }
 
 function systemTableSql(name: string, rows: readonly SystemRow[]): string {
-  const columns = Object.keys(rows[0] ?? {})
+  const table = visibleTables.find((one) => one.database === 'system' && one.name === name)
+  const types = Object.entries(table?.columns ?? {})
+  const columns = types.map(([column]) => column)
   const values = rows.map((row) => `(${columns.map((column) => cell(row[column]!)).join(', ')})`)
   const names = columns.map((column) => `"${column}"`).join(', ')
+  const typed = types.map(
+    ([name, type]) => `CAST("${name}" AS ${storageOf(type).sql}) AS "${name}"`,
+  )
   return `CREATE TABLE ${systemSchema}."${name}" AS
-    SELECT * FROM (VALUES ${values.join(', ')}) AS t(${names})`
+    SELECT ${typed.join(', ')} FROM (VALUES ${values.join(', ')}) AS t(${names})`
 }
 
 function cell(value: string | number): string {

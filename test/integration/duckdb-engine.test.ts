@@ -1,0 +1,31 @@
+// The contract of engines on embedded DuckDB, in its query processes.
+import type { QueryProcessMeters } from '../../src/products/indexer/duckdb/meters.ts'
+import { describeQueryEngine } from '../support/query-engine-contract.ts'
+import { QueryStage } from '../support/query-stage.ts'
+
+let stage: QueryStage | undefined
+let busy = 0
+const ignored = { inc() {}, set() {} }
+const meters = {
+  processes: ignored,
+  busy: {
+    ...ignored,
+    set(count: number) {
+      busy = count
+    },
+  },
+  kills: { memory: ignored, time: ignored, crash: ignored },
+} as unknown as QueryProcessMeters
+
+describeQueryEngine('duckdb', {
+  async start(batches) {
+    stage = await QueryStage.open({ meters })
+    await stage.sink.write(batches, {})
+    await stage.sink.write(batches, {})
+    return stage.engine
+  },
+  stop: async () => stage?.close(),
+  busy: async () => busy,
+  lacks: [],
+  breakSlack: 0,
+})

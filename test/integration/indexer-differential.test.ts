@@ -1,0 +1,102 @@
+// The same rows in DuckDB and in ClickHouse, the same questions, the same answers: by the port of
+// the engines, and by the door with an unmodified client.
+import { createClient } from '@clickhouse/client'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../../bench/lib/clickhouse-server.ts'
+import { makeRows } from '../../bench/lib/index-rows.ts'
+import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/query-engine.ts'
+import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
+import type { QueryEngine } from '../../src/products/indexer/engine.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { type Question, questions } from '../support/analyst-questions.ts'
+import { Bundle } from '../support/bundle.ts'
+import { ask } from '../support/index-asking.ts'
+import { QueryStage } from '../support/query-stage.ts'
+import { until } from '../support/until.ts'
+
+const plan = { seed: 3, slots: 200, transactionsPerSlot: 40, blocks: 300, tips: 400, usage: 60 }
+const isThere = hasClickhouseServer()
+
+describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-server)', () => {
+  let server: ClickhouseServer
+  let clickhouse: QueryEngine
+  let stage: QueryStage
+  const bundles = [new Bundle(), new Bundle()]
+
+  beforeAll(async () => {
+    const batches = [...makeRows(plan)]
+    server = await startClickhouseServer()
+    const sink = await openClickhouseSink(server.url, { retentionDays: 30 })
+    await sink.write(batches, {})
+    await sink.stop()
+    clickhouse = await startClickhouseEngine(server.url, { log: silentLog })
+    stage = await QueryStage.open({ warm: 1 })
+    await stage.sink.write(batches, {})
+    const isThere = async () => (await ask(stage.engine, 'SELECT 1 FROM usage')).totals.rows > 0
+    await until(isThere, 'what was written is seen')
+  }, 120_000)
+  afterAll(async () => {
+    for (const bundle of bundles) await bundle.dispose()
+    await stage?.close()
+    await clickhouse?.stop()
+    await server?.stop()
+  })
+
+  test('has thirty questions and more', () => {
+    expect(questions.length).toBeGreaterThanOrEqual(30)
+    expect(new Set(questions.map(({ name }) => name)).size).toBe(questions.length)
+  })
+
+  test.each(questions)('$name', async (question) => {
+    const [theirs, ours] = await Promise.all([
+      rowsOf(clickhouse, question),
+      rowsOf(stage.engine, question),
+    ])
+    expect(theirs.length).toBeGreaterThan(0)
+    expect(ours).toEqual(theirs)
+  })
+
+  test('gives the same through the door to an unmodified client', async () => {
+    const clients = await Promise.all(
+      [clickhouse, stage.engine].map(async (engine, at) => {
+        const bundle = bundles[at]!
+        const { port } = await bundle.openIndexer({ engine })
+        const { token, indexer } = bundle.issue({ products: ['indexer'], label: engine.name })
+        return createClient({
+          url: `http://127.0.0.1:${port}`,
+          username: indexer!.user,
+          password: indexer!.password,
+          http_headers: { 'x-token': token },
+        })
+      }),
+    )
+    for (const { name, sql, params } of questions.filter((one) => !sqlOfUsage.test(one.sql))) {
+      const answers = clients.map(async (client) => {
+        const result = await client.query({
+          query: sql,
+          format: 'JSONEachRow',
+          ...(params !== undefined && { query_params: params }),
+        })
+        return result.json()
+      })
+      const [theirs, ours] = await Promise.all(answers)
+      expect(ours, name).toEqual(theirs)
+    }
+    await Promise.all(clients.map((client) => client.close()))
+  }, 120_000)
+})
+
+/** Customers of the door have names of their own, and no queries yet. */
+const sqlOfUsage = /\busage\b/
+
+async function rowsOf(engine: QueryEngine, { sql, params }: Question): Promise<unknown[][]> {
+  const { text } = await ask(engine, sql, {
+    format: 'JSONCompact',
+    ...(params !== undefined && { params }),
+  })
+  return (JSON.parse(text) as { data: unknown[][] }).data
+}
