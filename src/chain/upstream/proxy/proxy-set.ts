@@ -166,7 +166,9 @@ export class ProxySet implements ReadOwner {
   #withOurs(answer: Answer): Answer {
     if (answer.kind !== 'text' || !answer.text.endsWith('}') || answer.text === '{}') return answer
     const sluice = JSON.stringify(this.#deps.version)
-    const ours = encodedText(`${answer.text.slice(0, -1)},"sluice":${sluice}}`)
+    // A node of our own kind has such a member already.
+    const its = answer.text.replace(OUR_MEMBER, '').slice(0, -1)
+    const ours = encodedText(`${its},"sluice":${sluice}}`)
     this.#version = { answer: ours, untilMs: this.nowMs() + VERSION_MS }
     return ours
   }
@@ -210,4 +212,5 @@ export class ProxySet implements ReadOwner {
 /** Before a method's own times are known. */
 const HEDGE_MS_FIRST = 1_000
 
+const OUR_MEMBER = /,"sluice":"[^"]*"/
 const healthy = encodedText('"ok"')

@@ -1,0 +1,52 @@
+// Unmodified web3.js and kit, and every method's shape and errors, against a server in front of
+// another one, and in front of three: nothing that a customer does over JSON-RPC is different.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SolanaNode } from '../support/solana-node.ts'
+import { describeRpcErrors } from '../support/solana-rpc-errors.ts'
+import { describeRpcShapes } from '../support/solana-rpc-golden.ts'
+import { describeKit } from '../support/solana-rpc-kit.ts'
+import { describeWeb3 } from '../support/solana-rpc-web3.ts'
+
+let chain: SolanaNode
+const nodes: SolanaNode[] = []
+beforeAll(async () => {
+  chain = await SolanaNode.start('--chain.traffic=20')
+  // One after another: each start takes a whole core for a moment.
+  for (let number = 1; number <= 3; number++) nodes.push(await SolanaNode.before([chain]))
+}, 120_000)
+afterAll(async () => {
+  for (const node of [...nodes, chain]) await node?.dispose()
+}, 120_000)
+
+describe('in front of one node', () => {
+  // The shapes are those of a chain on which only the test does something.
+  let quiet: SolanaNode
+  beforeAll(async () => {
+    quiet = await SolanaNode.start('--chain.traffic=0')
+  }, 120_000)
+  afterAll(() => quiet?.dispose())
+  describeRpcErrors(() => SolanaNode.before([quiet]))
+  describeRpcShapes(() => SolanaNode.before([quiet]))
+})
+
+describe('in front of three, which are in front of one chain', () => {
+  describeKit(() => SolanaNode.before(nodes))
+  describeWeb3(() => SolanaNode.before(nodes))
+})
+
+describe('the meters', () => {
+  it('count what the proxy does, and name no node by its address', async () => {
+    const front = await SolanaNode.before(nodes)
+    await front.call('getGenesisHash')
+    await front.call('getGenesisHash')
+    const text = await (await fetch(`${front.server.url('metrics')}/metrics`)).text()
+    expect(text).toMatch(/^sluice_upstream_cache_hits_total 1$/m)
+    expect(text).toMatch(/^sluice_upstream_failovers_total \d+$/m)
+    for (const { token, url } of nodes)
+      for (const secret of [token, new URL(url).host]) {
+        expect(text).not.toContain(secret)
+        expect(front.server.stderr()).not.toContain(secret)
+      }
+    await front.dispose()
+  })
+})
