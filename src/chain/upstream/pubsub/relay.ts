@@ -13,7 +13,7 @@ import {
 import { methodOf } from './held-wish.ts'
 import type { PubsubNode, PubsubSet } from './node.ts'
 import { type Connect, connectNode } from './node-socket.ts'
-import { SetRelay } from './set-relay.ts'
+import { type NodePubsub, SetRelay } from './set-relay.ts'
 
 /** All sets; upstreams.ts fits. */
 export interface PubsubSets {
@@ -32,15 +32,15 @@ export interface UpstreamPubsubDeps {
 const TICK_MS = 1_000
 
 export class UpstreamPubsub implements PubsubRelay {
+  readonly #sets: ReadonlyMap<string, PubsubSet>
   readonly #relays: ReadonlyMap<string, SetRelay>
   readonly #unwatch: () => void
   readonly #ticker: NodeJS.Timeout
 
   constructor(upstreams: PubsubSets, { clock, log, connect = connectNode }: UpstreamPubsubDeps) {
     const deps = { clock, log: log.area('upstream'), connect }
-    this.#relays = new Map(
-      upstreams.sets().map((set) => [set.name, new SetRelay(set, deps)] as const),
-    )
+    this.#sets = new Map(upstreams.sets().map((set) => [set.name, set]))
+    this.#relays = new Map([...this.#sets].map(([name, set]) => [name, new SetRelay(set, deps)]))
     this.#unwatch = upstreams.watch(() => {
       for (const relay of this.#relays.values()) relay.review()
     })
@@ -72,9 +72,13 @@ export class UpstreamPubsub implements PubsubRelay {
     return { close: () => relay.close(held) }
   }
 
-  /** For a node's row in the status. */
-  at(set: string, node: PubsubNode): { connected: boolean; subscriptions: number } | null {
-    return this.#relays.get(set)?.at(node) ?? null
+  /** For a node's row in the status, by its name; null for one without PubSub. */
+  at(name: string): NodePubsub | null {
+    for (const [set, { nodes }] of this.#sets) {
+      const node = nodes.find((one) => one.name === name)
+      if (node?.has('ws')) return this.#relays.get(set)!.at(node)
+    }
+    return null
   }
 
   stop(): void {

@@ -30,6 +30,12 @@ export interface SetRelayDeps extends PlacesDeps {
   readonly log: Log
 }
 
+/** What a node's row in the status says of its PubSub. */
+export interface NodePubsub {
+  readonly connected: boolean
+  readonly subscriptions: number
+}
+
 export interface RelayTally {
   notices: number
   /** Sockets that were lost while something was held there. */
@@ -82,7 +88,7 @@ export class SetRelay implements Owner {
   }
 
   /** The same of one node, for its row in the status. */
-  at(node: PubsubNode): { readonly connected: boolean; readonly subscriptions: number } {
+  at(node: PubsubNode): NodePubsub {
     const sockets = this.#places.at(node)
     const connected = sockets.some(({ isConnected }) => isConnected)
     return { connected, subscriptions: countOf(sockets) }
