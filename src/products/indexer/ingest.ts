@@ -133,19 +133,24 @@ export async function startIngest(
     lagMs: () => outbox.lagMs(),
     pid: () => link.pid,
     stop() {
-      stopping ??= drain(outbox, clock).then(async () => {
+      stopping ??= (async () => {
+        const endMs = performance.now() + drainMsMax
+        await drain(outbox, link, endMs)
         for (const end of ends) end()
+        slots?.finish()
+        outbox.wake()
+        await drain(outbox, link, endMs)
         outbox.stop()
         await link.stop()
-      })
+      })()
       return stopping
     },
   }
 }
 
-async function drain(outbox: Outbox, clock: Clock): Promise<void> {
-  const endMs = clock.monotonicMs() + drainMsMax
-  while (!outbox.isEmpty && clock.monotonicMs() < endMs)
+/** Without a writer there is nothing to wait for. */
+async function drain(outbox: Outbox, link: WriterLink, endMs: number): Promise<void> {
+  while (!outbox.isEmpty && link.isOpen && performance.now() < endMs)
     await new Promise((resolve) => setTimeout(resolve, drainStepMs))
 }
 

@@ -8,18 +8,10 @@
 // the writer, or that the sink rejects, is tried alone and then given up: one bad thing must not
 // hold the rest for ever.
 import type { Clock } from '../../../base/clock.ts'
-import type { Marks } from '../engine.ts'
-import type {
-  Delivery,
-  EventParcel,
-  SlotParcel,
-  SlotRange,
-  TipFact,
-  UsageFact,
-} from '../parcels.ts'
-import type { FeedName } from '../tables.ts'
+import type { Delivery } from '../parcels.ts'
 import type { Taken } from '../writer.ts'
-import type { Parcel, Source } from './source.ts'
+import { Load } from './load.ts'
+import type { Source } from './source.ts'
 
 export const windowBytesMax = 8 * 1024 * 1024
 /** One message, so that no turn of the main thread is long. A single parcel may be larger. */
@@ -203,49 +195,5 @@ export class Outbox {
     const delivery = load.take()
     const state = { isSent: false, isAlone: false, tries: 0 }
     return { id: ++this.#lastId, delivery, bytes, sinceMs, ...state }
-  }
-}
-
-/** Parcels on their way into one delivery. */
-class Load {
-  bytes = 0
-  sinceMs = Number.POSITIVE_INFINITY
-  readonly #slots: SlotParcel[] = []
-  readonly #events: EventParcel[] = []
-  readonly #tips: TipFact[] = []
-  readonly #usage: UsageFact[] = []
-  readonly #marks: { -readonly [F in FeedName]?: number } = {}
-  #cut: SlotRange | null = null
-
-  add(parcel: Parcel): void {
-    this.bytes += parcel.bytes
-    this.sinceMs = Math.min(this.sinceMs, parcel.sinceMs)
-    if (parcel.mark !== null) this.#marks[parcel.feed] = parcel.mark
-    switch (parcel.feed) {
-      case 'slots':
-        this.#slots.push(parcel.content)
-        this.#cut ??= parcel.cut
-        return
-      case 'events':
-        this.#events.push(parcel.content)
-        return
-      case 'tips':
-        this.#tips.push(parcel.content)
-        return
-      case 'usage':
-        this.#usage.push(parcel.content)
-    }
-  }
-
-  take(): Delivery {
-    const marks: Marks = this.#marks
-    return {
-      slots: this.#slots,
-      events: this.#events,
-      tips: this.#tips,
-      usage: this.#usage,
-      marks,
-      cut: this.#cut,
-    }
   }
 }

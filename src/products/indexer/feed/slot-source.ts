@@ -1,44 +1,27 @@
 // Reads confirmed slots out of the hub, whole, by a replay of lane 1. Thread: main.
 // Pulled by outbox.ts. The hub is the queue: what it lets go before it was read is lost, counted.
 //
-//   lane 1: accounts, transactions, meta, status(confirmed) -> one slot -> parts of 256 KiB at most
+//   lane 1: accounts, transactions, meta, status(confirmed) -> one slot -> slot-parcels.ts
 //
 // A slot is sent when it is confirmed and its meta is there; what comes for it later follows when
-// it is finalized. Large slots are cut in parts, so that no message is long and no turn is.
+// it is finalized.
 import type { Clock } from '../../../base/clock.ts'
 import {
-  type AccountUpdate,
-  type BlockMetaUpdate,
+  type SlotStatus,
   type SlotUpdate,
   type SolanaUpdate,
   slotStatus,
-  type TransactionUpdate,
 } from '../../../chain/ports.ts'
-import { keyOf } from '../../../solana/keys.ts'
 import type { Hub, Replay } from '../../../stream/hub.ts'
 import type { CounterChild } from '../../../telemetry/meters.ts'
-import {
-  type AccountFact,
-  accountRecordBytes,
-  noTransaction,
-  packAccounts,
-  type SlotRange,
-} from '../parcels.ts'
+import type { SlotRange } from '../parcels.ts'
+import { type OpenSlot, parcelsOf } from './slot-parcels.ts'
 import type { Parcel, Source } from './source.ts'
 
-export const partBytesMax = 256 * 1024
 /** Slots that are confirmed and wait for their meta, or have had late content. */
 const openSlotsMax = 64
 /** Block times that are remembered for late content. */
 const timesMax = 64
-const overheadBytes = 64
-
-interface OpenSlot {
-  readonly transactions: TransactionUpdate[]
-  readonly accounts: AccountUpdate[]
-  meta: BlockMetaUpdate | null
-  isConfirmed: boolean
-}
 
 export interface SlotSourceDeps {
   readonly hub: Hub<SolanaUpdate>
@@ -59,6 +42,8 @@ export class SlotSource implements Source {
   #isFirst = true
   #isBehindLoss = false
   #waitingSinceMs: number | null = null
+  /** The status that makes a slot ready to go. */
+  #sureAt: SlotStatus = slotStatus.confirmed
 
   constructor(deps: SlotSourceDeps) {
     this.#deps = deps
@@ -67,6 +52,20 @@ export class SlotSource implements Source {
   /** Tells how far the index is, before the first `next`. */
   resume(mark: number | undefined): void {
     if (this.#isFirst) this.#lastSlot = mark ?? null
+  }
+
+  /**
+   * The last words: an embedded chain takes its processed blocks for final when it starts again,
+   * and tells nobody. So they are taken in now; one that a crash undoes is cut by the next run.
+   */
+  finish(): void {
+    const { hub, isEmbedded } = this.#deps
+    if (!isEmbedded || hub.oldestSlot === null) return
+    const from = Math.max(hub.oldestSlot, (this.#lastSlot ?? -1) + 1)
+    this.#open.clear()
+    this.#replay = hub.replay(0, from)
+    this.#sureAt = slotStatus.processed
+    this.noticed()
   }
 
   /** Something was said on lane 1. A reader that is too far behind lets go of the past at once. */
@@ -138,7 +137,7 @@ export class SlotSource implements Source {
     if (open === undefined) return
     if (status === slotStatus.dead) this.#open.delete(slot)
     else if (status === slotStatus.finalized) this.#give(slot, open, createdAtMs)
-    else if (status === slotStatus.confirmed) {
+    else if (status === this.#sureAt) {
       open.isConfirmed = true
       if (open.meta !== null) this.#give(slot, open, createdAtMs)
     }
@@ -186,67 +185,4 @@ export class SlotSource implements Source {
     this.#times.set(slot, time)
     if (this.#times.size > timesMax) this.#times.delete(this.#times.keys().next().value!)
   }
-}
-
-interface Head {
-  readonly slot: number
-  readonly blockTime: number
-  readonly cut: SlotRange | null
-  readonly mark: number | null
-  readonly sinceMs: number
-}
-
-/** Transactions first, then accounts; the last one brings the block and the mark. */
-function* parcelsOf(
-  open: OpenSlot,
-  { slot, blockTime, cut, mark, sinceMs }: Head,
-): Generator<Parcel, undefined> {
-  const { transactions, accounts, meta } = open
-  const indexOf = indexes(transactions)
-  for (let tx = 0, account = 0, isLast = false, isFirst = true; !isLast; isFirst = false) {
-    const infos: Uint8Array[] = []
-    let bytes = overheadBytes
-    for (; tx < transactions.length && bytes < partBytesMax; tx++) {
-      const { info } = transactions[tx]!
-      infos.push(info)
-      bytes += info.length + overheadBytes
-    }
-    const room = Math.max(0, Math.ceil((partBytesMax - bytes) / accountRecordBytes))
-    const facts = accounts.slice(account, account + room).map((one) => factOf(one, indexOf))
-    account += facts.length
-    bytes += facts.length * accountRecordBytes
-    isLast = tx === transactions.length && account === accounts.length
-    const block = isLast && meta !== null ? blockOf(meta) : null
-    const content = { slot, blockTime, block, transactions: infos, accounts: packAccounts(facts) }
-    const parcel: Parcel = {
-      feed: 'slots',
-      content,
-      cut: isFirst ? cut : null,
-      mark: isLast ? mark : null,
-      bytes,
-      sinceMs,
-    }
-    yield parcel
-  }
-}
-
-function indexes(transactions: readonly TransactionUpdate[]): ReadonlyMap<string, number> {
-  return new Map(transactions.map(({ signature, index }) => [keyOf(signature), index]))
-}
-
-function factOf(update: AccountUpdate, indexOf: ReadonlyMap<string, number>): AccountFact {
-  const { pubkey, owner, lamports, writeVersion, data, txnSignature } = update
-  const index = txnSignature === null ? undefined : indexOf.get(keyOf(txnSignature))
-  const dataBytes = data.length
-  return { pubkey, owner, lamports, writeVersion, dataBytes, index: index ?? noTransaction }
-}
-
-function blockOf({
-  parentSlot,
-  blockhash,
-  blockHeight,
-  executedTransactionCount,
-}: BlockMetaUpdate) {
-  const txCount = executedTransactionCount
-  return { parentSlot, blockhash, height: blockHeight ?? 0, txCount }
 }

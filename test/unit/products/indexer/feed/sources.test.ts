@@ -3,7 +3,8 @@ import type { SolanaUpdate } from '../../../../../src/chain/ports.ts'
 import { openSolanaHub, publishUpdate } from '../../../../../src/flows/solana.ts'
 import { accountUpdate } from '../../../../../src/flows/solana-update.ts'
 import { EventSource } from '../../../../../src/products/indexer/feed/event-source.ts'
-import { partBytesMax, SlotSource } from '../../../../../src/products/indexer/feed/slot-source.ts'
+import { partBytesMax } from '../../../../../src/products/indexer/feed/slot-parcels.ts'
+import { SlotSource } from '../../../../../src/products/indexer/feed/slot-source.ts'
 import {
   type Parcel,
   QueueSource,
@@ -159,6 +160,27 @@ describe('the source of slots', () => {
     const slots = all(source)
     expect(slots.map(({ cut }) => cut)).toEqual([null, null])
     expect(lost.value).toBe(2)
+  })
+
+  test('brings the processed blocks of an embedded chain at the end, but not the open slot', () => {
+    const { hub, source, tell } = stage()
+    const solana = solanaAt(10, { confirmedAfter: 3 })
+    tell(solana, 5)
+    for (const update of solana.next().slice(0, 8)) publishUpdate(hub, update)
+    expect(marksOf(all(source))).toEqual([10, 11])
+    source.finish()
+    const rest = all(source)
+    expect(marksOf(rest)).toEqual([12, 13, 14])
+    for (const { content } of rest) expect(content.block).toMatchObject({ txCount: 6 })
+    expect(source.waitingSinceMs()).toBeNull()
+  })
+
+  test('waits for the word of a real chain to its end', () => {
+    const { source, tell } = stage({ isEmbedded: false })
+    tell(solanaAt(10, { confirmedAfter: 3 }), 5)
+    all(source)
+    source.finish()
+    expect(all(source)).toEqual([])
   })
 
   test('never forgets anything of a real chain', () => {
