@@ -1,5 +1,7 @@
 // Queries of the indexer's door while they run, and what is kept of them.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { declareIndexerMeters } from '../../src/products/indexer/meters.ts'
+import { Meters } from '../../src/telemetry/meters.ts'
 import { IndexerStage, planLimits } from '../support/indexer-stage.ts'
 import { until } from '../support/until.ts'
 
@@ -106,6 +108,28 @@ describe('queries under way', () => {
     const refused = await stage.ask({ body: 'SELECT 1', as })
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
     expect(refused.text).toMatch(/^Code: 201\..*\(QUOTA_EXCEEDED\)\n$/)
+  })
+
+  it('are bounded by address, whoever asks', async () => {
+    const door = await stage.bundle.openIndexer({
+      engine: stage.engine,
+      meters: declareIndexerMeters(new Meters()),
+      section: { inFlightPerAddress: 1 },
+    })
+    const leave = new AbortController()
+    const ask = (headers: Record<string, string>) =>
+      fetch(`http://127.0.0.1:${door.port}/?query=SELECT%20wait&query_id=bounded`, {
+        headers,
+        signal: leave.signal,
+      })
+    const first = ask(stage.credentials)
+    first.catch(() => {})
+    await seen('bounded')
+    const refused = await ask(stage.issue())
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
+    expect(await refused.text()).toMatch(/^Code: 202\./)
+    leave.abort()
+    await door.stop()
   })
 
   it('go at the pace of their reader', async () => {

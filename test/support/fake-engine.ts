@@ -57,7 +57,7 @@ export class FakeEngine implements QueryEngine {
   async stop(): Promise<void> {}
 
   async #begin(query: Query, state: State): Promise<QueryOutcome> {
-    const text = query.statement.texts.join('?')
+    const text = query.statement.texts.join('?').replaceAll(/\s+/g, ' ')
     const [, verb = '', count = '0'] =
       /^SELECT (rows|late|fail|wait|slow)(?: (\d+))?$/.exec(text) ?? []
     if (verb === 'fail') {

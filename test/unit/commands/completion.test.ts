@@ -24,6 +24,7 @@ describe('completion', () => {
     expect(offered('subscription', 'add', 'acme', '--pl')).toEqual(['--plan'])
     expect(offered('note', 'add', 'acme', 'text', '--kind', '')).toContain('refund')
     expect(offered('usage', '--output', 'j')).toEqual(['json'])
+    expect(offered('query', '--output', 'c')).toEqual(['csv'])
     expect(offered('serve', '--tls')).toEqual(['--tls.cert', '--tls.key'])
     expect(offered('completion', 'z')).toEqual(['zsh'])
   })

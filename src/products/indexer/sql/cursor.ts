@@ -1,5 +1,5 @@
 // Walks over the tokens of a short statement (SHOW, DESCRIBE, KILL). Thread: any (pure).
-import { symbolOf, type Token, wordOf } from './lexer.ts'
+import { isSymbol, type Token, wordOf } from './lexer.ts'
 import type { Reading } from './reading.ts'
 
 export class Cursor {
@@ -25,7 +25,7 @@ export class Cursor {
   }
 
   symbol(wanted: string): boolean {
-    if (symbolOf(this.#text, this.#tokens[this.#at]) !== wanted) return false
+    if (!isSymbol(this.#text, this.#tokens[this.#at], wanted)) return false
     this.#at++
     return true
   }

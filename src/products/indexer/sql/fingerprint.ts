@@ -9,7 +9,7 @@ const NAME_CHARS_MAX = 30
 export function fingerprint(text: string, dialect: Dialect): string {
   const parts: string[] = []
   let chars = 0
-  for (const token of lex(text, dialect)) {
+  for (const token of lex(text, dialect, CHARS_MAX)) {
     if (token.kind === 'comment') continue
     const part = shown(text, token)
     // A list of values is as good as one.

@@ -16,17 +16,19 @@ export interface Token {
   readonly end: number
 }
 
-export function lex(text: string, dialect: Dialect): Token[] {
+/** At most `max` tokens and one, by which it is seen that there are more. */
+export function lex(text: string, dialect: Dialect, max = Number.POSITIVE_INFINITY): Token[] {
   const tokens: Token[] = []
   let at = 0
-  for (;;) {
+  while (tokens.length <= max) {
     while (isSpace(text.charCodeAt(at))) at++
-    if (at >= text.length) return tokens
+    if (at >= text.length) break
     const start = at
     const { kind, end } = tokenAt(text, start, dialect)
     at = end
     tokens.push({ kind, start, end })
   }
+  return tokens
 }
 
 /** An unquoted word in upper case; '' for every other token. */
@@ -34,8 +36,26 @@ export function wordOf(text: string, token: Token | undefined): string {
   return token?.kind === 'word' ? text.slice(token.start, token.end).toUpperCase() : ''
 }
 
+/** True for that one word; the letters are looked at only where the length fits. */
+export function isWord(text: string, token: Token | undefined, word: string): boolean {
+  return token?.kind === 'word' && token.end - token.start === word.length
+    ? wordOf(text, token) === word
+    : false
+}
+
 export function symbolOf(text: string, token: Token | undefined): string {
-  return token?.kind === 'symbol' ? text.slice(token.start, token.end) : ''
+  return token?.kind === 'symbol' ? text.charAt(token.start) : ''
+}
+
+/** A symbol is one character. */
+export function isSymbol(text: string, token: Token | undefined, symbol: string): boolean {
+  return token?.kind === 'symbol' && text.charCodeAt(token.start) === symbol.charCodeAt(0)
+}
+
+/** True when something stands between two tokens that is more than white space. */
+export function hasComment(text: string, from: number, to: number): boolean {
+  for (let at = from; at < to; at++) if (!isSpace(text.charCodeAt(at))) return true
+  return false
 }
 
 interface Found {

@@ -2,7 +2,7 @@
 // Thread: any (pure). A place is one only when its type is one: DuckDB writes structs in braces.
 import type { Statement, TypedValue } from '../engine.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
-import { type Dialect, symbolOf, type Token } from './lexer.ts'
+import { type Dialect, hasComment, isSymbol, type Token } from './lexer.ts'
 import type { Reading } from './reading.ts'
 import { parseType, type SqlType } from './types.ts'
 import { parseValue } from './values.ts'
@@ -13,33 +13,69 @@ export function bindPlaces(
   parameters: ReadonlyMap<string, string>,
   dialect: Dialect,
 ): Checked<Statement> {
-  const texts: string[] = []
-  const values: TypedValue[] = []
-  let part = ''
-  let end = tokens[0]?.start ?? 0
+  const made = new Making(text, tokens[0]?.start ?? 0)
   for (let at = 0; at < tokens.length; at++) {
     const token = tokens[at]!
-    if (token.start > end) part += ' '
-    end = token.end
-    const place = symbolOf(text, token) === '{' ? placeAt(text, tokens, at) : null
+    made.reach(token)
+    const place = isSymbol(text, token, '{') ? placeAt(text, tokens, at) : null
     if (place === null) {
-      part += textOf(text, token, dialect)
+      if (isBackticked(text, token, dialect)) made.put(doubleQuoted(text, token), token.end)
       continue
     }
-    at = place.last
-    end = tokens[at]!.end
     const bound = bind(place, parameters)
     if (!bound.ok) return bound
-    if (bound.value === null) {
-      part += text.slice(token.start, end)
-    } else if (bound.value.type === 'Identifier') part += `"${String(bound.value.value)}"`
-    else {
-      texts.push(part)
-      values.push(bound.value)
-      part = ''
-    }
+    if (bound.value === null) continue
+    at = place.last
+    const { end } = tokens[at]!
+    if (bound.value.type === 'Identifier') made.put(`"${String(bound.value.value)}"`, end)
+    else made.value(bound.value, end)
   }
-  return checked({ texts: [...texts, part], values })
+  return checked(made.statement(tokens.at(-1)?.end ?? 0))
+}
+
+/** Copies the text in long runs, since a query may have thousands of tokens. */
+class Making {
+  readonly #text: string
+  readonly #texts: string[] = []
+  readonly #values: TypedValue[] = []
+  #part = ''
+  /** Where the run that is not copied yet begins, and how far it is known to be good. */
+  #from: number
+  #end: number
+  #start = 0
+
+  constructor(text: string, from: number) {
+    this.#text = text
+    this.#from = this.#end = from
+  }
+
+  /** Goes on to a token; a comment before it becomes a blank. */
+  reach({ start, end }: Token): void {
+    if (start - this.#end > 1 && hasComment(this.#text, this.#end, start)) {
+      this.#part += `${this.#text.slice(this.#from, this.#end)} `
+      this.#from = start
+    }
+    this.#start = start
+    this.#end = end
+  }
+
+  /** Writes something else in the place of what begins at the token that was reached. */
+  put(written: string, end: number): void {
+    this.#part += this.#text.slice(this.#from, this.#start) + written
+    this.#from = this.#end = end
+  }
+
+  value(value: TypedValue, end: number): void {
+    this.put('', end)
+    this.#texts.push(this.#part)
+    this.#values.push(value)
+    this.#part = ''
+  }
+
+  statement(end: number): Statement {
+    const last = this.#part + this.#text.slice(this.#from, end)
+    return { texts: [...this.#texts, last], values: this.#values }
+  }
 }
 
 interface Place {
@@ -55,11 +91,10 @@ const PLACE_TOKENS_MAX = 40
 /** `{` name `:` … `}` without braces inside. */
 function placeAt(text: string, tokens: readonly Token[], at: number): Place | null {
   const name = tokens[at + 1]
-  if (name?.kind !== 'word' || symbolOf(text, tokens[at + 2]) !== ':') return null
+  if (name?.kind !== 'word' || !isSymbol(text, tokens[at + 2], ':')) return null
   for (let last = at + 3; last < tokens.length && last - at < PLACE_TOKENS_MAX; last++) {
-    const symbol = symbolOf(text, tokens[last])
-    if (symbol === '{') return null
-    if (symbol !== '}') continue
+    if (isSymbol(text, tokens[last], '{')) return null
+    if (!isSymbol(text, tokens[last], '}')) continue
     const typeText = text.slice(tokens[at + 2]!.end, tokens[last]!.start).trim()
     return { name: text.slice(name.start, name.end), typeText, type: parseType(typeText), last }
   }
@@ -83,8 +118,11 @@ function bind(place: Place, parameters: ReadonlyMap<string, string>): Checked<Ty
 }
 
 /** Tools quote names with backticks, which DuckDB does not know. */
-function textOf(text: string, token: Token, dialect: Dialect): string {
-  const written = text.slice(token.start, token.end)
-  if (token.kind !== 'quoted' || dialect !== 'duckdb' || !written.startsWith('`')) return written
-  return `"${written.slice(1, -1).replaceAll('``', '`').replaceAll('"', '""')}"`
+function isBackticked(text: string, { kind, start }: Token, dialect: Dialect): boolean {
+  return kind === 'quoted' && dialect === 'duckdb' && text[start] === '`'
+}
+
+function doubleQuoted(text: string, { start, end }: Token): string {
+  const name = text.slice(start + 1, end - 1).replaceAll('``', '`')
+  return `"${name.replaceAll('"', '""')}"`
 }

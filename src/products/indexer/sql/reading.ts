@@ -1,7 +1,7 @@
 // Reads one statement: what it does, and what stands behind it for the door and not for the engine
 // (`FORMAT x`, `SETTINGS a = b`, a closing semicolon). Thread: any (pure).
 import { type Checked, checked, fail } from '../exceptions.ts'
-import { type Dialect, lex, symbolOf, type Token, wordOf } from './lexer.ts'
+import { type Dialect, isSymbol, isWord, lex, type Token, wordOf } from './lexer.ts'
 
 /** What the statement does: asks the engine, or the door itself. */
 export type StatementKind = 'query' | 'kill' | 'show' | 'describe' | 'exists' | 'use'
@@ -17,10 +17,11 @@ export interface Reading {
   readonly settings: readonly (readonly [name: string, value: string])[]
 }
 
-const TOKENS_MAX = 60_000
+/** Longer lists belong into a parameter. */
+const TOKENS_MAX = 20_000
 
 export function readStatement(text: string, dialect: Dialect): Checked<Reading> {
-  const all = lex(text, dialect)
+  const all = lex(text, dialect, TOKENS_MAX)
   if (all.length > TOKENS_MAX)
     return fail('SYNTAX_ERROR', `a query has at most ${TOKENS_MAX} words and signs`)
   if (all.at(-1)?.kind === 'broken')
@@ -42,10 +43,10 @@ export function readStatement(text: string, dialect: Dialect): Checked<Reading> 
 
 /** All up to the semicolon, behind which nothing may come. */
 function firstStatement(text: string, tokens: readonly Token[]): Checked<readonly Token[]> {
-  const end = tokens.findIndex((token) => symbolOf(text, token) === ';')
+  const end = tokens.findIndex((token) => isSymbol(text, token, ';'))
   const first = end < 0 ? tokens : tokens.slice(0, end)
   const rest = end < 0 ? [] : tokens.slice(end)
-  if (rest.some((token) => symbolOf(text, token) !== ';'))
+  if (rest.some((token) => !isSymbol(text, token, ';')))
     return fail('SYNTAX_ERROR', 'a request takes one statement; several are given')
   if (first.length === 0) return fail('SYNTAX_ERROR', 'the query is empty')
   return checked(first)
@@ -72,7 +73,7 @@ class Tail {
   #stripFormat(): boolean {
     const at = this.tokens.length - 2
     const name = this.tokens[at + 1]
-    const isHere = at > 0 && wordOf(this.#text, this.tokens[at]) === 'FORMAT'
+    const isHere = at > 0 && isWord(this.#text, this.tokens[at], 'FORMAT')
     if (!isHere || this.format !== null || name?.kind !== 'word' || !this.#isClauseAt(at))
       return false
     this.format = this.#text.slice(name.start, name.end)
@@ -82,7 +83,7 @@ class Tail {
 
   #stripSettings(): boolean {
     for (let at = this.tokens.length - 1; at > 0; at--) {
-      if (wordOf(this.#text, this.tokens[at]) !== 'SETTINGS') continue
+      if (!isWord(this.#text, this.tokens[at], 'SETTINGS')) continue
       const found = readSettings(this.#text, this.tokens.slice(at + 1))
       if (found === null || !this.#isClauseAt(at)) return false
       this.settings = [...found, ...this.settings]
@@ -95,7 +96,7 @@ class Tail {
   /** Behind a comma, a dot, a sign or FROM the word is a name like any other. */
   #isClauseAt(at: number): boolean {
     const before = this.tokens[at - 1]!
-    if (before.kind === 'symbol') return [')', ']', '}', '*'].includes(symbolOf(this.#text, before))
+    if (before.kind === 'symbol') return ')]}*'.includes(this.#text.charAt(before.start))
     return !beforeNames.has(wordOf(this.#text, before))
   }
 }
@@ -113,8 +114,8 @@ function readSettings(
   let at = 0
   for (;;) {
     const name = tokens[at++]
-    if (name?.kind !== 'word' || symbolOf(text, tokens[at++]) !== '=') return null
-    const isNegative = symbolOf(text, tokens[at]) === '-'
+    if (name?.kind !== 'word' || !isSymbol(text, tokens[at++], '=')) return null
+    const isNegative = isSymbol(text, tokens[at], '-')
     const value = tokens[isNegative ? ++at : at]
     at++
     if (value === undefined || !['word', 'number', 'string'].includes(value.kind)) return null
@@ -122,7 +123,7 @@ function readSettings(
     const plain = value.kind === 'string' ? written.replaceAll(/^.*?'|'$/gs, '') : written
     settings.push([text.slice(name.start, name.end), `${isNegative ? '-' : ''}${plain}`])
     if (at === tokens.length) return settings
-    if (symbolOf(text, tokens[at++]) !== ',') return null
+    if (!isSymbol(text, tokens[at++], ',')) return null
   }
 }
 
@@ -155,24 +156,42 @@ const changing = new Set(
 )
 
 function kindOf(text: string, tokens: readonly Token[]): Checked<StatementKind> {
-  const first = tokens.find((token) => symbolOf(text, token) !== '(')
-  const word = wordOf(text, first)
+  const first = tokens.findIndex((token) => !isSymbol(text, token, '('))
+  const word = wordOf(text, tokens[first])
   const kind = Object.hasOwn(kinds, word) ? kinds[word] : undefined
-  if (kind !== undefined && (kind === 'query' || tokens[0] === first)) return checked(kind)
-  if (changing.has(word))
-    return fail('READONLY', `cannot execute ${word}: this database is read-only`)
+  const change = word === 'WITH' || word === 'EXPLAIN' ? changeAfter(text, tokens, first) : word
+  if (changing.has(change))
+    return fail('READONLY', `cannot execute ${change}: this database is read-only`)
+  if (kind !== undefined && (kind === 'query' || first === 0)) return checked(kind)
   return fail('SYNTAX_ERROR', 'a query begins with SELECT, WITH, EXPLAIN, SHOW or DESCRIBE')
 }
+
+/** The word that WITH or EXPLAIN comes before, outside of parentheses. */
+function changeAfter(text: string, tokens: readonly Token[], first: number): string {
+  let depth = 0
+  for (const token of tokens.slice(first + 1)) {
+    if (isSymbol(text, token, '(')) depth++
+    else if (isSymbol(text, token, ')')) depth--
+    else if (depth === 0 && token.kind === 'word') {
+      const word = wordOf(text, token)
+      if (Object.hasOwn(kinds, word) || writing.has(word)) return word
+    }
+  }
+  return ''
+}
+
+/** What can stand behind WITH or EXPLAIN and is no name of a common table or an option there. */
+const writing = new Set('INSERT UPDATE DELETE MERGE CREATE DROP ALTER COPY'.split(' '))
 
 type Strayed = Parameters<typeof fail>
 
 /** Clauses that must not reach an engine: settings inside would go around the plan's limits. */
 function misplaced(text: string, tokens: readonly Token[]): Strayed | null {
   for (let at = 0; at < tokens.length; at++) {
-    const word = wordOf(text, tokens[at])
-    if (word === 'INTO' && wordOf(text, tokens[at + 1]) === 'OUTFILE')
+    const token = tokens[at]
+    if (isWord(text, token, 'INTO') && isWord(text, tokens[at + 1], 'OUTFILE'))
       return ['READONLY', 'INTO OUTFILE writes files: take the result from the answer']
-    const isSetting = word === 'SETTINGS' && symbolOf(text, tokens[at + 2]) === '='
+    const isSetting = isWord(text, token, 'SETTINGS') && isSymbol(text, tokens[at + 2], '=')
     if (isSetting && tokens[at + 1]?.kind !== 'symbol')
       return ['SYNTAX_ERROR', 'SETTINGS are taken at the end of the query only']
   }

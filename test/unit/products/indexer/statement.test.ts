@@ -75,6 +75,11 @@ describe('FORMAT and SETTINGS', () => {
 })
 
 describe('a statement', () => {
+  it('has an end', () => {
+    expect(codeOf(`SELECT ${'1,'.repeat(9_000)}1`)).toBe(0)
+    expect(codeOf(`SELECT ${'1,'.repeat(11_000)}1`)).toBe(62)
+  })
+
   it('is one: several, none and an open quote are syntax errors', () => {
     expect(codeOf('SELECT 1; SELECT 2')).toBe(62)
     expect(codeOf("SELECT ';'; --x\n;")).toBe(0)
@@ -93,6 +98,9 @@ describe('a statement', () => {
       "ATTACH 'x'",
       'PRAGMA database_list',
       '(DELETE FROM t)',
+      'WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a',
+      'EXPLAIN ANALYZE DELETE FROM t',
+      'EXPLAIN INSERT INTO t SELECT 1',
     ])
       expect(codeOf(text)).toBe(164)
     for (const text of ['foo', '1', '"SELECT"', "'SELECT'", 'constructor', '(SHOW TABLES)'])
@@ -102,6 +110,8 @@ describe('a statement', () => {
   it('is known by its first word', () => {
     expect(read('(SELECT 1) UNION ALL (SELECT 2)').kind).toBe('query')
     expect(read('with a as (select 1) select * from a').kind).toBe('query')
+    expect(read('WITH delete_log AS (SELECT 1) SELECT 1 AS insert').kind).toBe('query')
+    expect(read('EXPLAIN SELECT 1').kind).toBe('query')
     expect(read("kill query where query_id = 'x'").kind).toBe('kill')
     expect(read('DESC TABLE blocks').kind).toBe('describe')
     expect(read('EXISTS TABLE blocks').kind).toBe('exists')
