@@ -146,7 +146,7 @@ describe('calls', () => {
     expect(nodes[0]?.outcomes.timeout).toBe(1)
   })
 
-  it('that wait at a node which leaves are let go at once, sends are not', async () => {
+  it('that wait at a node which leaves are let go: scans late, sends never', async () => {
     const [first] = await start([{}, {}])
     first!.behaviour = 'hang'
     const faults: (CallFault | 'end')[] = []
@@ -157,14 +157,17 @@ describe('calls', () => {
       onFault: (fault: CallFault) => void faults.push(fault),
     }
     nodes[0]!.call(body, { timeoutMs: 60_000 }, listener)
+    nodes[0]!.call(body, { timeoutMs: 60_000, isHeavy: true }, listener)
     const kept = nodes[0]!.call(body, { timeoutMs: 60_000, isKept: true }, listener)
     await until(() => faults.length > 0, 'the first to be let go')
+    expect(states()).toEqual(['probing', 'up'])
     expect(faults).toEqual(['left'])
     await becomes('down', 'up')
+    expect(faults).toEqual(['left', 'left'])
     expect(nodes[0]?.waiting).toBe(1)
     kept.abort()
     expect(nodes[0]?.waiting).toBe(0)
-    expect(faults).toEqual(['left'])
+    expect(faults).toEqual(['left', 'left'])
   })
 
   it('to a node that is gone are refused, and take it out of the rotation at once', async () => {

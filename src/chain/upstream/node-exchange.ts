@@ -69,9 +69,14 @@ export class NodeExchange implements AnswerListener, NodeCall {
     this.#link?.abort()
   }
 
-  /** The node leaves the rotation: whoever waits for a head may ask elsewhere. */
-  letGo(): void {
-    if (this.#isOver || this.#status !== 0 || this.#options.isKept === true) return
+  /**
+   * The node leaves the rotation: whoever waits for a head may ask elsewhere. While it is only
+   * doubted, a scan stays: it may be what keeps the node busy, and would do so to the next one.
+   */
+  letGo(isOnlyDoubted: boolean): void {
+    const { isKept, isHeavy } = this.#options
+    if (this.#isOver || this.#status !== 0 || isKept === true) return
+    if (isOnlyDoubted && isHeavy === true) return
     this.#over('left')
     this.#link?.abort()
     this.#listener.onFault('left', true)

@@ -230,7 +230,8 @@ export class UpstreamNode {
 
   /** Gives up what waits here for a head, so that it can be asked elsewhere. */
   letGo(): void {
-    for (const exchange of [...this.#waiting]) exchange.letGo()
+    const isOnlyDoubted = this.state === 'probing'
+    for (const exchange of [...this.#waiting]) exchange.letGo(isOnlyDoubted)
   }
 
   report(setCount: number): NodeReport {

@@ -96,12 +96,8 @@ export class UpstreamSet {
 
   /** The best slot of nodes that are there; null when none told one. */
   slot(commitment: Commitment = 0): number | null {
-    let best: number | null = null
-    for (const node of this.nodes) {
-      const slot = node.state === 'down' ? null : node.slot(commitment)
-      if (slot !== null && (best === null || slot > best)) best = slot
-    }
-    return best
+    const isSure = ({ state }: UpstreamNode) => state === 'up' || state === 'lagging'
+    return this.#best(commitment, isSure) ?? this.#best(commitment, ({ state }) => state !== 'down')
   }
 
   /** Sets every node against the best one, and against the shreds that it has itself. */
@@ -122,6 +118,15 @@ export class UpstreamSet {
 
   async stop(): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.stop()))
+  }
+
+  #best(commitment: Commitment, counts: (node: UpstreamNode) => boolean): number | null {
+    let best: number | null = null
+    for (const node of this.nodes) {
+      const slot = counts(node) ? node.slot(commitment) : null
+      if (slot !== null && (best === null || slot > best)) best = slot
+    }
+    return best
   }
 
   /** Two by weight, and the better of them. */
@@ -148,6 +153,8 @@ export class UpstreamSet {
 
   /** What waits at a node that left is let go, where it can be asked elsewhere or not at all. */
   #moved(node: UpstreamNode): void {
+    // When the best one leaves, the next is no longer behind, and takes over at once.
+    if (node.state === 'down' || node.state === 'probing') this.judge()
     if (node.state === 'down') node.letGo()
     else if (node.state === 'probing' && this.nodes.some(({ state }) => state === 'up'))
       node.letGo()

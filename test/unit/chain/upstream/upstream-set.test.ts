@@ -150,14 +150,18 @@ describe('lag', () => {
     expect(nodes[0]!.state).toBe('up')
   })
 
-  test('is nothing once the node that was ahead is gone', () => {
+  test('is nothing as soon as the node that was ahead is doubtful or gone', () => {
     const { set, nodes } = setOf([{}, {}], { lagSlots: 10 })
     nodes[0]!.tellSlots(100, null, null)
     nodes[1]!.tellSlots(200, null, null)
     set.judge()
     expect(nodes[0]!.state).toBe('lagging')
-    nodes[1]!.health.probeSilent()
+    nodes[1]!.health.probeOverdue()
+    expect(nodes[0]!.state).toBe('up')
+    nodes[1]!.health.probeAnswered({ isBehind: false })
     set.judge()
+    expect(nodes[0]!.state).toBe('lagging')
+    nodes[1]!.health.callFailed('unreached')
     expect(nodes[0]!.state).toBe('up')
     expect(set.slot()).toBe(100)
   })
