@@ -148,6 +148,29 @@ describe('a query on the embedded index', () => {
     expect(late.error).toMatchObject({ code: 159, name: 'TIMEOUT_EXCEEDED' })
   })
 
+  test('never passes a broken result off as a whole one', async () => {
+    // Fails far behind the first rows, where the engine streams.
+    const sql = "SELECT (CASE WHEN slot = 90 THEN 'x' ELSE '1' END)::INT AS n FROM transactions"
+    const limits = { rows: 1e6 }
+    for (const format of ['JSONEachRow', 'CSV', 'JSON'] as const) {
+      const { error } = await ask(stage.engine, sql, { format, limits })
+      expect(error, format).toMatchObject({ code: 6, name: 'CANNOT_PARSE_TEXT' })
+    }
+  })
+
+  test('keeps the order of a large result', async () => {
+    const sql = 'SELECT slot * 1000 + idx AS n FROM transactions ORDER BY fee, n DESC'
+    const limits = { rows: 1e6 }
+    for (const format of ['JSONEachRow', 'JSONCompactEachRow'] as const) {
+      const { text, error } = await ask(stage.engine, sql, { format, limits })
+      expect(error).toBe(null)
+      const found = text.split('\n').slice(0, -1)
+      expect(found.length).toBe(20_000)
+      const again = await ask(stage.engine, `SELECT * FROM (${sql})`, { format, limits })
+      expect(again.text).toBe(text)
+    }
+  })
+
   test('ends when it is cancelled, and the next one runs', async () => {
     const slow = 'SELECT count() FROM transactions a, transactions b, transactions c'
     const running = stage.engine.run(queryOf(slow))

@@ -1,7 +1,7 @@
 // The gate before the engine: one statement, that only reads, of known tables and functions.
 // Thread: main of a query process. The wall is the process itself; this spares it most attacks.
 //
-//   text -> words put right -> one statement? -> its tree: tables, functions, bounds -> planned
+//   text -> DuckDB's writing -> one statement? -> its tree: tables, functions, bounds -> planned
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { lex, wordOf } from '../sql/lexer.ts'

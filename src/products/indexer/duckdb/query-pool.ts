@@ -25,7 +25,7 @@ interface Waiting {
 const waitingMax = 256
 /** A process that has run so many queries or grown so far makes room for a fresh one. */
 const runsMax = 1000
-const idleRssBytesMax = 400_000_000
+const idleRssBytesMax = 300_000_000
 
 export class QueryPool {
   readonly #options: PoolOptions
@@ -82,10 +82,10 @@ export class QueryPool {
   }
 
   /** Gives a process back that has nothing left to do or to say. */
-  giveBack(process: QueryProcess): void {
+  giveBack(process: QueryProcess, isWorn = false): void {
     this.#lent.delete(process)
-    const isWorn = process.runs >= runsMax || process.rssBytes() > idleRssBytesMax
-    if (isWorn || this.#isStopping) process.kill()
+    const isOld = process.runs >= runsMax || process.rssBytes() > idleRssBytesMax
+    if (isWorn || isOld || this.#isStopping) process.kill()
     else if (!process.isGone) this.#idle.push(process)
     this.#match()
   }

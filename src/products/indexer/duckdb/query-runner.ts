@@ -16,7 +16,13 @@ import { type Gated, passGate } from './gate.ts'
 import { statementText } from './literal.ts'
 import { type QueryDatabase, resultName, StaleView } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
-import { jsonRowsSql, type PlannedColumn, renderedSql, resultColumns } from './rendering.ts'
+import {
+  jsonRowsSql,
+  type PlannedColumn,
+  probeSql,
+  renderedSql,
+  resultColumns,
+} from './rendering.ts'
 import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
 
 const pieceBytes = 64 * 1024
@@ -89,11 +95,16 @@ export class QueryRunner {
     const columns = await this.#plan(sql)
     const whole = format === 'JSONEachRow' && this.#isFast
     const fast = whole ? jsonRowsSql(sql, columns, job.quotes64) : null
-    if (fast !== null) return writeRows(await connection.stream(fast), out)
+    if (fast !== null) {
+      if (!(await writeRows(await connection.stream(fast), out))) await this.#failed(fast)
+      return
+    }
     const style = { isJson: format.startsWith('JSON'), quotes64: job.quotes64 }
     const encoder = encoderOf(format, resultColumns(columns), job.quotes64)
     await out.text(encoder.begin())
-    await writeCells(await connection.stream(renderedSql(sql, columns, style)), encoder, out)
+    const rendered = renderedSql(sql, columns, style)
+    if (!(await writeCells(await connection.stream(rendered), encoder, out)))
+      await this.#failed(rendered)
     await out.end(() => encoder.end({ rows: out.rows, elapsedSeconds: seconds(beganMs) }))
   }
 
@@ -108,6 +119,12 @@ export class QueryRunner {
     } finally {
       prepared.destroySync()
     }
+  }
+
+  /** A stream broke off and does not say why: asked again in a way that does. */
+  async #failed(rendered: string): Promise<never> {
+    if (!this.#isCancelled) await this.#database.connection.run(probeSql(rendered))
+    throw new Error('the stream of the result broke off')
   }
 
   /** Parquet has its index at the end: written whole into the scratch folder, then sent. */
@@ -142,30 +159,34 @@ export class QueryRunner {
   }
 }
 
-/** Rows that are text already. */
-async function writeRows(result: DuckDBResult, out: ResultWriter): Promise<void> {
+/** Rows that are text already. False when the stream ended without its end row. */
+async function writeRows(result: DuckDBResult, out: ResultWriter): Promise<boolean> {
   for (;;) {
     const chunk = await result.fetchChunk()
-    if (chunk === null || chunk.rowCount === 0 || out.isFull) return
-    const rows = chunk.getColumnValues(0) as readonly string[]
-    await out.chunk(rows.length, (count) => {
-      const taken = count === rows.length ? rows : rows.slice(0, count)
-      return `${taken.join('\n')}\n`
-    })
+    if (chunk === null || chunk.rowCount === 0) return false
+    const rows = chunk.getColumnValues(0) as readonly (string | null)[]
+    const isEnd = rows.at(-1) === null
+    const count = isEnd ? rows.length - 1 : rows.length
+    await out.chunk(count, (taken) => `${rows.slice(0, taken).join('\n')}\n`)
+    if (isEnd || out.isFull) return true
   }
 }
 
+/** False when the stream ended without its end row. */
 async function writeCells(
   result: DuckDBResult,
   encoder: Encoder,
   out: ResultWriter,
-): Promise<void> {
+): Promise<boolean> {
   for (;;) {
     const chunk = await result.fetchChunk()
-    if (chunk === null || chunk.rowCount === 0 || out.isFull) return
+    if (chunk === null || chunk.rowCount === 0) return false
     // Reason for the cast: rendering.ts lets only numbers, truths and texts out.
     const columns = chunk.getColumns() as unknown as readonly (readonly ResultCell[])[]
-    await out.chunk(chunk.rowCount, (count) => encoder.rows(columns, count))
+    const isEnd = columns.at(-1)!.at(-1) === true
+    const count = isEnd ? chunk.rowCount - 1 : chunk.rowCount
+    await out.chunk(count, (taken) => encoder.rows(columns, taken))
+    if (isEnd || out.isFull) return true
   }
 }
 

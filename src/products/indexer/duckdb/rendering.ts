@@ -3,6 +3,9 @@
 //
 //   user's statement -> SELECT <rendered c0>, … FROM (<statement>) AS q(c0, …)   any format
 //                    -> SELECT to_json({…}) …       JSONEachRow: whole rows, far faster
+//                    UNION ALL one row that says: this is the end
+//
+// A stream that fails ends like one that is at its end; only that last row tells them apart.
 import {
   type DuckDBArrayType,
   type DuckDBDecimalType,
@@ -28,17 +31,21 @@ export function resultColumns(columns: readonly PlannedColumn[]): readonly Resul
   return columns.map(({ name, type }) => ({ name, type: typeName(type), kind: kindOf(type) }))
 }
 
-/** The statement with every cell rendered, one column each. */
+/** The statement with every cell rendered, one column each; the last one is true in the end row. */
 export function renderedSql(
   sql: string,
   columns: readonly PlannedColumn[],
   style: RenderStyle,
 ): string {
   const cells = columns.map(({ type }, at) => cellSql(type, `q.c${at}`, style))
-  return `SELECT ${cells.join(', ')} FROM ${wrapped(sql, columns.length)}`
+  return `SELECT ${[...cells, 'false'].join(', ')} FROM ${wrapped(sql, columns.length)}
+    UNION ALL SELECT ${[...cells.map(() => 'NULL'), 'true'].join(', ')}`
 }
 
-/** The statement as whole rows of JSON text; null when a type or a name asks for the slow way. */
+/**
+ * The statement as whole rows of JSON text, NULL in the end row; null when a type or a name asks
+ * for the slow way.
+ */
 export function jsonRowsSql(
   sql: string,
   columns: readonly PlannedColumn[],
@@ -50,7 +57,12 @@ export function jsonRowsSql(
     ({ name, type }, at) => `${quoted(name)} := ${jsonSql(type, `q.c${at}`, quotes64)}`,
   )
   const row = `to_json(struct_pack(${fields.join(', ')}))`
-  return `SELECT CAST(${row} AS VARCHAR) FROM ${wrapped(sql, columns.length)}`
+  return `SELECT CAST(${row} AS VARCHAR) FROM ${wrapped(sql, columns.length)} UNION ALL SELECT NULL`
+}
+
+/** Runs what is rendered to its end without keeping it: tells why a stream failed. */
+export function probeSql(rendered: string): string {
+  return `SELECT max(hash(r)) FROM (${rendered}) AS r`
 }
 
 /** A comment at the end of a statement must not swallow what follows. */

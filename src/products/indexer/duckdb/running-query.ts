@@ -3,7 +3,7 @@
 //   process.run(job) --report--> totals, error          whoever reads takes bytes at its own pace;
 //        '--bytes--> ResultBytes --chunks()--> reader   cancel, time and memory end it from here
 import type { Query, QueryError, QueryOutcome, QueryTotals } from '../engine.ts'
-import { exception } from '../exceptions.ts'
+import { codeOf, exception } from '../exceptions.ts'
 import { overheadBytes, type QueryProcess } from './query-process.ts'
 import type { QueryReport } from './query-protocol.ts'
 import type { Readable } from './store-files.ts'
@@ -15,8 +15,8 @@ export interface RunDeps {
   readonly watch: QueryWatch
   /** The process was killed for what the query did. */
   onKilled(reason: 'memory' | 'time' | 'crash'): void
-  /** All is over; the process may be used again unless it is gone. */
-  onDone(totals: QueryTotals): void
+  /** All is over. A process that had to be stopped, or was at its limits, is not used again. */
+  onDone(isWorn: boolean): void
 }
 
 const crashSignals: ReadonlySet<string | null> = new Set(['SIGABRT', 'SIGTRAP', 'SIGKILL'])
@@ -34,11 +34,12 @@ export class QueryRun implements Watched {
   #isKilled = false
   #isDone = false
 
-  constructor(query: Query, process: QueryProcess, deps: RunDeps) {
+  /** `waitedMs` of its time are gone already. */
+  constructor(query: Query, process: QueryProcess, waitedMs: number, deps: RunDeps) {
     this.#query = query
     this.#process = process
     this.#deps = deps
-    this.timeMsMax = query.limits.timeMs
+    this.timeMsMax = Math.max(1, query.limits.timeMs - waitedMs)
     this.rssBytesMax = Math.min(process.rssBytesMax, query.limits.memoryBytes + overheadBytes)
   }
 
@@ -130,7 +131,8 @@ export class QueryRun implements Watched {
     this.#deps.watch.remove(this)
     if (this.#process.isGone && this.#reason !== 'cancel')
       this.#deps.onKilled(this.#isKilled && this.#reason !== null ? this.#reason : 'crash')
-    this.#deps.onDone(this.#totals())
+    const isOver = this.#report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED
+    this.#deps.onDone(isOver || this.#reason === 'time')
   }
 
   #error(): QueryError | null {
@@ -140,7 +142,10 @@ export class QueryRun implements Watched {
       case 'cancel':
         return exception('QUERY_WAS_CANCELLED', 'the query was cancelled')
       case 'time':
-        return exception('TIMEOUT_EXCEEDED', `the query ran longer than ${this.timeMsMax} ms`)
+        return exception(
+          'TIMEOUT_EXCEEDED',
+          `the query ran longer than ${this.#query.limits.timeMs} ms`,
+        )
       case 'memory':
         return exception('MEMORY_LIMIT_EXCEEDED', 'the query needs more memory than it may have')
       default:

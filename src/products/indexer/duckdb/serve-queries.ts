@@ -45,6 +45,8 @@ export function queryService(): QueryService {
       database = await QueryDatabase.open({ folder, scratch, memoryBytes, threads })
       runner = new QueryRunner(database, new PipeSink(new Socket({ fd: resultPipe })))
       watchOneself(place.rssBytesMax)
+      // Last: somebody may be waiting for this process to be ready.
+      setPriority(niceness)
       return { version: database.version }
     },
     run: (job) => {
@@ -67,11 +69,6 @@ function settle(place: QueryPlace): { folder: string; scratch: string } {
   const scratch = join(place.folder, place.scratch)
   mkdirSync(dirname(scratch), { recursive: true, mode: 0o711 })
   mkdirSync(scratch, { recursive: true, mode: 0o700 })
-  try {
-    setPriority(niceness)
-  } catch {
-    // Not allowed here: the watch from outside remains.
-  }
   process.chdir(place.folder)
   const isRoot = process.getuid?.() === 0
   // The folders above the index's may be closed to others; its own, once entered, is not.

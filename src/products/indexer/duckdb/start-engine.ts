@@ -74,7 +74,7 @@ class DuckdbEngine implements QueryEngine {
     this.#deps = deps
     this.#refreshing = setInterval(() => {
       // Files that were dropped stay on the disk as long as somebody has them open.
-      void view.get().then((readable) => pool.refresh(readable))
+      void view.get(refreshMs).then((readable) => pool.refresh(readable))
       this.#measure()
     }, refreshMs)
     this.#refreshing.unref()
@@ -107,6 +107,7 @@ class DuckdbEngine implements QueryEngine {
     running: { isCancelled: boolean; run: QueryRun | null },
   ): Promise<QueryOutcome> {
     const { subscription, limits } = query
+    const beganMs = performance.now()
     const waitMs = this.#backOff.waitMs(subscription)
     if (waitMs > 0)
       return fail(
@@ -115,7 +116,7 @@ class DuckdbEngine implements QueryEngine {
       )
     const [process, view] = await Promise.all([
       this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs),
-      this.#view.get(),
+      this.#view.get(limits.timeMs / 2),
     ])
     if (process === null)
       return fail('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are running; try again')
@@ -125,11 +126,11 @@ class DuckdbEngine implements QueryEngine {
         this.#pool.giveBack(process)
         return fail('QUERY_WAS_CANCELLED', 'the query was cancelled')
       }
-      const run = new QueryRun(query, process, {
+      const run = new QueryRun(query, process, performance.now() - beganMs, {
         watch: this.#watch,
         onKilled: (reason) => this.#killed(reason, subscription),
-        onDone: () => {
-          this.#pool.giveBack(process)
+        onDone: (isWorn) => {
+          this.#pool.giveBack(process, isWorn)
           this.#measure()
         },
       })
@@ -141,7 +142,7 @@ class DuckdbEngine implements QueryEngine {
         this.#pool.giveBack(process)
         return fail('NETWORK_ERROR', 'the files of the index are being replaced; try again')
       }
-      readable = await this.#view.renew()
+      readable = await this.#view.renew(limits.timeMs / 2)
     }
   }
 

@@ -20,7 +20,18 @@ export class ViewOfNow {
     this.#asker = new ReadableAsker(folder)
   }
 
-  get(): Promise<Readable> {
+  /** What there is after the bound at the latest, be it a little older. */
+  async get(boundMs: number): Promise<Readable> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<null>((resolve) => {
+      timer = setTimeout(() => resolve(null), boundMs)
+    })
+    const readable = await Promise.race([this.#get(), late])
+    clearTimeout(timer)
+    return readable ?? this.#written()
+  }
+
+  #get(): Promise<Readable> {
     const isFresh = performance.now() - this.#askedAtMs < shareMs
     if (this.#asked !== null && isFresh) return this.#asked
     // One question at a time: the next begins when the last has its answer.
@@ -30,9 +41,9 @@ export class ViewOfNow {
   }
 
   /** A view from scratch, after one turned out to be too old. */
-  renew(): Promise<Readable> {
+  renew(boundMs: number): Promise<Readable> {
     this.#askedAtMs = Number.NEGATIVE_INFINITY
-    return this.get()
+    return this.get(boundMs)
   }
 
   close(): void {
@@ -40,8 +51,10 @@ export class ViewOfNow {
   }
 
   async #ask(): Promise<Readable> {
-    const asked = await this.#asker.ask(askMsMax)
-    if (asked !== null) return asked
+    return (await this.#asker.ask(askMsMax)) ?? this.#written()
+  }
+
+  async #written(): Promise<Readable> {
     try {
       return readableFrom(await readFile(join(this.#folder, readableName), 'utf8'))
     } catch {
