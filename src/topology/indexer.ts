@@ -30,20 +30,21 @@ export async function openIndexer(
   const { events, meters, data, tpu } = given
   const { clock, log } = deps
   const folder = join(data, 'index')
-  const ingest = await parts.add('index feed', () =>
-    startIngest(config.indexer, {
-      events,
-      solana: solanaOf(given),
-      folder,
-      meters: declareIngestMeters(meters),
-      clock,
-      log,
-    }),
-  )
-  if (tpu !== null) tpu.listen((row) => ingest.tip(row))
+  // Both wait for a process that loads an engine: side by side, the start is not longer by both.
+  const feeding = startIngest(config.indexer, {
+    events,
+    solana: solanaOf(given),
+    folder,
+    meters: declareIngestMeters(meters),
+    clock,
+    log,
+  })
+  feeding.catch(() => {})
   const engine = await parts.add('index engine', () =>
     startEngine(config.indexer, { folder, meters, log }),
   )
+  const ingest = await parts.add('index feed', () => feeding)
+  if (tpu !== null) tpu.listen((row) => ingest.tip(row))
   const { address } = await parts.add('indexer', () =>
     startIndexer(config.indexer, {
       ...given,

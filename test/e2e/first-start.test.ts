@@ -13,7 +13,7 @@ const run = promisify(execFile)
 describe('the first start', () => {
   let server: Server
   beforeAll(async () => {
-    server = await startServer()
+    server = await startServer({ isWhole: true })
   })
   afterAll(() => server.dispose())
 
@@ -40,7 +40,7 @@ describe('the first start', () => {
           INDEXER_PASSWORD: server.indexer.password,
         },
       })
-      expect(stdout, call).toMatch(/result|version|status/)
+      expect(stdout, call).toMatch(/result|version|status|statistics/)
       expect(stdout, call).not.toMatch(/error/i)
     }
   })

@@ -28,7 +28,7 @@ describe('the README', () => {
       join(root, 'dist', 'src', 'main.js'),
       join(folder, 'node_modules', '.bin', 'sluice'),
     )
-    server = await startServer({ data: join(folder, 'data') })
+    server = await startServer({ data: join(folder, 'data'), isWhole: true })
   })
   afterAll(async () => {
     await server.dispose()

@@ -4,11 +4,11 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../support/doors.ts'
-import { provision, sluice, startServer } from '../support/server.ts'
+import { provision, type Server, sluice, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 test('no token, password or query string is written anywhere', async () => {
-  const server = await startServer({ flags: ['--logLevel=debug'] })
+  const server = await startServer({ flags: ['--logLevel=debug'], isWhole: true })
   const written: string[] = []
   const secrets = new Map<string, string>([
     ['the token of demo', server.token],
@@ -41,6 +41,7 @@ test('no token, password or query string is written anywhere', async () => {
       written.push((await tryWebsocket(server, sent)).body)
       if (sent.query === undefined) written.push((await tryGrpc(server, sent)).body)
     }
+  for (const value of secrets.values()) written.push(...(await tryIndexer(server, value)))
   const socket = await openSocket(server, token)
   socket.send('{"broken')
   socket.close()
@@ -94,4 +95,22 @@ function filesOf(folder: string): [string, Buffer][] {
     .map((name) => join(folder, name))
     .filter((path) => statSync(path).isFile())
     .map((path) => [path, readFileSync(path)])
+}
+
+/** A secret as token, as password, as user and inside SQL; none of it is a good pair. */
+async function tryIndexer(server: Server, value: string): Promise<string[]> {
+  const pairs = [`${server.indexer.user}:${value}`, `${value}:${server.indexer.password}`]
+  const sql = `SELECT '${value}', ${'nonsense'.repeat(3)} FROM nowhere`
+  const url = `${server.url('indexer')}/?query=${encodeURIComponent(sql)}&param_p=${value}`
+  const texts: string[] = []
+  for (const token of [value, server.token])
+    for (const pair of [...pairs, `${server.indexer.user}:${server.indexer.password}`]) {
+      const authorization = `Basic ${Buffer.from(pair).toString('base64')}`
+      const headers = { 'x-token': token, authorization }
+      const answer = await fetch(url, { headers })
+      // The asker may read its own words again; nobody else may.
+      const isOwn = answer.status !== 401
+      texts.push(isOwn ? '' : await answer.text())
+    }
+  return texts
 }

@@ -23,7 +23,7 @@ describe('a signal', () => {
     })
 
   test('of a terminal, which reaches the children too, ends the server alone and in order', async () => {
-    const server = await startServer({ isGroup: true })
+    const server = await startServer({ isGroup: true, isWhole: true })
     const exited = once(server.child, 'exit') as Promise<[number | null]>
     process.kill(-server.child.pid!, 'SIGINT')
     expect((await exited)[0]).toBe(0)

@@ -39,6 +39,9 @@ export interface ServerOptions {
   readonly data?: string
   readonly env?: Readonly<Record<string, string>>
   readonly nodeFlags?: readonly string[]
+  /** Everything that a default start opens. Without it the indexer, which has processes of its
+   *  own, stays shut unless a flag names it: most tests ask nothing of it. */
+  readonly isWhole?: boolean
   /** In a process group of its own, so that a test can signal the whole group. */
   readonly isGroup?: boolean
 }
@@ -52,6 +55,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     (door) =>
       options.flags?.some((flag) => flag.startsWith(`--${door}.port`)) ? [] : [`--${door}.port=0`],
   )
+  const namesIndexer = options.flags?.some((flag) => flag.startsWith('--indexer.')) === true
+  const isWhole = options.isWhole === true || namesIndexer
   const child = spawn(
     process.execPath,
     [
@@ -60,6 +65,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       'serve',
       `--data=${data}`,
       ...ports,
+      ...(isWhole ? [] : ['--indexer.enabled=false']),
       ...(options.flags ?? []),
     ],
     {
