@@ -10,8 +10,6 @@ import { type QueryForm, queryForms, runQuery } from './query-run.ts'
 import { runShell } from './query-shell.ts'
 import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
 
-const defaultPlace = { host: '127.0.0.1', port: 8123 }
-
 export const queryVerb: Verb = {
   words: ['query'],
   summary: 'Ask the indexer in SQL: one statement, standard input, or a shell.',
@@ -49,7 +47,8 @@ async function once(target: QueryTarget, sql: string, form: QueryForm): Promise<
 }
 
 async function targetOf(call: Call): Promise<Outcome<QueryTarget>> {
-  const url = flagOf(call, 'url') ?? doorUrl(call.loaded.config.data, 'indexer', defaultPlace)
+  const { config } = call.loaded
+  const url = flagOf(call, 'url') ?? doorUrl(config.data, 'indexer', config.indexer)
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ''))
     return misuse('--url must be an http or https address')
   const path = flagOf(call, 'ca')
