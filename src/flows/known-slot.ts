@@ -1,7 +1,6 @@
 // One slot while a node tells it: its parts, what waits for them, what was told. Thread: main.
 // Owned by slot-book.ts, which decides; this only keeps.
-import type { BlockMetaUpdate, SlotStatus, SlotUpdate, TransactionUpdate } from '../chain/ports.ts'
-import { AssembledBlock } from './solana-received.ts'
+import type { BlockMetaUpdate, SlotStatus, SlotUpdate } from '../chain/ports.ts'
 import { type SlotPart, ToldBefore } from './told-before.ts'
 
 export class KnownSlot {
@@ -97,20 +96,4 @@ export function tellBit(status: SlotStatus): number {
 /** Whether every part of the block is there. */
 export function isWhole(known: KnownSlot, meta: BlockMetaUpdate): boolean {
   return known.transactions >= meta.executedTransactionCount && known.entries >= meta.entriesCount
-}
-
-/** The block of the parts that came; transactions by their place in it. */
-export function assembleBlock(known: KnownSlot, meta: BlockMetaUpdate): AssembledBlock {
-  const transactions = known.parts.filter((part) => part.kind === 'transaction')
-  // Nodes tell them as their threads come by.
-  if (!isAscending(transactions)) transactions.sort((a, b) => a.index - b.index)
-  return new AssembledBlock(meta, {
-    transactions,
-    entries: known.parts.filter((part) => part.kind === 'entry'),
-    written: known.parts.filter((part) => part.kind === 'account'),
-  })
-}
-
-function isAscending(transactions: readonly TransactionUpdate[]): boolean {
-  return transactions.every((one, at) => at === 0 || transactions[at - 1]!.index < one.index)
 }

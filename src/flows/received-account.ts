@@ -1,20 +1,22 @@
 // An account update as a node sent it. Thread: main. Made by solana-received.ts.
-// Its fields are found in one walk over the message, the first time one of them is read.
+// What is asked for by filters is found in one walk over the message, the first time it is read;
+// the rest when somebody wants it.
 import type { AccountUpdate } from '../chain/ports.ts'
 import { ProtoReader } from '../solana/proto-reader.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 
-interface Fields {
+/** Where the parts of a SubscribeUpdateAccountInfo stand in the body; numbers are read later. */
+interface Parts {
   pubkey: Uint8Array
-  lamports: bigint
   owner: Uint8Array
-  executable: boolean
-  rentEpoch: bigint
-  data: Uint8Array
-  writeVersion: bigint
+  dataStart: number
+  dataEnd: number
   txnSignature: Uint8Array | null
+  executable: boolean
 }
+
+const field = { lamports: 2, rentEpoch: 5, writeVersion: 7 } as const
 
 export class ReceivedAccount implements AccountUpdate {
   readonly kind = 'account'
@@ -24,7 +26,8 @@ export class ReceivedAccount implements AccountUpdate {
   readonly body: Uint8Array
   readonly #infoStart: number
   readonly #infoEnd: number
-  #fields: Fields | null = null
+  #parts: Parts | null = null
+  #lamports: bigint | null = null
 
   private constructor(
     body: Uint8Array,
@@ -60,58 +63,68 @@ export class ReceivedAccount implements AccountUpdate {
     return this.#read().pubkey
   }
 
-  get lamports(): bigint {
-    return this.#read().lamports
-  }
-
   get owner(): Uint8Array {
     return this.#read().owner
   }
 
-  get executable(): boolean {
-    return this.#read().executable
-  }
-
-  get rentEpoch(): bigint {
-    return this.#read().rentEpoch
-  }
-
   get data(): Uint8Array {
-    return this.#read().data
-  }
-
-  get writeVersion(): bigint {
-    return this.#read().writeVersion
+    const { dataStart, dataEnd } = this.#read()
+    return this.body.subarray(dataStart, dataEnd)
   }
 
   get txnSignature(): Uint8Array | null {
     return this.#read().txnSignature
   }
 
-  #read(): Fields {
-    if (this.#fields !== null) return this.#fields
-    const fields: Fields = {
+  get executable(): boolean {
+    return this.#read().executable
+  }
+
+  get lamports(): bigint {
+    this.#lamports ??= this.#number(field.lamports)
+    return this.#lamports
+  }
+
+  get rentEpoch(): bigint {
+    return this.#number(field.rentEpoch)
+  }
+
+  get writeVersion(): bigint {
+    return this.#number(field.writeVersion)
+  }
+
+  #read(): Parts {
+    if (this.#parts !== null) return this.#parts
+    const parts: Parts = {
       pubkey: NONE,
-      lamports: 0n,
       owner: NONE,
-      executable: false,
-      rentEpoch: 0n,
-      data: NONE,
-      writeVersion: 0n,
+      dataStart: 0,
+      dataEnd: 0,
       txnSignature: null,
+      executable: false,
     }
-    const reader = new ProtoReader(this.body, this.#infoStart, this.#infoEnd)
+    const reader = this.#reader()
     while (reader.next()) {
-      if (reader.field === 1) fields.pubkey = reader.bytes
-      else if (reader.field === 2) fields.lamports = reader.big
-      else if (reader.field === 3) fields.owner = reader.bytes
-      else if (reader.field === 4) fields.executable = reader.flag
-      else if (reader.field === 5) fields.rentEpoch = reader.big
-      else if (reader.field === 6) fields.data = reader.bytes
-      else if (reader.field === 7) fields.writeVersion = reader.big
-      else if (reader.field === 8) fields.txnSignature = reader.bytes
+      if (reader.field === 1) parts.pubkey = reader.bytes
+      else if (reader.field === 3) parts.owner = reader.bytes
+      else if (reader.field === 4) parts.executable = reader.flag
+      else if (reader.field === 6) {
+        parts.dataStart = reader.start
+        parts.dataEnd = reader.end
+      } else if (reader.field === 8) parts.txnSignature = reader.bytes
     }
-    this.#fields = fields
-    return fields
+    this.#parts = parts
+    return parts
+  }
+
+  #number(which: number): bigint {
+    const reader = this.#reader()
+    let value = 0n
+    while (reader.next()) if (reader.field === which) value = reader.big
+    return value
+  }
+
+  #reader(): ProtoReader {
+    return new ProtoReader(this.body, this.#infoStart, this.#infoEnd)
   }
 }

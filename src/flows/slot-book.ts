@@ -11,7 +11,8 @@
 // Nodes tell a status for some slots only (a confirmation skips ancestors, a restart forgets them);
 // the chain of parents says the rest. What a finalized slot leaves beside it was a fork.
 import { type BlockMetaUpdate, type SlotUpdate, slotStatus } from '../chain/ports.ts'
-import { assembleBlock, isWhole, KnownSlot, tellBit } from './known-slot.ts'
+import { AssembledBlock } from './assembled-block.ts'
+import { isWhole, KnownSlot, tellBit } from './known-slot.ts'
 import { publishUpdate, type SolanaHub } from './solana.ts'
 import { slotUpdate } from './solana-update.ts'
 import type { SlotPart } from './told-before.ts'
@@ -144,10 +145,9 @@ export class SlotBook {
   #trySeal(known: KnownSlot): void {
     const { meta } = known
     if (meta === null || !isWhole(known, meta)) return
-    const block = assembleBlock(known, meta)
     // It came over more than one connection: the surer lanes take it as the last one told it.
     if (known.toldBefore !== null) this.#hub.restate(known.slot, known.parts)
-    this.#hub.content(block)
+    this.#hub.content(new AssembledBlock(meta, known.parts))
     this.#close(known, meta)
     if (this.#newestWhole === null || known.slot > this.#newestWhole) this.#newestWhole = known.slot
   }

@@ -5,17 +5,14 @@
 //   message: | filters | tag len |  body  | created_at |      only the body goes on
 //                                | … info … |
 import type {
-  AccountUpdate,
   BlockMetaUpdate,
   BlockUpdate,
   EntryUpdate,
   SlotStatus,
   SlotUpdate,
   SolanaUpdate,
-  TransactionUpdate,
 } from '../chain/ports.ts'
 import { readEnvelope, readWrapped, updateField } from '../solana/geyser-parts.ts'
-import { keyOf } from '../solana/keys.ts'
 import { ProtoReader } from '../solana/proto-reader.ts'
 import { ReceivedAccount } from './received-account.ts'
 import { ReceivedTransaction } from './received-transaction.ts'
@@ -48,45 +45,6 @@ export function receiveUpdate(message: Uint8Array, nowMs: number): ReceivedUpdat
       return receiveBlockMeta(body, createdAtMs)
     default:
       return 'other'
-  }
-}
-
-/** A block of parts that were told already; the accounts it shows are found when asked for. */
-export class AssembledBlock implements BlockUpdate {
-  readonly kind = 'block'
-  readonly slot: number
-  readonly createdAtMs: number
-  readonly meta: BlockMetaUpdate
-  readonly transactions: readonly TransactionUpdate[]
-  readonly entries: readonly EntryUpdate[]
-  readonly #written: readonly AccountUpdate[]
-  #accounts: readonly AccountUpdate[] | null = null
-
-  constructor(
-    meta: BlockMetaUpdate,
-    parts: {
-      readonly transactions: readonly TransactionUpdate[]
-      readonly entries: readonly EntryUpdate[]
-      /** Every write, in order. */
-      readonly written: readonly AccountUpdate[]
-    },
-  ) {
-    this.slot = meta.slot
-    this.createdAtMs = meta.createdAtMs
-    this.meta = meta
-    this.transactions = parts.transactions
-    this.entries = parts.entries
-    this.#written = parts.written
-  }
-
-  /** The last write of each account: a block shows no other. */
-  get accounts(): readonly AccountUpdate[] {
-    if (this.#accounts === null) {
-      const last = new Map<string, AccountUpdate>()
-      for (const update of this.#written) last.set(keyOf(update.pubkey), update)
-      this.#accounts = [...last.values()]
-    }
-    return this.#accounts
   }
 }
 

@@ -100,9 +100,10 @@ export class Matcher {
 
   #deliverAccount(update: AccountUpdate): number {
     const stamp = ++this.#stamp
-    const listed = this.#byAccount.find(update.pubkey)
+    // Not read unless somebody asks by them: an update from a node would be taken apart for it.
+    const listed = this.#byAccount.isEmpty ? undefined : this.#byAccount.find(update.pubkey)
     if (listed !== undefined) for (const entry of listed) this.#tryAccount(entry, update, stamp)
-    const owned = this.#byOwner.find(update.owner)
+    const owned = this.#byOwner.isEmpty ? undefined : this.#byOwner.find(update.owner)
     if (owned !== undefined) for (const entry of owned) this.#tryAccount(entry, update, stamp)
     for (const entry of this.#anyAccount) this.#tryAccount(entry, update, stamp)
     if (this.#touchedCount === 0) return 0

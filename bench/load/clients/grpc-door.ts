@@ -1,0 +1,83 @@
+// The whole gRPC product for a bench: registry, token, budget, door. Thread: main of its process.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Directory } from '../../../src/auth/directory.ts'
+import { Gate } from '../../../src/auth/gate.ts'
+import { systemClock } from '../../../src/base/clock.ts'
+import type { GrpcChain } from '../../../src/products/grpc/chain.ts'
+import { declareGrpcMeters, type GrpcMeters } from '../../../src/products/grpc/meters.ts'
+import { startGrpc } from '../../../src/products/grpc/server.ts'
+import { declareQuotaMeters } from '../../../src/quota/meters.ts'
+import { Quota } from '../../../src/quota/quota.ts'
+import { unlimitedPlan } from '../../../src/subscriptions/plans.ts'
+import { openStore } from '../../../src/subscriptions/store.ts'
+import { silentLog as log } from '../../../src/telemetry/log.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+import { Addresses } from '../../../src/transport/address.ts'
+
+const clock = systemClock
+
+export interface BenchDoor {
+  readonly port: number
+  readonly token: string
+  readonly meters: GrpcMeters
+  /** Streams open now. */
+  streams(): number
+}
+
+export async function openGrpcDoor(chain: GrpcChain): Promise<BenchDoor> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  const store = openStore(folder, { clock })
+  const request = { label: 'bench', products: ['bundle'], plan: 'unlimited' }
+  const issued = store.add(request, { who: 'bench' })
+  if (!issued.ok) throw new Error(issued.refusal.message)
+  const meters = new Meters()
+  const plans = { standard: unlimitedPlan, unlimited: unlimitedPlan }
+  const quota = new Quota({ plans, ledger: store, clock, log })
+  quota.start()
+  const declared = declareGrpcMeters(meters)
+  let streams = 0
+  const countStreams = (open: number) => {
+    streams = open
+  }
+  const door = await startGrpc(section, {
+    gate: new Gate(new Directory(store, { clock, log }), { clock }),
+    quota,
+    quotaMeters: declareQuotaMeters(meters, quota),
+    meters: { ...declared, streams: { set: countStreams } },
+    chainOf: () => chain,
+    mainChain: chain,
+    certificates: null,
+    addresses: new Addresses([]),
+    clock,
+    log,
+    version: '0',
+  })
+  const { token } = issued.value
+  return { port: door.address!.port, token, meters: declared, streams: () => streams }
+}
+
+const section = {
+  enabled: true,
+  host: '127.0.0.1',
+  port: 0,
+  reflection: false,
+  messageBytesMax: 4 * 1024 * 1024,
+  backlogBytesMax: 16 * 1024 * 1024,
+  pingMs: 600_000,
+  keepaliveMs: 600_000,
+  keepaliveTimeoutMs: 10_000,
+  sendsDirectly: true,
+  filters: {
+    filtersMax: 10,
+    accountsMax: 10,
+    ownersMax: 10,
+    dataSlicesMax: 10,
+    cuckooBytesMax: 1024,
+    any: true,
+    accountReject: [],
+    ownerReject: [],
+  },
+}
