@@ -115,8 +115,10 @@ export class AnswerParser {
       if (status === 101) this.state = 'broken'
       return
     }
-    const connection = String(headers.connection ?? '').toLowerCase()
-    this.isReusable = match[1] === '1' ? connection !== 'close' : connection === 'keep-alive'
+    const words = String(headers.connection ?? '')
+      .toLowerCase()
+      .split(/[,\s]+/)
+    this.isReusable = match[1] === '1' ? !words.includes('close') : words.includes('keep-alive')
     this.state = this.#bodyState(status, headers)
     if (this.state !== 'broken') this.#sink.onHead(status, headers)
   }

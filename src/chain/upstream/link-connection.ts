@@ -1,12 +1,11 @@
 // One connection to a node: writes a request, reads its answer, is free again. Thread: main.
-// Used by node-link.ts alone. Plain connections read into one buffer that is used again and again,
-// which costs a third of what a stream of Node does; with TLS there are only streams.
+// Used by node-link.ts alone. All plain connections of a node read into one buffer, since what was
+// read is taken out before the next read: that costs a third of what a stream of Node does, and
+// many connections cost no more memory than one. With TLS there are only streams.
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { AnswerParser, type AnswerSink } from './answer-parser.ts'
 import type { AnswerHeaders } from './node-call.ts'
-
-const readBytes = 64 * 1024
 
 /** Where a node is, taken from its address once. */
 export interface LinkTarget {
@@ -14,6 +13,7 @@ export interface LinkTarget {
   readonly host: string
   readonly port: number
   readonly ca?: Buffer
+  readonly readBuffer: Buffer
 }
 
 /** Whose answer the connection is reading. */
@@ -105,7 +105,7 @@ export class LinkConnection implements AnswerSink {
     this.#user?.onData(chunk)
   }
 
-  #open({ isTls, host, port, ...trust }: LinkTarget): Socket {
+  #open({ isTls, host, port, readBuffer: buffer, ...trust }: LinkTarget): Socket {
     if (isTls) {
       const servername = /^[\d.]+$|:/.test(host) ? '' : host
       const socket = connectTls({ host, port, servername, ALPNProtocols: ['http/1.1'], ...trust })
@@ -113,7 +113,6 @@ export class LinkConnection implements AnswerSink {
       socket.on('secureConnect', () => this.#connected())
       return socket
     }
-    const buffer = Buffer.allocUnsafeSlow(readBytes)
     const callback = (count: number) => {
       this.#read(buffer.subarray(0, count))
       return !this.isPaused

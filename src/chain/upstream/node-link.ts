@@ -16,6 +16,7 @@ import {
 import type { AnswerHeaders, AnswerListener, NodeCall } from './node-call.ts'
 
 const connectionsMax = 256
+const readBytes = 64 * 1024
 const lookEveryMs = 1_000
 /** Shorter than the 5 s after which plain servers of Node drop an idle connection. */
 const idleLooksMax = 3
@@ -39,7 +40,8 @@ export class NodeLink implements LinkOwner {
     const isTls = url.protocol === 'https:'
     const port = url.port === '' ? (isTls ? 443 : 80) : Number(url.port)
     const host = url.hostname.replace(/^\[|\]$/g, '')
-    this.#target = { isTls, port, host, ...(ca === undefined ? {} : { ca }) }
+    const readBuffer = Buffer.allocUnsafeSlow(readBytes)
+    this.#target = { isTls, port, host, readBuffer, ...(ca === undefined ? {} : { ca }) }
     this.#head = headOf(url, xToken)
     this.#timer = setInterval(() => this.#look(), lookEveryMs).unref()
   }

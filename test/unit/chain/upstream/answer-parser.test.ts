@@ -71,6 +71,7 @@ describe('an answer', () => {
       `HTTP/${version} 200 OK\r\n${connection}Content-Length: 0\r\n\r\n`
     expect(parse(head('1.1', '')).isReusable).toBe(true)
     expect(parse(head('1.1', 'Connection: Close\r\n')).isReusable).toBe(false)
+    expect(parse(head('1.1', 'Connection: x, close\r\n')).isReusable).toBe(false)
     expect(parse(head('1.0', '')).isReusable).toBe(false)
     expect(parse(head('1.0', 'Connection: Keep-Alive\r\n')).isReusable).toBe(true)
   })
