@@ -8,11 +8,11 @@ let chain: SolanaNode
 const nodes: SolanaNode[] = []
 let front: SolanaNode
 beforeAll(async () => {
-  chain = await SolanaNode.start('--chain.traffic=20')
+  chain = await SolanaNode.start('--chain.traffic=20', '--metrics.enabled=false')
   // One after another: each is known to the end before the next may fail.
-  while (nodes.length < 3) nodes.push(await SolanaNode.before([chain]))
+  while (nodes.length < 3) nodes.push(await SolanaNode.before([chain], '--metrics.enabled=false'))
   front = await SolanaNode.before(nodes)
-}, 120_000)
+}, 300_000)
 afterAll(async () => {
   for (const node of [front, ...nodes, chain]) await node?.dispose()
 }, 120_000)
