@@ -13,7 +13,7 @@ export interface RowPlan {
   readonly blocks: number
   readonly tips: number
   readonly usage: number
-  /** Left out: all. */
+  /** Left out: all. Tables of a transaction's parts come together, with `instructions`. */
   readonly only?: readonly TableName[]
 }
 
@@ -155,6 +155,7 @@ function addTransaction(
     compute_units: 150 + Math.floor(book.next() ** 2 * 400_000),
     version: book.next() < 0.6 ? 0 : -1,
   })
+  if (!book.wants('instructions')) return
   const count = 1 + book.below(3)
   for (let ix = 0; ix < count; ix++)
     for (let inner_ix = -1; inner_ix < (book.next() < 0.3 ? 1 : 0); inner_ix++)

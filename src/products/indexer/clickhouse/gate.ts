@@ -3,7 +3,7 @@
 //
 //   FROM usage            FROM (SELECT at, … FROM chain._usage FINAL WHERE subscription = 'me')
 //   FROM system.tables    FROM (SELECT … ) over the catalogue
-//   FROM transactions     as it stands: a view of ours
+//   FROM transactions     FROM chain._transactions AS transactions FINAL, or the view of it
 //   FROM anything else    refused, unless the query itself gave that name
 //
 // It reads tokens, not a tree: wherever a table can stand, only names of the catalogue, names the
@@ -12,10 +12,10 @@
 import { systemRows, visibleTables } from '../catalogue.ts'
 import { type Checked, checked, type ExceptionName, fail } from '../exceptions.ts'
 import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
-import { tables } from '../tables.ts'
+import { type TableName, tables } from '../tables.ts'
 import { forbiddenFunctions, forbiddenPrefixes, harmlessTableFunctions } from './forbidden.ts'
 import { quoted } from './literals.ts'
-import { visibleSql } from './schema.ts'
+import { isShownAsStored, storedName, visibleSql } from './schema.ts'
 import type { ServerFacts } from './server-facts.ts'
 import { tablePlaces } from './table-places.ts'
 
@@ -150,11 +150,40 @@ function tableAt(place: Place): Checked<readonly Edit[]> {
     if (!isDotted && !isOther && own.has(name) && !name.startsWith('_')) return checked([])
     return fail('UNKNOWN_TABLE', `table ${`${database}.${name}`.slice(0, 80)} does not exist`)
   }
-  const end = wordOf(text, tokens[last + 1]) === 'FINAL' ? last + 1 : last
-  const alias = isSet || hasAlias(text, tokens, end + 1) ? '' : ` AS ${name}`
-  const isView = known === `chain.${name}`
-  const written = isView ? known : `${known}${alias}`
+  const { alias, end } = behindTable(text, tokens, last)
+  const written = isSet ? known : sourceText({ ...place, name, known, alias })
   return checked([{ start: tokens[at]!.start, end: tokens[end]!.end, text: written }])
+}
+
+/**
+ * Behind FROM the stored table itself, where an old server finds its index; behind a view with
+ * FINAL it would not.
+ */
+function sourceText(
+  source: Place & { readonly name: string; readonly known: string; readonly alias: string },
+): string {
+  const { text, tokens, at, caller, name, known, alias } = source
+  const isFirst = wordOf(text, tokens[at - 1]) === 'FROM'
+  const isView = known === `chain.${name}`
+  if (isView && isFirst && isShownAsStored(name as TableName, caller.facts))
+    return `${storedName(name as TableName)} AS ${alias || name} FINAL`
+  return isView && alias === '' ? known : `${known} AS ${alias || name}`
+}
+
+/** What belongs to the table: `FINAL` and an alias, in either order. */
+function behindTable(
+  text: string,
+  tokens: readonly Token[],
+  last: number,
+): { readonly alias: string; readonly end: number } {
+  const isFinal = (at: number) => wordOf(text, tokens[at]) === 'FINAL'
+  let end = isFinal(last + 1) ? last + 1 : last
+  const named = wordOf(text, tokens[end + 1]) === 'AS' ? end + 2 : end + 1
+  const token = tokens[named]
+  const isName = token?.kind === 'quoted' || (token?.kind === 'word' && !isClause(text, token))
+  const alias = isName ? text.slice(token.start, token.end) : ''
+  if (isName) end = named
+  return { alias, end: isFinal(end + 1) ? end + 1 : end }
 }
 
 /** What stands for a table; undefined when there is none of that name. */
@@ -194,10 +223,8 @@ const afterTable = new Set(
   ).split(' '),
 )
 
-function hasAlias(text: string, tokens: readonly Token[], at: number): boolean {
-  const token = tokens[at]
-  if (token?.kind === 'quoted') return true
-  return token?.kind === 'word' && !afterTable.has(wordOf(text, token))
+function isClause(text: string, token: Token): boolean {
+  return afterTable.has(wordOf(text, token))
 }
 
 function applied(text: string, edits: readonly Edit[]): string {

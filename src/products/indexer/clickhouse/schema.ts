@@ -66,6 +66,11 @@ export function visibleSql(
   return `SELECT ${shown.join(', ')} FROM ${storedName(name)} FINAL`
 }
 
+/** Whether a view of the table does no more than FINAL. */
+export function isShownAsStored(name: TableName, { hasDateTime64 }: ServerFacts): boolean {
+  return hasDateTime64 || Object.values(tables[name].columns).every((type) => digitsOf(type) === 0)
+}
+
 function visibleColumn(column: string, type: ColumnType, facts: ServerFacts): string {
   const digits = digitsOf(type)
   if (digits === 0 || facts.hasDateTime64) return quoted(column)

@@ -271,10 +271,9 @@ function dateTime(x: string): string {
     ELSE ${toTime(x)} END AS TIMESTAMP_S)`
 }
 
-/** The element at floor(level * n) of the sorted values, which is ClickHouse's choice. */
+/** Where level * n is whole, ClickHouse takes the upper of two neighbours and DuckDB the lower. */
 function exact(level: string): string {
-  return `list_extract(list_sort(list(x)),
-    CAST(least(floor(${level} * count(x)), count(x) - 1) AS BIGINT) + 1)`
+  return `quantile_disc(x, least(${level} + 1e-12, 1))`
 }
 
 function prefixes(unit: string): string[] {

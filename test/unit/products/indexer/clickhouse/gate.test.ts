@@ -114,10 +114,14 @@ describe('the gate before a ClickHouse server', () => {
   test('changes nothing of a query over plain tables but their names', () => {
     expect(ask('SELECT slot FROM default.blocks AS b WHERE b.slot IN (1, 2)')).toEqual({
       ok: true,
-      value: 'SELECT slot FROM chain.blocks AS b WHERE b.slot IN (1, 2)',
+      value: 'SELECT slot FROM chain._blocks AS b FINAL WHERE b.slot IN (1, 2)',
     })
-    expect(ask('SELECT slot FROM blocks FINAL')).toMatchObject({
-      value: 'SELECT slot FROM chain.blocks',
+    for (const written of ['blocks', 'blocks FINAL', 'chain.blocks AS blocks FINAL'])
+      expect(ask(`SELECT slot FROM ${written}`)).toMatchObject({
+        value: 'SELECT slot FROM chain._blocks AS blocks FINAL',
+      })
+    expect(ask('SELECT 1 FROM (SELECT 1) AS a JOIN blocks b ON 1 = 1')).toMatchObject({
+      value: 'SELECT 1 FROM (SELECT 1) AS a JOIN chain.blocks AS b ON 1 = 1',
     })
   })
 

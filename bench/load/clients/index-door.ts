@@ -1,0 +1,33 @@
+// The indexer's door over an engine that the bench has filled. Thread: a process of its own.
+import { startClickhouseEngine } from '../../../src/products/indexer/clickhouse/query-engine.ts'
+import { startDuckdbEngine } from '../../../src/products/indexer/duckdb/start-engine.ts'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { Bundle } from '../../../test/support/bundle.ts'
+import { serveBench } from '../../lib/process.ts'
+
+export interface DoorPlace {
+  readonly engine: 'duckdb' | 'clickhouse'
+  /** The folder or the address. */
+  readonly place: string
+}
+
+export interface OpenDoor {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+}
+
+serveBench({
+  open: async ({ engine, place }: DoorPlace): Promise<OpenDoor> => {
+    const deps = { log: silentLog }
+    const start = engine === 'duckdb' ? startDuckdbEngine : startClickhouseEngine
+    const bundle = new Bundle()
+    process.once('exit', () => void bundle.dispose())
+    const { port } = await bundle.openIndexer({ engine: await start(place, deps) })
+    const { token, indexer } = bundle.issue({ products: ['indexer'] })
+    const pair = Buffer.from(`${indexer!.user}:${indexer!.password}`).toString('base64')
+    return {
+      url: `http://127.0.0.1:${port}/`,
+      headers: { authorization: `Basic ${pair}`, 'x-token': token },
+    }
+  },
+})

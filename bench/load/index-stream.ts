@@ -1,0 +1,110 @@
+// Rows per second that a client takes in as JSONEachRow: through our door on DuckDB and on
+// ClickHouse, against what DuckDB itself can write when nobody reads it.
+// Thread: main of the bench process, which is the client; door and engines are other processes.
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import { request } from 'undici'
+import { readableFrom, readableName } from '../../src/products/indexer/duckdb/store-files.ts'
+import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import { clickhouseStage, duckdbStage, missingClickhouse, type Shared } from '../lib/index-stage.ts'
+import { type BenchProcess, startProcess } from '../lib/process.ts'
+import type { DoorPlace, OpenDoor } from './clients/index-door.ts'
+
+const rows = 300_000
+const columns = 'slot, idx, signature, fee_payer, success, fee, compute_units'
+const sql = `SELECT ${columns} FROM transactions LIMIT ${rows} FORMAT JSONEachRow`
+/** As many rows as the engine makes one text of, which is as many as it works on at once. */
+const rowsPerText = 2_048
+
+export const bench: Bench = {
+  name: 'index-stream',
+  question: 'How many rows per second does a client get as JSONEachRow?',
+  cores: 2,
+  baseline: limit(),
+  candidates: [
+    through('duckdb', duckdbStage),
+    { ...through('clickhouse', clickhouseStage), missing: missingClickhouse },
+  ],
+  verify: ({ evidence }) =>
+    evidence?.wrong === 0 ? undefined : `${String(evidence?.wrong)} rows too few or too many`,
+}
+
+/** DuckDB in this process: to_json and string_agg over the same files, and no client. */
+function limit(): Contender {
+  let instance: DuckDBInstance | undefined
+  let source = ''
+  return {
+    name: 'to_json in DuckDB, no client',
+    async prepare() {
+      const { place } = await duckdbStage.take()
+      const readable = readableFrom(await readFile(join(place, readableName), 'utf8'))
+      instance = await DuckDBInstance.create(':memory:')
+      const connection = await instance.connect()
+      const files = readable.files.filter((file) => file.tables.includes('transactions'))
+      for (const [at, file] of files.entries())
+        await connection.run(`ATTACH '${join(place, file.name)}' AS f${at} (READ_ONLY)`)
+      source = files.map((_, at) => `SELECT * FROM f${at}.transactions`).join(' UNION ALL ')
+    },
+    async run({ seconds }): Promise<Measurement> {
+      const connection = await instance!.connect()
+      const text = `SELECT count(*), sum(length(part)) FROM (
+        SELECT string_agg(CAST(to_json(t) AS VARCHAR), chr(10)) AS part, count(*) AS n FROM (
+          SELECT ${columns}, row_number() OVER () // ${rowsPerText} AS block FROM (
+            SELECT ${columns} FROM (${source}) LIMIT ${rows})) AS t GROUP BY block)`
+      return repeat(seconds, async () => {
+        const answer = await connection.runAndReadAll(text)
+        const [[blocks]] = answer.getRowsJson() as [[string]]
+        return Number(blocks) === Math.floor(rows / rowsPerText) + 1 ? rows : 0
+      })
+    },
+    async close() {
+      instance?.closeSync()
+      await duckdbStage.release()
+    },
+  }
+}
+
+function through(engine: DoorPlace['engine'], shared: Shared): Contender {
+  let door: BenchProcess | undefined
+  let opened: OpenDoor | undefined
+  return {
+    name: `our door on ${engine}`,
+    async prepare() {
+      const { place } = await shared.take()
+      door = startProcess(new URL('./clients/index-door.js', import.meta.url))
+      const where: DoorPlace = { engine, place }
+      opened = await door.call<OpenDoor>('open', where)
+    },
+    run: ({ seconds }) =>
+      repeat(seconds, async () => {
+        const answer = await request(opened!.url, {
+          method: 'POST',
+          headers: opened!.headers,
+          body: sql,
+        })
+        let lines = 0
+        for await (const chunk of answer.body as AsyncIterable<Buffer>)
+          for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines += 1
+        return lines
+      }),
+    async close() {
+      await door?.stop()
+      await shared.release()
+    },
+  }
+}
+
+async function repeat(seconds: number, once: () => Promise<number>): Promise<Measurement> {
+  const beganMs = performance.now()
+  let taken = 0
+  let times = 0
+  do {
+    taken += await once()
+    times += 1
+  } while (performance.now() - beganMs < seconds * 1000)
+  return {
+    opsPerSecond: (taken * 1000) / (performance.now() - beganMs),
+    evidence: { wrong: taken - times * rows },
+  }
+}
