@@ -1,7 +1,7 @@
 // Writes JSON-RPC 2.0 answers. Thread: any (pure).
 // Ids come as the text they were written with and go back untouched. Field order is that of
 // Solana's own server: jsonrpc, result or error, id.
-import { type ByteStream, MessageStream, type Part } from './message-stream.ts'
+import { type ByteStream, MessageStream, type Part, PiecedMessage } from './message-stream.ts'
 
 export interface RpcError {
   readonly code: number
@@ -15,12 +15,17 @@ export interface RpcError {
 export type Answer =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'bytes'; readonly pieces: readonly Uint8Array[] }
+  | {
+      readonly kind: 'bytes'
+      readonly pieces: readonly Uint8Array[]
+      /** Called, if ever, when the pieces are sent and may be written over. */
+      readonly release?: () => void
+    }
   | { readonly kind: 'stream'; readonly stream: ByteStream }
   | { readonly kind: 'error'; readonly error: RpcError }
 
 /** A message on the wire; bytes and streams only where a result came as such. */
-export type Message = string | Uint8Array | MessageStream
+export type Message = string | Uint8Array | PiecedMessage | MessageStream
 
 export const rpcErrors = {
   parse: { code: -32700, message: 'Parse error' },
@@ -64,7 +69,10 @@ export function answerMessage(id: string, answer: Answer, end = ''): Message {
     case 'error':
       return errorMessage(id, answer.error, end)
     case 'bytes':
-      return Buffer.concat([RESULT_OPENS, ...answer.pieces, Buffer.from(`,"id":${id}}${end}`)])
+      return bytesMessage(
+        [RESULT_OPENS, ...answer.pieces, Buffer.from(`,"id":${id}}${end}`)],
+        answer,
+      )
     case 'stream':
       return new MessageStream([RESULT_OPENS, answer.stream, `,"id":${id}}${end}`])
   }
@@ -87,7 +95,7 @@ export function batchMessage(answers: readonly Message[], end = ''): Message {
   if (answers.every((answer) => typeof answer === 'string')) return `[${answers.join(',')}]${end}`
   const parts: Part[] = answers.flatMap((answer, index) => [
     index === 0 ? '[' : ',',
-    ...(answer instanceof MessageStream ? answer.parts : [answer]),
+    ...partsOf(answer),
   ])
   parts.push(`]${end}`)
   if (answers.some((answer) => answer instanceof MessageStream)) return new MessageStream(parts)
@@ -101,8 +109,23 @@ export function notificationText(method: string, subscription: number, result: s
   return `{"jsonrpc":"2.0","method":"${method}","params":${params}}`
 }
 
+/** Short ones are cheaper to join than to send one by one. */
+function bytesMessage(pieces: Uint8Array[], { release }: { release?: () => void }): Message {
+  const message = new PiecedMessage(pieces, release)
+  if (message.length > JOINED_BYTES_MAX) return message
+  const joined = Buffer.concat(pieces, message.length)
+  release?.()
+  return joined
+}
+
+function partsOf(answer: Message): readonly Part[] {
+  if (answer instanceof MessageStream) return answer.parts
+  return answer instanceof PiecedMessage ? answer.pieces : [answer]
+}
+
 function bytesOf(part: string | Uint8Array): Uint8Array {
   return typeof part === 'string' ? Buffer.from(part) : part
 }
 
+const JOINED_BYTES_MAX = 32_768
 const RESULT_OPENS = Buffer.from('{"jsonrpc":"2.0","result":')

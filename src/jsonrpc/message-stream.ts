@@ -75,10 +75,26 @@ export class MessageStream implements AsyncIterableIterator<Uint8Array> {
   }
 }
 
+/** A message in pieces that lie apart, for whoever can send them one behind the other. */
+export class PiecedMessage {
+  readonly pieces: readonly Uint8Array[]
+  readonly length: number
+  /** The pieces are sent and may be written over; nobody has to say so. */
+  readonly release: (() => void) | undefined
+
+  constructor(pieces: readonly Uint8Array[], release?: () => void) {
+    this.pieces = pieces
+    this.length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+    this.release = release
+  }
+}
+
 /** For doors that send whole messages: they are handed no method that streams. */
-export function whole(message: string | Uint8Array | MessageStream): string | Uint8Array {
+export function whole(
+  message: string | Uint8Array | PiecedMessage | MessageStream,
+): string | Uint8Array {
   assert(!(message instanceof MessageStream), 'this door does not stream')
-  return message
+  return message instanceof PiecedMessage ? Buffer.concat(message.pieces) : message
 }
 
 /** The stream, and `done` run once when it is over: read to the end, broken off or cancelled. */

@@ -38,6 +38,8 @@ export interface Host<C, A extends Allowance> {
   readonly messageEnd?: string
   /** True for what is dropped unanswered and free of charge. */
   ignores?(call: Call): boolean
+  /** Told of each answer to a call, as soon as it is there. */
+  answered?(method: string, answer: Answer): void
   /** Told of each method that was refused for want of allowance. */
   refused?(method: string): void
   /** Told of a method that threw, which is our bug; its caller gets -32603. */
@@ -111,9 +113,9 @@ function answerItem<C, A extends Allowance>(
   if (item.method === null) return failure(item.error)
   try {
     const answer = host.call(item, caller)
-    if (!(answer instanceof Promise)) return leave(answer, caller, host)
+    if (!(answer instanceof Promise)) return leave(item, answer, caller, host)
     return answer.then(
-      (done) => leave(done, caller, host),
+      (done) => leave(item, done, caller, host),
       (error) => fail(item, error, caller, host),
     )
   } catch (error) {
@@ -122,7 +124,13 @@ function answerItem<C, A extends Allowance>(
 }
 
 /** Gives the place back, for a stream when that is over. */
-function leave<C, A extends Allowance>(answer: Answer, caller: C, host: Host<C, A>): Answer {
+function leave<C, A extends Allowance>(
+  { method }: Call,
+  answer: Answer,
+  caller: C,
+  host: Host<C, A>,
+): Answer {
+  host.answered?.(method, answer)
   if (answer.kind === 'stream')
     return { kind: 'stream', stream: watched(answer.stream, () => host.leave(caller)) }
   host.leave(caller)

@@ -5,7 +5,7 @@
 // corked.
 import { type Body, Reply, statusLine } from './reply.ts'
 import type { Request } from './request.ts'
-import { sendLarge, sendStream, type Way } from './stream-reply.ts'
+import { sendLarge, sendPieces, sendStream, type Way } from './stream-reply.ts'
 import type { NativeResponse } from './uws.ts'
 
 // Bodies up to here are handed over in one call; longer ones follow the reader's pace.
@@ -123,6 +123,10 @@ export class Exchange implements Way {
       response.endWithoutBody()
     } else if (status === 204 || status === 304) response.endWithoutBody()
     else if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
+      if ('pieces' in body) {
+        sendPieces(response, body, this)
+        return
+      }
       void sendStream(response, body, this)
       return
     } else if (body.length > WHOLE_BYTES_MAX) {
@@ -182,12 +186,12 @@ export class Exchange implements Way {
 
 /** Lets go of a body that is made while it is sent, and that nobody will read. */
 function discard({ body }: Reply): void {
-  if (typeof body !== 'string' && !(body instanceof Uint8Array))
+  if (typeof body !== 'string' && !(body instanceof Uint8Array) && !('pieces' in body))
     void body[Symbol.asyncIterator]().return?.()
 }
 
 /** What a HEAD answer states; a stream's length is not known. */
 function lengthOf(body: Body): number | undefined {
   if (typeof body === 'string') return Buffer.byteLength(body)
-  return body instanceof Uint8Array ? body.length : undefined
+  return body instanceof Uint8Array || 'pieces' in body ? body.length : undefined
 }

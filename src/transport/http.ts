@@ -67,6 +67,8 @@ export class Http<C> implements ExchangeOwner {
   readonly #throttle = new LogThrottle()
   readonly #router: Router<HttpRoute<C>>
   readonly #waiting: InFlight
+  /** Waiting, but not yet counted by address: as few of them cannot be too many of anybody. */
+  readonly #unnamed = new Set<Exchange>()
   readonly #reading = new Set<Exchange>()
   readonly #sweeper: NodeJS.Timeout
   #inFlight = 0
@@ -114,6 +116,12 @@ export class Http<C> implements ExchangeOwner {
   /** Counts an exchange among those of its address that wait, or refuses it. */
   waits(exchange: Exchange): boolean {
     if (exchange.isCounted || exchange.request === null) return true
+    if (this.#waiting.isEmpty && this.#unnamed.size < this.#waiting.max) {
+      this.#unnamed.add(exchange)
+      exchange.isCounted = true
+      return true
+    }
+    this.#name()
     exchange.isCounted = this.#waiting.enter(exchange.request.address)
     if (!exchange.isCounted) {
       this.#reading.delete(exchange)
@@ -125,7 +133,8 @@ export class Http<C> implements ExchangeOwner {
   finished(exchange: Exchange): void {
     this.#inFlight--
     this.#reading.delete(exchange)
-    if (exchange.isCounted) this.#waiting.leave(exchange.request!.address)
+    if (exchange.isCounted && !this.#unnamed.delete(exchange))
+      this.#waiting.leave(exchange.request!.address)
   }
 
   /** A bug in a handler: the caller gets 500, the log gets the reason. */
@@ -157,6 +166,7 @@ export class Http<C> implements ExchangeOwner {
   ): Reply | Promise<Reply> | null {
     const { problem } = request
     if (problem !== null) return this.#lastError(exchange, problem.status, problem.message)
+    if (this.#unnamed.size >= this.#waiting.max) this.#name()
     if (this.#waiting.isAnyFull && this.#waiting.isFull(request.address))
       return this.#tooMany(exchange)
     if (request.method === 'OPTIONS' && this.#options.preflight !== undefined)
@@ -195,6 +205,12 @@ export class Http<C> implements ExchangeOwner {
       )
     })
     return null
+  }
+
+  /** Asks for the addresses after all: asking costs as much as a token check. */
+  #name(): void {
+    for (const { request } of this.#unnamed) this.#waiting.enter(request!.address)
+    this.#unnamed.clear()
   }
 
   #tooLong(exchange: Exchange, bodyBytesMax: number, context: C): Reply {

@@ -11,6 +11,15 @@ export class InFlight {
     this.#max = perAddressMax
   }
 
+  /** How many one address may have. */
+  get max(): number {
+    return this.#max
+  }
+
+  get isEmpty(): boolean {
+    return this.#counts.size === 0
+  }
+
   /** True when some address has all its places taken, and callers must be looked at. */
   get isAnyFull(): boolean {
     return this.#full > 0

@@ -90,7 +90,16 @@ export class Head {
 export const jsonHead = Head.of({ 'content-type': 'application/json' })
 export const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 
-export type Body = string | Uint8Array | AsyncIterable<Uint8Array>
+/** Bytes that lie apart and go out one behind the other. */
+export interface Pieces {
+  readonly pieces: readonly Uint8Array[]
+  /** Of all together. */
+  readonly length: number
+  /** Called when they are sent and may be written over. */
+  readonly release?: (() => void) | undefined
+}
+
+export type Body = string | Uint8Array | Pieces | AsyncIterable<Uint8Array>
 
 /** One HTTP answer. A body that is an async iterable is streamed with back-pressure. */
 export class Reply {

@@ -1,6 +1,7 @@
 // Sends answers that are too long for one write, at the reader's pace. Thread: main.
 // Called by exchange.ts. The native server cuts a reader that takes nothing for 12 s, so while the
 // way is blocked the connection is touched every 4 s, up to a bound of our own.
+import type { Pieces } from './reply.ts'
 import type { NativeResponse } from './uws.ts'
 
 const BLOCKED_TOUCH_MS = 4_000
@@ -34,6 +35,36 @@ export function sendLarge(response: NativeResponse, body: string | Uint8Array, w
   })
   push(0)
   if (!way.isOpen()) watch.end()
+}
+
+/** A body in pieces; nothing is copied here, whatever the reader's pace. */
+export function sendPieces(response: NativeResponse, body: Pieces, way: Way): void {
+  const { pieces, length, release } = body
+  let watch: Watch | null = null
+  const push = (from: number): boolean => {
+    let end = 0
+    for (const piece of pieces) {
+      const start = end
+      end += piece.length
+      if (end <= from) continue
+      const rest = from > start ? piece.subarray(from - start) : piece
+      const [isWritten, hasEnded] = response.tryEnd(rest, length)
+      if (hasEnded) {
+        watch?.end()
+        way.done()
+        release?.()
+        return true
+      }
+      if (!isWritten) return false
+    }
+    return true
+  }
+  if (push(0)) return
+  watch = watchBlocked(response, way)
+  response.onWritable((offset) => {
+    watch?.progress()
+    return way.isOpen() ? push(offset) : true
+  })
 }
 
 /** A body that is made while it is sent; a source that throws cuts the connection. */

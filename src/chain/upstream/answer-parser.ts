@@ -39,6 +39,8 @@ export class AnswerParser {
   /** After the answer: whether the connection can carry another one. */
   isReusable = true
   readonly #sink: AnswerSink
+  #lastHead = ''
+  #lastHeaders: AnswerHeaders | null = null
   #left = 0
   /** A head or a line whose end is not here yet. */
   #rest: Buffer | null = null
@@ -104,7 +106,7 @@ export class AnswerParser {
 
   #readHead(text: string): void {
     const match = /^HTTP\/1\.([01]) (\d{3})(?: [^\r\n]*)?(?:\r\n|$)/.exec(text)
-    const headers = match === null ? null : headersOf(text, match[0].length)
+    const headers = match === null ? null : this.#headersOf(text, match[0].length)
     if (match === null || headers === null) {
       this.state = 'broken'
       return
@@ -121,6 +123,14 @@ export class AnswerParser {
     this.isReusable = match[1] === '1' ? !words.includes('close') : words.includes('keep-alive')
     this.state = this.#bodyState(status, headers)
     if (this.state !== 'broken') this.#sink.onHead(status, headers)
+  }
+
+  /** Heads of one node are often the same to the last byte, within a second of each other. */
+  #headersOf(text: string, from: number): AnswerHeaders | null {
+    if (text === this.#lastHead) return this.#lastHeaders
+    this.#lastHead = text
+    this.#lastHeaders = headersOf(text, from)
+    return this.#lastHeaders
   }
 
   #bodyState(status: number, headers: AnswerHeaders): State {

@@ -68,7 +68,7 @@ export class LinkConnection implements AnswerSink {
     this.#user = user
     this.quietLooks = 0
     this.#parser.reset()
-    this.#socket.write(request)
+    this.#socket.write(request, 'latin1')
   }
 
   pause(): void {

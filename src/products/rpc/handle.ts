@@ -77,9 +77,11 @@ export class RpcHandler implements Host<Caller, RpcAllowance> {
   }
 
   call(call: Call, caller: Caller): Answer | Promise<Answer> {
-    const answer = this.#deps.methods.call(call, caller)
-    if (answer instanceof Promise) return answer.then((done) => this.#count(call, done))
-    return this.#count(call, answer)
+    return this.#deps.methods.call(call, caller)
+  }
+
+  answered(method: string, { kind }: Answer): void {
+    this.#deps.meters.calls.count(method, kind === 'error' ? 'error' : 'ok')
   }
 
   refused(method: string): void {
@@ -90,11 +92,6 @@ export class RpcHandler implements Host<Caller, RpcAllowance> {
     this.#deps.meters.calls.count(method, 'error')
     if (this.#throttle.allows('method', this.#deps.clock.monotonicMs()))
       this.#deps.log.error('a method failed', { reason: String(error) })
-  }
-
-  #count(call: Call, answer: Answer): Answer {
-    this.#deps.meters.calls.count(call.method, answer.kind === 'error' ? 'error' : 'ok')
-    return answer
   }
 
   #finish(served: Served<RpcAllowance>, { budget }: Caller, beganMs: number): Reply {

@@ -29,6 +29,7 @@ import type { UpstreamNode } from '../upstream-node.ts'
 import type { ProxyTally } from './meters.ts'
 import { namesNode } from './node-secrets.ts'
 import { NodeStream } from './node-stream.ts'
+import { giveSlab, SLAB_BYTES, takeSlab } from './slabs.ts'
 
 /** `status` is an HTTP status that is no answer, `garbage` a body that is none. */
 export type TryFault = CallFault | 'status' | 'garbage'
@@ -41,7 +42,7 @@ export interface TryOwner {
 }
 
 /** Answers up to here are held whole. */
-export const WHOLE_BYTES_MAX = 262_144
+export const WHOLE_BYTES_MAX = SLAB_BYTES
 /** Plain ones up to here travel as text, which is cheaper to frame than bytes. */
 const TEXT_BYTES_MAX = 16_384
 /** An opening is within these first bytes. */
@@ -58,6 +59,8 @@ export class Attempt implements AnswerListener {
   #state: 'waiting' | 'unwanted' | 'streaming' | 'over' = 'waiting'
   #pieces: Buffer[] = []
   #text: string | null = null
+  /** Where an answer of known length is gathered. */
+  #slab: Buffer | null = null
   #length = -1
   #bytes = 0
   #bytesMax = WHOLE_BYTES_MAX
@@ -109,7 +112,8 @@ export class Attempt implements AnswerListener {
       this.#text = chunk.toString('latin1')
       return
     }
-    this.#pieces.push(Buffer.from(chunk))
+    if (this.#slab !== null || this.#takeSlab()) chunk.copy(this.#slab!, this.#bytes - chunk.length)
+    else this.#pieces.push(Buffer.from(chunk))
     if (this.#bytes > (this.#isLong ? OPENING_BYTES : this.#bytesMax)) this.#goLong()
   }
 
@@ -170,6 +174,7 @@ export class Attempt implements AnswerListener {
   }
 
   #whole(): Answer | null {
+    if (this.#slab !== null) this.#pieces.push(this.#slab.subarray(0, this.#bytes))
     const pieces = this.#pieces
     if (this.#text !== null) return this.#ofText(this.#text)
     if (pieces.length === 0) return null
@@ -178,12 +183,24 @@ export class Attempt implements AnswerListener {
       if (isAscii(all)) return this.#ofText(all.toString('latin1'))
     }
     const ends = endsOf(pieces)
-    if (ends !== null) return encodedBytes(...ends)
+    if (ends !== null) return { kind: 'bytes', pieces: ends, ...this.#release() }
     const all = joined(pieces)
     const split: Split | null = splitAnswer(all.toString('latin1'))
     if (split === null) return null
     const value = all.subarray(split.start, split.end)
     return split.isError ? this.#error(value.toString()) : encodedBytes(value)
+  }
+
+  #takeSlab(): boolean {
+    if (this.#length > WHOLE_BYTES_MAX || this.#length < 0 || this.#pieces.length > 0) return false
+    this.#slab = takeSlab(this.#length)
+    return true
+  }
+
+  /** Once it is sent, the next answer may be gathered in the same place. */
+  #release(): { readonly release?: () => void } {
+    const slab = this.#slab
+    return slab === null ? {} : { release: () => giveSlab(slab) }
   }
 
   #ofText(text: string): Answer | null {

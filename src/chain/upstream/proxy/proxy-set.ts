@@ -6,7 +6,14 @@
 //        -> an identical read is in flight: its answer is shared
 //        -> Read: nodes, failover, hedge                  -> answer -> cache, marks
 import type { Clock } from '../../../base/clock.ts'
-import { type Answer, encodedText, failure, rpcErrors, streamed } from '../../../jsonrpc/build.ts'
+import {
+  type Answer,
+  encodedBytes,
+  encodedText,
+  failure,
+  rpcErrors,
+  streamed,
+} from '../../../jsonrpc/build.ts'
 import type { Call } from '../../../jsonrpc/parse.ts'
 import type { UpstreamNode } from '../upstream-node.ts'
 import type { UpstreamSet } from '../upstream-set.ts'
@@ -32,6 +39,7 @@ interface Flight {
   readonly read: Read
   readonly promise: Promise<Answer>
   readonly mark: number
+  isJoined: boolean
 }
 
 /** A read and where its answer goes. */
@@ -94,11 +102,15 @@ export class ProxySet implements ReadOwner {
     return this.#deps.clock.monotonicMs()
   }
 
-  done(read: Read, answer: Answer, node: UpstreamNode | null): void {
+  done(read: Read, given: Answer, node: UpstreamNode | null): void {
     const landing = this.#landings.get(read)!
     this.#landings.delete(read)
     const { key, customer } = landing
-    if (this.#flights.get(key)?.read === read) this.#flights.delete(key)
+    const flight = this.#flights.get(key)
+    const isFlight = flight?.read === read
+    if (isFlight) this.#flights.delete(key)
+    const isShared = landing.isLasting || (isFlight && flight.isJoined)
+    const answer = isShared ? unreleased(given) : given
     if (node !== null) {
       this.#observe(read)
       if (read.policy.tellsSlot) this.#tell(read, answer, node, customer)
@@ -134,7 +146,13 @@ export class ProxySet implements ReadOwner {
     // Reason for the cast: the executor above has run.
     const made = read as unknown as Read
     this.#landings.set(made, landing)
-    if (isShared) this.#flights.set(landing.key, { read: made, promise, mark: what.mark })
+    if (isShared)
+      this.#flights.set(landing.key, {
+        read: made,
+        promise,
+        mark: what.mark,
+        isJoined: false,
+      })
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
     made.begin()
     return promise
@@ -143,6 +161,7 @@ export class ProxySet implements ReadOwner {
   /** Shares the answer of a read in flight; a stream has one reader, so then each asks anew. */
   #join(flight: Flight, call: Call, customer: string): Promise<Answer> {
     this.tally.joined++
+    flight.isJoined = true
     return flight.promise.then((answer) => {
       if (answer.kind !== 'stream') return answer
       const policy = policyOf(call.method)
@@ -207,6 +226,11 @@ export class ProxySet implements ReadOwner {
     const nowMs = this.nowMs()
     for (const read of [...this.#landings.keys()]) read.look(nowMs, this.#hedgeMs(read))
   }
+}
+
+/** Several have it: nobody may write over it. */
+function unreleased(answer: Answer): Answer {
+  return answer.kind === 'bytes' ? encodedBytes(...answer.pieces) : answer
 }
 
 /** Before a method's own times are known. */
