@@ -66,6 +66,7 @@ class DuckdbEngine implements QueryEngine {
   readonly #watch = new QueryWatch()
   readonly #backOff = new BackOff(() => performance.now())
   readonly #refreshing: NodeJS.Timeout
+  readonly #runs = new Set<QueryRun>()
 
   constructor(version: string, pool: QueryPool, view: ViewOfNow, deps: DuckdbEngineDeps) {
     this.version = version
@@ -98,6 +99,7 @@ class DuckdbEngine implements QueryEngine {
 
   async stop(): Promise<void> {
     clearInterval(this.#refreshing)
+    for (const run of this.#runs) run.end('cancel')
     this.#view.close()
     await this.#pool.stop()
   }
@@ -130,14 +132,17 @@ class DuckdbEngine implements QueryEngine {
         watch: this.#watch,
         onKilled: (reason) => this.#killed(reason, subscription),
         onDone: (isWorn) => {
+          this.#runs.delete(run)
           this.#pool.giveBack(process, isWorn)
           this.#measure()
         },
       })
       running.run = run
+      this.#runs.add(run)
       this.#measure()
       const outcome = await run.start(readable)
       if (outcome !== 'stale') return outcome
+      this.#runs.delete(run)
       if (isLast) {
         this.#pool.giveBack(process)
         return fail('NETWORK_ERROR', 'the files of the index are being replaced; try again')
