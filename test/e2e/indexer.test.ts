@@ -1,0 +1,91 @@
+// The indexer as a customer meets it: the built server, its first start, an unmodified client.
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCommand } from '../support/command.ts'
+import { type Server, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+const deadlineMs = 60_000
+let server: Server
+let client: ReturnType<typeof createClient>
+
+beforeAll(async () => {
+  server = await startServer({ isWhole: true, flags: ['--indexer.slowQueryMs=1'] })
+  await until(() => server.stdout().includes('INDEXER_PASSWORD='), 'the banner')
+  const printed = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(server.stdout())![1]!
+  client = createClient({
+    url: server.url('indexer'),
+    username: printed('INDEXER_USER'),
+    password: printed('INDEXER_PASSWORD'),
+    http_headers: { 'x-token': printed('TOKEN') },
+    log: { level: ClickHouseLogLevel.OFF },
+  })
+}, deadlineMs)
+
+afterAll(async () => {
+  await client?.close()
+  await server?.dispose()
+})
+
+async function rows<T>(query: string): Promise<T[]> {
+  return (await client.query({ query, format: 'JSONEachRow' })).json<T>()
+}
+
+describe('the indexer of a default start', () => {
+  it('counts transactions, and soon more of them', async () => {
+    const count = async () => {
+      const [row] = await rows<{ n: string }>('SELECT count() AS n FROM transactions')
+      return Number(row?.n)
+    }
+    await until(async () => (await count()) > 0, 'the first transactions', deadlineMs)
+    const before = await count()
+    await until(async () => (await count()) > before, 'more transactions', deadlineMs)
+    const blocks = await rows<{ n: string }>('SELECT count() AS n FROM contention')
+    expect(Number(blocks[0]?.n)).toBeGreaterThan(0)
+  })
+
+  it('says how fresh its rows are', async () => {
+    const { response_headers: headers } = await client.query({ query: 'SELECT 1' })
+    expect(Number(headers['x-sluice-last-slot'])).toBeGreaterThan(0)
+    expect(Number(headers['x-sluice-last-block'])).toBeGreaterThan(0)
+    expect(String(headers['x-sluice-engine'])).toMatch(/^duckdb \S+$/)
+  })
+
+  it('shows a caller its own queries', async () => {
+    const query_id = `seen-${Date.now()}`
+    await (await client.query({ query: 'SELECT 1', query_id })).text()
+    const own = `SELECT rows, code FROM usage WHERE query_id = '${query_id}'`
+    await until(async () => (await rows(own)).length === 1, 'its row', deadlineMs)
+    expect(await rows(own)).toEqual([{ rows: '1', code: 0 }])
+  })
+
+  it('is asked by the command with what the first start printed', async () => {
+    const credentials = join(server.data, 'printed')
+    writeFileSync(credentials, server.stdout(), { mode: 0o600 })
+    const words = ['--data', server.data, '--credentials', credentials, '--output', 'csv']
+    const ran = await runCommand(['query', 'SELECT 1 AS one', ...words])
+    expect([ran.code, ran.stdout]).toEqual([0, '"one"\n1\n'])
+  })
+
+  it('logs slow queries without secrets, wherever those were put', async () => {
+    const token = /^TOKEN=(.+)$/m.exec(server.stdout())![1]!
+    const query = `SELECT '${token}' AS a -- ${token}`
+    await (await client.query({ query, query_id: token })).text()
+    await until(() => server.stderr().includes('slow query'), 'the line', deadlineMs)
+    expect(server.stderr()).not.toContain(token)
+    expect(server.stderr()).not.toContain(/^INDEXER_PASSWORD=(.+)$/m.exec(server.stdout())![1]!)
+  })
+
+  it('refuses the password that was rotated, within a second or so', async () => {
+    const words = ['indexer', 'rotate', 'demo', '--yes', '--data', server.data]
+    expect((await runCommand(words)).code).toBe(0)
+    const isRefused = async () =>
+      rows('SELECT 1').then(
+        () => false,
+        (error: { code?: string }) => error.code === '516',
+      )
+    await until(isRefused, 'the old password to be refused')
+  })
+})
