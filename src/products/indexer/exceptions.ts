@@ -3,12 +3,16 @@
 // form is fixed: `Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR)`.
 import type { QueryError } from './engine.ts'
 
-/** The names that this room itself gives; engines may tell others. */
+/** The names that this room gives and the usual ones of engines, which may tell others. */
 export const codeOf = {
   BAD_ARGUMENTS: 36,
   CANNOT_PARSE_TEXT: 6,
+  ILLEGAL_TYPE_OF_ARGUMENT: 43,
+  UNKNOWN_FUNCTION: 46,
+  UNKNOWN_IDENTIFIER: 47,
   NOT_IMPLEMENTED: 48,
   UNKNOWN_TYPE: 50,
+  TYPE_MISMATCH: 53,
   UNKNOWN_TABLE: 60,
   SYNTAX_ERROR: 62,
   UNKNOWN_FORMAT: 73,
@@ -67,7 +71,6 @@ const statuses: Readonly<Record<number, number>> = {
   202: 429,
   209: 408,
   216: 409,
-  307: 413,
   497: 403,
   516: 401,
   // The engine's trouble: 503 where another try may help, 500 where it is a bug.
