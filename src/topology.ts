@@ -56,7 +56,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     doors,
     sources: Object.fromEntries(sources),
     chain: chainStatus(roads.solana),
-    upstreams: roads.upstream.nodes.report(),
+    upstreams: roads.upstream.report(),
     registry: { version: directory.version() },
     held: gate.held(),
   })

@@ -44,6 +44,8 @@ export async function startUpstream(
     nodes,
     proxy,
     pubsub,
+    /** A row per node, for `sluice status`. */
+    report: () => nodes.report().map((row) => ({ ...row, pubsub: pubsub.at(row.name) })),
     /** The set that serves a subscription, and no other ever does; null is our own chain. */
     setOf: ({ upstream }: Served): string | null => upstream ?? everybody,
   }

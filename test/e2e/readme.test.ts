@@ -1,11 +1,11 @@
 // Every command of the README is run, as it stands there, on its own data folder and ports.
 import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Server, startServer } from '../support/server.ts'
+import { type Server, sluice, startServer } from '../support/server.ts'
 import { root } from '../support/tree.ts'
 
 const run = promisify(execFile)
@@ -47,15 +47,36 @@ describe('the README', () => {
       const mayFail = command.endsWith('doctor')
       const result = await run('bash', ['-c', ready], {
         cwd,
-        env: { ...process.env, TOKEN: server.token },
+        env: {
+          ...process.env,
+          TOKEN: server.token,
+          INDEXER_USER: server.indexer.user,
+          INDEXER_PASSWORD: server.indexer.password,
+        },
         timeout: 120_000,
       }).catch((error: { code?: number; stdout?: string }) => {
         if (mayFail && error.code === 1) return { stdout: error.stdout ?? '' }
         throw error
       })
       expect(result.stdout.length).toBeGreaterThan(0)
-      expect(result.stdout).not.toMatch(/"error"/)
+      expect(result.stdout).not.toMatch(/"error"|DB::Exception/)
     })
+
+  test('shows configurations that are taken', async () => {
+    const operating = readFileSync(join(root, 'docs', 'OPERATING.md'), 'utf8')
+    const blocks = [...`${readme}\n${operating}`.matchAll(/```yaml\n([\s\S]*?)```/g)]
+    expect(blocks.length).toBeGreaterThan(1)
+    for (const [index, [, block]] of blocks.entries()) {
+      const file = join(folder, `example-${index}.yaml`)
+      writeFileSync(file, block ?? '')
+      const words = ['config', 'check', `--config=${file}`]
+      const { stdout, stderr, code } = await sluice(server.data, ...words)
+      // Problems are told one a line; nobody here has the certificate of the example.
+      const lines = `${stdout}${stderr}`.split('\n').filter((line) => line !== '')
+      const others = lines.filter((line) => !/ cannot read \/etc\/sluice\//.test(line))
+      if (others.length > 0) expect(code, `${block}\n${others.join('\n')}`).toBe(0)
+    }
+  })
 
   test('names every script it mentions', () => {
     const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
@@ -68,10 +89,11 @@ describe('the README', () => {
 
 /** The same call on the ports that this run happened to get. */
 function withPorts(command: string, server: Server): string {
-  const { rpc, metrics, tpu } = server.doors
+  const { rpc, metrics, tpu, indexer } = server.doors
   return command
     .replace('127.0.0.1:8899', `127.0.0.1:${rpc?.port}`)
     .replace('127.0.0.1:8901', `127.0.0.1:${tpu?.port}`)
+    .replace('127.0.0.1:8123', `127.0.0.1:${indexer?.port}`)
     .replace('127.0.0.1:8443', `127.0.0.1:${metrics?.port}`)
     .replace('npm run bench -- ring', 'npm run --silent bench -- ring --seconds 0.2')
 }
