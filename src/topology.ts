@@ -17,6 +17,7 @@ import { type Config, sourcesOf } from './config/config.ts'
 import type { Store } from './subscriptions/store.ts'
 import type { Meters } from './telemetry/meters.ts'
 import { openDoors, openShreds, openTpu } from './topology/doors.ts'
+import { geyserStatus } from './topology/geyser.ts'
 import { startGround, type TopologyDeps } from './topology/ground.ts'
 import { openIndexer } from './topology/indexer.ts'
 import { chainStatus, startRoads } from './topology/roads.ts'
@@ -57,6 +58,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     sources: Object.fromEntries(sources),
     chain: chainStatus(roads.solana),
     upstreams: roads.upstream.report(),
+    ...geyserStatus(roads.geyser),
     registry: { version: directory.version() },
     held: gate.held(),
   })

@@ -92,3 +92,9 @@ export class GeyserRoads {
     }
   }
 }
+
+/** For `sluice status`: the streams by their sets, where there are some. */
+export function geyserStatus(roads: GeyserRoads) {
+  const rows = roads.report().map(({ set, ...row }) => [set, row] as const)
+  return rows.length === 0 ? {} : { geyser: Object.fromEntries(rows) }
+}

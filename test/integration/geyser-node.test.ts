@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Follower } from '../support/follower.ts'
 import { openEverything, wordsIn } from '../support/geyser-everything.ts'
 import { call, callBytes, codec, withToken } from '../support/grpc-stage.ts'
-import { provision, type Server, startServer } from '../support/server.ts'
+import { provision, type Server, sluice, startServer } from '../support/server.ts'
 import { until } from '../support/until.ts'
 
 let node: Server
@@ -120,6 +120,14 @@ describe('a Sluice before a Sluice', () => {
     )
     expect(valid.value).toMatchObject({ valid: true })
     client.close()
+  })
+
+  it('shows the operator whom it follows, by name and never by address', async () => {
+    const shown = await sluice(front.data, 'status', '--output=json')
+    const { geyser } = JSON.parse(shown.stdout) as { geyser: Record<string, object> }
+    expect(geyser.default).toMatchObject({ isUp: true, node: 'default/1', gapSlots: 0 })
+    expect(shown.stdout).not.toContain(nodeToken)
+    expect(shown.stdout).not.toContain(String(node.doors.grpc!.port))
   })
 
   it('loses and repeats nothing when the node is killed and started again', async () => {
