@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/base/clock.ts'
 import { type SolanaUpdate, slotStatus } from '../../../src/chain/ports.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../src/flows/solana.ts'
-import { slotUpdate } from '../../../src/flows/solana-update.ts'
+import { accountUpdate, slotUpdate } from '../../../src/flows/solana-update.ts'
 import { SolanaUpstream } from '../../../src/flows/solana-upstream.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { messageOf } from '../../support/geyser-messages.ts'
@@ -66,6 +66,13 @@ const send = (sink: SolanaUpstream, updates: readonly SolanaUpdate[]) => {
 const replayOf = (story: readonly SolanaUpdate[], from: number, until: number) =>
   story.slice(0, until).filter(({ slot }) => slot >= from)
 
+/** With write versions and times of its own. */
+function asAnotherNodeSays(update: SolanaUpdate): SolanaUpdate {
+  const moment = { slot: update.slot, createdAtMs: update.createdAtMs + 7 }
+  if (update.kind !== 'account') return { ...update, ...moment }
+  return accountUpdate(moment, { ...update, writeVersion: update.writeVersion + 1_000n })
+}
+
 describe('the slots of a node’s stream', () => {
   it('reach every lane as if the chain were ours, blocks included', () => {
     const story = storyOf(30)
@@ -113,10 +120,7 @@ describe('the slots of a node’s stream', () => {
     send(sink, story.slice(0, cut))
     const from = sink.resumeFrom()!
     sink.opened(from)
-    send(
-      sink,
-      replayOf(storyOf(24), from, story.length).map((update) => ({ ...update, createdAtMs: 5 })),
-    )
+    send(sink, replayOf(storyOf(24), from, story.length).map(asAnotherNodeSays))
     expect(lanes[0].toSorted()).toEqual(told(story)[0].toSorted())
   })
 

@@ -163,9 +163,8 @@ export class GeyserClient {
     }
   }
 
-  /** Ends everything; nobody hears of it. */
+  /** Ends everything that is under way. */
   close(): void {
-    this.#calls.clear()
     this.#over(lost)
   }
 

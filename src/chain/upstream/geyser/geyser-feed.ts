@@ -126,6 +126,7 @@ export class GeyserFeed {
   async #follow(node: UpstreamNode): Promise<GeyserEnd> {
     const { sink, clock } = this.#deps
     const { grpc: address, xToken } = node.addresses
+    if (!URL.canParse(address)) return noAddress
     const client = new GeyserClient({ address, xToken }, clock)
     this.#client = client
     const [replay, slot, version] = await Promise.all(
@@ -133,8 +134,8 @@ export class GeyserFeed {
         client.call(method, nothing, askMsMax),
       ),
     )
-    const refusal = fatal(slot!) ?? fatal(replay!)
-    if (refusal !== null) return refusal
+    const gone = goneIn(slot!)
+    if (gone !== null) return gone
     if (version!.ok) this.#version = solanaVersionIn(version!.value)
     const newest = slot!.ok ? slotIn(slot!.value) : null
     const wanted = sink.resumeFrom()
@@ -236,6 +237,7 @@ const nothing = new Uint8Array(0)
 const none = { kind: 'connection', code: 2 } as const
 const stopped: GeyserEnd = { ...none, details: 'stopped' }
 const stalled: GeyserEnd = { ...none, details: 'it has no news' }
+const noAddress: GeyserEnd = { ...none, details: 'its address cannot be read' }
 const behind: GeyserEnd = { ...none, details: 'it is too far behind' }
 const cannotReplay: GeyserEnd = { ...none, details: 'it cannot replay far enough' }
 
@@ -248,13 +250,12 @@ function isPing(message: Uint8Array): boolean {
   return message[0] === pingTag
 }
 
-/** What makes going on with this node useless; a method that it does not have is no such thing. */
-function fatal(answer: Outcome<Uint8Array>): GeyserEnd | null {
+/** How the connection ended; null when the node answered, even that it has no such method. */
+function goneIn(answer: Outcome<Uint8Array>): GeyserEnd | null {
   if (answer.ok) return null
   // Reason for the cast: the client refuses with nothing else.
   const end = answer.refusal.data as GeyserEnd
-  const isAlive = end.kind === 'status' && end.code !== 7 && end.code !== 16
-  return isAlive ? null : end
+  return end.kind === 'status' ? null : end
 }
 
 function pause(ms: number): Promise<void> {
