@@ -9,8 +9,9 @@ import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/que
 import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
 import type { QueryEngine } from '../../src/products/indexer/engine.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { tryAsk } from '../support/index-asking.ts'
+import { queryOf, tryAsk } from '../support/index-asking.ts'
 import { describeQueryEngine } from '../support/query-engine-contract.ts'
+import { until } from '../support/until.ts'
 
 describe.skipIf(!hasClickhouseServer())(
   'with clickhouse-server (skipped: no clickhouse-server)',
@@ -73,6 +74,21 @@ describe.skipIf(!hasClickhouseServer())(
           })
           expect(await answer.text(), sql).toMatch(/Code: (164|113)/)
         }
+      })
+
+      test('ends what still runs when it is stopped', async () => {
+        const own = await startClickhouseEngine(server!.url, { log: silentLog })
+        const sql =
+          'SELECT count() FROM (SELECT arrayJoin(range(100000)) AS a) AS x CROSS JOIN (SELECT arrayJoin(range(100000)) AS b) AS y WHERE a + b = 1'
+        const running = own.run(queryOf(own, sql))
+        const busy = () =>
+          server!.ask(
+            "SELECT count() FROM system.processes WHERE query LIKE '%arrayJoin(range%' AND query NOT LIKE '%processes%'",
+          )
+        await until(async () => Number(await busy()) > 0, 'it runs', 30_000)
+        await own.stop()
+        expect(await running.started).toMatchObject({ ok: false })
+        await until(async () => Number(await busy()) === 0, 'it has ended', 30_000)
       })
 
       test('says 210 when the server goes away, and works again when it is back', async () => {

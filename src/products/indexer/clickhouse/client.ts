@@ -7,6 +7,7 @@ import { readException, type ServerException } from './server-exception.ts'
 
 const keepAliveMs = 8_000
 const connectMs = 5_000
+const answerMsMax = 60_000
 const answerBytesMax = 16 * 1024 * 1024
 const errorBytesMax = 256 * 1024
 
@@ -48,7 +49,7 @@ export class ClickhouseClient {
 
   /** The whole answer as a text. Rejects with a Fault: the server's word, or no server. */
   async ask(call: Call): Promise<string> {
-    const streamed = await this.stream(call)
+    const streamed = await this.stream({ firstByteMs: answerMsMax, ...call })
     if (!streamed.ok) throw faultOf(streamed.exception)
     try {
       return (await collect(streamed.body, answerBytesMax)).toString()

@@ -29,6 +29,7 @@ export interface ClickhouseEngineDeps {
 const connections = 64
 /** The server keeps its limit by the second; ours is exact and lets the server speak first. */
 const graceMs = 300
+const stopMsMax = 2_000
 
 export async function startClickhouseEngine(
   url: string,
@@ -52,6 +53,7 @@ class ClickhouseEngine implements QueryEngine {
   readonly #throttle = new LogThrottle()
   readonly #run = randomBytes(6).toString('hex')
   readonly #running = new Set<Run>()
+  readonly #kills = new Set<Promise<void>>()
   #count = 0
 
   constructor(client: ClickhouseClient, facts: ServerFacts, deps: ClickhouseEngineDeps) {
@@ -67,7 +69,10 @@ class ClickhouseEngine implements QueryEngine {
       id,
       client: this.#client,
       facts: this.#facts,
-      kill: () => void this.#kill(id),
+      kill: () => {
+        const kill = this.#kill(id).finally(() => this.#kills.delete(kill))
+        this.#kills.add(kill)
+      },
       onEnd: () => this.#running.delete(run),
     })
     this.#running.add(run)
@@ -75,8 +80,10 @@ class ClickhouseEngine implements QueryEngine {
   }
 
   async stop(): Promise<void> {
-    const killed = [...this.#running].map((run) => run.cancel())
-    await Promise.allSettled(killed)
+    for (const run of [...this.#running]) run.cancel()
+    // Asked to, the server ends them; cut off, an old one would work on.
+    const bound = new Promise((resolve) => setTimeout(resolve, stopMsMax).unref())
+    await Promise.race([Promise.allSettled(this.#kills), bound])
     await this.#client.stop()
   }
 
