@@ -140,6 +140,19 @@ describe('the outbox', () => {
     expect(stage.givenUp).toEqual([])
   })
 
+  test('gives up nothing, however often a writer that gets on dies', async () => {
+    stage.source.bytes = 300_000
+    stage.say(20)
+    for (let deaths = 0; deaths < 8; deaths++) {
+      await until(() => stage.calls.length > 2, 'some are sent')
+      stage.calls[0]!.answer({ isWritten: true })
+      await stage.die()
+    }
+    await stage.finish()
+    expect(stage.givenUp).toEqual([])
+    expect(stage.durable).toEqual(upTo(20))
+  })
+
   test('gives up a delivery that ends the writer alone, and no other', async () => {
     stage.source.bytes = 300_000
     stage.say(12)
