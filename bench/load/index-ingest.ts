@@ -2,13 +2,15 @@
 // feeds, made into rows and written by the writer process. Thread: main of the bench process.
 // The plain way is the sink alone, with rows that were made before. The figure per CPU-second
 // counts all the time of the writer process, merging included: what one core brings.
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/base/clock.ts'
 import type { SolanaUpdate } from '../../src/chain/ports.ts'
 import { openSolanaHub, publishUpdate } from '../../src/flows/solana.ts'
-import type { RowBatch } from '../../src/products/indexer/engine.ts'
+import { startDuckdbEngine } from '../../src/products/indexer/duckdb/start-engine.ts'
+import type { QueryEngine, RowBatch } from '../../src/products/indexer/engine.ts'
 import { declareIngestMeters } from '../../src/products/indexer/feed/meters.ts'
 import { SlotSource } from '../../src/products/indexer/feed/slot-source.ts'
 import { startIngest } from '../../src/products/indexer/ingest.ts'
@@ -42,15 +44,21 @@ const perCore: Contender = {
   name: 'the same, per CPU-second of the writer',
   run: async ({ seconds }) => (await inFolder((folder) => ingest(folder, seconds))).perCpuSecond,
 }
+const besideQueries: Contender = {
+  name: 'per CPU-second, queries beside it',
+  run: async ({ seconds }) =>
+    (await inFolder((folder) => ingest(folder, seconds, true))).perCpuSecond,
+}
 
 export const bench: Bench = {
   name: 'index-ingest',
   question: 'How many rows per second are taken into the index, durably?',
   cores: 2,
   baseline: alone,
-  candidates: [endToEnd, perCore],
-  goals: [{ contender: perCore.name, figure: 'opsPerSecond', atLeast: 50_000 }],
+  candidates: [endToEnd, perCore, besideQueries],
+  goals: [{ contender: besideQueries.name, figure: 'opsPerSecond', atLeast: 50_000 }],
   verify({ evidence }) {
+    if (evidence?.queries === 0) return 'no query was answered beside it'
     if (evidence?.rows !== evidence?.expected)
       return `${String(evidence?.rows)} rows are there, not ${String(evidence?.expected)}`
     return evidence?.lost === 0 ? undefined : `${String(evidence?.lost)} slots were lost`
@@ -108,7 +116,7 @@ async function writeAlone(folder: string, seconds: number): Promise<Measurement>
   return { opsPerSecond, evidence: { rows: 0, expected: 0, lost: 0 } }
 }
 
-async function ingest(folder: string, seconds: number) {
+async function ingest(folder: string, seconds: number, hasQueries = false) {
   const updates = template()
   const rowsPerSlot = templateRows(updates).reduce((sum, { count }) => sum + count, 0)
   const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 })
@@ -131,21 +139,78 @@ async function ingest(folder: string, seconds: number) {
   }
   // Warm: the process runs, the code is compiled, the files are there.
   while (durable() < aheadSlots) await tell()
+  const asking = hasQueries ? await Asking.start(folder) : null
   const before = { slots: durable(), cpu: cpuSeconds(running.pid()), ms: performance.now() }
   while (performance.now() - before.ms < seconds * 1000) await tell()
   const slots = durable() - before.slots
   const secs = (performance.now() - before.ms) / 1000
   const cpu = cpuSeconds(running.pid()) - before.cpu
+  const queries = await asking?.stop()
   while (slot - firstSlot > durable()) await new Promise((resolve) => setTimeout(resolve, 5))
   await running.stop()
   const { rows, lost } = await counted(meters)
-  const evidence = { rows, expected: (slot - firstSlot) * rowsPerSlot, lost }
+  const evidence = { rows, expected: (slot - firstSlot) * rowsPerSlot, lost, queries }
   const measured = (time: number): Measurement => ({
     opsPerSecond: (slots * rowsPerSlot) / time,
     evidence,
   })
   return { perSecond: measured(secs), perCpuSecond: measured(cpu) }
 }
+
+/** Asks one question after another, as two analysts would; each sees the newest rows. */
+class Asking {
+  readonly #engine: QueryEngine
+  readonly #asked: Promise<unknown>
+  #answers = 0
+  #isStopped = false
+
+  private constructor(engine: QueryEngine) {
+    this.#engine = engine
+    this.#asked = Promise.all(questions.map((text) => this.#ask(text)))
+  }
+
+  static async start(folder: string): Promise<Asking> {
+    return new Asking(await startDuckdbEngine(folder, { log: silentLog }))
+  }
+
+  /** How many were answered. */
+  async stop(): Promise<number> {
+    this.#isStopped = true
+    await this.#asked
+    await this.#engine.stop()
+    return this.#answers
+  }
+
+  async #ask(text: string): Promise<void> {
+    while (!this.#isStopped) {
+      const outcome = await this.#engine.run({
+        id: randomUUID(),
+        subscription: 'bench',
+        statement: { texts: [text], values: [] },
+        format: 'JSONEachRow',
+        limits,
+        quotes64: true,
+      }).started
+      if (!outcome.ok) throw new Error(outcome.error.message)
+      for await (const _ of outcome.result.chunks);
+      const failed = outcome.result.failed()
+      if (failed !== null) throw new Error(failed.message)
+      this.#answers += 1
+    }
+  }
+}
+
+const questions = [
+  'SELECT fee_payer, count(*) AS n FROM transactions GROUP BY fee_payer ORDER BY n DESC LIMIT 10',
+  'SELECT program, count(*) AS n FROM instructions GROUP BY program ORDER BY n DESC LIMIT 10',
+]
+const limits = {
+  timeMs: 10_000,
+  rows: 100_000,
+  resultBytes: 64_000_000,
+  memoryBytes: 512_000_000,
+  overflow: 'throw',
+} as const
 
 async function counted(meters: Meters): Promise<{ rows: number; lost: number }> {
   const { body } = await meters.render('text')

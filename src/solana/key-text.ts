@@ -4,9 +4,10 @@
 import { decodeKey, encodeBase58 } from './base58.ts'
 import { keyOf } from './keys.ts'
 
-/** Few programs own most accounts; when the table is full it starts again. */
+/** Few programs own most accounts. A full table becomes the old one: what is used moves on. */
 const keysMax = 16_384
-const texts = new Map<string, string>()
+let texts = new Map<string, string>()
+let oldTexts = new Map<string, string>()
 const keys = new Map<string, Uint8Array>()
 
 /** The key's base58 text, remembered. Not for signatures or hashes, which come once. */
@@ -22,8 +23,11 @@ export function keyTextIn(message: Buffer, start: number, end: number): string {
 function textOf(name: string, bytes: Uint8Array, start: number, end: number): string {
   const known = texts.get(name)
   if (known !== undefined) return known
-  if (texts.size >= keysMax) texts.clear()
-  const text = encodeBase58(bytes, start, end)
+  if (texts.size >= keysMax) {
+    oldTexts = texts
+    texts = new Map()
+  }
+  const text = oldTexts.get(name) ?? encodeBase58(bytes, start, end)
   texts.set(name, text)
   return text
 }

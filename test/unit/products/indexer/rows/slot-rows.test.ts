@@ -1,3 +1,6 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { VersionedTransaction } from '@solana/web3.js'
 import { describe, expect, test } from 'vitest'
 import {
   noTransaction,
@@ -9,8 +12,11 @@ import { addSlotRows } from '../../../../../src/products/indexer/rows/slot-rows.
 import { encodeBase58 } from '../../../../../src/solana/base58.ts'
 import type { TransactionContent } from '../../../../../src/solana/geyser-content.ts'
 import { encodeTransaction } from '../../../../../src/solana/geyser-transaction.ts'
+import { messageContent, signaturesOf } from '../../../../../src/solana/message-content.ts'
 import { programs } from '../../../../../src/solana/programs.ts'
+import { TransactionLayout } from '../../../../../src/solana/transaction.ts'
 import { rowsOf, slowTransactionRows } from '../../../../support/index-rows.ts'
+import { realData } from '../../../../support/real-data.ts'
 import { SyntheticSolana } from '../../../../support/synthetic-solana.ts'
 
 const key = (fill: number) => new Uint8Array(32).fill(fill)
@@ -145,6 +151,59 @@ describe('rows of a slot', () => {
     const transactions = [noise, ...cuts]
     addSlotRows({ slot: 7, blockTime: 0, block: null, transactions, accounts: noise }, rows)
     expect(rowsOf(rows.take()).transactions).toHaveLength(transactions.length)
+  })
+})
+
+const recorded = realData('transactions')
+describe.skipIf(recorded.isMissing)(recorded.title('rows of recorded transactions'), () => {
+  test('tell keys, instructions and data as web3.js reads them', () => {
+    const files = readdirSync(recorded.path).filter((name) => name.endsWith('.bin'))
+    expect(files.length).toBeGreaterThan(3)
+    for (const [index, name] of files.entries()) {
+      const bytes = readFileSync(join(recorded.path, name))
+      const theirs = VersionedTransaction.deserialize(bytes)
+      const { staticAccountKeys, compiledInstructions, version } = theirs.message
+      const layout = new TransactionLayout()
+      layout.decode(bytes)
+      // Where lookup tables give keys, any will do: both sides see the same.
+      const loaded = (count: number, fill: number) => Array.from({ length: count }, () => key(fill))
+      const base = new SyntheticSolana().transaction(index)
+      const content: TransactionContent = {
+        ...base,
+        index,
+        signatures: signaturesOf(layout, bytes),
+        message: messageContent(layout, bytes),
+        meta: {
+          ...base.meta,
+          innerInstructions: [],
+          loadedWritableAddresses: loaded(layout.loadedWritable, 1),
+          loadedReadonlyAddresses: loaded(layout.loadedReadonly, 2),
+        },
+      }
+      const keys = [
+        ...staticAccountKeys.map((one) => one.toBase58()),
+        ...Array(layout.loadedWritable).fill(text(1)),
+        ...Array(layout.loadedReadonly).fill(text(2)),
+      ]
+      const { transactions, instructions } = slotOf([content])
+      expect(transactions, name).toMatchObject([
+        {
+          signature: encodeBase58(theirs.signatures[0]!),
+          fee_payer: keys[0],
+          version: version === 'legacy' ? -1 : version,
+        },
+      ])
+      expect(
+        instructions!.map(({ program, accounts, data }) => ({ program, accounts, data })),
+        name,
+      ).toEqual(
+        compiledInstructions.map((one) => ({
+          program: keys[one.programIdIndex],
+          accounts: one.accountKeyIndexes.map((at) => keys[at]),
+          data: encodeBase58(one.data),
+        })),
+      )
+    }
   })
 })
 
