@@ -100,7 +100,7 @@ export function batchMessage(answers: readonly Message[], end = ''): Message {
   parts.push(`]${end}`)
   if (answers.some((answer) => answer instanceof MessageStream)) return new MessageStream(parts)
   // Reason for the cast: the line above has shown that none is a stream.
-  return Buffer.concat((parts as (string | Uint8Array)[]).map(bytesOf))
+  return bytesMessage((parts as (string | Uint8Array)[]).map(bytesOf), {})
 }
 
 /** A notification of a subscription. */

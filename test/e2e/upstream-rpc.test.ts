@@ -7,17 +7,8 @@ import { describeRpcShapes } from '../support/solana-rpc-golden.ts'
 import { describeKit } from '../support/solana-rpc-kit.ts'
 import { describeWeb3 } from '../support/solana-rpc-web3.ts'
 
-let chain: SolanaNode
-const nodes: SolanaNode[] = []
-beforeAll(async () => {
-  chain = await SolanaNode.start('--chain.traffic=20')
-  // One after another: each start takes a whole core for a moment.
-  for (let number = 1; number <= 3; number++) nodes.push(await SolanaNode.before([chain]))
-}, 120_000)
-afterAll(async () => {
-  for (const node of [...nodes, chain]) await node?.dispose()
-}, 120_000)
-
+// One server after another, and no more of them than are needed: each start takes a whole core for
+// a moment.
 describe('in front of one node', () => {
   // The shapes are those of a chain on which only the test does something.
   let quiet: SolanaNode
@@ -25,17 +16,26 @@ describe('in front of one node', () => {
     quiet = await SolanaNode.start('--chain.traffic=0')
   }, 120_000)
   afterAll(() => quiet?.dispose())
-  describeRpcErrors(() => SolanaNode.before([quiet]))
-  describeRpcShapes(() => SolanaNode.before([quiet]))
+
+  describe('errors', () => describeRpcErrors(() => SolanaNode.before([quiet])))
+  describe('shapes', () => describeRpcShapes(() => SolanaNode.before([quiet])))
 })
 
 describe('in front of three, which are in front of one chain', () => {
-  describeKit(() => SolanaNode.before(nodes))
-  describeWeb3(() => SolanaNode.before(nodes))
-})
+  let chain: SolanaNode
+  const nodes: SolanaNode[] = []
+  beforeAll(async () => {
+    chain = await SolanaNode.start('--chain.traffic=20')
+    for (let number = 1; number <= 3; number++) nodes.push(await SolanaNode.before([chain]))
+  }, 120_000)
+  afterAll(async () => {
+    for (const node of [...nodes, chain]) await node?.dispose()
+  }, 120_000)
 
-describe('the meters', () => {
-  it('count what the proxy does, and name no node by its address', async () => {
+  describe('kit', () => describeKit(() => SolanaNode.before(nodes)))
+  describe('web3.js', () => describeWeb3(() => SolanaNode.before(nodes)))
+
+  it('counts what the proxy does, and names no node by its address', async () => {
     const front = await SolanaNode.before(nodes)
     await front.call('getGenesisHash')
     await front.call('getGenesisHash')
