@@ -20,6 +20,7 @@ import { ClickhouseClient } from './client.ts'
 import { admit } from './gate.ts'
 import { quoted, withLiterals } from './literals.ts'
 import { ResultReader } from './result-reader.ts'
+import { ensureTables } from './schema.ts'
 import { known, readServerFacts, type ServerFacts } from './server-facts.ts'
 
 export interface ClickhouseEngineDeps {
@@ -37,7 +38,10 @@ export async function startClickhouseEngine(
 ): Promise<QueryEngine> {
   const client = new ClickhouseClient(url, { connections })
   try {
-    return new ClickhouseEngine(client, await readServerFacts(client), deps)
+    const facts = await readServerFacts(client)
+    // Queries may come before the writer is up.
+    await ensureTables(client, facts)
+    return new ClickhouseEngine(client, facts, deps)
   } catch (error) {
     await client.stop()
     throw error

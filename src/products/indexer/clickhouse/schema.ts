@@ -1,4 +1,4 @@
-// The tables on a ClickHouse server. Thread: writer process, once when it opens the server.
+// The tables on a ClickHouse server. Thread: writer process and main, once when they open it.
 //
 //   chain._transactions   ReplacingMergeTree, ORDER BY the key: what the rows are written into
 //   chain.transactions    a view with FINAL over it: what a customer reads, each key once
@@ -7,6 +7,7 @@
 // `usage` has no view: whose rows one sees is decided per query. Everything is IF NOT EXISTS, so
 // an operator may create tables beforehand (replicated, distributed, with other codecs).
 // Columns are only ever added.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
 import type { ClickhouseClient } from './client.ts'
 import type { ServerFacts } from './server-facts.ts'
@@ -16,12 +17,28 @@ export const marksTable = `${database}._marks`
 /** A day of slots at 400 ms, and about a day of events. */
 const slotsPerPartition = 216_000
 const seqsPerPartition = 1_000_000
+const attemptsMax = 5
+const pauseMs = 200
 
 export function storedName(table: TableName): string {
   return `${database}._${table}`
 }
 
-export async function createTables(client: ClickhouseClient, facts: ServerFacts): Promise<void> {
+/**
+ * Makes what is not there. The writer and the queries both do, maybe at the same moment, which a
+ * server refuses to one of the two: so again, a few times.
+ */
+export async function ensureTables(client: ClickhouseClient, facts: ServerFacts): Promise<void> {
+  for (let attempt = 1; ; attempt++)
+    try {
+      return await createTables(client, facts)
+    } catch (error) {
+      if (attempt === attemptsMax) throw error
+      await sleep(pauseMs)
+    }
+}
+
+async function createTables(client: ClickhouseClient, facts: ServerFacts): Promise<void> {
   await client.ask({ sql: `CREATE DATABASE IF NOT EXISTS ${database}` })
   await client.ask({
     sql: `CREATE TABLE IF NOT EXISTS ${marksTable} (feed String, mark UInt64, version UInt64)

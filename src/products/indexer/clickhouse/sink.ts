@@ -11,7 +11,7 @@ import type { Marks, RowBatch, RowSink } from '../engine.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { ClickhouseClient } from './client.ts'
 import { encodeRows } from './rows.ts'
-import { createTables, database, marksTable, storedName } from './schema.ts'
+import { database, ensureTables, marksTable, storedName } from './schema.ts'
 import { readServerFacts, type ServerFacts } from './server-facts.ts'
 
 export interface ClickhouseSinkOptions {
@@ -51,7 +51,7 @@ export async function openClickhouseSink(
   const client = new ClickhouseClient(url, { connections })
   try {
     const facts = await readServerFacts(client)
-    await createTables(client, facts)
+    await ensureTables(client, facts)
     return new ClickhouseSink(client, facts, options)
   } catch (error) {
     await client.stop()

@@ -1,0 +1,74 @@
+// The indexer over a ClickHouse server, as an operator sets it up: `indexer.engine: clickhouse`
+// and its address. What a customer sees is the same; no credential of the server is told anywhere.
+import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../../bench/lib/clickhouse-server.ts'
+import { type Server, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse-server)', () => {
+  let clickhouse: ClickhouseServer
+  let server: Server
+  let client: ClickHouseClient
+  const count = async (table: string) => {
+    const result = await client.query({ query: `SELECT count() AS n FROM ${table}` })
+    return Number(((await result.json()) as { data: { n: string }[] }).data[0]?.n)
+  }
+
+  beforeAll(async () => {
+    clickhouse = await startClickhouseServer()
+    server = await startServer({
+      flags: ['--indexer.engine=clickhouse'],
+      env: { SLUICE_INDEXER__URL: clickhouse.url },
+    })
+    client = createClient({
+      url: server.url('indexer'),
+      username: server.indexer.user,
+      password: server.indexer.password,
+      http_headers: { 'x-token': server.token },
+      log: { level: ClickHouseLogLevel.OFF },
+    })
+  }, 120_000)
+  afterAll(async () => {
+    await client?.close()
+    await server?.dispose()
+    await clickhouse?.stop()
+  })
+
+  test('takes in what passes and answers with it', async () => {
+    for (const table of ['transactions', 'instructions', 'blocks', 'contention', 'tps'])
+      await until(async () => (await count(table)) > 0, `rows in ${table}`, 60_000)
+    const first = await count('transactions')
+    await until(async () => (await count('transactions')) > first, 'it grows', 60_000)
+  }, 180_000)
+
+  test('writes each query of a customer into his usage', async () => {
+    await until(async () => (await count('usage')) > 0, 'rows of usage', 60_000)
+  }, 120_000)
+
+  test('ends queries at the limits of the plan, by the codes of the door', async () => {
+    const wrong = client.query({ query: 'SELECT * FROM nothing_here' })
+    await expect(wrong).rejects.toMatchObject({ code: '60' })
+    const outside = client.query({
+      query: "SELECT * FROM url('http://127.0.0.1:1/', CSV, 'a String')",
+    })
+    await expect(outside).rejects.toMatchObject({ code: '164' })
+  })
+
+  test('goes on when the server was away', async () => {
+    const before = await count('transactions')
+    await clickhouse.kill()
+    await expect(client.query({ query: 'SELECT 1' })).rejects.toMatchObject({ code: '210' })
+    await clickhouse.restart()
+    await until(async () => (await count('transactions')) > before, 'new rows', 90_000)
+  }, 180_000)
+
+  test('tells nobody the credentials of the server', () => {
+    for (const text of [server.stdout(), server.stderr()])
+      expect(text).not.toContain(clickhouse.password)
+  })
+})
