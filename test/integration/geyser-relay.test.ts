@@ -1,8 +1,14 @@
 // The door before nodes: customers get what the nodes say, byte for byte, once, whatever happens to
 // the wire between.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import type { SolanaUpdate } from '../../src/chain/ports.ts'
 import { openSolanaHub } from '../../src/flows/solana.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { CertificatePair } from '../../src/transport/tls.ts'
+import { hasOpenssl, makePair } from '../support/certificates.ts'
 import { openEverything, wordsIn } from '../support/geyser-everything.ts'
 import { nodeSection, RelayStage } from '../support/geyser-relay.ts'
 import { GrpcStage, Subscription, withToken } from '../support/grpc-stage.ts'
@@ -139,6 +145,29 @@ describe('a stream through the door', () => {
     expect(new Set(signatures).size).toBe(signatures.length)
     expect(signatures).toHaveLength(39 * 6)
     expect(relay.counts.gapSlots).toBe(0)
+  }, 30_000)
+})
+
+describe.skipIf(!hasOpenssl)('a node behind TLS', () => {
+  it('is followed over https, and refused with a certificate that nobody vouches for', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-'))
+    keep({ close: () => rmSync(folder, { recursive: true }) })
+    const certificates = new CertificatePair(makePair(folder, 'node'), silentLog)
+    keep({ close: () => certificates.stop() })
+    const node = keep(await GrpcStage.open({ certificates }))
+    const { token } = node.provision({ plan: 'unlimited' })
+    const relay = keep(await RelayStage.open([nodeSection(`https://${node.target}`, token)]))
+    await until(() => relay.counts.failures > 0, 'a refused certificate')
+    expect(relay.counts.connections).toBe(0)
+    // As NODE_EXTRA_CA_CERTS would, but for a process that runs already.
+    process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
+    keep({ close: () => void delete process.env.NODE_TLS_REJECT_UNAUTHORIZED })
+    await relay.connected()
+    await until(async () => (await node.meter('sluice_grpc_groups')) > 0, 'its filters')
+    const story = storyOf(3)
+    for (const slot of story) node.publish(slot)
+    await relay.caughtUp(story[2]!)
+    expect(relay.road.heads.at(0)?.slot).toBe(1002)
   }, 30_000)
 })
 
