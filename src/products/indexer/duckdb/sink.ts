@@ -250,7 +250,11 @@ export class DuckdbSink implements RowSink {
     // While the folder is being opened, what stood there before the crash is the better view.
     if (!this.#isOpen) return nothingReadable
     const before = this.#announced
-    if (before !== null && isSame(before.files, files)) return before
+    if (before !== null && isSame(before.files, files)) {
+      // It may be on its way to the disk still, and whoever asked may read it there.
+      await this.#announcing
+      return before
+    }
     this.#version += 1
     const readable = { version: this.#version, files }
     this.#announced = readable
