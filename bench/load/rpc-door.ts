@@ -1,13 +1,9 @@
 // Requests per second through the rpc door with its token check and budget, beside the native
 // server answering a constant, node:http with the same handler, and nginx.
 // Thread: main of the bench process; servers and client are processes of their own.
-import { execFile, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Bench, Contender, RoundContext } from '../lib/bench.ts'
 import { httpLoad, verifyLoad } from '../lib/http-load.ts'
+import { type Nginx, nginxMissing, startNginx } from '../lib/nginx.ts'
 import { type BenchProcess, startProcess } from '../lib/process.ts'
 import type { Started } from './clients/rpc-parts.ts'
 
@@ -98,67 +94,21 @@ function oursContender(): Contender {
 }
 
 function nginxContender(): Contender {
-  let folder = ''
-  let stop = () => {}
-  let port = 0
+  const answer = '{"jsonrpc":"2.0","result":"ok","id":1}'
+  let server: Nginx | null = null
   return {
     name: nginx,
-    missing: async (context) =>
-      onlyHere(context) ?? ((await has('nginx', ['-v'])) ? undefined : 'no nginx'),
+    missing: async (context) => onlyHere(context) ?? (await nginxMissing()),
     async prepare() {
-      folder = mkdtempSync(join(tmpdir(), 'sluice-nginx-'))
-      port = await freePort()
-      const file = join(folder, 'nginx.conf')
-      writeFileSync(file, nginxConfig(folder, port))
-      const child = spawn('nginx', ['-p', folder, '-c', file], { stdio: 'ignore' })
-      stop = () => child.kill()
-      await untilListening(port)
+      server = await startNginx('', `default_type application/json; return 200 '${answer}';`)
     },
-    run: ({ seconds }) => drive('127.0.0.1', { port, token: 'none' }, seconds),
+    run: ({ seconds }) => drive('127.0.0.1', { port: server!.port, token: 'none' }, seconds),
     async close() {
-      stop()
-      if (folder !== '') rmSync(folder, { recursive: true, force: true })
+      await server?.stop()
     },
   }
-}
-
-function nginxConfig(folder: string, port: number): string {
-  const answer = '{"jsonrpc":"2.0","result":"ok","id":1}'
-  return `daemon off; worker_processes 1; pid ${folder}/pid; error_log /dev/null;
-events { worker_connections 1024; }
-http { access_log off; keepalive_requests 100000000;
-  server { listen 127.0.0.1:${port};
-    location / { default_type application/json; return 200 '${answer}'; } } }`
 }
 
 function onlyHere({ target }: RoundContext): string | undefined {
   return target === undefined ? undefined : 'a deployment is measured'
-}
-
-function has(program: string, words: readonly string[]): Promise<boolean> {
-  return new Promise((resolve) => execFile(program, [...words], (error) => resolve(error === null)))
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as AddressInfo
-      probe.close(() => resolve(port))
-    })
-  })
-}
-
-async function untilListening(port: number): Promise<void> {
-  const { connect } = await import('node:net')
-  for (let tries = 0; tries < 100; tries++) {
-    const isUp = await new Promise<boolean>((resolve) => {
-      const socket = connect(port, '127.0.0.1', () => resolve(true)).on('error', () =>
-        resolve(false),
-      )
-      socket.once('connect', () => socket.destroy())
-    })
-    if (isUp) return
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-  throw new Error('nginx does not listen')
 }

@@ -142,14 +142,17 @@ describe('failover', () => {
     expect((await stage.call('getBalance', '[]')).json.result).toBe(5)
   })
 
-  it('gives up a silent node in time and asks the other', async () => {
-    stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 1000 } })
-    let turns = 0
-    for (const node of stage.nodes.default!)
-      node.scripts.getBalance = (asked, response) =>
-        turns++ === 0 ? silence(asked, response) : result('"good"')(asked, response)
-    expect((await stage.call('getBalance', '[]')).json.result).toBe('good')
-  })
+  const stuck: Script = (_, response) =>
+    void response.writeHead(200, { 'content-length': 500 }).write('{"jsonrpc":"2.0","result":')
+  for (const [name, script] of Object.entries({ silent: silence, 'half silent': stuck }))
+    it(`gives up a ${name} node in time and asks the other`, async () => {
+      stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 1000 } })
+      let turns = 0
+      for (const node of stage.nodes.default!)
+        node.scripts.getBalance = (asked, response) =>
+          turns++ === 0 ? script(asked, response) : result('"good"')(asked, response)
+      expect((await stage.call('getBalance', '[]')).json.result).toBe('good')
+    })
 
   it('answers -32005 in time when no node answers, and at once when all are dead', async () => {
     stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 400 } })

@@ -53,6 +53,8 @@ const UNWANTED_BYTES_MAX = 65_536
 
 export class Attempt implements AnswerListener {
   readonly node: UpstreamNode
+  /** When its owner gives it up; monotonic. */
+  untilMs = Number.POSITIVE_INFINITY
   readonly #owner: TryOwner
   readonly #tally: ProxyTally
   #call: NodeCall | null = null

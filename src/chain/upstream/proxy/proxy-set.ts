@@ -153,7 +153,7 @@ export class ProxySet implements ReadOwner {
         mark: what.mark,
         isJoined: false,
       })
-    this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref()
+    this.#timer ??= setInterval(lookLater, LOOK_MS, this).unref()
     made.begin()
     return promise
   }
@@ -218,7 +218,7 @@ export class ProxySet implements ReadOwner {
   }
 
   /** Time passes for the reads in flight. */
-  #look(): void {
+  look(): void {
     if (this.#landings.size === 0) {
       this.stop()
       return
@@ -226,6 +226,11 @@ export class ProxySet implements ReadOwner {
     const nowMs = this.nowMs()
     for (const read of [...this.#landings.keys()]) read.look(nowMs, this.#hedgeMs(read))
   }
+}
+
+/** Timers run before what the sockets brought in the same turn: that still counts. */
+function lookLater(set: ProxySet): void {
+  setImmediate(() => set.look())
 }
 
 /** Several have it: nobody may write over it. */

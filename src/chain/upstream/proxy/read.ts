@@ -20,6 +20,8 @@ const ROUND_PAUSE_MS = 30
 /** Part of the time that is left which one try may take while there are others to ask. */
 const TRY_PART = 0.5
 const TRY_MS_MIN = 250
+/** What a short answer may take behind its head, besides. */
+const BODY_MS = 100
 const HEAVY_FACTOR = 3
 
 export interface ReadOwner {
@@ -89,6 +91,8 @@ export class Read implements TryOwner {
 
   /** Looks whether its time is over, or long enough to ask a second node (`hedgeMs`). */
   look(nowMs: number, hedgeMs: number | null): void {
+    for (const attempt of this.#attempts) if (nowMs >= attempt.untilMs) this.#giveUp(attempt)
+    if (this.#isOver) return
     if (nowMs >= this.#deadlineMs) {
       this.#finish(this.#honest ?? tooSlow, null)
       return
@@ -100,6 +104,13 @@ export class Read implements TryOwner {
     this.#isHedged = true
     this.#owner.tally.hedges++
     this.#ask(node)
+  }
+
+  /** Its head came in time, the rest does not: the node stands still. */
+  #giveUp(attempt: Attempt): void {
+    attempt.abort()
+    attempt.node.failed('timeout')
+    this.#failed(attempt)
   }
 
   #failed(attempt: Attempt): void {
@@ -146,6 +157,7 @@ export class Read implements TryOwner {
     const isLast = this.#asked.length >= this.#owner.set.nodes.length
     const timeoutMs = Math.max(TRY_MS_MIN, isLast ? leftMs : leftMs * TRY_PART)
     const attempt = new Attempt(node, this, this.#owner.tally)
+    attempt.untilMs = this.#owner.nowMs() + timeoutMs + BODY_MS
     this.#attempts.push(attempt)
     attempt.begin(this.#body, { timeoutMs, isHeavy: this.policy.isHeavy })
   }
