@@ -11,7 +11,13 @@ import { type Log, LogThrottle } from '../../../telemetry/log.ts'
 import type { GeyserSink } from '../../ports.ts'
 import type { UpstreamNode } from '../upstream-node.ts'
 import { GeyserClient, type GeyserEnd } from './geyser-client.ts'
-import { firstAvailableIn, slotIn, solanaVersionIn, subscribeRequest } from './geyser-requests.ts'
+import {
+  firstAvailableIn,
+  pingRequest,
+  slotIn,
+  solanaVersionIn,
+  subscribeRequest,
+} from './geyser-requests.ts'
 import { GeyserRests } from './geyser-rests.ts'
 import type { FeedCounts } from './meters.ts'
 
@@ -241,8 +247,7 @@ const noAddress: GeyserEnd = { ...none, details: 'its address cannot be read' }
 const behind: GeyserEnd = { ...none, details: 'it is too far behind' }
 const cannotReplay: GeyserEnd = { ...none, details: 'it cannot replay far enough' }
 
-/** SubscribeRequest { ping { id: 1 } }. */
-const pong = Uint8Array.of(0x4a, 0x02, 0x08, 0x01)
+const pong = pingRequest(1)
 const pingTag = 0x32
 
 /** An update that is a ping; those carry no filter's name, so that it stands first. */
