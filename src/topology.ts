@@ -19,7 +19,7 @@ import type { Meters } from './telemetry/meters.ts'
 import { openDoors, openShreds, openTpu } from './topology/doors.ts'
 import { geyserStatus } from './topology/geyser.ts'
 import { startGround, type TopologyDeps } from './topology/ground.ts'
-import { openIndexer } from './topology/indexer.ts'
+import { FeedPlace, openIndexer } from './topology/indexer.ts'
 import { chainStatus, startRoads } from './topology/roads.ts'
 import { type OperatorQuestion, startOperatorSocket } from './transport/operator-socket.ts'
 
@@ -42,11 +42,12 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   const { clock, log } = deps
   const parts = new Parts((name) => log.warn('a part did not stop in time', { part: name }))
   const ground = await startGround(config, deps, parts)
+  const feedPlace = await parts.add('index feed', () => new FeedPlace())
   const roads = await startRoads(config, deps, parts, ground)
   const doors = await openDoors(config, deps, parts, { ...ground, ...roads })
   const shreds = await openShreds(config, deps, parts, { ...ground, ...roads, doors })
   const tpu = await openTpu(config, deps, parts, { ...ground, ...roads, doors })
-  await openIndexer(config, deps, parts, { ...ground, ...roads, doors, tpu })
+  await openIndexer(config, deps, parts, { ...ground, ...roads, doors, tpu, feedPlace })
   const { store, directory, gate, meters, data } = ground
   const sources = sourcesOf(config)
   const startedMs = clock.monotonicMs()

@@ -8,14 +8,33 @@ import type { DoorAddress } from '../base/running.ts'
 import type { Config } from '../config/config.ts'
 import { startEngine } from '../products/indexer/engines.ts'
 import { declareIngestMeters } from '../products/indexer/feed/meters.ts'
-import { startIngest } from '../products/indexer/ingest.ts'
+import { type RunningIngest, startIngest } from '../products/indexer/ingest.ts'
 import { declareIndexerMeters } from '../products/indexer/meters.ts'
 import { startIndexer } from '../products/indexer/server.ts'
 import type { RunningTpu } from '../products/tpu/server.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
 import type { Roads } from './roads.ts'
 
+/**
+ * Holds the place of the feed among the parts: it reads the roads, so it starts after them, and
+ * stops after them, too, when they have said their last.
+ */
+export class FeedPlace {
+  #starting: Promise<RunningIngest> | null = null
+
+  take(starting: Promise<RunningIngest>): void {
+    this.#starting = starting
+  }
+
+  async stop(): Promise<void> {
+    // One that did not start has told so to whoever started it.
+    const feed = await this.#starting?.catch(() => null)
+    await feed?.stop()
+  }
+}
+
 export interface IndexerGiven extends Ground, Roads {
+  readonly feedPlace: FeedPlace
   readonly doors: Record<string, DoorAddress>
   readonly tpu: RunningTpu | null
 }
@@ -27,7 +46,7 @@ export async function openIndexer(
   given: IndexerGiven,
 ): Promise<void> {
   if (!config.indexer.enabled) return
-  const { events, meters, data, tpu } = given
+  const { events, meters, data, tpu, feedPlace } = given
   const { clock, log } = deps
   const folder = join(data, 'index')
   // Both wait for a process that loads an engine: side by side, the start is not longer by both.
@@ -39,11 +58,16 @@ export async function openIndexer(
     clock,
     log,
   })
+  feedPlace.take(feeding)
   feeding.catch(() => {})
   const engine = await parts.add('index engine', () =>
     startEngine(config.indexer, { folder, meters, log }),
   )
-  const ingest = await parts.add('index feed', () => feeding)
+  const { ingest } = await parts.add('index writer', async () => ({
+    ingest: await feeding,
+    // At its place, after the roads.
+    stop() {},
+  }))
   if (tpu !== null) tpu.listen((row) => ingest.tip(row))
   const { address } = await parts.add('indexer', () =>
     startIndexer(config.indexer, {
