@@ -17,6 +17,7 @@ import { statementText } from './literal.ts'
 import { type QueryDatabase, resultName, StaleView } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
 import {
+  endRowSql,
   jsonRowsSql,
   type PlannedColumn,
   probeSql,
@@ -26,6 +27,11 @@ import {
 import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
 
 const pieceBytes = 64 * 1024
+/** Results of plans that allow more rows are streamed. */
+const wholeRowsMax = 100_000
+
+/** `unsure`: the end row was there, but not at the end. */
+type StreamEnd = 'whole' | 'unsure' | 'broken'
 
 export class QueryRunner {
   readonly #database: QueryDatabase
@@ -95,16 +101,15 @@ export class QueryRunner {
     const columns = await this.#plan(sql)
     const whole = format === 'JSONEachRow' && this.#isFast
     const fast = whole ? jsonRowsSql(sql, columns, job.quotes64) : null
-    if (fast !== null) {
-      if (!(await writeRows(await connection.stream(fast), out))) await this.#failed(fast)
-      return
-    }
+    if (fast !== null)
+      return this.#write({ sql: fast, endRow: 'NULL', job }, (result) => writeRows(result, out))
     const style = { isJson: format.startsWith('JSON'), quotes64: job.quotes64 }
     const encoder = encoderOf(format, resultColumns(columns), job.quotes64)
     await out.text(encoder.begin())
     const rendered = renderedSql(sql, columns, style)
-    if (!(await writeCells(await connection.stream(rendered), encoder, out)))
-      await this.#failed(rendered)
+    await this.#write({ sql: rendered, endRow: endRowSql(columns), job }, (result) =>
+      writeCells(result, encoder, out),
+    )
     await out.end(() => encoder.end({ rows: out.rows, elapsedSeconds: seconds(beganMs) }))
   }
 
@@ -121,10 +126,25 @@ export class QueryRunner {
     }
   }
 
-  /** A stream broke off and does not say why: asked again in a way that does. */
-  async #failed(rendered: string): Promise<never> {
-    if (!this.#isCancelled) await this.#database.connection.run(probeSql(rendered))
-    throw new Error('the stream of the result broke off')
+  /**
+   * Results of the usual size are made whole first, so that an error comes before the first byte.
+   * Larger ones are streamed. A stream of DuckDB that fails ends like one that is whole, hence a
+   * last row of our own; where that is not the last, the statement is run again to be sure.
+   */
+  async #write(
+    { sql, endRow, job }: { sql: string; endRow: string; job: QueryJob },
+    write: (result: DuckDBResult) => Promise<StreamEnd>,
+  ): Promise<void> {
+    const { connection } = this.#database
+    const { rows } = job.limits
+    if (rows <= wholeRowsMax) {
+      await write(await connection.run(`SELECT * FROM (${sql}) LIMIT ${rows + 1}`))
+    } else {
+      const end = await write(await connection.stream(`${sql} UNION ALL SELECT ${endRow}`))
+      if (end !== 'whole' && !this.#isCancelled) await connection.run(probeSql(sql))
+      if (end === 'broken') throw new Error('the stream of the result broke off')
+    }
+    if (this.#isCancelled) throw new Error('cancelled')
   }
 
   /** Parquet has its index at the end: written whole into the scratch folder, then sent. */
@@ -159,35 +179,45 @@ export class QueryRunner {
   }
 }
 
-/** Rows that are text already. False when the stream ended without its end row. */
-async function writeRows(result: DuckDBResult, out: ResultWriter): Promise<boolean> {
+/** Rows that are text already. */
+async function writeRows(result: DuckDBResult, out: ResultWriter): Promise<StreamEnd> {
+  let end: StreamEnd = 'broken'
   for (;;) {
     const chunk = await result.fetchChunk()
-    if (chunk === null || chunk.rowCount === 0) return false
-    const rows = chunk.getColumnValues(0) as readonly (string | null)[]
-    const isEnd = rows.at(-1) === null
-    const count = isEnd ? rows.length - 1 : rows.length
-    await out.chunk(count, (taken) => `${rows.slice(0, taken).join('\n')}\n`)
-    if (isEnd || out.isFull) return true
+    if (chunk === null || chunk.rowCount === 0) return end
+    const all = chunk.getColumnValues(0) as readonly (string | null)[]
+    const at = all.indexOf(null)
+    end = endAfter(end, at, all.length)
+    const rows = at === -1 ? all : all.filter((row) => row !== null)
+    await out.chunk(rows.length, (taken) => `${rows.slice(0, taken).join('\n')}\n`)
+    if (out.isFull) return 'whole'
   }
 }
 
-/** False when the stream ended without its end row. */
 async function writeCells(
   result: DuckDBResult,
   encoder: Encoder,
   out: ResultWriter,
-): Promise<boolean> {
+): Promise<StreamEnd> {
+  let end: StreamEnd = 'broken'
   for (;;) {
     const chunk = await result.fetchChunk()
-    if (chunk === null || chunk.rowCount === 0) return false
+    if (chunk === null || chunk.rowCount === 0) return end
     // Reason for the cast: rendering.ts lets only numbers, truths and texts out.
-    const columns = chunk.getColumns() as unknown as readonly (readonly ResultCell[])[]
-    const isEnd = columns.at(-1)!.at(-1) === true
-    const count = isEnd ? chunk.rowCount - 1 : chunk.rowCount
+    const all = chunk.getColumns() as unknown as readonly (readonly ResultCell[])[]
+    const at = all.at(-1)!.indexOf(true)
+    end = endAfter(end, at, chunk.rowCount)
+    const columns = at === -1 ? all : all.map((cells) => cells.filter((_, row) => row !== at))
+    const count = at === -1 ? chunk.rowCount : chunk.rowCount - 1
     await out.chunk(count, (taken) => encoder.rows(columns, taken))
-    if (isEnd || out.isFull) return true
+    if (out.isFull) return 'whole'
   }
+}
+
+/** What a chunk with the end row at `at` (-1: without) makes of it. */
+function endAfter(before: StreamEnd, at: number, count: number): StreamEnd {
+  if (at === -1) return before === 'broken' ? 'broken' : 'unsure'
+  return at === count - 1 ? 'whole' : 'unsure'
 }
 
 function seconds(sinceMs: number): number {

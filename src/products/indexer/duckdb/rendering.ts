@@ -3,9 +3,6 @@
 //
 //   user's statement -> SELECT <rendered c0>, … FROM (<statement>) AS q(c0, …)   any format
 //                    -> SELECT to_json({…}) …       JSONEachRow: whole rows, far faster
-//                    UNION ALL one row that says: this is the end
-//
-// A stream that fails ends like one that is at its end; only that last row tells them apart.
 import {
   type DuckDBArrayType,
   type DuckDBDecimalType,
@@ -38,13 +35,17 @@ export function renderedSql(
   style: RenderStyle,
 ): string {
   const cells = columns.map(({ type }, at) => cellSql(type, `q.c${at}`, style))
-  return `SELECT ${[...cells, 'false'].join(', ')} FROM ${wrapped(sql, columns.length)}
-    UNION ALL SELECT ${[...cells.map(() => 'NULL'), 'true'].join(', ')}`
+  return `SELECT ${[...cells, 'false'].join(', ')} FROM ${wrapped(sql, columns.length)}`
+}
+
+/** The end row of `renderedSql`. */
+export function endRowSql(columns: readonly PlannedColumn[]): string {
+  return [...columns.map(() => 'NULL'), 'true'].join(', ')
 }
 
 /**
- * The statement as whole rows of JSON text, NULL in the end row; null when a type or a name asks
- * for the slow way.
+ * The statement as whole rows of JSON text, which are never NULL but in an end row; null when a
+ * type or a name asks for the slow way.
  */
 export function jsonRowsSql(
   sql: string,
@@ -57,7 +58,7 @@ export function jsonRowsSql(
     ({ name, type }, at) => `${quoted(name)} := ${jsonSql(type, `q.c${at}`, quotes64)}`,
   )
   const row = `to_json(struct_pack(${fields.join(', ')}))`
-  return `SELECT CAST(${row} AS VARCHAR) FROM ${wrapped(sql, columns.length)} UNION ALL SELECT NULL`
+  return `SELECT CAST(${row} AS VARCHAR) FROM ${wrapped(sql, columns.length)}`
 }
 
 /** Runs what is rendered to its end without keeping it: tells why a stream failed. */
