@@ -7,6 +7,12 @@ import type { Reading } from './reading.ts'
 import { parseType, type SqlType } from './types.ts'
 import { parseValue } from './values.ts'
 
+/**
+ * Characters of all values together. One value may stand in thousands of places: without a bound
+ * a short request becomes a statement of gigabytes.
+ */
+export const VALUE_CHARS_MAX = 1_048_576
+
 /** Parameters that no place asks for are left alone, as ClickHouse does. */
 export function bindPlaces(
   { text, tokens }: Reading,
@@ -14,6 +20,7 @@ export function bindPlaces(
   dialect: Dialect,
 ): Checked<Statement> {
   const made = new Making(text, tokens[0]?.start ?? 0)
+  let chars = 0
   for (let at = 0; at < tokens.length; at++) {
     const token = tokens[at]!
     made.reach(token)
@@ -22,6 +29,9 @@ export function bindPlaces(
       if (isBackticked(text, token, dialect)) made.put(doubleQuoted(text, token), token.end)
       continue
     }
+    chars += parameters.get(place.name)?.length ?? 0
+    if (chars > VALUE_CHARS_MAX)
+      return fail('BAD_QUERY_PARAMETER', `values have at most ${VALUE_CHARS_MAX} characters in all`)
     const bound = bind(place, parameters)
     if (!bound.ok) return bound
     if (bound.value === null) continue

@@ -17,6 +17,8 @@ export interface Reading {
   readonly settings: readonly (readonly [name: string, value: string])[]
 }
 
+/** Before FORMAT and behind it; more are a mistake, and each costs a pass over the tokens. */
+const SETTINGS_CLAUSES_MAX = 2
 /** Longer lists belong into a parameter. */
 const TOKENS_MAX = 20_000
 
@@ -57,6 +59,7 @@ class Tail {
   tokens: readonly Token[]
   format: string | null = null
   settings: (readonly [string, string])[] = []
+  #settingsClauses = 0
   readonly #text: string
 
   constructor(text: string, tokens: readonly Token[]) {
@@ -82,10 +85,12 @@ class Tail {
   }
 
   #stripSettings(): boolean {
+    if (this.#settingsClauses === SETTINGS_CLAUSES_MAX) return false
     for (let at = this.tokens.length - 1; at > 0; at--) {
       if (!isWord(this.#text, this.tokens[at], 'SETTINGS')) continue
       const found = readSettings(this.#text, this.tokens.slice(at + 1))
       if (found === null || !this.#isClauseAt(at)) return false
+      this.#settingsClauses += 1
       this.settings = [...found, ...this.settings]
       this.tokens = this.tokens.slice(0, at)
       return true

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { Statement } from '../../../../src/products/indexer/engine.ts'
 import { fingerprint } from '../../../../src/products/indexer/sql/fingerprint.ts'
 import { type Dialect, lex } from '../../../../src/products/indexer/sql/lexer.ts'
-import { bindPlaces } from '../../../../src/products/indexer/sql/places.ts'
+import { bindPlaces, VALUE_CHARS_MAX } from '../../../../src/products/indexer/sql/places.ts'
 import { type Reading, readStatement } from '../../../../src/products/indexer/sql/reading.ts'
 
 function read(text: string, dialect: Dialect = 'duckdb'): Reading {
@@ -71,6 +71,11 @@ describe('FORMAT and SETTINGS', () => {
     expect(codeOf('SELECT * FROM (SELECT 1 SETTINGS max_execution_time = 1000)')).toBe(62)
     expect(codeOf('SELECT 1 SETTINGS a = 1 UNION ALL SELECT 2')).toBe(62)
     expect(codeOf("SELECT 1 INTO OUTFILE 'x'")).toBe(164)
+  })
+
+  it('takes settings before FORMAT and behind it, and no third time', () => {
+    expect(read('SELECT 1 SETTINGS a = 1 FORMAT JSON SETTINGS b = 2').settings).toHaveLength(2)
+    expect(codeOf(`SELECT 1 ${'SETTINGS a = 1 '.repeat(3)}`)).toBe(62)
   })
 })
 
@@ -192,5 +197,15 @@ describe('the fingerprint of a slow query', () => {
     expect(fingerprint(text, 'duckdb')).toBe('SELECT a , ? FROM t WHERE ? IN ( ? )')
     expect(fingerprint(`SELECT "${secret}"`, 'duckdb')).toBe('SELECT ?')
     expect(fingerprint('a '.repeat(1_000), 'duckdb').length).toBeLessThan(402)
+  })
+})
+
+describe('values of parameters', () => {
+  it('have a bound in all, however often each is asked for', () => {
+    const places = (count: number) => `SELECT [${'{a:String},'.repeat(count)}1]`
+    const half = { a: 'x'.repeat(VALUE_CHARS_MAX / 2) }
+    expect(made(places(2), half).ok).toBe(true)
+    for (const dialect of ['duckdb', 'clickhouse'] as const)
+      expect(made(places(3), half, dialect)).toMatchObject({ ok: false, error: { code: 457 } })
   })
 })
