@@ -162,6 +162,12 @@ export const refused: readonly string[] = [
   'SELECT bar(1, 0, 10, 1000000000)',
   'SELECT * FROM range(1000000000000)',
   'SELECT count() FROM generate_series(0, 9000000000000000000)',
+  // Places that nobody fills, and names so long that a search for their neighbour would not end.
+  'SELECT ?',
+  'SELECT $1',
+  'SELECT count() FROM transactions WHERE fee > $fee',
+  `SELECT ${'a'.repeat(200_000)}(1)`,
+  `SELECT * FROM ${'a'.repeat(200_000)}`,
 ]
 
 /** These pass the gate and eat what they get: each must end within its bounds, however. */
@@ -205,5 +211,11 @@ export const bombs: readonly string[] = [
   `SELECT * FROM ${Array.from({ length: 40 }, (_, at) => `transactions t${at}`).join(', ')}`,
   `SELECT count() FROM transactions GROUP BY CUBE (${'slot, idx, fee, success, err, version, signature, fee_payer, block_time, compute_units'})`,
   'EXPLAIN ANALYZE SELECT count() FROM transactions a, transactions b, transactions c',
+  // Series of times are not counted by the gate; arrays of a fixed size are made with the type.
+  "SELECT range(TIMESTAMP '0001-01-01', TIMESTAMP '9999-01-01', INTERVAL 1 MICROSECOND)",
+  'SELECT NULL::INTEGER[100000][100000]',
+  'SELECT * FROM transactions USING SAMPLE reservoir(1000000000 ROWS)',
+  // Recursion in the engine's reading of JSON ends the process.
+  `SELECT json_structure(repeat('{"a":', 100000) || '1' || repeat('}', 100000))`,
   'SELECT * FROM transactions a POSITIONAL JOIN (SELECT unnest(range(1000000)) FROM range(10000)) b',
 ]

@@ -37,11 +37,14 @@ export function checkTree(tree: unknown, rules: TreeRules): Checked<ReadonlySet<
           ? tableFunctionProblem(node)
           : node.type === 'SHOW_REF'
             ? showProblem(node)
-            : functionProblem(node, rules)
+            : (functionProblem(node, rules) ?? parameterProblem(node))
     if (problem !== null) return problem
   }
   return checked(tables)
 }
+
+/** Of a name that is not known, in a message and in the search for its neighbour. */
+const nameCharsMax = 64
 
 type Problem = ReturnType<typeof fail> | null
 
@@ -80,7 +83,7 @@ function tableProblem(
     tables.add(schema === '' ? name : `${schema}.${name}`)
     return null
   }
-  const near = nearest(name, rules.tables['']!)
+  const near = nearest(name.slice(0, nameCharsMax), rules.tables['']!)
   const hint = near === null ? '' : `; the nearest is ${near}`
   return fail('UNKNOWN_TABLE', `there is no table ${quoted(String(node.table_name))}${hint}`)
 }
@@ -108,9 +111,15 @@ function functionProblem(node: TreeNode, rules: TreeRules): Problem {
   return problem === null ? null : fail('BAD_ARGUMENTS', problem)
 }
 
+/** `?` and `$1` have nobody to fill them. */
+function parameterProblem(node: TreeNode): Problem {
+  if (node.class !== 'PARAMETER') return null
+  return fail('SYNTAX_ERROR', 'values are asked for as {name:Type} and given as param_name')
+}
+
 function unknownFunction(name: string, known: Iterable<string>) {
   const near = nearest(
-    name,
+    name.slice(0, nameCharsMax),
     [...known].filter((one) => /^\w+$/.test(one)),
   )
   const hint = near === null ? '' : `; the nearest is ${near}`
@@ -121,5 +130,5 @@ function unknownFunction(name: string, known: Iterable<string>) {
 
 /** For a message: no line breaks, not endless. */
 function quoted(name: string): string {
-  return `'${name.replaceAll(/[^\w.$ -]/g, '?').slice(0, 64)}'`
+  return `'${name.replaceAll(/[^\w.$ -]/g, '?').slice(0, nameCharsMax)}'`
 }
