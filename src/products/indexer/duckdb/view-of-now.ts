@@ -7,7 +7,7 @@ import { nothingReadable, type Readable, readableFrom, readableName } from './st
 /** Queries within so long share a view: rows are at most that much older than the newest. */
 const shareMs = 100
 /** A writer that is busy for longer is not waited for, and one that is down not at all. */
-const askMsMax = 2000
+const askMsMax = 5000
 
 export class ViewOfNow {
   readonly #folder: string
