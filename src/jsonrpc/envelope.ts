@@ -25,10 +25,9 @@ export const CLOSING_BYTES = 128
 
 const USUAL = '{"jsonrpc":"2.0","result":'
 const USUAL_ERROR = '{"jsonrpc":"2.0","error":'
-const USUAL_END = ',"id":1}'
-const USUAL_END_LINE = ',"id":1}\n'
 /** Members that may stand behind the value, up to the end of the answer. */
-const CLOSING = /(?:\s*,\s*"(?:jsonrpc"\s*:\s*"2\.0"|id"\s*:\s*1))*\s*\}\s*$/
+const CLOSING = /(?:\s*,\s*"(?:jsonrpc"\s*:\s*"2\.0"|id"\s*:\s*\d{1,15}))*\s*\}\s*$/
+const CLOSING_ID = /"id"\s*:\s*(\d+)/g
 const DEPTH_MAX = 1_000_000
 const QUOTE = 0x22
 const OPENING_BRACKET = 0x5b
@@ -36,35 +35,39 @@ const CLOSING_BRACKET = 0x5d
 const OPENING_BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
 
-/** Splits a whole answer to a call whose id was 1; null when it is none. */
-export function splitAnswer(text: string): Split | null {
+/** Splits a whole answer to the call of this id, a number as text; null when it is none. */
+export function splitAnswer(text: string, id = '1'): Split | null {
   const opening = usualOpening(text)
   if (opening !== null) {
     const { isError, start } = opening
-    const end = usualClosing(text)
+    const end = usualClosing(text, id)
     if (end > start && isPair(text.charCodeAt(start), text.charCodeAt(end - 1)))
       return { isError, start, end }
   }
-  return walkWhole(text)
+  return walkWhole(text, id)
 }
 
 /** The opening of a long answer by its first bytes; null when they do not tell. */
-export function openingOf(head: string): Opening | null {
+export function openingOf(head: string, id = '1'): Opening | null {
   const usual = usualOpening(head)
   if (usual !== null) return usual
   let found: Opening | null = null
   walk(head, (key, start, end) => {
     if (key === 'result' || key === 'error') found = { isError: key === 'error', start }
-    const isOther = key === 'id' && head.slice(start, end) !== '1'
+    const isOther = key === 'id' && head.slice(start, end) !== id
     return found === null && !isOther
   })
   return found
 }
 
 /** Where the value ends, by the last bytes of an answer; -1 when they do not end one. */
-export function closingOf(tail: string): number {
-  const usual = usualClosing(tail)
-  return usual === -1 ? tail.search(CLOSING) : usual
+export function closingOf(tail: string, id = '1'): number {
+  const usual = usualClosing(tail, id)
+  if (usual !== -1) return usual
+  const found = CLOSING.exec(tail)
+  if (found === null) return -1
+  const isOurs = [...found[0].matchAll(CLOSING_ID)].every((one) => one[1] === id)
+  return isOurs ? found.index : -1
 }
 
 /** False when a value that begins with this byte cannot end with that one. */
@@ -80,18 +83,19 @@ function usualOpening(text: string): Opening | null {
   return null
 }
 
-function usualClosing(text: string): number {
-  if (text.endsWith(USUAL_END)) return text.length - USUAL_END.length
-  return text.endsWith(USUAL_END_LINE) ? text.length - USUAL_END_LINE.length : -1
+function usualClosing(text: string, id: string): number {
+  const end = `,"id":${id}}`
+  if (text.endsWith(end)) return text.length - end.length
+  return text.endsWith(`${end}\n`) ? text.length - end.length - 1 : -1
 }
 
-function walkWhole(text: string): Split | null {
+function walkWhole(text: string, id: string): Split | null {
   let result: Split | null = null
   let error: Split | null = null
   let hasId = false
   const end = walk(text, (key, start, valueEnd) => {
     if (valueEnd === -1) return false
-    if (key === 'id') hasId = text.slice(start, valueEnd) === '1'
+    if (key === 'id') hasId = text.slice(start, valueEnd) === id
     else if (key === 'result') result = { isError: false, start, end: valueEnd }
     // Old servers write the absent one of the two as null.
     else if (key === 'error' && text.slice(start, valueEnd) !== 'null')

@@ -27,13 +27,14 @@ describe('passing through', () => {
   it('takes every order of an answer, and methods that it never heard of', async () => {
     stage = await ProxyStage.start({ default: { nodes: 1 } })
     const shapes = [
-      '{"jsonrpc":"2.0","id":1,"result":[7]}',
-      '{"id":1,"jsonrpc":"2.0","result":[7]}\r\n',
-      ' {"result" : [7], "id" : 1, "jsonrpc":"2.0"}',
-      '{"usage":{"result":1},"id":1,"result":[7],"more":[1]}',
+      '{"jsonrpc":"2.0","id":ID,"result":[7]}',
+      '{"id":ID,"jsonrpc":"2.0","result":[7]}\r\n',
+      ' {"result" : [7], "id" : ID, "jsonrpc":"2.0"}',
+      '{"usage":{"result":1},"id":ID,"result":[7],"more":[1]}',
     ]
     for (const shape of shapes) {
-      stage.node().scripts.getTheMoon = (_, response) => response.end(shape)
+      stage.node().scripts.getTheMoon = ({ id }, response) =>
+        response.end(shape.replace('ID', String(id)))
       expect((await stage.call('getTheMoon', '[]')).text).toBe(
         '{"jsonrpc":"2.0","result":[7],"id":"mine"}\n',
       )
@@ -41,6 +42,26 @@ describe('passing through', () => {
     expect(
       (await stage.post('{"jsonrpc":"2.0","id":2,"method":"with \\"quotes\\""}')).json,
     ).toEqual({ jsonrpc: '2.0', result: 'default/1', id: 2 })
+  })
+
+  it('never takes the second answer of a node for that of the next call', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1 } })
+    const { scripts } = stage.node()
+    let stray = ''
+    scripts.getBalance = (asked, response) => {
+      const answer = `{"jsonrpc":"2.0","result":"of the first","id":${asked.id}}\n`
+      stray = `HTTP/1.1 200 OK\r\ncontent-length: ${answer.length}\r\n\r\n${answer}`
+      response.end(answer)
+    }
+    scripts.getSupply = (asked, response) => {
+      // Out of step: what it said before once more, then what it was asked.
+      response.socket?.write(stray)
+      stray = ''
+      result('"of the second"')(asked, response)
+    }
+    expect((await stage.call('getBalance', '[1]')).json.result).toBe('of the first')
+    expect((await stage.call('getSupply', '[2]')).json.result).toBe('of the second')
+    expect(stray).toBe('')
   })
 
   it('passes errors of a node on, code, message and data, and never where the node stands', async () => {

@@ -34,7 +34,7 @@ function answer(asked, response) {
         return
       }
     }
-    response.end('null],"id":1}\n')
+    response.end(`null],"id":${asked.id}}\n`)
   }
   more()
 }

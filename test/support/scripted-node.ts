@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net'
 
 export interface Asked {
+  readonly id: number
   readonly method: string
   readonly paramsText: string
   readonly body: string
@@ -72,11 +73,11 @@ export class ScriptedNode {
       return
     }
     const paramsText = /,"params":(.*)\}$/s.exec(body)?.[1] ?? ''
-    const asked = { method, paramsText, body, headers }
+    const asked = { id: parsed.id, method, paramsText, body, headers }
     this.asked.push(asked)
     const script = this.scripts[method]
     if (script !== undefined) script(asked, response)
-    else response.end(`{"jsonrpc":"2.0","result":"${this.name}","id":1}\n`)
+    else result(`"${this.name}"`)(asked, response)
   }
 
   #probe(id: unknown, method: string, params: { commitment?: string }[]): object {
@@ -95,12 +96,12 @@ export class ScriptedNode {
 
 /** The usual envelope of agave around a result that is written out. */
 export function result(text: string): Script {
-  return (_, response) => response.end(`{"jsonrpc":"2.0","result":${text},"id":1}\n`)
+  return (asked, response) => response.end(`{"jsonrpc":"2.0","result":${text},"id":${asked.id}}\n`)
 }
 
 export function error(code: number, message: string, data?: unknown): Script {
-  return (_, response) =>
-    response.end(JSON.stringify({ jsonrpc: '2.0', error: { code, message, data }, id: 1 }))
+  return ({ id }, response) =>
+    response.end(JSON.stringify({ jsonrpc: '2.0', error: { code, message, data }, id }))
 }
 
 export function status(code: number): Script {

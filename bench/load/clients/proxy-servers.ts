@@ -14,9 +14,10 @@ import { serveBench } from '../../lib/process.ts'
 import { host, parts, type Started, startDoor } from './rpc-parts.ts'
 
 const slot = '{"context":{"apiVersion":"4.0.0","slot":348211067}'
-const balance = `{"jsonrpc":"2.0","result":${slot},"value":1999995000},"id":1}\n`
+/** Up to the id, which is the caller's. */
+const balance = `{"jsonrpc":"2.0","result":${slot},"value":1999995000},"id":`
 const data = Buffer.alloc(75_000, 'sluice').toString('base64')
-const account = `{"jsonrpc":"2.0","result":${slot},"value":{"lamports":1,"data":["${data}","base64"],"owner":"11111111111111111111111111111111","executable":false,"rentEpoch":18446744073709551615,"space":75000}},"id":1}\n`
+const account = `{"jsonrpc":"2.0","result":${slot},"value":{"lamports":1,"data":["${data}","base64"],"owner":"11111111111111111111111111111111","executable":false,"rentEpoch":18446744073709551615,"space":75000}},"id":`
 
 serveBench({
   upstream: startUpstream,
@@ -36,13 +37,15 @@ async function startUpstream(): Promise<number> {
     response.onAborted(() => {})
     let isLong = false
     let isBatch = false
+    let id = '1'
     response.onData((chunk, isLast) => {
       const text = Buffer.from(chunk).toString('latin1')
       isLong ||= text.includes('getAccountInfo')
       isBatch ||= text.startsWith('[')
+      id = /"id":(\d+)/.exec(text)?.[1] ?? id
       if (!isLast) return
       response.writeHeader('content-type', 'application/json; charset=utf-8')
-      response.end(isBatch ? probes(text) : isLong ? account : balance)
+      response.end(isBatch ? probes(text) : `${isLong ? account : balance}${id}}\n`)
     })
   })
   await listen(app, { host, port, exclusive: true })

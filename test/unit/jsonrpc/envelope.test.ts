@@ -56,6 +56,20 @@ describe('splitAnswer', () => {
       expect(valueIn(text)).toBe(null)
   })
 
+  it('refuses the answer to a call of another id', () => {
+    for (const [before, after] of [
+      ['{"jsonrpc":"2.0","result":', ',"id":12}'],
+      ['{"jsonrpc":"2.0","id":12,"result":', '}'],
+      ['{"result":', ' , "id" : 12,"jsonrpc":"2.0"}'],
+    ] as const) {
+      expect(splitAnswer(`${before}5${after}`, '12')).not.toBe(null)
+      expect(splitAnswer(`${before}5${after}`, '1')).toBe(null)
+      expect(splitAnswer(`${before}5${after}`, '2')).toBe(null)
+      if (after !== '}') expect(closingOf(`5${after}`, '12')).toBe(1)
+      if (after !== '}') expect(closingOf(`5${after}`, '2')).toBe(-1)
+    }
+  })
+
   it('refuses random and truncated bytes without throwing', () => {
     const sample = '{"jsonrpc":"2.0","id":1,"result":{"a":["x",1.5,{"b":null}]}}'
     for (let end = 0; end < sample.length; end++) expect(valueIn(sample.slice(0, end))).toBe(null)

@@ -57,6 +57,8 @@ export class Attempt implements AnswerListener {
   untilMs = Number.POSITIVE_INFINITY
   readonly #owner: TryOwner
   readonly #tally: ProxyTally
+  /** Of the call; an answer of another one is none. */
+  readonly #id: string
   #call: NodeCall | null = null
   #state: 'waiting' | 'unwanted' | 'streaming' | 'over' = 'waiting'
   #pieces: Buffer[] = []
@@ -69,10 +71,11 @@ export class Attempt implements AnswerListener {
   #isLong = false
   #stream: NodeStream | null = null
 
-  constructor(node: UpstreamNode, owner: TryOwner, tally: ProxyTally) {
+  constructor(node: UpstreamNode, owner: TryOwner, tally: ProxyTally, id: string) {
     this.node = node
     this.#owner = owner
     this.#tally = tally
+    this.#id = id
   }
 
   /** Sends the call; the owner may hear of a fault before this returns. */
@@ -158,7 +161,7 @@ export class Attempt implements AnswerListener {
 
   #goLong(): void {
     const first = joined(this.#pieces)
-    const opening = openingOf(first.toString('latin1', 0, OPENING_BYTES))
+    const opening = openingOf(first.toString('latin1', 0, OPENING_BYTES), this.#id)
     if (opening === null || this.#bytes > ERROR_BYTES_MAX) {
       this.#garbage()
       this.#call?.abort()
@@ -170,7 +173,8 @@ export class Attempt implements AnswerListener {
       this.#pieces = []
       this.#state = 'streaming'
       // A head and bytes came, so there is a call.
-      this.#stream = new NodeStream(this.#call!, first.subarray(opening.start), this.#tally)
+      const value = first.subarray(opening.start)
+      this.#stream = new NodeStream(this.#call!, value, this.#tally, this.#id)
       this.#owner.answered(this, streamed(this.#stream))
     }
   }
@@ -184,10 +188,10 @@ export class Attempt implements AnswerListener {
       const all = joined(pieces)
       if (isAscii(all)) return this.#ofText(all.toString('latin1'))
     }
-    const ends = endsOf(pieces)
+    const ends = endsOf(pieces, this.#id)
     if (ends !== null) return { kind: 'bytes', pieces: ends, ...this.#release() }
     const all = joined(pieces)
-    const split: Split | null = splitAnswer(all.toString('latin1'))
+    const split: Split | null = splitAnswer(all.toString('latin1'), this.#id)
     if (split === null) return null
     const value = all.subarray(split.start, split.end)
     return split.isError ? this.#error(value.toString()) : encodedBytes(value)
@@ -206,7 +210,7 @@ export class Attempt implements AnswerListener {
   }
 
   #ofText(text: string): Answer | null {
-    const split = splitAnswer(text)
+    const split = splitAnswer(text, this.#id)
     if (split === null) return null
     const value = text.slice(split.start, split.end)
     return split.isError ? this.#error(value) : encodedText(value)
@@ -233,14 +237,14 @@ const NO_ANSWER: ReadonlySet<number> = new Set([
 ])
 
 /** The pieces without their envelope, where the ends alone show it; null when they do not. */
-function endsOf(pieces: readonly Buffer[]): Buffer[] | null {
+function endsOf(pieces: readonly Buffer[], id: string): Buffer[] | null {
   const first = pieces[0]!
   const last = pieces[pieces.length - 1]!
   if (pieces.length > 1 && last.length < CLOSING_BYTES) return null
-  const opening = openingOf(first.toString('latin1', 0, CLOSING_BYTES))
+  const opening = openingOf(first.toString('latin1', 0, CLOSING_BYTES), id)
   if (opening === null || opening.isError) return null
   const from = Math.max(0, last.length - CLOSING_BYTES)
-  const closing = closingOf(last.toString('latin1', from))
+  const closing = closingOf(last.toString('latin1', from), id)
   const { start } = opening
   const end = from + closing
   if (closing < 1 || !isPair(first[start]!, last[end - 1]!)) return null

@@ -1,12 +1,19 @@
 // The body of a call as it goes to a node: the customer's params as written, under an id of ours.
-// Thread: any (pure). Called by read.ts and send.ts. Each call has an HTTP exchange to itself, so
-// one id serves all.
+// Thread: any (pure). Called by read.ts and send.ts. Each call has an HTTP exchange to itself, but
+// a node that answers twice would have its second answer taken for that of the next call, which
+// may be another customer's: so the id tells the two apart.
 import type { Call } from '../../../jsonrpc/parse.ts'
 
 const PLAIN_NAME = /^\w+$/
+const ID_MAX = 1_000_000_000
 
-export function bodyOf({ method, paramsText }: Call): string {
+/** A number as text, that the call before on the same connection did not have. */
+export function newId(): string {
+  return String(1 + Math.floor(Math.random() * ID_MAX))
+}
+
+export function bodyOf({ method, paramsText }: Call, id = '1'): string {
   const name = PLAIN_NAME.test(method) ? `"${method}"` : JSON.stringify(method)
-  if (paramsText === '') return `{"jsonrpc":"2.0","id":1,"method":${name}}`
-  return `{"jsonrpc":"2.0","id":1,"method":${name},"params":${paramsText}}`
+  if (paramsText === '') return `{"jsonrpc":"2.0","id":${id},"method":${name}}`
+  return `{"jsonrpc":"2.0","id":${id},"method":${name},"params":${paramsText}}`
 }

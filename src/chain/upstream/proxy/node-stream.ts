@@ -26,6 +26,7 @@ export class NodeStream implements ByteStream {
   readonly #call: NodeCall
   readonly #tally: ProxyTally
   readonly #first: number
+  readonly #id: string
   readonly #queue: Block[] = []
   readonly #spare: Block[] = []
   /** What the reader has; his until he asks for more. */
@@ -35,11 +36,12 @@ export class NodeStream implements ByteStream {
   #state: 'open' | 'ended' | 'broken' | 'over' = 'open'
   #isPaused = false
 
-  /** `first` begins with the result's first byte. */
-  constructor(call: NodeCall, first: Buffer, tally: ProxyTally) {
+  /** `first` begins with the result's first byte; `id` is that of the call. */
+  constructor(call: NodeCall, first: Buffer, tally: ProxyTally, id = '1') {
     this.#call = call
     this.#tally = tally
     this.#first = first[0] ?? 0
+    this.#id = id
     tally.streams++
     this.push(first)
   }
@@ -85,7 +87,7 @@ export class NodeStream implements ByteStream {
   end(): void {
     if (this.#state !== 'open') return
     const tail = this.#tail()
-    const closing = closingOf(tail)
+    const closing = closingOf(tail, this.#id)
     if (closing < 1 || !isPair(this.#first, tail.charCodeAt(closing - 1))) {
       this.fail()
       return

@@ -9,7 +9,7 @@ import type { Call } from '../../../jsonrpc/parse.ts'
 import type { UpstreamNode } from '../upstream-node.ts'
 import type { UpstreamSet } from '../upstream-set.ts'
 import { Attempt, type TryFault, type TryOwner } from './attempt.ts'
-import { bodyOf } from './call-body.ts'
+import { bodyOf, newId } from './call-body.ts'
 import { elsewhere, tooSlow, unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
 import type { MethodPolicy, ReadOptions } from './method-policy.ts'
@@ -42,6 +42,7 @@ export class Read implements TryOwner {
   readonly resolve: (answer: Answer) => void
   readonly #owner: ReadOwner
   readonly #deadlineMs: number
+  readonly #id = newId()
   #body = ''
   #asked: UpstreamNode[] = []
   #attempts: Attempt[] = []
@@ -68,7 +69,7 @@ export class Read implements TryOwner {
   }
 
   begin(): void {
-    this.#body = bodyOf(this.call)
+    this.#body = bodyOf(this.call, this.#id)
     this.#try()
   }
 
@@ -156,7 +157,7 @@ export class Read implements TryOwner {
     const leftMs = this.#deadlineMs - this.#owner.nowMs()
     const isLast = this.#asked.length >= this.#owner.set.nodes.length
     const timeoutMs = Math.max(TRY_MS_MIN, isLast ? leftMs : leftMs * TRY_PART)
-    const attempt = new Attempt(node, this, this.#owner.tally)
+    const attempt = new Attempt(node, this, this.#owner.tally, this.#id)
     attempt.untilMs = this.#owner.nowMs() + timeoutMs + BODY_MS
     this.#attempts.push(attempt)
     attempt.begin(this.#body, { timeoutMs, isHeavy: this.policy.isHeavy })

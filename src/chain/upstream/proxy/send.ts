@@ -5,7 +5,7 @@ import type { Call } from '../../../jsonrpc/parse.ts'
 import type { UpstreamNode } from '../upstream-node.ts'
 import type { UpstreamSet } from '../upstream-set.ts'
 import { Attempt, type TryFault, type TryOwner } from './attempt.ts'
-import { bodyOf } from './call-body.ts'
+import { bodyOf, newId } from './call-body.ts'
 import { sendUnknown, unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
 
@@ -39,10 +39,11 @@ class Send implements TryOwner {
   }
 
   begin(call: Call, nodes: readonly UpstreamNode[], set: UpstreamSet, tally: ProxyTally): void {
-    const body = bodyOf(call)
+    const id = newId()
+    const body = bodyOf(call, id)
     const { timeoutMs } = set.section
     for (const node of nodes)
-      new Attempt(node, this, tally).begin(body, { timeoutMs, isKept: true })
+      new Attempt(node, this, tally, id).begin(body, { timeoutMs, isKept: true })
   }
 
   /** The first good answer wins; the others still arrive at their nodes and are not heard. */
