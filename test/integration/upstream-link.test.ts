@@ -6,7 +6,7 @@ import { createServer as createHttps } from 'node:https'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { bufferAnswer } from '../../src/chain/upstream/buffered-answer.ts'
 import { NodeLink } from '../../src/chain/upstream/node-link.ts'
 import { hasOpenssl, makePair } from '../support/certificates.ts'
@@ -203,5 +203,42 @@ describe.runIf(hasOpenssl)('with TLS', () => {
     expect(await bodyOf()).toBe('1')
     expect(await bodyOf()).toBe('1')
     expect(sockets).toHaveLength(2)
+  })
+})
+
+describe('a body that hardly moves', () => {
+  afterEach(() => void vi.useRealTimers())
+
+  /** Looks at the link once a piece, for more than half a minute of its time. */
+  async function heard(piece: string): Promise<string> {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    await serve((socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 900000\r\n\r\n'))
+    let bytes = 0
+    let fault = ''
+    link.call('{}', 20_000, {
+      onHead: () => {},
+      onData: (chunk) => {
+        bytes += chunk.length
+      },
+      onEnd: () => {},
+      onFault: (what) => {
+        fault = what
+      },
+    })
+    await until(() => sockets.length === 1 && requests.length === 1, 'the request came')
+    for (let time = 1; time <= 40 && fault === ''; time++) {
+      sockets[0]!.write(piece)
+      await until(() => bytes === time * piece.length, 'the piece came')
+      vi.advanceTimersByTime(1000)
+    }
+    return fault
+  }
+
+  it('is given up', async () => {
+    expect(await heard('x')).toBe('broken')
+  })
+
+  it('may be slow', async () => {
+    expect(await heard('x'.repeat(2000))).toBe('')
   })
 })

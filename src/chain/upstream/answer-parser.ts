@@ -9,6 +9,7 @@
 //        └─► done (no body)
 import type { AnswerHeaders } from './node-call.ts'
 
+/** Of a head; of all interim heads before it; of all trailers. */
 const headBytesMax = 64 * 1024
 const lineBytesMax = 4 * 1024
 const lf = 0x0a
@@ -42,6 +43,8 @@ export class AnswerParser {
   #lastHead = ''
   #lastHeaders: AnswerHeaders | null = null
   #left = 0
+  /** Of interim heads, then of trailers: neither may go on for ever. */
+  #extraBytes = 0
   /** A head or a line whose end is not here yet. */
   #rest: Buffer | null = null
 
@@ -54,6 +57,7 @@ export class AnswerParser {
     this.state = 'head'
     this.isReusable = true
     this.#left = 0
+    this.#extraBytes = 0
     this.#rest = null
   }
 
@@ -114,9 +118,10 @@ export class AnswerParser {
     const status = Number(match[2])
     // Interim answers: the real one follows. We never ask for another protocol.
     if (status < 200) {
-      if (status === 101) this.state = 'broken'
+      if (status === 101 || this.#isTooMuch(text.length)) this.state = 'broken'
       return
     }
+    this.#extraBytes = 0
     const words = String(headers.connection ?? '')
       .toLowerCase()
       .split(/[,\s]+/)
@@ -186,12 +191,20 @@ export class AnswerParser {
   }
 
   #afterLine(line: string): State {
-    if (this.state === 'trailers') return line === '' ? 'done' : 'trailers'
+    if (this.state === 'trailers') {
+      if (line === '') return 'done'
+      return this.#isTooMuch(line.length) ? 'broken' : 'trailers'
+    }
     if (this.state === 'line') return line === '' ? 'size' : 'broken'
     const match = /^([0-9a-f]{1,12})[ \t]*(?:;.*)?$/i.exec(line)
     if (match === null) return 'broken'
     this.#left = Number.parseInt(match[1] as string, 16)
     return this.#left === 0 ? 'trailers' : 'chunk'
+  }
+
+  #isTooMuch(bytes: number): boolean {
+    this.#extraBytes += bytes
+    return this.#extraBytes > headBytesMax
   }
 }
 

@@ -7,6 +7,9 @@ import { connect as connectTls } from 'node:tls'
 import { AnswerParser, type AnswerSink } from './answer-parser.ts'
 import type { AnswerHeaders } from './node-call.ts'
 
+/** Less than this between two looks is no progress. */
+const lookBytesMin = 1024
+
 /** Where a node is, taken from its address once. */
 export interface LinkTarget {
   readonly isTls: boolean
@@ -35,8 +38,10 @@ export interface LinkOwner {
 export class LinkConnection implements AnswerSink {
   isPaused = false
   isConnected = false
-  /** Looks of the owner since it last did anything. */
+  /** Looks of the owner since it last did anything worth the name. */
   quietLooks = 0
+  /** Read since the last look. */
+  #lookBytes = 0
   readonly #owner: LinkOwner
   readonly #socket: Socket
   readonly #parser = new AnswerParser(this)
@@ -98,6 +103,7 @@ export class LinkConnection implements AnswerSink {
   }
 
   onHead(status: number, headers: AnswerHeaders): void {
+    this.quietLooks = 0
     this.#user?.onHead(status, headers)
   }
 
@@ -126,8 +132,16 @@ export class LinkConnection implements AnswerSink {
     this.isConnected = true
   }
 
+  /** Tells for how many looks it is quiet: a body that only drips is. */
+  look(): number {
+    this.quietLooks = this.isPaused ? 0 : this.quietLooks + 1
+    this.#lookBytes = 0
+    return this.quietLooks
+  }
+
   #read(bytes: Buffer): void {
-    this.quietLooks = 0
+    this.#lookBytes += bytes.length
+    if (this.#lookBytes >= lookBytesMin) this.quietLooks = 0
     if (this.#user === null) {
       // A node that speaks without being asked is out of step.
       this.destroy()
@@ -142,6 +156,7 @@ export class LinkConnection implements AnswerSink {
   }
 
   #answered(isAll: boolean): void {
+    this.quietLooks = 0
     const user = this.#user
     this.#user = null
     if (isAll && this.#parser.isReusable && !this.#isOver) {

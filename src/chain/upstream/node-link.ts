@@ -21,7 +21,7 @@ const lookEveryMs = 1_000
 /** Shorter than the 5 s after which plain servers of Node drop an idle connection. */
 const idleLooksMax = 3
 const connectLooksMax = 2
-/** A body that moves no byte for so long is given up; a paused one is not counted. */
+/** A body that hardly moves for so long is given up; a paused one is not counted. */
 const bodyLooksMax = 30
 
 export class NodeLink implements LinkOwner {
@@ -94,11 +94,11 @@ export class NodeLink implements LinkOwner {
   /** Once a second: what is idle for long, does not connect or stands still is ended. */
   #look(): void {
     for (const connection of [...this.#connections]) {
-      const looks = ++connection.quietLooks
+      const looks = connection.look()
       const isLate =
         (connection.isIdle && looks > idleLooksMax) ||
         (!connection.isConnected && looks > connectLooksMax) ||
-        (connection.hasBegun && !connection.isPaused && looks > bodyLooksMax)
+        (connection.hasBegun && looks > bodyLooksMax)
       if (isLate) connection.end()
     }
   }

@@ -48,6 +48,15 @@ describe('an answer', () => {
       ).toEqual(whole)
     })
 
+  test('that never comes for interim ones, or never ends for trailers, is broken', () => {
+    const interim = (count: number) => `${'HTTP/1.1 100 Continue\r\n\r\n'.repeat(count)}`
+    expect(parse(interim(100) + answers.length)).toMatchObject({ state: 'done', body: 'hello' })
+    expect(parse(interim(4000))).toMatchObject({ state: 'broken', heads: [] })
+    const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n'
+    expect(parse(`${head}${'A: b\r\n'.repeat(100)}\r\n`).state).toBe('done')
+    expect(parse(head + 'A: b\r\n'.repeat(20_000)).state).toBe('broken')
+  })
+
   test('has its status and headers, names in lower case, repeated ones as a list', () => {
     const text = 'HTTP/1.1 503 No\r\nX-A:  1 \r\nx-a: 2\r\nX-A: 3\r\nContent-Length: 0\r\n\r\n'
     const { heads, state } = parse(text)
