@@ -185,7 +185,8 @@ describe('an index', () => {
     // Not one block of the old chain is left, below or above what the new one has.
     for (const { slot, blockhash } of blocks) expect(before.get(slot)).not.toBe(blockhash)
     expect(slots.at(-1)).toBe(stage.ingest.freshness().slot)
-    expect((await stage.rows('tps')).length).toBeGreaterThan(tpsBefore)
+    // Rows of the other road stay, whether or not it has said more since.
+    expect((await stage.rows('tps')).length).toBeGreaterThanOrEqual(tpsBefore)
     expect(await lost('slots')).toBe(0)
   }, 180_000)
 })
