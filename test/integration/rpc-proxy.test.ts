@@ -73,12 +73,15 @@ describe('passing through', () => {
       message: 'Invalid params: é',
       data: { logs: ['a'] },
     })
-    for (const secret of [node.url.slice(7), 'secret-of-node']) {
+    for (const secret of [node.url.slice(7), '127.0.0.1', 'secret-of-node']) {
       node.scripts.getBalance = error(-32603, `cannot reach ${secret}/x`)
       const { text, json } = await stage.call('getBalance', '[1]')
       expect(text).not.toContain(secret)
       expect(json.error).toEqual({ code: -32603, message: 'Internal error' })
     }
+    node.scripts.getBalance = ({ id }, response) =>
+      response.end(`{"id":${id},"error":{"code":-32603,"message":"\\u0073ecret-of-node"}}`)
+    expect((await stage.call('getBalance', '[1]')).json.error.message).toBe('Internal error')
   })
 
   it('answers a batch in order, whatever the nodes take', async () => {

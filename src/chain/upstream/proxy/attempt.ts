@@ -220,8 +220,9 @@ export class Attempt implements AnswerListener {
   #error(text: string): Answer | null {
     const error = parsed(text)
     if (error === null) return null
-    const { code, message } = error
-    if (namesNode(this.node, text)) return failure({ ...rpcErrors.internal, code })
+    const { code, message, plain } = error
+    if (namesNode(this.node, text) || namesNode(this.node, plain))
+      return failure({ ...rpcErrors.internal, code })
     return failure({ code, message, text })
   }
 }
@@ -256,13 +257,15 @@ function joined(pieces: readonly Buffer[]): Buffer {
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
 }
 
-function parsed(text: string): { code: number; message: string } | null {
+/** `plain` is the text without escapes, behind which a name could hide. */
+function parsed(text: string): { code: number; message: string; plain: string } | null {
   try {
     const error: unknown = JSON.parse(text)
     if (typeof error !== 'object' || error === null) return null
     const { code, message } = error as Record<string, unknown>
     if (typeof code !== 'number') return null
-    return { code, message: typeof message === 'string' ? message : '' }
+    const plain = text.includes('\\') ? JSON.stringify(error) : ''
+    return { code, message: typeof message === 'string' ? message : '', plain }
   } catch {
     return null
   }

@@ -5,6 +5,7 @@ import type { UpstreamNode } from '../upstream-node.ts'
 const secretsOf = new WeakMap<UpstreamNode, readonly string[]>()
 /** A path as short as this is no key of a provider. */
 const PATH_LENGTH_MIN = 8
+const KEY_LENGTH_MIN = 16
 
 export function namesNode(node: UpstreamNode, text: string): boolean {
   let secrets = secretsOf.get(node)
@@ -20,9 +21,29 @@ function collect({ addresses }: UpstreamNode): string[] {
   const secrets = xToken === '' ? [] : [xToken]
   for (const address of Object.values(ways)) {
     if (address === '') continue
-    const { host, pathname, search } = new URL(address)
+    const { host, hostname, pathname, search, ...url } = partsOf(address)
     secrets.push(host)
+    // A name without a dot may be a word of any sentence.
+    if (/[.:]/.test(hostname)) secrets.push(hostname)
     for (const part of [pathname, search]) if (part.length >= PATH_LENGTH_MIN) secrets.push(part)
+    // Keys are told also without what stands around them.
+    secrets.push(...[...pathname.split('/'), ...url.values].filter(isKey))
   }
   return secrets
+}
+
+function partsOf(address: string) {
+  const { host, hostname, pathname, search, searchParams, username, password } = new URL(address)
+  return {
+    host,
+    hostname,
+    pathname,
+    search,
+    values: [...searchParams.values(), username, password],
+  }
+}
+
+/** Long, or with a digit in it: `mainnet-beta` is none. */
+function isKey(part: string): boolean {
+  return part.length >= KEY_LENGTH_MIN || (part.length >= PATH_LENGTH_MIN && /\d/.test(part))
 }
