@@ -46,6 +46,7 @@ interface Edit {
 }
 type Problem = readonly [ExceptionName, string]
 
+const everybodysUsage = '_usage'
 const beginnings = new Set(['SELECT', 'WITH', 'FROM', 'EXPLAIN', 'DESCRIBE', 'DESC'])
 
 function wordProblem(text: string, tokens: readonly Token[]): Problem | null {
@@ -62,6 +63,11 @@ function wordProblem(text: string, tokens: readonly Token[]): Problem | null {
       return ['SYNTAX_ERROR', 'a quoted name has no backslash']
     if (written === ';') return ['SYNTAX_ERROR', 'one statement at a time']
     const word = wordOf(text, token)
+    // No table here can be sampled, and its OFFSET would hide a table behind the comma.
+    if (word === 'SAMPLE') return ['NOT_IMPLEMENTED', 'SAMPLE is not served here']
+    // Everybody's rows: wherever the name stands, nobody means well by it.
+    if (nameOf(text, token) === everybodysUsage)
+      return ['UNKNOWN_TABLE', `table chain.${everybodysUsage} does not exist`]
     if (word === 'INTO' && wordOf(text, tokens[at + 1]) === 'OUTFILE')
       return ['READONLY', 'INTO OUTFILE is not served here']
     if (word === 'SETTINGS' && symbolOf(text, tokens[at + 2]) === '=')
