@@ -88,7 +88,7 @@ export const bench: Bench = {
       contender: `${name}: duckdb`,
       to: `${name}: clickhouse`,
       figure: 'p50',
-      atMost: 10,
+      atMost: 4,
     }),
   ),
   verify({ evidence }) {
