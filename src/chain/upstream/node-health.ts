@@ -7,7 +7,7 @@
 //      └──probe answered, rest over── down ◄───┴─ refused, silent, errors in a row
 //
 // Down by probes or a refused connection: the next probe that is answered brings it back. Down by
-// errors of calls while probes are fine: it rests, then a few trial calls decide.
+// errors of calls while probes are fine: it rests, then a few trial calls or probes decide.
 import type { Clock } from '../../base/clock.ts'
 import type { CallFault } from './node-call.ts'
 
@@ -21,7 +21,7 @@ const callFailuresMax = 5
 const probeFailuresMax = 2
 const restMsMin = 1_000
 const restMsMax = 15_000
-/** Trial calls that must be answered before a rested node is trusted again. */
+/** Calls or probes that must be answered before a rested node is trusted again. */
 const trials = 3
 /** After a return its share grows from a tenth to the whole. */
 const slowStartMs = 3_000
@@ -67,7 +67,8 @@ export class NodeHealth {
     this.#isOverdue = false
     this.#isBehind = isBehind
     this.#probeFailures = 0
-    if (this.#breaker === 'open') {
+    if (this.#breaker === 'half-open') this.#trialPassed()
+    else if (this.#breaker === 'open') {
       if (this.#openedBy === 'probes') this.#close()
       else if (this.#clock.monotonicMs() >= this.#restUntilMs) {
         this.#breaker = 'half-open'
@@ -81,6 +82,8 @@ export class NodeHealth {
     this.#probeFailures++
     this.#isOverdue = true
     if (fault === 'unreached' || this.#probeFailures >= probeFailuresMax) this.#open('probes')
+    // It is gone altogether: what it did to calls before says nothing about its return.
+    if (fault === 'unreached') this.#openedBy = 'probes'
     this.#settle()
   }
 
@@ -104,11 +107,16 @@ export class NodeHealth {
       this.#settle()
     }
     if (this.#breaker !== 'half-open') return
-    this.#trialsLeft--
-    if (this.#trialsLeft > 0) return
-    this.#restMs = restMsMin
-    this.#close()
+    if (this.#trialPassed()) this.#restMs = restMsMin
     this.#settle()
+  }
+
+  /** Probes count as well, or a node without traffic would be on trial for ever. */
+  #trialPassed(): boolean {
+    this.#trialsLeft--
+    if (this.#trialsLeft > 0) return false
+    this.#close()
+    return true
   }
 
   callFailed(fault: NodeFault): void {

@@ -123,6 +123,24 @@ describe('the breaker', () => {
     expect(health.isOnTrial).toBe(false)
   })
 
+  test('is trusted again by probes alone where there is no traffic', () => {
+    fail(5)
+    clock.ms += 1_000
+    for (let probe = 0; probe < 3; probe++) {
+      health.probeAnswered(answered)
+      expect(health.state).toBe('probing')
+    }
+    health.probeAnswered(answered)
+    expect(health.state).toBe('up')
+  })
+
+  test('is back with its first probe when it was gone meanwhile', () => {
+    fail(5)
+    health.probeFailed('unreached')
+    health.probeAnswered(answered)
+    expect(health.state).toBe('up')
+  })
+
   test('rests twice as long after each failed trial, up to a bound', () => {
     fail(5)
     let restMs = 1_000
