@@ -1,8 +1,8 @@
 // The ways from a client to a node that the proxy benches compare: none between, nginx with kept
 // connections, node:http with undici, and our door. Thread: main of the bench process; each server
 // and the client are processes of their own.
-import type { Contender, Measurement } from './bench.ts'
-import { httpLoad } from './http-load.ts'
+import type { Bench, Contender, Measurement } from './bench.ts'
+import { httpLoad, verifyLoad } from './http-load.ts'
 import { type Nginx, nginxMissing, startNginx } from './nginx.ts'
 import { type BenchProcess, startProcess } from './process.ts'
 
@@ -36,6 +36,22 @@ let upstream: {
   readonly port: Promise<number>
   users: number
 } | null = null
+
+/** Ours beside a plain proxy doing the same, nginx, and no proxy at all. */
+export function proxyBench(name: string, question: string, asking: Asking): Bench {
+  return {
+    name,
+    question,
+    cores: 3,
+    baseline: contender(node, asking),
+    candidates: [ours, nginx, direct].map((each) => contender(each, asking)),
+    goals: [
+      { contender: ours, to: node, figure: 'opsPerSecond', atLeast: 1.8 },
+      { contender: ours, to: nginx, figure: 'opsPerSecond', atLeast: 0.25 },
+    ],
+    verify: verifyLoad,
+  }
+}
 
 export function contender(name: string, asking: Asking): Contender {
   let way: Way | null = null

@@ -2,8 +2,10 @@
 // Turned by upstreams.ts ten times a second. One probe is on its way at most; one that is late
 // makes the node doubtful and then down, but is still heard when it comes after all, so that a
 // node that is only slow does not stay out. Whatever else is heard of the node breaks the silence.
+
 import type { Clock } from '../../base/clock.ts'
 import { bufferAnswer } from './buffered-answer.ts'
+import { bodyOf } from './call-body.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
 /** One slot. */
@@ -152,7 +154,7 @@ export class NodeProbe {
 type Heard = readonly Reply[] | 'limited' | 'unreached' | 'broken' | 'status'
 
 function textOf({ id, method, params }: Question): string {
-  return `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}`
+  return bodyOf({ method, paramsText: params }, String(id))
 }
 
 function numberOf(value: unknown): number | null {

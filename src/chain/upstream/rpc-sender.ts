@@ -6,7 +6,8 @@ import type { Clock } from '../../base/clock.ts'
 import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import type { Fate, TransactionSender } from '../ports.ts'
-import { askFates, bodyOf, type RpcAnswer, sendBody, sendWord } from './send-words.ts'
+import { bodyOf } from './call-body.ts'
+import { askFates, type RpcAnswer, sendBody, sendWord } from './send-words.ts'
 
 const connections = 16
 const keepAliveMs = 60_000
@@ -55,7 +56,7 @@ export class RpcSender implements TransactionSender {
   async warm(): Promise<void> {
     if (this.#isAsking) return
     this.#isAsking = true
-    const answer = await this.#ask(bodyOf('getHealth', '[]'))
+    const answer = await this.#ask(bodyOf({ method: 'getHealth', paramsText: '[]' }))
     this.#isAsking = false
     this.#isUp = answer.ok && answer.value.result === 'ok'
   }

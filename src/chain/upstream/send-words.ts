@@ -3,6 +3,7 @@
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { Fate } from '../ports.ts'
+import { bodyOf } from './call-body.ts'
 
 /** As many as getSignatureStatuses takes. */
 const fatesMax = 256
@@ -14,15 +15,11 @@ export interface RpcAnswer {
   readonly error?: { readonly code?: number; readonly message?: string; readonly data?: unknown }
 }
 
-export function bodyOf(method: string, params: string): string {
-  return `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
-}
-
 /** Preflight and retries are ours: the node only passes it on. */
 export function sendBody({ buffer, byteOffset, length }: Uint8Array): string {
   const text = Buffer.from(buffer, byteOffset, length).toString('base64')
   const options = '{"encoding":"base64","skipPreflight":true,"maxRetries":0}'
-  return bodyOf('sendTransaction', `["${text}",${options}]`)
+  return bodyOf({ method: 'sendTransaction', paramsText: `["${text}",${options}]` })
 }
 
 /** The word of `TransactionSender.send`. */
@@ -46,7 +43,7 @@ export async function askFates(
   for (let at = 0; at < signatures.length; at += fatesMax) {
     const some = signatures.slice(at, at + fatesMax)
     const names = some.map((signature) => `"${encodeBase58(signature)}"`).join(',')
-    const answer = await ask(bodyOf('getSignatureStatuses', `[[${names}]]`))
+    const answer = await ask(bodyOf({ method: 'getSignatureStatuses', paramsText: `[[${names}]]` }))
     const { value } = (answer?.result ?? {}) as { value?: unknown }
     const list = Array.isArray(value) ? value : []
     for (const index of some.keys()) found.push(fateOf(list[index]))

@@ -6,10 +6,10 @@
 //                 └── another node, within the time ─┘ none left: the node's error, or -32005
 import type { Answer } from '../../../jsonrpc/build.ts'
 import type { Call } from '../../../jsonrpc/parse.ts'
+import { bodyOf, newId } from '../call-body.ts'
 import type { UpstreamNode } from '../upstream-node.ts'
 import type { UpstreamSet } from '../upstream-set.ts'
 import { Attempt, type TryFault, type TryOwner } from './attempt.ts'
-import { bodyOf, newId } from './call-body.ts'
 import { elsewhere, tooSlow, unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
 import type { MethodPolicy, ReadOptions } from './method-policy.ts'

@@ -2,10 +2,10 @@
 // again, never beside, never shared. Thread: main. Called by proxy-set.ts.
 import { type Answer, failure, rpcErrors } from '../../../jsonrpc/build.ts'
 import type { Call } from '../../../jsonrpc/parse.ts'
+import { bodyOf, newId } from '../call-body.ts'
 import type { UpstreamNode } from '../upstream-node.ts'
 import type { UpstreamSet } from '../upstream-set.ts'
 import { Attempt, type TryFault, type TryOwner } from './attempt.ts'
-import { bodyOf, newId } from './call-body.ts'
 import { sendUnknown, unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
 

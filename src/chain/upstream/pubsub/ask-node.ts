@@ -1,6 +1,7 @@
 // Asks a node by JSON-RPC for what the relay itself wants to know. Thread: main.
 // Called by set-relay.ts for recovery.ts.
 import { bufferAnswer } from '../buffered-answer.ts'
+import { bodyOf } from '../call-body.ts'
 import type { PubsubNode } from './node.ts'
 
 const ANSWER_MS_MAX = 5_000
@@ -14,7 +15,7 @@ export async function askNode(
   params: string,
 ): Promise<string | null> {
   if (node === null) return null
-  const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
+  const body = bodyOf({ method, paramsText: params })
   const answer = await bufferAnswer(
     (listener) => node.call(body, { timeoutMs: ANSWER_MS_MAX }, listener),
     ANSWER_BYTES_MAX,

@@ -1,6 +1,6 @@
 // What a call may be used for, how its slot is read, how slow is slow.
 import { describe, expect, it } from 'vitest'
-import { bodyOf } from '../../../../../src/chain/upstream/proxy/call-body.ts'
+import { bodyOf } from '../../../../../src/chain/upstream/call-body.ts'
 import {
   isLasting,
   policyOf,
