@@ -1,6 +1,6 @@
 // A child process for native code that may abort or must be killable: started, watched, restarted,
-// stopped, and called over a pipe. Thread: main. Topology starts one for the embedded chain and
-// for the indexer's writer and queries.
+// stopped, and called over a pipe. Thread: main. Used by the embedded chain and the index writer;
+// its queries have processes of another kind (products/indexer/duckdb/query-process.ts).
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
