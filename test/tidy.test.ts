@@ -42,7 +42,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'telemetry',
     'base',
   ],
-  config: ['products/*/config', 'chain/*/config', 'subscriptions/plans', 'base'],
+  config: ['products/*/config', 'chain/*/config', 'quota/config', 'subscriptions/plans', 'base'],
   client: [],
   products: [
     'auth',

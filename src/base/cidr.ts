@@ -51,6 +51,17 @@ export function formatAddress(address: Pick<IpAddress, 'family' | 'words'>): str
   return `${hex.slice(0, best.start).join(':')}::${hex.slice(best.start + best.length).join(':')}`
 }
 
+/** Under which name limits count an address: an IPv4 address, or the /64 of an IPv6 one, since a
+ *  single client commonly holds a whole /64. Text that is no address is its own name. */
+export function addressKey(text: string): string {
+  if (!text.includes(':')) return text
+  const address = parseAddress(text)
+  if (address === null) return text
+  if (address.family === 4) return formatAddress(address)
+  const [high, low] = address.words
+  return `${formatAddress({ family: 6, words: [high, low, 0, 0] })}/64`
+}
+
 /** A CIDR, or a bare address standing for itself. Bits after the prefix must be zero. */
 export function parseCidr(text: string): Cidr | null {
   const slash = text.indexOf('/')

@@ -13,6 +13,7 @@ import { rpcSection } from '../products/rpc/config.ts'
 import { shredstreamSection, sourcePortOf } from '../products/shredstream/config.ts'
 import { isAddress, tpuSection } from '../products/tpu/config.ts'
 import { websocketSection } from '../products/websocket/config.ts'
+import { addressBudgetSection } from '../quota/config.ts'
 import { plansSection } from '../subscriptions/plans.ts'
 
 export const configFields = {
@@ -39,6 +40,7 @@ export const configFields = {
     check: (value) =>
       parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
   }),
+  addressBudget: addressBudgetSection,
   chain: chainSection,
   upstreams: upstreamsSection,
   rpc: rpcSection,

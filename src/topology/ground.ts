@@ -13,6 +13,7 @@ import type { Parts } from '../base/parts.ts'
 import type { Config } from '../config/config.ts'
 import { knownOf } from '../config/known.ts'
 import type { PlayProgress } from '../flows/execution.ts'
+import { AddressBudget } from '../quota/address-budget.ts'
 import { declareQuotaMeters } from '../quota/meters.ts'
 import { Quota } from '../quota/quota.ts'
 import { lockData } from '../subscriptions/lock.ts'
@@ -45,12 +46,13 @@ export async function startGround(config: Config, deps: TopologyDeps, parts: Par
   const quota = await parts.add('quota', () =>
     started(new Quota({ plans: config.plans, ledger: store, clock, log })),
   )
+  const addressBudget = new AddressBudget(config.addressBudget, clock)
   directory.watch((subscription) => quota.refresh(subscription))
   declareAuthMeters(meters, gate, directory)
   const quotaMeters = declareQuotaMeters(meters, quota)
   await parts.add('process meters', () => startProcessMeters(meters, deps))
   const { pair } = await parts.add('certificates', () => certificates(config, log))
-  return { data, meters, store, directory, gate, quota, quotaMeters, tls: pair }
+  return { data, meters, store, directory, gate, quota, quotaMeters, addressBudget, tls: pair }
 }
 export type Ground = Awaited<ReturnType<typeof startGround>>
 

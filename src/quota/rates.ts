@@ -1,0 +1,63 @@
+// A rate limit for each of many names: client addresses, fee payers. Thread: main.
+// Bounded: a full bucket carries no information and is dropped; when the table is full, the oldest
+// bucket is dropped.
+import { Bucket, type Rate } from './bucket.ts'
+
+const namesMax = 100_000
+/** Buckets checked per new name, which keeps the table small without scanning all of it. */
+const sweepEach = 4
+
+export class Rates {
+  readonly #rate: Rate
+  readonly #buckets = new Map<string, Bucket>()
+  #sweep: Iterator<[string, Bucket]> | null = null
+
+  constructor(rate: Rate) {
+    this.#rate = rate
+  }
+
+  /** Takes `cost`; 0 when it was there, else the milliseconds until it is. */
+  take(name: string, nowMs: number, cost = 1): number {
+    const waitMs = this.waitMs(name, nowMs, cost)
+    if (waitMs === 0) this.charge(name, nowMs, cost)
+    return waitMs
+  }
+
+  /** Milliseconds until `cost` can be taken, without taking it. */
+  waitMs(name: string, nowMs: number, cost: number): number {
+    const bucket = this.#buckets.get(name)
+    if (bucket !== undefined) return bucket.waitMs(cost, nowMs)
+    return cost <= this.#rate.burst ? 0 : Number.POSITIVE_INFINITY
+  }
+
+  /** Takes `cost` whether it is there or not: what is missing delays later takes. */
+  charge(name: string, nowMs: number, cost: number): void {
+    let bucket = this.#buckets.get(name)
+    if (bucket === undefined) {
+      this.#makeRoom(nowMs)
+      bucket = new Bucket(this.#rate)
+      this.#buckets.set(name, bucket)
+    }
+    bucket.take(cost, nowMs)
+  }
+
+  get size(): number {
+    return this.#buckets.size
+  }
+
+  #makeRoom(nowMs: number): void {
+    for (let looked = 0; looked < sweepEach; looked++) {
+      this.#sweep ??= this.#buckets.entries()
+      const next = this.#sweep.next()
+      if (next.done === true) {
+        this.#sweep = null
+        break
+      }
+      const [name, bucket] = next.value
+      if (bucket.fullInMs(nowMs) === 0) this.#buckets.delete(name)
+    }
+    if (this.#buckets.size < namesMax) return
+    const { value } = this.#buckets.keys().next()
+    if (value !== undefined) this.#buckets.delete(value)
+  }
+}
