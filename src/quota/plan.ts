@@ -9,31 +9,32 @@ export interface MethodRule {
 }
 
 const weightOfOthers = 1
-/** Method names come from customers: past this many, rules are worked out again each time. */
-const rulesMax = 1000
 
 export class Plan {
   readonly values: PlanValues
   /** Calls per second of each cap. */
   readonly caps: readonly number[]
-  readonly #weights: Pattern[]
-  readonly #caps: Pattern[]
-  readonly #rules = new Map<string, MethodRule>()
+  readonly #weights: readonly Pattern[]
+  readonly #caps: readonly Pattern[]
+  /** Of the names that the plan writes out. Names from requests are never kept. */
+  readonly #named: ReadonlyMap<string, MethodRule>
 
   constructor(values: PlanValues) {
     this.values = values
     this.#weights = patternsOf(values.weights)
     this.#caps = patternsOf(values.methodCallsPerSecond)
     this.caps = this.#caps.map(({ value }) => value)
+    const named = [...this.#weights, ...this.#caps].filter(({ isPrefix }) => !isPrefix)
+    this.#named = new Map(named.map(({ text }) => [text, this.#ruleOf(text)]))
   }
 
   rule(method: string): MethodRule {
-    const known = this.#rules.get(method)
-    if (known !== undefined) return known
+    return this.#named.get(method) ?? this.#ruleOf(method)
+  }
+
+  #ruleOf(method: string): MethodRule {
     const weight = this.#weights.find((pattern) => fits(pattern, method))?.value ?? weightOfOthers
-    const rule = { weight, cap: this.#caps.findIndex((pattern) => fits(pattern, method)) }
-    if (this.#rules.size < rulesMax) this.#rules.set(method, rule)
-    return rule
+    return { weight, cap: this.#caps.findIndex((pattern) => fits(pattern, method)) }
   }
 }
 
