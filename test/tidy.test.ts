@@ -97,7 +97,8 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['src/telemetry/meters.ts'],
   msgpackr: ['src/stream/encoded.ts', 'src/subscriptions/store.ts', 'src/threads/frames.ts'],
   'node:dgram': ['src/transport/udp.ts', 'src/commands/doctor.ts'],
-  koffi: ['src/transport/udp-batch.ts'],
+  // Batched datagrams, and the lock on a file, which Node has no call for.
+  koffi: ['src/transport/udp-batch.ts', 'src/subscriptions/lock.ts'],
   lmdb: ['src/subscriptions/store.ts'],
   litesvm: ['src/chain/embedded/svm.ts'],
   pino: ['src/telemetry/log.ts'],

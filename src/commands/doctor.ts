@@ -5,7 +5,8 @@ import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { accept, messageOf } from '../base/errors.ts'
 import { type Door, enabledDoors } from '../config/config.ts'
-import { askOperator } from '../transport/operator-socket.ts'
+import type { OperatorAnswer } from '../transport/operator-socket.ts'
+import { askServer } from './ask-server.ts'
 import { bad, type Check, good, machineChecks } from './machine-checks.ts'
 import { tableOf } from './output.ts'
 import { registryPath, withStore } from './registry.ts'
@@ -20,14 +21,14 @@ export const doctorVerb: Verb = {
   summary: 'Check machine, ports, limits, certificate and registry; exit 1 if one fails.',
   async run(call) {
     const { config } = call.loaded
-    const answer = await askOperator(config.data, 'status')
-    const isRunning = answer.ok || answer.reason === 'refused'
+    const answer = await askServer(config.data, 'status')
+    const isRunning = answer.ok || answer.reason !== 'no-server'
     const checks = [
       ...(await machineChecks(config)),
       ...(await Promise.all(enabledDoors(config).map((door) => checkPort(door, isRunning)))),
       ...(await checkUdpBuffers()),
       await checkRegistry(call),
-      good('server', isRunning ? 'running' : 'stopped'),
+      checkServer(answer),
     ]
     const rows = checks.map((check) => [check.state, check.name, check.found, check.next])
     const failed = checks.filter((check) => check.state === 'fail').length
@@ -103,6 +104,12 @@ function bufferCheck(name: string, granted: number, wanted: number, key: string)
   const found = `${granted} of ${wanted} bytes`
   if (granted >= wanted) return good(name, found)
   return bad(name, 'warn', found, `run sysctl -w ${key}=${wanted} before the start`)
+}
+
+function checkServer(answer: OperatorAnswer): Check {
+  if (answer.ok) return good('server', 'running')
+  if (answer.reason === 'no-server') return good('server', 'stopped')
+  return bad('server', 'warn', answer.message, 'ask again; see its log if this stays')
 }
 
 async function checkRegistry(call: Call): Promise<Check> {

@@ -2,7 +2,7 @@
 // Thread: main. The rows are those of the specification's table of products.
 import { accept } from '../base/errors.ts'
 import { type Config, enabledDoors, sourcesOf } from '../config/config.ts'
-import { askOperator } from '../transport/operator-socket.ts'
+import { askServer } from './ask-server.ts'
 import { tableOf } from './output.ts'
 import type { Verb } from './verb.ts'
 
@@ -116,7 +116,7 @@ export const productsVerb: Verb = {
 
 /** Where the doors of a running server really stand; empty when none runs. */
 async function liveDoors(data: string): Promise<ReadonlyMap<string, Address>> {
-  const answer = await askOperator(data, 'status')
+  const answer = await askServer(data, 'status')
   if (!answer.ok) return new Map()
   const { doors = {} } = answer.value as { doors?: Readonly<Record<string, Address>> }
   return new Map(Object.entries(doors))

@@ -2,7 +2,7 @@
 // Rates are the difference of two looks, a second apart.
 import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import { askOperator } from '../transport/operator-socket.ts'
+import { askServer } from './ask-server.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
 import { listenVerb } from './shreds-listen.ts'
 import { replayShredsVerb } from './shreds-replay.ts'
@@ -51,9 +51,11 @@ const shredsVerb: Verb = {
 export const shredsVerbs: readonly Verb[] = [shredsVerb, listenVerb, replayShredsVerb]
 
 async function look({ loaded }: Call): Promise<Outcome<ShredsReport>> {
-  const answer = await askOperator(resolve(loaded.config.data), 'shreds')
-  if (!answer.ok)
-    return refuse('unavailable', 'no-answer', `${answer.message}: start it with npm start`)
+  const answer = await askServer(resolve(loaded.config.data), 'shreds')
+  if (!answer.ok) {
+    const advice = answer.reason === 'no-server' ? ': start it with npm start' : ''
+    return refuse('unavailable', 'no-answer', `${answer.message}${advice}`)
+  }
   if (answer.value === null) return refuse('rejected', 'off', 'shredstream.enabled is false')
   return accept(answer.value as ShredsReport)
 }

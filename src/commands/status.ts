@@ -2,7 +2,7 @@
 // Thread: main. Without a server it says so and exits 1.
 import { resolve } from 'node:path'
 import { accept, refuse } from '../base/errors.ts'
-import { askOperator } from '../transport/operator-socket.ts'
+import { askServer } from './ask-server.ts'
 import { recordOf, tableOf } from './output.ts'
 import type { Verb } from './verb.ts'
 
@@ -11,7 +11,7 @@ export const statusVerb: Verb = {
   summary: 'Show the live state of the running server; exit 1 when none runs.',
   async run({ loaded }) {
     const data = resolve(loaded.config.data)
-    const answer = await askOperator(data, 'status')
+    const answer = await askServer(data, 'status')
     if (answer.ok) {
       const state = answer.value as Readonly<Record<string, unknown>>
       return accept({ json: { running: true, ...state }, text: statusText(state) })

@@ -1,6 +1,6 @@
 // `sluice tip-accounts`: where tips go. Thread: main. Of the running server, else as configured.
 import { accept, refuse } from '../base/errors.ts'
-import { askOperator } from '../transport/operator-socket.ts'
+import { askServer } from './ask-server.ts'
 import type { Verb } from './verb.ts'
 
 export const tipAccountsVerb: Verb = {
@@ -8,7 +8,7 @@ export const tipAccountsVerb: Verb = {
   summary: 'Show the accounts that tips go to.',
   async run({ loaded }) {
     const { data, tpu } = loaded.config
-    const answer = await askOperator(data, 'tip-accounts')
+    const answer = await askServer(data, 'tip-accounts')
     if (!answer.ok && answer.reason !== 'no-server')
       return refuse('unavailable', 'no-answer', answer.message)
     const { tipAccounts } = answer.ok

@@ -1,7 +1,7 @@
 // `sluice tips`: what the TPU Sender took, what became of it, what it refused and why.
 // Thread: main. Asks the running server through the operator socket.
 import { accept, refuse } from '../base/errors.ts'
-import { askOperator } from '../transport/operator-socket.ts'
+import { askServer } from './ask-server.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
 import { flagOf, misuse, type Verb } from './verb.ts'
 
@@ -37,7 +37,7 @@ export const tipsVerb: Verb = {
     const count = Number(flagOf(call, 'last') ?? 20)
     if (!Number.isInteger(count) || count < 0 || count > lastMax)
       return misuse(`--last is a number from 0 to ${lastMax}`)
-    const answer = await askOperator(data, 'tips', { count })
+    const answer = await askServer(data, 'tips', { count })
     if (!answer.ok)
       return answer.reason === 'no-server'
         ? refuse('unavailable', 'no-server', `no server runs on ${data}`)

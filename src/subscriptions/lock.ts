@@ -1,67 +1,143 @@
-// One server per data folder. Thread: main. Commands do not take the lock: the registry keeps them
-// apart from the server by itself.
-// The lock is an abstract Unix socket named after the folder's inode: the kernel grants it to one
-// process of the machine and takes it back when that process dies, however it dies. Where there
-// are none (not Linux), a socket file in the folder stands in, cleared when nobody answers.
-import { rmSync, statSync } from 'node:fs'
-import { connect, createServer, type Server } from 'node:net'
+// Locks the data folder for one server, by a lock on the file `<data>/lock`. Thread: main.
+// Commands do not take it: the registry keeps them apart from the server by itself.
+// The kernel ties the lock to our descriptor (an "open file description" lock) and drops it when
+// the process ends, however it ends; it holds in every namespace that sees the folder. The file is
+// its owner's alone (0600), so that no other user can hold a lock on it. It stays after a stop.
+//
+//   struct flock, 32 bytes: type i16 | whence i16 | - | start i64 | length i64 | pid i32 | -
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
-import { accept, type Outcome, refuse } from '../base/errors.ts'
+import { accept, Fault, messageOf, type Outcome, refuse } from '../base/errors.ts'
 import { makeFolder } from './folder.ts'
 
 export interface DataLock {
   release(): Promise<void>
 }
 
-const answerMsMax = 1000
+/** Who holds the folder; the process id is null when the file does not say it. */
+export interface LockHolder {
+  readonly pid: number | null
+}
+
+const flockBytes = 32
+const command = { getLock: 36, setLock: 37 } as const
+const exclusive = 1
+const unlocked = 2
+const errnos = { again: 11, access: 13 } as const
+const pidBytesMax = 16
 
 /** Takes the folder for this process, making it when absent; refused while a server has it. */
 export async function lockData(path: string): Promise<Outcome<DataLock>> {
   makeFolder(path)
-  const { dev, ino } = statSync(path)
-  const isAbstract = process.platform === 'linux'
-  const name = isAbstract ? `\0sluice-data-${dev}-${ino}` : join(path, 'server.lock')
-  const server = await listen(name)
-  if (server !== null) return accept(lockOf(server))
-  const holder = await askHolder(name)
-  if (holder === null && !isAbstract) {
-    rmSync(name, { force: true })
-    const second = await listen(name)
-    if (second !== null) return accept(lockOf(second))
+  const file = join(path, 'lock')
+  const fd = openLock(file, constants.O_RDWR | constants.O_CREAT)
+  try {
+    checkOwner(file, fd)
+    const libc = await loadFcntl()
+    if (libc.fcntl(fd, command.setLock, lockOf(exclusive)) !== 0) {
+      const errno = libc.errno()
+      if (errno !== errnos.again && errno !== errnos.access)
+        throw new Fault('data-lock', `${file} cannot be locked: error ${errno} of fcntl`)
+      const pid = readPid(fd)
+      closeSync(fd)
+      const who = pid === null ? 'another server' : `process ${pid}`
+      return refuse('unavailable', 'data-locked', `the data folder ${path} is in use by ${who}`)
+    }
+  } catch (error) {
+    closeSync(fd)
+    throw error
   }
-  const who = holder === null ? 'another server' : `process ${holder}`
-  return refuse('unavailable', 'data-locked', `the data folder ${path} is in use by ${who}`)
+  writePid(fd)
+  return accept({ release: async () => closeSync(fd) })
 }
 
-function listen(name: string): Promise<Server | null> {
-  return new Promise((resolve, reject) => {
-    const server = createServer((socket) => {
-      socket.on('error', () => {})
-      socket.end(String(process.pid))
-    })
-    server.once('error', (error: NodeJS.ErrnoException) =>
-      error.code === 'EADDRINUSE' ? resolve(null) : reject(error),
+/** The server that has the folder, or null. Looks only: a server that starts meanwhile starts. */
+export async function lockHolder(path: string): Promise<LockHolder | null> {
+  let fd: number
+  try {
+    fd = openSync(join(path, 'lock'), constants.O_RDONLY | constants.O_NOFOLLOW)
+  } catch {
+    // No file, no lock; a file that we may not read is not the lock of a server of ours.
+    return null
+  }
+  try {
+    const asked = lockOf(exclusive)
+    const { fcntl } = await loadFcntl()
+    const isFree = fcntl(fd, command.getLock, asked) !== 0 || asked.readInt16LE(0) === unlocked
+    return isFree ? null : { pid: readPid(fd) }
+  } finally {
+    closeSync(fd)
+  }
+}
+
+function openLock(file: string, flags: number): number {
+  try {
+    return openSync(file, flags | constants.O_NOFOLLOW, 0o600)
+  } catch (cause) {
+    throw new Fault('data-lock', `the lock file does not open: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/** A file that others may open is one that others may lock. */
+function checkOwner(file: string, fd: number): void {
+  const { uid, mode } = fstatSync(fd)
+  const self = process.geteuid?.()
+  if (self !== undefined && uid !== self)
+    throw new Fault(
+      'data-lock',
+      `${file} belongs to user ${uid}, not to ${self}: chown or remove it`,
     )
-    // Exclusive: a cluster worker would otherwise share its parent's.
-    server.listen({ path: name, exclusive: true }, () => resolve(server))
-    server.unref()
-  })
+  if ((mode & 0o077) !== 0)
+    throw new Fault('data-lock', `${file} is open to other users: run chmod 600 ${file}`)
 }
 
-/** The process id that the holder tells; null when nobody answers. */
-function askHolder(name: string): Promise<string | null> {
-  return new Promise((resolve) => {
-    let text = ''
-    const socket = connect(name)
-    socket.setTimeout(answerMsMax, () => socket.destroy())
-    socket.on('data', (chunk) => {
-      text += String(chunk)
-    })
-    socket.on('error', () => {})
-    socket.on('close', () => resolve(/^\d+$/.test(text) ? text : null))
-  })
+interface Fcntl {
+  fcntl(fd: number, command: number, lock: Buffer): number
+  /** Of the last call that failed. */
+  errno(): number
 }
 
-function lockOf(server: Server): DataLock {
-  return { release: () => new Promise((resolve) => server.close(() => resolve())) }
+async function loadFcntl(): Promise<Fcntl> {
+  try {
+    const { default: koffi } = await import('koffi')
+    const native = koffi.load('libc.so.6').func('int fcntl(int, int, ...)')
+    return {
+      fcntl: (fd, number, lock) => native(fd, number, 'void *', lock) as number,
+      errno: () => koffi.errno(),
+    }
+  } catch (cause) {
+    const message = `the C library does not load, so no file can be locked: ${messageOf(cause)}`
+    throw new Fault('data-lock', message, { cause })
+  }
+}
+
+/** From the first byte to the end of the file, however long it is. */
+function lockOf(type: number): Buffer {
+  const lock = Buffer.alloc(flockBytes)
+  lock.writeInt16LE(type, 0)
+  return lock
+}
+
+function readPid(fd: number): number | null {
+  const bytes = Buffer.alloc(pidBytesMax)
+  const text = bytes.toString('latin1', 0, readSync(fd, bytes, 0, pidBytesMax, 0)).trim()
+  return /^[1-9]\d*$/.test(text) ? Number(text) : null
+}
+
+/** For the message to a second server alone: a full disk must not keep the first from starting. */
+function writePid(fd: number): void {
+  try {
+    ftruncateSync(fd)
+    writeSync(fd, `${process.pid}\n`, 0)
+  } catch {
+    // Without a number the message says "another server".
+  }
 }

@@ -1,6 +1,6 @@
 // The C library's datagram calls, many packets at a time. Thread: shred worker (calls may block).
-// The only door to koffi. Where it does not load (another system, another libc) `loadLibc` gives
-// null and transport/udp.ts does the work.
+// Where koffi does not load (another system, another libc) `loadLibc` gives null and
+// transport/udp.ts does the work.
 //
 // The kernel is handed addresses of JavaScript memory. Every such buffer is made by `pinned` and
 // stays reachable from this module for good: V8 would otherwise collect it under the kernel.

@@ -43,7 +43,8 @@ export class RecordWriter {
     this.#tail = this.#tail.then(async () => {
       if (this.#fault !== null) return
       try {
-        await this.#file.write(record)
+        // Unlike `write`, this writes all of it or throws: a nearly full disk takes a piece.
+        await this.#file.appendFile(record)
       } catch (error) {
         this.#fault = error
       } finally {

@@ -41,6 +41,8 @@ export class ChainStore {
   #snapshotSlot = 0
   #newestSlot = 0
   #isSnapshotting: Promise<void> | null = null
+  /** The journal given up last, while it is being closed. */
+  #closing: Promise<void> = Promise.resolve()
   #isKept: (account: LedgerAccount) => boolean = () => true
 
   private constructor(path: string, seed: Uint8Array, deps: StoreDeps) {
@@ -105,6 +107,8 @@ export class ChainStore {
     // A journal with a hole is worth nothing: the next snapshot begins another one.
     this.#journal = null
     this.#warn('the chain cannot be written to disk', fault ?? 'the disk is too slow')
+    // Its fault is reported already; only the descriptor must not be left open.
+    this.#closing = journal.close().catch(() => {})
   }
 
   /** Writes all accounts, beside the running chain. One at a time; never throws. */
@@ -119,6 +123,7 @@ export class ChainStore {
 
   async close(): Promise<void> {
     await this.#isSnapshotting
+    await this.#closing
     await this.#journal?.close().catch((error: unknown) => this.#warn('the journal broke', error))
   }
 
@@ -217,17 +222,23 @@ async function seedIn(path: string): Promise<Uint8Array> {
   }
   const seed = randomBytes(seedBytes)
   const handle = await open(file, 'w', 0o600)
-  await handle.writeFile(`${seed.toString('hex')}\n`)
-  await handle.datasync()
-  await handle.close()
+  try {
+    await handle.writeFile(`${seed.toString('hex')}\n`)
+    await handle.datasync()
+  } finally {
+    await handle.close()
+  }
   return seed
 }
 
 /** A rename is safe from a power cut only when its folder is on the disk too. */
 async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r')
-  await folder.sync()
-  await folder.close()
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
 }
 
 function broken(why: string): Fault {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { ByteReader, ByteWriter } from '../../../../src/chain/embedded/ledger/bytes.ts'
 import { RecordWriter, readRecords } from '../../../../src/chain/embedded/record-file.ts'
+import { mountSmallDisk } from '../../../support/small-disk.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-records-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -33,6 +34,22 @@ describe('a file of records', () => {
     rotten[8 + 5 + 8]! ^= 4
     writeFileSync(path, rotten)
     expect(await recordsOf(path)).toEqual(['first'])
+  })
+})
+
+describe('a disk that fills up', () => {
+  const disk = mountSmallDisk('64k')
+  afterAll(() => disk?.unmount())
+
+  it.skipIf(disk === null)('ends the file at its last whole record', async () => {
+    const path = join(disk!.path, 'records')
+    const writer = await RecordWriter.create(path)
+    // The last of these finds room for a piece of itself.
+    const text = 'x'.repeat(10_000)
+    for (let count = 0; count < 7; count++) await writer.append(Buffer.from(text))
+    expect(writer.fault).toMatchObject({ code: 'ENOSPC' })
+    await expect(writer.close()).rejects.toMatchObject({ code: 'ENOSPC' })
+    expect(await recordsOf(path)).toEqual(new Array(6).fill(text))
   })
 })
 
