@@ -1,6 +1,7 @@
 // Declares a configuration field once: default, unit, bounds and a line of doc. Thread: any.
 // File, environment, flags, --help, docs/CONFIG.md and validation are all derived from these
 // declarations by config/load.ts and config/docs.ts.
+import { exampleOf, formatQuantity, isUnit, parseQuantity } from './units.ts'
 
 export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
@@ -15,6 +16,8 @@ export interface Field<T> {
   readonly doc: string
   readonly unit?: string
   readonly bounds?: string
+  /** The value as `config print` shows it: numbers of a known unit in human form. */
+  show?(value: T): string
   /** A secret is never printed: `config print` shows `(set)`. */
   readonly secret: boolean
   parse(raw: unknown): Parsed<T>
@@ -88,21 +91,39 @@ export function many<F extends Fields>(doc: string, of: Group<F>): Many<F> {
 }
 
 export function integer(about: About<number> & { min: number; max: number }): Field<number> {
-  const bounds = `${about.min} to ${about.max}`
-  return field('integer', about, bounds, (raw) => {
+  return quantity('integer', about, (raw) => {
     const value = typeof raw === 'string' && /^-?\d+$/.test(raw.trim()) ? Number(raw) : raw
-    if (typeof value !== 'number' || !Number.isSafeInteger(value)) return no('must be an integer')
-    return value < about.min || value > about.max ? no(`must be ${bounds}`) : yes(value)
+    return typeof value === 'number' && Number.isSafeInteger(value) ? value : null
   })
 }
 
 export function number(about: About<number> & { min: number; max: number }): Field<number> {
-  const bounds = `${about.min} to ${about.max}`
-  return field('number', about, bounds, (raw) => {
+  return quantity('number', about, (raw) => {
     const value = typeof raw === 'string' && raw.trim() !== '' ? Number(raw) : raw
-    if (typeof value !== 'number' || !Number.isFinite(value)) return no('must be a number')
-    return value < about.min || value > about.max ? no(`must be ${bounds}`) : yes(value)
+    return typeof value === 'number' && Number.isFinite(value) ? value : null
   })
+}
+
+/** A plain number, or text with a unit where the field's unit has such a form. */
+function quantity(
+  type: 'integer' | 'number',
+  about: About<number> & { min: number; max: number },
+  parsePlain: (raw: unknown) => number | null,
+): Field<number> {
+  const { unit, min, max } = about
+  const known = unit !== undefined && isUnit(unit) ? unit : null
+  const kind = `${type === 'integer' ? 'an' : 'a'} ${type}`
+  const example = exampleOf(unit)
+  const wrong =
+    example === null ? `must be ${kind}` : `must be ${kind} of ${unit}, or as ${example}`
+  const made = field<number>(type, about, `${min} to ${max}`, (raw) => {
+    const withUnit =
+      known !== null && typeof raw === 'string' ? parsePlain(parseQuantity(raw, known)) : null
+    const value = withUnit ?? parsePlain(raw)
+    if (value === null) return no(wrong)
+    return value < min || value > max ? no(`must be ${min} to ${max}`) : yes(value)
+  })
+  return known === null ? made : { ...made, show: (value) => formatQuantity(value, known) }
 }
 
 export function flag(about: About<boolean>): Field<boolean> {

@@ -13,7 +13,7 @@ export function variableOf(key: string): string {
 export function renderConfigHelp(fields: Fields): string {
   const rows = [...leaves(fields)].map(({ key, field }) => ({
     flag: `  --${key}`,
-    text: `${field.doc} [${field.secret ? 'secret' : shownDefault(field.initial)}${unitOf(field)}]`,
+    text: `${field.doc} [${helpDefault(field)}]`,
   }))
   const width = Math.max(...rows.map((row) => row.flag.length))
   return rows.map((row) => `${row.flag.padEnd(width)}  ${row.text}`).join('\n')
@@ -46,6 +46,8 @@ Every key can be set in four places; later wins:
    \`allowPlaintext\` is \`SLUICE_ALLOW_PLAINTEXT\`,
 4. a flag: \`npm start -- --tls.cert cert.pem\`.
 
+A size, time or rate is a plain number of the unit named below, or text with a unit of its own:
+\`16MiB\`, \`64kB\`, \`250ms\`, \`1h30m\`, \`7d\`, \`250Mbit/s\`.
 In variables and flags a list is separated by commas; \`<n>\` counts the entries of a list from 0.
 An unknown key or a bad value stops the start; all problems are told at once.
 \`sluice config check\` does the same without starting; \`sluice config print\` shows the values in
@@ -90,13 +92,13 @@ function renderKeys(
 
 /** Empty where the built-in value is the default: a reader looks for the difference. */
 function builtInCell(value: unknown, field: Field<unknown>): string {
-  const shown = shownDefault(value)
-  return shown === shownDefault(field.initial) ? '' : code(shown)
+  const shown = shownDefault(value, field)
+  return shown === shownDefault(field.initial, field) ? '' : code(shown)
 }
 
 function rowOf(key: string, field: Field<unknown>): string[] {
   const takes = [field.type, field.bounds, field.unit].filter((part) => part !== undefined)
-  const initial = field.secret ? '(secret)' : code(shownDefault(field.initial))
+  const initial = field.secret ? '(secret)' : code(shownDefault(field.initial, field))
   return [code(key), initial, takes.join(', '), field.doc]
 }
 
@@ -112,7 +114,8 @@ function valueAt(value: unknown, key: string): unknown {
   return at
 }
 
-function shownDefault(value: unknown): string {
+function shownDefault(value: unknown, field: Field<unknown>): string {
+  if (field.show !== undefined && typeof value === 'number') return field.show(value)
   if (value === '') return 'none'
   if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(',')
   if (typeof value !== 'object' || value === null) return String(value)
@@ -120,8 +123,12 @@ function shownDefault(value: unknown): string {
   return pairs.length === 0 ? 'none' : pairs.join(',')
 }
 
+function helpDefault(field: Field<unknown>): string {
+  return field.secret ? 'secret' : `${shownDefault(field.initial, field)}${unitOf(field)}`
+}
+
 function unitOf(field: Field<unknown>): string {
-  return field.unit === undefined ? '' : ` ${field.unit}`
+  return field.unit === undefined || field.show !== undefined ? '' : ` ${field.unit}`
 }
 
 function code(value: string): string {

@@ -1,6 +1,6 @@
 // Shows the configuration in force, with secrets hidden. Thread: main. Pure.
 // The text form is YAML that can be saved and given back with --config.
-import type { Fields, Node } from '../base/fields.ts'
+import type { Field, Fields, Node } from '../base/fields.ts'
 import { type Config, configFields } from './config.ts'
 import type { Loaded } from './load.ts'
 
@@ -9,13 +9,19 @@ export const HIDDEN = '(set)'
 
 /** The values as plain data; every secret that is set reads `(set)`. */
 export function visibleConfig(config: Config, fields: Fields = configFields): unknown {
-  return visibleGroup(fields, config)
+  return visibleGroup(fields, config, plainOf)
 }
 
-/** YAML, one key a line; a key that somebody set says who. */
+/** How a leaf is shown. */
+type Show = (field: Field<unknown>, value: unknown) => unknown
+
+const plainOf: Show = (_, value) => value
+const textOf: Show = (field, value) => field.show?.(value) ?? value
+
+/** YAML, one key a line, quantities with their unit; a key that was set names its origin. */
 export function renderConfig(loaded: Loaded, fields: Fields = configFields): string {
   const lines: string[] = []
-  writeLines(visibleConfig(loaded.config, fields), '', 0)
+  writeLines(visibleGroup(fields, loaded.config, textOf), '', 0)
   return lines.join('\n')
 
   function writeLines(value: unknown, key: string, depth: number): void {
@@ -46,25 +52,25 @@ export function renderConfig(loaded: Loaded, fields: Fields = configFields): str
   }
 }
 
-function visibleGroup(fields: Fields, value: unknown): unknown {
+function visibleGroup(fields: Fields, value: unknown, show: Show): unknown {
   const values = value as Record<string, unknown>
   return Object.fromEntries(
-    Object.entries(fields).map(([name, node]) => [name, visible(node, values[name])]),
+    Object.entries(fields).map(([name, node]) => [name, visible(node, values[name], show)]),
   )
 }
 
-function visible(node: Node, value: unknown): unknown {
-  if (node.node === 'group') return visibleGroup(node.fields, value)
+function visible(node: Node, value: unknown, show: Show): unknown {
+  if (node.node === 'group') return visibleGroup(node.fields, value, show)
   if (node.node === 'many')
-    return (value as readonly unknown[]).map((item) => visibleGroup(node.of.fields, item))
+    return (value as readonly unknown[]).map((item) => visibleGroup(node.of.fields, item, show))
   if (node.node === 'named')
     return Object.fromEntries(
       Object.entries(value as object).map(([name, item]) => [
         name,
-        visibleGroup(node.of.fields, item),
+        visibleGroup(node.of.fields, item, show),
       ]),
     )
-  if (!node.secret) return value
+  if (!node.secret) return show(node, value)
   return isEmpty(value) ? value : HIDDEN
 }
 

@@ -8,14 +8,14 @@ export const addressBudgetSection = group(
       initial: 25,
       min: 0,
       max: 1_000,
-      unit: 'milliseconds',
+      unit: 'ms',
       doc: 'Main-thread time per second; 0 turns the budget off.',
     }),
     workMsBurst: integer({
       initial: 500,
       min: 1,
       max: 60_000,
-      unit: 'milliseconds',
+      unit: 'ms',
       doc: 'Main-thread time that may be used at once after a pause.',
     }),
     bytesPerSecond: integer({

@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { group, integer, many, named, numbers, text } from '../../../src/base/fields.ts'
@@ -74,6 +77,17 @@ describe('the configuration in force', () => {
   test('the defaults print as a file that loads again', async () => {
     const result = await loadConfig({ env: {} })
     if (!result.ok) throw new Error(result.problems.join())
-    expect(parse(renderConfig(result))).toEqual(JSON.parse(JSON.stringify(result.config)))
+    const printed = renderConfig(result)
+    expect(printed).toContain('unsentBytes: "16MiB"')
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'))
+    try {
+      const path = join(folder, 'printed.yaml')
+      writeFileSync(path, printed)
+      const again = await loadConfig({ env: {}, file: path })
+      if (!again.ok) throw new Error(again.problems.join())
+      expect(again.config).toEqual(result.config)
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
   })
 })
