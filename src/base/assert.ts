@@ -11,9 +11,14 @@ export function unreachable(value: never): never {
   throw new Error(`${BROKEN}unreachable value ${String(value)}`)
 }
 
+/** True for what `assert` threw; whoever catches a request's errors lets it end the process. */
+export function isBrokenInvariant(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith(BROKEN)
+}
+
 /** True for what was thrown by our own mistake; whoever catches everything lets it through. */
 export function isBug(error: unknown): boolean {
   if (!(error instanceof Error)) return true
-  if (error.message.startsWith(BROKEN)) return true
+  if (isBrokenInvariant(error)) return true
   return (error instanceof TypeError || error instanceof ReferenceError) && !('code' in error)
 }

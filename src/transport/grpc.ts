@@ -16,6 +16,7 @@ import {
   type ServerUnaryCall,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js'
+import { isBrokenInvariant } from '../base/assert.ts'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -236,6 +237,7 @@ function openStream<C>(
     try {
       run()
     } catch (error) {
+      if (isBrokenInvariant(error)) throw error
       options.log.error('stream failed', { path: call.getPath(), reason: messageOf(error) })
       stream.end(ourFault)
     }

@@ -29,7 +29,7 @@ import type { UpstreamNode } from '../upstream-node.ts'
 import type { ProxyTally } from './meters.ts'
 import { namesNode } from './node-secrets.ts'
 import { NodeStream } from './node-stream.ts'
-import { giveSlab, SLAB_BYTES, takeSlab } from './slabs.ts'
+import { SLAB_BYTES, Slab } from './slabs.ts'
 
 /** `status` is an HTTP status that is no answer, `garbage` a body that is none. */
 export type TryFault = CallFault | 'status' | 'garbage'
@@ -64,7 +64,7 @@ export class Attempt implements AnswerListener {
   #pieces: Buffer[] = []
   #text: string | null = null
   /** Where an answer of known length is gathered. */
-  #slab: Buffer | null = null
+  #slab: Slab | null = null
   #length = -1
   #bytes = 0
   #bytesMax = WHOLE_BYTES_MAX
@@ -117,7 +117,8 @@ export class Attempt implements AnswerListener {
       this.#text = chunk.toString('latin1')
       return
     }
-    if (this.#slab !== null || this.#takeSlab()) chunk.copy(this.#slab!, this.#bytes - chunk.length)
+    if (this.#slab !== null || this.#takeSlab())
+      chunk.copy(this.#slab!.bytes, this.#bytes - chunk.length)
     else this.#pieces.push(Buffer.from(chunk))
     if (this.#bytes > (this.#isLong ? OPENING_BYTES : this.#bytesMax)) this.#goLong()
   }
@@ -180,7 +181,7 @@ export class Attempt implements AnswerListener {
   }
 
   #whole(): Answer | null {
-    if (this.#slab !== null) this.#pieces.push(this.#slab.subarray(0, this.#bytes))
+    if (this.#slab !== null) this.#pieces.push(this.#slab.bytes.subarray(0, this.#bytes))
     const pieces = this.#pieces
     if (this.#text !== null) return this.#ofText(this.#text)
     if (pieces.length === 0) return null
@@ -199,14 +200,14 @@ export class Attempt implements AnswerListener {
 
   #takeSlab(): boolean {
     if (this.#length > WHOLE_BYTES_MAX || this.#length < 0 || this.#pieces.length > 0) return false
-    this.#slab = takeSlab(this.#length)
+    this.#slab = new Slab(this.#length)
     return true
   }
 
   /** Once it is sent, the next answer may be gathered in the same place. */
   #release(): { readonly release?: () => void } {
     const slab = this.#slab
-    return slab === null ? {} : { release: () => giveSlab(slab) }
+    return slab === null ? {} : { release: () => slab.release() }
   }
 
   #ofText(text: string): Answer | null {

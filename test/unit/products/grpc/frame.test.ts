@@ -12,16 +12,44 @@ import { SlabPool, slabBytesMax } from '../../../../src/products/grpc/slab.ts'
 const codec = loadCodec()
 
 describe('slabs', () => {
-  it('come back when the writer and every reader let go, and not before', () => {
+  it('return to the pool when the writer and every reader released them, and not before', () => {
     const pool = new SlabPool()
     const slab = pool.take(slabBytesMax, 0)
     slab.retain(2)
     slab.release()
     slab.release()
-    expect(pool.take(slabBytesMax, 0)).not.toBe(slab)
+    expect(pool.take(slabBytesMax, 0).bytes === slab.bytes).toBe(false)
     slab.release()
-    expect(pool.take(slabBytesMax, 0)).toBe(slab)
-    expect(pool.take(slabBytesMax, 0)).not.toBe(slab)
+    expect(pool.take(slabBytesMax, 0).bytes === slab.bytes).toBe(true)
+    expect(pool.take(slabBytesMax, 0).bytes === slab.bytes).toBe(false)
+  })
+
+  it('throw on one release too many, and never enter the pool twice', () => {
+    const pool = new SlabPool()
+    const slab = pool.take(slabBytesMax, 0)
+    slab.release()
+    expect(slab.release).toThrow('invariant broken')
+    expect(() => slab.retain(1)).toThrow('invariant broken')
+    const writers = [pool.take(slabBytesMax, 0), pool.take(slabBytesMax, 0)]
+    expect(writers[0]!.bytes === writers[1]!.bytes).toBe(false)
+  })
+
+  it('cannot be released by a reader of their former content', () => {
+    const pool = new SlabPool()
+    const before = pool.take(slabBytesMax, 0)
+    before.release()
+    const now = pool.take(slabBytesMax, 0)
+    expect(now.bytes === before.bytes).toBe(true)
+    expect(before.release).toThrow('invariant broken')
+    // The present writer still holds it.
+    expect(pool.take(slabBytesMax, 0).bytes === now.bytes).toBe(false)
+    now.release()
+  })
+
+  it('throw on one release too many also when they are too small for the pool', () => {
+    const slab = new SlabPool().take(10, 0)
+    slab.release()
+    expect(slab.release).toThrow('invariant broken')
   })
 
   it('grow with their group, and odd sizes are never kept', () => {
@@ -31,7 +59,7 @@ describe('slabs', () => {
     expect(pool.take(10, slabBytesMax).bytes.length).toBe(slabBytesMax)
     const odd = pool.take(slabBytesMax + 1, 0)
     odd.release()
-    expect(pool.take(slabBytesMax, 0)).not.toBe(odd)
+    expect(pool.take(slabBytesMax, 0).bytes === odd.bytes).toBe(false)
   })
 })
 
