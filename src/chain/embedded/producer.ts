@@ -1,11 +1,12 @@
 // Makes the blocks: lands transactions in the open slot, ends it, opens the next. Thread: main.
-// Called by chain.ts and the slot clock. Tells the sink everything in the order of chain/ports.ts:
-// what was written, then the transaction; entries; block; statuses.
+// Publishes to the sink in the order of chain/ports.ts: what was written, then the transaction;
+// entries; block; statuses.
 import type { Clock } from '../../base/clock.ts'
 import { feeOf } from '../../solana/fee.ts'
 import { messageContent, signaturesOf } from '../../solana/message-content.ts'
 import { durableNonce } from '../../solana/nonce.ts'
 import { TransactionLayout } from '../../solana/transaction.ts'
+import { writeLocks } from '../../solana/write-locks.ts'
 import { type SlotStatus, type SolanaSink, slotStatus } from '../ports.ts'
 import { metaOf, versionOf } from './landing.ts'
 import { Block, packEntries } from './ledger/block.ts'
@@ -77,9 +78,10 @@ export class Producer {
     const place = { slot, index, blockTime: this.#blockTime }
     const stored = new StoredTransaction(packTransaction(bytes, content), place)
     ledger.mint(-fee.lamports)
-    const writable = keys.filter((_, at) => layout.isWritable(at))
+    const locks = writeLocks(message, meta)
+    const writable = keys.filter((_, at) => locks[at])
     ledger.land(stored, { price: Number(fee.price), writable, signature: txnSignature, keys })
-    this.#open.add({ signatures, keys, isWritable: (at) => layout.isWritable(at) })
+    this.#open.add({ signatures, keys, isWritable: (at) => locks[at]! })
     sink.transaction(slot, content, written)
     return stored
   }

@@ -121,6 +121,30 @@ describe('a transaction as JSON', () => {
     })
   })
 
+  it('shows a called program as writable only while the upgradeable loader is there', () => {
+    const program = new Uint8Array(32).fill(9)
+    const call = buildTransaction({
+      signers: [payer],
+      blockhash: new Uint8Array(32).fill(3),
+      instructions: [
+        {
+          program,
+          accounts: [{ pubkey: program, isSigner: false, isWritable: true }],
+          data: new Uint8Array(0),
+        },
+      ],
+    })
+    const writable = (loadedReadonlyAddresses: Uint8Array[]) => {
+      const content = contentOf(call)
+      const meta = { ...content.meta, loadedReadonlyAddresses }
+      const text = uiTransactionText({ ...content, meta }, view({ encoding: 'jsonParsed' }))
+      return JSON.parse(text).transaction.message.accountKeys[1].writable
+    }
+    expect(writable([])).toBe(false)
+    // A lookup table may bring the loader in, too.
+    expect(writable([programs.upgradeableLoader])).toBe(true)
+  })
+
   it('shows accounts alone when asked to', () => {
     const { transaction, meta } = shown({ details: 'accounts' })
     expect(transaction.accountKeys).toHaveLength(3)
