@@ -202,6 +202,7 @@ export class Meters {
   }
 
   #declare(kind: Declared['kind'], name: string, help: string, labels: Labels): string[] {
+    if (this.#kinds.has(name)) throw new Error(`meter ${name} is declared twice`)
     const labelNames = Object.keys(labels)
     this.#kinds.set(name, kind)
     this.declared.push({ kind, name, help, labels: labelNames })

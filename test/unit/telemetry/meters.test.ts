@@ -26,6 +26,17 @@ describe('Meters', () => {
     )
   })
 
+  test('refuses a second declaration of a name, whatever the kind', () => {
+    const meters = new Meters()
+    const read = () => ({ counts: [0, 0], sum: 0 })
+    meters.histogramRead('sluice_far_seconds', 'Far.', [1], read)
+    expect(() => meters.histogramRead('sluice_far_seconds', 'Far.', [1], read)).toThrow(
+      'sluice_far_seconds is declared twice',
+    )
+    expect(() => meters.gauge('sluice_far_seconds', 'Far.')).toThrow('is declared twice')
+    expect(meters.declared).toHaveLength(1)
+  })
+
   test('keeps the names of counters whatever format was asked for before', async () => {
     const meters = new Meters()
     meters
