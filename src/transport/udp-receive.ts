@@ -1,6 +1,7 @@
 // Receives datagrams in batches, straight into one shared arena. Thread: shred worker.
 // Returns as soon as one packet is there, with all that wait beside it: it never waits to fill a
 // batch. Nothing is allocated for a packet.
+import type { IpAddress } from '../base/cidr.ts'
 import {
   flagsOfCall,
   headerBytes,
@@ -85,5 +86,22 @@ export class BatchReceiver {
 
   portOf(place: number): number {
     return this.#nameView.getUint16(place * nameBytes + 2)
+  }
+
+  /** Whether a packet came from that address and port; allocates nothing. */
+  isFrom(place: number, address: Pick<IpAddress, 'family' | 'words'>, port: number): boolean {
+    if (this.portOf(place) !== port) return false
+    const { family, words } = address
+    const sender = this.senderOf(place)
+    if (family === 4 || sender >= 0) return family === 4 && sender === words[3]
+    const at = place * nameBytes + 8
+    for (let index = 0; index < 4; index += 1)
+      if (this.#nameView.getUint32(at + index * 4) !== words[index]) return false
+    return true
+  }
+
+  payloadOf(place: number): Uint8Array {
+    const at = place * slotBytes
+    return this.arena.subarray(at, at + this.lengthOf(place))
   }
 }

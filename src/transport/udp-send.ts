@@ -20,7 +20,8 @@ import {
   writeName,
   writePointer,
 } from './udp-batch.ts'
-import { batchMax } from './udp-receive.ts'
+import { refuserOf } from './udp-errors.ts'
+import { batchMax, slotBytes } from './udp-receive.ts'
 
 export const targetsMax = 256
 /** Fewer shreds than this are not worth a train. */
@@ -32,6 +33,9 @@ const trainRefusals: ReadonlySet<number> = new Set([5, errnos.inval, 90, 92, 95]
 const levelUdp = 17
 const optionSegment = 103
 const controlBytes = 24
+/** Room for what an error quotes of its datagram, which is not looked at, and for control data. */
+const quotedBytes = 64
+const errorControlBytes = 512
 
 export interface SendTarget {
   /** Its row in the tables of the product. */
@@ -43,7 +47,7 @@ export interface SendTarget {
 /** What happens to single sends; rows are those of the targets. */
 export interface SendEvents {
   failed(row: number, errno: number, shreds: number): void
-  /** The target's machine said that nobody listens there. */
+  /** The target's own machine reported its port as unreachable. */
   refused(row: number): void
 }
 
@@ -90,11 +94,13 @@ export class BatchSender {
   readonly #trains = pinned(2 * targetsMax * headerBytes)
   readonly #trainWords = new Uint32Array(this.#trains.buffer)
   readonly #controls = pinned(2 * controlBytes)
-  readonly #single = pinned(headerBytes + iovecBytes + nameBytes + 64)
-  readonly #error = pinned(headerBytes + iovecBytes + nameBytes + 512 + 64)
+  readonly #single = pinned(headerBytes + iovecBytes + nameBytes + slotBytes)
+  readonly #error = pinned(headerBytes + iovecBytes + nameBytes + quotedBytes + errorControlBytes)
   readonly #gridAt: number
   readonly #trainsAt: number
   #targets: readonly SendTarget[] = []
+  /** All whose errors count: the targets, and those that are sent single datagrams. */
+  #known: readonly SendTarget[] = []
   /** False once the kernel refused a train. */
   segments: boolean
 
@@ -120,10 +126,11 @@ export class BatchSender {
     }
   }
 
-  /** Replaces the targets; called between batches only. */
-  setTargets(targets: readonly SendTarget[]): void {
+  /** Replaces the targets, and those that only `sendOne` reaches; called between batches only. */
+  setTargets(targets: readonly SendTarget[], singles: readonly SendTarget[] = []): void {
     assert(targets.length <= targetsMax, `at most ${targetsMax} targets`)
     this.#targets = targets
+    this.#known = [...targets, ...singles]
     const namesAt = this.#libc.addressOf(this.#names)
     const controlsAt = this.#libc.addressOf(this.#controls)
     const grid = new Uint32Array(this.#grid.buffer)
@@ -162,7 +169,7 @@ export class BatchSender {
     }
   }
 
-  /** One small datagram (a challenge) to an address that is no target yet. */
+  /** One datagram (a challenge, a probe) to an address that is none of the targets. */
   sendOne(target: SendTarget, payload: Uint8Array): void {
     const at = this.#libc.addressOf(this.#single)
     const words = new Uint32Array(this.#single.buffer)
@@ -177,16 +184,17 @@ export class BatchSender {
     this.#single.set(payload, nameAt + nameBytes)
     for (let attempt = 0; attempt < 3; attempt += 1) {
       if (this.#libc.sendmmsg(this.#fd, at, 1, 0) === 1) return
-      this.drainErrors([target])
+      this.drainErrors()
     }
     this.#events.failed(target.row, this.#libc.errno(), 0)
   }
 
-  /** Reads who refused. With extra targets: those that are only challenged. */
-  drainErrors(extra: readonly SendTarget[] = []): number {
+  /** Reads the error queue and reports who refused; gives how many errors there were. */
+  drainErrors(): number {
     const at = this.#libc.addressOf(this.#error)
     const words = new Uint32Array(this.#error.buffer)
     const nameAt = headerBytes + iovecBytes
+    const controlAt = nameAt + nameBytes + quotedBytes
     let found = 0
     for (; found < errorsMax; found += 1) {
       words.fill(0, 0, 16)
@@ -195,13 +203,17 @@ export class BatchSender {
       writePointer(words, 4, at + headerBytes)
       words[6] = 1
       writePointer(words, 16, at + nameAt + nameBytes)
-      words[18] = 64
-      writePointer(words, 8, at + nameAt + nameBytes + 64)
-      words[10] = 512
+      words[18] = quotedBytes
+      writePointer(words, 8, at + controlAt)
+      words[10] = errorControlBytes
       const flags = flagsOfCall.errorQueue | flagsOfCall.dontWait
       if (this.#libc.recvmsg(this.#fd, at, flags) < 0) break
-      const target = this.#targetAt(nameAt, [...this.#targets, ...extra])
-      if (target !== undefined) this.#events.refused(target.row)
+      const refuser = refuserOf(this.#error.subarray(controlAt, controlAt + words[10]!))
+      if (refuser === null) continue
+      const target = this.#targetAt(nameAt)
+      // Hosts on the way, and whoever forges, are not asked: only the target's own machine knows.
+      if (target !== undefined && isSame(target.address.words, refuser.words))
+        this.#events.refused(target.row)
     }
     return found
   }
@@ -240,10 +252,11 @@ export class BatchSender {
     return true
   }
 
-  #targetAt(at: number, targets: readonly SendTarget[]): SendTarget | undefined {
+  /** The one to whom the datagram of an error was sent, by the address at that place. */
+  #targetAt(at: number): SendTarget | undefined {
     const view = new DataView(this.#error.buffer, at)
     const port = view.getUint16(2)
-    return targets.find(
+    return this.#known.find(
       ({ address, port: own }) =>
         own === port &&
         (address.family === 4
@@ -251,4 +264,8 @@ export class BatchSender {
           : address.words.every((word, place) => view.getUint32(8 + place * 4) === word)),
     )
   }
+}
+
+function isSame(a: IpAddress['words'], b: IpAddress['words']): boolean {
+  return a.every((word, place) => word === b[place])
 }

@@ -69,6 +69,24 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     expect(stage.destinations()[0]).toMatchObject({ refused: 0, droppedCap: 0 })
   })
 
+  test('junk at the source port does not keep an echo out', async () => {
+    stage = await ShredStage.open({ io })
+    const { sourcePort } = stage.product
+    const noise = await stage.source('127.0.0.9')
+    // More than the socket's buffer holds, before anybody is challenged.
+    for (let round = 0; round < 400; round += 1) {
+      for (let packet = 0; packet < 100; packet += 1)
+        noise.send(Buffer.alloc(40), sourcePort, '127.0.0.1')
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    const quiet = await stage.receiver()
+    const { label } = stage.subscribe(quiet.port, { isPending: true })
+    await until(() => quiet.packets.length > 0, 'a challenge')
+    // One echo only, of the first challenge: it must be enough.
+    quiet.socket.send(quiet.packets[0]!, sourcePort, '127.0.0.1')
+    await until(() => stage!.store.find(label)!.destination!.state === 'active', 'proven')
+  })
+
   test.skipIf(!hasIpv6)(
     'IPv6 destinations are challenged and served beside IPv4 ones',
     async () => {
@@ -88,7 +106,7 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     },
   )
 
-  test('a closed port pauses its destination and nobody else’s; it comes back', async () => {
+  test('a closed port is no other destination’s loss; it comes back', async () => {
     stage = await ShredStage.open({ io })
     const open = await stage.receiver()
     const closed = await stage.receiver()

@@ -1,32 +1,21 @@
-// The shred road on batched system calls. Thread: shred worker; the loop owns it.
+// The shred pipeline on batched system calls. Thread: shred worker; the loop owns it.
 //
 //   recvmmsg ─► admit each in place ─► vectors ─► sendmmsg to every target ─► again
-//        every 10 ms: targets changed? challenges due? echoes? refusals? stop?
-//
-// The sockets belong to the process and not to this thread: their descriptors stand on the board,
-// and a restarted worker goes on with them, so that the kernel keeps what arrives meanwhile.
-import { parseAddress } from '../../base/cidr.ts'
-import { Fault } from '../../base/errors.ts'
+//        every 10 ms: targets changed? challenges due? echoes? errors? stop?
 import { codeShredBytes, dataShredBytes } from '../../solana/shred.ts'
-import {
-  boundPort,
-  grantedBytes,
-  type Libc,
-  openSocket,
-  pinned,
-  type SocketOptions,
-} from '../../transport/udp-batch.ts'
+import { type Libc, pinned } from '../../transport/udp-batch.ts'
 import { BatchReceiver, batchMax, slotBytes } from '../../transport/udp-receive.ts'
 import { BatchSender, type SendTarget, ShredVectors } from '../../transport/udp-send.ts'
 import { verdicts } from './admit.ts'
-import { type Board, ioNames } from './board.ts'
+import { closeSockets, openSockets } from './batch-sockets.ts'
+import { ioNames } from './board.ts'
 import { Caps } from './caps.ts'
 import type { ShredParts, WorkerSettings } from './handle.ts'
 import { rowsMax } from './targets.ts'
 
-/** How long a receive waits: a stop or a new target is seen within this. */
-const waitMs = 20
 const choreMs = 10
+/** The source port is emptied of what came back for at most this long in one go. */
+const drainMsMax = 2
 
 interface OutDoor {
   readonly family: 4 | 6
@@ -93,7 +82,7 @@ export class BatchLoop {
   }
 
   #forward(count: number, nowMs: number): void {
-    const { admission, sources, recovery, board } = this.#parts
+    const { admission, sources, recovery, board, book } = this.#parts
     const ingest = this.#ingest
     this.#vectors.clear()
     for (let place = 0; place < count; place += 1) {
@@ -102,11 +91,23 @@ export class BatchLoop {
       const at = place * slotBytes
       const length = ingest.lengthOf(place)
       const verdict = admission.admit(ingest.arena, at, length, source, nowMs)
-      if (verdict !== verdicts.drop) this.#vectors.add(verdict, ingest.arenaAddress + at)
+      if (verdict === verdicts.drop) continue
+      if (book.probing.length > 0) this.#probe(ingest.arena, at, verdict, nowMs)
+      this.#vectors.add(verdict, ingest.arenaAddress + at)
     }
     board.totals.add(0, 'batches', 1)
     this.#send(nowMs)
     if (recovery !== null) this.#forwardRebuilt(nowMs)
+  }
+
+  /** Sends a shred to the paused targets that are due one. */
+  #probe(arena: Uint8Array, at: number, verdict: 0 | 1, nowMs: number): void {
+    const { book } = this.#parts
+    const bytes = verdict === verdicts.code ? codeShredBytes : dataShredBytes
+    for (const target of book.dueProbes(nowMs)) {
+      this.#doorOf(target)?.sender.sendOne(target, arena.subarray(at, at + bytes))
+      book.countSent([target.row], 1, bytes, nowMs)
+    }
   }
 
   #forwardRebuilt(nowMs: number): void {
@@ -158,20 +159,29 @@ export class BatchLoop {
     this.#follow()
     for (const target of book.dueChallenges())
       this.#doorOf(target)?.sender.sendOne(target, this.#parts.challengeOf(target))
-    for (const { sender, receiver, family } of this.#outs) {
+    for (const { sender, receiver } of this.#outs) {
       sender.drainErrors()
-      const count = book.challenged.length > 0 ? receiver.receive(false) : 0
-      for (let place = 0; place < count; place += 1) {
-        const at = place * slotBytes
-        const payload = receiver.arena.subarray(at, at + receiver.lengthOf(place))
-        const key = receiver.senderOf(place)
-        const words: [number, number, number, number] =
-          key < 0 ? receiver.wordsOf(place) : [0, 0, 0, key]
-        book.heard({ family: key < 0 ? family : 4, words }, receiver.portOf(place), payload)
-      }
+      this.#drainEchoes(receiver)
     }
-    book.tellRefusals(nowMs)
+    book.report(nowMs)
     this.#showIo()
+  }
+
+  /**
+   * Empties the source port, also while nobody is challenged: junk that was left there would keep
+   * the next echo out. Only what comes from a challenged address is looked at.
+   */
+  #drainEchoes(receiver: BatchReceiver): void {
+    const { book, nowMs } = this.#parts
+    const untilMs = nowMs() + drainMsMax
+    let count = batchMax
+    while (count === batchMax && nowMs() < untilMs) {
+      count = receiver.receive(false)
+      for (const { address, port } of book.challenged)
+        for (let place = 0; place < count; place += 1)
+          if (receiver.isFrom(place, address, port))
+            book.heard(address, port, receiver.payloadOf(place))
+    }
   }
 
   #follow(): void {
@@ -186,11 +196,14 @@ export class BatchLoop {
 
   #setTargets(): void {
     this.#count()
-    const { serving } = this.#parts.book
+    const { serving, challenged, probing } = this.#parts.book
     this.#muted = this.#rows.filter((row) => this.#caps.isMuted(row))
     const live = serving.filter(({ row }) => !this.#caps.isMuted(row))
-    for (const { sender, family } of this.#outs)
-      sender.setTargets(live.filter(({ address }) => address.family === family))
+    const singles = [...challenged, ...probing]
+    for (const { sender, family } of this.#outs) {
+      const isOurs = ({ address }: SendTarget) => address.family === family
+      sender.setTargets(live.filter(isOurs), singles.filter(isOurs))
+    }
   }
 
   #doorOf({ address }: SendTarget): OutDoor | undefined {
@@ -201,59 +214,5 @@ export class BatchLoop {
     const cuts = this.#outs.some(({ sender }) => sender.segments)
     const io = cuts ? 'batch-segments' : 'batch'
     this.#parts.board.sockets.set(0, 'io', ioNames.indexOf(io))
-  }
-}
-
-interface Descriptors {
-  readonly ingest: number
-  readonly out4: number
-  readonly out6: number
-}
-
-/** The sockets of the worker before this one, or new ones. Descriptor 0 means none. */
-function openSockets(libc: Libc, board: Board, settings: WorkerSettings): Descriptors {
-  const { sockets } = board
-  const kept = sockets.row(0)
-  if (kept.ingest > 0) return kept
-  const { bufferBytes } = settings
-  const base = { bufferBytes, timeoutMs: waitMs }
-  const ingest = openSocket(libc, {
-    ...base,
-    host: settings.host,
-    port: kept.ingestPort === 0 ? settings.port : kept.ingestPort,
-    keepsErrors: false,
-    isV6Only: false,
-  })
-  sockets.set(0, 'ingest', ingest)
-  sockets.set(0, 'ingestPort', boundPort(libc, ingest))
-  sockets.set(0, 'bufferBytes', grantedBytes(libc, ingest))
-  let port = kept.outPort === 0 ? settings.sourcePort : kept.outPort
-  for (const [place, host] of settings.sourceHosts.entries()) {
-    const isV4 = parseAddress(host)?.family === 4
-    const about = { ...base, host, port, keepsErrors: true, isV6Only: true }
-    // The second one is IPv6, which a machine may not have.
-    const fd = place === 0 ? openSocket(libc, about) : tryOpen(libc, about)
-    if (fd === null) continue
-    port = boundPort(libc, fd)
-    sockets.set(0, isV4 ? 'out4' : 'out6', fd)
-    sockets.set(0, 'outPort', port)
-  }
-  return sockets.row(0)
-}
-
-function tryOpen(libc: Libc, options: SocketOptions): number | null {
-  try {
-    return openSocket(libc, options)
-  } catch (error) {
-    if (error instanceof Fault) return null
-    throw error
-  }
-}
-
-function closeSockets(libc: Libc, board: Board): void {
-  for (const name of ['ingest', 'out4', 'out6'] as const) {
-    const fd = board.sockets.get(0, name)
-    board.sockets.set(0, name, 0)
-    if (fd > 0) libc.close(fd)
   }
 }

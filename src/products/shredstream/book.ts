@@ -1,18 +1,26 @@
-// The worker's own view of its targets: who is served, who is challenged, who has answered.
-// Thread: shred worker. Follows the shared table; tells the main thread by messages.
-import { formatAddress, type IpAddress } from '../../base/cidr.ts'
+// The worker's own view of its targets: who is served, challenged or probed, and who answered.
+// Thread: shred worker. Follows the shared table; reports to the main thread by messages.
+import type { IpAddress } from '../../base/cidr.ts'
 import type { Board } from './board.ts'
 import { challengeOf, type Target, type TargetTable } from './targets.ts'
 
-/** What the worker posts. `generation` names the use of the row that is meant. */
-export type WorkerNews =
-  | { readonly kind: 'echo'; readonly row: number; readonly generation: number }
-  | { readonly kind: 'refused'; readonly row: number; readonly generation: number }
+/**
+ * What the worker posts: a challenge came back; a served port is closed; a probe of a paused one
+ * met no error. `generation` names the use of the row that is meant.
+ */
+export interface WorkerNews {
+  readonly kind: 'echo' | 'refused' | 'alive'
+  readonly row: number
+  readonly generation: number
+}
 
-/** Port-unreachable answers before the main thread hears of them; one alone may be chance. */
+/** Port-unreachable errors that make a port a closed one: this many, over this time at least. */
 const refusalsMin = 4
-/** Answers further apart than this are not "in a row". */
-const refusalsForgetMs = 10_000
+const refusalsSpanMs = 1000
+/** Errors are counted together for this long. */
+const refusalsWindowMs = 10_000
+/** A paused target is sent one shred in this time; no error within it means that it is alive. */
+const probeMs = 1000
 
 export class TargetBook {
   readonly #table: TargetTable
@@ -20,13 +28,18 @@ export class TargetBook {
   readonly #post: (news: WorkerNews) => void
   /** Challenges sent so far, by row and generation. */
   readonly #sent = new Map<string, number>()
-  readonly #refusals = new Map<number, number>()
+  /** Errors since the last report, by row. */
+  readonly #fresh = new Map<number, number>()
+  /** Errors of the window under way, by row. */
+  readonly #refusals = new Map<number, { count: number; readonly sinceMs: number }>()
+  /** Probes under way, by row. */
+  readonly #probes = new Map<number, { readonly sentMs: number; isRefused: boolean }>()
   /** Failed sends that the next count of a row leaves out. */
   readonly #unsent = new Map<number, number>()
-  #refusalsSinceMs = 0
   #version = -1
   serving: readonly Target[] = []
   challenged: readonly Target[] = []
+  probing: readonly Target[] = []
 
   constructor(table: TargetTable, board: Board, post: (news: WorkerNews) => void) {
     this.#table = table
@@ -47,10 +60,12 @@ export class TargetBook {
     this.#version = version
     this.serving = targets.filter(({ kind }) => kind === 'serve')
     this.challenged = targets.filter(({ kind }) => kind === 'challenge')
+    this.probing = targets.filter(({ kind }) => kind === 'probe')
     const living = new Set(this.challenged.map(keyOf))
     for (const key of this.#sent.keys()) if (!living.has(key)) this.#sent.delete(key)
-    const served = new Set(this.serving.map(({ row }) => row))
-    for (const row of this.#unsent.keys()) if (!served.has(row)) this.#unsent.delete(row)
+    forgetOthers(this.#unsent, this.serving)
+    forgetOthers(this.#refusals, this.serving)
+    forgetOthers(this.#probes, this.probing)
     return true
   }
 
@@ -68,6 +83,13 @@ export class TargetBook {
     return due
   }
 
+  /** Paused targets that are due a probe; they count as probed. */
+  dueProbes(nowMs: number): Target[] {
+    const due = this.probing.filter(({ row }) => !this.#probes.has(row))
+    for (const { row } of due) this.#probes.set(row, { sentMs: nowMs, isRefused: false })
+    return due
+  }
+
   /** Something arrived at the sending port. Only a challenge sent back from its address counts. */
   heard(from: Pick<IpAddress, 'family' | 'words'>, port: number, payload: Uint8Array): void {
     for (const target of this.challenged) {
@@ -77,10 +99,12 @@ export class TargetBook {
     }
   }
 
-  /** The machine of a target said that nobody listens there. */
+  /** The machine of a target reported its port as unreachable. */
   refused(row: number): void {
     this.#board.targets.add(row, 'refused', 1)
-    this.#refusals.set(row, (this.#refusals.get(row) ?? 0) + 1)
+    this.#fresh.set(row, (this.#fresh.get(row) ?? 0) + 1)
+    const probe = this.#probes.get(row)
+    if (probe !== undefined) probe.isRefused = true
   }
 
   failed(row: number, errno: number, shreds: number): void {
@@ -90,16 +114,31 @@ export class TargetBook {
     this.#unsent.set(row, (this.#unsent.get(row) ?? 0) + shreds)
   }
 
-  tellRefusals(nowMs: number): void {
-    if (this.#refusals.size === 0) return
-    for (const { row, generation } of this.serving) {
-      if ((this.#refusals.get(row) ?? 0) < refusalsMin) continue
-      this.#refusals.delete(row)
-      this.#post({ kind: 'refused', row, generation })
+  /** Reports served targets whose port is closed, and paused ones whose port is open. */
+  report(nowMs: number): void {
+    if (this.#fresh.size > 0) {
+      for (const target of this.serving) this.#countRefusals(target, nowMs)
+      this.#fresh.clear()
     }
-    if (nowMs - this.#refusalsSinceMs < refusalsForgetMs) return
-    this.#refusalsSinceMs = nowMs
-    this.#refusals.clear()
+    for (const { row, generation } of this.probing) {
+      const probe = this.#probes.get(row)
+      if (probe === undefined || nowMs - probe.sentMs < probeMs) continue
+      this.#probes.delete(row)
+      if (!probe.isRefused) this.#post({ kind: 'alive', row, generation })
+    }
+  }
+
+  #countRefusals({ row, generation }: Target, nowMs: number): void {
+    const fresh = this.#fresh.get(row)
+    if (fresh === undefined) return
+    let known = this.#refusals.get(row)
+    if (known === undefined || nowMs - known.sinceMs > refusalsWindowMs)
+      known = { count: 0, sinceMs: nowMs }
+    known.count += fresh
+    this.#refusals.set(row, known)
+    if (known.count < refusalsMin || nowMs - known.sinceMs < refusalsSpanMs) return
+    this.#refusals.delete(row)
+    this.#post({ kind: 'refused', row, generation })
   }
 
   /** Counts what was sent to each of these rows, less what failed. No count ever falls. */
@@ -124,11 +163,16 @@ export class TargetBook {
   }
 }
 
-export function isSameAddress(
+function isSameAddress(
   a: Pick<IpAddress, 'family' | 'words'>,
   b: Pick<IpAddress, 'family' | 'words'>,
 ): boolean {
-  return a.family === b.family && formatAddress(a) === formatAddress(b)
+  return a.family === b.family && a.words.every((word, place) => word === b.words[place])
+}
+
+function forgetOthers(byRow: Map<number, unknown>, targets: readonly Target[]): void {
+  const rows = new Set(targets.map(({ row }) => row))
+  for (const row of byRow.keys()) if (!rows.has(row)) byRow.delete(row)
 }
 
 function keyOf({ row, generation }: Target): string {

@@ -3,7 +3,7 @@
 // Thread: main. Writes the target table that the shred worker reads; hears its news.
 //
 //   registry change ─► follow ─► target table ─► worker
-//   worker: echo ─► confirm in the registry; refused ─► pause, back-off to 60 s
+//   worker: echo ─► confirm in the registry; refused ─► pause, back-off to 60 s; alive ─► resume
 import { randomBytes } from 'node:crypto'
 import { containsAny, type IpAddress, parseCidr } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -13,15 +13,13 @@ import type { By, Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Board } from './board.ts'
 import type { WorkerNews } from './book.ts'
+import { Pause } from './pause.ts'
+import { RegistryChanges } from './registry-changes.ts'
 import { rowsMax, type Target, type TargetTable } from './targets.ts'
 
 // ShredStream Raw in docs/API.md: once a second, ten times.
 const challengesMax = 10
 const challengeMs = 1000
-const pauseFirstMs = 250
-const pauseLastMs = 60_000
-/** Served this long without a refusal, a destination's pauses begin small again. */
-const healthyMs = 10_000
 const tickMs = 50
 
 export interface DestinationsDeps {
@@ -57,13 +55,6 @@ interface Challenge extends Lane {
   nextMs: number
 }
 
-interface Pause {
-  delayMs: number
-  /** When it is tried again; null while it is being served on trial. */
-  untilMs: number | null
-  sinceMs: number
-}
-
 interface Entry {
   subscription: Subscription
   serve: Lane | null
@@ -77,12 +68,14 @@ export class Destinations {
   readonly #deps: DestinationsDeps
   readonly #entries = new Map<string, Entry>()
   readonly #rowsTaken = new Set<number>()
+  readonly #changes: RegistryChanges
   #generation = 0
   #unwatch: (() => void) | null = null
   #timer: NodeJS.Timeout | null = null
 
   constructor(deps: DestinationsDeps) {
     this.#deps = deps
+    this.#changes = new RegistryChanges(deps)
   }
 
   start(): void {
@@ -102,9 +95,10 @@ export class Destinations {
     this.#timer = null
   }
 
-  /** Sends what challenges are due, gives up old ones, tries paused destinations again. */
+  /** Sends what challenges are due, gives up old ones, resumes paused destinations. */
   tick(): void {
     const nowMs = this.#deps.clock.monotonicMs()
+    this.#changes.tick()
     let hasChanged = false
     for (const entry of this.#entries.values()) {
       hasChanged = this.#tickChallenge(entry, nowMs) || hasChanged
@@ -119,7 +113,8 @@ export class Destinations {
       const lane = news.kind === 'echo' ? entry.challenge : entry.serve
       if (lane?.row !== news.row || lane.generation !== news.generation) continue
       if (news.kind === 'echo') this.#proven(entry, lane)
-      else this.#refused(entry)
+      else if (news.kind === 'refused') this.#refused(entry)
+      else this.#alive(entry)
       return
     }
   }
@@ -131,7 +126,7 @@ export class Destinations {
       if (challenge !== null)
         yield { id, label, address: challenge.text, state: 'pending', challenges: challenge.tries }
       if (serve === null) continue
-      const isPaused = pause !== null && pause.untilMs !== null
+      const isPaused = pause?.isOn === true
       const numbers = this.#deps.board.targets.row(serve.row)
       yield {
         id,
@@ -148,7 +143,7 @@ export class Destinations {
     for (const { serve, challenge, pause } of this.#entries.values()) {
       if (challenge !== null) all.pending += 1
       if (serve === null) continue
-      if (pause !== null && pause.untilMs !== null) all.unreachable += 1
+      if (pause?.isOn === true) all.unreachable += 1
       else all.active += 1
     }
     return all
@@ -174,10 +169,12 @@ export class Destinations {
       if (proven !== null && proven.text === serves) {
         entry.serve = proven
         entry.challenge = null
+        this.#changes.cancel(id)
       } else entry.serve = serves === null ? null : this.#lane(serves)
     }
     if ((entry.challenge?.text ?? null) !== asks) {
       this.#free(entry.challenge)
+      this.#changes.cancel(id)
       const lane = asks === null ? null : this.#lane(asks)
       const nextMs = this.#deps.clock.monotonicMs()
       entry.challenge = lane === null ? null : { ...lane, nonce: newNonce(), tries: 0, nextMs }
@@ -189,6 +186,8 @@ export class Destinations {
   #tickChallenge(entry: Entry, nowMs: number): boolean {
     const { challenge, subscription } = entry
     if (challenge === null || nowMs < challenge.nextMs) return false
+    // Proven, and not yet written down.
+    if (this.#changes.isPending(subscription.id)) return false
     if (challenge.tries < challengesMax) {
       challenge.tries += 1
       challenge.nextMs = nowMs + challengeMs
@@ -196,32 +195,45 @@ export class Destinations {
     }
     // Asked once: whatever the registry answers, this challenge is over.
     challenge.nextMs = Number.POSITIVE_INFINITY
-    const reason = `${challengesMax} challenges unanswered`
-    this.#deps.store.failDestination(subscription.id, { who: 'server', reason })
-    this.#deps.log.info('a destination did not prove itself', { subscription: subscription.id })
-    this.#deps.directory.refresh()
+    const { store, log, directory } = this.#deps
+    const { id } = subscription
+    this.#changes.make(id, () => {
+      const reason = `${challengesMax} challenges unanswered`
+      const failed = store.failDestination(id, { who: 'server', reason })
+      if (failed.ok) log.info('destination not proven: failed', { subscription: id })
+      directory.refresh()
+    })
     return false
   }
 
   #proven(entry: Entry, lane: Lane): void {
+    const { store, log, directory } = this.#deps
     const { id, destination } = entry.subscription
     if (destination?.state !== 'pending' || destination.address !== lane.text) return
-    const by = { who: 'server', reason: 'challenge echoed' }
-    const confirmed = this.#deps.store.confirmDestination(id, by)
-    if (confirmed.ok) this.#deps.log.info('a destination is proven', { subscription: id })
-    this.#deps.directory.refresh()
+    this.#changes.make(id, () => {
+      const confirmed = store.confirmDestination(id, { who: 'server', reason: 'challenge echoed' })
+      if (confirmed.ok) log.info('destination proven', { subscription: id })
+      directory.refresh()
+    })
   }
 
   #refused(entry: Entry): void {
     const { pause, subscription } = entry
-    if (pause !== null && pause.untilMs !== null) return
-    const nowMs = this.#deps.clock.monotonicMs()
-    const delayMs = pause === null ? pauseFirstMs : Math.min(pauseLastMs, pause.delayMs * 2)
-    entry.pause = { delayMs, untilMs: nowMs + delayMs, sinceMs: nowMs }
-    this.#deps.log.info('nobody listens at a destination: paused', {
+    if (pause?.isOn === true) return
+    entry.pause = new Pause(pause, this.#deps.clock.monotonicMs())
+    const { delayMs } = entry.pause
+    this.#deps.log.info('destination port closed: paused', {
       subscription: subscription.id,
       delayMs,
     })
+    this.#write()
+  }
+
+  /** A probe of a paused destination met no error. */
+  #alive({ pause, subscription }: Entry): void {
+    if (pause?.isOn !== true) return
+    pause.end(this.#deps.clock.monotonicMs())
+    this.#deps.log.info('destination resumed', { subscription: subscription.id })
     this.#write()
   }
 
@@ -249,8 +261,8 @@ export class Destinations {
   #write(): void {
     const targets: Target[] = []
     for (const { serve, challenge, pause } of this.#entries.values()) {
-      const isPaused = pause !== null && pause.untilMs !== null
-      if (serve !== null && !isPaused) targets.push(targetOf('serve', serve))
+      const kind = pause?.isOn === true ? 'probe' : 'serve'
+      if (serve !== null) targets.push(targetOf(kind, serve))
       if (challenge !== null)
         targets.push({
           ...targetOf('challenge', challenge),
@@ -264,14 +276,9 @@ export class Destinations {
 
 function tickPause(entry: Entry, nowMs: number): boolean {
   const { pause } = entry
-  if (pause === null) return false
-  if (pause.untilMs === null) {
-    if (nowMs - pause.sinceMs >= healthyMs) entry.pause = null
-    return false
-  }
-  if (nowMs < pause.untilMs) return false
-  pause.untilMs = null
-  pause.sinceMs = nowMs
+  if (pause?.isForgiven(nowMs) === true) entry.pause = null
+  if (pause?.isOver(nowMs) !== true) return false
+  pause.end(nowMs)
   return true
 }
 

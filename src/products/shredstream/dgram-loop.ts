@@ -1,6 +1,7 @@
-// The shred road on plain Node sockets: where batched calls are not to be had, or not wanted.
+// The shred pipeline on plain Node sockets: where batched calls are missing, or not wanted.
 // Thread: shred worker, on its event loop. One socket per target, connected and all on the one
-// source port, so that a port-unreachable answer is heard by the target that it is about.
+// source port, so that a port-unreachable error arrives at the socket of its target. Who sent the
+// error is not known here: Node does not give control data.
 import { formatAddress, parseAddress } from '../../base/cidr.ts'
 import { messageOf } from '../../base/errors.ts'
 import { codeShredBytes, dataShredBytes } from '../../solana/shred.ts'
@@ -12,6 +13,7 @@ import type { ShredParts, WorkerSettings } from './handle.ts'
 import { rowsMax, type Target } from './targets.ts'
 
 const choreMs = 10
+const noteMs = 1000
 
 interface OpenTarget {
   readonly target: Target
@@ -28,6 +30,9 @@ export class DgramLoop {
   #holders: UdpSocket[] = []
   #serving: readonly OpenTarget[] = []
   #isBusy = false
+  /** The table was read and is not in force yet. */
+  #isBehind = false
+  #notedMs = Number.NEGATIVE_INFINITY
 
   constructor(parts: ShredParts, settings: WorkerSettings) {
     this.#parts = parts
@@ -62,7 +67,7 @@ export class DgramLoop {
   run(isStopped: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       const timer = setInterval(() => {
-        if (!isStopped()) return void this.#chores()
+        if (!isStopped()) return void this.#chores().catch((error) => this.#note(error))
         clearInterval(timer)
         for (const { socket } of this.#open.values()) socket.close()
         for (const holder of this.#holders) holder.close()
@@ -79,7 +84,10 @@ export class DgramLoop {
     const verdict = admission.admit(payload, 0, payload.length, source, nowMs)
     board.totals.add(0, 'batches', 1)
     const bytes = verdict === verdicts.code ? codeShredBytes : dataShredBytes
-    if (verdict !== verdicts.drop) this.#send(payload.subarray(0, bytes), nowMs)
+    if (verdict !== verdicts.drop) {
+      this.#probe(payload.subarray(0, bytes), nowMs)
+      this.#send(payload.subarray(0, bytes), nowMs)
+    }
     if (recovery === null) return
     for (const shred of recovery.take())
       if (admission.admitRebuilt(shred, nowMs)) this.#send(shred, nowMs)
@@ -95,29 +103,49 @@ export class DgramLoop {
         book.countCapped([row], 1)
         continue
       }
-      book.countSent([row], 1, shred.length, nowMs)
-      socket.send(shred, (code) => {
-        if (code === 'ECONNREFUSED') book.refused(row)
-        else if (code !== null) book.failed(row, 0, 1)
-      })
+      this.#sendTo(row, socket, shred, nowMs)
     }
+  }
+
+  /** Sends a shred to the paused targets that are due one. */
+  #probe(shred: Uint8Array, nowMs: number): void {
+    const { book } = this.#parts
+    if (book.probing.length === 0) return
+    for (const target of book.dueProbes(nowMs)) {
+      const open = this.#open.get(keyOf(target))
+      if (open !== undefined) this.#sendTo(target.row, open.socket, shred, nowMs)
+    }
+  }
+
+  #sendTo(row: number, socket: UdpSocket, shred: Uint8Array, nowMs: number): void {
+    const { book } = this.#parts
+    book.countSent([row], 1, shred.length, nowMs)
+    socket.send(shred, (code) => {
+      if (code === 'ECONNREFUSED') book.refused(row)
+      else if (code !== null) book.failed(row, 0, 1)
+    })
   }
 
   async #chores(): Promise<void> {
     if (this.#isBusy) return
     this.#isBusy = true
-    const { book } = this.#parts
-    if (book.refresh()) await this.#follow()
-    for (const target of book.dueChallenges())
-      this.#open.get(keyOf(target))?.socket.send(this.#parts.challengeOf(target), () => {})
-    book.tellRefusals(this.#parts.nowMs())
-    this.#isBusy = false
+    try {
+      const { book } = this.#parts
+      if (book.refresh()) this.#isBehind = true
+      if (this.#isBehind) await this.#follow()
+      for (const target of book.dueChallenges())
+        this.#open.get(keyOf(target))?.socket.send(this.#parts.challengeOf(target), () => {})
+      book.report(this.#parts.nowMs())
+    } finally {
+      this.#isBusy = false
+    }
   }
 
   /** Opens what is new, closes what is gone. */
   async #follow(): Promise<void> {
     const { book } = this.#parts
-    const wanted = new Map([...book.serving, ...book.challenged].map((t) => [keyOf(t), t]))
+    const targets = [...book.serving, ...book.challenged, ...book.probing]
+    const wanted = new Map(targets.map((target) => [keyOf(target), target]))
     for (const [key, { socket }] of this.#open) {
       if (wanted.has(key)) continue
       this.#open.delete(key)
@@ -130,6 +158,15 @@ export class DgramLoop {
     }
     this.#serving = [...this.#open.values()].filter(({ target }) => target.kind === 'serve')
     book.settle()
+    this.#isBehind = false
+  }
+
+  /** Failed chores are done again with the next ones; a lasting fault is noted once a second. */
+  #note(error: unknown): void {
+    const nowMs = this.#parts.nowMs()
+    if (nowMs - this.#notedMs < noteMs) return
+    this.#notedMs = nowMs
+    this.#parts.note(`shred chores failed: ${messageOf(error)}`)
   }
 
   async #openTarget(key: string, target: Target): Promise<void> {

@@ -1,4 +1,4 @@
-// Where the shred worker sends, told to it through shared memory. Thread: main writes, the shred
+// Where the shred worker sends, in shared memory. Thread: main writes, the shred
 // worker reads between two batches. Survives a restart of the worker.
 //
 //   word 0: version, odd while it is written
@@ -10,10 +10,13 @@ import type { IpAddress } from '../../base/cidr.ts'
 /** One served and one challenged address for each of 128 destinations; or 256 served ones. */
 export const rowsMax = 256
 const rowWords = 16
+/** Word 0 of a row is the kind's place here plus one; 0 is a free row. */
+const kinds = ['serve', 'challenge', 'probe'] as const
 
 export interface Target {
   readonly row: number
-  readonly kind: 'serve' | 'challenge'
+  /** `probe`: paused, and sent one shred a second. */
+  readonly kind: (typeof kinds)[number]
   /** Grows with each new use of the row, so that late news about an old use is known as such. */
   readonly generation: number
   readonly address: Pick<IpAddress, 'family' | 'words'>
@@ -55,7 +58,7 @@ export class TargetTable {
     for (const target of targets) {
       assert(target.row < rowsMax, 'a target has a row')
       const at = (target.row + 1) * rowWords
-      this.#words[at] = target.kind === 'serve' ? 1 : 2
+      this.#words[at] = kinds.indexOf(target.kind) + 1
       this.#words[at + 1] = target.generation
       this.#words[at + 2] = target.address.family
       this.#words[at + 3] = target.port
@@ -79,7 +82,7 @@ export class TargetTable {
       if (words[at] === 0) continue
       targets.push({
         row,
-        kind: words[at] === 1 ? 'serve' : 'challenge',
+        kind: kinds[words[at]! - 1]!,
         generation: words[at + 1]!,
         address: { family: words[at + 2] === 4 ? 4 : 6, words: fourWords(words, at + 4) },
         port: words[at + 3]!,

@@ -69,14 +69,41 @@ test('failed sends are left out of what counts as sent, and no count ever falls'
   expect(board.targets.row(0)).toMatchObject({ packets: 6, bytes: 7200, lastSentMs: 2 })
 })
 
-test('a few refusals in a row are told once; one alone is not', () => {
+test('errors make a closed port only when there are several over a second', () => {
   const { book, news } = open(target(0, 'serve'))
   book.refresh()
-  book.refused(0)
-  book.tellRefusals(20_000)
-  book.tellRefusals(40_000)
-  for (let round = 0; round < 4; round += 1) book.refused(0)
-  book.tellRefusals(40_001)
-  book.tellRefusals(40_002)
+  const refuse = (times: number, nowMs: number) => {
+    for (let round = 0; round < times; round += 1) book.refused(0)
+    book.report(nowMs)
+  }
+  // Many at once, and few over a long time, are no closed port.
+  refuse(100, 20_000)
+  refuse(1, 20_999)
+  expect(news).toEqual([])
+  for (let nowMs = 40_000; nowMs < 80_000; nowMs += 4000) refuse(1, nowMs)
+  expect(news).toEqual([])
+  for (let nowMs = 100_000; nowMs <= 101_000; nowMs += 250) refuse(1, nowMs)
   expect(news).toEqual([{ kind: 'refused', row: 0, generation: 10 }])
+  refuse(1, 101_001)
+  expect(news.length).toBe(1)
+})
+
+test('a paused target is sent one probe a second; one without an error shows that it is alive', () => {
+  const { book, news } = open(target(0, 'probe'), target(2, 'serve'))
+  book.refresh()
+  expect(book.serving.map(({ row }) => row)).toEqual([2])
+  let probes = 0
+  const runTo = (fromMs: number, toMs: number, isClosed: boolean) => {
+    for (let nowMs = fromMs; nowMs < toMs; nowMs += 10) {
+      const due = book.dueProbes(nowMs)
+      probes += due.length
+      if (isClosed && due.length > 0) book.refused(0)
+      book.report(nowMs)
+    }
+  }
+  runTo(0, 10_000, true)
+  expect(probes).toBe(10)
+  expect(news).toEqual([])
+  runTo(10_000, 12_050, false)
+  expect(news).toEqual([{ kind: 'alive', row: 0, generation: 10 }])
 })

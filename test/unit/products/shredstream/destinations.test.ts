@@ -13,6 +13,11 @@ function open(destination: Destination | null) {
   let nowMs = 0
   let watcher: (subscription: Subscription) => void = () => {}
   const calls: string[] = []
+  let isFull = false
+  const write = (call: string) => {
+    calls.push(call)
+    if (isFull) throw new Error('No space left on device')
+  }
   // Reason for the cast: only these fields are looked at.
   let subscription = {
     id: 'a',
@@ -33,7 +38,7 @@ function open(destination: Destination | null) {
     },
     store: {
       confirmDestination(ref) {
-        calls.push(`confirm ${ref}`)
+        write(`confirm ${ref}`)
         const { address } = subscription.destination!
         subscription = {
           ...subscription,
@@ -42,7 +47,7 @@ function open(destination: Destination | null) {
         return accept(subscription)
       },
       failDestination(ref) {
-        calls.push(`fail ${ref}`)
+        write(`fail ${ref}`)
         subscription = {
           ...subscription,
           destination: { ...subscription.destination!, state: 'failed' },
@@ -68,7 +73,11 @@ function open(destination: Destination | null) {
   }
   const served = () => table.read()!.filter(({ kind }) => kind === 'serve')
   const challenged = () => table.read()!.filter(({ kind }) => kind === 'challenge')
-  return { destinations, calls, change, tick, served, challenged }
+  const probed = () => table.read()!.filter(({ kind }) => kind === 'probe')
+  const fillDisk = (full: boolean) => {
+    isFull = full
+  }
+  return { destinations, calls, change, tick, served, challenged, probed, fillDisk }
 }
 
 const pending = (standing: string | null): Destination => ({
@@ -128,6 +137,67 @@ describe('a destination', () => {
     expect(destinations.counts()).toEqual({ active: 0, pending: 0, unreachable: 1 })
     tick(250)
     expect(served().length).toBe(1)
+  })
+
+  test('that is paused is probed, and served again as soon as a probe meets no error', () => {
+    const { tick, destinations, served, probed } = open(active)
+    const { row, generation } = served()[0]!
+    const hear = (kind: 'refused' | 'alive') => destinations.hear({ kind, row, generation })
+    for (let round = 0; round < 10; round += 1) {
+      hear('refused')
+      expect([served().length, probed().length]).toEqual([0, 1])
+      tick(60_000)
+      expect([served().length, probed().length]).toEqual([1, 0])
+    }
+    hear('refused')
+    tick(1000)
+    expect(probed()).toMatchObject([{ row, generation, port: 5000 }])
+    hear('alive')
+    expect([served().length, probed().length]).toEqual([1, 0])
+    expect(destinations.counts()).toEqual({ active: 1, pending: 0, unreachable: 0 })
+    // Late news changes nothing.
+    hear('alive')
+    expect(served().length).toBe(1)
+  })
+
+  test('that is proven while the disk is full is served once there is room', () => {
+    const { tick, destinations, challenged, served, calls, fillDisk } = open(pending(null))
+    tick(0)
+    fillDisk(true)
+    const { row, generation } = challenged()[0]!
+    destinations.hear({ kind: 'echo', row, generation })
+    for (let second = 0; second < 60; second += 1) tick(1000)
+    expect(new Set(calls)).toEqual(new Set(['confirm a']))
+    expect(served()).toEqual([])
+    fillDisk(false)
+    tick(10_000)
+    expect(served()).toMatchObject([{ port: 5000, row }])
+    const writes = calls.length
+    tick(60_000)
+    expect(calls.length).toBe(writes)
+  })
+
+  test('that is not proven while the disk is full is failed once there is room', () => {
+    const { tick, challenged, calls, fillDisk } = open(pending(null))
+    fillDisk(true)
+    for (let second = 0; second < 60; second += 1) tick(1000)
+    expect(challenged()[0]!.challenges).toBe(10)
+    expect(new Set(calls)).toEqual(new Set(['fail a']))
+    fillDisk(false)
+    tick(10_000)
+    expect(challenged()).toEqual([])
+  })
+
+  test('that is taken back while the disk is full is not written any more', () => {
+    const { tick, destinations, challenged, change, calls, fillDisk } = open(pending(null))
+    tick(0)
+    fillDisk(true)
+    const { row, generation } = challenged()[0]!
+    destinations.hear({ kind: 'echo', row, generation })
+    change({ destination: null })
+    fillDisk(false)
+    tick(60_000)
+    expect(calls).toEqual(['confirm a'])
   })
 
   test('of a subscription that is suspended, ended or paused receives nothing', () => {

@@ -1,0 +1,66 @@
+// Changes that the server itself writes to the registry; one that fails is retried. Thread: main.
+// A full disk or a broken registry must not end the server: the change stays pending, one for each
+// subscription, and is made as soon as the registry can be written again.
+import { isBug } from '../../base/assert.ts'
+import type { Clock } from '../../base/clock.ts'
+import { messageOf } from '../../base/errors.ts'
+import { type Log, LogThrottle } from '../../telemetry/log.ts'
+
+const retryFirstMs = 250
+const retryLastMs = 10_000
+
+interface Change {
+  readonly apply: () => void
+  delayMs: number
+  nextMs: number
+}
+
+export class RegistryChanges {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #throttle = new LogThrottle()
+  readonly #pending = new Map<string, Change>()
+
+  constructor({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
+    this.#clock = clock
+    this.#log = log
+  }
+
+  isPending(id: string): boolean {
+    return this.#pending.has(id)
+  }
+
+  /** Makes a change for that subscription, now or with retries; an older pending one is dropped. */
+  make(id: string, apply: () => void): void {
+    this.#attempt(id, { apply, delayMs: retryFirstMs, nextMs: 0 })
+  }
+
+  /** Drops what is pending for that subscription. */
+  cancel(id: string): void {
+    this.#pending.delete(id)
+  }
+
+  /** Retries what is due. */
+  tick(): void {
+    const nowMs = this.#clock.monotonicMs()
+    for (const [id, change] of this.#pending) if (nowMs >= change.nextMs) this.#attempt(id, change)
+  }
+
+  #attempt(id: string, change: Change): void {
+    this.#pending.delete(id)
+    try {
+      change.apply()
+    } catch (error) {
+      if (isBug(error)) throw error
+      const nowMs = this.#clock.monotonicMs()
+      change.nextMs = nowMs + change.delayMs
+      change.delayMs = Math.min(retryLastMs, change.delayMs * 2)
+      this.#pending.set(id, change)
+      if (this.#throttle.allows('write', nowMs))
+        this.#log.error('registry write failed: retrying', {
+          subscription: id,
+          reason: messageOf(error),
+        })
+    }
+  }
+}
