@@ -130,6 +130,7 @@ export async function openTpu(
   given: Ground & Roads & { doors: Record<string, DoorAddress> },
 ): Promise<RunningTpu | null> {
   const { solana, upstream, geyser, verifier, meters, data, tls } = given
+  const { addressBudget, quotaMeters } = given
   const names = tpuUpstreamsOf(config)
   const own = names.length === 0 ? solana : null
   if (!config.tpu.enabled || (names.length === 0 && own === null)) return null
@@ -150,6 +151,8 @@ export async function openTpu(
         null,
       verifier,
       meters: declareTpuMeters(meters),
+      addressBudget,
+      addressRefused: quotaMeters.addressRefused.tpu,
       tipAccountsPath: join(data, 'tip-accounts.json'),
       version: { ...solanaVersion, sluice: deps.version },
       tls,

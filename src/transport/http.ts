@@ -1,7 +1,7 @@
 // HTTP over the native server, with its traps handled once for every product. Thread: main.
 //
-//   head -> framing 400/431 -> in-flight cap 429 -> preflight -> admit -> path 404 -> verb 405
-//        -> route.check -> size 413 -> body (408 after 10 s) -> route.handle -> Reply
+//   head -> limit 429 -> framing 400/431 -> in-flight cap 429 -> preflight -> admit -> path 404
+//        -> verb 405 -> route.check -> size 413 -> body (408 after 10 s) -> route.handle -> Reply
 //
 // A product hands `HttpOptions` to door.ts: `admit` decides on the head alone (a Reply refuses,
 // anything else is the context of the later steps), `routes` do the rest. The body given to
@@ -35,6 +35,8 @@ export interface HttpRoute<C> {
 
 export interface HttpOptions<C> {
   readonly routes: readonly HttpRoute<C>[]
+  /** Asked first for every request, preflights and errors included: a Reply refuses it. */
+  limit?(request: Request): Reply | null
   /** Asked once per request before path and verb; also before WebSocket upgrades' `upgrade`. */
   admit(request: Request): C | Reply
   /** Lower-case names for `request.header()`. */
@@ -165,7 +167,9 @@ export class Http<C> implements ExchangeOwner {
     known: HttpRoute<C> | null,
   ): Reply | Promise<Reply> | null {
     const { problem } = request
+    const refused = this.#options.limit?.(request) ?? null
     if (problem !== null) return this.#lastError(exchange, problem.status, problem.message)
+    if (refused !== null) return refused
     if (this.#unnamed.size >= this.#waiting.max) this.#name()
     if (this.#waiting.isAnyFull && this.#waiting.isFull(request.address))
       return this.#tooMany(exchange)

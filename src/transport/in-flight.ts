@@ -1,6 +1,7 @@
 // How many requests of each address wait for their body or answer. Thread: main.
-// Called by http.ts. A request that is answered at once is never counted, so that the usual road
-// needs no address at all: asking the native server for it costs as much as a token check.
+// An address is an IPv4 one or an IPv6 /64. A request that is answered at once is never counted, so
+// that it needs no address at all: asking the native server for it costs as much as a token check.
+import { addressKey } from '../base/cidr.ts'
 
 export class InFlight {
   readonly #max: number
@@ -26,22 +27,24 @@ export class InFlight {
   }
 
   isFull(address: string): boolean {
-    return (this.#counts.get(address) ?? 0) >= this.#max
+    return (this.#counts.get(addressKey(address)) ?? 0) >= this.#max
   }
 
   /** Takes a place; false when the address has no more. */
   enter(address: string): boolean {
-    const count = this.#counts.get(address) ?? 0
+    const key = addressKey(address)
+    const count = this.#counts.get(key) ?? 0
     if (count >= this.#max) return false
-    this.#counts.set(address, count + 1)
+    this.#counts.set(key, count + 1)
     if (count + 1 === this.#max) this.#full++
     return true
   }
 
   leave(address: string): void {
-    const count = this.#counts.get(address) ?? 0
+    const key = addressKey(address)
+    const count = this.#counts.get(key) ?? 0
     if (count === this.#max) this.#full--
-    if (count <= 1) this.#counts.delete(address)
-    else this.#counts.set(address, count - 1)
+    if (count <= 1) this.#counts.delete(key)
+    else this.#counts.set(key, count - 1)
   }
 }

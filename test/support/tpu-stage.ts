@@ -1,11 +1,13 @@
 // The TPU Sender with its door open, on an embedded chain or on upstreams of a test's choice.
 import { join } from 'node:path'
-import { systemClock } from '../../src/base/clock.ts'
+import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { ChainSender } from '../../src/chain/chain-sender.ts'
 import type { TransactionSender } from '../../src/chain/ports.ts'
 import type { TpuSection } from '../../src/products/tpu/config.ts'
 import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
 import { type RunningTpu, startTpu } from '../../src/products/tpu/server.ts'
+import { AddressBudget } from '../../src/quota/address-budget.ts'
+import type { AddressLimits } from '../../src/quota/config.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { ChainStage } from './chain-stage.ts'
@@ -21,9 +23,24 @@ export const tpuDefaults: TpuSection = {
   inFlightPerAddress: 1_000,
 }
 
+/** As configured by default. */
+export const budgetDefaults: AddressLimits = {
+  workMsPerSecond: 25,
+  workMsBurst: 500,
+  bytesPerSecond: 8_388_608,
+  bytesBurst: 67_108_864,
+}
+
+interface StageOptions {
+  readonly limits?: AddressLimits
+  readonly clock?: Clock
+  readonly trustedProxies?: readonly string[]
+}
+
 export class TpuStage {
   readonly chain = new ChainStage()
   readonly meters = declareTpuMeters(new Meters())
+  addressRefused = 0
   tpu: RunningTpu = null as unknown as RunningTpu
 
   get url(): string {
@@ -34,6 +51,7 @@ export class TpuStage {
   async start(
     section: Partial<TpuSection> = {},
     senders?: readonly TransactionSender[],
+    { limits = budgetDefaults, clock = systemClock, trustedProxies = [] }: StageOptions = {},
   ): Promise<void> {
     await this.chain.start()
     const { chain, hub, verifier } = this.chain
@@ -47,11 +65,13 @@ export class TpuStage {
           senders === undefined ? chain.isBlockhashValid(hash, 0) : null,
         verifier,
         meters: this.meters,
+        addressBudget: new AddressBudget(limits, clock),
+        addressRefused: { inc: () => void this.addressRefused++ },
         tipAccountsPath: join(this.chain.folder, 'tip-accounts.json'),
         version: { 'solana-core': '4.0.0', 'feature-set': 0, sluice: '0' },
         tls: null,
-        trustedProxies: [],
-        clock: systemClock,
+        trustedProxies,
+        clock,
         log: silentLog,
       },
     )

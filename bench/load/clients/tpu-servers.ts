@@ -4,6 +4,7 @@ import { systemClock } from '../../../src/base/clock.ts'
 import { accept } from '../../../src/base/errors.ts'
 import { declareTpuMeters } from '../../../src/products/tpu/meters.ts'
 import { startTpu } from '../../../src/products/tpu/server.ts'
+import { AddressBudget } from '../../../src/quota/address-budget.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { resolvePort } from '../../../src/transport/ports.ts'
@@ -12,6 +13,12 @@ import { serveBench } from '../../lib/process.ts'
 import { tipAccounts } from '../../lib/tipped-transactions.ts'
 
 const host = '127.0.0.1'
+const unlimited = {
+  workMsPerSecond: 1e9,
+  workMsBurst: 1e9,
+  bytesPerSecond: 1e15,
+  bytesBurst: 1e15,
+}
 
 serveBench({
   ours: startOurs,
@@ -42,6 +49,9 @@ async function startOurs(): Promise<number> {
       isBlockhashValid: () => null,
       verifier: { verify: async () => accept(true) },
       meters: declareTpuMeters(new Meters()),
+      // Charged as in the product, and never used up.
+      addressBudget: new AddressBudget(unlimited, systemClock),
+      addressRefused: { inc() {} },
       tipAccountsPath: '',
       version: {},
       tls: null,

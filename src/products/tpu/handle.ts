@@ -6,6 +6,7 @@
 // Everything left of the workers happens at once and costs a few microseconds: a bad tip is known
 // before anything else is done. A forged copy of somebody's transaction spends only the rate of
 // the address that sent it.
+import { addressKey } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
 import { Rates } from '../../quota/rates.ts'
@@ -20,7 +21,7 @@ import { Submission, type TipLog } from './submission.ts'
 import { minimumTipLamports, TipCheck } from './tip.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
-/** Where the spec is silent: rates of the open door. */
+/** Where the spec is silent: rates of the open door. An address is an IPv4 one or an IPv6 /64. */
 export const addressRate = { perSecond: 50, burst: 100 }
 export const feePayerRate = { perSecond: 50, burst: 50 }
 
@@ -80,7 +81,7 @@ export class TpuHandler {
       meters.duplicates.inc()
       return pending
     }
-    const waitMs = this.#addresses.take(sender.address, nowMs)
+    const waitMs = this.#addresses.take(addressKey(sender.address), nowMs)
     if (waitMs > 0) return this.#refuse(rateRefusal('ADDRESS_RATE', waitMs).refusal)
     const answer = this.#admit(this.#submissionOf(bytes, maxRetries), digest, sender.beganMs)
     this.#pending.set(digest, answer)

@@ -12,6 +12,7 @@ import type { Served } from '../../jsonrpc/serve.ts'
 import type { HttpRoute } from '../../transport/http.ts'
 import { codesOf, Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
+import { type AddressCost, speaksRpc } from './address-cost.ts'
 import { batchItemsMax, decodeText, mediaTypeOf, splitBatch } from './bodies.ts'
 import type { Checked, TpuHandler } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
@@ -25,6 +26,7 @@ export interface RouteDeps {
   readonly methods: TpuMethods
   readonly accounts: TipAccounts
   readonly meters: TpuMeters
+  readonly cost: AddressCost
   isUp(): boolean
 }
 
@@ -51,7 +53,7 @@ export const preflightHead = Head.of({
 })
 
 /** Only browsers state an origin, so only they get the line about it. */
-export function headFor(request: { readonly origin: string } | null): Head {
+export function headFor(request: Pick<Request, 'origin'> | null): Head {
   return request === null || request.origin === '' ? plainHead : browserHead
 }
 
@@ -63,6 +65,12 @@ const oneBytesMax = 4_096
 
 export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
   const pong = new Reply(200, textHead, 'pong')
+  const post = (
+    path: string,
+    bodyBytesMax: number,
+    types: readonly string[],
+    handle: HttpRoute<Arrival>['handle'],
+  ) => postRoute({ path, bodyBytesMax, types, handle, cost: deps.cost })
   return [
     ...['/', '/fast'].map((path) =>
       post(path, rpcBytesMax, [json], (request, body, arrival) =>
@@ -98,7 +106,7 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
 /** The door's own errors: JSON-RPC where that is spoken, the same object without id elsewhere. */
 export function doorError(status: number, message: string, request: Request | null): Reply {
   const code = status === 429 ? codesOf.exhausted.jsonrpc : status === 500 ? -32603 : -32600
-  const isRpc = request === null || request.path === '/' || request.path === '/fast'
+  const isRpc = request === null || speaksRpc(request)
   const body = isRpc
     ? errorMessage('null', { code, message })
     : JSON.stringify({ error: { code, message } })
@@ -108,12 +116,15 @@ export function doorError(status: number, message: string, request: Request | nu
 
 const busyRetryMs = 1_000
 
-function post(
-  path: string,
-  bodyBytesMax: number,
-  types: readonly string[],
-  handle: HttpRoute<Arrival>['handle'],
-): HttpRoute<Arrival> {
+interface PostOptions {
+  readonly path: string
+  readonly bodyBytesMax: number
+  readonly types: readonly string[]
+  readonly handle: HttpRoute<Arrival>['handle']
+  readonly cost: AddressCost
+}
+
+function postRoute({ path, bodyBytesMax, types, handle, cost }: PostOptions): HttpRoute<Arrival> {
   return {
     verb: 'POST',
     path,
@@ -122,11 +133,10 @@ function post(
       types.includes(mediaTypeOf(request.contentType))
         ? null
         : doorError(415, `the content type must be ${types.join(' or ')}`, request),
-    handle,
+    handle: (request, body, arrival) => cost.body(request, body) ?? handle(request, body, arrival),
   }
 }
 
-/** The request finds its address when asked, which only a transaction with a good tip does. */
 class Caller implements RpcCaller {
   readonly beganMs: number
   calls = 0

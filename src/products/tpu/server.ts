@@ -1,6 +1,7 @@
 // Opens the door of the TPU Sender. Thread: main.
 //
-//   transport/door -> routes.ts: body -> TpuHandler: decode, tip, duplicate, rates
+//   transport/door -> address budget -> routes.ts: body
+//                  -> TpuHandler: decode, tip, duplicate, rates
 //                  -> verify workers -> Forwarder -> upstreams, all at once -> reply
 //                                          ^-- hub: it landed
 //
@@ -9,10 +10,13 @@ import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
 import type { Running } from '../../base/running.ts'
 import type { SolanaUpdate, TransactionSender } from '../../chain/ports.ts'
+import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { Hub } from '../../stream/hub.ts'
 import type { Log } from '../../telemetry/log.ts'
+import type { CounterChild } from '../../telemetry/meters.ts'
 import { openDoor } from '../../transport/door.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
+import { AddressCost } from './address-cost.ts'
 import type { TpuSection } from './config.ts'
 import { Forwarder } from './forward.ts'
 import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
@@ -30,6 +34,9 @@ export interface TpuDeps {
   readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
   readonly verifier: TpuHandlerDeps['verifier']
   readonly meters: TpuMeters
+  readonly addressBudget: Pick<AddressBudget, 'admit'>
+  /** Requests refused because their address is over its budget. */
+  readonly addressRefused: CounterChild
   /** Where generated tip accounts are kept. */
   readonly tipAccountsPath: string
   readonly version: Readonly<Record<string, unknown>>
@@ -70,6 +77,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   const forwarder = new Forwarder({ ...deps, tips, wait, whenDown })
   const handler = new TpuHandler({ ...deps, accounts, forwarder, tips })
   const isUp = () => forwarder.isUp
+  const cost = new AddressCost({ ...deps, headFor })
   const methods = new TpuMethods({ ...deps, handler, accounts, isUp, log })
   forwarder.start()
   const door = await openDoor<Arrival>({
@@ -78,11 +86,12 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
     http: {
+      limit: (request) => cost.head(request),
       admit: (request) => ({ beganMs: clock.monotonicMs(), head: headFor(request) }),
       preflight: preflightHead,
       inFlightPerAddressMax: section.inFlightPerAddress,
       error: doorError,
-      routes: tpuRoutes({ handler, methods, accounts, meters, isUp }),
+      routes: tpuRoutes({ handler, methods, accounts, meters, cost, isUp }),
     },
     clock,
     log,

@@ -1,7 +1,7 @@
 import { getBase58Codec } from '@solana/kit'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeBase58, decodeKey, encodeBase58 } from '../../../src/solana/base58.ts'
+import { base58TextMax, decodeBase58, decodeKey, encodeBase58 } from '../../../src/solana/base58.ts'
 
 const oracle = getBase58Codec()
 
@@ -39,6 +39,38 @@ describe('base58', () => {
       const bytes = Uint8Array.from({ length }, (_, index) => 255 - (index % 7))
       expect(encodeBase58(bytes), `${length}`).toBe(oracle.decode(bytes))
     }
+  })
+
+  test('decodes a text of any length up to the longest, with and without leading zeros', () => {
+    fc.assert(
+      fc.property(
+        fc.uint8Array({ minLength: 60, maxLength: 1_232 }),
+        fc.integer({ min: 0, max: 40 }),
+        (bytes, zeros) => {
+          bytes.fill(0, 0, zeros)
+          expect(decodeBase58(oracle.decode(bytes))).toEqual(bytes)
+        },
+      ),
+      { numRuns: 100 },
+    )
+    for (let length = 85; length < 110; length++) {
+      const bytes = Uint8Array.from({ length }, () => 1)
+      expect(decodeBase58(oracle.decode(bytes)), `${length}`).toEqual(bytes)
+    }
+  })
+
+  test('finds a wrong character wherever it is in a long text', () => {
+    for (let at = 0; at < 1_683; at += 41)
+      for (const wrong of ['0', '\u0131', ' '])
+        expect(decodeBase58(`${'z'.repeat(at)}${wrong}${'z'.repeat(1_682 - at)}`)).toBeNull()
+  })
+
+  test('the longest text is that of 1,232 bytes of 255, and one character more is refused', () => {
+    const longest = encodeBase58(new Uint8Array(1_232).fill(255))
+    expect(longest.length).toBe(base58TextMax)
+    expect(decodeBase58(`${longest}1`)).toBeNull()
+    // Of the same length, yet more than a transaction: decoded, and refused for its size later.
+    expect(decodeBase58('z'.repeat(base58TextMax))).toHaveLength(1_233)
   })
 
   test('refuses what is no base58', () => {

@@ -26,4 +26,13 @@ describe('InFlight', () => {
     inFlight.leave('b')
     expect([inFlight.isAnyFull, inFlight.isFull('a')]).toEqual([false, false])
   })
+
+  it('counts a whole IPv6 /64 as one address', () => {
+    const inFlight = new InFlight(2)
+    expect([inFlight.enter('2001:db8::1'), inFlight.enter('2001:db8::2')]).toEqual([true, true])
+    expect([inFlight.isFull('2001:db8::3'), inFlight.enter('2001:db8::3')]).toEqual([true, false])
+    expect(inFlight.enter('2001:db8:0:1::1')).toBe(true)
+    inFlight.leave('2001:db8::1')
+    expect(inFlight.isFull('2001:db8::2')).toBe(false)
+  })
 })

@@ -141,6 +141,16 @@ describe('a submission', () => {
     expect(await submit(all[151]!, '10.0.0.2')).not.toBe('ADDRESS_RATE')
   })
 
+  it('counts towards the rate of its whole IPv6 /64', async () => {
+    const { submit } = stage()
+    const payers = await Promise.all(Array.from({ length: 4 }, newPayer))
+    const codes = []
+    for (let at = 0; at < 101; at++)
+      codes.push(await submit(await tipped(payers[at % 4]!), `2001:db8::${at.toString(16)}`))
+    expect(codes.indexOf('ADDRESS_RATE')).toBe(100)
+    expect(await submit(await tipped(), '2001:db8:0:1::1')).not.toBe('ADDRESS_RATE')
+  })
+
   it('is refused when its fee payer has sent 50 in a second from anywhere', async () => {
     const { submit, clock, upstream, tips } = stage()
     const codes = []

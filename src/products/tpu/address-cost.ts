@@ -1,0 +1,70 @@
+// What a request to the TPU Sender costs the budget of its client address. Thread: main.
+// Charged by size when the head is read, before anything is parsed or decoded. This budget is apart
+// from the rate of transactions per address, which only a transaction with a good tip spends.
+import { refuse } from '../../base/errors.ts'
+import { errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
+import type { AddressBudget } from '../../quota/address-budget.ts'
+import type { CounterChild } from '../../telemetry/meters.ts'
+import { codesOf, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import type { Request } from '../../transport/request.ts'
+import { rpcErrorOf } from './refusals.ts'
+
+/** A request without a body: `/ping`, a preflight, an unknown path. */
+const requestWorkMs = 0.02
+/** The dearest body is a JSON-RPC batch of the longest base58 texts: 1.5 ms for 27 KB. */
+const workMsPerByte = 0.06 / 1_024
+/** Head and envelope of an answer; beyond that it repeats at most what was sent. */
+const answerBytes = 512
+/** A longer body is refused unread; the longest of any path. */
+const bodyBytesMax = 51_200
+
+export interface AddressCostDeps {
+  readonly addressBudget: Pick<AddressBudget, 'admit'>
+  /** Requests that were refused for it. */
+  readonly addressRefused: CounterChild
+  headFor(request: Request): Head
+}
+
+export class AddressCost {
+  readonly #deps: AddressCostDeps
+
+  constructor(deps: AddressCostDeps) {
+    this.#deps = deps
+  }
+
+  /** Charges a request by its head; a refusal when its address is over its budget. */
+  head(request: Request): Reply | null {
+    const bytes = Math.min(Math.max(0, request.contentLength), bodyBytesMax)
+    return this.#charge(request, requestWorkMs, bytes)
+  }
+
+  /** Charges a body whose length the head did not state. */
+  body(request: Request, { length }: Buffer): Reply | null {
+    return request.contentLength >= 0 ? null : this.#charge(request, 0, length)
+  }
+
+  #charge(request: Request, workMs: number, bodyBytes: number): Reply | null {
+    const { addressBudget, addressRefused, headFor } = this.#deps
+    const waitMs = addressBudget.admit(request.address, {
+      workMs: workMs + bodyBytes * workMsPerByte,
+      bytes: answerBytes + bodyBytes,
+    })
+    if (waitMs === 0) return null
+    addressRefused.inc()
+    const body = speaksRpc(request) ? rpcBody : plainBody
+    return new Reply(codesOf.exhausted.http, withRetryAfter(headFor(request), waitMs), body)
+  }
+}
+
+/** Where errors are JSON-RPC messages; elsewhere they are the same object without id. */
+export function speaksRpc({ path }: Pick<Request, 'path'>): boolean {
+  return path === '/' || path === '/fast'
+}
+
+const error = rpcErrorOf(
+  refuse('exhausted', 'ADDRESS_BUDGET', 'Too many requests from this address', {
+    data: { reason: 'ADDRESS_BUDGET' },
+  }).refusal,
+)
+const rpcBody = errorMessage('null', error)
+const plainBody = `{"error":${errorTextOf(error)}}`
