@@ -29,7 +29,8 @@ export class Parts {
       this.#started.push({ name, part })
       return part
     } catch (error) {
-      await this.stop()
+      // Why it did not start is what counts.
+      await this.stop().catch(() => {})
       throw error
     }
   }
@@ -40,7 +41,9 @@ export class Parts {
     return this.#stopping
   }
 
+  /** One that fails to stop (a full disk) does not keep the others from it. */
   async #stopAll(): Promise<void> {
+    const faults: unknown[] = []
     for (const { name, part } of this.#started.reverse()) {
       let timer: NodeJS.Timeout | undefined
       const bound = new Promise<void>((resolve) => {
@@ -51,9 +54,12 @@ export class Parts {
       })
       try {
         await Promise.race([part.stop(), bound])
+      } catch (error) {
+        faults.push(error)
       } finally {
         clearTimeout(timer)
       }
     }
+    if (faults.length > 0) throw faults[0]
   }
 }

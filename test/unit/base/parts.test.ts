@@ -30,4 +30,17 @@ describe('the parts of a service', () => {
     ).rejects.toThrow('port taken')
     expect(stopped).toEqual(['a'])
   })
+
+  test('stop all, though one of them fails to', async () => {
+    const stopped: string[] = []
+    const parts = new Parts(() => {})
+    await parts.add('a', () => ({ stop: () => void stopped.push('a') }))
+    await parts.add('b', () => ({
+      stop() {
+        throw new Error('disk full')
+      },
+    }))
+    await expect(parts.stop()).rejects.toThrow('disk full')
+    expect(stopped).toEqual(['a'])
+  })
 })
