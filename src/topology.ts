@@ -60,7 +60,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     chain: chainStatus(roads.solana),
     upstreams: roads.upstream.report(),
     ...geyserStatus(roads.geyser),
-    registry: { version: directory.version() },
+    registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
     held: gate.held(),
   })
   const asked = {

@@ -20,7 +20,8 @@ const strangers = Array.from({ length: subscriptions }, issueToken)
 const records = known.map(recordOf)
 const directory = new Directory(
   {
-    version: () => 1,
+    head: () => ({ seq: 1, hash: '1' }),
+    holds: () => true,
     changedSince: () => null,
     registered: () => null,
     allRegistered: () => records,
@@ -31,7 +32,12 @@ const gate = new Gate(directory, { clock: systemClock })
 // Rich enough that no round is cut short, limited enough that every step is taken.
 const plan = { ...standardPlan, creditsPerSecond: 10_000_000, burst: 100_000_000 }
 const ledger = {
-  openWindow: () => ({ window: 0, credits: 0, endsAtMs: Number.MAX_SAFE_INTEGER }),
+  openWindow: () => ({
+    window: 0,
+    credits: 0,
+    startsAtMs: 0,
+    endsAtMs: Number.MAX_SAFE_INTEGER,
+  }),
   addUsage: async () => {},
 }
 const quota = new Quota({

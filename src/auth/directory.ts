@@ -1,18 +1,24 @@
 // The active subscriptions in memory, by the digest of their token. Thread: main.
-// Follows the registry by comparing its version every 250 ms, so that a change made by the
+// Follows the registry by comparing its newest change every 250 ms, so that a change made by the
 // operator's command, in another process, is in force here well within a second.
+// Only forward: a registry that lacks a change seen before is an older copy, in which revoked
+// tokens live again. It is not read; row "a registry restored from an older copy" in DESIGN.md.
 import { timingSafeEqual } from 'node:crypto'
 import { type Cidr, containsAny, parseAddress, parseCidr } from '../base/cidr.ts'
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
+import { guarded } from '../base/guard.ts'
+import { type AuditHead, emptyHead } from '../subscriptions/audit.ts'
 import { lookupKeyOfDigest } from '../subscriptions/issue.ts'
 import type { Product, Registered, Subscription } from '../subscriptions/subscription.ts'
-import type { Log } from '../telemetry/log.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
 import type { Door, Origin, Principal } from './token.ts'
 
 /** What the directory asks of the registry; subscriptions/store.ts fits. */
 export interface Registry {
-  version(): number
+  head(): AuditHead
+  /** False when it lacks that change, or has another one in its place. */
+  holds(head: AuditHead): boolean
   changedSince(version: number, max: number): ReadonlySet<string> | null
   registered(id: string): Registered | null
   allRegistered(): Iterable<Registered>
@@ -31,19 +37,26 @@ const opening: Readonly<Record<Door, readonly Product[] | 'any'>> = {
   metrics: 'any',
 }
 
+/** When a grace ends: by whichever clock says so first, so that none can be set back to undo it. */
+interface GraceEnd {
+  readonly digest: string
+  readonly untilMs: number
+  readonly monotonicMs: number
+}
+
 /** One living token. */
 export class Entry {
   readonly principal: Principal
   readonly #cidrs: readonly Cidr[]
-  readonly #untilMs: number
+  readonly #graceEnd: GraceEnd | null
   readonly #opens: Readonly<Record<Door, boolean>>
   readonly #passwordDigest: Buffer | null
 
-  constructor(record: Registered, digest: string, untilMs: number) {
+  constructor(record: Registered, digest: string, graceEnd: GraceEnd | null) {
     const { subscription, passwordDigest } = record
     this.principal = { subscription, digest }
     this.#cidrs = subscription.cidrs.map((text) => parseCidr(text)).filter((cidr) => cidr !== null)
-    this.#untilMs = untilMs
+    this.#graceEnd = graceEnd
     this.#opens = opensOf(subscription)
     this.#passwordDigest = passwordDigest === null ? null : Buffer.from(passwordDigest, 'hex')
   }
@@ -61,7 +74,9 @@ export class Entry {
 
   /** A grace has an end; the clock is read only where there is one. */
   isOver(clock: Clock): boolean {
-    return this.#untilMs !== Number.POSITIVE_INFINITY && clock.nowMs() >= this.#untilMs
+    const end = this.#graceEnd
+    if (end === null) return false
+    return clock.monotonicMs() >= end.monotonicMs || clock.nowMs() >= end.untilMs
   }
 
   #isWithin(origin: Origin): boolean {
@@ -71,6 +86,13 @@ export class Entry {
   }
 }
 
+export interface DirectoryDeps {
+  readonly clock: Clock
+  readonly log: Log
+  /** Called with the newest change once it is in force here. */
+  onHead?(head: AuditHead): void
+}
+
 export class Directory {
   readonly #registry: Registry
   readonly #clock: Clock
@@ -78,15 +100,20 @@ export class Directory {
   readonly #entries = new Map<string, Entry>()
   readonly #records = new Map<string, Registered>()
   readonly #inGrace = new Set<Entry>()
+  /** By subscription, as first computed: a later change of it must not begin anew. */
+  readonly #graceEnds = new Map<string, GraceEnd>()
   readonly #watchers = new Set<(subscription: Subscription) => void>()
-  #version = 0
+  readonly #onHead: (head: AuditHead) => void
+  #head = emptyHead
+  #isRolledBack = false
   #timer: NodeJS.Timeout | null = null
 
   /** Reads everything once; `start` follows the changes from there. */
-  constructor(registry: Registry, { clock, log }: { clock: Clock; log: Log }) {
+  constructor(registry: Registry, deps: DirectoryDeps) {
     this.#registry = registry
-    this.#clock = clock
-    this.#log = log.area('auth')
+    this.#clock = deps.clock
+    this.#log = deps.log.area('auth')
+    this.#onHead = deps.onHead ?? (() => {})
     this.refresh()
   }
 
@@ -101,7 +128,12 @@ export class Directory {
   }
 
   version(): number {
-    return this.#version
+    return this.#head.seq
+  }
+
+  /** True while the registry is an older copy than the one in force here. */
+  isRolledBack(): boolean {
+    return this.#isRolledBack
   }
 
   /** Told of each subscription that changed, and of one whose retiring token died. */
@@ -111,7 +143,12 @@ export class Directory {
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => this.#poll(), pollMs)
+    // The next poll tries again; until then the last state holds.
+    const report = faultReport(this.#log, 'the registry could not be read')
+    this.#timer ??= setInterval(
+      guarded(() => this.refresh(), report),
+      pollMs,
+    )
   }
 
   stop(): void {
@@ -122,13 +159,14 @@ export class Directory {
   /** Takes over what changed since the last call. */
   refresh(): void {
     const changed = new Set<string>()
-    const version = this.#registry.version()
-    if (version !== this.#version) {
-      for (const record of this.#changedRecords(version)) {
+    const head = this.#registry.head()
+    if ((head.hash !== this.#head.hash || this.#isRolledBack) && this.#follows()) {
+      for (const record of this.#changedRecords()) {
         this.#replace(record)
         changed.add(record.subscription.id)
       }
-      this.#version = version
+      this.#head = head
+      this.#onHead(head)
     }
     for (const entry of this.#inGrace) {
       if (!entry.isOver(this.#clock)) continue
@@ -152,26 +190,25 @@ export class Directory {
       }
   }
 
-  #poll(): void {
-    try {
-      this.refresh()
-    } catch (error) {
-      // The next poll tries again; until then the last state holds.
-      this.#log.error('the registry could not be read', { reason: messageOf(error) })
-    }
+  /** Whether the registry goes on from what is in force here. Logs when that changes. */
+  #follows(): boolean {
+    const isRolledBack = !this.#registry.holds(this.#head)
+    if (isRolledBack === this.#isRolledBack) return !isRolledBack
+    this.#isRolledBack = isRolledBack
+    if (isRolledBack)
+      this.#log.error('the registry was replaced by an older copy and is not read', {
+        inForce: this.#head.seq,
+        found: this.#registry.head().seq,
+        toDo: 'put the newer copy back, or stop the server and see Backup in docs/OPERATING.md',
+      })
+    else this.#log.info('the registry is the newer copy again')
+    return !isRolledBack
   }
 
-  *#changedRecords(version: number): Iterable<Registered> {
-    // A lower version is another registry put in this one's place: read it whole.
-    const ids =
-      version < this.#version || this.#version === 0
-        ? null
-        : this.#registry.changedSince(this.#version, changesMax)
-    if (ids === null) {
-      for (const record of this.#records.values()) this.#remove(record)
-      yield* this.#registry.allRegistered()
-      return
-    }
+  *#changedRecords(): Iterable<Registered> {
+    const { seq } = this.#head
+    const ids = seq === 0 ? null : this.#registry.changedSince(seq, changesMax)
+    if (ids === null) return yield* this.#registry.allRegistered()
     for (const id of ids) {
       const record = this.#registry.registered(id)
       if (record !== null) yield record
@@ -179,17 +216,35 @@ export class Directory {
   }
 
   #replace(record: Registered): void {
-    const { subscription, tokenDigest, retiring } = record
+    const { subscription, tokenDigest } = record
     const before = this.#records.get(subscription.id)
     if (before !== undefined) this.#remove(before)
+    const graceEnd = this.#graceEnd(record)
     this.#records.set(subscription.id, record)
     if (subscription.state !== 'active') return
-    const current = new Entry(record, tokenDigest, Number.POSITIVE_INFINITY)
+    const current = new Entry(record, tokenDigest, null)
     this.#entries.set(lookupKeyOfDigest(tokenDigest), current)
-    if (retiring === null || retiring.untilMs <= this.#clock.nowMs()) return
-    const entry = new Entry(record, retiring.digest, retiring.untilMs)
-    this.#entries.set(lookupKeyOfDigest(retiring.digest), entry)
+    if (graceEnd === null) return
+    const entry = new Entry(record, graceEnd.digest, graceEnd)
+    if (entry.isOver(this.#clock)) return
+    this.#entries.set(lookupKeyOfDigest(graceEnd.digest), entry)
     this.#inGrace.add(entry)
+  }
+
+  /**
+   * What is left of a grace was known when the subscription last changed; a clock that is behind
+   * that moment was set back, and one that was set back since we know the grace adds nothing.
+   */
+  #graceEnd({ retiring, subscription }: Registered): GraceEnd | null {
+    const { id, changedAt } = subscription
+    const known = this.#graceEnds.get(id)
+    if (known?.digest === retiring?.digest) return known ?? null
+    this.#graceEnds.delete(id)
+    if (retiring === null) return null
+    const leftMs = retiring.untilMs - Math.max(this.#clock.nowMs(), Date.parse(changedAt))
+    const end = { ...retiring, monotonicMs: this.#clock.monotonicMs() + leftMs }
+    this.#graceEnds.set(id, end)
+    return end
   }
 
   #remove({ tokenDigest, retiring }: Registered): void {

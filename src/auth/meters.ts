@@ -16,4 +16,9 @@ export function declareAuthMeters(meters: Meters, gate: Gate, directory: Directo
   meters.gaugeRead('sluice_auth_registry_version', 'Changes of the registry in force here', () =>
     directory.version(),
   )
+  meters.gaugeRead(
+    'sluice_auth_registry_rolled_back',
+    '1 while the registry is an older copy than the one in force, and is not read',
+    () => Number(directory.isRolledBack()),
+  )
 }

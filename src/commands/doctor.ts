@@ -3,8 +3,10 @@
 import { createSocket } from 'node:dgram'
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { resolve } from 'node:path'
 import { accept, messageOf } from '../base/errors.ts'
 import { type Door, enabledDoors } from '../config/config.ts'
+import { problemOfRegistry } from '../subscriptions/seen-head.ts'
 import type { OperatorAnswer } from '../transport/operator-socket.ts'
 import { askServer } from './ask-server.ts'
 import { bad, type Check, good, machineChecks } from './machine-checks.ts'
@@ -116,9 +118,14 @@ async function checkRegistry(call: Call): Promise<Check> {
   const path = registryPath(call.loaded.config)
   if (!existsSync(path)) return good('registry', 'none yet')
   try {
-    const report = await withStore(call, (store) => accept(store.verifyAudit()))
+    const data = resolve(call.loaded.config.data)
+    const report = await withStore(call, (store) =>
+      accept({ ...store.verifyAudit(), older: problemOfRegistry(data, store) }),
+    )
     if (!report.ok)
       return bad('registry', 'fail', report.refusal.message, 'see sluice audit verify')
+    const { older } = report.value
+    if (older !== null) return bad('registry', 'fail', older, 'see Backup in docs/OPERATING.md')
     if (report.value.ok) return good('registry', `chain whole, entries: ${report.value.entries}`)
     const next = 'keep the folder as it is and restore the last backup beside it'
     return bad('registry', 'fail', report.value.problem, next)

@@ -27,6 +27,7 @@ export interface Verdict {
 export interface OpenWindow {
   readonly window: number
   readonly credits: number
+  readonly startsAtMs: number
   readonly endsAtMs: number
 }
 
@@ -131,11 +132,13 @@ export class Budget {
     this.#showPolicy()
   }
 
+  /** Over, or not begun: the clock may be set back to an earlier window. */
   isWindowOver(nowMs: number): boolean {
-    return nowMs >= this.#window.endsAtMs
+    const { window, startsAtMs, endsAtMs } = this.#window
+    return nowMs >= endsAtMs || (window > 0 && nowMs < startsAtMs)
   }
 
-  /** The next 30 days. What is still pending will be written down in them. */
+  /** The 30 days that run now. What is still pending will be written down in them. */
   openWindow(window: OpenWindow): void {
     this.#window = window
     this.#creditsUsed = window.credits + this.#pending.credits

@@ -3,9 +3,10 @@
 // 30-day windows turn over in the same tick; `spend` itself reads no wall clock.
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
+import { guarded } from '../base/guard.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
-import { type Log, LogThrottle } from '../telemetry/log.ts'
+import { faultReport, type Log, LogThrottle } from '../telemetry/log.ts'
 import { Budget, type Delta, type OpenWindow } from './budget.ts'
 import { Plan } from './plan.ts'
 
@@ -69,7 +70,11 @@ export class Quota {
   }
 
   start(): void {
-    this.#timer ??= setInterval(() => void this.flush(), flushMs)
+    const report = faultReport(this.#log, 'usage flush failed')
+    this.#timer ??= setInterval(
+      guarded(() => this.flush(), report),
+      flushMs,
+    )
   }
 
   /** Stops the ticks and writes down the rest. */
@@ -80,7 +85,7 @@ export class Quota {
     await this.flush()
   }
 
-  /** Writes down what is pending; one at a time. Never rejects: what failed is tried again. */
+  /** Writes down what is pending; one at a time. What could not be written is tried again. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flush().finally(() => {
       this.#flushing = null
@@ -103,7 +108,7 @@ export class Quota {
         this.#flushesFailed++
         for (const delta of deltas) this.#budgets.get(delta.id)?.putBack(delta)
         if (this.#throttle.allows('flush', this.#deps.clock.monotonicMs()))
-          this.#log.error('use could not be written down', { reason: messageOf(error) })
+          this.#log.error('usage flush failed', { reason: messageOf(error) })
         return
       }
     this.#turnWindows()

@@ -32,6 +32,7 @@ import type { By, CredentialState, Registered, Subscription } from './subscripti
 import {
   addToDay,
   addToWindow,
+  creditsIn,
   dayOf,
   type OpenWindow,
   oldestDayKept,
@@ -111,7 +112,17 @@ export class Store extends Verbs {
 
   /** Grows with every change: what a poll compares. */
   version(): number {
-    return this.#head().seq
+    return this.head().seq
+  }
+
+  /** The newest change. */
+  head(): AuditHead {
+    return (this.#marks.get('head') as AuditHead | undefined) ?? emptyHead
+  }
+
+  /** True when that change is one of this registry's; an older copy lacks the newest ones. */
+  holds({ seq, hash }: AuditHead): boolean {
+    return seq === 0 || this.#audit.get(seq)?.hash === hash
   }
 
   /** Ids changed after that version, each once; null when there are more than `max` entries. */
@@ -184,8 +195,7 @@ export class Store extends Verbs {
     const createdAtMs = createdAt === undefined ? nowMs : Date.parse(createdAt)
     const window = windowOf(createdAtMs, nowMs)
     const stored = this.#usage.get([id, 'window']) as WindowUse | undefined
-    const credits = stored?.window === window ? stored.credits : 0
-    return { window, credits, ...windowBounds(createdAtMs, window) }
+    return { window, credits: creditsIn(stored, window), ...windowBounds(createdAtMs, window) }
   }
 
   usage(ref: string): UsageReport | null {
@@ -206,10 +216,9 @@ export class Store extends Verbs {
     await this.#root.transaction(() => {
       for (const delta of deltas) {
         const { id, window, ...counts } = delta
-        this.#usage.put(
-          [id, 'window'],
-          addToWindow(this.#usage.get([id, 'window']) as WindowUse | undefined, delta),
-        )
+        const stored = this.#usage.get([id, 'window']) as WindowUse | undefined
+        const running = this.openWindow(id).window
+        this.#usage.put([id, 'window'], addToWindow(stored, delta, running))
         const today = this.#usage.get([id, day]) as UsageCounts | undefined
         this.#usage.put([id, day], addToDay(today, counts))
         if (today === undefined) this.#dropOldDays(id, nowMs)
@@ -240,10 +249,6 @@ export class Store extends Verbs {
     if (format === undefined) this.#marks.putSync('format', formatHere)
     else if (format > formatHere)
       throw new Fault('registry', `the registry was written by a later version (format ${format})`)
-  }
-
-  #head(): AuditHead {
-    return (this.#marks.get('head') as AuditHead | undefined) ?? emptyHead
   }
 
   #find(ref: string): Registered | null {
@@ -304,7 +309,7 @@ export class Store extends Verbs {
     for (const name of freed) if (!taken.includes(name)) this.#names.removeSync(name)
     for (const name of taken) this.#names.putSync(name, subscription.id)
     this.#records.putSync(subscription.id, after)
-    const entry = nextEntry(this.#head(), {
+    const entry = nextEntry(this.head(), {
       at,
       who: by.who,
       what,

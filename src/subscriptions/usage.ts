@@ -29,10 +29,14 @@ export interface UsageDelta extends UsageCounts {
 export interface WindowUse {
   readonly window: number
   readonly credits: number
+  /** The window before it, for a clock that is set back to it. */
+  readonly before?: { readonly window: number; readonly credits: number }
 }
 
 /** The running window with its bounds. */
-export interface OpenWindow extends WindowUse {
+export interface OpenWindow {
+  readonly window: number
+  readonly credits: number
   readonly startsAtMs: number
   readonly endsAtMs: number
 }
@@ -68,12 +72,31 @@ export function oldestDayKept(nowMs: number): string {
   return dayOf(nowMs - usageDaysKept * dayMs)
 }
 
-/** A late delta of an earlier window leaves the running one alone. */
-export function addToWindow(stored: WindowUse | undefined, delta: UsageDelta): WindowUse {
-  if (stored === undefined || delta.window > stored.window)
-    return { window: delta.window, credits: delta.credits }
-  if (delta.window < stored.window) return stored
-  return { window: stored.window, credits: stored.credits + delta.credits }
+/**
+ * What was used in a window. One that the clock had entered too early and left again counts as
+ * part of the window that it was set back to.
+ */
+export function creditsIn(stored: WindowUse | undefined, window: number): number {
+  if (stored === undefined || stored.window < window) return 0
+  if (stored.window === window) return stored.credits
+  return stored.credits + (stored.before?.window === window ? stored.before.credits : 0)
+}
+
+/** Adds a delta; `running` is the window that the clock is in now. */
+export function addToWindow(
+  stored: WindowUse | undefined,
+  delta: UsageDelta,
+  running: number,
+): WindowUse {
+  const { window } = delta
+  if (stored !== undefined && window < stored.window) {
+    // A late delta of an earlier window leaves the running one alone.
+    if (running >= stored.window) return stored
+    return { window, credits: creditsIn(stored, window) + delta.credits }
+  }
+  if (stored?.window === window) return { ...stored, credits: stored.credits + delta.credits }
+  const before = stored && { window: stored.window, credits: stored.credits }
+  return { window, credits: delta.credits, ...(before && { before }) }
 }
 
 export function addToDay(stored: UsageCounts | undefined, delta: UsageCounts): UsageCounts {

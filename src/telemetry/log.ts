@@ -50,6 +50,15 @@ export class LogThrottle {
   }
 }
 
+/** Logs each fault it is given as `msg`, at most once a second. For base/guard.ts. */
+export function faultReport(log: Log, msg: string): (fault: unknown) => void {
+  const throttle = new LogThrottle()
+  return (fault) => {
+    if (throttle.allows(msg, performance.now()))
+      log.error(msg, { reason: fault instanceof Error ? fault.message : String(fault) })
+  }
+}
+
 function wrap(root: pino.Logger, area: string): Log {
   return {
     debug: (msg, fields) => root.debug({ area, ...fields }, msg),

@@ -9,6 +9,7 @@ import { Gate } from '../auth/gate.ts'
 import { declareAuthMeters } from '../auth/meters.ts'
 import type { Clock } from '../base/clock.ts'
 import { Fault } from '../base/errors.ts'
+import { guarded } from '../base/guard.ts'
 import type { Parts } from '../base/parts.ts'
 import type { Config } from '../config/config.ts'
 import { knownOf } from '../config/known.ts'
@@ -16,9 +17,11 @@ import type { PlayProgress } from '../flows/execution.ts'
 import { AddressBudget } from '../quota/address-budget.ts'
 import { declareQuotaMeters } from '../quota/meters.ts'
 import { Quota } from '../quota/quota.ts'
+import type { AuditHead } from '../subscriptions/audit.ts'
 import { lockData } from '../subscriptions/lock.ts'
+import { problemOfRegistry, writeSeenHead } from '../subscriptions/seen-head.ts'
 import { openStore, type Store } from '../subscriptions/store.ts'
-import type { Log } from '../telemetry/log.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
 import { Meters } from '../telemetry/meters.ts'
 import { startProcessMeters } from '../telemetry/process-meters.ts'
 import { CertificatePair } from '../transport/tls.ts'
@@ -41,7 +44,7 @@ export async function startGround(config: Config, deps: TopologyDeps, parts: Par
   const meters = new Meters()
   await parts.add('lock', () => lock(data))
   const { store } = await parts.add('registry', () => opened(config, data, clock))
-  const directory = await parts.add('directory', () => started(new Directory(store, deps)))
+  const directory = await parts.add('directory', () => follow(store, deps, data))
   const gate = new Gate(directory, { clock })
   const quota = await parts.add('quota', () =>
     started(new Quota({ plans: config.plans, ledger: store, clock, log })),
@@ -60,6 +63,15 @@ async function lock(data: string) {
   const locked = await lockData(data)
   if (!locked.ok) throw new Fault('data-locked', locked.refusal.message)
   return { stop: () => locked.value.release() }
+}
+
+/** The directory on a registry that is no older than the one used before. */
+function follow(store: Store, { clock, log }: TopologyDeps, data: string): Directory {
+  const problem = problemOfRegistry(data, store)
+  if (problem !== null) throw new Fault('registry-rolled-back', problem)
+  const report = faultReport(log.area('auth'), 'the newest change could not be noted')
+  const onHead = guarded((head: AuditHead) => writeSeenHead(data, head), report)
+  return started(new Directory(store, { clock, log, onHead }))
 }
 
 function opened(config: Config, data: string, clock: Clock): Opened {

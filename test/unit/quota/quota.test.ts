@@ -7,7 +7,14 @@ import { silentLog } from '../../../src/telemetry/log.ts'
 const dayMs = 86_400_000
 
 function setUp(plans: Record<string, Partial<PlanValues>> = {}) {
-  const state = { nowMs: 1000, written: [] as Delta[], used: 0, endsAtMs: 30 * dayMs, fails: false }
+  const state = {
+    nowMs: 1000,
+    written: [] as Delta[],
+    used: 0,
+    startsAtMs: 0,
+    endsAtMs: 30 * dayMs,
+    fails: false,
+  }
   const quota = new Quota({
     plans: {
       standard: standardPlan,
@@ -17,7 +24,12 @@ function setUp(plans: Record<string, Partial<PlanValues>> = {}) {
       ),
     },
     ledger: {
-      openWindow: () => ({ window: 4, credits: state.used, endsAtMs: state.endsAtMs }),
+      openWindow: () => ({
+        window: 4,
+        credits: state.used,
+        startsAtMs: state.startsAtMs,
+        endsAtMs: state.endsAtMs,
+      }),
       addUsage: async (deltas) => {
         if (state.fails) throw new Error('disk full')
         state.written.push(...deltas)
@@ -121,6 +133,21 @@ describe('spending', () => {
     state.used = 0
     await quota.flush()
     expect(quota.budgetOf({ id: 'sub_a', plan: 'small' }).spend('getSlot').ok).toBe(true)
+  })
+
+  it('comes back to the month that runs when the clock was set forward and back', async () => {
+    const { quota, state } = setUp({ small: { creditsPer30Days: 10 } })
+    state.used = 10
+    const small = { id: 'sub_a', plan: 'small' }
+    expect(quota.budgetOf(small).spend('getSlot').ok).toBe(false)
+    const month = { ...state }
+    Object.assign(state, { nowMs: month.endsAtMs, startsAtMs: month.endsAtMs, used: 0 })
+    state.endsAtMs *= 2
+    await quota.flush()
+    expect(quota.budgetOf(small).spend('getSlot').ok).toBe(true)
+    Object.assign(state, { ...month, nowMs: 2000, used: 11 })
+    await quota.flush()
+    expect(quota.budgetOf(small).spend('getSlot')).toMatchObject({ ok: false, reason: 'credits' })
   })
 
   it('an unlimited plan has no end and still shows a limit', () => {

@@ -244,6 +244,29 @@ describe('use', () => {
     expect(store.usage('acme')?.days).toHaveLength(1)
   })
 
+  it.each([30, 75])('goes on counting when the clock jumps %i days and back', async (days) => {
+    const { id } = value(store.add({ label: 'acme', products: ['bundle'] }, by)).subscription
+    const use = async (credits: number) => {
+      const { window } = store.openWindow(id)
+      await store.addUsage([
+        { id, window, credits, calls: 1, refused: 0, notifications: 0, bytes: 0 },
+      ])
+    }
+    nowMs += 86_400_000
+    await use(7)
+    nowMs += days * 86_400_000
+    await use(5)
+    expect(store.openWindow(id).credits).toBe(5)
+    nowMs -= days * 86_400_000
+    // Everything was used in this month, what the wrong clock counted too.
+    expect(store.openWindow(id)).toMatchObject({ window: 0, credits: 12 })
+    await use(3)
+    await use(1)
+    expect(store.openWindow(id)).toMatchObject({ window: 0, credits: 16 })
+    nowMs += 30 * 86_400_000
+    expect(store.openWindow(id)).toMatchObject({ window: 1, credits: 0 })
+  })
+
   it('never gives a reserved number twice', async () => {
     expect(store.reserveSeq('metrics', 1000)).toBe(1)
     expect(store.reserveSeq('metrics', 10)).toBe(1001)

@@ -1,0 +1,161 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Directory } from '../../../src/auth/directory.ts'
+import { Gate } from '../../../src/auth/gate.ts'
+import { declareAuthMeters } from '../../../src/auth/meters.ts'
+import type { AuditHead } from '../../../src/subscriptions/audit.ts'
+import { openStore, type Store } from '../../../src/subscriptions/store.ts'
+import type { Issued } from '../../../src/subscriptions/subscription.ts'
+import { type Log, silentLog } from '../../../src/telemetry/log.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+
+const by = { who: 'test' }
+const hourMs = 3_600_000
+let folder: string
+let stores: Store[]
+/** The registry that the directory finds in its folder. */
+let store: Store
+let wallMs: number
+let monotonicMs: number
+let errors: string[]
+const clock = { nowMs: () => wallMs, monotonicMs: () => monotonicMs }
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-directory-'))
+  wallMs = Date.parse('2026-01-01T00:00:00Z')
+  monotonicMs = 5000
+  stores = []
+  errors = []
+  store = openIn('registry')
+})
+
+afterEach(async () => {
+  for (const each of stores) await each.close()
+  rmSync(folder, { recursive: true })
+})
+
+function openIn(name: string): Store {
+  const opened = openStore(join(folder, name), { clock })
+  stores.push(opened)
+  return opened
+}
+
+function follow(onHead: (head: AuditHead) => void = () => {}) {
+  const log: Log = { ...silentLog, error: (msg) => errors.push(msg), area: () => log }
+  const registry = {
+    head: () => store.head(),
+    holds: (head: AuditHead) => store.holds(head),
+    changedSince: (version: number, max: number) => store.changedSince(version, max),
+    registered: (id: string) => store.registered(id),
+    allRegistered: () => store.allRegistered(),
+  }
+  const directory = new Directory(registry, { clock, log, onHead })
+  const gate = new Gate(directory, { clock })
+  const opens = (token: string) => gate.admit('rpc', { xToken: token }, '127.0.0.1') !== null
+  return { directory, gate, opens }
+}
+
+function provision(label = 'acme'): Issued {
+  const added = store.add({ label, products: ['bundle'] }, by)
+  if (!added.ok) throw new Error(added.refusal.message)
+  return added.value
+}
+
+function pass(ms: number): void {
+  wallMs += ms
+  monotonicMs += ms
+}
+
+describe('a registry restored from an older copy while the server runs', () => {
+  it('does not revive a revoked token, whatever is changed in it afterwards', async () => {
+    const { token } = provision()
+    cpSync(join(folder, 'registry'), join(folder, 'older'), { recursive: true })
+    const rotated = store.rotate('acme', { graceMs: 0 }, by)
+    const { directory, gate, opens } = follow()
+    expect(opens(token)).toBe(false)
+    const newer = store
+    store = openIn('older')
+    directory.refresh()
+    expect(opens(token)).toBe(false)
+    expect(rotated.ok && opens(rotated.value.token)).toBe(true)
+    // As many changes, and then more, than the registry in force has.
+    for (const label of ['b', 'c', 'd']) {
+      provision(label)
+      directory.refresh()
+      expect(opens(token)).toBe(false)
+    }
+    expect(directory.isRolledBack()).toBe(true)
+    expect(errors).toEqual(['the registry was replaced by an older copy and is not read'])
+    const meters = new Meters()
+    declareAuthMeters(meters, gate, directory)
+    expect((await meters.render('text')).body).toContain('sluice_auth_registry_rolled_back 1')
+    // The newer copy is back, with a change made meanwhile.
+    store = newer
+    const { token: added } = provision('later')
+    directory.refresh()
+    expect(directory.isRolledBack()).toBe(false)
+    expect(opens(added)).toBe(true)
+    expect(opens(token)).toBe(false)
+  })
+
+  it('is known by the newest change that was in force', () => {
+    const heads: number[] = []
+    provision()
+    const { directory } = follow(({ seq }) => heads.push(seq))
+    provision('b')
+    directory.refresh()
+    directory.refresh()
+    expect(heads).toEqual([1, 2])
+  })
+})
+
+describe('a grace under a clock that is set', () => {
+  function inGrace() {
+    const { token } = provision()
+    store.rotate('acme', { graceMs: hourMs }, by)
+    return token
+  }
+
+  it('is not longer when the clock is set back', () => {
+    const token = inGrace()
+    const { opens } = follow()
+    pass(hourMs / 2)
+    wallMs -= 24 * hourMs
+    expect(opens(token)).toBe(true)
+    pass(hourMs / 2)
+    expect(opens(token)).toBe(false)
+  })
+
+  it('is not longer when the subscription changes after the clock was set back', () => {
+    const token = inGrace()
+    const { directory, opens } = follow()
+    pass(hourMs / 2)
+    wallMs -= 24 * hourMs
+    store.suspend('acme', by)
+    directory.refresh()
+    store.resume('acme', by)
+    directory.refresh()
+    expect(opens(token)).toBe(true)
+    pass(hourMs / 2)
+    expect(opens(token)).toBe(false)
+  })
+
+  it('is not longer than it was at its beginning when the server starts after that', () => {
+    const token = inGrace()
+    wallMs -= 24 * hourMs
+    const { opens } = follow()
+    pass(hourMs - 1)
+    expect(opens(token)).toBe(true)
+    pass(1)
+    expect(opens(token)).toBe(false)
+  })
+
+  it('ends when the machine slept through it, which the monotonic clock does not see', () => {
+    const token = inGrace()
+    const { opens } = follow()
+    wallMs += hourMs
+    expect(opens(token)).toBe(false)
+  })
+})
