@@ -3,8 +3,15 @@ import { Unpackr, unpack } from 'msgpackr'
 import { describe, expect, test } from 'vitest'
 import { jsonToMsgpack } from '../../../src/stream/json-to-msgpack.ts'
 
-const unpackr = new Unpackr({ int64AsType: 'number', mapsAsObjects: true })
-const turn = (text: string): unknown => unpackr.unpack(jsonToMsgpack(Buffer.from(text)))
+// Maps, because the decoder renames a key `__proto__` when it makes objects.
+const unpackr = new Unpackr({ int64AsType: 'number', mapsAsObjects: false })
+const turn = (text: string): unknown => plain(unpackr.unpack(jsonToMsgpack(Buffer.from(text))))
+
+function plain(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plain)
+  if (!(value instanceof Map)) return value
+  return Object.fromEntries([...value].map(([key, one]) => [key, plain(one)]))
+}
 
 describe('jsonToMsgpack', () => {
   test('says the same as the JSON it was made from, for any value', () => {
@@ -15,6 +22,10 @@ describe('jsonToMsgpack', () => {
       }),
       { numRuns: 500 },
     )
+  })
+
+  test('keeps a key that JavaScript objects treat specially', () => {
+    expect(JSON.stringify(turn('{"__proto__":{"a":1}}'))).toBe('{"__proto__":{"a":1}}')
   })
 
   test('keeps 64-bit integers exact where a JavaScript number would not', () => {
