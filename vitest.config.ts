@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-// The short suite: unit, stress, integration and end-to-end, under ten minutes on two cores.
+// The short suite: unit, stress, integration and end-to-end, under five minutes on two cores.
 // Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
 export default defineConfig({
   test: {

@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-// Storms, soaks and kills: one file at a time, because they measure the whole machine.
+// Storms, soaks, kills and everything slow: one file at a time, since some load the whole machine.
 export default defineConfig({
   test: {
     include: ['test/long/**/*.test.ts'],

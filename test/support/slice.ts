@@ -1,4 +1,4 @@
-// `.ci/run` has three minutes for the long suite: it sets SLUICE_LONG_SLICE and gets a slice.
+// `.ci/run` sets SLUICE_LONG_SLICE: storms and soaks then take a slice of their full time.
 
 export const isSlice = process.env.SLUICE_LONG_SLICE === '1'
 
