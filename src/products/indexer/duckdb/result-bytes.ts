@@ -66,6 +66,11 @@ export class ResultBytes {
     return this.#total !== null && this.received >= this.#total
   }
 
+  /** True when all of it has come and was read. */
+  get isDrained(): boolean {
+    return this.isWhole && this.#held === 0
+  }
+
   /** Resolves at the next change: bytes, the total, or the end. */
   change(): Promise<void> {
     return new Promise((resolve) => {

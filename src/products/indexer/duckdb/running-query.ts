@@ -31,6 +31,8 @@ export class QueryRun implements Watched {
   /** Undefined while it runs; null when the process died. */
   #report: QueryReport | null | undefined
   #reason: EndReason | null = null
+  /** It was ended while rows were still to come or to be read. */
+  #isCut = false
   #isKilled = false
   #isDone = false
 
@@ -61,7 +63,7 @@ export class QueryRun implements Watched {
       return 'stale'
     }
     // An error that is known before the first byte was given away replaces the bytes.
-    if (report === undefined || (report !== null && report.error === null))
+    if (report === undefined || (isComplete(report) && !this.#isCut))
       return { ok: true, result: this.#result() }
     const error = this.#error()
     await this.#finish()
@@ -73,10 +75,12 @@ export class QueryRun implements Watched {
   /** Stops it wherever it is. */
   end(reason: EndReason): void {
     if (this.#isDone || this.#reason !== null) return
+    const { bytes } = this.#process
     this.#reason = reason
+    this.#isCut = !isComplete(this.#report) || !bytes.isDrained
     this.#deps.watch.told(this)
     this.#process.interrupt()
-    this.#process.bytes.discard()
+    bytes.discard()
   }
 
   rssBytes(): number {
@@ -137,7 +141,7 @@ export class QueryRun implements Watched {
 
   #error(): QueryError | null {
     const report = this.#report
-    if (report !== undefined && report !== null && report.error === null) return null
+    if (isComplete(report) && !this.#isCut) return null
     switch (this.#reason) {
       case 'cancel':
         return exception('QUERY_WAS_CANCELLED', 'the query was cancelled')
@@ -165,4 +169,9 @@ export class QueryRun implements Watched {
       elapsedMs: performance.now() - this.#beganMs,
     }
   }
+}
+
+/** A stale view gave no rows at all: ended by a cancel or a deadline, it is not an empty result. */
+function isComplete(report: QueryReport | null | undefined): boolean {
+  return report?.error === null && !report.isStale
 }

@@ -144,7 +144,8 @@ class DuckdbEngine implements QueryEngine {
       if (outcome !== 'stale') return outcome
       this.#runs.delete(run)
       if (isLast) {
-        this.#pool.giveBack(process)
+        // Not used again: an interrupted ATTACH may have left the file open under its name.
+        this.#pool.giveBack(process, true)
         return fail('NETWORK_ERROR', 'the files of the index are being replaced; try again')
       }
       readable = await this.#view.renew(limits.timeMs / 2)

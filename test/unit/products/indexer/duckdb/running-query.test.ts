@@ -1,0 +1,90 @@
+// How a query ends when it is cancelled or late: never as a result that looks complete.
+import { PassThrough } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import type { QueryProcess } from '../../../../../src/products/indexer/duckdb/query-process.ts'
+import type { QueryReport } from '../../../../../src/products/indexer/duckdb/query-protocol.ts'
+import { ResultBytes } from '../../../../../src/products/indexer/duckdb/result-bytes.ts'
+import { QueryRun } from '../../../../../src/products/indexer/duckdb/running-query.ts'
+import { nothingReadable } from '../../../../../src/products/indexer/duckdb/store-files.ts'
+import { QueryWatch } from '../../../../../src/products/indexer/duckdb/watch.ts'
+import { queryOf } from '../../../../support/query-stage.ts'
+
+/** A query in a process whose report and bytes the test decides. */
+function stage() {
+  const pipe = new PassThrough()
+  const bytes = new ResultBytes(pipe)
+  let resolve: (report: QueryReport) => void = () => {}
+  const reported = new Promise<QueryReport>((settle) => {
+    resolve = settle
+  })
+  // Reason for the cast: what a run asks of its process is all there.
+  const process = {
+    rssBytesMax: 1e9,
+    isGone: false,
+    bytes,
+    rssBytes: () => 0,
+    run: () => {
+      bytes.begin()
+      return reported
+    },
+    interrupt: () => {},
+    kill: () => {},
+  } as unknown as QueryProcess
+  const run = new QueryRun(queryOf('SELECT 1'), process, 0, {
+    watch: new QueryWatch(() => 0),
+    onKilled: () => {},
+    onDone: () => {},
+  })
+  return { run, pipe, report: (report: QueryReport) => resolve(report) }
+}
+
+const stale: QueryReport = { rows: 0, bytes: 0, error: null, isStale: true }
+const complete = (bytes: number): QueryReport => ({ rows: 1, bytes, error: null, isStale: false })
+
+describe('a query that is ended from outside', () => {
+  test.each([
+    ['cancel', 394],
+    ['time', 159],
+  ] as const)(
+    'by %s while its view was stale is an error, not an empty result',
+    async (reason, code) => {
+      const { run, report } = stage()
+      const started = run.start(nothingReadable)
+      run.end(reason)
+      report(stale)
+      expect(await started).toMatchObject({ ok: false, error: { code } })
+    },
+  )
+
+  test('is an error when the engine had finished, but its rows were not read', async () => {
+    const { run, pipe, report } = stage()
+    const started = run.start(nothingReadable)
+    pipe.write('row\n')
+    report(complete(4))
+    const outcome = await started
+    if (outcome === 'stale' || !outcome.ok) throw new Error('it started')
+    run.end('cancel')
+    const read: Uint8Array[] = []
+    for await (const chunk of outcome.result.chunks) read.push(chunk)
+    expect(read).toEqual([])
+    expect(outcome.result.failed()).toMatchObject({ code: 394 })
+  })
+
+  test('is complete when the end came after its last row was read', async () => {
+    const { run, pipe, report } = stage()
+    const started = run.start(nothingReadable)
+    pipe.write('row\n')
+    report(complete(4))
+    const outcome = await started
+    if (outcome === 'stale' || !outcome.ok) throw new Error('it started')
+    for await (const _ of outcome.result.chunks) run.end('cancel')
+    expect(outcome.result.failed()).toBe(null)
+  })
+
+  test('asks for a new view when it was stale and nobody ended it', async () => {
+    const { run, report } = stage()
+    const started = run.start(nothingReadable)
+    report(stale)
+    expect(await started).toBe('stale')
+  })
+})
