@@ -16,6 +16,7 @@ export const codeOf = {
   UNKNOWN_TABLE: 60,
   SYNTAX_ERROR: 62,
   UNKNOWN_FORMAT: 73,
+  CANNOT_OPEN_FILE: 76,
   UNKNOWN_DATABASE: 81,
   UNKNOWN_COMPRESSION_METHOD: 89,
   UNKNOWN_SETTING: 115,
@@ -28,6 +29,7 @@ export const codeOf = {
   NETWORK_ERROR: 210,
   QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING: 216,
   MEMORY_LIMIT_EXCEEDED: 241,
+  CANNOT_CREATE_CHILD_PROCESS: 301,
   TOO_MANY_BYTES: 307,
   SESSION_NOT_FOUND: 372,
   QUERY_WAS_CANCELLED: 394,
@@ -78,11 +80,13 @@ const statuses: Readonly<Record<number, number>> = {
   1002: 500,
   74: 503,
   75: 503,
+  76: 503,
   198: 503,
   210: 503,
   236: 503,
   243: 503,
   279: 503,
+  301: 503,
 }
 
 export function statusOf({ code }: Pick<QueryError, 'code'>): number {

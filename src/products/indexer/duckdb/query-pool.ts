@@ -1,5 +1,7 @@
 // Query processes: a few kept warm, more when they are needed, each lent to one query at a time.
-// Thread: main. Called by the engine. One subscription never has more than half of them.
+// Thread: main. One subscription never has more than half of them. Starts that fail are retried
+// with exponential back-off, one at a time, until one succeeds.
+import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
 import { type ProcessOptions, QueryProcess } from './query-process.ts'
 import type { Readable } from './store-files.ts'
@@ -15,10 +17,13 @@ export interface PoolOptions {
   readonly memoryBytes: number
 }
 
+/** Why a query got no process: all are in use, or none can be started. */
+export type NoProcess = 'busy' | 'down'
+
 interface Waiting {
   readonly subscription: string
   readonly memoryBytes: number
-  take(process: QueryProcess | null): void
+  take(process: QueryProcess | NoProcess): void
 }
 
 /** Queries that wait for a process; more are refused at once. */
@@ -26,6 +31,8 @@ const waitingMax = 256
 /** A process that has run so many queries or grown so far makes room for a fresh one. */
 const runsMax = 1000
 const idleRssBytesMax = 300_000_000
+/** Before the start that follows a failed one: the first, doubled up to the last. */
+const retryMs = { first: 200, last: 5_000 } as const
 
 export class QueryPool {
   readonly #options: PoolOptions
@@ -38,7 +45,7 @@ export class QueryPool {
   #starting = 0
   #made = 0
   #isStopping = false
-  /** Starts in a row that failed; each makes the next one wait longer. */
+  /** Starts in a row that failed. */
   #failures = 0
 
   constructor(options: PoolOptions, log: Log) {
@@ -62,11 +69,16 @@ export class QueryPool {
     return first.version
   }
 
-  /** A process for one query; null when none is free within the bound, or too many wait. */
-  lend(subscription: string, memoryBytes: number, boundMs: number): Promise<QueryProcess | null> {
-    if (this.#isStopping || this.#waiting.length >= waitingMax) return Promise.resolve(null)
+  /** A process for one query, or why there is none within the bound. */
+  lend(
+    subscription: string,
+    memoryBytes: number,
+    boundMs: number,
+  ): Promise<QueryProcess | NoProcess> {
+    if (this.#isStopping || this.#waiting.length >= waitingMax) return Promise.resolve('busy')
     return new Promise((resolve) => {
-      const timer = setTimeout(() => waiting.take(null), boundMs)
+      const late = () => waiting.take(this.#isDown(waiting.memoryBytes) ? 'down' : 'busy')
+      const timer = setTimeout(late, boundMs)
       const waiting: Waiting = {
         subscription,
         memoryBytes: classOf(memoryBytes, this.#options.memoryBytes),
@@ -103,7 +115,7 @@ export class QueryPool {
 
   async stop(): Promise<void> {
     this.#isStopping = true
-    for (const waiting of [...this.#waiting]) waiting.take(null)
+    for (const waiting of [...this.#waiting]) waiting.take('busy')
     const all = [...this.#all]
     for (const process of all) process.kill()
     await Promise.all(all.map((process) => process.ended))
@@ -140,10 +152,18 @@ export class QueryPool {
     if (ready + this.#starting < warm) this.#launchFor(memoryBytes)
   }
 
+  /** True while processes of this size neither exist nor can be started. */
+  #isDown(memoryBytes: number): boolean {
+    const isAlive = (one: QueryProcess) => one.memoryBytes === memoryBytes && !one.isGone
+    return this.#failures > 0 && ![...this.#all].some(isAlive)
+  }
+
   #launchFor(memoryBytes: number): void {
     if (this.#isStopping || this.#all.size + this.#starting >= this.#options.processesMax) return
     if (this.#starting > this.#waiting.length + this.#options.warm) return
-    const waitMs = this.#failures === 0 ? 0 : Math.min(5000, 100 * 2 ** this.#failures)
+    if (this.#failures > 0 && this.#starting > 0) return
+    const { first, last } = retryMs
+    const waitMs = this.#failures === 0 ? 0 : Math.min(last, first * 2 ** (this.#failures - 1))
     this.#starting += 1
     setTimeout(() => {
       this.#launch(memoryBytes)
@@ -152,19 +172,30 @@ export class QueryPool {
             this.#failures = 0
             this.#idle.push(process)
           },
-          (error: unknown) => {
-            this.#failures += 1
-            this.#log.warn('a query process did not start', { why: String(error) })
-          },
+          (error: unknown) => this.#failed(memoryBytes, error),
         )
         .finally(() => {
           this.#starting -= 1
           this.#match()
         })
-    }, waitMs)
+    }, waitMs).unref()
+  }
+
+  /** Whoever waits for a process that cannot come is refused now, not at its deadline. */
+  #failed(memoryBytes: number, error: unknown): void {
+    if (this.#isStopping) return
+    this.#failures += 1
+    this.#log.warn('query process start failed', {
+      reason: messageOf(error),
+      failures: this.#failures,
+    })
+    if (!this.#isDown(memoryBytes)) return
+    for (const waiting of this.#waiting.filter((one) => one.memoryBytes === memoryBytes))
+      waiting.take('down')
   }
 
   async #launch(memoryBytes: number): Promise<QueryProcess> {
+    if (this.#isStopping) throw new Fault('query-process', 'the server is stopping')
     this.#made += 1
     const { folder, threads } = this.#options
     const options: ProcessOptions = { folder, number: this.#made, memoryBytes, threads }

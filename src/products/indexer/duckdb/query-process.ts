@@ -1,11 +1,12 @@
-// One query process as the server sees it: started, asked, its bytes taken, killed.
-// Thread: main. Owned by query-pool.ts; a process has one query at a time.
+// One query process as the server sees it: started, called, its bytes read, killed.
+// Thread: main. A process runs one query at a time. A process that the system refuses to start
+// (no descriptors, no memory) is a Fault of that start and nothing else.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
-import { Fault } from '../../../base/errors.ts'
+import { Fault, messageOf } from '../../../base/errors.ts'
 import { workerEntry } from '../../../threads/entry.ts'
 import { childPipe, FrameLink } from '../../../threads/frames.ts'
 import { ProcessMemory } from './process-memory.ts'
@@ -56,19 +57,17 @@ export class QueryProcess {
   version = ''
   runs = 0
 
-  private constructor(options: ProcessOptions) {
+  private constructor(options: ProcessOptions, child: ChildProcess) {
     this.memoryBytes = options.memoryBytes
     this.rssBytesMax = rssBytesMaxOf(options.memoryBytes)
-    this.#child = launch(this.rssBytesMax)
-    this.#link = new FrameLink(this.#child.stdio[childPipe] as Duplex, (value) =>
-      this.#receive(value),
-    )
-    this.#bytes = new ResultBytes(this.#child.stdio[resultPipe] as Duplex)
-    this.#memory = new ProcessMemory(this.#child.pid ?? 0)
-    for (const pipe of this.#child.stdio.slice(childPipe)) pipe?.on('error', () => this.kill())
+    this.#child = child
+    for (const pipe of child.stdio.slice(childPipe)) pipe?.on('error', () => this.kill())
+    this.#link = new FrameLink(child.stdio[childPipe] as Duplex, (value) => this.#receive(value))
+    this.#bytes = new ResultBytes(child.stdio[resultPipe] as Duplex)
+    this.#memory = new ProcessMemory(this.pid)
     this.ended = new Promise((resolve) => {
-      const gone = () => {
-        if (this.isGone) return
+      child.once('exit', (_, signal) => {
+        this.signal = signal
         this.isGone = true
         this.#memory.close()
         this.#bytes.end()
@@ -77,18 +76,13 @@ export class QueryProcess {
         void rm(join(options.folder, scratchOf(options)), { recursive: true, force: true })
           .catch(() => {})
           .then(() => resolve())
-      }
-      this.#child.once('error', gone)
-      this.#child.once('exit', (_, signal) => {
-        this.signal = signal
-        gone()
       })
     })
   }
 
   /** Resolves when it is prepared; rejects with a Fault. */
   static async start(options: ProcessOptions): Promise<QueryProcess> {
-    const made = new QueryProcess(options)
+    const made = new QueryProcess(options, await launch(rssBytesMaxOf(options.memoryBytes)))
     const timer = setTimeout(() => made.kill(), startMsMax)
     const ready = new Promise<void>((resolve) => {
       made.#ready = resolve
@@ -105,8 +99,7 @@ export class QueryProcess {
     clearTimeout(timer)
     if (opened === null || typeof opened === 'string') {
       made.kill()
-      const why = opened ?? 'it ended'
-      throw new Fault('query-process', `a query process did not start: ${why}`, { retryable: true })
+      throw notStarted(opened ?? 'it ended')
     }
     made.version = (opened as QueryGreeting).version
     return made
@@ -175,8 +168,9 @@ function scratchOf({ number }: ProcessOptions): string {
 /**
  * Without an environment and without inherited files. Where there is a shell, the kernel itself
  * bounds the memory that it may ask for: DuckDB then fails a query instead of filling the machine.
+ * Resolves when the process exists with its pipes; rejects with a Fault when it does not.
  */
-function launch(rssBytesMax: number): ChildProcess {
+function launch(rssBytesMax: number): Promise<ChildProcess> {
   const node = [
     process.execPath,
     `--max-old-space-size=${heapMegabytes}`,
@@ -188,9 +182,23 @@ function launch(rssBytesMax: number): ChildProcess {
     'ulimit -d "$0" 2>/dev/null; ulimit -c 0 2>/dev/null; exec "$@"',
     kilobytes,
   ]
-  return spawn('/bin/sh', [...bounded, ...node], {
-    env: {},
-    cwd: '/',
-    stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+  return new Promise<ChildProcess>((resolve, reject) => {
+    // Some errors of the system are thrown here, others are events; without descriptors (EMFILE)
+    // the child has no pipes at all and must not be used before `spawn` was emitted.
+    const child = spawn('/bin/sh', [...bounded, ...node], {
+      env: {},
+      cwd: '/',
+      stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
+    })
+    // Stays: a signal that the system refuses is an `error` event as well.
+    child.on('error', reject)
+    child.once('spawn', () => resolve(child))
+  }).catch((error: unknown) => {
+    throw notStarted(messageOf(error), error)
   })
+}
+
+function notStarted(reason: string, cause?: unknown): Fault {
+  const message = `a query process did not start: ${reason}`
+  return new Fault('query-process', message, { cause, retryable: true })
 }

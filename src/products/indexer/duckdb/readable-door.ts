@@ -35,6 +35,8 @@ export async function openReadableDoor(
     })
   })
   await listen(server, path)
+  // A connection that cannot be taken in (no descriptors) is lost; the door stays open.
+  server.on('error', () => {})
   server.unref()
   return {
     close: () =>
@@ -47,13 +49,14 @@ export async function openReadableDoor(
 
 /** Asks the writer, one question at a time; whoever asks meanwhile shares the answer after it. */
 export class ReadableAsker {
-  readonly #folder: string
+  readonly #path: string
   #socket: Socket | null = null
   #waiting: ((readable: Readable | null) => void) | null = null
   #text = ''
 
+  /** Throws a Fault when the folder's path is too long for a socket. */
   constructor(folder: string) {
-    this.#folder = folder
+    this.#path = socketPath(folder)
   }
 
   /** The view of now; null when the writer is not there or does not answer within the bound. */
@@ -75,7 +78,7 @@ export class ReadableAsker {
 
   #connected(): Socket {
     if (this.#socket !== null) return this.#socket
-    const socket = connect(socketPath(this.#folder))
+    const socket = connect(this.#path)
     this.#socket = socket
     this.#text = ''
     socket.setEncoding('utf8')
@@ -92,7 +95,12 @@ export class ReadableAsker {
     if (end === -1) return
     const line = this.#text.slice(0, end)
     this.#text = this.#text.slice(end + 1)
-    this.#waiting?.(readableFrom(line))
+    try {
+      this.#waiting?.(readableFrom(line))
+    } catch {
+      // Whoever answers here is not our writer, or is broken: as good as none.
+      this.#drop()
+    }
   }
 
   #drop(): void {

@@ -42,6 +42,7 @@ export async function startDuckdbEngine(
   await mkdir(place, { recursive: true })
   await chmod(place, 0o755)
   await rm(join(place, 'scratch'), { recursive: true, force: true })
+  const view = new ViewOfNow(place)
   const threads = Math.min(threadsMax, availableParallelism())
   const pool = new QueryPool(
     {
@@ -54,7 +55,7 @@ export async function startDuckdbEngine(
     deps.log,
   )
   const version = await pool.start()
-  return new DuckdbEngine(version, pool, new ViewOfNow(place), deps)
+  return new DuckdbEngine(version, pool, view, deps)
 }
 
 class DuckdbEngine implements QueryEngine {
@@ -75,7 +76,11 @@ class DuckdbEngine implements QueryEngine {
     this.#deps = deps
     this.#refreshing = setInterval(() => {
       // Files that were dropped stay on the disk as long as somebody has them open.
-      void view.get(refreshMs).then((readable) => pool.refresh(readable))
+      // What fails now is tried again with the next one.
+      view.get(refreshMs).then(
+        (readable) => pool.refresh(readable),
+        () => {},
+      )
       this.#measure()
     }, refreshMs)
     this.#refreshing.unref()
@@ -116,17 +121,20 @@ class DuckdbEngine implements QueryEngine {
         'QUOTA_EXCEEDED',
         `a query had to be killed; the next may run in ${Math.ceil(waitMs / 1000)} s`,
       )
-    const [process, view] = await Promise.all([
-      this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs),
-      this.#view.get(limits.timeMs / 2),
-    ])
-    if (process === null)
+    const unreadable = () => null
+    let viewing = this.#view.get(limits.timeMs / 2).catch(unreadable)
+    const process = await this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs)
+    if (process === 'busy')
       return fail('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are running; try again')
-    let readable = view
+    if (process === 'down')
+      return fail('CANNOT_CREATE_CHILD_PROCESS', 'no query process can be started; try again')
     for (let isLast = false; ; isLast = true) {
-      if (running.isCancelled) {
+      const readable = await viewing
+      if (running.isCancelled || readable === null) {
         this.#pool.giveBack(process)
-        return fail('QUERY_WAS_CANCELLED', 'the query was cancelled')
+        return running.isCancelled
+          ? fail('QUERY_WAS_CANCELLED', 'the query was cancelled')
+          : fail('CANNOT_OPEN_FILE', 'the files of the index cannot be opened; try again')
       }
       const run = new QueryRun(query, process, performance.now() - beganMs, {
         watch: this.#watch,
@@ -148,7 +156,7 @@ class DuckdbEngine implements QueryEngine {
         this.#pool.giveBack(process, true)
         return fail('NETWORK_ERROR', 'the files of the index are being replaced; try again')
       }
-      readable = await this.#view.renew(limits.timeMs / 2)
+      viewing = this.#view.renew(limits.timeMs / 2).catch(unreadable)
     }
   }
 

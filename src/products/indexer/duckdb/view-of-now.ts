@@ -1,8 +1,6 @@
 // The files that hold everything up to now, for a query that is about to run. Thread: main.
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { ReadableAsker } from './readable-door.ts'
-import { nothingReadable, type Readable, readableFrom, readableName } from './store-files.ts'
+import { type Readable, readReadable } from './store-files.ts'
 
 /** Queries within so long share a view: rows are at most that much older than the newest. */
 const shareMs = 100
@@ -12,7 +10,7 @@ const askMsMax = 5000
 export class ViewOfNow {
   readonly #folder: string
   readonly #asker: ReadableAsker
-  #asked: Promise<Readable> | null = null
+  #asked: Promise<Readable | null> = Promise.resolve(null)
   #askedAtMs = Number.NEGATIVE_INFINITY
 
   constructor(folder: string) {
@@ -20,7 +18,10 @@ export class ViewOfNow {
     this.#asker = new ReadableAsker(folder)
   }
 
-  /** What there is after the bound at the latest, be it a little older. */
+  /**
+   * What there is after the bound at the latest, be it a little older. Rejects when there is a
+   * view that cannot be read (no descriptors, a broken disk): that is not an empty index.
+   */
   async get(boundMs: number): Promise<Readable> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<null>((resolve) => {
@@ -28,14 +29,14 @@ export class ViewOfNow {
     })
     const readable = await Promise.race([this.#get(), late])
     clearTimeout(timer)
-    return readable ?? this.#written()
+    return readable ?? readReadable(this.#folder)
   }
 
-  #get(): Promise<Readable> {
-    const isFresh = performance.now() - this.#askedAtMs < shareMs
-    if (this.#asked !== null && isFresh) return this.#asked
-    // One question at a time: the next begins when the last has its answer.
-    this.#asked = (this.#asked ?? Promise.resolve(nothingReadable)).then(() => this.#ask())
+  #get(): Promise<Readable | null> {
+    if (performance.now() - this.#askedAtMs < shareMs) return this.#asked
+    // One question at a time: the next begins when the last has its answer or has failed.
+    const ask = () => this.#asker.ask(askMsMax)
+    this.#asked = this.#asked.then(ask, ask)
     this.#askedAtMs = performance.now()
     return this.#asked
   }
@@ -48,18 +49,5 @@ export class ViewOfNow {
 
   close(): void {
     this.#asker.close()
-  }
-
-  async #ask(): Promise<Readable> {
-    return (await this.#asker.ask(askMsMax)) ?? this.#written()
-  }
-
-  async #written(): Promise<Readable> {
-    try {
-      return readableFrom(await readFile(join(this.#folder, readableName), 'utf8'))
-    } catch {
-      // Nothing was written yet, or it is being replaced: an empty index has no rows.
-      return nothingReadable
-    }
   }
 }
