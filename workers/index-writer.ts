@@ -1,8 +1,11 @@
 // Child process of the indexer's writer: takes deliveries over the pipe, keeps their rows.
-// Thread: main of its own process. Started by products/indexer/feed/writer-link.ts.
+// Thread: main of its own process.
 import { openSink } from '../src/products/indexer/sink.ts'
 import { IndexWriter } from '../src/products/indexer/writer.ts'
 import { serveFrames } from '../src/threads/frames.ts'
+
+// What DuckDB creates is for the server alone; files that queries read are shared one by one.
+process.umask(0o077)
 
 const writer = new IndexWriter(openSink, {
   wrote: (write) => service.push('wrote', write),

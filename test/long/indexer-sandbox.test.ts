@@ -123,7 +123,12 @@ describe('the sandbox of the embedded index', () => {
     for (const pid of queryProcesses().filter((one) => niceOf(one) === 10)) {
       const status = readFileSync(`/proc/${pid}/status`, 'utf8')
       if (isRoot) {
-        expect(/^Uid:\s+(\d+)\s+(\d+)/m.exec(status)?.slice(1)).toEqual(['65534', '65534'])
+        // A user and group of their own: not `nobody`, which other processes may be as well.
+        const own = String(0x736c_7569)
+        expect(/^Uid:\s+(\d+)\s+(\d+)/m.exec(status)?.slice(1)).toEqual([own, own])
+        expect(/^Gid:\s+(\d+)\s+(\d+)/m.exec(status)?.slice(1)).toEqual([own, own])
+        expect(/^Groups:\s*$/m.test(status)).toBe(true)
+        expect(/^CapEff:\s+0+$/m.test(status)).toBe(true)
         expect(readFileSync(`/proc/${pid}/environ`, 'utf8').replaceAll('\0', '')).not.toMatch(
           /HOME/,
         )

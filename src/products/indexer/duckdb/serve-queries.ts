@@ -6,10 +6,12 @@
 // It gives up what it does not need before it sees a customer's text: its user, its priority, and
 // every path but the index's folder. Its memory is bounded by the kernel (RLIMIT_DATA, set by who
 // starts it), by DuckDB, by itself, and by the server from outside.
-import { chownSync, existsSync, mkdirSync } from 'node:fs'
+import { existsSync } from 'node:fs'
+import { chown, mkdir } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { setPriority } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
+import { stepDownTo } from './file-access.ts'
 import { QueryDatabase } from './query-database.ts'
 import {
   type QueryGreeting,
@@ -23,8 +25,6 @@ import type { ByteSink } from './result-writer.ts'
 import type { Readable } from './store-files.ts'
 
 const niceness = 10
-/** The user and group that own nothing, by their usual number. */
-const nobody = 65_534
 const watchMs = 10
 
 export interface QueryService {
@@ -40,7 +40,7 @@ export function queryService(): QueryService {
   let database: QueryDatabase | null = null
   return {
     open: async (place) => {
-      const { folder, scratch } = settle(place)
+      const { folder, scratch } = await settle(place)
       const { memoryBytes, threads } = place
       database = await QueryDatabase.open({ folder, scratch, memoryBytes, threads })
       runner = new QueryRunner(database, new PipeSink(new Socket({ fd: resultPipe })))
@@ -64,20 +64,19 @@ export function queryService(): QueryService {
   }
 }
 
-/** Steps down as far as the system lets it, and tells where the folders now are. */
-function settle(place: QueryPlace): { folder: string; scratch: string } {
+/** Steps down as far as the system lets it; returns where the folders are from then on. */
+async function settle(place: QueryPlace): Promise<{ folder: string; scratch: string }> {
   const scratch = join(place.folder, place.scratch)
-  mkdirSync(dirname(scratch), { recursive: true, mode: 0o711 })
-  mkdirSync(scratch, { recursive: true, mode: 0o700 })
+  await mkdir(scratch, { recursive: true, mode: 0o700 })
   process.chdir(place.folder)
-  const isRoot = process.getuid?.() === 0
-  // The folders above the index's may be closed to others; its own, once entered, is not.
+  // The folders above the index's may be closed to the reader; its own, once entered, is not.
   const here = '/proc/self/cwd'
-  if (!isRoot || !existsSync(here)) return { folder: place.folder, scratch }
-  chownSync(scratch, nobody, nobody)
+  const reader = existsSync(here) ? await stepDownTo(place.folder) : null
+  if (reader === null) return { folder: place.folder, scratch }
+  await chown(scratch, reader, reader)
   process.setgroups?.([])
-  process.setgid?.(nobody)
-  process.setuid?.(nobody)
+  process.setgid?.(reader)
+  process.setuid?.(reader)
   return { folder: here, scratch: `${here}/${place.scratch}` }
 }
 

@@ -3,7 +3,7 @@
 //   run(query) -> waits? (back-off, pool) -> process -> view of now -> QueryRun -> bytes
 //
 // The engine itself is never loaded into this process.
-import { chmod, mkdir, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
 import { messageOf } from '../../../base/errors.ts'
@@ -11,6 +11,7 @@ import type { Log } from '../../../telemetry/log.ts'
 import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.ts'
 import { fail } from '../exceptions.ts'
 import { BackOff } from './back-off.ts'
+import { openFolder } from './file-access.ts'
 import type { QueryProcessMeters } from './meters.ts'
 import { QueryPool } from './query-pool.ts'
 import { QueryRun } from './running-query.ts'
@@ -39,9 +40,9 @@ export async function startDuckdbEngine(
   deps: DuckdbEngineDeps,
 ): Promise<QueryEngine> {
   const place = resolve(folder)
-  await mkdir(place, { recursive: true })
-  await chmod(place, 0o755)
+  await openFolder(place)
   await rm(join(place, 'scratch'), { recursive: true, force: true })
+  await openFolder(join(place, 'scratch'))
   const view = new ViewOfNow(place)
   const threads = Math.min(threadsMax, availableParallelism())
   const pool = new QueryPool(

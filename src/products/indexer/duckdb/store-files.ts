@@ -10,19 +10,10 @@
 //
 // A sealed file whose span lies within another's has been merged into it, and one of the same span
 // with a higher last number has taken its place.
-import {
-  chmod,
-  mkdir,
-  open,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  stat,
-  writeFile,
-} from 'node:fs/promises'
+import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TableName, tableNames } from '../tables.ts'
+import { hideFile, openFolder, shareFile } from './file-access.ts'
 
 export interface Sealed {
   readonly name: string
@@ -75,9 +66,9 @@ export interface Listing {
 
 /** What is in the folder; makes the folder when there is none. */
 export async function listFolder(folder: string): Promise<Listing> {
-  await mkdir(folder, { recursive: true })
-  await chmod(folder, 0o755)
+  await openFolder(folder)
   const names = await readdir(folder)
+  for (const name of names) await setAccess(folder, name)
   const hot: number[] = []
   const waste: string[] = []
   const sealed: Sealed[] = []
@@ -96,6 +87,13 @@ export async function listFolder(folder: string): Promise<Listing> {
   return { hot: hot.sort((a, b) => a - b), sealed: kept, waste }
 }
 
+/** What an earlier version or another user left open is closed. */
+async function setAccess(folder: string, name: string): Promise<void> {
+  const path = join(folder, name)
+  if (/^(seg|tail)-.*\.duckdb$/.test(name)) await shareFile(folder, path)
+  else if (/\.duckdb(\.wal)?$/.test(name) || name === readableName) await hideFile(path)
+}
+
 export async function describe(folder: string, span: SealedSpan): Promise<Sealed> {
   const name = sealedName(span)
   const { size, mtimeMs } = await stat(join(folder, name))
@@ -110,15 +108,14 @@ function replaces(other: Sealed, file: Sealed): boolean {
 
 /** Gives a finished file its name, so that it is there after a crash of the machine too. */
 export async function keepAs(folder: string, made: string, name: string): Promise<void> {
-  // Query processes may be another user; who may enter the data folder at all is decided above.
-  await chmod(join(folder, made), 0o644)
+  await shareFile(folder, join(folder, made))
   await rename(join(folder, made), join(folder, name))
   await syncFolder(folder)
 }
 
 export async function writeReadable(folder: string, readable: Readable): Promise<void> {
   const made = join(folder, `new-${readableName}`)
-  await writeFile(made, JSON.stringify(readable), { mode: 0o644 })
+  await writeFile(made, JSON.stringify(readable), { mode: 0o600 })
   await rename(made, join(folder, readableName))
 }
 
