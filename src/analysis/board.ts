@@ -3,7 +3,7 @@
 //     0  secret of the hash, 64 bytes                        (main, once)
 //   128  turn: ticket << 1 | current state                   (the worker that holds the turn)
 //   256  round: moves when waiting workers must come back    (main)
-//   384  scratch areas taken, a word each                    (workers; main when none runs)
+//   384  scratch areas: ticket + 1 of the block in it, or 0  (workers; main when none runs)
 //   512  last source event: seqno x 8, a shared position     (source thread)
 //   640  when it was read: us x 8, a shared position         (source thread)
 //
@@ -21,6 +21,12 @@ export const boardBytes = 6 * cacheLineBytes
 
 /** Tickets are counted modulo this, so that one and the current state fit a word. */
 export const ticketModulus = 2 ** 29
+/** Whether a ticket had its turn before `turn`; tickets in use lie far closer than half of all. */
+export function isTurnOver(ticket: number, turn: number): boolean {
+  const ahead = (turn - ticket + ticketModulus) % ticketModulus
+  return ahead !== 0 && ahead < ticketModulus / 2
+}
+
 /** A worker looks this often whether it still waits for something that will come. */
 const waitMs = 100
 
@@ -81,12 +87,18 @@ export class Board {
     return round | 0
   }
 
-  /** Takes a free scratch area for one block; -1 when there is none. */
-  takeScratch(): number {
+  /** Takes a free scratch area for the block of a ticket; -1 when there is none. */
+  takeScratch(ticket: number): number {
     for (let area = 0; area < this.#workers; area++)
       // The exchange decides between two workers that see the same area free.
-      if (Atomics.compareExchange(this.#words, scratchAt + area, 0, 1) === 0) return area
+      if (Atomics.compareExchange(this.#words, scratchAt + area, 0, ticket + 1) === 0) return area
     return -1
+  }
+
+  /** Tickets of the blocks that workers are at now. */
+  working(): number[] {
+    const areas = Array.from({ length: this.#workers }, (_, area) => scratchAt + area)
+    return areas.map((at) => Atomics.load(this.#words, at) - 1).filter((ticket) => ticket >= 0)
   }
 
   giveScratch(area: number): void {

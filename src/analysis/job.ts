@@ -82,7 +82,7 @@ export class BlockAnalyst {
   }
 
   analyse(job: BlockJob): BlockResult {
-    const area = this.#board.takeScratch()
+    const area = this.#board.takeScratch(job.ticket)
     // Held by a worker that died; the main thread frees it before it asks again.
     if (area < 0) return { outcome: 'again' }
     try {

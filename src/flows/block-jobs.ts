@@ -10,10 +10,12 @@
 // blocks pile up: then it saves the wake-ups between them.
 // A worker that dies spoils only its own block. Then no job starts until all running ones are back
 // (those that wait for their turn are called back), and the unfinished ones start again in order,
-// those of the batch that died one by one.
+// those of the batch that died one by one. A worker that hangs (hang-watch.ts) is ended and counts
+// as one that died.
 
 import { type Board, ticketModulus } from '../analysis/board.ts'
 import type { BlockJob, BlockResult, LossReason } from '../analysis/job.ts'
+import { HangWatch, lookMs } from './hang-watch.ts'
 
 /** Blocks that may be waiting or under way at once. */
 export const jobsMax = 32
@@ -33,8 +35,11 @@ export type BlockSpec = Omit<BlockJob, 'ticket' | 'round'>
 export interface BlockJobsOptions {
   readonly board: Board
   readonly workers: number
-  /** Runs a batch on some worker, a result for each. Rejects when the worker died or threw. */
-  readonly run: (jobs: readonly BlockJob[]) => Promise<readonly BlockResult[]>
+  /**
+   * Runs a batch on some worker, a result for each. Rejects when the worker died or threw, or was
+   * ended by the signal and is gone.
+   */
+  readonly run: (jobs: readonly BlockJob[], end: AbortSignal) => Promise<readonly BlockResult[]>
   /** Told for each job that ended its worker; it is tried again unless given up. */
   readonly onFailure: (error: unknown, isGivenUp: boolean) => void
 }
@@ -50,6 +55,12 @@ interface JobEntry {
   outcome: JobOutcome | null
 }
 
+/** Jobs that one worker has at the moment. */
+interface Running {
+  readonly tickets: readonly number[]
+  readonly end: AbortController
+}
+
 type Entry = JobEntry | { readonly tell: () => void; readonly ticket: null }
 
 export class BlockJobs {
@@ -57,14 +68,18 @@ export class BlockJobs {
   readonly #entries: Entry[] = []
   readonly #waiting: (() => void)[] = []
   #nextTicket: number
+  readonly #running = new Set<Running>()
+  readonly #hangWatch: HangWatch<Running>
+  readonly #timer: NodeJS.Timeout
   #jobs = 0
-  #running = 0
   #isRecovering = false
   #isClosed = false
 
   constructor(options: BlockJobsOptions) {
     this.#options = options
     this.#nextTicket = options.board.turn().ticket
+    this.#hangWatch = new HangWatch(options.board)
+    this.#timer = setInterval(() => this.#endHung(), lookMs).unref()
   }
 
   get isFull(): boolean {
@@ -100,13 +115,14 @@ export class BlockJobs {
   /** Nothing is told or started any more. */
   close(): void {
     this.#isClosed = true
+    clearInterval(this.#timer)
     this.#entries.length = 0
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
   /** Starts what may start: the earliest unfinished jobs, dealt out to the free workers. */
   #fill(): void {
-    const free = this.#options.workers - this.#running
+    const free = this.#options.workers - this.#running.size
     if (this.#isRecovering || this.#isClosed || free <= 0) return
     const batches: JobEntry[][] = Array.from({ length: free }, () => [])
     let dealt = 0
@@ -126,16 +142,27 @@ export class BlockJobs {
   #start(batch: readonly JobEntry[]): void {
     const { board, run } = this.#options
     const round = board.round()
+    const running = { tickets: batch.map(({ ticket }) => ticket), end: new AbortController() }
     for (const entry of batch) entry.isRunning = true
-    this.#running += 1
-    run(batch.map(({ spec, ticket }) => ({ ...spec, ticket, round }))).then(
-      (results) => this.#settle(batch, results),
-      (error: unknown) => this.#fail(batch, error),
+    this.#running.add(running)
+    const jobs = batch.map(({ spec, ticket }) => ({ ...spec, ticket, round }))
+    run(jobs, running.end.signal).then(
+      (results) => {
+        this.#running.delete(running)
+        this.#settle(batch, results)
+      },
+      (error: unknown) => {
+        this.#running.delete(running)
+        this.#fail(batch, error)
+      },
     )
   }
 
+  #endHung(): void {
+    for (const { end } of this.#hangWatch.look(this.#running)) end.abort()
+  }
+
   #settle(batch: readonly JobEntry[], results: readonly BlockResult[]): void {
-    this.#running -= 1
     for (const [index, entry] of batch.entries()) {
       entry.isRunning = false
       const result = results[index]
@@ -146,7 +173,6 @@ export class BlockJobs {
   }
 
   #fail(batch: readonly JobEntry[], error: unknown): void {
-    this.#running -= 1
     for (const entry of batch) entry.isRunning = false
     if (this.#isClosed) return
     const [first] = batch
@@ -172,7 +198,7 @@ export class BlockJobs {
       this.#jobs -= 1
       head.tell(outcome)
     }
-    if (this.#isRecovering && this.#running === 0) this.#recover()
+    if (this.#isRecovering && this.#running.size === 0) this.#recover()
     this.#fill()
     if (!this.isFull) for (const resolve of this.#waiting.splice(0)) resolve()
   }

@@ -149,7 +149,7 @@ class Road implements ExecutionRoad {
     this.#jobs = new BlockJobs({
       board: this.#board,
       workers: memory.workers,
-      run: (jobs) => this.#pool.run<readonly BlockResult[]>(jobs),
+      run: (jobs, end) => this.#pool.run<readonly BlockResult[]>(jobs, end),
       onFailure: (error, isGivenUp) => this.#noteFailure(error, isGivenUp),
     })
     this.#reader = new ControlReader(memory.controlRing, {

@@ -1,5 +1,6 @@
 // A pool of workers for jobs that are whole in themselves: the analysis of a block, a proof.
-// Thread: main. The only door to piscina. Never one job per event: a job costs about 60 us.
+// Thread: main. The only importer of piscina. Never one job per event: a job costs about 60 us.
+import { once } from 'node:events'
 import { Piscina } from 'piscina'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -54,13 +55,19 @@ export class Pool {
 
   /**
    * Runs one job. Rejects with a Fault: `pool-full` (retryable), `worker-died` (retryable; the
-   * pool has started another one), `job-failed` (the job threw), `pool-stopped`.
+   * pool has started another one), `job-failed` (the job threw), `pool-stopped`. A job that hangs
+   * is ended by `signal`, with its worker: `worker-hung` (retryable), once the thread is gone.
    */
-  async run<T>(job: unknown): Promise<T> {
+  async run<T>(job: unknown, signal?: AbortSignal): Promise<T> {
+    const ending = signal && this.#endOf(signal)
     try {
-      return (await this.#piscina.run(job)) as T
+      return (await this.#piscina.run(job, signal && { signal })) as T
     } catch (error) {
-      throw this.#faultOf(error)
+      if (!signal?.aborted || this.#isStopping) throw this.#faultOf(error)
+      // Until then it may still write to memory that it shares with others.
+      await ending?.()
+      this.#countDeath('its job hung')
+      throw new Fault('worker-hung', 'the job hung', { cause: error, retryable: true })
     }
   }
 
@@ -68,6 +75,19 @@ export class Pool {
   async stop(): Promise<void> {
     this.#isStopping = true
     await this.#piscina.close({ force: true })
+  }
+
+  /** Waits for the thread that piscina drops when the signal comes; call it before `run`. */
+  #endOf(signal: AbortSignal): () => Promise<unknown> {
+    let threads: Piscina['threads'] = []
+    signal.addEventListener('abort', () => {
+      threads = this.#piscina.threads
+    })
+    return () => {
+      const left = this.#piscina.threads
+      const dropped = threads.filter((thread) => !left.includes(thread))
+      return Promise.all(dropped.map((thread) => once(thread, 'exit')))
+    }
   }
 
   #faultOf(error: unknown): Fault {

@@ -104,6 +104,24 @@ describe('an analysis worker that ends in the middle of a block', () => {
     }
   })
 
+  for (const when of ['before', 'during', 'after'])
+    test(`loops for ever ${when} its turn: it is ended, and the block analysed again`, async () => {
+      const entry = dying({ how: 'loop', when, every: 19, times: 1 })
+      const { frames, ended, meters } = await play({ workers: 2, analysisEntry: entry })
+      await ended
+      expect(frames).toEqual(undisturbed)
+      expect(await retriesOf(meters)).toBeGreaterThanOrEqual(Math.floor(blocks / 19))
+    })
+
+  test('loops for ever with the same block each time: it becomes a Gap', async () => {
+    const entry = dying({ how: 'loop', when: 'during', every: 27, times: 99 })
+    const { frames, ended } = await play({ workers: 2, analysisEntry: entry })
+    await ended
+    expect(frames.filter((frame) => frame.kind === 'Gap')).toHaveLength(1)
+    const analysed = frames.filter((frame) => frame.kind === 'ContentionData')
+    expect(analysed).toHaveLength(blocks - 1)
+  })
+
   test('the same blocks again and again: each becomes a Gap, and the stream goes on', async () => {
     const entry = dying({ how: 'throw', when: 'before', every: 13, times: 99 })
     const { frames, ended, meters } = await play({ workers: 2, analysisEntry: entry })

@@ -1,6 +1,7 @@
 // The analysis worker with a weak heart: it dies in the middle of a block, as its mode says.
-// globalThis.deathMode: how 'exit', 'throw' or 'hang'; when 'before', 'during' or 'after' the turn is
-// passed on; every n-th ticket; so many times per ticket, then it survives; folder for thread ids.
+// globalThis.deathMode: how 'exit', 'throw', 'hang' or 'loop' (for ever); when 'before', 'during' or
+// 'after' the turn is passed on; every n-th ticket; so many times per ticket, then it survives;
+// folder for thread ids.
 // What it has done already lies in page 0 of the shared memory, which nobody else uses there.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,6 +18,7 @@ function perhapsDie(ticket) {
   Atomics.add(deaths, 1023, 1)
   if (how === 'exit') process.exit(1)
   if (how === 'throw') throw new Error('died as told')
+  if (how === 'loop') for (;;);
   // Tells its thread, and hangs until the test ends it from outside.
   writeFileSync(join(folder, String(threadId)), '')
   Atomics.wait(deaths, 1022, 0)

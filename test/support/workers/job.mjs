@@ -10,6 +10,7 @@ export default async function job({ does, value, gate }) {
     })
     await new Promise(() => {})
   }
+  if (does === 'loop') for (;;) Atomics.add(new Int32Array(gate), 0, 1)
   if (does === 'wait') Atomics.wait(new Int32Array(gate), 0, 0, 20_000)
   return { value, data: workerData?.shared }
 }

@@ -87,7 +87,7 @@ describe('the analysis of a block', () => {
 
   test('asks again when a dead worker still holds the scratch', () => {
     const { bench } = open()
-    expect(bench.board.takeScratch()).toBe(0)
+    expect(bench.board.takeScratch(0)).toBe(0)
     const job = { ticket: 0, round: 0, from: 0, to: 0, number: 1, wallNs: 0, timestampSecs: 0 }
     const analyst = new BlockAnalyst(bench.memory)
     expect(analyst.analyse(job)).toEqual({ outcome: 'again' })

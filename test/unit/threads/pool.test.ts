@@ -2,6 +2,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Pool } from '../../../src/threads/pool.ts'
+import { until } from '../../support/until.ts'
 
 const entry = new URL('../../support/workers/job.mjs', import.meta.url)
 let pool: Pool | null = null
@@ -34,6 +35,25 @@ describe('pool', () => {
     }
     await expect(jobs.run({ does: 'uncaught' })).rejects.toMatchObject({ name: 'Fault' })
     expect(await jobs.run({ does: 'answer', value: 1 })).toMatchObject({ value: 1 })
+  })
+
+  it('ends the worker of a job that hangs, and is whole again afterwards', async () => {
+    const gate = new SharedArrayBuffer(4)
+    const jobs = open()
+    await jobs.run({ does: 'answer' })
+    for (let times = 1; times <= 2; times += 1) {
+      const end = new AbortController()
+      const hung = jobs.run({ does: 'loop', gate }, end.signal)
+      const beats = new Int32Array(gate)
+      await until(() => Atomics.exchange(beats, 0, 0) > 0, 'the job to run')
+      end.abort()
+      await expect(hung).rejects.toMatchObject({ kind: 'worker-hung', retryable: true })
+      // It is told only when the thread is gone: nothing writes to shared memory any more.
+      Atomics.store(beats, 0, 0)
+      expect(await jobs.run({ does: 'answer', value: times })).toMatchObject({ value: times })
+      expect(Atomics.load(beats, 0)).toBe(0)
+      expect(jobs.deaths).toBe(times)
+    }
   })
 
   it('refuses a job over its bound and says that it may be tried again', async () => {
