@@ -4,7 +4,7 @@
 import type { Answer } from '../../../jsonrpc/build.ts'
 import type { Commitment } from '../../ports.ts'
 
-/** Customers remembered; the one not heard of longest is forgotten first. */
+/** Customers remembered; the least recently used is forgotten first. */
 const CUSTOMERS_MAX = 100_000
 /** A slot stands near the beginning of an answer that tells one. */
 const LOOK_BYTES = 160
@@ -13,7 +13,13 @@ const CONTEXT = /^\{"context":\{[^}]*"slot":(\d{1,15})/
 const ABSOLUTE = /"absoluteSlot":(\d{1,15})/
 
 export class SlotMarks {
+  /** The least recently raised first. */
   readonly #marks = new Map<string, [number, number, number]>()
+  readonly #customersMax: number
+
+  constructor(customersMax = CUSTOMERS_MAX) {
+    this.#customersMax = customersMax
+  }
 
   /** 0 when nothing was told yet. */
   get(customer: string, commitment: Commitment): number {
@@ -21,19 +27,14 @@ export class SlotMarks {
   }
 
   raise(customer: string, commitment: Commitment, slot: number): void {
-    const marks = this.#marks.get(customer)
-    if (marks !== undefined) {
-      if (slot > marks[commitment]) marks[commitment] = slot
-      return
-    }
-    if (this.#marks.size >= CUSTOMERS_MAX)
-      for (const oldest of this.#marks.keys()) {
-        this.#marks.delete(oldest)
-        break
-      }
-    const fresh: [number, number, number] = [0, 0, 0]
-    fresh[commitment] = slot
-    this.#marks.set(customer, fresh)
+    const marks = this.#marks.get(customer) ?? [0, 0, 0]
+    if (slot > marks[commitment]) marks[commitment] = slot
+    // A map keeps the order of insertion, so that its first key is the least recently used.
+    this.#marks.delete(customer)
+    this.#marks.set(customer, marks)
+    if (this.#marks.size <= this.#customersMax) return
+    const { value } = this.#marks.keys().next()
+    if (value !== undefined) this.#marks.delete(value)
   }
 }
 
