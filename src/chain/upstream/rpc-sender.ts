@@ -7,6 +7,7 @@ import { accept, messageOf, type Outcome, refuse } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import type { Fate, TransactionSender } from '../ports.ts'
 import { bodyOf } from './call-body.ts'
+import { NodeSecrets } from './node-secrets.ts'
 import { askFates, type RpcAnswer, sendBody, sendWord } from './send-words.ts'
 
 const connections = 16
@@ -24,6 +25,7 @@ export class RpcSender implements TransactionSender {
   readonly name: string
   readonly #pool: Pool
   readonly #path: string
+  readonly #secrets: NodeSecrets
   readonly #deps: RpcSenderDeps
   readonly #throttle = new LogThrottle()
   readonly #timer: NodeJS.Timeout
@@ -35,6 +37,7 @@ export class RpcSender implements TransactionSender {
     const { origin, pathname, search } = new URL(address)
     this.name = name
     this.#path = `${pathname}${search}`
+    this.#secrets = new NodeSecrets({ rpc: address })
     this.#deps = deps
     this.#pool = new Pool(origin, {
       connections,
@@ -63,7 +66,7 @@ export class RpcSender implements TransactionSender {
 
   async send(transaction: Uint8Array): Promise<Outcome<null>> {
     const answer = await this.#ask(sendBody(transaction))
-    return answer.ok ? sendWord(answer.value) : answer
+    return answer.ok ? sendWord(answer.value, this.#secrets) : answer
   }
 
   fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]> {
@@ -103,7 +106,14 @@ export class RpcSender implements TransactionSender {
   #tell(error: unknown): void {
     if (!this.#throttle.allows('ask', this.#deps.clock.monotonicMs())) return
     // A SyntaxError quotes what it choked on, which may be anything.
-    const reason = error instanceof SyntaxError ? 'its answer is no JSON' : messageOf(error)
+    const reason = error instanceof SyntaxError ? 'its answer is no JSON' : this.#reasonOf(error)
     this.#deps.log.warn('an upstream does not answer', { upstream: this.name, reason })
+  }
+
+  /** A socket's error names the address; its code does not. */
+  #reasonOf(error: unknown): string {
+    const message = messageOf(error)
+    if (!this.#secrets.isIn(message)) return message
+    return String((error as { code?: unknown }).code ?? 'it cannot be reached')
   }
 }

@@ -4,6 +4,7 @@ import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { Fate } from '../ports.ts'
 import { bodyOf } from './call-body.ts'
+import type { NodeSecrets } from './node-secrets.ts'
 
 /** As many as getSignatureStatuses takes. */
 const fatesMax = 256
@@ -22,16 +23,24 @@ export function sendBody({ buffer, byteOffset, length }: Uint8Array): string {
   return bodyOf({ method: 'sendTransaction', paramsText: `["${text}",${options}]` })
 }
 
-/** The word of `TransactionSender.send`. */
-export function sendWord({ error }: RpcAnswer): Outcome<null> {
+/** The outcome of `TransactionSender.send`. */
+export function sendWord({ error }: RpcAnswer, secrets: NodeSecrets): Outcome<null> {
   if (error === undefined || error === null) return accept(null)
-  const message = String(error.message ?? 'no reason given')
   // Above the range of the chain's own errors stand the limits of providers.
   if (notNow.has(error.code ?? 0) || (error.code ?? 0) > -32000)
-    return refuse('unavailable', 'upstream', message)
-  const { err } = (error.data ?? {}) as { err?: unknown }
-  if (err === 'AlreadyProcessed') return accept(null)
+    return refuse('unavailable', 'upstream', 'the upstream cannot take it now')
+  if (errOf(error.data) === 'AlreadyProcessed') return accept(null)
+  const { message, data } = secrets.redactError({
+    code: error.code ?? 0,
+    message: String(error.message ?? 'no reason given'),
+    data: error.data,
+  })
+  const err = errOf(data)
   return refuse('rejected', 'upstream', message, err === undefined ? {} : { data: { err } })
+}
+
+function errOf(data: unknown): unknown {
+  return ((data ?? {}) as { err?: unknown }).err
 }
 
 /** Asks in as many calls as it takes; a call without an answer knows nothing. */

@@ -3,6 +3,7 @@
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { Fate, TransactionSender } from '../ports.ts'
 import { type BufferedAnswer, bufferAnswer } from './buffered-answer.ts'
+import { secretsOf } from './node-secrets.ts'
 import { RpcSender, type RpcSenderDeps } from './rpc-sender.ts'
 import { askFates, type RpcAnswer, sendBody, sendWord } from './send-words.ts'
 import type { UpstreamNode } from './upstream-node.ts'
@@ -91,7 +92,7 @@ export class SetSender implements TransactionSender {
 /** Once: a send is never given up for another node, since this one may have it already. */
 async function sendTo(node: UpstreamNode, body: string): Promise<Outcome<null>> {
   const answer = await ask(node, body, true)
-  return answer.ok ? sendWord(answer.value) : answer
+  return answer.ok ? sendWord(answer.value, secretsOf(node.addresses)) : answer
 }
 
 async function ask(node: UpstreamNode, body: string, isKept: boolean): Promise<Outcome<RpcAnswer>> {

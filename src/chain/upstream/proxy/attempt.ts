@@ -7,7 +7,6 @@ import {
   encodedBytes,
   encodedText,
   failure,
-  rpcErrors,
   streamed,
 } from '../../../jsonrpc/build.ts'
 import {
@@ -25,9 +24,9 @@ import type {
   CallOptions,
   NodeCall,
 } from '../node-call.ts'
+import { secretsOf } from '../node-secrets.ts'
 import type { UpstreamNode } from '../upstream-node.ts'
 import type { ProxyTally } from './meters.ts'
-import { namesNode } from './node-secrets.ts'
 import { NodeStream } from './node-stream.ts'
 import { SLAB_BYTES, Slab } from './slabs.ts'
 
@@ -217,14 +216,10 @@ export class Attempt implements AnswerListener {
     return split.isError ? this.#error(value) : encodedText(value)
   }
 
-  /** The node's own words, unless they tell where it stands. */
   #error(text: string): Answer | null {
     const error = parsed(text)
     if (error === null) return null
-    const { code, message, plain } = error
-    if (namesNode(this.node, text) || namesNode(this.node, plain))
-      return failure({ ...rpcErrors.internal, code })
-    return failure({ code, message, text })
+    return failure(secretsOf(this.node.addresses).redactError({ ...error, text }))
   }
 }
 
@@ -258,15 +253,13 @@ function joined(pieces: readonly Buffer[]): Buffer {
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
 }
 
-/** `plain` is the text without escapes, behind which a name could hide. */
-function parsed(text: string): { code: number; message: string; plain: string } | null {
+function parsed(text: string): { code: number; message: string } | null {
   try {
     const error: unknown = JSON.parse(text)
     if (typeof error !== 'object' || error === null) return null
     const { code, message } = error as Record<string, unknown>
     if (typeof code !== 'number') return null
-    const plain = text.includes('\\') ? JSON.stringify(error) : ''
-    return { code, message: typeof message === 'string' ? message : '', plain }
+    return { code, message: typeof message === 'string' ? message : '' }
   } catch {
     return null
   }

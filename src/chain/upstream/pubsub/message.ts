@@ -77,7 +77,7 @@ function noticeOf(params: string): NodeMessage | null {
   return { kind: 'notice', subscription, result }
 }
 
-/** The node's own error, passed on as it wrote it. */
+/** The node's own error, as it wrote it. */
 function errorOf(text: string): RpcError {
   try {
     const { code, message } = JSON.parse(text) as { code?: unknown; message?: unknown }

@@ -4,6 +4,7 @@
 //   add(wish) -> xSubscribe -> the node's id -> taken      notice(id) -> its wishes
 //   remove(wish) -> xUnsubscribe when nobody else has the id
 import type { RpcError } from '../../../jsonrpc/build.ts'
+import { type NodeSecrets, secretsOf } from '../node-secrets.ts'
 import type { HeldWish } from './held-wish.ts'
 import type { PubsubNode } from './node.ts'
 import type { Connect, Loss, NodeConnection, SocketListener } from './node-socket.ts'
@@ -31,6 +32,7 @@ export class NodeSubscriptions implements SocketListener {
   /** Ticks since the connection opened. */
   liveTicks = 0
   readonly #owner: Owner
+  readonly #secrets: NodeSecrets
   readonly #connection: NodeConnection
   readonly #byId = new Map<string, HeldWish[]>()
   readonly #idOf = new Map<HeldWish, string>()
@@ -42,6 +44,7 @@ export class NodeSubscriptions implements SocketListener {
   constructor(node: PubsubNode, owner: Owner, connect: Connect) {
     this.node = node
     this.#owner = owner
+    this.#secrets = secretsOf(node.addresses)
     this.#connection = connect(node, this)
   }
 
@@ -71,7 +74,7 @@ export class NodeSubscriptions implements SocketListener {
       const found = ask.wish !== null && this.wishes.has(ask.wish) ? ask.wish : null
       if (!answer.ok) {
         if (found !== null && this.wishes.delete(found))
-          this.#owner.refused(found, this, answer.error)
+          this.#owner.refused(found, this, this.#secrets.redactError(answer.error))
       } else if (found === null) this.#unsubscribe(wish, answer.result)
       else this.#taken(found, answer.result)
       if (this.#asked.size === 0) this.#early = []

@@ -2,13 +2,14 @@
 // Thread: any (types only).
 import type { AnswerListener, CallOptions, NodeCall } from '../node-call.ts'
 import type { NodeState } from '../node-health.ts'
+import type { NodeAddresses } from '../node-secrets.ts'
 
 export interface PubsubNode {
   /** `<set>/<number>`: the only name it ever has outside. */
   readonly name: string
   readonly weight: number
   readonly state: NodeState
-  readonly addresses: { readonly ws: string; readonly xToken: string }
+  readonly addresses: NodeAddresses & { readonly ws: string; readonly xToken: string }
   has(way: 'ws'): boolean
   serves(method: string): boolean
   call(body: string, options: CallOptions, listener: AnswerListener): NodeCall
