@@ -5,6 +5,7 @@ import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
 import { Bucket } from './bucket.ts'
+import { NotificationRate } from './notification-rate.ts'
 import type { Plan } from './plan.ts'
 
 export type SpendReason = 'ok' | 'rate' | 'method-rate' | 'credits' | 'too-dear'
@@ -45,7 +46,8 @@ export interface Delta {
 /** Shown as limit and remainder where a plan has none. */
 const unlimitedShown = 1_000_000_000
 
-export type Entered = 'calls' | 'connections' | 'streams' | 'queries'
+/** What a plan bounds by the number that exist at once. */
+export type Entered = 'calls' | 'connections' | 'distinctSubscriptions' | 'streams' | 'queries'
 
 export class Budget {
   readonly id: string
@@ -53,9 +55,16 @@ export class Budget {
   #plan: Plan
   #bucket: Bucket | null
   #caps: Bucket[]
+  #notifications: NotificationRate | null
   #window: OpenWindow
   #creditsUsed: number
-  readonly #entered = { calls: 0, connections: 0, streams: 0, queries: 0 }
+  readonly #entered: Record<Entered, number> = {
+    calls: 0,
+    connections: 0,
+    distinctSubscriptions: 0,
+    streams: 0,
+    queries: 0,
+  }
   readonly #pending = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
   #lastUseMs: number
   readonly #verdict: { -readonly [K in keyof Verdict]: Verdict[K] } = {
@@ -74,6 +83,7 @@ export class Budget {
     this.#plan = plan
     this.#bucket = bucketOf(plan)
     this.#caps = capsOf(plan)
+    this.#notifications = notificationsOf(plan)
     this.#window = window
     this.#creditsUsed = window.credits
     this.#lastUseMs = clock.monotonicMs()
@@ -119,6 +129,18 @@ export class Budget {
     this.#pending[kind] += count
   }
 
+  /** Charges a notification; false when the plan has no more and the feed must end. */
+  chargeNotification(bytes: number): boolean {
+    if (this.#notifications?.take(bytes, this.#clock.monotonicMs()) ?? true) return true
+    this.#pending.refused++
+    return false
+  }
+
+  /** Until notifications of another feed may be made; 0 is now. */
+  notificationWaitMs(): number {
+    return this.#notifications?.waitMs(this.#clock.monotonicMs()) ?? 0
+  }
+
   /** Another plan from now on; what is spent stays spent. */
   changePlan(plan: Plan): void {
     if (plan === this.#plan) return
@@ -129,6 +151,7 @@ export class Budget {
     else this.#bucket = next
     this.#plan = plan
     this.#caps = capsOf(plan)
+    this.#notifications = notificationsOf(plan)
     this.#showPolicy()
   }
 
@@ -162,16 +185,17 @@ export class Budget {
   /** True when it can be forgotten and made anew without anybody noticing. */
   isIdle(idleMs: number): boolean {
     const nowMs = this.#clock.monotonicMs()
-    const { calls, connections, streams, queries } = this.#entered
     const { bytes, notifications } = this.#pending
-    if (calls + connections + streams + queries + bytes + notifications > 0) return false
+    if (bytes + notifications > 0) return false
+    if (Object.values(this.#entered).some((count) => count > 0)) return false
     if (nowMs - this.#lastUseMs < idleMs) return false
     return this.#bucket === null || this.#bucket.fullInMs(nowMs) === 0
   }
 
   #placesOf(kind: Entered): number {
-    const { callsInFlight, connections, streams, indexer } = this.#plan.values
-    return { calls: callsInFlight, connections, streams, queries: indexer.queries }[kind]
+    const { values } = this.#plan
+    if (kind === 'calls') return values.callsInFlight
+    return kind === 'queries' ? values.indexer.queries : values[kind]
   }
 
   #spendBatch(methods: readonly string[], nowMs: number): Verdict {
@@ -246,6 +270,11 @@ export class Budget {
 function bucketOf(plan: Plan): Bucket | null {
   const { creditsPerSecond: perSecond, burst } = plan.values
   return perSecond === 0 ? null : new Bucket({ perSecond, burst })
+}
+
+function notificationsOf({ values }: Plan): NotificationRate | null {
+  const { notificationBytesPerSecond: rate } = values
+  return rate === 0 ? null : new NotificationRate(rate)
 }
 
 /** A cap of n calls a second lets n through at once. */

@@ -9,7 +9,10 @@ import { accountUpdate } from '../../../src/flows/solana-update.ts'
 import type { Session } from '../../../src/products/websocket/handle.ts'
 import { declareSubscriptionMeters } from '../../../src/products/websocket/subscriptions/meters.ts'
 import { Subscriptions } from '../../../src/products/websocket/subscriptions/subscriptions.ts'
+import { Budget } from '../../../src/quota/budget.ts'
+import { Plan } from '../../../src/quota/plan.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
+import { unlimitedPlan } from '../../../src/subscriptions/plans.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { type Door, openDoor } from '../../../src/transport/door.ts'
@@ -36,6 +39,8 @@ const updatesPerTurn = 32
 /** A socket with more than this unsent is waited for, so that a flood is paced by its readers. */
 const unsentBytesMax = 512 * 1024
 const turnsPerLook = 8
+const window = { window: 0, credits: 0, startsAtMs: 0, endsAtMs: Number.MAX_SAFE_INTEGER }
+const budget = new Budget('bench', new Plan(unlimitedPlan), window, systemClock)
 let door: Door<null>
 let sender: Sender
 let accounts: AccountUpdate[] = []
@@ -138,9 +143,9 @@ function indexSender(): Sender {
 /** A connection of a customer without customer. */
 function sessionOf(socket: Socket<null>): Session {
   return {
-    // Reason for the casts: of the budget only the plan and the meter are used.
+    // Reason for the cast: nothing of it is used.
     subscription: {} as never,
-    budget: { plan: { subscriptionsPerConnection: 10 }, meter() {} } as never,
+    budget,
     notify: (message) => void socket.send(message),
     join: (topic) => socket.subscribe(topic),
     leave: (topic) => socket.unsubscribe(topic),

@@ -16,7 +16,10 @@ import { parseRequests } from '../../../src/jsonrpc/parse.ts'
 import type { Session } from '../../../src/products/websocket/handle.ts'
 import { declareSubscriptionMeters } from '../../../src/products/websocket/subscriptions/meters.ts'
 import { Subscriptions } from '../../../src/products/websocket/subscriptions/subscriptions.ts'
+import { Budget } from '../../../src/quota/budget.ts'
+import { Plan } from '../../../src/quota/plan.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
+import { unlimitedPlan } from '../../../src/subscriptions/plans.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { type Door, openDoor } from '../../../src/transport/door.ts'
@@ -50,6 +53,8 @@ const subscribing = { method: 'accountSubscribe', params, paramsText: '', id: '1
 
 const hub = openSolanaHub({ replaySlots: 0, replayBytesMax: 0 })
 const meters = declareSubscriptionMeters(new Meters())
+const window = { window: 0, credits: 0, startsAtMs: 0, endsAtMs: Number.MAX_SAFE_INTEGER }
+const budget = new Budget('bench', new Plan(unlimitedPlan), window, systemClock)
 let slot = 0
 let ready = 0
 
@@ -184,9 +189,9 @@ function subscribe(subscriptions: Subscriptions, socket: CustomerSocket) {
 /** A connection of a customer without customer. */
 function sessionOf(socket: CustomerSocket): Session {
   socket.state.session ??= {
-    // Reason for the casts: of the budget only the plan and the meter are used.
+    // Reason for the cast: nothing of it is used.
     subscription: {} as never,
-    budget: { plan: { subscriptionsPerConnection: 10 }, meter() {} } as never,
+    budget,
     notify: (message) => void socket.send(message),
     join: (topic) => socket.subscribe(topic),
     leave: (topic) => socket.unsubscribe(topic),

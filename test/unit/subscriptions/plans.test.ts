@@ -20,6 +20,8 @@ describe('built-in plans', () => {
       methodCallsPerSecond: { sendTransaction: 20, getProgramAccounts: 5 },
       connections: 100,
       subscriptionsPerConnection: 200,
+      distinctSubscriptions: 2000,
+      notificationBytesPerSecond: 64_000_000,
       streams: 20,
       callsInFlight: 100,
       batchItems: 100,

@@ -40,7 +40,10 @@ export class AccountNotices {
       this.#outbox.send(feed, `${context}${texts.shown(feed.wanted.view)}}`, createdAtMs)
     for (const feed of ofProgram) {
       const { filters, view } = feed.wanted
-      if (!filtersTake(filters, update)) continue
+      if (!filtersTake(filters, update)) {
+        this.#outbox.pass(feed)
+        continue
+      }
       const value = `{"pubkey":"${texts.pubkey}","account":${texts.shown(view)}}`
       this.#outbox.send(feed, `${context}${value}}`, createdAtMs)
     }

@@ -1,6 +1,7 @@
 // One distinct subscription and everybody who has it. Thread: main. Made by registry.ts.
 // Its number is the subscription id of all its subscribers, as on a validator: a notification is
 // therefore the same bytes for everybody, encoded once and published under the feed's topic.
+import type { Budget } from '../../../quota/quota.ts'
 import type { Session } from '../handle.ts'
 import type { Wanted } from './wanted.ts'
 
@@ -25,15 +26,23 @@ export class Feed<W extends Wanted = Wanted> {
   readonly shares = new Map<Session, Share>()
   messages = 0
   bytes = 0
+  /** Updates it was compared with in vain. */
+  passed = 0
   /** True when it has said its last word and nobody is subscribed any more. */
   isOver = false
   readonly #opening: string
   readonly #closing: string
+  readonly #evict: (budget: Budget) => void
+  /** Connections of each customer that have it, by the customer's budget. */
+  readonly #holders = new Map<Budget, number>()
+  #payers = this.#holders.keys()
 
-  constructor(id: number, wanted: W, text: string) {
+  /** `evict` takes all connections of a customer out. */
+  constructor(id: number, wanted: W, text: string, evict: (budget: Budget) => void) {
     this.id = id
     this.wanted = wanted
     this.text = text
+    this.#evict = evict
     this.topic = String(id)
     this.#opening = `{"jsonrpc":"2.0","method":"${wanted.kind}Notification","params":{"result":`
     this.#closing = `,"subscription":${id}}}`
@@ -58,7 +67,28 @@ export class Feed<W extends Wanted = Wanted> {
     }
     const { messages: meteredMessages, bytes: meteredBytes } = this
     this.shares.set(session, { times: 1, meteredMessages, meteredBytes })
+    this.#holders.set(session.budget, (this.#holders.get(session.budget) ?? 0) + 1)
     session.join(this.topic)
+  }
+
+  isHeldBy(budget: Budget): boolean {
+    return this.#holders.has(budget)
+  }
+
+  /** The customers in turn, so that all pay alike and each message is paid once. */
+  nextPayer(): Budget | null {
+    let next = this.#payers.next()
+    if (next.done === true) {
+      this.#payers = this.#holders.keys()
+      next = this.#payers.next()
+    }
+    return next.value ?? null
+  }
+
+  /** Takes a customer out, with a last message to each of its connections. */
+  evict(budget: Budget, message: string): void {
+    for (const session of this.shares.keys()) if (session.budget === budget) session.notify(message)
+    this.#evict(budget)
   }
 
   /** Meters what a connection got since it was last metered. */
@@ -76,6 +106,9 @@ export class Feed<W extends Wanted = Wanted> {
     if (share === undefined) return
     this.settle(session, share)
     this.shares.delete(session)
+    const left = (this.#holders.get(session.budget) ?? 1) - 1
+    if (left === 0) this.#holders.delete(session.budget)
+    else this.#holders.set(session.budget, left)
     session.leave(this.topic)
   }
 }

@@ -10,6 +10,8 @@ export interface SubscriptionMeters {
   notified(topic: Topic, count: number): void
   /** A feed was compared with an update. */
   examined: number
+  /** A customer was taken out of a feed whose notifications cost more than its plan allows. */
+  ended: number
   /** Set by whoever holds the subscriptions. */
   subscriptions: () => { readonly count: number; readonly distinct: number }
 }
@@ -20,6 +22,7 @@ export function declareSubscriptionMeters(meters: Meters): SubscriptionMeters {
     delivery: new LatencyTally(),
     notified: (topic, count) => sent.set(topic, sent.get(topic)! + count),
     examined: 0,
+    ended: 0,
     subscriptions: () => ({ count: 0, distinct: 0 }),
   }
   meters.counterRead(
@@ -36,6 +39,14 @@ export function declareSubscriptionMeters(meters: Meters): SubscriptionMeters {
     {},
     function* () {
       yield [{}, own.examined]
+    },
+  )
+  meters.counterRead(
+    'sluice_websocket_subscriptions_ended_total',
+    'Subscriptions ended because their notifications cost more than the plan allows',
+    {},
+    function* () {
+      yield [{}, own.ended]
     },
   )
   meters.gaugeRead(

@@ -10,6 +10,7 @@ import {
 import type { Method, MethodTable } from '../../../jsonrpc/methods.ts'
 import type { Session } from '../handle.ts'
 import type { Asked, Engine } from './engine.ts'
+import { overRate } from './outbox.ts'
 import { readers, readId } from './params.ts'
 import type { Refused } from './registry.ts'
 import type { Topic } from './wanted.ts'
@@ -58,8 +59,25 @@ function answerOf(asked: Asked, session: Session): Answer {
 }
 
 function refused(reason: Refused, { budget }: Session): Answer {
-  if (reason === 'node-full') return failure(NODE_FULL)
-  const limit = budget.plan.subscriptionsPerConnection
-  const message = `Too many requests: the plan has ${limit} subscriptions on one connection`
-  return failure({ code: -32429, message, data: { reason: 'subscriptions', limit } })
+  const { subscriptionsPerConnection: perConnection, distinctSubscriptions } = budget.plan
+  switch (reason) {
+    case 'node-full':
+      return failure(NODE_FULL)
+    case 'connection-full':
+      return exhausted(`the plan has ${perConnection} subscriptions on one connection`, {
+        reason: 'subscriptions',
+        limit: perConnection,
+      })
+    case 'customer-full':
+      return exhausted(`the plan has ${distinctSubscriptions} distinct subscriptions`, {
+        reason: 'distinct-subscriptions',
+        limit: distinctSubscriptions,
+      })
+    case 'customer-over-rate':
+      return exhausted('notifications cost more than the plan allows', overRate(budget))
+  }
+}
+
+function exhausted(why: string, data: object): Answer {
+  return failure({ code: -32429, message: `Too many requests: ${why}`, data })
 }

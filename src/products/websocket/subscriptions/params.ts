@@ -1,10 +1,11 @@
 // Reads the params of the subscribe methods, with the errors a validator gives. Thread: any (pure).
-// Called by methods.ts. Members nobody knows are ignored, as a validator does.
+// Members that nobody knows are ignored, as a validator does. What has no effect on a notification
+// is brought to one form, so that subscriptions to the same notifications share a feed.
 import { type RpcError, rpcErrors } from '../../../jsonrpc/build.ts'
-import { readAccountFilters } from '../../../solana/account-filter.ts'
+import { type AccountFilter, readAccountFilters } from '../../../solana/account-filter.ts'
 import { decodeBase58, decodeKey } from '../../../solana/base58.ts'
 import { keyOf } from '../../../solana/keys.ts'
-import { type AccountView, accountEncodings } from '../../../solana/ui-account.ts'
+import { type AccountView, accountEncodings, type DataSlice } from '../../../solana/ui-account.ts'
 import {
   type TransactionView,
   transactionDetails,
@@ -20,6 +21,9 @@ const FILTER_KEYS_MAX = 64
 const SIGNATURE_BYTES = 64
 /** The newest transaction version there is; what an absent bound means on our own method. */
 const VERSION_NEWEST = 0
+const ENCODING_INITIAL = 'base64'
+/** No account has more data. */
+const ACCOUNT_BYTES_MAX = 10_485_760
 
 /** By the name of what is subscribed to: `account` for accountSubscribe. */
 export const readers: Readonly<Record<string, ReadParams>> = {
@@ -40,7 +44,8 @@ export const readers: Readonly<Record<string, ReadParams>> = {
       const taken = readAccountFilters(filters)
       if (!taken.ok) throw new Invalid(taken.refusal.message)
       const view = accountView(rest)
-      return { kind: 'program', lane: laneOf(commitment), key: program, view, filters: taken.value }
+      const lane = laneOf(commitment)
+      return { kind: 'program', lane, key: program, view, filters: distinct(taken.value) }
     }),
   logs: (params) =>
     read(params, ([filter, config]) => {
@@ -78,11 +83,12 @@ export const readers: Readonly<Record<string, ReadParams>> = {
     read(params, ([filter, config]) => {
       const { commitment, ...rest } = configOf(config)
       const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...rest })
+      const showRewards = view.showRewards && showsContent(view)
       return {
         kind: 'transaction',
         lane: laneOf(commitment),
         filter: transactionFilter(configOf(filter)),
-        view,
+        view: { ...view, showRewards },
       }
     }),
   slot: (params) => readNone(params, 'slot'),
@@ -149,27 +155,49 @@ function signatureFrom(value: unknown): string {
 }
 
 function accountView({ encoding, dataSlice }: Config): AccountView {
-  const slice = dataSlice === undefined || dataSlice === null ? null : configOf(dataSlice)
   return {
     encoding: oneOf(encoding, accountEncodings, 'binary', 'encoding'),
-    dataSlice:
-      slice === null
-        ? null
-        : { offset: countOf(slice.offset, 'offset'), length: countOf(slice.length, 'length') },
+    dataSlice: dataSlice === undefined || dataSlice === null ? null : sliceFrom(dataSlice),
   }
+}
+
+/** Cut to the data that an account can have; null for all of it. */
+function sliceFrom(value: unknown): DataSlice | null {
+  const slice = configOf(value)
+  const offset = Math.min(countOf(slice.offset, 'offset'), ACCOUNT_BYTES_MAX)
+  const length = Math.min(countOf(slice.length, 'length'), ACCOUNT_BYTES_MAX - offset)
+  if (length === ACCOUNT_BYTES_MAX) return null
+  return length === 0 ? { offset: 0, length } : { offset, length }
+}
+
+/** Each filter once, in a fixed order: all of them must take an account. */
+function distinct(filters: readonly AccountFilter[]): AccountFilter[] {
+  const byText = new Map(filters.map((filter) => [JSON.stringify(filter), filter]))
+  return [...byText.keys()].sort().map((text) => byText.get(text)!)
 }
 
 function transactionView(config: Config): TransactionView {
   const { maxSupportedTransactionVersion: version, showRewards } = config
-  return {
-    encoding: oneOf(config.encoding, transactionEncodings, 'base64', 'encoding'),
+  const view: TransactionView = {
+    encoding: oneOf(config.encoding, transactionEncodings, ENCODING_INITIAL, 'encoding'),
     details: oneOf(config.transactionDetails, transactionDetails, 'full', 'transactionDetails'),
     showRewards: flagOf(showRewards) ?? false,
-    versionMax:
-      version === undefined || version === null
-        ? null
-        : countOf(version, 'maxSupportedTransactionVersion'),
+    versionMax: version === undefined || version === null ? null : versionFrom(version),
   }
+  if (view.details === 'full') return view
+  const shown: TransactionView = { ...view, encoding: ENCODING_INITIAL }
+  return showsContent(view) ? shown : { ...shown, versionMax: VERSION_NEWEST }
+}
+
+/** There is one version, so that every bound means the same. */
+function versionFrom(value: unknown): number {
+  countOf(value, 'maxSupportedTransactionVersion')
+  return VERSION_NEWEST
+}
+
+/** False where a transaction is at most a signature. */
+function showsContent({ details }: TransactionView): boolean {
+  return details === 'full' || details === 'accounts'
 }
 
 /** Takes `accountInclude` and `accounts.include` alike: public providers write it both ways. */

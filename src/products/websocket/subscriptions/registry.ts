@@ -3,6 +3,7 @@
 //
 //   session --subscribe(wish)--> feed of that wish (made, indexed) --join--> topic
 //   unsubscribe, end of the connection, last word --> drop --> an empty feed leaves the index
+import type { Budget } from '../../../quota/quota.ts'
 import type { Session } from '../handle.ts'
 import { Feed } from './feed.ts'
 import { type Wanted, wantedText } from './wanted.ts'
@@ -31,7 +32,7 @@ export class Ids {
   }
 }
 
-export type Refused = 'connection-full' | 'node-full'
+export type Refused = 'connection-full' | 'customer-full' | 'customer-over-rate' | 'node-full'
 
 export class Registry {
   readonly #holder: FeedHolder
@@ -58,12 +59,12 @@ export class Registry {
     if (holding.count >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
     if (this.#count >= SUBSCRIPTIONS_MAX) return 'node-full'
     const text = wantedText(wanted)
-    let feed = this.#feeds.get(text)
-    if (feed === undefined) {
-      feed = new Feed(this.#ids.take(), wanted, text)
-      this.#feeds.set(text, feed)
-      this.#holder.add(feed)
+    const known = this.#feeds.get(text)
+    if (known === undefined || !known.isHeldBy(session.budget)) {
+      if (session.budget.notificationWaitMs() > 0) return 'customer-over-rate'
+      if (!session.budget.enter('distinctSubscriptions')) return 'customer-full'
     }
+    const feed = known ?? this.#open(wanted, text)
     feed.join(session)
     holding.feeds.set(feed.id, feed)
     holding.count++
@@ -92,6 +93,20 @@ export class Registry {
     feed.isOver = true
   }
 
+  #open(wanted: Wanted, text: string): Feed {
+    const feed: Feed = new Feed(this.#ids.take(), wanted, text, (budget) =>
+      this.#evict(feed, budget),
+    )
+    this.#feeds.set(text, feed)
+    this.#holder.add(feed)
+    return feed
+  }
+
+  #evict(feed: Feed, budget: Budget): void {
+    for (const session of [...feed.shares.keys()])
+      if (session.budget === budget) this.#take(session, this.#holdings.get(session)!, feed)
+  }
+
   #holdingOf(session: Session): Holding {
     const known = this.#holdings.get(session)
     if (known !== undefined) return known
@@ -107,6 +122,7 @@ export class Registry {
   #take(session: Session, holding: Holding, feed: Feed): void {
     const times = feed.shares.get(session)?.times ?? 0
     feed.drop(session)
+    if (!feed.isHeldBy(session.budget)) session.budget.leave('distinctSubscriptions')
     holding.feeds.delete(feed.id)
     holding.count -= times
     this.#count -= times

@@ -74,8 +74,8 @@ export class TransactionNotices {
     const { outbox, meters } = this.#parts
     for (const feed of feeds.logsOfAll) {
       meters.examined++
-      if (texts.update.isVote && !feed.wanted.withVotes) continue
-      outbox.send(feed, texts.logs, createdAtMs)
+      if (texts.update.isVote && !feed.wanted.withVotes) outbox.pass(feed)
+      else outbox.send(feed, texts.logs, createdAtMs)
     }
     if (feeds.logsByMention.isEmpty) return
     for (const key of texts.keys)
@@ -86,10 +86,12 @@ export class TransactionNotices {
   }
 
   #takeTransaction(feeds: LaneIndex, texts: TransactionTexts, createdAtMs: number | null): void {
+    const { outbox, meters } = this.#parts
     const consider = (feed: Feed<TransactionWanted>) => {
-      this.#parts.meters.examined++
+      meters.examined++
       if (takes(feed.wanted.filter, texts))
-        this.#parts.outbox.send(feed, texts.shown(feed.wanted.view), createdAtMs)
+        outbox.send(feed, texts.shown(feed.wanted.view), createdAtMs)
+      else outbox.pass(feed)
     }
     for (const feed of feeds.transactionsOfAll) consider(feed)
     if (!feeds.transactionsBySignature.isEmpty)

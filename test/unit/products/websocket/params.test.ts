@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { readers, readId } from '../../../../src/products/websocket/subscriptions/params.ts'
+import { wantedText } from '../../../../src/products/websocket/subscriptions/wanted.ts'
 import { encodeBase58 } from '../../../../src/solana/base58.ts'
 
 const key = encodeBase58(new Uint8Array(32).fill(7))
@@ -29,6 +30,73 @@ describe('params of the subscribe methods', () => {
     expect(read('transaction', { accountInclude: [key, other, key] })).toEqual(
       read('transaction', { accounts: { include: [other, key] } }),
     )
+  })
+
+  const text = (topic: string, ...params: unknown[]) => {
+    const wanted = read(topic, ...params)
+    if ('code' in wanted) throw new Error(wanted.message)
+    return wantedText(wanted)
+  }
+  const version = (maxSupportedTransactionVersion: number) => ({ maxSupportedTransactionVersion })
+  const slice = (offset: number, length: number) => ({ dataSlice: { offset, length } })
+  const a = { dataSize: 165 }
+  const b = { memcmp: { offset: 4, bytes: '3Mc6vR' } }
+
+  it.each([
+    ['block', ['all', version(1)], ['all', version(2 ** 40)]],
+    ['transaction', [{}], [{}, version(7)]],
+    [
+      'block',
+      ['all', { transactionDetails: 'accounts' }],
+      ['all', { transactionDetails: 'accounts', encoding: 'json' }],
+    ],
+    [
+      'block',
+      ['all', { transactionDetails: 'none' }],
+      ['all', { transactionDetails: 'none', encoding: 'json', ...version(0) }],
+    ],
+    [
+      'transaction',
+      [{}, { transactionDetails: 'signatures' }],
+      [
+        {},
+        {
+          transactionDetails: 'signatures',
+          showRewards: true,
+          encoding: 'base58',
+          maxSupportedTransactionVersion: null,
+        },
+      ],
+    ],
+    ['account', [key], [key, slice(0, 10_485_760)]],
+    ['account', [key], [key, slice(0, 1e12)]],
+    ['account', [key, slice(9, 10_485_751)], [key, slice(9, 1e12)]],
+    ['account', [key, slice(0, 0)], [key, slice(77, 0)]],
+    ['program', [key, slice(0, 0)], [key, slice(10_485_760, 5)]],
+    ['program', [key, { filters: [a, b] }], [key, { filters: [b, a, b] }]],
+  ])('of %s %j and %j are one subscription', (topic, one, other) => {
+    expect(text(topic, ...one)).toBe(text(topic, ...other))
+  })
+
+  it.each([
+    ['block', ['all'], ['all', version(0)]],
+    [
+      'block',
+      ['all', { showRewards: true, transactionDetails: 'none' }],
+      ['all', { transactionDetails: 'none' }],
+    ],
+    [
+      'block',
+      ['all', { transactionDetails: 'accounts' }],
+      ['all', { transactionDetails: 'accounts', ...version(0) }],
+    ],
+    ['block', ['all', { encoding: 'json' }], ['all']],
+    ['transaction', [{}, { showRewards: true }], [{}]],
+    ['account', [key, slice(0, 10_485_759)], [key]],
+    ['account', [key, slice(1, 5)], [key, slice(2, 5)]],
+    ['program', [key, { filters: [a] }], [key, { filters: [a, b] }]],
+  ])('of %s %j and %j are two', (topic, one, other) => {
+    expect(text(topic, ...one)).not.toBe(text(topic, ...other))
   })
 
   it.each([

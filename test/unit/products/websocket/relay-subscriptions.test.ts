@@ -15,6 +15,7 @@ import { declareSubscriptionMeters } from '../../../../src/products/websocket/su
 import { Subscriptions } from '../../../../src/products/websocket/subscriptions/subscriptions.ts'
 import { silentLog } from '../../../../src/telemetry/log.ts'
 import { Meters } from '../../../../src/telemetry/meters.ts'
+import { budgetOn, type LooseSession, looseSession } from '../../../support/loose-session.ts'
 
 const key = 'So11111111111111111111111111111111111111112'
 const signature = '1'.repeat(64)
@@ -44,27 +45,8 @@ class FakeRelay implements PubsubRelay {
   }
 }
 
-type Customer = Session & { topics: Set<string>; told: string[]; end(): void }
-
-function customer(upstream: string | null = 'default', max = 10): Customer {
-  const topics = new Set<string>()
-  const told: string[] = []
-  const endings: (() => void)[] = []
-  return {
-    topics,
-    told,
-    // Reason for the casts: the room looks at these members alone.
-    subscription: { upstream } as never,
-    budget: { plan: { subscriptionsPerConnection: max }, meter() {} } as never,
-    notify: (message) => void told.push(String(message)),
-    join: (topic) => void topics.add(topic),
-    leave: (topic) => void topics.delete(topic),
-    checkUnsent() {},
-    onEnd: (release) => void endings.push(release),
-    end: () => {
-      for (const release of endings) release()
-    },
-  }
+function customer(upstream: string | null = 'default', max = 10): LooseSession {
+  return looseSession(budgetOn({ subscriptionsPerConnection: max }), upstream)
 }
 
 let relay: FakeRelay
@@ -170,6 +152,19 @@ describe('a relayed subscription', () => {
     const answer = call(customer(), 'slotSubscribe')
     expect(answer).toMatchObject({ error: { code: -32005, data: { numSlotsBehind: null } } })
     expect(relay.opened).toEqual([])
+  })
+
+  it('is one at the node, whatever numbers without effect a customer writes', () => {
+    const one = customer('default', 1000)
+    for (let at = 0; at < 150; at++) {
+      void call(one, 'blockSubscribe', 'all', { maxSupportedTransactionVersion: at })
+      void call(one, 'accountSubscribe', key, { dataSlice: { offset: 0, length: 2 ** 30 + at } })
+    }
+    expect(relay.opened.map(({ wish }) => wish.params)).toEqual([
+      '["all",{"commitment":"finalized","encoding":"base64","transactionDetails":"full",' +
+        '"showRewards":false,"maxSupportedTransactionVersion":0}]',
+      `["${key}",{"commitment":"finalized"}]`,
+    ])
   })
 
   it('with bad params never reaches a node', () => {
