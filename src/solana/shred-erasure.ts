@@ -2,11 +2,14 @@
 // Thread: any (pure). Polynomial 0x11D, generator 2; the matrix is Vandermonde times the inverse of
 // its top square, so that the first 32 rows are the identity (as the cluster's own encoder has it).
 import { assert } from '../base/assert.ts'
+import { finish, type Steps } from '../base/steps.ts'
 import { setShreds } from './shred.ts'
 
 const size = setShreds
 const total = 2 * size
 const polynomial = 0x11d
+/** Columns of a matrix that one step of its inversion works off. */
+const columnsPerStep = 8
 
 /** `product[a * 256 + b]`: 64 KiB, one look-up for each byte of a shard. */
 const product = productTable()
@@ -20,9 +23,9 @@ export function encodeParity(data: readonly Uint8Array[], parity: readonly Uint8
 
 /**
  * Fills every null of the 64 shards (data, then parity) from any 32 that are there.
- * False when fewer are.
+ * False when fewer are. A step makes at most one shard.
  */
-export function rebuildShards(shards: (Uint8Array | null)[]): boolean {
+export function* rebuildShards(shards: (Uint8Array | null)[]): Steps<boolean> {
   const rows: number[] = []
   for (let row = 0; row < total && rows.length < size; row += 1)
     if (shards[row] !== null) rows.push(row)
@@ -31,11 +34,12 @@ export function rebuildShards(shards: (Uint8Array | null)[]): boolean {
   const bytes = present[0]!.length
   const missing = range(size).filter((row) => shards[row] === null)
   if (missing.length > 0) {
-    const inverse = invert(rows.map((row) => matrix[row]!))
+    const inverse = yield* invert(rows.map((row) => matrix[row]!))
     for (const row of missing) {
       const out = new Uint8Array(bytes)
       combine(inverse[row]!, present, out)
       shards[row] = out
+      yield
     }
   }
   const data = shards.slice(0, size) as Uint8Array[]
@@ -44,6 +48,7 @@ export function rebuildShards(shards: (Uint8Array | null)[]): boolean {
     const out = new Uint8Array(bytes)
     combine(matrix[row]!, data, out)
     shards[row] = out
+    yield
   }
   return true
 }
@@ -95,7 +100,7 @@ function systematicMatrix(): Uint8Array[] {
       powers[column] = product[(powers[column - 1]! << 8) | row]!
     return powers
   })
-  const inverse = invert(vandermonde.slice(0, size))
+  const inverse = finish(invert(vandermonde.slice(0, size)))
   return vandermonde.map((row) => {
     const out = new Uint8Array(size)
     combine(row, inverse, out)
@@ -104,10 +109,11 @@ function systematicMatrix(): Uint8Array[] {
 }
 
 /** Gauss and Jordan; any 32 rows of the matrix are independent, so there is always a pivot. */
-function invert(rows: readonly Uint8Array[]): Uint8Array[] {
+function* invert(rows: readonly Uint8Array[]): Steps<Uint8Array[]> {
   const left = rows.map((row) => Uint8Array.from(row))
   const right = range(size).map((row) => new Uint8Array(size).fill(1, row, row + 1))
   for (let column = 0; column < size; column += 1) {
+    if (column % columnsPerStep === columnsPerStep - 1) yield
     let pivot = column
     while (pivot < size && left[pivot]![column] === 0) pivot += 1
     assert(pivot < size, 'rows of the matrix are independent')

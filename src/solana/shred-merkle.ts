@@ -4,6 +4,7 @@
 //   root 32 ── node ── node ── … six layers … ── leaf = hash of the shred without its signature,
 //                                                       proof and retransmitter signature
 import { createHash } from 'node:crypto'
+import { finish, type Steps } from '../base/steps.ts'
 import {
   leafOf,
   offsets,
@@ -17,6 +18,14 @@ import {
 const leafPrefix = Buffer.from('\u0000SOLANA_MERKLE_SHREDS_LEAF', 'latin1')
 const nodePrefix = Buffer.from('\u0001SOLANA_MERKLE_SHREDS_NODE', 'latin1')
 const leaves = 2 * setShreds
+/** Hashes that one step of building a tree makes. */
+const leavesPerStep = 8
+const nodesPerStep = 16
+
+export interface MerkleTree {
+  readonly root: Buffer
+  readonly layers: readonly Buffer[][]
+}
 
 /** The root that the proof inside a well-formed shred leads to. */
 export function rootOf(shred: Uint8Array): Buffer {
@@ -33,15 +42,28 @@ export function rootOf(shred: Uint8Array): Buffer {
 }
 
 /** Builds the tree over all 64 shreds of a set, in the order of their leaves. */
-export function treeOf(shreds: readonly Uint8Array[]): { root: Buffer; layers: Buffer[][] } {
-  let layer = shreds.map(leafHash)
+export function treeOf(shreds: readonly Uint8Array[]): MerkleTree {
+  return finish(buildTree(shreds))
+}
+
+/** The same in steps of a few hashes. */
+export function* buildTree(shreds: readonly Uint8Array[]): Steps<MerkleTree> {
+  let layer: Buffer[] = []
+  for (const shred of shreds) {
+    layer.push(leafHash(shred))
+    if (layer.length % leavesPerStep === 0) yield
+  }
   const layers: Buffer[][] = []
+  let nodes = 0
   while (layer.length > 1) {
     layers.push(layer)
-    const below = layer
-    layer = Array.from({ length: below.length / 2 }, (_, pair) =>
-      nodeHash(below[2 * pair]!, below[2 * pair + 1]!),
-    )
+    const above: Buffer[] = []
+    for (let at = 0; at < layer.length; at += 2) {
+      above.push(nodeHash(layer[at]!, layer[at + 1]!))
+      nodes += 1
+      if (nodes % nodesPerStep === 0) yield
+    }
+    layer = above
   }
   return { root: layer[0]!, layers }
 }

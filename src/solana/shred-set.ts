@@ -1,5 +1,6 @@
-// One erasure set while its shreds arrive: keeps them, and rebuilds what was lost.
-// Thread: shred worker (with shredstream.recover), and whoever listens. Copies what it keeps.
+// One erasure set while its shreds arrive: keeps them, and rebuilds what was lost, in small steps.
+// Thread: shred worker (with shredstream.recover). Copies what it keeps.
+import type { Steps } from '../base/steps.ts'
 import {
   chainedRootAt,
   codeShredBytes,
@@ -19,7 +20,7 @@ import {
   versionOf,
 } from './shred.ts'
 import { rebuildShards } from './shred-erasure.ts'
-import { rootOf, treeLeaves, treeOf, writeProof } from './shred-merkle.ts'
+import { buildTree, rootOf, treeLeaves, writeProof } from './shred-merkle.ts'
 
 export class ShredSet {
   readonly #shreds: (Uint8Array | null)[] = new Array(treeLeaves).fill(null)
@@ -35,7 +36,7 @@ export class ShredSet {
     return this.#isDone
   }
 
-  /** True when enough is there to rebuild the rest and nobody has done so yet. */
+  /** True when enough is there to rebuild the rest and the rebuilding has not begun. */
   get isRipe(): boolean {
     return !this.#isDone && this.#count >= setShreds
   }
@@ -53,22 +54,25 @@ export class ShredSet {
 
   /**
    * The missing shreds, exactly as the leader made them (a retransmitter's signature is taken over
-   * from a shred that arrived). Null when what arrived does not belong together. Works once.
+   * from a shred that arrived). Null when what arrived does not belong together. Works once; a step
+   * is at most one shard or a few hashes, since a whole set takes milliseconds.
    */
-  rebuild(): Uint8Array[] | null {
+  *rebuild(): Steps<Uint8Array[] | null> {
     this.#isDone = true
     const known = this.#shreds.filter((shred) => shred !== null)
     const sample = known[0]!
     const resigned = isResigned(sample[offsets.variant]!)
     const root = rootOf(sample)
+    yield
     const shards = this.#shreds.map((shred) => (shred === null ? null : shardOf(shred)))
     if (new Set(shards.map((shard) => shard?.length ?? 0)).size > 2) return null
-    if (!rebuildShards(shards)) return null
+    if (!(yield* rebuildShards(shards))) return null
     const base = this.#codeBase()
     const whole = this.#shreds.map(
       (shred, leaf) => shred ?? frameShard(shards[leaf]!, leaf, { sample, resigned, base }),
     )
-    const tree = treeOf(whole)
+    yield
+    const tree = yield* buildTree(whole)
     // The root covers every header and byte, so that equality proves the rebuilt ones right.
     if (!tree.root.equals(root)) return null
     const rebuilt: Uint8Array[] = []

@@ -1,45 +1,152 @@
 // The leader's signature on shreds: one Ed25519 check for the 64 shreds of a set.
-// Thread: shred worker, shred feed worker. Results are kept by signature and root, in a bound.
+// Thread: shred worker, shred feed worker.
+//
+// A slot has one leader. Its key is known from the first set that verified, or because there is
+// only one key; from then on a set costs one check. Before that the keys are tried one after the
+// other, a few for each turn of the caller's loop: neither a long list nor forged sets hold it up.
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
-import { signatureBytes } from './shred.ts'
+import { signatureBytes, slotOf } from './shred.ts'
 import { rootOf } from './shred-merkle.ts'
 
 /** Sets whose verdict is remembered; at 80 sets a second a minute of them. */
 const verdictsMax = 5000
+/** Slots whose leader is remembered: more than a receiver's window has. */
+const slotsMax = 256
+/** Checks of one turn for slots whose leader is not known, about half a millisecond. */
+const searchChecksMax = 4
+/** Sets whose signer is searched at the same time; the one with fewest shreds makes room. */
+const searchesMax = 64
+
+/** A set of a slot whose leader is not known yet. */
+export interface LeaderSearch {
+  readonly slot: number
+  /** Null until it is over. */
+  isSigned: boolean | null
+}
+
+interface OpenSearch extends LeaderSearch {
+  readonly key: string
+  readonly root: Uint8Array
+  readonly signature: Uint8Array
+  /** The keys as they were when it began, most recent signer first, and the next one to try. */
+  readonly leaders: readonly KeyObject[]
+  next: number
+  /** Shreds that wait for it. */
+  shreds: number
+}
 
 export class LeaderSignatures {
-  readonly #leaders: KeyObject[]
+  /** The key that signed last comes first. Replaced and never changed: searches keep theirs. */
+  #leaders: readonly KeyObject[]
+  readonly #leaderOf = new Map<number, KeyObject>()
   readonly #verdicts = new Map<string, boolean>()
+  readonly #searches = new Map<string, OpenSearch>()
+  /** Searches that are over since the last turn. */
+  #ended: LeaderSearch[] = []
+  #budget = searchChecksMax
   /** Ed25519 checks made; a test counts them. */
   checks = 0
 
-  /** The 32-byte keys of those who may lead. The one that signed last is tried first. */
+  /** The 32-byte keys of those who may lead. */
   constructor(leaders: readonly Uint8Array[]) {
     this.#leaders = leaders.map(publicKeyOf)
   }
 
-  /** True when a leader signed the root that this well-formed shred's proof leads to. */
-  isSigned(shred: Uint8Array): boolean {
+  /** True while `search` has something to do. */
+  get isBusy(): boolean {
+    return this.#searches.size > 0 || this.#ended.length > 0 || this.#budget < searchChecksMax
+  }
+
+  /**
+   * Whether the slot's leader signed the root that this well-formed shred's proof leads to. A
+   * search while that is not known: the caller keeps the shred until `search` gives it back.
+   */
+  check(shred: Uint8Array): boolean | LeaderSearch {
     const root = rootOf(shred)
     const signature = shred.subarray(0, signatureBytes)
     const key = root.toString('latin1') + Buffer.from(signature).toString('latin1')
     const known = this.#verdicts.get(key)
     if (known !== undefined) return known
-    const verdict = this.#verify(root, signature)
+    const slot = slotOf(shred)
+    const leader = this.#leaders.length === 1 ? this.#leaders[0] : this.#leaderOf.get(slot)
+    if (leader !== undefined) return this.#remember(key, this.#isBy(leader, root, signature))
+    const open = this.#searches.get(key)
+    if (open !== undefined) {
+      open.shreds += 1
+      return open
+    }
+    if (this.#searches.size >= searchesMax) this.#giveUp()
+    const search: OpenSearch = {
+      slot,
+      isSigned: null,
+      key,
+      root,
+      signature: Uint8Array.from(signature),
+      leaders: this.#leaders,
+      next: 0,
+      shreds: 1,
+    }
+    return this.#advance(search) ?? search
+  }
+
+  /** One turn of searching, the set with most shreds first; gives the searches that are over. */
+  search(): readonly LeaderSearch[] {
+    this.#budget = searchChecksMax
+    let best: OpenSearch | null = null
+    for (const search of this.#searches.values())
+      if (best === null || search.shreds > best.shreds) best = search
+    if (best !== null && this.#advance(best) !== null) this.#ended.push(best)
+    const ended = this.#ended
+    this.#ended = []
+    return ended
+  }
+
+  /** Ends the search with fewest shreds, the oldest of them: real sets soon have more. */
+  #giveUp(): void {
+    let least: OpenSearch | null = null
+    for (const search of this.#searches.values())
+      if (least === null || search.shreds < least.shreds) least = search
+    if (least === null) return
+    least.isSigned = false
+    this.#searches.delete(least.key)
+    this.#ended.push(least)
+  }
+
+  /** Tries keys as long as the budget lasts; null while the search is not over. */
+  #advance(search: OpenSearch): boolean | null {
+    const { slot, leaders, root, signature, key } = search
+    this.#searches.delete(key)
+    const leader = this.#leaderOf.get(slot)
+    if (leader !== undefined) search.isSigned = this.#isBy(leader, root, signature)
+    while (search.isSigned === null && this.#budget > 0) {
+      this.#budget -= 1
+      const candidate = leaders[search.next++]!
+      if (this.#isBy(candidate, root, signature)) {
+        this.#learn(slot, candidate)
+        search.isSigned = true
+      } else if (search.next === leaders.length) search.isSigned = false
+    }
+    if (search.isSigned !== null) return this.#remember(key, search.isSigned)
+    this.#searches.set(key, search)
+    return null
+  }
+
+  #learn(slot: number, leader: KeyObject): void {
+    if (this.#leaderOf.size >= slotsMax) this.#leaderOf.delete(this.#leaderOf.keys().next().value!)
+    this.#leaderOf.set(slot, leader)
+    if (this.#leaders[0] !== leader)
+      this.#leaders = [leader, ...this.#leaders.filter((other) => other !== leader)]
+  }
+
+  #remember(key: string, verdict: boolean): boolean {
     if (this.#verdicts.size >= verdictsMax) this.#verdicts.clear()
     this.#verdicts.set(key, verdict)
     return verdict
   }
 
-  #verify(root: Uint8Array, signature: Uint8Array): boolean {
-    for (const [place, leader] of this.#leaders.entries()) {
-      this.checks += 1
-      if (!verify(null, root, leader, signature)) continue
-      this.#leaders.splice(place, 1)
-      this.#leaders.unshift(leader)
-      return true
-    }
-    return false
+  #isBy(leader: KeyObject, root: Uint8Array, signature: Uint8Array): boolean {
+    this.checks += 1
+    return verify(null, root, leader, signature)
   }
 }
 

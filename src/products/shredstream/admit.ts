@@ -3,6 +3,9 @@
 //
 //   source known? ─► well formed? ─► plausible slot? ─► first copy? ─► (signed?) ─► forward
 //        every "no" is one reason on the board
+//
+// What takes long, the search for a slot's leader and rebuilding, is done by `step`, one small unit
+// for each turn of the loop; shreds of a slot whose leader is searched are held meanwhile.
 import {
   flagBits,
   flagsOf,
@@ -15,7 +18,7 @@ import {
   slotOf,
   slotShredsMax,
 } from '../../solana/shred.ts'
-import type { LeaderSignatures } from '../../solana/shred-signature.ts'
+import type { LeaderSearch, LeaderSignatures } from '../../solana/shred-signature.ts'
 import { type Board, type DropReason, dropReasons, windowSlots } from './board.ts'
 import type { Recovery } from './recovery.ts'
 import type { SlotWindow } from './window.ts'
@@ -32,6 +35,11 @@ export interface AdmitOptions {
 /** What `admit` says: forward it as data or as code, or not at all. */
 export const verdicts = { data: 0, code: 1, drop: -1 } as const
 export type Verdict = (typeof verdicts)[keyof typeof verdicts]
+
+interface Held {
+  readonly shred: Uint8Array
+  readonly source: number
+}
 
 /** Flaws of a packet and the reasons under which they are counted. */
 const reasonOfFlaw: readonly (DropReason | null)[] = [
@@ -53,6 +61,8 @@ export class Admission {
   readonly #accepted: number
   readonly #sourceColumns: Readonly<Record<'packets' | 'first' | 'duplicates', number>>
   readonly #slotColumns: Readonly<Record<'data' | 'code' | 'dataEnd' | 'duplicates', number>>
+  /** By id, for each search; both have a bound: 64 searches, and 64 shreds of a set. */
+  readonly #held = new Map<LeaderSearch, Map<number, Held>>()
 
   constructor(board: Board, window: SlotWindow, options: AdmitOptions) {
     this.#board = board
@@ -90,24 +100,67 @@ export class Admission {
       this.#window.takesSlot(slot, nowMs)
       return this.#drop('slot')
     }
-    const isCode = isCodeVariant(bytes[at + offsets.variant]!) === true
-    const id = indexOf(bytes, at) + (isCode ? slotShredsMax : 0)
+    const id = idOf(bytes, at)
     if (this.#window.has(slot, id)) return this.#duplicate(slot, id, source, nowMs)
-    if (!this.#isSigned(bytes, at)) return this.#drop('signature')
+    const isSigned = this.#isSigned(bytes, at)
+    if (isSigned === false) return this.#drop('signature')
+    if (isSigned === true) return this.#take(bytes, at, source, nowMs)
+    const held = this.#held.get(isSigned) ?? new Map<number, Held>()
+    if (held.has(id)) return this.#duplicate(slot, id, source, nowMs)
+    const end = at + shredBytesOf(bytes[at + offsets.variant]!)
+    held.set(id, { shred: Uint8Array.from(bytes.subarray(at, end)), source })
+    this.#held.set(isSigned, held)
+    return verdicts.drop
+  }
+
+  /** True while `step` has something to do. */
+  get isBusy(): boolean {
+    const { signatures, recovery } = this.#options
+    return signatures?.isBusy === true || recovery?.isBusy === true
+  }
+
+  /** One unit of the long work; gives the shreds that are to be forwarded for it. */
+  step(nowMs: number): readonly Uint8Array[] {
+    const { signatures, recovery } = this.#options
+    const ended = signatures?.isBusy === true ? signatures.search() : none
+    if (ended.length > 0) return ended.flatMap((search) => this.#release(search, nowMs))
+    if (recovery?.isBusy !== true) return none
+    return recovery.step().filter((shred) => this.#admitRebuilt(shred, nowMs))
+  }
+
+  /** Takes a shred that passed every check but may have come since. */
+  #take(bytes: Uint8Array, at: number, source: number, nowMs: number): Verdict {
+    const { totals, sources } = this.#board
+    const slot = slotOf(bytes, at)
+    const isCode = isCodeVariant(bytes[at + offsets.variant]!) === true
     if (!this.#window.takesSlot(slot, nowMs)) return this.#drop('slot')
-    this.#window.mark(slot, id, nowMs)
-    sources.numbers[sourceAt + this.#sourceColumns.first]! += 1
+    this.#window.mark(slot, idOf(bytes, at), nowMs)
+    sources.numbers[source * sources.width + this.#sourceColumns.first]! += 1
     totals.numbers[this.#accepted]! += 1
     this.#countInSlot(bytes, at, slot, isCode)
     this.#options.recovery?.add(bytes, at)
     return isCode ? verdicts.code : verdicts.data
   }
 
+  /** A search is over: what was held for it is taken or dropped. */
+  #release(search: LeaderSearch, nowMs: number): Uint8Array[] {
+    const held = this.#held.get(search)
+    this.#held.delete(search)
+    const taken: Uint8Array[] = []
+    for (const [id, { shred, source }] of held ?? none) {
+      const slot = slotOf(shred)
+      if (search.isSigned !== true) this.#drop('signature')
+      else if (this.#window.has(slot, id)) this.#duplicate(slot, id, source, nowMs)
+      else if (this.#take(shred, 0, source, nowMs) !== verdicts.drop) taken.push(shred)
+    }
+    return taken
+  }
+
   /** A shred of our own rebuilding: true when nobody has had it yet. */
-  admitRebuilt(shred: Uint8Array, nowMs: number): boolean {
+  #admitRebuilt(shred: Uint8Array, nowMs: number): boolean {
     const slot = slotOf(shred)
     const isCode = isCodeVariant(shred[offsets.variant]!) === true
-    const id = indexOf(shred) + (isCode ? slotShredsMax : 0)
+    const id = idOf(shred, 0)
     if (this.#window.has(slot, id) || !this.#window.takesSlot(slot, nowMs)) return false
     this.#window.mark(slot, id, nowMs)
     this.#countInSlot(shred, 0, slot, isCode)
@@ -116,11 +169,11 @@ export class Admission {
     return true
   }
 
-  #isSigned(bytes: Uint8Array, at: number): boolean {
+  #isSigned(bytes: Uint8Array, at: number): boolean | LeaderSearch {
     const { signatures } = this.#options
     if (signatures === null) return true
     const length = shredBytesOf(bytes[at + offsets.variant]!)
-    return signatures.isSigned(bytes.subarray(at, at + length))
+    return signatures.check(bytes.subarray(at, at + length))
   }
 
   #duplicate(slot: number, id: number, source: number, nowMs: number): Verdict {
@@ -153,3 +206,11 @@ export class Admission {
     return verdicts.drop
   }
 }
+
+/** The shred's number in its slot: its index, after all data shreds for code. */
+function idOf(bytes: Uint8Array, at: number): number {
+  const isCode = isCodeVariant(bytes[at + offsets.variant]!) === true
+  return indexOf(bytes, at) + (isCode ? slotShredsMax : 0)
+}
+
+const none: readonly never[] = []

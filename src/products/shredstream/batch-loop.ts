@@ -1,6 +1,6 @@
 // The shred pipeline on batched system calls. Thread: shred worker; the loop owns it.
 //
-//   recvmmsg ─► admit each in place ─► vectors ─► sendmmsg to every target ─► again
+//   recvmmsg ─► admit each in place ─► vectors ─► sendmmsg to every target ─► one step of long work
 //        every 10 ms: targets changed? challenges due? echoes? errors? stop?
 import { codeShredBytes, dataShredBytes } from '../../solana/shred.ts'
 import { type Libc, pinned } from '../../transport/udp-batch.ts'
@@ -31,8 +31,9 @@ export class BatchLoop {
   readonly #vectors: ShredVectors
   readonly #outs: readonly OutDoor[]
   readonly #caps: Caps
-  readonly #rebuilt = pinned(batchMax * slotBytes)
-  readonly #rebuiltAt: number
+  /** Where shreds lie that are sent later than they came. */
+  readonly #late = pinned(batchMax * slotBytes)
+  readonly #lateAt: number
   #rows: readonly number[] = []
   #muted: readonly number[] = []
   #choresAtMs = 0
@@ -45,7 +46,7 @@ export class BatchLoop {
     const fds = openSockets(libc, board, settings)
     this.#ingest = new BatchReceiver(libc, fds.ingest)
     this.#vectors = new ShredVectors(libc, [dataShredBytes, codeShredBytes])
-    this.#rebuiltAt = libc.addressOf(this.#rebuilt)
+    this.#lateAt = libc.addressOf(this.#late)
     this.#caps = new Caps(settings.caps, rowsMax)
     const door = (family: 4 | 6, fd: number): OutDoor => ({
       family,
@@ -68,13 +69,15 @@ export class BatchLoop {
   /** Until `isStopped` says so; looked at between batches. */
   run(isStopped: () => boolean): void {
     const { idle } = this.#settings
+    const { admission } = this.#parts
     // Who is served is known before the first packet: after a restart many are waiting.
     this.#follow()
     while (!isStopped()) {
-      const count = this.#ingest.receive(idle === 'sleep')
+      const count = this.#ingest.receive(idle === 'sleep' && !admission.isBusy)
       const nowMs = this.#parts.nowMs()
       if (count > 0) this.#forward(count, nowMs)
       else if (idle === 'yield') this.#libc.sched_yield()
+      if (admission.isBusy) this.#forwardLate(admission.step(nowMs), nowMs)
       if (nowMs - this.#choresAtMs >= choreMs || this.#parts.book.isStale) this.#chores(nowMs)
     }
     this.#count()
@@ -82,7 +85,7 @@ export class BatchLoop {
   }
 
   #forward(count: number, nowMs: number): void {
-    const { admission, sources, recovery, board, book } = this.#parts
+    const { admission, sources, board, book } = this.#parts
     const ingest = this.#ingest
     this.#vectors.clear()
     for (let place = 0; place < count; place += 1) {
@@ -97,7 +100,6 @@ export class BatchLoop {
     }
     board.totals.add(0, 'batches', 1)
     this.#send(nowMs)
-    if (recovery !== null) this.#forwardRebuilt(nowMs)
   }
 
   /** Sends a shred to the paused targets that are due one. */
@@ -110,15 +112,15 @@ export class BatchLoop {
     }
   }
 
-  #forwardRebuilt(nowMs: number): void {
-    const { recovery, admission } = this.#parts
+  /** Sends shreds that were rebuilt, or held until their leader was known. */
+  #forwardLate(shreds: readonly Uint8Array[], nowMs: number): void {
+    if (shreds.length === 0) return
     let place = 0
     this.#vectors.clear()
-    for (const shred of recovery!.take()) {
-      if (!admission.admitRebuilt(shred, nowMs)) continue
-      this.#rebuilt.set(shred, place * slotBytes)
+    for (const shred of shreds) {
+      this.#late.set(shred, place * slotBytes)
       const kind = shred.length === codeShredBytes ? verdicts.code : verdicts.data
-      this.#vectors.add(kind, this.#rebuiltAt + place * slotBytes)
+      this.#vectors.add(kind, this.#lateAt + place * slotBytes)
       place += 1
       if (place < batchMax) continue
       this.#send(nowMs)

@@ -30,6 +30,7 @@ export class DgramLoop {
   #holders: UdpSocket[] = []
   #serving: readonly OpenTarget[] = []
   #isBusy = false
+  #isStepping = false
   /** The table was read and is not in force yet. */
   #isBehind = false
   #notedMs = Number.NEGATIVE_INFINITY
@@ -69,6 +70,7 @@ export class DgramLoop {
       const timer = setInterval(() => {
         if (!isStopped()) return void this.#chores().catch((error) => this.#note(error))
         clearInterval(timer)
+        this.#serving = []
         for (const { socket } of this.#open.values()) socket.close()
         for (const holder of this.#holders) holder.close()
         this.#ingest?.close()
@@ -78,7 +80,7 @@ export class DgramLoop {
   }
 
   #take(payload: Uint8Array, from: string): void {
-    const { admission, sources, recovery, board } = this.#parts
+    const { admission, sources, board } = this.#parts
     const nowMs = this.#parts.nowMs()
     const source = sources.findText(from)
     const verdict = admission.admit(payload, 0, payload.length, source, nowMs)
@@ -88,9 +90,20 @@ export class DgramLoop {
       this.#probe(payload.subarray(0, bytes), nowMs)
       this.#send(payload.subarray(0, bytes), nowMs)
     }
-    if (recovery === null) return
-    for (const shred of recovery.take())
-      if (admission.admitRebuilt(shred, nowMs)) this.#send(shred, nowMs)
+    this.#stepLater()
+  }
+
+  /** Does the long work one unit at a time, and packets that arrived between two of them. */
+  #stepLater(): void {
+    const { admission } = this.#parts
+    if (this.#isStepping || !admission.isBusy) return
+    this.#isStepping = true
+    setImmediate(() => {
+      this.#isStepping = false
+      const nowMs = this.#parts.nowMs()
+      for (const shred of admission.step(nowMs)) this.#send(shred, nowMs)
+      this.#stepLater()
+    })
   }
 
   #send(shred: Uint8Array, nowMs: number): void {

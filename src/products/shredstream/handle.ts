@@ -47,7 +47,6 @@ export interface ShredParts {
   readonly book: TargetBook
   readonly admission: Admission
   readonly sources: Sources
-  readonly recovery: Recovery | null
   /** One clock for all lives of the worker: wall time that does not jump while it lives. */
   nowMs(): number
   challengeOf(target: Target): Uint8Array
@@ -72,7 +71,6 @@ export async function runShreds(
     book: new TargetBook(new TargetTable(data.targets), board, link.post),
     admission: new Admission(board, window, { version: settings.version, signatures, recovery }),
     sources: new Sources(settings.sources),
-    recovery,
     nowMs: () => originMs + performance.now(),
     challengeOf,
     note: (text) => link.post({ kind: 'note', text }),

@@ -1,6 +1,8 @@
 // Rebuilds lost shreds from the erasure sets that pass through. Thread: shred worker, only with
 // `shredstream.recover`. As soon as half of a set is there the other half is made and sent, so that
-// a receiver has it whole before its slowest shred arrives.
+// a receiver has it whole before its slowest shred arrives. Rebuilding a set takes milliseconds:
+// it is done in small steps between batches, and forwarding never waits for more than one of them.
+import type { Steps } from '../../base/steps.ts'
 import { setOf, slotOf } from '../../solana/shred.ts'
 import { ShredSet } from '../../solana/shred-set.ts'
 import type { Board } from './board.ts'
@@ -12,10 +14,17 @@ export class Recovery {
   readonly #board: Board
   /** In the order in which they began; the oldest makes room. */
   readonly #sets = new Map<string, ShredSet>()
-  readonly #rebuilt: Uint8Array[] = []
+  /** Sets that wait to be rebuilt; never more than there are sets. */
+  readonly #ripe = new Set<ShredSet>()
+  #current: { readonly set: ShredSet; readonly steps: Steps<Uint8Array[] | null> } | null = null
 
   constructor(board: Board) {
     this.#board = board
+  }
+
+  /** True while there is something to rebuild. */
+  get isBusy(): boolean {
+    return this.#current !== null || this.#ripe.size > 0
   }
 
   /** Takes a shred that is being forwarded. */
@@ -23,22 +32,49 @@ export class Recovery {
     const key = `${slotOf(bytes, at)}/${setOf(bytes, at)}`
     let set = this.#sets.get(key)
     if (set === undefined) {
-      if (this.#sets.size >= setsMax) this.#sets.delete(this.#sets.keys().next().value!)
+      if (this.#sets.size >= setsMax) this.#evict()
       set = new ShredSet()
       this.#sets.set(key, set)
     }
     if (set.isDone) return
     set.add(bytes, at)
-    if (!set.isRipe) return
-    const rebuilt = set.rebuild()
-    // The finished set stays as a mark; its shreds are not needed any more.
-    set.release()
-    if (rebuilt === null) this.#board.totals.add(0, 'rebuildFailed', 1)
-    else this.#rebuilt.push(...rebuilt)
+    if (set.isRipe) this.#ripe.add(set)
+    else if (set.isDone) this.#finish(set)
   }
 
-  /** What was rebuilt since the last call. */
-  take(): Uint8Array[] {
-    return this.#rebuilt.splice(0)
+  /** Does one step of the work; gives the shreds of a set that is rebuilt with it. */
+  step(): readonly Uint8Array[] {
+    this.#current ??= this.#begin()
+    if (this.#current === null) return none
+    const { set, steps } = this.#current
+    const { done, value } = steps.next()
+    if (done !== true) return none
+    this.#current = null
+    this.#finish(set)
+    if (value !== null) return value
+    this.#board.totals.add(0, 'rebuildFailed', 1)
+    return none
+  }
+
+  #begin(): { readonly set: ShredSet; readonly steps: Steps<Uint8Array[] | null> } | null {
+    for (const set of this.#ripe) {
+      this.#ripe.delete(set)
+      return { set, steps: set.rebuild() }
+    }
+    return null
+  }
+
+  /** The finished set stays as a mark; its shreds are not needed any more. */
+  #finish(set: ShredSet): void {
+    this.#ripe.delete(set)
+    set.release()
+  }
+
+  #evict(): void {
+    const [key, set] = this.#sets.entries().next().value!
+    this.#sets.delete(key)
+    this.#ripe.delete(set)
   }
 }
+
+const none: readonly Uint8Array[] = []

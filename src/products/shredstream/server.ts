@@ -119,7 +119,8 @@ function settingsOf(section: ShredstreamSection, seed: Uint8Array | null): Worke
     if (bytes?.length !== 32) throw new Fault('shred-leaders', `${key} is no base58 key`)
     return bytes
   })
-  if (seed !== null) leaders.push(publicKeyOfSeed(seed))
+  // The embedded chain's own key is the likeliest: it is tried first.
+  if (seed !== null) leaders.unshift(publicKeyOfSeed(seed))
   if (section.verify && leaders.length === 0)
     throw new Fault('shred-leaders', 'shredstream.verify needs shredstream.leaders')
   return {
