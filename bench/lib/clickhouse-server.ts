@@ -11,6 +11,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 export interface ClickhouseServer {
   /** With its credentials, as `indexer.url` takes it. */
   readonly url: string
+  /** Of a user that may read the database `chain` and no other, as `indexer.queryUrl` takes it. */
+  readonly queryUrl: string
   readonly password: string
   readonly folder: string
   /** Asks it as its owner and not through the adapter. */
@@ -72,6 +74,7 @@ export async function startClickhouseServer(): Promise<ClickhouseServer> {
   }
   return {
     url: `http://writer:${password}@127.0.0.1:${http}`,
+    queryUrl: `http://reader:${password}@127.0.0.1:${http}`,
     password,
     folder,
     ask: async (sql) => {
@@ -164,12 +167,13 @@ function configText(folder: string, ports: Ports): string {
 }
 
 function usersText(password: string): string {
-  const user = (name: string) => `<${name}><password>${password}</password>
+  const user = (name: string, more = '') => `<${name}><password>${password}</password>
       <networks><ip>127.0.0.1</ip></networks>
-      <profile>default</profile><quota>default</quota></${name}>`
+      <profile>default</profile><quota>default</quota>${more}</${name}>`
+  const chainOnly = '<allow_databases><database>chain</database></allow_databases>'
   return `<yandex>
   <profiles><default></default></profiles>
-  <users>${user('default')}${user('writer')}</users>
+  <users>${user('default')}${user('writer')}${user('reader', chainOnly)}</users>
   <quotas><default></default></quotas>
 </yandex>
 `

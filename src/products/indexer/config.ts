@@ -27,6 +27,11 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
     secret: true,
     doc: 'HTTP address of the ClickHouse server, with its credentials when it asks for some.',
   }),
+  queryUrl: text({
+    initial: '',
+    secret: true,
+    doc: "The same with another user, who runs customers' queries; empty: the user of `url` does.",
+  }),
   retentionDays: integer({
     initial: 30,
     min: 1,

@@ -4,20 +4,23 @@
 //   FROM usage            FROM (SELECT at, … FROM chain._usage FINAL WHERE subscription = 'me')
 //   FROM system.tables    FROM (SELECT … ) over the catalogue
 //   FROM transactions     FROM chain._transactions AS transactions FINAL, or the view of it
-//   FROM anything else    refused, unless the query itself gave that name
+//   FROM t                as it is where WITH t AS (…) is in scope
+//   FROM anything else    refused
 //
-// It reads tokens, not a tree: wherever a table can stand, only names of the catalogue, names the
-// query made, subqueries and a few harmless functions may. The walker knows too many such places
-// rather than too few.
+// It reads tokens, not a tree: wherever a table can stand, only names of the catalogue, common
+// tables of WITH, subqueries and a few harmless functions may. The walker knows too many such
+// places rather than too few. What the server gets is written anew by rebuild.ts.
 import { systemRows, visibleTables } from '../catalogue.ts'
 import { type Checked, checked, type ExceptionName, fail } from '../exceptions.ts'
 import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
-import { type TableName, tables } from '../tables.ts'
+import { clickhouseString, nameOf } from '../sql/quoting.ts'
+import { lexProblem } from '../sql/reading.ts'
+import { type TableName, tableNames, tables } from '../tables.ts'
 import { forbiddenFunctions, forbiddenPrefixes, harmlessTableFunctions } from './forbidden.ts'
-import { quoted } from './literals.ts'
-import { isShownAsStored, storedName, visibleSql } from './schema.ts'
+import { type Edit, isForeignSymbol, rebuilt, writtenToken } from './rebuild.ts'
+import { hiddenTables, isShownAsStored, storedName, visibleSql } from './schema.ts'
 import type { ServerFacts } from './server-facts.ts'
-import { tablePlaces } from './table-places.ts'
+import { type TablePlace, tablePlaces } from './table-places.ts'
 
 export interface Caller {
   readonly subscription: string
@@ -27,26 +30,28 @@ export interface Caller {
 /** The text to send, or what is wrong with the query. */
 export function admit(text: string, caller: Caller): Checked<string> {
   const tokens = lex(text, 'clickhouse').filter(({ kind }) => kind !== 'comment')
+  const unreadable = lexProblem(text, tokens)
+  if (unreadable !== null) return fail('SYNTAX_ERROR', unreadable)
   const problem = wordProblem(text, tokens) ?? functionProblem(text, tokens)
   if (problem !== null) return fail(...problem)
-  const own = ownNames(text, tokens)
   const edits: Edit[] = []
-  for (const { at, isSet } of tablePlaces(text, tokens)) {
-    const edit = tableAt({ text, tokens, at, isSet, own, caller })
+  for (const place of tablePlaces(text, tokens)) {
+    const edit = tableAt({ ...place, text, tokens, caller })
     if (!edit.ok) return edit
     edits.push(...edit.value)
   }
-  return checked(applied(text, edits))
+  if (hasForeignDatabase(text, tokens, edits))
+    return fail('UNKNOWN_TABLE', 'tables of system stand behind FROM or JOIN only')
+  return checked(rebuilt(text, tokens, edits))
 }
 
-interface Edit {
-  readonly start: number
-  readonly end: number
-  readonly text: string
-}
 type Problem = readonly [ExceptionName, string]
 
-const everybodysUsage = '_usage'
+/** Tables behind the views, and tables of the server's own bookkeeping. */
+const hidden: ReadonlySet<string> = new Set([
+  ...tableNames.map((name) => `_${name}`),
+  ...hiddenTables,
+])
 const beginnings = new Set(['SELECT', 'WITH', 'FROM', 'EXPLAIN', 'DESCRIBE', 'DESC'])
 
 function wordProblem(text: string, tokens: readonly Token[]): Problem | null {
@@ -54,26 +59,28 @@ function wordProblem(text: string, tokens: readonly Token[]): Problem | null {
   if (!beginnings.has(wordOf(text, first)))
     return ['SYNTAX_ERROR', 'a query begins with SELECT or WITH']
   for (const [at, token] of tokens.entries()) {
-    const written = text.slice(token.start, token.end)
-    // Newer servers know other quotation marks; a name has no need of them.
-    const isPlain = token.kind === 'string' || /^[\x20-\x7e]*$/.test(written)
-    if (!isPlain || token.kind === 'broken')
-      return ['SYNTAX_ERROR', 'names are written in ASCII, and every quote is closed']
-    if (token.kind === 'quoted' && written.includes('\\'))
-      return ['SYNTAX_ERROR', 'a quoted name has no backslash']
-    if (written === ';') return ['SYNTAX_ERROR', 'one statement at a time']
+    if (isForeignSymbol(text, token))
+      return ['SYNTAX_ERROR', `the sign ${symbolOf(text, token)} is not taken here`]
     const word = wordOf(text, token)
     // No table here can be sampled, and its OFFSET would hide a table behind the comma.
     if (word === 'SAMPLE') return ['NOT_IMPLEMENTED', 'SAMPLE is not served here']
-    // Everybody's rows: wherever the name stands, nobody means well by it.
-    if (nameOf(text, token) === everybodysUsage)
-      return ['UNKNOWN_TABLE', `table chain.${everybodysUsage} does not exist`]
+    // Wherever such a name stands, nobody means well by it.
+    const name = nameOf(text, token)
+    if (hidden.has(name)) return ['UNKNOWN_TABLE', `table chain.${name} does not exist`]
     if (word === 'INTO' && wordOf(text, tokens[at + 1]) === 'OUTFILE')
       return ['READONLY', 'INTO OUTFILE is not served here']
-    if (word === 'SETTINGS' && symbolOf(text, tokens[at + 2]) === '=')
+    if (word === 'SETTINGS' && isSettingsAt(text, tokens, at))
       return ['READONLY', 'SETTINGS inside a query are not served here']
   }
   return null
+}
+
+/** A clause and no column of that name: `… SETTINGS a = 1`, or newer `… SETTINGS a`. */
+function isSettingsAt(text: string, tokens: readonly Token[], at: number): boolean {
+  const isBehind = isBehindValue(text, tokens, at) || symbolOf(text, tokens[at - 1]) === '*'
+  const behind = tokens[at + 2]
+  const isSetting = behind === undefined || ['=', '==', ',', ')'].includes(symbolOf(text, behind))
+  return isBehind && isSetting && nameOf(text, tokens[at + 1]) !== ''
 }
 
 function functionProblem(text: string, tokens: readonly Token[]): Problem | null {
@@ -108,36 +115,30 @@ function isBehindValue(text: string, tokens: readonly Token[], at: number): bool
   return !beforeValues.has(wordOf(text, token))
 }
 
-/** A word or a quoted name without its quotes; '' for any other token. */
-function nameOf(text: string, token: Token | undefined): string {
-  if (token?.kind === 'word') return text.slice(token.start, token.end)
-  return token?.kind === 'quoted' ? text.slice(token.start + 1, token.end - 1) : ''
+/** Belt to the walker's braces: the server's own databases are named nowhere else. */
+function hasForeignDatabase(
+  text: string,
+  tokens: readonly Token[],
+  edits: readonly Edit[],
+): boolean {
+  return tokens.some(
+    (token, at) =>
+      symbolOf(text, tokens[at + 1]) === '.' &&
+      serverDatabases.has(nameOf(text, token).toLowerCase()) &&
+      !edits.some(({ first, last }) => first <= at && at <= last),
+  )
 }
 
-/** Names that the query gives: `WITH x AS (…)`, `… AS x`. */
-function ownNames(text: string, tokens: readonly Token[]): ReadonlySet<string> {
-  const names = new Set<string>()
-  for (const [at, token] of tokens.entries()) {
-    if (wordOf(text, token) !== 'AS') continue
-    names.add(nameOf(text, tokens[at + 1]))
-    if (symbolOf(text, tokens[at + 1]) === '(') names.add(nameOf(text, tokens[at - 1]))
-  }
-  names.delete('')
-  return names
-}
+const serverDatabases = new Set(['system', 'information_schema', '_temporary_and_external_tables'])
 
-interface Place {
+interface Place extends TablePlace {
   readonly text: string
   readonly tokens: readonly Token[]
-  readonly at: number
-  /** Behind IN, where no alias can stand. */
-  readonly isSet: boolean
-  readonly own: ReadonlySet<string>
   readonly caller: Caller
 }
 
 function tableAt(place: Place): Checked<readonly Edit[]> {
-  const { text, tokens, at, isSet, own, caller } = place
+  const { text, tokens, at, isSet, isDefined, caller } = place
   const first = nameOf(text, tokens[at])
   if (first === '') return fail('SYNTAX_ERROR', 'a table or a subquery is expected in FROM')
   const isDotted = symbolOf(text, tokens[at + 1]) === '.'
@@ -150,15 +151,13 @@ function tableAt(place: Place): Checked<readonly Edit[]> {
     return fail('READONLY', `table function ${name.slice(0, 40)} is not served here`)
   }
   const isOther = name === '' || isCall || symbolOf(text, tokens[last + 1]) === '.'
+  if (isDefined && !isDotted && !isOther) return checked([])
   const known = isOther ? undefined : sourceOf(database, name, caller)
-  if (known === undefined) {
-    // A name the query gave itself; ours with an underscore can never be meant.
-    if (!isDotted && !isOther && own.has(name) && !name.startsWith('_')) return checked([])
+  if (known === undefined)
     return fail('UNKNOWN_TABLE', `table ${`${database}.${name}`.slice(0, 80)} does not exist`)
-  }
   const { alias, end } = behindTable(text, tokens, last)
   const written = isSet ? known : sourceText({ ...place, name, known, alias })
-  return checked([{ start: tokens[at]!.start, end: tokens[end]!.end, text: written }])
+  return checked([{ first: at, last: isSet ? last : end, text: written }])
 }
 
 /**
@@ -187,7 +186,7 @@ function behindTable(
   const named = wordOf(text, tokens[end + 1]) === 'AS' ? end + 2 : end + 1
   const token = tokens[named]
   const isName = token?.kind === 'quoted' || (token?.kind === 'word' && !isClause(text, token))
-  const alias = isName ? text.slice(token.start, token.end) : ''
+  const alias = isName ? writtenToken(text, token) : ''
   if (isName) end = named
   return { alias, end: isFinal(end + 1) ? end + 1 : end }
 }
@@ -200,7 +199,7 @@ function sourceOf(database: string, name: string, caller: Caller): string | unde
   if (table.database === 'system') return catalogueSql(name)
   if (name !== 'usage') return `chain.${name}`
   const columns = Object.keys(tables.usage.columns).filter((column) => column !== 'subscription')
-  const owner = quoted(caller.subscription)
+  const owner = clickhouseString(caller.subscription)
   return `(${visibleSql('usage', caller.facts, columns)} WHERE subscription = ${owner})`
 }
 
@@ -214,7 +213,7 @@ function catalogueSql(name: string): string {
   })
   const tuples = rows.map((row) => {
     const cells = Object.values(row).map((cell) =>
-      typeof cell === 'number' ? String(cell) : quoted(cell),
+      typeof cell === 'number' ? String(cell) : clickhouseString(cell),
     )
     return `(${cells.join(', ')})`
   })
@@ -231,14 +230,4 @@ const afterTable = new Set(
 
 function isClause(text: string, token: Token): boolean {
   return afterTable.has(wordOf(text, token))
-}
-
-function applied(text: string, edits: readonly Edit[]): string {
-  let result = ''
-  let from = 0
-  for (const edit of [...edits].sort((a, b) => a.start - b.start)) {
-    result += text.slice(from, edit.start) + edit.text
-    from = edit.end
-  }
-  return result + text.slice(from)
 }

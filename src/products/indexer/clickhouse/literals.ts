@@ -2,6 +2,7 @@
 // Servers before 19.14 know no parameters, so all get the same text. The values were checked by
 // sql/; here they are only written, so that nothing in them can be read as SQL.
 import type { Statement, TypedValue } from '../engine.ts'
+import { clickhouseString } from '../sql/quoting.ts'
 
 /** The statement as one text. */
 export function withLiterals({ texts, values }: Statement): string {
@@ -23,9 +24,9 @@ export function literal({ type, value }: TypedValue): string {
   if (value === null)
     return `CAST(NULL AS ${type.startsWith('Nullable') ? type : `Nullable(${type})`})`
   if (typeof value !== 'string') return `CAST([${value.map(item).join(', ')}] AS ${inUtc(type)})`
-  if (plain === 'String') return quoted(value)
+  if (plain === 'String') return clickhouseString(value)
   if (plain === 'Bool') return value === 'true' ? '1' : '0'
-  return `CAST(${quoted(value)} AS ${inUtc(plain)})`
+  return `CAST(${clickhouseString(value)} AS ${inUtc(plain)})`
 }
 
 /** Inside an array the cast around it gives the type. */
@@ -33,7 +34,7 @@ function item({ type, value }: TypedValue): string {
   if (value === null) return 'NULL'
   if (typeof value !== 'string') return `[${value.map(item).join(', ')}]`
   if (/^U?Int\d+$/.test(type)) return value
-  return type === 'Bool' ? (value === 'true' ? '1' : '0') : quoted(value)
+  return type === 'Bool' ? (value === 'true' ? '1' : '0') : clickhouseString(value)
 }
 
 /** All times here are UTC, whatever the server's own zone. */
@@ -41,25 +42,4 @@ function inUtc(type: string): string {
   return type
     .replaceAll(/\bDateTime(?!64|\()/g, "DateTime('UTC')")
     .replaceAll(/\bDateTime64\((\d)\)/g, "DateTime64($1, 'UTC')")
-}
-
-const escapes: Readonly<Record<string, string>> = {
-  '\\': '\\\\',
-  "'": "\\'",
-  '\0': '\\0',
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
-  '\b': '\\b',
-  '\f': '\\f',
-}
-
-/** A string literal that every version reads back as the same text. */
-export function quoted(text: string): string {
-  const escaped = text
-    // Half a pair has no bytes of its own.
-    .replaceAll(/\p{Surrogate}/gu, '\ufffd')
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what has to be escaped
-    .replaceAll(/[\\'\u0000\n\r\t\b\f]/g, (char) => escapes[char]!)
-  return `'${escaped}'`
 }

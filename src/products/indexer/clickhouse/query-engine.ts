@@ -16,15 +16,19 @@ import type {
   RunningQuery,
 } from '../engine.ts'
 import { exception } from '../exceptions.ts'
+import { clickhouseString } from '../sql/quoting.ts'
 import { ClickhouseClient } from './client.ts'
 import { admit } from './gate.ts'
-import { quoted, withLiterals } from './literals.ts'
+import { withLiterals } from './literals.ts'
 import { ResultReader } from './result-reader.ts'
 import { ensureTables } from './schema.ts'
 import { known, readServerFacts, type ServerFacts } from './server-facts.ts'
+import { reportWalls } from './server-walls.ts'
 
 export interface ClickhouseEngineDeps {
   readonly log: Log
+  /** Address and credentials for customers' queries; left out or '': those of the writer. */
+  readonly queryUrl?: string
 }
 
 const connections = 64
@@ -36,14 +40,17 @@ export async function startClickhouseEngine(
   url: string,
   deps: ClickhouseEngineDeps,
 ): Promise<QueryEngine> {
-  const client = new ClickhouseClient(url, { connections })
+  const writer = new ClickhouseClient(url, { connections })
+  const query = deps.queryUrl ? new ClickhouseClient(deps.queryUrl, { connections }) : writer
   try {
-    const facts = await readServerFacts(client)
+    const facts = await readServerFacts(writer)
     // Queries may come before the writer is up.
-    await ensureTables(client, facts)
-    return new ClickhouseEngine(client, facts, deps)
+    await ensureTables(writer, facts)
+    await reportWalls({ writer, query }, deps.log)
+    if (query !== writer) await writer.stop()
+    return new ClickhouseEngine(query, facts, deps)
   } catch (error) {
-    await client.stop()
+    await Promise.all([writer.stop(), query.stop()])
     throw error
   }
 }
@@ -68,7 +75,7 @@ class ClickhouseEngine implements QueryEngine {
   }
 
   run(query: Query): RunningQuery {
-    const id = `sluice-${this.#run}-${++this.#count}`
+    const id = `sluice-${this.#run}-${++this.#count}${ownerSuffix(query)}`
     const run: Run = new Run(query, {
       id,
       client: this.#client,
@@ -93,13 +100,18 @@ class ClickhouseEngine implements QueryEngine {
 
   async #kill(id: string): Promise<void> {
     try {
-      await this.#client.ask({ sql: `KILL QUERY WHERE query_id = ${quoted(id)} ASYNC` })
+      await this.#client.ask({ sql: `KILL QUERY WHERE query_id = ${clickhouseString(id)} ASYNC` })
     } catch (error) {
       // Its own time limit ends it in any case.
       if (this.#throttle.allows('kill', performance.now()))
         this.#deps.log.warn('a query could not be killed', { error: messageOf(error) })
     }
   }
+}
+
+/** The subscription in the query's id: a row policy can read it there, and SQL cannot set it. */
+function ownerSuffix({ subscription }: Query): string {
+  return /^[\w-]{1,64}$/.test(subscription) ? `-${subscription}` : ''
 }
 
 interface RunDeps {
@@ -214,6 +226,8 @@ class Run implements RunningQuery {
       output_format_json_quote_64bit_integers: quotes64 ? 1 : 0,
       output_format_json_escape_forward_slashes: 0,
       enable_optimize_predicate_expression: 1,
+      // Where a common table of WITH is in scope: as table-places.ts counts.
+      enable_global_with_statement: 1,
       join_default_strictness: 'ALL',
       cancel_http_readonly_queries_on_client_close: 1,
       allow_ddl: 0,

@@ -3,6 +3,7 @@
 //   chain._transactions   ReplacingMergeTree, ORDER BY the key: what the rows are written into
 //   chain.transactions    a view with FINAL over it: what a customer reads, each key once
 //   chain._marks          how far each feed is in; the newest version of a feed counts
+//   chain._lease          which Sluice server writes (lease.ts)
 //
 // `usage` has no view: whose rows one sees is decided per query. Everything is IF NOT EXISTS, so
 // an operator may create tables beforehand (replicated, distributed, with other codecs).
@@ -14,6 +15,9 @@ import type { ServerFacts } from './server-facts.ts'
 
 export const database = 'chain'
 export const marksTable = `${database}._marks`
+export const leaseTable = `${database}._lease`
+/** Ours, and no customer's business. */
+export const hiddenTables = ['_marks', '_lease'] as const
 /** A day of slots at 400 ms, and about a day of events. */
 const slotsPerPartition = 216_000
 const seqsPerPartition = 1_000_000
@@ -43,6 +47,11 @@ async function createTables(client: ClickhouseClient, facts: ServerFacts): Promi
   await client.ask({
     sql: `CREATE TABLE IF NOT EXISTS ${marksTable} (feed String, mark UInt64, version UInt64)
       ENGINE = ReplacingMergeTree(version) ORDER BY feed`,
+  })
+  await client.ask({
+    sql: `CREATE TABLE IF NOT EXISTS ${leaseTable}
+      (claim String, holder String, at DateTime, released UInt8)
+      ENGINE = ReplacingMergeTree() ORDER BY claim`,
   })
   for (const name of tableNames) await client.ask({ sql: createTableSql(name, facts) })
   const present = await columnsOf(client)

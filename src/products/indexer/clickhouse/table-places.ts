@@ -1,21 +1,38 @@
 // Finds every place of a query where a table stands. Thread: main (pure).
-// Walks the tokens with one frame per parenthesis; in doubt a place counts as one.
+// Walks the tokens with one frame per parenthesis; in doubt a place counts as one. Knows which
+// names WITH defines, and where they are in scope:
+//
+//   WITH t AS (SELECT …) SELECT … FROM t     t is a table behind its definition and further inside
+//   WITH (1, 2) AS ids SELECT … IN ids       ids is a set in this SELECT alone, and never a table
 import { symbolOf, type Token, wordOf } from '../sql/lexer.ts'
+import { nameOf } from '../sql/quoting.ts'
 
 export interface TablePlace {
   /** Index of the first token of the name. */
   readonly at: number
   /** Behind IN. */
   readonly isSet: boolean
+  /** A name alone means what WITH defined, and no table of the server. */
+  readonly isDefined: boolean
 }
 
 interface Frame {
   /** `tables`: a comma leads to the next table. */
-  clause: 'other' | 'tables'
+  clause: 'other' | 'tables' | 'with'
   /** The next token begins a table. */
   expects: boolean
   /** `extract(DAY FROM x)`: this FROM is no clause. */
   isCall: boolean
+  /** Holds a SELECT of its own, and is no mere parenthesis of one. */
+  isQuery: boolean
+  /** WITH RECURSIVE: a common table is in scope in its own definition. */
+  isRecursive: boolean
+  /** Common tables that WITH defined here. */
+  readonly tables: Set<string>
+  /** Expressions that WITH named here. */
+  readonly sets: Set<string>
+  /** The common table whose definition this frame is; '' for none. */
+  readonly defines: string
 }
 
 /** Words that end the list of tables. */
@@ -26,63 +43,111 @@ const clauses = new Set(
   ).split(' '),
 )
 const callsWithFrom = new Set(['EXTRACT', 'TRIM', 'SUBSTRING', 'SUBSTR', 'OVERLAY', 'POSITION'])
+const setOperators = new Set(['UNION', 'EXCEPT', 'INTERSECT'])
+const queryWords = new Set(['SELECT', 'WITH', 'FROM', 'EXPLAIN'])
 
 export function* tablePlaces(text: string, tokens: readonly Token[]): Iterable<TablePlace> {
-  let frame: Frame = { clause: 'other', expects: false, isCall: false }
-  const outer: Frame[] = []
+  const frames: Frame[] = [frameOf({})]
   for (const [at, token] of tokens.entries()) {
+    const frame = frames.at(-1)!
     const symbol = symbolOf(text, token)
     const word = wordOf(text, token)
     if (frame.expects && symbol !== '(') {
       frame.expects = false
       // `FROM (SELECT …)` was a parenthesis and is no longer waited for here.
-      if (word !== 'SELECT' && word !== 'WITH' && word !== 'FROM' && word !== 'EXPLAIN') {
-        yield { at, isSet: false }
+      if (!queryWords.has(word)) {
+        yield { at, isSet: false, isDefined: isTable(frames, nameOf(text, token)) }
         continue
       }
     }
-    if (symbol === '(') {
-      const isCall = callsWithFrom.has(wordOf(text, tokens[at - 1]))
-      const inner: Frame = {
-        clause: frame.expects ? 'tables' : 'other',
-        expects: frame.expects,
-        isCall,
-      }
-      frame.expects = false
-      outer.push(frame)
-      frame = inner
-    } else if (symbol === ')') frame = outer.pop() ?? frame
-    else if (symbol === ',') frame.expects = frame.clause === 'tables'
-    else if (word === 'IN') yield* setPlace(text, tokens, at + 1)
-    else step(frame, { text, tokens, at, word })
+    if (symbol === '(') frames.push(innerFrame(frame, { text, tokens, at }))
+    else if (symbol === ')') {
+      if (frames.length > 1) frames.pop()
+      if (frame.defines !== '') frames.at(-1)!.tables.add(frame.defines)
+    } else if (symbol === ',') frame.expects = frame.clause === 'tables'
+    else if (word === 'IN') yield* setPlace(text, tokens, at + 1, frames)
+    else step(frame, { text, tokens, at }, word)
   }
 }
 
+function frameOf(given: Partial<Frame>): Frame {
+  return {
+    clause: 'other',
+    expects: false,
+    isCall: false,
+    isQuery: false,
+    isRecursive: false,
+    tables: new Set(),
+    sets: new Set(),
+    defines: '',
+    ...given,
+  }
+}
+
+interface Position {
+  readonly text: string
+  readonly tokens: readonly Token[]
+  readonly at: number
+}
+
+function innerFrame(frame: Frame, { text, tokens, at }: Position): Frame {
+  const { expects } = frame
+  frame.expects = false
+  // `WITH name AS (`, and the same behind a comma.
+  const isFirst = ['WITH', 'RECURSIVE'].includes(wordOf(text, tokens[at - 3]))
+  const isDefinition =
+    frame.clause === 'with' &&
+    wordOf(text, tokens[at - 1]) === 'AS' &&
+    (isFirst || symbolOf(text, tokens[at - 3]) === ',') &&
+    queryWords.has(wordOf(text, tokens[at + 1]))
+  const defines = isDefinition ? nameOf(text, tokens[at - 2]) : ''
+  return frameOf({
+    clause: expects ? 'tables' : 'other',
+    expects,
+    isCall: callsWithFrom.has(wordOf(text, tokens[at - 1])),
+    defines,
+    tables: new Set(frame.isRecursive && isDefinition ? [defines] : []),
+  })
+}
+
+/** Whether WITH of this query or of one around it defined a table of that name before. */
+function isTable(frames: readonly Frame[], name: string): boolean {
+  return frames.some((frame) => frame.tables.has(name))
+}
+
+/** Whether WITH of this very SELECT named an expression so. */
+function isNamedSet(frames: readonly Frame[], name: string): boolean {
+  const own = frames.findLastIndex((frame) => frame.isQuery)
+  return frames.slice(Math.max(0, own)).some((frame) => frame.sets.has(name))
+}
+
 /** `x IN t` and `x IN (t)`: a name alone is a table, also in parentheses. */
-function* setPlace(text: string, tokens: readonly Token[], first: number): Iterable<TablePlace> {
+function* setPlace(
+  text: string,
+  tokens: readonly Token[],
+  first: number,
+  frames: readonly Frame[],
+): Iterable<TablePlace> {
   let at = first
   while (symbolOf(text, tokens[at]) === '(') at++
   if (!isName(tokens[at])) return
   let end = at + 1
   while (symbolOf(text, tokens[end]) === '.') end += 2
   const isAlone = symbolOf(text, tokens[end]) === ')'
-  if (at === first || isAlone) yield { at, isSet: true }
+  const name = nameOf(text, tokens[at])
+  const isDefined = isTable(frames, name) || isNamedSet(frames, name)
+  if (at === first || isAlone) yield { at, isSet: true, isDefined }
 }
 
-function step(
-  frame: Frame,
-  here: {
-    readonly text: string
-    readonly tokens: readonly Token[]
-    readonly at: number
-    readonly word: string
-  },
-): void {
-  const { text, tokens, at, word } = here
+function step(frame: Frame, { text, tokens, at }: Position, word: string): void {
   const before = wordOf(text, tokens[at - 1])
-  if (word === 'FROM' && !frame.isCall) {
+  if (word === 'AS' && frame.clause === 'with') frame.sets.add(nameOf(text, tokens[at + 1]))
+  else if (word === 'RECURSIVE' && before === 'WITH')
+    frame.isRecursive = wordOf(text, tokens[at + 1]) !== 'AS'
+  else if (word === 'FROM' && !frame.isCall) {
     frame.clause = 'tables'
     frame.expects = true
+    frame.isQuery = true
   } else if (word === 'JOIN') {
     // ARRAY JOIN is followed by arrays; so are the commas behind it.
     frame.expects = before !== 'ARRAY'
@@ -93,15 +158,22 @@ function step(
     if (at === 0) frame.expects = true
   } else if (word === 'TABLE') {
     // `(TABLE x)` where a server knows it; elsewhere it is a column's name.
-    const isFirst = symbolOf(text, tokens[at - 1]) === '(' || setWords.has(before)
+    const isFirst = symbolOf(text, tokens[at - 1]) === '(' || beforeTable.has(before)
     frame.expects = isFirst && isName(tokens[at + 1])
-  } else if (clauses.has(word)) {
-    frame.clause = 'other'
-    frame.isCall &&= word !== 'SELECT'
-  }
+  } else if (clauses.has(word)) enterClause(frame, word)
 }
 
-const setWords = new Set(['UNION', 'ALL', 'DISTINCT', 'EXCEPT', 'INTERSECT', 'EXPLAIN'])
+function enterClause(frame: Frame, word: string): void {
+  frame.clause = word === 'WITH' && !frame.isQuery ? 'with' : 'other'
+  if (word === 'SELECT') frame.isCall = false
+  if (word === 'SELECT' || word === 'WITH') frame.isQuery = true
+  // The next SELECT has names of its own, and may have a WITH of its own.
+  if (!setOperators.has(word)) return
+  frame.sets.clear()
+  frame.isQuery = false
+}
+
+const beforeTable = new Set([...setOperators, 'ALL', 'DISTINCT', 'EXPLAIN'])
 
 function isName(token: Token | undefined): boolean {
   return token?.kind === 'word' || token?.kind === 'quoted'

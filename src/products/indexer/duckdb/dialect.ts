@@ -10,7 +10,7 @@ import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
 
 /** The same query for DuckDB, together with the macros of `macros.ts`. */
 export function toDuckdb(text: string): string {
-  const tokens = lex(text, 'duckdb')
+  const tokens = lex(text, 'duckdb-native')
   if (tokens.at(-1)?.kind === 'broken' || depthOf(text, tokens) > depthMax) return text
   return new Rewriter(text, tokens).all()
 }

@@ -60,12 +60,12 @@ function refused(sql: string, type: string, message: string) {
 }
 
 function isPivot(sql: string): boolean {
-  return lex(sql, 'duckdb').some((token) => /^(UN)?PIVOT/.test(wordOf(sql, token)))
+  return lex(sql, 'duckdb-native').some((token) => /^(UN)?PIVOT/.test(wordOf(sql, token)))
 }
 
 /** Semicolons and comments at the end would stand in the way of what is put around a statement. */
 function withoutEnd(sql: string): string {
-  const tokens = lex(sql, 'duckdb').filter(({ kind }) => kind !== 'comment')
+  const tokens = lex(sql, 'duckdb-native').filter(({ kind }) => kind !== 'comment')
   let last = tokens.length - 1
   while (last >= 0 && sql.slice(tokens[last]!.start, tokens[last]!.end) === ';') last -= 1
   return last < 0 ? '' : sql.slice(0, tokens[last]!.end)
@@ -73,7 +73,7 @@ function withoutEnd(sql: string): string {
 
 /** The statement behind EXPLAIN; null when it is none. */
 function withoutExplain(sql: string): string | null {
-  const tokens = lex(sql, 'duckdb').filter(({ kind }) => kind !== 'comment')
+  const tokens = lex(sql, 'duckdb-native').filter(({ kind }) => kind !== 'comment')
   if (wordOf(sql, tokens[0]) !== 'EXPLAIN') return null
   const next = wordOf(sql, tokens[1]) === 'ANALYZE' ? tokens[2] : tokens[1]
   return next === undefined ? '' : sql.slice(next.start)

@@ -2,6 +2,7 @@
 // A value is a checked text of its type (sql/values.ts); here it can only become that type's
 // literal, whatever stands in it.
 import type { Statement, TypedValue } from '../engine.ts'
+import { duckdbString } from '../sql/quoting.ts'
 import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
 
 /** The statement with its values in place. */
@@ -11,7 +12,7 @@ export function statementText({ texts, values }: Statement): string {
 
 export function literal({ type, value }: TypedValue): string {
   const parsed = parseType(type)
-  if (parsed === null) return textOf(String(value))
+  if (parsed === null) return duckdbString(String(value))
   return `CAST(${written(parsed, value)} AS ${typeOf(parsed)})`
 }
 
@@ -24,15 +25,7 @@ function written(type: SqlType, value: TypedValue['value']): string {
   }
   const text = String(value)
   // Numbers stand as numbers: LIMIT and the like want to see one.
-  return type.kind === 'integer' && /^-?\d+$/.test(text) ? text : textOf(text)
-}
-
-function textOf(text: string): string {
-  const plain = `'${text.replaceAll("'", "''")}'`
-  if (!text.includes('\0')) return plain
-  // DuckDB's parser ends at a zero byte, so it is spliced in from outside the literal.
-  const parts = text.split('\0').map((part) => `'${part.replaceAll("'", "''")}'`)
-  return `(${parts.join(' || chr(0) || ')})`
+  return type.kind === 'integer' && /^-?\d+$/.test(text) ? text : duckdbString(text)
 }
 
 function typeOf(type: SqlType): string {

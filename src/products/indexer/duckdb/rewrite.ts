@@ -10,7 +10,7 @@ import { lex, symbolOf, wordOf } from '../sql/lexer.ts'
 export const systemSchema = 'system_'
 
 export function rewrite(text: string): string {
-  const tokens = lex(text, 'duckdb')
+  const tokens = lex(text, 'duckdb-native')
   let made = ''
   let end = 0
   for (const [index, token] of tokens.entries()) {

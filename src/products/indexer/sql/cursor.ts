@@ -1,5 +1,6 @@
 // Walks over the tokens of a short statement (SHOW, DESCRIBE, KILL). Thread: any (pure).
 import { isSymbol, type Token, wordOf } from './lexer.ts'
+import { nameOf, readQuoted } from './quoting.ts'
 import type { Reading } from './reading.ts'
 
 export class Cursor {
@@ -35,8 +36,7 @@ export class Cursor {
     const token = this.#tokens[this.#at]
     if (token?.kind !== 'word' && token?.kind !== 'quoted') return null
     this.#at++
-    const written = this.#text.slice(token.start, token.end)
-    return token.kind === 'word' ? written : written.slice(1, -1)
+    return nameOf(this.#text, token)
   }
 
   /** What stands between the quotes of a string. */
@@ -45,10 +45,7 @@ export class Cursor {
     const written = token === undefined ? '' : this.#text.slice(token.start, token.end)
     if (token?.kind !== 'string' || !written.startsWith("'")) return null
     this.#at++
-    return written
-      .slice(1, -1)
-      .replaceAll("''", "'")
-      .replaceAll(/\\(['\\])/g, '$1')
+    return readQuoted(written)
   }
 
   number(): number | null {

@@ -1,14 +1,24 @@
 // Cuts SQL into tokens, so that whoever looks for words never finds them inside a string, a quoted
-// name, a comment or a heredoc. Thread: any (pure). Never throws; what is left open at the end of
-// the text is one `broken` token. White space is the gap between two tokens.
+// name or a comment. Thread: any (pure). Never throws; what is left open, or what the dialect does
+// not know, is one last token up to the end. White space is the gap between two tokens.
 //
-// The two engines disagree about backslashes and comments, hence the dialect:
-//   duckdb      '' doubles, backslash only in E'…', comments nest, `#1` is a column
-//   clickhouse  backslash escapes in every quote, comments do not nest, `# ` begins one
+//   duckdb         what a customer writes for DuckDB: backslash escapes in every quote, as clients
+//                  of ClickHouse write them; comments nest, heredocs, a symbol is one character
+//   duckdb-native  what DuckDB itself reads: backslash escapes in E'…' alone
+//   clickhouse     what a customer writes for ClickHouse: comments do not nest, `# ` begins one;
+//                  only the operators, numbers and ASCII words of SQL, all else is `unknown`
 
-export type Dialect = 'duckdb' | 'clickhouse'
+export type Dialect = 'duckdb' | 'duckdb-native' | 'clickhouse'
 
-export type TokenKind = 'word' | 'quoted' | 'string' | 'number' | 'symbol' | 'comment' | 'broken'
+export type TokenKind =
+  | 'word'
+  | 'quoted'
+  | 'string'
+  | 'number'
+  | 'symbol'
+  | 'comment'
+  | 'broken'
+  | 'unknown'
 
 export interface Token {
   readonly kind: TokenKind
@@ -24,7 +34,7 @@ export function lex(text: string, dialect: Dialect, max = Number.POSITIVE_INFINI
     while (isSpace(text.charCodeAt(at))) at++
     if (at >= text.length) break
     const start = at
-    const { kind, end } = tokenAt(text, start, dialect)
+    const { kind, end } = tokenAt(text, start, dialect, tokens.at(-1))
     at = end
     tokens.push({ kind, start, end })
   }
@@ -44,12 +54,15 @@ export function isWord(text: string, token: Token | undefined, word: string): bo
 }
 
 export function symbolOf(text: string, token: Token | undefined): string {
-  return token?.kind === 'symbol' ? text.charAt(token.start) : ''
+  return token?.kind === 'symbol' ? text.slice(token.start, token.end) : ''
 }
 
-/** A symbol is one character. */
 export function isSymbol(text: string, token: Token | undefined, symbol: string): boolean {
-  return token?.kind === 'symbol' && text.charCodeAt(token.start) === symbol.charCodeAt(0)
+  return (
+    token?.kind === 'symbol' &&
+    token.end - token.start === symbol.length &&
+    text.startsWith(symbol, token.start)
+  )
 }
 
 /** True when something stands between two tokens that is more than white space. */
@@ -63,21 +76,53 @@ interface Found {
   readonly end: number
 }
 
-function tokenAt(text: string, start: number, dialect: Dialect): Found {
+function tokenAt(text: string, start: number, dialect: Dialect, before: Token | undefined): Found {
   const code = text.charCodeAt(start)
-  if (code === QUOTE) return quoteAt(text, start, dialect === 'clickhouse', 'string')
-  if (code === DOUBLE_QUOTE || code === BACKTICK)
-    return quoteAt(text, start, dialect === 'clickhouse', 'quoted')
-  if (isWordStart(code)) return wordAt(text, start, dialect)
+  const hasEscapes = dialect !== 'duckdb-native'
+  if (code === QUOTE) return quoteAt(text, start, hasEscapes, 'string')
+  if (code === DOUBLE_QUOTE || code === BACKTICK) return quoteAt(text, start, hasEscapes, 'quoted')
+  const comment = commentAt(text, start, dialect)
+  if (comment !== null) return comment
+  if (dialect === 'clickhouse') return plainAt(text, start, before)
+  if (isWordStart(code)) return wordAt(text, start)
   if (isDigit(code)) return { kind: 'number', end: numberEnd(text, start) }
   if (code === DOLLAR) return heredocAt(text, start)
-  return commentAt(text, start, dialect) ?? { kind: 'symbol', end: start + 1 }
+  return { kind: 'symbol', end: start + 1 }
 }
 
-function wordAt(text: string, start: number, dialect: Dialect): Found {
-  const first = text.charCodeAt(start) | 0x20
-  const isEscaped = dialect === 'duckdb' && first === LETTER_E
-  if (isEscaped && text.charCodeAt(start + 1) === QUOTE)
+const plainWord = /[A-Za-z_]\w*/y
+const plainNumber = /(?:0x[\da-f]+|0b[01]+|(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)(?!\w)/iy
+/** Behind a dot: `t.1.2` are two elements of tuples. */
+const elementNumber = /\d+(?!\w)/y
+const operator = /->|::|<=|>=|<>|!=|==|\|\||[-()[\]{},.+*%=<>?:;]|\/(?!\/)/y
+
+/** A word, a number or an operator of ClickHouse; nothing that a server could read otherwise. */
+function plainAt(text: string, start: number, before: Token | undefined): Found {
+  let end = endOf(plainWord, text, start)
+  if (end > 0) return { kind: 'word', end }
+  const isElement = isSymbol(text, before, '.')
+  const isDot = text.charCodeAt(start) === DOT && isValueEnd(text, before)
+  end = isDot ? 0 : endOf(isElement ? elementNumber : plainNumber, text, start)
+  if (end > 0) return { kind: 'number', end }
+  end = endOf(operator, text, start)
+  return end > 0 ? { kind: 'symbol', end } : { kind: 'unknown', end: text.length }
+}
+
+/** Whether a dot behind the token leads to a column or an element, and not to a fraction. */
+function isValueEnd(text: string, token: Token | undefined): boolean {
+  if (token?.kind === 'symbol') return isSymbol(text, token, ')') || isSymbol(text, token, ']')
+  return token?.kind === 'word' || token?.kind === 'quoted' || token?.kind === 'number'
+}
+
+/** Where a sticky pattern that matches at `start` ends; 0 when it does not. */
+function endOf(pattern: RegExp, text: string, start: number): number {
+  pattern.lastIndex = start
+  return pattern.test(text) ? pattern.lastIndex : 0
+}
+
+function wordAt(text: string, start: number): Found {
+  // E'…' is DuckDB's own, and reads its backslashes itself.
+  if ((text.charCodeAt(start) | 0x20) === LETTER_E && text.charCodeAt(start + 1) === QUOTE)
     return quoteAt(text, start + 1, true, 'string')
   let end = start + 1
   while (isWordPart(text.charCodeAt(end))) end++
@@ -122,7 +167,7 @@ function commentAt(text: string, start: number, dialect: Dialect): Found | null 
     if (code === STAR && text.charCodeAt(at + 1) === SLASH) {
       if (--depth === 0) return { kind: 'comment', end: at + 2 }
       at++
-    } else if (dialect === 'duckdb' && code === SLASH && text.charCodeAt(at + 1) === STAR) {
+    } else if (dialect !== 'clickhouse' && code === SLASH && text.charCodeAt(at + 1) === STAR) {
       depth++
       at++
     }

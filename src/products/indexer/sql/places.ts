@@ -3,6 +3,7 @@
 import type { Statement, TypedValue } from '../engine.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { type Dialect, hasComment, isSymbol, type Token } from './lexer.ts'
+import { duckdbName, duckdbString, readQuoted } from './quoting.ts'
 import type { Reading } from './reading.ts'
 import { parseType, type SqlType } from './types.ts'
 import { parseValue } from './values.ts'
@@ -26,7 +27,8 @@ export function bindPlaces(
     made.reach(token)
     const place = isSymbol(text, token, '{') ? placeAt(text, tokens, at) : null
     if (place === null) {
-      if (isBackticked(text, token, dialect)) made.put(doubleQuoted(text, token), token.end)
+      const requoted = dialect === 'duckdb' ? requotedForDuckdb(text, token) : null
+      if (requoted !== null) made.put(requoted, token.end)
       continue
     }
     chars += parameters.get(place.name)?.length ?? 0
@@ -127,12 +129,13 @@ function bind(place: Place, parameters: ReadonlyMap<string, string>): Checked<Ty
     : checked(value)
 }
 
-/** Tools quote names with backticks, which DuckDB does not know. */
-function isBackticked(text: string, { kind, start }: Token, dialect: Dialect): boolean {
-  return kind === 'quoted' && dialect === 'duckdb' && text[start] === '`'
-}
-
-function doubleQuoted(text: string, { start, end }: Token): string {
-  const name = text.slice(start + 1, end - 1).replaceAll('``', '`')
-  return `"${name.replaceAll('"', '""')}"`
+/** A literal or a name that DuckDB would read otherwise, in its own quotes; null for all others. */
+function requotedForDuckdb(text: string, { kind, start, end }: Token): string | null {
+  const quote = text.charAt(start)
+  if (kind !== 'quoted' && !(kind === 'string' && quote === "'")) return null
+  const written = text.slice(start, end)
+  if (quote !== '`' && !written.includes('\\')) return null
+  // The reading refused what is no text.
+  const plain = readQuoted(written) ?? ''
+  return kind === 'quoted' ? duckdbName(plain) : duckdbString(plain)
 }

@@ -1,7 +1,8 @@
 // Reads one statement: what it does, and what stands behind it for the door and not for the engine
 // (`FORMAT x`, `SETTINGS a = b`, a closing semicolon). Thread: any (pure).
 import { type Checked, checked, fail } from '../exceptions.ts'
-import { type Dialect, isSymbol, isWord, lex, type Token, wordOf } from './lexer.ts'
+import { type Dialect, isSymbol, isWord, lex, symbolOf, type Token, wordOf } from './lexer.ts'
+import { readQuoted } from './quoting.ts'
 
 /** What the statement does: asks the engine, or the door itself. */
 export type StatementKind = 'query' | 'kill' | 'show' | 'describe' | 'exists' | 'use'
@@ -26,8 +27,8 @@ export function readStatement(text: string, dialect: Dialect): Checked<Reading> 
   const all = lex(text, dialect, TOKENS_MAX)
   if (all.length > TOKENS_MAX)
     return fail('SYNTAX_ERROR', `a query has at most ${TOKENS_MAX} words and signs`)
-  if (all.at(-1)?.kind === 'broken')
-    return fail('SYNTAX_ERROR', 'a string, a quoted name or a comment is not closed')
+  const problem = lexProblem(text, all)
+  if (problem !== null) return fail('SYNTAX_ERROR', problem)
   const single = firstStatement(
     text,
     all.filter(({ kind }) => kind !== 'comment'),
@@ -41,6 +42,29 @@ export function readStatement(text: string, dialect: Dialect): Checked<Reading> 
   const strayed = misplaced(text, tokens)
   if (strayed !== null) return fail(...strayed)
   return checked({ kind: kind.value, text, tokens, format: tail.format, settings: tail.settings })
+}
+
+/** Why the text cannot be read; null when it can. */
+export function lexProblem(text: string, tokens: readonly Token[]): string | null {
+  const last = tokens.at(-1)
+  if (last?.kind === 'broken') return 'a string, a quoted name or a comment is not closed'
+  if (last?.kind === 'unknown')
+    return `${unknownSign(text, last.start)} is not taken here; comments are -- and /* */`
+  for (const { kind, start, end } of tokens) {
+    if (kind !== 'string' && kind !== 'quoted') continue
+    const plain = readQuoted(text.slice(start, end))
+    if (plain === null) return 'a string or a quoted name is no UTF-8 text: take unhex()'
+    if (kind === 'quoted' && (plain === '' || plain.includes('\0')))
+      return 'a quoted name is empty or has a zero byte'
+  }
+  return null
+}
+
+/** No more than the sign: what follows may be a secret. */
+function unknownSign(text: string, at: number): string {
+  const sign = text.startsWith('//', at) ? '//' : text.charAt(at)
+  if (/[\d.]/.test(sign)) return 'a number that runs into a word'
+  return /^[\x21-\x7e]+$/.test(sign) ? `the sign ${sign}` : 'a character outside of ASCII'
 }
 
 /** All up to the semicolon, behind which nothing may come. */
@@ -101,7 +125,7 @@ class Tail {
   /** Behind a comma, a dot, a sign or FROM the word is a name like any other. */
   #isClauseAt(at: number): boolean {
     const before = this.tokens[at - 1]!
-    if (before.kind === 'symbol') return ')]}*'.includes(this.#text.charAt(before.start))
+    if (before.kind === 'symbol') return ')]}*'.includes(symbolOf(this.#text, before))
     return !beforeNames.has(wordOf(this.#text, before))
   }
 }
@@ -125,7 +149,7 @@ function readSettings(
     at++
     if (value === undefined || !['word', 'number', 'string'].includes(value.kind)) return null
     const written = text.slice(value.start, value.end)
-    const plain = value.kind === 'string' ? written.replaceAll(/^.*?'|'$/gs, '') : written
+    const plain = value.kind === 'string' ? readQuoted(written) : written
     settings.push([text.slice(name.start, name.end), `${isNegative ? '-' : ''}${plain}`])
     if (at === tokens.length) return settings
     if (!isSymbol(text, tokens[at++], ',')) return null
@@ -196,9 +220,14 @@ function misplaced(text: string, tokens: readonly Token[]): Strayed | null {
     const token = tokens[at]
     if (isWord(text, token, 'INTO') && isWord(text, tokens[at + 1], 'OUTFILE'))
       return ['READONLY', 'INTO OUTFILE writes files: take the result from the answer']
-    const isSetting = isWord(text, token, 'SETTINGS') && isSymbol(text, tokens[at + 2], '=')
+    const isSetting = isWord(text, token, 'SETTINGS') && isEquals(text, tokens[at + 2])
     if (isSetting && tokens[at + 1]?.kind !== 'symbol')
       return ['SYNTAX_ERROR', 'SETTINGS are taken at the end of the query only']
   }
   return null
+}
+
+/** ClickHouse takes both for the same. */
+function isEquals(text: string, token: Token | undefined): boolean {
+  return isSymbol(text, token, '=') || isSymbol(text, token, '==')
 }

@@ -2,6 +2,7 @@
 // Thread: any (pure). Texts are as ClickHouse takes them: `\N` is NULL, strings carry backslash
 // escapes, arrays are `['a','b']`.
 import type { TypedValue } from '../engine.ts'
+import { unescaped } from './quoting.ts'
 import type { ArrayType, Scalar, SqlType } from './types.ts'
 
 /** The value, or null when the text is no value of the type. */
@@ -161,37 +162,4 @@ function splitArray(text: string): string[] | null {
   if (last === '') return items.length === 0 ? items : null
   items.push(last)
   return items.includes('') ? null : items
-}
-
-const escapes: Readonly<Record<string, string>> = {
-  t: '\t',
-  n: '\n',
-  r: '\r',
-  b: '\b',
-  f: '\f',
-  a: '\x07',
-  v: '\v',
-  0: '\0',
-}
-
-/** Takes backslash escapes out; null when one stands alone at the end or is no hex number. */
-function unescaped(text: string): string | null {
-  if (!text.includes('\\')) return text
-  let plain = ''
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at]!
-    if (char !== '\\') {
-      plain += char
-      continue
-    }
-    const next = text[++at]
-    if (next === undefined) return null
-    if (next === 'x') {
-      const hex = text.slice(at + 1, at + 3)
-      if (!/^[0-9a-f]{2}$/i.test(hex)) return null
-      plain += String.fromCharCode(Number.parseInt(hex, 16))
-      at += 2
-    } else plain += escapes[next] ?? next
-  }
-  return plain
 }

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Dialect, lex } from '../../../../src/products/indexer/sql/lexer.ts'
 
-const dialects: readonly Dialect[] = ['duckdb', 'clickhouse']
+const dialects: readonly Dialect[] = ['duckdb', 'duckdb-native', 'clickhouse']
 
 function cut(text: string, dialect: Dialect = 'duckdb'): string[] {
   return lex(text, dialect).map(({ kind, start, end }) => `${kind}:${text.slice(start, end)}`)
@@ -38,9 +38,10 @@ describe('the lexer of the indexer', () => {
     ])
   })
 
-  it('follows each engine in its backslashes', () => {
-    expect(cut(String.raw`'a\' 1`)).toEqual([String.raw`string:'a\'`, 'number:1'])
-    expect(cut(String.raw`'a\' 1`, 'clickhouse')).toEqual([String.raw`broken:'a\' 1`])
+  it('reads backslashes as clients of ClickHouse write them, and as DuckDB alone does', () => {
+    expect(cut(String.raw`'a\' 1`, 'duckdb-native')).toEqual([String.raw`string:'a\'`, 'number:1'])
+    for (const dialect of ['duckdb', 'clickhouse'] as const)
+      expect(cut(String.raw`'a\' 1`, dialect)).toEqual([String.raw`broken:'a\' 1`])
     expect(cut(String.raw`E'a\'b' 1`)).toEqual([String.raw`string:E'a\'b'`, 'number:1'])
   })
 
@@ -50,6 +51,29 @@ describe('the lexer of the indexer', () => {
     expect(cut('/* a /* b */ 1', 'clickhouse')).toEqual(['comment:/* a /* b */', 'number:1'])
     expect(cut('# x\n1', 'clickhouse')).toEqual(['comment:# x', 'number:1'])
     expect(cut('#1')).toEqual(['symbol:#', 'number:1'])
+  })
+
+  it('takes of ClickHouse only what every server reads the same way', () => {
+    expect(cut('a->b::c<=1||t.1.2 != .5/2', 'clickhouse')).toEqual([
+      ...['word:a', 'symbol:->', 'word:b', 'symbol:::', 'word:c', 'symbol:<=', 'number:1'],
+      ...['symbol:||', 'word:t', 'symbol:.', 'number:1', 'symbol:.', 'number:2'],
+      ...['symbol:!=', 'number:.5', 'symbol:/', 'number:2'],
+    ])
+    for (const text of [
+      '//x',
+      '$$x$$',
+      '$ x$',
+      '#x',
+      '\\G',
+      '@@a',
+      '|x',
+      '!x',
+      '1abc',
+      '0x',
+      'é',
+      '‘x’',
+    ])
+      expect(cut(`a ${text}`, 'clickhouse').at(-1), text).toBe(`unknown:${text}`)
   })
 
   it('tells what is left open', () => {

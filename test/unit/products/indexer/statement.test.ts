@@ -127,6 +127,25 @@ describe('a statement', () => {
     expect(plain('SELECT `a"b``c` FROM t')).toBe('SELECT "a""b`c" FROM t')
   })
 
+  it('has its literals and names in the quotes of DuckDB, whoever quoted them', () => {
+    for (const [given, wanted] of [
+      [String.raw`'x\' OR 1=1 --'`, `'x'' OR 1=1 --'`],
+      [String.raw`'a\tb\n\\d+'`, `'a\tb\n\\d+'`],
+      [String.raw`'\d+ 100\%'`, String.raw`'\d+ 100\%'`],
+      [String.raw`'\xe2\x82\xac\x41'`, `'€A'`],
+      [String.raw`'a\0b'`, `('a' || chr(0) || 'b')`],
+      [`'it''s'`, `'it''s'`],
+      [String.raw`E'a\'b'`, String.raw`E'a\'b'`],
+      [String.raw`"a\"b"`, `"a""b"`],
+      [`"a""b"`, `"a""b"`],
+      ['`a"b``c`', '"a""b`c"'],
+      [String.raw`$$a\'b$$`, String.raw`$$a\'b$$`],
+    ] as const)
+      expect(plain(`SELECT ${given} FROM t`)).toBe(`SELECT ${wanted} FROM t`)
+    for (const text of [String.raw`SELECT '\xff'`, String.raw`SELECT '\xg0'`, 'SELECT ""'])
+      expect(codeOf(text)).toBe(62)
+  })
+
   it('never throws, and what was made of it is read the same way again', () => {
     const words = fc.constantFrom(
       ...['SELECT', 'FORMAT', 'JSON', 'SETTINGS', 'a', '=', '1', ',', "'x'", '--c\n', '/*c*/'],
@@ -139,6 +158,8 @@ describe('a statement', () => {
         const bound = bindPlaces(reading.value, new Map(), d)
         if (!bound.ok) return
         const once = bound.value.texts.join('?')
+        // What is made for DuckDB is in its own quotes.
+        if (d === 'duckdb' && once.includes('\\')) return
         expect(lex(once, d).every(({ kind }) => kind !== 'comment' && kind !== 'broken')).toBe(true)
         const again = readStatement(once, d)
         if (!again.ok || again.value.format !== null || again.value.settings.length > 0) return

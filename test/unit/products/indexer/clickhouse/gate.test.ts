@@ -18,6 +18,10 @@ const passing = [
   'SELECT * FROM blocks, transactions',
   'SELECT * FROM (SELECT slot FROM blocks) AS x JOIN (SELECT slot FROM transactions) AS y USING slot',
   'WITH big AS (SELECT slot FROM blocks) SELECT * FROM big',
+  'WITH a AS (SELECT slot FROM blocks), b AS (SELECT * FROM a) SELECT * FROM b JOIN a USING (slot)',
+  'WITH a AS (SELECT 1 AS x) SELECT * FROM (SELECT * FROM a) UNION ALL SELECT * FROM a',
+  'WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT * FROM r',
+  'WITH blocks AS (SELECT 1 AS slot) SELECT slot FROM blocks',
   'WITH (SELECT max(slot) FROM blocks) AS top SELECT * FROM blocks WHERE slot = top',
   'WITH (1, 2) AS ids SELECT * FROM blocks WHERE slot IN ids',
   'SELECT slot FROM blocks WHERE slot IN (SELECT slot FROM transactions)',
@@ -35,6 +39,10 @@ const passing = [
   'EXPLAIN SELECT slot FROM blocks',
   'SELECT max(table) FROM (SELECT 1 AS table)',
   'SELECT x FROM (SELECT 1 AS x) WHERE NOT x IN (2)',
+  'WITH (1, 2) AS ids SELECT countIf(slot IN ids) FROM blocks',
+  'SELECT slot AS settings, 2 * settings FROM blocks',
+  'SELECT `größe` FROM (SELECT 1 AS `größe`)',
+  "SELECT 'größe', '‘', '//', '$$', '#' FROM blocks # comment",
 ]
 
 const refused = [
@@ -104,6 +112,44 @@ const refused = [
   'SELECT "a\\"b" FROM system.users',
   "SELECT 'open",
   'SELECT /* open',
+  // What a server takes for a comment or a string, and we once did not.
+  "SELECT subscription, query_id, code //'\nFROM chain._usage //'",
+  "SELECT name //'\nFROM system.processes //'",
+  'SELECT 1 // 2',
+  "SELECT $ x$'$ x$, query_id FROM chain._usage WHERE 1 OR $ x$'$ x$ = ''",
+  'SELECT $$x$$',
+  'SELECT 1 #x',
+  'SELECT 1 \\G',
+  'SELECT 1FROM system.users',
+  'SELECT @@version',
+  // A name that the query gave to something else is no table.
+  'SELECT 1 AS secrets FROM secrets',
+  'SELECT * FROM secrets AS secrets',
+  'SELECT (SELECT 1 AS secrets) FROM secrets',
+  'SELECT count() FROM blocks AS secrets, secrets',
+  'WITH (1, 2) AS secrets SELECT * FROM secrets',
+  'WITH secrets AS (SELECT * FROM secrets) SELECT 1',
+  'SELECT * FROM (WITH secrets AS (SELECT 1) SELECT * FROM secrets) AS a, secrets',
+  'SELECT (WITH secrets AS (SELECT 1) SELECT 1) FROM secrets',
+  'WITH recursive AS (SELECT 1), secrets AS (SELECT * FROM secrets) SELECT * FROM secrets',
+  'WITH t AS (SELECT 1 AS secrets) SELECT * FROM secrets',
+  'WITH (1, 2) AS secrets SELECT 1 UNION ALL SELECT 1 IN secrets',
+  'WITH (1, 2) AS secrets SELECT (SELECT 1 IN secrets)',
+  'SELECT (1, 2) AS secrets, 1 IN secrets',
+  'SELECT cast(x AS (secrets)) FROM secrets',
+  // Settings, however they are written.
+  'SELECT * SETTINGS readonly = 0',
+  'SELECT 1 SETTINGS readonly == 0',
+  'SELECT 1 SETTINGS readonly',
+  'SELECT 1 SETTINGS `readonly` = 0',
+  // Names that are quoted to look like others.
+  'SELECT * FROM `\\x5fusage`',
+  'SELECT * FROM chain.`_us\\x61ge`',
+  'SELECT `f\\x69le`(1)',
+  'SELECT * FROM chain._marks',
+  'SELECT * FROM chain._lease',
+  'SELECT system.users.name',
+  'SELECT 1 LIMIT system.one',
 ]
 
 describe('the gate before a ClickHouse server', () => {
@@ -115,18 +161,38 @@ describe('the gate before a ClickHouse server', () => {
     expect(ask(text)).toMatchObject({ ok: false })
   })
 
-  test('changes nothing of a query over plain tables but their names', () => {
+  test('changes nothing of a query over plain tables but their names and its blanks', () => {
     expect(ask('SELECT slot FROM default.blocks AS b WHERE b.slot IN (1, 2)')).toEqual({
       ok: true,
-      value: 'SELECT slot FROM chain._blocks AS b FINAL WHERE b.slot IN (1, 2)',
+      value: 'SELECT slot FROM chain._blocks AS b FINAL WHERE b . slot IN ( 1 , 2 )',
     })
     for (const written of ['blocks', 'blocks FINAL', 'chain.blocks AS blocks FINAL'])
       expect(ask(`SELECT slot FROM ${written}`)).toMatchObject({
         value: 'SELECT slot FROM chain._blocks AS blocks FINAL',
       })
     expect(ask('SELECT 1 FROM (SELECT 1) AS a JOIN blocks b ON 1 = 1')).toMatchObject({
-      value: 'SELECT 1 FROM (SELECT 1) AS a JOIN chain.blocks AS b ON 1 = 1',
+      value: 'SELECT 1 FROM ( SELECT 1 ) AS a JOIN chain.blocks AS b ON 1 = 1',
     })
+  })
+
+  test('leaves a common table alone, also where it has the name of a table', () => {
+    expect(ask('WITH blocks AS (SELECT 1 AS slot) SELECT slot FROM blocks AS b')).toMatchObject({
+      value: 'WITH blocks AS ( SELECT 1 AS slot ) SELECT slot FROM blocks AS b',
+    })
+  })
+
+  test('names the sign that it does not take', () => {
+    for (const [text, sign] of [
+      ['SELECT 4 // 2', 'the sign //'],
+      ['SELECT $$x$$', 'the sign $'],
+      ['SELECT 1 #x', 'the sign #'],
+      ['SELECT 1 \\G', 'the sign \\'],
+      ['SELECT 1x', 'a number that runs into a word'],
+      ['SELECT {x}', 'the sign {'],
+    ] as const)
+      expect(ask(text)).toMatchObject({
+        error: { code: 62, message: expect.stringContaining(`${sign}`) },
+      })
   })
 
   test('shows of usage the rows of the caller, wherever it stands', () => {

@@ -1,12 +1,9 @@
 // Parameters as literals: whatever a value holds, it stays one literal.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import {
-  literal,
-  quoted,
-  withLiterals,
-} from '../../../../../src/products/indexer/clickhouse/literals.ts'
+import { literal, withLiterals } from '../../../../../src/products/indexer/clickhouse/literals.ts'
 import { lex } from '../../../../../src/products/indexer/sql/lexer.ts'
+import { clickhouseString } from '../../../../../src/products/indexer/sql/quoting.ts'
 
 describe('literals', () => {
   test('are one string token whatever the text', () => {
@@ -18,7 +15,7 @@ describe('literals', () => {
     )
     fc.assert(
       fc.property(hard, (text) => {
-        const written = quoted(text)
+        const written = clickhouseString(text)
         const tokens = lex(`${written} `, 'clickhouse')
         expect(tokens).toEqual([{ kind: 'string', start: 0, end: written.length }])
       }),
