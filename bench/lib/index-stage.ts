@@ -74,7 +74,7 @@ export const duckdbStage = new Shared(async () => {
 
 export const clickhouseStage = new Shared(async () => {
   const server = await startClickhouseServer()
-  const sink = await openClickhouseSink(server.url, { retentionDays: 3_650 })
+  const sink = await openClickhouseSink(server.url, { retentionDays: 3_650, holder: 'bench' })
   await fill(sink)
   await sink.stop()
   const engine = await startClickhouseEngine(server.url, { log: silentLog })

@@ -99,7 +99,7 @@ function templateRows(updates: readonly SolanaUpdate[]): RowBatch[] {
 async function writeAlone(folder: string, seconds: number): Promise<Measurement> {
   const batches = templateRows(template())
   const rowsPerSlot = batches.reduce((sum, { count }) => sum + count, 0)
-  const sink = await openSink({ ...section, folder })
+  const sink = await openSink({ ...section, folder, holder: 'bench' })
   // As many slots in one write as the writer process gathers under load.
   const slotsPerWrite = Math.max(1, Math.round(20_000 / rowsPerSlot))
   const start = performance.now()
@@ -125,6 +125,7 @@ async function ingest(folder: string, seconds: number, hasQueries = false) {
     events: new EventLog({ reserve: () => 0, clock: systemClock }),
     solana: { hub, isEmbedded: true },
     folder,
+    holder: 'bench',
     meters: declareIngestMeters(meters),
     clock: systemClock,
     log: silentLog,

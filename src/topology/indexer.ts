@@ -2,6 +2,8 @@
 // Called by topology.ts after the other doors, whose roads it reads.
 //
 //   event log, hub, tips ─► feeds ─► writer process ─► rows ◄─ query processes ◄─ indexer 8123
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Parts } from '../base/parts.ts'
 import type { DoorAddress } from '../base/running.ts'
@@ -49,11 +51,13 @@ export async function openIndexer(
   const { events, meters, data, tpu, feedPlace } = given
   const { clock, log } = deps
   const folder = join(data, 'index')
+  const holder = `${hostname()} pid ${process.pid} run ${randomBytes(4).toString('hex')}`
   // Both wait for a process that loads an engine: side by side, the start is not longer by both.
   const feeding = startIngest(config.indexer, {
     events,
     solana: solanaOf(given),
     folder,
+    holder,
     meters: declareIngestMeters(meters),
     clock,
     log,
@@ -61,7 +65,7 @@ export async function openIndexer(
   feedPlace.take(feeding)
   feeding.catch(() => {})
   const engine = await parts.add('index engine', () =>
-    startEngine(config.indexer, { folder, meters, log }),
+    startEngine(config.indexer, { folder, holder, meters, log }),
   )
   const { ingest } = await parts.add('index writer', async () => ({
     ingest: await feeding,

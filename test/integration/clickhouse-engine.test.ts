@@ -22,7 +22,7 @@ describe.skipIf(!hasClickhouseServer())(
     describeQueryEngine('clickhouse', {
       async start(batches) {
         server = await startClickhouseServer()
-        const sink = await openClickhouseSink(server.url, { retentionDays: 30 })
+        const sink = await openClickhouseSink(server.url, { retentionDays: 30, holder: 'test' })
         // Twice, in parts that are not merged: no row may be seen twice.
         await sink.write(batches, {})
         await sink.write(batches, {})
@@ -45,7 +45,7 @@ describe.skipIf(!hasClickhouseServer())(
     describe('ClickHouse as it is', () => {
       beforeAll(async () => {
         server = await startClickhouseServer()
-        await (await openClickhouseSink(server.url, { retentionDays: 30 })).stop()
+        await (await openClickhouseSink(server.url, { retentionDays: 30, holder: 'test' })).stop()
         engine = await startClickhouseEngine(server.url, { log: silentLog })
       })
       afterAll(async () => {

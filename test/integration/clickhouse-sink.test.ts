@@ -22,7 +22,8 @@ const plan = { seed: 7, slots: 20, transactionsPerSlot: 30, blocks: 20, tips: 50
 describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse-server)', () => {
   let server: ClickhouseServer
   let sink: RowSink
-  const open = (retryMs = 20_000) => openClickhouseSink(server.url, { retentionDays: 30, retryMs })
+  const open = (retryMs = 20_000) =>
+    openClickhouseSink(server.url, { retentionDays: 30, holder: 'test', retryMs })
   const count = async (table: string) => Number(await server.ask(`SELECT count() FROM ${table}`))
 
   beforeAll(async () => {
@@ -155,7 +156,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     const before = await count('chain.blocks')
     expect(before).toBeGreaterThan(0)
     // Parts were written after this: nothing is kept for less than no time.
-    const own = await openClickhouseSink(server.url, { retentionDays: -1 })
+    const own = await openClickhouseSink(server.url, { retentionDays: -1, holder: 'test' })
     await until(async () => (await count('chain.blocks')) === 0, 'old partitions are dropped')
     expect(await count('chain._marks')).toBeGreaterThan(0)
     await own.stop()

@@ -18,9 +18,12 @@ describe.skipIf(!hasClickhouseServer())('(skipped: no clickhouse-server)', () =>
       server ??= await startClickhouseServer()
       await server.ask('DROP DATABASE IF EXISTS chain')
       const { url } = server
-      return { engine: 'clickhouse', folder: '', url, retentionDays: 30, retentionBytes: 1e9 }
+      return {
+        ...{ engine: 'clickhouse', folder: '', url, retentionDays: 30, retentionBytes: 1e9 },
+        holder: 'test',
+      }
     },
-    open: ({ url, retentionDays }) => openClickhouseSink(url, { retentionDays }),
+    open: ({ url, ...options }) => openClickhouseSink(url, options),
     // What is stored keeps times as counts on a server this old; a view would show seconds.
     read: async (_, table) => {
       const columns = Object.entries((tables[table] as Table).columns).map(([name, type]) =>

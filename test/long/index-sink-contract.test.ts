@@ -10,7 +10,10 @@ import { describeRowSink } from '../support/row-sink-contract.ts'
 describeRowSink('DuckDB', {
   async place(): Promise<SinkPlace> {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-index-'))
-    return { engine: 'duckdb', folder, url: '', retentionDays: 36_500, retentionBytes: 1e12 }
+    return {
+      ...{ engine: 'duckdb', folder, url: '', retentionDays: 36_500, retentionBytes: 1e12 },
+      holder: 'test',
+    }
   },
   open: openSink,
   read: ({ folder }, table) => readRows(folder, table),

@@ -30,7 +30,7 @@ describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-ser
   beforeAll(async () => {
     const batches = [...makeRows(plan)]
     server = await startClickhouseServer()
-    const sink = await openClickhouseSink(server.url, { retentionDays: 30 })
+    const sink = await openClickhouseSink(server.url, { retentionDays: 30, holder: 'test' })
     await sink.write(batches, {})
     await sink.stop()
     clickhouse = await startClickhouseEngine(server.url, { log: silentLog })

@@ -38,6 +38,7 @@ export class IngestStage {
         events: this.log,
         solana: hub && { hub, isEmbedded },
         folder: this.folder,
+        holder: 'test',
         meters: declareIngestMeters(this.meters),
         clock: systemClock,
         log: silentLog,

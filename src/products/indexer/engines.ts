@@ -1,7 +1,8 @@
-// Starts the engine of queries that the configuration names. Thread: main. Called by the topology.
+// Starts the engine of queries that the configuration names. Thread: main.
 // Its counterpart for rows is sink.ts, in the writer process.
 import type { Log } from '../../telemetry/log.ts'
 import type { Meters } from '../../telemetry/meters.ts'
+import { refuseSecondWriter } from './clickhouse/lease.ts'
 import { startClickhouseEngine } from './clickhouse/query-engine.ts'
 import type { IndexerSection } from './config.ts'
 import { declareQueryProcessMeters } from './duckdb/meters.ts'
@@ -11,17 +12,28 @@ import type { QueryEngine } from './engine.ts'
 export interface EngineDeps {
   /** Where DuckDB keeps its files. */
   readonly folder: string
+  /** Names this server where only one may write. */
+  readonly holder: string
   readonly meters: Meters
   readonly log: Log
 }
 
-export function startEngine(
-  { engine, url }: IndexerSection,
-  { folder, meters, log }: EngineDeps,
+export async function startEngine(
+  { engine, url, queryUrl }: Pick<IndexerSection, 'engine' | 'url' | 'queryUrl'>,
+  { folder, holder, meters, log }: EngineDeps,
 ): Promise<QueryEngine> {
   const deps = { log: log.area('indexer') }
   // Declared for both, so that the list of meters is the same everywhere.
   const processes = declareQueryProcessMeters(meters)
-  if (engine === 'clickhouse') return startClickhouseEngine(url, deps)
+  if (engine === 'clickhouse') {
+    const started = await startClickhouseEngine(url, { ...deps, queryUrl })
+    try {
+      await refuseSecondWriter(url, holder)
+      return started
+    } catch (error) {
+      await started.stop()
+      throw error
+    }
+  }
   return startDuckdbEngine(folder, { ...deps, meters: processes })
 }

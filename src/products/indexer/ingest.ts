@@ -35,6 +35,8 @@ export interface IngestDeps {
   readonly solana: { readonly hub: Hub<SolanaUpdate>; readonly isEmbedded: boolean } | null
   /** Where DuckDB keeps its files. */
   readonly folder: string
+  /** Names this server where only one may write. */
+  readonly holder: string
   readonly meters: IngestMeters
   readonly clock: Clock
   readonly log: Log
@@ -96,7 +98,7 @@ export async function startIngest(
   })
   meters.watch({ lagMs: () => outbox.lagMs(), unackedBytes: () => outbox.unackedBytes })
   link = await WriterLink.start({
-    place: { engine, url, folder: deps.folder, retentionDays, retentionBytes },
+    place: { engine, url, folder: deps.folder, retentionDays, retentionBytes, holder: deps.holder },
     entry: deps.writerEntry ?? 'index-writer',
     meters,
     clock,

@@ -26,6 +26,8 @@ export interface SinkPlace {
   readonly url: string
   readonly retentionDays: number
   readonly retentionBytes: number
+  /** The server that writes, for the operator of another one: host, process, run. */
+  readonly holder: string
 }
 
 /** What became of a delivery. `rejected`: the sink will never take it as it is. */

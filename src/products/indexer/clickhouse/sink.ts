@@ -10,12 +10,17 @@ import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { ClickhouseClient } from './client.ts'
+import { WriterLease } from './lease.ts'
 import { encodeRows } from './rows.ts'
 import { database, ensureTables, marksTable, storedName } from './schema.ts'
 import { readServerFacts, type ServerFacts } from './server-facts.ts'
 
 export interface ClickhouseSinkOptions {
   readonly retentionDays: number
+  /** Names this server to the operator of another one that would write beside it. */
+  readonly holder: string
+  /** How long the lease lives without a heartbeat; for tests. */
+  readonly leaseMs?: number
   /** How long a write tries again before it is given back as a fault. */
   readonly retryMs?: number
   /** What went wrong and was no write: rows that could not be dropped yet. */
@@ -52,17 +57,26 @@ export async function openClickhouseSink(
   try {
     const facts = await readServerFacts(client)
     await ensureTables(client, facts)
-    return new ClickhouseSink(client, facts, options)
+    const lease = new WriterLease(client, options.holder, options.leaseMs)
+    await lease.acquire()
+    return new ClickhouseSink({ client, facts, lease }, options)
   } catch (error) {
     await client.stop()
     throw error
   }
 }
 
+interface Opened {
+  readonly client: ClickhouseClient
+  readonly facts: ServerFacts
+  readonly lease: WriterLease
+}
+
 class ClickhouseSink implements RowSink {
   readonly lingerMs = lingerMs
   readonly #client: ClickhouseClient
   readonly #facts: ServerFacts
+  readonly #lease: WriterLease
   readonly #options: ClickhouseSinkOptions
   readonly #dropTimer: NodeJS.Timeout
   #waiting: Waiting[] = []
@@ -70,9 +84,10 @@ class ClickhouseSink implements RowSink {
   #version = 0
   #isStopped = false
 
-  constructor(client: ClickhouseClient, facts: ServerFacts, options: ClickhouseSinkOptions) {
+  constructor({ client, facts, lease }: Opened, options: ClickhouseSinkOptions) {
     this.#client = client
     this.#facts = facts
+    this.#lease = lease
     this.#options = options
     void this.#dropOld()
     this.#dropTimer = setInterval(() => void this.#dropOld(), dropEveryMs).unref()
@@ -95,6 +110,7 @@ class ClickhouseSink implements RowSink {
 
   async cut(from: number, to: number): Promise<void> {
     await this.#flushing
+    await this.#lease.confirm()
     const cutTables = tableNames.filter((name) => tables[name].feed === 'slots')
     for (const name of cutTables)
       await this.#client.ask({
@@ -124,6 +140,7 @@ class ClickhouseSink implements RowSink {
     this.#isStopped = true
     clearInterval(this.#dropTimer)
     await this.#flushing
+    await this.#lease.release()
     await this.#client.stop()
   }
 
@@ -185,6 +202,7 @@ class ClickhouseSink implements RowSink {
     const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
     for (let pauseMs = pauseMsFirst; ; pauseMs = Math.min(pauseMs * 2, pauseMsMax)) {
       try {
+        await this.#lease.confirm()
         await this.#client.ask({ sql, rows, firstByteMs: insertMsMax })
         return
       } catch (error) {

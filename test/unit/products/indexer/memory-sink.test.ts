@@ -13,6 +13,7 @@ describeRowSink('memory', {
       url: '',
       retentionDays: 30,
       retentionBytes: 1e9,
+      holder: 'test',
     }
     kept.set(place, new MemorySink())
     return place

@@ -11,6 +11,7 @@ const place: SinkPlace = {
   url: '',
   retentionDays: 1,
   retentionBytes: 1,
+  holder: 'test',
 }
 
 function delivery(seqs: readonly number[], more: Partial<Delivery> = {}): Delivery {
