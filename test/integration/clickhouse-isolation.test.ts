@@ -1,0 +1,186 @@
+// Hostile SQL through the endpoint on a real ClickHouse server: no row of another customer and no
+// table of the server comes out. Plain SQL gives what the server gives to its owner.
+import { randomBytes } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../../bench/lib/clickhouse-server.ts'
+import { makeRows } from '../../bench/lib/index-rows.ts'
+import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/query-engine.ts'
+import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
+import type { QueryEngine } from '../../src/products/indexer/engine.ts'
+import { type LogFields, silentLog } from '../../src/telemetry/log.ts'
+import { Bundle } from '../support/bundle.ts'
+import {
+  hidingSigns,
+  hostileFragments,
+  hostileStatements,
+  plainStatements,
+} from '../support/clickhouse-corpus.ts'
+import { tryAsk } from '../support/index-asking.ts'
+
+const plan = { seed: 5, slots: 40, transactionsPerSlot: 20, blocks: 10, tips: 10, usage: 0 }
+const marker = `secret${randomBytes(6).toString('hex')}`
+
+describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-server)', () => {
+  let server: ClickhouseServer
+  let engine: QueryEngine
+  let bundle: Bundle
+  let url = ''
+  let headers: Record<string, string> = {}
+  const logged: [string, LogFields | undefined][] = []
+  const log = {
+    ...silentLog,
+    warn: (msg: string, fields?: LogFields) => void logged.push([msg, fields]),
+  }
+
+  beforeAll(async () => {
+    server = await startClickhouseServer()
+    const sink = await openClickhouseSink(server.url, { retentionDays: 30, holder: 'test' })
+    const usage = [['sub-alice'], [1_700_000_000_000], [marker], [1], [1], [1], [0]]
+    await sink.write([...makeRows(plan), { table: 'usage', count: 1, columns: usage }], {})
+    await sink.stop()
+    // Its name is in every table of `system` that lists tables, its row is nobody's but ours.
+    await server.ask(`CREATE TABLE default.${marker} (x String) ENGINE = Memory`)
+    await server.ask('CREATE TABLE chain.secrets (x String) ENGINE = Memory')
+    await server.ask(`INSERT INTO chain.secrets VALUES ('${marker}')`)
+    engine = await startClickhouseEngine(server.url, { log, queryUrl: server.queryUrl })
+    bundle = new Bundle()
+    const { port } = await bundle.openIndexer({ engine })
+    const { token, indexer } = bundle.issue({ products: ['indexer'], plan: 'unlimited' })
+    const pair = Buffer.from(`${indexer!.user}:${indexer!.password}`).toString('base64')
+    url = `http://127.0.0.1:${port}/`
+    headers = { authorization: `Basic ${pair}`, 'x-token': token }
+  }, 120_000)
+  afterAll(async () => {
+    await bundle?.dispose()
+    await engine?.stop()
+    await server?.stop()
+  })
+
+  const post = async (sql: string) => {
+    const answer = await fetch(url, { method: 'POST', body: sql, headers })
+    return { status: answer.status, text: await answer.text() }
+  }
+  /** By the endpoint, and by the engine alone, as if the endpoint had let it through. */
+  const answersTo = async (sql: string) => {
+    const { text } = await post(sql)
+    const direct = await tryAsk(engine, sql, { subscription: 'sub-mallory', format: 'CSV' })
+    return `${text}${direct.text}${direct.error?.message ?? ''}`
+  }
+  // The server's users, which system.processes and others show.
+  const leaked = (answer: string) => answer.includes(marker) || /\b(writer|reader)\b/.test(answer)
+
+  test('the secrets are there for the owner of the server', async () => {
+    for (const sql of [
+      'SELECT * FROM chain._usage',
+      'SELECT * FROM chain.secrets',
+      'SELECT name FROM system.tables',
+      'SELECT user FROM system.processes',
+    ])
+      expect(leaked(await server.ask(sql)), sql).toBe(true)
+  })
+
+  test.each([
+    'chain._usage',
+    'chain.secrets',
+    'system.tables',
+    'system.processes',
+    'system.columns',
+  ])(
+    'nothing of %s comes out, however it is asked for',
+    async (target) => {
+      for (const sql of hostileStatements(target)) {
+        const answer = await answersTo(sql)
+        // system.tables and system.columns of our own are the catalogue's, and hold no secret.
+        expect(leaked(answer), sql).toBe(false)
+      }
+    },
+    120_000,
+  )
+
+  test('a start says which walls stand behind the gate', () => {
+    // A server this old lets everybody read `system`, and knows no policy by the query's id.
+    expect(logged).toEqual([
+      [
+        'only the query gate guards customers from each other, see OPERATING.md',
+        { queryUser: 'its own', systemTables: 'readable', usageRows: 'all' },
+      ],
+    ])
+  })
+
+  test('the user of queries reads no other database, whatever the gate lets through', async () => {
+    const { host, username, password } = new URL(server.queryUrl)
+    const answer = await fetch(`http://${host}/`, {
+      method: 'POST',
+      body: `SELECT * FROM default.${marker}`,
+      headers: { authorization: `Basic ${btoa(`${username}:${password}`)}` },
+    })
+    expect(await answer.text()).toMatch(/^Code: 291/)
+  })
+
+  test('the statements of a known attack are refused with a reason', async () => {
+    for (const [sql, reason] of [
+      ["SELECT subscription, query_id, code //'\nFROM chain._usage //'", 'the sign //'],
+      ["SELECT user, query //'\nFROM system.processes //'", 'the sign //'],
+      ["SELECT $ x$'$ x$, query_id FROM chain._usage WHERE 1 OR $ x$'$ x$ = ''", 'the sign $'],
+      ['SELECT 1 AS secrets, x FROM secrets', 'chain.secrets does not exist'],
+    ] as const) {
+      const { status, text } = await post(sql)
+      expect(status, sql).toBe(400)
+      expect(text, sql).toContain(reason)
+    }
+  })
+
+  test('random bytes around quotes, comments and heredocs bring nothing out', async () => {
+    const any = fc.array(fc.constantFrom(...hostileFragments), { maxLength: 4 })
+    const sign = fc.constantFrom(...hidingSigns)
+    const quote = fc.constantFrom("'", '"', '`')
+    const hide = fc.oneof(
+      any.map((parts) => parts.join('')),
+      fc
+        .tuple(
+          sign,
+          quote,
+          any.map((parts) => parts.slice(0, 1).join('')),
+        )
+        .map((all) => all.join('')),
+    )
+    // Mostly the same before and behind: what opens a string for us must be closed for us again.
+    const around = fc.oneof(
+      hide.map((sign) => [sign, sign] as const),
+      fc.tuple(hide, hide),
+    )
+    const target = fc.constantFrom('chain._usage', 'chain.secrets', 'system.tables')
+    await fc.assert(
+      fc.asyncProperty(around, target, async ([before, behind], table) => {
+        const answer = await answersTo(`SELECT * ${before}\nFROM ${table} ${behind}`)
+        expect(leaked(answer)).toBe(false)
+      }),
+      { numRuns: 800 },
+    )
+  }, 120_000)
+
+  test.each(plainStatements)('gives the same as the server: %s', async (sql) => {
+    const direct = await ownerAnswer(server, sql)
+    const { status, text } = await post(`${sql}\nFORMAT TabSeparatedWithNames`)
+    expect(text).toBe(direct)
+    expect(status).toBe(200)
+    expect(text).not.toBe('')
+  })
+})
+
+/** Straight from the server, as its owner, in the database of the index. */
+async function ownerAnswer({ url }: ClickhouseServer, sql: string): Promise<string> {
+  const { host, username, password } = new URL(url)
+  const search = new URLSearchParams({ database: 'chain', join_default_strictness: 'ALL' })
+  const answer = await fetch(`http://${host}/?${search}`, {
+    method: 'POST',
+    body: `${sql}\nFORMAT TabSeparatedWithNames`,
+    headers: { authorization: `Basic ${btoa(`${username}:${password}`)}` },
+  })
+  return answer.text()
+}
