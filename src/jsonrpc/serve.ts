@@ -36,7 +36,7 @@ export interface Host<C, A extends Allowance> {
   call(call: Call, caller: C): Answer | Promise<Answer>
   /** What stands behind every message of this door; nothing when left out. */
   readonly messageEnd?: string
-  /** True for what is dropped unanswered and free of charge. */
+  /** True for what is dropped unanswered and uncharged; the caller sees it by `allowance`. */
   ignores?(call: Call): boolean
   /** Told of each answer to a call, as soon as it is there. */
   answered?(method: string, answer: Answer): void

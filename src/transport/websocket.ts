@@ -39,6 +39,8 @@ export interface SocketRoute<C, S> {
   upgrade(request: Request, context: C): Upgrade<S> | Reply
   open(socket: Socket<S>): void
   message(socket: Socket<S>, data: Buffer, isBinary: boolean): void
+  /** The peer sent a ping of the protocol; the pong is on its way. */
+  ping?(socket: Socket<S>): void
   drain?(socket: Socket<S>): void
   close(socket: Socket<S>, code: number): void
 }
@@ -128,6 +130,11 @@ export class Sockets<C> {
       drain: (native) => {
         const { socket } = native.getUserData()
         this.#guard(socket, () => route.drain?.(socket))
+      },
+      ping: (native) => {
+        const { socket } = native.getUserData()
+        socket.heardMs = this.#parts.clock.monotonicMs()
+        this.#guard(socket, () => route.ping?.(socket))
       },
       pong: (native) => {
         native.getUserData().socket.heardMs = this.#parts.clock.monotonicMs()

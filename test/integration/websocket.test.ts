@@ -131,6 +131,25 @@ describe('the websocket door', () => {
     ])
   })
 
+  it('charges a credit for ten pings, in JSON or of the protocol', async () => {
+    const { token: own, subscription } = bundle.issue()
+    const socket = await open({ 'x-token': own })
+    const budget = bundle.quota.budgetOf(subscription)
+    budget.takePending()
+    for (let count = 0; count < 25; count++) socket.send('{"jsonrpc":"2.0","method":"ping"}')
+    for (let count = 0; count < 25; count++) socket.ping()
+    expect(await ask(socket, call('getVersion', '1'))).toMatchObject({ id: 1 })
+    expect(budget.takePending()).toMatchObject({ credits: 5 + 1 })
+  })
+
+  it('keeps a connection that pings without a credit left', async () => {
+    const socket = await open({ 'x-token': bundle.issue({ plan: 'small' }).token })
+    for (let count = 0; count < 100; count++) socket.ping()
+    const answer = await ask(socket, call('getVersion', '1'))
+    expect(answer).toMatchObject({ error: { code: -32429, data: { reason: 'rate' } }, id: 1 })
+    expect(socket.readyState).toBe(WebSocket.OPEN)
+  })
+
   it('sends protocol pings', async () => {
     await once(await open(), 'ping')
   })

@@ -8,12 +8,16 @@ import { CLOSE_POLICY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
 import type { Socket } from '../../transport/socket.ts'
 import type { Session } from './handle.ts'
 
+/** Clients ping every few seconds to keep a connection warm; only a flood shall cost something. */
+const PINGS_PER_CREDIT = 10
+
 export class Connection implements Session {
   readonly budget: Budget
   readonly #principal: Principal
   readonly #unsentBytesMax: number
   readonly #endings: (() => void)[] = []
   #socket: Socket<Connection> | null = null
+  #pings = 0
 
   /** The caller has entered the budget's connections; `close` leaves them. */
   constructor(principal: Principal, budget: Budget, unsentBytesMax: number) {
@@ -65,6 +69,11 @@ export class Connection implements Session {
     const socket = this.#socket
     if (socket !== null && socket.unsentBytes > this.#unsentBytesMax)
       socket.end(CLOSE_TOO_SLOW, 'the client reads too slowly')
+  }
+
+  /** A ping of the protocol or in JSON. The connection stays, also when no credit is left. */
+  countPing(): void {
+    if (++this.#pings % PINGS_PER_CREDIT === 0) this.budget.spend('ping')
   }
 
   onEnd(release: () => void): void {

@@ -118,8 +118,10 @@ function socketRoute(
     message: ({ state }, data) => {
       const served = handler.handle(data, state)
       if (served instanceof Promise) void served.then(({ message }) => state.answer(whole(message)))
+      else if (served.allowance === null) state.countPing()
       else state.answer(whole(served.message))
     },
+    ping: ({ state }) => state.countPing(),
     close: ({ state }, code) => {
       deps.meters.closed.count(closingOf(code), 'all')
       state.close()
