@@ -18,10 +18,13 @@ export interface Field<T> {
   readonly bounds?: string
   /** The value as `config print` shows it: numbers of a known unit in human form. */
   show?(value: T): string
-  /** A secret is never printed: `config print` shows `(set)`. */
-  readonly secret: boolean
+  readonly secret: Secrecy
   parse(raw: unknown): Parsed<T>
 }
+
+/** A secret is never printed: `config print` shows `(set)`. Of a URL that may hold a provider's key
+ *  or a password, everything but the origin is one (`after-origin`). */
+export type Secrecy = boolean | 'after-origin'
 
 /** Fields under one key. */
 export interface Group<F extends Fields = Fields> {
@@ -70,7 +73,7 @@ interface About<T> {
   readonly initial: T
   readonly doc: string
   readonly unit?: string
-  readonly secret?: boolean
+  readonly secret?: Secrecy
 }
 
 export function group<F extends Fields>(doc: string, fields: F): Group<F> {

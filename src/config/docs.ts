@@ -98,7 +98,7 @@ function builtInCell(value: unknown, field: Field<unknown>): string {
 
 function rowOf(key: string, field: Field<unknown>): string[] {
   const takes = [field.type, field.bounds, field.unit].filter((part) => part !== undefined)
-  const initial = field.secret ? '(secret)' : code(shownDefault(field.initial, field))
+  const initial = field.secret === true ? '(secret)' : code(shownDefault(field.initial, field))
   return [code(key), initial, takes.join(', '), field.doc]
 }
 
@@ -124,7 +124,7 @@ function shownDefault(value: unknown, field: Field<unknown>): string {
 }
 
 function helpDefault(field: Field<unknown>): string {
-  return field.secret ? 'secret' : `${shownDefault(field.initial, field)}${unitOf(field)}`
+  return field.secret === true ? 'secret' : `${shownDefault(field.initial, field)}${unitOf(field)}`
 }
 
 function unitOf(field: Field<unknown>): string {

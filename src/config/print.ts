@@ -7,7 +7,7 @@ import type { Loaded } from './load.ts'
 /** What stands in the place of a secret that is set. */
 export const HIDDEN = '(set)'
 
-/** The values as plain data; every secret that is set reads `(set)`. */
+/** The values as plain data; every secret that is set reads `(set)`, a node's URL ends so. */
 export function visibleConfig(config: Config, fields: Fields = configFields): unknown {
   return visibleGroup(fields, config, plainOf)
 }
@@ -70,8 +70,18 @@ function visible(node: Node, value: unknown, show: Show): unknown {
         visibleGroup(node.of.fields, item, show),
       ]),
     )
-  if (!node.secret) return show(node, value)
-  return isEmpty(value) ? value : HIDDEN
+  if (node.secret === false) return show(node, value)
+  if (isEmpty(value)) return value
+  return node.secret === 'after-origin' ? originShown(String(value)) : HIDDEN
+}
+
+/** A URL without user, password, path and query; `/(set)` says that there is one of them. */
+function originShown(url: string): string {
+  if (!URL.canParse(url)) return HIDDEN
+  const { protocol, host, pathname, search, hash, username, password } = new URL(url)
+  const isBare = `${pathname}${search}${hash}${username}${password}`.replace('/', '') === ''
+  // `origin` is null for ws and wss.
+  return `${protocol}//${host}${isBare ? '' : `/${HIDDEN}`}`
 }
 
 function nodeAt(fields: Fields, segments: readonly string[]): Node | undefined {

@@ -124,7 +124,9 @@ export function readFileTree(
 export function unknownKey(fields: Fields, key: string): string {
   const known = [...leaves(fields)].map((leaf) => asWritten(leaf.key, key))
   const near = nearest(key, known)
-  return `unknown key ${key}${near === null ? '' : `; the nearest known one is ${near}`}`
+  // YAML takes `{rpc:https://…}` for a key, and an address may hold a secret.
+  const shownKey = key.replace(/:\/\/.*/s, '://…')
+  return `unknown key ${shownKey}${near === null ? '' : `; the nearest known one is ${near}`}`
 }
 
 /** Parses what was given and fills in defaults. Problems name the key and where it was set. */

@@ -15,15 +15,23 @@ import {
 /** Name of the set that serves every subscription which is bound to none. */
 export const defaultSet = 'default'
 
+// Providers put keys into addresses.
 const nodeFields = {
-  rpc: text({ initial: '', doc: 'Address of its JSON-RPC, http or https.', check: isHttp }),
+  rpc: text({
+    initial: '',
+    secret: 'after-origin',
+    doc: 'Address of its JSON-RPC, http or https.',
+    check: isHttp,
+  }),
   ws: text({
     initial: '',
+    secret: 'after-origin',
     doc: 'Address of its PubSub, ws or wss; empty when it has none.',
-    check: (value) => (value === '' || /^wss?:\/\/./.test(value) ? undefined : 'must be ws(s)://'),
+    check: (value) => (isUrl(value, /^wss?:\/\/./) ? undefined : 'must be ws(s)://'),
   }),
   grpc: text({
     initial: '',
+    secret: 'after-origin',
     doc: 'Address of its geyser.Geyser, http or https; empty when it has none.',
     check: isHttp,
   }),
@@ -106,5 +114,9 @@ export function checkUpstreams(
 }
 
 function isHttp(value: string): string | undefined {
-  return value === '' || /^https?:\/\/./.test(value) ? undefined : 'must be http(s)://'
+  return isUrl(value, /^https?:\/\/./) ? undefined : 'must be http(s)://'
+}
+
+function isUrl(value: string, scheme: RegExp): boolean {
+  return value === '' || (scheme.test(value) && URL.canParse(value))
 }
