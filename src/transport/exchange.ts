@@ -184,10 +184,12 @@ export class Exchange implements Way {
   }
 }
 
-/** Lets go of a body that is made while it is sent, and that nobody will read. */
+/** Releases a body that is made while it is sent, and that nobody will read. */
 function discard({ body }: Reply): void {
   if (typeof body !== 'string' && !(body instanceof Uint8Array) && !('pieces' in body))
-    void body[Symbol.asyncIterator]().return?.()
+    void body[Symbol.asyncIterator]()
+      .return?.()
+      .catch(() => {})
 }
 
 /** What a HEAD answer states; a stream's length is not known. */

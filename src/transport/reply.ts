@@ -101,7 +101,11 @@ export interface Pieces {
 
 export type Body = string | Uint8Array | Pieces | AsyncIterable<Uint8Array>
 
-/** One HTTP answer. A body that is an async iterable is streamed with back-pressure. */
+/**
+ * One HTTP answer. A body that is an async iterable is streamed with back-pressure. It may be
+ * discarded unread: `return` of its iterator then releases what it holds. A bare async generator
+ * that was never begun does not, so a body that holds something has an iterator of its own.
+ */
 export class Reply {
   readonly status: number
   readonly head: Head

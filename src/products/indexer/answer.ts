@@ -21,6 +21,8 @@ export interface AnswerShape {
   failed(error: QueryError): Reply
   /** True when nobody is there to take the answer. */
   isAbandoned(): boolean
+  /** Nobody will read the rest: stops the query and releases what it holds. Idempotent. */
+  abandon(): void
   /** The answer is through or given up; called at least once. */
   ended(error: QueryError | null): void
 }
@@ -55,12 +57,16 @@ export async function answerWith(result: QueryResult, shape: AnswerShape): Promi
   late?.stop()
   pending.catch(() => {})
   if (shape.isAbandoned()) {
-    void source.return?.()
+    source.return?.().catch(() => {})
     return shape.failed(exception('QUERY_WAS_CANCELLED', 'the client has left'))
   }
   const tag = randomBytes(8).toString('hex')
   const head = shape.headOf(result.totals()).and('x-clickhouse-exception-tag', tag)
-  const body = streamed({ held, pending, source, result, shape, tag })
+  const chunks = streamed({ held, pending, source, result, shape, tag })
+  const body = withReturn(chunks, () => {
+    shape.abandon()
+    source.return?.().catch(() => {})
+  })
   return shape.isCompressed
     ? new Reply(200, head.and('content-encoding', 'gzip'), compressed(body))
     : new Reply(200, head, body)
@@ -97,7 +103,6 @@ interface Streaming {
 async function* streamed(streaming: Streaming): AsyncGenerator<Uint8Array> {
   const { held, pending, source, result, shape, tag } = streaming
   let error: QueryError | null = null
-  let isThrough = false
   try {
     yield* held
     let next = await pending
@@ -106,11 +111,9 @@ async function* streamed(streaming: Streaming): AsyncGenerator<Uint8Array> {
       next = await source.next()
     }
     error = result.failed()
-    isThrough = true
     // Clients look for it in one piece.
     if (error !== null) yield exceptionBlock(error, tag)
   } finally {
-    if (!isThrough) void source.return?.()
     shape.ended(error)
   }
 }
@@ -123,11 +126,29 @@ export function exceptionBlock(error: QueryError, tag: string): Uint8Array {
 }
 
 /** Ends `source` when the reader leaves, and goes no faster than it reads. */
-function compressed(source: AsyncGenerator<Uint8Array>): AsyncIterable<Uint8Array> {
+function compressed(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   const packer = createGzip({ level: LEVEL })
   // What fails in the source destroys the packer, and with it the connection.
   pipeline(Readable.from(source, { objectMode: false }), packer, () => {})
-  return packer
+  return withReturn(packer[Symbol.asyncIterator](), () => packer.destroy())
+}
+
+/** `chunks`, and `end` called when they are ended early, be it before the first was read. */
+function withReturn(
+  chunks: AsyncIterator<Uint8Array>,
+  end: () => void,
+): AsyncIterableIterator<Uint8Array> {
+  return {
+    [Symbol.asyncIterator]() {
+      return this
+    },
+    next: () => chunks.next(),
+    async return() {
+      end()
+      await chunks.return?.()
+      return { done: true, value: undefined }
+    },
+  }
 }
 
 function after(ms: number): { readonly passed: Promise<null>; stop(): void } {

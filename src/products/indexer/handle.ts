@@ -181,6 +181,7 @@ export class IndexerHandler {
       headOf: (totals) => resultHead(format, this.#told(run.id), totals),
       failed: (error) => errorReply(error, this.#told(run.id)),
       isAbandoned: () => request.isGone,
+      abandon: leave,
       ended: (error) => run.end(error),
     })
   }

@@ -1,0 +1,57 @@
+// Streamed answers that nobody reads: the query behind them is stopped and released.
+import { describe, expect, test } from 'vitest'
+import { type AnswerShape, answerWith } from '../../../../src/products/indexer/answer.ts'
+import type { QueryResult } from '../../../../src/products/indexer/engine.ts'
+import { Head, Reply } from '../../../../src/transport/reply.ts'
+import { until } from '../../../support/until.ts'
+
+/** A result without an end, and what became of it. */
+function endless() {
+  const seen = { released: 0, isSourceEnded: false }
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    try {
+      for (;;) {
+        yield Buffer.alloc(70_000)
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+    } finally {
+      seen.isSourceEnded = true
+    }
+  }
+  const totals = { rows: 0, bytes: 0, elapsedMs: 0 }
+  const result: QueryResult = { chunks: chunks(), failed: () => null, totals: () => totals }
+  const head = Head.of({ 'content-type': 'text/plain' })
+  const shape = (isCompressed: boolean): AnswerShape => ({
+    isWhole: false,
+    isCompressed,
+    headOf: () => head,
+    failed: () => new Reply(500, head),
+    isAbandoned: () => false,
+    abandon: () => void seen.released++,
+    ended: () => void seen.released++,
+  })
+  return { seen, result, shape }
+}
+
+async function iteratorOf(reply: Promise<Reply>): Promise<AsyncIterator<Uint8Array>> {
+  const { body } = await reply
+  if (typeof body === 'string' || !(Symbol.asyncIterator in body)) throw new Error('no stream')
+  return body[Symbol.asyncIterator]()
+}
+
+describe.each([false, true])('a streamed answer, compressed: %s', (isCompressed) => {
+  test('releases its query when it is discarded unread', async () => {
+    const { seen, result, shape } = endless()
+    const chunks = await iteratorOf(answerWith(result, shape(isCompressed)))
+    await chunks.return?.()
+    await until(() => seen.released > 0 && seen.isSourceEnded, 'the query to be released')
+  })
+
+  test('releases its query when its reader stops half-way', async () => {
+    const { seen, result, shape } = endless()
+    const chunks = await iteratorOf(answerWith(result, shape(isCompressed)))
+    expect((await chunks.next()).value?.length).toBeGreaterThan(0)
+    await chunks.return?.()
+    await until(() => seen.released > 0 && seen.isSourceEnded, 'the query to be released')
+  })
+})
