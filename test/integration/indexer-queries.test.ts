@@ -169,10 +169,37 @@ describe('what is kept of queries', () => {
     expect(stage.usage.at(-1)).toMatchObject({ queryId: 'for-usage', rows: 0, code: 48 })
   })
 
+  it('is never a token or the password: both are refused as query_id with 400', async () => {
+    const token = stage.credentials['x-token']!
+    const pair = Buffer.from(stage.credentials.authorization!.split(' ')[1]!, 'base64').toString()
+    const password = pair.split(':')[1]!
+    const before = stage.usage.length
+    const asked = stage.engine.queries.length
+    stage.logged.length = 0
+    for (const secret of [token, `job-${token}`, password, `${password}.1`])
+      for (const body of ['SELECT slow 2', 'DROP TABLE blocks', 'SELEC']) {
+        const query = { query_id: secret }
+        // Also where the statement stands in the URL and is refused before its body is read.
+        for (const asking of [
+          { body, query },
+          { body: ' ', query: { ...query, query: body } },
+        ]) {
+          const { status, headers, text } = await stage.ask(asking)
+          expect([status, text]).toEqual([400, expect.stringMatching(/^Code: 36\..*query_id/)])
+          expect(JSON.stringify([...headers]) + text).not.toContain(secret)
+        }
+      }
+    expect(stage.usage).toHaveLength(before)
+    expect(stage.engine.queries).toHaveLength(asked)
+    expect(stage.logged).toEqual([])
+    const fine = await stage.ask({ body: 'SELECT 1', query: { query_id: 'slu_report-7' } })
+    expect(fine.status).toBe(200)
+  })
+
   it('is a line of log for a slow one, without literals, ids and credentials', async () => {
     const secret = stage.credentials['x-token']!
     stage.logged.length = 0
-    const query = { query_id: secret }
+    const query = { query_id: 'an-id-of-ours' }
     const body = `SELECT slow 2 /* ${secret} */ SETTINGS log_comment = '${secret}'`
     // At most one line a second, which another slow query may have had.
     await until(async () => {
@@ -186,6 +213,7 @@ describe('what is kept of queries', () => {
       query: 'SELECT slow ? SETTINGS log_comment = ?',
     })
     expect(JSON.stringify(stage.logged)).not.toContain(secret)
+    expect(JSON.stringify(stage.logged)).not.toContain('an-id-of-ours')
   })
 
   it('is counted by outcome', async () => {

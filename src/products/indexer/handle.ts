@@ -56,7 +56,7 @@ export class IndexerHandler {
   async handle(request: Arrival, body: Buffer, caller: Caller): Promise<Reply> {
     const verdict = caller.budget.spend('query')
     if (!verdict.ok) return this.#exhausted(verdict)
-    const url = readUrl(request)
+    const url = readUrl(request, caller.password)
     const asked = url.ok && body.length > 0 ? await withBody(url.value, request, body) : url
     if (!asked.ok) return this.#refused(asked.error, randomUUID())
     const id = asked.value.queryId || randomUUID()
@@ -72,8 +72,8 @@ export class IndexerHandler {
   }
 
   /** Refuses what would change something before a long body is read. */
-  refuseEarly(request: Asking): Reply | null {
-    const url = readUrl(request)
+  refuseEarly(request: Asking, { password }: Caller): Reply | null {
+    const url = readUrl(request, password)
     if (!url.ok || url.value.text === '') return null
     const reading = readStatement(url.value.text, this.#deps.dialect)
     if (reading.ok || reading.error.name !== 'READONLY') return null

@@ -3,6 +3,7 @@
 import { isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
+import { holdsToken } from '../../subscriptions/issue.ts'
 import { databaseOf } from './asking.ts'
 import { type Checked, checked, fail } from './exceptions.ts'
 import { readMultipart } from './multipart.ts'
@@ -41,8 +42,8 @@ export const BODY_BYTES_MAX = 1_048_576
 const PARAMETERS_MAX = 1_000
 const QUERY_ID = /^[\x21-\x7e]{1,128}$/
 
-/** The URL and the headers. */
-export function readUrl(request: Asking): Checked<Asked> {
+/** The URL and the headers. `password` is the caller's, which must not become part of a row. */
+export function readUrl(request: Asking, password: string): Checked<Asked> {
   const parameters = new Map<string, string>()
   const own = new Map<string, string>()
   const settings = new Map<string, string>()
@@ -61,6 +62,9 @@ export function readUrl(request: Asking): Checked<Asked> {
   const queryId = own.get('query_id') ?? ''
   if (queryId !== '' && !QUERY_ID.test(queryId))
     return fail('BAD_ARGUMENTS', 'a query_id is 1 to 128 visible ASCII characters')
+  // It is kept in `usage` and sent to engines and back.
+  if (holdsToken(queryId) || queryId.includes(password))
+    return fail('BAD_ARGUMENTS', 'a query_id holds no token and no password; choose another')
   const format = own.get('default_format') ?? request.header('x-clickhouse-format')
   const text = own.get('query') ?? ''
   return checked({ text, parameters, settings: [...settings], queryId, format })

@@ -16,6 +16,8 @@ import type { Dialect } from './sql/lexer.ts'
 export interface Caller {
   readonly principal: Principal
   readonly budget: Budget
+  /** The database password that it came with. */
+  readonly password: string
 }
 
 export interface RunDeps {

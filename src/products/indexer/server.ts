@@ -83,8 +83,9 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
         path: '/',
         bodyBytesMax: BODY_BYTES_MAX,
         watchesClient: true,
-        check: (request) => (canDecode(request) ? handler.refuseEarly(request) : undecodable()),
-        // Reason for the assertion: only GET paths are open.
+        // Reason for the assertions: only GET paths are open.
+        check: (request, caller) =>
+          canDecode(request) ? handler.refuseEarly(request, caller!) : undecodable(),
         handle: (request, body, caller) => handler.handle(request, body, caller!),
       },
       { verb: 'GET', path: '/ping', handle: () => okReply },
@@ -120,8 +121,9 @@ function admit(request: Request, { gate, quota }: IndexerDeps): Context | Reply 
     clickHouseKey: request.header('x-clickhouse-key'),
   })
   const principal = gate.admit('indexer', { ...credentials, basic }, request)
-  if (principal === null) return unauthorizedReply
-  return { principal, budget: quota.budgetOf(principal.subscription) }
+  if (principal === null || basic === null) return unauthorizedReply
+  const budget = quota.budgetOf(principal.subscription)
+  return { principal, budget, password: basic.password }
 }
 
 function isOpen(request: Request): boolean {
