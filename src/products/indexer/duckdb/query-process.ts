@@ -152,13 +152,22 @@ export class QueryProcess {
     })
   }
 
+  /** Runs strangers' SQL at the other end: whatever comes, nothing here may throw. */
   #receive(value: unknown): void {
-    const frame = value as { id?: number; output?: unknown; error?: string; event?: string }
-    if (frame.event === 'ready') this.#ready()
-    const settle = this.#waiting.get(frame.id ?? 0)
-    this.#waiting.delete(frame.id ?? 0)
-    settle?.(frame.error ?? frame.output ?? true)
+    const frame = value as Frame | null
+    if (frame?.event === 'ready') this.#ready()
+    const id = frame?.id ?? 0
+    const settle = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    settle?.(frame?.error ?? frame?.output ?? true)
   }
+}
+
+interface Frame {
+  readonly id?: number
+  readonly output?: unknown
+  readonly error?: string
+  readonly event?: string
 }
 
 function scratchOf({ number }: ProcessOptions): string {
