@@ -67,6 +67,20 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
     await until(async () => (await count('transactions')) > before, 'new rows', 90_000)
   }, 180_000)
 
+  test('refuses the start of a second server that would write there', async () => {
+    const others = ['rpc', 'websocket', 'grpc', 'metrics', 'tpu', 'shredstream']
+    const second = startServer({
+      flags: ['--indexer.engine=clickhouse', ...others.map((name) => `--${name}.enabled=false`)],
+      env: { SLUICE_INDEXER__URL: clickhouse.url },
+    })
+    const error = await second.then(
+      (started) => started.dispose(),
+      (refused: unknown) => String(refused),
+    )
+    expect(error).toMatch(/another Sluice server writes on this ClickHouse server: \S+ pid \d+ run/)
+    expect(error).not.toContain(clickhouse.password)
+  }, 120_000)
+
   test('tells nobody the credentials of the server', () => {
     for (const text of [server.stdout(), server.stderr()])
       expect(text).not.toContain(clickhouse.password)

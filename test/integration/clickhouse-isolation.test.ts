@@ -135,6 +135,21 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
     }
   })
 
+  test('no table tells by IN whether it holds a text', async () => {
+    const forms = ['T', '(T)', '((T))', '(T AS t)', '((T) AS t)', '((T AS t))', '(T) AS t']
+    for (const table of ['secrets', 'chain.secrets', `default.${marker}`])
+      for (const form of forms)
+        for (const sql of [
+          `SELECT '${marker}' IN ${form}`,
+          `SELECT '${marker}' NOT IN ${form}`,
+          `SELECT '${marker}' GLOBAL IN ${form}`,
+          `SELECT '${marker}' AS ${table.replace(/.*\./, '')}, 'x' IN ${form}`,
+        ]) {
+          const { status } = await post(sql.replace(/\bT\b/, table))
+          expect(status, sql.replace(/\bT\b/, table)).toBe(400)
+        }
+  })
+
   test('random bytes around quotes, comments and heredocs bring nothing out', async () => {
     const any = fc.array(fc.constantFrom(...hostileFragments), { maxLength: 4 })
     const sign = fc.constantFrom(...hidingSigns)

@@ -121,7 +121,7 @@ function isNamedSet(frames: readonly Frame[], name: string): boolean {
   return frames.slice(Math.max(0, own)).some((frame) => frame.sets.has(name))
 }
 
-/** `x IN t` and `x IN (t)`: a name alone is a table, also in parentheses. */
+/** `x IN t`, `x IN (t)`, `x IN (t AS y)`: a name alone is a table, also in parentheses. */
 function* setPlace(
   text: string,
   tokens: readonly Token[],
@@ -133,7 +133,7 @@ function* setPlace(
   if (!isName(tokens[at])) return
   let end = at + 1
   while (symbolOf(text, tokens[end]) === '.') end += 2
-  const isAlone = symbolOf(text, tokens[end]) === ')'
+  const isAlone = symbolOf(text, tokens[end]) === ')' || wordOf(text, tokens[end]) === 'AS'
   const name = nameOf(text, tokens[at])
   const isDefined = isTable(frames, name) || isNamedSet(frames, name)
   if (at === first || isAlone) yield { at, isSet: true, isDefined }
