@@ -104,7 +104,12 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   pino: ['src/telemetry/log.ts'],
   yaml: ['src/config/load.ts'],
   fzstd: ['src/chain/'],
-  undici: ['src/chain/upstream/', 'src/products/indexer/clickhouse/'],
+  undici: [
+    'src/chain/upstream/',
+    'src/products/indexer/clickhouse/',
+    // The WebSocket of `sluice/client/node`; `sluice/client` itself stays free of packages.
+    'src/client/node-socket.ts',
+  ],
   '@duckdb/node-api': ['src/products/indexer/duckdb/'],
 }
 

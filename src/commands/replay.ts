@@ -7,7 +7,6 @@ import { join, resolve } from 'node:path'
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
 import { type Kind, MetricsClient } from '../client/client.ts'
-import { NodeSocket } from '../client/node-socket.ts'
 import { type Config, enabledDoors } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
 import { type Log, silentLog } from '../telemetry/log.ts'
@@ -95,6 +94,7 @@ async function play(
     },
   })
   const { host, port } = service.doors.metrics!
+  const { NodeSocket } = await import('../client/node-socket.ts')
   const client = new MetricsClient({
     url: `http://${host}:${port}`,
     open: (url) => new NodeSocket(url),

@@ -3,7 +3,6 @@
 import { readFileSync } from 'node:fs'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type Frame, MetricsClient } from '../client/client.ts'
-import { NodeSocket } from '../client/node-socket.ts'
 import { doorUrl } from './door-url.ts'
 import { jsonOf, lineOf, topics } from './stream-lines.ts'
 import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
@@ -34,6 +33,8 @@ export const tailVerb: Verb = {
       flagOf(call, 'url') ?? doorUrl(call.loaded.config.data, 'metrics', call.loaded.config.metrics)
     const file = flagOf(call, 'token-file')
     const headers = file === undefined ? {} : { 'x-token': readFileSync(file, 'utf8').trim() }
+    // Imported here: it brings an HTTP client that other commands need not load.
+    const { NodeSocket } = await import('../client/node-socket.ts')
     const client = new MetricsClient({
       url,
       events: [kind],
