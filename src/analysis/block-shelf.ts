@@ -1,14 +1,19 @@
 // The last executed blocks, for whoever asks by number or tag. Thread: main.
-// Bounded twice: 128 blocks (row "POST /" in DESIGN.md), and bytes, because a block of ten
-// thousand transactions keeps megabytes.
+// Bounded by count, 128 blocks (row "POST /" in DESIGN.md), and by bytes, because a block of ten
+// thousand transactions keeps megabytes. Texts have a bound of their own: whoever asks for many of
+// them must not push out blocks.
 import type { Block } from './block.ts'
+import { TextMemory } from './block-text.ts'
 
 export const blocksMax = 128
-export const shelfBytesMax = 256 * 1024 * 1024
+export const shelfBytesMax = 192 * 1024 * 1024
+const textBytesMax = 64 * 1024 * 1024
 
 export class BlockShelf {
   /** In the order in which they ended. */
   readonly #blocks = new Map<string, Block>()
+  /** For the texts of the blocks that are added here. */
+  readonly texts = new TextMemory(textBytesMax)
   #bytes = 0
   #last: Block | null = null
 
@@ -57,5 +62,6 @@ export class BlockShelf {
     if (block === undefined) return
     this.#blocks.delete(hash)
     this.#bytes -= block.bytes
+    block.drop()
   }
 }

@@ -1,50 +1,83 @@
 // A block as JSON-RPC shows it, from its BlockStart, its BlockEnd and its transactions' records.
 // Thread: main. Kept by block-shelf.ts; everything but its names is built when somebody asks.
+import { Fault } from '../base/errors.ts'
 import { blockEnd, blockStart } from '../evm/event-payload.ts'
 import { hexOf, quantityOf } from '../evm/hex.ts'
 import { readU64, readU256 } from '../evm/words.ts'
-import { hashesOf, transactionsOf } from './transactions.ts'
+import { BlockText, type TextMemory, type TextSource } from './block-text.ts'
+import { TransactionText } from './transaction-text.ts'
+
+/** Bytes of text per byte of records, at most: with full objects, and with hashes. */
+const fullFactor = 2.7
+const hashesFactor = 0.2
+/** Of the header, in text and as kept. */
+const headerBytes = 4096
+const nothing = new Uint8Array(0)
 
 /** The shape of chain/ports.ts, ExecutionBlock. */
 export class Block {
   readonly number: number
   readonly blockHash: string
   readonly ethHash: string
-  readonly #start: Uint8Array
-  readonly #end: Uint8Array
-  readonly #records: Uint8Array
-  #header: Readonly<Record<string, unknown>> | undefined
-  #hashes: readonly string[] | undefined
+  readonly #memory: TextMemory
+  #start: Uint8Array
+  #end: Uint8Array
+  #records: Uint8Array
+  #isKept = true
+  #transactions: TransactionText | null = null
+  #full: BlockText | null = null
+  #hashes: BlockText | null = null
 
   /** Keeps all three; nobody may write them any more. */
-  constructor(start: Uint8Array, end: Uint8Array, records: Uint8Array) {
+  constructor(start: Uint8Array, end: Uint8Array, records: Uint8Array, memory: TextMemory) {
     this.number = readU64(start, blockStart.blockNumber)
     this.blockHash = hexOf(start, blockStart.id, 32)
     this.ethHash = hexOf(end, blockEnd.ethHash, 32)
     this.#start = start
     this.#end = end
     this.#records = records
+    this.#memory = memory
   }
 
-  /** What keeping it costs. */
+  /** What keeping it costs, without its texts. */
   get bytes(): number {
-    return this.#records.length + 4096
+    return this.#records.length + headerBytes
   }
 
-  get header(): Readonly<Record<string, unknown>> {
-    this.#header ??= headerOf(this.#start, this.#end)
-    return this.#header
-  }
-
-  get transactionHashes(): readonly string[] {
-    this.#hashes ??= hashesOf(this.#records)
+  /** Its JSON text, with whole transactions or with their hashes. */
+  text(full: boolean): BlockText {
+    if (full) {
+      this.#full ??= this.#made((out, at) => this.#indexed().writeObject(out, at), fullFactor)
+      return this.#full
+    }
+    this.#hashes ??= this.#made((out, at) => this.#indexed().writeHash(out, at), hashesFactor)
     return this.#hashes
   }
 
-  transactions(): readonly Readonly<Record<string, unknown>>[] {
+  /** No longer kept: lets go of everything; texts that are still being read break off. */
+  drop(): void {
+    this.#isKept = false
+    this.#start = this.#end = this.#records = nothing
+    this.#transactions = null
+    for (const text of [this.#full, this.#hashes]) if (text !== null) this.#memory.remove(text)
+  }
+
+  #made(write: TextSource['write'], factor: number): BlockText {
+    const opening = (): string => {
+      const header = JSON.stringify(headerOf(this.#start, this.#end))
+      return `${header.slice(0, -1)},"transactions":[`
+    }
+    const source = { opening, count: () => this.#indexed().count, write }
+    return new BlockText(source, headerBytes + this.#records.length * factor, this.#memory)
+  }
+
+  #indexed(): TransactionText {
+    if (this.#transactions !== null) return this.#transactions
+    if (!this.#isKept) throw new Fault('block-gone', 'the block is no longer kept')
     const { ethHash: blockHash, number: blockNumber } = this
     const baseFee = readU256(this.#start, blockStart.baseFee)
-    return transactionsOf(this.#records, { blockHash, blockNumber, baseFee })
+    this.#transactions = new TransactionText(this.#records, { blockHash, blockNumber, baseFee })
+    return this.#transactions
   }
 }
 

@@ -36,17 +36,23 @@ export interface ExecutionSource {
 
 export type BlockStage = 'Proposed' | 'Voted' | 'Finalized' | 'Verified' | 'Rejected'
 
+/** JSON text in pieces, each made when it is first asked for. */
+export interface BlockText {
+  /** Of the whole text; exact once all of it was made. */
+  readonly estimatedBytes: number
+  /** The piece at an index, null after the last one. To be asked for in order. Throws when the
+   *  block is no longer kept. */
+  piece(index: number): Uint8Array | null
+}
+
 /** The header and transactions of an executed block, as the event source told them. */
 export interface ExecutionBlock {
   readonly number: number
   /** The consensus id of the proposal. */
   readonly blockHash: string
   readonly ethHash: string
-  /** Standard header fields under their Ethereum JSON-RPC names, values already encoded. */
-  readonly header: Readonly<Record<string, unknown>>
-  readonly transactionHashes: readonly string[]
-  /** Transaction objects under their Ethereum JSON-RPC names. Built only when asked for. */
-  transactions(): readonly Readonly<Record<string, unknown>>[]
+  /** Its JSON text under Ethereum's JSON-RPC names, with whole transactions or their hashes. */
+  text(full: boolean): BlockText
 }
 
 /** What the metrics product may ask of the execution road besides its event log. */

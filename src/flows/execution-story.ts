@@ -93,7 +93,8 @@ export class ExecutionStory {
       this.gap(event.firstSeqno, event.seqno, event.readAtMs)
       return
     }
-    this.#shelf.add(new Block(open.start, event.payload, outcome.transactions))
+    const { texts } = this.#shelf
+    this.#shelf.add(new Block(open.start, event.payload, outcome.transactions, texts))
     const facts = { blockNumber: open.number, atNs: event.timeNs }
     const { id: blockHash, timeNs: startedNs } = open
     const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }

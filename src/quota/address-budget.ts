@@ -26,14 +26,15 @@ export class AddressBudget {
   }
 
   /** Charges an estimate. Returns 0, or the milliseconds after which it would be admitted; then
-   *  nothing is charged and the caller refuses. An estimate over a burst needs the whole burst. */
+   *  nothing is charged and the caller refuses. An estimate over half a burst needs half of it, so
+   *  that nothing is refused for ever, also where a small charge went before a large one. */
   admit(address: string, estimate: Cost): number {
     const { workMsPerSecond, workMsBurst, bytesBurst } = this.#limits
     if (workMsPerSecond === 0) return 0
     const key = addressKey(address)
     const nowMs = this.#clock.monotonicMs()
-    const workMs = this.#work.waitMs(key, nowMs, Math.min(estimate.workMs, workMsBurst))
-    const bytesMs = this.#bytes.waitMs(key, nowMs, Math.min(estimate.bytes, bytesBurst))
+    const workMs = this.#work.waitMs(key, nowMs, Math.min(estimate.workMs, workMsBurst / 2))
+    const bytesMs = this.#bytes.waitMs(key, nowMs, Math.min(estimate.bytes, bytesBurst / 2))
     const waitMs = Math.max(workMs, bytesMs)
     if (waitMs === 0) this.#charge(key, nowMs, estimate)
     return waitMs

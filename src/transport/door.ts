@@ -57,6 +57,7 @@ export async function openDoor<C>(options: DoorOptions<C>): Promise<Door<C>> {
   const sockets = new Sockets(options.sockets ?? [], {
     ...parts,
     wants: new Set([...(options.http.wants ?? []), 'sec-websocket-protocol']),
+    limit: (request) => options.http.limit?.(request) ?? null,
     admit: (request) => options.http.admit(request),
     error: (status, message, request) => http.errorReply(status, message, request),
   })

@@ -12,7 +12,8 @@ import type { NativeResponse } from './uws.ts'
 const WHOLE_BYTES_MAX = 262_144
 
 export interface ExchangeOwner {
-  /** The answer will not come in this turn of the loop; false when it may not be waited for. */
+  /** The exchange outlasts this turn of the loop; false when its address has too many of them,
+   *  and it was answered so. */
   waits(exchange: Exchange): boolean
   /** The exchange is over, answered or abandoned; called once. */
   finished(exchange: Exchange): void
@@ -110,6 +111,11 @@ export class Exchange implements Way {
     }
     const response = this.#response
     const { status, head, body } = reply
+    // A reader may take its time from here on: it counts as long as it does.
+    if (isLong(body) && !this.#owner.waits(this)) {
+      discard(reply)
+      return
+    }
     if (status !== 200) response.writeStatus(statusLine(status))
     response.writeHeader(head.name, head.value)
     if (reply.isLast) this.isLast = true
@@ -129,7 +135,7 @@ export class Exchange implements Way {
       }
       void sendStream(response, body, this)
       return
-    } else if (body.length > WHOLE_BYTES_MAX) {
+    } else if (isLong(body)) {
       sendLarge(response, body, this)
       return
     } else response.end(body, this.isLast)
@@ -184,9 +190,17 @@ export class Exchange implements Way {
   }
 }
 
-/** Releases a body that is made while it is sent, and that nobody will read. */
+/** Whether a body is sent at the reader's pace. */
+function isLong(body: Body): boolean {
+  if (typeof body === 'string' || body instanceof Uint8Array) return body.length > WHOLE_BYTES_MAX
+  return true
+}
+
+/** Releases a body that nobody will read. */
 function discard({ body }: Reply): void {
-  if (typeof body !== 'string' && !(body instanceof Uint8Array) && !('pieces' in body))
+  if (typeof body === 'string' || body instanceof Uint8Array) return
+  if ('pieces' in body) body.release?.()
+  else
     void body[Symbol.asyncIterator]()
       .return?.()
       .catch(() => {})

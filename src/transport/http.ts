@@ -35,8 +35,9 @@ export interface HttpRoute<C> {
 
 export interface HttpOptions<C> {
   readonly routes: readonly HttpRoute<C>[]
-  /** Asked first for every request, preflights and errors included: a Reply refuses it. */
-  limit?(request: Request): Reply | null
+  /** Asked first for every request, preflights, errors and WebSocket upgrades included: a Reply
+   *  refuses it, a promise of one holds its connection back meanwhile. */
+  limit?(request: Request): Reply | Promise<Reply> | null
   /** Asked once per request before path and verb; also before WebSocket upgrades' `upgrade`. */
   admit(request: Request): C | Reply
   /** Lower-case names for `request.header()`. */
@@ -45,7 +46,7 @@ export interface HttpOptions<C> {
   readonly preflight?: Head
   /** Shapes the door's own errors (400, 404, 405, 408, 413, 429, 431, 500). */
   error?(status: number, message: string, request: Request | null, context?: C): Reply
-  /** Requests of one address that may wait for their body or answer at once. */
+  /** Requests of one address (IPv6: of one /64) whose body, answer or reader is waited for. */
   readonly inFlightPerAddressMax?: number
 }
 

@@ -1,6 +1,7 @@
-// How many requests of each address wait for their body or answer. Thread: main.
-// An address is an IPv4 one or an IPv6 /64. A request that is answered at once is never counted, so
-// that it needs no address at all: asking the native server for it costs as much as a token check.
+// Counts the requests of each client address whose body, answer or reader is waited for.
+// Thread: main. An address is an IPv4 one or an IPv6 /64. A request that is answered at once is
+// never counted, so that it needs no address at all: asking the native server for it costs as much
+// as a token check.
 import { addressKey } from '../base/cidr.ts'
 
 export class InFlight {

@@ -2,6 +2,7 @@
 // Called by http.ts and websocket.ts. The pass collects what a door asked for, counts repeated
 // credentials, and finds the framing that smuggles requests: the native parser takes the first of
 // two Content-Lengths and reads any Transfer-Encoding as chunked.
+import { addressKey } from '../base/cidr.ts'
 import type { Addresses } from './address.ts'
 import type { NativeRequest, NativeResponse } from './uws.ts'
 
@@ -49,6 +50,7 @@ export class Request {
   readonly #forwarded: string
   #response: NativeResponse | null
   #address: string | null = null
+  #addressKey: string | null = null
   #whenGone: (() => void)[] | null = null
   #isGone = false
 
@@ -80,6 +82,12 @@ export class Request {
     if (this.#address === null && this.#response !== null)
       this.#address = this.#addresses.clientOf(this.#response.getRemoteAddress(), this.#forwarded)
     return this.#address ?? ''
+  }
+
+  /** Under which name limits count the client: IPv4 by address, IPv6 by /64. */
+  get addressKey(): string {
+    this.#addressKey ??= addressKey(this.address)
+    return this.#addressKey
   }
 
   /** A header that the door listed in `wants`; '' when absent, the first when repeated. */

@@ -11,6 +11,8 @@ export class Socket<S> {
   readonly protocol: string
   /** The client's address, through trusted proxies. */
   readonly address: string
+  /** Under which name limits count it. */
+  readonly addressKey: string
   readonly path: string
   readonly openedMs: number
   /** When the peer last said anything. Kept by websocket.ts. */
@@ -24,6 +26,7 @@ export class Socket<S> {
     this.state = decided.state
     this.protocol = decided.protocol
     this.address = request.address
+    this.addressKey = request.addressKey
     this.path = request.path
     this.openedMs = nowMs
     this.heardMs = nowMs

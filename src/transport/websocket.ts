@@ -1,6 +1,7 @@
 // WebSockets over the native server, with its traps handled once for every product. Thread: main.
 //
-//   upgrade: head -> admit -> connections per address 429 -> route.upgrade -> 101 -> open
+//   upgrade: head -> limit -> admit -> connections per address 429 -> route.upgrade -> 101
+//            -> open
 //   then message | drain | close, each in a try: a bug closes its own socket with 1011
 //
 // A product hands `SocketRoute`s to door.ts. Data given to `message` is borrowed until the call
@@ -33,10 +34,10 @@ export interface SocketRoute<C, S> {
   readonly pingMs: number
   /** A peer that sent nothing, not even a pong, for this long is cut. */
   readonly silenceMsMax: number
-  /** Open sockets of one address; 0 is no bound. */
+  /** Open sockets of one address (IPv6: of one /64); 0 is no bound. */
   readonly perAddressMax: number
   /** Decides on the handshake; a Reply refuses it. `context` is what `admit` gave. */
-  upgrade(request: Request, context: C): Upgrade<S> | Reply
+  upgrade(request: Request, context: C): Upgrade<S> | Reply | Promise<Reply>
   open(socket: Socket<S>): void
   message(socket: Socket<S>, data: Buffer, isBinary: boolean): void
   /** The peer sent a ping of the protocol; the pong is on its way. */
@@ -50,6 +51,7 @@ export interface SocketParts<C> {
   readonly clock: Clock
   readonly log: Log
   readonly wants: ReadonlySet<string>
+  limit(request: Request): Reply | Promise<Reply> | null
   admit(request: Request): C | Reply
   error(status: number, message: string, request: Request | null): Reply
 }
@@ -58,8 +60,9 @@ interface UserData {
   readonly socket: Socket<unknown>
 }
 
-// The native bound is wider than ours, so that ours answers with a close code.
-const NATIVE_INBOUND_FACTOR = 4
+// The native server cuts a longer message without a close code, so its bound is far above any
+// route's. A socket may hold that much; how many sockets an address has is bounded too.
+const NATIVE_INBOUND_BYTES_MAX = 1024 * 1024
 const NATIVE_UNSENT_FACTOR = 2
 // Ends what no ping reaches any more, such as a closed socket whose peer never reads.
 const NATIVE_IDLE_SECS = 120
@@ -116,7 +119,7 @@ export class Sockets<C> {
     app.ws<UserData>(route.path, {
       idleTimeout: NATIVE_IDLE_SECS,
       sendPingsAutomatically: false,
-      maxPayloadLength: route.inboundBytesMax * NATIVE_INBOUND_FACTOR,
+      maxPayloadLength: NATIVE_INBOUND_BYTES_MAX,
       maxBackpressure: route.unsentBytesMax * NATIVE_UNSENT_FACTOR,
       upgrade: (response, native, context) => this.#upgrade(route, response, native, context),
       open: (native) => this.#opened(app, route, native),
@@ -149,7 +152,10 @@ export class Sockets<C> {
     native: NativeRequest,
     context: UpgradeContext,
   ): void {
-    response.onAborted(() => {})
+    let isGone = false
+    response.onAborted(() => {
+      isGone = true
+    })
     try {
       const key = native.getHeader('sec-websocket-key')
       const extensions = native.getHeader('sec-websocket-extensions')
@@ -159,6 +165,11 @@ export class Sockets<C> {
         problem === null
           ? this.#decide(route, request)
           : this.#parts.error(problem.status, problem.message, request)
+      if (decided instanceof Promise) {
+        const answer = (reply: Reply) => isGone || response.cork(() => refuse(response, reply))
+        decided.then(answer, (error) => this.#report('a handshake failed', error))
+        return
+      }
       if (decided instanceof Reply) {
         refuse(response, decided)
         return
@@ -174,11 +185,16 @@ export class Sockets<C> {
     }
   }
 
-  #decide(route: SocketRoute<C, unknown>, request: Request): Upgrade<unknown> | Reply {
+  #decide(
+    route: SocketRoute<C, unknown>,
+    request: Request,
+  ): Upgrade<unknown> | Reply | Promise<Reply> {
     if (this.#isStopping) return this.#parts.error(503, 'the server is stopping', request)
+    const limited = this.#parts.limit(request)
+    if (limited !== null) return limited
     const context = this.#parts.admit(request)
     if (context instanceof Reply) return context
-    const open = this.#perAddress.get(request.address) ?? 0
+    const open = this.#perAddress.get(request.addressKey) ?? 0
     if (route.perAddressMax > 0 && open >= route.perAddressMax)
       return this.#parts.error(429, 'too many connections from this address', request)
     return route.upgrade(request, context)
@@ -189,7 +205,7 @@ export class Sockets<C> {
     socket.attach(native)
     this.#open.add(socket)
     this.#apps.set(app, this.openOn(app) + 1)
-    this.#perAddress.set(socket.address, (this.#perAddress.get(socket.address) ?? 0) + 1)
+    this.#perAddress.set(socket.addressKey, (this.#perAddress.get(socket.addressKey) ?? 0) + 1)
     this.#guard(socket, () => route.open(socket))
     if (this.#isStopping) socket.end(CLOSE_GOING_AWAY, 'the server is stopping')
   }
@@ -198,9 +214,9 @@ export class Sockets<C> {
     socket.detach()
     this.#open.delete(socket)
     this.#apps.set(app, this.openOn(app) - 1)
-    const left = (this.#perAddress.get(socket.address) ?? 1) - 1
-    if (left === 0) this.#perAddress.delete(socket.address)
-    else this.#perAddress.set(socket.address, left)
+    const left = (this.#perAddress.get(socket.addressKey) ?? 1) - 1
+    if (left === 0) this.#perAddress.delete(socket.addressKey)
+    else this.#perAddress.set(socket.addressKey, left)
     this.#guard(socket, () => route.close(socket, code))
   }
 
@@ -232,5 +248,5 @@ export function offeredProtocols(request: Request): string[] {
 
 function refuse(response: NativeResponse, reply: Reply): void {
   response.writeStatus(statusLine(reply.status)).writeHeader(reply.head.name, reply.head.value)
-  response.end(typeof reply.body === 'string' ? reply.body : '')
+  response.end(typeof reply.body === 'string' ? reply.body : '', reply.isLast)
 }

@@ -6,6 +6,7 @@ import { EventLog } from '../../src/stream/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { until } from '../support/execution-road.ts'
+import { wholeText } from '../support/whole-text.ts'
 
 const roads: ExecutionRoad[] = []
 afterEach(async () => {
@@ -53,7 +54,9 @@ describe('the execution road on the embedded generator', () => {
     expect(road.ringSeqno()).toBeGreaterThan(0)
     expect(road.lastEventAgeMs()).toBeLessThan(10_000)
     const block = road.block('latest')!
-    expect(block.transactions()).toHaveLength(block.transactionHashes.length)
+    const full = wholeText(block.text(true))
+    const hashes = full.transactions.map(({ hash }) => hash)
+    expect(wholeText(block.text(false))).toEqual({ ...full, transactions: hashes })
     expect(road.lifecycle(block.number)).toMatchObject({ block_number: block.number })
   })
 

@@ -7,6 +7,7 @@ import { tpsSequence } from '../support/oracle.ts'
 import { realData } from '../support/real-data.ts'
 import { Recording } from '../support/recording.ts'
 import { Tape } from '../support/tape.ts'
+import { wholeText } from '../support/whole-text.ts'
 
 const roads: ExecutionRoad[] = []
 afterEach(async () => {
@@ -102,7 +103,7 @@ describe('the execution road', () => {
     // The half-seen block counts 0: 2 + 0 / 2.
     expect(frames[gapAt + 1]!.json).toBe('4')
     expect(road.block(3)).toBeNull()
-    expect(road.block(4)?.transactionHashes).toHaveLength(2)
+    expect(wholeText(road.block(4)!.text(false)).transactions).toHaveLength(2)
     expect(road.lifecycle(3)).toMatchObject({ current_stage: 'Proposed', gas_used: 21_000 })
   })
 
@@ -174,7 +175,10 @@ describe('the execution road', () => {
     await ended
     expect(road.block('earliest')?.number).toBe(5)
     expect(road.block(4)).toBeNull()
-    expect(road.block(131)?.header).toMatchObject({ number: '0x83', gasUsed: '0x5208' })
+    expect(wholeText(road.block(131)!.text(true))).toMatchObject({
+      number: '0x83',
+      gasUsed: '0x5208',
+    })
     expect(road.block('latest')?.number).toBe(132)
     expect(road.block('safe')?.number).toBe(131)
     expect(road.block('finalized')?.number).toBe(130)

@@ -217,6 +217,63 @@ describe('the HTTP door', () => {
     expect((await fetch(`${url}/hello`)).status).toBe(200)
   })
 
+  it('counts an answer in flight while its reader takes its time', async () => {
+    const readers = Array.from({ length: 4 }, () => {
+      const socket = connect(door.address.port, '127.0.0.1')
+      socket.pause()
+      socket.write('GET /large HTTP/1.1\r\nhost: a\r\n\r\n')
+      return socket
+    })
+    await until(() => door.http.inFlight === 4, 'four readers to hold their answers up')
+    expect((await fetch(`${url}/hello`)).status).toBe(429)
+    for (const reader of readers) reader.destroy()
+    await until(() => door.http.inFlight === 0, 'the door to notice')
+    expect((await fetch(`${url}/hello`)).status).toBe(200)
+  })
+
+  it('counts the addresses of an IPv6 /64 as one', async () => {
+    let waiting = 0
+    const watched = await openDoor<null>({
+      product: 'test',
+      place: { host: '127.0.0.1', port: 0 },
+      tls: null,
+      trustedProxies: ['127.0.0.0/8'],
+      clock: systemClock,
+      log: silentLog,
+      http: {
+        admit: () => null,
+        inFlightPerAddressMax: 2,
+        routes: [
+          { verb: 'GET', path: '/hello', handle: () => new Reply(200, textHead, 'hello') },
+          {
+            verb: 'GET',
+            path: '/watch',
+            watchesClient: true,
+            handle: () => {
+              waiting++
+              return new Promise(() => {})
+            },
+          },
+        ],
+      },
+    })
+    const leaving = new AbortController()
+    const get = (path: string, from: string) =>
+      fetch(`http://127.0.0.1:${watched.address.port}${path}`, {
+        headers: { 'x-forwarded-for': from },
+        signal: leaving.signal,
+      })
+    const held = ['2001:db8:0:1::1', '2001:db8:0:1:ffff::2'].map((from) =>
+      get('/watch', from).catch(() => null),
+    )
+    await until(() => waiting === 2, 'two requests to wait')
+    expect((await get('/hello', '2001:db8:0:1:abcd::3')).status).toBe(429)
+    expect((await get('/hello', '2001:db8:0:2::3')).status).toBe(200)
+    leaving.abort()
+    await Promise.all(held)
+    await watched.stop()
+  })
+
   it('refuses a port that another server holds, and names it', async () => {
     const options = {
       product: 'rpc',

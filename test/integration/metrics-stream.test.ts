@@ -102,13 +102,16 @@ describe('the stream', () => {
     expect(listener.kinds.slice(3)).toEqual(['TPS'])
   })
 
-  test('closes a client that sends more than 16 KiB with 1009', async () => {
-    const listener = listen('/v1/ws')
-    await listener.has(1)
-    listener.socket.send('x'.repeat(16 * 1024 + 1))
-    await until(() => listener.closed !== null, 'the close')
-    expect(listener.closed).toBe(1009)
-  })
+  test.each([16 * 1024 + 1, 64 * 1024 + 1, 300 * 1024])(
+    'closes a client that sends %d bytes, more than 16 KiB, with 1009',
+    async (bytes) => {
+      const listener = listen('/v1/ws')
+      await listener.has(1)
+      listener.socket.send('x'.repeat(bytes))
+      await until(() => listener.closed !== null, 'the close')
+      expect(listener.closed).toBe(1009)
+    },
+  )
 
   test.each([
     '?resume_from=-1',

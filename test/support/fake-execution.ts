@@ -1,6 +1,6 @@
 // A stand-in for the execution road: feeds an event log by hand and answers an ExecutionView.
 // Shapes are those of the real road; numbers are made up. Used by tests and load benches' checks.
-import type { ExecutionBlock, ExecutionView } from '../../src/chain/ports.ts'
+import type { BlockText, ExecutionBlock, ExecutionView } from '../../src/chain/ports.ts'
 import type { EventLog } from '../../src/stream/log.ts'
 
 /** Time that stands still until it is moved. */
@@ -57,7 +57,7 @@ export class FakeExecution implements ExecutionView {
   }
 
   /** One whole block: TPS, Lifecycle (Proposed), TopAccesses, ContentionData, then older moves. */
-  run(number: number, options: { padBytes?: number } = {}): void {
+  run(number: number, options: { padBytes?: number; textBytes?: number } = {}): void {
     this.touch()
     this.#ringSeqno += 100
     this.#append('TPS', 400 + (number % 100))
@@ -71,7 +71,7 @@ export class FakeExecution implements ExecutionView {
     if (number > 2) this.#append('Lifecycle', move(number - 2, 'Finalized'))
     if (number > 3) this.#append('Lifecycle', move(number - 3, 'Verified'))
     this.#latest = number
-    this.#blocks.set(number, blockOf(number))
+    this.#blocks.set(number, blockOf(number, options.textBytes ?? 0))
     if (this.#blocks.size > 128) this.#blocks.delete(number - 128)
   }
 
@@ -164,29 +164,47 @@ export function contentionOf(number: number): Record<string, unknown> {
   }
 }
 
-function blockOf(number: number): ExecutionBlock {
+function blockOf(number: number, textBytes: number): ExecutionBlock {
+  const header = {
+    number: `0x${number.toString(16)}`,
+    hash: hash(number + 1_000_000),
+    parentHash: hash(number - 1),
+    sha3Uncles: hash(1),
+    miner: address(2),
+    stateRoot: hash(3),
+    transactionsRoot: hash(4),
+    receiptsRoot: hash(5),
+    logsBloom: hex(0, 512),
+    difficulty: '0x0',
+    gasLimit: '0x1c9c380',
+    gasUsed: '0xc3f1ee',
+    timestamp: '0x64',
+    extraData: '0x',
+    mixHash: hash(6),
+    nonce: '0x0000000000000000',
+    baseFeePerGas: '0x7',
+  }
   return {
     number,
     blockHash: hash(number),
     ethHash: hash(number + 1_000_000),
-    header: {
-      parentHash: hash(number - 1),
-      sha3Uncles: hash(1),
-      miner: address(2),
-      stateRoot: hash(3),
-      transactionsRoot: hash(4),
-      receiptsRoot: hash(5),
-      logsBloom: hex(0, 512),
-      difficulty: '0x0',
-      gasLimit: '0x1c9c380',
-      gasUsed: '0xc3f1ee',
-      timestamp: '0x64',
-      extraData: '0x',
-      mixHash: hash(6),
-      nonce: '0x0000000000000000',
-      baseFeePerGas: '0x7',
+    text: (full) => {
+      const one = full ? { hash: hash(7), nonce: '0x1' } : hash(7)
+      const count = Math.max(1, Math.ceil(textBytes / JSON.stringify(one).length))
+      return textOf({ ...header, transactions: Array(count).fill(one) })
     },
-    transactionHashes: [hash(7)],
-    transactions: () => [{ hash: hash(7), nonce: '0x1' }],
+  }
+}
+
+/** A text in pieces like those of the real pipeline. */
+function textOf(value: unknown): BlockText {
+  const bytes = Buffer.from(JSON.stringify(value))
+  const pieceBytes = 32 * 1024
+  return {
+    estimatedBytes: bytes.length,
+    piece: (index) => {
+      const from = index * pieceBytes
+      return from < bytes.length ? bytes.subarray(from, from + pieceBytes) : null
+    },
   }
 }

@@ -3,6 +3,8 @@ import { WebSocket } from 'ws'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { type MetricsSection, metricsSection } from '../../src/products/metrics/config.ts'
 import { type MetricsDeps, startMetrics } from '../../src/products/metrics/server.ts'
+import { AddressBudget } from '../../src/quota/address-budget.ts'
+import { type AddressLimits, addressBudgetSection } from '../../src/quota/config.ts'
 import { EventLog, type EventLogOptions } from '../../src/stream/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
@@ -16,6 +18,7 @@ export interface ServiceOptions {
   /** A log that outlives the service, to play a door that closes and opens. */
   readonly eventLog?: EventLog
   readonly clock?: Clock
+  readonly addressLimits?: Partial<AddressLimits>
 }
 
 export async function openService(options: ServiceOptions = {}) {
@@ -25,16 +28,18 @@ export async function openService(options: ServiceOptions = {}) {
   const execution = new FakeExecution(events, clock)
   const meters = new Meters()
   const calls = { restarts: 0, exits: [] as number[] }
-  const initial = Object.fromEntries(
-    Object.entries(metricsSection.fields).map(([key, field]) => [key, field.initial]),
-  ) as MetricsSection
+  const refused = { metrics: 0 }
+  const limits = { ...initialOf<AddressLimits>(addressBudgetSection), ...options.addressLimits }
+  const count = { inc: () => void refused.metrics++ }
   const running = await startMetrics(
-    { ...initial, port: 0, ...options.section },
+    { ...initialOf<MetricsSection>(metricsSection), port: 0, ...options.section },
     {
       events,
       view: execution,
       gate: { admit: () => null, hold: () => () => {} },
       meters,
+      addressBudget: new AddressBudget(limits, clock),
+      quotaMeters: { addressRefused: { metrics: count, grpc: count, tpu: count } },
       clock,
       log: silentLog,
       tls: null,
@@ -48,7 +53,15 @@ export async function openService(options: ServiceOptions = {}) {
   )
   const { host, port } = running.address!
   const origin = `http://${host}:${port}`
-  return { events, execution, meters, running, calls, origin, port, ws: `ws://${host}:${port}` }
+  const ws = `ws://${host}:${port}`
+  return { events, execution, meters, running, calls, refused, origin, port, ws }
+}
+
+/** The defaults of a section. */
+function initialOf<T>(section: { fields: Record<string, unknown> }): T {
+  const fields = section.fields as Record<string, { readonly initial?: unknown }>
+  // Reason for the cast: the section's own type says what its fields make.
+  return Object.fromEntries(Object.entries(fields).map(([key, { initial }]) => [key, initial])) as T
 }
 
 export type Service = Awaited<ReturnType<typeof openService>>

@@ -2,9 +2,12 @@
 // publishing the same bytes with nothing around it. Thread: main of a process of its own.
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
 import { ActiveBlocks } from '../../../src/products/metrics/active-blocks.ts'
+import { Limits } from '../../../src/products/metrics/limits.ts'
 import { declareMetricsMeters } from '../../../src/products/metrics/meters.ts'
+import { jsonHead } from '../../../src/products/metrics/routes.ts'
 import { socketRoute } from '../../../src/products/metrics/session.ts'
 import { Sockets } from '../../../src/products/metrics/sockets.ts'
+import { AddressBudget } from '../../../src/quota/address-budget.ts'
 import { EventLog } from '../../../src/stream/log.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
@@ -40,6 +43,12 @@ async function open(kind: SenderKind): Promise<number> {
   return sender.door.address.port
 }
 
+/** Without a limit: all clients of a bench come from one address. */
+const budget = new AddressBudget(
+  { workMsPerSecond: 0, workMsBurst: 1, bytesPerSecond: 1, bytesBurst: 1 },
+  clock,
+)
+
 async function openStream(): Promise<Sender> {
   let next = 0
   const reserve = (count: number) => {
@@ -58,7 +67,8 @@ async function openStream(): Promise<Sender> {
   }
   const sockets = new Sockets(stream, clock)
   const gate = { hold: () => () => {} }
-  const route = socketRoute('/v1/ws', { stream, sockets, gate, clock, perAddressMax: 0 })
+  const limits = new Limits({ budget, refused: { inc() {} }, clock, head: jsonHead })
+  const route = socketRoute('/v1/ws', { stream, sockets, gate, clock, limits, perAddressMax: 0 })
   const door = await doorWith(route)
   sockets.usePublisher((topic, bytes, isBinary) => door.sockets.publish(topic, bytes, isBinary))
   return { door, send: (payload) => void log.append('ContentionData', payload) }

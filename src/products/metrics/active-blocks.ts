@@ -35,6 +35,10 @@ export class ActiveBlocks {
     }
   }
 
+  get count(): number {
+    return this.#active.size
+  }
+
   /** One frame per active block, ascending by seq. */
   frames(): StoredFrame[] {
     return [...this.#active.values()].map(({ frame }) => frame).sort((a, b) => a.seq - b.seq)

@@ -1,23 +1,31 @@
-// The HTTP side of the door: which path says what, and who may ask. Thread: main.
-// Called by server.ts, which opens the door with it. Answers themselves are made in rest.ts and
-// rpc.ts; here they get their status, headers and compression.
+// The HTTP side of the endpoint: which path answers what, and who may ask. Thread: main.
+// Answers themselves are made in rest.ts and rpc.ts; here they get their status, headers and
+// compression, and are charged to the client's address.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
-import { formatFor } from '../../telemetry/exposition.ts'
+import type { Clock } from '../../base/clock.ts'
+import { type ExpositionFormat, formatFor } from '../../telemetry/exposition.ts'
 import type { Meters } from '../../telemetry/meters.ts'
 import type { HttpOptions, HttpRoute } from '../../transport/http.ts'
 import { errorReply, Head, Reply } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
+import { AnswerStreams } from './answer-stream.ts'
+import type { Limits } from './limits.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
-import { answerBody, type RpcParts } from './rpc.ts'
+import { type RpcParts, readBody } from './rpc.ts'
+import { SharedAnswer } from './shared-answer.ts'
 
 /** Longest body of POST /. */
 const rpcBodyBytesMax = 51_200
 /** Compressing less than this costs more than it saves. */
 const gzipBytesMin = 1024
+
+/** How often the expensive answers are made anew: 4 ms and 1 ms of the main thread. */
+const scrapeRate = { perSecond: 0.5, burst: 5 }
+const lifecyclesRate = { perSecond: 2, burst: 10 }
 
 /** Who is calling; null when the door is open to everybody or the path is. */
 export type Caller = Principal | null
@@ -27,9 +35,11 @@ export interface RouteParts extends rest.RestParts, RpcParts {
   readonly gate: Pick<Gate, 'admit'> | null
   readonly instruments: Meters
   readonly meters: MetricsMeters
+  readonly limits: Limits
+  readonly clock: Clock
 }
 
-const jsonHead = Head.of({
+export const jsonHead = Head.of({
   'content-type': 'application/json',
   'access-control-allow-origin': '*',
   'cache-control': 'no-store',
@@ -49,6 +59,7 @@ export function httpOptions(parts: RouteParts): HttpOptions<Caller> {
   return {
     wants: ['accept', 'accept-encoding'],
     preflight,
+    limit: (request) => parts.limits.request(request),
     admit: (request) => admit(request, parts),
     error: (status, message) => {
       if (status === 429) parts.meters.refused['address-limit'].inc()
@@ -72,52 +83,94 @@ function routes(parts: RouteParts): HttpRoute<Caller>[] {
     path,
     handle: (request: Request) => {
       parts.meters.requests[name].inc()
-      return reply(answer(request))
+      const { status, body } = answer(request)
+      parts.limits.sent(request.address, body.length)
+      return new Reply(status, jsonHead, body)
     },
   })
+  const lifecycles = new SharedAnswer(lifecyclesRate, parts.clock, () => rest.lifecycles(parts))
   return [
     get('/v1/tps', 'tps', () => rest.tps(parts)),
     get('/v1/contention', 'contention', () => rest.contention(parts)),
     get('/v1/status', 'status', () => rest.status(parts)),
-    get('/v1/blocks/lifecycle', 'lifecycles', () => rest.lifecycles(parts)),
+    get('/v1/blocks/lifecycle', 'lifecycles', () => lifecycles.get()),
     get('/v1/blocks/:number/lifecycle', 'lifecycle', ({ params }) =>
       rest.lifecycle(parts, params[0] ?? ''),
     ),
     get('/health', 'health', () => rest.health(parts)),
-    {
-      verb: 'GET',
-      path: '/metrics',
-      handle: (request) => {
-        parts.meters.requests.metrics.inc()
-        return exposition(request, parts.instruments)
-      },
-    },
-    {
-      verb: 'POST',
-      path: '/',
-      bodyBytesMax: rpcBodyBytesMax,
-      handle: (_, body) => {
-        parts.meters.requests.rpc.inc()
-        return new Reply(200, jsonHead, answerBody(body, parts))
-      },
-    },
+    scraping(parts),
+    calling(parts),
     notAnUpgrade('/v1/ws'),
     notAnUpgrade('/'),
   ]
 }
 
-async function exposition(request: Request, instruments: Meters): Promise<Reply> {
-  const accepts = request.header('accept')
-  const zips = /\bgzip\b/i.test(request.header('accept-encoding'))
-  const { contentType, body } = await instruments.render(formatFor(accepts))
+function calling(parts: RouteParts): HttpRoute<Caller> {
+  const { limits, meters } = parts
+  const streams = new AnswerStreams()
+  return {
+    verb: 'POST',
+    path: '/',
+    bodyBytesMax: rpcBodyBytesMax,
+    handle: (request, body) => {
+      meters.requests.rpc.inc()
+      const asked = readBody(body, parts)
+      const refused = limits.calls(request, asked.cost)
+      if (refused !== null) return refused
+      const { address } = request
+      const answer = streams.answer(asked.pieces(), (bytes) =>
+        limits.sent(address, bytes - asked.cost.bytes),
+      )
+      return new Reply(200, jsonHead, answer)
+    },
+  }
+}
+
+/** One exposition, with its compressed form once somebody wanted that. */
+interface Exposition {
+  readonly contentType: string
+  readonly body: string
+  zipped: Promise<Buffer> | null
+}
+
+function scraping({ instruments, meters, limits, clock }: RouteParts): HttpRoute<Caller> {
+  const made = async (format: ExpositionFormat): Promise<Exposition> => ({
+    ...(await instruments.render(format)),
+    zipped: null,
+  })
+  const shared = {
+    text: new SharedAnswer(scrapeRate, clock, () => made('text')),
+    openmetrics: new SharedAnswer(scrapeRate, clock, () => made('openmetrics')),
+  }
+  return {
+    verb: 'GET',
+    path: '/metrics',
+    handle: async (request) => {
+      meters.requests.metrics.inc()
+      const { address } = request
+      const exposition = await shared[formatFor(request.header('accept'))].get()
+      const reply = await expositionReply(request, exposition)
+      limits.sent(address, reply.body.length)
+      return new Reply(200, reply.head, reply.body)
+    },
+  }
+}
+
+async function expositionReply(
+  request: Request,
+  exposition: Exposition,
+): Promise<{ head: Head; body: string | Buffer }> {
+  const { contentType, body } = exposition
   const head = Head.of({
     'content-type': contentType,
     'access-control-allow-origin': '*',
     'cache-control': 'no-store',
     vary: 'accept, accept-encoding',
   })
-  if (!zips || body.length < gzipBytesMin) return new Reply(200, head, body)
-  return new Reply(200, head.and('content-encoding', 'gzip'), await compress(body))
+  const zips = /\bgzip\b/i.test(request.header('accept-encoding'))
+  if (!zips || body.length < gzipBytesMin) return { head, body }
+  exposition.zipped ??= compress(body)
+  return { head: head.and('content-encoding', 'gzip'), body: await exposition.zipped }
 }
 
 /** A plain GET where a WebSocket was meant. */
@@ -130,8 +183,4 @@ function notAnUpgrade(path: string): HttpRoute<Caller> {
 /** For handshakes that are refused before they become sockets. */
 export function badRequest(message: string): Reply {
   return errorReply(400, message, jsonHead)
-}
-
-function reply({ status, body }: rest.Answer): Reply {
-  return new Reply(status, jsonHead, body)
 }

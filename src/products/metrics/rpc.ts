@@ -1,9 +1,10 @@
 // The JSON-RPC methods of POST /: recent blocks as an Ethereum client asks for them.
-// Thread: main. Called by server.ts with parsed requests; no sockets here.
+// Thread: main. No sockets here. Answers come in pieces, so that a large one is made while it is
+// sent; the answer of a batch is bounded, a single block is not.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import type { ExecutionBlock, ExecutionView } from '../../chain/ports.ts'
-import { answerMessage, batchMessage, errorMessage, type Message } from '../../jsonrpc/build.ts'
-import { type Item, parseRequests } from '../../jsonrpc/parse.ts'
+import type { BlockText, ExecutionView } from '../../chain/ports.ts'
+import { errorMessage, type RpcError } from '../../jsonrpc/build.ts'
+import { type Item, type Parsed, parseRequests } from '../../jsonrpc/parse.ts'
 import { codesOf } from '../../transport/reply.ts'
 
 export interface RpcParts {
@@ -11,12 +12,29 @@ export interface RpcParts {
   readonly version: string
 }
 
-type Method = (params: readonly unknown[], parts: RpcParts) => Outcome<unknown>
+/** What a method gives: a value, or the text of a block. */
+type Result =
+  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'block'; readonly text: BlockText }
+
+type Method = (params: readonly unknown[], parts: RpcParts) => Outcome<Result>
 
 /** Calls in one batch; more is refused whole with -32600. */
 const batchItemsMax = 100
+/** A call of a batch that would bring it beyond this gets an error; the first block never does. */
+export const batchBytesMax = 4 * 1024 * 1024
+/** Looking up a block by its stage goes through all that are kept. */
+const callWorkMs = 0.02
+/** About what any other answer has. */
+const shortBytes = 128
 const u64HexDigits = 16
 const tags: ReadonlySet<unknown> = new Set(['latest', 'safe', 'finalized', 'earliest'])
+
+/** -32005 is "limit exceeded" in EIP-1474. */
+const tooLong: RpcError = {
+  code: -32005,
+  message: `a batch is answered up to ${batchBytesMax} bytes: send this call by itself`,
+}
 
 const methods: ReadonlyMap<string, Method> = new Map<string, Method>([
   ['eth_getBlockByNumber', blockByNumber],
@@ -26,33 +44,115 @@ const methods: ReadonlyMap<string, Method> = new Map<string, Method>([
   ['web3_clientVersion', withoutParams(({ version }) => clientVersion(version))],
 ])
 
-/** Answers a body: one call or a batch. '' when nothing in it wants an answer. Never throws. */
-export function answerBody(body: Buffer, parts: RpcParts): Message {
+/** A body whose calls are looked up and not answered yet. */
+export interface Asked {
+  /** What answering will cost, roughly. */
+  readonly cost: { readonly workMs: number; readonly bytes: number }
+  /** The answer; nothing when nobody wants one. Made piece by piece; throws when a block that was
+   *  begun is no longer kept. */
+  pieces(): Generator<Uint8Array>
+}
+
+/** Reads a body: one call or a batch. Never throws. */
+export function readBody(body: Buffer, parts: RpcParts): Asked {
   const parsed = parseRequests(body, batchItemsMax)
-  if (parsed.kind === 'broken') return errorMessage('null', parsed.error)
-  if (parsed.kind === 'single') return answerItem(parsed.item, parts) ?? ''
-  return batchMessage(parsed.items.flatMap((item) => answerItem(item, parts) ?? []))
+  const calls = itemsOf(parsed).flatMap((item) => callOf(item, parts) ?? [])
+  const bytes = calls.reduce((sum, call) => sum + bytesOf(call), 0)
+  const isBatch = parsed.kind === 'batch'
+  return {
+    cost: {
+      workMs: calls.length * callWorkMs,
+      bytes: isBatch ? Math.min(bytes, batchBytesMax) : bytes,
+    },
+    pieces: () => {
+      if (parsed.kind === 'broken') return single({ id: 'null', error: parsed.error })
+      return isBatch ? batch(calls) : single(calls[0])
+    },
+  }
+}
+
+/** One call with its outcome: an error, a block's text, or a result as JSON. */
+interface Call {
+  readonly id: string
+  readonly error?: RpcError
+  readonly text?: BlockText
+  readonly json?: string
+}
+
+/** Of its answer, roughly. */
+function bytesOf({ text }: Call): number {
+  return text?.estimatedBytes ?? shortBytes
+}
+
+function itemsOf(parsed: Parsed): readonly Item[] {
+  if (parsed.kind === 'broken') return []
+  return parsed.kind === 'single' ? [parsed.item] : parsed.items
 }
 
 /** Null for a notification: it is carried out in silence, which here means nothing is done. */
-function answerItem(item: Item, parts: RpcParts): Message | null {
-  if (item.method === null) return errorMessage(item.id, item.error)
-  if (item.id === null) return null
+function callOf(item: Item, parts: RpcParts): Call | null {
+  if (item.method === null) return { id: item.id, error: item.error }
+  const { id } = item
+  if (id === null) return null
   const outcome = callMethod(item.method, item.params, parts)
-  if (outcome.ok) return answerMessage(item.id, { kind: 'value', value: outcome.value })
-  const { kind, message } = outcome.refusal
-  return errorMessage(item.id, { code: codesOf[kind].jsonrpc, message })
+  if (!outcome.ok) {
+    const { kind, message } = outcome.refusal
+    return { id, error: { code: codesOf[kind].jsonrpc, message } }
+  }
+  const result = outcome.value
+  if (result.kind === 'block') return { id, text: result.text }
+  return { id, json: JSON.stringify(result.value) }
 }
 
+function* single(call: Call | undefined): Generator<Uint8Array> {
+  if (call !== undefined) yield* piecesOf(call)
+}
+
+function* batch(calls: readonly Call[]): Generator<Uint8Array> {
+  if (calls.length === 0) return
+  let bytes = 0
+  let isFirst = true
+  for (const [index, call] of calls.entries()) {
+    yield Buffer.from(index === 0 ? '[' : ',')
+    const fits = bytes + bytesOf(call) <= batchBytesMax || (isFirst && call.text !== undefined)
+    if (call.text !== undefined) isFirst = false
+    for (const piece of piecesOf(fits ? call : { id: call.id, error: tooLong })) {
+      bytes += piece.length
+      yield piece
+    }
+  }
+  yield Buffer.from(']')
+}
+
+function* piecesOf({ id, error, text, json }: Call): Generator<Uint8Array> {
+  if (error !== undefined) {
+    yield Buffer.from(errorMessage(id, error))
+    return
+  }
+  if (text === undefined) {
+    yield Buffer.from(`{"jsonrpc":"2.0","result":${json},"id":${id}}`)
+    return
+  }
+  yield resultOpens
+  for (let index = 0; ; index++) {
+    const piece = text.piece(index)
+    if (piece === null) break
+    yield piece
+  }
+  yield Buffer.from(`,"id":${id}}`)
+}
+
+const resultOpens = Buffer.from('{"jsonrpc":"2.0","result":')
+
 /** Answers one call. Refusals: `unknown-method`, `invalid` (params). `params` absent is []. */
-export function callMethod(method: string, params: unknown, parts: RpcParts): Outcome<unknown> {
+function callMethod(method: string, params: unknown, parts: RpcParts): Outcome<Result> {
   const run = methods.get(method)
   if (run === undefined) return refuse('unknown-method', 'method_not_found', 'Method not found')
   if (params === undefined || params === null) return run([], parts)
   return Array.isArray(params) ? run(params, parts) : invalid('params must be a list')
 }
 
-function blockByNumber(params: readonly unknown[], { view }: RpcParts): Outcome<unknown> {
+function blockByNumber(params: readonly unknown[], { view }: RpcParts): Outcome<Result> {
   const [which, full = false] = params
   if (params.length < 1 || params.length > 2)
     return invalid('params are a block number or tag, and whether transactions are full objects')
@@ -60,7 +160,9 @@ function blockByNumber(params: readonly unknown[], { view }: RpcParts): Outcome<
   const place = parsePlace(which)
   if (!place.ok) return place
   const block = place.value === null ? null : view.block(place.value)
-  return accept(block === null ? null : blockObject(block, full))
+  return accept(
+    block === null ? { kind: 'value', value: null } : { kind: 'block', text: block.text(full) },
+  )
 }
 
 type Place = Parameters<ExecutionView['block']>[0]
@@ -75,18 +177,11 @@ function parsePlace(which: unknown): Outcome<Place | null> {
   return accept(number > Number.MAX_SAFE_INTEGER ? null : Number(number))
 }
 
-function blockObject(block: ExecutionBlock, full: boolean): Record<string, unknown> {
-  return {
-    ...block.header,
-    number: quantity(block.number),
-    hash: block.ethHash,
-    transactions: full ? block.transactions() : block.transactionHashes,
-  }
-}
-
 function withoutParams(value: (parts: RpcParts) => unknown): Method {
   return (params, parts) =>
-    params.length === 0 ? accept(value(parts)) : invalid('this method takes no params')
+    params.length === 0
+      ? accept({ kind: 'value', value: value(parts) })
+      : invalid('this method takes no params')
 }
 
 function invalid(message: string): Outcome<never> {

@@ -1,5 +1,5 @@
 // The metrics product: opens port 8443, feeds it from the event log, closes it when the source
-// has gone silent and opens it again. Thread: main. Started by the topology.
+// has gone silent and opens it again. Thread: main.
 //
 //   EventLog --> sockets.ts: publish once per encoding --> live clients
 //            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)
@@ -11,6 +11,8 @@ import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
 import type { DoorAddress, Running } from '../../base/running.ts'
 import type { ExecutionView } from '../../chain/ports.ts'
+import type { AddressBudget } from '../../quota/address-budget.ts'
+import type { QuotaMeters } from '../../quota/meters.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Meters } from '../../telemetry/meters.ts'
@@ -20,8 +22,9 @@ import { ActiveBlocks } from './active-blocks.ts'
 import type { StreamLimits, StreamParts } from './client.ts'
 import type { MetricsSection } from './config.ts'
 import { StaleWatch } from './health.ts'
+import { Limits } from './limits.ts'
 import { declareMetricsMeters, declareMetricsReads } from './meters.ts'
-import { type Caller, httpOptions } from './routes.ts'
+import { type Caller, httpOptions, jsonHead } from './routes.ts'
 import { socketRoute } from './session.ts'
 import { Sockets } from './sockets.ts'
 
@@ -37,6 +40,9 @@ export interface MetricsDeps {
   readonly view: ExecutionView
   readonly gate: Pick<Gate, 'admit' | 'hold'>
   readonly meters: Meters
+  /** What one client address may cost, shared with the other open endpoints. */
+  readonly addressBudget: AddressBudget
+  readonly quotaMeters: Pick<QuotaMeters, 'addressRefused'>
   readonly clock: Clock
   readonly log: Log
   readonly tls: CertificatePair | null
@@ -63,6 +69,7 @@ class MetricsService implements Running {
   readonly #deps: MetricsDeps
   readonly #stream: StreamParts
   readonly #sockets: Sockets
+  readonly #limits: Limits
   readonly #watch = new StaleWatch()
   readonly #startedMs: number
   readonly #endListening: () => void
@@ -88,6 +95,12 @@ class MetricsService implements Running {
       run: deps.run,
     }
     this.#sockets = new Sockets(this.#stream, deps.clock)
+    this.#limits = new Limits({
+      budget: deps.addressBudget,
+      refused: deps.quotaMeters.addressRefused.metrics,
+      clock: deps.clock,
+      head: jsonHead,
+    })
     this.#declareReads()
   }
 
@@ -117,6 +130,7 @@ class MetricsService implements Running {
       sockets: this.#sockets,
       gate: this.#deps.gate,
       clock,
+      limits: this.#limits,
       perAddressMax: this.#section.connectionsPerAddress,
     }
     const door = await openDoor<Caller>({
@@ -134,6 +148,8 @@ class MetricsService implements Running {
         version,
         instruments: meters,
         meters: this.#stream.meters,
+        limits: this.#limits,
+        clock,
         clients: () => this.#sockets.count,
         uptimeMs: () => clock.monotonicMs() - this.#startedMs,
       }),

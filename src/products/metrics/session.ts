@@ -1,15 +1,16 @@
-// The WebSocket side of the door: a handshake becomes a stream client, its messages are answered.
-// Thread: main. server.ts opens the door with `socketRoute` for each path.
+// The WebSocket side of the endpoint: a handshake becomes a stream client, its messages are
+// answered, both charged to the client's address. Thread: main.
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import { refuse } from '../../base/errors.ts'
 import type { Encoding } from '../../stream/encoded.ts'
-import { CLOSE_POLICY, type Reply } from '../../transport/reply.ts'
+import { CLOSE_POLICY, codesOf, type Reply } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { Socket } from '../../transport/socket.ts'
 import { offeredProtocols, type SocketRoute } from '../../transport/websocket.ts'
 import { StreamClient, type StreamParts } from './client.ts'
 import { badMessage, type Connect, parseConnect, parseMessage } from './handle.ts'
+import type { Limits } from './limits.ts'
 import { badRequest, type Caller } from './routes.ts'
 import type { Sockets } from './sockets.ts'
 
@@ -23,6 +24,7 @@ export interface SessionParts {
   readonly sockets: Sockets
   readonly gate: Pick<Gate, 'hold'>
   readonly clock: Clock
+  readonly limits: Limits
   readonly perAddressMax: number
 }
 
@@ -36,7 +38,7 @@ interface Session {
 }
 
 export function socketRoute(path: string, parts: SessionParts): SocketRoute<Caller, Session> {
-  const { sockets, stream, perAddressMax } = parts
+  const { sockets, stream, limits, perAddressMax } = parts
   return {
     path,
     inboundBytesMax,
@@ -44,9 +46,12 @@ export function socketRoute(path: string, parts: SessionParts): SocketRoute<Call
     pingMs,
     silenceMsMax,
     perAddressMax,
-    upgrade: (request, caller) => decide(request, caller, stream),
+    upgrade: (request, caller) => decide(request, caller, parts),
     open: (socket) => begin(socket, parts),
-    message: (socket, data, isBinary) => answer(socket, sockets, data, isBinary),
+    message: (socket, data, isBinary) => {
+      if (limits.message(socket.address, data.length)) answer(socket, sockets, data, isBinary)
+      else socket.end(codesOf.exhausted.close, 'this address has used up its budget')
+    },
     drain: ({ state }) => {
       if (state.client !== null) sockets.drained(state.client)
     },
@@ -60,8 +65,8 @@ export function socketRoute(path: string, parts: SessionParts): SocketRoute<Call
 function decide(
   request: Request,
   caller: Caller,
-  { meters }: StreamParts,
-): { state: Session; protocol: string } | Reply {
+  { stream, limits }: SessionParts,
+): { state: Session; protocol: string } | Reply | Promise<Reply> {
   // To take the first and overlook the others would send something else than was asked for.
   const repeated = ['events', 'resume_from', 'run'].find((name) => request.isRepeated(name))
   const connect =
@@ -69,9 +74,11 @@ function decide(
       ? parseConnect((name) => request.parameter(name))
       : refuse('invalid', 'repeated', `${repeated} is given more than once`)
   if (!connect.ok) {
-    meters.refused['bad-request'].inc()
+    stream.meters.refused['bad-request'].inc()
     return badRequest(connect.refusal.message)
   }
+  const refused = limits.upgrade(request, greetingOf(connect.value, stream))
+  if (refused !== null) return refused
   const packs = offeredProtocols(request).includes('msgpack')
   return {
     state: {
@@ -83,6 +90,14 @@ function decide(
     },
     protocol: packs ? 'msgpack' : '',
   }
+}
+
+/** What a client is sent before it is live: the frames after its cursor, or the newest ones. */
+function greetingOf(connect: Connect, { log, active }: StreamParts) {
+  const { resumeFrom } = connect
+  const missed = resumeFrom === null ? 0 : log.newestSeq - resumeFrom
+  const frames = missed > 0 ? Math.min(missed, log.frames) : active.count + connect.kinds.length
+  return { frames, bytes: log.frames === 0 ? 0 : frames * (log.bytes / log.frames) }
 }
 
 function begin(socket: Socket<Session>, { stream, sockets, gate, clock }: SessionParts): void {

@@ -1,7 +1,10 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { Block } from '../../../src/analysis/block.ts'
+import { TextMemory } from '../../../src/analysis/block-text.ts'
 import { Tps } from '../../../src/analysis/tps.ts'
+import { blockStart } from '../../../src/evm/event-payload.ts'
 import { EventType } from '../../../src/evm/event-type.ts'
+import { readU256 } from '../../../src/evm/words.ts'
 import { type AnalysedBlock, Bench } from '../../support/analysis.ts'
 import {
   contractsWithContention,
@@ -12,6 +15,8 @@ import {
 } from '../../support/oracle.ts'
 import { realData } from '../../support/real-data.ts'
 import { Recording } from '../../support/recording.ts'
+import { transactionsOf } from '../../support/slow-transactions.ts'
+import { wholeText } from '../../support/whole-text.ts'
 
 const recorded = realData('execution/emn-30b-15m.snapshot.zst')
 
@@ -122,16 +127,26 @@ describe.skipIf(recorded.isMissing)(recorded.title('the recording of 30 real blo
     const ends = events.filter((event) => event.type === EventType.BlockEnd)
     const kept = analysed.map(({ result }, index) => {
       if (result.outcome !== 'done') throw new Error('every block is analysed')
-      return new Block(starts[index]!.payload, ends[index]!.payload, result.transactions)
+      const [start, end] = [starts[index]!.payload, ends[index]!.payload]
+      const block = new Block(start, end, result.transactions, new TextMemory(1e9))
+      return { ethHash: block.ethHash, block, records: result.transactions, start }
     })
-    for (const [index, block] of kept.entries()) {
+    for (const [index, { block, records, start }] of kept.entries()) {
+      const full = wholeText(block.text(true))
       // Each header names the hash of the one before: the fields are read where they lie.
-      if (index > 0) expect(block.header.parentHash).toBe(kept[index - 1]!.ethHash)
-      const transactions = block.transactions()
-      expect(transactions).toHaveLength(oracle[index]![1]!)
-      expect(transactions.map((txn) => txn.hash)).toEqual(block.transactionHashes)
-      for (const txn of transactions) expect(txn.blockHash).toBe(block.ethHash)
+      if (index > 0) expect(full.parentHash).toBe(kept[index - 1]!.ethHash)
+      expect(full.transactions).toHaveLength(oracle[index]![1]!)
+      const { ethHash: blockHash, number: blockNumber } = block
+      const baseFee = readU256(start, blockStart.baseFee)
+      expect(full.transactions).toEqual(
+        transactionsOf(records, { blockHash, blockNumber, baseFee }),
+      )
+      const hashes = full.transactions.map(({ hash }) => hash)
+      expect(wholeText(block.text(false))).toEqual({ ...full, transactions: hashes })
     }
-    expect(kept[0]!.header).toMatchObject({ number: '0xe4e1c1', gasLimit: '0x1c9c380' })
+    expect(wholeText(kept[0]!.block.text(false))).toMatchObject({
+      number: '0xe4e1c1',
+      gasLimit: '0x1c9c380',
+    })
   })
 })

@@ -43,7 +43,16 @@ describe('an address budget', () => {
     expect(budget.admit('192.0.2.1', { workMs: 1, bytes: 0 })).toBe(0)
   })
 
-  it('refuses nothing for ever: an estimate over the burst needs the whole burst', () => {
+  it('admits a large estimate although a small charge always goes before it', () => {
+    const { budget, pass } = budgetAt()
+    const small = { workMs: 1, bytes: 0 }
+    const large = { workMs: 1_000, bytes: 0 }
+    expect([budget.admit('192.0.2.1', small), budget.admit('192.0.2.1', large)]).toEqual([0, 0])
+    pass(200_000)
+    expect([budget.admit('192.0.2.1', small), budget.admit('192.0.2.1', large)]).toEqual([0, 0])
+  })
+
+  it('refuses nothing for ever: an estimate over the burst needs half of it', () => {
     const { budget, pass } = budgetAt()
     expect(budget.admit('192.0.2.1', { workMs: 1_000, bytes: 0 })).toBe(0)
     expect(budget.admit('192.0.2.1', { workMs: 1_000, bytes: 0 })).toBeGreaterThan(0)

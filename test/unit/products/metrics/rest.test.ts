@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import * as rest from '../../../../src/products/metrics/rest.ts'
-import { callMethod } from '../../../../src/products/metrics/rpc.ts'
+import { readBody } from '../../../../src/products/metrics/rpc.ts'
 import { EventLog } from '../../../../src/stream/log.ts'
 import { FakeExecution, HandClock, handOutSeqs } from '../../../support/fake-execution.ts'
 import { expectShape } from '../../../support/golden.ts'
@@ -82,8 +82,12 @@ describe('REST', () => {
 })
 
 describe('JSON-RPC', () => {
-  const call = (method: string, ...params: unknown[]) =>
-    callMethod(method, params, { view, version: '1.2.3' })
+  const ask = (request: object) => {
+    const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, ...request }))
+    const pieces = [...readBody(body, { view, version: '1.2.3' }).pieces()]
+    return JSON.parse(Buffer.concat(pieces).toString())
+  }
+  const call = (method: string, ...params: unknown[]) => ask({ method, params })
 
   beforeEach(() => {
     for (let number = 1; number <= 300; number++) view.run(number)
@@ -91,17 +95,17 @@ describe('JSON-RPC', () => {
 
   test('gives a block by number and by tag', () => {
     const latest = call('eth_getBlockByNumber', 'latest', false)
-    expectShape('metrics/rpc-block', (latest as { value: unknown }).value)
-    expect(latest).toMatchObject({ ok: true, value: { number: '0x12c' } })
+    expectShape('metrics/rpc-block', latest.result)
+    expect(latest).toMatchObject({ result: { number: '0x12c' } })
     expect(call('eth_getBlockByNumber', '0x12c')).toEqual(latest)
     expect(call('eth_getBlockByNumber', '0x12C')).toEqual(latest)
-    expect(call('eth_getBlockByNumber', 'earliest')).toMatchObject({ value: { number: '0xad' } })
+    expect(call('eth_getBlockByNumber', 'earliest')).toMatchObject({ result: { number: '0xad' } })
     const full = call('eth_getBlockByNumber', 'latest', true)
-    expect(full).toMatchObject({ value: { transactions: [{ nonce: '0x1' }] } })
+    expect(full).toMatchObject({ result: { transactions: [{ nonce: '0x1' }] } })
   })
 
   test.each(['0x1', '0x12d', '0x20000000000001', '0xffffffffffffffff'])('%s is null', (number) => {
-    expect(call('eth_getBlockByNumber', number)).toEqual({ ok: true, value: null })
+    expect(call('eth_getBlockByNumber', number)).toMatchObject({ result: null })
   })
 
   test.each([
@@ -119,26 +123,28 @@ describe('JSON-RPC', () => {
     [['latest', 'yes']],
     [['latest', false, 1]],
   ])('eth_getBlockByNumber %j is invalid', (params) => {
-    const outcome = callMethod('eth_getBlockByNumber', params, { view, version: '1' })
-    expect(outcome).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+    expect(ask({ method: 'eth_getBlockByNumber', params })).toMatchObject({
+      error: { code: -32602 },
+    })
   })
 
   test('answers the small methods', () => {
-    expect(call('eth_blockNumber')).toEqual({ ok: true, value: '0x12c' })
-    expect(call('eth_chainId')).toEqual({ ok: true, value: '0x4eaf' })
-    expect(call('net_version')).toEqual({ ok: true, value: '20143' })
+    expect(call('eth_blockNumber')).toMatchObject({ result: '0x12c' })
+    expect(call('eth_chainId')).toMatchObject({ result: '0x4eaf' })
+    expect(call('net_version')).toMatchObject({ result: '20143' })
     expect(call('web3_clientVersion')).toMatchObject({
-      value: expect.stringMatching(/^sluice\/v1/),
+      result: expect.stringMatching(/^sluice\/v1/),
     })
-    expect(callMethod('eth_chainId', undefined, { view, version: '1' }).ok).toBe(true)
-    expect(callMethod('eth_chainId', { a: 1 }, { view, version: '1' }).ok).toBe(false)
+    expect(ask({ method: 'eth_chainId' })).toMatchObject({ result: '0x4eaf' })
+    expect(ask({ method: 'eth_chainId', params: { a: 1 } })).toMatchObject({
+      error: { code: -32602 },
+    })
   })
 
   test('refuses any other method', () => {
     expect(call('eth_call')).toMatchObject({
-      ok: false,
-      refusal: { kind: 'unknown-method', message: 'Method not found' },
+      error: { code: -32601, message: 'Method not found' },
     })
-    expect(call('__proto__')).toMatchObject({ ok: false })
+    expect(call('__proto__')).toMatchObject({ error: { code: -32601 } })
   })
 })

@@ -1,14 +1,14 @@
-// Transactions of a block under their JSON-RPC names, from the records that a worker copied.
-// Thread: main, when somebody asks for full objects; never on the road.
-//
-//   records   [type u32, transaction + 1 u32, bytes u32, 0, payload, pad to 8] in source order:
-//             headers, access list entries and authorizations, of all transactions mixed
-import { txnAccessListEntry, txnAuthListEntry, txnHeaderStart } from '../evm/event-payload.ts'
-import { EventType } from '../evm/event-type.ts'
-import { hexOf, quantityOf } from '../evm/hex.ts'
-import { readU32, readU64, readU256 } from '../evm/words.ts'
+// A slow, obvious version of what analysis/transaction-text.ts writes: objects by JSON-RPC's names.
+import {
+  txnAccessListEntry,
+  txnAuthListEntry,
+  txnHeaderStart,
+} from '../../src/evm/event-payload.ts'
+import { EventType } from '../../src/evm/event-type.ts'
+import { hexOf, quantityOf } from '../../src/evm/hex.ts'
+import { readU32, readU64, readU256 } from '../../src/evm/words.ts'
 
-export interface InBlock {
+interface InBlock {
   readonly blockHash: string
   readonly blockNumber: number
   readonly baseFee: bigint
@@ -23,15 +23,6 @@ interface Parts {
 }
 
 const headBytes = 16
-
-/** Hashes in block order. */
-export function hashesOf(records: Uint8Array): string[] {
-  const hashes: string[] = []
-  eachRecord(records, (type, index, payload) => {
-    if (type === EventType.TxnHeaderStart) hashes[index] = hexOf(payload, txnHeaderStart.hash, 32)
-  })
-  return hashes.filter((hash) => hash !== undefined)
-}
 
 export function transactionsOf(records: Uint8Array, block: InBlock): Fields[] {
   const all: Parts[] = []

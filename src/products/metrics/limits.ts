@@ -1,0 +1,113 @@
+// What one client address may cost this endpoint: charged before the work, and by what was sent.
+// Thread: main. Costs are fixed figures, not measured times: on a busy machine those would charge
+// a caller for what others did.
+import type { Clock } from '../../base/clock.ts'
+import { errorMessage } from '../../jsonrpc/build.ts'
+import type { AddressBudget, Cost } from '../../quota/address-budget.ts'
+import { Rates } from '../../quota/rates.ts'
+import { RefusalDelay } from '../../quota/refusal-delay.ts'
+import type { CounterChild } from '../../telemetry/meters.ts'
+import { codesOf, errorReply, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import type { Request } from '../../transport/request.ts'
+
+/** Any request: reading its head, the look-up, a short answer. */
+const requestCost: Cost = { workMs: 0.05, bytes: 512 }
+/** Parsing a body, and making and sending an answer. */
+const workMsPerBodyByte = 0.03 / 1024
+const workMsPerByte = 3 / (1024 * 1024)
+/** A body whose length is not stated counts as the longest. */
+const unstatedBodyBytes = 51_200
+/** A handshake, with what the client is greeted with; a frame that it resumes; a message. */
+const upgradeWorkMs = 0.25
+const frameWorkMs = 0.002
+const messageCost: Cost = { workMs: 0.05, bytes: 256 }
+/** Balancers and scrapers get this much from an address that has used up everything else. */
+const probePaths: ReadonlySet<string> = new Set(['/health', '/metrics'])
+const probeRate = { perSecond: 2, burst: 10 }
+
+const message = 'this address has used up its budget, retry later'
+
+export interface LimitParts {
+  readonly budget: AddressBudget
+  readonly refused: CounterChild
+  readonly clock: Clock
+  /** Of every JSON answer. */
+  readonly head: Head
+}
+
+export type Refused = Reply | Promise<Reply>
+
+export class Limits {
+  readonly #parts: LimitParts
+  readonly #probes = new Rates(probeRate)
+  readonly #delay = new RefusalDelay()
+
+  constructor(parts: LimitParts) {
+    this.#parts = parts
+  }
+
+  /** Charges a request by its head; null lets it in. */
+  request(request: Request): Refused | null {
+    const { budget, clock } = this.#parts
+    const waitMs = budget.admit(request.address, costOf(request))
+    if (waitMs === 0) return null
+    const isProbe = request.method === 'GET' && probePaths.has(request.path)
+    if (isProbe && this.#probes.take(request.addressKey, clock.monotonicMs()) === 0) return null
+    return this.#refuse(request, waitMs)
+  }
+
+  /** Charges the calls of a body and what they are expected to answer. */
+  calls(
+    request: Request,
+    calls: { readonly workMs: number; readonly bytes: number },
+  ): Refused | null {
+    const workMs = calls.workMs + calls.bytes * workMsPerByte
+    return this.#admit(request, { workMs, bytes: calls.bytes })
+  }
+
+  /** Charges a handshake and the frames that it asks for again. */
+  upgrade(
+    request: Request,
+    resumed: { readonly frames: number; readonly bytes: number },
+  ): Refused | null {
+    const workMs = upgradeWorkMs + resumed.frames * frameWorkMs
+    return this.#admit(request, { workMs, bytes: resumed.bytes })
+  }
+
+  /** Charges a message of a client; false when its address may not send any more of them. */
+  message(address: string, bytes: number): boolean {
+    const workMs = messageCost.workMs + bytes * workMsPerBodyByte
+    if (this.#parts.budget.admit(address, { workMs, bytes: messageCost.bytes }) === 0) return true
+    this.#parts.refused.inc()
+    return false
+  }
+
+  /** Charges what was sent beyond the estimate. */
+  sent(address: string, bytes: number): void {
+    if (bytes > 0) this.#parts.budget.charge(address, { workMs: bytes * workMsPerByte, bytes })
+  }
+
+  #admit(request: Request, cost: Cost): Refused | null {
+    const waitMs = this.#parts.budget.admit(request.address, cost)
+    return waitMs === 0 ? null : this.#refuse(request, waitMs)
+  }
+
+  #refuse(request: Request, waitMs: number): Refused {
+    this.#parts.refused.inc()
+    const head = withRetryAfter(this.#parts.head, waitMs)
+    const isRpc = request.method === 'POST' && request.path === '/'
+    const { body } = isRpc
+      ? { body: errorMessage('null', { code: codesOf.exhausted.jsonrpc, message }) }
+      : errorReply(429, message)
+    const held = this.#delay.hold(request.addressKey, waitMs)
+    if (held === null) return new Reply(429, head, body, true)
+    return held.then(() => new Reply(429, head, body))
+  }
+}
+
+function costOf({ method, contentLength }: Request): Cost {
+  if (method !== 'POST') return requestCost
+  const bodyBytes = contentLength === -1 ? unstatedBodyBytes : contentLength
+  const { workMs, bytes } = requestCost
+  return { workMs: workMs + bodyBytes * workMsPerBodyByte, bytes }
+}

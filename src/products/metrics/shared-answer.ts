@@ -1,0 +1,26 @@
+// Makes an expensive answer at most so often, however many ask: beyond the rate they share the
+// last one. Thread: main.
+import type { Clock } from '../../base/clock.ts'
+import { Bucket, type Rate } from '../../quota/bucket.ts'
+
+export class SharedAnswer<T> {
+  readonly #bucket: Bucket
+  readonly #clock: Clock
+  readonly #make: () => T
+  #last: T | undefined
+
+  constructor(rate: Rate, clock: Clock, make: () => T) {
+    this.#bucket = new Bucket(rate)
+    this.#clock = clock
+    this.#make = make
+  }
+
+  /** A new one while the rate allows it, else the last. */
+  get(): T {
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#last !== undefined && this.#bucket.waitMs(1, nowMs) > 0) return this.#last
+    this.#bucket.take(1, nowMs)
+    this.#last = this.#make()
+    return this.#last
+  }
+}
