@@ -1,21 +1,37 @@
-// Where a door of the server on this data folder is. Thread: main. Used by tail and query.
+// Where an endpoint of the server on a data folder is. Thread: main.
+// Only a server that runs on the folder counts, which its lock shows: without one, anybody may
+// listen on the port, and `query` and `tail` would send it their credentials.
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { accept, type Outcome, refuse } from '../base/errors.ts'
 
 interface Place {
   readonly host: string
   readonly port: number
+  readonly tls: boolean
 }
 
-/** What the running server wrote down, or where the door would be. */
-export function doorUrl(data: string, name: string, otherwise: Place): string {
-  let door = { ...otherwise, tls: false }
+/** The endpoint that the running server wrote into `doors.json`. */
+export async function doorUrl(data: string, name: string): Promise<Outcome<string>> {
+  const { lockHolder } = await import('../subscriptions/lock.ts')
+  if ((await lockHolder(resolve(data))) === null)
+    return absent(`no server runs on ${data}: start it, or name the server with --url`)
+  const doors = readDoors(data)
+  if (doors === null) return absent(`the server on ${data} is starting or stopping`)
+  const place = doors[name]
+  if (place === undefined) return absent(`the server on ${data} does not serve ${name}`)
+  const host = place.host.includes(':') ? `[${place.host}]` : place.host
+  return accept(`${place.tls ? 'https' : 'http'}://${host}:${place.port}`)
+}
+
+function readDoors(data: string): Readonly<Record<string, Place | undefined>> | null {
   try {
-    const doors = JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
-    door = doors[name] ?? door
+    return JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
   } catch {
-    // No file: no server runs on this folder, or another user's; the connection will tell.
+    return null
   }
-  const host = door.host.includes(':') ? `[${door.host}]` : door.host
-  return `${door.tls ? 'https' : 'http'}://${host}:${door.port}`
+}
+
+function absent(message: string): Outcome<never> {
+  return refuse('unavailable', 'no-server', message)
 }

@@ -47,8 +47,11 @@ async function once(target: QueryTarget, sql: string, form: QueryForm): Promise<
 }
 
 async function targetOf(call: Call): Promise<Outcome<QueryTarget>> {
-  const { config } = call.loaded
-  const url = flagOf(call, 'url') ?? doorUrl(config.data, 'indexer', config.indexer)
+  const given = flagOf(call, 'url')
+  const found =
+    given === undefined ? await doorUrl(call.loaded.config.data, 'indexer') : accept(given)
+  if (!found.ok) return found
+  const url = found.value
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ''))
     return misuse('--url must be an http or https address')
   const path = flagOf(call, 'ca')

@@ -29,8 +29,11 @@ export const tailVerb: Verb = {
     const count = wholeNumber(call, 'count')
     if (!fromSeq.ok) return fromSeq
     if (!count.ok) return count
-    const url =
-      flagOf(call, 'url') ?? doorUrl(call.loaded.config.data, 'metrics', call.loaded.config.metrics)
+    const given = flagOf(call, 'url')
+    const found =
+      given === undefined ? await doorUrl(call.loaded.config.data, 'metrics') : accept(given)
+    if (!found.ok) return found
+    const url = found.value
     const file = flagOf(call, 'token-file')
     const headers = file === undefined ? {} : { 'x-token': readFileSync(file, 'utf8').trim() }
     // Imported here: it brings an HTTP client that other commands need not load.

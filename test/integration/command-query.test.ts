@@ -4,6 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type DataLock, lockData } from '../../src/subscriptions/lock.ts'
 import { commandPath, runCommand } from '../support/command.ts'
 import { IndexerStage } from '../support/indexer-stage.ts'
 import { until } from '../support/until.ts'
@@ -13,6 +14,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-query-'))
 const credentials = join(folder, 'credentials')
 const hasScript = spawnSync('script', ['--version']).status === 0
 let secrets: readonly string[] = []
+let lock: DataLock
 
 beforeAll(async () => {
   await stage.open()
@@ -27,8 +29,13 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'password'), `${password}\n`)
   const doors = { indexer: { host: '127.0.0.1', port: stage.port, tls: false } }
   writeFileSync(join(folder, 'doors.json'), JSON.stringify(doors))
+  // As a server that runs on the folder does.
+  const locked = await lockData(folder)
+  if (!locked.ok) throw new Error(locked.refusal.message)
+  lock = locked.value
 })
 afterAll(async () => {
+  await lock.release()
   await stage.bundle.dispose()
   rmSync(folder, { recursive: true })
 })

@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { type Frame, MetricsClient, type SocketLike } from '../../src/client/client.ts'
 import { NodeSocket } from '../../src/client/node-socket.ts'
+import { type DataLock, lockData } from '../../src/subscriptions/lock.ts'
 import { runCommand } from '../support/command.ts'
 import { openService, type Service } from '../support/metrics-service.ts'
 import { until } from '../support/until.ts'
@@ -104,13 +105,21 @@ test('REST helpers speak with the real service', async () => {
 
 describe('sluice tail', () => {
   let data: string
+  let lock: DataLock
 
-  beforeAll(() => {
+  beforeAll(async () => {
     data = mkdtempSync(join(tmpdir(), 'sluice-tail-'))
     const door = { host: '127.0.0.1', port: service.port, tls: false }
     writeFileSync(join(data, 'doors.json'), JSON.stringify({ metrics: door }))
+    // As a server that runs on the folder does.
+    const locked = await lockData(data)
+    if (!locked.ok) throw new Error(locked.refusal.message)
+    lock = locked.value
   })
-  afterAll(() => rmSync(data, { recursive: true }))
+  afterAll(async () => {
+    await lock.release()
+    rmSync(data, { recursive: true })
+  })
 
   test('finds the door and names the efficiency band', async () => {
     const ran = await runCommand(['tail', 'contention', '--count', '1', '--data', data])
