@@ -2,7 +2,14 @@
 // The peer's binary address becomes text through a small cache; what stands behind trusted proxies
 // is base/cidr.ts's to say.
 import { assert } from '../base/assert.ts'
-import { type Cidr, clientAddress, formatAddress, parseCidr } from '../base/cidr.ts'
+import {
+  type Cidr,
+  clientAddress,
+  containsAny,
+  formatAddress,
+  parseAddress,
+  parseCidr,
+} from '../base/cidr.ts'
 
 const TEXTS_MAX = 4096
 
@@ -27,6 +34,13 @@ export class Addresses {
   /** The same for a peer whose address is text already. */
   clientOfText(peer: string, forwarded: string): string {
     return this.#trusted.length === 0 ? peer : clientAddress(peer, forwarded, this.#trusted)
+  }
+
+  /** True for a proxy whose X-Forwarded-For is believed. */
+  isProxy(peer: string): boolean {
+    if (this.#trusted.length === 0) return false
+    const address = parseAddress(peer)
+    return address !== null && containsAny(this.#trusted, address)
   }
 
   /** IPv4 in IPv6 clothes is IPv4. */

@@ -1,66 +1,97 @@
-// Checks at start that streams can be sent on directly. Thread: main, once.
-// The http2 stream inside a call is not public in the library. A door on loopback, of the same make
-// as the real one, and one call to it show whether this version still keeps it where we look.
-import { connect } from 'node:http2'
+// Checks at start that the gRPC library still shows what admission relies on. Thread: main, once.
+// Neither the HTTP/2 stream of a call nor the raw headers are public in the library. An endpoint on
+// loopback, of the same make as the real one, gets one call with a repeated `authorization` and a
+// message over its limit: the first must be seen, the second must not arrive.
+import { connect } from 'node:net'
+import { Fault } from '../base/errors.ts'
 import type { Log } from '../telemetry/log.ts'
 import { openGrpcDoor } from './grpc.ts'
 import { grpcCode } from './grpc-status.ts'
 import { DirectStream } from './grpc-stream.ts'
+import { dataFrame, headersFrame, openingBytes } from './http2-frames.ts'
 
 const path = '/sluice.Probe/Open'
-const deadlineMs = 2_000
+const deadlineMs = 30_000
 
-/** True when calls show their http2 stream; false sends the slow way and says so in the log. */
-export async function canSendDirectly(log: Log): Promise<boolean> {
-  let isDirect = false
+/** Rejects with a fault when repeated headers, streams or messages cannot be controlled. */
+export async function probeGrpcLibrary(log: Log): Promise<void> {
+  const seen = { repeated: false, stream: false, message: false }
+  let over = () => {}
+  const closed = new Promise<void>((resolve) => {
+    over = resolve
+  })
   const door = await openGrpcDoor<null>({
     host: '127.0.0.1',
     port: 0,
     certificates: null,
-    messageBytesMax: 1024,
+    messageBytesMax: 1,
     keepaliveMs: 30_000,
     keepaliveTimeoutMs: 10_000,
+    connectionIdleMs: 60_000,
+    connectionsPerAddressMax: 16,
+    isProxy: () => false,
     sendsDirectly: true,
     clientAddress: (peer) => peer,
-    admit: () => ({ ok: true, caller: null, leave() {} }),
+    admit({ isRepeated }) {
+      seen.repeated = isRepeated
+      return { ok: true, caller: null, leave() {} }
+    },
     methods: [
       {
         kind: 'stream',
         path,
         open(stream) {
-          isDirect = stream instanceof DirectStream
-          stream.end({ code: grpcCode.ok, details: '' })
-          return { message() {}, halfClosed() {}, drained() {}, closed() {} }
+          seen.stream = stream instanceof DirectStream
+          return {
+            message() {
+              seen.message = true
+              stream.end({ code: grpcCode.ok, details: '' })
+            },
+            halfClosed() {},
+            drained() {},
+            closed: over,
+          }
         },
       },
     ],
     log,
   })
-  await callOnce(`http://127.0.0.1:${door.address?.port}`)
+  await callOnce(door.address!.port, closed)
   await door.stop()
-  if (!isDirect) log.warn('updates are sent one by one: the http2 stream of a call is hidden')
-  return isDirect
+  if (seen.repeated && seen.stream && !seen.message) return
+  throw new Fault(
+    'grpc-library',
+    'grpc: this version of @grpc/grpc-js hides raw headers or streams',
+  )
 }
 
-/** Resolves when the call is over, well or not: the answer is what the door saw. */
-function callOnce(origin: string): Promise<void> {
-  return new Promise((resolve) => {
-    const session = connect(origin)
-    const stream = session.request({
-      ':method': 'POST',
-      ':path': path,
-      'content-type': 'application/grpc',
-      te: 'trailers',
-    })
-    const timer = setTimeout(() => session.destroy(), deadlineMs)
-    session.on('error', () => {})
-    session.on('close', () => {
-      clearTimeout(timer)
-      resolve()
-    })
-    stream.on('error', () => {})
-    stream.on('close', () => session.close())
-    stream.resume()
-    stream.end()
+/** Resolves when the call is over or the deadline has passed. */
+async function callOnce(port: number, closed: Promise<void>): Promise<void> {
+  const socket = connect(port, '127.0.0.1')
+  let timer: NodeJS.Timeout | undefined
+  const failed = new Promise<void>((resolve) => {
+    socket.on('error', () => resolve())
+    socket.on('close', () => resolve())
+    timer = setTimeout(resolve, deadlineMs)
   })
+  socket.resume()
+  socket.write(
+    Buffer.concat([
+      openingBytes(),
+      headersFrame(1, [
+        [':method', 'POST'],
+        [':scheme', 'http'],
+        [':path', path],
+        [':authority', '127.0.0.1'],
+        ['content-type', 'application/grpc'],
+        ['te', 'trailers'],
+        ['authorization', 'Bearer a'],
+        ['authorization', 'Bearer b'],
+      ]),
+      dataFrame(1, Buffer.from([0, 0, 0, 0, 2, 0, 0])),
+    ]),
+  )
+  await Promise.race([closed, failed])
+  clearTimeout(timer)
+  socket.destroy()
 }

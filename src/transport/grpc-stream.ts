@@ -14,6 +14,8 @@ import type { GrpcStatus } from './grpc-status.ts'
 export const framePrefixBytes = 5
 /** How long a status may wait behind unsent bytes before the stream is reset. */
 const endGraceMs = 5_000
+/** Refused calls of one connection whose caller has not ended them; more are reset at once. */
+const refusedStreamsMax = 16
 
 export interface GrpcStream {
   /**
@@ -73,7 +75,7 @@ export class DirectStream implements GrpcStream {
   write(frames: Buffer, sent?: () => void): boolean {
     const stream = this.#stream
     // A stream that is gone takes anything: its handler hears `closed` and stops.
-    if (this.#isEnded || stream.destroyed || stream.closed) return true
+    if (this.#isEnded || stream.writableEnded || stream.destroyed || stream.closed) return true
     if (sent === undefined) return stream.write(frames)
     return stream.write(frames, (error) => {
       // After an error nobody says whether the bytes were read.
@@ -135,4 +137,18 @@ export function closeLater(stream: ServerHttp2Stream | null, graceMs: number): v
   }, graceMs)
   timer.unref()
   stream.once('close', () => clearTimeout(timer))
+}
+
+/** Closes refused calls that their callers keep open: after a grace, and at once when many. */
+export class RefusedStreams {
+  readonly #open = new WeakMap<object, number>()
+
+  add(stream: ServerHttp2Stream | null, graceMs: number): void {
+    const session = stream?.session
+    if (stream === null || session === undefined) return
+    const count = (this.#open.get(session) ?? 0) + 1
+    this.#open.set(session, count)
+    stream.once('close', () => this.#open.set(session, this.#open.get(session)! - 1))
+    closeLater(stream, count > refusedStreamsMax ? 0 : graceMs)
+  }
 }

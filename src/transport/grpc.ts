@@ -1,10 +1,12 @@
-// A gRPC door: listens, checks who calls before a byte of any message is read, hands bytes on.
-// Thread: main. The only door to @grpc/grpc-js on the server side. It knows no protobuf.
+// A gRPC endpoint: listens, admits each call before any message is read, passes bytes on.
+// Thread: main. The only importer of @grpc/grpc-js on the server side. It knows no protobuf.
 //
 //   connection -> admit(headers) --refused--> trailers with the status, nothing read
 //                     |
-//                     +-- unary   -> answer(bytes) -> bytes or refusal
-//                     +-- stream  -> open(stream)  -> frames on the call's http2 stream
+//                     +-- limits of the method's request messages
+//                             |
+//                             +-- unary   -> answer(bytes) -> bytes or refusal
+//                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
 import {
   experimental,
   Metadata,
@@ -20,7 +22,8 @@ import { isBrokenInvariant } from '../base/assert.ts'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
 import type { Log } from '../telemetry/log.ts'
-import { RepeatedHeaders } from './grpc-headers.ts'
+import { type ConnectionLimits, GrpcConnections } from './grpc-connections.ts'
+import { limitRequests, type RequestLimits } from './grpc-requests.ts'
 import { type GrpcStatus, grpcCode, retryDetails } from './grpc-status.ts'
 import {
   type CallSink,
@@ -29,6 +32,7 @@ import {
   type GrpcStream,
   http2StreamOf,
   PlainStream,
+  RefusedStreams,
   type StreamEvents,
 } from './grpc-stream.ts'
 import { resolvePort } from './ports.ts'
@@ -51,9 +55,14 @@ export type UnaryAnswer =
   | { readonly ok: true; readonly bytes: Uint8Array }
   | { readonly ok: false; readonly status: GrpcStatus }
 
-export type GrpcMethod<C> =
-  | { kind: 'unary'; path: string; answer(request: Buffer, caller: C): UnaryAnswer }
-  | { kind: 'stream'; path: string; open(stream: GrpcStream, caller: C): StreamEvents }
+export type GrpcMethod<C> = {
+  readonly path: string
+  /** Beside the size limit of the endpoint; by default any number of messages, at any time. */
+  readonly requests?: Partial<RequestLimits>
+} & (
+  | { kind: 'unary'; answer(request: Buffer, caller: C): UnaryAnswer }
+  | { kind: 'stream'; open(stream: GrpcStream, caller: C): StreamEvents }
+)
 
 /** A certificate pair that was checked, and word of every later one. */
 export interface GrpcCertificates {
@@ -62,13 +71,15 @@ export interface GrpcCertificates {
   onChange(listener: () => void): () => void
 }
 
-export interface GrpcDoorOptions<C> {
+export interface GrpcDoorOptions<C> extends ConnectionLimits {
   readonly host: string
   readonly port: number
   readonly certificates: GrpcCertificates | null
   readonly messageBytesMax: number
   readonly keepaliveMs: number
   readonly keepaliveTimeoutMs: number
+  /** A connection without a call for this long is closed with GOAWAY. */
+  readonly connectionIdleMs: number
   /** False sends through the library's own call, message by message. */
   readonly sendsDirectly: boolean
   clientAddress(peer: string, forwardedFor: string): string
@@ -86,7 +97,7 @@ const stopGraceMs = 3_000
 
 /** Opens the door. Stopping it lets calls end for three seconds, then cuts what is left. */
 export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Running> {
-  const repeated = new RepeatedHeaders()
+  const connections = new GrpcConnections(options)
   const callers = new WeakMap<Metadata, C>()
   const server = new Server({
     'grpc.max_receive_message_length': options.messageBytesMax,
@@ -94,15 +105,16 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
     'grpc.max_concurrent_streams': streamsPerConnectionMax,
     'grpc.keepalive_time_ms': options.keepaliveMs,
     'grpc.keepalive_timeout_ms': options.keepaliveTimeoutMs,
+    'grpc.max_connection_idle_ms': options.connectionIdleMs,
     'grpc.enable_channelz': 0,
-    interceptors: [guard(options, callers, repeated)],
+    interceptors: [guard(options, callers, connections)],
   })
   for (const method of options.methods) addMethod(server, method, options, callers)
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
   // Asked first for the sake of its message: the library's own does not say what to do.
   const asked = options.port === 0 ? 0 : await resolvePort(options, 'grpc')
   const port = await bind(server, `${host}:${asked}`, options.certificates)
-  repeated.watch(server)
+  connections.watch(server)
   let stopping: Promise<void> | undefined
   return {
     address: { host: options.host, port, tls: options.certificates !== null },
@@ -121,8 +133,10 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
 function guard<C>(
   options: GrpcDoorOptions<C>,
   callers: WeakMap<Metadata, C>,
-  repeated: RepeatedHeaders,
+  connections: GrpcConnections,
 ): ServerInterceptor {
+  const limits = new Map(options.methods.map((method) => [method.path, limitsOf(method, options)]))
+  const refused = new RefusedStreams()
   return (method, call) => {
     let leave: (() => void) | undefined
     let deadline: NodeJS.Timeout | undefined
@@ -140,20 +154,23 @@ function guard<C>(
               ),
               xToken: headerOf(metadata, 'x-token'),
               authorization: headerOf(metadata, 'authorization'),
-              isRepeated: repeated.has(stream) || hasComma(headerOf(metadata, 'x-token')),
+              isRepeated:
+                connections.hasRepeated(stream) || hasComma(headerOf(metadata, 'x-token')),
             })
             if (!admission.ok) {
               call.sendStatus(partial(admission.status))
-              closeLater(stream, refusalGraceMs)
+              refused.add(stream, refusalGraceMs)
               return
             }
             leave = admission.leave
             callers.set(metadata, admission.caller)
+            const end = (status: GrpcStatus) => {
+              call.sendStatus(partial(status))
+              closeLater(stream, refusalGraceMs)
+            }
+            if (stream !== null) limitRequests(stream, limits.get(method.path)!, end)
             if (!method.requestStream)
-              deadline = setTimeout(
-                () => call.sendStatus(partial(lateRequest)),
-                requestDeadlineMs,
-              ).unref()
+              deadline = setTimeout(end, requestDeadlineMs, lateRequest).unref()
             proceed(metadata)
           },
           onReceiveHalfClose(proceed) {
@@ -168,6 +185,11 @@ function guard<C>(
         }),
     })
   }
+}
+
+function limitsOf<C>(method: GrpcMethod<C>, options: GrpcDoorOptions<C>): RequestLimits {
+  const { messageBytesMax } = options
+  return { messageBytesMax, messagesMax: Infinity, firstMessageMs: null, ...method.requests }
 }
 
 function addMethod<C>(

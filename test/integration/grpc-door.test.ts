@@ -100,8 +100,15 @@ describe('tokens', () => {
     const path = { ':path': '/geyser.Geyser/GetVersion' }
     const twice = await rawCall(stage.target, { ...path, 'x-token': [token, token] })
     expect(twice.headers['grpc-status']).toBe('7')
-    const once = await rawCall(stage.target, { ...path, authorization: `Bearer ${token}` })
-    expect(once.trailers['grpc-status']).toBe('0')
+    const bearer = { ...path, authorization: `Bearer ${token}` }
+    expect((await rawCall(stage.target, bearer)).trailers['grpc-status']).toBe('0')
+    for (const second of [`Bearer ${token}`, 'Bearer wrong', 'Basic x', '']) {
+      const both = await rawCall(stage.target, bearer, null, [['authorization', second]])
+      expect([second, both.headers['grpc-status']]).toEqual([second, '7'])
+    }
+    // The way it is sent changes nothing by itself.
+    const other = await rawCall(stage.target, bearer, undefined, [['x-unused', 'y']])
+    expect(other.trailers['grpc-status']).toBe('0')
     const query = await rawCall(stage.target, { ':path': `${path[':path']}?api-key=${token}` })
     expect(query.headers['grpc-status']).toBe('12')
   })

@@ -2,7 +2,9 @@
 import protobuf from 'protobufjs'
 import 'protobufjs/ext/descriptor/index.js'
 import { afterEach, describe, expect, it } from 'vitest'
+import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
 import { codec, GrpcStage, Subscription, withToken } from '../support/grpc-stage.ts'
+import { framed, RawStream, rawSession } from '../support/raw-grpc.ts'
 import { until } from '../support/until.ts'
 
 let stage: GrpcStage
@@ -79,5 +81,32 @@ describe('reflection', () => {
       slots: { a: {} },
       commitment: 1,
     })
+  })
+
+  it('ends a stream that asks and does not read', async () => {
+    stage = await GrpcStage.open({ section: { reflection: true } })
+    const { token } = stage.provision({ plan: 'unlimited' })
+    const session = rawSession(stage.target, '127.0.0.1', { initialWindowSize: 0 })
+    const stream = new RawStream(session, path, { 'x-token': token })
+    const type = 'grpc.reflection.v1.ServerReflectionRequest'
+    const request = codec.encode(type, { fileContainingSymbol: 'geyser.Geyser' })
+    for (let count = 0; count < 500; count++) stream.stream.write(framed(request))
+    await until(() => stream.isClosed, 'the end of the stream', 30_000)
+    session.destroy()
+  })
+
+  it('costs a credit for every request after the first', async () => {
+    const slow = { ...standardPlan, creditsPerSecond: 1, burst: 4 }
+    stage = await GrpcStage.open({
+      section: { reflection: true },
+      plans: { ...builtInPlans, standard: slow },
+    })
+    const stream = new Subscription(stage.client(), withToken(stage.provision().token), path)
+    const type = 'grpc.reflection.v1.ServerReflectionRequest'
+    const request = Buffer.from(codec.encode(type, { listServices: '' }))
+    for (let count = 0; count < 50; count++) stream.askBytes(request)
+    await until(() => stream.status !== null, 'a status')
+    expect(stream.status?.code).toBe(8)
+    expect(stream.raw.length).toBeGreaterThanOrEqual(4)
   })
 })

@@ -3,6 +3,7 @@
 import { request } from 'node:http'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
 import { WebSocket } from 'ws'
+import { rawCall } from './raw-grpc.ts'
 import type { Server } from './server.ts'
 
 export type DoorName = 'rpc' | 'websocket' | 'grpc'
@@ -88,6 +89,8 @@ export function tryWebsocket(server: Server, sent: Sent): Promise<Tried> {
 
 export function tryGrpc(server: Server, sent: Sent): Promise<Tried> {
   const { host, port } = server.doors.grpc!
+  const names = sent.headers?.map(([name]) => name) ?? []
+  if (new Set(names).size < names.length) return tryGrpcTwice(`${host}:${port}`, sent)
   const client = new Client(`${host}:${port}`, credentials.createInsecure())
   const metadata = new Metadata()
   for (const [name, value] of sent.headers ?? []) metadata.add(name, value)
@@ -104,6 +107,18 @@ export function tryGrpc(server: Server, sent: Sent): Promise<Tried> {
       },
     )
   })
+}
+
+/** With header lines that a client library would join or drop. */
+async function tryGrpcTwice(target: string, sent: Sent): Promise<Tried> {
+  const [first, ...others] = sent.headers!
+  const headers = { ':path': '/geyser.Geyser/GetVersion', [first![0]]: first![1] }
+  const answer = await rawCall(target, headers, null, others)
+  const { 'grpc-status': status, 'grpc-message': message } = {
+    ...answer.headers,
+    ...answer.trailers,
+  }
+  return { status: Number(status), headers: {}, body: String(message ?? '') }
 }
 
 export function openSocket(server: Server, token: string): Promise<WebSocket> {

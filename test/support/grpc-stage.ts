@@ -13,6 +13,7 @@ import {
 import { Directory } from '../../src/auth/directory.ts'
 import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
+import type { Fields, Values } from '../../src/base/fields.ts'
 import type { Running } from '../../src/base/running.ts'
 import type { SolanaUpdate } from '../../src/chain/ports.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../src/flows/solana.ts'
@@ -22,6 +23,8 @@ import { type Codec, loadCodec } from '../../src/products/grpc/codec.ts'
 import { type GrpcSection, grpcSection } from '../../src/products/grpc/config.ts'
 import { declareGrpcMeters } from '../../src/products/grpc/meters.ts'
 import { startGrpc } from '../../src/products/grpc/server.ts'
+import { AddressBudget } from '../../src/quota/address-budget.ts'
+import { type AddressLimits, addressBudgetSection } from '../../src/quota/config.ts'
 import { declareQuotaMeters } from '../../src/quota/meters.ts'
 import { Quota } from '../../src/quota/quota.ts'
 import { builtInPlans, type PlanValues } from '../../src/subscriptions/plans.ts'
@@ -48,6 +51,9 @@ export interface StageOptions {
   /** Whose chain is whose; that of everybody unless given. */
   readonly chainOf?: (subscription: SubscriptionRecord) => GrpcChain | null
   readonly certificates?: GrpcCertificates
+  /** What one address may cost; the default of the configuration unless given. */
+  readonly addressLimits?: Partial<AddressLimits>
+  readonly trustedProxies?: readonly string[]
 }
 
 /** A chain that goes down and comes back when it is told. */
@@ -117,11 +123,15 @@ export class GrpcStage {
       gate: new Gate(stage.directory, { clock: systemClock }),
       quota: stage.quota,
       quotaMeters: declareQuotaMeters(stage.meters, stage.quota),
+      addressBudget: new AddressBudget(
+        { ...initialOf(addressBudgetSection.fields), ...options.addressLimits },
+        systemClock,
+      ),
       meters: declareGrpcMeters(stage.meters),
       chainOf: options.chainOf ?? (() => chain),
       mainChain: chain,
       certificates: options.certificates ?? null,
-      addresses: new Addresses([]),
+      addresses: new Addresses(options.trustedProxies ?? []),
       clock: systemClock,
       log: silentLog,
       version: '0.0.0',
@@ -172,15 +182,18 @@ export class GrpcStage {
 }
 
 export function sectionOf(section: Partial<GrpcSection> = {}): GrpcSection {
-  // Reason for the cast: every field of the group gives its own initial value.
-  const values = (fields: Readonly<Record<string, unknown>>): unknown =>
-    Object.fromEntries(
-      Object.entries(fields).map(([name, node]) => {
-        const { initial, fields: inner } = node as { initial?: unknown; fields?: object }
-        return [name, inner === undefined ? initial : values(inner as Record<string, unknown>)]
-      }),
-    )
-  return { ...(values(grpcSection.fields) as GrpcSection), port: 0, ...section }
+  return { ...initialOf(grpcSection.fields), port: 0, ...section }
+}
+
+/** The initial values of a group's fields. */
+function initialOf<F extends Fields>(fields: F): Values<F> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, node]) => {
+      const { initial, fields: inner } = node as { initial?: unknown; fields?: Fields }
+      return [name, inner === undefined ? initial : initialOf(inner)]
+    }),
+    // Reason for the cast: every field of the group gives its own initial value.
+  ) as Values<F>
 }
 
 export function withToken(token: string): Metadata {

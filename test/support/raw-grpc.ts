@@ -1,13 +1,24 @@
-// gRPC by hand on node:http2, to see the frames that a library hides.
-import { connect } from 'node:http2'
+// gRPC by hand on node:http2, to send and see what a library hides.
+import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
+import { type Socket, connect as tcpConnect } from 'node:net'
+import { Duplex } from 'node:stream'
+import { headersFrame } from '../../src/transport/http2-frames.ts'
+
+type Headers = Record<string, string | string[]>
+type Pair = readonly [string, string]
 
 /** What a raw HTTP/2 client sees: response headers, and trailers if they came apart. */
 export async function rawCall(
   target: string,
-  headers: Record<string, string | string[]>,
+  headers: Headers,
   body: Buffer | null = Buffer.from('0000000000', 'hex'),
+  appended: readonly Pair[] = [],
 ): Promise<{ headers: Record<string, unknown>; data: Buffer; trailers: Record<string, unknown> }> {
-  const session = connect(`http://${target}`)
+  const [host, port] = target.split(':') as [string, string]
+  const session = connect(`http://${target}`, {
+    createConnection: () => appending(tcpConnect(Number(port), host), appended),
+  })
+  session.on('error', () => {})
   try {
     return await new Promise((resolve, reject) => {
       const stream = session.request(
@@ -27,10 +38,107 @@ export async function rawCall(
   }
 }
 
+/** A session whose calls come from the given loopback address. */
+export function rawSession(
+  target: string,
+  localAddress = '127.0.0.1',
+  settings: SecureClientSessionOptions['settings'] = {},
+): ClientHttp2Session {
+  const [host, port] = target.split(':') as [string, string]
+  const session = connect(`http://${target}`, {
+    settings,
+    // In megabytes: it is the server's bounds that a test wants to meet.
+    maxSessionMemory: 8_192,
+    createConnection: () => tcpConnect({ port: Number(port), host, localAddress }),
+  })
+  session.on('error', () => {})
+  return session
+}
+
+/** One call of a session: what it was answered, and whether it is over. */
+export class RawStream {
+  status: number | null = null
+  details = ''
+  /** The response headers have come. */
+  isOpen = false
+  isClosed = false
+  readonly chunks: Buffer[] = []
+  readonly stream
+
+  constructor(session: ClientHttp2Session, path: string, headers: Headers = {}) {
+    this.stream = session.request({
+      ':method': 'POST',
+      ':path': path,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      ...headers,
+    })
+    const note = (got: Record<string, unknown>) => {
+      if (got['grpc-status'] !== undefined) this.status = Number(got['grpc-status'])
+      if (got['grpc-message'] !== undefined) this.details = decodeURI(String(got['grpc-message']))
+    }
+    this.stream.on('response', (got) => {
+      this.isOpen = true
+      note(got)
+    })
+    this.stream.on('trailers', note)
+    this.stream.on('data', (chunk: Buffer) => this.chunks.push(chunk))
+    this.stream.on('error', () => {})
+    this.stream.on('close', () => {
+      this.isClosed = true
+    })
+  }
+}
+
 /** A message behind its gRPC prefix. */
 export function framed(message: Uint8Array, compressed = 0): Buffer {
   const head = Buffer.alloc(5)
   head[0] = compressed
   head.writeUInt32BE(message.length, 1)
   return Buffer.concat([head, message])
+}
+
+/**
+ * Adds header lines to every HEADERS frame that is sent. Node's client refuses to send
+ * `authorization` twice, so the second one is written into the frame behind its back.
+ */
+function appending(socket: Socket, appended: readonly Pair[]): Duplex {
+  if (appended.length === 0) return socket
+  const prefaceBytes = 24
+  const headBytes = 9
+  const headersType = 1
+  const literals = headersFrame(1, appended).subarray(headBytes)
+  let pending = Buffer.alloc(0)
+  let skipped = 0
+  const duplex = new Duplex({
+    read: () => void socket.resume(),
+    write(chunk: Buffer, _encoding, done) {
+      pending = Buffer.concat([pending, chunk])
+      const out: Buffer[] = []
+      if (skipped === 0 && pending.length >= prefaceBytes) {
+        skipped = prefaceBytes
+        out.push(pending.subarray(0, prefaceBytes))
+        pending = pending.subarray(prefaceBytes)
+      }
+      while (skipped > 0 && pending.length >= headBytes) {
+        const length = pending.readUIntBE(0, 3)
+        if (pending.length < headBytes + length) break
+        const frame = Buffer.from(pending.subarray(0, headBytes + length))
+        pending = pending.subarray(headBytes + length)
+        if (frame[3] === headersType) frame.writeUIntBE(length + literals.length, 0, 3)
+        out.push(frame)
+        if (frame[3] === headersType) out.push(literals)
+      }
+      socket.write(Buffer.concat(out), () => done())
+    },
+    final: (done) => void socket.end(done),
+    destroy(error, done) {
+      socket.destroy()
+      done(error)
+    },
+  })
+  socket.on('data', (chunk) => duplex.push(chunk))
+  socket.on('end', () => duplex.push(null))
+  socket.on('error', (error) => duplex.destroy(error))
+  return duplex
 }

@@ -8,6 +8,7 @@ import { systemClock } from '../../../src/base/clock.ts'
 import type { GrpcChain } from '../../../src/products/grpc/chain.ts'
 import { declareGrpcMeters, type GrpcMeters } from '../../../src/products/grpc/meters.ts'
 import { startGrpc } from '../../../src/products/grpc/server.ts'
+import { AddressBudget } from '../../../src/quota/address-budget.ts'
 import { declareQuotaMeters } from '../../../src/quota/meters.ts'
 import { Quota } from '../../../src/quota/quota.ts'
 import { unlimitedPlan } from '../../../src/subscriptions/plans.ts'
@@ -46,6 +47,7 @@ export async function openGrpcDoor(chain: GrpcChain): Promise<BenchDoor> {
     gate: new Gate(new Directory(store, { clock, log }), { clock }),
     quota,
     quotaMeters: declareQuotaMeters(meters, quota),
+    addressBudget: new AddressBudget(addressLimits, clock),
     meters: { ...declared, streams: { set: countStreams } },
     chainOf: () => chain,
     mainChain: chain,
@@ -59,6 +61,8 @@ export async function openGrpcDoor(chain: GrpcChain): Promise<BenchDoor> {
   return { port: door.address!.port, token, meters: declared, streams: () => streams }
 }
 
+const addressLimits = { workMsPerSecond: 0, workMsBurst: 1, bytesPerSecond: 1, bytesBurst: 1 }
+
 const section = {
   enabled: true,
   host: '127.0.0.1',
@@ -69,6 +73,9 @@ const section = {
   pingMs: 600_000,
   keepaliveMs: 600_000,
   keepaliveTimeoutMs: 10_000,
+  connectionsPerAddressMax: 100_000,
+  connectionIdleMs: 600_000,
+  health: { callsPerAddressMax: 100, callsMax: 1_000 },
   sendsDirectly: true,
   filters: {
     filtersMax: 10,

@@ -1,15 +1,17 @@
-// Who may call: token, then budget, before any message is read. Thread: main.
-// Called by transport/grpc.ts in the first callback of every call.
+// Decides who may call: token, then budget, before any message is read. Thread: main.
+// The health service takes no token: what its callers may cost is counted per client address.
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Refusal } from '../../base/errors.ts'
 import { refuse } from '../../base/errors.ts'
+import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget, Quota, Verdict } from '../../quota/quota.ts'
 import type { Admission, GrpcPeer } from '../../transport/grpc.ts'
 import type { GrpcStatus } from '../../transport/grpc-status.ts'
 import { codesOf } from '../../transport/reply.ts'
 import { type GrpcMeters, type GrpcMethodName, grpcMethods } from './meters.ts'
+import type { OpenCalls } from './open-calls.ts'
 
 export interface Caller {
   readonly principal: Principal
@@ -22,14 +24,18 @@ export interface AdmissionDeps {
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
   readonly meters: GrpcMeters
+  readonly addressBudget: AddressBudget
+  readonly healthCalls: OpenCalls
 }
 
+/** What a health call costs its address; more than it takes, as opening a call takes most of it. */
+const healthCost = { workMs: 0.5, bytes: 256 }
 const healthPath = '/grpc.health.v1.Health/'
 const streamMethods: readonly string[] = ['Subscribe', 'SubscribeDeshred', 'ServerReflectionInfo']
 
 /** Health is open to everybody, so its callers are null. */
 export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | null> {
-  if (peer.path.startsWith(healthPath)) return { ok: true, caller: null, leave() {} }
+  if (peer.path.startsWith(healthPath)) return admitHealth(peer.address, deps)
   const method = peer.path.slice(peer.path.lastIndexOf('/') + 1)
   const counters = deps.meters.requests[meterName(method)]
   const admission = decide(peer, method, deps)
@@ -37,8 +43,24 @@ export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | n
   return admission
 }
 
+function admitHealth(address: string, deps: AdmissionDeps): Admission<null> {
+  const { addressBudget, healthCalls, quotaMeters } = deps
+  const retryAfterMs = addressBudget.admit(address, healthCost)
+  if (retryAfterMs === 0 && healthCalls.enter(address))
+    return { ok: true, caller: null, leave: () => healthCalls.leave(address) }
+  quotaMeters.addressRefused.grpc.inc()
+  if (retryAfterMs === 0) return { ok: false, status: tooManyHealthCalls }
+  const message = 'this address has used up its budget'
+  const { refusal } = refuse('exhausted', 'address-budget', message, { retryAfterMs })
+  return { ok: false, status: statusOf(refusal) }
+}
+
 /** Charges a request on an open stream; null when the budget allows it. */
-export function charge(caller: Caller, credits: number, deps: AdmissionDeps): GrpcStatus | null {
+export function charge(
+  caller: Caller,
+  credits: number,
+  deps: Pick<AdmissionDeps, 'quotaMeters'>,
+): GrpcStatus | null {
   const verdict = caller.budget.spend(Array.from({ length: credits }, () => 'Subscribe'))
   if (verdict.ok) return null
   deps.quotaMeters.refused.grpc.inc()
@@ -78,6 +100,10 @@ function decide(peer: GrpcPeer, method: string, deps: AdmissionDeps): Admission<
 /** One sentence for every way a token can be wrong. Errors: PermissionDenied on gRPC. */
 export const noToken: GrpcStatus = statusOf(
   refuse('unauthenticated', 'no-token', 'missing or invalid token').refusal,
+)
+
+const tooManyHealthCalls: GrpcStatus = statusOf(
+  refuse('exhausted', 'too-many-calls', 'too many health calls are open').refusal,
 )
 
 function tooMany(budget: Budget, kind: 'streams' | 'calls'): GrpcStatus {

@@ -49,6 +49,33 @@ export const grpcSection = group('The gRPC door of the bundle: geyser.Geyser', {
     unit: 'ms',
     doc: 'Time to answer an HTTP/2 ping before the connection is cut',
   }),
+  connectionsPerAddressMax: integer({
+    initial: 256,
+    min: 1,
+    max: 1_000_000,
+    doc: 'Connections of one client address (IPv4 /32, IPv6 /64); trusted proxies are not counted',
+  }),
+  connectionIdleMs: integer({
+    initial: 300_000,
+    min: 1_000,
+    max: 86_400_000,
+    unit: 'ms',
+    doc: 'Time without a call after which a connection is closed',
+  }),
+  health: group('Limits of grpc.health.v1, which takes no token', {
+    callsPerAddressMax: integer({
+      initial: 16,
+      min: 1,
+      max: 1_000_000,
+      doc: 'Open calls of one client address (IPv4 /32, IPv6 /64), Watch streams included',
+    }),
+    callsMax: integer({
+      initial: 1_000,
+      min: 1,
+      max: 1_000_000,
+      doc: 'Open calls of all addresses',
+    }),
+  }),
   sendsDirectly: flag({
     initial: true,
     doc: 'Whether updates go to the HTTP/2 stream in batches; false sends them one by one',

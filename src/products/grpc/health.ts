@@ -1,5 +1,6 @@
-// grpc.health.v1: open to load balancers, so without a token. Thread: main. Called by server.ts.
-// Serving means: the chain of everybody is there. A dedicated node has no say in it.
+// Serves grpc.health.v1, which load balancers call without a token. Thread: main.
+// SERVING means that the main chain is available; dedicated nodes do not count. Callers are
+// unknown, so one request of at most 1 KiB is read per call; admission.ts counts the calls.
 import type { GrpcMethod } from '../../transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
@@ -8,9 +9,10 @@ import type { Codec } from './codec.ts'
 const serving = 1
 const notServing = 2
 const serviceUnknown = 3
-/** Watchers have no token and so no budget: this is theirs, all together. */
-const watchersMax = 100
 const service = 'geyser.Geyser'
+const requests = { messageBytesMax: 1_024, messagesMax: 1, firstMessageMs: 10_000 }
+/** A watcher that leaves more unread is ended. */
+const unsentBytesMax = 64 * 1_024
 
 export class Health {
   readonly #codec: Codec
@@ -23,16 +25,16 @@ export class Health {
     this.#hasChain = hasChain
   }
 
-  /** Tells those who watch that the chain is gone or back. */
+  /** Sends the new status to the watchers after the chain went down or came back. */
   changed(): void {
-    for (const [stream, name] of this.#watchers) stream.write(this.#frame(this.#statusOf(name)))
+    for (const [stream, name] of this.#watchers) this.#send(stream, name)
   }
 
-  /** Tells everybody that the door is closing, and ends those who watch. */
+  /** Sends NOT_SERVING to the watchers and ends their streams. */
   stop(status: GrpcStatus): void {
     this.#isStopped = true
     for (const [stream, name] of this.#watchers) {
-      stream.write(this.#frame(this.#statusOf(name)))
+      this.#send(stream, name)
       stream.end(status)
     }
   }
@@ -42,6 +44,7 @@ export class Health {
       {
         kind: 'unary',
         path: '/grpc.health.v1.Health/Check',
+        requests,
         answer: (request) => {
           const name = this.#nameIn(request)
           const status = name === null ? serviceUnknown : this.#statusOf(name)
@@ -52,6 +55,7 @@ export class Health {
       {
         kind: 'unary',
         path: '/grpc.health.v1.Health/List',
+        requests,
         answer: () => {
           const status = { status: this.#isServing ? serving : notServing }
           const value = { statuses: { '': status, [service]: status } }
@@ -61,22 +65,34 @@ export class Health {
       {
         kind: 'stream',
         path: '/grpc.health.v1.Health/Watch',
+        requests,
         open: (stream) => this.#open(stream),
       },
     ]
   }
 
   #open(stream: GrpcStream) {
-    if (this.#watchers.size >= watchersMax) stream.end(tooManyWatchers)
     return {
       message: (bytes: Buffer) => {
-        const name = this.#nameIn(bytes) ?? ''
+        const name = this.#nameIn(bytes)
+        if (name === null) {
+          stream.end(noRequest)
+          return
+        }
         this.#watchers.set(stream, name)
-        stream.write(this.#frame(this.#statusOf(name)))
+        this.#send(stream, name)
       },
       halfClosed() {},
       drained() {},
       closed: () => void this.#watchers.delete(stream),
+    }
+  }
+
+  #send(stream: GrpcStream, name: string): void {
+    if (stream.unsentBytes <= unsentBytesMax) stream.write(this.#frame(this.#statusOf(name)))
+    else {
+      this.#watchers.delete(stream)
+      stream.end(tooSlow)
     }
   }
 
@@ -90,6 +106,8 @@ export class Health {
   }
 
   #nameIn(bytes: Buffer): string | null {
+    // A compressed request may be longer than what was sent.
+    if (bytes.length > requests.messageBytesMax) return null
     const type = 'grpc.health.v1.HealthCheckRequest'
     return this.#codec.decode<{ service: string }>(type, bytes)?.service ?? null
   }
@@ -108,7 +126,11 @@ export class Health {
 }
 
 const unknownService: GrpcStatus = { code: grpcCode.notFound, details: 'unknown service' }
-const tooManyWatchers: GrpcStatus = {
+const noRequest: GrpcStatus = {
+  code: grpcCode.invalidArgument,
+  details: 'the message is no HealthCheckRequest',
+}
+const tooSlow: GrpcStatus = {
   code: grpcCode.resourceExhausted,
-  details: 'too many watch this door already',
+  details: 'the stream reads too slowly',
 }

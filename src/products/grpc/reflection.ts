@@ -1,7 +1,8 @@
-// grpc.reflection, so that tools find out what the door offers. Thread: main. Called by server.ts
-// when `grpc.reflection` is on. It stands behind the token like every other method.
+// Serves grpc.reflection, with which tools discover the services. Thread: main.
+// On when `grpc.reflection` is set. It asks for a token like every other method, and every request
+// after the first costs a credit.
 import type { GrpcMethod } from '../../transport/grpc.ts'
-import { grpcCode } from '../../transport/grpc-status.ts'
+import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
 import type { Codec } from './codec.ts'
 import { describeFiles } from './descriptors.ts'
@@ -22,22 +23,50 @@ interface Asked {
 const packages = ['grpc.reflection.v1', 'grpc.reflection.v1alpha']
 const offered = ['geyser.Geyser', 'grpc.health.v1.Health', 'grpc.reflection.v1.ServerReflection']
 
-export function reflectionMethods<C>(codec: Codec): GrpcMethod<C>[] {
+const requests = { messageBytesMax: 4_096 }
+/** An answer is some 20 kB; a stream that leaves more of them unread than this is ended. */
+const unsentBytesMax = 512 * 1_024
+
+/** `charge` takes a credit; it returns a status when there is none left. */
+export function reflectionMethods<C>(
+  codec: Codec,
+  charge: (caller: C) => GrpcStatus | null,
+): GrpcMethod<C>[] {
   const answer = answering(codec)
   return packages.map((name) => ({
     kind: 'stream',
     path: `/${name}.ServerReflection/ServerReflectionInfo`,
-    open: (stream: GrpcStream) => ({
-      message(bytes: Buffer) {
-        const asked = codec.decode<Asked>('grpc.reflection.v1.ServerReflectionRequest', bytes)
-        if (asked !== null) stream.write(framed(answer(asked)))
-        else stream.end({ code: grpcCode.invalidArgument, details: 'not a reflection request' })
-      },
-      halfClosed: () => stream.end({ code: grpcCode.ok, details: '' }),
-      drained() {},
-      closed() {},
-    }),
+    requests,
+    open(stream: GrpcStream, caller: C) {
+      let isPaid = true
+      return {
+        message(bytes: Buffer) {
+          const unpaid = isPaid ? null : charge(caller)
+          isPaid = false
+          const refusal = stream.unsentBytes > unsentBytesMax ? tooSlow : unpaid
+          if (refusal !== null) {
+            stream.end(refusal)
+            return
+          }
+          const asked = codec.decode<Asked>('grpc.reflection.v1.ServerReflectionRequest', bytes)
+          if (asked === null) stream.end(noRequest)
+          else stream.write(framed(answer(asked)))
+        },
+        halfClosed: () => stream.end({ code: grpcCode.ok, details: '' }),
+        drained() {},
+        closed() {},
+      }
+    },
   }))
+}
+
+const noRequest: GrpcStatus = {
+  code: grpcCode.invalidArgument,
+  details: 'not a reflection request',
+}
+const tooSlow: GrpcStatus = {
+  code: grpcCode.resourceExhausted,
+  details: 'the stream reads too slowly',
 }
 
 function answering(codec: Codec): (asked: Asked) => Uint8Array {

@@ -6,13 +6,14 @@
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
+import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Quota } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Addresses } from '../../transport/address.ts'
 import { type GrpcCertificates, type GrpcMethod, openGrpcDoor } from '../../transport/grpc.ts'
-import { canSendDirectly } from '../../transport/grpc-probe.ts'
+import { probeGrpcLibrary } from '../../transport/grpc-probe.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../transport/grpc-stream.ts'
 import { admit, type Caller, charge, noToken } from './admission.ts'
@@ -23,6 +24,7 @@ import type { FilterLimits } from './filter-compile.ts'
 import { unaryMethods } from './handle.ts'
 import { Health } from './health.ts'
 import type { GrpcMeters } from './meters.ts'
+import { OpenCalls } from './open-calls.ts'
 import { reflectionMethods } from './reflection.ts'
 import { Subscriber } from './subscriber.ts'
 
@@ -30,13 +32,14 @@ export interface GrpcDeps {
   readonly gate: Gate
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
+  readonly addressBudget: AddressBudget
   readonly meters: GrpcMeters
   /** The chain that a subscription reads; null when there is none, which answers UNAVAILABLE. */
   chainOf(subscription: Subscription): GrpcChain | null
   /** The chain of everybody without one of his own; its state is what the health service tells. */
   readonly mainChain: GrpcChain | null
   readonly certificates: GrpcCertificates | null
-  readonly addresses: Pick<Addresses, 'clientOfText'>
+  readonly addresses: Pick<Addresses, 'clientOfText' | 'isProxy'>
   readonly clock: Clock
   readonly log: Log
   /** The version of the package. */
@@ -44,6 +47,7 @@ export interface GrpcDeps {
 }
 
 export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<Running> {
+  await probeGrpcLibrary(deps.log)
   const codec = loadCodec()
   const { mainChain } = deps
   const health = new Health(codec, () => mainChain?.isUp() ?? false)
@@ -69,15 +73,17 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     }),
     stream('SubscribeDeshred', (call) => ended(call, deps, comingSoon)),
     ...health.methods<Caller | null>(),
-    ...(section.reflection ? reflectionMethods<Caller | null>(codec) : []),
+    ...(section.reflection
+      ? reflectionMethods<Caller | null>(codec, (caller) => charge(caller!, 1, deps))
+      : []),
   ]
-  const sendsDirectly = section.sendsDirectly && (await canSendDirectly(deps.log))
+  const admissionDeps = { ...deps, healthCalls: new OpenCalls(section.health) }
   const door = await openGrpcDoor<Caller | null>({
     ...section,
-    sendsDirectly,
     certificates: deps.certificates,
     clientAddress: (peer, forwarded) => deps.addresses.clientOfText(peer, forwarded),
-    admit: (peer) => admit(peer, deps),
+    isProxy: (peer) => deps.addresses.isProxy(peer),
+    admit: (peer) => admit(peer, admissionDeps),
     methods,
     log: deps.log,
   })

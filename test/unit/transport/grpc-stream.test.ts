@@ -1,7 +1,5 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
-import { silentLog } from '../../../src/telemetry/log.ts'
-import { canSendDirectly } from '../../../src/transport/grpc-probe.ts'
 import { retryDetails } from '../../../src/transport/grpc-status.ts'
 import { http2StreamOf, PlainStream } from '../../../src/transport/grpc-stream.ts'
 
@@ -18,10 +16,6 @@ describe('the way to the http2 stream', () => {
     const round: { nextCall?: object } = {}
     round.nextCall = round
     expect(http2StreamOf(round)).toBeNull()
-  })
-
-  it('is there in the version of the library that is installed', async () => {
-    expect(await canSendDirectly(silentLog)).toBe(true)
   })
 })
 

@@ -1,0 +1,80 @@
+// Watches the HTTP/2 servers inside the gRPC library: connections per address, and credential
+// headers that were sent twice. Thread: main.
+// http2 joins a repeated `x-token` with a comma but drops a second `authorization` in silence; only
+// the raw header list still shows it, and only to a listener before the library's own. The servers
+// are not public in the library: when they cannot be found, the start fails.
+import type { Http2Server, ServerHttp2Stream } from 'node:http2'
+import type { Socket } from 'node:net'
+import { addressKey } from '../base/cidr.ts'
+import { Fault } from '../base/errors.ts'
+import { InFlight } from './in-flight.ts'
+
+export interface ConnectionLimits {
+  /** Connections of one address, IPv4 /32 or IPv6 /64; one more is closed at once. */
+  readonly connectionsPerAddressMax: number
+  /** True for trusted proxies, which carry many clients: they are not counted. */
+  isProxy(address: string): boolean
+}
+
+export class GrpcConnections {
+  readonly #repeated = new WeakSet<ServerHttp2Stream>()
+  readonly #limits: ConnectionLimits
+  readonly #open: InFlight
+
+  constructor(limits: ConnectionLimits) {
+    this.#limits = limits
+    this.#open = new InFlight(limits.connectionsPerAddressMax)
+  }
+
+  /** Attaches to the HTTP/2 servers of a bound gRPC server. Throws a fault when there are none. */
+  watch(server: object): void {
+    const servers = (server as { http2Servers?: unknown }).http2Servers
+    if (!(servers instanceof Map) || servers.size === 0)
+      throw new Fault('grpc-library', 'grpc: the HTTP/2 servers of the library are not accessible')
+    for (const http2Server of servers.keys() as Iterable<Http2Server>) {
+      this.#limitConnections(http2Server)
+      http2Server.prependListener('stream', (stream, _headers, _flags, ...rest: unknown[]) => {
+        if (!Array.isArray(rest[0]) || repeatsCredential(rest[0])) this.#repeated.add(stream)
+      })
+    }
+  }
+
+  /** True when a credential header of this call was sent twice. */
+  hasRepeated(stream: ServerHttp2Stream | null): boolean {
+    return stream === null || this.#repeated.has(stream)
+  }
+
+  /** Decides on the bare TCP connection, before TLS and HTTP/2 cost any memory. */
+  #limitConnections(http2Server: Http2Server): void {
+    const accept = http2Server.rawListeners('connection') as ((socket: Socket) => void)[]
+    http2Server.removeAllListeners('connection')
+    http2Server.on('connection', (socket: Socket) => {
+      const address = socket.remoteAddress
+      // Gone already.
+      if (address === undefined) {
+        socket.destroy()
+        return
+      }
+      const key = addressKey(address)
+      if (!this.#limits.isProxy(address)) {
+        if (!this.#open.enter(key)) {
+          socket.destroy()
+          return
+        }
+        socket.once('close', () => this.#open.leave(key))
+      }
+      for (const listener of accept) listener.call(http2Server, socket)
+    })
+  }
+}
+
+/** Raw headers are names and values in turn. */
+function repeatsCredential(raw: readonly string[]): boolean {
+  let tokens = 0
+  let authorizations = 0
+  for (let index = 0; index < raw.length; index += 2) {
+    if (raw[index] === 'x-token') tokens++
+    else if (raw[index] === 'authorization') authorizations++
+  }
+  return tokens > 1 || authorizations > 1
+}

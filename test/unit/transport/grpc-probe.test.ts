@@ -1,0 +1,23 @@
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { GrpcConnections } from '../../../src/transport/grpc-connections.ts'
+import { probeGrpcLibrary } from '../../../src/transport/grpc-probe.ts'
+
+afterEach(() => vi.restoreAllMocks())
+
+describe('the probe of the gRPC library', () => {
+  it('passes with the version that is installed', async () => {
+    await probeGrpcLibrary(silentLog)
+  })
+
+  it('fails the start when repeated headers are not seen', async () => {
+    vi.spyOn(GrpcConnections.prototype, 'hasRepeated').mockReturnValue(false)
+    await expect(probeGrpcLibrary(silentLog)).rejects.toThrow('hides raw headers')
+  })
+
+  it('fails the start when the HTTP/2 servers are not where they were', () => {
+    const connections = new GrpcConnections({ connectionsPerAddressMax: 1, isProxy: () => false })
+    expect(() => connections.watch({})).toThrow('not accessible')
+    expect(() => connections.watch({ http2Servers: new Map() })).toThrow('not accessible')
+  })
+})
