@@ -1,10 +1,11 @@
-// One Subscribe stream: its requests, its place among the live streams, its unsent bytes.
-// Thread: main. Made by server.ts per stream. Only this stream suffers when it reads slowly.
+// One Subscribe stream: its requests, its filters, its unsent bytes. Thread: main.
+// A stream that reads slowly delays no other.
 //
-//   request -> filters -> fan-out (live) or replayer (the past)
+//   request -> size, ping, filters: each is charged -> fan-out (live) or replayer (the past)
 //   runs -> queue (at most 16 MiB) -> http2 (at most 256 KiB of it)
 import type { Clock } from '../../base/clock.ts'
 import type { SolanaUpdate } from '../../chain/ports.ts'
+import { Bucket } from '../../quota/bucket.ts'
 import type { Hub } from '../../stream/hub.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../../transport/grpc-stream.ts'
@@ -15,12 +16,20 @@ import type { FilterSet } from './filter-set.ts'
 import { frameOf, updateTag } from './frame.ts'
 import type { Group } from './group.ts'
 import type { EndReason, GrpcMeters } from './meters.ts'
+import { pingIn } from './ping.ts'
 import { Replayer, type ReplayingStream } from './replayer.ts'
 import type { Run } from './slab.ts'
 
 /** What http2 holds of a stream; the rest waits in our queue, where a status need not follow it. */
 const handedBytesMax = 256 * 1024
 const keysPerCredit = 1_000
+/** Of a request, charged before it is decoded; a list of 1,000 keys is some 46 kB. */
+const bytesPerCredit = 64 * 1024
+/** A ping needs a few bytes; whatever else it carries is ignored. */
+const pingBytesMax = 4 * 1024
+/** Pings of one stream that cost nothing; of those beyond it, a credit pays for this many. */
+const freePings = { perSecond: 1, burst: 10 }
+const pingsPerCredit = 10
 /** Taken runs are cut off the queue's front this many at a time. */
 const queueCut = 256
 
@@ -48,6 +57,8 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   #group: Group | null = null
   #replayer: Replayer | null = null
   #filters: FilterSet | null = null
+  readonly #freePings = new Bucket(freePings)
+  #chargedPings = 0
   #hasAsked = false
   #isOver = false
 
@@ -62,11 +73,13 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
   message(bytes: Buffer): void {
     if (this.#isOver) return
-    const request = this.#deps.codec.decode<SubscribeRequest>('geyser.SubscribeRequest', bytes)
+    const sizeCredits = Math.floor(bytes.length / bytesPerCredit)
+    if (!this.#pay(sizeCredits)) return
+    const ping = pingIn(bytes)
     // A ping is answered alone, whatever else the request carries.
-    if (request === null) this.#refuse('the message is no SubscribeRequest')
-    else if (request.ping) this.#send(pongFrame(request.ping.id, this.#deps.clock.nowMs()))
-    else this.#ask(request)
+    if (ping === null) this.#ask(bytes, sizeCredits)
+    else if (bytes.length > pingBytesMax) this.#refuse(`a ping takes at most ${pingBytesMax} bytes`)
+    else this.#answerPing(ping)
   }
 
   /** A client that will ask for nothing more still listens. */
@@ -118,16 +131,28 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#stream.end(status)
   }
 
-  #ask(request: SubscribeRequest): void {
-    // The first request was paid for when the stream opened; long lists of keys cost extra, as
-    // reading them keeps everybody waiting.
-    const credits = (this.#hasAsked ? 1 : 0) + Math.floor(countKeys(request) / keysPerCredit)
-    this.#hasAsked = true
-    const refusal = credits === 0 ? null : this.#deps.charge(credits)
-    if (refusal !== null) {
-      this.end('quota', refusal)
+  #answerPing(bytes: Uint8Array): void {
+    const { codec, clock } = this.#deps
+    const nowMs = clock.monotonicMs()
+    if (this.#freePings.waitMs(1, nowMs) === 0) this.#freePings.take(1, nowMs)
+    else if (this.#chargedPings++ % pingsPerCredit === 0 && !this.#pay(1)) return
+    const ping = codec.decode<{ id: number }>('geyser.SubscribeRequestPing', bytes)
+    if (ping === null) this.#refuse(noRequest)
+    else this.#send(pongFrame(ping.id, clock.nowMs()))
+  }
+
+  #ask(bytes: Buffer, sizeCredits: number): void {
+    const request = this.#deps.codec.decode<SubscribeRequest>('geyser.SubscribeRequest', bytes)
+    if (request === null || request.ping) {
+      this.#refuse(noRequest)
       return
     }
+    // The first request was paid for when the stream opened; long lists of keys cost extra, as
+    // reading them keeps everybody waiting.
+    const keyCredits = Math.floor(countKeys(request) / keysPerCredit)
+    const credits = (this.#hasAsked ? 1 : 0) + Math.max(0, keyCredits - sizeCredits)
+    this.#hasAsked = true
+    if (!this.#pay(credits)) return
     const compiled = compileFilters(request, this.#deps.limits)
     if (compiled.ok) this.#follow(compiled.value, given(request, 'fromSlot'))
     else this.#refuse(compiled.refusal.message)
@@ -146,6 +171,13 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#filters = filters
     if (replay === null) this.#group = fanOut.join(this, filters)
     else this.#replayer = new Replayer(replay, filters, fanOut.pool, this)
+  }
+
+  /** False when the budget does not allow it; the stream is ended then. */
+  #pay(credits: number): boolean {
+    const refusal = credits === 0 ? null : this.#deps.charge(credits)
+    if (refusal !== null) this.end('quota', refusal)
+    return refusal === null
   }
 
   #refuse(details: string): void {
@@ -187,6 +219,8 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#deps.ended()
   }
 }
+
+const noRequest = 'the message is no SubscribeRequest'
 
 /** SubscribeUpdatePong: id is an int32, negative ones in ten bytes. */
 function pongFrame(id: number, nowMs: number): Buffer {
