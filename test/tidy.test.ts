@@ -31,7 +31,10 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'products/indexer/feed/meters',
     'flows',
     'solana/base58',
-    'chain',
+    'upstream',
+    'devnode',
+    'pubsub',
+    'geyser',
     'stream',
     'auth',
     'quota',
@@ -42,13 +45,23 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'telemetry',
     'base',
   ],
-  config: ['products/*/config', 'chain/*/config', 'quota/config', 'subscriptions/plans', 'base'],
+  config: [
+    'products/*/config',
+    'upstream/config',
+    'upstream/execution/config',
+    'devnode/config',
+    'quota/config',
+    'subscriptions/plans',
+    'base',
+  ],
   client: [],
   products: [
+    'pubsub',
+    'geyser',
     'auth',
     'quota',
     'stream',
-    'chain/ports',
+    'upstream/ports',
     'jsonrpc',
     'evm',
     'solana',
@@ -59,9 +72,22 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'telemetry',
     'base',
   ],
-  flows: ['chain/ports', 'rings', 'threads', 'stream', 'analysis', 'evm', 'solana', ...floorTwo],
+  devnode: ['pubsub', 'geyser', 'jsonrpc', 'solana', 'transport', 'stream', 'threads', ...floorTwo],
+  pubsub: ['stream', 'solana', 'jsonrpc', ...floorTwo],
+  geyser: ['stream', 'solana', 'transport', ...floorTwo],
+  flows: [
+    'upstream/ports',
+    'geyser',
+    'rings',
+    'threads',
+    'stream',
+    'analysis',
+    'evm',
+    'solana',
+    ...floorTwo,
+  ],
   analysis: ['evm', 'rings', 'base'],
-  chain: ['evm', 'solana', 'jsonrpc', 'threads', 'rings', ...floorTwo],
+  upstream: ['evm', 'solana', 'jsonrpc', 'threads', 'rings', ...floorTwo],
   auth: ['subscriptions', ...floorTwo],
   threads: ['rings', ...floorTwo],
   transport: floorTwo,
@@ -77,7 +103,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   workers: [
     'rings',
     'analysis',
-    'chain',
+    'upstream',
+    'devnode',
     'solana',
     'threads/frames',
     'products/shredstream/handle',
@@ -92,7 +119,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 const doors: Readonly<Record<string, readonly string[]>> = {
   'uWebSockets.js': ['src/transport/'],
   '@grpc/grpc-js': ['src/transport/grpc.ts'],
-  protobufjs: ['src/products/grpc/', 'src/transport/'],
+  protobufjs: ['src/geyser/codec.ts', 'src/products/grpc/', 'src/transport/'],
   piscina: ['src/threads/pool.ts'],
   'prom-client': ['src/telemetry/meters.ts'],
   msgpackr: ['src/stream/encoded.ts', 'src/subscriptions/store.ts', 'src/threads/frames.ts'],
@@ -100,12 +127,12 @@ const doors: Readonly<Record<string, readonly string[]>> = {
   // Batched datagrams, and the lock on a file, which Node has no call for.
   koffi: ['src/transport/udp-batch.ts', 'src/subscriptions/lock.ts'],
   lmdb: ['src/subscriptions/store.ts'],
-  litesvm: ['src/chain/embedded/svm.ts'],
+  litesvm: ['src/devnode/svm.ts'],
   pino: ['src/telemetry/log.ts'],
   yaml: ['src/config/load.ts'],
-  fzstd: ['src/chain/'],
+  fzstd: ['src/upstream/execution/'],
   undici: [
-    'src/chain/upstream/',
+    'src/upstream/',
     'src/products/indexer/clickhouse/',
     // The WebSocket of `sluice/client/node`; `sluice/client` itself stays free of packages.
     'src/client/node-socket.ts',
@@ -205,8 +232,8 @@ import {
   test('refuses what the table does not name', () => {
     expect(allows('src/base/a.ts', 'src/telemetry/log.ts')).toBe(false)
     expect(allows('src/products/rpc/server.ts', 'src/products/grpc/server.ts')).toBe(false)
-    expect(allows('src/products/rpc/server.ts', 'src/chain/embedded/svm.ts')).toBe(false)
-    expect(allows('src/products/rpc/server.ts', 'src/chain/ports.ts')).toBe(true)
+    expect(allows('src/products/rpc/server.ts', 'src/devnode/svm.ts')).toBe(false)
+    expect(allows('src/products/rpc/server.ts', 'src/upstream/ports.ts')).toBe(true)
     expect(allows('src/topology.ts', 'src/products/rpc/server.ts')).toBe(true)
     expect(allows('src/topology.ts', 'src/products/rpc/handle.ts')).toBe(false)
     expect(isDoor('lmdb', 'src/quota/quota.ts')).toBe(false)

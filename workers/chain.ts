@@ -1,6 +1,6 @@
 // Child process of the embedded chain: runs transactions, keeps nothing that the ledger has not.
-// Thread: main of its own process. Started by chain/embedded/executor.ts.
-import { Svm } from '../src/chain/embedded/svm.ts'
+// Thread: main of its own process. Started by devnode/executor.ts.
+import { Svm } from '../src/devnode/svm.ts'
 import { serveFrames } from '../src/threads/frames.ts'
 
 const svm = new Svm()

@@ -3,9 +3,9 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { EventFeed } from '../src/analysis/feed.ts'
 import type { AnalysisMemory } from '../src/analysis/memory.ts'
-import type { ExecutionSourceSection } from '../src/chain/execution/config.ts'
-import { openExecutionSource } from '../src/chain/execution/open.ts'
 import { ControlWord } from '../src/rings/control.ts'
+import type { ExecutionSourceSection } from '../src/upstream/execution/config.ts'
+import { openExecutionSource } from '../src/upstream/execution/open.ts'
 
 // Reason for the cast: flows/execution.ts fills workerData with exactly this.
 const { memory, section, isLossless, originMs, control } = workerData as {

@@ -1,7 +1,6 @@
 // Writes a Monad-format event ring file as the engine would: payloads, descriptors, numbers last.
 // Thread: any process that is not the reader. Used by benches and by tests of the live source.
 import { closeSync, ftruncateSync, openSync, renameSync, writeSync } from 'node:fs'
-import type { ExecutionSink } from '../../src/chain/ports.ts'
 import {
   contentTypeExecution,
   descriptor,
@@ -17,6 +16,7 @@ import {
 } from '../../src/evm/event-ring.ts'
 import { bytesOfHex } from '../../src/evm/hex.ts'
 import { writeU16, writeU64 } from '../../src/evm/words.ts'
+import type { ExecutionSink } from '../../src/upstream/ports.ts'
 
 export interface EventRingOptions {
   /** Descriptors. */

@@ -3,14 +3,17 @@
 import { closeSync, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Generator, type GeneratorOptions } from '../../src/chain/embedded/execution/generator.ts'
-import { VirtualPacer } from '../../src/chain/execution/pacer.ts'
-import type { ExecutionSink, ExecutionSource } from '../../src/chain/ports.ts'
-import { RingReader } from '../../src/chain/upstream/execution/ring-reader.ts'
-import { Snapshot } from '../../src/chain/upstream/execution/snapshot.ts'
 import { isWellFormed } from '../../src/evm/event-payload.ts'
 import { descriptor, parseRingHeader, ringHeader } from '../../src/evm/event-ring.ts'
 import { readU16, readU64 } from '../../src/evm/words.ts'
+import {
+  Generator,
+  type GeneratorOptions,
+} from '../../src/upstream/execution/generator/generator.ts'
+import { VirtualPacer } from '../../src/upstream/execution/pacer.ts'
+import { RingReader } from '../../src/upstream/execution/ring-reader.ts'
+import { Snapshot } from '../../src/upstream/execution/snapshot.ts'
+import type { ExecutionSink, ExecutionSource } from '../../src/upstream/ports.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { EventRingWriter } from '../lib/event-ring-writer.ts'
 

@@ -1,15 +1,11 @@
 // What it costs to put a transaction update of 3 kB on the wire for one more subscriber.
 // Thread: main of the bench process.
-import { transactionUpdate } from '../../src/flows/solana-update.ts'
-import { loadCodec } from '../../src/products/grpc/codec.ts'
-import {
-  createdAtSuffix,
-  FrameBatch,
-  namePrefix,
-  updateTag,
-} from '../../src/products/grpc/frame.ts'
-import { SlabPool } from '../../src/products/grpc/slab.ts'
+
+import { loadCodec } from '../../src/geyser/codec.ts'
+import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../src/geyser/frame.ts'
+import { SlabPool } from '../../src/geyser/slab.ts'
 import { encodeTransaction } from '../../src/solana/geyser-transaction.ts'
+import { transactionUpdate } from '../../src/solana/update-build.ts'
 import { SyntheticSolana } from '../../test/support/synthetic-solana.ts'
 import type { Bench } from '../lib/bench.ts'
 import { singleFunction } from '../lib/single-function.ts'

@@ -1,13 +1,14 @@
 // What an update costs when 1,000 streams each watch an account of their own.
 // Thread: main of the bench process.
-import { accountUpdate } from '../../src/flows/solana-update.ts'
-import { loadCodec, type SubscribeRequest } from '../../src/products/grpc/codec.ts'
-import { compileFilters } from '../../src/products/grpc/filter-compile.ts'
-import { keyTextOf } from '../../src/products/grpc/filter-set.ts'
-import { Group } from '../../src/products/grpc/group.ts'
-import { Matcher } from '../../src/products/grpc/matcher.ts'
-import { SlabPool } from '../../src/products/grpc/slab.ts'
+
+import { loadCodec, type SubscribeRequest } from '../../src/geyser/codec.ts'
+import { compileFilters } from '../../src/geyser/filter-compile.ts'
+import { keyTextOf } from '../../src/geyser/filter-set.ts'
+import { Group } from '../../src/geyser/group.ts'
+import { Matcher } from '../../src/geyser/matcher.ts'
+import { SlabPool } from '../../src/geyser/slab.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
+import { accountUpdate } from '../../src/solana/update-build.ts'
 import { SyntheticSolana } from '../../test/support/synthetic-solana.ts'
 import type { Bench } from '../lib/bench.ts'
 import { singleFunction } from '../lib/single-function.ts'

@@ -14,7 +14,7 @@ const hashesFactor = 0.2
 const headerBytes = 4096
 const nothing = new Uint8Array(0)
 
-/** The shape of chain/ports.ts, ExecutionBlock. */
+/** The shape of upstream/ports.ts, ExecutionBlock. */
 export class Block {
   readonly number: number
   readonly blockHash: string

@@ -54,7 +54,7 @@ export interface FeedOptions {
   readonly isStopping: () => boolean
 }
 
-/** The sink of an ExecutionSource (chain/ports.ts). */
+/** The sink of an ExecutionSource (upstream/ports.ts). */
 export class EventFeed {
   readonly #events: RingWriter
   readonly #control: RingWriter

@@ -3,9 +3,7 @@
 import { isIP } from 'node:net'
 import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
-import { chainSection } from '../chain/embedded/config.ts'
-import { executionSourceFields } from '../chain/execution/config.ts'
-import { checkUpstreams, defaultSet, upstreamsSection } from '../chain/upstream/config.ts'
+import { chainSection } from '../devnode/config.ts'
 import { grpcSection } from '../products/grpc/config.ts'
 import { indexerSection } from '../products/indexer/config.ts'
 import { metricsSection } from '../products/metrics/config.ts'
@@ -15,6 +13,8 @@ import { isAddress, tpuSection } from '../products/tpu/config.ts'
 import { websocketSection } from '../products/websocket/config.ts'
 import { addressBudgetSection } from '../quota/config.ts'
 import { plansSection } from '../subscriptions/plans.ts'
+import { checkUpstreams, defaultSet, upstreamsSection } from '../upstream/config.ts'
+import { executionSourceFields } from '../upstream/execution/config.ts'
 
 export const configFields = {
   data: text({

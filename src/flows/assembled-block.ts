@@ -1,13 +1,14 @@
 // A block put together of parts that a node told one by one. Thread: main. Made by slot-book.ts.
 // Who wants blocks asks for its lists; nobody else pays for them.
+
+import { keyOf } from '../solana/keys.ts'
 import type {
   AccountUpdate,
   BlockMetaUpdate,
   BlockUpdate,
   EntryUpdate,
   TransactionUpdate,
-} from '../chain/ports.ts'
-import { keyOf } from '../solana/keys.ts'
+} from '../solana/updates.ts'
 import type { SlotPart } from './told-before.ts'
 
 export class AssembledBlock implements BlockUpdate {

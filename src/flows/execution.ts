@@ -19,7 +19,6 @@ import { type AnalysisMemory, createMemory } from '../analysis/memory.ts'
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
-import type { ExecutionBlock, ExecutionView } from '../chain/ports.ts'
 import { blockStart } from '../evm/event-payload.ts'
 import { EventType } from '../evm/event-type.ts'
 import { readU64 } from '../evm/words.ts'
@@ -29,6 +28,7 @@ import type { Log } from '../telemetry/log.ts'
 import type { Meters } from '../telemetry/meters.ts'
 import { DedicatedWorker } from '../threads/dedicated.ts'
 import { Pool } from '../threads/pool.ts'
+import type { ExecutionBlock, ExecutionView } from '../upstream/ports.ts'
 import { loadAnalysisModule } from './analysis-module.ts'
 import { BlockJobs, type JobOutcome, jobsMax } from './block-jobs.ts'
 import { ControlReader } from './control-reader.ts'
@@ -41,7 +41,7 @@ const workersMax = 4
 /** The hold by which the main thread keeps records that are not analysed yet. */
 const holdSlot = 0
 
-/** Which source: plain values that the source thread opens (chain/execution/open.ts). */
+/** Which source: plain values that the source thread opens (upstream/execution/open.ts). */
 export interface ExecutionSection {
   readonly source: 'embedded' | 'snapshot' | 'ring'
   /** File of a snapshot or ring. */

@@ -1,6 +1,6 @@
 // One slot while a node tells it: its parts, what waits for them, what was told. Thread: main.
 // Owned by slot-book.ts, which decides; this only keeps.
-import type { BlockMetaUpdate, SlotStatus, SlotUpdate } from '../chain/ports.ts'
+import type { BlockMetaUpdate, SlotStatus, SlotUpdate } from '../solana/updates.ts'
 import { type SlotPart, ToldBefore } from './told-before.ts'
 
 export class KnownSlot {

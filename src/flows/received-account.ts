@@ -1,8 +1,9 @@
 // An account update as a node sent it. Thread: main. Made by solana-received.ts.
 // What is asked for by filters is found in one walk over the message, the first time it is read;
 // the rest when somebody wants it.
-import type { AccountUpdate } from '../chain/ports.ts'
+
 import { ProtoReader } from '../solana/proto-reader.ts'
+import type { AccountUpdate } from '../solana/updates.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 

@@ -1,11 +1,12 @@
 // A transaction update as a node sent it. Thread: main. Made by solana-received.ts.
 // The places of its parts are known from the start; keys, error, logs and owners are read when a
 // filter or a reader asks for them, each once.
-import type { TransactionUpdate } from '../chain/ports.ts'
+
 import { readError, readKeys, readLogs, readTokenBalances } from '../solana/geyser-parts.ts'
 import { encodeTransactionStatus } from '../solana/geyser-transaction.ts'
 import { ProtoReader } from '../solana/proto-reader.ts'
-import { changedTokenOwnersOf, tokenOwnersOf } from './solana-update.ts'
+import { changedTokenOwnersOf, tokenOwnersOf } from '../solana/update-build.ts'
+import type { TransactionUpdate } from '../solana/updates.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 

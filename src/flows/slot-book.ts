@@ -1,4 +1,4 @@
-// Brings the updates of a node into the order of chain/ports.ts, each once, whatever happens to the
+// Orders the updates of a node as solana/updates.ts states, each once, whatever happens to the
 // connection. Thread: main. Fed by solana-upstream.ts; publishes into the hub.
 //
 //   parts ────────────────────────► hub          parts of a slot that a broken connection left
@@ -10,11 +10,12 @@
 //
 // Nodes tell a status for some slots only (a confirmation skips ancestors, a restart forgets them);
 // the chain of parents says the rest. What a finalized slot leaves beside it was a fork.
-import { type BlockMetaUpdate, type SlotUpdate, slotStatus } from '../chain/ports.ts'
+
+import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
+import { slotUpdate } from '../solana/update-build.ts'
+import { type BlockMetaUpdate, type SlotUpdate, slotStatus } from '../solana/updates.ts'
 import { AssembledBlock } from './assembled-block.ts'
 import { isWhole, KnownSlot, tellBit } from './known-slot.ts'
-import { publishUpdate, type SolanaHub } from './solana.ts'
-import { slotUpdate } from './solana-update.ts'
 import type { SlotPart } from './told-before.ts'
 
 /** Slots remembered below the newest finalized one: a replay may tell of them again. */

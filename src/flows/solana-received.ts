@@ -4,6 +4,9 @@
 //
 //   message: | filters | tag len |  body  | created_at |      only the body goes on
 //                                | … info … |
+
+import { readEnvelope, readWrapped, updateField } from '../solana/geyser-parts.ts'
+import { ProtoReader } from '../solana/proto-reader.ts'
 import type {
   BlockMetaUpdate,
   BlockUpdate,
@@ -11,9 +14,7 @@ import type {
   SlotStatus,
   SlotUpdate,
   SolanaUpdate,
-} from '../chain/ports.ts'
-import { readEnvelope, readWrapped, updateField } from '../solana/geyser-parts.ts'
-import { ProtoReader } from '../solana/proto-reader.ts'
+} from '../solana/updates.ts'
 import { ReceivedAccount } from './received-account.ts'
 import { ReceivedTransaction } from './received-transaction.ts'
 

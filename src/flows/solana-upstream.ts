@@ -1,12 +1,12 @@
 // The nodes' side of the Solana road: takes their messages apart and publishes them. Thread: main.
-// Called by chain/upstream/geyser/geyser-feed.ts through the GeyserSink port.
+// Called by upstream/geyser/geyser-feed.ts through the GeyserSink port.
 //
 //   message -> envelope -> update with the message's own bytes -> slot-book: order, once -> hub
 import type { Clock } from '../base/clock.ts'
-import type { GeyserSink } from '../chain/ports.ts'
+import type { SolanaHub } from '../geyser/hub.ts'
 import type { Log } from '../telemetry/log.ts'
+import type { GeyserSink } from '../upstream/ports.ts'
 import { SlotBook, type SlotCounts } from './slot-book.ts'
-import type { SolanaHub } from './solana.ts'
 import { receiveUpdate } from './solana-received.ts'
 
 export interface UpstreamCounts extends SlotCounts {

@@ -2,8 +2,8 @@
 // Thread: main. Used by slot-book.ts for the slots that were not complete. The replay may come from
 // another node: what nodes number by themselves (write versions, times) is no part of it.
 import { hash } from 'node:crypto'
-import type { AccountUpdate, EntryUpdate, TransactionUpdate } from '../chain/ports.ts'
 import { keyOf } from '../solana/keys.ts'
+import type { AccountUpdate, EntryUpdate, TransactionUpdate } from '../solana/updates.ts'
 
 /** What a slot is made of. */
 export type SlotPart = AccountUpdate | TransactionUpdate | EntryUpdate

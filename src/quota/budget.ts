@@ -2,9 +2,9 @@
 // Thread: main. `spend` decides whole: either every limit lets the call or batch through and all
 // are charged, or none is.
 import { assert } from '../base/assert.ts'
+import { Bucket } from '../base/bucket.ts'
 import type { Clock } from '../base/clock.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
-import { Bucket } from './bucket.ts'
 import { NotificationRate } from './notification-rate.ts'
 import type { Plan } from './plan.ts'
 

@@ -1,7 +1,7 @@
 // What the notifications of one subscription may cost per second, in bytes. Thread: any. Pure.
 // What does not fit is refused without being taken, so that expensive feeds are refused and cheap
 // ones go on; it still counts against new feeds, so that ending and reopening one gains nothing.
-import { Bucket } from './bucket.ts'
+import { Bucket } from '../base/bucket.ts'
 
 /** Blocks come in bursts, and so does what a stalled source catches up with. */
 const BURST_SECS = 2

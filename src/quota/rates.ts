@@ -1,7 +1,7 @@
 // A rate limit for each of many names: client addresses, fee payers. Thread: main.
 // Bounded: a full bucket carries no information and is dropped; when the table is full, the oldest
 // bucket is dropped.
-import { Bucket, type Rate } from './bucket.ts'
+import { Bucket, type Rate } from '../base/bucket.ts'
 
 const namesMax = 100_000
 /** Buckets checked per new name, which keeps the table small without scanning all of it. */

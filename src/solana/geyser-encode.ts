@@ -1,4 +1,4 @@
-// Encodes the bodies of geyser updates, once each. Thread: any. Called by flows/solana-update.ts.
+// Encodes the bodies of geyser updates, once each. Thread: any. Called by solana/update-build.ts.
 // Field numbers are those of proto/geyser.proto; fields stand last first, see back-writer.ts.
 import { BackWriter } from './back-writer.ts'
 import type {

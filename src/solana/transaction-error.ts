@@ -1,5 +1,5 @@
 // A Solana runtime's TransactionError: the JSON of RPC, and bincode for geyser. Thread: any (pure).
-// Read from litesvm in chain/embedded/svm.ts; told by rpc, websocket and grpc.
+// Read from litesvm in devnode/svm.ts; told by rpc, websocket and grpc.
 
 /** As JSON-RPC writes it: a name, or an object with one name. */
 export type TransactionError =

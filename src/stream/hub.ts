@@ -1,6 +1,6 @@
 // Numbers nothing, loses nothing, waits for nobody: hands each Solana update to every listener in
 // order, at three levels of certainty, and keeps the last slots for those who come late.
-// Thread: main. Fed by flows/solana.ts; heard by products/grpc, websocket and indexer.
+// Thread: main. Fed by geyser/hub.ts; heard by products/grpc, websocket and indexer.
 //
 //   content(slot 9) ---> lane 0 now          status(slot 9, confirmed) --+
 //                   \--> kept for slot 9 -------> lane 1: all of slot 9, then the status

@@ -2,14 +2,14 @@
 // Made by roads.ts. A set's stream carries its whole chain, so it is opened for sets that somebody
 // reads: everybody's and those of subscriptions at the start, others with their first caller.
 import type { Clock } from '../base/clock.ts'
-import { GeyserFeed } from '../chain/upstream/geyser/geyser-feed.ts'
-import type { FeedReading } from '../chain/upstream/geyser/meters.ts'
-import type { Upstreams } from '../chain/upstream/upstreams.ts'
-import { openSolanaHub, type SolanaHub } from '../flows/solana.ts'
-import { Heads } from '../flows/solana-heads.ts'
 import { SolanaUpstream } from '../flows/solana-upstream.ts'
+import { Heads } from '../geyser/heads.ts'
+import { openSolanaHub, type SolanaHub } from '../geyser/hub.ts'
 import type { HubBounds } from '../stream/hub.ts'
 import type { Log } from '../telemetry/log.ts'
+import { GeyserFeed } from '../upstream/geyser/geyser-feed.ts'
+import type { FeedReading } from '../upstream/geyser/meters.ts'
+import type { Upstreams } from '../upstream/upstreams.ts'
 
 /** The chain behind a set, as its nodes' stream tells it. */
 export interface GeyserRoad {

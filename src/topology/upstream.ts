@@ -5,14 +5,14 @@
 //               ├────► PubSub relay ─► websocket
 //               └────► senders ─► tpu
 import type { Parts } from '../base/parts.ts'
-import { defaultSet } from '../chain/upstream/config.ts'
-import { declareUpstreamMeters } from '../chain/upstream/meters.ts'
-import { declareProxyMeters } from '../chain/upstream/proxy/meters.ts'
-import { RpcProxy } from '../chain/upstream/proxy/rpc-proxy.ts'
-import { declarePubsubRelayMeters } from '../chain/upstream/pubsub/meters.ts'
-import { UpstreamPubsub } from '../chain/upstream/pubsub/relay.ts'
-import { Upstreams } from '../chain/upstream/upstreams.ts'
 import type { Config } from '../config/config.ts'
+import { defaultSet } from '../upstream/config.ts'
+import { declareUpstreamMeters } from '../upstream/meters.ts'
+import { declareProxyMeters } from '../upstream/proxy/meters.ts'
+import { RpcProxy } from '../upstream/proxy/rpc-proxy.ts'
+import { declarePubsubRelayMeters } from '../upstream/pubsub/meters.ts'
+import { UpstreamPubsub } from '../upstream/pubsub/relay.ts'
+import { Upstreams } from '../upstream/upstreams.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
 
 /** Who is served: all that the choice of a set depends on. */

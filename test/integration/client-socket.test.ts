@@ -6,9 +6,9 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { afterEach, describe, expect, it } from 'vitest'
 import { WebSocketServer } from 'ws'
-import type { PubsubNode } from '../../src/chain/upstream/pubsub/node.ts'
-import { connectNode } from '../../src/chain/upstream/pubsub/node-socket.ts'
 import { NodeSocket } from '../../src/client/node-socket.ts'
+import type { PubsubNode } from '../../src/upstream/pubsub/node.ts'
+import { connectNode } from '../../src/upstream/pubsub/node-socket.ts'
 import { until } from '../support/until.ts'
 
 const closings: (() => unknown)[] = []

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import type { ExecutionSourceSection } from '../../src/chain/execution/config.ts'
 import { type ExecutionRoad, startExecution } from '../../src/flows/execution.ts'
 import { EventLog } from '../../src/stream/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
+import type { ExecutionSourceSection } from '../../src/upstream/execution/config.ts'
 import { until } from '../support/execution-road.ts'
 import { wholeText } from '../support/whole-text.ts'
 

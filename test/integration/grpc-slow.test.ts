@@ -1,7 +1,7 @@
 // Slow and silent clients: each suffers alone, within a bound.
 import { afterEach, describe, expect, it } from 'vitest'
-import { openSolanaHub } from '../../src/flows/solana.ts'
-import { accountUpdate } from '../../src/flows/solana-update.ts'
+import { openSolanaHub } from '../../src/geyser/hub.ts'
+import { accountUpdate } from '../../src/solana/update-build.ts'
 import { standardPlan, unlimitedPlan } from '../../src/subscriptions/plans.ts'
 import { GrpcStage, Subscription, withToken } from '../support/grpc-stage.ts'
 import { randomOf, SyntheticSolana } from '../support/synthetic-solana.ts'

@@ -1,9 +1,9 @@
 // Subscribe as clients meet it: every kind of filter, replay, replacement, order, odd framing.
 import { connect } from 'node:http2'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { SolanaUpdate } from '../../src/chain/ports.ts'
-import { openSolanaHub } from '../../src/flows/solana.ts'
+import { openSolanaHub } from '../../src/geyser/hub.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
+import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
 import { readFrames, readUpdate, requestOf } from '../support/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../support/geyser-oracle.ts'

@@ -1,7 +1,7 @@
 // From the Solana chain and the TPU Sender into the index: rows tell what the doors tell.
 import { Keypair, Transaction, type TransactionInstruction } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { embeddedRpcMethods } from '../../src/chain/embedded/rpc/methods.ts'
+import { embeddedRpcMethods } from '../../src/devnode/rpc/methods.ts'
 import { decodeKey } from '../../src/solana/base58.ts'
 import { good } from '../support/chain-stage.ts'
 import { byNumber, type ReadRow } from '../support/index-reader.ts'

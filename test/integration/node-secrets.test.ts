@@ -1,10 +1,10 @@
 // A node that writes its address, keys and token into its errors: no customer and no log gets them.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { RpcSender } from '../../src/chain/upstream/rpc-sender.ts'
-import { SetSender } from '../../src/chain/upstream/set-sender.ts'
-import { Upstreams } from '../../src/chain/upstream/upstreams.ts'
 import { type Log, silentLog } from '../../src/telemetry/log.ts'
+import { RpcSender } from '../../src/upstream/rpc-sender.ts'
+import { SetSender } from '../../src/upstream/set-sender.ts'
+import { Upstreams } from '../../src/upstream/upstreams.ts'
 import { FakeSender } from '../support/fake-senders.ts'
 import { LeakyNode, writings } from '../support/leaky-node.ts'
 import { ProxyStage } from '../support/proxy-stage.ts'

@@ -1,6 +1,6 @@
 // The shapes of every notification of the websocket door, held by golden files.
 import { afterAll, beforeAll, describe, it } from 'vitest'
-import { publishUpdate } from '../../src/flows/solana.ts'
+import { publishUpdate } from '../../src/geyser/hub.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { expectShape } from '../support/golden.ts'
 import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'

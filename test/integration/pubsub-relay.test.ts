@@ -1,6 +1,6 @@
 // The relay between customers and real nodes that are killed, frozen and brought back.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { openSolanaHub, publishUpdate } from '../../src/flows/solana.ts'
+import { openSolanaHub, publishUpdate } from '../../src/geyser/hub.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import type { Log } from '../../src/telemetry/log.ts'
 import { nodeOf, RelayStage } from '../support/relay-stage.ts'

@@ -1,9 +1,9 @@
 // Subscriptions as a validator's clients know them, on a chain that a test moves by hand.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
-import type { AccountUpdate, BlockUpdate, TransactionUpdate } from '../../src/chain/ports.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { keyOf } from '../../src/solana/keys.ts'
+import type { AccountUpdate, BlockUpdate, TransactionUpdate } from '../../src/solana/updates.ts'
 import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'
 import { until } from '../support/until.ts'
 

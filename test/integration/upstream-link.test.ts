@@ -7,8 +7,8 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { bufferAnswer } from '../../src/chain/upstream/buffered-answer.ts'
-import { NodeLink } from '../../src/chain/upstream/node-link.ts'
+import { bufferAnswer } from '../../src/upstream/buffered-answer.ts'
+import { NodeLink } from '../../src/upstream/node-link.ts'
 import { hasOpenssl, makePair } from '../support/certificates.ts'
 import { until } from '../support/until.ts'
 

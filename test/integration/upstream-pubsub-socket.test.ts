@@ -4,13 +4,13 @@ import { createServer, type IncomingMessage } from 'node:http'
 import { type AddressInfo, createServer as createRawServer, type Server } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
 import { type WebSocket, WebSocketServer } from 'ws'
-import type { PubsubNode } from '../../src/chain/upstream/pubsub/node.ts'
+import type { PubsubNode } from '../../src/upstream/pubsub/node.ts'
 import {
   connectNode,
   type NodeAnswer,
   type NodeConnection,
   type SocketListener,
-} from '../../src/chain/upstream/pubsub/node-socket.ts'
+} from '../../src/upstream/pubsub/node-socket.ts'
 import { until } from '../support/until.ts'
 
 const closings: (() => unknown)[] = []

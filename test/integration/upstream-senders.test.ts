@@ -1,10 +1,10 @@
 // Transactions into sets of nodes: to one, or to all; never twice to one.
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { RpcSender } from '../../src/chain/upstream/rpc-sender.ts'
-import { SetSender, transactionSenders } from '../../src/chain/upstream/set-sender.ts'
-import { Upstreams } from '../../src/chain/upstream/upstreams.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { RpcSender } from '../../src/upstream/rpc-sender.ts'
+import { SetSender, transactionSenders } from '../../src/upstream/set-sender.ts'
+import { Upstreams } from '../../src/upstream/upstreams.ts'
 import { FakeNode } from '../support/fake-node.ts'
 import { until } from '../support/until.ts'
 import { setSection } from '../support/upstream-sections.ts'

@@ -1,8 +1,8 @@
 // A writer process at full speed against a reader that stalls again and again: every number is
 // handed over once or told as lost, and no event carries another's bytes.
 import { afterEach, expect, test } from 'vitest'
-import { TimerPacer } from '../../src/chain/execution/pacer.ts'
-import { RingFile } from '../../src/chain/upstream/execution/ring-file.ts'
+import { TimerPacer } from '../../src/upstream/execution/pacer.ts'
+import { RingFile } from '../../src/upstream/execution/ring-file.ts'
 import { SeenEvents } from '../support/execution-sink.ts'
 import { isAsWritten, RingWriterProcess } from '../support/ring-writer.ts'
 import { until } from '../support/until.ts'

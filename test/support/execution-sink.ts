@@ -1,9 +1,9 @@
 // Keeps what an execution source tells, for tests: counts by type, order, and the bytes if asked.
 
-import type { ExecutionSink } from '../../src/chain/ports.ts'
 import { computedPayloadSize } from '../../src/evm/event-payload.ts'
 import { descriptor } from '../../src/evm/event-ring.ts'
 import { readU16, readU32, readU64 } from '../../src/evm/words.ts'
+import type { ExecutionSink } from '../../src/upstream/ports.ts'
 
 export interface SeenEvent {
   readonly seqno: number

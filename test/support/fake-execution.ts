@@ -1,7 +1,8 @@
 // A stand-in for the execution road: feeds an event log by hand and answers an ExecutionView.
 // Shapes are those of the real road; numbers are made up. Used by tests and load benches' checks.
-import type { BlockText, ExecutionBlock, ExecutionView } from '../../src/chain/ports.ts'
+
 import type { EventLog } from '../../src/stream/log.ts'
+import type { BlockText, ExecutionBlock, ExecutionView } from '../../src/upstream/ports.ts'
 
 /** Time that stands still until it is moved. */
 export class HandClock {

@@ -1,18 +1,18 @@
 // Nodes without sockets for the PubSub relay: what was asked of them is kept, and a test says what
 // they answer, notify and when they are gone.
 
-import type { PubsubListener } from '../../src/chain/ports.ts'
-import type { AnswerListener, CallOptions } from '../../src/chain/upstream/node-call.ts'
-import type { NodeState } from '../../src/chain/upstream/node-health.ts'
-import type { PubsubNode, PubsubSet } from '../../src/chain/upstream/pubsub/node.ts'
+import type { RpcError } from '../../src/jsonrpc/build.ts'
+import type { AnswerListener, CallOptions } from '../../src/upstream/node-call.ts'
+import type { NodeState } from '../../src/upstream/node-health.ts'
+import type { PubsubListener } from '../../src/upstream/ports.ts'
+import type { PubsubNode, PubsubSet } from '../../src/upstream/pubsub/node.ts'
 import type {
   Connect,
   Loss,
   NodeAnswer,
   NodeConnection,
   SocketListener,
-} from '../../src/chain/upstream/pubsub/node-socket.ts'
-import type { RpcError } from '../../src/jsonrpc/build.ts'
+} from '../../src/upstream/pubsub/node-socket.ts'
 
 export class FakeNode implements PubsubNode {
   readonly name: string

@@ -1,8 +1,8 @@
 // Upstreams of the TPU Sender that do as a test says, and a clock that a test moves.
 import type { Clock } from '../../src/base/clock.ts'
 import { accept, type Outcome, refuse } from '../../src/base/errors.ts'
-import type { Fate, TransactionSender } from '../../src/chain/ports.ts'
 import { keyOf } from '../../src/solana/keys.ts'
+import type { Fate, TransactionSender } from '../../src/upstream/ports.ts'
 
 export class FakeClock implements Clock {
   ms = 1_000

@@ -1,5 +1,5 @@
 // Random Subscribe requests over the keys of a synthetic chain, and what a client reads back.
-import type { Codec } from '../../src/products/grpc/codec.ts'
+import type { Codec } from '../../src/geyser/codec.ts'
 import { decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
 import { buildCuckoo } from './cuckoo-builder.ts'
 import {

@@ -1,12 +1,8 @@
 // SubscribeUpdate messages as a node sends them: made of updates by the framing of our own door.
-import type { SolanaUpdate } from '../../src/chain/ports.ts'
-import {
-  createdAtSuffix,
-  FrameBatch,
-  namePrefix,
-  updateTag,
-} from '../../src/products/grpc/frame.ts'
-import { SlabPool } from '../../src/products/grpc/slab.ts'
+
+import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../src/geyser/frame.ts'
+import { SlabPool } from '../../src/geyser/slab.ts'
+import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { framePrefixBytes } from '../../src/transport/grpc-stream.ts'
 
 const pool = new SlabPool()

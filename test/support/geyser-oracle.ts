@@ -1,12 +1,13 @@
 // The meaning of geyser filters, written slowly and obviously: what a stream with a request must get
 // for an update. Works on base58 texts and knows nothing of the product's compiled filters.
+
+import { decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
 import type {
   AccountUpdate,
   BlockUpdate,
   SolanaUpdate,
   TransactionUpdate,
-} from '../../src/chain/ports.ts'
-import { decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
+} from '../../src/solana/updates.ts'
 import { buildCuckoo, cuckooTakes } from './cuckoo-builder.ts'
 
 export const oracleSeed = 0x0123456789abcdefn

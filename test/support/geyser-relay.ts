@@ -1,11 +1,11 @@
 // A gRPC door in front of others: nodes that are doors of our own, a set of them, and the stage
 // that customers see. Everything real but the chain, which is the same story at each node.
 import { systemClock } from '../../src/base/clock.ts'
-import type { SolanaUpdate } from '../../src/chain/ports.ts'
-import type { NodeSection, SetSection } from '../../src/chain/upstream/config.ts'
-import { Upstreams } from '../../src/chain/upstream/upstreams.ts'
+import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type GeyserRoad, GeyserRoads } from '../../src/topology/geyser.ts'
+import type { NodeSection, SetSection } from '../../src/upstream/config.ts'
+import { Upstreams } from '../../src/upstream/upstreams.ts'
 import { GrpcStage, type StageOptions } from './grpc-stage.ts'
 import { until } from './until.ts'
 

@@ -1,14 +1,10 @@
 // Scripted nodes, the sets over them and the rpc door in front, in process.
 import { systemClock } from '../../src/base/clock.ts'
-import {
-  type NodeSection,
-  type SetSection,
-  upstreamsSection,
-} from '../../src/chain/upstream/config.ts'
-import { declareProxyMeters, type ProxyTally } from '../../src/chain/upstream/proxy/meters.ts'
-import { RpcProxy } from '../../src/chain/upstream/proxy/rpc-proxy.ts'
-import { Upstreams } from '../../src/chain/upstream/upstreams.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { type NodeSection, type SetSection, upstreamsSection } from '../../src/upstream/config.ts'
+import { declareProxyMeters, type ProxyTally } from '../../src/upstream/proxy/meters.ts'
+import { RpcProxy } from '../../src/upstream/proxy/rpc-proxy.ts'
+import { Upstreams } from '../../src/upstream/upstreams.ts'
 import { Bundle } from './bundle.ts'
 import { ScriptedNode } from './scripted-node.ts'
 import { until } from './until.ts'

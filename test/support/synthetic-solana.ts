@@ -1,20 +1,21 @@
 // A Solana chain that never was: the same seed tells the same story, slot by slot.
 // For tests and benches of what stands behind the hub; nothing in it executes anything.
-import type { SolanaUpdate } from '../../src/chain/ports.ts'
-import { slotStatus } from '../../src/chain/ports.ts'
-import {
-  accountUpdate,
-  blockMetaUpdate,
-  entryUpdate,
-  slotUpdate,
-  transactionUpdate,
-} from '../../src/flows/solana-update.ts'
+
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import type {
   AccountContent,
   TokenBalanceContent,
   TransactionContent,
 } from '../../src/solana/geyser-content.ts'
+import {
+  accountUpdate,
+  blockMetaUpdate,
+  entryUpdate,
+  slotUpdate,
+  transactionUpdate,
+} from '../../src/solana/update-build.ts'
+import type { SolanaUpdate } from '../../src/solana/updates.ts'
+import { slotStatus } from '../../src/solana/updates.ts'
 
 /** InstructionError(0, Custom(7)) in bincode. */
 const CUSTOM_ERROR = Uint8Array.of(8, 0, 0, 0, 0, 25, 0, 0, 0, 7, 0, 0, 0)

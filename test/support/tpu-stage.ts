@@ -1,8 +1,6 @@
 // The TPU Sender with its door open, on an embedded chain or on upstreams of a test's choice.
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
-import { ChainSender } from '../../src/chain/chain-sender.ts'
-import type { TransactionSender } from '../../src/chain/ports.ts'
 import type { TpuSection } from '../../src/products/tpu/config.ts'
 import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
 import { type RunningTpu, startTpu } from '../../src/products/tpu/server.ts'
@@ -10,6 +8,8 @@ import { AddressBudget } from '../../src/quota/address-budget.ts'
 import type { AddressLimits } from '../../src/quota/config.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
+import { ChainSender } from '../../src/upstream/chain-sender.ts'
+import type { TransactionSender } from '../../src/upstream/ports.ts'
 import { ChainStage } from './chain-stage.ts'
 
 export const tpuDefaults: TpuSection = {

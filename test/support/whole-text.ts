@@ -1,5 +1,5 @@
 // The text of a block put together and parsed.
-import type { BlockText } from '../../src/chain/ports.ts'
+import type { BlockText } from '../../src/upstream/ports.ts'
 
 export interface ShownExecutionBlock {
   readonly number: string

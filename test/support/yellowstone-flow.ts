@@ -2,8 +2,8 @@
 // filter. The same flow runs against the door before its own chain and before a node.
 import { createRequire } from 'node:module'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { SolanaUpdate } from '../../src/chain/ports.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
+import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { SyntheticSolana } from './synthetic-solana.ts'
 import { until } from './until.ts'
 

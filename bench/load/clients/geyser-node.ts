@@ -3,14 +3,9 @@
 // faster than its reader takes, so that a slow relay slows it down and loses nothing.
 import { createServer, type ServerHttp2Stream } from 'node:http2'
 import type { AddressInfo } from 'node:net'
-import { accountUpdate, blockMetaUpdate, slotUpdate } from '../../../src/flows/solana-update.ts'
-import {
-  createdAtSuffix,
-  FrameBatch,
-  namePrefix,
-  updateTag,
-} from '../../../src/products/grpc/frame.ts'
-import { SlabPool } from '../../../src/products/grpc/slab.ts'
+import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../../src/geyser/frame.ts'
+import { SlabPool } from '../../../src/geyser/slab.ts'
+import { accountUpdate, blockMetaUpdate, slotUpdate } from '../../../src/solana/update-build.ts'
 import { serveBench } from '../../lib/process.ts'
 import { createdAtMs, firstSlot, messageOf } from './grpc-message.ts'
 

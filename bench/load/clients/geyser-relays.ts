@@ -8,10 +8,10 @@ import {
   type ServerDuplexStream,
 } from '@grpc/grpc-js'
 import { systemClock } from '../../../src/base/clock.ts'
-import { Upstreams } from '../../../src/chain/upstream/upstreams.ts'
-import { loadCodec } from '../../../src/products/grpc/codec.ts'
+import { loadCodec } from '../../../src/geyser/codec.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { GeyserRoads } from '../../../src/topology/geyser.ts'
+import { Upstreams } from '../../../src/upstream/upstreams.ts'
 import { serveBench } from '../../lib/process.ts'
 import { openGrpcDoor } from './grpc-door.ts'
 

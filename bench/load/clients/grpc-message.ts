@@ -1,13 +1,9 @@
 // Account updates of an exact size, for benches of the gRPC streams. Thread: any.
-import { accountUpdate } from '../../../src/flows/solana-update.ts'
-import {
-  createdAtSuffix,
-  FrameBatch,
-  namePrefix,
-  updateTag,
-} from '../../../src/products/grpc/frame.ts'
-import { SlabPool } from '../../../src/products/grpc/slab.ts'
+
+import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../../src/geyser/frame.ts'
+import { SlabPool } from '../../../src/geyser/slab.ts'
 import type { AccountContent } from '../../../src/solana/geyser-content.ts'
+import { accountUpdate } from '../../../src/solana/update-build.ts'
 
 const contents = new Map<number, AccountContent>()
 /** Slots from here to two million take three bytes, so that lengths stay the same. */

@@ -2,15 +2,14 @@
 // The health service takes no token: what its callers may cost is counted per client address.
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
-import type { Refusal } from '../../base/errors.ts'
 import { refuse } from '../../base/errors.ts'
+import { type GrpcMeters, type GrpcMethodName, grpcMethods } from '../../geyser/meters.ts'
+import { statusOf } from '../../geyser/status.ts'
 import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget, Quota, Verdict } from '../../quota/quota.ts'
 import type { Admission, GrpcPeer } from '../../transport/grpc.ts'
 import type { GrpcStatus } from '../../transport/grpc-status.ts'
-import { codesOf } from '../../transport/reply.ts'
-import { type GrpcMeters, type GrpcMethodName, grpcMethods } from './meters.ts'
 import type { OpenCalls } from './open-calls.ts'
 
 export interface Caller {
@@ -65,12 +64,6 @@ export function charge(
   if (verdict.ok) return null
   deps.quotaMeters.refused.grpc.inc()
   return overBudget(verdict)
-}
-
-export function statusOf(refusal: Refusal): GrpcStatus {
-  const status = { code: codesOf[refusal.kind].grpc, details: refusal.message }
-  const { retryAfterMs } = refusal
-  return retryAfterMs === undefined ? status : { ...status, retryAfterMs }
 }
 
 function decide(peer: GrpcPeer, method: string, deps: AdmissionDeps): Admission<Caller> {

@@ -1,10 +1,11 @@
 // Serves grpc.health.v1, which load balancers call without a token. Thread: main.
 // SERVING means that the main chain is available; dedicated nodes do not count. Callers are
 // unknown, so one request of at most 1 KiB is read per call; admission.ts counts the calls.
+
+import type { Codec } from '../../geyser/codec.ts'
 import type { GrpcMethod } from '../../transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
-import type { Codec } from './codec.ts'
 
 const serving = 1
 const notServing = 2

@@ -1,10 +1,11 @@
 // Serves grpc.reflection, with which tools discover the services. Thread: main.
 // On when `grpc.reflection` is set. It asks for a token like every other method, and every request
 // after the first costs a credit.
+
+import type { Codec } from '../../geyser/codec.ts'
 import type { GrpcMethod } from '../../transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
-import type { Codec } from './codec.ts'
 import { describeFiles } from './descriptors.ts'
 
 interface Asked {

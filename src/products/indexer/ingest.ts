@@ -7,7 +7,7 @@
 // Everything is pulled at the writer's pace; a writer that stands still costs the roads nothing.
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
-import type { SolanaUpdate } from '../../chain/ports.ts'
+import type { SolanaUpdate } from '../../solana/updates.ts'
 import type { Hub } from '../../stream/hub.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { Log } from '../../telemetry/log.ts'

@@ -1,6 +1,6 @@
 // The metrics section of the configuration. Thread: any (declarations only).
 // Composed into the one Config by config/config.ts, together with the fields of the execution
-// source, which chain/execution declares.
+// source, which upstream/execution declares.
 import { choice, flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const metricsSection = group(

@@ -1,7 +1,8 @@
 // The REST answers and /health: what each path says, from the log and the execution road.
 // Thread: main. Called by server.ts; no sockets here. Payloads of the stream are served verbatim.
-import type { ExecutionView } from '../../chain/ports.ts'
+
 import type { EventLog } from '../../stream/log.ts'
+import type { ExecutionView } from '../../upstream/ports.ts'
 import { parseU64 } from './handle.ts'
 import { ageSecs, isServing, statusOf } from './health.ts'
 

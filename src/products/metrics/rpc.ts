@@ -2,10 +2,10 @@
 // Thread: main. No sockets here. Answers come in pieces, so that a large one is made while it is
 // sent; the answer of a batch is bounded, a single block is not.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import type { BlockText, ExecutionView } from '../../chain/ports.ts'
 import { errorMessage, type RpcError } from '../../jsonrpc/build.ts'
 import { type Item, type Parsed, parseRequests } from '../../jsonrpc/parse.ts'
 import { codesOf } from '../../transport/reply.ts'
+import type { BlockText, ExecutionView } from '../../upstream/ports.ts'
 
 export interface RpcParts {
   readonly view: ExecutionView

@@ -1,7 +1,8 @@
 // Makes an expensive answer at most so often, however many ask: beyond the rate they share the
 // last one. Thread: main.
+
+import { Bucket, type Rate } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
-import { Bucket, type Rate } from '../../quota/bucket.ts'
 
 export class SharedAnswer<T> {
   readonly #bucket: Bucket

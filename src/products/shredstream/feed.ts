@@ -1,6 +1,6 @@
 // Makes shreds of the embedded chain's blocks and sends them to our own ingest port, as a validator
 // would. Thread: main collects a block's entries; a worker makes and sends the shreds.
-import type { SlotChange, SolanaSink } from '../../chain/ports.ts'
+
 import type {
   AccountContent,
   BlockMetaContent,
@@ -8,6 +8,7 @@ import type {
   TransactionContent,
 } from '../../solana/geyser-content.ts'
 import { encodeEntries } from '../../solana/shred-entry.ts'
+import type { SlotChange, SolanaSink } from '../../solana/updates.ts'
 import { DedicatedWorker } from '../../threads/dedicated.ts'
 import type { SupervisorDeps } from '../../threads/supervisor.ts'
 

@@ -8,9 +8,10 @@
 // upstreams, or handed over to none). Nothing is dropped without being counted.
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
-import type { Fate, SolanaUpdate, TransactionSender } from '../../chain/ports.ts'
 import { keyOf } from '../../solana/keys.ts'
+import type { SolanaUpdate } from '../../solana/updates.ts'
 import type { Hub } from '../../stream/hub.ts'
+import type { Fate, TransactionSender } from '../../upstream/ports.ts'
 import type { Ending, TpuMeters } from './meters.ts'
 import { busy, chainRefusal, noUpstream } from './refusals.ts'
 import type { Submission, TipLog } from './submission.ts'

@@ -5,6 +5,7 @@ import type { Answer } from '../../jsonrpc/build.ts'
 import type { Methods } from '../../jsonrpc/methods.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { type Allowance, type Host, type Served, serve } from '../../jsonrpc/serve.ts'
+import type { Session as PubsubSession } from '../../pubsub/session.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
@@ -12,18 +13,9 @@ import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import type { WebsocketMeters } from './meters.ts'
 
 /** One connection of a customer, as methods see it. */
-export interface Session {
+export interface Session extends PubsubSession {
   readonly subscription: Subscription
   readonly budget: Budget
-  /** Sends a message that is no answer; metered as a notification. */
-  notify(message: string | Uint8Array): void
-  /** From now on gets what is published under the topic. */
-  join(topic: string): void
-  leave(topic: string): void
-  /** Ends a connection that reads too slowly; called after something was published. */
-  checkUnsent(): void
-  /** Runs when the connection has ended, whoever ended it. */
-  onEnd(release: () => void): void
 }
 
 export interface HandleDeps {

@@ -1,7 +1,8 @@
 // The meters of the websocket door. Thread: main. Plain numbers, read at scrape.
+
+import { declareSubscriptionMeters, type SubscriptionMeters } from '../../pubsub/meters.ts'
 import type { Meters } from '../../telemetry/meters.ts'
 import { PairTally } from '../../telemetry/tally.ts'
-import { declareSubscriptionMeters, type SubscriptionMeters } from './subscriptions/meters.ts'
 
 const outcomes = ['ok', 'error', 'refused'] as const
 export type CallOutcome = (typeof outcomes)[number]

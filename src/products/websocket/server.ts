@@ -13,6 +13,7 @@ import type { Running } from '../../base/running.ts'
 import { encodedText, errorMessage } from '../../jsonrpc/build.ts'
 import { whole } from '../../jsonrpc/message-stream.ts'
 import { Methods, type MethodTable } from '../../jsonrpc/methods.ts'
+import type { Subscribed } from '../../pubsub/hub-subscriptions.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Quota } from '../../quota/quota.ts'
 import type { Log } from '../../telemetry/log.ts'
@@ -25,8 +26,7 @@ import type { WebsocketSection } from './config.ts'
 import { Connection } from './connection.ts'
 import { MessageHandler, type Session } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
-import type { Subscribed } from './subscriptions/hub-subscriptions.ts'
-import { type Relayed, Subscriptions } from './subscriptions/subscriptions.ts'
+import { type Relayed, Subscriptions } from './subscriptions.ts'
 
 export interface WebsocketDeps {
   readonly gate: Gate

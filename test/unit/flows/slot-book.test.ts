@@ -2,10 +2,10 @@
 // Whatever happens to the connection, each lane must say what the uncut story says.
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/base/clock.ts'
-import { type SolanaUpdate, slotStatus } from '../../../src/chain/ports.ts'
-import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../src/flows/solana.ts'
-import { accountUpdate, slotUpdate } from '../../../src/flows/solana-update.ts'
 import { SolanaUpstream } from '../../../src/flows/solana-upstream.ts'
+import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../src/geyser/hub.ts'
+import { accountUpdate, slotUpdate } from '../../../src/solana/update-build.ts'
+import { type SolanaUpdate, slotStatus } from '../../../src/solana/updates.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { messageOf } from '../../support/geyser-messages.ts'
 import { randomOf, SyntheticSolana } from '../../support/synthetic-solana.ts'

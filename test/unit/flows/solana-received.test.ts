@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { SolanaUpdate } from '../../../src/chain/ports.ts'
 import { receiveUpdate } from '../../../src/flows/solana-received.ts'
-import { slotUpdate } from '../../../src/flows/solana-update.ts'
 import { decodeTransactionInfo } from '../../../src/solana/geyser-decode.ts'
 import { encodeAccount, encodeAccountInfo } from '../../../src/solana/geyser-encode.ts'
+import { slotUpdate } from '../../../src/solana/update-build.ts'
+import type { SolanaUpdate } from '../../../src/solana/updates.ts'
 import { messageOf } from '../../support/geyser-messages.ts'
 import { SyntheticSolana } from '../../support/synthetic-solana.ts'
 

@@ -1,11 +1,11 @@
 // What the hand-written encoders write, protobufjs must read, field by field.
 import { describe, expect, it } from 'vitest'
-import { slotStatus } from '../../../src/chain/ports.ts'
-import { slotUpdate } from '../../../src/flows/solana-update.ts'
-import { loadCodec } from '../../../src/products/grpc/codec.ts'
+import { loadCodec } from '../../../src/geyser/codec.ts'
 import { BackWriter } from '../../../src/solana/back-writer.ts'
 import { encodeBlock, encodeRewards } from '../../../src/solana/geyser-encode.ts'
 import { encodeTransaction } from '../../../src/solana/geyser-transaction.ts'
+import { slotUpdate } from '../../../src/solana/update-build.ts'
+import { slotStatus } from '../../../src/solana/updates.ts'
 import { SyntheticSolana } from '../../support/synthetic-solana.ts'
 
 const codec = loadCodec()

@@ -1,7 +1,8 @@
 // Makes parcels of a slot: one, or several of a large one, so that no message is long and no turn
 // of the main thread is. Thread: main. Called by slot-source.ts; each is made when it is asked for.
-import type { AccountUpdate, BlockMetaUpdate, TransactionUpdate } from '../../../chain/ports.ts'
+
 import { keyOf } from '../../../solana/keys.ts'
+import type { AccountUpdate, BlockMetaUpdate, TransactionUpdate } from '../../../solana/updates.ts'
 import {
   type AccountFact,
   accountRecordBytes,

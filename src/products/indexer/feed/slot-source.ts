@@ -11,7 +11,7 @@ import {
   type SlotUpdate,
   type SolanaUpdate,
   slotStatus,
-} from '../../../chain/ports.ts'
+} from '../../../solana/updates.ts'
 import type { Hub, Replay } from '../../../stream/hub.ts'
 import type { CounterChild } from '../../../telemetry/meters.ts'
 import type { SlotRange } from '../parcels.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { loadCodec } from '../../../../src/products/grpc/codec.ts'
+import { loadCodec } from '../../../../src/geyser/codec.ts'
 import { Health } from '../../../../src/products/grpc/health.ts'
 import { OpenCalls } from '../../../../src/products/grpc/open-calls.ts'
 import type { GrpcStatus } from '../../../../src/transport/grpc-status.ts'

@@ -2,19 +2,19 @@
 // sockets and a relay without nodes.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { systemClock } from '../../../../src/base/clock.ts'
+import { openSolanaHub } from '../../../../src/geyser/hub.ts'
+import type { Answer } from '../../../../src/jsonrpc/build.ts'
+import type { Session } from '../../../../src/products/websocket/handle.ts'
+import { Subscriptions } from '../../../../src/products/websocket/subscriptions.ts'
+import { declareSubscriptionMeters } from '../../../../src/pubsub/meters.ts'
+import { silentLog } from '../../../../src/telemetry/log.ts'
+import { Meters } from '../../../../src/telemetry/meters.ts'
 import {
   nodeUnhealthy,
   type PubsubListener,
   type PubsubRelay,
   type PubsubWish,
-} from '../../../../src/chain/ports.ts'
-import { openSolanaHub } from '../../../../src/flows/solana.ts'
-import type { Answer } from '../../../../src/jsonrpc/build.ts'
-import type { Session } from '../../../../src/products/websocket/handle.ts'
-import { declareSubscriptionMeters } from '../../../../src/products/websocket/subscriptions/meters.ts'
-import { Subscriptions } from '../../../../src/products/websocket/subscriptions/subscriptions.ts'
-import { silentLog } from '../../../../src/telemetry/log.ts'
-import { Meters } from '../../../../src/telemetry/meters.ts'
+} from '../../../../src/upstream/ports.ts'
 import { budgetOn, type LooseSession, looseSession } from '../../../support/loose-session.ts'
 
 const key = 'So11111111111111111111111111111111111111112'

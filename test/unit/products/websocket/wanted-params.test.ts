@@ -1,8 +1,8 @@
 // The params that a node gets say the same as the params of the customer, in one form.
 import { describe, expect, it } from 'vitest'
-import { readers } from '../../../../src/products/websocket/subscriptions/params.ts'
-import { type Wanted, wantedText } from '../../../../src/products/websocket/subscriptions/wanted.ts'
-import { wantedParams } from '../../../../src/products/websocket/subscriptions/wanted-params.ts'
+import { wantedParams } from '../../../../src/products/websocket/wanted-params.ts'
+import { readers } from '../../../../src/pubsub/params.ts'
+import { type Wanted, wantedText } from '../../../../src/pubsub/wanted.ts'
 
 const key = 'So11111111111111111111111111111111111111112'
 const other = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA'

@@ -1,0 +1,71 @@
+// What the chain looks at before a transaction may run. Thread: main. Called by chain.ts.
+// The runtime checks the rest: balances, programs, lookup tables.
+import { isSameKey, keyOf } from '../solana/keys.ts'
+import {
+  durableNonce,
+  isNonceAccount,
+  nonceAuthorityOf,
+  nonceIndexOf,
+  nonceOf,
+} from '../solana/nonce.ts'
+import type { TransactionLayout } from '../solana/transaction.ts'
+import type { TransactionError } from '../solana/transaction-error.ts'
+import type { Ledger } from './ledger/ledger.ts'
+
+/** Accounts that one transaction may lock. */
+const locksMax = 128
+
+export interface Check {
+  readonly err: TransactionError | null
+  /** Place of the durable nonce account that stands in for the blockhash; -1 without one. */
+  readonly nonceIndex: number
+}
+
+/** `newestHash`: of the last complete block, from which the next nonces are made. */
+export function checkTransaction(
+  layout: TransactionLayout,
+  bytes: Uint8Array,
+  on: {
+    readonly ledger: Ledger
+    readonly newestHash: Uint8Array
+    readonly isBlockhashReplaced?: boolean
+  },
+): Check {
+  const locks = lockError(layout, bytes)
+  if (locks !== null) return { err: locks, nonceIndex: -1 }
+  const blockhash = bytes.subarray(layout.blockhashAt, layout.blockhashAt + 32)
+  if (on.isBlockhashReplaced === true || on.ledger.isBlockhashValid(blockhash, 0))
+    return { err: null, nonceIndex: -1 }
+  const nonceIndex = usableNonce(layout, bytes, on)
+  return { err: nonceIndex < 0 ? 'BlockhashNotFound' : null, nonceIndex }
+}
+
+function lockError(layout: TransactionLayout, bytes: Uint8Array): TransactionError | null {
+  const { keyCount, keysAt, loadedWritable, loadedReadonly } = layout
+  if (keyCount + loadedWritable + loadedReadonly > locksMax) return 'TooManyAccountLocks'
+  const seen = new Set<string>()
+  for (let index = 0; index < keyCount; index++)
+    seen.add(keyOf(bytes.subarray(keysAt + index * 32, keysAt + index * 32 + 32)))
+  return seen.size === keyCount ? null : 'AccountLoadedTwice'
+}
+
+function usableNonce(
+  layout: TransactionLayout,
+  bytes: Uint8Array,
+  { ledger, newestHash }: { ledger: Ledger; newestHash: Uint8Array },
+): number {
+  const index = nonceIndexOf(layout, bytes)
+  if (index < 0) return -1
+  const keyAt = (place: number) =>
+    bytes.subarray(layout.keysAt + place * 32, layout.keysAt + place * 32 + 32)
+  const account = ledger.account(keyAt(index), 0)
+  if (account === null || !isNonceAccount(account.owner, account.data)) return -1
+  const blockhash = bytes.subarray(layout.blockhashAt, layout.blockhashAt + 32)
+  const nonce = nonceOf(account.data)
+  // One that was set in this very slot would become itself again, and the transaction run twice.
+  if (!isSameKey(nonce, blockhash) || isSameKey(nonce, durableNonce(newestHash))) return -1
+  const authority = nonceAuthorityOf(account.data)
+  for (let place = 0; place < layout.requiredSignatures; place++)
+    if (isSameKey(keyAt(place), authority)) return index
+  return -1
+}

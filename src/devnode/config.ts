@@ -1,0 +1,55 @@
+// Configuration of the Solana chain behind the bundle. Thread: main.
+import { choice, group, integer, type Values } from '../base/fields.ts'
+
+export const chainSection = group('The Solana chain behind rpc, websocket, grpc and tpu.', {
+  source: choice(['embedded', 'upstream'], {
+    initial: 'embedded',
+    doc:
+      'Where the chain is: embedded runs one inside the server, ' +
+      'upstream stands in front of the nodes of upstreams.default.',
+  }),
+  traffic: integer({
+    initial: 50,
+    min: 0,
+    max: 5_000,
+    unit: 'transactions/s',
+    doc: 'Background traffic of the embedded chain, all real and signed; 0 turns it off.',
+  }),
+  slotMs: integer({
+    initial: 400,
+    min: 20,
+    max: 60_000,
+    unit: 'ms',
+    doc: 'Slot time of the embedded chain.',
+  }),
+  historySlots: integer({
+    initial: 2_000,
+    min: 320,
+    max: 1_000_000,
+    unit: 'slots',
+    doc: 'Blocks and transactions that the embedded chain keeps, also across restarts.',
+  }),
+  historyBytes: integer({
+    initial: 256 * 1024 * 1024,
+    min: 16 * 1024 * 1024,
+    max: 64 * 1024 * 1024 * 1024,
+    unit: 'bytes',
+    doc: 'Memory for that history; the oldest blocks go first, the last 320 always stay.',
+  }),
+  snapshotSlots: integer({
+    initial: 1_500,
+    min: 10,
+    max: 1_000_000,
+    unit: 'slots',
+    doc: 'The embedded chain writes all its accounts to disk this often.',
+  }),
+  airdropLamports: integer({
+    initial: 1_000_000_000_000,
+    min: 0,
+    max: 1_000_000_000_000_000,
+    unit: 'lamports',
+    doc: 'Most that one requestAirdrop may ask of the faucet; 0 turns airdrops off.',
+  }),
+})
+
+export type ChainSection = Values<typeof chainSection.fields>

@@ -1,0 +1,102 @@
+// Turns what the VM did into what the ledger and the streams tell. Thread: main.
+// Called by chain.ts for each transaction that landed, and for simulations. Balances before it are
+// the ledger's, which stands exactly there: results arrive in the order of execution.
+import { encodeBase58 } from '../solana/base58.ts'
+import type { MetaContent, TokenBalanceContent } from '../solana/geyser-content.ts'
+import { isSameKey, keyOf } from '../solana/keys.ts'
+import { isTokenProgram, readMint, readTokenAccount } from '../solana/token-account.ts'
+import type { TransactionLayout } from '../solana/transaction.ts'
+import { encodeTransactionError } from '../solana/transaction-error.ts'
+import type { LedgerAccount } from './ledger/ledger.ts'
+import type { LedgerState } from './ledger/state.ts'
+import type { Executed, VmAccount } from './protocol.ts'
+
+type Read = (pubkey: Uint8Array) => { owner: Uint8Array; data: Uint8Array; lamports: bigint } | null
+
+const empty = new Uint8Array(0)
+
+/** The outcome as meta. `layout` holds the transaction; the ledger does not have it yet. */
+export function metaOf(
+  layout: TransactionLayout,
+  outcome: {
+    readonly executed: Executed
+    /** Static keys, then what the VM loaded. */
+    readonly keys: readonly Uint8Array[]
+    readonly fee: bigint
+    readonly ledger: LedgerState
+  },
+): MetaContent {
+  const { executed, keys, fee, ledger } = outcome
+  const before: Read = (pubkey) => ledger.newestAccount(pubkey)
+  const written = new Map(executed.accounts.map((account) => [keyOf(account.pubkey), account]))
+  const after: Read = (pubkey) => written.get(keyOf(pubkey)) ?? before(pubkey)
+  const hasTokens = keys.some(isTokenProgram)
+  const programs = new Set(layout.programIndex.subarray(0, layout.instructionCount))
+  const tokens = (read: Read) => (hasTokens ? tokenBalances(keys, programs, read) : [])
+  return {
+    err: executed.err === null ? null : encodeTransactionError(executed.err),
+    fee,
+    preBalances: keys.map((key) => before(key)?.lamports ?? 0n),
+    postBalances: keys.map((key) => after(key)?.lamports ?? 0n),
+    innerInstructions: executed.inner,
+    logMessages: executed.logs,
+    preTokenBalances: tokens(before),
+    postTokenBalances: tokens(after),
+    rewards: [],
+    loadedWritableAddresses: executed.loadedWritable,
+    loadedReadonlyAddresses: executed.loadedReadonly,
+    returnData: executed.returnData,
+    computeUnitsConsumed: executed.units,
+  }
+}
+
+/** A version for the ledger. Bytes that did not change are shared with the version before. */
+export function versionOf(
+  account: VmAccount,
+  at: { readonly slot: number; readonly ledger: LedgerState },
+): LedgerAccount {
+  const before = at.ledger.newestAccount(account.pubkey)
+  return {
+    // Copies: what came over the pipe are views of its chunks.
+    pubkey: before?.pubkey ?? new Uint8Array(account.pubkey),
+    lamports: account.lamports,
+    owner: kept(before?.owner, account.owner),
+    executable: account.executable,
+    rentEpoch: account.rentEpoch,
+    data: account.lamports === 0n ? empty : kept(before?.data, account.data),
+    slot: at.slot,
+    writeVersion: at.ledger.nextWriteVersion(),
+  }
+}
+
+function kept(before: Uint8Array | undefined, after: Uint8Array): Uint8Array {
+  if (after.length === 0) return empty
+  return before !== undefined && isSameKey(before, after) ? before : new Uint8Array(after)
+}
+
+function tokenBalances(
+  keys: readonly Uint8Array[],
+  programs: ReadonlySet<number>,
+  read: Read,
+): TokenBalanceContent[] {
+  const balances: TokenBalanceContent[] = []
+  keys.forEach((key, accountIndex) => {
+    if (programs.has(accountIndex)) return
+    const account = read(key)
+    if (account === null || account.lamports === 0n) return
+    const token = readTokenAccount(account.owner, account.data)
+    if (token === null) return
+    const mintAccount = read(token.mint)
+    const mint = mintAccount === null ? null : readMint(mintAccount.owner, mintAccount.data)
+    if (mint === null) return
+    balances.push({
+      accountIndex,
+      mint: encodeBase58(token.mint),
+      owner: encodeBase58(token.owner),
+      programId: encodeBase58(account.owner),
+      amount: String(token.amount),
+      decimals: mint.decimals,
+    })
+  })
+  return balances
+}

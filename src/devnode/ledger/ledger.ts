@@ -1,0 +1,167 @@
+// What the embedded chain's ledger can be asked: the interface that the JSON-RPC methods read.
+// Thread: main (types only). Implemented by ledger/state.ts; every read is synchronous and sees
+// one consistent moment. Nobody changes what it hands out: bytes are shared, never copied.
+//
+// Keys of maps and parameters named `key` are binary strings (`keyOf(bytes)`), not base58.
+
+import type { EntryContent, MetaContent, TransactionContent } from '../../solana/geyser-content.ts'
+import type { TransactionError } from '../../solana/transaction-error.ts'
+import type { Commitment, LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
+
+/** One version of an account. An account of 0 lamports does not exist and is never handed out. */
+export interface LedgerAccount {
+  readonly pubkey: Uint8Array
+  readonly lamports: bigint
+  readonly owner: Uint8Array
+  readonly executable: boolean
+  readonly rentEpoch: bigint
+  readonly data: Uint8Array
+  /** The slot that wrote this version. */
+  readonly slot: number
+  readonly writeVersion: bigint
+}
+
+/** A transaction in the history. `content` is decoded from its stored form at each read. */
+export interface LedgerTransaction {
+  readonly signature: Uint8Array
+  /** As it came over the wire. */
+  readonly bytes: Uint8Array
+  readonly slot: number
+  readonly index: number
+  /** -1 for legacy, else 0. */
+  readonly version: number
+  readonly err: TransactionError | null
+  /** Message and meta as plain values: err, fee, balances, inner instructions, logs, units… */
+  readonly content: TransactionContent
+  /** `content.meta`; `err` inside it is bincode, the JSON form is `err` above. */
+  readonly meta: MetaContent
+  /** Static keys, then loaded writable, then loaded readonly ones. */
+  readonly keys: readonly Uint8Array[]
+  readonly blockTime: number
+}
+
+/** A complete block. */
+export interface LedgerBlock {
+  readonly slot: number
+  readonly parentSlot: number
+  readonly blockhash: string
+  readonly previousBlockhash: string
+  readonly blockHeight: number
+  /** Seconds since 1970. */
+  readonly blockTime: number
+  readonly entries: readonly EntryContent[]
+  readonly transactionCount: number
+  /** Decodes every transaction of the block. */
+  transactions(): LedgerTransaction[]
+  /** Signatures alone, without decoding. */
+  signatures(): readonly Uint8Array[]
+}
+
+export interface SignatureInfo {
+  readonly signature: Uint8Array
+  readonly slot: number
+  readonly err: TransactionError | null
+  /** Seconds since 1970. */
+  readonly blockTime: number
+  readonly commitment: Commitment
+  /** Memo program texts as RPC shows them (`[5] hello; [2] hi`); null without any. */
+  readonly memo: string | null
+}
+
+export interface PerformanceSample {
+  readonly slot: number
+  readonly numTransactions: number
+  readonly numNonVoteTransactions: number
+  readonly numSlots: number
+  readonly samplePeriodSecs: number
+}
+
+export interface PrioritizationFee {
+  readonly slot: number
+  /** Micro-lamports per compute unit. */
+  readonly prioritizationFee: number
+}
+
+export interface EpochSchedule {
+  readonly slotsPerEpoch: number
+  readonly leaderScheduleSlotOffset: number
+  readonly warmup: boolean
+  readonly firstNormalEpoch: number
+  readonly firstNormalSlot: number
+}
+
+/** Which token accounts: all of an owner, of a mint, or those a delegate may spend from. */
+export type TokenIndex = 'owner' | 'mint' | 'delegate'
+
+export interface Ledger {
+  /** Base58 of the genesis hash; the same for the life of the data folder. */
+  readonly genesisHash: string
+  /** Base58 of this node's identity. */
+  readonly identity: string
+  /** Base58 of the faucet's key: the funder of airdrops. */
+  readonly faucet: string
+  readonly epochSchedule: EpochSchedule
+
+  /**
+   * The slot a commitment stands at. Processed is the open slot, whose transactions run as they
+   * come; confirmed and finalized are complete blocks.
+   */
+  slot(commitment: Commitment): number
+  blockHeight(commitment: Commitment): number
+  latestBlockhash(commitment: Commitment): LatestBlockhash
+  /** Known and not more than 150 blocks old, seen from the commitment's slot. */
+  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean
+  /** Transactions since genesis, votes included (there are none). */
+  transactionCount(commitment: Commitment): number
+  /** All lamports there are. */
+  supply(commitment: Commitment): bigint
+  /** Least balance that exempts an account of so many bytes from rent. */
+  rentExemptMinimum(dataBytes: number): bigint
+
+  account(pubkey: Uint8Array, commitment: Commitment): LedgerAccount | null
+  accountsByOwner(owner: Uint8Array, commitment: Commitment): IterableIterator<LedgerAccount>
+  /** SPL Token and Token-2022 accounts (not mints). */
+  tokenAccounts(
+    index: TokenIndex,
+    key: Uint8Array,
+    commitment: Commitment,
+  ): IterableIterator<LedgerAccount>
+  /** Every account. Slow: for getLargestAccounts. */
+  accounts(commitment: Commitment): IterableIterator<LedgerAccount>
+
+  /** Null: never was, not complete yet, or dropped from the history. */
+  block(slot: number): LedgerBlock | null
+  /** Oldest slot whose block is kept. */
+  readonly firstAvailableSlot: number
+  /** Newest complete slot at a commitment (processed: the one before the open slot). */
+  newestBlockSlot(commitment: Commitment): number
+  /** Slots of complete blocks from `from` to `to`, both included; at most `limit`. */
+  blockSlots(
+    range: { readonly from: number; readonly to: number; readonly limit: number },
+    commitment: Commitment,
+  ): number[]
+  /** Whether the slot's block is finalized, confirmed or only processed; null when not complete. */
+  blockCommitment(slot: number): Commitment | null
+
+  transaction(signature: Uint8Array): LedgerTransaction | null
+  /** As told by the processed view; callers look at `commitment` or `confirmations`. */
+  signatureStatus(signature: Uint8Array): SignatureStatus | null
+  /**
+   * Newest first, at most `limit`, of blocks at least so sure. `before` and `until` are
+   * signatures, both excluded; an unknown `before` gives nothing.
+   */
+  signaturesForAddress(
+    address: Uint8Array,
+    options: {
+      readonly limit: number
+      readonly before: Uint8Array | null
+      readonly until: Uint8Array | null
+      readonly commitment: Commitment
+    },
+  ): SignatureInfo[]
+
+  /** Of the last 150 blocks, ascending; with addresses, what it took to write-lock all of them. */
+  prioritizationFees(addresses: readonly Uint8Array[]): PrioritizationFee[]
+  /** Newest first, one a minute, at most 720. */
+  performanceSamples(limit: number): PerformanceSample[]
+}

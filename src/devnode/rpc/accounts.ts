@@ -1,0 +1,129 @@
+// RPC methods on accounts: getAccountInfo, getBalance, getMultipleAccounts, getProgramAccounts,
+// getLargestAccounts, getSupply, getMinimumBalanceForRentExemption. Thread: main.
+
+import { jsonText } from '../../base/json-text.ts'
+import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
+import { type AccountFilter, filtersTake, readAccountFilters } from '../../solana/account-filter.ts'
+import { keyText } from '../../solana/key-text.ts'
+import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
+import { accountText, accountViewOf, keyedAccountsText } from './encode-account.ts'
+import { rpcFaults } from './errors.ts'
+import { whenDone } from './in-turns.ts'
+import type { Fields } from './params.ts'
+import { type Answering, answering, inContext, type RpcNode, type View, viewOf } from './view.ts'
+
+const multipleAccountsMax = 100
+const largestAccountsCount = 20
+
+export function accountMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { ledger } = node
+  const readerAt = (view: View) => (pubkey: Uint8Array) => ledger.account(pubkey, view.commitment)
+  return {
+    getBalance: answering({ least: 1, most: 2 }, (params) => {
+      const key = params.key(0)
+      const view = viewOf(params.config(1, 'RpcContextConfig'), ledger)
+      return () =>
+        inContext(node, view.slot, String(ledger.account(key, view.commitment)?.lamports ?? 0n))
+    }),
+    getAccountInfo: answering({ least: 1, most: 2 }, (params) => {
+      const key = params.key(0)
+      const config = params.config(1, 'RpcAccountInfoConfig')
+      const view = viewOf(config, ledger)
+      const format = accountViewOf(config, 'binary')
+      return () => {
+        const account = ledger.account(key, view.commitment)
+        if (account === null) return inContext(node, view.slot, 'null')
+        const text = accountText(account, format, readerAt(view))
+        return text === null ? failure(rpcFaults.base58TooLarge) : inContext(node, view.slot, text)
+      }
+    }),
+    getMultipleAccounts: answering({ least: 1, most: 2 }, (params) => {
+      const keys = params.texts(0, multipleAccountsMax).map((text) => params.keyOf(text))
+      const config = params.config(1, 'RpcAccountInfoConfig')
+      const view = viewOf(config, ledger)
+      const format = accountViewOf(config, 'base64')
+      return () => {
+        const accounts = keys.map((key) => ledger.account(key, view.commitment))
+        const texts = accounts.map((account) =>
+          account === null ? 'null' : accountText(account, format, readerAt(view)),
+        )
+        if (texts.includes(null)) return failure(rpcFaults.base58TooLarge)
+        return inContext(node, view.slot, `[${texts.join(',')}]`)
+      }
+    }),
+    getProgramAccounts: programAccounts(node),
+    getLargestAccounts: answering({ least: 0, most: 1 }, (params) => {
+      const config = params.config(0, 'RpcLargestAccountsConfig')
+      const view = viewOf(config, ledger)
+      const filter = config.choice('filter', ['circulating', 'nonCirculating'])
+      // Nothing is locked up on this chain, so every account circulates.
+      return () =>
+        inContext(node, view.slot, filter === 'nonCirculating' ? '[]' : largestText(ledger, view))
+    }),
+    getSupply: answering({ least: 0, most: 1 }, (params) => {
+      const view = viewOf(params.config(0, 'RpcSupplyConfig'), ledger)
+      return () => {
+        const total = ledger.supply(view.commitment)
+        return inContext(
+          node,
+          view.slot,
+          jsonText({
+            circulating: total,
+            nonCirculating: 0,
+            nonCirculatingAccounts: [],
+            total,
+          }),
+        )
+      }
+    }),
+    getMinimumBalanceForRentExemption: answering({ least: 1, most: 2 }, (params) => {
+      const bytes = params.u64(0)
+      viewOf(params.config(1, 'CommitmentConfig'), ledger)
+      return (): Answer => encodedText(String(ledger.rentExemptMinimum(bytes)))
+    }),
+  }
+}
+
+function programAccounts(node: RpcNode): Answering {
+  const { ledger } = node
+  return answering({ least: 1, most: 2 }, (params) => {
+    const program = params.key(0)
+    const config = params.config(1, 'RpcProgramAccountsConfig')
+    const view = viewOf(config, ledger)
+    const format = accountViewOf(config, 'binary')
+    const filters = filtersOf(config)
+    const hasContext = config.flag('withContext') === true
+    const isSorted = config.flag('sortResults') !== false
+    return () => {
+      const found: LedgerAccount[] = []
+      for (const account of ledger.accountsByOwner(program, view.commitment))
+        if (filtersTake(filters, account)) found.push(account)
+      if (isSorted) found.sort((a, b) => Buffer.compare(a.pubkey, b.pubkey))
+      const texts = keyedAccountsText(found, format, (pubkey) =>
+        ledger.account(pubkey, view.commitment),
+      )
+      return whenDone(texts, (list) => {
+        if (list === null) return failure(rpcFaults.base58TooLarge)
+        return hasContext ? inContext(node, view.slot, list) : encodedText(list)
+      })
+    }
+  })
+}
+
+function largestText(ledger: Ledger, { commitment }: View): string {
+  const top: LedgerAccount[] = []
+  for (const account of ledger.accounts(commitment)) {
+    if (top.length === largestAccountsCount && account.lamports <= top.at(-1)!.lamports) continue
+    const place = top.findIndex(({ lamports }) => lamports < account.lamports)
+    top.splice(place < 0 ? top.length : place, 0, account)
+    top.length = Math.min(top.length, largestAccountsCount)
+  }
+  return jsonText(top.map(({ pubkey, lamports }) => ({ address: keyText(pubkey), lamports })))
+}
+
+function filtersOf(config: Fields): readonly AccountFilter[] {
+  const filters = readAccountFilters(config.raw('filters'))
+  if (filters.ok) return filters.value
+  config.params.fail(filters.refusal.message)
+  return []
+}

@@ -1,0 +1,165 @@
+// RPC methods on blocks and blockhashes. Thread: main.
+
+import { jsonText } from '../../base/json-text.ts'
+import { type Answer, encodedText, failure, type RpcError } from '../../jsonrpc/build.ts'
+import { encodeBase58 } from '../../solana/base58.ts'
+import type { TransactionView } from '../../solana/ui-transaction.ts'
+import type { Commitment } from '../../solana/updates.ts'
+import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
+import { transactionText, transactionViewOf } from './encode-transaction.ts'
+import { rpcFaults } from './errors.ts'
+import { inTurns, whenDone } from './in-turns.ts'
+import {
+  type Answering,
+  answering,
+  historyViewOf,
+  inContext,
+  type RpcNode,
+  viewOf,
+} from './view.ts'
+
+const rangeMax = 500_000
+const samplesMax = 720
+const feeAddressesMax = 128
+/** About a millisecond of work. */
+const transactionsPerTurn = 16
+
+export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { ledger } = node
+  return {
+    ...recentMethods(node),
+    getBlock: answering({ least: 1, most: 2 }, (params) => {
+      const slot = params.u64(0)
+      const config = params.config(1, 'RpcBlockConfig')
+      const { commitment } = historyViewOf(config, ledger)
+      const view = transactionViewOf(config)
+      return () => {
+        const found = blockAt(ledger, slot, commitment)
+        return 'code' in found ? failure(found) : blockAnswer(found, view)
+      }
+    }),
+    getBlockTime: answering({ least: 1, most: 1 }, (params) => {
+      const slot = params.u64(0)
+      return () => {
+        const found = blockAt(ledger, slot, 0)
+        return 'code' in found ? failure(found) : encodedText(String(found.blockTime))
+      }
+    }),
+    getBlocks: answering({ least: 1, most: 3 }, (params) => {
+      const from = params.u64(0)
+      // The end may be left out, so that the config comes second.
+      const isConfigSecond = typeof params.at(1) === 'object' && params.at(1) !== null
+      const end = isConfigSecond ? null : params.optionalU64(1)
+      const config = params.config(isConfigSecond ? 1 : 2, 'RpcContextConfig')
+      const { commitment, slot } = historyViewOf(config, ledger)
+      const to = Math.min(end ?? slot, slot)
+      if (to - from > rangeMax) params.fail(`Slot range too large; max ${rangeMax}`)
+      return () => slotsAnswer(ledger, { from, to, limit: rangeMax + 1 }, commitment)
+    }),
+    getBlocksWithLimit: answering({ least: 2, most: 3 }, (params) => {
+      const from = params.u64(0)
+      const limit = params.u64(1)
+      const { commitment, slot } = historyViewOf(params.config(2, 'RpcContextConfig'), ledger)
+      if (limit > rangeMax) params.fail(`Limit too large; max ${rangeMax}`)
+      return () => slotsAnswer(ledger, { from, to: slot, limit }, commitment)
+    }),
+    getFirstAvailableBlock: answering(
+      { least: 0, most: 0 },
+      () => () => encodedText(String(ledger.firstAvailableSlot)),
+    ),
+    minimumLedgerSlot: answering(
+      { least: 0, most: 0 },
+      () => () => encodedText(String(ledger.firstAvailableSlot)),
+    ),
+  }
+}
+
+function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { ledger } = node
+  return {
+    getLatestBlockhash: answering({ least: 0, most: 1 }, (params) => {
+      const { commitment } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return () => {
+        const { blockhash, lastValidBlockHeight, slot } = ledger.latestBlockhash(commitment)
+        const value = `{"blockhash":"${blockhash}","lastValidBlockHeight":${lastValidBlockHeight}}`
+        return inContext(node, slot, value)
+      }
+    }),
+    isBlockhashValid: answering({ least: 1, most: 2 }, (params) => {
+      const blockhash = params.key(0)
+      const view = viewOf(params.config(1, 'RpcContextConfig'), ledger)
+      return () =>
+        inContext(node, view.slot, String(ledger.isBlockhashValid(blockhash, view.commitment)))
+    }),
+    getRecentPrioritizationFees: answering({ least: 0, most: 1 }, (params) => {
+      const texts = params.at(0) === null ? [] : params.texts(0, feeAddressesMax)
+      const keys = texts.map((text) => params.keyOf(text))
+      return () =>
+        encodedText(
+          jsonText(
+            ledger
+              .prioritizationFees(keys)
+              .map(({ prioritizationFee, slot }) => ({ prioritizationFee, slot })),
+          ),
+        )
+    }),
+    getRecentPerformanceSamples: answering({ least: 0, most: 1 }, (params) => {
+      const limit = params.optionalU64(0) ?? samplesMax
+      if (limit > samplesMax) params.fail(`Invalid limit; max ${samplesMax}`)
+      return () => encodedText(samplesText(ledger, limit))
+    }),
+  }
+}
+
+function blockAnswer(block: LedgerBlock, view: TransactionView): Answer | Promise<Answer> {
+  const parts = [
+    `"blockHeight":${block.blockHeight}`,
+    `"blockTime":${block.blockTime}`,
+    `"blockhash":"${block.blockhash}"`,
+    `"parentSlot":${block.parentSlot}`,
+    `"previousBlockhash":"${block.previousBlockhash}"`,
+  ]
+  // Fees are burned here, so no block pays a reward.
+  if (view.showRewards) parts.push('"rewards":[]')
+  if (view.details === 'signatures') {
+    const list = block.signatures().map((signature) => `"${encodeBase58(signature)}"`)
+    parts.push(`"signatures":[${list.join(',')}]`)
+  }
+  if (view.details === 'none' || view.details === 'signatures')
+    return encodedText(`{${parts.join(',')}}`)
+  const texts = inTurns(block.transactions(), transactionsPerTurn, (transaction) =>
+    transactionText(transaction, view),
+  )
+  return whenDone(texts, (list) => {
+    const problem = list.find((text) => typeof text !== 'string')
+    if (problem !== undefined) return failure(problem)
+    return encodedText(`{${parts.join(',')},"transactions":[${list.join(',')}]}`)
+  })
+}
+
+function blockAt(ledger: Ledger, slot: number, commitment: Commitment): LedgerBlock | RpcError {
+  if (slot > ledger.newestBlockSlot(commitment)) return rpcFaults.blockNotAvailable(slot)
+  const first = ledger.firstAvailableSlot
+  if (slot < first) return rpcFaults.blockCleanedUp(slot, first)
+  return ledger.block(slot) ?? rpcFaults.slotSkipped(slot)
+}
+
+function slotsAnswer(
+  ledger: Ledger,
+  range: { readonly from: number; readonly to: number; readonly limit: number },
+  commitment: Commitment,
+): Answer {
+  if (range.from > range.to || range.limit === 0) return encodedText('[]')
+  return encodedText(`[${ledger.blockSlots(range, commitment).join(',')}]`)
+}
+
+function samplesText(ledger: Ledger, limit: number): string {
+  const samples = ledger.performanceSamples(limit).map((sample) => ({
+    numNonVoteTransactions: sample.numNonVoteTransactions,
+    numSlots: sample.numSlots,
+    numTransactions: sample.numTransactions,
+    samplePeriodSecs: sample.samplePeriodSecs,
+    slot: sample.slot,
+  }))
+  return jsonText(samples)
+}

@@ -1,0 +1,228 @@
+// RPC methods on the node and the cluster. Thread: main.
+// There is one validator here, without stake, votes or inflation: what depends on those has fixed
+// answers; slots, heights, counts, fees and samples are the ledger's.
+
+import type { Outcome } from '../../base/errors.ts'
+import { jsonText } from '../../base/json-text.ts'
+import { type Answer, encodedBytes, encodedText, failure } from '../../jsonrpc/build.ts'
+import { encodeBase58 } from '../../solana/base58.ts'
+import { programs } from '../../solana/programs.ts'
+import { refusalError, rpcFaults } from './errors.ts'
+import type { Params } from './params.ts'
+import { probeMinimumDelegation } from './stake-minimum.ts'
+import { type Answering, answering, inContext, type RpcNode, viewOf } from './view.ts'
+
+const leadersMax = 5_000
+const inflationAddressesMax = 32
+/** Votes that a block can have on top of it, by depth. */
+const commitmentDepths = 32
+const noParams = { least: 0, most: 0 }
+const oneConfig = { least: 0, most: 1 }
+
+const asJson = (value: unknown): Answer => encodedText(jsonText(value))
+
+export function clusterMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  return { ...slotMethods(node), ...leaderMethods(node), ...economyMethods(node) }
+}
+
+function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { ledger } = node
+  const { slotsPerEpoch } = ledger.epochSchedule
+  return {
+    getSlot: answering(oneConfig, (params) => {
+      const { slot } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return () => encodedText(String(slot))
+    }),
+    getBlockHeight: answering(oneConfig, (params) => {
+      const { commitment } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return () => encodedText(String(ledger.blockHeight(commitment)))
+    }),
+    getTransactionCount: answering(oneConfig, (params) => {
+      const { commitment } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return () => encodedText(String(ledger.transactionCount(commitment)))
+    }),
+    getEpochInfo: answering(oneConfig, (params) => {
+      const { commitment, slot } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return () =>
+        asJson({
+          absoluteSlot: slot,
+          blockHeight: ledger.blockHeight(commitment),
+          epoch: Math.floor(slot / slotsPerEpoch),
+          slotIndex: slot % slotsPerEpoch,
+          slotsInEpoch: slotsPerEpoch,
+          transactionCount: ledger.transactionCount(commitment),
+        })
+    }),
+    getEpochSchedule: answering(noParams, () => () => {
+      const schedule = ledger.epochSchedule
+      return asJson({
+        firstNormalEpoch: schedule.firstNormalEpoch,
+        firstNormalSlot: schedule.firstNormalSlot,
+        leaderScheduleSlotOffset: schedule.leaderScheduleSlotOffset,
+        slotsPerEpoch: schedule.slotsPerEpoch,
+        warmup: schedule.warmup,
+      })
+    }),
+    getGenesisHash: answering(noParams, () => () => asJson(ledger.genesisHash)),
+    getIdentity: answering(noParams, () => () => asJson({ identity: ledger.identity })),
+    getMaxRetransmitSlot: answering(noParams, () => () => asJson(ledger.newestBlockSlot(0))),
+    getMaxShredInsertSlot: answering(noParams, () => () => asJson(ledger.newestBlockSlot(0))),
+    getHighestSnapshotSlot: answering(noParams, () => () => failure(rpcFaults.noSnapshot)),
+    // The consensus that would sign such a certificate does not run here.
+    getAgGenesisCert: answering(noParams, () => () => asJson(null)),
+    getBlockCommitment: answering({ least: 1, most: 1 }, (params) => {
+      const slot = params.u64(0)
+      return () => {
+        const commitment = ledger.blockCommitment(slot)
+        const isVoting = commitment !== null && commitment < 2
+        // Nobody has stake, so a block that may still be voted on has none behind it.
+        return asJson({
+          commitment: isVoting ? new Array(commitmentDepths).fill(0) : null,
+          totalStake: 0,
+        })
+      }
+    }),
+  }
+}
+
+function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { ledger } = node
+  const { slotsPerEpoch } = ledger.epochSchedule
+  let schedule: Buffer | null = null
+  const wholeSchedule = () => {
+    const slots = Array.from({ length: slotsPerEpoch }, (_, index) => index)
+    schedule ??= Buffer.from(`{"${ledger.identity}":[${slots.join(',')}]}`)
+    return schedule
+  }
+  /** Schedules are known up to the next epoch. */
+  const isScheduled = (slot: number) =>
+    Math.floor(slot / slotsPerEpoch) <= Math.floor(ledger.slot(0) / slotsPerEpoch) + 1
+  return {
+    getSlotLeader: answering(oneConfig, (params) => {
+      viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return () => asJson(ledger.identity)
+    }),
+    getSlotLeaders: answering({ least: 2, most: 2 }, (params) => {
+      const start = params.u64(0)
+      const limit = params.u64(1)
+      if (limit > leadersMax) params.fail(`Invalid limit; max ${leadersMax}`)
+      if (!isScheduled(start + limit)) {
+        const epoch = Math.floor((start + limit) / slotsPerEpoch)
+        params.fail(`Invalid slot range: leader schedule for epoch ${epoch} is unavailable`)
+      }
+      return () => asJson(new Array(limit).fill(ledger.identity))
+    }),
+    getLeaderSchedule: answering({ least: 0, most: 2 }, (params) => {
+      // The slot may be left out, so that the config comes first.
+      const isConfigFirst = typeof params.at(0) === 'object' && params.at(0) !== null
+      const slot = isConfigFirst ? null : params.optionalU64(0)
+      const config = params.config(isConfigFirst ? 0 : 1, 'RpcLeaderScheduleConfig')
+      const view = viewOf(config, ledger)
+      const identityText = config.text('identity')
+      const identity = identityText === null ? null : encodeBase58(params.keyOf(identityText))
+      return () => {
+        if (!isScheduled(slot ?? view.slot)) return asJson(null)
+        if (identity !== null && identity !== ledger.identity) return asJson({})
+        return encodedBytes(wholeSchedule())
+      }
+    }),
+    getBlockProduction: blockProduction(node),
+    getClusterNodes: answering(
+      noParams,
+      () => () =>
+        asJson([
+          {
+            featureSet: node.featureSet,
+            gossip: null,
+            pubkey: ledger.identity,
+            pubsub: null,
+            rpc: null,
+            serveRepair: null,
+            shredVersion: null,
+            tpu: null,
+            tpuForwards: null,
+            tpuForwardsQuic: null,
+            tpuQuic: null,
+            tpuVote: null,
+            tvu: null,
+            version: node.apiVersion,
+          },
+        ]),
+    ),
+    getVoteAccounts: answering(oneConfig, (params) => {
+      params.config(0, 'RpcGetVoteAccountsConfig')
+      return () => asJson({ current: [], delinquent: [] })
+    }),
+  }
+}
+
+function blockProduction(node: RpcNode): Answering {
+  const { ledger } = node
+  const { slotsPerEpoch } = ledger.epochSchedule
+  return answering(oneConfig, (params) => {
+    const config = params.config(0, 'RpcBlockProductionConfig')
+    const view = viewOf(config, ledger)
+    const identityText = config.text('identity')
+    const identity = identityText === null ? null : encodeBase58(params.keyOf(identityText))
+    const range = productionRange(params, view.slot, slotsPerEpoch)
+    return () => {
+      const count = range.last - range.first + 1
+      const isOurs = identity === null || identity === ledger.identity
+      return inContext(
+        node,
+        view.slot,
+        jsonText({
+          byIdentity: isOurs ? { [ledger.identity]: [count, count] } : {},
+          range: { firstSlot: range.first, lastSlot: range.last },
+        }),
+      )
+    }
+  })
+}
+
+function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { ledger, chain } = node
+  const { slotsPerEpoch } = ledger.epochSchedule
+  let minimum: Outcome<bigint> | null = null
+  return {
+    getInflationGovernor: answering(oneConfig, (params) => {
+      viewOf(params.config(0, 'CommitmentConfig'), ledger)
+      return () => asJson({ foundation: 0, foundationTerm: 0, initial: 0, taper: 0, terminal: 0 })
+    }),
+    getInflationRate: answering(noParams, () => () => {
+      const epoch = Math.floor(ledger.slot(2) / slotsPerEpoch)
+      return asJson({ epoch, foundation: 0, total: 0, validator: 0 })
+    }),
+    getInflationReward: answering({ least: 1, most: 2 }, (params) => {
+      const keys = params.texts(0, inflationAddressesMax).map((text) => params.keyOf(text))
+      viewOf(params.config(1, 'RpcEpochConfig'), ledger)
+      return () => asJson(keys.map(() => null))
+    }),
+    getStakeMinimumDelegation: answering(oneConfig, (params) => {
+      const view = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return async () => {
+        // The program's answer never changes, so it is asked once.
+        minimum ??= await probeMinimumDelegation(chain, programs.stake)
+        if (minimum.ok) return inContext(node, view.slot, String(minimum.value))
+        const { refusal } = minimum
+        minimum = null
+        return failure(refusalError(refusal))
+      }
+    }),
+  }
+}
+
+function productionRange(
+  params: Params,
+  slot: number,
+  slotsPerEpoch: number,
+): { first: number; last: number } {
+  const epochStart = slot - (slot % slotsPerEpoch)
+  const range = params.config(0, 'RpcBlockProductionConfig').fields('range', 'SlotRange')
+  const first = range?.u64('firstSlot') ?? epochStart
+  const last = range?.u64('lastSlot') ?? slot
+  if (first > slot) params.fail(`firstSlot, ${first}, is too large; max ${slot}`)
+  else if (last > slot) params.fail(`lastSlot, ${last}, is too large; max ${slot}`)
+  else if (last < first) params.fail(`lastSlot, ${last}, cannot be less than firstSlot, ${first}`)
+  return { first, last }
+}

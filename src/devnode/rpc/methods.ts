@@ -1,0 +1,32 @@
+// The RPC methods of the embedded chain: one table for the rpc door. Thread: main.
+// getHealth and getVersion are the door's own (products/rpc/route.ts).
+import type { MethodTable } from '../../jsonrpc/methods.ts'
+import type { EmbeddedChain } from '../embedded-chain.ts'
+import { accountMethods } from './accounts.ts'
+import { blockMethods } from './blocks.ts'
+import { clusterMethods } from './cluster.ts'
+import { submitMethods } from './submit.ts'
+import { tokenMethods } from './tokens.ts'
+import { transactionMethods } from './transactions.ts'
+import type { RpcNode } from './view.ts'
+
+/** `version` as getVersion tells it. */
+export function embeddedRpcMethods(
+  chain: EmbeddedChain,
+  version: { readonly 'solana-core': string; readonly 'feature-set': number },
+): MethodTable<unknown> {
+  const node: RpcNode = {
+    chain,
+    ledger: chain.ledger,
+    apiVersion: version['solana-core'],
+    featureSet: version['feature-set'],
+  }
+  return {
+    ...accountMethods(node),
+    ...tokenMethods(node),
+    ...blockMethods(node),
+    ...transactionMethods(node),
+    ...clusterMethods(node),
+    ...submitMethods(node),
+  }
+}

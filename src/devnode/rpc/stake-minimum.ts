@@ -1,0 +1,37 @@
+// Asks the stake program itself for the least delegation, by a simulation that nobody signs.
+// Thread: main. Called by cluster.ts for getStakeMinimumDelegation.
+import { accept, type Outcome } from '../../base/errors.ts'
+import { decodeKey } from '../../solana/base58.ts'
+import type { EmbeddedChain } from '../embedded-chain.ts'
+
+/** GetMinimumDelegation of the stake program. */
+const instructionTag = 13
+
+export async function probeMinimumDelegation(
+  chain: EmbeddedChain,
+  stakeProgram: Uint8Array,
+): Promise<Outcome<bigint>> {
+  const payer = decodeKey(chain.ledger.faucet)!
+  const simulated = await chain.simulate(question(payer, stakeProgram), {
+    isBlockhashReplaced: true,
+    isVerified: false,
+  })
+  if (!simulated.ok) return simulated
+  const { returnData } = simulated.value
+  // A program that does not know the question sets no least amount.
+  if (returnData === null || returnData.data.length < 8) return accept(1n)
+  return accept(Buffer.from(returnData.data).readBigUInt64LE(0))
+}
+
+/** One empty signature | header 1 0 1 | payer, program | no blockhash | the one instruction. */
+function question(payer: Uint8Array, program: Uint8Array): Uint8Array {
+  return Buffer.concat([
+    Uint8Array.of(1),
+    new Uint8Array(64),
+    Uint8Array.of(1, 0, 1, 2),
+    payer,
+    program,
+    new Uint8Array(32),
+    Uint8Array.of(1, 1, 0, 4, instructionTag, 0, 0, 0),
+  ])
+}

@@ -1,0 +1,129 @@
+// RPC methods that hand in transactions: sendTransaction, simulateTransaction, requestAirdrop,
+// getFeeForMessage. Thread: main; running and verifying happen in other processes and threads.
+//
+//   text -> decode strictly -> simulate (verifies signatures) -> submit -> signature
+import type { Outcome } from '../../base/errors.ts'
+import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
+import { encodeBase58 } from '../../solana/base58.ts'
+import { type AskedAccounts, preflightFailure, simulatedText } from './encode-simulation.ts'
+import { refusalError } from './errors.ts'
+import type { Fields, Params } from './params.ts'
+import { type Answering, answering, inContext, type RpcNode, viewOf } from './view.ts'
+import { decodeBase64, type WireTransaction, wireTransactionOf } from './wire-transaction.ts'
+
+const sendEncodings = ['binary', 'base64', 'base58', 'json', 'jsonParsed'] as const
+const messageTextMax = 1644
+const levels = ['processed', 'confirmed', 'finalized'] as const
+
+export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { chain, ledger } = node
+  return {
+    sendTransaction: answering({ least: 1, most: 2 }, (params) => {
+      const config = params.config(1, 'RpcSendTransactionConfig')
+      const wire = readWire(params, config)
+      const isPreflight = config.flag('skipPreflight') !== true
+      config.choice('preflightCommitment', levels)
+      config.u64('maxRetries')
+      // Transactions run on the newest state, whatever commitment the preflight asks for.
+      viewOf(config, ledger, 0)
+      return () => send(wire!, isPreflight)
+    }),
+    simulateTransaction: answering({ least: 1, most: 2 }, (params) => {
+      const config = params.config(1, 'RpcSimulateTransactionConfig')
+      const wire = readWire(params, config)
+      const isVerified = config.flag('sigVerify') === true
+      const isBlockhashReplaced = config.flag('replaceRecentBlockhash') === true
+      if (isVerified && isBlockhashReplaced)
+        params.fail('sigVerify may not be used with replaceRecentBlockhash')
+      const hasCalls = config.flag('innerInstructions') === true
+      const accounts = readAccounts(config, wire)
+      viewOf(config, ledger, 0)
+      return async () => {
+        const outcome = await chain.simulate(wire!.bytes, { isBlockhashReplaced, isVerified })
+        if (!outcome.ok) return failure(refusalError(outcome.refusal))
+        const simulated = outcome.value
+        return inContext(
+          node,
+          simulated.slot,
+          simulatedText(simulated, { keys: wire!.keys, hasCalls, accounts }),
+        )
+      }
+    }),
+    requestAirdrop: answering({ least: 2, most: 3 }, (params) => {
+      const to = params.key(0)
+      const lamports = params.u64(1)
+      const config = params.config(2, 'RpcRequestAirdropConfig')
+      const blockhash = config.text('recentBlockhash')
+      if (blockhash !== null) params.keyOf(blockhash)
+      viewOf(config, ledger)
+      return async () => {
+        const outcome = await chain.requestAirdrop(to, BigInt(lamports))
+        return outcome.ok
+          ? encodedText(`"${encodeBase58(outcome.value)}"`)
+          : failure(refusalError(outcome.refusal))
+      }
+    }),
+    getFeeForMessage: answering({ least: 1, most: 2 }, (params) => {
+      const text = params.text(0)
+      const view = viewOf(params.config(1, 'RpcContextConfig'), ledger)
+      if (text.length > messageTextMax)
+        params.fail(`base64 encoded message too large: ${text.length} bytes`)
+      const message = decodeBase64(text)
+      if (message === null) params.fail('invalid base64 encoding')
+      const fee: Outcome<bigint | null> | null =
+        message === null ? null : chain.feeForMessage(message, view.commitment)
+      if (fee?.ok === false) params.fail(`failed to deserialize message: ${fee.refusal.message}`)
+      return () => inContext(node, view.slot, fee?.ok === true ? String(fee.value) : 'null')
+    }),
+  }
+
+  async function send(wire: WireTransaction, isPreflight: boolean): Promise<Answer> {
+    if (isPreflight) {
+      const outcome = await chain.simulate(wire.bytes, {
+        isBlockhashReplaced: false,
+        isVerified: true,
+      })
+      if (!outcome.ok) return failure(refusalError(outcome.refusal))
+      if (outcome.value.err !== null) return failure(preflightFailure(outcome.value))
+    }
+    const submitted = await chain.submit(wire.bytes, { isVerified: isPreflight })
+    // A validator forwards and answers before it knows; what the chain does not take is not told.
+    if (!submitted.ok && submitted.refusal.kind !== 'rejected')
+      return failure(refusalError(submitted.refusal))
+    return encodedText(`"${encodeBase58(wire.signature)}"`)
+  }
+}
+
+function readWire(params: Params, config: Fields): WireTransaction | null {
+  const text = params.text(0)
+  const encoding = config.choice('encoding', sendEncodings) ?? 'base58'
+  if (encoding === 'json' || encoding === 'jsonParsed')
+    params.fail(`unsupported encoding: ${encoding}. Supported encodings: base58, base64`)
+  if (params.problem !== null) return null
+  const wire = wireTransactionOf(text, encoding === 'base64' ? 'base64' : 'base58')
+  if ('bytes' in wire) return wire
+  params.refuse(wire)
+  return null
+}
+
+/** `accounts` of a simulation: which to show afterwards, and how. */
+function readAccounts(config: Fields, wire: WireTransaction | null): AskedAccounts | null {
+  const asked = config.fields('accounts', 'RpcSimulateTransactionAccountsConfig')
+  if (asked === null) return null
+  const { params } = config
+  const options = ['binary', 'base58', 'base64', 'jsonParsed', 'base64+zstd'] as const
+  const encoding = asked.choice('encoding', options) ?? 'base64'
+  if (encoding === 'binary' || encoding === 'base58') {
+    params.fail('base58 encoding not supported')
+    return null
+  }
+  const list = asked.list('addresses') ?? []
+  const most = wire?.keyCount ?? 0
+  if (list.length > most) params.fail(`Too many accounts provided; max ${most}`)
+  const keys = list.map((text) => {
+    if (typeof text === 'string') return params.keyOf(text)
+    params.mismatch(text, 'a string')
+    return params.keyOf('')
+  })
+  return { encoding, keys }
+}

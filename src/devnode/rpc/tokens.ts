@@ -1,0 +1,110 @@
+// RPC methods on tokens: getTokenAccountBalance, getTokenSupply, getTokenLargestAccounts,
+// getTokenAccountsByOwner, getTokenAccountsByDelegate. Thread: main.
+
+import { jsonText } from '../../base/json-text.ts'
+import { failure } from '../../jsonrpc/build.ts'
+import { decimalsOf } from '../../solana/json-parsed/token-accounts.ts'
+import { keyText } from '../../solana/key-text.ts'
+import { isSameKey } from '../../solana/keys.ts'
+import { nativeMint } from '../../solana/programs.ts'
+import { isTokenProgram, readMint, readTokenAccount } from '../../solana/token-account.ts'
+import { uiTokenAmount } from '../../solana/token-amount.ts'
+import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
+import { accountViewOf, keyedAccountsText } from './encode-account.ts'
+import { invalidParams, rpcFaults } from './errors.ts'
+import { whenDone } from './in-turns.ts'
+import type { Params } from './params.ts'
+import { type Answering, answering, inContext, type RpcNode, type View, viewOf } from './view.ts'
+
+const largestAccountsCount = 20
+
+export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { ledger } = node
+  const readerAt = (view: View) => (pubkey: Uint8Array) => ledger.account(pubkey, view.commitment)
+  return {
+    getTokenAccountBalance: answering({ least: 1, most: 2 }, (params) => {
+      const key = params.key(0)
+      const view = viewOf(params.config(1, 'CommitmentConfig'), ledger)
+      const account = ledger.account(key, view.commitment)
+      const token = account === null ? null : readTokenAccount(account.owner, account.data)
+      if (account === null) params.fail('Invalid param: could not find account')
+      else if (token === null) params.fail('Invalid param: not a Token account')
+      const decimals = token === null ? null : decimalsOf(token.mint, readerAt(view))
+      if (decimals === null) params.fail('Invalid param: could not find mint')
+      return () => inContext(node, view.slot, jsonText(uiTokenAmount(token!.amount, decimals!)))
+    }),
+    getTokenSupply: answering({ least: 1, most: 2 }, (params) => {
+      const key = params.key(0)
+      const view = viewOf(params.config(1, 'CommitmentConfig'), ledger)
+      const account = ledger.account(key, view.commitment)
+      if (account === null) params.fail('Invalid param: could not find account')
+      else if (!isTokenProgram(account.owner)) params.fail('Invalid param: not a Token mint')
+      const mint = account === null ? null : readMint(account.owner, account.data)
+      if (mint === null) params.fail('Invalid param: mint could not be unpacked')
+      return () => inContext(node, view.slot, jsonText(uiTokenAmount(mint!.supply, mint!.decimals)))
+    }),
+    getTokenLargestAccounts: answering({ least: 1, most: 2 }, (params) => {
+      const key = params.key(0)
+      const view = viewOf(params.config(1, 'CommitmentConfig'), ledger)
+      checkMint(params, ledger, { key, view })
+      return () => inContext(node, view.slot, jsonText(largestOf(ledger, key, view)))
+    }),
+    getTokenAccountsByOwner: tokenAccountsBy('owner'),
+    getTokenAccountsByDelegate: tokenAccountsBy('delegate'),
+  }
+
+  function tokenAccountsBy(index: 'owner' | 'delegate'): Answering {
+    return answering({ least: 2, most: 3 }, (params) => {
+      const holder = params.key(0)
+      const filter = params.config(1, 'RpcTokenAccountsFilter')
+      const config = params.config(2, 'RpcAccountInfoConfig')
+      const view = viewOf(config, ledger)
+      const format = accountViewOf(config, 'binary')
+      const mintText = filter.text('mint')
+      const programText = filter.text('programId')
+      const mint = mintText === null ? null : params.keyOf(mintText)
+      const program = programText === null ? null : params.keyOf(programText)
+      if (mint !== null) checkMint(params, ledger, { key: mint, view })
+      else if (program === null)
+        params.fail('Invalid params: unknown variant, expected `mint` or `programId`.')
+      else if (!isTokenProgram(program)) params.fail('Invalid param: unrecognized Token program id')
+      return () => {
+        const found: LedgerAccount[] = []
+        for (const account of ledger.tokenAccounts(index, holder, view.commitment))
+          if (
+            mint === null
+              ? isSameKey(account.owner, program!)
+              : isSameKey(account.data.subarray(0, 32), mint)
+          )
+            found.push(account)
+        found.sort((a, b) => Buffer.compare(a.pubkey, b.pubkey))
+        return whenDone(keyedAccountsText(found, format, readerAt(view)), (list) =>
+          list === null ? failure(rpcFaults.base58TooLarge) : inContext(node, view.slot, list),
+        )
+      }
+    })
+  }
+}
+
+function checkMint(params: Params, ledger: Ledger, mint: { key: Uint8Array; view: View }): void {
+  const { key, view } = mint
+  if (params.problem !== null || isSameKey(key, nativeMint)) return
+  const account = ledger.account(key, view.commitment)
+  if (account === null) params.refuse(invalidParams('Invalid param: could not find mint'))
+  else if (readMint(account.owner, account.data) === null)
+    params.refuse(invalidParams('Invalid param: not a Token mint'))
+}
+
+function largestOf(ledger: Ledger, mint: Uint8Array, view: View) {
+  const decimals = decimalsOf(mint, (key) => ledger.account(key, view.commitment)) ?? 0
+  const held: { pubkey: Uint8Array; amount: bigint }[] = []
+  for (const { pubkey, owner, data } of ledger.tokenAccounts('mint', mint, view.commitment)) {
+    const token = readTokenAccount(owner, data)
+    if (token !== null) held.push({ pubkey, amount: token.amount })
+  }
+  held.sort((a, b) => (a.amount === b.amount ? 0 : a.amount < b.amount ? 1 : -1))
+  return held.slice(0, largestAccountsCount).map(({ pubkey, amount }) => {
+    const ui = uiTokenAmount(amount, decimals)
+    return { address: keyText(pubkey), ...ui }
+  })
+}

@@ -1,0 +1,111 @@
+// RPC methods on the history of transactions: getTransaction, getSignaturesForAddress,
+// getSignatureStatuses. Thread: main.
+
+import { jsonText } from '../../base/json-text.ts'
+import { encodedText, failure } from '../../jsonrpc/build.ts'
+import { encodeBase58 } from '../../solana/base58.ts'
+import { type TransactionView, transactionEncodings } from '../../solana/ui-transaction.ts'
+import type { Commitment } from '../../solana/updates.ts'
+import type { LedgerTransaction } from '../ledger/ledger.ts'
+import { transactionText, transactionViewOf } from './encode-transaction.ts'
+import { choiceOf, Fields, type Params } from './params.ts'
+import { type Answering, answering, historyViewOf, inContext, type RpcNode } from './view.ts'
+
+const signaturesMax = 1_000
+const statusesMax = 256
+/** Without `searchTransactionHistory` a validator knows as many slots as it keeps blockhashes. */
+const statusSlots = 300
+const levelNames = ['processed', 'confirmed', 'finalized'] as const
+
+export function transactionMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+  const { ledger } = node
+  return {
+    getTransaction: answering({ least: 1, most: 2 }, (params) => {
+      const signature = params.signature(0)
+      const { commitment, view } = readTransactionConfig(params)
+      return () => {
+        const found = ledger.transaction(signature)
+        const reached = found === null ? null : ledger.blockCommitment(found.slot)
+        if (found === null || reached === null || reached < commitment) return encodedText('null')
+        const text = transactionText(found, view)
+        return typeof text === 'string' ? encodedText(placed(found, text)) : failure(text)
+      }
+    }),
+    getSignaturesForAddress: answering({ least: 1, most: 2 }, (params) => {
+      const address = params.key(0)
+      const config = params.config(1, 'RpcSignaturesForAddressConfig')
+      const { commitment } = historyViewOf(config, ledger)
+      const before = config.text('before')
+      const until = config.text('until')
+      const limit = config.u64('limit') ?? signaturesMax
+      if (limit === 0 || limit > signaturesMax) params.fail(`Invalid limit; max ${signaturesMax}`)
+      const options = {
+        limit,
+        commitment,
+        before: before === null ? null : params.signatureOf(before),
+        until: until === null ? null : params.signatureOf(until),
+      }
+      return () =>
+        encodedText(
+          jsonText(
+            ledger.signaturesForAddress(address, options).map((info) => ({
+              blockTime: info.blockTime,
+              confirmationStatus: levelNames[info.commitment],
+              err: info.err,
+              memo: info.memo,
+              signature: encodeBase58(info.signature),
+              slot: info.slot,
+            })),
+          ),
+        )
+    }),
+    getSignatureStatuses: answering({ least: 1, most: 2 }, (params) => {
+      const signatures = params.texts(0, statusesMax).map((text) => params.signatureOf(text))
+      const config = params.config(1, 'RpcSignatureStatusConfig')
+      const hasHistory = config.flag('searchTransactionHistory') === true
+      return () => {
+        const slot = ledger.slot(0)
+        const oldest = hasHistory ? 0 : slot - statusSlots
+        const texts = signatures.map((signature) => statusText(signature, oldest))
+        return inContext(node, slot, `[${texts.join(',')}]`)
+      }
+    }),
+  }
+
+  /** An encoding alone stands for a config, as old clients send it. */
+  function readTransactionConfig(params: Params): {
+    readonly commitment: Commitment
+    readonly view: TransactionView
+  } {
+    const isBare = typeof params.at(1) === 'string'
+    const config = isBare ? new Fields(params, {}) : params.config(1, 'RpcTransactionConfig')
+    const { commitment } = historyViewOf(config, ledger)
+    // Details and rewards are a block's to choose.
+    const view: TransactionView = {
+      ...transactionViewOf(config),
+      details: 'full',
+      showRewards: true,
+    }
+    if (!isBare) return { commitment, view }
+    const encoding = choiceOf(params, params.text(1), transactionEncodings) ?? 'json'
+    return { commitment, view: { ...view, encoding } }
+  }
+
+  function statusText(signature: Uint8Array, oldestSlot: number): string {
+    const status = ledger.signatureStatus(signature)
+    if (status === null || status.slot < oldestSlot) return 'null'
+    const { err } = status
+    return jsonText({
+      confirmationStatus: levelNames[status.commitment],
+      confirmations: status.confirmations,
+      err,
+      slot: status.slot,
+      status: err === null ? { Ok: null } : { Err: err },
+    })
+  }
+}
+
+/** Time and slot go in among the parts, where their names put them. */
+function placed({ blockTime, slot }: LedgerTransaction, text: string): string {
+  return `{"blockTime":${blockTime},"slot":${slot},${text.slice(1)}`
+}

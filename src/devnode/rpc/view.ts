@@ -1,0 +1,78 @@
+// At which commitment a call looks at the ledger, and the context its answer carries.
+// Thread: main. Used by every family of methods.
+import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
+import type { Call } from '../../jsonrpc/parse.ts'
+import type { Commitment } from '../../solana/updates.ts'
+import type { EmbeddedChain } from '../embedded-chain.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import { rpcFaults } from './errors.ts'
+import { choiceOf, type Fields, Params } from './params.ts'
+
+/** What the methods stand on. */
+export interface RpcNode {
+  readonly chain: EmbeddedChain
+  readonly ledger: Ledger
+  /** As getVersion tells it; goes into every context. */
+  readonly apiVersion: string
+  readonly featureSet: number
+}
+
+/** One method: reads its params, then answers. */
+export type Answering = (call: Call) => Answer | Promise<Answer>
+
+export interface View {
+  readonly commitment: Commitment
+  readonly slot: number
+}
+
+const levels = ['processed', 'confirmed', 'finalized'] as const
+
+/** `commitment` of a config; finalized when it is not there. */
+export function commitmentOf(fields: Fields, fallback: Commitment = 2): Commitment {
+  return levelOf(fields.params, fields.text('commitment'), fallback)
+}
+
+function levelOf(params: Params, text: string | null, fallback: Commitment): Commitment {
+  const level = choiceOf(params, text, levels)
+  // Reason for the cast: the levels stand at their own numbers.
+  return level === null ? fallback : (levels.indexOf(level) as Commitment)
+}
+
+/** The slot a call with this config reads at; refused when `minContextSlot` lies ahead of it. */
+export function viewOf(fields: Fields, ledger: Ledger, fallback: Commitment = 2): View {
+  return viewAt(fields, ledger, commitmentOf(fields, fallback))
+}
+
+/** For methods on the history, which begins at confirmed. */
+export function historyViewOf(fields: Fields, ledger: Ledger): View {
+  const commitment = commitmentOf(fields)
+  if (commitment === 0) fields.params.fail('Method does not support commitment below `confirmed`')
+  return viewAt(fields, ledger, commitment)
+}
+
+function viewAt(fields: Fields, ledger: Ledger, commitment: Commitment): View {
+  const slot = ledger.slot(commitment)
+  const least = fields.u64('minContextSlot')
+  if (least !== null && slot < least) fields.params.refuse(rpcFaults.minContextSlot(slot))
+  return { commitment, slot }
+}
+
+/** Reads the params of a call and answers; a problem with them ends it first. */
+export function answering(
+  arity: { readonly least: number; readonly most: number },
+  read: (params: Params) => () => Answer | Promise<Answer>,
+): Answering {
+  return (call) => {
+    const params = new Params(call, arity)
+    if (params.problem !== null) return failure(params.problem)
+    const answer = read(params)
+    return params.problem === null ? answer() : failure(params.problem)
+  }
+}
+
+/** `{context, value}` around a value that is JSON already. */
+export function inContext(node: RpcNode, slot: number, value: string): Answer {
+  return encodedText(
+    `{"context":{"apiVersion":"${node.apiVersion}","slot":${slot}},"value":${value}}`,
+  )
+}

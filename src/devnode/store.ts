@@ -1,0 +1,270 @@
+// Keeps the chain on disk. Thread: main. Called by start.ts.
+// Every complete block is appended to a journal with what it left in its accounts; now and then
+// all accounts go into a snapshot. A snapshot is written while the chain runs on: it may hold newer
+// versions than its slot's, and the journal from that slot on puts everything right again.
+//
+//   snapshot-4500   journal-3000   journal-4500        accounts: the snapshot, then what
+//                   history only   blocks after 4500   the blocks after it wrote
+import { randomBytes } from 'node:crypto'
+import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Clock } from '../base/clock.ts'
+import { Fault, messageOf } from '../base/errors.ts'
+import { type Log, LogThrottle } from '../telemetry/log.ts'
+import type { HistogramChild } from '../telemetry/meters.ts'
+import { Block } from './ledger/block.ts'
+import { ByteReader, ByteWriter } from './ledger/bytes.ts'
+import type { LedgerAccount } from './ledger/ledger.ts'
+import type { LedgerState } from './ledger/state.ts'
+import { RecordWriter, readRecords } from './record-file.ts'
+
+const chunkBytes = 256 * 1024
+/** A disk that is this far behind is as good as gone. */
+const pendingBytesMax = 256 * 1024 * 1024
+const seedBytes = 32
+const slotsBetweenJournals = 64
+const empty = new Uint8Array(0)
+
+interface StoreDeps {
+  readonly isFresh: boolean
+  readonly log: Log
+  readonly clock: Clock
+}
+
+export class ChainStore {
+  readonly seed: Uint8Array
+  readonly #path: string
+  readonly #deps: StoreDeps
+  readonly #throttle = new LogThrottle()
+  readonly #writer = new ByteWriter()
+  #journal: RecordWriter | null = null
+  #snapshotSlot = 0
+  #newestSlot = 0
+  #isSnapshotting: Promise<void> | null = null
+  /** The journal given up last, while it is being closed. */
+  #closing: Promise<void> = Promise.resolve()
+  #isKept: (account: LedgerAccount) => boolean = () => true
+
+  private constructor(path: string, seed: Uint8Array, deps: StoreDeps) {
+    this.#path = path
+    this.seed = seed
+    this.#deps = deps
+  }
+
+  static async open(path: string, deps: StoreDeps): Promise<ChainStore> {
+    if (deps.isFresh) await rm(path, { recursive: true, force: true })
+    await mkdir(path, { recursive: true, mode: 0o700 })
+    return new ChainStore(path, await seedIn(path), deps)
+  }
+
+  get slotsSinceSnapshot(): number {
+    return this.#newestSlot - this.#snapshotSlot
+  }
+
+  /**
+   * Fills the ledger with what is kept; false when there is nothing. `isKept` tells which accounts
+   * belong on disk at all.
+   */
+  async restore(
+    ledger: LedgerState,
+    isKept: (account: LedgerAccount) => boolean,
+  ): Promise<boolean> {
+    this.#isKept = isKept
+    const snapshot = (await this.#slotsOf('snapshot')).at(-1)
+    if (snapshot === undefined) return false
+    await this.#readSnapshot(snapshot, ledger)
+    let slot = snapshot
+    let hasBlock = false
+    for (const start of await this.#slotsOf('journal')) {
+      for await (const record of readRecords(this.#file('journal', start))) {
+        const reader = new ByteReader(record)
+        const block = Block.unpack(reader.bytes())
+        // A hole: what comes after it cannot be trusted.
+        if (hasBlock && block.slot !== slot + 1) break
+        slot = block.slot
+        hasBlock = true
+        ledger.restore(block)
+        if (slot > snapshot) for (const account of readAccounts(reader)) ledger.write(account)
+      }
+    }
+    if (!hasBlock || slot < snapshot) throw broken('its journal ends before its snapshot')
+    this.#snapshotSlot = snapshot
+    this.#newestSlot = slot
+    this.#journal = await RecordWriter.create(this.#file('journal', slot))
+    return true
+  }
+
+  /** A complete block and what it left. Returns at once; order is kept. */
+  append(block: Block, written: Iterable<LedgerAccount>): void {
+    this.#newestSlot = block.slot
+    const journal = this.#journal
+    if (journal === null) return
+    this.#writer.bytes(block.pack())
+    for (const account of written) if (this.#isKept(account)) writeAccount(this.#writer, account)
+    void journal.append(this.#writer.take())
+    const { fault } = journal
+    if (fault === null && journal.pendingBytes <= pendingBytesMax) return
+    // A journal with a hole is worth nothing: the next snapshot begins another one.
+    this.#journal = null
+    this.#warn('the chain cannot be written to disk', fault ?? 'the disk is too slow')
+    // Its fault is reported already; only the descriptor must not be left open.
+    this.#closing = journal.close().catch(() => {})
+  }
+
+  /** Writes all accounts, beside the running chain. One at a time; never throws. */
+  snapshot(ledger: LedgerState, seconds?: HistogramChild): Promise<void> {
+    this.#isSnapshotting ??= this.#snapshot(ledger, seconds)
+      .catch((error: unknown) => this.#warn('the snapshot failed', error))
+      .finally(() => {
+        this.#isSnapshotting = null
+      })
+    return this.#isSnapshotting
+  }
+
+  async close(): Promise<void> {
+    await this.#isSnapshotting
+    await this.#closing
+    await this.#journal?.close().catch((error: unknown) => this.#warn('the journal broke', error))
+  }
+
+  async #snapshot(ledger: LedgerState, seconds?: HistogramChild): Promise<void> {
+    const { clock } = this.#deps
+    const beganMs = clock.monotonicMs()
+    const { newest } = ledger
+    const { slot } = newest
+    // From here on, so that a snapshot that fails is not tried again with every slot.
+    this.#snapshotSlot = slot
+    const journal = await RecordWriter.create(this.#file('journal', slot))
+    const before = this.#journal
+    this.#journal = journal
+    // The first journal, or the first after a hole, begins with a block that goes before.
+    if (before === null) this.append(newest, [])
+    await before?.close()
+    const fresh = this.#file('unfinished', slot)
+    await this.#writeAccounts(fresh, ledger.accountsAt(slot))
+    await rename(fresh, this.#file('snapshot', slot))
+    await syncFolder(this.#path)
+    await this.#prune(slot, before === null ? slot : ledger.firstAvailableSlot)
+    seconds?.observe((clock.monotonicMs() - beganMs) / 1000)
+  }
+
+  async #writeAccounts(path: string, accounts: Iterable<LedgerAccount>): Promise<void> {
+    const file = await RecordWriter.create(path)
+    const writer = new ByteWriter()
+    let bytes = 0
+    for (const account of accounts) {
+      if (!this.#isKept(account)) continue
+      writeAccount(writer, account)
+      bytes += account.data.length + 128
+      if (bytes < chunkBytes) continue
+      bytes = 0
+      await file.append(writer.take())
+    }
+    if (bytes > 0) await file.append(writer.take())
+    // An empty record says that nothing is missing.
+    await file.append(empty)
+    await file.close()
+  }
+
+  async #readSnapshot(slot: number, ledger: LedgerState): Promise<void> {
+    let isWhole = false
+    for await (const record of readRecords(this.#file('snapshot', slot))) {
+      isWhole = record.length === 0
+      for (const account of readAccounts(new ByteReader(record))) ledger.write(account)
+    }
+    if (!isWhole) throw broken('its snapshot is damaged')
+  }
+
+  /** Removes what the new snapshot makes superfluous; journals stay while they hold history. */
+  async #prune(snapshot: number, firstSlot: number): Promise<void> {
+    for (const slot of await this.#slotsOf('snapshot'))
+      if (slot < snapshot) await rm(this.#file('snapshot', slot), { force: true })
+    const journals = await this.#slotsOf('journal')
+    for (const [index, slot] of journals.entries()) {
+      const end = journals[index + 1] ?? Number.POSITIVE_INFINITY
+      // Blocks of a few more slots may have come in while the next journal was opened.
+      if (end + slotsBetweenJournals < firstSlot || (firstSlot === snapshot && slot < snapshot))
+        await rm(this.#file('journal', slot), { force: true })
+    }
+  }
+
+  /** Slots of the files of a kind, ascending. */
+  async #slotsOf(kind: FileKind): Promise<number[]> {
+    const names = await readdir(this.#path)
+    return names
+      .filter((name) => name.startsWith(`${kind}-`))
+      .map((name) => Number(name.slice(kind.length + 1)))
+      .filter(Number.isSafeInteger)
+      .sort((a, b) => a - b)
+  }
+
+  #file(kind: FileKind, slot: number): string {
+    return join(this.#path, `${kind}-${slot}`)
+  }
+
+  #warn(msg: string, error: unknown): void {
+    if (this.#throttle.allows(msg, this.#deps.clock.monotonicMs()))
+      this.#deps.log.warn(msg, { reason: messageOf(error) })
+  }
+}
+
+type FileKind = 'snapshot' | 'journal' | 'unfinished'
+
+/** The seed of the chain's keys; made at the first start. */
+async function seedIn(path: string): Promise<Uint8Array> {
+  const file = join(path, 'seed')
+  try {
+    const seed = Buffer.from((await readFile(file, 'utf8')).trim(), 'hex')
+    if (seed.length === seedBytes) return seed
+    throw broken('its seed is damaged')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+  const seed = randomBytes(seedBytes)
+  const handle = await open(file, 'w', 0o600)
+  try {
+    await handle.writeFile(`${seed.toString('hex')}\n`)
+    await handle.datasync()
+  } finally {
+    await handle.close()
+  }
+  return seed
+}
+
+/** A rename is safe from a power cut only when its folder is on the disk too. */
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}
+
+function broken(why: string): Fault {
+  const advice = 'start with --fresh to begin a new chain'
+  return new Fault('chain-state', `the embedded chain cannot be read: ${why}; ${advice}`)
+}
+
+function writeAccount(writer: ByteWriter, account: LedgerAccount): void {
+  writer.raw(account.pubkey).raw(account.owner).u64(account.lamports).u64(account.rentEpoch)
+  writer
+    .u8(account.executable ? 1 : 0)
+    .number(account.slot)
+    .u64(account.writeVersion)
+  writer.bytes(account.data)
+}
+
+function* readAccounts(reader: ByteReader): IterableIterator<LedgerAccount> {
+  while (!reader.isAtEnd)
+    yield {
+      pubkey: new Uint8Array(reader.raw(32)),
+      owner: new Uint8Array(reader.raw(32)),
+      lamports: reader.u64(),
+      rentEpoch: reader.u64(),
+      executable: reader.u8() === 1,
+      slot: reader.number(),
+      writeVersion: reader.u64(),
+      data: new Uint8Array(reader.bytes()),
+    }
+}

@@ -1,0 +1,123 @@
+// Turns what litesvm says of a transaction into plain values. Thread: main of the child process.
+// Called by svm.ts alone; knows litesvm's objects by their shape, so that it needs no door.
+import type { InstructionError, TransactionError } from '../solana/transaction-error.ts'
+import type { Executed, VmAccount } from './protocol.ts'
+import type { Keys } from './svm.ts'
+
+interface VmMeta {
+  logs(): string[]
+  computeUnitsConsumed(): bigint
+  innerInstructions(): { stackHeight(): number; instruction(): VmCompiled }[][]
+  returnData(): { programId(): Uint8Array; data(): Uint8Array }
+}
+
+interface VmCompiled {
+  programIdIndex(): number
+  accounts(): Uint8Array
+  data(): Uint8Array
+}
+
+// litesvm numbers errors without fields in an order of its own.
+const transactionErrors = `AccountInUse AccountLoadedTwice AccountNotFound ProgramAccountNotFound
+  InsufficientFundsForFee InvalidAccountForFee AlreadyProcessed BlockhashNotFound CallChainTooDeep
+  MissingSignatureForFee InvalidAccountIndex SignatureFailure InvalidProgramForExecution
+  SanitizeFailure ClusterMaintenance AccountBorrowOutstanding WouldExceedMaxBlockCostLimit
+  UnsupportedVersion InvalidWritableAccount WouldExceedMaxAccountCostLimit
+  WouldExceedAccountDataBlockLimit TooManyAccountLocks AddressLookupTableNotFound
+  InvalidAddressLookupTableOwner InvalidAddressLookupTableData InvalidAddressLookupTableIndex
+  InvalidRentPayingAccount WouldExceedMaxVoteCostLimit WouldExceedAccountDataTotalLimit
+  MaxLoadedAccountsDataSizeExceeded ResanitizationNeeded InvalidLoadedAccountsDataSizeLimit
+  UnbalancedTransaction ProgramCacheHitMaxLimit CommitCancelled`.split(/\s+/)
+
+const instructionErrors = `GenericError InvalidArgument InvalidInstructionData InvalidAccountData
+  AccountDataTooSmall InsufficientFunds IncorrectProgramId MissingRequiredSignature
+  AccountAlreadyInitialized UninitializedAccount UnbalancedInstruction ModifiedProgramId
+  ExternalAccountLamportSpend ExternalAccountDataModified ReadonlyLamportChange
+  ReadonlyDataModified DuplicateAccountIndex ExecutableModified RentEpochModified
+  NotEnoughAccountKeys AccountDataSizeChanged AccountNotExecutable AccountBorrowFailed
+  AccountBorrowOutstanding DuplicateAccountOutOfSync InvalidError ExecutableDataModified
+  ExecutableLamportChange ExecutableAccountNotRentExempt UnsupportedProgramId CallDepth
+  MissingAccount ReentrancyNotAllowed MaxSeedLengthExceeded InvalidSeeds InvalidRealloc
+  ComputationalBudgetExceeded PrivilegeEscalation ProgramEnvironmentSetupFailure
+  ProgramFailedToComplete ProgramFailedToCompile Immutable IncorrectAuthority
+  AccountNotRentExempt InvalidAccountOwner ArithmeticOverflow UnsupportedSysvar IllegalOwner
+  MaxAccountsDataAllocationsExceeded MaxAccountsExceeded MaxInstructionTraceLengthExceeded
+  BuiltinProgramsMustConsumeComputeUnits BorshIoError`.split(/\s+/)
+
+/** What a transaction gets that is no transaction. The server never sends one. */
+export const refused: Executed = {
+  err: 'SanitizeFailure',
+  isCharged: false,
+  logs: [],
+  units: 0n,
+  inner: [],
+  returnData: null,
+  loadedWritable: [],
+  loadedReadonly: [],
+  accounts: [],
+}
+
+export function executed(
+  meta: VmMeta,
+  outcome: { keys: Keys; err: TransactionError | null; accounts: readonly VmAccount[] },
+): Executed {
+  const { keys, err, accounts } = outcome
+  const { loadedWritable, loadedReadonly } = keys
+  return {
+    err,
+    isCharged: true,
+    logs: meta.logs(),
+    units: meta.computeUnitsConsumed(),
+    inner: innerOf(meta),
+    returnData: returnDataOf(meta),
+    loadedWritable,
+    loadedReadonly,
+    accounts,
+  }
+}
+
+export function readError(error: unknown): TransactionError {
+  if (typeof error === 'number') return transactionErrors[error] ?? 'SanitizeFailure'
+  const value = error as {
+    index?: number
+    accountIndex?: number
+    err?(): unknown
+    constructor: { name: string }
+  }
+  if (typeof value.err === 'function')
+    return { InstructionError: [value.index ?? 0, readInstructionError(value.err())] }
+  if (value.index !== undefined) return { DuplicateInstruction: value.index }
+  const place = { account_index: value.accountIndex ?? 0 }
+  return value.constructor.name === 'TransactionErrorInsufficientFundsForRent'
+    ? { InsufficientFundsForRent: place }
+    : { ProgramExecutionTemporarilyRestricted: place }
+}
+
+function readInstructionError(error: unknown): InstructionError {
+  if (typeof error === 'number') return instructionErrors[error] ?? 'GenericError'
+  const { code } = error as { code?: number }
+  return code === undefined ? 'BorshIoError' : { Custom: code }
+}
+
+function innerOf(meta: VmMeta): Executed['inner'] {
+  const groups = meta.innerInstructions().map((group, index) => ({
+    index,
+    instructions: group.map((inner) => {
+      const instruction = inner.instruction()
+      return {
+        programIdIndex: instruction.programIdIndex(),
+        accounts: instruction.accounts(),
+        data: instruction.data(),
+        stackHeight: inner.stackHeight(),
+      }
+    }),
+  }))
+  return groups.filter(({ instructions }) => instructions.length > 0)
+}
+
+/** A program that returned nothing has left no data, whatever its id says. */
+function returnDataOf(meta: VmMeta): Executed['returnData'] {
+  const returned = meta.returnData()
+  const data = returned.data()
+  return data.length === 0 ? null : { programId: returned.programId(), data }
+}

@@ -1,0 +1,181 @@
+// Runs transactions in litesvm. Thread: main of the child process workers/chain.ts.
+// The only door to litesvm. It aborts the process on malformed bytes, so everything is decoded
+// strictly first, here as well as by the caller. The VM checks neither signatures nor blockhashes
+// and keeps no history: the ledger on the server's side does all three.
+import { Account, type FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js'
+import { isSameKey } from '../solana/keys.ts'
+import { lookedUp } from '../solana/lookup-table.ts'
+import { durableNonce, isNonceAccount, nonceOf, withNonce } from '../solana/nonce.ts'
+import { programs, sysvarOwner } from '../solana/programs.ts'
+import { TransactionLayout } from '../solana/transaction.ts'
+import type { TransactionError } from '../solana/transaction-error.ts'
+import type { Executed, ExecuteInput, ExecuteJob, Genesis, VmAccount } from './protocol.ts'
+import { executed, readError, refused } from './svm-outcome.ts'
+
+const empty = new Uint8Array(0)
+/** As a validator's default. */
+const logBytesMax = 10_000n
+
+export interface Keys {
+  readonly all: readonly Uint8Array[]
+  readonly loadedWritable: readonly Uint8Array[]
+  readonly loadedReadonly: readonly Uint8Array[]
+}
+
+export class Svm {
+  readonly #vm = new LiteSvm()
+  readonly #layout = new TransactionLayout()
+
+  constructor() {
+    this.#vm.setSigverify(false)
+    this.#vm.setBlockhashCheck(false)
+    this.#vm.setTransactionHistory(0n)
+    this.#vm.setLogBytesLimit(logBytesMax)
+  }
+
+  /** Gives how many of them the VM refused: a program whose code it cannot load. */
+  load(accounts: readonly VmAccount[]): number {
+    let refusedCount = 0
+    for (const account of accounts) {
+      try {
+        this.#write(account)
+      } catch {
+        refusedCount += 1
+      }
+    }
+    return refusedCount
+  }
+
+  genesis(keys: readonly Uint8Array[]): Genesis {
+    const accounts = keys.map((key) => this.#read(key)).filter(({ lamports }) => lamports > 0n)
+    // A program of the upgradeable loader has its code in an account of its own.
+    const code = accounts.filter(isUpgradeable).map(({ data }) => this.#read(data.subarray(4)))
+    return { accounts: [...accounts, ...code.filter(({ lamports }) => lamports > 0n)] }
+  }
+
+  execute({ nonce, jobs }: ExecuteInput): Executed[] {
+    return jobs.map((job) => this.#execute(job, nonce))
+  }
+
+  simulate({ bytes }: { readonly bytes: Uint8Array }): Executed {
+    if (this.#layout.decode(bytes) !== 'ok') return refused
+    const keys = this.#keys(bytes)
+    const outcome = this.#vm.simulateVersionedTransaction(bytes)
+    if (isFailure(outcome))
+      return executed(outcome.meta(), { keys, err: this.#errorOf(outcome, keys), accounts: [] })
+    const accounts = outcome
+      .postAccounts()
+      .map((post) => fromVm(new Uint8Array(post.address), post.account()))
+    return executed(outcome.meta(), { keys, err: null, accounts })
+  }
+
+  #execute({ bytes, nonceIndex }: ExecuteJob, nonce: Uint8Array): Executed {
+    if (this.#layout.decode(bytes) !== 'ok') return refused
+    const keys = this.#keys(bytes)
+    // Two that use one nonce may both have been let in: the first of them has used it up.
+    if (nonceIndex > 0 && !this.#holdsNonce(bytes, keys.all[nonceIndex]!))
+      return { ...refused, err: 'BlockhashNotFound' }
+    const payer = keys.all[0]!
+    const before = this.#vm.getBalance(payer)
+    const outcome = this.#vm.sendVersionedTransaction(bytes)
+    if (!isFailure(outcome)) {
+      const accounts = this.#written(bytes, keys, nonce)
+      return executed(outcome, { keys, err: null, accounts })
+    }
+    const err = this.#errorOf(outcome, keys)
+    if (this.#vm.getBalance(payer) === before)
+      return { ...executed(outcome.meta(), { keys, err, accounts: [] }), isCharged: false }
+    // A transaction that fails pays, and uses up its nonce; nothing else of it stays.
+    const accounts = [this.#read(payer)]
+    if (nonceIndex > 0) {
+      const account = withNonce(this.#read(keys.all[nonceIndex]!), nonce)
+      this.#write(account)
+      accounts.push(account)
+    }
+    return executed(outcome.meta(), { keys, err, accounts })
+  }
+
+  #holdsNonce(bytes: Uint8Array, pubkey: Uint8Array): boolean {
+    const at = this.#layout.blockhashAt
+    return isSameKey(nonceOf(this.#read(pubkey).data), bytes.subarray(at, at + 32))
+  }
+
+  /** The VM does not tell a program that is missing from one that cannot run; validators do. */
+  #errorOf(outcome: FailedTransactionMetadata, { all }: Keys): TransactionError {
+    const err = readError(outcome.err())
+    if (err !== 'InvalidProgramForExecution') return err
+    const used = this.#layout.programIndex.subarray(0, this.#layout.instructionCount)
+    const isMissing = used.some((index) => this.#vm.getAccount(all[index]!) === null)
+    return isMissing ? 'ProgramAccountNotFound' : err
+  }
+
+  /** What the transaction that the layout holds left in its writable accounts. */
+  #written(bytes: Uint8Array, { all }: Keys, nonce: Uint8Array): VmAccount[] {
+    const written: VmAccount[] = []
+    for (let index = 0; index < all.length; index++) {
+      if (!this.#layout.isWritable(index)) continue
+      const account = this.#read(all[index]!)
+      // The runtime does not let go of these, whatever the message asks for.
+      const isReserved =
+        isSameKey(account.owner, sysvarOwner) || isSameKey(account.owner, programs.nativeLoader)
+      if (!isReserved) written.push(this.#renewed(bytes, account, nonce))
+    }
+    return written
+  }
+
+  /**
+   * The VM makes nonces of the transaction's own blockhash; a validator of its newest one. A value
+   * of the VM's making is therefore one that this transaction has set, and is replaced.
+   */
+  #renewed(bytes: Uint8Array, account: VmAccount, nonce: Uint8Array): VmAccount {
+    if (!isNonceAccount(account.owner, account.data)) return account
+    const at = this.#layout.blockhashAt
+    const made = durableNonce(bytes.subarray(at, at + 32))
+    if (!isSameKey(nonceOf(account.data), made)) return account
+    const renewed = withNonce(account, nonce)
+    this.#write(renewed)
+    return renewed
+  }
+
+  /** Static keys and those of lookup tables; none of the latter when a table is not usable. */
+  #keys(bytes: Uint8Array): Keys {
+    const layout = this.#layout
+    const own = Array.from({ length: layout.keyCount }, (_, index) =>
+      bytes.subarray(layout.keysAt + index * 32, layout.keysAt + index * 32 + 32),
+    )
+    const loaded = lookedUp(layout, bytes, (table) => this.#vm.getAccount(table)?.data() ?? null)
+    const { writable, readonly } = loaded ?? { writable: [], readonly: [] }
+    const all = [...own, ...writable, ...readonly]
+    return { all, loadedWritable: writable, loadedReadonly: readonly }
+  }
+
+  #read(pubkey: Uint8Array): VmAccount {
+    const account = this.#vm.getAccount(pubkey)
+    if (account !== null) return fromVm(pubkey, account)
+    const nothing = { lamports: 0n, executable: false, rentEpoch: 0n, data: empty }
+    return { pubkey, owner: programs.system, ...nothing }
+  }
+
+  #write({ pubkey, lamports, data, owner, executable, rentEpoch }: VmAccount): void {
+    this.#vm.setAccount(pubkey, new Account(lamports, data, owner, executable, rentEpoch))
+  }
+}
+
+function fromVm(pubkey: Uint8Array, account: Account): VmAccount {
+  return {
+    pubkey,
+    lamports: account.lamports(),
+    owner: account.owner(),
+    executable: account.executable(),
+    rentEpoch: account.rentEpoch(),
+    data: account.data(),
+  }
+}
+
+function isFailure(outcome: object): outcome is FailedTransactionMetadata {
+  return 'err' in outcome
+}
+
+function isUpgradeable({ owner, data }: VmAccount): boolean {
+  return data.length === 36 && isSameKey(owner, programs.upgradeableLoader)
+}

@@ -1,0 +1,79 @@
+// Keeps the live streams in groups and brings every update to them. Thread: main.
+// Hears stream/hub.ts; subscriber.ts joins and leaves. Frames gather until the end of the turn of
+// the event loop, or until 64 KiB of them wait in a group, whichever comes first.
+import type { SolanaUpdate } from '../solana/updates.ts'
+import type { Hub } from '../stream/hub.ts'
+import type { FilterSet } from './filter-set.ts'
+import { Group, type RunSink } from './group.ts'
+import { Matcher } from './matcher.ts'
+import { type GrpcMeters, type UpdateKind, updateKinds } from './meters.ts'
+import { SlabPool } from './slab.ts'
+
+type Counts = Record<UpdateKind, number>
+
+export class FanOut {
+  readonly pool = new SlabPool()
+  readonly #matchers = [new Matcher(), new Matcher(), new Matcher()] as const
+  readonly #groups = new Map<string, Group>()
+  readonly #meters: GrpcMeters
+  readonly #dirty: Group[] = []
+  readonly #stopListening: () => void
+  /** Updates since the last flush: a meter costs more than a match. */
+  readonly #reached = Object.fromEntries(updateKinds.map((kind) => [kind, 0])) as Counts
+  #isScheduled = false
+
+  constructor(hub: Hub<SolanaUpdate>, meters: GrpcMeters) {
+    this.#meters = meters
+    this.#stopListening = hub.listen((lane, update) => {
+      this.#reached[update.kind] += this.#matchers[lane].deliver(update)
+    })
+  }
+
+  /** Distinct sets of filters. */
+  get groups(): number {
+    return this.#groups.size
+  }
+
+  /** From the next update on. What the group has gathered so far goes to its other streams only. */
+  join(sink: RunSink, filters: FilterSet): Group {
+    let group = this.#groups.get(filters.key)
+    if (group === undefined) {
+      group = new Group(filters, this.pool, this.#wantsFlush)
+      this.#groups.set(filters.key, group)
+      this.#matchers[filters.commitment].add(group)
+    }
+    group.flush()
+    group.sinks.add(sink)
+    return group
+  }
+
+  /** The stream still gets what was gathered for it before. */
+  leave(sink: RunSink, group: Group): void {
+    group.flush()
+    group.sinks.delete(sink)
+    if (group.sinks.size > 0) return
+    this.#groups.delete(group.filters.key)
+    this.#matchers[group.filters.commitment].remove(group)
+  }
+
+  stop(): void {
+    this.#stopListening()
+  }
+
+  readonly #wantsFlush = (group: Group): void => {
+    this.#dirty.push(group)
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    setImmediate(this.#flush)
+  }
+
+  readonly #flush = (): void => {
+    this.#isScheduled = false
+    for (const group of this.#dirty) group.flush()
+    this.#dirty.length = 0
+    for (const kind of updateKinds) {
+      if (this.#reached[kind] > 0) this.#meters.updates[kind].inc(this.#reached[kind])
+      this.#reached[kind] = 0
+    }
+  }
+}

@@ -1,0 +1,63 @@
+// Names the transaction filters that may take a transaction. Thread: main. Called by matcher.ts.
+// A filter stands where fewest transactions lead to it: at its signature, else at one of the keys
+// it requires, else at each key it includes, else in the list that every transaction walks.
+import type { TransactionUpdate } from '../solana/updates.ts'
+import type { TransactionFilter } from './filter-set.ts'
+import type { Entry } from './group.ts'
+import { KeyIndex } from './key-index.ts'
+
+type TransactionEntry = Entry<TransactionFilter>
+
+export class TransactionIndex {
+  readonly #bySignature = new KeyIndex<TransactionEntry>()
+  readonly #byMention = new KeyIndex<TransactionEntry>()
+  /** Filters that count owners of token balances as mentioned. */
+  readonly #byOwner = new KeyIndex<TransactionEntry>()
+  readonly #any = new Set<TransactionEntry>()
+  readonly #all = new Set<TransactionEntry>()
+
+  get isEmpty(): boolean {
+    return this.#all.size === 0
+  }
+
+  add(entry: TransactionEntry): void {
+    this.#all.add(entry)
+    this.#each(entry, (index, key) => index.add(key, entry))
+  }
+
+  remove(entry: TransactionEntry): void {
+    if (!this.#all.delete(entry)) return
+    this.#any.delete(entry)
+    this.#each(entry, (index, key) => index.remove(key, entry))
+  }
+
+  /** Calls `take` for each; the same entry may come more than once. */
+  candidates(update: TransactionUpdate, take: (entry: TransactionEntry) => void): void {
+    if (!this.#bySignature.isEmpty) this.#bySignature.find(update.signature)?.forEach(take)
+    if (!this.#byMention.isEmpty)
+      for (const key of update.keys) this.#byMention.find(key)?.forEach(take)
+    if (!this.#byOwner.isEmpty)
+      // Those that changed are among all of them.
+      for (const key of update.tokenOwners) this.#byOwner.find(key)?.forEach(take)
+    this.#any.forEach(take)
+  }
+
+  #each(
+    entry: TransactionEntry,
+    run: (index: KeyIndex<TransactionEntry>, key: string) => void,
+  ): void {
+    const { signature, required, include, cuckoo, tokenOwners } = entry.filter
+    if (signature !== null) {
+      run(this.#bySignature, signature)
+      return
+    }
+    const keys = required.length > 0 ? [required[0]!] : cuckoo === null ? include : []
+    let isAny = true
+    for (const key of keys) {
+      isAny = false
+      run(this.#byMention, key)
+      if (tokenOwners !== 'none') run(this.#byOwner, key)
+    }
+    if (isAny && this.#all.has(entry)) this.#any.add(entry)
+  }
+}

@@ -1,0 +1,110 @@
+// Answers the unary methods of geyser.Geyser: bytes in, bytes or a status out. Thread: main.
+// Called by server.ts. No sockets; the streams are subscriber.ts.
+import { refuse } from '../base/errors.ts'
+import { blockhashBlocks, type Commitment, type Head } from '../solana/updates.ts'
+import type { UnaryAnswer } from '../transport/grpc.ts'
+import { chainDown, type GrpcChain, noChain } from './chain.ts'
+import { type Codec, given } from './codec.ts'
+import { statusOf } from './status.ts'
+
+/** The revision of yellowstone's .proto that ours is compatible with. */
+const protoVersion = '12.6.0'
+
+export interface UnaryDeps {
+  readonly codec: Codec
+  /** The version of the package. */
+  readonly version: string
+}
+
+/** `chain` is the caller's; null when there is none for it. */
+export type Answer = (request: Uint8Array, chain: GrpcChain | null) => UnaryAnswer
+
+/** The methods by name. */
+export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> {
+  const { codec } = deps
+  const reply = (type: string, value: object): UnaryAnswer => ({
+    ok: true,
+    bytes: codec.encode(`geyser.${type}`, value),
+  })
+  /** Decodes, finds the head at the commitment asked for, answers. */
+  const atHead =
+    (name: string, answer: (head: Head, asked: HeadQuestion) => object): Answer =>
+    (bytes, chain) => {
+      const request = codec.decode<HeadRequest>(`geyser.${name}Request`, bytes)
+      if (request === null) return badRequest(name)
+      const level = given(request, 'commitment') ?? 0
+      if (level !== 0 && level !== 1 && level !== 2) return badCommitment(level)
+      if (chain === null || !chain.isUp()) return unavailable(chain)
+      const head = chain.heads.at(level)
+      if (head === null) return noBlock
+      return reply(`${name}Response`, answer(head, { request, level, chain }))
+    }
+  return {
+    GetVersion: (_, chain) =>
+      reply('GetVersionResponse', { version: versionText(deps.version, chain) }),
+    Ping(bytes) {
+      const request = codec.decode<{ count: number }>('geyser.PingRequest', bytes)
+      if (request === null) return badRequest('Ping')
+      return reply('PongResponse', { count: request.count })
+    },
+    SubscribeReplayInfo(_, chain) {
+      if (chain === null || !chain.isUp()) return unavailable(chain)
+      const firstAvailable = chain.hub.oldestSlot
+      return reply('SubscribeReplayInfoResponse', firstAvailable === null ? {} : { firstAvailable })
+    },
+    GetSlot: atHead('GetSlot', ({ slot }) => ({ slot })),
+    GetBlockHeight: atHead('GetBlockHeight', ({ blockHeight }) => ({ blockHeight })),
+    GetLatestBlockhash: atHead('GetLatestBlockhash', ({ slot, blockhash, blockHeight }) => ({
+      slot,
+      blockhash,
+      lastValidBlockHeight: blockHeight + blockhashBlocks,
+    })),
+    IsBlockhashValid: atHead('IsBlockhashValid', ({ slot }, { request, level, chain }) => ({
+      slot,
+      valid: chain.heads.isBlockhashValid(request.blockhash ?? '', level),
+    })),
+  }
+}
+
+interface HeadQuestion {
+  readonly request: HeadRequest
+  readonly level: Commitment
+  readonly chain: GrpcChain
+}
+
+interface HeadRequest {
+  readonly commitment?: number
+  readonly blockhash?: string
+}
+
+/**
+ * What GetVersion tells is JSON; `solana` is the validator behind the caller's chain, and fields of
+ * a validator's build that we have none of are empty.
+ */
+function versionText(version: string, chain: GrpcChain | null): string {
+  const solana = chain?.solanaVersion() ?? ''
+  const build = { git: '', rustc: '', buildts: '' }
+  return JSON.stringify({
+    version: { package: 'sluice', version, proto: protoVersion, solana, ...build },
+    extra: { hostname: '' },
+  })
+}
+
+function unavailable(chain: GrpcChain | null): UnaryAnswer {
+  return { ok: false, status: chain === null ? noChain : chainDown }
+}
+
+const noBlock: UnaryAnswer = {
+  ok: false,
+  status: statusOf(refuse('unavailable', 'no-chain', 'no block is known yet').refusal),
+}
+
+function badRequest(name: string): UnaryAnswer {
+  const message = `the message is no ${name}Request`
+  return { ok: false, status: statusOf(refuse('invalid', 'bad-request', message).refusal) }
+}
+
+function badCommitment(level: number): UnaryAnswer {
+  const message = `commitment: ${level} is no commitment level`
+  return { ok: false, status: statusOf(refuse('invalid', 'bad-commitment', message).refusal) }
+}

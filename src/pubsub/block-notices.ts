@@ -1,0 +1,110 @@
+// Notifications of blocks. Thread: main. Called by notifier.ts with confirmed and finalized blocks.
+// With a mention only the transactions that name it are shown, and a block without any is not told.
+
+import { encodeBase58 } from '../solana/base58.ts'
+import { decodeRewards, decodeTransactionInfo } from '../solana/geyser-decode.ts'
+import { keyOf } from '../solana/keys.ts'
+import { rewardsText } from '../solana/ui-meta.ts'
+import { isShowable, type TransactionView, uiTransactionText } from '../solana/ui-transaction.ts'
+import type { BlockUpdate, TransactionUpdate } from '../solana/updates.ts'
+import type { Lane } from '../stream/hub.ts'
+import type { Feed } from './feed.ts'
+import type { FeedIndex } from './feed-index.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import type { Outbox } from './outbox.ts'
+import type { BlockWanted } from './wanted.ts'
+
+export class BlockNotices {
+  readonly #index: FeedIndex
+  readonly #outbox: Outbox
+  readonly #meters: SubscriptionMeters
+
+  constructor(parts: {
+    readonly index: FeedIndex
+    readonly outbox: Outbox
+    readonly meters: SubscriptionMeters
+  }) {
+    this.#index = parts.index
+    this.#outbox = parts.outbox
+    this.#meters = parts.meters
+  }
+
+  take(lane: Lane, update: BlockUpdate): void {
+    const { blocks, blocksByMention } = this.#index.lane(lane)
+    const texts = new BlockTexts(update)
+    for (const feed of blocks) this.#send(feed, update.transactions, texts)
+    if (blocksByMention.isEmpty) return
+    const mentioning = new Map<Feed<BlockWanted>, TransactionUpdate[]>()
+    for (const transaction of update.transactions)
+      for (const key of new Set(transaction.keys.map(keyOf)))
+        for (const feed of blocksByMention.find(key)) {
+          const found = mentioning.get(feed)
+          if (found === undefined) mentioning.set(feed, [transaction])
+          else found.push(transaction)
+        }
+    for (const [feed, transactions] of mentioning) this.#send(feed, transactions, texts)
+  }
+
+  #send(feed: Feed<BlockWanted>, shown: readonly TransactionUpdate[], texts: BlockTexts): void {
+    this.#meters.examined++
+    this.#outbox.send(feed, texts.result(shown, feed.wanted.view))
+  }
+}
+
+class BlockTexts {
+  readonly #update: BlockUpdate
+  readonly #shown = new Map<string, Map<TransactionUpdate, string | null>>()
+
+  constructor(update: BlockUpdate) {
+    this.#update = update
+  }
+
+  result(transactions: readonly TransactionUpdate[], view: TransactionView): string {
+    const { slot } = this.#update
+    const block = this.#block(transactions, view)
+    const err = block === null ? '{"UnsupportedTransactionVersion":0}' : 'null'
+    return `{"context":{"slot":${slot}},"value":{"slot":${slot},"block":${block},"err":${err}}}`
+  }
+
+  /** Null when a transaction may not be shown under the view. */
+  #block(transactions: readonly TransactionUpdate[], view: TransactionView): string | null {
+    const { meta } = this.#update
+    const parts = [
+      `"previousBlockhash":"${meta.parentBlockhash}","blockhash":"${meta.blockhash}"`,
+      `"parentSlot":${meta.parentSlot}`,
+    ]
+    if (view.details === 'signatures') parts.push(`"signatures":${signaturesText(transactions)}`)
+    else if (view.details !== 'none') {
+      const texts: string[] = []
+      for (const transaction of transactions) {
+        const text = this.#transaction(transaction, view)
+        if (text === null) return null
+        texts.push(text)
+      }
+      parts.push(`"transactions":[${texts.join(',')}]`)
+    }
+    if (view.showRewards) parts.push(`"rewards":${rewardsText(decodeRewards(meta.rewards))}`)
+    parts.push(`"blockTime":${meta.blockTime},"blockHeight":${meta.blockHeight}`)
+    return `{${parts.join(',')}}`
+  }
+
+  #transaction(transaction: TransactionUpdate, view: TransactionView): string | null {
+    const name = JSON.stringify(view)
+    let known = this.#shown.get(name)
+    if (known === undefined) {
+      known = new Map()
+      this.#shown.set(name, known)
+    }
+    let text = known.get(transaction)
+    if (text === undefined) {
+      const content = decodeTransactionInfo(transaction.info)
+      text = isShowable(content, view) ? uiTransactionText(content, view) : null
+      known.set(transaction, text)
+    }
+    return text
+  }
+}
+
+function signaturesText(transactions: readonly TransactionUpdate[]): string {
+  return `[${transactions.map(({ signature }) => `"${encodeBase58(signature)}"`).join(',')}]`
+}

@@ -1,0 +1,94 @@
+// Notifications of slots: begun, rooted, and every stage between. Thread: main.
+// Called by notifier.ts with what the first lane says; a slot's status is told once there.
+
+import { decodeDeadError, decodeEntryTransactions } from '../solana/geyser-decode.ts'
+import { type BlockUpdate, type SlotUpdate, slotStatus } from '../solana/updates.ts'
+import type { FeedIndex } from './feed-index.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import type { Outbox } from './outbox.ts'
+
+export class SlotNotices {
+  readonly #index: FeedIndex
+  readonly #outbox: Outbox
+  readonly #meters: SubscriptionMeters
+  readonly #rootAtStart: () => number
+  #slot = -1
+  #root: number | null = null
+
+  /** `rootAtStart` is asked when a slot begins before any was seen to be rooted. */
+  constructor(parts: {
+    readonly index: FeedIndex
+    readonly outbox: Outbox
+    readonly meters: SubscriptionMeters
+    readonly rootAtStart: () => number
+  }) {
+    this.#index = parts.index
+    this.#outbox = parts.outbox
+    this.#meters = parts.meters
+    this.#rootAtStart = parts.rootAtStart
+  }
+
+  take(update: SlotUpdate): void {
+    const { slot, status, parent } = update
+    const hasBegun = status === slotStatus.createdBank || status === slotStatus.processed
+    // A source that does not tell of new banks tells of processed slots.
+    if (hasBegun && slot > this.#slot) {
+      this.#slot = slot
+      const root = this.#root ?? this.#rootAtStart()
+      this.#tell('slot', `{"parent":${parent ?? 0},"root":${root},"slot":${slot}}`, update)
+    }
+    if (status === slotStatus.finalized && slot > (this.#root ?? -1)) {
+      this.#root = slot
+      this.#tell('root', String(slot), update)
+    }
+    const type = stageOf(update)
+    if (type !== null) this.#tell('slotsUpdates', stageText(update, type), update)
+  }
+
+  /** The block of a slot is complete: `frozen`. */
+  takeBlock(update: BlockUpdate): void {
+    if (this.#index.slotsUpdates.size === 0) return
+    const failed = update.transactions.filter(({ err }) => err !== null).length
+    const entries = update.entries.map(({ body }) => decodeEntryTransactions(body))
+    const stats =
+      `{"numTransactionEntries":${entries.filter((count) => count > 0).length},` +
+      `"numSuccessfulTransactions":${update.transactions.length - failed},` +
+      `"numFailedTransactions":${failed},"maxTransactionsPerEntry":${Math.max(0, ...entries)}}`
+    this.#tell('slotsUpdates', stageText(update, `"frozen","stats":${stats}`), update)
+  }
+
+  #tell(
+    topic: 'slot' | 'slotsUpdates' | 'root',
+    result: string,
+    { createdAtMs }: { readonly createdAtMs: number },
+  ): void {
+    for (const feed of this.#index[topic]) {
+      this.#meters.examined++
+      this.#outbox.send(feed, result, createdAtMs)
+    }
+  }
+}
+
+function stageText(at: { slot: number; createdAtMs: number }, type: string): string {
+  return `{"slot":${at.slot},"timestamp":${Math.floor(at.createdAtMs)},"type":${type}}`
+}
+
+/** The `type` and what stands behind it; null for what has no stage of its own. */
+function stageOf({ status, parent, body }: SlotUpdate): string | null {
+  switch (status) {
+    case slotStatus.firstShredReceived:
+      return '"firstShredReceived"'
+    case slotStatus.completed:
+      return '"completed"'
+    case slotStatus.createdBank:
+      return `"createdBank","parent":${parent ?? 0}`
+    case slotStatus.confirmed:
+      return '"optimisticConfirmation"'
+    case slotStatus.finalized:
+      return '"root"'
+    case slotStatus.dead:
+      return `"dead","err":${JSON.stringify(decodeDeadError(body))}`
+    default:
+      return null
+  }
+}

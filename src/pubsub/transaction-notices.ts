@@ -1,0 +1,180 @@
+// Notifications of logs, signatures and whole transactions. Thread: main. Called by notifier.ts.
+
+import { encodeBase58 } from '../solana/base58.ts'
+import type { TransactionContent } from '../solana/geyser-content.ts'
+import { decodeTransactionInfo } from '../solana/geyser-decode.ts'
+import { keyOf } from '../solana/keys.ts'
+import { errText } from '../solana/ui-meta.ts'
+import { isShowable, type TransactionView, uiTransactionText } from '../solana/ui-transaction.ts'
+import type { SignatureStatus, TransactionUpdate } from '../solana/updates.ts'
+import type { Lane } from '../stream/hub.ts'
+import type { Feed } from './feed.ts'
+import type { FeedIndex, LaneIndex } from './feed-index.ts'
+import type { SubscriptionMeters } from './meters.ts'
+import type { Outbox } from './outbox.ts'
+import type { Registry } from './registry.ts'
+import type { SignatureWanted, TransactionFilter, TransactionWanted } from './wanted.ts'
+
+export interface TransactionNoticesParts {
+  readonly index: FeedIndex
+  readonly registry: Registry
+  readonly outbox: Outbox
+  readonly meters: SubscriptionMeters
+}
+
+export class TransactionNotices {
+  readonly #parts: TransactionNoticesParts
+
+  constructor(parts: TransactionNoticesParts) {
+    this.#parts = parts
+  }
+
+  take(lane: Lane, update: TransactionUpdate): void {
+    const { index } = this.#parts
+    const feeds = index.lane(lane)
+    const texts = new TransactionTexts(update)
+    const createdAtMs = lane === 0 ? update.createdAtMs : null
+    this.#takeSignature(lane, feeds, texts, createdAtMs)
+    if (feeds.wantsKeys || feeds.logsOfAll.size > 0) this.#takeLogs(feeds, texts, createdAtMs)
+    this.#takeTransaction(feeds, texts, createdAtMs)
+  }
+
+  /** A signature that landed before anybody asked: told at once, after the subscribe's answer. */
+  takeLanded(feed: Feed<SignatureWanted>, status: SignatureStatus): void {
+    if (feed.isOver || feed.shares.size === 0) return
+    this.#parts.outbox.send(feed, signatureResult(status.slot, JSON.stringify(status.err)))
+    this.#parts.registry.finish(feed)
+  }
+
+  #takeSignature(
+    lane: Lane,
+    feeds: LaneIndex,
+    texts: TransactionTexts,
+    createdAtMs: number | null,
+  ): void {
+    const { index, outbox, registry, meters } = this.#parts
+    const { slot, err } = texts.update
+    if (lane === 0 && !index.received.isEmpty)
+      for (const feed of index.received.find(texts.signatureKey)) {
+        meters.examined++
+        outbox.send(feed, receivedResult(slot), createdAtMs)
+      }
+    if (feeds.signatures.isEmpty) return
+    for (const feed of feeds.signatures.find(texts.signatureKey)) {
+      meters.examined++
+      outbox.send(feed, signatureResult(slot, errText(err)), createdAtMs)
+      registry.finish(feed)
+    }
+  }
+
+  #takeLogs(feeds: LaneIndex, texts: TransactionTexts, createdAtMs: number | null): void {
+    const { outbox, meters } = this.#parts
+    for (const feed of feeds.logsOfAll) {
+      meters.examined++
+      if (texts.update.isVote && !feed.wanted.withVotes) outbox.pass(feed)
+      else outbox.send(feed, texts.logs, createdAtMs)
+    }
+    if (feeds.logsByMention.isEmpty) return
+    for (const key of texts.keys)
+      for (const feed of feeds.logsByMention.find(key)) {
+        meters.examined++
+        outbox.send(feed, texts.logs, createdAtMs)
+      }
+  }
+
+  #takeTransaction(feeds: LaneIndex, texts: TransactionTexts, createdAtMs: number | null): void {
+    const { outbox, meters } = this.#parts
+    const consider = (feed: Feed<TransactionWanted>) => {
+      meters.examined++
+      if (takes(feed.wanted.filter, texts))
+        outbox.send(feed, texts.shown(feed.wanted.view), createdAtMs)
+      else outbox.pass(feed)
+    }
+    for (const feed of feeds.transactionsOfAll) consider(feed)
+    if (!feeds.transactionsBySignature.isEmpty)
+      for (const feed of feeds.transactionsBySignature.find(texts.signatureKey)) consider(feed)
+    if (feeds.transactionsByKey.isEmpty) return
+    // A feed that includes several keys of the transaction is met several times.
+    const met = new Set<Feed<TransactionWanted>>()
+    for (const key of texts.keys)
+      for (const feed of feeds.transactionsByKey.find(key)) {
+        if (met.has(feed)) continue
+        met.add(feed)
+        consider(feed)
+      }
+  }
+}
+
+export function receivedResult(slot: number): string {
+  return `{"context":{"slot":${slot}},"value":"receivedSignature"}`
+}
+
+function signatureResult(slot: number, err: string): string {
+  return `{"context":{"slot":${slot}},"value":{"err":${err}}}`
+}
+
+function takes(filter: TransactionFilter, texts: TransactionTexts): boolean {
+  const { update } = texts
+  if (filter.isVote !== null && filter.isVote !== update.isVote) return false
+  if (filter.isFailed !== null && filter.isFailed !== (update.err !== null)) return false
+  if (filter.signature !== null && filter.signature !== texts.signatureKey) return false
+  const { keys } = texts
+  if (!filter.required.every((key) => keys.has(key))) return false
+  if (filter.exclude.some((key) => keys.has(key))) return false
+  return filter.include.length === 0 || filter.include.some((key) => keys.has(key))
+}
+
+/** The texts of one transaction, each made at most once however many feeds show it. */
+class TransactionTexts {
+  readonly update: TransactionUpdate
+  readonly #shown = new Map<string, string>()
+  #signatureKey: string | null = null
+  #keys: ReadonlySet<string> | null = null
+  #logs: string | null = null
+  #content: TransactionContent | null = null
+
+  constructor(update: TransactionUpdate) {
+    this.update = update
+  }
+
+  get signatureKey(): string {
+    this.#signatureKey ??= keyOf(this.update.signature)
+    return this.#signatureKey
+  }
+
+  get keys(): ReadonlySet<string> {
+    this.#keys ??= new Set(this.update.keys.map(keyOf))
+    return this.#keys
+  }
+
+  /** The result of a logs notification. */
+  get logs(): string {
+    const { slot, signature, err, logs } = this.update
+    this.#logs ??=
+      `{"context":{"slot":${slot}},"value":{"signature":"${encodeBase58(signature)}",` +
+      `"err":${errText(err)},"logs":${JSON.stringify(logs)}}}`
+    return this.#logs
+  }
+
+  /** The result of a transaction notification. */
+  shown(view: TransactionView): string {
+    const name = JSON.stringify(view)
+    let text = this.#shown.get(name)
+    if (text === undefined) {
+      text = this.#show(view)
+      this.#shown.set(name, text)
+    }
+    return text
+  }
+
+  #show(view: TransactionView): string {
+    const { slot, signature, index, info } = this.update
+    const name = encodeBase58(signature)
+    const head = `{"signature":"${name}","slot":${slot},"transactionIndex":${index}`
+    if (view.details === 'none' || view.details === 'signatures') return `${head}}`
+    this.#content ??= decodeTransactionInfo(info)
+    if (!isShowable(this.#content, view))
+      return `${head},"transaction":null,"err":{"UnsupportedTransactionVersion":0}}`
+    return `${head},"transaction":${uiTransactionText(this.#content, view)}}`
+  }
+}

@@ -1,0 +1,94 @@
+// What a subscription asks for, read and checked. Thread: any (types, and one pure function).
+// Made by params.ts, indexed by feeds.ts, matched and encoded by notifier.ts.
+// Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal wishes are
+// equal texts.
+import type { AccountFilter } from '../solana/account-filter.ts'
+import type { AccountView } from '../solana/ui-account.ts'
+import type { TransactionView } from '../solana/ui-transaction.ts'
+import type { Lane } from '../stream/hub.ts'
+
+export interface AccountWanted {
+  readonly kind: 'account'
+  readonly lane: Lane
+  readonly key: string
+  readonly view: AccountView
+}
+
+export interface ProgramWanted {
+  readonly kind: 'program'
+  readonly lane: Lane
+  readonly key: string
+  readonly view: AccountView
+  readonly filters: readonly AccountFilter[]
+}
+
+export interface LogsWanted {
+  readonly kind: 'logs'
+  readonly lane: Lane
+  /** Null for every transaction. */
+  readonly mention: string | null
+  readonly withVotes: boolean
+}
+
+export interface SignatureWanted {
+  readonly kind: 'signature'
+  readonly lane: Lane
+  readonly key: string
+  readonly wantsReceived: boolean
+}
+
+export interface BlockWanted {
+  readonly kind: 'block'
+  readonly lane: Lane
+  /** Null for whole blocks. */
+  readonly mention: string | null
+  readonly view: TransactionView
+}
+
+export interface TransactionWanted {
+  readonly kind: 'transaction'
+  readonly lane: Lane
+  readonly filter: TransactionFilter
+  readonly view: TransactionView
+}
+
+/** Members are joined by and; within `include` any key will do. Null takes both. */
+export interface TransactionFilter {
+  readonly isVote: boolean | null
+  readonly isFailed: boolean | null
+  readonly signature: string | null
+  readonly include: readonly string[]
+  readonly exclude: readonly string[]
+  readonly required: readonly string[]
+}
+
+export interface SlotWanted {
+  readonly kind: 'slot' | 'slotsUpdates' | 'root'
+}
+
+export type Wanted =
+  | AccountWanted
+  | ProgramWanted
+  | LogsWanted
+  | SignatureWanted
+  | BlockWanted
+  | TransactionWanted
+  | SlotWanted
+
+export const topics = [
+  'account',
+  'block',
+  'logs',
+  'program',
+  'root',
+  'signature',
+  'slot',
+  'slotsUpdates',
+  'transaction',
+] as const
+export type Topic = (typeof topics)[number]
+
+/** The same text for the same wish, whoever has it. */
+export function wantedText(wanted: Wanted): string {
+  return JSON.stringify(wanted)
+}

@@ -1,0 +1,203 @@
+// What a Solana chain reports: updates, slot statuses and heads as typed values. Thread: any.
+import type { Outcome } from '../base/errors.ts'
+import type {
+  AccountContent,
+  BlockMetaContent,
+  EntryContent,
+  TransactionContent,
+} from './geyser-content.ts'
+import type { TransactionError } from './transaction-error.ts'
+
+/** How sure a slot is, numbered as geyser numbers it: processed, confirmed, finalized. */
+export type Commitment = 0 | 1 | 2
+
+/** What a slot went through, numbered as geyser does; the first three are the commitments. */
+export const slotStatus = {
+  processed: 0,
+  confirmed: 1,
+  finalized: 2,
+  firstShredReceived: 3,
+  completed: 4,
+  createdBank: 5,
+  dead: 6,
+} as const
+
+export type SlotStatus = (typeof slotStatus)[keyof typeof slotStatus]
+
+/**
+ * What a Solana chain tells, once, in this order within a slot: accounts, transactions and entries
+ * as they happen, then the block, then its meta, then the slot's status. solana/update-build.ts
+ * builds these: plain fields for whoever filters, and `body`, the geyser message encoded once.
+ * Nobody changes the bytes afterwards; many queues share them.
+ */
+export type SolanaUpdate =
+  | AccountUpdate
+  | TransactionUpdate
+  | EntryUpdate
+  | BlockUpdate
+  | BlockMetaUpdate
+  | SlotUpdate
+
+interface UpdateBase {
+  readonly slot: number
+  /** Wall time in milliseconds, with a fraction. */
+  readonly createdAtMs: number
+}
+
+export interface AccountUpdate extends UpdateBase {
+  readonly kind: 'account'
+  readonly pubkey: Uint8Array
+  readonly lamports: bigint
+  readonly owner: Uint8Array
+  readonly executable: boolean
+  readonly rentEpoch: bigint
+  readonly data: Uint8Array
+  readonly writeVersion: bigint
+  /** Null when no transaction wrote it. */
+  readonly txnSignature: Uint8Array | null
+  readonly isStartup: boolean
+  /** SubscribeUpdateAccount; `info` is the SubscribeUpdateAccountInfo inside it. */
+  readonly body: Uint8Array
+  readonly info: Uint8Array
+}
+
+export interface TransactionUpdate extends UpdateBase {
+  readonly kind: 'transaction'
+  readonly signature: Uint8Array
+  readonly isVote: boolean
+  /** The runtime's error in bincode; null when it succeeded. */
+  readonly err: Uint8Array | null
+  readonly index: number
+  /** Static keys, then the loaded ones. */
+  readonly keys: readonly Uint8Array[]
+  /** Owners of token balances before or after; and of those that changed. */
+  readonly tokenOwners: readonly Uint8Array[]
+  readonly changedTokenOwners: readonly Uint8Array[]
+  readonly logs: readonly string[]
+  /** SubscribeUpdateTransaction; `info` is the SubscribeUpdateTransactionInfo inside it. */
+  readonly body: Uint8Array
+  readonly info: Uint8Array
+  /** SubscribeUpdateTransactionStatus. */
+  readonly statusBody: Uint8Array
+}
+
+export interface EntryUpdate extends UpdateBase {
+  readonly kind: 'entry'
+  readonly index: number
+  readonly body: Uint8Array
+}
+
+export interface BlockMetaUpdate extends UpdateBase {
+  readonly kind: 'blockMeta'
+  readonly blockhash: string
+  readonly parentSlot: number
+  readonly parentBlockhash: string
+  readonly blockHeight: number | null
+  /** Seconds since 1970. */
+  readonly blockTime: number | null
+  readonly executedTransactionCount: number
+  readonly entriesCount: number
+  /** solana.storage.ConfirmedBlock.Rewards, encoded. */
+  readonly rewards: Uint8Array
+  readonly body: Uint8Array
+}
+
+/** A whole block: each filter takes another selection of it, so it has parts and no body. */
+export interface BlockUpdate extends UpdateBase {
+  readonly kind: 'block'
+  readonly meta: BlockMetaUpdate
+  readonly transactions: readonly TransactionUpdate[]
+  readonly accounts: readonly AccountUpdate[]
+  readonly entries: readonly EntryUpdate[]
+}
+
+export interface SlotUpdate extends UpdateBase {
+  readonly kind: 'slot'
+  readonly parent: number | null
+  readonly status: SlotStatus
+  readonly body: Uint8Array
+}
+
+/** A slot's change of status, as a chain tells it. */
+export interface SlotChange {
+  readonly slot: number
+  readonly parent: number | null
+  readonly status: SlotStatus
+}
+
+/**
+ * Takes what a Solana chain does, as plain values and in the order of `SolanaUpdate`. The chain
+ * knows no hub: devnode/feed.ts encodes what comes in here and publishes it.
+ */
+export interface SolanaSink {
+  status(change: SlotChange): void
+  /** An account that was written outside of any transaction (a sysvar). */
+  account(slot: number, content: AccountContent): void
+  /** A transaction that landed, and what it wrote, in the order of its keys. */
+  transaction(slot: number, content: TransactionContent, written: readonly AccountContent[]): void
+  entry(slot: number, content: EntryContent): void
+  /** The slot is complete; everything told about it since its start is the block. */
+  block(slot: number, content: BlockMetaContent): void
+}
+
+/** A transaction that landed in a block: also one that failed and paid its fee. */
+export interface Submitted {
+  readonly signature: Uint8Array
+  /** Where it landed; null where that is not known yet (upstream). */
+  readonly slot: number | null
+  readonly err: TransactionError | null
+}
+
+export interface LatestBlockhash {
+  readonly blockhash: string
+  /** The slot at which the answer was read (the context). */
+  readonly slot: number
+  readonly lastValidBlockHeight: number
+}
+
+export interface SignatureStatus {
+  readonly slot: number
+  /** Blocks on top of it; null when it is finalized. */
+  readonly confirmations: number | null
+  readonly err: TransactionError | null
+  readonly commitment: Commitment
+}
+
+/** What products may ask of a Solana chain, embedded or upstream. */
+export interface SolanaChain {
+  readonly source: 'embedded' | 'upstream'
+  /**
+   * Hands in a transaction's bytes. `isVerified` says that the caller has decoded it strictly and
+   * verified its signatures. Refusals: `invalid` (bytes, signatures), `rejected` (the chain will
+   * not take it; `data.err` is the TransactionError), `unavailable` (no chain right now).
+   */
+  submit(
+    transaction: Uint8Array,
+    options: { readonly isVerified: boolean },
+  ): Promise<Outcome<Submitted>>
+  slot(commitment: Commitment): number
+  blockHeight(commitment: Commitment): number
+  latestBlockhash(commitment: Commitment): LatestBlockhash
+  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean
+  /** Null for a signature that never landed or is older than the history. */
+  signatureStatus(signature: Uint8Array): SignatureStatus | null
+  /** Slots behind the cluster; 0 is healthy, null when it cannot be known. */
+  slotsBehind(): number | null
+}
+
+/** Blocks after which a transaction that names a blockhash is refused by the chain. */
+export const blockhashBlocks = 150
+
+export interface Head {
+  readonly slot: number
+  readonly blockhash: string
+  readonly blockHeight: number
+}
+
+/** The newest blocks of a chain, as its updates tell them. */
+export interface SolanaHeads {
+  /** The newest block that is at least so sure; null before the first. */
+  at(commitment: Commitment): Head | null
+  /** Whether a transaction with this blockhash could still land on the chain as it is so surely. */
+  isBlockhashValid(blockhash: string, commitment: Commitment): boolean
+}

@@ -1,0 +1,122 @@
+// The `upstreams` section of the configuration: named sets of nodes. Thread: any.
+// The set `default` serves everybody; a dedicated-node subscription is bound to a set of its own.
+import {
+  flag,
+  group,
+  integer,
+  many,
+  named,
+  number,
+  text,
+  texts,
+  type Values,
+} from '../base/fields.ts'
+
+/** Name of the set that serves every subscription which is bound to none. */
+export const defaultSet = 'default'
+
+// Providers put keys into addresses.
+const nodeFields = {
+  rpc: text({
+    initial: '',
+    secret: 'after-origin',
+    doc: 'Address of its JSON-RPC, http or https.',
+    check: isHttp,
+  }),
+  ws: text({
+    initial: '',
+    secret: 'after-origin',
+    doc: 'Address of its PubSub, ws or wss; empty when it has none.',
+    check: (value) => (isUrl(value, /^wss?:\/\/./) ? undefined : 'must be ws(s)://'),
+  }),
+  grpc: text({
+    initial: '',
+    secret: 'after-origin',
+    doc: 'Address of its geyser.Geyser, http or https; empty when it has none.',
+    check: isHttp,
+  }),
+  xToken: text({
+    initial: '',
+    secret: true,
+    doc: 'Token it asks for, sent as x-token.',
+    // It becomes a header: nothing may follow it there.
+    check: (value) => (/^[\x21-\x7e]*$/.test(value) ? undefined : 'must be plain characters'),
+  }),
+  weight: number({ initial: 1, min: 0, max: 1000, doc: 'Its share against the other nodes.' }),
+  region: text({ initial: '', doc: 'A label for status and meters.' }),
+  allow: texts({ initial: [], doc: 'Methods it serves; empty means all. A name may end in *.' }),
+  deny: texts({ initial: [], doc: 'Methods it does not serve. A name may end in *.' }),
+}
+export type NodeSection = Values<typeof nodeFields>
+
+const setFields = {
+  nodes: many('The nodes of the set.', group('One node.', nodeFields)),
+  lagSlots: integer({
+    initial: 50,
+    min: 1,
+    max: 100_000,
+    unit: 'slots',
+    doc: 'A node further behind the best one leaves the rotation; it returns at half of that.',
+  }),
+  timeoutMs: integer({
+    initial: 10_000,
+    min: 100,
+    max: 600_000,
+    unit: 'ms',
+    doc: 'Longest time for a call, all tries together; heavy scans get three times that.',
+  }),
+  hedge: flag({ initial: false, doc: 'Asks a second node when a read is slower than most.' }),
+  broadcast: flag({ initial: false, doc: 'sendTransaction goes to all nodes instead of one.' }),
+  cacheBytes: integer({
+    initial: 64_000_000,
+    min: 0,
+    max: 100_000_000_000,
+    unit: 'bytes',
+    doc: 'Memory for answers that can never change; 0 keeps none.',
+  }),
+}
+export type SetSection = Values<typeof setFields>
+
+export const upstreamsSection = named(
+  'Sets of nodes to stand in front of.',
+  'set',
+  group('One set.', setFields),
+)
+export type UpstreamsSection = Readonly<Record<string, SetSection>>
+
+const setName = /^[a-z][a-z0-9_-]{0,31}$/i
+
+/** Whether a text can be the name of a set: subscriptions, labels and reports carry it. */
+export function isSetName(value: string): boolean {
+  return setName.test(value)
+}
+
+/** What no single field can see. Gives one sentence per problem; never an address. */
+export function checkUpstreams(
+  sets: UpstreamsSection,
+  { isChain }: { /** The bundle runs on them. */ readonly isChain: boolean },
+): string[] {
+  const problems: string[] = []
+  if (isChain && sets[defaultSet]?.nodes.some(({ rpc }) => rpc !== '') !== true)
+    problems.push(
+      `chain.source is upstream: give upstreams.${defaultSet}.nodes at least one node with rpc`,
+    )
+  for (const [name, { nodes }] of Object.entries(sets)) {
+    if (!isSetName(name))
+      problems.push(`upstreams.${name}: a set's name is letters, digits, - and _, 32 at most`)
+    if (nodes.length === 0 && !(isChain && name === defaultSet))
+      problems.push(`upstreams.${name} has no nodes: name one, or leave the set out`)
+    for (const [index, { rpc, ws, grpc }] of nodes.entries())
+      if (rpc === '' && ws === '' && grpc === '')
+        problems.push(`upstreams.${name}.nodes.${index} has no address: set rpc, ws or grpc`)
+  }
+  return problems
+}
+
+function isHttp(value: string): string | undefined {
+  return isUrl(value, /^https?:\/\/./) ? undefined : 'must be http(s)://'
+}
+
+function isUrl(value: string, scheme: RegExp): boolean {
+  return value === '' || (scheme.test(value) && URL.canParse(value))
+}

@@ -1,0 +1,85 @@
+// Hands the events of one pass over a recording to a sink, one call each. Thread: source worker.
+// Called by snapshot.ts, which decides when. Kept apart from its waiting: this is the inner loop of
+// a replay at full speed, and an asynchronous one is several times slower.
+import { descriptor } from '../../evm/event-ring.ts'
+import { EventType, eventTypeMax } from '../../evm/event-type.ts'
+import type { ExecutionSink } from '../ports.ts'
+import { deliver } from './deliver.ts'
+import { type Passes, rewritePayload, Shift } from './passes.ts'
+import type { Recording } from './recording.ts'
+
+const wordsPerEvent = descriptor.bytes / 4
+const typeWord = descriptor.type / 4
+const sizeWord = descriptor.payloadSize / 4
+const placeWord = descriptor.payloadOffset / 4
+const two32 = 0x1_0000_0000
+const empty = new Uint8Array(0)
+
+export class Playback {
+  readonly shift: Shift
+  readonly #sink: ExecutionSink
+  readonly #recording: Recording
+  readonly #passes: Passes
+  readonly #pass: number
+  readonly #recorded: Uint32Array
+  readonly #words = new Uint32Array(wordsPerEvent)
+  readonly #bytes = new Uint8Array(this.#words.buffer)
+  /** 1 for types of which the sink wants no payload. */
+  readonly #ignored: Uint8Array
+
+  constructor(sink: ExecutionSink, recording: Recording, passes: Passes, pass: number) {
+    const { descriptors } = recording
+    this.shift = new Shift(passes, pass)
+    this.#sink = sink
+    this.#recording = recording
+    this.#passes = passes
+    this.#pass = pass
+    this.#recorded = new Uint32Array(
+      descriptors.buffer,
+      descriptors.byteOffset,
+      descriptors.length / 4,
+    )
+    this.#ignored = Uint8Array.from({ length: eventTypeMax + 1 }, (_, type) =>
+      type !== EventType.RecordError && sink.ignores?.(type) === true ? 1 : 0,
+    )
+  }
+
+  /** The descriptor as recorded; the bytes are only valid until the next call. */
+  look(index: number): Uint8Array {
+    this.#load(index)
+    return this.#bytes
+  }
+
+  typeOf(index: number): number {
+    return this.#recorded[index * wordsPerEvent + typeWord]! & 0xffff
+  }
+
+  /** Hands over the events from `from` up to but without `to`. */
+  play(from: number, to: number): void {
+    for (let index = from; index < to; index++) this.#one(index)
+  }
+
+  #one(index: number): void {
+    this.#load(index)
+    const words = this.#words
+    const type = words[typeWord]! & 0xffff
+    const size = words[sizeWord]!
+    const place = words[placeWord]! + words[placeWord + 1]! * two32
+    this.shift.apply(words)
+    if (this.#ignored[type] === 1) {
+      this.#sink.event(this.#bytes, empty)
+      return
+    }
+    const payload = this.#recording.payloadAt(place, size)
+    const pass = this.#pass
+    const told = pass > 0 ? rewritePayload(payload, type, this.#passes, pass) : payload
+    deliver(this.#sink, this.#bytes, told)
+  }
+
+  #load(index: number): void {
+    const at = index * wordsPerEvent
+    const words = this.#words
+    const recorded = this.#recorded
+    for (let word = 0; word < wordsPerEvent; word++) words[word] = recorded[at + word]!
+  }
+}

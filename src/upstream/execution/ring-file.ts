@@ -1,0 +1,140 @@
+// The live Monad event ring as an execution source: waits for the file, follows its replacement.
+// Thread: source worker. A ring that was there before us is joined at its newest event; a ring that
+// takes its place, or begins again, is read from its first. Sequence numbers are the ring's own.
+import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
+import { Fault, messageOf } from '../../base/errors.ts'
+import { parseRingHeader, type RingGeometry, ringHeader } from '../../evm/event-ring.ts'
+import { readU64 } from '../../evm/words.ts'
+import type { ExecutionSink, ExecutionSource } from '../ports.ts'
+import type { Pacer } from './pacer.ts'
+import { RingReader } from './ring-reader.ts'
+
+/** How long nothing must come before the file itself is looked at. */
+const checkIdleMs = 100
+/** Between two looks for a file that is not there or not whole. */
+const appearMs = 100
+/** Polling slows down while nothing comes: a new event is seen after 1 ms, later after 10 ms. */
+const pollMsMin = 1
+const pollMsMax = 10
+const slowAfterMs = 2000
+/** Batches handed over before other work of the thread gets its turn. */
+const turnBatches = 16
+
+interface OpenRing {
+  readonly fd: number
+  readonly device: number
+  readonly inode: number
+  readonly geometry: RingGeometry
+  readonly newest: number
+}
+
+export class RingFile implements ExecutionSource {
+  readonly #path: string
+  readonly #pacer: Pacer
+
+  constructor(options: { readonly path: string }, pacer: Pacer) {
+    this.#path = options.path
+    this.#pacer = pacer
+  }
+
+  async run(sink: ExecutionSink): Promise<void> {
+    let before: { device: number; inode: number; last: number } | null = null
+    while (!this.#pacer.isStopped) {
+      const ring = this.#open()
+      if (ring === null) {
+        await this.#pacer.until(this.#pacer.clock.monotonicMs() + appearMs)
+        continue
+      }
+      const isSame: boolean =
+        before !== null &&
+        before.device === ring.device &&
+        before.inode === ring.inode &&
+        before.last <= ring.newest
+      const last: number = before === null ? ring.newest : isSame ? before.last : 0
+      const reader = new RingReader(ring.fd, ring.geometry, last)
+      try {
+        await this.#follow(ring, reader, sink)
+      } finally {
+        closeSync(ring.fd)
+      }
+      before = { device: ring.device, inode: ring.inode, last: reader.last }
+    }
+  }
+
+  stop(): void {
+    this.#pacer.stop()
+  }
+
+  /** Reads until the ring is cut, replaced, begun again, or the source is stopped. */
+  async #follow(ring: OpenRing, reader: RingReader, sink: ExecutionSink): Promise<void> {
+    const { clock } = this.#pacer
+    let activeMs = clock.monotonicMs()
+    let checkedMs = activeMs
+    let batches = 0
+    while (!this.#pacer.isStopped) {
+      const outcome = reader.readBatch(sink)
+      const nowMs = clock.monotonicMs()
+      if (outcome === 'broken') return
+      if (outcome === 'read') {
+        activeMs = nowMs
+        batches += 1
+        if (batches % turnBatches === 0) await this.#pacer.until(nowMs)
+        continue
+      }
+      if (nowMs - activeMs >= checkIdleMs && nowMs - checkedMs >= checkIdleMs) {
+        checkedMs = nowMs
+        if (!this.#isStill(ring, reader)) return
+      }
+      await this.#pacer.until(nowMs + (nowMs - activeMs < slowAfterMs ? pollMsMin : pollMsMax))
+    }
+  }
+
+  /** True while the path names this very file and its writer has not begun again. */
+  #isStill(ring: OpenRing, reader: RingReader): boolean {
+    const newest = reader.newest()
+    if (newest === null || newest < reader.last) return false
+    const found = statSync(this.#path, { throwIfNoEntry: false })
+    // A path that is gone may come back; until then the open file is all there is.
+    return found === undefined || (found.ino === ring.inode && found.dev === ring.device)
+  }
+
+  /** The ring, or null while the file is absent or not yet whole. A wrong file is a fault. */
+  #open(): OpenRing | null {
+    let fd: number
+    try {
+      fd = openSync(this.#path, 'r')
+    } catch (error) {
+      if (isAbsent(error)) return null
+      throw new Fault('ring-unreadable', `cannot open the event ring: ${messageOf(error)}`, {
+        cause: error,
+        retryable: true,
+      })
+    }
+    try {
+      const ring = readRing(fd)
+      if (ring === null) closeSync(fd)
+      return ring
+    } catch (error) {
+      closeSync(fd)
+      throw error
+    }
+  }
+}
+
+function readRing(fd: number): OpenRing | null {
+  const header = new Uint8Array(ringHeader.usedBytes)
+  const got = readSync(fd, header, 0, header.length, 0)
+  // A writer that does not create by rename shows a short or blank header for a moment.
+  if (got < header.length || header.every((byte) => byte === 0)) return null
+  const parsed = parseRingHeader(header)
+  if (!parsed.ok) throw new Fault('ring-refused', parsed.refusal.message, { retryable: true })
+  const { size, dev, ino } = fstatSync(fd)
+  if (size < parsed.value.fileBytes) return null
+  const newest = readU64(header, ringHeader.lastSeqno)
+  return { fd, device: dev, inode: ino, geometry: parsed.value, newest }
+}
+
+function isAbsent(error: unknown): boolean {
+  // Reason for the cast: Node puts the system's code on its errors without a type for it.
+  return (error as { code?: string }).code === 'ENOENT'
+}

@@ -1,0 +1,214 @@
+// Reads events from an open ring file by the reader protocol, with positional reads alone.
+// Thread: source worker. Never maps the file: a mapping dies with the file's last page (SIGBUS).
+//
+// A batch is read in this order, and each step makes the one before it certain:
+//   1. descriptors       a slot that shows the wanted number has its payload written
+//   2. payload bytes     of all those slots, in one or two pieces
+//   3. header            the window: payloads below it may have been overwritten while we read
+//   4. descriptors again equal bytes mean that no slot was overwritten or torn while we read
+import { readSync } from 'node:fs'
+import {
+  descriptor,
+  descriptorOffset,
+  payloadOffset,
+  type RingGeometry,
+  ringHeader,
+} from '../../evm/event-ring.ts'
+import { readU32, readU64 } from '../../evm/words.ts'
+import type { ExecutionSink } from '../ports.ts'
+import { deliver } from './deliver.ts'
+
+const batchBytes = 64 * 1024
+const batchEvents = batchBytes / descriptor.bytes
+/** Payload bytes taken at once; a longer single payload gets a buffer of its own up to the next. */
+const spanBytes = 1024 * 1024
+/** The writer's window step; a longer payload cannot be read safely and counts as lost. */
+const payloadBytesMax = 16 * 1024 * 1024
+/** How often the newest slot is looked at before the one behind it is taken. */
+const commitTries = 100
+
+/** `read`: events came. `idle`: none is ready. `broken`: the file ends where it must not. */
+export type RingRead = 'read' | 'idle' | 'broken'
+
+/** The file is shorter than its header says. */
+class ShortFile extends Error {}
+
+export class RingReader {
+  readonly #fd: number
+  readonly #geometry: RingGeometry
+  readonly #batch = new Uint8Array(batchBytes)
+  readonly #again = new Uint8Array(batchBytes)
+  readonly #header = new Uint8Array(ringHeader.usedBytes)
+  #span = new Uint8Array(spanBytes)
+  /** The last sequence number that was handed over or told as lost. */
+  #last: number
+
+  constructor(fd: number, geometry: RingGeometry, last: number) {
+    this.#fd = fd
+    this.#geometry = geometry
+    this.#last = last
+  }
+
+  get last(): number {
+    return this.#last
+  }
+
+  /** Hands every event of one batch to the sink, or tells what was lost. */
+  readBatch(sink: ExecutionSink): RingRead {
+    try {
+      return this.#readBatch(sink)
+    } catch (error) {
+      if (error instanceof ShortFile) return 'broken'
+      throw error
+    }
+  }
+
+  /** The newest sequence number that the writer has taken; null when the file is too short. */
+  newest(): number | null {
+    try {
+      this.#readHeader()
+      return readU64(this.#header, ringHeader.lastSeqno)
+    } catch (error) {
+      if (error instanceof ShortFile) return null
+      throw error
+    }
+  }
+
+  #readBatch(sink: ExecutionSink): RingRead {
+    const wanted = this.#last + 1
+    const offset = descriptorOffset(this.#geometry, wanted)
+    // One slot tells whether anything is there; the whole batch is read only then.
+    this.#read(this.#batch, descriptor.bytes, offset)
+    const found = readU64(this.#batch, descriptor.seqno)
+    if (found < wanted) return 'idle'
+    if (found > wanted) return this.#lose(sink)
+    const slots = Math.min(batchEvents, (this.#geometry.payloadBase - offset) / descriptor.bytes)
+    this.#read(this.#batch, slots * descriptor.bytes, offset)
+    const ready = this.#countReady(wanted, slots)
+    if (ready === 0) return this.#lose(sink)
+    return this.#take(sink, { wanted, offset, ready })
+  }
+
+  #take(
+    sink: ExecutionSink,
+    { wanted, offset, ready }: { wanted: number; offset: number; ready: number },
+  ): RingRead {
+    const span = this.#spanOf(ready)
+    if (span.bytes > 0) this.#readPayloads(span.start, span.bytes)
+    this.#readHeader()
+    const windowStart = readU64(this.#header, ringHeader.windowStart)
+    const bytesRead = span.events * descriptor.bytes
+    this.#read(this.#again, bytesRead, offset)
+    const before = this.#batch.subarray(0, bytesRead)
+    const isWhole = Buffer.compare(before, this.#again.subarray(0, bytesRead)) === 0
+    for (let index = 0; index < span.events; index++) {
+      const at = index * descriptor.bytes
+      if (!isWhole && !this.#isUnchanged(at)) return this.#lose(sink)
+      const size = readU32(this.#batch, at + descriptor.payloadSize)
+      const place = readU64(this.#batch, at + descriptor.payloadOffset)
+      if (size > 0 && place < windowStart) return this.#lose(sink)
+      this.#last = wanted + index
+      if (size > payloadBytesMax) sink.gap(this.#last, this.#last)
+      else {
+        const bytes = this.#batch.subarray(at, at + descriptor.bytes)
+        const from = size === 0 ? 0 : place - span.start
+        deliver(sink, bytes, this.#span.subarray(from, from + size))
+      }
+    }
+    sink.flush()
+    return 'read'
+  }
+
+  #countReady(wanted: number, slots: number): number {
+    let ready = 0
+    while (ready < slots && readU64(this.#batch, ready * descriptor.bytes) === wanted + ready)
+      ready += 1
+    return ready
+  }
+
+  /** How many of the ready events' payloads lie within one readable span, and where it lies. */
+  #spanOf(ready: number): { events: number; start: number; bytes: number } {
+    let start = Number.POSITIVE_INFINITY
+    let end = 0
+    for (let index = 0; index < ready; index++) {
+      const at = index * descriptor.bytes
+      const size = readU32(this.#batch, at + descriptor.payloadSize)
+      if (size === 0 || size > payloadBytesMax) continue
+      const place = readU64(this.#batch, at + descriptor.payloadOffset)
+      const nextStart = Math.min(start, place)
+      const nextEnd = Math.max(end, place + size)
+      const isFirst = end === 0
+      if (!isFirst && nextEnd - nextStart > spanBytes)
+        return { events: index, start, bytes: end - start }
+      start = nextStart
+      end = nextEnd
+    }
+    return end === 0
+      ? { events: ready, start: 0, bytes: 0 }
+      : { events: ready, start, bytes: end - start }
+  }
+
+  #readPayloads(start: number, bytes: number): void {
+    if (bytes > this.#span.length) this.#span = new Uint8Array(bytes)
+    const { payloadBytes, payloadBase } = this.#geometry
+    const head = Math.min(bytes, payloadBytes - (start % payloadBytes))
+    this.#read(this.#span, head, payloadOffset(this.#geometry, start))
+    // What runs over the physical end goes on at the beginning of the buffer.
+    if (head < bytes) this.#read(this.#span.subarray(head), bytes - head, payloadBase)
+  }
+
+  #isUnchanged(at: number): boolean {
+    for (let byte = at; byte < at + descriptor.bytes; byte++)
+      if (this.#batch[byte] !== this.#again[byte]) return false
+    return true
+  }
+
+  /** Goes on at a place that the writer will not reach soon and tells what lies between. */
+  #lose(sink: ExecutionSink): RingRead {
+    this.#readHeader()
+    const newest = readU64(this.#header, ringHeader.lastSeqno)
+    const resumed = this.#resumePoint(newest)
+    if (resumed <= this.#last + 1) return 'idle'
+    sink.gap(this.#last + 1, resumed - 1)
+    sink.flush()
+    this.#last = resumed - 1
+    return 'read'
+  }
+
+  /**
+   * As far back as a quarter of the ring, so that a stall costs as little as possible; nearer where
+   * payloads have expired already; at worst the newest event that is committed.
+   */
+  #resumePoint(newest: number): number {
+    const window = readU64(this.#header, ringHeader.windowStart)
+    for (let back = this.#geometry.capacity / 4; back >= 1; back = Math.floor(back / 4)) {
+      const seqno = newest - back
+      if (seqno <= this.#last) continue
+      if (this.#payloadPlace(seqno) > window) return seqno
+    }
+    for (let tries = 0; tries < commitTries; tries++)
+      if (this.#payloadPlace(newest) >= 0) return newest
+    return newest - 1
+  }
+
+  /** Virtual offset of an event's payload; -1 when the slot does not hold that event. */
+  #payloadPlace(seqno: number): number {
+    this.#read(this.#again, descriptor.bytes, descriptorOffset(this.#geometry, seqno))
+    if (readU64(this.#again, descriptor.seqno) !== seqno) return -1
+    return readU64(this.#again, descriptor.payloadOffset)
+  }
+
+  #readHeader(): void {
+    this.#read(this.#header, ringHeader.usedBytes, 0)
+  }
+
+  /** Positional reads in pieces of 64 KiB; a short one means that the file was cut. */
+  #read(target: Uint8Array, bytes: number, offset: number): void {
+    for (let done = 0; done < bytes; ) {
+      const wish = Math.min(batchBytes, bytes - done)
+      const got = readSync(this.#fd, target, done, wish, offset + done)
+      if (got === 0) throw new ShortFile()
+      done += got
+    }
+  }
+}

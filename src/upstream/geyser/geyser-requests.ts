@@ -1,0 +1,79 @@
+// What is asked of a node's geyser.Geyser, and the few answers that are read. Thread: any (pure).
+// Used by geyser-feed.ts. Field numbers are those of proto/geyser.proto.
+import { BackWriter } from '../../solana/back-writer.ts'
+import { ProtoReader } from '../../solana/proto-reader.ts'
+
+const field = {
+  accounts: 1,
+  slots: 2,
+  transactions: 3,
+  blocksMeta: 5,
+  commitment: 6,
+  entry: 8,
+  ping: 9,
+  fromSlot: 11,
+} as const
+const filterName = 's'
+
+/**
+ * Everything, once: accounts, transactions, entries, block metas and every status of a slot, as it
+ * is processed. What is surer follows from the statuses, and blocks from their parts, so that
+ * nothing is sent twice.
+ */
+export function subscribeRequest(fromSlot: number | null): Uint8Array {
+  const writer = new BackWriter()
+  if (fromSlot !== null) writer.numberAlways(field.fromSlot, fromSlot)
+  writeFilter(writer, field.entry)
+  writer.numberAlways(field.commitment, 0)
+  writeFilter(writer, field.blocksMeta)
+  writeFilter(writer, field.transactions)
+  writeFilter(writer, field.slots, () => {
+    // interslot_updates.
+    writer.flag(2, true)
+  })
+  writeFilter(writer, field.accounts)
+  return writer.take()
+}
+
+/** SubscribeRequest with a ping and nothing else: changes no filter. */
+export function pingRequest(id: number): Uint8Array {
+  const writer = new BackWriter()
+  writer.number(1, id)
+  writer.wrap(field.ping, 0)
+  return writer.take()
+}
+
+/** The first slot a node can replay, from a SubscribeReplayInfoResponse; null when it has none. */
+export function firstAvailableIn(answer: Uint8Array): number | null {
+  const reader = new ProtoReader(answer)
+  while (reader.next()) if (reader.field === 1) return reader.number
+  return null
+}
+
+/** From a GetSlotResponse. */
+export function slotIn(answer: Uint8Array): number {
+  const reader = new ProtoReader(answer)
+  while (reader.next()) if (reader.field === 1) return reader.number
+  return 0
+}
+
+/** The validator's version out of the JSON of a GetVersionResponse; '' when it does not tell. */
+export function solanaVersionIn(answer: Uint8Array): string {
+  const reader = new ProtoReader(answer)
+  while (reader.next()) {
+    if (reader.field !== 1) continue
+    const found = /"solana"\s*:\s*"([\w.+-]{1,64})"/.exec(reader.text)
+    return found?.[1] ?? ''
+  }
+  return ''
+}
+
+/** A map entry: the filter's name, and the filter, which is there even when it is empty. */
+function writeFilter(writer: BackWriter, map: number, write: () => void = () => {}): void {
+  const entry = writer.mark
+  const value = writer.mark
+  write()
+  writer.wrap(2, value)
+  writer.string(1, filterName)
+  writer.wrap(map, entry)
+}

@@ -1,0 +1,142 @@
+// What products and flows use of nodes and of execution event sources. Thread: any (types only).
+import type { Outcome } from '../base/errors.ts'
+import type { RpcError } from '../jsonrpc/build.ts'
+
+/**
+ * Takes execution events in source order. `descriptor` is the 64-byte event descriptor of the
+ * Monad event ring (sequence number, type, payload size, time, flow tags), `payload` the event's
+ * bytes. Both are only valid during the call: the sink copies what it keeps.
+ * Sequence numbers follow one another, save after `gap` and where a source begins again (a ring
+ * that was replaced): a number that is not above the last ends whatever block was open.
+ */
+export interface ExecutionSink {
+  event(descriptor: Uint8Array, payload: Uint8Array): void
+  /** True for types that are only counted: their payload may be left out. Asked before a run. */
+  ignores?(type: number): boolean
+  /** Source sequence numbers `from` to `to` (both included) are lost for good. */
+  gap(from: number, to: number): void
+  /** Everything handed in so far may be shown to readers. Sources call it once per batch. */
+  flush(): void
+}
+
+/** Where execution events come from: generator, recorded snapshot or live event ring. */
+export interface ExecutionSource {
+  /** Runs until `stop` or the end of the recording. Faults are told by rejection. */
+  run(sink: ExecutionSink): Promise<void>
+  stop(): void
+}
+
+export type BlockStage = 'Proposed' | 'Voted' | 'Finalized' | 'Verified' | 'Rejected'
+
+/** JSON text in pieces, each made when it is first asked for. */
+export interface BlockText {
+  /** Of the whole text; exact once all of it was made. */
+  readonly estimatedBytes: number
+  /** The piece at an index, null after the last one. To be asked for in order. Throws when the
+   *  block is no longer kept. */
+  piece(index: number): Uint8Array | null
+}
+
+/** The header and transactions of an executed block, as the event source told them. */
+export interface ExecutionBlock {
+  readonly number: number
+  /** The consensus id of the proposal. */
+  readonly blockHash: string
+  readonly ethHash: string
+  /** Its JSON text under Ethereum's JSON-RPC names, with whole transactions or their hashes. */
+  text(full: boolean): BlockText
+}
+
+/** What the metrics product may ask of the execution road besides its event log. */
+export interface ExecutionView {
+  /** Monotonic milliseconds since the last source event; since the start before the first one. */
+  lastEventAgeMs(): number
+  /** Last sequence number consumed from the source; 0 before the first. */
+  ringSeqno(): number
+  /** Number of the last block that ended; 0 before the first. */
+  latestBlock(): number
+  /** REST lifecycle records, ascending by number, then first seen. */
+  lifecycles(): readonly Readonly<Record<string, unknown>>[]
+  /** By number: the finalized proposal, else the newest not rejected, else the newest. */
+  lifecycle(number: number): Readonly<Record<string, unknown>> | null
+  block(which: number | 'latest' | 'safe' | 'finalized' | 'earliest'): ExecutionBlock | null
+  chainId(): bigint
+}
+
+/**
+ * Takes what a node's geyser stream tells, message by message, over any number of connections.
+ * The chain's side knows no hub: flows/solana-upstream.ts takes the messages apart and publishes.
+ */
+export interface GeyserSink {
+  /** The slot from which a new connection must tell everything again; null takes what comes. */
+  resumeFrom(): number | null
+  /** A connection is there. `fromSlot` is where it begins; null: with what happens next. */
+  opened(fromSlot: number | null): void
+  /** One SubscribeUpdate. Nobody changes or reuses the bytes afterwards. */
+  message(bytes: Uint8Array): void
+  /** The newest slot that any message told of; null before the first. */
+  newestSlot(): number | null
+}
+
+/** What became of a transaction, as somebody who looks at blocks tells it. */
+export interface Fate {
+  readonly slot: number
+  /** True when it ran without an error. */
+  readonly isSuccess: boolean
+}
+
+/** A way into a chain for transactions that are decoded and verified: a node, or our own chain. */
+export interface TransactionSender {
+  readonly name: string
+  /** False while it makes no sense to send. */
+  isUp(): boolean
+  /**
+   * Hands the bytes over once and brings back the other side's word. Refusals: `rejected` (it will
+   * never take them), `unavailable` (not reached, or not now). Never rejects.
+   */
+  send(transaction: Uint8Array): Promise<Outcome<null>>
+  /** What became of them, in order; null where nothing is known. Never rejects. */
+  fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]>
+  stop(): Promise<void>
+}
+
+/** What a caller hears when no node can serve it. */
+export const nodeUnhealthy: RpcError = {
+  code: -32005,
+  message: 'Node is unhealthy',
+  data: { numSlotsBehind: null },
+}
+
+/** A subscription to be held at a node of an upstream set. */
+export interface PubsubWish {
+  readonly set: string
+  /** `account` for accountSubscribe and accountNotification. */
+  readonly topic: string
+  /** JSON of the params of the subscribe call. */
+  readonly params: string
+}
+
+/** Hears what becomes of a wish. Nothing is told before `subscribe` has returned. */
+export interface PubsubListener {
+  /** A node has taken it; told once, before any notice. */
+  opened(): void
+  /** Told instead of `opened`, and the end: the node's own error, or that none is healthy. */
+  refused(error: RpcError): void
+  /** A result, as the node wrote it. `isLast` when the subscription ends with it. */
+  notice(result: string, isLast: boolean): void
+}
+
+export interface PubsubSubscription {
+  /** Nothing is told from now on; the node is told too. */
+  close(): void
+}
+
+/**
+ * Holds subscriptions at the nodes of upstream sets, through the loss of any node. Each wish is one
+ * subscription at one node: that equal wishes come once is the caller's business.
+ */
+export interface PubsubRelay {
+  /** Why a new subscription would find no node; null when it would find one. */
+  problem(wish: Pick<PubsubWish, 'set' | 'topic'>): RpcError | null
+  subscribe(wish: PubsubWish, listener: PubsubListener): PubsubSubscription
+}

@@ -1,0 +1,111 @@
+// What may be done with a call of each method: asked again, shared, kept, waited for. Thread: any.
+// Pure; called by proxy-set.ts once per call.
+import type { Call } from '../../jsonrpc/parse.ts'
+import type { Commitment } from '../../solana/updates.ts'
+
+/**
+ * - `read`: may be asked of another node, joined with others like it, hedged.
+ * - `send`: changes something; exactly one try at a node.
+ */
+export type MethodKind = 'read' | 'send'
+
+/**
+ * Which answers of a method can never change.
+ * - `always`: every one.
+ * - `finalized`: those asked for at finalized, which is what nodes take when nothing is said.
+ * - `rooted`: those about a slot that is finalized already.
+ */
+export type Lasting = 'always' | 'finalized' | 'rooted' | 'never'
+
+export interface MethodPolicy {
+  readonly kind: MethodKind
+  /** A scan: it gets more time, and its time says nothing about the node. */
+  readonly isHeavy: boolean
+  readonly lasting: Lasting
+  /** Its answer tells how far the node is; a customer should not see that go back. */
+  readonly tellsSlot: boolean
+}
+
+/** What the options of a call say that a choice of node depends on. */
+export interface ReadOptions {
+  readonly commitment: Commitment
+  readonly minContextSlot: number | undefined
+}
+
+const plain: MethodPolicy = { kind: 'read', isHeavy: false, lasting: 'never', tellsSlot: false }
+const heavy: MethodPolicy = { ...plain, isHeavy: true }
+const send: MethodPolicy = { ...plain, kind: 'send' }
+const telling: MethodPolicy = { ...plain, tellsSlot: true }
+
+const policies: ReadonlyMap<string, MethodPolicy> = new Map<string, MethodPolicy>([
+  ['sendTransaction', send],
+  ['requestAirdrop', send],
+  ['getSlot', telling],
+  ['getBlockHeight', telling],
+  ['getEpochInfo', telling],
+  ['getLatestBlockhash', telling],
+  ['getGenesisHash', { ...plain, lasting: 'always' }],
+  ['getBlockTime', { ...plain, lasting: 'rooted' }],
+  ['getTransaction', { ...plain, lasting: 'finalized' }],
+  ['getBlock', { ...heavy, lasting: 'finalized' }],
+  ['getBlocks', heavy],
+  ['getBlocksWithLimit', heavy],
+  ['getBlockProduction', heavy],
+  ['getClusterNodes', heavy],
+  ['getInflationReward', heavy],
+  ['getLargestAccounts', heavy],
+  ['getLeaderSchedule', heavy],
+  ['getProgramAccounts', heavy],
+  ['getSignaturesForAddress', heavy],
+  ['getSupply', heavy],
+  ['getTokenAccountsByDelegate', heavy],
+  ['getTokenAccountsByOwner', heavy],
+  ['getTokenLargestAccounts', heavy],
+  ['getVoteAccounts', heavy],
+])
+
+export function policyOf(method: string): MethodPolicy {
+  return policies.get(method) ?? plain
+}
+
+const nothingSaid: ReadOptions = { commitment: 2, minContextSlot: undefined }
+const commitments: Readonly<Record<string, Commitment>> = {
+  processed: 0,
+  recent: 0,
+  confirmed: 1,
+  single: 1,
+  singleGossip: 1,
+}
+
+/** The options stand in the last param, when that is an object; finalized when nothing is said. */
+export function readOptions({ params }: Call): ReadOptions {
+  if (!Array.isArray(params) || params.length === 0) return nothingSaid
+  const last: unknown = params[params.length - 1]
+  if (typeof last !== 'object' || last === null) return nothingSaid
+  const { commitment, minContextSlot } = last as Record<string, unknown>
+  return {
+    commitment: typeof commitment === 'string' ? (commitments[commitment] ?? 2) : 2,
+    minContextSlot: typeof minContextSlot === 'number' ? minContextSlot : undefined,
+  }
+}
+
+/** True when a result of this call, once there, is the same for ever. */
+export function isLasting(
+  policy: MethodPolicy,
+  { params }: Call,
+  { commitment }: ReadOptions,
+  finalizedSlot: number | null,
+): boolean {
+  switch (policy.lasting) {
+    case 'never':
+      return false
+    case 'always':
+      return true
+    case 'finalized':
+      return commitment === 2
+    case 'rooted': {
+      const slot: unknown = Array.isArray(params) ? params[0] : undefined
+      return typeof slot === 'number' && finalizedSlot !== null && slot <= finalizedSlot
+    }
+  }
+}

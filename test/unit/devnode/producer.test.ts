@@ -1,0 +1,103 @@
+// What a landed transaction tells the fee samples and the entries: only keys that it may write.
+import { expect, test } from 'vitest'
+import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
+import { LedgerState } from '../../../src/devnode/ledger/state.ts'
+import { Producer } from '../../../src/devnode/producer.ts'
+import type { Executed } from '../../../src/devnode/protocol.ts'
+import { buildTransaction, type Instruction } from '../../../src/solana/build.ts'
+import { Keypair } from '../../../src/solana/keypair.ts'
+import { programs, sysvars } from '../../../src/solana/programs.ts'
+
+const key = (value: number) => new Uint8Array(32).fill(value)
+const executed: Executed = {
+  err: null,
+  isCharged: true,
+  logs: [],
+  units: 1n,
+  inner: [],
+  returnData: null,
+  loadedWritable: [],
+  loadedReadonly: [],
+  accounts: [],
+}
+
+function open() {
+  const ledger = new LedgerState(
+    { genesisHash: 'g', identity: 'i', faucet: 'f' },
+    { historySlots: 320, historyBytes: 1 << 20 },
+  )
+  const facts = {
+    slot: 0,
+    parentSlot: 0,
+    hash: key(7),
+    parentHash: key(0),
+    blockHeight: 0,
+    blockTime: 1,
+    transactionsTotal: 0,
+    supply: 0n,
+  }
+  ledger.close(new Block(facts, [], packEntries([])))
+  const entries: number[] = []
+  const producer = new Producer({
+    ledger,
+    sink: {
+      status: () => {},
+      account: () => {},
+      transaction: () => {},
+      entry: (_, { executedTransactionCount: count }) => void (count > 0 && entries.push(count)),
+      block: () => {},
+    },
+    clock: { nowMs: () => 1000, monotonicMs: () => 0 },
+    writeVm: () => {},
+  })
+  return { ledger, producer, entries }
+}
+
+/** Pays `price` for a call of `program` that asks to write all of `keys` and the program itself. */
+function transaction(payer: number, price: number, program: Uint8Array, keys: Uint8Array[]) {
+  const bid = Buffer.alloc(9)
+  bid[0] = 3
+  bid.writeBigUInt64LE(BigInt(price), 1)
+  const accounts = [...keys, program].map((pubkey) => ({
+    pubkey,
+    isSigner: false,
+    isWritable: true,
+  }))
+  const instructions: Instruction[] = [
+    { program: programs.computeBudget, accounts: [], data: bid },
+    { program, accounts, data: new Uint8Array(0) },
+  ]
+  const signers = [new Keypair(key(payer))]
+  return buildTransaction({ signers, blockhash: key(7), instructions })
+}
+
+test('reserved keys and called programs are not written, whatever the message asks for', () => {
+  const { ledger, producer } = open()
+  const [program, account] = [key(40), key(50)]
+  producer.land(transaction(1, 500, program, [sysvars.clock, programs.system, account]), executed)
+  producer.land(transaction(2, 20, key(41), []), executed)
+  producer.endSlot()
+  const feeOf = (...keys: Uint8Array[]) => ledger.prioritizationFees(keys).at(-1)!.prioritizationFee
+  expect(feeOf(account)).toBe(500)
+  for (const demoted of [sysvars.clock, programs.system, program]) expect(feeOf(demoted)).toBe(20)
+})
+
+test('a called program counts as written while the upgradeable loader is among the keys', () => {
+  const { ledger, producer } = open()
+  const program = key(40)
+  producer.land(transaction(1, 500, program, [programs.upgradeableLoader]), executed)
+  producer.land(transaction(2, 20, key(41), []), executed)
+  producer.endSlot()
+  const feeOf = (address: Uint8Array) =>
+    ledger.prioritizationFees([address]).at(-1)!.prioritizationFee
+  expect(feeOf(program)).toBe(500)
+  expect(feeOf(programs.upgradeableLoader)).toBe(20)
+})
+
+test('transactions that only share demoted keys go into one entry', () => {
+  const { producer, entries } = open()
+  for (const payer of [1, 2, 3])
+    producer.land(transaction(payer, 1, key(40), [sysvars.clock]), executed)
+  producer.endSlot()
+  expect(entries).toEqual([3])
+})

@@ -1,0 +1,53 @@
+import { randomBytes, randomInt } from 'node:crypto'
+import { describe, expect, it } from 'vitest'
+import { wireTransactionOf } from '../../../../src/devnode/rpc/wire-transaction.ts'
+import { encodeBase58 } from '../../../../src/solana/base58.ts'
+import { buildTransaction, transferInstruction } from '../../../../src/solana/build.ts'
+import { Keypair } from '../../../../src/solana/keypair.ts'
+
+const from = new Keypair(randomBytes(32))
+const bytes = Buffer.from(
+  buildTransaction({
+    signers: [from],
+    blockhash: randomBytes(32),
+    instructions: [transferInstruction(from.publicKey, randomBytes(32), 1n)],
+  }),
+)
+
+describe('wireTransactionOf', () => {
+  it('reads base58 and base64', () => {
+    for (const encoding of ['base58', 'base64'] as const) {
+      const text = encoding === 'base58' ? encodeBase58(bytes) : bytes.toString('base64')
+      const wire = wireTransactionOf(text, encoding)
+      if (!('bytes' in wire)) throw new Error(wire.message)
+      expect(Buffer.from(wire.bytes).equals(bytes)).toBe(true)
+      expect(wire.keyCount).toBe(3)
+      expect(Buffer.from(wire.keys[0]!).equals(from.publicKey)).toBe(true)
+      expect(Buffer.from(wire.signature).equals(bytes.subarray(1, 65))).toBe(true)
+    }
+  })
+
+  it('refuses other texts, sizes and every truncation', () => {
+    expect(wireTransactionOf('a b', 'base64')).toMatchObject({ code: -32602 })
+    expect(wireTransactionOf('0OIl', 'base58')).toMatchObject({ code: -32602 })
+    expect(wireTransactionOf('A'.repeat(1648), 'base64')).toMatchObject({ code: -32602 })
+    const long = Buffer.alloc(1233).toString('base64')
+    expect(wireTransactionOf(long, 'base64')).toMatchObject({
+      message: expect.stringContaining('too large: 1233 bytes (max: 1232 bytes)'),
+    })
+    for (let length = 0; length < bytes.length; length++) {
+      const text = bytes.subarray(0, length).toString('base64')
+      expect(wireTransactionOf(text, 'base64')).toMatchObject({ code: -32602 })
+    }
+  })
+
+  it('gives an error or a whole transaction for 10,000 mutations', () => {
+    for (let round = 0; round < 10_000; round++) {
+      const mutated = Buffer.from(bytes)
+      for (let turn = 0; turn <= round % 4; turn++)
+        mutated[randomInt(mutated.length)] = randomInt(256)
+      const wire = wireTransactionOf(mutated.toString('base64'), 'base64')
+      expect('bytes' in wire || wire.code < 0).toBe(true)
+    }
+  })
+})

@@ -1,0 +1,128 @@
+// Random filters against random updates: the index, the groups and the frames on one side, the
+// slow oracle on the other.
+import { describe, expect, it } from 'vitest'
+import { loadCodec, type SubscribeRequest } from '../../../src/geyser/codec.ts'
+import { FanOut } from '../../../src/geyser/fan-out.ts'
+import { compileFilters } from '../../../src/geyser/filter-compile.ts'
+import type { Group, RunSink } from '../../../src/geyser/group.ts'
+import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
+import { declareGrpcMeters } from '../../../src/geyser/meters.ts'
+import type { Run } from '../../../src/geyser/slab.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+import { randomAsked, readFrames, requestOf } from '../../support/geyser-asking.ts'
+import { type Asked, type Expected, expectedOf } from '../../support/geyser-oracle.ts'
+import { randomOf, SyntheticSolana } from '../../support/synthetic-solana.ts'
+
+const codec = loadCodec()
+const limits = {
+  filtersMax: 10,
+  accountsMax: 100,
+  ownersMax: 100,
+  dataSlicesMax: 10,
+  cuckooBytesMax: 10_000,
+  any: true,
+  accountReject: new Set<string>(),
+  ownerReject: new Set<string>(),
+}
+
+class Collector implements RunSink {
+  readonly asked: Asked
+  readonly expected: Expected[] = []
+  readonly #runs: Buffer[] = []
+  bytes = 0
+  frames = 0
+
+  constructor(asked: Asked) {
+    this.asked = asked
+  }
+
+  take(runs: readonly Run[], bytes: number, frames: number): void {
+    // Copied and given back at once, as a stream that has sent them would.
+    for (const run of runs) {
+      this.#runs.push(Buffer.from(run.bytes))
+      run.slab?.release()
+    }
+    this.bytes += bytes
+    this.frames += frames
+  }
+
+  got(): Expected[] {
+    const bytes = Buffer.concat(this.#runs)
+    expect(bytes.length).toBe(this.bytes)
+    return readFrames(codec, bytes)
+  }
+}
+
+function compiled(asked: Asked) {
+  const type = 'geyser.SubscribeRequest'
+  const message = codec.root.lookupType(type)
+  const bytes = message.encode(message.fromObject(requestOf(asked))).finish()
+  const outcome = compileFilters(codec.decode<SubscribeRequest>(type, bytes)!, limits)
+  if (!outcome.ok) throw new Error(outcome.refusal.message)
+  return outcome.value
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+describe('live streams', () => {
+  it.each([1, 2, 3, 4])('get what the oracle says, seed %i', async (seed) => {
+    const chain = new SyntheticSolana({ seed, accounts: 30 })
+    const random = randomOf(seed * 77)
+    const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
+    const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
+    const live = new Map<Collector, Group>()
+    const all: Collector[] = []
+    hub.listen((lane, update) => {
+      for (const sink of live.keys())
+        if (sink.asked.commitment === lane) sink.expected.push(...expectedOf(sink.asked, update))
+    })
+    for (let slot = 0; slot < 12; slot++) {
+      for (const update of chain.next()) {
+        // Streams come and go in the middle of slots, some with filters that exist already.
+        if (random() < 0.2 && live.size < 30) {
+          const known = [...live.keys()][Math.floor(random() * live.size)]
+          const asked = known && random() < 0.4 ? known.asked : randomAsked(chain, random)
+          const sink = new Collector(asked)
+          all.push(sink)
+          live.set(sink, fanOut.join(sink, compiled(asked)))
+        } else if (random() < 0.1 && live.size > 5) {
+          const [sink, group] = [...live][Math.floor(random() * live.size)]!
+          fanOut.leave(sink, group)
+          live.delete(sink)
+        }
+        publishUpdate(hub, update)
+        if (random() < 0.1) await turn()
+      }
+    }
+    await turn()
+    const sum = all.reduce((total, sink) => total + sink.expected.length, 0)
+    expect(sum).toBeGreaterThan(500)
+    for (const sink of all) expect(sink.got()).toEqual(sink.expected)
+    for (const [sink, group] of live) fanOut.leave(sink, group)
+  })
+
+  it('that asked for the same share one group, whatever the order of their words', () => {
+    const chain = new SyntheticSolana()
+    const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
+    const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
+    const asked = randomAsked(chain, randomOf(5))
+    asked.accounts = {
+      a: { account: ['11111111111111111111111111111112', '11111111111111111111111111111113'] },
+      b: {},
+    }
+    const turned = {
+      ...asked,
+      accounts: {
+        b: {},
+        a: { account: ['11111111111111111111111111111113', '11111111111111111111111111111112'] },
+      },
+    }
+    const [one, two] = [new Collector(asked), new Collector(turned)]
+    const group = fanOut.join(one, compiled(asked))
+    expect(fanOut.join(two, compiled(turned))).toBe(group)
+    const other = { ...asked, commitment: ((asked.commitment + 1) % 3) as 0 | 1 | 2 }
+    expect(fanOut.join(new Collector(other), compiled(other))).not.toBe(group)
+  })
+})

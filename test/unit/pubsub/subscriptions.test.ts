@@ -1,0 +1,260 @@
+// What an update costs, and who is told: on sessions without sockets.
+import { describe, expect, it } from 'vitest'
+import { systemClock } from '../../../src/base/clock.ts'
+import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
+import type { Answer } from '../../../src/jsonrpc/build.ts'
+import type { Session } from '../../../src/products/websocket/handle.ts'
+import { Subscriptions } from '../../../src/products/websocket/subscriptions.ts'
+import { declareSubscriptionMeters } from '../../../src/pubsub/meters.ts'
+import { encodeBase58 } from '../../../src/solana/base58.ts'
+import { accountUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
+import type { AccountUpdate, TransactionUpdate } from '../../../src/solana/updates.ts'
+import type { PlanValues } from '../../../src/subscriptions/plans.ts'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+import { budgetOn, looseSession } from '../../support/loose-session.ts'
+import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+
+const key = (number: number) => {
+  const bytes = new Uint8Array(32)
+  new DataView(bytes.buffer).setUint32(0, number)
+  return bytes
+}
+
+class Stage {
+  readonly hub = openSolanaHub({ replaySlots: 0, replayBytesMax: 0 })
+  readonly meters = declareSubscriptionMeters(new Meters())
+  readonly published: { topic: string; text: string }[] = []
+  readonly subscriptions = new Subscriptions({
+    solana: {
+      hub: this.hub,
+      chain: { signatureStatus: () => null, slot: () => 0 },
+      readAccount: () => null,
+    },
+    relayed: null,
+    meters: this.meters,
+    clock: systemClock,
+    log: silentLog,
+  })
+  readonly #synthetic = new SyntheticSolana()
+
+  constructor() {
+    this.subscriptions.usePublisher((topic, message) =>
+      this.published.push({ topic, text: Buffer.from(message).toString() }),
+    )
+  }
+
+  subscribe(session: Session, topic: string, ...params: unknown[]): number {
+    const answer = this.ask(session, topic, ...params)
+    if (answer.kind !== 'text') throw new Error(JSON.stringify(answer))
+    return Number(answer.text)
+  }
+
+  ask(session: Session, topic: string, ...params: unknown[]): Answer {
+    const call = { method: '', params, paramsText: '', id: '1' }
+    return this.subscriptions.methods[`${topic}Subscribe`]!(call, session) as Answer
+  }
+
+  account(pubkey: Uint8Array, owner: Uint8Array, dataBytes?: number): AccountUpdate {
+    const whole = { ...this.#synthetic.account(pubkey, null), owner }
+    const content = dataBytes === undefined ? whole : { ...whole, data: Buffer.alloc(dataBytes) }
+    return accountUpdate({ slot: 1, createdAtMs: 0 }, content)
+  }
+
+  transaction(...keys: Uint8Array[]): TransactionUpdate {
+    const content = this.#synthetic.transaction(0)
+    const message = { ...content.message, accountKeys: keys }
+    const update = transactionUpdate({ slot: 1, createdAtMs: 0 }, { ...content, message })
+    return { ...update, keys, isVote: false }
+  }
+
+  /** Feeds compared and messages made for one update. */
+  costOf(update: AccountUpdate | TransactionUpdate) {
+    const [examined, published] = [this.meters.examined, this.published.length]
+    publishUpdate(this.hub, update)
+    return [this.meters.examined - examined, this.published.length - published]
+  }
+}
+
+/** A connection of a customer of its own. */
+const session = (plan: Partial<PlanValues> = roomy) => looseSession(budgetOn(plan))
+const roomy = { subscriptionsPerConnection: 100_000, distinctSubscriptions: 0 }
+
+const processed = { commitment: 'processed' }
+const base64 = { ...processed, encoding: 'base64' }
+const slice = (offset: number, length: number) => ({ dataSlice: { offset, length } })
+
+describe('what an update costs', () => {
+  it('grows with the subscriptions that match it, not with those that exist', () => {
+    const stage = new Stage()
+    const one = session()
+    for (let at = 0; at < 3000; at++) {
+      stage.subscribe(one, 'account', encodeBase58(key(at)), processed)
+      stage.subscribe(one, 'program', encodeBase58(key(10_000 + at)), processed)
+      stage.subscribe(one, 'logs', { mentions: [encodeBase58(key(at))] }, processed)
+      const filter = { accountRequired: [encodeBase58(key(at)), encodeBase58(key(at + 1))] }
+      stage.subscribe(one, 'transaction', filter, processed)
+      const signature = new Uint8Array(64)
+      signature.set(key(at))
+      stage.subscribe(one, 'signature', encodeBase58(signature), processed)
+    }
+    expect(stage.meters.subscriptions()).toMatchObject({ count: 15_000, distinct: 15_000 })
+    const stranger = key(999_999)
+    expect(stage.costOf(stage.account(stranger, stranger))).toEqual([0, 0])
+    expect(stage.costOf(stage.account(key(5), stranger))).toEqual([1, 1])
+    expect(stage.costOf(stage.account(key(5), key(10_007)))).toEqual([2, 2])
+    expect(stage.costOf(stage.transaction(stranger))).toEqual([0, 0])
+    // One logs feed each; two transaction feeds stand under these keys, one of them has both.
+    expect(stage.costOf(stage.transaction(key(7), key(8)))).toEqual([4, 3])
+    stage.subscriptions.stop()
+  })
+
+  it('is one message for all subscribers of one wish', () => {
+    const stage = new Stage()
+    const sessions = Array.from({ length: 500 }, () => session())
+    const ids = sessions.map((one) =>
+      stage.subscribe(one, 'account', encodeBase58(key(1)), processed),
+    )
+    expect(new Set(ids).size).toBe(1)
+    expect(stage.costOf(stage.account(key(1), key(2)))).toEqual([1, 1])
+    expect(stage.published[0]).toMatchObject({ topic: String(ids[0]) })
+    expect(JSON.parse(stage.published[0]!.text).params.subscription).toBe(ids[0])
+    stage.subscriptions.stop()
+  })
+
+  it('is nothing once the last subscriber is gone', () => {
+    const stage = new Stage()
+    const [first, second] = [session(), session()]
+    for (const one of [first, second]) stage.subscribe(one, 'account', encodeBase58(key(1)))
+    stage.subscribe(first, 'block', 'all')
+    first.end()
+    expect(stage.meters.subscriptions()).toMatchObject({ count: 1, distinct: 1 })
+    second.end()
+    expect(stage.meters.subscriptions()).toMatchObject({ count: 0, distinct: 0 })
+    expect([...first.topics, ...second.topics]).toEqual([])
+    expect(stage.costOf(stage.account(key(1), key(2)))).toEqual([0, 0])
+    stage.subscriptions.stop()
+  })
+})
+
+const refusal = (answer: unknown) => (answer as { error: { code: number; data: object } }).error
+
+describe('what one customer may cost', () => {
+  it('is one feed for 150 subscriptions that differ in what has no effect', () => {
+    const stage = new Stage()
+    const one = session({ subscriptionsPerConnection: 1000 })
+    const ids = new Set<number>()
+    for (let at = 0; at < 150; at++) {
+      const config = { maxSupportedTransactionVersion: at, commitment: 'processed' }
+      ids.add(stage.subscribe(one, 'transaction', {}, config))
+      ids.add(stage.subscribe(one, 'account', encodeBase58(key(1)), slice(20_000_000, at)))
+    }
+    expect(ids.size).toBe(2)
+    expect(stage.meters.subscriptions()).toMatchObject({ count: 300, distinct: 2 })
+    expect(stage.costOf(stage.transaction(key(9)))).toEqual([1, 1])
+    stage.subscriptions.stop()
+  })
+
+  it('is bounded in distinct feeds over all its connections; others do not feel it', () => {
+    const stage = new Stage()
+    const budget = budgetOn({ distinctSubscriptions: 10 })
+    const [first, second] = [looseSession(budget), looseSession(budget)]
+    const account = (at: number) => [encodeBase58(key(at)), processed] as const
+    for (let at = 0; at < 5; at++) stage.subscribe(first, 'account', ...account(at))
+    for (let at = 5; at < 10; at++) stage.subscribe(second, 'account', ...account(at))
+    expect(refusal(stage.ask(second, 'account', ...account(10)))).toEqual({
+      code: -32429,
+      message: 'Too many requests: the plan has 10 distinct subscriptions',
+      data: { reason: 'distinct-subscriptions', limit: 10 },
+    })
+    // What the customer has already is no other feed, and another customer has its own bound.
+    stage.subscribe(second, 'account', ...account(0))
+    const other = session({ distinctSubscriptions: 10 })
+    stage.subscribe(other, 'account', ...account(10))
+    expect(stage.costOf(stage.account(key(0), key(99)))).toEqual([1, 1])
+    // Given back when the last connection of the customer has left it, and not before.
+    first.end()
+    for (let at = 1; at < 5; at++) stage.subscribe(second, 'account', ...account(20 + at))
+    expect(refusal(stage.ask(second, 'account', ...account(30)))).toMatchObject({ code: -32429 })
+    stage.subscriptions.stop()
+  })
+
+  it('is bounded in what its notifications cost: the expensive feed ends, the others go on', () => {
+    let nowMs = 0
+    const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+    const stage = new Stage()
+    const budget = budgetOn({ notificationBytesPerSecond: 10_000 }, clock)
+    const [one, other] = [looseSession(budget), session()]
+    const [large, small] = [encodeBase58(key(1)), encodeBase58(key(2))]
+    const ended = stage.subscribe(one, 'account', large, base64)
+    stage.subscribe(one, 'account', small, base64)
+    stage.subscribe(other, 'account', large, { ...processed, encoding: 'base64+zstd' })
+    // About 4,300 and 16,300 bytes: each fits into two seconds' worth of 10,000, both do not.
+    const [huge, little] = [stage.account(key(1), key(9), 9_000), stage.account(key(2), key(9), 1)]
+    stage.costOf(little)
+    expect(one.told).toEqual([])
+    stage.costOf(huge)
+    expect(one.told.map((text) => JSON.parse(text))).toEqual([
+      {
+        jsonrpc: '2.0',
+        error: {
+          code: -32429,
+          message: `Too many requests: subscription ${ended} has ended, its notifications cost too much`,
+          data: {
+            reason: 'notification-bytes',
+            retryAfterMs: expect.any(Number),
+            subscription: ended,
+          },
+        },
+        id: null,
+      },
+    ])
+    expect(one.topics.has(String(ended))).toBe(false)
+    expect(stage.meters.ended).toBe(1)
+    // The cheap one goes on, no new one is opened until the cost has flowed back, and the other
+    // customer notices nothing.
+    expect(stage.costOf(little)).toEqual([1, 1])
+    expect(refusal(stage.ask(one, 'account', large, base64))).toMatchObject({
+      code: -32429,
+      data: { reason: 'notification-bytes', retryAfterMs: expect.any(Number) },
+    })
+    expect(stage.costOf(huge)).toEqual([1, 1])
+    expect(other.told).toEqual([])
+    nowMs += 10_000
+    expect(stage.subscribe(one, 'account', large, base64)).not.toBe(ended)
+    stage.subscriptions.stop()
+  })
+
+  it('is shared by the customers of a feed', () => {
+    const stage = new Stage()
+    const plan = { notificationBytesPerSecond: 10_000 }
+    const clock = { nowMs: () => 0, monotonicMs: () => 0 }
+    const customers = [1, 2, 3].map(() => looseSession(budgetOn(plan, clock)))
+    for (const one of customers) stage.subscribe(one, 'account', encodeBase58(key(1)), base64)
+    // Four notifications fit into a budget, so twelve into three.
+    for (let at = 0; at < 12; at++) stage.costOf(stage.account(key(1), key(9), 1))
+    expect(customers.flatMap(({ told }) => told)).toEqual([])
+    for (let at = 0; at < 3; at++) stage.costOf(stage.account(key(1), key(9), 1))
+    expect(customers.map(({ told }) => told.length)).toEqual([1, 1, 1])
+    expect(stage.meters.subscriptions()).toMatchObject({ count: 0, distinct: 0 })
+    stage.subscriptions.stop()
+  })
+
+  it('counts the updates that its filters turn away', () => {
+    const stage = new Stage()
+    const clock = { nowMs: () => 0, monotonicMs: () => 0 }
+    const one = looseSession(budgetOn({ notificationBytesPerSecond: 10_000 }, clock))
+    const filters = [{ dataSize: 7 }]
+    stage.subscribe(one, 'program', encodeBase58(key(9)), { ...processed, filters })
+    const update = stage.account(key(1), key(9), 1)
+    let updates = 0
+    while (one.told.length === 0 && updates < 10_000) {
+      stage.costOf(update)
+      updates++
+    }
+    // 32 bytes each, 20,000 in all, charged 256 at a time.
+    expect(updates).toBe(768)
+    expect(stage.published).toEqual([])
+    stage.subscriptions.stop()
+  })
+})
