@@ -6,8 +6,9 @@
 //
 //   place of a ticket   0 outcome u32 (0 none, 1 fed, 2 passed over)   8 accounts u32
 //                      12 storage slots u32   16 accounts, 40 bytes each   then slots, 72 bytes
+
+import { isIntact } from '../rings/checkpoints.ts'
 import { dataByte, openViews, type RingViews } from '../rings/layout.ts'
-import { isIntact } from '../rings/marks.ts'
 import { Board, type Turn, ticketModulus } from './board.ts'
 import { type AnalysisMemory, formatState, topBytes, topPlaces } from './memory.ts'
 import { analysed, openProgram, type Program } from './program.ts'

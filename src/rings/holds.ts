@@ -1,6 +1,7 @@
-// Readers that may hold a ring's writer back, for the roads where nothing may be lost.
-// Thread: any. A hold is a line of the ring's header: where its reader stands, and whether it is
-// taken. It survives its reader: a restarted one takes the same hold and nothing was overwritten.
+// Backpressure from readers to a ring's writer, for pipelines that must not lose a record.
+// Thread: any. A hold is a cache line of the ring's header: its reader's position and whether the
+// hold is taken. It outlives its reader: a restarted reader takes the same hold again and no
+// record was overwritten meanwhile.
 import { assert } from '../base/assert.ts'
 import {
   holdAt,
@@ -19,11 +20,11 @@ import { wake } from './wake.ts'
 export function takeHold(ring: RingViews, slot: number, position: number): void {
   assert(Number.isInteger(slot) && slot >= 0 && slot < holds, `a hold is 0 to ${holds - 1}`)
   storePosition(ring.words, holdAt(slot), position)
-  // After the position: a writer that sees the hold taken must see where it stands.
+  // After the position: a writer that sees the hold taken must also see its position.
   Atomics.store(ring.words, holdTakenAt(slot), 1)
 }
 
-/** Tells the writer that the bytes below `position` are no longer needed. */
+/** Advances the hold: the writer may overwrite the bytes below `position`. */
 export function moveHold(ring: RingViews, slot: number, position: number): void {
   const { words, chunkBytes } = ring
   const before = loadPosition(words, holdAt(slot))
@@ -34,25 +35,18 @@ export function moveHold(ring: RingViews, slot: number, position: number): void 
     wake(words, writerSleepsAt)
 }
 
-/** Frees a hold for good, also one whose reader died: the writer goes on without it. */
-export function releaseHold(at: RingDescriptor, slot: number): void {
-  const { words } = openViews(at)
-  Atomics.store(words, holdTakenAt(slot), 0)
-  wake(words, writerSleepsAt)
-}
-
-/** Where the hold stands: a restarted reader goes on from here. Null when it is not taken. */
+/** Position of the hold, where a restarted reader resumes. Null when it is not taken. */
 export function holdPosition(at: RingDescriptor, slot: number): number | null {
   const { words } = openViews(at)
-  // Before the position: pairs with the order in takeHold.
+  // Loaded before the position: pairs with the order of the stores in takeHold.
   return Atomics.load(words, holdTakenAt(slot)) === 0 ? null : loadPosition(words, holdAt(slot))
 }
 
-/** The least position of all holds; `otherwise` when there is none. */
+/** The lowest position of all taken holds; `otherwise` when none is taken. */
 export function slowestHold(ring: RingViews, otherwise: number): number {
   let slowest = otherwise
   for (let slot = 0; slot < holds; slot += 1) {
-    // Acquires: what the reader did with the bytes below its position is done.
+    // Acquires: the reader has finished with the bytes below its position.
     if (Atomics.load(ring.words, holdTakenAt(slot)) === 0) continue
     slowest = Math.min(slowest, loadPosition(ring.words, holdAt(slot)))
   }

@@ -1,40 +1,41 @@
-// The bytes of a ring: where its words lie, how a position is shared, how records look.
-// Thread: any. Used by the files of this room; a WebAssembly reader needs only the record part.
+// Memory layout of a ring: header words, shared positions and records.
+// Thread: any. A WebAssembly reader needs only the record part.
 //
-//   header, one 128-byte line per writer of it, so that no two threads share a cache line
+//   header: each word that one side writes has a 128-byte line of its own, so that no two threads
+//   share a cache line
 //   +--------+---------------------------------------------------------------------------+
 //   |    0   | magic u32, data capacity u32, closed u32          (set once, then read)   |
 //   |  128   | published: low u32, high u32                      (writer)                |
 //   |  256   | reclaimed: low u32, high u32                      (writer)                |
-//   |  384   | a reader sleeps: 0 or 1                           (readers set, writer clears)
-//   |  512   | the writer sleeps: 0 or 1                         (writer sets, readers clear)
-//   |  640   | hold 0: low u32, high u32, taken u32              (the reader of hold 0)  |
-//   |  ...   | hold 1, 2, 3                                                              |
+//   |  384   | a reader sleeps: 0 or 1                     (readers set, writer clears)  |
+//   |  512   | the writer sleeps: 0 or 1                   (writer sets, readers clear)  |
+//   |  640   | hold 0: low u32, high u32, taken u32              (reader of hold 0)      |
+//   |  ...   | holds 1, 2, 3                                                             |
 //   | 1152   | marks: 16 x (position f64, whole messages before it f64)      (writer)    |
 //   | 1408   | data: `capacity` bytes, a power of two                                    |
 //   +--------+---------------------------------------------------------------------------+
 //
-//   data: records back to back, each 8-byte aligned and never cut by the end of the ring
+//   data: records back to back, each 8-byte aligned and never split by the end of the ring
 //   +---------------+-----------+----------------------+--------+
 //   | length | flags| tag u32   | payload              | 0 to 7 |
 //   +---------------+-----------+----------------------+--------+
-//   length is in bits 0 to 16; bit 29: continues the record before it; bit 30: more follows;
-//   bit 31: padding up to the end of the ring, no record.
+//   length is in bits 0 to 16; bit 29: continues the previous record; bit 30: more follows;
+//   bit 31: padding up to the end of the ring, not a record.
 //
-// Positions count bytes since the ring was made and only grow; a record at position p lies at
-// p & (capacity - 1). The data is divided into 16 equal chunks. The writer reclaims whole chunks,
-// and no record is longer than a chunk, so in every chunk at least one record begins; mark k tells
-// which one is the first and how many whole messages precede it.
+// Positions count bytes since the ring was created and only grow; a record at position p lies at
+// offset p & (capacity - 1). The data is divided into 16 equal chunks. The writer reclaims whole
+// chunks, and no record is longer than a chunk, so at least one record begins in every chunk;
+// mark k holds the position of the first one and how many whole messages precede it.
 import { assert } from '../base/assert.ts'
 
-/** Where a ring lies; may be inside a shared WebAssembly.Memory. Can be posted to a worker. */
+/** Location of a ring, possibly inside a shared WebAssembly.Memory. Can be posted to a worker. */
 export interface RingDescriptor {
   readonly buffer: SharedArrayBuffer
   readonly byteOffset: number
   readonly byteLength: number
 }
 
-/** The views of a ring. `words` is its header; `data` and `bytes` are both its data part. */
+/** Typed arrays over a ring. `words` is its header; `data` and `bytes` both view its data part. */
 export interface RingViews {
   readonly capacity: number
   readonly chunkBytes: number
@@ -46,24 +47,24 @@ export interface RingViews {
 
 export const cacheLineBytes = 128
 export const chunks = 16
-/** Readers that may hold the writer back, where loss is not allowed. */
+/** Readers that can apply backpressure to the writer, where loss is not allowed. */
 export const holds = 4
-export const capacityBytesMin = 4096
-/** Two laps still count as a small integer. */
-export const capacityBytesMax = 2 ** 29
+const capacityBytesMin = 4096
+/** Twice this still is a small integer. */
+const capacityBytesMax = 2 ** 29
 export const recordHeaderBytes = 8
-/** A payload longer than this continues in the next record; small rings cut at a chunk. */
+/** A longer payload continues in the next record; small rings split at the chunk size. */
 export const pieceBytesMax = 64 * 1024
 export const lengthMask = 0x1ffff
 export const continuationFlag = 1 << 29
 export const moreFlag = 1 << 30
-/** Bit 31 is the sign, so a padding record reads as a negative length word. */
+/** Bit 31 is the sign bit, so a padding record reads as a negative length word. */
 export const paddingFlag = 1 << 31
 
 // Indexes of 32-bit words in the header.
 const lineWords = cacheLineBytes / 4
-export const magicAt = 0
-export const capacityAt = 1
+const magicAt = 0
+const capacityAt = 1
 export const closedAt = 2
 export const publishedAt = lineWords
 export const reclaimedAt = 2 * lineWords
@@ -78,7 +79,7 @@ export const holdAt = (slot: number): number => holdsAt + slot * lineWords
 /** The third word of a hold's line. */
 export const holdTakenAt = (slot: number): number => holdAt(slot) + 2
 
-/** Bytes that a ring with `capacityBytes` of data needs. */
+/** Total bytes of a ring with `capacityBytes` of data. */
 export function ringByteLength(capacityBytes: number): number {
   assert(
     Number.isInteger(Math.log2(capacityBytes)) &&
@@ -89,20 +90,20 @@ export function ringByteLength(capacityBytes: number): number {
   return dataByte + capacityBytes
 }
 
-/** Memory for a ring of its own. `RingWriter.create` formats it. */
+/** Allocates memory for one ring. `RingWriter.create` formats it. */
 export function allocateRing(capacityBytes: number): RingDescriptor {
   const byteLength = ringByteLength(capacityBytes)
   return { buffer: new SharedArrayBuffer(byteLength), byteOffset: 0, byteLength }
 }
 
-/** Writes the header of an empty ring. Nobody else may have opened it yet. */
+/** Writes the header of an empty ring, which no reader or writer may have opened yet. */
 export function formatRing(at: RingDescriptor): void {
   const capacity = at.byteLength - dataByte
   assert(ringByteLength(capacity) === at.byteLength, 'a ring fills its descriptor')
   const words = new Int32Array(at.buffer, at.byteOffset, dataByte / 4)
   words.fill(0)
   words[capacityAt] = capacity
-  // Stored last and atomically: whoever sees the magic word sees the zeros and the capacity.
+  // Stored last and atomically: a thread that sees the magic word sees the zeros and the capacity.
   Atomics.store(words, magicAt, magic)
 }
 
@@ -126,7 +127,7 @@ export function openViews(at: RingDescriptor): RingViews {
 
 // A position (up to 2^53) is shared as two 32-bit words, because BigInt atomics allocate. Counted
 // in units of 8 bytes, `low` holds bits 0 to 31 and `high` bits 18 to 49: the 14 bits that both
-// hold tell a reader whether the two belong together.
+// hold show a reader whether the two belong together.
 export const unitBytes = 8
 export const highShift = 18
 const overlapMask = 0x3fff
@@ -135,7 +136,7 @@ const highBytes = unitBytes * 2 ** highShift
 /** Shares a position. The caller is the only writer of these two words. */
 export function storePosition(words: Int32Array, at: number, position: number): void {
   storeHigh(words, at, position)
-  // Releases everything written before: who loads this value sees the bytes below the position.
+  // Release: a thread that loads this value sees all bytes below the position.
   Atomics.store(words, at, (position / unitBytes) | 0)
 }
 
@@ -151,13 +152,13 @@ export function storePositionFirst(words: Int32Array, at: number, position: numb
 
 export function loadPosition(words: Int32Array, at: number): number {
   for (;;) {
-    // high, low, high: `high` is stored before `low`, so an unchanged `high` means that `low` is
-    // of the same stretch or still of the one before it.
+    // high, low, high: `high` is stored before `low`, so an unchanged `high` means that `low`
+    // belongs to the same stretch (2 MiB, the unit of `high`) or still to the previous one.
     const high = Atomics.load(words, at + 1)
     const low = Atomics.load(words, at)
     if (Atomics.load(words, at + 1) !== high) continue
-    const behind = (high - (low >>> highShift)) & overlapMask
-    const stretch = (high >>> 0) - behind
+    const lag = (high - (low >>> highShift)) & overlapMask
+    const stretch = (high >>> 0) - lag
     return stretch * highBytes + (low & (2 ** highShift - 1)) * unitBytes
   }
 }

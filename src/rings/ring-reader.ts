@@ -1,13 +1,22 @@
-// A reading end of a ring: any number of them, each at its own pace, none stops the writer.
-// Thread: any; `wait` only in workers, `waitAsync` on the main thread. Bytes: layout.ts.
+// Reads records from a ring. A ring has any number of readers, each at its own pace; none blocks
+// the writer unless it takes a hold.
+// Thread: any; `wait` only in workers, `waitAsync` on the main thread. Memory layout: layout.ts.
 //
 //   if (reader.poll() === 0) { reader.wait(timeoutMs); continue }
 //   while (reader.next()) use(reader.bytes, reader.offset, reader.length, reader.tag)
 //   if (!reader.commit()) what was read since poll() may be torn: drop it, it is counted as lost
 //
-// A reader that was overrun starts again behind the newest message; messages confirmed by `commit`
-// and messages counted in `lost` add up to exactly those written since the reader's start.
+// A reader that was overrun resumes after the newest message; messages confirmed by `commit` and
+// messages counted in `lost` add up to exactly those written since the reader's start.
 import { assert } from '../base/assert.ts'
+import {
+  countUpTo,
+  isIntact,
+  newest,
+  oldest,
+  type RingCheckpoint,
+  recordBytes,
+} from './checkpoints.ts'
 import { moveHold, takeHold } from './holds.ts'
 import {
   closedAt,
@@ -24,11 +33,10 @@ import {
   reclaimedAt,
   recordHeaderBytes,
 } from './layout.ts'
-import { countUpTo, isIntact, newest, oldest, type RingCheckpoint, recordBytes } from './marks.ts'
 import { sleep, sleepAsync } from './wake.ts'
 
 export interface RingReaderOptions {
-  /** A checkpoint that was overrun counts its loss; a bare position then starts at the newest. */
+  /** A checkpoint that was overrun counts its loss; an overrun position starts at the newest. */
   readonly from: 'oldest' | 'newest' | number | RingCheckpoint
   /** Makes the writer's `fits` respect this reader; each hold (0 to 3) has one reader at a time. */
   readonly hold?: number
@@ -39,7 +47,7 @@ export class RingReader {
   readonly #mask: number
   readonly #hold: number
   readonly #fence = new Int32Array(1)
-  /** The data part of the ring, from `dataOffset` of the buffer on; `offset` points into it. */
+  /** The data part of the ring, at `dataOffset` of the buffer; `offset` points into it. */
   readonly bytes: Uint8Array<SharedArrayBuffer>
   readonly data: Int32Array<SharedArrayBuffer>
   readonly dataOffset: number
@@ -49,14 +57,14 @@ export class RingReader {
   tag = 0
   /** The next record continues this one's payload. */
   hasMore = false
-  /** This record continues the payload of the one before. */
+  /** This record continues the payload of the previous one. */
   isContinuation = false
   /** Messages lost to overruns, and how often that happened. */
   lost = 0
   overruns = 0
   #position: number
   #count: number
-  // The open batch: bytes not yet stepped over, where the next record lies, messages in it.
+  // The open batch: its size, bytes not yet read, offset of the next record, messages in it.
   #batchBytes = 0
   #left = 0
   #stopAt = 0
@@ -83,16 +91,16 @@ export class RingReader {
 
   /** Position of the current record. */
   get recordPosition(): number {
-    const behind = this.#batchBytes - this.#left
-    return this.#position + behind - recordBytes(this.length)
+    const read = this.#batchBytes - this.#left
+    return this.#position + read - recordBytes(this.length)
   }
 
-  /** A place to start again from, in this thread or another one. */
+  /** Where a reader of this thread or another one can resume. */
   get checkpoint(): RingCheckpoint {
     return { position: this.#position, count: this.#count }
   }
 
-  /** The writer has closed the ring and everything is read. */
+  /** True when the writer has closed the ring and everything is read. */
   get isAtEnd(): boolean {
     // The flag before the position: what was published before the close must still be seen.
     if (Atomics.load(this.#ring.words, closedAt) === 0) return false
@@ -100,9 +108,9 @@ export class RingReader {
   }
 
   /**
-   * Opens a batch of everything that is published and returns its bytes; 0 when there is nothing.
-   * With `bytesMax` the batch ends behind the whole message that reaches it. An overrun is found
-   * and counted here or in `commit`.
+   * Opens a batch of everything published and returns its size in bytes; 0 when there is nothing.
+   * With `bytesMax` the batch ends after the whole message that reaches it. An overrun is
+   * detected and counted here or in `commit`.
    */
   poll(bytesMax = this.#ring.capacity): number {
     const published = loadPosition(this.#ring.words, publishedAt)
@@ -111,7 +119,7 @@ export class RingReader {
     this.#left = 0
     this.hasMore = false
     if (published === this.#position) return 0
-    // No fence: this look only spares reading what is gone for sure; `commit` decides.
+    // No fence: this check only avoids reading what is certainly overwritten; `commit` decides.
     if (this.#position < loadPosition(this.#ring.words, reclaimedAt)) {
       this.#recover()
       return 0
@@ -134,7 +142,7 @@ export class RingReader {
       this.#left -= size
       this.#at = (at + size) & this.#mask
       if (word < 0) {
-        // Padding is no record: it must not use up the batch's bound.
+        // Padding is not a record and must not count against `bytesMax`.
         this.#stopAt = Math.max(0, this.#stopAt - size)
         continue
       }
@@ -150,8 +158,8 @@ export class RingReader {
   }
 
   /**
-   * Closes the batch behind the last record that `next` gave. False when the writer has meanwhile
-   * begun to overwrite it: all of the batch is then counted as lost.
+   * Closes the batch after the last record that `next` returned. False when the writer has
+   * meanwhile begun to overwrite it: the whole batch is then counted as lost.
    */
   commit(): boolean {
     if (!isIntact(this.#ring, this.#position, this.#fence)) {
@@ -165,22 +173,22 @@ export class RingReader {
     return true
   }
 
-  /** True while the writer has not reclaimed that position; asked after reading in place. */
+  /** True while the writer has not reclaimed that position; call it after reading in place. */
   isIntact(position: number): boolean {
     return isIntact(this.#ring, position, this.#fence)
   }
 
-  /** Blocks until something is published, the ring is closed or the time is over. For workers. */
+  /** Blocks until something is published, the ring is closed or the timeout. For workers. */
   wait(timeoutMs: number): void {
-    sleep(this.#ring.words, readerSleepsAt, timeoutMs, () => this.#hasNews())
+    sleep(this.#ring.words, readerSleepsAt, timeoutMs, () => this.#hasWork())
   }
 
   /** The same for the main thread. Does not keep the process alive. */
   waitAsync(timeoutMs: number): Promise<void> {
-    return sleepAsync(this.#ring.words, readerSleepsAt, timeoutMs, () => this.#hasNews())
+    return sleepAsync(this.#ring.words, readerSleepsAt, timeoutMs, () => this.#hasWork())
   }
 
-  #hasNews(): boolean {
+  #hasWork(): boolean {
     const { words } = this.#ring
     return (
       loadPosition(words, publishedAt) !== this.#position || Atomics.load(words, closedAt) !== 0
@@ -190,7 +198,7 @@ export class RingReader {
   #startAt(from: RingReaderOptions['from']): RingCheckpoint {
     if (from === 'newest') return newest(this.#ring, this.#fence)
     if (from === 'oldest') return oldest(this.#ring, this.#fence)
-    // A checkpoint may be overrun already: the first poll finds out and counts.
+    // A checkpoint may be overrun already: the first poll detects and counts that.
     if (typeof from === 'object') return from
     const known = countUpTo(this.#ring, from, this.#fence)
     if (known !== null) return known
@@ -199,14 +207,14 @@ export class RingReader {
   }
 
   #recover(): void {
-    const place = newest(this.#ring, this.#fence)
+    const checkpoint = newest(this.#ring, this.#fence)
     this.overruns += 1
-    this.lost += place.count - this.#count
-    this.#count = place.count
+    this.lost += checkpoint.count - this.#count
+    this.#count = checkpoint.count
     this.#batchBytes = 0
     this.#left = 0
     this.#batchCount = 0
-    this.#moveTo(place.position)
+    this.#moveTo(checkpoint.position)
   }
 
   #moveTo(position: number): void {
@@ -214,7 +222,7 @@ export class RingReader {
     if (this.#hold >= 0) moveHold(this.#ring, this.#hold, position)
   }
 
-  /** A header that makes no sense was overwritten while it was read; anything else is our bug. */
+  /** An invalid header was overwritten while it was read; any other cause is a bug of ours. */
   #garbled(): false {
     assert(!this.isIntact(this.#position), 'an intact ring holds whole records')
     return false

@@ -1,11 +1,13 @@
-// The writing end of a ring: one per ring, stopped by nobody. The bytes are drawn in layout.ts.
-// Thread: any. Readers (ring-reader.ts) usually live in other ones.
+// Writes records to a ring. A ring has one writer, which never waits for readers by itself.
+// Thread: any. Readers (ring-reader.ts) usually run on other threads. Memory layout: layout.ts.
 //
 //   writer.write(tag, payload)   or   offset = writer.reserve(tag, length); fill; writer.commit()
 //   writer.publish()                  once per batch: readers see it all, sleepers are woken
 //
-// Where loss is not allowed, readers take a hold and the writer asks `fits` before it writes.
+// Backpressure: where loss is not allowed, readers take a hold and the writer calls `fits` before
+// it writes.
 import { assert } from '../base/assert.ts'
+import { isMarked, newest, type RingCheckpoint } from './checkpoints.ts'
 import { slowestHold } from './holds.ts'
 import {
   closedAt,
@@ -28,14 +30,13 @@ import {
   unitBytes,
   writerSleepsAt,
 } from './layout.ts'
-import { isMarked, newest, type RingCheckpoint } from './marks.ts'
-import { sleep, sleepAsync, wake } from './wake.ts'
+import { sleep, wake } from './wake.ts'
 
 export class RingWriter {
   readonly #ring: RingViews
   readonly #words: Int32Array<SharedArrayBuffer>
   readonly #capacity: number
-  /** Room for payloads that are built in place; offsets from `reserve` point into these. */
+  /** Memory for payloads that are built in place; offsets from `reserve` point into these. */
   readonly bytes: Uint8Array<SharedArrayBuffer>
   readonly data: Int32Array<SharedArrayBuffer>
   /** Longest payload of one record, and of one message over several records. */
@@ -43,12 +44,12 @@ export class RingWriter {
   readonly messageBytesMax: number
   /** Position of byte 0 in this lap. All `...At` are counted from it and so stay small integers. */
   #lap: number
-  /** The low word of `#lap`, and the stretch of the position last published: see layout.ts. */
+  /** The low word of `#lap`, and the high bits of the last published position: see layout.ts. */
   #lapUnits: number
   #stretch = -1
   #at: number
   #nextMarkAt: number
-  /** Up to here may be written without reclaiming another chunk. */
+  /** The writer may write up to here without reclaiming another chunk. */
   #writableAt: number
   /** No reader with a hold needs the bytes that a record ending here overwrites. */
   #heldAt = 0
@@ -78,7 +79,7 @@ export class RingWriter {
     return new RingWriter(openViews(at), { position: 0, count: 0, nextMark: 0 })
   }
 
-  /** Takes over from a writer that is gone; what it had not published never happened. */
+  /** Takes over from a writer that is gone; what it had not published is discarded. */
   static resume(at: RingDescriptor): RingWriter {
     const ring = openViews(at)
     const start = newest(ring, new Int32Array(1))
@@ -87,7 +88,7 @@ export class RingWriter {
     return new RingWriter(ring, { ...start, nextMark })
   }
 
-  /** Where the next record goes. */
+  /** Position of the next record. */
   get position(): number {
     return this.#lap + this.#at
   }
@@ -140,13 +141,13 @@ export class RingWriter {
   }
 
   /**
-   * Shows readers everything written so far and wakes those that sleep. Called once per batch;
-   * a batch longer than a sixteenth of the ring is shown in parts without it.
+   * Makes everything written so far visible to readers and wakes those that sleep. Call it once
+   * per batch; a batch longer than one chunk (1/16 of the ring) becomes visible in pieces before.
    */
   publish(): void {
     const low = (this.#lapUnits + this.#at / unitBytes) | 0
     if (low >>> highShift === this.#stretch) {
-      // Releases the records: who loads this value sees every byte below the position.
+      // Release: a reader that loads this value sees every byte below the position.
       Atomics.store(this.#words, publishedAt, low)
     } else {
       storePosition(this.#words, publishedAt, this.#lap + this.#at)
@@ -163,8 +164,9 @@ export class RingWriter {
   }
 
   /**
-   * True when a message of that size overtakes no reader that has a hold. A hold taken while the
-   * writer runs binds it only from the next time it has to look, at most one ring later.
+   * True when a message of that size overwrites nothing that a reader with a hold still needs. A
+   * hold taken while the writer runs takes effect at the writer's next check of the holds, at
+   * most one ring later.
    */
   fits(payloadBytes: number): boolean {
     const { chunkBytes } = this.#ring
@@ -178,19 +180,11 @@ export class RingWriter {
     return end <= this.#heldAt
   }
 
-  /** Blocks until the message fits or the time is over; for workers. Publishes first. */
+  /** Blocks until the message fits or the timeout; for workers. Publishes first. */
   waitFits(payloadBytes: number, timeoutMs: number): boolean {
     if (this.fits(payloadBytes)) return true
     this.publish()
     sleep(this.#words, writerSleepsAt, timeoutMs, () => this.fits(payloadBytes))
-    return this.fits(payloadBytes)
-  }
-
-  /** The same for the main thread; does not keep the process alive. */
-  async waitFitsAsync(payloadBytes: number, timeoutMs: number): Promise<boolean> {
-    if (this.fits(payloadBytes)) return true
-    this.publish()
-    await sleepAsync(this.#words, writerSleepsAt, timeoutMs, () => this.fits(payloadBytes))
     return this.fits(payloadBytes)
   }
 
@@ -230,15 +224,15 @@ export class RingWriter {
   #reclaim(endAt: number): void {
     const { chunkBytes } = this.#ring
     const reclaimedTo = Math.ceil((endAt - this.#capacity) / chunkBytes) * chunkBytes
-    // Told before the first byte is overwritten: a reader that reads such a byte and then asks
-    // isIntact must learn of it.
+    // Stored before the first byte is overwritten: a reader that reads such a byte and then calls
+    // isIntact must see it.
     storePositionFirst(this.#words, reclaimedAt, this.#lap + reclaimedTo)
     this.#writableAt = reclaimedTo + this.#capacity
   }
 
   /**
-   * Notes the first record of a chunk. Plain writes: the publish that shows the chunk releases
-   * them, the reclaim of the chunk before guards them.
+   * Records the first record of a chunk. Plain writes: the publish that shows the chunk releases
+   * them, the reclaim of the previous chunk guards them.
    */
   #mark(): void {
     const { marks, chunkBytes } = this.#ring
@@ -246,8 +240,8 @@ export class RingWriter {
     marks[chunk * 2] = this.#lap + this.#at
     marks[chunk * 2 + 1] = this.#count
     this.#nextMarkAt = (chunk + 1) * chunkBytes
-    // A reader that looks for the newest walks there from a mark: what is published must never
-    // lie further back than the marks reach. At 0 only padding may be new, which is no message.
+    // A reader that looks for the newest record walks there from a mark: the published position
+    // must never lag further than the marks reach. At 0 only padding may be new, not a message.
     if (!this.#isMidMessage && this.#at > 0) this.publish()
   }
 }

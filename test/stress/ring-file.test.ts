@@ -1,5 +1,5 @@
-// A writer process at full speed against a reader that stalls again and again: every number is
-// handed over once or told as lost, and no event carries another's bytes.
+// A writer process at full speed against a reader that stalls repeatedly: every sequence number
+// is delivered once or reported as lost, and no event carries another event's bytes.
 import { afterEach, expect, test } from 'vitest'
 import { TimerPacer } from '../../src/upstream/execution/pacer.ts'
 import { RingFile } from '../../src/upstream/execution/ring-file.ts'
@@ -21,7 +21,7 @@ afterEach(async () => {
   await writer.stop()
 })
 
-test('a reader that is overrun again and again never hands over a wrong event', async () => {
+test('a reader that is overrun repeatedly never delivers a wrong event', async () => {
   const seen = new SeenEvents()
   const sleep = new Int32Array(new SharedArrayBuffer(4))
   let wrong = 0

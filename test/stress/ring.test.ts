@@ -1,5 +1,5 @@
-// The ring under real threads: millions of records, a checksum of all that was read, losses
-// counted exactly, ends killed in the middle of their work.
+// Rings between real threads: millions of records, a checksum of all that was read, losses
+// counted exactly, readers and writers killed in the middle of their work.
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
@@ -7,22 +7,20 @@ import { holdPosition } from '../../src/rings/holds.ts'
 import { allocateRing, type RingDescriptor } from '../../src/rings/layout.ts'
 import { RingReader } from '../../src/rings/ring-reader.ts'
 import { RingWriter } from '../../src/rings/ring-writer.ts'
-import { SharedTable } from '../../src/rings/table.ts'
 import { until } from '../support/until.ts'
 
 const entry = new URL('../support/workers/ring-ends.mjs', import.meta.url)
 
 interface Work {
-  readonly role: 'write' | 'read' | 'writeLong' | 'readLong' | 'writeTable'
+  readonly role: 'write' | 'read' | 'writeLong' | 'readLong'
   readonly ring?: RingDescriptor
   readonly records?: number
   readonly batch?: number
   readonly isLossless?: boolean
   readonly hold?: number
-  /** The reader stands still for 2 ms after so many batches. */
+  /** The reader stalls for 2 ms after this many batches. */
   readonly stallEvery?: number
   readonly isAsync?: boolean
-  readonly table?: SharedTable<string>['descriptor']
 }
 
 interface Read {
@@ -41,7 +39,7 @@ function formatted(capacityBytes: number): RingDescriptor {
   return ring
 }
 
-/** Starts an end; its answer rejects when the thread dies without one. */
+/** Starts a reader or writer thread; `answer` rejects when the thread dies without one. */
 function startEnd<T>(work: Work): { worker: Worker; answer: Promise<T> } {
   const worker = new Worker(entry, { workerData: work })
   const answer = new Promise<T>((resolve, reject) => {
@@ -53,7 +51,7 @@ function startEnd<T>(work: Work): { worker: Worker; answer: Promise<T> } {
   return { worker, answer }
 }
 
-/** A reader must exist before the first record, or it would rightly start at a later one. */
+/** A reader must exist before the first record, or it would correctly start at a later one. */
 async function holdTaken(ring: RingDescriptor, hold: number): Promise<void> {
   await until(() => holdPosition(ring, hold) !== null, 'the reader takes its hold')
 }
@@ -75,7 +73,7 @@ describe('ring between threads', () => {
     })
   }
 
-  it('counts exactly what slow readers lose, and shows them nothing torn', async () => {
+  it('counts exactly what slow readers lose, and never shows them a torn record', async () => {
     const ring = formatted(2 ** 14)
     const records = 2_000_000
     const readers = [undefined, 20].map((stallEvery) =>
@@ -94,7 +92,7 @@ describe('ring between threads', () => {
     expect(slow.lost).toBeGreaterThan(0)
   })
 
-  it('lets a reader be killed and started again without losing a record', async () => {
+  it('loses no record when a reader is killed and restarted', async () => {
     const ring = formatted(2 ** 16)
     const records = 1_500_000
     let reading = startEnd<Read>({ role: 'read', ring, hold: 1 })
@@ -115,7 +113,7 @@ describe('ring between threads', () => {
     expect(first + read).toBe(records)
   })
 
-  it('lets a writer be killed and another one take over', async () => {
+  it('loses no record when a writer is killed and another one takes over', async () => {
     const ring = formatted(2 ** 16)
     const records = 1_500_000
     const reading = startEnd<Read>({ role: 'read', ring, hold: 0 })
@@ -138,7 +136,7 @@ describe('ring between threads', () => {
     const records = 600
     for (const isLossless of [true, false]) {
       const ring = formatted(2 ** 21)
-      // Both take a hold, to be known as started; only one writer respects it.
+      // Both readers take a hold, which shows that they started; only one writer respects it.
       const reading = startEnd<Read>({ role: 'readLong', ring, hold: 0 })
       await holdTaken(ring, 0)
       await startEnd({ role: 'writeLong', ring, records, isLossless }).answer
@@ -147,32 +145,6 @@ describe('ring between threads', () => {
       expect(read + lost).toBe(records)
       if (isLossless) expect(lost).toBe(0)
     }
-  })
-})
-
-describe('table between threads', () => {
-  it('never shows a row that is half written', async () => {
-    const columns = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
-    const table = SharedTable.allocate({ rows: 2, columns })
-    const records = 400_000
-    const writing = startEnd<{ changes: number }>({
-      role: 'writeTable',
-      table: table.descriptor,
-      records,
-    })
-    let rowsSeen = 0
-    await until(() => {
-      for (let look = 0; look < 2000; look += 1) {
-        const row = table.read(look & 1)
-        if (row === null) continue
-        const isWhole = columns.every((name, index) => row[name] === row.a! * (index + 1))
-        if (!isWhole) throw new Error('a row was torn')
-        rowsSeen += 1
-      }
-      return table.changes === records
-    }, 'all rows are written')
-    expect(rowsSeen).toBeGreaterThan(0)
-    expect((await writing.answer).changes).toBe(records)
   })
 })
 

@@ -1,19 +1,18 @@
-// Both ends of a ring for the stress tests, each in a thread of its own.
+// Ring readers and writers for the stress tests, each on a thread of its own.
 import { parentPort, workerData } from 'node:worker_threads'
 import { crc32 } from 'node:zlib'
 import { holdPosition } from '../../../dist/src/rings/holds.js'
 import { RingReader } from '../../../dist/src/rings/ring-reader.js'
 import { RingWriter } from '../../../dist/src/rings/ring-writer.js'
-import { SharedTable } from '../../../dist/src/rings/table.js'
 
-const { role, ring, records, batch, isLossless, hold, stallEvery, isAsync, table } = workerData
+const { role, ring, records, batch, isLossless, hold, stallEvery, isAsync } = workerData
 const idleMs = 5000
 
 /** Every word of record `seq` follows from `seq`, so a torn record cannot pass for a whole one. */
 const wordsOf = (seq) => seq % 17
 const wordOf = (seq, word) => Math.imul(seq + word, 0x9e3779b1) | 0
 
-/** Takes over from whoever wrote before, and goes on with the next record. */
+/** Takes over from the previous writer and continues with the next record. */
 function write() {
   const writer = RingWriter.resume(ring)
   let sum = 0
@@ -36,7 +35,7 @@ function write() {
   return { sum, count: writer.count }
 }
 
-/** Reads to the end; `wrong` counts records that are torn, out of order or twice there. */
+/** Reads to the end; `wrong` counts records that are torn, out of order or duplicate. */
 async function read() {
   const from = hold === undefined ? 'oldest' : (holdPosition(ring, hold) ?? 'oldest')
   const reader = new RingReader(ring, { from, ...(hold === undefined ? {} : { hold }) })
@@ -128,16 +127,5 @@ function readLong() {
   return { ...state, lost: reader.lost, overruns: reader.overruns }
 }
 
-function writeTable() {
-  const shared = new SharedTable(table)
-  for (let turn = 1; turn <= records; turn += 1) {
-    const values = Object.fromEntries(
-      table.columns.map((name, index) => [name, turn * (index + 1)]),
-    )
-    shared.write(turn % table.rows, values)
-  }
-  return { changes: shared.changes }
-}
-
-const roles = { write, read, writeLong, readLong, writeTable }
+const roles = { write, read, writeLong, readLong }
 parentPort.postMessage(await roles[role]())

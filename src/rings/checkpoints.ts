@@ -1,6 +1,6 @@
-// Finds a record boundary in a ring that its writer goes on writing, and how many whole messages
-// precede it. Thread: any. Called when a reader starts or was overrun, and when
-// a writer takes over from one that died; never per record.
+// Finds record boundaries, with the count of whole messages before them, in a ring under writing.
+// Thread: any. Needed when a reader starts or was overrun and when a writer takes over from one
+// that died; never per record.
 import {
   chunks,
   continuationFlag,
@@ -14,18 +14,18 @@ import {
   recordHeaderBytes,
 } from './layout.ts'
 
-/** A place between two records: `count` whole messages were written before it. */
+/** A position between two records: `count` whole messages were written before it. */
 export interface RingCheckpoint {
   readonly position: number
   readonly count: number
 }
 
-/** The place behind everything that is published. */
+/** The position after everything that is published. */
 export function newest(ring: RingViews, fence: Int32Array): RingCheckpoint {
   for (;;) {
     const published = loadPosition(ring.words, publishedAt)
     const found = countUpTo(ring, published, fence)
-    // Only a writer that laps the ring during the walk spoils it; its next one starts newer.
+    // Null only when the writer lapped the ring during the walk; the next walk starts later.
     if (found !== null) return found
   }
 }
@@ -41,13 +41,13 @@ export function oldest(ring: RingViews, fence: Int32Array): RingCheckpoint {
   }
 }
 
-/** How many whole messages precede `position`; null when that can no longer be told. */
+/** Counts the whole messages before `position`; null once those bytes may be overwritten. */
 export function countUpTo(
   ring: RingViews,
   position: number,
   fence: Int32Array,
 ): RingCheckpoint | null {
-  // The chunk before: a record has surely begun in it, so its mark was written and published.
+  // The previous chunk: some record began in it, so its mark was written and published.
   const chunk = Math.floor(position / ring.chunkBytes) - 1
   const from = chunk < 1 ? { position: 0, count: 0 } : markOf(ring, chunk)
   const start = chunk < 1 ? 0 : chunk * ring.chunkBytes
@@ -71,17 +71,17 @@ export function isMarked(ring: RingViews, position: number): boolean {
 }
 
 /**
- * True while the writer has not begun to reuse the bytes from `position` on. Asked after reading:
- * the answer then covers what was read. `fence` is a word of the caller's own.
+ * True while the writer has not begun to overwrite the bytes from `position` on. Call it after
+ * reading: the result then covers what was read. `fence` is a word private to the caller.
  */
 export function isIntact(ring: RingViews, position: number, fence: Int32Array): boolean {
-  // A read-modify-write is a barrier: on arm64 the plain reads before it could otherwise be done
-  // after the load below, and miss that the writer had begun.
+  // A read-modify-write is a barrier: on arm64 the plain reads before it could otherwise move
+  // after the load below and miss that the writer had begun.
   Atomics.exchange(fence, 0, 0)
   return position >= loadPosition(ring.words, reclaimedAt)
 }
 
-/** Bytes that a record takes, header and alignment included. */
+/** Size of a record in bytes, header and alignment included. */
 export function recordBytes(lengthWord: number): number {
   return ((lengthWord & lengthMask) + recordHeaderBytes + 7) & ~7
 }
