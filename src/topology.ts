@@ -61,7 +61,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     upstreams: roads.upstream.report(),
     ...geyserStatus(roads.geyser),
     registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
-    held: gate.held(),
+    held: gate.leaseCount(),
   })
   const asked = {
     status,

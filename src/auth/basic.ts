@@ -1,4 +1,4 @@
-// The database credentials of an indexer query: HTTP Basic, or ClickHouse's own two headers.
+// Parses the database credentials of an indexer query: HTTP Basic, or ClickHouse's two headers.
 // Thread: main. Pure: text in, pair out; gate.ts compares digests.
 
 export interface BasicPair {
@@ -7,12 +7,12 @@ export interface BasicPair {
 }
 
 const basicForm = /^basic[ \t]+([0-9A-Za-z+/]+={0,2})[ \t]*$/i
-/** Ours are 12 and 32 characters; whatever is longer is none of ours. */
+/** A user we issue has 12 characters and a password 32; anything longer cannot be valid. */
 const pairCharsMax = 256
 
 /**
- * Basic decides when it is there; else `X-ClickHouse-User` with `X-ClickHouse-Key`, which clients
- * of ClickHouse send in its place. Null when neither is whole.
+ * Takes HTTP Basic when it is present, else `X-ClickHouse-User` with `X-ClickHouse-Key`, which
+ * ClickHouse clients send instead. Null when neither is complete.
  */
 export function basicPair(headers: {
   readonly authorization?: string

@@ -1,9 +1,10 @@
-// Says who is calling, or that nobody may know why not. Thread: main.
-// Every door asks `admit` once per request or handshake, and `hold`s what it opened on the strength
-// of it. A known and an unknown token take the same steps: one SHA-256, one look-up by digest.
+// Authenticates a request: returns the principal, or null without revealing why. Thread: main.
+// Every endpoint calls `admit` once per request or handshake. A connection, stream or query that
+// outlives the request takes a `lease`, which closes it when its token is revoked.
+// A known and an unknown token take the same steps: one SHA-256, one look-up by digest.
 //
-//   credentials -> token.ts: which text -> digest -> directory: entry
-//               -> door, address, time -> Principal
+//   credentials -> token.ts: which token decides -> digest -> directory: entry
+//               -> endpoint, address, time -> Principal
 import type { Clock } from '../base/clock.ts'
 import { digestOf, lookupKeyOf, lookupKeyOfDigest, tokenChars } from '../subscriptions/issue.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
@@ -17,11 +18,11 @@ import {
   tokenIn,
 } from './token.ts'
 
-interface Hold {
+interface Lease {
   readonly digest: string
   readonly door: Door
   readonly address: string
-  /** The upstream set that served it; another one serves what is opened anew. */
+  /** The upstream set that serves it; a change of the set ends the lease. */
   readonly upstream: string | null
   readonly close: () => void
 }
@@ -29,7 +30,7 @@ interface Hold {
 export class Gate {
   readonly #directory: Directory
   readonly #clock: Clock
-  readonly #holds = new Map<string, Set<Hold>>()
+  readonly #leases = new Map<string, Set<Lease>>()
   readonly #refused: Record<Door, number> = Object.fromEntries(
     doors.map((door) => [door, 0]),
   ) as Record<Door, number>
@@ -43,7 +44,7 @@ export class Gate {
   /** The caller, or null: missing, malformed, unknown, suspended, wrong product or address. */
   admit(door: Door, credentials: Credentials, origin: Origin): Principal | null {
     const token = tokenIn(door, credentials)
-    // Past the length, validity is the digest's alone: a checksum would only tell guessers more.
+    // After the length only the digest decides: checking the checksum would tell guessers more.
     if (token === null || token.length !== tokenChars) return this.#refuse(door)
     const entry = this.#directory.entry(lookupKeyOf(token))
     if (door === 'indexer') {
@@ -57,39 +58,40 @@ export class Gate {
   }
 
   /**
-   * Calls `close` once, within a second, when the token dies, loses this door or address, or is
-   * bound to another upstream set: a dedicated customer stays on no node but his own.
-   * Returns what the holder calls when it closes by itself.
+   * Calls `close` once, within a second, when the token is revoked, loses this endpoint or address,
+   * or is bound to another upstream set: a dedicated customer must be on its own nodes only.
+   * Returns the function that releases the lease; call it when the connection closes by itself.
    */
-  hold(principal: Principal, door: Door, address: string, close: () => void): () => void {
+  lease(principal: Principal, door: Door, address: string, close: () => void): () => void {
     const { id, upstream } = principal.subscription
-    const hold: Hold = { digest: principal.digest, door, address, upstream, close }
-    const holds = this.#holds.get(id) ?? new Set()
-    holds.add(hold)
-    this.#holds.set(id, holds)
+    const lease: Lease = { digest: principal.digest, door, address, upstream, close }
+    const leases = this.#leases.get(id) ?? new Set()
+    leases.add(lease)
+    this.#leases.set(id, leases)
     const release = () => {
-      holds.delete(hold)
-      if (holds.size === 0 && this.#holds.get(id) === holds) this.#holds.delete(id)
+      leases.delete(lease)
+      if (leases.size === 0 && this.#leases.get(id) === leases) this.#leases.delete(id)
     }
-    // The token may have died between `admit` and here; the caller must get its release first.
-    if (!this.#isAlive(hold))
+    // The token may have been revoked since `admit`. Deferred, so that the caller has its
+    // release function before `close` runs.
+    if (!this.#isAlive(lease))
       queueMicrotask(() => {
-        if (!holds.has(hold)) return
+        if (!leases.has(lease)) return
         release()
         close()
       })
     return release
   }
 
-  /** Refusals since the start, by door: read by the meters. */
+  /** Refusals since the start, by endpoint. */
   refused(): Readonly<Record<Door, number>> {
     return this.#refused
   }
 
-  /** What is held open at this moment. */
-  held(): number {
+  /** Leases that exist now. */
+  leaseCount(): number {
     let count = 0
-    for (const holds of this.#holds.values()) count += holds.size
+    for (const leases of this.#leases.values()) count += leases.size
     return count
   }
 
@@ -98,26 +100,26 @@ export class Gate {
     return null
   }
 
-  #isAlive(hold: Hold): boolean {
-    const entry = this.#directory.entry(lookupKeyOfDigest(hold.digest))
-    if (entry?.permits(hold.door, hold.address, this.#clock) !== true) return false
-    return entry.principal.subscription.upstream === hold.upstream
+  #isAlive(lease: Lease): boolean {
+    const entry = this.#directory.entry(lookupKeyOfDigest(lease.digest))
+    if (entry?.permits(lease.door, lease.address, this.#clock) !== true) return false
+    return entry.principal.subscription.upstream === lease.upstream
   }
 
   #review({ id }: Subscription): void {
-    const holds = this.#holds.get(id)
-    if (holds === undefined) return
-    const dead = [...holds].filter((hold) => !this.#isAlive(hold))
-    for (const hold of dead) holds.delete(hold)
-    if (holds.size === 0) this.#holds.delete(id)
+    const leases = this.#leases.get(id)
+    if (leases === undefined) return
+    const dead = [...leases].filter((lease) => !this.#isAlive(lease))
+    for (const lease of dead) leases.delete(lease)
+    if (leases.size === 0) this.#leases.delete(id)
     const failures: unknown[] = []
-    for (const hold of dead)
+    for (const lease of dead)
       try {
-        hold.close()
+        lease.close()
       } catch (error) {
         failures.push(error)
       }
-    // After all of them: one that throws must not keep the others open.
+    // Thrown after the loop: one `close` that throws must not keep the others open.
     if (failures.length > 0) throw failures[0]
   }
 }

@@ -1,12 +1,12 @@
-// Where a token may stand on each door, and which of several decides. Thread: main. Pure.
-// Called by gate.ts once per request; doors hand in header values, never a request.
+// Finds the token in a request's credentials, by the precedence of each endpoint.
+// Thread: main. Pure: endpoints pass header values in, never a request.
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { BasicPair } from './basic.ts'
 
 export const doors = ['rpc', 'websocket', 'grpc', 'indexer', 'metrics'] as const
 export type Door = (typeof doors)[number]
 
-/** What a request brought along. An empty text counts as absent. */
+/** The credential headers and query parameters of a request. An empty text counts as absent. */
 export interface Credentials {
   readonly xToken?: string
   readonly authorization?: string
@@ -15,26 +15,26 @@ export interface Credentials {
   readonly queryApiKey?: string
   /** `?api_key=` */
   readonly queryApi_key?: string
-  /** A header that carries a credential came twice: invalid, whatever its values. */
+  /** A credential header occurs twice: the request is invalid, whatever the values are. */
   readonly repeated?: boolean
-  /** The database credentials; only the indexer asks for them. */
+  /** The database credentials; only the indexer needs them. */
   readonly basic?: BasicPair | null
 }
 
-/** Who is calling: what `Gate.admit` gives. */
+/** The authenticated caller. */
 export interface Principal {
   readonly subscription: Subscription
   /** Hex SHA-256 of the token it came with. */
   readonly digest: string
 }
 
-/** Where a caller comes from: an address, or what knows it and is asked only when a rule needs it,
- *  since finding it can cost as much as the token check. */
+/** The client address, or an object with a lazy `address` that is read only when a rule needs it,
+ *  because finding the address can cost as much as the token check. */
 export type Origin = string | { readonly address: string }
 
 const bearer = 'bearer'
 
-/** The text that stands where this door looks first; null when nothing stands anywhere. */
+/** The first token present in this endpoint's order of precedence; null when there is none. */
 export function tokenIn(door: Door, credentials: Credentials): string | null {
   if (credentials.repeated === true) return null
   if (credentials.xToken) return credentials.xToken

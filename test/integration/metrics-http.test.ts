@@ -239,7 +239,7 @@ describe('metrics.auth: token', () => {
       deps: {
         gate: {
           admit: (_, { xToken }) => (xToken === 'good' ? admitted : null),
-          hold: () => () => {},
+          lease: () => () => {},
         },
       },
     })

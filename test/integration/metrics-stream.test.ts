@@ -159,7 +159,7 @@ test('a token that dies closes its socket with 1008', async () => {
       gate: {
         admit: (_, { xToken }) =>
           xToken === 'good' ? ({ subscription: { id: 'a' }, digest: 'd' } as never) : null,
-        hold: (_principal, _door, _address, close) => {
+        lease: (_principal, _door, _address, close) => {
           kill = close
           return () => {}
         },

@@ -60,7 +60,7 @@ describe('several processes on one registry', () => {
     const principal = gate.admit('websocket', credentials, '127.0.0.1')
     expect(principal).not.toBeNull()
     let isClosed = false
-    gate.hold(principal!, 'websocket', '127.0.0.1', () => {
+    gate.lease(principal!, 'websocket', '127.0.0.1', () => {
       isClosed = true
     })
     const command = runPart('rotate', folder, 'x-0')

@@ -36,7 +36,7 @@ export async function openService(options: ServiceOptions = {}) {
     {
       events,
       view: execution,
-      gate: { admit: () => null, hold: () => () => {} },
+      gate: { admit: () => null, lease: () => () => {} },
       meters,
       addressBudget: new AddressBudget(limits, clock),
       quotaMeters: { addressRefused: { metrics: count, grpc: count, tpu: count } },

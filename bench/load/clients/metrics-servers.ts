@@ -66,7 +66,7 @@ async function openStream(): Promise<Sender> {
     run: 'bench',
   }
   const sockets = new Sockets(stream, clock)
-  const gate = { hold: () => () => {} }
+  const gate = { lease: () => () => {} }
   const limits = new Limits({ budget, refused: { inc() {} }, clock, head: jsonHead })
   const route = socketRoute('/v1/ws', { stream, sockets, gate, clock, limits, perAddressMax: 0 })
   const door = await doorWith(route)

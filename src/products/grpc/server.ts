@@ -159,7 +159,7 @@ function subscribe(
       meters.streams.set(streams.size)
     },
   })
-  const release = gate.hold(principal, 'grpc', address, () => subscriber.end('token', noToken))
+  const release = gate.lease(principal, 'grpc', address, () => subscriber.end('token', noToken))
   streams.set(subscriber, chain)
   meters.streams.set(streams.size)
   return subscriber

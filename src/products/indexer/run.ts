@@ -78,7 +78,7 @@ export class QueryRun {
   began(query: RunningQuery, address: string): void {
     this.#query = query
     const leave = this.#release
-    const release = this.#deps.gate.hold(this.caller.principal, 'indexer', address, () =>
+    const release = this.#deps.gate.lease(this.caller.principal, 'indexer', address, () =>
       this.stop('access_lost'),
     )
     this.#release = () => {

@@ -38,7 +38,7 @@ const exitStale = 75
 export interface MetricsDeps {
   readonly events: EventLog
   readonly view: ExecutionView
-  readonly gate: Pick<Gate, 'admit' | 'hold'>
+  readonly gate: Pick<Gate, 'admit' | 'lease'>
   readonly meters: Meters
   /** What one client address may cost, shared with the other open endpoints. */
   readonly addressBudget: AddressBudget

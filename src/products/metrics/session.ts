@@ -22,7 +22,7 @@ const silenceMsMax = 60_000
 export interface SessionParts {
   readonly stream: StreamParts
   readonly sockets: Sockets
-  readonly gate: Pick<Gate, 'hold'>
+  readonly gate: Pick<Gate, 'lease'>
   readonly clock: Clock
   readonly limits: Limits
   readonly perAddressMax: number
@@ -107,7 +107,7 @@ function begin(socket: Socket<Session>, { stream, sockets, gate, clock }: Sessio
   socket.state.client = client
   sockets.add(client)
   if (caller === null) return
-  socket.state.release = gate.hold(caller, 'metrics', socket.address, () =>
+  socket.state.release = gate.lease(caller, 'metrics', socket.address, () =>
     socket.end(CLOSE_POLICY, 'the token is no longer valid'),
   )
 }

@@ -33,7 +33,7 @@ export class Connection implements Session {
   /** Ties the connection to its token: when that dies, 1008 follows within a second. */
   open(socket: Socket<Connection>, gate: Gate): void {
     this.#socket = socket
-    const release = gate.hold(this.#principal, 'websocket', socket.address, () =>
+    const release = gate.lease(this.#principal, 'websocket', socket.address, () =>
       socket.end(CLOSE_POLICY, 'the token is no longer valid'),
     )
     this.#endings.push(release)

@@ -47,13 +47,13 @@ function opens(token: string, door: Door = 'rpc', address = here): boolean {
 }
 
 describe('admission', () => {
-  it('the same token works on all three interfaces, and names its subscription', () => {
+  it('accepts one token on all three interfaces and returns its subscription', () => {
     const { token, subscription } = provision()
     for (const door of ['rpc', 'websocket', 'grpc'] as const)
       expect(gate.admit(door, { xToken: token }, here)?.subscription).toEqual(subscription)
   })
 
-  it('refuses what is missing, malformed or unknown, and counts it by door', async () => {
+  it('refuses a missing, malformed or unknown token, and counts it by endpoint', async () => {
     const { token } = provision()
     expect(gate.admit('rpc', {}, here)).toBeNull()
     expect(opens('x')).toBe(false)
@@ -78,7 +78,7 @@ describe('admission', () => {
     expect(doors.filter((door) => opens(token, door))).toEqual(opened)
   })
 
-  it('holds a token to its networks', () => {
+  it('accepts a token only from its networks', () => {
     const { token } = provision({ cidrs: ['10.0.0.0/8', '2001:db8::/32'] })
     expect(opens(token, 'rpc', '10.1.2.3')).toBe(true)
     expect(opens(token, 'rpc', '::ffff:10.1.2.3')).toBe(true)
@@ -87,7 +87,7 @@ describe('admission', () => {
     expect(opens(token, 'rpc', 'no address')).toBe(false)
   })
 
-  it('a suspended or ended subscription is refused, a resumed one works again', () => {
+  it('refuses a suspended or ended subscription and accepts a resumed one', () => {
     const { token } = provision()
     store.suspend('acme', by)
     directory.refresh()
@@ -100,7 +100,7 @@ describe('admission', () => {
     expect(opens(token)).toBe(false)
   })
 
-  it('rotation kills the old token at once', () => {
+  it('refuses the old token as soon as it is rotated', () => {
     const { token } = provision()
     const rotated = store.rotate('acme', { graceMs: 0 }, by)
     directory.refresh()
@@ -108,7 +108,7 @@ describe('admission', () => {
     expect(rotated.ok && opens(rotated.value.token)).toBe(true)
   })
 
-  it('a grace keeps the old token beside the new one until it is over', () => {
+  it('accepts the old token beside the new one until the grace period ends', () => {
     const { token, subscription } = provision()
     store.rotate('acme', { graceMs: 60_000 }, by)
     directory.refresh()
@@ -119,7 +119,7 @@ describe('admission', () => {
     expect(opens(token)).toBe(false)
   })
 
-  it('a second rotation ends the grace', () => {
+  it('ends the grace period at a second rotation', () => {
     const { token } = provision()
     const second = store.rotate('acme', { graceMs: 60_000 }, by)
     const third = store.rotate('acme', { graceMs: 60_000 }, by)
@@ -129,7 +129,7 @@ describe('admission', () => {
     expect(third.ok && opens(third.value.token)).toBe(true)
   })
 
-  it('the indexer wants both the token and the credentials of one subscription', () => {
+  it('requires both the token and the credentials of one subscription on the indexer', () => {
     const a = provision({ products: ['indexer'] })
     const b = provision({ label: 'b', products: ['indexer'] })
     const asks = (xToken: string | undefined, basic: typeof a.indexer) =>
@@ -146,7 +146,7 @@ describe('admission', () => {
     expect(rotated.ok && asks(a.token, rotated.value.indexer)).toBe(true)
   })
 
-  it('an empty password never fits a subscription without one', () => {
+  it('refuses an empty password for a subscription that has none', () => {
     const { token, subscription } = provision()
     const basic = { user: subscription.id, password: '' }
     expect(gate.admit('indexer', { xToken: token, basic }, here)).toBeNull()
@@ -163,11 +163,11 @@ describe('admission', () => {
   })
 })
 
-describe('what a token opened', () => {
-  function held(issued: Issued, door: Door = 'websocket', address = here) {
+describe('a lease', () => {
+  function leased(issued: Issued, door: Door = 'websocket', address = here) {
     const principal = gate.admit(door, { xToken: issued.token }, address)!
     const state = { closed: 0 }
-    const release = gate.hold(principal, door, address, () => state.closed++)
+    const release = gate.lease(principal, door, address, () => state.closed++)
     return { state, release }
   }
 
@@ -181,17 +181,17 @@ describe('what a token opened', () => {
       'bound to another upstream set',
       () => store.set('acme', { products: ['bundle', 'dedicated-node'], upstream: 'own' }, by),
     ],
-  ])('is closed once when it is %s', (_name, change) => {
-    const { state } = held(provision())
+  ])('closes its connection once when the subscription is %s', (_name, change) => {
+    const { state } = leased(provision())
     change()
     directory.refresh()
     directory.refresh()
     expect(state.closed).toBe(1)
-    expect(gate.held()).toBe(0)
+    expect(gate.leaseCount()).toBe(0)
   })
 
-  it('stays open through changes that leave it its right', () => {
-    const { state } = held(provision())
+  it('survives changes after which the token is still permitted', () => {
+    const { state } = leased(provision())
     store.set('acme', { plan: 'unlimited', cidrs: ['127.0.0.0/8'] }, by)
     store.rotate('acme', { graceMs: 1000 }, by)
     directory.refresh()
@@ -201,32 +201,32 @@ describe('what a token opened', () => {
     expect(state.closed).toBe(1)
   })
 
-  it('is let go by whoever closes by himself', () => {
-    const { state, release } = held(provision())
+  it('does not close a connection that released it', () => {
+    const { state, release } = leased(provision())
     release()
     release()
-    expect(gate.held()).toBe(0)
+    expect(gate.leaseCount()).toBe(0)
     store.suspend('acme', by)
     directory.refresh()
     expect(state.closed).toBe(0)
   })
 
-  it('is closed when the token died between admission and hold', async () => {
+  it('closes at once when the token was revoked between admission and lease', async () => {
     const issued = provision()
     const principal = gate.admit('grpc', { xToken: issued.token }, here)!
     store.suspend('acme', by)
     directory.refresh()
-    await new Promise<void>((resolve) => gate.hold(principal, 'grpc', here, resolve))
-    expect(gate.held()).toBe(0)
+    await new Promise<void>((resolve) => gate.lease(principal, 'grpc', here, resolve))
+    expect(gate.leaseCount()).toBe(0)
   })
 
-  it('is closed although another holder throws', () => {
+  it('closes its connection although closing another one throws', () => {
     const issued = provision()
     const principal = gate.admit('grpc', { xToken: issued.token }, here)!
-    gate.hold(principal, 'grpc', here, () => {
+    gate.lease(principal, 'grpc', here, () => {
       throw new Error('broken')
     })
-    const { state } = held(issued)
+    const { state } = leased(issued)
     store.suspend('acme', by)
     directory.refresh()
     expect(state.closed).toBe(1)

@@ -4,7 +4,7 @@ import { type Credentials, type Door, tokenIn } from '../../../src/auth/token.ts
 
 const bundle: readonly Door[] = ['rpc', 'websocket', 'grpc']
 
-describe('where a token may stand', () => {
+describe('finding the token of a request', () => {
   it.each(bundle)('x-token and Authorization: Bearer are equivalent on %s', (door) => {
     expect(tokenIn(door, { xToken: 'a' })).toBe('a')
     expect(tokenIn(door, { authorization: 'Bearer a' })).toBe('a')
@@ -12,7 +12,7 @@ describe('where a token may stand', () => {
   })
 
   it.each<[keyof Credentials]>([['xApiKey'], ['queryApiKey'], ['queryApi_key']])(
-    '%s counts on rpc only',
+    'reads %s on rpc only',
     (place) => {
       const credentials: Credentials = { [place]: 'a' }
       expect(tokenIn('rpc', credentials)).toBe('a')
@@ -21,7 +21,7 @@ describe('where a token may stand', () => {
     },
   )
 
-  it('the first present decides, in the order of the contract', () => {
+  it('takes the first token present, in the order of the contract', () => {
     const places: Credentials = {
       xToken: '1',
       authorization: 'Bearer 2',
@@ -37,17 +37,17 @@ describe('where a token may stand', () => {
     expect(found).toEqual(['1', '2', '3', '4', '5'])
   })
 
-  it('empty counts as absent, and so does another scheme', () => {
+  it('treats an empty value or another scheme as absent', () => {
     expect(tokenIn('rpc', { xToken: '', authorization: 'Bearer b' })).toBe('b')
     for (const authorization of ['Bearer', 'Bearer ', 'Bearer  ', 'Basic eDp5', 'Bearerx y', ''])
       expect(tokenIn('rpc', { authorization, xApiKey: 'c' })).toBe('c')
   })
 
-  it('a repeated header is invalid even when another place holds a token', () => {
+  it('refuses a repeated header even when another header has a token', () => {
     expect(tokenIn('rpc', { xToken: 'a', repeated: true })).toBeNull()
   })
 
-  it('the indexer looks at x-token alone', () => {
+  it('reads only x-token on the indexer', () => {
     expect(tokenIn('indexer', { xToken: 'a', authorization: 'Basic eDp5' })).toBe('a')
     expect(tokenIn('indexer', { authorization: 'Bearer a' })).toBeNull()
   })
@@ -73,7 +73,7 @@ describe('database credentials', () => {
     },
   )
 
-  it('refuses half a pair and endless ones', () => {
+  it('refuses an incomplete pair and one that is too long', () => {
     expect(basicPair({ clickHouseUser: 'u' })).toBeNull()
     expect(basicPair({ authorization: encode(`u:${'p'.repeat(1000)}`) })).toBeNull()
   })
