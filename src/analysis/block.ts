@@ -1,5 +1,5 @@
 // A block as JSON-RPC shows it, from its BlockStart, its BlockEnd and its transactions' records.
-// Thread: main. Kept by block-shelf.ts; everything but its names is built when somebody asks.
+// Thread: main. Kept by block-cache.ts; everything but its names is built when somebody asks.
 import { Fault } from '../base/errors.ts'
 import { blockEnd, blockStart } from '../evm/event-payload.ts'
 import { hexOf, quantityOf } from '../evm/hex.ts'

@@ -47,7 +47,7 @@ export type BlockResult =
     }
   | { readonly outcome: 'lost'; readonly reason: LossReason }
   /** An earlier block must be done again first; ask once more. */
-  | { readonly outcome: 'again' }
+  | { readonly outcome: 'retry' }
 
 const fed = 1
 const passedOver = 2
@@ -77,7 +77,7 @@ export class BlockAnalyst {
     const results: BlockResult[] = []
     for (const job of jobs) {
       const last = results.at(-1)
-      results.push(last?.outcome === 'again' ? last : this.analyse(job))
+      results.push(last?.outcome === 'retry' ? last : this.analyse(job))
     }
     return results
   }
@@ -85,7 +85,7 @@ export class BlockAnalyst {
   analyse(job: BlockJob): BlockResult {
     const area = this.#board.takeScratch(job.ticket)
     // Held by a worker that died; the main thread frees it before it asks again.
-    if (area < 0) return { outcome: 'again' }
+    if (area < 0) return { outcome: 'retry' }
     try {
       return this.#analyse(job, this.#at.scratch + area * this.#at.scratchBytes)
     } finally {
@@ -102,7 +102,7 @@ export class BlockAnalyst {
     const loss = this.#lossOf(code, from)
     if (!this.#isPast(job.ticket)) {
       const turn = this.#board.awaitTurn(job.ticket, job.round)
-      if (turn === null) return { outcome: 'again' }
+      if (turn === null) return { outcome: 'retry' }
       if (loss !== null) this.#passOver(turn)
       else this.#feed(turn, job)
     }

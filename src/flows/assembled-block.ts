@@ -1,5 +1,5 @@
-// A block put together of parts that a node told one by one. Thread: main. Made by slot-book.ts.
-// Who wants blocks asks for its lists; nobody else pays for them.
+// Block update assembled from the parts that a node streamed. Thread: main.
+// The lists are built on first access, so they cost nothing unless a subscriber reads blocks.
 
 import { keyOf } from '../solana/keys.ts'
 import type {
@@ -9,7 +9,7 @@ import type {
   EntryUpdate,
   TransactionUpdate,
 } from '../solana/updates.ts'
-import type { SlotPart } from './told-before.ts'
+import type { SlotPart } from './replay-dedup.ts'
 
 export class AssembledBlock implements BlockUpdate {
   readonly kind = 'block'
@@ -20,7 +20,7 @@ export class AssembledBlock implements BlockUpdate {
   #transactions: readonly TransactionUpdate[] | null = null
   #accounts: readonly AccountUpdate[] | null = null
 
-  /** `parts` is everything that was told of the slot, in its order. */
+  /** `parts` holds all parts of the slot, in the order of arrival. */
   constructor(meta: BlockMetaUpdate, parts: readonly SlotPart[]) {
     this.slot = meta.slot
     this.createdAtMs = meta.createdAtMs
@@ -28,7 +28,7 @@ export class AssembledBlock implements BlockUpdate {
     this.#parts = parts
   }
 
-  /** By their place in the block: nodes tell them as their threads come by. */
+  /** Sorted by index in the block: nodes send them in the order their threads finish. */
   get transactions(): readonly TransactionUpdate[] {
     if (this.#transactions === null) {
       const found = this.#parts.filter((part) => part.kind === 'transaction')
@@ -37,7 +37,7 @@ export class AssembledBlock implements BlockUpdate {
     return this.#transactions
   }
 
-  /** The last write of each account: a block shows no other. */
+  /** The last write of each account; a block contains only that one. */
   get accounts(): readonly AccountUpdate[] {
     if (this.#accounts === null) {
       const last = new Map<string, AccountUpdate>()

@@ -1,30 +1,29 @@
-// Runs block analyses in parallel and tells their results in the order of the blocks.
-// Thread: main. Used by flows/execution.ts. Nothing overtakes: what comes between two blocks
-// (`after`) waits for the blocks before it.
+// Runs block analyses in parallel and delivers their results in block order. Thread: main.
+// Order is strict: callbacks between two blocks (`after`) wait for the blocks before them.
 //
-//   entries   [ job 7: done | job 8: running | tell | job 9: running | tell | tell ]
-//               ^ told at once                ^ waits for 8
+//   entries   [ job 7: done | job 8: running | call | job 9: running | call | call ]
+//               ^ delivered at once            ^ waits for 8
 //
 // Each worker has one batch of jobs at a time, because a pool's queue does not keep the order, and
-// a job that waits for its turn must not keep the earlier one out. A batch is one block, unless
-// blocks pile up: then it saves the wake-ups between them.
-// A worker that dies spoils only its own block. Then no job starts until all running ones are back
-// (those that wait for their turn are called back), and the unfinished ones start again in order,
-// those of the batch that died one by one. A worker that hangs (hang-watch.ts) is ended and counts
-// as one that died.
+// a job that waits for its turn must not keep an earlier one from a worker. A batch is one block,
+// unless blocks pile up: then it saves the wake-ups between them.
+// A worker that dies affects only its own batch. Then no job starts until all running ones have
+// returned (those that wait for their turn are called back), and the unfinished ones are retried in
+// order, those of the failed batch one by one. A worker that hangs (hang-watch.ts) is terminated
+// and counts as one that died.
 
 import { type Board, ticketModulus } from '../analysis/board.ts'
 import type { BlockJob, BlockResult, LossReason } from '../analysis/job.ts'
 import { HangWatch, lookMs } from './hang-watch.ts'
 
-/** Blocks that may be waiting or under way at once. */
+/** Blocks that may be waiting or running at once. */
 export const jobsMax = 32
-/** Blocks that a worker gets at once when they pile up. */
+/** Most blocks in one worker's batch when they pile up. */
 const batchMax = 8
-/** Other entries that may wait behind them. */
-export const entriesMax = 1024
-/** A block that ended its worker this often is given up. */
-export const attemptsMax = 3
+/** Most entries in the queue, callbacks included. */
+const entriesMax = 1024
+/** A block whose worker failed this often is not retried any more. */
+const attemptsMax = 3
 
 export type JobOutcome =
   | Extract<BlockResult, { outcome: 'done' }>
@@ -36,32 +35,32 @@ export interface BlockJobsOptions {
   readonly board: Board
   readonly workers: number
   /**
-   * Runs a batch on some worker, a result for each. Rejects when the worker died or threw, or was
-   * ended by the signal and is gone.
+   * Runs a batch on some worker and resolves with a result for each job. Rejects when the worker
+   * died or threw, or was terminated by the signal.
    */
   readonly run: (jobs: readonly BlockJob[], end: AbortSignal) => Promise<readonly BlockResult[]>
-  /** Told for each job that ended its worker; it is tried again unless given up. */
+  /** Called for each batch whose worker failed; its jobs are retried unless given up. */
   readonly onFailure: (error: unknown, isGivenUp: boolean) => void
 }
 
 interface JobEntry {
   readonly ticket: number
   readonly spec: BlockSpec
-  readonly tell: (outcome: JobOutcome) => void
+  readonly deliver: (outcome: JobOutcome) => void
   attempts: number
-  /** It was in a batch that ended its worker: tried alone from now on. */
+  /** It was in a batch whose worker failed: retried alone from now on. */
   isSuspect: boolean
   isRunning: boolean
   outcome: JobOutcome | null
 }
 
-/** Jobs that one worker has at the moment. */
+/** The batch of jobs that one worker runs. */
 interface Running {
   readonly tickets: readonly number[]
   readonly end: AbortController
 }
 
-type Entry = JobEntry | { readonly tell: () => void; readonly ticket: null }
+type Entry = JobEntry | { readonly deliver: () => void; readonly ticket: null }
 
 export class BlockJobs {
   readonly #options: BlockJobsOptions
@@ -90,29 +89,29 @@ export class BlockJobs {
     return this.#entries.length === 0
   }
 
-  /** Analyses a block; `tell` is called when it and everything before it is done. */
-  submit(spec: BlockSpec, tell: (outcome: JobOutcome) => void): void {
+  /** Analyses a block; calls `deliver` when it and everything before it is done. */
+  submit(spec: BlockSpec, deliver: (outcome: JobOutcome) => void): void {
     const ticket = this.#nextTicket
     this.#nextTicket = (ticket + 1) % ticketModulus
     const fresh = { attempts: 0, isSuspect: false, isRunning: false, outcome: null }
-    this.#entries.push({ ticket, spec, tell, ...fresh })
+    this.#entries.push({ ticket, spec, deliver, ...fresh })
     this.#jobs += 1
     this.#fill()
   }
 
-  /** Calls `tell` behind everything submitted so far; at once when there is nothing. */
-  after(tell: () => void): void {
-    if (this.isIdle) tell()
-    else this.#entries.push({ ticket: null, tell })
+  /** Calls `deliver` after everything submitted so far; at once when the queue is empty. */
+  after(deliver: () => void): void {
+    if (this.isIdle) deliver()
+    else this.#entries.push({ ticket: null, deliver })
   }
 
-  /** Resolves when there is room again. */
-  room(): Promise<void> {
+  /** Backpressure: resolves when another entry may be queued. */
+  waitForCapacity(): Promise<void> {
     if (!this.isFull || this.#isClosed) return Promise.resolve()
     return new Promise((resolve) => this.#waiting.push(resolve))
   }
 
-  /** Nothing is told or started any more. */
+  /** Discards the queue: nothing is delivered or started any more. */
   close(): void {
     this.#isClosed = true
     clearInterval(this.#timer)
@@ -120,7 +119,7 @@ export class BlockJobs {
     for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  /** Starts what may start: the earliest unfinished jobs, dealt out to the free workers. */
+  /** Starts the earliest unfinished jobs, spread over the free workers. */
   #fill(): void {
     const free = this.#options.workers - this.#running.size
     if (this.#isRecovering || this.#isClosed || free <= 0) return
@@ -129,7 +128,7 @@ export class BlockJobs {
     for (const entry of this.#entries) {
       if (entry.ticket === null || entry.isRunning || entry.outcome !== null) continue
       if (entry.attempts >= attemptsMax) continue
-      // In turn, so that a worker that waits for its ticket waits for one block, not for a batch.
+      // Round-robin, so that a worker that waits for its ticket waits for one block, not a batch.
       const batch = batches[dealt % free]!
       if (batch.length === batchMax || (batch.length > 0 && entry.isSuspect)) break
       batch.push(entry)
@@ -166,7 +165,7 @@ export class BlockJobs {
     for (const [index, entry] of batch.entries()) {
       entry.isRunning = false
       const result = results[index]
-      if (result === undefined || result.outcome === 'again') this.#isRecovering = true
+      if (result === undefined || result.outcome === 'retry') this.#isRecovering = true
       else entry.outcome = result
     }
     this.#advance()
@@ -189,31 +188,31 @@ export class BlockJobs {
     for (let head = this.#entries[0]; head !== undefined; head = this.#entries[0]) {
       if (head.ticket === null) {
         this.#entries.shift()
-        head.tell()
+        head.deliver()
         continue
       }
       const outcome = head.outcome ?? this.#giveUp(head)
       if (outcome === null) break
       this.#entries.shift()
       this.#jobs -= 1
-      head.tell(outcome)
+      head.deliver(outcome)
     }
     if (this.#isRecovering && this.#running.size === 0) this.#recover()
     this.#fill()
     if (!this.isFull) for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
-  /** A block that ends its workers is passed over, so that the ones behind it get their turn. */
+  /** Skips a block that makes its workers fail, so that the blocks after it get their turn. */
   #giveUp(head: JobEntry): JobOutcome | null {
     if (head.attempts < attemptsMax || head.isRunning) return null
     const { board } = this.#options
     const turn = board.turn()
-    // Everything before it is told; an earlier try may have passed the turn on already.
+    // Everything before it was delivered; an earlier attempt may have passed the turn on already.
     if (turn.ticket === head.ticket) board.pass(turn.ticket, turn.state)
     return { outcome: 'lost', reason: 'failed' }
   }
 
-  /** All are back: areas of dead workers are free, and everybody may start again. */
+  /** All batches returned: frees the scratch areas of dead workers and lets jobs start. */
   #recover(): void {
     this.#isRecovering = false
     this.#options.board.clearScratch()

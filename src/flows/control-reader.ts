@@ -1,23 +1,23 @@
-// Reads the control ring on the main thread and hands its messages on, one by one, in order.
-// Thread: main. Used by flows/execution.ts. Messages are copied and confirmed before they are
-// used, so that one that was overwritten meanwhile is never taken for true.
+// Reads the control ring and delivers its messages one by one, in order. Thread: main.
+// Messages are copied, and the copy is validated before use, so that a message overwritten in the
+// meantime is never delivered.
 import { type Control, parseControl } from '../analysis/control.ts'
 import type { RingDescriptor } from '../rings/layout.ts'
 import { RingReader } from '../rings/ring-reader.ts'
 
-/** Bytes looked at before the event loop gets its turn again; some 40 blocks. */
+/** Bytes read before yielding to the event loop; about 40 blocks. */
 const batchBytes = 64 * 1024
-/** The longest sleep; a wake-up ends it at once. */
+/** Timeout of one wait; a wake-up ends it at once. */
 const sleepMs = 1000
 
 export interface ControlReaderOptions {
-  /** Makes the writer wait for us: where loss is not allowed. */
+  /** Backpressure: makes the writer wait for this reader, where loss is not allowed. */
   readonly isLossless: boolean
-  readonly take: (control: Control) => void
-  /** Messages were lost to an overrun; what follows is new. */
+  readonly onControl: (control: Control) => void
+  /** Messages were lost to an overrun; the next message comes after the loss. */
   readonly onOverrun: () => void
-  /** Resolves when another message may be taken. */
-  readonly room: () => Promise<void>
+  /** Resolves when another message may be delivered. */
+  readonly waitForCapacity: () => Promise<void>
 }
 
 export class ControlReader {
@@ -44,7 +44,7 @@ export class ControlReader {
       const batch = this.#copyBatch()
       const isIntact = reader.commit()
       this.#noteOverrun()
-      if (isIntact) await this.#handOn(batch)
+      if (isIntact) await this.#deliver(batch)
     }
   }
 
@@ -57,7 +57,7 @@ export class ControlReader {
     const reader = this.#reader
     while (reader.next()) {
       const { bytes, offset, length, tag } = reader
-      // A private copy: the ring's bytes may change under us.
+      // A private copy: the writer may overwrite the ring's bytes at any time.
       const copy = new Uint8Array(length)
       copy.set(bytes.subarray(offset, offset + length))
       const control = parseControl(tag, copy)
@@ -66,12 +66,12 @@ export class ControlReader {
     return batch
   }
 
-  async #handOn(batch: readonly Control[]): Promise<void> {
-    const { take, room } = this.#options
+  async #deliver(batch: readonly Control[]): Promise<void> {
+    const { onControl, waitForCapacity } = this.#options
     for (const control of batch) {
-      await room()
+      await waitForCapacity()
       if (this.#isStopped) return
-      take(control)
+      onControl(control)
     }
   }
 

@@ -1,15 +1,15 @@
-// The execution road: from a source of events to numbered frames. Thread: main.
+// Starts the execution pipeline, from a source of events to numbered frames. Thread: main.
 //
 //   source thread           event ring (shared memory)     analysis pool
 //   workers/execution.ts -> |blk 7 |blk 8 |blk 9 ...   <-  workers/analysis.ts, a job per block
 //        |                                                      |
 //        '-> control ring -> control-reader -> block-jobs  <----'  results in block order
 //                                                  |
-//                                          execution-story -> EventLog, ExecutionView
+//                                          execution-projector -> EventLog, ExecutionView
 //
 // The main thread sees block-level events and finished frames, never an access. Where loss is not
-// allowed (a snapshot, whose end nobody waits for), the rings hold the source back; elsewhere an
-// overrun becomes a Gap, never a wrong number.
+// allowed (a snapshot, whose source can wait), the rings apply backpressure to the source;
+// otherwise an overrun becomes a Gap, never a wrong number.
 import { accessSync, constants } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { Board } from '../analysis/board.ts'
@@ -32,16 +32,16 @@ import type { ExecutionBlock, ExecutionView } from '../upstream/ports.ts'
 import { loadAnalysisModule } from './analysis-module.ts'
 import { BlockJobs, type JobOutcome, jobsMax } from './block-jobs.ts'
 import { ControlReader } from './control-reader.ts'
-import { type BlockPlace, ExecutionStory, type FrameLog } from './execution-story.ts'
+import { type BlockRef, ExecutionProjector, type FrameLog } from './execution-projector.ts'
 import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
 
 /** Holds some 200 blocks like the real recording's, and a block of 15,000 transactions. */
-export const eventRingBytes = 64 * 1024 * 1024
+const eventRingBytes = 64 * 1024 * 1024
 const workersMax = 4
-/** The hold by which the main thread keeps records that are not analysed yet. */
+/** Ring hold by which the main thread keeps records that are not analysed yet. */
 const holdSlot = 0
 
-/** Which source: plain values that the source thread opens (upstream/execution/open.ts). */
+/** Selects the source; plain values that the source thread opens (upstream/execution/open.ts). */
 export interface ExecutionSection {
   readonly source: 'embedded' | 'snapshot' | 'ring'
   /** File of a snapshot or ring. */
@@ -53,9 +53,9 @@ export interface ExecutionDeps {
   readonly clock: Clock
   readonly log: Log
   readonly meters: Meters
-  /** The source died too often to go on. */
+  /** The source worker died too often and is not restarted any more. */
   onDown(fault: Fault): void
-  /** Tests and measurements set these; the topology leaves them out. */
+  /** Set by tests and benches only. */
   readonly workers?: number
   readonly ringBytes?: number
   readonly isLossless?: boolean
@@ -66,32 +66,32 @@ export interface ExecutionDeps {
   onProgress?(progress: PlayProgress): void
 }
 
-/** Events of this pass (counted from 0) that were handed over. */
+/** Events of this pass (passes count from 0) that were delivered. */
 export interface PlayProgress {
   readonly pass: number
   readonly events: number
   readonly eventsTotal: number
 }
 
-export interface ExecutionRoad extends Running, ExecutionView {
-  /** Ends the source thread and starts a new one: the source was silent for too long. */
+export interface ExecutionPipeline extends Running, ExecutionView {
+  /** Restarts the source thread, for a source that was silent for too long. */
   restartSource(): void
 }
 
 export async function startExecution(
   section: ExecutionSection,
   deps: ExecutionDeps,
-): Promise<ExecutionRoad> {
+): Promise<ExecutionPipeline> {
   checkRecording(section)
   const workers = deps.workers ?? Math.max(1, Math.min(workersMax, availableParallelism() - 1))
   const module = await loadAnalysisModule()
   const memory = createMemory(module, { eventRingBytes: deps.ringBytes ?? eventRingBytes, workers })
-  const road = new Road(section, deps, memory)
-  await road.startSource()
-  return road
+  const pipeline = new Pipeline(section, deps, memory)
+  await pipeline.startSource()
+  return pipeline
 }
 
-/** A ring may appear later; a recording that is not there at the start is a slip of the pen. */
+/** A ring file may appear later; a missing recording at startup is a configuration mistake. */
 function checkRecording({ source, path }: ExecutionSection): void {
   if (source !== 'snapshot' || path === undefined) return
   try {
@@ -102,7 +102,7 @@ function checkRecording({ source, path }: ExecutionSection): void {
   }
 }
 
-class Road implements ExecutionRoad {
+class Pipeline implements ExecutionPipeline {
   readonly address = null
   readonly #section: ExecutionSection
   readonly #deps: ExecutionDeps
@@ -113,16 +113,16 @@ class Road implements ExecutionRoad {
   readonly #pool: Pool
   readonly #jobs: BlockJobs
   readonly #reader: ControlReader
-  readonly #story: ExecutionStory
+  readonly #projector: ExecutionProjector
   readonly #isLossless: boolean
   readonly #startedMs: number
   #source: DedicatedWorker | null = null
   #restarting: Promise<void> = Promise.resolve()
   #lastSeqno = 0
-  #isBehindOverrun = false
+  #isAfterOverrun = false
   #timestampSecs = 0
   #number = 0
-  /** Seqno of the BlockStart that we saw last: a BlockEnd of another block is not analysed. */
+  /** Seqno of the last BlockStart read: a BlockEnd of another block is not analysed. */
   #startSeqno = 0
   #isStopped = false
 
@@ -133,7 +133,7 @@ class Road implements ExecutionRoad {
     this.#board = new Board(memory)
     this.#ring = openViews(memory.eventRing)
     this.#meters = declareExecutionMeters(deps.meters)
-    this.#story = new ExecutionStory(deps.events)
+    this.#projector = new ExecutionProjector(deps.events)
     this.#startedMs = deps.clock.monotonicMs()
     this.#isLossless = deps.isLossless ?? section.source === 'snapshot'
     if (this.#isLossless) takeHold(this.#ring, holdSlot, 0)
@@ -154,11 +154,11 @@ class Road implements ExecutionRoad {
     })
     this.#reader = new ControlReader(memory.controlRing, {
       isLossless: this.#isLossless,
-      take: (control) => this.#take(control),
+      onControl: (control) => this.#take(control),
       onOverrun: () => {
-        this.#isBehindOverrun = true
+        this.#isAfterOverrun = true
       },
-      room: () => this.#jobs.room(),
+      waitForCapacity: () => this.#jobs.waitForCapacity(),
     })
     void this.#reader.run()
   }
@@ -169,7 +169,7 @@ class Road implements ExecutionRoad {
       memory: this.#memory,
       section: this.#section,
       isLossless: this.#isLossless,
-      // The thread stamps events in our monotonic time: the process has one clock below both.
+      // The thread stamps events in our monotonic time: both threads share the process clock.
       originMs: Number(process.hrtime.bigint()) / 1e6 - clock.monotonicMs(),
     }
     this.#source = await DedicatedWorker.start(
@@ -177,7 +177,7 @@ class Road implements ExecutionRoad {
         name: 'execution source',
         entry: sourceEntry ?? 'execution',
         data,
-        onMessage: (message) => this.#heard(message),
+        onMessage: (message) => this.#onMessage(message),
       },
       {
         clock,
@@ -188,8 +188,8 @@ class Road implements ExecutionRoad {
     )
   }
 
-  /** What the source thread posts besides its readiness. */
-  #heard(message: unknown): void {
+  /** Messages of the source thread other than its readiness. */
+  #onMessage(message: unknown): void {
     // Reason for the cast: workers/execution.ts posts nothing else.
     const { progress } = message as { progress?: PlayProgress }
     if (progress !== undefined) this.#deps.onProgress?.(progress)
@@ -201,7 +201,7 @@ class Road implements ExecutionRoad {
       if (this.#isStopped) return
       this.#meters.sourceRestarts.inc()
       await this.startSource().catch((error: unknown) => {
-        this.#deps.log.error('the source did not start again', { reason: messageOf(error) })
+        this.#deps.log.error('execution source restart failed', { reason: messageOf(error) })
       })
     })
   }
@@ -226,24 +226,24 @@ class Road implements ExecutionRoad {
   }
 
   latestBlock(): number {
-    return this.#story.latestBlock
+    return this.#projector.latestBlock
   }
 
   // Reason for the casts: the records are plain objects; the port names no wire fields.
   lifecycles(): readonly Readonly<Record<string, unknown>>[] {
-    return this.#story.lifecycles() as unknown as Record<string, unknown>[]
+    return this.#projector.lifecycles() as unknown as Record<string, unknown>[]
   }
 
   lifecycle(number: number): Readonly<Record<string, unknown>> | null {
-    return this.#story.lifecycle(number) as unknown as Record<string, unknown> | null
+    return this.#projector.lifecycle(number) as unknown as Record<string, unknown> | null
   }
 
-  block(which: BlockPlace): ExecutionBlock | null {
-    return this.#story.block(which)
+  block(which: BlockRef): ExecutionBlock | null {
+    return this.#projector.block(which)
   }
 
   chainId(): bigint {
-    return this.#story.chainId
+    return this.#projector.chainId
   }
 
   #take(control: Control): void {
@@ -255,24 +255,24 @@ class Road implements ExecutionRoad {
     if (control.kind === 'gap') {
       const { from, to, readAtMs } = control
       this.#lastSeqno = to
-      this.#jobs.after(() => this.#story.gap(from, to, readAtMs))
+      this.#jobs.after(() => this.#projector.gap(from, to, readAtMs))
       return
     }
     this.#lastSeqno = control.seqno
     if (control.type === EventType.BlockStart) this.#begin(control)
     else if (control.type === EventType.BlockEnd) this.#end(control)
-    else this.#jobs.after(() => this.#story.stage(control))
+    else this.#jobs.after(() => this.#projector.stage(control))
   }
 
-  /** Messages to us were overwritten: everything between the last one and this one is lost. */
+  /** Control messages were overwritten: everything between the last and this one is lost. */
   #closeOverrun(control: Exclude<Control, { kind: 'ended' }>): void {
-    if (!this.#isBehindOverrun) return
-    this.#isBehindOverrun = false
+    if (!this.#isAfterOverrun) return
+    this.#isAfterOverrun = false
     const from = this.#lastSeqno + 1
     const to = (control.kind === 'gap' ? control.from : control.seqno) - 1
     this.#jobs.after(() => {
-      this.#story.abandon()
-      if (to >= from) this.#story.gap(from, to, control.readAtMs)
+      this.#projector.abandon()
+      if (to >= from) this.#projector.gap(from, to, control.readAtMs)
     })
   }
 
@@ -282,7 +282,7 @@ class Road implements ExecutionRoad {
     this.#timestampSecs = readU64(event.payload, blockStart.timestamp)
     this.#jobs.after(() => {
       this.#release(event.from)
-      this.#story.start(event)
+      this.#projector.start(event)
     })
   }
 
@@ -303,12 +303,12 @@ class Road implements ExecutionRoad {
 
   #finish(event: ControlEvent, outcome: JobOutcome | null): void {
     this.#release(event.to)
-    this.#story.end(event, outcome)
+    this.#projector.end(event, outcome)
     this.#meters.blocks[outcomeOf(outcome)].inc()
     this.#meters.analysis.observe((this.#deps.clock.monotonicMs() - event.readAtMs) / 1000)
   }
 
-  /** Everything below the position is done with: the source may go on. */
+  /** Lets the source overwrite everything below the position. */
   #release(position: number): void {
     if (this.#isLossless) moveHold(this.#ring, holdSlot, position)
   }
@@ -316,6 +316,6 @@ class Road implements ExecutionRoad {
   #noteFailure(error: unknown, isGivenUp: boolean): void {
     this.#meters.retries.inc()
     const fields = { reason: messageOf(error), isGivenUp }
-    this.#deps.log.warn('the analysis of a block ended its worker', fields)
+    this.#deps.log.warn('analysis worker failed on a block', fields)
   }
 }

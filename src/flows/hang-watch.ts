@@ -1,11 +1,12 @@
-// Finds analysis workers that hang: which batch of jobs must be ended because its worker will never
-// return. Thread: main. Looks at the board, where each worker shows the ticket it works on.
+// Detects hung analysis workers: batches that must be aborted because they will never return.
+// Thread: main. Reads the sync table, where each worker publishes the ticket it works on.
 //
-//   ticket <= turn   it waits for nobody, so it is done within hangMs or hangs
-//   ticket >  turn   it waits for its turn, for as long as the one before it takes
-//   none shown       its worker starts; one that never does is found after startMs
+//   ticket <= turn   it waits for no other block: the timeout is hangMs
+//   ticket >  turn   it waits for its turn, for as long as the block before it takes
+//   no ticket        its worker is starting: the timeout is startMs
 //
-// Time is counted in looks: a stall of this thread delays them and must not count against workers.
+// Time is counted in looks (polls): an event-loop stall delays them and must not count against
+// workers.
 import { type Board, isTurnOver } from '../analysis/board.ts'
 
 export const lookMs = 250
@@ -15,14 +16,14 @@ const startMs = 10_000
 
 export class HangWatch<Batch extends { readonly tickets: readonly number[] }> {
   readonly #board: Board
-  /** For how many looks a batch has shown the same ticket, or none. */
+  /** For how many looks a batch has had the same ticket, or none. */
   readonly #seen = new Map<Batch, { ticket: number | null; looks: number }>()
 
   constructor(board: Board) {
     this.#board = board
   }
 
-  /** Those of the running batches whose worker hangs; each is given once. */
+  /** Returns the running batches whose worker hangs, each once. */
   look(running: Iterable<Batch>): Batch[] {
     const shown = this.#board.working()
     const turn = this.#board.turn().ticket

@@ -1,8 +1,8 @@
-// Instruments of the execution road between source and event log. Thread: main.
+// Meters of the execution pipeline between source and event log. Thread: main.
 import type { CounterChild, HistogramChild, Meters } from '../telemetry/meters.ts'
 import type { JobOutcome } from './block-jobs.ts'
 
-export const blockOutcomes = [
+const blockOutcomes = [
   'analysed',
   'overrun',
   'malformed',
@@ -23,7 +23,7 @@ export interface ExecutionMeters {
 export function declareExecutionMeters(meters: Meters): ExecutionMeters {
   const blocks = meters.counter(
     'sluice_analysis_blocks_total',
-    'Executed blocks by what became of their analysis.',
+    'Executed blocks by the outcome of their analysis.',
     { outcome: blockOutcomes },
   )
   return {
@@ -37,11 +37,11 @@ export function declareExecutionMeters(meters: Meters): ExecutionMeters {
     },
     analysis: meters.histogram(
       'sluice_analysis_seconds',
-      'From the reading of a BlockEnd to its frames in the log.',
+      'Time from reading a BlockEnd to appending its frames to the log.',
     ),
     retries: meters.counter(
       'sluice_analysis_retries_total',
-      'Block analyses that ended their worker and were tried again or given up.',
+      'Block analyses whose worker failed; they were retried or given up.',
     ),
     workerDeaths: meters.counter(
       'sluice_analysis_worker_deaths_total',
@@ -49,7 +49,7 @@ export function declareExecutionMeters(meters: Meters): ExecutionMeters {
     ),
     sourceRestarts: meters.counter(
       'sluice_source_restarts_total',
-      'How often the thread of the execution source was started again.',
+      'Restarts of the execution source thread.',
     ),
   }
 }

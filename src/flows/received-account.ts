@@ -1,13 +1,13 @@
-// An account update as a node sent it. Thread: main. Made by solana-received.ts.
-// What is asked for by filters is found in one walk over the message, the first time it is read;
-// the rest when somebody wants it.
+// Account update over a node's message bytes, with lazily read fields. Thread: main.
+// The fields that filters read are located in one pass over the message, on first access; each
+// other field is located when it is read.
 
 import { ProtoReader } from '../solana/proto-reader.ts'
 import type { AccountUpdate } from '../solana/updates.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 
-/** Where the parts of a SubscribeUpdateAccountInfo stand in the body; numbers are read later. */
+/** Fields of a SubscribeUpdateAccountInfo as views or offsets; numbers are read later. */
 interface Parts {
   pubkey: Uint8Array
   owner: Uint8Array
@@ -42,7 +42,7 @@ export class ReceivedAccount implements AccountUpdate {
     this.#infoEnd = at.end
   }
 
-  /** From a SubscribeUpdateAccount; null for bytes that are none. */
+  /** Parses a SubscribeUpdateAccount; null for malformed bytes. */
   static from(body: Uint8Array, createdAtMs: number): ReceivedAccount | null {
     const at = { slot: 0, createdAtMs, isStartup: false, start: 0, end: 0 }
     const reader = new ProtoReader(body)

@@ -1,6 +1,6 @@
-// A transaction update as a node sent it. Thread: main. Made by solana-received.ts.
-// The places of its parts are known from the start; keys, error, logs and owners are read when a
-// filter or a reader asks for them, each once.
+// Transaction update over a node's message bytes, with lazily read fields. Thread: main.
+// The constructor locates its parts; keys, error, logs and owners are read on first access and
+// cached.
 
 import { readError, readKeys, readLogs, readTokenBalances } from '../solana/geyser-parts.ts'
 import { encodeTransactionStatus } from '../solana/geyser-transaction.ts'
@@ -53,7 +53,7 @@ export class ReceivedTransaction implements TransactionUpdate {
     this.#isBroken = reader.isBroken
   }
 
-  /** From a SubscribeUpdateTransaction; null for bytes that are none. */
+  /** Parses a SubscribeUpdateTransaction; null for malformed bytes. */
   static from(body: Uint8Array, createdAtMs: number): ReceivedTransaction | null {
     const place: Place = { slot: 0, infoStart: 0, infoEnd: 0 }
     const reader = new ProtoReader(body)

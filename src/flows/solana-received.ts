@@ -1,8 +1,8 @@
-// Updates as a node sent them: the bytes that came in, and fields that are read when asked for.
-// Thread: main. Made by solana-upstream.ts per message. `body` and `info` are views of the message,
-// so what goes out to customers is what came in, and nothing is encoded again.
+// Parses a node's SubscribeUpdate messages into updates whose fields are read lazily. Thread: main.
+// `body` and `info` are views of the message: subscribers receive the node's own bytes, and nothing
+// is encoded again.
 //
-//   message: | filters | tag len |  body  | created_at |      only the body goes on
+//   message: | filters | tag len |  body  | created_at |      only the body is forwarded
 //                                | … info … |
 
 import { readEnvelope, readWrapped, updateField } from '../solana/geyser-parts.ts'
@@ -18,15 +18,15 @@ import type {
 import { ReceivedAccount } from './received-account.ts'
 import { ReceivedTransaction } from './received-transaction.ts'
 
-/** Everything a node's stream tells but blocks, which are put together here. */
+/** All updates of a node's stream except blocks, which are assembled here. */
 export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate>
 
 const NONE = new Uint8Array(0)
 const slotStatusMax = 6
 
 /**
- * The update in a SubscribeUpdate; 'other' for what is none (a ping, a pong, a kind nobody asked
- * for), null for bytes that are no message. `nowMs` stands in for a missing created_at.
+ * Returns the update in a SubscribeUpdate; 'other' for a message without one (a ping, a pong, an
+ * unrequested kind), null for malformed bytes. `nowMs` replaces a missing created_at.
  */
 export function receiveUpdate(message: Uint8Array, nowMs: number): ReceivedUpdate | 'other' | null {
   const envelope = readEnvelope(message)
@@ -70,7 +70,7 @@ function receiveSlot(body: Uint8Array, createdAtMs: number): SlotUpdate | null {
     else if (reader.field === 2) parent = reader.number
     else if (reader.field === 3) status = reader.number
   }
-  // A status that is not known yet means nothing to anybody here.
+  // Unknown statuses are discarded.
   if (reader.isBroken || status > slotStatusMax) return null
   return { kind: 'slot', slot, createdAtMs, parent, status: status as SlotStatus, body }
 }

@@ -4,15 +4,15 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Worker } from 'node:worker_threads'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import type { ExecutionRoad } from '../../src/flows/execution.ts'
+import type { ExecutionPipeline } from '../../src/flows/execution.ts'
 import type { Meters } from '../../src/telemetry/meters.ts'
 import { addressOf, EventScript, idOf } from '../support/event-script.ts'
-import { type Frame, playTape, until } from '../support/execution-road.ts'
+import { type Frame, playTape, until } from '../support/execution-pipeline.ts'
 import { Tape } from '../support/tape.ts'
 
 const blocks = 40
 const tape = new Tape()
-const roads: ExecutionRoad[] = []
+const pipelines: ExecutionPipeline[] = []
 let undisturbed: Frame[]
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-death-'))
@@ -40,7 +40,7 @@ async function retriesOf(meters: Meters): Promise<number> {
 
 async function play(options: Parameters<typeof playTape>[1]) {
   const played = await playTape(tape, options)
-  roads.push(played.road)
+  pipelines.push(played.pipeline)
   return played
 }
 
@@ -60,14 +60,14 @@ beforeAll(async () => {
 })
 
 afterEach(async () => {
-  for (const road of roads.splice(0)) await road.stop()
+  for (const pipeline of pipelines.splice(0)) await pipeline.stop()
 })
 
-describe('an analysis worker that ends in the middle of a block', () => {
+describe('an analysis worker that dies in the middle of a block', () => {
   for (const how of ['exit', 'throw'])
     for (const when of ['before', 'during', 'after'])
       for (const workers of [1, 2])
-        test(`${how} ${when} its turn, ${workers} workers: the block is analysed again`, async () => {
+        test(`${how} ${when} its turn, ${workers} workers: the block is retried`, async () => {
           const entry = dying({ how, when, every: 7, times: 1 })
           const { frames, ended, meters } = await play({ workers, analysisEntry: entry })
           await ended
@@ -75,7 +75,7 @@ describe('an analysis worker that ends in the middle of a block', () => {
           expect(await retriesOf(meters)).toBe(Math.floor(blocks / 7))
         })
 
-  test('terminate: the block is analysed again', async () => {
+  test('terminate: the block is retried', async () => {
     const made: Worker[] = []
     const watch = (worker: Worker) => made.push(worker)
     process.on('worker', watch)
@@ -105,7 +105,7 @@ describe('an analysis worker that ends in the middle of a block', () => {
   })
 
   for (const when of ['before', 'during', 'after'])
-    test(`loops for ever ${when} its turn: it is ended, and the block analysed again`, async () => {
+    test(`loops forever ${when} its turn: it is terminated, and the block is retried`, async () => {
       const entry = dying({ how: 'loop', when, every: 19, times: 1 })
       const { frames, ended, meters } = await play({ workers: 2, analysisEntry: entry })
       await ended
@@ -113,7 +113,7 @@ describe('an analysis worker that ends in the middle of a block', () => {
       expect(await retriesOf(meters)).toBeGreaterThanOrEqual(Math.floor(blocks / 19))
     })
 
-  test('loops for ever with the same block each time: it becomes a Gap', async () => {
+  test('loops forever with the same block each time: it becomes a Gap', async () => {
     const entry = dying({ how: 'loop', when: 'during', every: 27, times: 99 })
     const { frames, ended } = await play({ workers: 2, analysisEntry: entry })
     await ended
@@ -122,7 +122,7 @@ describe('an analysis worker that ends in the middle of a block', () => {
     expect(analysed).toHaveLength(blocks - 1)
   })
 
-  test('the same blocks again and again: each becomes a Gap, and the stream goes on', async () => {
+  test('fails on the same blocks each time: each becomes a Gap, and the stream continues', async () => {
     const entry = dying({ how: 'throw', when: 'before', every: 13, times: 99 })
     const { frames, ended, meters } = await play({ workers: 2, analysisEntry: entry })
     await ended

@@ -1,16 +1,16 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { type ExecutionRoad, startExecution } from '../../src/flows/execution.ts'
+import { type ExecutionPipeline, startExecution } from '../../src/flows/execution.ts'
 import { EventLog } from '../../src/stream/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import type { ExecutionSourceSection } from '../../src/upstream/execution/config.ts'
-import { until } from '../support/execution-road.ts'
+import { until } from '../support/execution-pipeline.ts'
 import { wholeText } from '../support/whole-text.ts'
 
-const roads: ExecutionRoad[] = []
+const pipelines: ExecutionPipeline[] = []
 afterEach(async () => {
-  for (const road of roads.splice(0)) await road.stop()
+  for (const pipeline of pipelines.splice(0)) await pipeline.stop()
 })
 
 const embedded: ExecutionSourceSection = {
@@ -30,7 +30,7 @@ async function start(section = embedded) {
       return reserved - count
     },
   })
-  const road = await startExecution(section, {
+  const pipeline = await startExecution(section, {
     events,
     clock: systemClock,
     log: silentLog,
@@ -39,32 +39,34 @@ async function start(section = embedded) {
       throw fault
     },
   })
-  roads.push(road)
-  return { events, road }
+  pipelines.push(pipeline)
+  return { events, pipeline }
 }
 
-describe('the execution road on the embedded generator', () => {
-  test('makes all four kinds, and blocks that can be asked for', async () => {
-    const { events, road } = await start()
-    await until(() => events.appended('ContentionData') >= 5 && road.block('finalized') !== null)
+describe('the execution pipeline on the embedded generator', () => {
+  test('publishes all four frame kinds, and blocks that can be queried', async () => {
+    const { events, pipeline } = await start()
+    await until(
+      () => events.appended('ContentionData') >= 5 && pipeline.block('finalized') !== null,
+    )
     for (const kind of ['TPS', 'TopAccesses', 'Lifecycle'] as const)
       expect(events.appended(kind)).toBeGreaterThan(0)
     expect(events.appended('Gap')).toBe(0)
-    expect(road.chainId()).toBe(20143n)
-    expect(road.ringSeqno()).toBeGreaterThan(0)
-    expect(road.lastEventAgeMs()).toBeLessThan(10_000)
-    const block = road.block('latest')!
+    expect(pipeline.chainId()).toBe(20143n)
+    expect(pipeline.ringSeqno()).toBeGreaterThan(0)
+    expect(pipeline.lastEventAgeMs()).toBeLessThan(10_000)
+    const block = pipeline.block('latest')!
     const full = wholeText(block.text(true))
     const hashes = full.transactions.map(({ hash }) => hash)
     expect(wholeText(block.text(false))).toEqual({ ...full, transactions: hashes })
-    expect(road.lifecycle(block.number)).toMatchObject({ block_number: block.number })
+    expect(pipeline.lifecycle(block.number)).toMatchObject({ block_number: block.number })
   })
 
-  test('goes on after the source was started again', async () => {
-    const { events, road } = await start()
+  test('continues after a restart of the source', async () => {
+    const { events, pipeline } = await start()
     await until(() => events.appended('ContentionData') >= 2)
     const before = events.appended('ContentionData')
-    road.restartSource()
+    pipeline.restartSource()
     await until(() => events.appended('ContentionData') >= before + 10)
     const numbers = [...events.after(0)]
       .filter((frame) => frame.kind === 'ContentionData')
@@ -73,7 +75,7 @@ describe('the execution road on the embedded generator', () => {
   })
 })
 
-test('a recording that is not there is told at the start, not tried again', async () => {
+test('a missing recording fails the start without a retry', async () => {
   const starting = start({ ...embedded, source: 'snapshot', path: '/nowhere/events.zst' })
   await expect(starting).rejects.toThrow('metrics.path: the recording cannot be read')
 })

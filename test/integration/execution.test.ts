@@ -1,22 +1,25 @@
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
-import type { ExecutionRoad } from '../../src/flows/execution.ts'
+import type { ExecutionPipeline } from '../../src/flows/execution.ts'
 import { Bench } from '../support/analysis.ts'
 import { addressOf, EventScript, idOf } from '../support/event-script.ts'
-import { type Frame, type PlayedRoad, playTape, until } from '../support/execution-road.ts'
+import { type Frame, type PlayedPipeline, playTape, until } from '../support/execution-pipeline.ts'
 import { tpsSequence } from '../support/oracle.ts'
 import { realData } from '../support/real-data.ts'
 import { Recording } from '../support/recording.ts'
 import { Tape } from '../support/tape.ts'
 import { wholeText } from '../support/whole-text.ts'
 
-const roads: ExecutionRoad[] = []
+const pipelines: ExecutionPipeline[] = []
 afterEach(async () => {
-  for (const road of roads.splice(0)) await road.stop()
+  for (const pipeline of pipelines.splice(0)) await pipeline.stop()
 })
 
-async function play(tape: Tape, options: Parameters<typeof playTape>[1] = {}): Promise<PlayedRoad> {
+async function play(
+  tape: Tape,
+  options: Parameters<typeof playTape>[1] = {},
+): Promise<PlayedPipeline> {
   const played = await playTape(tape, options)
-  roads.push(played.road)
+  pipelines.push(played.pipeline)
   return played
 }
 
@@ -47,23 +50,23 @@ const perBlock = [
   'Lifecycle',
 ]
 
-describe('the execution road', () => {
-  test('tells TPS then Lifecycle at BlockStart, TopAccesses then ContentionData at BlockEnd', async () => {
+describe('the execution pipeline', () => {
+  test('publishes TPS then Lifecycle at BlockStart, TopAccesses then ContentionData at BlockEnd', async () => {
     const tape = new Tape()
     const script = new EventScript(tape)
     chain(script, 1, 50)
-    const { frames, ended, road } = await play(tape, { workers: 2 })
+    const { frames, ended, pipeline } = await play(tape, { workers: 2 })
     await ended
     expect(kinds(frames)).toEqual(Array.from({ length: 50 }, () => perBlock).flat())
     const numbers = frames
       .filter((frame) => frame.kind === 'ContentionData')
       .map((frame) => JSON.parse(frame.json).block_number)
     expect(numbers).toEqual(Array.from({ length: 50 }, (_, index) => index + 1))
-    expect(road.latestBlock()).toBe(50)
-    expect(road.ringSeqno()).toBe(script.seqno)
-    expect(road.chainId()).toBe(20143n)
-    expect(road.lastEventAgeMs()).toBeGreaterThanOrEqual(0)
-    expect(road.lastEventAgeMs()).toBeLessThan(60_000)
+    expect(pipeline.latestBlock()).toBe(50)
+    expect(pipeline.ringSeqno()).toBe(script.seqno)
+    expect(pipeline.chainId()).toBe(20143n)
+    expect(pipeline.lastEventAgeMs()).toBeGreaterThanOrEqual(0)
+    expect(pipeline.lastEventAgeMs()).toBeLessThan(60_000)
   })
 
   test('gives the same frames whatever the number of workers', async () => {
@@ -76,7 +79,7 @@ describe('the execution road', () => {
     expect(three.frames).toEqual(one.frames)
   })
 
-  test('puts a Gap in the place of a block that was not seen whole, and goes on', async () => {
+  test('publishes a Gap for a block that was not seen whole, and continues', async () => {
     const tape = new Tape()
     const script = new EventScript(tape)
     chain(script, 1, 2)
@@ -88,7 +91,7 @@ describe('the execution road', () => {
     script.header(1)
     script.end()
     chain(script, 4, 2)
-    const { frames, ended, road } = await play(tape)
+    const { frames, ended, pipeline } = await play(tape)
     await ended
     const gapAt = kinds(frames).indexOf('Gap')
     expect(kinds(frames).slice(0, gapAt + 1)).toEqual([
@@ -102,12 +105,12 @@ describe('the execution road', () => {
     expect(kinds(frames).slice(gapAt + 1)).toEqual([...perBlock, ...perBlock])
     // The half-seen block counts 0: 2 + 0 / 2.
     expect(frames[gapAt + 1]!.json).toBe('4')
-    expect(road.block(3)).toBeNull()
-    expect(wholeText(road.block(4)!.text(false)).transactions).toHaveLength(2)
-    expect(road.lifecycle(3)).toMatchObject({ current_stage: 'Proposed', gas_used: 21_000 })
+    expect(pipeline.block(3)).toBeNull()
+    expect(wholeText(pipeline.block(4)!.text(false)).transactions).toHaveLength(2)
+    expect(pipeline.lifecycle(3)).toMatchObject({ current_stage: 'Proposed', gas_used: 21_000 })
   })
 
-  test('loses nothing at full speed: the source waits for the analysis', async () => {
+  test('loses nothing at full speed: backpressure makes the source wait for the analysis', async () => {
     const tape = new Tape()
     const script = new EventScript(tape)
     for (let number = 1; number <= 300; number++) {
@@ -121,7 +124,7 @@ describe('the execution road', () => {
     expect(kinds(frames).filter((kind) => kind === 'ContentionData')).toHaveLength(300)
   })
 
-  test('tells every lost block as a Gap where the source may overtake', async () => {
+  test('publishes a Gap for every lost block where the source may overrun its readers', async () => {
     const tape = new Tape()
     const script = new EventScript(tape)
     const ranges: { from: number; to: number }[] = []
@@ -132,16 +135,16 @@ describe('the execution road', () => {
       for (let index = 0; index < 20; index++) script.account(addressOf(index), 0)
       ranges[number] = { from, to: script.end() }
     }
-    const { frames, road, release } = await play(tape, {
+    const { frames, pipeline, release } = await play(tape, {
       ringBytes: 512 * 1024,
       isLossless: false,
     })
-    await until(() => road.ringSeqno() === ranges[1500]!.to)
+    await until(() => pipeline.ringSeqno() === ranges[1500]!.to)
     await until(() => {
-      if (road.latestBlock() <= 1500) release()
-      return road.latestBlock() > 1500
+      if (pipeline.latestBlock() <= 1500) release()
+      return pipeline.latestBlock() > 1500
     })
-    const last = road.latestBlock()
+    const last = pipeline.latestBlock()
     const gaps = frames.filter(({ kind }) => kind === 'Gap').map(({ json }) => JSON.parse(json))
     const analysed = new Set(
       frames
@@ -171,21 +174,24 @@ describe('the execution road', () => {
     script.start(132)
     script.end()
     script.start(133)
-    const { road, ended } = await play(tape)
+    const { pipeline, ended } = await play(tape)
     await ended
-    expect(road.block('earliest')?.number).toBe(5)
-    expect(road.block(4)).toBeNull()
-    expect(wholeText(road.block(131)!.text(true))).toMatchObject({
+    expect(pipeline.block('earliest')?.number).toBe(5)
+    expect(pipeline.block(4)).toBeNull()
+    expect(wholeText(pipeline.block(131)!.text(true))).toMatchObject({
       number: '0x83',
       gasUsed: '0x5208',
     })
-    expect(road.block('latest')?.number).toBe(132)
-    expect(road.block('safe')?.number).toBe(131)
-    expect(road.block('finalized')?.number).toBe(130)
-    expect(road.lifecycles().at(-1)).toMatchObject({ block_number: 133, current_stage: 'Proposed' })
+    expect(pipeline.block('latest')?.number).toBe(132)
+    expect(pipeline.block('safe')?.number).toBe(131)
+    expect(pipeline.block('finalized')?.number).toBe(130)
+    expect(pipeline.lifecycles().at(-1)).toMatchObject({
+      block_number: 133,
+      current_stage: 'Proposed',
+    })
   })
 
-  test('stops within its bound while the source waits for room', async () => {
+  test('stops within its timeout while the source waits for ring space', async () => {
     const tape = new Tape()
     const script = new EventScript(tape)
     for (let number = 1; number <= 400; number++) {
@@ -193,9 +199,9 @@ describe('the execution road', () => {
       for (let index = 0; index < 50; index++) script.account(addressOf(index), 0)
       script.end()
     }
-    const { road, frames } = await play(tape, { ringBytes: 512 * 1024 })
+    const { pipeline, frames } = await play(tape, { ringBytes: 512 * 1024 })
     await until(() => frames.length > 0)
-    await road.stop()
+    await pipeline.stop()
     const told = frames.length
     await new Promise((resolve) => setImmediate(resolve))
     expect(frames).toHaveLength(told)
@@ -204,7 +210,7 @@ describe('the execution road', () => {
 
 const recorded = realData('execution/emn-30b-15m.snapshot.zst')
 
-describe.skipIf(recorded.isMissing)(recorded.title('the road on the real recording'), () => {
+describe.skipIf(recorded.isMissing)(recorded.title('the pipeline on the real recording'), () => {
   const tape = new Tape()
   const bench = new Bench()
 

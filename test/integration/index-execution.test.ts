@@ -1,7 +1,7 @@
-// From the execution road into the index: what the rows say is what the frames say.
+// From the execution pipeline into the index: what the rows say is what the frames say.
 import { afterEach, describe, expect, test } from 'vitest'
 import { addressOf, EventScript, idOf } from '../support/event-script.ts'
-import { playTape } from '../support/execution-road.ts'
+import { playTape } from '../support/execution-pipeline.ts'
 import { asRead, byNumber } from '../support/index-reader.ts'
 import { IngestStage } from '../support/ingest-stage.ts'
 import { realData } from '../support/real-data.ts'
@@ -10,7 +10,7 @@ import { Tape } from '../support/tape.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-describe('the execution road in the index', () => {
+describe('the execution pipeline in the index', () => {
   const stage = new IngestStage()
   afterEach(() => stage.dispose())
   const recording = realData('execution/emn-30b-15m.snapshot.zst')
@@ -18,12 +18,12 @@ describe('the execution road in the index', () => {
   /** Plays a tape into the log of the stage and waits until all of it is durable. */
   async function play(tape: Tape): Promise<Fields[]> {
     await stage.start(null)
-    const { road, ended } = await playTape(tape, { events: stage.log })
+    const { pipeline, ended } = await playTape(tape, { events: stage.log })
     try {
       await ended
       await stage.settled()
     } finally {
-      await road.stop()
+      await pipeline.stop()
     }
     // What the WebSocket sends, word for word.
     return [...stage.log.after(0)].map(({ json }) => JSON.parse(json.toString()) as Fields)

@@ -81,7 +81,7 @@ describe('the analysis of a block', () => {
     const analyst = new BlockAnalyst(bench.memory)
     const job = { from: 0, to: 0, number: 1, wallNs: 0, timestampSecs: 0 }
     bench.board.nextRound()
-    expect(analyst.analyse({ ...job, ticket: 5, round: 0 })).toEqual({ outcome: 'again' })
+    expect(analyst.analyse({ ...job, ticket: 5, round: 0 })).toEqual({ outcome: 'retry' })
     expect(bench.board.turn()).toEqual({ ticket: 0, state: 0 })
   })
 
@@ -90,7 +90,7 @@ describe('the analysis of a block', () => {
     expect(bench.board.takeScratch(0)).toBe(0)
     const job = { ticket: 0, round: 0, from: 0, to: 0, number: 1, wallNs: 0, timestampSecs: 0 }
     const analyst = new BlockAnalyst(bench.memory)
-    expect(analyst.analyse(job)).toEqual({ outcome: 'again' })
+    expect(analyst.analyse(job)).toEqual({ outcome: 'retry' })
     bench.board.clearScratch()
     expect(analyst.analyse(job).outcome).toBe('done')
   })

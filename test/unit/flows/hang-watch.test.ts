@@ -21,18 +21,18 @@ function times(count: number, look: () => unknown[]): unknown[] {
   return last
 }
 
-describe('a worker hangs', () => {
-  it('when it is at the block whose turn it is for too long, not when it waits for its turn', () => {
+describe('hang watch', () => {
+  it('reports a worker whose block has the turn for too long, not one that waits', () => {
     const { board, first, look } = setUp()
     board.takeScratch(0)
     board.takeScratch(1)
     expect(times(hangLooks, look)).toEqual([])
     expect(look()).toEqual([first])
-    // It is given once; ending it takes a while.
+    // It is reported once; terminating it takes a while.
     expect(look()).toEqual([])
   })
 
-  it('when it stays at a block after its turn, while others go on', () => {
+  it('reports a worker that stays at a block after its turn, while others continue', () => {
     const { board, first, second, look } = setUp()
     board.takeScratch(0)
     board.takeScratch(1)
@@ -41,7 +41,7 @@ describe('a worker hangs', () => {
     expect(times(hangLooks + 1, look)).toEqual([first, second])
   })
 
-  it('not while it gets from block to block, however long the batch', () => {
+  it('does not report a worker that moves from block to block, however long the batch', () => {
     const { board, look } = setUp()
     const area = board.takeScratch(0)
     for (const ticket of [0, 1, 2, 3]) {
@@ -52,7 +52,7 @@ describe('a worker hangs', () => {
     }
   })
 
-  it('when it never begins, after the longer time that a start may take', () => {
+  it('reports a worker that never starts, after the longer start timeout', () => {
     const { first, second, look } = setUp()
     expect(times(startLooks, look)).toEqual([])
     expect(look()).toEqual([first, second])

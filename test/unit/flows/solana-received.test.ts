@@ -38,7 +38,7 @@ describe('updates received from a node', () => {
     expect([...kinds].sort()).toEqual(['account', 'blockMeta', 'entry', 'slot', 'transaction'])
   })
 
-  it('carry the whole transaction for those who decode it', () => {
+  it('contain the whole transaction for decoding', () => {
     const chain = new SyntheticSolana({ seed: 12 })
     for (const sent of chain.next()) {
       if (sent.kind !== 'transaction') continue
@@ -55,7 +55,7 @@ describe('updates received from a node', () => {
       expect(view.buffer).toBe(message.buffer)
   })
 
-  it('keep the node’s time to the microsecond, or take ours when it tells none', () => {
+  it('keep the node’s time to the microsecond, or use ours when it sends none', () => {
     const at = { slot: 5, createdAtMs: 1_700_000_000_123.456 }
     const sent = slotUpdate(at, { parent: 4, status: 1 })
     const received = receiveUpdate(messageOf(sent), 7) as SolanaUpdate
@@ -79,7 +79,7 @@ describe('updates received from a node', () => {
     })
   })
 
-  it('pass over pings, pongs and kinds nobody asked for', () => {
+  it('skip pings, pongs and kinds that were not requested', () => {
     expect(receiveUpdate(Buffer.from([0x32, 0x00]), 0)).toBe('other')
     expect(receiveUpdate(Buffer.from([0x4a, 0x02, 0x08, 0x01]), 0)).toBe('other')
     expect(receiveUpdate(Buffer.from([0xa2, 0x01, 0x00]), 0)).toBe('other')

@@ -10,7 +10,7 @@ type Fields = Readonly<Record<string, unknown>>
 
 export function addEventRows(parcel: EventParcel, rows: RowBatches): void {
   if (parcel.kind === 'Gap') return
-  // Reason for the cast: the payloads are made by flows/execution-story.ts and our analysis.
+  // Reason for the cast: the payloads are made by flows/execution-projector.ts and our analysis.
   const payload = JSON.parse(Buffer.from(parcel.payload).toString('utf8')) as never
   switch (parcel.kind) {
     case 'TPS':

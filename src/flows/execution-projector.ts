@@ -1,8 +1,8 @@
-// Turns block-level events and analyses, told in order, into frames of the event log, and keeps
-// what REST and JSON-RPC may ask. Thread: main. Called by flows/execution.ts only.
+// Projects block-level events and analysis results, in order, into frames of the event log, and
+// keeps the blocks and lifecycles that REST and JSON-RPC return. Thread: main.
 // Order per block: at BlockStart TPS then Lifecycle; at BlockEnd TopAccesses then ContentionData.
 import { Block } from '../analysis/block.ts'
-import { BlockShelf } from '../analysis/block-shelf.ts'
+import { BlockCache } from '../analysis/block-cache.ts'
 import type { ControlEvent } from '../analysis/control.ts'
 import { Lifecycle } from '../analysis/lifecycle.ts'
 import type { LifecycleMove, LifecycleRecord } from '../analysis/lifecycle-record.ts'
@@ -20,14 +20,14 @@ import { readU64, readU256 } from '../evm/words.ts'
 import type { FrameFacts, FrameKind } from '../stream/encoded.ts'
 import type { JobOutcome } from './block-jobs.ts'
 
-/** The part of stream/log.ts that is written here. */
+/** The subset of stream/log.ts that the projector writes to. */
 export interface FrameLog {
   append(kind: FrameKind, payload: Uint8Array, sinceMs?: number, facts?: FrameFacts | null): number
 }
 
-export type BlockPlace = number | 'latest' | 'safe' | 'finalized' | 'earliest'
+export type BlockRef = number | 'latest' | 'safe' | 'finalized' | 'earliest'
 
-/** Before the first block: the embedded generator's. Row "POST /" in DESIGN.md. */
+/** Used before the first block: the embedded generator's. Row "POST /" in DESIGN.md. */
 const chainIdDefault = 20_143n
 
 interface OpenBlock {
@@ -36,15 +36,15 @@ interface OpenBlock {
   readonly startSeqno: number
   readonly timeNs: bigint
   readonly start: Uint8Array
-  /** Something was lost since its start: the next BlockEnd may be another block's. */
+  /** Events were lost since its start: the next BlockEnd may belong to another block. */
   isTorn: boolean
 }
 
-export class ExecutionStory {
+export class ExecutionProjector {
   readonly #log: FrameLog
   readonly #tps = new Tps()
   readonly #lifecycle = new Lifecycle()
-  readonly #shelf = new BlockShelf()
+  readonly #cache = new BlockCache()
   #open: OpenBlock | null = null
   #latestBlock = 0
   #chainId = chainIdDefault
@@ -72,10 +72,10 @@ export class ExecutionStory {
     const facts = { blockNumber: number, atNs: timeNs }
     this.#append('TPS', this.#tps.start(number), event.readAtMs, facts)
     const txnCount = readU64(start, blockStart.txnCount)
-    this.#tell(this.#lifecycle.propose({ id, number, startSeqno, timeNs, txnCount }), event)
+    this.#appendMoves(this.#lifecycle.propose({ id, number, startSeqno, timeNs, txnCount }), event)
   }
 
-  /** `outcome` is null for a block that was not seen whole: its Gap is told already. */
+  /** `outcome` is null for a block that was not seen whole: its Gap was already appended. */
   end(event: ControlEvent, outcome: JobOutcome | null): void {
     const open = this.#open
     if (open === null || (open.isTorn && open.startSeqno !== event.blockSeqno)) {
@@ -93,8 +93,8 @@ export class ExecutionStory {
       this.gap(event.firstSeqno, event.seqno, event.readAtMs)
       return
     }
-    const { texts } = this.#shelf
-    this.#shelf.add(new Block(open.start, event.payload, outcome.transactions, texts))
+    const { texts } = this.#cache
+    this.#cache.add(new Block(open.start, event.payload, outcome.transactions, texts))
     const facts = { blockNumber: open.number, atNs: event.timeNs }
     const { id: blockHash, timeNs: startedNs } = open
     const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }
@@ -102,29 +102,35 @@ export class ExecutionStory {
     this.#log.append('ContentionData', outcome.contention, event.readAtMs, { ...facts, block })
   }
 
-  /** QC, finalized, verified and reject, as they come. */
+  /** Handles QC, finalized, verified and reject events. */
   stage(event: ControlEvent): void {
     const { type, payload, timeNs } = event
     if (type === EventType.BlockQc)
-      this.#tell(this.#lifecycle.vote(hexOf(payload, blockQc.id, 32), timeNs), event)
+      this.#appendMoves(this.#lifecycle.vote(hexOf(payload, blockQc.id, 32), timeNs), event)
     else if (type === EventType.BlockFinalized)
-      this.#tell(this.#lifecycle.finalize(hexOf(payload, blockFinalized.id, 32), timeNs), event)
+      this.#appendMoves(
+        this.#lifecycle.finalize(hexOf(payload, blockFinalized.id, 32), timeNs),
+        event,
+      )
     else if (type === EventType.BlockVerified)
-      this.#tell(this.#lifecycle.verify(readU64(payload, blockVerified.blockNumber), timeNs), event)
+      this.#appendMoves(
+        this.#lifecycle.verify(readU64(payload, blockVerified.blockNumber), timeNs),
+        event,
+      )
     else if (type === EventType.BlockReject) {
-      // A rejected block does not end; it is no completed block either.
+      // A rejected block has no BlockEnd and does not count as completed.
       this.#open = null
-      this.#tell(this.#lifecycle.reject(event.blockSeqno, timeNs), event)
+      this.#appendMoves(this.#lifecycle.reject(event.blockSeqno, timeNs), event)
     }
   }
 
-  /** The open block's end was not seen, and will not be: it counts as missing. */
+  /** The open block's BlockEnd was lost: the block counts as missing. */
   abandon(): void {
     if (this.#open !== null) this.#tps.complete(0)
     this.#open = null
   }
 
-  /** Source sequence numbers that are lost, both included. */
+  /** Appends a Gap for lost source sequence numbers, both ends included. */
   gap(from: number, to: number, sinceMs: number): void {
     if (this.#open !== null) this.#open.isTorn = true
     this.#append('Gap', { from, to }, sinceMs)
@@ -138,12 +144,12 @@ export class ExecutionStory {
     return this.#lifecycle.record(number)
   }
 
-  block(which: BlockPlace): Block | null {
+  block(which: BlockRef): Block | null {
     if (typeof which === 'number') return this.#numbered(which)
-    if (which === 'latest') return this.#shelf.last()
-    if (which === 'earliest') return this.#shelf.earliest()
+    if (which === 'latest') return this.#cache.last()
+    if (which === 'earliest') return this.#cache.earliest()
     const stages = which === 'safe' ? ['Voted', 'Finalized', 'Verified'] : ['Finalized', 'Verified']
-    return this.#shelf.newest((block) => {
+    return this.#cache.newest((block) => {
       const stage = this.#lifecycle.stageOf(block.blockHash)
       return stage !== null && stages.includes(stage)
     })
@@ -151,11 +157,11 @@ export class ExecutionStory {
 
   #numbered(number: number): Block | null {
     const chosen = this.#lifecycle.idOf(number)
-    const known = chosen === null ? null : this.#shelf.get(chosen)
-    return known ?? this.#shelf.ofNumber(number)[0] ?? null
+    const known = chosen === null ? null : this.#cache.get(chosen)
+    return known ?? this.#cache.ofNumber(number)[0] ?? null
   }
 
-  #tell(moves: readonly LifecycleMove[], event: ControlEvent): void {
+  #appendMoves(moves: readonly LifecycleMove[], event: ControlEvent): void {
     for (const move of moves) {
       const facts = { blockNumber: move.block_number, atNs: event.timeNs }
       this.#append('Lifecycle', move, event.readAtMs, facts)

@@ -6,10 +6,10 @@ import type { Block } from './block.ts'
 import { TextMemory } from './block-text.ts'
 
 export const blocksMax = 128
-export const shelfBytesMax = 192 * 1024 * 1024
+export const cacheBytesMax = 192 * 1024 * 1024
 const textBytesMax = 64 * 1024 * 1024
 
-export class BlockShelf {
+export class BlockCache {
   /** In the order in which they ended. */
   readonly #blocks = new Map<string, Block>()
   /** For the texts of the blocks that are added here. */
@@ -23,7 +23,7 @@ export class BlockShelf {
     this.#last = block
     this.#bytes += block.bytes
     for (const hash of this.#blocks.keys()) {
-      if (this.#blocks.size <= blocksMax && this.#bytes <= shelfBytesMax) break
+      if (this.#blocks.size <= blocksMax && this.#bytes <= cacheBytesMax) break
       if (hash !== block.blockHash) this.#remove(hash)
     }
   }

@@ -1,18 +1,18 @@
-// What was told of a slot before its connection broke, so that a replay tells none of it twice.
-// Thread: main. Used by slot-book.ts for the slots that were not complete. The replay may come from
-// another node: what nodes number by themselves (write versions, times) is no part of it.
+// Deduplicates the parts of an incomplete slot that a node replays after a reconnect. Thread: main.
+// The replay may come from another node, so values that each node assigns itself (write versions,
+// times) are not part of the dedup key.
 import { hash } from 'node:crypto'
 import { keyOf } from '../solana/keys.ts'
 import type { AccountUpdate, EntryUpdate, TransactionUpdate } from '../solana/updates.ts'
 
-/** What a slot is made of. */
+/** The kinds of updates that make up a slot. */
 export type SlotPart = AccountUpdate | TransactionUpdate | EntryUpdate
 
-export class ToldBefore {
+export class ReplayDedup {
   readonly #left: Map<string, number>
 
-  /** `earlier` is what connections before that one told and it did not. */
-  constructor(parts: Iterable<SlotPart>, earlier: ToldBefore | null) {
+  /** `earlier` holds parts of previous connections that the last one did not replay. */
+  constructor(parts: Iterable<SlotPart>, earlier: ReplayDedup | null) {
     this.#left = earlier === null ? new Map() : new Map(earlier.#left)
     for (const part of parts) {
       const name = nameOf(part)
@@ -20,8 +20,8 @@ export class ToldBefore {
     }
   }
 
-  /** True, and one less of it, when the same was told before. */
-  take(part: SlotPart): boolean {
+  /** True for a duplicate of a published part; each published part matches once. */
+  consume(part: SlotPart): boolean {
     const name = nameOf(part)
     const left = this.#left.get(name) ?? 0
     if (left === 0) return false
@@ -31,7 +31,7 @@ export class ToldBefore {
   }
 }
 
-/** The same on every node that has the same block. */
+/** Dedup key: the same on every node that has the same block. */
 function nameOf(part: SlotPart): string {
   switch (part.kind) {
     case 'transaction':
@@ -40,7 +40,7 @@ function nameOf(part: SlotPart): string {
       return `e${keyOf(part.body)}`
     case 'account': {
       const { pubkey, txnSignature, data, lamports } = part
-      // A transaction writes an account once; what no transaction wrote is known by its content.
+      // A transaction writes an account once; other writes are identified by their content.
       const by = txnSignature === null ? `${lamports} ${hash('sha1', data)}` : keyOf(txnSignature)
       return `a${keyOf(pubkey)}${by}`
     }

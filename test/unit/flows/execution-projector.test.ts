@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { EventType } from '../../../src/evm/event-type.ts'
 import type { JobOutcome } from '../../../src/flows/block-jobs.ts'
-import { ExecutionStory } from '../../../src/flows/execution-story.ts'
+import { ExecutionProjector } from '../../../src/flows/execution-projector.ts'
 import type { FrameFacts, FrameKind } from '../../../src/stream/encoded.ts'
 import { Bench } from '../../support/analysis.ts'
 import { EventScript } from '../../support/event-script.ts'
@@ -13,8 +13,8 @@ const done: JobOutcome = {
   transactions: new Uint8Array(0),
 }
 
-/** Plays a script and tells its block-level events, as flows/execution.ts would. */
-function tell(write: (script: EventScript, bench: Bench) => void) {
+/** Plays a script and projects its block-level events, as flows/execution.ts would. */
+function project(write: (script: EventScript, bench: Bench) => void) {
   const bench = new Bench({ eventRingBytes: 1024 * 1024 })
   const script = new EventScript(bench.feed)
   write(script, bench)
@@ -22,7 +22,7 @@ function tell(write: (script: EventScript, bench: Bench) => void) {
   bench.drain()
   const frames: [FrameKind, unknown][] = []
   const facts: [FrameKind, FrameFacts | null | undefined][] = []
-  const story = new ExecutionStory({
+  const projector = new ExecutionProjector({
     append(kind, payload, _sinceMs, known) {
       frames.push([kind, JSON.parse(Buffer.from(payload).toString())])
       facts.push([kind, known])
@@ -31,13 +31,13 @@ function tell(write: (script: EventScript, bench: Bench) => void) {
   })
   for (const control of bench.controls) {
     if (control.kind === 'ended') continue
-    if (control.kind === 'gap') story.gap(control.from, control.to, 0)
-    else if (control.type === EventType.BlockStart) story.start(control)
+    if (control.kind === 'gap') projector.gap(control.from, control.to, 0)
+    else if (control.type === EventType.BlockStart) projector.start(control)
     else if (control.type === EventType.BlockEnd)
-      story.end(control, control.status === 1 ? done : null)
-    else story.stage(control)
+      projector.end(control, control.status === 1 ? done : null)
+    else projector.stage(control)
   }
-  return { frames, facts, story }
+  return { frames, facts, projector }
 }
 
 const moves = (frames: readonly [FrameKind, unknown][]) =>
@@ -48,9 +48,9 @@ const moves = (frames: readonly [FrameKind, unknown][]) =>
       return [Number(move.block_hash), move.from_stage, move.to_stage]
     })
 
-describe('the story of blocks', () => {
-  test('says beside each frame which block it is about and when that was', () => {
-    const { facts } = tell((script) => {
+describe('execution projector', () => {
+  test('attaches the block number and time to each frame', () => {
+    const { facts } = project((script) => {
       script.start(5, { id: 51 })
       script.end()
       script.qc(51, 5)
@@ -72,7 +72,7 @@ describe('the story of blocks', () => {
   })
 
   test('rejects the sibling of a finalized proposal, and verifies the finalized one', () => {
-    const { frames, story } = tell((script) => {
+    const { frames, projector } = project((script) => {
       for (const id of [51, 52]) {
         script.start(5, { id })
         script.end()
@@ -89,13 +89,13 @@ describe('the story of blocks', () => {
       [52, 'Voted', 'Rejected'],
       [51, 'Finalized', 'Verified'],
     ])
-    expect(Number(story.block(5)?.blockHash)).toBe(51)
-    expect(Number(story.block('latest')?.blockHash)).toBe(52)
-    expect(Number(story.block('finalized')?.blockHash)).toBe(51)
+    expect(Number(projector.block(5)?.blockHash)).toBe(51)
+    expect(Number(projector.block('latest')?.blockHash)).toBe(52)
+    expect(Number(projector.block('finalized')?.blockHash)).toBe(51)
   })
 
-  test('takes a rejected block as no completed one', () => {
-    const { frames } = tell((script) => {
+  test('does not count a rejected block as completed', () => {
+    const { frames } = project((script) => {
       script.start(1)
       for (let txn = 0; txn < 10; txn++) script.header(txn)
       script.end()
@@ -110,8 +110,8 @@ describe('the story of blocks', () => {
     expect(tps).toEqual([0, 5, 5])
   })
 
-  test('does not take the end of another block for that of a torn one', () => {
-    const { story } = tell((script, bench) => {
+  test('does not end a torn block with the BlockEnd of another block', () => {
+    const { projector } = project((script, bench) => {
       script.start(1)
       script.seqno += 5
       bench.feed.gap(script.seqno - 4, script.seqno)
@@ -119,11 +119,11 @@ describe('the story of blocks', () => {
       script.blockSeqno = script.seqno
       script.end()
     })
-    expect(story.latestBlock).toBe(0)
-    expect(story.lifecycle(1)).not.toHaveProperty('gas_used')
+    expect(projector.latestBlock).toBe(0)
+    expect(projector.lifecycle(1)).not.toHaveProperty('gas_used')
   })
 
-  test('tells a block that was lost on the way as a Gap of its numbers', () => {
+  test('appends a Gap of the sequence numbers of a block whose analysis was lost', () => {
     const frames: [FrameKind, unknown][] = []
     const bench = new Bench({ eventRingBytes: 1024 * 1024 })
     const script = new EventScript(bench.feed)
@@ -131,15 +131,15 @@ describe('the story of blocks', () => {
     script.header(0)
     const to = script.end()
     bench.drain()
-    const story = new ExecutionStory({
+    const projector = new ExecutionProjector({
       append: (kind, payload) => frames.push([kind, JSON.parse(Buffer.from(payload).toString())]),
     })
     const [start, end] = bench.controls
     if (start?.kind !== 'event' || end?.kind !== 'event') throw new Error('two events')
-    story.start(start)
-    story.end(end, { outcome: 'lost', reason: 'failed' })
+    projector.start(start)
+    projector.end(end, { outcome: 'lost', reason: 'failed' })
     expect(frames.at(-1)).toEqual(['Gap', { from, to }])
-    expect(story.latestBlock).toBe(1)
-    expect(story.block(1)).toBeNull()
+    expect(projector.latestBlock).toBe(1)
+    expect(projector.block(1)).toBeNull()
   })
 })

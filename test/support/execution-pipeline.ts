@@ -1,8 +1,8 @@
-// Starts the execution road on a tape and collects its frames, for integration tests.
+// Starts the execution pipeline on a tape and collects its frames, for integration tests.
 import { systemClock } from '../../src/base/clock.ts'
 import {
   type ExecutionDeps,
-  type ExecutionRoad,
+  type ExecutionPipeline,
   startExecution,
 } from '../../src/flows/execution.ts'
 import type { FrameKind } from '../../src/stream/encoded.ts'
@@ -15,20 +15,20 @@ export interface Frame {
   readonly json: string
 }
 
-export interface PlayedRoad {
-  readonly road: ExecutionRoad
+export interface PlayedPipeline {
+  readonly pipeline: ExecutionPipeline
   readonly frames: Frame[]
   readonly meters: Meters
-  /** Resolves when the tape is at its end and everything of it is told. */
+  /** Resolves when the tape is at its end and all its frames were appended. */
   readonly ended: Promise<void>
-  /** Lets the source go on behind one more pause of the tape. */
+  /** Lets the source continue after one more pause of the tape. */
   release(): void
 }
 
 export async function playTape(
   tape: Tape,
   options: Partial<ExecutionDeps> = {},
-): Promise<PlayedRoad> {
+): Promise<PlayedPipeline> {
   const frames: Frame[] = []
   const meters = new Meters()
   let end = () => {}
@@ -37,7 +37,7 @@ export async function playTape(
   })
   const gate = new Int32Array(new SharedArrayBuffer(4))
   const section = { source: 'snapshot' as const, tape: tape.bytes(), gate: gate.buffer }
-  const road = await startExecution(section, {
+  const pipeline = await startExecution(section, {
     events: {
       append(kind, payload) {
         frames.push({ kind, json: Buffer.from(payload).toString('utf8') })
@@ -58,14 +58,14 @@ export async function playTape(
     Atomics.add(gate, 0, 1)
     Atomics.notify(gate, 0)
   }
-  return { road, frames, meters, ended, release }
+  return { pipeline, frames, meters, ended, release }
 }
 
 /** Resolves when `holds` does, or rejects after the deadline. */
 export async function until(holds: () => boolean, deadlineMs = 45_000): Promise<void> {
   const end = Date.now() + deadlineMs
   while (!holds()) {
-    if (Date.now() > end) throw new Error('it did not happen in time')
+    if (Date.now() > end) throw new Error('condition not met before the deadline')
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
