@@ -1,6 +1,6 @@
-// A worker of the analysis pool: a block per job, several when they pile up.
+// Entry of the analysis pool's workers: analyses one block per job, several when jobs pile up.
 // Thread: analysis worker.
-// Reads the block's records where the event ring has them; see src/analysis/job.ts.
+// Reads the block's records in place in the event ring; see src/analysis/job.ts.
 import { workerData } from 'node:worker_threads'
 import { BlockAnalyst, type BlockJob, type BlockResult } from '../src/analysis/job.ts'
 import type { AnalysisMemory } from '../src/analysis/memory.ts'

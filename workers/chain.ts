@@ -1,5 +1,5 @@
-// Child process of the embedded chain: runs transactions, keeps nothing that the ledger has not.
-// Thread: main of its own process. Started by devnode/executor.ts.
+// Child process of the embedded chain: executes transactions and keeps no state that the ledger
+// lacks. Thread: main of its own process.
 import { Svm } from '../src/devnode/svm.ts'
 import { serveFrames } from '../src/threads/frames.ts'
 

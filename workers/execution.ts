@@ -1,4 +1,4 @@
-// The thread of the execution source: opens it, runs it, puts its events into the rings.
+// Worker thread of the execution source: opens it, runs it, writes its events to the rings.
 // Thread: source. Stopped by its control word and a message; see src/analysis/feed.ts.
 import { parentPort, workerData } from 'node:worker_threads'
 import { EventFeed } from '../src/analysis/feed.ts'
@@ -30,6 +30,7 @@ parentPort?.on('message', (message) => {
   parentPort?.close()
 })
 parentPort?.postMessage('ready')
-// The open port keeps the thread after the end of a recording: an ended source is silence.
+// The open port keeps the thread alive after the end of a recording: a source that has ended
+// must look like a silent one.
 await source.run(feed)
 feed.end()

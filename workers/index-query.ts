@@ -1,5 +1,5 @@
-// Child process of the indexer that runs customers' queries, one at a time; made to be killed.
-// Thread: main of its own process. Started by products/indexer/duckdb/query-process.ts.
+// Child process of the indexer that runs customers' queries, one at a time. It keeps no state and
+// can be killed at any time. Thread: main of its own process.
 import { type QueryService, queryService } from '../src/products/indexer/duckdb/serve-queries.ts'
 import { serveFrames } from '../src/threads/frames.ts'
 

@@ -1,10 +1,10 @@
-// Child process of the indexer's writer: takes deliveries over the pipe, keeps their rows.
+// Child process of the indexer's writer: receives deliveries over the pipe and stores their rows.
 // Thread: main of its own process.
 import { openSink } from '../src/products/indexer/sink.ts'
 import { IndexWriter } from '../src/products/indexer/writer.ts'
 import { serveFrames } from '../src/threads/frames.ts'
 
-// What DuckDB creates is for the server alone; files that queries read are shared one by one.
+// Only the server may read what DuckDB creates; files that queries read are shared one by one.
 process.umask(0o077)
 
 const writer = new IndexWriter(openSink, {

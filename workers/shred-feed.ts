@@ -1,5 +1,5 @@
-// Worker thread of the embedded feed: makes shreds of entry batches and sends them to the ingest
-// port. Started by products/shredstream/feed.ts through threads/dedicated.ts.
+// Worker thread of the embedded shred feed: makes shreds from entry batches and sends them to the
+// ingest port.
 import { parentPort, workerData } from 'node:worker_threads'
 import { ShredMaker } from '../src/solana/shred-maker.ts'
 import { signerOf } from '../src/solana/shred-signature.ts'
@@ -14,7 +14,7 @@ const { host, port, seed, version } = workerData as {
 const maker = new ShredMaker({ version, sign: signerOf(seed) })
 const isV6 = host.includes(':')
 const local = isV6 ? '::1' : '127.0.0.1'
-// Our own door on this machine, also where it stands on every address.
+// The ingest port is on this machine; a wildcard address is reached over loopback.
 const target = host === '0.0.0.0' || host === '::' ? local : host
 const socket = await UdpSocket.open({ host: target, port: 0 })
 

@@ -1,5 +1,4 @@
-// Worker thread of ShredStream: receives shreds and sends each one on. Started by
-// products/shredstream/server.ts through threads/dedicated.ts.
+// Worker thread of ShredStream: receives shreds and forwards each one.
 import { parentPort, workerData } from 'node:worker_threads'
 import { runShreds, type ShredWorkerData } from '../src/products/shredstream/handle.ts'
 import { ControlWord } from '../src/rings/control.ts'

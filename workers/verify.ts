@@ -1,5 +1,5 @@
-// Worker of the pool that verifies signatures. Thread: verify worker. Job: a list of transactions;
-// result: one byte each, 1 for good.
+// Entry of the signature verification pool's workers. Thread: verify worker.
+// Job: a list of transactions; result: one byte each, 1 when all its signatures are valid.
 import { Verifier } from '../src/solana/verify.ts'
 
 const verifier = new Verifier()

@@ -2,7 +2,7 @@
 // What is submitted in one turn goes over the pipe as one call. A child that dies takes only what
 // is in flight with it: the next one is given the ledger's state before it is asked anything.
 import { accept, type Fault, type Outcome, refuse } from '../base/errors.ts'
-import { ChildPart } from '../threads/child.ts'
+import { SupervisedChild } from '../threads/child.ts'
 import type { Backoff, SupervisorDeps } from '../threads/supervisor.ts'
 import type { Executed, ExecuteInput, ExecuteJob, Genesis, VmAccount } from './protocol.ts'
 
@@ -31,7 +31,7 @@ interface Waiting {
 
 export class Executor {
   readonly #options: ExecutorOptions
-  #child: ChildPart | null = null
+  #child: SupervisedChild | null = null
   #queue: Waiting[] = []
   #isFlushing = false
   /** Rises with each child, so that a load for an earlier one does not count for this one. */
@@ -45,7 +45,7 @@ export class Executor {
   /** Resolves when the first child serves. It is empty until `begin`. */
   static async start(options: ExecutorOptions, deps: SupervisorDeps): Promise<Executor> {
     const executor = new Executor(options)
-    executor.#child = await ChildPart.start(
+    executor.#child = await SupervisedChild.start(
       { name: 'chain', entry: 'chain', backoff, onStart: () => executor.#onStart() },
       deps,
     )

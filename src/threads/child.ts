@@ -1,6 +1,6 @@
-// A child process for native code that may abort or must be killable: started, watched, restarted,
-// stopped, and called over a pipe. Thread: main. Used by the embedded chain and the index writer;
-// its queries have processes of another kind (products/indexer/duckdb/query-process.ts).
+// Runs a supervised child process, for native code that may abort or must be killable, and calls
+// it over a pipe. Thread: main. The indexer's queries run in processes of another kind
+// (products/indexer/duckdb/query-process.ts).
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -10,19 +10,18 @@ import { childPipe, FrameLink } from './frames.ts'
 import { type Backoff, type Incarnation, Supervisor, type SupervisorDeps } from './supervisor.ts'
 
 export interface ChildOptions {
-  /** Name of the part in logs and meters. */
+  /** Name of the component in logs and meters. */
   readonly name: string
   /** Name of the file in dist/workers, or its URL. It calls `serveFrames`. */
   readonly entry: string | URL
-  /** Words on its command line: plain settings, never a secret. */
+  /** Command-line arguments: plain settings, never a secret. */
   readonly words?: readonly string[]
-  readonly isVital?: boolean
   readonly backoff?: Backoff
   readonly callsMax?: number
   readonly startMsMax?: number
   readonly stopMsMax?: number
   onEvent?(event: string, data: unknown): void
-  /** After each start, the first included: hand over the state that a new process lacks. */
+  /** Called after each start, the first included: send the state that a new process lacks. */
   onStart?(): void
 }
 
@@ -31,18 +30,18 @@ const unsentBytesMax = 32 * 1024 * 1024
 const startMsMax = 10_000
 const stopMsMax = 3000
 
-interface Waiting {
+interface PendingCall {
   resolve(value: unknown): void
   reject(fault: Fault): void
   readonly timer: NodeJS.Timeout | null
 }
 
-export class ChildPart {
+export class SupervisedChild {
   readonly #options: ChildOptions
   readonly #supervisor: Supervisor
-  readonly #waiting = new Map<number, Waiting>()
+  readonly #pending = new Map<number, PendingCall>()
   #link: FrameLink | null = null
-  #calls = 0
+  #lastCallId = 0
   #pid = 0
 
   private constructor(options: ChildOptions, deps: SupervisorDeps) {
@@ -50,7 +49,6 @@ export class ChildPart {
     this.#supervisor = new Supervisor(
       {
         name: options.name,
-        isVital: options.isVital ?? false,
         launch: () => this.#launch(),
         ...(options.backoff === undefined ? {} : { backoff: options.backoff }),
       },
@@ -59,10 +57,10 @@ export class ChildPart {
   }
 
   /** Resolves when the child serves; rejects with a Fault when it does not start. */
-  static async start(options: ChildOptions, deps: SupervisorDeps): Promise<ChildPart> {
-    const part = new ChildPart(options, deps)
-    await part.#supervisor.start()
-    return part
+  static async start(options: ChildOptions, deps: SupervisorDeps): Promise<SupervisedChild> {
+    const child = new SupervisedChild(options, deps)
+    await child.#supervisor.start()
+    return child
   }
 
   get restarts(): number {
@@ -73,43 +71,43 @@ export class ChildPart {
     return this.#link !== null
   }
 
-  /** Of the current process; 0 while there is none. */
+  /** Process id of the current process; 0 while none runs. */
   get pid(): number {
     return this.#link === null ? 0 : this.#pid
   }
 
   get inFlight(): number {
-    return this.#waiting.size
+    return this.#pending.size
   }
 
   /**
    * Calls the child. Rejects with a Fault: `child-busy` (too much in flight), `child-gone` (down
-   * or died under the call), `child-slow` (no answer in time), all retryable; `call-failed`.
+   * or died during the call), `child-slow` (timeout), all retryable; `call-failed`.
    */
   call<T>(call: string, input: unknown, timeoutMs?: number): Promise<T> {
     const { name } = this.#options
     const link = this.#link
     if (link === null) return Promise.reject(gone(name))
-    const isFull = this.#waiting.size >= (this.#options.callsMax ?? callsMax)
+    const isFull = this.#pending.size >= (this.#options.callsMax ?? callsMax)
     if (isFull || link.unsentBytes > unsentBytesMax)
       return Promise.reject(
         new Fault('child-busy', `${name} has too many calls in flight`, { retryable: true }),
       )
-    this.#calls += 1
-    const id = this.#calls
+    this.#lastCallId += 1
+    const id = this.#lastCallId
     return new Promise<T>((resolve, reject) => {
-      const timer = timeoutMs === undefined ? null : setTimeout(() => this.#late(id), timeoutMs)
-      this.#waiting.set(id, { resolve: resolve as (value: unknown) => void, reject, timer })
+      const timer = timeoutMs === undefined ? null : setTimeout(() => this.#timeOut(id), timeoutMs)
+      this.#pending.set(id, { resolve: resolve as (value: unknown) => void, reject, timer })
       link.send({ id, call, input })
     })
   }
 
-  /** Kills the current process at once; the supervisor starts another. For runaway native code. */
+  /** Kills the current process at once; the supervisor restarts it. For runaway native code. */
   kill(): void {
     if (this.#link !== null) process.kill(this.#pid, 'SIGKILL')
   }
 
-  /** By a frame first, by SIGKILL after the bound. */
+  /** Sends a stop frame, and SIGKILL after the timeout. */
   stop(): Promise<void> {
     return this.#supervisor.stop()
   }
@@ -117,36 +115,36 @@ export class ChildPart {
   async #launch(): Promise<Incarnation> {
     const { name, entry, words = [] } = this.#options
     const file = fileURLToPath(typeof entry === 'string' ? workerEntry(entry) : entry)
-    // Its stdout goes to our stderr: ours belongs to what the operator reads.
+    // Its stdout goes to our stderr: our stdout is reserved for what the operator reads.
     const child = spawn(process.execPath, [file, ...words], {
       stdio: ['ignore', 2, 2, 'pipe'],
     })
     const ended = watch(child)
     const pipe = child.stdio[childPipe] as Duplex
-    // Broken frames or a broken pipe: nothing this process says can be trusted any more.
+    // Broken frames or a broken pipe: no output of this process can be trusted any more.
     pipe.on('error', () => child.kill('SIGKILL'))
-    let said: () => void = () => {}
+    let onReady: () => void = () => {}
     const ready = new Promise<null>((resolve) => {
-      said = () => resolve(null)
+      onReady = () => resolve(null)
     })
-    const link = new FrameLink(pipe, (value) => this.#receive(value, said))
+    const link = new FrameLink(pipe, (value) => this.#receive(value, onReady))
     await this.#started(child, ready, ended)
     this.#link = link
     this.#pid = child.pid ?? 0
     void ended.then(() => {
       if (this.#link === link) this.#link = null
-      for (const id of [...this.#waiting.keys()]) this.#settle(id)?.reject(gone(name))
+      for (const id of [...this.#pending.keys()]) this.#settle(id)?.reject(gone(name))
     })
     this.#options.onStart?.()
-    const bound = this.#options.stopMsMax ?? stopMsMax
-    return { ended, stop: () => endWithin(child, link, ended, bound) }
+    const timeoutMs = this.#options.stopMsMax ?? stopMsMax
+    return { ended, stop: () => endWithin(child, link, ended, timeoutMs) }
   }
 
   async #started(child: ChildProcess, ready: Promise<null>, ended: Promise<string>): Promise<void> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<string>((resolve) => {
-      const boundMs = this.#options.startMsMax ?? startMsMax
-      timer = setTimeout(() => resolve('did not say that it is ready'), boundMs)
+      const timeoutMs = this.#options.startMsMax ?? startMsMax
+      timer = setTimeout(() => resolve('did not become ready in time'), timeoutMs)
     })
     const outcome = await Promise.race([ready, ended, late])
     clearTimeout(timer)
@@ -155,7 +153,7 @@ export class ChildPart {
     throw new Fault('child-start', `child process ${this.#options.name} ${outcome}`)
   }
 
-  #receive(value: unknown, ready: () => void): void {
+  #receive(value: unknown, onReady: () => void): void {
     const frame = value as {
       id?: number
       output?: unknown
@@ -163,22 +161,22 @@ export class ChildPart {
       event?: string
       data?: unknown
     }
-    if (frame.event === 'ready') ready()
+    if (frame.event === 'ready') onReady()
     else if (frame.event !== undefined) this.#options.onEvent?.(frame.event, frame.data)
     else if (frame.error === undefined) this.#settle(frame.id ?? 0)?.resolve(frame.output)
     else this.#settle(frame.id ?? 0)?.reject(new Fault('call-failed', frame.error))
   }
 
-  #late(id: number): void {
+  #timeOut(id: number): void {
     const message = `${this.#options.name} did not answer in time`
     this.#settle(id)?.reject(new Fault('child-slow', message, { retryable: true }))
   }
 
-  #settle(id: number): Waiting | undefined {
-    const waiting = this.#waiting.get(id)
-    this.#waiting.delete(id)
-    if (waiting?.timer) clearTimeout(waiting.timer)
-    return waiting
+  #settle(id: number): PendingCall | undefined {
+    const pending = this.#pending.get(id)
+    this.#pending.delete(id)
+    if (pending?.timer) clearTimeout(pending.timer)
+    return pending
   }
 }
 
@@ -199,10 +197,10 @@ async function endWithin(
   child: ChildProcess,
   link: FrameLink,
   ended: Promise<string>,
-  boundMs: number,
+  timeoutMs: number,
 ): Promise<void> {
   link.send({ stop: true })
-  const timer = setTimeout(() => child.kill('SIGKILL'), boundMs)
+  const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
   await ended
   clearTimeout(timer)
 }

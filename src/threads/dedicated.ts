@@ -1,9 +1,9 @@
-// One worker thread that runs for as long as the server: started, watched, restarted, stopped.
-// Thread: main. Topology starts one for each long loop (analysis, shreds, verify).
+// Runs one worker thread for the lifetime of the server: starts, supervises, restarts, stops it.
+// Thread: main.
 //
-// The worker finds `{ ...data, control }` in workerData, ends its loop when the control word says
-// so, and posts 'ready' once it works. A thread cannot be killed while it sits in native code, so
-// such calls must come back within the stop bound.
+// The worker finds `{ ...data, control }` in workerData, ends its loop when the control word is
+// set, and posts 'ready' once it works. A thread cannot be terminated while it runs native code,
+// so such calls must return within the stop timeout.
 import { type TransferListItem, Worker } from 'node:worker_threads'
 import { Fault, messageOf } from '../base/errors.ts'
 import { ControlWord } from '../rings/control.ts'
@@ -11,17 +11,16 @@ import { workerEntry } from './entry.ts'
 import { type Backoff, type Incarnation, Supervisor, type SupervisorDeps } from './supervisor.ts'
 
 export interface DedicatedOptions {
-  /** Name of the part in logs and meters. */
+  /** Name of the component in logs and meters. */
   readonly name: string
   /** Name of the file in dist/workers, or its URL. */
   readonly entry: string | URL
   /** Becomes workerData, with `control` added. Shared memory in it survives a restart. */
   readonly data: Readonly<Record<string, unknown>>
-  readonly isVital?: boolean
   readonly backoff?: Backoff
   readonly startMsMax?: number
   readonly stopMsMax?: number
-  /** What the worker posts, besides its 'ready'. */
+  /** Messages that the worker posts, except its 'ready'. */
   onMessage?(message: unknown): void
 }
 
@@ -38,7 +37,6 @@ export class DedicatedWorker {
     this.#supervisor = new Supervisor(
       {
         name: options.name,
-        isVital: options.isVital ?? false,
         launch: () => this.#launch(),
         ...(options.backoff === undefined ? {} : { backoff: options.backoff }),
       },
@@ -46,7 +44,7 @@ export class DedicatedWorker {
     )
   }
 
-  /** Resolves when the worker said 'ready'; rejects with a Fault when it does not start. */
+  /** Resolves when the worker has posted 'ready'; rejects with a Fault when it does not start. */
   static async start(options: DedicatedOptions, deps: SupervisorDeps): Promise<DedicatedWorker> {
     const dedicated = new DedicatedWorker(options, deps)
     await dedicated.#supervisor.start()
@@ -61,14 +59,14 @@ export class DedicatedWorker {
     return this.#supervisor.isRunning
   }
 
-  /** False when the worker is down at the moment; the message is then dropped. */
+  /** False while the worker is down; the message is then dropped. */
   post(message: unknown, transfer: readonly TransferListItem[] = []): boolean {
     if (this.#worker === null) return false
     this.#worker.postMessage(message, transfer)
     return true
   }
 
-  /** By the control word first, by terminate after the bound. */
+  /** Sets the control word, and terminates the thread after the timeout. */
   stop(): Promise<void> {
     return this.#supervisor.stop()
   }
@@ -85,8 +83,8 @@ export class DedicatedWorker {
     void ended.then(() => {
       if (this.#worker === worker) this.#worker = null
     })
-    const bound = this.#options.stopMsMax ?? stopMsMax
-    return { ended, stop: () => endWithin(worker, control, ended, bound) }
+    const timeoutMs = this.#options.stopMsMax ?? stopMsMax
+    return { ended, stop: () => endWithin(worker, control, ended, timeoutMs) }
   }
 
   async #ready(worker: Worker, ended: Promise<string>): Promise<void> {
@@ -94,8 +92,8 @@ export class DedicatedWorker {
     let timer: NodeJS.Timeout | undefined
     const ready = new Promise<null>((resolve) => worker.once('message', () => resolve(null)))
     const late = new Promise<string>((resolve) => {
-      const boundMs = this.#options.startMsMax ?? startMsMax
-      timer = setTimeout(() => resolve('did not say that it is ready'), boundMs)
+      const timeoutMs = this.#options.startMsMax ?? startMsMax
+      timer = setTimeout(() => resolve('did not become ready in time'), timeoutMs)
     })
     const outcome = await Promise.race([ready, ended, late])
     clearTimeout(timer)
@@ -105,7 +103,7 @@ export class DedicatedWorker {
   }
 }
 
-/** How the worker ended, told once its thread is gone. */
+/** Resolves once the thread has exited, with how the worker ended. */
 function watch(worker: Worker): Promise<string> {
   let reason = ''
   worker.on('error', (error: unknown) => {
@@ -120,12 +118,12 @@ async function endWithin(
   worker: Worker,
   control: ControlWord,
   ended: Promise<string>,
-  boundMs: number,
+  timeoutMs: number,
 ): Promise<void> {
   control.stop()
-  // For workers that live by messages and not by a loop.
+  // For workers that handle messages instead of running a loop.
   worker.postMessage('stop')
-  const timer = setTimeout(() => void worker.terminate(), boundMs)
+  const timer = setTimeout(() => void worker.terminate(), timeoutMs)
   await ended
   clearTimeout(timer)
 }

@@ -1,6 +1,6 @@
-// Finds the compiled entry of a worker or child process by its name. Thread: any.
-// Always the file in dist/workers, also when the caller itself runs uncompiled (in tests): a
-// thread or process cannot start from TypeScript on every Node that we support.
+// Finds the compiled entry file of a worker or child process by its name. Thread: any.
+// Always the file in dist/workers, also when the caller itself runs uncompiled (in tests): not
+// every Node version that we support can start a thread or process from TypeScript.
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'

@@ -1,6 +1,6 @@
-// Messages over a pipe between the server and a child process: a length, then msgpack.
-// Thread: main of either process. The only door to msgpackr for frames; used by child.ts on the
-// server's side and by `serveFrames` on the child's.
+// Length-prefixed msgpack frames over a pipe between the server and a child process.
+// Thread: main of either process. The only file that uses msgpackr for frames. The server's side
+// uses `FrameLink`, the child's side `serveFrames`.
 //
 //   +-----------------+------------------------------+
 //   | length u32 LE   | msgpack: one value           |
@@ -14,18 +14,18 @@ import { assert } from '../base/assert.ts'
 import { messageOf } from '../base/errors.ts'
 
 const headerBytes = 4
-/** A longer frame is a broken peer. */
+/** A longer frame means that the peer is broken. */
 export const frameBytesMax = 64 * 1024 * 1024
-/** A child whose server is gone ends within this, whatever its `onStop` does. */
+/** Timeout after which a child whose server is gone exits, whatever its `onStop` does. */
 const stopMsMax = 10_000
 /** The pipe's file descriptor in the child. */
 export const childPipe = 3
 
-/** Cuts a stream of chunks into frames. Chunks are kept in a list, and copied once at most. */
+/** Splits a stream of chunks into frames. Chunks are kept in a list and copied at most once. */
 export class FrameSplitter {
   readonly #onFrame: (frame: Uint8Array) => void
   #chunks: Buffer[] = []
-  /** Bytes of the first chunk that are used up. */
+  /** Bytes of the first chunk that are already consumed. */
   #used = 0
   #available = 0
 
@@ -33,7 +33,7 @@ export class FrameSplitter {
     this.#onFrame = onFrame
   }
 
-  /** Returns false when the peer announces a frame over the bound: the pipe is then useless. */
+  /** Returns false when the peer announces a frame over the limit: the pipe is then unusable. */
   push(chunk: Buffer): boolean {
     this.#chunks.push(chunk)
     this.#available += chunk.length
@@ -50,7 +50,7 @@ export class FrameSplitter {
   #peekLength(): number {
     const first = this.#chunks[0]!
     if (first.length - this.#used >= headerBytes) return first.readUInt32LE(this.#used)
-    // The header itself is cut: take it byte by byte from as many chunks as it needs.
+    // The header itself is split: read it byte by byte from as many chunks as it spans.
     let length = 0
     let chunk = 0
     let at = this.#used
@@ -95,7 +95,7 @@ export class FrameSplitter {
   }
 }
 
-/** Sends and receives values over a pipe. What is sent in one turn leaves in one write. */
+/** Sends and receives values over a pipe. What is sent in one tick leaves in one write. */
 export class FrameLink {
   readonly #pipe: Duplex
   readonly #packr = new Packr({ useRecords: true })
@@ -108,7 +108,7 @@ export class FrameLink {
       try {
         value = this.#packr.unpack(frame)
       } catch (error) {
-        // Bytes that are no msgpack: the peer is broken, and only the pipe may pay for it.
+        // Not msgpack: the peer is broken. Only the pipe is closed; the process goes on.
         pipe.destroy(error instanceof Error ? error : new Error(String(error)))
         return
       }
@@ -119,7 +119,7 @@ export class FrameLink {
     })
   }
 
-  /** Bytes handed in that the peer has not taken yet. */
+  /** Bytes sent that the peer has not read yet. */
   get unsentBytes(): number {
     return this.#pipe.writableLength
   }
@@ -146,14 +146,14 @@ export class FrameLink {
 export type FrameHandlers = Readonly<Record<string, (input: never) => unknown>>
 
 export interface FrameService {
-  /** Tells the server something it did not ask for. */
+  /** Sends the server an event that is not a response to a call. */
   push(event: string, data: unknown): void
   readonly unsentBytes: number
 }
 
 /**
- * The child's side: answers calls until the server says stop or goes away, then calls `onStop`
- * and exits. A handler's error is told to the caller; it does not end the child.
+ * The child's side: answers calls until the server sends stop or goes away, then calls `onStop`
+ * and exits. A handler's error is returned to the caller; it does not end the child.
  */
 export function serveFrames(
   handlers: FrameHandlers,
@@ -167,7 +167,7 @@ export function serveFrames(
     setTimeout(() => process.exit(1), stopMsMax).unref()
     await onStop()
     if (pipe.destroyed) process.exit(0)
-    // Answers that are still on their way reach the server before the pipe closes.
+    // Responses that are still buffered reach the server before the pipe closes.
     pipe.end(() => process.exit(0))
   }
   const link = new FrameLink(pipe, (value) => {
@@ -175,10 +175,11 @@ export function serveFrames(
     if (frame.stop === true) void stop()
     else void answer(link, handlers, frame)
   })
-  // Ctrl-C in a terminal reaches the whole group: when to end is the server's to say, by the pipe.
+  // Ctrl-C in a terminal reaches the whole process group: only the server decides when the child
+  // ends, over the pipe.
   process.on('SIGINT', () => {})
   process.on('SIGTERM', () => {})
-  // The server is gone, whatever the reason: a child without one has no purpose.
+  // The server is gone, whatever the reason: a child does not outlive it.
   pipe.once('close', stop)
   pipe.once('error', stop)
   link.send({ event: 'ready', data: null })
@@ -198,7 +199,7 @@ async function answer(
   try {
     const handler = handlers[frame.call]
     assert(handler !== undefined, `the child knows the call ${frame.call}`)
-    // Reason for the cast: both ends are ours; the caller's types say what a call takes.
+    // Reason for the cast: both ends are ours; the caller's types define the input of a call.
     link.send({ id: frame.id, output: await handler(frame.input as never) })
   } catch (error) {
     link.send({ id: frame.id, error: messageOf(error) })

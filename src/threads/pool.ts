@@ -1,4 +1,4 @@
-// A pool of workers for jobs that are whole in themselves: the analysis of a block, a proof.
+// Worker thread pool for self-contained jobs, such as the analysis of a block.
 // Thread: main. The only importer of piscina. Never one job per event: a job costs about 60 us.
 import { once } from 'node:events'
 import { Piscina } from 'piscina'
@@ -8,10 +8,10 @@ import type { CounterChild } from '../telemetry/meters.ts'
 import { workerEntry } from './entry.ts'
 
 export interface PoolOptions {
-  /** Name of the file in dist/workers, or its URL; it exports the job as its default. */
+  /** Name of the file in dist/workers, or its URL; its default export runs the job. */
   readonly entry: string | URL
   readonly threads: number
-  /** Jobs that may wait; one more is refused. */
+  /** Jobs that may wait in the queue; one more is refused. */
   readonly queueMax: number
   /** Becomes workerData of every worker. */
   readonly data?: unknown
@@ -24,7 +24,7 @@ export interface PoolDeps {
 }
 
 const stopMsMax = 5000
-/** What piscina says of a worker that ended under its job; anything else the job itself threw. */
+/** Piscina's messages for a worker that died during its job; any other error the job threw. */
 const deathMessages = ['worker exited', 'Terminating worker thread']
 const fullMessages = ['Task queue is at limit', 'No task queue available']
 
@@ -45,7 +45,7 @@ export class Pool {
       workerData: options.data,
       closeTimeout: stopMsMax,
     })
-    // A worker that dies idle is told here; without a listener it would end the process.
+    // Piscina reports a worker that died idle here; without a listener it would end the process.
     this.#piscina.on('error', (error: unknown) => this.#countDeath(messageOf(error)))
   }
 
@@ -55,8 +55,8 @@ export class Pool {
 
   /**
    * Runs one job. Rejects with a Fault: `pool-full` (retryable), `worker-died` (retryable; the
-   * pool has started another one), `job-failed` (the job threw), `pool-stopped`. A job that hangs
-   * is ended by `signal`, with its worker: `worker-hung` (retryable), once the thread is gone.
+   * pool has started another one), `job-failed` (the job threw), `pool-stopped`. `signal` ends a
+   * job that hangs together with its worker: `worker-hung` (retryable), once the thread has exited.
    */
   async run<T>(job: unknown, signal?: AbortSignal): Promise<T> {
     const ending = signal && this.#endOf(signal)
@@ -64,20 +64,20 @@ export class Pool {
       return (await this.#piscina.run(job, signal && { signal })) as T
     } catch (error) {
       if (!signal?.aborted || this.#isStopping) throw this.#faultOf(error)
-      // Until then it may still write to memory that it shares with others.
+      // Until the thread has exited it may still write to memory that it shares with others.
       await ending?.()
       this.#countDeath('its job hung')
       throw new Fault('worker-hung', 'the job hung', { cause: error, retryable: true })
     }
   }
 
-  /** Lets running jobs end within 5 s, then ends the workers. Waiting jobs are rejected. */
+  /** Lets running jobs finish within 5 s, then stops the workers. Queued jobs are rejected. */
   async stop(): Promise<void> {
     this.#isStopping = true
     await this.#piscina.close({ force: true })
   }
 
-  /** Waits for the thread that piscina drops when the signal comes; call it before `run`. */
+  /** Returns a wait for the thread that piscina drops on abort; call it before `run`. */
   #endOf(signal: AbortSignal): () => Promise<unknown> {
     let threads: Piscina['threads'] = []
     signal.addEventListener('abort', () => {
@@ -92,12 +92,12 @@ export class Pool {
 
   #faultOf(error: unknown): Fault {
     const message = messageOf(error)
-    const says = (texts: readonly string[]) => texts.some((text) => message.startsWith(text))
-    if (says(fullMessages))
+    const isOneOf = (texts: readonly string[]) => texts.some((text) => message.startsWith(text))
+    if (isOneOf(fullMessages))
       return new Fault('pool-full', 'the pool has too many jobs waiting', { retryable: true })
     if (this.#isStopping || (error instanceof Error && error.name === 'AbortError'))
       return new Fault('pool-stopped', 'the pool is stopping', { cause: error })
-    if (!says(deathMessages)) return new Fault('job-failed', message, { cause: error })
+    if (!isOneOf(deathMessages)) return new Fault('job-failed', message, { cause: error })
     this.#countDeath(message)
     return new Fault('worker-died', message, { cause: error, retryable: true })
   }
@@ -106,6 +106,6 @@ export class Pool {
     if (this.#isStopping) return
     this.deaths += 1
     this.#deps.deaths?.inc()
-    this.#deps.log.warn('a worker of the pool died', { how })
+    this.#deps.log.warn('pool worker died', { how })
   }
 }

@@ -1,19 +1,19 @@
-// Keeps one worker or child process alive: sees its death, counts it, starts it again with
-// back-off, and gives up loudly. Thread: main. Called by dedicated.ts and child.ts.
+// Supervises one worker or child process: counts its deaths and restarts it with exponential
+// back-off until it has died too often in a row. Thread: main.
 //
-//   launch -> running -> died -> (vital? or too often?) -> onDown
+//   launch -> running -> died -> (too often in a row?) -> onDown
 //               ^          |
-//               +-- wait --+   100 ms, doubled up to 10 s, forgotten after a minute of health
+//               +-- wait --+   100 ms, doubled up to 10 s, reset after a minute of uptime
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { CounterChild, GaugeChild } from '../telemetry/meters.ts'
 
-/** One life of the part. */
+/** One run of the component, from launch to death. */
 export interface Incarnation {
-  /** Resolves when it is gone, with a sentence on how it ended. */
+  /** Resolves when it has ended, with a phrase on how it ended. */
   readonly ended: Promise<string>
-  /** Asks it to end and ends it by force after a bound. */
+  /** Requests a stop, and kills it after a timeout. */
   stop(): Promise<void>
 }
 
@@ -21,16 +21,14 @@ export interface SupervisorDeps {
   readonly clock: Clock
   readonly log: Log
   readonly restarts?: CounterChild
-  /** 1 while the part runs. */
+  /** 1 while the component runs. */
   readonly up?: GaugeChild
-  /** A vital part died, or another one died too often. The server must not pretend to be well. */
+  /** The component died too often. The server must not report itself healthy. */
   onDown(fault: Fault): void
 }
 
 export interface SupervisorOptions {
   readonly name: string
-  /** A vital part is not started again: its state is gone with it. */
-  readonly isVital: boolean
   readonly backoff?: Backoff
   launch(): Promise<Incarnation>
 }
@@ -38,12 +36,12 @@ export interface SupervisorOptions {
 export interface Backoff {
   readonly firstMs: number
   readonly lastMs: number
-  /** Deaths in a row, each before `healthyMs`, after which it is given up. */
+  /** Deaths in a row, each before `healthyMs`, after which it is not restarted any more. */
   readonly deathsMax: number
   readonly healthyMs: number
 }
 
-export const usualBackoff: Backoff = {
+const defaultBackoff: Backoff = {
   firstMs: 100,
   lastMs: 10_000,
   deathsMax: 10,
@@ -55,7 +53,7 @@ export class Supervisor {
   readonly #deps: SupervisorDeps
   readonly #backoff: Backoff
   #current: Incarnation | null = null
-  /** A launch under way; `stop` waits for it, or the part would outlive the server. */
+  /** A launch in progress; `stop` waits for it, or the component would outlive the server. */
   #launching: Promise<void> = Promise.resolve()
   #isStopping = false
   #deathsInRow = 0
@@ -65,20 +63,20 @@ export class Supervisor {
   constructor(options: SupervisorOptions, deps: SupervisorDeps) {
     this.#options = options
     this.#deps = deps
-    this.#backoff = options.backoff ?? usualBackoff
+    this.#backoff = options.backoff ?? defaultBackoff
   }
 
   get isRunning(): boolean {
     return this.#current !== null
   }
 
-  /** The first launch; its failure is the caller's. Later ones are this file's business. */
+  /** The first launch. Rejects when it fails; failures of later launches are handled here. */
   start(): Promise<void> {
     this.#launching = this.#launch()
     return this.#launching
   }
 
-  /** Ends the part for good. Idempotent, never throws. */
+  /** Stops the component without restarting it. Idempotent, never throws. */
   async stop(): Promise<void> {
     this.#isStopping = true
     if (this.#timer !== null) clearTimeout(this.#timer)
@@ -92,30 +90,30 @@ export class Supervisor {
     if (this.#isStopping) return incarnation.stop()
     this.#current = incarnation
     this.#deps.up?.set(1)
-    const bornMs = this.#deps.clock.monotonicMs()
+    const startedMs = this.#deps.clock.monotonicMs()
     void incarnation.ended.then((how) => {
       this.#current = null
       this.#deps.up?.set(0)
       if (this.#isStopping) return
-      const livedMs = this.#deps.clock.monotonicMs() - bornMs
-      if (livedMs >= this.#backoff.healthyMs) this.#deathsInRow = 0
+      const uptimeMs = this.#deps.clock.monotonicMs() - startedMs
+      if (uptimeMs >= this.#backoff.healthyMs) this.#deathsInRow = 0
       this.#died(how)
     })
   }
 
   #died(how: string): void {
-    const { name, isVital } = this.#options
+    const { name } = this.#options
     const { log, onDown } = this.#deps
     this.#deathsInRow += 1
     const { deathsMax, firstMs, lastMs } = this.#backoff
-    if (isVital || this.#deathsInRow >= deathsMax) {
-      const message = `${name} ${how}${isVital ? '' : `, ${this.#deathsInRow} times in a row`}`
-      log.error('a part of the server is down', { part: name, how })
+    if (this.#deathsInRow >= deathsMax) {
+      const message = `${name} ${how}, ${this.#deathsInRow} times in a row`
+      log.error('component failed permanently', { part: name, how })
       onDown(new Fault('part-down', message))
       return
     }
     const delayMs = Math.min(lastMs, firstMs * 2 ** (this.#deathsInRow - 1))
-    log.warn('a part of the server died and is started again', { part: name, how, delayMs })
+    log.warn('component died, restarting', { part: name, how, delayMs })
     this.restarts += 1
     this.#deps.restarts?.inc()
     this.#timer = setTimeout(() => {

@@ -1,5 +1,5 @@
-// Verifies transactions off the main thread. Thread: main. Used by the embedded chain and the tpu.
-// What is asked in one turn goes to the workers as few jobs: a job costs about 60 us by itself.
+// Verifies transaction signatures in a worker pool. Thread: main.
+// Requests of one event-loop turn go to the workers in batches: a job costs about 60 us by itself.
 import { availableParallelism } from 'node:os'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -7,11 +7,11 @@ import type { CounterChild } from '../telemetry/meters.ts'
 import { Pool } from './pool.ts'
 
 const threadsMax = 4
-const waitingMax = 20_000
-const jobsWaitingMax = 1_024
+const pendingMax = 20_000
+const jobsQueuedMax = 1_024
 const perJobMax = 64
 
-interface Waiting {
+interface PendingCheck {
   readonly bytes: Uint8Array
   resolve(outcome: Outcome<boolean>): void
 }
@@ -19,29 +19,29 @@ interface Waiting {
 export class VerifyPool {
   readonly #pool: Pool
   readonly #threads: number
-  #waiting: Waiting[] = []
-  #inWork = 0
+  #queued: PendingCheck[] = []
+  #running = 0
 
   constructor(deps: {
     readonly log: Log
     readonly deaths?: CounterChild
-    /** One fewer than the machine has cores, unless told. */
+    /** Default: one fewer than the machine has cores, 1 to 4. */
     readonly threads?: number
   }) {
-    const spare = Math.max(1, Math.min(threadsMax, availableParallelism() - 1))
-    this.#threads = deps.threads ?? spare
+    const spareCores = Math.max(1, Math.min(threadsMax, availableParallelism() - 1))
+    this.#threads = deps.threads ?? spareCores
     this.#pool = new Pool(
-      { entry: 'verify', threads: this.#threads, queueMax: jobsWaitingMax },
+      { entry: 'verify', threads: this.#threads, queueMax: jobsQueuedMax },
       deps,
     )
   }
 
-  /** True: every signature is good. Refused `unavailable` when there is too much to do. */
+  /** True when every signature is valid. Refused as `unavailable` when the queue is full. */
   verify(bytes: Uint8Array): Promise<Outcome<boolean>> {
-    if (this.#waiting.length + this.#inWork >= waitingMax) return Promise.resolve(busy)
+    if (this.#queued.length + this.#running >= pendingMax) return Promise.resolve(busy)
     return new Promise((resolve) => {
-      this.#waiting.push({ bytes, resolve })
-      if (this.#waiting.length === 1) setImmediate(() => this.#flush())
+      this.#queued.push({ bytes, resolve })
+      if (this.#queued.length === 1) setImmediate(() => this.#flush())
     })
   }
 
@@ -50,16 +50,16 @@ export class VerifyPool {
   }
 
   #flush(): void {
-    const waiting = this.#waiting
-    this.#waiting = []
-    const size = Math.min(perJobMax, Math.ceil(waiting.length / this.#threads))
-    for (let at = 0; at < waiting.length; at += size) void this.#run(waiting.slice(at, at + size))
+    const queued = this.#queued
+    this.#queued = []
+    const size = Math.min(perJobMax, Math.ceil(queued.length / this.#threads))
+    for (let at = 0; at < queued.length; at += size) void this.#run(queued.slice(at, at + size))
   }
 
-  async #run(batch: readonly Waiting[]): Promise<void> {
-    this.#inWork += batch.length
+  async #run(batch: readonly PendingCheck[]): Promise<void> {
+    this.#running += batch.length
     try {
-      // Copied: a view would take the whole buffer behind it along to the worker.
+      // Copied: a view would send its whole underlying buffer to the worker.
       const verdicts = await this.#pool.run<Uint8Array>(
         batch.map(({ bytes }) => new Uint8Array(bytes)),
       )
@@ -69,7 +69,7 @@ export class VerifyPool {
     } catch {
       for (const { resolve } of batch) resolve(busy)
     } finally {
-      this.#inWork -= batch.length
+      this.#running -= batch.length
     }
   }
 }

@@ -12,7 +12,7 @@ import {
 } from '../../src/products/indexer/tables.ts'
 import type { SinkPlace, Taken } from '../../src/products/indexer/writer.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { ChildPart } from '../../src/threads/child.ts'
+import { SupervisedChild } from '../../src/threads/child.ts'
 import { until } from './until.ts'
 
 export interface SinkStage {
@@ -137,7 +137,11 @@ export function describeRowSink(name: string, stage: SinkStage): void {
 /** Deliveries of ten rows to a writer process that is killed again and again; the last seq acked. */
 async function writeAndKill(place: SinkPlace, kills: number): Promise<number> {
   const options = { name: 'index writer', entry: 'index-writer', backoff: quick }
-  const child = await ChildPart.start(options, { clock: systemClock, log: silentLog, onDown() {} })
+  const child = await SupervisedChild.start(options, {
+    clock: systemClock,
+    log: silentLog,
+    onDown() {},
+  })
   let acked = 0
   try {
     for (let life = 0; life < kills; life++) {

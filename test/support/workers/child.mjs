@@ -12,7 +12,7 @@ const service = serveFrames(
     },
     never: () => new Promise(() => {}),
     die: () => process.kill(process.pid, 'SIGKILL'),
-    push: (data) => service.push('told', data),
+    push: (data) => service.push('event', data),
   },
   () => (process.argv[2] === 'stubborn' ? new Promise(() => {}) : undefined),
 )

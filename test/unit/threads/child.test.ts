@@ -1,18 +1,18 @@
-// A child process: calls over its pipe, bounds, death under a call, restart, stop.
+// A supervised child process: calls over its pipe, limits, death during a call, restart, stop.
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/base/clock.ts'
 import type { Fault } from '../../../src/base/errors.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
-import { type ChildOptions, ChildPart } from '../../../src/threads/child.ts'
+import { type ChildOptions, SupervisedChild } from '../../../src/threads/child.ts'
 
 const entry = new URL('../../support/workers/child.mjs', import.meta.url)
 const backoff = { firstMs: 1, lastMs: 20, deathsMax: 5, healthyMs: 60_000 }
 const deadline = { timeout: 20_000 }
-let running: ChildPart | null = null
+let running: SupervisedChild | null = null
 
 async function start(options: Partial<ChildOptions> = {}) {
   const faults: Fault[] = []
-  running = await ChildPart.start(
+  running = await SupervisedChild.start(
     { name: 'test', entry, backoff, ...options },
     { clock: systemClock, log: silentLog, onDown: (fault) => faults.push(fault) },
   )
@@ -36,7 +36,7 @@ describe('child process', () => {
     expect(child.inFlight).toBe(0)
   })
 
-  it('tells an error of the child as a fault and lives on', async () => {
+  it('returns an error of the child as a fault and keeps running', async () => {
     const { child } = await start()
     const failed = child.call('fail', null)
     await expect(failed).rejects.toMatchObject({
@@ -47,7 +47,7 @@ describe('child process', () => {
     expect(await child.call('echo', 1)).toBe(1)
   })
 
-  it('bounds the calls in flight and the time of one', async () => {
+  it('limits the calls in flight and applies a timeout to each', async () => {
     const { child } = await start({ callsMax: 2 })
     const first = child.call('never', null, 30)
     const second = child.call('never', null, 30)
@@ -58,7 +58,7 @@ describe('child process', () => {
     expect(await child.call('echo', 2)).toBe(2)
   })
 
-  it('is started again when it is killed, and rejects what was in flight', async () => {
+  it('is restarted when it is killed, and rejects the calls in flight', async () => {
     let starts = 0
     const { child, faults } = await start({ onStart: () => (starts += 1) })
     const before = child.pid
@@ -76,19 +76,11 @@ describe('child process', () => {
     expect(faults).toEqual([])
   })
 
-  it('stops the server when it is vital', async () => {
-    const { child, faults } = await start({ isVital: true })
-    child.kill()
-    await expect.poll(() => faults.length, deadline).toBe(1)
-    expect(faults[0]!.message).toBe('test was ended by SIGKILL')
-    await expect(child.call('echo', 1)).rejects.toMatchObject({ kind: 'child-gone' })
-  })
-
-  it('hands over events that nobody asked for', async () => {
+  it('delivers events that are not responses to a call', async () => {
     const events: [string, unknown][] = []
     const { child } = await start({ onEvent: (event, data) => events.push([event, data]) })
     await child.call('push', { n: 1 })
-    await expect.poll(() => events, deadline).toEqual([['told', { n: 1 }]])
+    await expect.poll(() => events, deadline).toEqual([['event', { n: 1 }]])
   })
 
   it('reports a child that does not start', async () => {
@@ -98,7 +90,7 @@ describe('child process', () => {
     })
   })
 
-  it('ends by a frame, and by force when that is not enough', async () => {
+  it('stops on a frame, and is killed when it does not', async () => {
     const { child } = await start()
     const { pid } = child
     await child.stop()

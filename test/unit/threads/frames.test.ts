@@ -1,4 +1,4 @@
-// Frames over a pipe, cut in every possible way.
+// Frames over a pipe, with the stream split at arbitrary points.
 import { PassThrough } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
@@ -11,7 +11,7 @@ function framed(body: Uint8Array): Buffer {
 }
 
 describe('frames', () => {
-  it('come out whole, however the stream is cut', () => {
+  it('come out whole, however the stream is split', () => {
     const bodies = fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 12 })
     const cuts = fc.array(fc.integer({ min: 1, max: 17 }), { minLength: 1, maxLength: 20 })
     fc.assert(
@@ -29,7 +29,7 @@ describe('frames', () => {
     )
   })
 
-  it('refuse a length over the bound', () => {
+  it('refuse a length over the limit', () => {
     const header = Buffer.alloc(4)
     header.writeUInt32LE(frameBytesMax + 1)
     expect(new FrameSplitter(() => {}).push(header)).toBe(false)
@@ -48,7 +48,7 @@ describe('frames', () => {
     expect(link.unsentBytes).toBe(0)
   })
 
-  it('close the pipe when the peer sends what is no msgpack', async () => {
+  it('close the pipe when the peer sends invalid msgpack', async () => {
     const pipe = new PassThrough()
     let fault: Error | null = null
     pipe.on('error', (error) => {

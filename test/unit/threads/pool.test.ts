@@ -1,4 +1,4 @@
-// The pool: answers, its bound, and workers that die under a job.
+// The worker pool: results, its queue limit, and workers that die during a job.
 import { afterEach, describe, expect, it } from 'vitest'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Pool } from '../../../src/threads/pool.ts'
@@ -19,12 +19,12 @@ afterEach(async () => {
 })
 
 describe('pool', () => {
-  it('runs a job and hands its data to every worker', async () => {
+  it('runs a job and passes its data to every worker', async () => {
     const answer = await open({ data: { shared: 5 } }).run({ does: 'answer', value: 42 })
     expect(answer).toEqual({ value: 42, data: 5 })
   })
 
-  it('tells a job that threw from a worker that died, and goes on after both', async () => {
+  it('distinguishes a job that threw from a worker that died, and survives both', async () => {
     const jobs = open()
     const failed = jobs.run({ does: 'throw' })
     await expect(failed).rejects.toMatchObject({ kind: 'job-failed', message: 'the job threw' })
@@ -37,7 +37,7 @@ describe('pool', () => {
     expect(await jobs.run({ does: 'answer', value: 1 })).toMatchObject({ value: 1 })
   })
 
-  it('ends the worker of a job that hangs, and is whole again afterwards', async () => {
+  it('terminates the worker of a job that hangs, and recovers', async () => {
     const gate = new SharedArrayBuffer(4)
     const jobs = open()
     await jobs.run({ does: 'answer' })
@@ -48,7 +48,7 @@ describe('pool', () => {
       await until(() => Atomics.exchange(beats, 0, 0) > 0, 'the job to run')
       end.abort()
       await expect(hung).rejects.toMatchObject({ kind: 'worker-hung', retryable: true })
-      // It is told only when the thread is gone: nothing writes to shared memory any more.
+      // Rejected only after the thread has exited: nothing writes to shared memory any more.
       Atomics.store(beats, 0, 0)
       expect(await jobs.run({ does: 'answer', value: times })).toMatchObject({ value: times })
       expect(Atomics.load(beats, 0)).toBe(0)
@@ -56,7 +56,7 @@ describe('pool', () => {
     }
   })
 
-  it('refuses a job over its bound and says that it may be tried again', async () => {
+  it('refuses a job over its queue limit as retryable', async () => {
     const gate = new SharedArrayBuffer(4)
     const jobs = open({ queueMax: 2 })
     await jobs.run({ does: 'answer' })
@@ -69,7 +69,7 @@ describe('pool', () => {
     await Promise.all([running, ...waiting])
   })
 
-  it('rejects the jobs that wait when it stops', async () => {
+  it('rejects the queued jobs when it stops', async () => {
     const gate = new SharedArrayBuffer(4)
     const jobs = open()
     const running = jobs.run({ does: 'wait', gate })

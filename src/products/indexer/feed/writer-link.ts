@@ -3,7 +3,7 @@
 import type { Clock } from '../../../base/clock.ts'
 import { messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
-import { ChildPart } from '../../../threads/child.ts'
+import { SupervisedChild } from '../../../threads/child.ts'
 import type { Backoff } from '../../../threads/supervisor.ts'
 import type { Marks } from '../engine.ts'
 import type { Delivery } from '../parcels.ts'
@@ -37,7 +37,7 @@ export interface WriterLinkDeps {
 
 export class WriterLink {
   readonly #deps: WriterLinkDeps
-  #child: ChildPart | null = null
+  #child: SupervisedChild | null = null
   #isOpen = false
   #isStopped = false
   #retry: NodeJS.Timeout | null = null
@@ -51,7 +51,7 @@ export class WriterLink {
   static async start(deps: WriterLinkDeps): Promise<WriterLink> {
     const link = new WriterLink(deps)
     const { clock, log, meters } = deps
-    link.#child = await ChildPart.start(
+    link.#child = await SupervisedChild.start(
       {
         name: 'index writer',
         entry: deps.entry,
