@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { request } from 'undici'
-import { readableFrom, readableName } from '../../src/products/indexer/duckdb/store-files.ts'
+import { parseSnapshot, snapshotName } from '../../src/products/indexer/duckdb/store-files.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { clickhouseStage, duckdbStage, missingClickhouse, type Shared } from '../lib/index-stage.ts'
 import { type BenchProcess, startProcess } from '../lib/process.ts'
@@ -38,10 +38,10 @@ function limit(): Contender {
     name: 'to_json in DuckDB, no client',
     async prepare() {
       const { place } = await duckdbStage.take()
-      const readable = readableFrom(await readFile(join(place, readableName), 'utf8'))
+      const snapshot = parseSnapshot(await readFile(join(place, snapshotName), 'utf8'))
       instance = await DuckDBInstance.create(':memory:')
       const connection = await instance.connect()
-      const files = readable.files.filter((file) => file.tables.includes('transactions'))
+      const files = snapshot.files.filter((file) => file.tables.includes('transactions'))
       for (const [at, file] of files.entries())
         await connection.run(`ATTACH '${join(place, file.name)}' AS f${at} (READ_ONLY)`)
       source = files.map((_, at) => `SELECT * FROM f${at}.transactions`).join(' UNION ALL ')

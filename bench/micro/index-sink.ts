@@ -8,8 +8,8 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { appendRows } from '../../src/products/indexer/duckdb/chunks.ts'
 import { createTableSql } from '../../src/products/indexer/duckdb/columns.ts'
-import { ReadableAsker } from '../../src/products/indexer/duckdb/readable-door.ts'
 import { openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
+import { SnapshotClient } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
 import type { RowBatch } from '../../src/products/indexer/engine.ts'
 import { countRows } from '../../test/support/index-reader.ts'
 import { transactionRows } from '../../test/support/row-samples.ts'
@@ -84,11 +84,11 @@ async function appendOnly(folder: string, seconds: number): Promise<Measurement>
 
 async function writeSink(folder: string, seconds: number, isAsked: boolean): Promise<Measurement> {
   const opened = await openDuckdbSink(folder, forever)
-  const asker = new ReadableAsker(folder)
+  const client = new SnapshotClient(folder)
   let isDone = false
   const asking = (async () => {
     while (isAsked && !isDone) {
-      await asker.ask(10_000)
+      await client.request(10_000)
       await new Promise((resolve) => setTimeout(resolve, askEveryMs))
     }
   })()
@@ -103,7 +103,7 @@ async function writeSink(folder: string, seconds: number, isAsked: boolean): Pro
   await asking
   await opened.publish()
   const { rows } = await countRows(folder, 'transactions')
-  asker.close()
+  client.close()
   await opened.stop()
   return { opsPerSecond: (written / tookMs) * 1000, evidence: { rows, written } }
 }

@@ -31,7 +31,7 @@ async function rows(sql: string, isFast: boolean, quotes64: boolean): Promise<un
     wake: () => {},
   }
   const query = queryOf(sql, { format: 'JSONEachRow', quotes64 })
-  const job = { ...query, readable: { version: 0, files: [] } }
+  const job = { ...query, snapshot: { version: 0, files: [] } }
   const report = await new QueryRunner(database, sink, isFast).run(job)
   expect(report.error).toBe(null)
   const lines = text.split('\n').slice(0, -1)

@@ -4,13 +4,13 @@ import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { ReadableAsker } from '../../src/products/indexer/duckdb/readable-door.ts'
 import {
   type DuckdbSink,
   type DuckdbSinkOptions,
   openDuckdbSink,
 } from '../../src/products/indexer/duckdb/sink.ts'
-import { readReadable } from '../../src/products/indexer/duckdb/store-files.ts'
+import { SnapshotClient } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
+import { readSnapshot } from '../../src/products/indexer/duckdb/store-files.ts'
 import { countRows } from '../support/index-reader.ts'
 import { batch, instructionRows, transactionRows, usageRows } from '../support/row-samples.ts'
 import { until } from '../support/until.ts'
@@ -78,7 +78,7 @@ describe('the sink of the embedded index', () => {
     const rows = (slot: number) => transactionRows({ slot, slots: 4, perSlot: 200 })
     for (let slot = 0; slot < 40; slot += 4) await sink.write([rows(slot)], {})
     await sink.publish()
-    expect((await readReadable(folder)).files.some((file) => file.name.startsWith('seg'))).toBe(
+    expect((await readSnapshot(folder)).files.some((file) => file.name.startsWith('seg'))).toBe(
       true,
     )
     // Old, half old and half new, newest again, twice in one write, and out of order.
@@ -110,8 +110,8 @@ describe('the sink of the embedded index', () => {
     const reading = (async () => {
       while (!isDone) {
         const least = written
-        const readable = await sink.publish()
-        const seen = await countRows(folder, 'transactions', 'slot, idx', readable)
+        const snapshot = await sink.publish()
+        const seen = await countRows(folder, 'transactions', 'slot, idx', snapshot)
         expect(seen.distinct).toBe(seen.rows)
         expect(seen.rows).toBeGreaterThanOrEqual(least)
         views.push(seen.rows)
@@ -126,7 +126,7 @@ describe('the sink of the embedded index', () => {
     expect(views).toEqual([...views].sort((a, b) => a - b))
     await until(
       async () =>
-        (await readReadable(folder)).files.some((file) => /^seg-1-(8|64)/.test(file.name)),
+        (await readSnapshot(folder)).files.some((file) => /^seg-1-(8|64)/.test(file.name)),
       'files are merged',
       30_000,
     )
@@ -154,22 +154,22 @@ describe('the sink of the embedded index', () => {
 
   test('answers readers on its socket with the newest rows', async () => {
     const sink = await start()
-    const asker = new ReadableAsker(folder)
+    const client = new SnapshotClient(folder)
     try {
-      const before = await asker.ask(30_000)
+      const before = await client.request(30_000)
       expect(before?.files).toEqual([])
       await sink.write([transactionRows({ slot: 1, slots: 1, perSlot: 5 })], {})
-      const after = await asker.ask(30_000)
+      const after = await client.request(30_000)
       expect((await countRows(folder, 'transactions', 'slot, idx', after!)).rows).toBe(5)
-      expect((await asker.ask(30_000))?.version).toBe(after!.version)
+      expect((await client.request(30_000))?.version).toBe(after!.version)
     } finally {
-      asker.close()
+      client.close()
     }
   })
 
   test('tells readers nothing when it is not there', async () => {
-    const asker = new ReadableAsker(folder)
-    expect(await asker.ask(30_000)).toBe(null)
+    const client = new SnapshotClient(folder)
+    expect(await client.request(30_000)).toBe(null)
   })
 
   test('drops whole files by age and by bytes', async () => {
@@ -183,12 +183,12 @@ describe('the sink of the embedded index', () => {
     await utimes(join(folder, sealed[0]!), old, old)
     const second = await start({ retentionMs: 1_800_000 })
     await second.tidy()
-    const byAge = await readReadable(folder)
+    const byAge = await readSnapshot(folder)
     expect(byAge.files.map((file) => file.name)).not.toContain(sealed[0])
     await stop(second)
     const third = await start({ retentionBytes: 1 })
     await third.tidy()
-    const left = await readReadable(folder)
+    const left = await readSnapshot(folder)
     expect(left.files.filter((file) => file.name.startsWith('seg'))).toEqual([])
     expect(await third.marks()).toEqual({ slots: 11 })
   })

@@ -1,7 +1,7 @@
 // Reads the files of an index as a stranger would: another engine, read-only, by readable.json.
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { type Readable, readReadable } from '../../src/products/indexer/duckdb/store-files.ts'
+import { readSnapshot, type Snapshot } from '../../src/products/indexer/duckdb/store-files.ts'
 import { type ColumnType, type TableName, tables } from '../../src/products/indexer/tables.ts'
 
 /** Integers and times as digits, in their own unit. */
@@ -31,7 +31,7 @@ export async function countRows(
   folder: string,
   table: TableName,
   key = 'slot, idx',
-  of?: Readable,
+  of?: Snapshot,
 ): Promise<Counted> {
   const expression = `count(*), count(DISTINCT (${key}))`
   const [counts] = await select(folder, table, { expression, of })
@@ -43,7 +43,7 @@ export async function countRows(
 export async function readRows(
   folder: string,
   table: TableName,
-  of?: Readable,
+  of?: Snapshot,
 ): Promise<readonly (readonly unknown[])[]> {
   const types = Object.entries(tables[table].columns)
   const expression = types.map(([name, type]) => readAs[type](`"${name}"`)).join(', ')
@@ -73,14 +73,14 @@ const readAs: Readonly<Record<ColumnType, (column: string) => string>> = {
 async function select(
   folder: string,
   table: TableName,
-  { expression, of }: { expression: string; of: Readable | undefined },
+  { expression, of }: { expression: string; of: Snapshot | undefined },
 ): Promise<readonly (readonly unknown[])[]> {
-  const readable = of ?? (await readReadable(folder))
+  const snapshot = of ?? (await readSnapshot(folder))
   const instance = await DuckDBInstance.create()
   try {
     const connection = await instance.connect()
     const parts: string[] = []
-    for (const [number, file] of readable.files.entries()) {
+    for (const [number, file] of snapshot.files.entries()) {
       await connection.run(`ATTACH '${join(folder, file.name)}' AS f${number} (READ_ONLY)`)
       if (file.tables.includes(table)) parts.push(`FROM f${number}."${table}"`)
     }

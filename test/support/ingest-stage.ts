@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/base/clock.ts'
-import { ReadableAsker } from '../../src/products/indexer/duckdb/readable-door.ts'
+import { SnapshotClient } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
 import { declareIngestMeters } from '../../src/products/indexer/feed/meters.ts'
 import { type RunningIngest, startIngest } from '../../src/products/indexer/ingest.ts'
 import { type TableName, tables } from '../../src/products/indexer/tables.ts'
@@ -25,7 +25,7 @@ export class IngestStage {
   meters = new Meters()
   ingest!: RunningIngest
   readonly #reserve = handOutSeqs(0)
-  #asker: ReadableAsker | null = null
+  #snapshots: SnapshotClient | null = null
 
   /** A run: a new log, as after a restart of the server, over the same index. */
   async start(hub: Hub<SolanaUpdate> | null, isEmbedded = true): Promise<void> {
@@ -47,8 +47,8 @@ export class IngestStage {
   }
 
   async stop(): Promise<void> {
-    this.#asker?.close()
-    this.#asker = null
+    this.#snapshots?.close()
+    this.#snapshots = null
     await this.ingest?.stop()
   }
 
@@ -64,11 +64,11 @@ export class IngestStage {
 
   /** Every row of a table that is durable now. */
   async rows(table: TableName): Promise<ReadRow[]> {
-    this.#asker ??= new ReadableAsker(this.folder)
-    const readable = await this.#asker.ask(20_000)
-    if (readable === null) throw new Error('the writer does not answer')
+    this.#snapshots ??= new SnapshotClient(this.folder)
+    const snapshot = await this.#snapshots.request(20_000)
+    if (snapshot === null) throw new Error('the writer does not answer')
     const names = Object.keys(tables[table].columns)
-    const rows = await readRows(this.folder, table, readable)
+    const rows = await readRows(this.folder, table, snapshot)
     return rows.map((row) => Object.fromEntries(names.map((name, at) => [name, row[at]])))
   }
 

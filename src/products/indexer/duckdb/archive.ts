@@ -1,9 +1,9 @@
-// The sealed files: what is in them, small ones merged into larger ones, old ones dropped.
-// Thread: main of the writer process. Called by the sink; works beside the writes.
+// Manages the sealed, immutable files of the index: seals, merges small ones, drops old ones.
+// Thread: main of the writer process. Runs concurrently with writes to the hot file.
 //
 //   hot-9  -> seg-9-9-0 --+
-//   hot-10 -> seg-10-10-0 +-> seg-9-16-0   eight neighbours of one size make one;
-//   ...                   |                whole files leave by age and bytes
+//   hot-10 -> seg-10-10-0 +-> seg-9-16-0   eight neighbours of one size are merged into one;
+//   ...                   |                retention by age and bytes drops whole files
 import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
@@ -15,29 +15,29 @@ import {
   describe,
   hotName,
   keepAs,
-  type ReadableFile,
   removeFiles,
   type Sealed,
   type SealedSpan,
+  type SnapshotFile,
   sealedName,
 } from './store-files.ts'
 
-/** So many neighbours of one size are merged into one. */
+/** Number of neighbouring files of one size class that are merged into one. */
 const mergeWidth = 8
-/** A file that spans more than this leaves too much at once. */
+/** Longest time a merged file covers: retention drops whole files, so it must stay bounded. */
 const mergedMsMax = 24 * 3_600_000
-/** Readers that chose their files before a change have this long to open them. */
+/** Grace period before a replaced file is deleted: readers of an older snapshot may open it. */
 export const removeDelayMs = 15_000
 
 export interface ArchiveOptions {
   readonly folder: string
   readonly retentionMs: number
   readonly retentionBytes: number
-  /** A merged file is not made larger than this. */
+  /** Upper bound for the size of a merged file. */
   readonly mergedBytesMax: number
-  /** Called when the list of files is another. */
+  /** Called when the list of files changed. */
   onChange(): void
-  /** The sealed files have no use for this any more. */
+  /** Deletes files that the archive no longer uses. */
   remove(names: readonly string[]): void
 }
 
@@ -58,7 +58,7 @@ export class Archive {
     this.#options = options
   }
 
-  get files(): readonly ReadableFile[] {
+  get files(): readonly SnapshotFile[] {
     return this.#members.map(({ name, spans }) => ({ name, tables: spans.tables }))
   }
 
@@ -70,17 +70,17 @@ export class Archive {
     return this.#members.some((member) => member.from <= hot && hot <= member.to)
   }
 
-  /** The highest order of a table's rows in all that was ever sealed. */
+  /** The highest order value of a table's rows ever sealed. */
   top(table: TableName): number {
     return this.#all.high(table)
   }
 
-  /** Rows that are about to be sealed count from here on. */
+  /** Counts rows that are about to be sealed, so that `top` includes them. */
   expect(spans: Spans): void {
     this.#all.addAll(spans)
   }
 
-  /** Catalogs with rows of the table between the two. */
+  /** Catalogs that have rows of the table from `low` to `high`. */
   holding(table: TableName, low: number, high: number): readonly string[] {
     return this.#members
       .filter((member) => member.spans.meets(table, low, high))
@@ -91,7 +91,7 @@ export class Archive {
     for (const file of sealed) await this.#admit(file, [])
   }
 
-  /** Makes a hot file that takes no more writes a sealed one. */
+  /** Turns a hot file that receives no more writes into a sealed file. */
   async seal(hot: HotFile): Promise<void> {
     const { folder } = this.#options
     if (hot.spans.totalRows > 0) {
@@ -109,7 +109,7 @@ export class Archive {
     this.#options.onChange()
   }
 
-  /** Drops what is too old or too much, then merges what can be merged, one at a time. */
+  /** Drops files beyond the retention limits, then merges what can be merged, one at a time. */
   async tidy(nowMs: number): Promise<void> {
     await this.#dropOld(nowMs)
     this.#merging ??= this.#mergeAll().finally(() => {
@@ -118,7 +118,7 @@ export class Archive {
     await this.#merging
   }
 
-  /** Takes the rows of slots back: the files that have some are written anew without them. */
+  /** Deletes the rows of these slots: every file that has some is rewritten without them. */
   async cut(from: number, to: number): Promise<void> {
     while (this.#merging !== null) await this.#merging.catch(() => {})
     const ofSlots = tableNames.filter((table) => tables[table].feed === 'slots' && isBySlot(table))
@@ -135,7 +135,7 @@ export class Archive {
     this.#options.onChange()
   }
 
-  /** A merge under way is given up: what it merges stays. */
+  /** Aborts a running merge; its input files stay. */
   async stop(): Promise<void> {
     this.#isStopping = true
     this.#connection.interrupt()
@@ -145,13 +145,13 @@ export class Archive {
   async #dropOld(nowMs: number): Promise<void> {
     const { retentionMs, retentionBytes } = this.#options
     let bytes = this.bytes
-    const leaving = this.#members.filter((member) => {
+    const dropped = this.#members.filter((member) => {
       const isOld = nowMs - member.sealedAtMs > retentionMs
-      const leaves = isOld || bytes > retentionBytes
-      if (leaves) bytes -= member.bytes
-      return leaves
+      const isDropped = isOld || bytes > retentionBytes
+      if (isDropped) bytes -= member.bytes
+      return isDropped
     })
-    if (leaving.length > 0) await this.#replace(leaving, [])
+    if (dropped.length > 0) await this.#replace(dropped, [])
   }
 
   async #mergeAll(): Promise<void> {
@@ -177,7 +177,7 @@ export class Archive {
     this.#options.onChange()
   }
 
-  /** Writes the rows of some files that `only` lets through into one, and puts it there instead. */
+  /** Copies the rows of the files that match the filter `only` into one file that replaces them. */
   async #rewrite(
     run: readonly Member[],
     span: SealedSpan,
@@ -202,23 +202,23 @@ export class Archive {
     await this.#admit(await describe(folder, span), run)
   }
 
-  /** Takes a file in, in place of others. */
-  async #admit(file: Sealed, instead: readonly Member[]): Promise<void> {
+  /** Attaches a sealed file and adds it to the list in place of `replaced`. */
+  async #admit(file: Sealed, replaced: readonly Member[]): Promise<void> {
     const path = quoted(join(this.#options.folder, file.name))
     await this.#connection.run(`ATTACH ${path} AS ${catalogOf(file)} (READ_ONLY)`)
     const spans = new Spans()
     await spans.load(this.#connection, catalogOf(file))
     this.#all.addAll(spans)
-    await this.#replace(instead, [{ ...file, spans }])
+    await this.#replace(replaced, [{ ...file, spans }])
   }
 
-  async #replace(leaving: readonly Member[], coming: readonly Member[]): Promise<void> {
-    const staying = this.#members.filter((member) => !leaving.includes(member))
-    this.#members = [...staying, ...coming].sort((a, b) => a.from - b.from)
-    if (leaving.length === 0) return
+  async #replace(removed: readonly Member[], added: readonly Member[]): Promise<void> {
+    const kept = this.#members.filter((member) => !removed.includes(member))
+    this.#members = [...kept, ...added].sort((a, b) => a.from - b.from)
+    if (removed.length === 0) return
     this.#options.onChange()
-    for (const member of leaving) await this.#connection.run(`DETACH ${catalogOf(member)}`)
-    this.#options.remove(leaving.map((member) => member.name))
+    for (const member of removed) await this.#connection.run(`DETACH ${catalogOf(member)}`)
+    this.#options.remove(removed.map((member) => member.name))
   }
 }
 

@@ -1,9 +1,9 @@
-// Makes a subscription wait whose queries had to be killed, longer each time. Thread: main.
-// Killing and replacing a process costs the machine far more than asking for it costs the caller.
+// Exponential back-off for subscriptions whose queries had to be killed. Thread: main.
+// Killing and replacing a process costs the machine far more than the query costs the caller.
 
 const firstMs = 1000
 const lastMs = 60_000
-/** Without a kill for so long all is forgotten. */
+/** A subscription without a kill for this long starts from zero. */
 const forgetMs = 300_000
 const entriesMax = 10_000
 
@@ -20,7 +20,7 @@ export class BackOff {
     this.#nowMs = nowMs
   }
 
-  /** How long the subscription has to wait; 0 when it may go on. */
+  /** How long the subscription has to wait; 0 when it may run a query now. */
   waitMs(subscription: string): number {
     const entry = this.#entries.get(subscription)
     return entry === undefined ? 0 : Math.max(0, entry.untilMs - this.#nowMs())

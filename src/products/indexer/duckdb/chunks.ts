@@ -1,5 +1,5 @@
-// Rows by column into DuckDB's own chunks, and which of them can be there already.
-// Thread: main of the writer process. Called by the sink for each batch.
+// Converts row batches into DuckDB data chunks, and finds the rows that may be duplicates.
+// Thread: main of the writer process.
 import {
   type DuckDBAppender,
   DuckDBDataChunk,
@@ -11,19 +11,19 @@ import type { Cell, RowBatch } from '../engine.ts'
 import { type TableName, tables } from '../tables.ts'
 import { columnsOf, orderColumnOf, storageOf } from './columns.ts'
 
-/** Rows of a chunk: DuckDB's own vector size. */
-export const chunkRows = 2048
+/** Rows per chunk: DuckDB's vector size. */
+const chunkRows = 2048
 
 interface Layout {
   readonly types: readonly DuckDBType[]
   readonly values: readonly ((cell: Cell) => DuckDBValue)[]
-  /** Where the order column stands, then the rest of the key. */
+  /** Column indexes of the order column, then of the rest of the key. */
   readonly key: readonly number[]
 }
 
 const layouts = new Map<TableName, Layout>()
 
-/** One batch per table. */
+/** Joins batches of the same table, so that there is one batch per table. */
 export function joinBatches(batches: readonly RowBatch[]): readonly RowBatch[] {
   const joined = new Map<TableName, RowBatch>()
   for (const batch of batches) {
@@ -33,7 +33,7 @@ export function joinBatches(batches: readonly RowBatch[]): readonly RowBatch[] {
   return [...joined.values()]
 }
 
-/** Hands the rows of a range to an appender. */
+/** Passes the rows of a range to an appender. */
 export function appendRows(appender: DuckDBAppender, batch: RowBatch, range: RowRange): void {
   const { types, values } = layoutOf(batch.table)
   assert(batch.columns.length === types.length, `rows of ${batch.table} have all their columns`)
@@ -58,8 +58,9 @@ export interface RowRange {
 }
 
 /**
- * Where the rows begin that are surely new: above `top` in their order column and each of them
- * once. Those before may be there already. `batch.count` when none can be told apart.
+ * Index of the first row that is surely new: from there on all rows are above `top` in their
+ * order column and unique. Rows before it may be duplicates. `batch.count` when no row is surely
+ * new.
  */
 export function firstFresh(batch: RowBatch, top: number): number {
   const { key } = layoutOf(batch.table)
@@ -74,7 +75,7 @@ export function firstFresh(batch: RowBatch, top: number): number {
   return isUnique(columns, batch.count) ? 0 : batch.count
 }
 
-/** The lowest and highest order of a range of rows. */
+/** The lowest and highest order value of a range of rows. */
 export function orderSpan(batch: RowBatch, range: RowRange): { low: number; high: number } {
   const order = batch.columns[layoutOf(batch.table).key[0]!]!
   let low = Number.POSITIVE_INFINITY
@@ -111,7 +112,7 @@ function layoutOf(table: TableName): Layout {
   return layout
 }
 
-/** Strictly, so that no key stands twice: the cheap test, and true of most batches. */
+/** Strictly ascending, so that no key is duplicated: the cheap test, and true of most batches. */
 function isAscending(columns: readonly (readonly Cell[])[], count: number): boolean {
   for (let row = 1; row < count; row += 1) {
     let isAbove = false

@@ -1,5 +1,5 @@
-// How the tables of the indexer are kept in DuckDB: types, statements, and the order of rows.
-// Thread: main of the writer and query processes. Called by the sink and the views.
+// Maps the indexer's tables to DuckDB: column types, CREATE TABLE, and the order of rows.
+// Thread: main of the writer and query processes.
 import {
   DOUBLE,
   DuckDBTimestampMillisecondsValue,
@@ -79,19 +79,19 @@ export function createTableSql(catalog: string, table: TableName): string {
 }
 
 /**
- * The column by which a table's rows come in: the first one of its key that is a number or a time.
- * A row above everything seen in it cannot be there already.
+ * The column by which a table's rows arrive: the first one of its key that is a number or a time.
+ * A row above the highest value seen so far cannot be a duplicate.
  */
 export function orderColumnOf(table: TableName): string {
   const columns = tables[table].columns as Table['columns']
   return tables[table].key.find((name) => columns[name] !== 'String') ?? tables[table].key[0]!
 }
 
-/** The order column as a number of its own unit, in SQL. */
+/** The order value of a row: its order column as a number in the column's own unit, in SQL. */
 export function orderSql(table: TableName, of = ''): string {
   const column = orderColumnOf(table)
   const type = (tables[table].columns as Table['columns'])[column]!
-  const place = `${of}"${column}"`
-  if (type === 'DateTime64(3)') return `epoch_ms(${place})`
-  return type === 'DateTime' ? `epoch(${place})::BIGINT` : place
+  const value = `${of}"${column}"`
+  if (type === 'DateTime64(3)') return `epoch_ms(${value})`
+  return type === 'DateTime' ? `epoch(${value})::BIGINT` : value
 }

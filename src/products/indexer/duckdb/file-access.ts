@@ -1,24 +1,24 @@
-// Who may open the files of the embedded index: the server and its query processes, nobody else,
-// whatever the mode of the folders above. Thread: main of any process.
+// Sets owners and modes so that only the server and its query processes can open the index's
+// files, whatever the mode of the parent folders. Thread: main of any process.
 //
 //                     not root        root
 //   folders           0700            0710  root:reader
-//   files of a view   0600            0640  root:reader
+//   seg and tail      0600            0640  root:reader
 //   everything else   0600            0600
 //
-// A server that is not root has query processes of its own user. One that is root starts them as
-// the reader, a user and group that have no account: they read what they are given, own nothing
-// and can change nothing. DuckDB opens files by path, so descriptors cannot be handed over.
+// A server that is not root runs query processes as its own user. A server that is root runs them
+// as the reader, a user and group without an account: they read what is shared, own nothing and
+// can change nothing. DuckDB opens files by path, so file descriptors cannot be passed instead.
 import { chmod, chown, mkdir, stat } from 'node:fs/promises'
 
 /**
- * Number of the reader's user and group ("slui"): outside the ranges of accounts, of service
- * managers, of containers and of subordinate ids. A user namespace may lack it; there it is the
- * usual number of `nobody`.
+ * User and group id of the reader ("slui"): outside the ranges of accounts, of service managers,
+ * of containers and of subordinate ids. A user namespace may lack it; the fallback is the usual
+ * id of `nobody`.
  */
 const readerIds = [0x736c_7569, 65_534] as const
 
-/** Makes a folder that query processes may enter. */
+/** Creates a folder that query processes may enter. */
 export async function openFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 })
   if (isRoot()) await giveToReader(path)
@@ -31,12 +31,12 @@ export async function shareFile(folder: string, path: string): Promise<void> {
   await chmod(path, isRoot() ? 0o640 : 0o600)
 }
 
-/** Keeps a file to the server. */
+/** Makes a file readable by the server only. */
 export async function hideFile(path: string): Promise<void> {
   await chmod(path, 0o600)
 }
 
-/** The user and group that a query process of this folder runs as; null when it is our own. */
+/** The uid and gid that a query process of this folder runs as; null for the server's own. */
 export async function stepDownTo(folder: string): Promise<number | null> {
   return isRoot() ? readerOf(folder) : null
 }

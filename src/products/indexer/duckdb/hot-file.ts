@@ -1,8 +1,9 @@
-// The file that rows are written to: rows and marks in one transaction, durable by its log.
-// Thread: main of the writer process. Called by the sink, one write at a time.
+// The file that new rows are written to: rows and marks in one transaction, deduplicated by key,
+// durable through DuckDB's write-ahead log.
+// Thread: main of the writer process. One write at a time.
 //
-//   rows that cannot be there yet -> appender --------------------+-> hot-N.duckdb (+ .wal)
-//   rows that may be there -> staged -> those whose key is new ---+   one commit with the marks
+//   rows that are surely new -> appender ---------------------------+-> hot-N.duckdb (+ .wal)
+//   possible duplicates -> staged -> only rows whose key is new ----+   one commit with the marks
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
@@ -14,11 +15,11 @@ import { createTableSql, orderSql } from './columns.ts'
 import { Spans } from './spans.ts'
 import { hotName } from './store-files.ts'
 
-/** A row can be there in these besides the hot file. */
-export interface Elsewhere {
-  /** The highest order of a table's rows anywhere; minus infinity without rows. */
+/** Access to rows outside the hot file, for deduplication. */
+export interface SealedRows {
+  /** The highest order value of a table's rows ever sealed; minus infinity without rows. */
   top(table: TableName): number
-  /** Catalogs of sealed files with rows of the table between the two, attached for the caller. */
+  /** Attached catalogs of sealed files that have rows of the table from `low` to `high`. */
   holding(table: TableName, low: number, high: number): Promise<readonly string[]>
 }
 
@@ -37,22 +38,22 @@ export class HotFile {
   readonly #path: string
   #marks: Marks
 
-  private constructor(place: { folder: string; number: number }, spans: Spans, marks: Marks) {
-    this.number = place.number
-    this.catalog = `hot${place.number}`
+  private constructor(file: { folder: string; number: number }, spans: Spans, marks: Marks) {
+    this.number = file.number
+    this.catalog = `hot${file.number}`
     this.bornAtMs = Date.now()
     this.spans = spans
-    this.#path = join(place.folder, hotName(place.number))
+    this.#path = join(file.folder, hotName(file.number))
     this.#marks = marks
   }
 
-  /** Makes the next one. What came before tells the marks, so that the newest file has them all. */
+  /** Creates a hot file that starts with the marks of its predecessor, so it has all of them. */
   static async create(
     connection: DuckDBConnection,
-    place: { folder: string; number: number },
+    file: { folder: string; number: number },
     marks: Marks,
   ): Promise<HotFile> {
-    const hot = new HotFile(place, new Spans(), marks)
+    const hot = new HotFile(file, new Spans(), marks)
     await connection.run(`ATTACH ${quoted(hot.#path)} AS ${hot.catalog}`)
     await connection.run('BEGIN')
     for (const table of tableNames) await connection.run(createTableSql(hot.catalog, table))
@@ -63,13 +64,13 @@ export class HotFile {
     return hot
   }
 
-  /** Opens one that is there; null when a crash came before its first commit. */
+  /** Opens an existing hot file; null when a crash came before its first commit. */
   static async open(
     connection: DuckDBConnection,
-    place: { folder: string; number: number },
+    file: { folder: string; number: number },
   ): Promise<HotFile | null> {
     const spans = new Spans()
-    const hot = new HotFile(place, spans, {})
+    const hot = new HotFile(file, spans, {})
     await connection.run(`ATTACH ${quoted(hot.#path)} AS ${hot.catalog}`)
     const found = await connection.runAndReadAll(
       `SELECT 1 FROM duckdb_tables()
@@ -91,7 +92,7 @@ export class HotFile {
     return this.#marks
   }
 
-  /** Of its log: what a restart would have to go through, and about what it holds in memory. */
+  /** Size of the write-ahead log: what a restart replays, and roughly the memory it uses. */
   async logBytes(): Promise<number> {
     try {
       return (await stat(`${this.#path}.wal`)).size
@@ -100,20 +101,20 @@ export class HotFile {
     }
   }
 
-  /** Takes rows (a batch per table) and marks in, all or nothing; durable when it resolves. */
+  /** Writes rows (a batch per table) and marks atomically; durable when it resolves. */
   async write(
     connection: DuckDBConnection,
     batches: readonly RowBatch[],
     marks: Marks,
-    elsewhere: Elsewhere,
+    sealedRows: SealedRows,
   ): Promise<void> {
     const staged: Staged[] = []
     const fresh: { batch: RowBatch; first: number }[] = []
     for (const batch of batches) {
       if (batch.count === 0) continue
-      const top = Math.max(elsewhere.top(batch.table), this.spans.high(batch.table))
+      const top = Math.max(sealedRows.top(batch.table), this.spans.high(batch.table))
       const first = firstFresh(batch, top)
-      if (first > 0) staged.push(await this.#stage(connection, batch, first, elsewhere))
+      if (first > 0) staged.push(await this.#stage(connection, batch, first, sealedRows))
       if (first < batch.count) fresh.push({ batch, first })
     }
     const taken = new Spans()
@@ -141,12 +142,12 @@ export class HotFile {
     this.#marks = higher(this.#marks, marks)
   }
 
-  /** Rows that may be there already go into a table of their own first, outside the transaction. */
+  /** Copies possible duplicates into a staging table, outside the transaction. */
   async #stage(
     connection: DuckDBConnection,
     batch: RowBatch,
     end: number,
-    elsewhere: Elsewhere,
+    sealedRows: SealedRows,
   ): Promise<Staged> {
     const { table } = batch
     const stage = `memory.main."staged_${table}"`
@@ -158,11 +159,11 @@ export class HotFile {
     const appender = await connection.createAppender(`staged_${table}`, 'main', 'memory')
     appendRows(appender, batch, { first: 0, end })
     appender.closeSync()
-    const sealed = await elsewhere.holding(table, span.low, span.high)
+    const sealed = await sealedRows.holding(table, span.low, span.high)
     return { table, sql: this.#newRowsSql(table, sealed, span), ...span }
   }
 
-  /** Of the staged rows, one of each key that no file has. */
+  /** Inserts one staged row of each key that no file contains yet. */
   #newRowsSql(
     table: TableName,
     sealed: readonly string[],
@@ -189,7 +190,7 @@ export class HotFile {
   }
 }
 
-/** For a path or a text inside a statement. */
+/** Quotes a path or a string for use inside an SQL statement. */
 export function quoted(text: string): string {
   return `'${text.replaceAll("'", "''")}'`
 }

@@ -14,7 +14,7 @@ import { columnsOf, storageOf } from './columns.ts'
 import { quoted } from './hot-file.ts'
 import { macros } from './macros.ts'
 import { systemSchema } from './rewrite.ts'
-import type { Readable, ReadableFile } from './store-files.ts'
+import type { Snapshot, SnapshotFile } from './store-files.ts'
 import type { TreeRules } from './syntax-tree.ts'
 
 export interface DatabasePlace {
@@ -37,8 +37,8 @@ export class QueryDatabase {
   readonly rules: TreeRules
   readonly #instance: DuckDBInstance
   readonly #place: DatabasePlace
-  #attached = new Map<string, ReadableFile>()
-  #files: readonly ReadableFile[] = []
+  #attached = new Map<string, SnapshotFile>()
+  #files: readonly SnapshotFile[] = []
   #version = -1
   /** The version of the view that each table's SQL view stands for. */
   readonly #shown = new Map<TableName, number>()
@@ -87,14 +87,14 @@ export class QueryDatabase {
   }
 
   /** Opens the files of a view and lets go of those that are no longer in it. */
-  async refresh(readable: Readable): Promise<void> {
-    if (readable.version === this.#version) return
-    const wanted = new Set(readable.files.map((file) => file.name))
+  async refresh(snapshot: Snapshot): Promise<void> {
+    if (snapshot.version === this.#version) return
+    const wanted = new Set(snapshot.files.map((file) => file.name))
     for (const name of [...this.#attached.keys()].filter((one) => !wanted.has(one))) {
       await this.connection.run(`DETACH ${catalogOf(name)}`)
       this.#attached.delete(name)
     }
-    for (const file of readable.files.filter((one) => !this.#attached.has(one.name))) {
+    for (const file of snapshot.files.filter((one) => !this.#attached.has(one.name))) {
       const path = quoted(join(this.#place.folder, file.name))
       try {
         await this.connection.run(`ATTACH ${path} AS ${catalogOf(file.name)} (READ_ONLY)`)
@@ -103,8 +103,8 @@ export class QueryDatabase {
       }
       this.#attached.set(file.name, file)
     }
-    this.#files = readable.files
-    this.#version = readable.version
+    this.#files = snapshot.files
+    this.#version = snapshot.version
   }
 
   /** Makes the tables that a statement reads show the files of now. */

@@ -4,7 +4,7 @@
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
 import { type ProcessOptions, QueryProcess } from './query-process.ts'
-import type { Readable } from './store-files.ts'
+import type { Snapshot } from './store-files.ts'
 
 export interface PoolOptions {
   readonly folder: string
@@ -103,11 +103,11 @@ export class QueryPool {
   }
 
   /** Lets idle processes open the files of now and close those that are gone. */
-  async refresh(readable: Readable): Promise<void> {
+  async refresh(snapshot: Snapshot): Promise<void> {
     const spare = this.#idle.splice(this.#options.warm)
     for (const process of spare) process.kill()
     for (const process of this.#idle.splice(0)) {
-      await process.refresh(readable)
+      await process.refresh(snapshot)
       if (!process.isGone) this.#idle.push(process)
     }
     this.#match()

@@ -18,7 +18,7 @@ import {
   resultPipe,
 } from './query-protocol.ts'
 import { ResultBytes } from './result-bytes.ts'
-import type { Readable } from './store-files.ts'
+import type { Snapshot } from './store-files.ts'
 
 /** Beside what DuckDB may take: the process itself, and what DuckDB does not count. */
 export const overheadBytes = 388_000_000
@@ -128,8 +128,8 @@ export class QueryProcess {
   }
 
   /** Opens the files of a view ahead of a query. */
-  async refresh(readable: Readable): Promise<void> {
-    await this.#call('refresh', readable)
+  async refresh(snapshot: Snapshot): Promise<void> {
+    await this.#call('refresh', snapshot)
   }
 
   /** Asks the engine to give up; whether it listens is another question. */

@@ -1,7 +1,7 @@
 // What the server and a query process say to each other. Thread: any. Types and names only: the
 // server must not load the engine for them.
 import type { OutputFormat, QueryError, QueryLimits, Statement } from '../engine.ts'
-import type { Readable } from './store-files.ts'
+import type { Snapshot } from './store-files.ts'
 
 /** The file descriptor of result bytes in the process; frames have the one before it. */
 export const resultPipe = 4
@@ -26,7 +26,7 @@ export interface QueryJob {
   readonly format: OutputFormat
   readonly limits: QueryLimits
   readonly quotes64: boolean
-  readonly readable: Readable
+  readonly snapshot: Snapshot
 }
 
 export interface QueryReport {

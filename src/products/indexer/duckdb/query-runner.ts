@@ -59,7 +59,7 @@ export class QueryRunner {
     const out = new ResultWriter(this.#sink, job.limits, () => this.#isCancelled)
     let error: QueryError | null = null
     try {
-      await this.#database.refresh(job.readable)
+      await this.#database.refresh(job.snapshot)
       error = await this.#answer(job, out)
       if (error === null) await out.flush()
     } catch (thrown) {

@@ -6,7 +6,7 @@ import type { Query, QueryError, QueryOutcome, QueryTotals } from '../engine.ts'
 import { codeOf, exception } from '../exceptions.ts'
 import { overheadBytes, type QueryProcess } from './query-process.ts'
 import type { QueryReport } from './query-protocol.ts'
-import type { Readable } from './store-files.ts'
+import type { Snapshot } from './store-files.ts'
 import type { QueryWatch, Watched } from './watch.ts'
 
 type EndReason = 'cancel' | 'time' | 'memory'
@@ -46,12 +46,12 @@ export class QueryRun implements Watched {
   }
 
   /** Resolves with the first bytes, the end, or an error; `stale` when the view must be new. */
-  async start(readable: Readable): Promise<QueryOutcome | 'stale'> {
+  async start(snapshot: Snapshot): Promise<QueryOutcome | 'stale'> {
     const { watch } = this.#deps
     const { bytes } = this.#process
     watch.add(this)
     const { subscription, statement, format, limits, quotes64 } = this.#query
-    const job = { subscription, statement, format, limits, quotes64, readable }
+    const job = { subscription, statement, format, limits, quotes64, snapshot }
     void this.#process.run(job).then((report) => {
       this.#report = report
       bytes.expect(report?.bytes ?? bytes.received)

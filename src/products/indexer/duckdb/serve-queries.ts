@@ -22,7 +22,7 @@ import {
 } from './query-protocol.ts'
 import { QueryRunner } from './query-runner.ts'
 import type { ByteSink } from './result-writer.ts'
-import type { Readable } from './store-files.ts'
+import type { Snapshot } from './store-files.ts'
 
 const niceness = 10
 const watchMs = 10
@@ -31,7 +31,7 @@ export interface QueryService {
   open(place: QueryPlace): Promise<QueryGreeting>
   run(job: QueryJob): Promise<QueryReport>
   /** Opens the files of a view ahead of a query. */
-  refresh(readable: Readable): Promise<null>
+  refresh(snapshot: Snapshot): Promise<null>
   cancel(): null
 }
 
@@ -53,8 +53,8 @@ export function queryService(): QueryService {
       if (runner === null) throw new Error('the process is not open')
       return runner.run(job)
     },
-    refresh: async (readable) => {
-      await database?.refresh(readable).catch(() => {})
+    refresh: async (snapshot) => {
+      await database?.refresh(snapshot).catch(() => {})
       return null
     },
     cancel: () => {

@@ -1,8 +1,12 @@
-// The embedded index as a sink of rows. Thread: main of the writer process, which alone writes.
+// Writes rows into the embedded DuckDB index: the `RowSink` of the embedded engine.
+// Thread: main of the writer process, the only process that writes the index's files.
 //
 //   write -> hot file (rows + marks, one commit) -> full or old? -> sealed -> merged -> dropped
 //                 |
-//   readers ask --+-> tails: copies of the newest rows -> readable.json
+//   snapshot -----+-> tails: copies of the newest rows -> readable.json
+//   request
+//
+// A mark is the highest position of a feed (slot or seq) whose rows are durable.
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { isBug } from '../../../base/assert.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
@@ -10,26 +14,26 @@ import type { Marks, RowBatch, RowSink } from '../engine.ts'
 import type { TableName } from '../tables.ts'
 import { Archive, removeDelayMs } from './archive.ts'
 import { joinBatches } from './chunks.ts'
-import { type Elsewhere, HotFile } from './hot-file.ts'
-import { openReadableDoor } from './readable-door.ts'
+import { HotFile, type SealedRows } from './hot-file.ts'
+import { serveSnapshots } from './snapshot-socket.ts'
 import {
+  emptySnapshot,
   hotName,
   type Listing,
   listFolder,
-  nothingReadable,
-  type Readable,
-  readReadable,
+  readSnapshot,
   removeFiles,
-  writeReadable,
+  type Snapshot,
+  writeSnapshot,
 } from './store-files.ts'
 import { Tails } from './tails.ts'
 
 export interface DuckdbSinkOptions {
   readonly retentionMs: number
   readonly retentionBytes: number
-  /** The hot file is sealed when its log has grown to this. */
+  /** The hot file is sealed when its write-ahead log has grown to this size. */
   readonly hotBytesMax?: number
-  /** Or when it is this old. */
+  /** The hot file is also sealed when it is this old. */
   readonly hotMsMax?: number
   readonly mergedBytesMax?: number
 }
@@ -37,14 +41,14 @@ export interface DuckdbSinkOptions {
 const hotBytesMax = 64 * 1024 * 1024
 const hotMsMax = 3_600_000
 const mergedBytesMax = 512 * 1024 * 1024
-/** A commit costs a few milliseconds: a write per block of rows, not per row. */
+/** Batching delay: a commit costs a few milliseconds, so one write covers a block of rows. */
 const lingerMs = 50
 const memoryLimit = '1GB'
 const upkeepMs = 10_000
-/** A log longer than this would be folded into its file by DuckDB in the middle of a write. */
+/** Above this write-ahead log size DuckDB would checkpoint in the middle of a write. */
 const autoCheckpoint = '1TB'
 
-/** Opens the folder, repairs what a crash left, and takes rows from then on. */
+/** Opens the folder, recovers from a crash if there was one, and returns a sink ready for rows. */
 export async function openDuckdbSink(
   folder: string,
   options: DuckdbSinkOptions,
@@ -54,7 +58,7 @@ export async function openDuckdbSink(
     await sink.open()
     return sink
   } catch (error) {
-    throw faultOf(error, 'the index cannot be opened')
+    throw faultOf(error, 'index open failed')
   }
 }
 
@@ -67,21 +71,21 @@ export class DuckdbSink implements RowSink {
   #archive!: Archive
   #tails!: Tails
   #hot!: HotFile
-  #door: { close(): Promise<void> } | null = null
+  #snapshotServer: { close(): Promise<void> } | null = null
   #version = 0
   #writes: Promise<unknown> = Promise.resolve()
   #publishing: Promise<unknown> = Promise.resolve()
-  /** A copy of the hot file's rows that is under way: the file cannot be detached meanwhile. */
+  /** The running copy of the hot file's rows; the file cannot be detached until it is done. */
   #copying: Promise<unknown> = Promise.resolve()
-  #announced: Readable | null = null
+  #announced: Snapshot | null = null
   #announcing: Promise<unknown> = Promise.resolve()
   #isOpen = false
   #isBroken = false
-  /** The hot file before this one, on its way to the archive. */
+  /** The running seal of the previous hot file. */
   #sealing: Promise<void> = Promise.resolve()
   #upkeep: NodeJS.Timeout | null = null
   readonly #removals = new Set<NodeJS.Timeout>()
-  readonly #elsewhere: Elsewhere = {
+  readonly #sealedRows: SealedRows = {
     top: (table) => this.#archive.top(table),
     holding: async (table: TableName, low, high) => {
       await this.#sealed()
@@ -96,7 +100,7 @@ export class DuckdbSink implements RowSink {
 
   async open(): Promise<void> {
     await this.#openStore()
-    this.#door = await openReadableDoor(this.#folder, () => this.publish())
+    this.#snapshotServer = await serveSnapshots(this.#folder, () => this.publish())
     this.#upkeep = setInterval(() => void this.#keepUp().catch(() => {}), upkeepMs)
     this.#upkeep.unref()
   }
@@ -107,13 +111,16 @@ export class DuckdbSink implements RowSink {
 
   async write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
     await this.#inTurn(async () => {
-      await this.#hot.write(this.#writer, joinBatches(batches), marks, this.#elsewhere)
+      await this.#hot.write(this.#writer, joinBatches(batches), marks, this.#sealedRows)
       if ((await this.#hot.logBytes()) >= (this.#options.hotBytesMax ?? hotBytesMax))
         await this.#sealHot(this.#hot.marks)
     })
   }
 
-  /** Rows first, the mark last: after a crash in between, the mark asks for the same cut again. */
+  /**
+   * Deletes the rows of these slots. Rows go first, the mark last: after a crash in between, the
+   * old mark makes the next start repeat the cut.
+   */
   async cut(from: number, to: number): Promise<void> {
     await this.#inTurn(async () => {
       await this.#sealHot(this.#hot.marks)
@@ -124,23 +131,23 @@ export class DuckdbSink implements RowSink {
     })
   }
 
-  /** Makes all that is durable readable; resolves with the files that hold it. */
-  publish(): Promise<Readable> {
+  /** Makes all durable rows readable; resolves with the snapshot that contains them. */
+  publish(): Promise<Snapshot> {
     const published = this.#publishing.then(async () => {
       await this.#sealed()
       const copied = this.#tails.follow(this.#hot)
       this.#copying = copied.catch(() => {})
       const superseded = await copied
       this.#isOpen = true
-      const readable = await this.#announce()
+      const snapshot = await this.#announce()
       this.#removeLater(superseded)
-      return readable
+      return snapshot
     })
     this.#publishing = published.catch(() => {})
     return published
   }
 
-  /** Drops what is too old or too much and merges small files; done from time to time by itself. */
+  /** Drops files beyond the retention limits and merges small ones; also runs on a timer. */
   async tidy(): Promise<void> {
     await this.#archive.tidy(Date.now())
     await this.#announcing
@@ -148,12 +155,12 @@ export class DuckdbSink implements RowSink {
 
   async stop(): Promise<void> {
     if (this.#upkeep !== null) clearInterval(this.#upkeep)
-    await this.#door?.close()
+    await this.#snapshotServer?.close()
     await this.#writes
     await this.#sealing
     await this.publish().catch(() => {})
     await this.#archive.stop()
-    // The next start then has no log to go through.
+    // The next start then has no write-ahead log to replay.
     await this.#writer.run(`CHECKPOINT ${this.#hot.catalog}`).catch(() => {})
     for (const timer of this.#removals) clearTimeout(timer)
     this.#instance.closeSync()
@@ -187,11 +194,11 @@ export class DuckdbSink implements RowSink {
       onChange: () => void this.#announce().catch(() => {}),
       remove: (names) => this.#removeLater(names),
     })
-    this.#version = Math.max(this.#version, (await readReadable(this.#folder)).version)
+    this.#version = Math.max(this.#version, (await readSnapshot(this.#folder)).version)
     await this.#archive.open(listing.sealed)
     await this.#openHot(listing)
     await this.publish()
-    this.#removeLater(listing.waste)
+    this.#removeLater(listing.obsolete)
   }
 
   async #openHot(listing: Listing): Promise<void> {
@@ -202,7 +209,7 @@ export class DuckdbSink implements RowSink {
       if (file !== null) files.push(file)
       else await removeFiles(this.#folder, [hotName(number), `${hotName(number)}.wal`])
     }
-    // A crash in the middle of sealing leaves two: the newest goes on, the others are sealed now.
+    // A crash during sealing leaves several: the newest stays hot, the others are sealed now.
     const newest = files.pop()
     for (const file of files) await this.#archive.seal(file)
     const last = Math.max(0, ...numbers, ...listing.sealed.map((file) => file.to))
@@ -210,20 +217,20 @@ export class DuckdbSink implements RowSink {
       newest ?? (await HotFile.create(this.#writer, { folder: this.#folder, number: last + 1 }, {}))
   }
 
-  /** Goes on in a new file; the old one is sealed beside the writes. */
+  /** Switches to a new hot file; the old one is sealed concurrently with further writes. */
   async #sealHot(marks: Marks): Promise<void> {
     await this.#sealed()
     const full = this.#hot
-    const place = { folder: this.#folder, number: full.number + 1 }
-    this.#hot = await HotFile.create(this.#writer, place, marks)
+    const next = { folder: this.#folder, number: full.number + 1 }
+    this.#hot = await HotFile.create(this.#writer, next, marks)
     this.#archive.expect(full.spans)
     this.#sealing = this.#copying
       .then(() => this.#archive.seal(full))
       .then(
         () => void this.#archive.tidy(Date.now()).catch(() => {}),
         (error: unknown) => {
-          // Left as it is: its rows are durable, and the next start seals it.
-          process.stderr.write(`index: a file could not be sealed: ${messageOf(error)}\n`)
+          // The file is kept unsealed: its rows are durable, and the next start seals it.
+          process.stderr.write(`index: file seal failed: ${messageOf(error)}\n`)
         },
       )
   }
@@ -235,7 +242,7 @@ export class DuckdbSink implements RowSink {
     await this.#archive.tidy(Date.now())
   }
 
-  /** Waits until no file is on its way to the archive, whoever sent it there meanwhile. */
+  /** Waits until no seal is running, including seals that start while waiting. */
   async #sealed(): Promise<void> {
     for (let waited: unknown = null; waited !== this.#sealing; ) {
       waited = this.#sealing
@@ -243,25 +250,25 @@ export class DuckdbSink implements RowSink {
     }
   }
 
-  /** Tells readers which files make up the whole; a sealed file takes the place of its tails. */
-  async #announce(): Promise<Readable> {
+  /** Publishes the current list of files; a sealed file replaces its tails. */
+  async #announce(): Promise<Snapshot> {
     const tails = this.#archive.has(this.#tails.hot) ? [] : this.#tails.files
     const files = [...this.#archive.files, ...tails]
-    // While the folder is being opened, what stood there before the crash is the better view.
-    if (!this.#isOpen) return nothingReadable
+    // While the folder is being opened, the snapshot from before the crash is more complete.
+    if (!this.#isOpen) return emptySnapshot
     const before = this.#announced
     if (before !== null && isSame(before.files, files)) {
-      // It may be on its way to the disk still, and whoever asked may read it there.
+      // Its write may still be running, and the caller may read it from disk.
       await this.#announcing
       return before
     }
     this.#version += 1
-    const readable = { version: this.#version, files }
-    this.#announced = readable
-    const written = this.#announcing.then(() => writeReadable(this.#folder, readable))
+    const snapshot = { version: this.#version, files }
+    this.#announced = snapshot
+    const written = this.#announcing.then(() => writeSnapshot(this.#folder, snapshot))
     this.#announcing = written.catch(() => {})
     await written
-    return readable
+    return snapshot
   }
 
   #removeLater(names: readonly string[]): void {
@@ -283,9 +290,9 @@ export class DuckdbSink implements RowSink {
     try {
       await done
     } catch (error) {
-      // An engine that met a bug of its own refuses everything from then on.
+      // After an internal error DuckDB rejects every statement: reopen before the next task.
       if (/^(FATAL|INTERNAL) Error|invalidated/i.test(messageOf(error))) this.#isBroken = true
-      throw faultOf(error, 'rows could not be written')
+      throw faultOf(error, 'index write failed')
     }
   }
 
@@ -298,7 +305,7 @@ export class DuckdbSink implements RowSink {
   }
 }
 
-/** The world's troubles may pass (a full disk); rows that are no rows stay what they are. */
+/** System failures (a full disk) are retryable; invalid rows and our own bugs are not. */
 function faultOf(error: unknown, what: string): Fault {
   if (error instanceof Fault) return error
   const message = messageOf(error)
@@ -308,6 +315,6 @@ function faultOf(error: unknown, what: string): Fault {
   return new Fault('index-write', `${what}: ${message}`, { cause: error, retryable })
 }
 
-function isSame(a: Readable['files'], b: Readable['files']): boolean {
+function isSame(a: Snapshot['files'], b: Snapshot['files']): boolean {
   return a.length === b.length && a.every((file, index) => file.name === b[index]!.name)
 }

@@ -1,5 +1,6 @@
-// How many rows a file has of each table, and between which orders. Thread: main of the writer
-// process. Tells the sink which files can hold a key, and readers which tables are in a file.
+// Row count and range of order values per table of one file.
+// Thread: main of the writer process. Limits deduplication to files that can contain a key, and
+// lists the tables of a file in a snapshot. `orderSql` defines a row's order value.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { type TableName, tableNames } from '../tables.ts'
 import { orderSql } from './columns.ts'
@@ -48,7 +49,7 @@ export class Spans {
     for (const [table, span] of more.#spans) this.add(table, span)
   }
 
-  /** Counts a file that has no account of itself. */
+  /** Computes the spans of a file that has no `spans` table. */
   async measure(connection: DuckDBConnection, catalog: string): Promise<void> {
     for (const table of tableNames) {
       const order = orderSql(table)
@@ -61,7 +62,7 @@ export class Spans {
     }
   }
 
-  /** Writes the account into a file that is about to be sealed. */
+  /** Writes the `spans` table into a file that is about to be sealed. */
   async store(connection: DuckDBConnection, catalog: string): Promise<void> {
     await connection.run(
       `CREATE OR REPLACE TABLE ${catalog}.spans
@@ -74,7 +75,7 @@ export class Spans {
       await connection.run(`INSERT INTO ${catalog}.spans VALUES ${rows.join(', ')}`)
   }
 
-  /** The account of a sealed file. */
+  /** Reads the `spans` table of a sealed file. */
   async load(connection: DuckDBConnection, catalog: string): Promise<void> {
     const found = await connection.runAndReadAll(`SELECT * FROM ${catalog}.spans`)
     for (const [name, rows, low, high] of found.getRows())

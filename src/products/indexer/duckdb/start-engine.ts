@@ -12,10 +12,10 @@ import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.t
 import { fail } from '../exceptions.ts'
 import { BackOff } from './back-off.ts'
 import { openFolder } from './file-access.ts'
+import { LatestSnapshot } from './latest-snapshot.ts'
 import type { QueryProcessMeters } from './meters.ts'
 import { QueryPool } from './query-pool.ts'
 import { QueryRun } from './running-query.ts'
-import { ViewOfNow } from './view-of-now.ts'
 import { QueryWatch } from './watch.ts'
 
 export interface DuckdbEngineDeps {
@@ -43,7 +43,7 @@ export async function startDuckdbEngine(
   await openFolder(place)
   await rm(join(place, 'scratch'), { recursive: true, force: true })
   await openFolder(join(place, 'scratch'))
-  const view = new ViewOfNow(place)
+  const view = new LatestSnapshot(place)
   const threads = Math.min(threadsMax, availableParallelism())
   const pool = new QueryPool(
     {
@@ -63,14 +63,14 @@ class DuckdbEngine implements QueryEngine {
   readonly name = 'duckdb'
   readonly version: string
   readonly #pool: QueryPool
-  readonly #view: ViewOfNow
+  readonly #view: LatestSnapshot
   readonly #deps: DuckdbEngineDeps
   readonly #watch = new QueryWatch()
   readonly #backOff = new BackOff(() => performance.now())
   readonly #refreshing: NodeJS.Timeout
   readonly #runs = new Set<QueryRun>()
 
-  constructor(version: string, pool: QueryPool, view: ViewOfNow, deps: DuckdbEngineDeps) {
+  constructor(version: string, pool: QueryPool, view: LatestSnapshot, deps: DuckdbEngineDeps) {
     this.version = version
     this.#pool = pool
     this.#view = view
@@ -79,7 +79,7 @@ class DuckdbEngine implements QueryEngine {
       // Files that were dropped stay on the disk as long as somebody has them open.
       // What fails now is tried again with the next one.
       view.get(refreshMs).then(
-        (readable) => pool.refresh(readable),
+        (snapshot) => pool.refresh(snapshot),
         () => {},
       )
       this.#measure()
@@ -130,8 +130,8 @@ class DuckdbEngine implements QueryEngine {
     if (process === 'down')
       return fail('CANNOT_CREATE_CHILD_PROCESS', 'no query process can be started; try again')
     for (let isLast = false; ; isLast = true) {
-      const readable = await viewing
-      if (running.isCancelled || readable === null) {
+      const snapshot = await viewing
+      if (running.isCancelled || snapshot === null) {
         this.#pool.giveBack(process)
         return running.isCancelled
           ? fail('QUERY_WAS_CANCELLED', 'the query was cancelled')
@@ -149,7 +149,7 @@ class DuckdbEngine implements QueryEngine {
       running.run = run
       this.#runs.add(run)
       this.#measure()
-      const outcome = await run.start(readable)
+      const outcome = await run.start(snapshot)
       if (outcome !== 'stale') return outcome
       this.#runs.delete(run)
       if (isLast) {

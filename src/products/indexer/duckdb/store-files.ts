@@ -1,15 +1,15 @@
-// The files of the embedded index: what their names mean, and the list that readers go by.
-// Thread: main of any process. The writer writes here; query processes only read.
+// Names, lists and renames the files of the embedded index, and reads and writes its snapshot.
+// Thread: main of any process. Only the writer process writes; query processes only read.
 //
-//   hot-7.duckdb       what is being written; the writer alone has it open
-//   seg-1-6-0.duckdb   sealed: rows of the hot files 1 to 6, never changed again; 0 grows when
-//                      rows were taken back and the file was written anew
-//   tail-7-3.duckdb    rows of hot file 7 as readers see them; number 3 of its kind
-//   new-*.duckdb       on its way to one of these names; left over after a crash
-//   readable.json      which files make up one whole view; replaced by rename
+//   hot-7.duckdb       receives writes; only the writer has it open
+//   seg-1-6-0.duckdb   sealed and immutable: rows of the hot files 1 to 6; the last number is the
+//                      revision, which grows when rows are deleted and the file is rewritten
+//   tail-7-3.duckdb    copied rows of hot file 7 for readers; the third tail
+//   new-*.duckdb       unfinished file that is renamed when complete; left over after a crash
+//   readable.json      snapshot: the files that together hold all rows; replaced by rename
 //
-// A sealed file whose span lies within another's has been merged into it, and one of the same span
-// with a higher last number has taken its place.
+// A sealed file whose span lies within another's has been merged into it. Of two files with the
+// same span, the one with the higher revision is valid.
 import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TableName, tableNames } from '../tables.ts'
@@ -17,29 +17,30 @@ import { hideFile, openFolder, shareFile } from './file-access.ts'
 
 export interface Sealed {
   readonly name: string
-  /** First and last hot file in it. */
+  /** Numbers of the first and the last hot file in it. */
   readonly from: number
   readonly to: number
   readonly revision: number
   readonly bytes: number
-  /** When its newest row was written, about. */
+  /** Approximate time at which its newest row was written. */
   readonly sealedAtMs: number
 }
 
-/** One file of the view, and the tables that have rows in it. */
-export interface ReadableFile {
+/** One file of a snapshot, and the tables that have rows in it. */
+export interface SnapshotFile {
   readonly name: string
   readonly tables: readonly TableName[]
 }
 
-export interface Readable {
-  /** Grows with each change. */
+/** The files that together hold all rows of the index at one moment. */
+export interface Snapshot {
+  /** Increases with each change. */
   readonly version: number
-  readonly files: readonly ReadableFile[]
+  readonly files: readonly SnapshotFile[]
 }
 
-export const readableName = 'readable.json'
-export const nothingReadable: Readable = { version: 0, files: [] }
+export const snapshotName = 'readable.json'
+export const emptySnapshot: Snapshot = { version: 0, files: [] }
 
 export function hotName(number: number): string {
   return `hot-${number}.duckdb`
@@ -58,19 +59,19 @@ export function tailName(hot: number, number: number): string {
 export interface Listing {
   /** Numbers of the hot files, ascending. */
   readonly hot: readonly number[]
-  /** Sealed files that make up the past, ascending, without those merged into others. */
+  /** Valid sealed files, ascending, without those merged into others. */
   readonly sealed: readonly Sealed[]
-  /** Files that nothing needs any more. */
-  readonly waste: readonly string[]
+  /** Names of files that are no longer needed. */
+  readonly obsolete: readonly string[]
 }
 
-/** What is in the folder; makes the folder when there is none. */
+/** Lists the folder; creates it when it is missing. */
 export async function listFolder(folder: string): Promise<Listing> {
   await openFolder(folder)
   const names = await readdir(folder)
   for (const name of names) await setAccess(folder, name)
   const hot: number[] = []
-  const waste: string[] = []
+  const obsolete: string[] = []
   const sealed: Sealed[] = []
   for (const name of names) {
     const asHot = /^hot-(\d+)\.duckdb$/.exec(name)
@@ -79,19 +80,19 @@ export async function listFolder(folder: string): Promise<Listing> {
     else if (asSealed !== null) {
       const [from, to, revision] = asSealed.slice(1).map(Number) as [number, number, number]
       sealed.push(await describe(folder, { from, to, revision }))
-    } else if (/^(new|tail)-.*\.duckdb(\.wal)?$/.test(name)) waste.push(name)
+    } else if (/^(new|tail)-.*\.duckdb(\.wal)?$/.test(name)) obsolete.push(name)
   }
   const isReplaced = (file: Sealed) => sealed.some((other) => replaces(other, file))
-  waste.push(...sealed.filter(isReplaced).map((file) => file.name))
+  obsolete.push(...sealed.filter(isReplaced).map((file) => file.name))
   const kept = sealed.filter((file) => !isReplaced(file)).sort((a, b) => a.from - b.from)
-  return { hot: hot.sort((a, b) => a - b), sealed: kept, waste }
+  return { hot: hot.sort((a, b) => a - b), sealed: kept, obsolete }
 }
 
-/** What an earlier version or another user left open is closed. */
+/** Resets file modes that an earlier version or another user left too open. */
 async function setAccess(folder: string, name: string): Promise<void> {
   const path = join(folder, name)
   if (/^(seg|tail)-.*\.duckdb$/.test(name)) await shareFile(folder, path)
-  else if (/\.duckdb(\.wal)?$/.test(name) || name === readableName) await hideFile(path)
+  else if (/\.duckdb(\.wal)?$/.test(name) || name === snapshotName) await hideFile(path)
 }
 
 export async function describe(folder: string, span: SealedSpan): Promise<Sealed> {
@@ -106,32 +107,32 @@ function replaces(other: Sealed, file: Sealed): boolean {
   return !isSameSpan || other.revision > file.revision
 }
 
-/** Gives a finished file its name, so that it is there after a crash of the machine too. */
+/** Renames a finished file and syncs the folder, so that the file survives a machine crash. */
 export async function keepAs(folder: string, made: string, name: string): Promise<void> {
   await shareFile(folder, join(folder, made))
   await rename(join(folder, made), join(folder, name))
   await syncFolder(folder)
 }
 
-export async function writeReadable(folder: string, readable: Readable): Promise<void> {
-  const made = join(folder, `new-${readableName}`)
-  await writeFile(made, JSON.stringify(readable), { mode: 0o600 })
-  await rename(made, join(folder, readableName))
+export async function writeSnapshot(folder: string, snapshot: Snapshot): Promise<void> {
+  const made = join(folder, `new-${snapshotName}`)
+  await writeFile(made, JSON.stringify(snapshot), { mode: 0o600 })
+  await rename(made, join(folder, snapshotName))
 }
 
-/** The view of now; an empty one before the first write. */
-export async function readReadable(folder: string): Promise<Readable> {
+/** The snapshot on disk; an empty one before the first write. */
+export async function readSnapshot(folder: string): Promise<Snapshot> {
   try {
-    return readableFrom(await readFile(join(folder, readableName), 'utf8'))
+    return parseSnapshot(await readFile(join(folder, snapshotName), 'utf8'))
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return nothingReadable
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return emptySnapshot
     throw error
   }
 }
 
-export function readableFrom(text: string): Readable {
-  // Reason for the cast: the writer of this file is ours, and its names are checked here.
-  const { version, files } = JSON.parse(text) as Readable
+export function parseSnapshot(text: string): Snapshot {
+  // Reason for the cast: our writer process wrote this, and file names are checked here.
+  const { version, files } = JSON.parse(text) as Snapshot
   const known = new Set<string>(tableNames)
   return {
     version,

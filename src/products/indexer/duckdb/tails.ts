@@ -1,20 +1,21 @@
-// The newest rows as readers see them: copies of the hot file's rows in small files.
-// Thread: main of the writer process. Made when somebody asks, so that nobody asking costs nothing.
+// Copies the hot file's newest rows into small files that readers can open.
+// Thread: main of the writer process. Runs only on request: without queries nothing is copied.
 //
 //   hot rows   |--------------------------------------------->
-//   tails      [ tail 9          ][ tail 12  ][ 14 ][15]      each at least as long as all
-//                                                             that follow: few files, and a
-//                                                             row is copied a few times at most
+//   tails      [ tail 9          ][ tail 12  ][ 14 ][15]
+//
+// Invariant: each tail has more rows than the next one. So there are few files, and a row is
+// copied only a few times.
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { type TableName, tableNames } from '../tables.ts'
 import { type HotFile, quoted } from './hot-file.ts'
-import { keepAs, type ReadableFile, removeFiles, tailName } from './store-files.ts'
+import { keepAs, removeFiles, type SnapshotFile, tailName } from './store-files.ts'
 
 type Counts = ReadonlyMap<TableName, number>
 
-interface Tail extends ReadableFile {
-  /** Rows of the hot file before this one, and up to its end. */
+interface Tail extends SnapshotFile {
+  /** Row counts of the hot file at the start and at the end of this tail. */
   readonly from: Counts
   readonly to: Counts
   readonly rows: number
@@ -36,16 +37,16 @@ export class Tails {
     this.#folder = folder
   }
 
-  /** The hot file whose rows these are. */
+  /** Number of the hot file whose rows were copied. */
   get hot(): number {
     return this.#hot
   }
 
-  get files(): readonly ReadableFile[] {
+  get files(): readonly SnapshotFile[] {
     return this.#tails.map(({ name, tables }) => ({ name, tables }))
   }
 
-  /** Copies what was committed since the last time. Gives back the files that are superseded. */
+  /** Copies the rows committed since the last call. Returns the names of superseded files. */
   async follow(hot: HotFile): Promise<readonly string[]> {
     const superseded: Tail[] = []
     if (this.#hot !== hot.number) {

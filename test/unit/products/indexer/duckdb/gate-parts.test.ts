@@ -5,7 +5,7 @@ import { boundsProblem } from '../../../../../src/products/indexer/duckdb/bounds
 import { engineError } from '../../../../../src/products/indexer/duckdb/engine-error.ts'
 import { literal, statementText } from '../../../../../src/products/indexer/duckdb/literal.ts'
 import { rewrite } from '../../../../../src/products/indexer/duckdb/rewrite.ts'
-import { readableFrom } from '../../../../../src/products/indexer/duckdb/store-files.ts'
+import { parseSnapshot } from '../../../../../src/products/indexer/duckdb/store-files.ts'
 import { checkTree } from '../../../../../src/products/indexer/duckdb/syntax-tree.ts'
 
 const constant = (value: unknown, id = 'INTEGER') => ({
@@ -173,7 +173,7 @@ describe("the engine's errors", () => {
   })
 })
 
-describe('the list of readable files', () => {
+describe('the list of snapshot files', () => {
   test('takes only names of its own', () => {
     const files = [
       'seg-1-2-0.duckdb',
@@ -186,7 +186,7 @@ describe('the list of readable files', () => {
       version: 3,
       files: files.map((name) => ({ name, tables: ['tps', 'nope'] })),
     })
-    expect(readableFrom(text)).toEqual({
+    expect(parseSnapshot(text)).toEqual({
       version: 3,
       files: [
         { name: 'seg-1-2-0.duckdb', tables: ['tps'] },

@@ -5,7 +5,7 @@ import type { QueryProcess } from '../../../../../src/products/indexer/duckdb/qu
 import type { QueryReport } from '../../../../../src/products/indexer/duckdb/query-protocol.ts'
 import { ResultBytes } from '../../../../../src/products/indexer/duckdb/result-bytes.ts'
 import { QueryRun } from '../../../../../src/products/indexer/duckdb/running-query.ts'
-import { nothingReadable } from '../../../../../src/products/indexer/duckdb/store-files.ts'
+import { emptySnapshot } from '../../../../../src/products/indexer/duckdb/store-files.ts'
 import { QueryWatch } from '../../../../../src/products/indexer/duckdb/watch.ts'
 import { queryOf } from '../../../../support/query-stage.ts'
 
@@ -49,7 +49,7 @@ describe('a query that is ended from outside', () => {
     'by %s while its view was stale is an error, not an empty result',
     async (reason, code) => {
       const { run, report } = stage()
-      const started = run.start(nothingReadable)
+      const started = run.start(emptySnapshot)
       run.end(reason)
       report(stale)
       expect(await started).toMatchObject({ ok: false, error: { code } })
@@ -58,7 +58,7 @@ describe('a query that is ended from outside', () => {
 
   test('is an error when the engine had finished, but its rows were not read', async () => {
     const { run, pipe, report } = stage()
-    const started = run.start(nothingReadable)
+    const started = run.start(emptySnapshot)
     pipe.write('row\n')
     report(complete(4))
     const outcome = await started
@@ -72,7 +72,7 @@ describe('a query that is ended from outside', () => {
 
   test('is complete when the end came after its last row was read', async () => {
     const { run, pipe, report } = stage()
-    const started = run.start(nothingReadable)
+    const started = run.start(emptySnapshot)
     pipe.write('row\n')
     report(complete(4))
     const outcome = await started
@@ -83,7 +83,7 @@ describe('a query that is ended from outside', () => {
 
   test('asks for a new view when it was stale and nobody ended it', async () => {
     const { run, report } = stage()
-    const started = run.start(nothingReadable)
+    const started = run.start(emptySnapshot)
     report(stale)
     expect(await started).toBe('stale')
   })

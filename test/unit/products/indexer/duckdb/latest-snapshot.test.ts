@@ -4,20 +4,20 @@ import { createServer, Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { openReadableDoor } from '../../../../../src/products/indexer/duckdb/readable-door.ts'
+import { LatestSnapshot } from '../../../../../src/products/indexer/duckdb/latest-snapshot.ts'
+import { serveSnapshots } from '../../../../../src/products/indexer/duckdb/snapshot-socket.ts'
 import {
-  nothingReadable,
-  type Readable,
-  writeReadable,
+  emptySnapshot,
+  type Snapshot,
+  writeSnapshot,
 } from '../../../../../src/products/indexer/duckdb/store-files.ts'
-import { ViewOfNow } from '../../../../../src/products/indexer/duckdb/view-of-now.ts'
 
-const written: Readable = { version: 3, files: [{ name: 'seg-1-1-0.duckdb', tables: ['blocks'] }] }
+const written: Snapshot = { version: 3, files: [{ name: 'seg-1-1-0.duckdb', tables: ['blocks'] }] }
 let folder = ''
-let view: ViewOfNow
+let view: LatestSnapshot
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'sluice-view-'))
-  view = new ViewOfNow(folder)
+  view = new LatestSnapshot(folder)
 })
 afterEach(() => {
   view.close()
@@ -27,7 +27,7 @@ afterEach(() => {
 
 describe('the view of a query', () => {
   test('is empty when nothing was ever written', async () => {
-    expect(await view.get(5_000)).toEqual(nothingReadable)
+    expect(await view.get(5_000)).toEqual(emptySnapshot)
   })
 
   test('is an error, not an empty index, when its list cannot be read', async () => {
@@ -35,28 +35,28 @@ describe('the view of a query', () => {
     mkdirSync(list)
     await expect(view.get(5_000)).rejects.toThrow('EISDIR')
     rmSync(list, { recursive: true })
-    await writeReadable(folder, written)
+    await writeSnapshot(folder, written)
     expect(await view.renew(5_000)).toEqual(written)
   })
 
   test('is the written one when the writer answers with something else', async () => {
     const broken = createServer((socket) => socket.on('data', () => socket.write('{"files":\n')))
     await new Promise<void>((resolve) => broken.listen(join(folder, 'rows.sock'), resolve))
-    await writeReadable(folder, written)
+    await writeSnapshot(folder, written)
     expect(await view.get(5_000)).toEqual(written)
     view.close()
     await new Promise((resolve) => broken.close(resolve))
   })
 
   test('cannot be asked for where the path is too long for a socket', () => {
-    expect(() => new ViewOfNow(join(folder, 'x'.repeat(120)))).toThrow('too long')
+    expect(() => new LatestSnapshot(join(folder, 'x'.repeat(120)))).toThrow('too long')
   })
 })
 
 describe("the writer's socket", () => {
   test('stays open when connections cannot be taken in', async () => {
     const listen = vi.spyOn(Server.prototype, 'listen')
-    const door = await openReadableDoor(folder, async () => written)
+    const door = await serveSnapshots(folder, async () => written)
     const server = listen.mock.contexts[0] as Server
     for (let refused = 0; refused < 3; refused++) server.emit('error', new Error('accept EMFILE'))
     expect(await view.get(5_000)).toEqual(written)

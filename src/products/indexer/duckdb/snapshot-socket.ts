@@ -1,24 +1,25 @@
-// Where readers ask the writer for the newest rows: a Unix socket in the index's folder.
-// Thread: main of the writer process (door) and of the server (asking).
+// Requests a snapshot of the newest rows from the writer over a Unix socket in the index's folder.
+// Thread: main of the writer process (server) and main of the server process (client).
 //
-//   engine --"\n"--> writer: copies what was committed since --> one line of JSON: the view of now
+//   engine --"\n"--> writer: copies rows committed since --> one line of JSON: a Snapshot
 //
-// The folder is all that the two share: a writer that is down costs freshness, never an answer.
+// The two processes share only the folder: when the writer is down, queries still run, on older
+// rows.
 import { rm } from 'node:fs/promises'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { isAbsolute, join, relative } from 'node:path'
 import { Fault } from '../../../base/errors.ts'
-import { type Readable, readableFrom } from './store-files.ts'
+import { parseSnapshot, type Snapshot } from './store-files.ts'
 
 const socketName = 'rows.sock'
-/** What the address of a Unix socket can hold, everywhere. */
+/** Longest path of a Unix socket that every platform accepts. */
 const pathBytesMax = 103
 const answerBytesMax = 4 * 1024 * 1024
 
-/** Answers each line with what `publish` gives. */
-export async function openReadableDoor(
+/** Listens on the socket and answers each request with the result of `publish`. */
+export async function serveSnapshots(
   folder: string,
-  publish: () => Promise<Readable>,
+  publish: () => Promise<Snapshot>,
 ): Promise<{ close(): Promise<void> }> {
   const path = socketPath(folder)
   await rm(path, { force: true })
@@ -29,13 +30,13 @@ export async function openReadableDoor(
     socket.on('close', () => sockets.delete(socket))
     socket.on('data', () => {
       publish().then(
-        (readable) => socket.write(`${JSON.stringify(readable)}\n`),
+        (snapshot) => socket.write(`${JSON.stringify(snapshot)}\n`),
         () => socket.destroy(),
       )
     })
   })
   await listen(server, path)
-  // A connection that cannot be taken in (no descriptors) is lost; the door stays open.
+  // A connection that cannot be accepted (no file descriptors) is lost; the listener stays open.
   server.on('error', () => {})
   server.unref()
   return {
@@ -47,11 +48,11 @@ export async function openReadableDoor(
   }
 }
 
-/** Asks the writer, one question at a time; whoever asks meanwhile shares the answer after it. */
-export class ReadableAsker {
+/** Client of the socket, one request at a time. Reconnects with the next request after an error. */
+export class SnapshotClient {
   readonly #path: string
   #socket: Socket | null = null
-  #waiting: ((readable: Readable | null) => void) | null = null
+  #waiting: ((snapshot: Snapshot | null) => void) | null = null
   #text = ''
 
   /** Throws a Fault when the folder's path is too long for a socket. */
@@ -59,21 +60,21 @@ export class ReadableAsker {
     this.#path = socketPath(folder)
   }
 
-  /** The view of now; null when the writer is not there or does not answer within the bound. */
-  ask(boundMs: number): Promise<Readable | null> {
+  /** The newest snapshot; null when the writer is down or does not answer before the timeout. */
+  request(timeoutMs: number): Promise<Snapshot | null> {
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#drop(), boundMs)
-      this.#waiting = (readable) => {
+      const timer = setTimeout(() => this.#disconnect(), timeoutMs)
+      this.#waiting = (snapshot) => {
         clearTimeout(timer)
         this.#waiting = null
-        resolve(readable)
+        resolve(snapshot)
       }
       this.#connected().write('\n')
     })
   }
 
   close(): void {
-    this.#drop()
+    this.#disconnect()
   }
 
   #connected(): Socket {
@@ -91,19 +92,19 @@ export class ReadableAsker {
   #receive(text: string): void {
     this.#text += text
     const end = this.#text.indexOf('\n')
-    if (this.#text.length > answerBytesMax) this.#drop()
+    if (this.#text.length > answerBytesMax) this.#disconnect()
     if (end === -1) return
     const line = this.#text.slice(0, end)
     this.#text = this.#text.slice(end + 1)
     try {
-      this.#waiting?.(readableFrom(line))
+      this.#waiting?.(parseSnapshot(line))
     } catch {
-      // Whoever answers here is not our writer, or is broken: as good as none.
-      this.#drop()
+      // The peer is not our writer, or is broken: treated like a writer that is down.
+      this.#disconnect()
     }
   }
 
-  #drop(): void {
+  #disconnect(): void {
     const socket = this.#socket
     socket?.destroy()
     if (socket !== null) this.#lost(socket)
