@@ -23,7 +23,7 @@ describe.each([515, 10_000])('eight strangers with batches of whole blocks at %d
     server = await startServer({
       flags: [
         `--metrics.generator.tps=${tps}`,
-        `--addressBudget.bytesBurst=${16 * mebibyte}`,
+        `--addressBudget.bytesBurst=${8 * mebibyte}`,
         `--addressBudget.bytesPerSecond=${mebibyte}`,
       ],
     })

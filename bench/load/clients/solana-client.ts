@@ -1,20 +1,11 @@
 // A customer of a server of its own: starts it, provisions a token, sends transfers and waits to
 // hear of them. Thread: main of the bench process.
-import { execFile, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { WebSocket } from 'ws'
-import { enabledDoors } from '../../../src/config/config.ts'
-import { loadConfig } from '../../../src/config/load.ts'
 import { decodeBase58, encodeBase58 } from '../../../src/solana/base58.ts'
 import { buildTransaction, transferInstruction } from '../../../src/solana/build.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
-import { packageRoot } from '../../../src/threads/entry.ts'
+import { startWholeServer } from '../../lib/whole-server.ts'
 
-const main = join(packageRoot(), 'dist', 'src', 'main.js')
-const startMsMax = 30_000
 const blockhashMsMax = 2_000
 
 export class SolanaClient {
@@ -41,35 +32,11 @@ export class SolanaClient {
   }
 
   static async start(): Promise<SolanaClient> {
-    const data = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
-    const loaded = await loadConfig({ env: {}, flags: [] })
-    if (!loaded.ok) throw new Error('the defaults are no configuration')
-    const words = enabledDoors(loaded.config).map(({ name }) => `--${name}.port=0`)
-    const flags = [main, 'serve', `--data=${data}`, '--chain.traffic=0', ...words]
-    const server = spawn(process.execPath, flags, { stdio: 'ignore' })
-    const stop = async () => {
-      const ended = new Promise((resolve) => server.once('exit', resolve))
-      if (server.exitCode === null && server.kill()) await ended
-      rmSync(data, { recursive: true, force: true })
-    }
-    const file = join(data, 'doors.json')
-    const endMs = performance.now() + startMsMax
-    while (!existsSync(file)) {
-      if (performance.now() > endMs) throw new Error('the server does not start')
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-    const doors = JSON.parse(readFileSync(file, 'utf8'))
-    const add = ['subscription', 'add', 'bench', '--product=bundle', '--plan=unlimited']
-    const added = await promisify(execFile)(process.execPath, [
-      ...[main, ...add, `--data=${data}`, '--output=json'],
-    ])
-    const { token } = JSON.parse(added.stdout)
-    // The server knows it within a second.
-    await new Promise((resolve) => setTimeout(resolve, 1_000))
-    const address = `ws://127.0.0.1:${doors.websocket.port}`
+    const { doors, token, stop } = await startWholeServer(['--chain.traffic=0'])
+    const address = `ws://127.0.0.1:${doors.websocket!.port}`
     const socket = new WebSocket(address, { headers: { 'x-token': token } })
     await new Promise((resolve, reject) => socket.once('open', resolve).once('error', reject))
-    const url = `http://127.0.0.1:${doors.rpc.port}`
+    const url = `http://127.0.0.1:${doors.rpc!.port}`
     const client = new SolanaClient({ socket, url, token, stop })
     for (const key of [client.#from.publicKey, client.#to])
       await client.call('requestAirdrop', encodeBase58(key), 1_000_000_000_000)
