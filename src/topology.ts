@@ -11,7 +11,7 @@
 //                            └─► writer process ─► rows ◄─ query processes ◄─ indexer 8123
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Parts } from './base/parts.ts'
+import { Components } from './base/components.ts'
 import type { DoorAddress } from './base/running.ts'
 import { type Config, sourcesOf } from './config/config.ts'
 import type { Store } from './subscriptions/store.ts'
@@ -40,7 +40,7 @@ export interface Service {
 
 export async function startTopology(config: Config, deps: TopologyDeps): Promise<Service> {
   const { clock, log } = deps
-  const parts = new Parts((name) => log.warn('a part did not stop in time', { part: name }))
+  const parts = new Components((name) => log.warn('a part did not stop in time', { part: name }))
   const ground = await startGround(config, deps, parts)
   const feedPlace = await parts.add('index feed', () => new FeedPlace())
   const roads = await startRoads(config, deps, parts, ground)

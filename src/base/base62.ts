@@ -2,7 +2,7 @@
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const base = alphabet.length
-/** Bytes from here on would make some characters likelier than others: 4 x 62. */
+/** Bytes from here on (4 x 62) would make some characters likelier than others. */
 const fairBytes = 256 - (256 % base)
 
 /** The number in base 62, padded on the left with zeros to at least `width` characters. */
@@ -14,15 +14,11 @@ export function toBase62(value: number, width: number): string {
 }
 
 /**
- * One character for every byte that maps fairly, so the result may be shorter than the input:
- * whoever needs a length asks for more bytes until it is reached.
+ * One character for every byte below `fairBytes`, so the result may be shorter than the input: a
+ * caller that needs a length passes more bytes until it is reached.
  */
 export function base62OfBytes(bytes: Uint8Array): string {
   let text = ''
   for (const byte of bytes) if (byte < fairBytes) text += alphabet[byte % base]
   return text
-}
-
-export function isBase62(text: string): boolean {
-  return /^[0-9A-Za-z]+$/.test(text)
 }

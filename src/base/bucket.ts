@@ -1,13 +1,13 @@
-// A rate with a burst: the generic cell rate algorithm as a leaky bucket. Thread: any. Pure.
-// In any stretch of t seconds it admits at most burst + rate x t; property-tested.
+// Rate limiter with a burst: the generic cell rate algorithm as a leaky bucket. Thread: any. Pure.
+// In any period of t seconds it admits at most burst + rate x t; property-tested.
 //
-// Kept is the debt: what was taken and has not flowed back yet, as of the last take. It is written
-// from that moment on, and not as an absolute time, so that a year of uptime costs no precision.
+// The state is the debt: what was taken and has not been refilled yet, as of the last take. It is
+// relative to that moment and not an absolute time, so that a year of uptime costs no precision.
 //
 //   0 ----- debt -----|-------- available --------| burst
-//     <- flows back at the rate
+//     <- refilled at the rate
 
-/** Rounding must not refuse the last credit of a full bucket; far below one credit. */
+/** Rounding must not refuse the last credit of a full bucket; this is far below one credit. */
 const roundingCredits = 1e-6
 
 export interface Rate {
@@ -26,14 +26,14 @@ export class Bucket {
     this.#burst = rate.burst
   }
 
-  /** Milliseconds until `cost` can be taken: 0 is now, Infinity is never, as it tops the burst. */
+  /** Milliseconds until `cost` can be taken: 0 is now, Infinity is never (it exceeds the burst). */
   waitMs(cost: number, nowMs: number): number {
     if (cost > this.#burst) return Number.POSITIVE_INFINITY
     const missing = this.#debtAt(nowMs) + cost - this.#burst
     return missing <= roundingCredits ? 0 : missing / this.#perMs
   }
 
-  /** Takes `cost`; the caller has seen that `waitMs` is 0. */
+  /** Takes `cost`; the caller has checked that `waitMs` is 0. */
   take(cost: number, nowMs: number): void {
     this.#debt = this.#debtAt(nowMs) + cost
     this.#takenAtMs = nowMs
@@ -48,7 +48,7 @@ export class Bucket {
     return this.#debtAt(nowMs) / this.#perMs
   }
 
-  /** Another rate from now on. What is missing stays missing, up to the new burst. */
+  /** Changes the rate from now on. The debt stays, up to the new burst. */
   change(rate: Rate, nowMs: number): void {
     this.#debt = Math.min(this.#debtAt(nowMs), rate.burst)
     this.#takenAtMs = nowMs

@@ -1,6 +1,6 @@
-// IP addresses and CIDRs as values: parse, write, contain. Thread: any. Pure; never throws.
+// Parses, formats and matches IP addresses and CIDRs. Thread: any. Pure; never throws.
 // An address is four 32-bit words; IPv4 uses the last one. IPv4-mapped IPv6 is read as IPv4, since
-// a dual-stack socket shows an IPv4 peer that way and a rule for 10.0.0.0/8 means it too.
+// a dual-stack socket reports an IPv4 peer that way and a rule for 10.0.0.0/8 applies to it too.
 
 export interface IpAddress {
   readonly family: 4 | 6
@@ -35,7 +35,7 @@ export function parseAddress(text: string): IpAddress | null {
   return { family: 6, words, isMapped: false }
 }
 
-/** The one writing of an address: dotted, or lower-case IPv6 with the longest run of zeros cut. */
+/** The canonical form: dotted, or lower-case IPv6 with the longest run of zeros as `::`. */
 export function formatAddress(address: Pick<IpAddress, 'family' | 'words'>): string {
   const [a, b, c, d] = address.words
   if (address.family === 4) return [d >>> 24, (d >>> 16) & 255, (d >>> 8) & 255, d & 255].join('.')
@@ -51,8 +51,8 @@ export function formatAddress(address: Pick<IpAddress, 'family' | 'words'>): str
   return `${hex.slice(0, best.start).join(':')}::${hex.slice(best.start + best.length).join(':')}`
 }
 
-/** Under which name limits count an address: an IPv4 address, or the /64 of an IPv6 one, since a
- *  single client commonly holds a whole /64. Text that is no address is its own name. */
+/** Key under which limits count an address: an IPv4 address, or the /64 of an IPv6 one, since a
+ *  single client commonly has a whole /64. Text that is not an address is its own key. */
 export function addressKey(text: string): string {
   if (!text.includes(':')) return text
   const address = parseAddress(text)
@@ -62,7 +62,7 @@ export function addressKey(text: string): string {
   return `${formatAddress({ family: 6, words: [high, low, 0, 0] })}/64`
 }
 
-/** A CIDR, or a bare address standing for itself. Bits after the prefix must be zero. */
+/** A CIDR, or a bare address as a CIDR of one. Bits after the prefix must be zero. */
 export function parseCidr(text: string): Cidr | null {
   const slash = text.indexOf('/')
   const address = parseAddress(slash === -1 ? text : text.slice(0, slash))
@@ -95,8 +95,8 @@ export function containsAny(cidrs: readonly Cidr[], address: IpAddress): boolean
 
 /**
  * The client's address behind trusted proxies: the rightmost X-Forwarded-For entry that is not
- * one of them. The header counts only when the peer itself is trusted; an entry that is no address
- * ends the walk, as whoever wrote what stands left of it cannot be known.
+ * one of them. The header counts only when the peer itself is trusted; an entry that is not an
+ * address ends the walk, because the author of the entries to its left is unknown.
  */
 export function clientAddress(
   peer: string,
@@ -116,7 +116,7 @@ export function clientAddress(
   return nearest
 }
 
-/** Some proxies write the port beside the address: `1.2.3.4:5`, `[2001:db8::1]:5`. */
+/** Some proxies append the port to the address: `1.2.3.4:5`, `[2001:db8::1]:5`. */
 function withoutPort(entry: string): string {
   if (entry.startsWith('[')) return entry.slice(1, Math.max(1, entry.indexOf(']')))
   const colon = entry.indexOf(':')
@@ -129,7 +129,7 @@ function maskOf(bits: number, index: number): number {
   return inWord === 0 ? 0 : (0xffffffff << (32 - inWord)) >>> 0
 }
 
-/** Four decimal numbers. A leading zero is refused: some readers take it for octal. */
+/** Four decimal numbers. A leading zero is refused: some parsers read it as octal. */
 function parseV4(text: string): number | null {
   const parts = text.split('.')
   if (parts.length !== 4) return null
@@ -141,7 +141,7 @@ function parseV4(text: string): number | null {
   return word
 }
 
-/** Eight 16-bit groups. A zone (`%eth0`) is refused: it means something on one machine only. */
+/** Eight 16-bit groups. A zone (`%eth0`) is refused: it has a meaning on one machine only. */
 function parseV6(text: string): number[] | null {
   const halves = text.split('::')
   if (halves.length > 2) return null

@@ -1,7 +1,7 @@
-// Time as a value that is handed in, so that a test can hold it still. Thread: any.
+// Clock interface that is passed in as a dependency, so that a test can stop time. Thread: any.
 
 export interface Clock {
-  /** Wall time, milliseconds since 1970. Only for what people or other machines read. */
+  /** Wall-clock time, milliseconds since 1970. Only for what people or other machines read. */
   nowMs(): number
   /** Monotonic milliseconds with a fraction. For ages, deadlines and rates. */
   monotonicMs(): number

@@ -1,4 +1,4 @@
-// Durations as people write them: `500ms`, `90s`, `30m`, `1h30m`, `7d`. Thread: any. Pure.
+// Parses and formats durations such as `500ms`, `90s`, `30m`, `1h30m`, `7d`. Thread: any. Pure.
 
 const unitMs: Readonly<Record<string, number>> = {
   d: 86_400_000,
@@ -9,7 +9,7 @@ const unitMs: Readonly<Record<string, number>> = {
 }
 const part = /(\d{1,12})(ms|[dhms])/y
 
-/** Milliseconds, or null for what is no duration. A number without a unit is refused: of what? */
+/** Milliseconds, or null for an invalid duration, such as a number without a unit. */
 export function parseDuration(text: string): number | null {
   let totalMs = 0
   let position = 0
@@ -23,7 +23,7 @@ export function parseDuration(text: string): number | null {
   return position > 0 && Number.isSafeInteger(totalMs) ? totalMs : null
 }
 
-/** The shortest exact writing: 5,400,000 is `1h30m`, 0 is `0s`. */
+/** The shortest exact form: 5,400,000 is `1h30m`, 0 is `0s`. */
 export function formatDuration(durationMs: number): string {
   let text = ''
   let rest = Math.max(0, Math.round(durationMs))

@@ -1,5 +1,5 @@
-// The three families of errors: refusals (values), faults (the world's), bugs (assert.ts).
-// Thread: any. `transport/reply.ts` alone turns a refusal into a status of a protocol.
+// The three families of errors: refusals (values), faults (external failures), bugs (assert.ts).
+// Thread: any. `transport/reply.ts` alone maps a refusal to a protocol's status.
 
 export type RefusalKind =
   | 'unauthenticated'
@@ -10,7 +10,7 @@ export type RefusalKind =
   | 'rejected'
   | 'unavailable'
 
-/** The caller's fault, expected: answered and counted, never logged, never thrown. */
+/** The caller's mistake, expected: answered and counted, never logged, never thrown. */
 export interface Refusal {
   readonly kind: RefusalKind
   /** Stable; clients may match on it. */
@@ -38,7 +38,7 @@ export function refuse(
   return { ok: false, refusal: { kind, code, message, ...extra } }
 }
 
-/** The world's fault, expected: a socket gone, an upstream down, a disk full. */
+/** An expected external failure: a closed socket, an upstream down, a full disk. */
 export class Fault extends Error {
   readonly kind: string
   readonly retryable: boolean
@@ -51,7 +51,7 @@ export class Fault extends Error {
   }
 }
 
-/** The sentence of anything that was thrown. */
+/** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

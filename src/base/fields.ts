@@ -1,4 +1,4 @@
-// Declares a configuration field once: default, unit, bounds and a line of doc. Thread: any.
+// Declares configuration fields: default, unit, bounds and a line of doc. Thread: any.
 // File, environment, flags, --help, docs/CONFIG.md and validation are all derived from these
 // declarations by config/load.ts and config/docs.ts.
 import { exampleOf, formatQuantity, isUnit, parseQuantity } from './units.ts'
@@ -7,10 +7,10 @@ export type Parsed<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly problem: string }
 
-/** One value. `parse` takes what a YAML file, an environment variable or a flag may hold. */
+/** One value. `parse` accepts what a YAML file, an environment variable or a flag may contain. */
 export interface Field<T> {
   readonly node: 'field'
-  /** What a reader calls it: `integer`, `text`, `one of a, b`. */
+  /** Name of the type in docs: `integer`, `text`, `one of a, b`. */
   readonly type: string
   readonly initial: T
   readonly doc: string
@@ -22,8 +22,8 @@ export interface Field<T> {
   parse(raw: unknown): Parsed<T>
 }
 
-/** A secret is never printed: `config print` shows `(set)`. Of a URL that may hold a provider's key
- *  or a password, everything but the origin is one (`after-origin`). */
+/** A secret is never printed: `config print` shows `(set)`. Of a URL that may contain a provider's
+ *  key or a password, everything but the origin is secret (`after-origin`). */
 export type Secrecy = boolean | 'after-origin'
 
 /** Fields under one key. */

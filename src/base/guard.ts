@@ -1,8 +1,8 @@
-// Keeps a fault of the world from ending the process where nobody else would catch it: in timers,
-// message handlers and watches. Thread: any. A bug (assert.ts) still ends it, loudly.
+// Keeps an external failure from ending the process where no caller would catch it: in timers,
+// message handlers and file watches. Thread: any. A bug (assert.ts) still ends it, loudly.
 import { isBug } from './assert.ts'
 
-/** `action` with its faults handed to `report`, those of its promise too. */
+/** Wraps `action` so that its faults, also those of its promise, go to `report`. */
 export function guarded<Given extends readonly unknown[]>(
   action: (...given: Given) => unknown,
   report: (fault: unknown) => void,

@@ -1,8 +1,8 @@
-// JSON text with 64-bit integers and parts that are ready. Thread: any (pure).
-// `JSON.stringify` refuses bigints and cannot take in text that is JSON already; Solana's answers
-// need both: lamports go up to 2^64, and account data must not be written twice.
+// Writes JSON text with 64-bit integers and embedded ready-made JSON. Thread: any (pure).
+// `JSON.stringify` refuses bigints and cannot embed text that is JSON already; Solana's responses
+// need both: lamports go up to 2^64, and account data must not be encoded twice.
 
-/** JSON that goes into a text as it stands. */
+/** JSON that is embedded verbatim. */
 export class ReadyJson {
   readonly text: string
 
@@ -11,7 +11,7 @@ export class ReadyJson {
   }
 }
 
-/** The value as JSON: bigints as digits, `ReadyJson` verbatim, undefined members left out. */
+/** The value as JSON: bigints as digits, `ReadyJson` verbatim, undefined members omitted. */
 export function jsonText(value: unknown): string {
   switch (typeof value) {
     case 'string':

@@ -1,5 +1,5 @@
-// Finds the known word that a mistyped one most likely meant. Thread: any.
-// Called where an operator's spelling is refused: configuration keys, verbs, flags, labels.
+// Finds the known word nearest to a mistyped one (Damerau-Levenshtein distance). Thread: any.
+// For error messages about an operator's spelling: configuration keys, verbs, flags, labels.
 
 /** The candidate with the fewest edits from `word`; null only when there are no candidates. */
 export function nearest(word: string, candidates: Iterable<string>): string | null {

@@ -1,4 +1,4 @@
-// What every started part gives back to the topology. Thread: main.
+// Interface of a started component towards the topology. Thread: main.
 
 export interface DoorAddress {
   readonly host: string
@@ -7,7 +7,7 @@ export interface DoorAddress {
 }
 
 export interface Running {
-  /** Where the door stands; null for parts without one. */
+  /** Address of the listener; null for components without one. */
   readonly address: DoorAddress | null
   /** Stops accepting, drains within its own bound, then closes. Idempotent, never throws. */
   stop(): Promise<void>

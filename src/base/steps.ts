@@ -1,9 +1,9 @@
 // Long computations in small steps: a generator that yields between units of work. Thread: any.
-// A loop that must not be held up runs one step a turn; everybody else runs all of them at once.
+// An event loop that must not be blocked runs one step per turn; other callers run all at once.
 
 export type Steps<T> = Generator<undefined, T>
 
-/** Runs a computation to its end. */
+/** Runs all steps of a computation and returns its result. */
 export function finish<T>(steps: Steps<T>): T {
   let step = steps.next()
   while (step.done !== true) step = steps.next()

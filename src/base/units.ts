@@ -1,8 +1,8 @@
-// Quantities as people write them: `16MiB`, `30s`, `250Mbit/s`. Thread: any. Pure.
-// A quantity is kept as a number of its field's unit; this file reads and writes the other forms.
+// Parses and formats quantities with a unit: `16MiB`, `30s`, `250Mbit/s`. Thread: any. Pure.
+// A quantity is stored as a number in its field's unit; this file converts the text forms.
 import { formatDuration, parseDuration } from './duration.ts'
 
-/** Units of fields that also take text with a unit of its own. */
+/** Units of fields that also accept text with a unit. */
 export type Unit = 'bytes' | 'ms' | 'days' | 'Mbit/s'
 
 const dayMs = 86_400_000
@@ -41,7 +41,7 @@ const examples: Readonly<Record<Unit, string>> = {
   'Mbit/s': '250Mbit/s',
 }
 
-/** The number of `unit`s that a text names; null when it is no such quantity. */
+/** The quantity of a text in `unit`; null when the text is not such a quantity. */
 export function parseQuantity(text: string, unit: Unit): number | null {
   const trimmed = text.trim()
   if (unit === 'ms') return parseDuration(trimmed)

@@ -1,8 +1,8 @@
 // The products, each behind its own door. Thread: main. Called by topology.ts, last.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
+import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
-import type { Parts } from '../base/parts.ts'
 import type { DoorAddress, Running } from '../base/running.ts'
 import { type Config, tpuUpstreamsOf } from '../config/config.ts'
 import { embeddedRpcMethods } from '../devnode/rpc/methods.ts'
@@ -31,7 +31,7 @@ const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
 export async function openDoors(
   config: Config,
   deps: TopologyDeps,
-  parts: Parts,
+  parts: Components,
   given: Ground & Roads,
 ): Promise<Record<string, DoorAddress>> {
   const { meters, events, execution, solana, upstream, geyser, tls } = given
@@ -105,7 +105,7 @@ export async function openDoors(
 export async function openShreds(
   config: Config,
   deps: TopologyDeps,
-  parts: Parts,
+  parts: Components,
   given: Ground & Roads & { doors: Record<string, DoorAddress> },
 ): Promise<Shredstream | null> {
   if (!config.shredstream.enabled) return null
@@ -126,7 +126,7 @@ export async function openShreds(
 export async function openTpu(
   config: Config,
   deps: TopologyDeps,
-  parts: Parts,
+  parts: Components,
   given: Ground & Roads & { doors: Record<string, DoorAddress> },
 ): Promise<RunningTpu | null> {
   const { solana, upstream, geyser, verifier, meters, data, tls } = given

@@ -8,9 +8,9 @@ import { Directory } from '../auth/directory.ts'
 import { Gate } from '../auth/gate.ts'
 import { declareAuthMeters } from '../auth/meters.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Components } from '../base/components.ts'
 import { Fault } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
-import type { Parts } from '../base/parts.ts'
 import type { Config } from '../config/config.ts'
 import { knownOf } from '../config/known.ts'
 import type { PlayProgress } from '../flows/execution.ts'
@@ -38,7 +38,7 @@ export interface TopologyDeps {
   readonly playing?: { onProgress(progress: PlayProgress): void; onEnd?(): void }
 }
 
-export async function startGround(config: Config, deps: TopologyDeps, parts: Parts) {
+export async function startGround(config: Config, deps: TopologyDeps, parts: Components) {
   const { clock, log } = deps
   const data = resolve(config.data)
   const meters = new Meters()
@@ -84,7 +84,7 @@ interface Opened {
   stop(): Promise<void>
 }
 
-/** Starts something with a clock of its own, so that it can be handed to `Parts`. */
+/** Starts something with a clock of its own, so that it can be added to `Components`. */
 function started<T extends { start(): void }>(part: T): T {
   part.start()
   return part

@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { Parts } from '../base/parts.ts'
+import type { Components } from '../base/components.ts'
 import type { DoorAddress } from '../base/running.ts'
 import type { Config } from '../config/config.ts'
 import { startEngine } from '../products/indexer/engines.ts'
@@ -44,7 +44,7 @@ export interface IndexerGiven extends Ground, Roads {
 export async function openIndexer(
   config: Config,
   deps: TopologyDeps,
-  parts: Parts,
+  parts: Components,
   given: IndexerGiven,
 ): Promise<void> {
   if (!config.indexer.enabled) return

@@ -5,8 +5,8 @@
 //   chain process ─► ledger ─► hub that keeps 150 slots or 256 MiB;  verify pool
 //   nodes of a set ─► geyser stream ─► slots ─► a hub of the same kind, per set
 import { join } from 'node:path'
+import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
-import type { Parts } from '../base/parts.ts'
 import { type Config, hasChainDoor } from '../config/config.ts'
 import { solanaFeed } from '../devnode/feed.ts'
 import { declareChainMeters } from '../devnode/meters.ts'
@@ -25,7 +25,12 @@ import { startUpstream, type Upstream } from './upstream.ts'
 /** As yellowstone keeps by default. */
 const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
 
-export async function startRoads(config: Config, deps: TopologyDeps, parts: Parts, ground: Ground) {
+export async function startRoads(
+  config: Config,
+  deps: TopologyDeps,
+  parts: Components,
+  ground: Ground,
+) {
   const { clock, log } = deps
   const { meters, store } = ground
   const events = new EventLog({ reserve: (count) => store.reserveSeq('events', count), clock })
@@ -74,7 +79,7 @@ export interface Solana extends Pick<RunningChain, 'chain' | 'pid'> {
 async function startChain(
   config: Config,
   deps: TopologyDeps,
-  parts: Parts,
+  parts: Components,
   { data, meters, verifier }: Ground & { readonly verifier: VerifyPool },
 ): Promise<Solana> {
   const { clock, isFresh } = deps

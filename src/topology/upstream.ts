@@ -4,7 +4,7 @@
 //   probes ─► nodes ─► proxy ─► rpc
 //               ├────► PubSub relay ─► websocket
 //               └────► senders ─► tpu
-import type { Parts } from '../base/parts.ts'
+import type { Components } from '../base/components.ts'
 import type { Config } from '../config/config.ts'
 import { defaultSet } from '../upstream/config.ts'
 import { declareUpstreamMeters } from '../upstream/meters.ts'
@@ -23,7 +23,7 @@ export interface Served {
 export async function startUpstream(
   config: Config,
   { clock, log, version }: TopologyDeps,
-  parts: Parts,
+  parts: Components,
   { meters }: Ground,
 ) {
   const nodes = await parts.add('upstreams', async () => {

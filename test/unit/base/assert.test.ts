@@ -12,7 +12,7 @@ function thrownBy(action: () => unknown): unknown {
   throw new Error('nothing was thrown')
 }
 
-test('a broken invariant and a programming error are bugs, the world is not', () => {
+test('a broken invariant and a programming error are bugs, an external failure is not', () => {
   expect(isBug(thrownBy(() => assert(false, 'x')))).toBe(true)
   expect(isBug(thrownBy(() => (undefined as unknown as string).length))).toBe(true)
   expect(isBug(thrownBy(() => readFileSync('/absent')))).toBe(false)

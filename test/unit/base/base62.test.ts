@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { base62OfBytes, isBase62, toBase62 } from '../../../src/base/base62.ts'
+import { base62OfBytes, toBase62 } from '../../../src/base/base62.ts'
 
 describe('base 62', () => {
   it('writes numbers with digits, capitals and small letters, padded with zeros', () => {
@@ -10,12 +10,11 @@ describe('base 62', () => {
     expect(toBase62(0xffffffff, 6)).toBe('4gfFC3')
   })
 
-  it('keeps every 32-bit number apart in six characters', () => {
+  it('writes every 32-bit number in six characters, reversibly', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: 0xffffffff }), (value) => {
         const text = toBase62(value, 6)
-        expect(text).toHaveLength(6)
-        expect(isBase62(text)).toBe(true)
+        expect(text).toMatch(/^[0-9A-Za-z]{6}$/)
         const back = [...text].reduce((sum, char) => sum * 62 + digit(char), 0)
         expect(back).toBe(value)
       }),

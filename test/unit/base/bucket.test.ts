@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { Bucket } from '../../../src/base/bucket.ts'
 
 describe('the bucket', () => {
-  it('gives its burst at once and then its rate', () => {
+  it('admits its burst at once and then its rate', () => {
     const bucket = new Bucket({ perSecond: 3, burst: 5 })
     for (let count = 0; count < 5; count++) {
       expect(bucket.waitMs(1, 1000)).toBe(0)
@@ -29,7 +29,7 @@ describe('the bucket', () => {
     burst: fc.integer({ min: 1, max: 500 }),
   })
 
-  it('admits in every stretch of time at most burst + rate x t', () => {
+  it('admits in every period of t seconds at most burst + rate x t', () => {
     fc.assert(
       fc.property(rates, steps, fc.integer({ min: 0, max: 1e9 }), (rate, asked, startMs) => {
         const bucket = new Bucket(rate)
@@ -53,7 +53,7 @@ describe('the bucket', () => {
     )
   })
 
-  it('admits what it refused once the wait it named is over', () => {
+  it('admits what it refused after the wait it returned', () => {
     fc.assert(
       fc.property(rates, steps, (rate, asked) => {
         const bucket = new Bucket(rate)
@@ -72,7 +72,7 @@ describe('the bucket', () => {
     )
   })
 
-  it('keeps what is missing when its rate changes', () => {
+  it('keeps its debt when its rate changes', () => {
     const bucket = new Bucket({ perSecond: 100, burst: 200 })
     bucket.take(150, 0)
     bucket.change({ perSecond: 10, burst: 200 }, 0)

@@ -63,7 +63,7 @@ describe('addresses', () => {
     )
   })
 
-  it('writes each address one way', () => {
+  it('formats each address in one canonical form', () => {
     fc.assert(
       fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), (text) => {
         const written = formatAddress(parseAddress(text)!)
@@ -91,13 +91,13 @@ describe('CIDRs', () => {
     },
   )
 
-  it('keeps the families apart', () => {
+  it('does not match an address of the other family', () => {
     expect(contains(parseCidr('::/0')!, parseAddress('10.0.0.1')!)).toBe(false)
     expect(contains(parseCidr('0.0.0.0/0')!, parseAddress('::1')!)).toBe(false)
     expect(contains(parseCidr('10.0.0.0/8')!, parseAddress('::ffff:10.9.9.9')!)).toBe(true)
   })
 
-  it('contains what the runtime says it contains', () => {
+  it('agrees with the runtime on what a CIDR contains', () => {
     const v4 = fc.tuple(fc.integer({ min: 0, max: 0xffffffff }), fc.integer({ min: 0, max: 32 }))
     fc.assert(
       fc.property(v4, fc.integer({ min: 0, max: 0xffffffff }), ([word, bits], flips) => {
@@ -112,7 +112,7 @@ describe('CIDRs', () => {
     )
   })
 
-  it('refuses noise without throwing', () => {
+  it('refuses random text without throwing', () => {
     fc.assert(
       fc.property(fc.oneof(noise, fc.string()), (text) => {
         const cidr = parseCidr(text)
@@ -126,11 +126,11 @@ describe('CIDRs', () => {
 describe('the client behind trusted proxies', () => {
   const trusted = ['10.0.0.0/8', '2001:db8::/32'].map((text) => parseCidr(text)!)
 
-  it('is the peer when no proxy is trusted, whatever the header says', () => {
+  it('is the peer when no proxy is trusted, whatever the header contains', () => {
     expect(clientAddress('10.0.0.1', '1.2.3.4', [])).toBe('10.0.0.1')
   })
 
-  it('is the peer when the peer is no trusted proxy', () => {
+  it('is the peer when the peer is not a trusted proxy', () => {
     expect(clientAddress('8.8.8.8', '1.2.3.4', trusted)).toBe('8.8.8.8')
   })
 

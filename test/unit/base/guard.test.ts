@@ -7,7 +7,7 @@ function noSpace(): Error {
   return Object.assign(new Error('no space left on device'), { code: 'ENOSPC' })
 }
 
-test('a fault of the world is reported and goes no further', async () => {
+test('an external failure is reported and not rethrown', async () => {
   const faults: unknown[] = []
   const run = guarded(
     (isLate: boolean) => {
@@ -22,7 +22,7 @@ test('a fault of the world is reported and goes no further', async () => {
   expect(faults).toMatchObject([{ code: 'ENOSPC' }, { code: 'ENOSPC' }])
 })
 
-test('a bug goes on', () => {
+test('a bug is rethrown', () => {
   const reports: unknown[] = []
   const report = (fault: unknown) => reports.push(fault)
   expect(guarded(() => assert(false, 'two is two'), report)).toThrow('two is two')

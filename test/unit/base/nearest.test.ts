@@ -9,7 +9,7 @@ test('counts insertions, deletions, replacements and swaps', () => {
   expect(editDistance('kitten', 'sitting')).toBe(3)
 })
 
-test('names the nearest, and nothing when there is nothing', () => {
+test('returns the nearest candidate, and null without candidates', () => {
   expect(nearest('rpc.prot', ['rpc.host', 'rpc.port'])).toBe('rpc.port')
   expect(nearest('x', [])).toBe(null)
 })

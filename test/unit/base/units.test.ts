@@ -1,4 +1,4 @@
-// Quantities with a unit: read, written, refused; and the fields that take them.
+// Quantities with a unit: parsed, formatted, refused; and the fields that accept them.
 import { describe, expect, it } from 'vitest'
 import { integer, number } from '../../../src/base/fields.ts'
 import { exampleOf, formatQuantity, parseQuantity, type Unit } from '../../../src/base/units.ts'
@@ -39,7 +39,7 @@ describe('a quantity', () => {
     expect(parseQuantity(text, unit)).toBeNull()
   })
 
-  it('is written in the shortest exact form', () => {
+  it('is formatted in the shortest exact form', () => {
     expect(formatQuantity(16_777_216, 'bytes')).toBe('16MiB')
     expect(formatQuantity(64_000, 'bytes')).toBe('64kB')
     expect(formatQuantity(51_201, 'bytes')).toBe('51201B')
@@ -52,7 +52,7 @@ describe('a quantity', () => {
 describe('a field with a unit', () => {
   const size = integer({ initial: 1, min: 1, max: 1 << 30, unit: 'bytes', doc: 'A size.' })
 
-  it('takes a plain number, digits and text with a unit', () => {
+  it('accepts a plain number, digits and text with a unit', () => {
     for (const raw of [16_777_216, '16777216', '16MiB'])
       expect(size.parse(raw)).toEqual({ ok: true, value: 16_777_216 })
     expect(size.show?.(16_777_216)).toBe('16MiB')
@@ -64,12 +64,12 @@ describe('a field with a unit', () => {
     expect(size.parse('2GiB')).toEqual({ ok: false, problem: `must be 1 to ${1 << 30}` })
   })
 
-  it('takes fractions where it is no integer', () => {
+  it('accepts fractions unless it is an integer', () => {
     const rate = number({ initial: 1, min: 0, max: 1_000, unit: 'Mbit/s', doc: 'A rate.' })
     expect(rate.parse('500kbit/s')).toEqual({ ok: true, value: 0.5 })
   })
 
-  it('takes plain numbers only where the unit has no text form', () => {
+  it('accepts plain numbers only where the unit has no text form', () => {
     const credits = integer({ initial: 1, min: 1, max: 9, unit: 'credits', doc: 'Credits.' })
     expect(credits.parse('5s')).toEqual({ ok: false, problem: 'must be an integer' })
     expect(credits.show).toBeUndefined()

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { Parts } from '../../../src/base/parts.ts'
+import { Components } from '../../../src/base/components.ts'
 
-describe('the parts of a service', () => {
-  test('stop in the reverse of their start', async () => {
+describe('components', () => {
+  test('stop in the reverse order of their start', async () => {
     const stopped: string[] = []
-    const parts = new Parts(() => {})
+    const parts = new Components(() => {})
     for (const name of ['a', 'b', 'c'])
       await parts.add(name, () => ({
         stop() {
@@ -15,9 +15,9 @@ describe('the parts of a service', () => {
     expect(stopped).toEqual(['c', 'b', 'a'])
   })
 
-  test('stop all those before one that fails to start', async () => {
+  test('are all stopped when a later one fails to start', async () => {
     const stopped: string[] = []
-    const parts = new Parts(() => {})
+    const parts = new Components(() => {})
     await parts.add('a', async () => ({
       async stop() {
         stopped.push('a')
@@ -31,9 +31,9 @@ describe('the parts of a service', () => {
     expect(stopped).toEqual(['a'])
   })
 
-  test('stop all, though one of them fails to', async () => {
+  test('are all stopped although one of them fails to stop', async () => {
     const stopped: string[] = []
-    const parts = new Parts(() => {})
+    const parts = new Components(() => {})
     await parts.add('a', () => ({ stop: () => void stopped.push('a') }))
     await parts.add('b', () => ({
       stop() {
