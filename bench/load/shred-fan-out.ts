@@ -45,19 +45,19 @@ export const bench: Bench = {
   candidates: [
     contender('batched, 1', 'batch', 1),
     contender('batched, 8', 'batch', 8),
-    contender('segment trains, 8', 'segments', 8),
+    contender('GSO batches, 8', 'segments', 8),
     contender('C sendmmsg, 8', 'c', 8),
     contender('dgram connected, 64', 'dgram', 64),
     contender('batched, 64', 'batch', 64),
-    contender('segment trains, 64', 'segments', 64),
+    contender('GSO batches, 64', 'segments', 64),
     contender('C sendmmsg, 64', 'c', 64),
   ],
   goals: [8, 64].flatMap((count) => [
     goal(`batched, ${count}`, `C sendmmsg, ${count}`, 0.85),
-    goal(`segment trains, ${count}`, `C sendmmsg, ${count}`, 2),
-    // One packet a header cannot reach this where C itself does not; trains, the default, can.
+    goal(`GSO batches, ${count}`, `C sendmmsg, ${count}`, 2),
+    // One packet a header cannot reach this where C itself does not; GSO batches, the default, can.
     goal(`batched, ${count}`, `dgram connected, ${count}`, 3.5),
-    goal(`segment trains, ${count}`, `dgram connected, ${count}`, 3.5),
+    goal(`GSO batches, ${count}`, `dgram connected, ${count}`, 3.5),
   ]),
   verify({ evidence }) {
     const { sent, arrived } = evidence as { sent: number; arrived: number }

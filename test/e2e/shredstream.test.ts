@@ -1,4 +1,4 @@
-// ShredStream as a customer meets it: the built server, its embedded chain, the command, a socket.
+// ShredStream end to end: the built server, its embedded chain, the command, a customer's socket.
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -50,7 +50,7 @@ describe('ShredStream Raw', () => {
     expect(JSON.parse(shown.stdout).destination).toMatchObject({ address, state: 'active' })
   })
 
-  test('sluice shreds tells rates, sources, destinations and slots', async () => {
+  test('sluice shreds reports rates, sources, destinations and slots', async () => {
     const asked = await sluice(server.data, 'shreds', '--output=json')
     const report = JSON.parse(asked.stdout)
     expect(report.totals.accepted).toBeGreaterThan(0)
@@ -59,7 +59,7 @@ describe('ShredStream Raw', () => {
     expect((await sluice(server.data, 'shreds')).stdout).toContain('SUBSCRIPTION')
   })
 
-  test('sluice shreds listen proves an address by itself and keeps a capture', async () => {
+  test('sluice shreds listen proves an address by itself and writes a capture', async () => {
     const file = join(folder, 'kept.pcap')
     const words = ['shreds', 'listen', '0', '--for', 'demo', '--count', '64', '--pcap', file]
     const heard = await sluice(server.data, ...words, '--output=json')

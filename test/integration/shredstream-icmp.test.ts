@@ -1,5 +1,5 @@
-// Errors about a destination: forged ones change nothing, those of its own machine pause it, and a
-// live receiver is served again at once.
+// ICMP errors about a destination: forged ones change nothing, those of its own machine pause it,
+// and a live receiver is resumed at once.
 import { afterEach, describe, expect, test } from 'vitest'
 import { canForge, IcmpForger } from '../support/icmp.ts'
 import { makeShreds } from '../support/shreds.ts'
@@ -16,7 +16,7 @@ afterEach(async () => {
 })
 
 const shreds = makeShreds({ slots: 32, sets: 2 })
-/** Sends one shred after the other until the condition holds; gives how many went out. */
+/** Sends one shred after the other until the condition holds; returns how many were sent. */
 async function sendUntil(holds: () => boolean, what: string, from: number): Promise<number> {
   let next = from
   const source = await stage!.source()
@@ -31,7 +31,7 @@ async function sendUntil(holds: () => boolean, what: string, from: number): Prom
 const state = () => stage!.destinations()[0]!
 
 describe.skipIf(!canForge())('forged errors (needs python3 and raw sockets)', () => {
-  test('of another address reduce nothing; those of the target’s own pause and end', async () => {
+  test('from another address change nothing; from the target’s own they pause it', async () => {
     stage = await ShredStage.open()
     const receiver = await stage.receiver()
     stage.subscribe(receiver.port)
@@ -44,17 +44,17 @@ describe.skipIf(!canForge())('forged errors (needs python3 and raw sockets)', ()
     expect(asTexts(receiver.packets)).toEqual(asTexts(shreds.slice(0, sent)))
     expect(state()).toMatchObject({ state: 'active', refused: 0 })
     await stranger.stop()
-    // The same packets from the target's own address are believed: the forgery above was real.
+    // The same packets from the target's own address take effect: the forgery above was valid ICMP.
     const own = new IcmpForger({ ...about, outer: '127.0.0.1' })
     forgers.push(own)
     const next = await sendUntil(() => state().state === 'unreachable', 'a pause', sent)
     await own.stop()
-    await sendUntil(() => state().state === 'active', 'shreds again', next)
+    await sendUntil(() => state().state === 'active', 'shreds resumed', next)
   })
 })
 
 describe.each(['batch', 'dgram'] as const)('a closed port by %s', (io) => {
-  test('is paused, probed, and served again when it opens', async () => {
+  test('is paused, probed, and resumed when it opens', async () => {
     stage = await ShredStage.open({ io })
     const closed = await stage.receiver()
     stage.subscribe(closed.port)
@@ -69,6 +69,6 @@ describe.each(['batch', 'dgram'] as const)('a closed port by %s', (io) => {
     }
     const back = await stage.receiver({ port: closed.port })
     next = await sendUntil(() => back.packets.length > 0, 'a probe', next)
-    await sendUntil(() => state().state === 'active', 'shreds again', next)
+    await sendUntil(() => state().state === 'active', 'shreds resumed', next)
   })
 })

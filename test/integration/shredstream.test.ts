@@ -1,4 +1,4 @@
-// ShredStream with real sockets: each shred once and byte-exact, and the life of a destination.
+// ShredStream with real sockets: each shred once and byte-exact; lifecycle of a destination.
 import { networkInterfaces } from 'node:os'
 import { afterEach, describe, expect, test } from 'vitest'
 import { makeShreds, shuffled } from '../support/shreds.ts'
@@ -50,7 +50,7 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     await until(() => silent.packets.length > 0, 'a challenge')
     expect(silent.packets[0]!.toString('latin1')).toMatch(/^SLUICE1 [0-9a-f]{32}$/)
     await stage.send(shreds.slice(0, 64))
-    await until(() => stage!.totals().accepted === 64, 'shreds came in')
+    await until(() => stage!.totals().accepted === 64, 'shreds accepted')
     // Wrong bytes, and the right ones from another port, prove nothing.
     silent.socket.send(Buffer.alloc(40), stage.product.sourcePort, '127.0.0.1')
     const other = await stage.receiver()
@@ -73,7 +73,7 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     stage = await ShredStage.open({ io })
     const { sourcePort } = stage.product
     const noise = await stage.source('127.0.0.9')
-    // More than the socket's buffer holds, before anybody is challenged.
+    // More than the socket's buffer holds, before any challenge is pending.
     for (let round = 0; round < 400; round += 1) {
       for (let packet = 0; packet < 100; packet += 1)
         noise.send(Buffer.alloc(40), sourcePort, '127.0.0.1')
@@ -106,7 +106,7 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     },
   )
 
-  test('a closed port is no other destination’s loss; it comes back', async () => {
+  test('a closed port costs other destinations nothing, and is resumed when it opens', async () => {
     stage = await ShredStage.open({ io })
     const open = await stage.receiver()
     const closed = await stage.receiver()
@@ -120,7 +120,7 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     const stateOf = (port: number) =>
       stage!.destinations().find(({ address }) => address === `127.0.0.1:${port}`)!
     await until(() => Number(stateOf(closed.port).refused) >= 4, 'refusals')
-    await until(() => open.packets.length >= 256, 'the other one has them all')
+    await until(() => open.packets.length >= 256, 'the other destination received all shreds')
     expect(asTexts(open.packets)).toEqual(asTexts(shreds.slice(0, 256)))
     const back = await stage.receiver({ port: closed.port })
     let next = 256
@@ -128,7 +128,7 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
       await stage!.send(shreds.slice(next, next + 1))
       next += 1
       return back.packets.length > 0 || next >= shreds.length
-    }, 'shreds again')
+    }, 'shreds resumed')
     expect(back.packets.length).toBeGreaterThan(0)
   })
 })

@@ -1,4 +1,4 @@
-// ShredStream over a registry in a fresh folder, in process; and the sockets of its customers.
+// Runs ShredStream in process over a registry in a fresh folder, with the sockets of customers.
 import { createSocket, type Socket } from 'node:dgram'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -87,17 +87,17 @@ export class ShredStage {
     return this.product.report().destinations as Record<string, unknown>[]
   }
 
-  /** Until the worker serves what the registry says. */
+  /** Resolves once the worker has applied the registry's destinations. */
   settled(): Promise<void> {
-    return until(() => this.product.report().isSettled === true, 'targets in force')
+    return until(() => this.product.report().isSettled === true, 'targets applied')
   }
 
-  /** Ends the worker between two batches, or has it collect garbage there. */
+  /** Crashes the worker between two batches, or makes it collect garbage there. */
   strike(how: keyof typeof deaths): void {
     Atomics.store(this.#fate, 0, deaths[how])
   }
 
-  /** A subscription with this destination, proven by the operator's word unless told otherwise. */
+  /** A subscription with this destination, confirmed by the operator unless `isPending`. */
   subscribe(port: number, options: { readonly isPending?: boolean; readonly host?: string } = {}) {
     const label = `customer-${++this.#made}`
     const host = options.host ?? '127.0.0.1'
@@ -146,7 +146,7 @@ export class ShredStage {
       const slice = packets.slice(at, at + paceEvery)
       const goal = this.totals().received! + slice.length
       for (const packet of slice) socket.send(packet, this.port, '127.0.0.1')
-      await until(() => this.totals().received! >= goal, 'the worker took what was sent')
+      await until(() => this.totals().received! >= goal, 'the worker received what was sent')
     }
   }
 

@@ -1,5 +1,5 @@
 // Sends shreds to many targets as fast as it can, in a process of its own: by our batched sender,
-// with or without segment trains, or by Node's sockets. Thread: main of that process.
+// with or without GSO segment batches, or by Node's sockets. Thread: main of that process.
 import { createSocket } from 'node:dgram'
 import { loadLibc, openSocket, pinned } from '../../../src/transport/udp-batch.ts'
 import { BatchReceiver, batchMax, slotBytes } from '../../../src/transport/udp-receive.ts'

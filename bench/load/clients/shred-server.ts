@@ -2,8 +2,8 @@
 // Thread: main of its own process, which only starts the worker.
 import { parseAddress, parseCidr } from '../../../src/base/cidr.ts'
 import { systemClock } from '../../../src/base/clock.ts'
-import { Board } from '../../../src/products/shredstream/board.ts'
 import type { WorkerSettings } from '../../../src/products/shredstream/handle.ts'
+import { SharedStats } from '../../../src/products/shredstream/shared-stats.ts'
 import { TargetTable } from '../../../src/products/shredstream/targets.ts'
 import { windowBytes } from '../../../src/products/shredstream/window.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
@@ -18,11 +18,11 @@ export interface ServerInput {
 }
 
 let worker: DedicatedWorker | null = null
-let board = new Board()
+let stats = new SharedStats()
 
 serveBench({
   async start({ io, idle, targets, outPort }: ServerInput): Promise<number> {
-    board = new Board()
+    stats = new SharedStats()
     const table = new TargetTable()
     table.write(
       Array.from({ length: targets }, (_, row) => ({
@@ -55,7 +55,7 @@ serveBench({
         name: 'shreds',
         entry: 'shreds',
         data: {
-          board: board.buffer,
+          stats: stats.buffer,
           targets: table.buffer,
           window: new SharedArrayBuffer(windowBytes),
           settings,
@@ -69,10 +69,10 @@ serveBench({
         },
       },
     )
-    return board.sockets.get(0, 'ingestPort')
+    return stats.sockets.get(0, 'ingestPort')
   },
   async stop(): Promise<Readonly<Record<string, number>>> {
     await worker?.stop()
-    return board.totals.row(0)
+    return stats.totals.row(0)
   },
 })

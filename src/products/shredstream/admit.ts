@@ -1,11 +1,11 @@
-// Decides for each packet whether it is a shred that nobody has had yet, and counts it.
+// Decides for each packet whether it is the first copy of a valid shred, and counts the verdict.
 // Thread: shred worker. No sockets, no allocation unless `verify` or `recover` is on.
 //
 //   source known? ─► well formed? ─► plausible slot? ─► first copy? ─► (signed?) ─► forward
-//        every "no" is one reason on the board
+//        every "no" is counted under one drop reason
 //
-// What takes long, the search for a slot's leader and rebuilding, is done by `step`, one small unit
-// for each turn of the loop; shreds of a slot whose leader is searched are held meanwhile.
+// Long work, the search for a slot's leader and rebuilding, is done by `step`, one small unit per
+// turn of the loop; shreds of a slot whose leader is being searched are held back meanwhile.
 import {
   flagBits,
   flagsOf,
@@ -19,20 +19,20 @@ import {
   slotShredsMax,
 } from '../../solana/shred.ts'
 import type { LeaderSearch, LeaderSignatures } from '../../solana/shred-signature.ts'
-import { type Board, type DropReason, dropReasons, windowSlots } from './board.ts'
 import type { Recovery } from './recovery.ts'
+import { type DropReason, dropReasons, type SharedStats, windowSlots } from './shared-stats.ts'
 import type { SlotWindow } from './window.ts'
 
 export interface AdmitOptions {
-  /** The cluster's shred version; 0 takes any. */
+  /** The cluster's shred version; 0 accepts any. */
   readonly version: number
-  /** Null: signatures are not looked at. */
+  /** Null: signatures are not verified. */
   readonly signatures: LeaderSignatures | null
   /** Null: nothing is rebuilt. */
   readonly recovery: Recovery | null
 }
 
-/** What `admit` says: forward it as data or as code, or not at all. */
+/** Result of `admit`: forward the packet as a data shred or as a code shred, or drop it. */
 export const verdicts = { data: 0, code: 1, drop: -1 } as const
 export type Verdict = (typeof verdicts)[keyof typeof verdicts]
 
@@ -41,7 +41,7 @@ interface Held {
   readonly source: number
 }
 
-/** Flaws of a packet and the reasons under which they are counted. */
+/** Drop reason of each flaw, by the flaw's number. */
 const reasonOfFlaw: readonly (DropReason | null)[] = [
   null,
   'size',
@@ -52,27 +52,27 @@ const reasonOfFlaw: readonly (DropReason | null)[] = [
 ]
 
 export class Admission {
-  readonly #board: Board
+  readonly #stats: SharedStats
   readonly #window: SlotWindow
   readonly #options: AdmitOptions
-  /** Places of the reasons on the board, looked up once. */
-  readonly #placeOf: Readonly<Record<DropReason, number>>
+  /** Indexes of the drop reasons in the totals, looked up once. */
+  readonly #indexOf: Readonly<Record<DropReason, number>>
   readonly #received: number
   readonly #accepted: number
   readonly #sourceColumns: Readonly<Record<'packets' | 'first' | 'duplicates', number>>
   readonly #slotColumns: Readonly<Record<'data' | 'code' | 'dataEnd' | 'duplicates', number>>
-  /** By id, for each search; both have a bound: 64 searches, and 64 shreds of a set. */
+  /** Held shreds by search and id. Bounded: 64 searches, and 64 shreds of a set. */
   readonly #held = new Map<LeaderSearch, Map<number, Held>>()
 
-  constructor(board: Board, window: SlotWindow, options: AdmitOptions) {
-    this.#board = board
+  constructor(stats: SharedStats, window: SlotWindow, options: AdmitOptions) {
+    this.#stats = stats
     this.#window = window
     this.#options = options
-    const places = dropReasons.map((reason) => [reason, board.totals.at(0, reason)])
-    this.#placeOf = Object.fromEntries(places) as Record<DropReason, number>
-    this.#received = board.totals.at(0, 'received')
-    this.#accepted = board.totals.at(0, 'accepted')
-    const { sources, slots } = board
+    const indexes = dropReasons.map((reason) => [reason, stats.totals.at(0, reason)])
+    this.#indexOf = Object.fromEntries(indexes) as Record<DropReason, number>
+    this.#received = stats.totals.at(0, 'received')
+    this.#accepted = stats.totals.at(0, 'accepted')
+    const { sources, slots } = stats
     this.#sourceColumns = {
       packets: sources.column('packets'),
       first: sources.column('first'),
@@ -86,9 +86,9 @@ export class Admission {
     }
   }
 
-  /** Judges the packet of `length` bytes at `at`; `source` is its sender's place, -1 a stranger. */
+  /** Judges the packet of `length` bytes at `at`; `source` is its sender's index, -1 if unknown. */
   admit(bytes: Uint8Array, at: number, length: number, source: number, nowMs: number): Verdict {
-    const { totals, sources } = this.#board
+    const { totals, sources } = this.#stats
     totals.numbers[this.#received]! += 1
     if (source < 0) return this.#drop('source')
     const sourceAt = source * sources.width
@@ -113,13 +113,13 @@ export class Admission {
     return verdicts.drop
   }
 
-  /** True while `step` has something to do. */
+  /** True while `step` has work to do. */
   get isBusy(): boolean {
     const { signatures, recovery } = this.#options
     return signatures?.isBusy === true || recovery?.isBusy === true
   }
 
-  /** One unit of the long work; gives the shreds that are to be forwarded for it. */
+  /** Does one unit of long work; returns the shreds to forward as a result. */
   step(nowMs: number): readonly Uint8Array[] {
     const { signatures, recovery } = this.#options
     const ended = signatures?.isBusy === true ? signatures.search() : none
@@ -128,9 +128,9 @@ export class Admission {
     return recovery.step().filter((shred) => this.#admitRebuilt(shred, nowMs))
   }
 
-  /** Takes a shred that passed every check but may have come since. */
+  /** Accepts a shred that passed every check, unless its slot has left the window since. */
   #take(bytes: Uint8Array, at: number, source: number, nowMs: number): Verdict {
-    const { totals, sources } = this.#board
+    const { totals, sources } = this.#stats
     const slot = slotOf(bytes, at)
     const isCode = isCodeVariant(bytes[at + offsets.variant]!) === true
     if (!this.#window.takesSlot(slot, nowMs)) return this.#drop('slot')
@@ -142,7 +142,7 @@ export class Admission {
     return isCode ? verdicts.code : verdicts.data
   }
 
-  /** A search is over: what was held for it is taken or dropped. */
+  /** Ends a search: accepts or drops the shreds that were held for it; returns the accepted. */
   #release(search: LeaderSearch, nowMs: number): Uint8Array[] {
     const held = this.#held.get(search)
     this.#held.delete(search)
@@ -156,7 +156,7 @@ export class Admission {
     return taken
   }
 
-  /** A shred of our own rebuilding: true when nobody has had it yet. */
+  /** Admits a rebuilt shred; true when no copy of it was forwarded yet. */
   #admitRebuilt(shred: Uint8Array, nowMs: number): boolean {
     const slot = slotOf(shred)
     const isCode = isCodeVariant(shred[offsets.variant]!) === true
@@ -164,8 +164,8 @@ export class Admission {
     if (this.#window.has(slot, id) || !this.#window.takesSlot(slot, nowMs)) return false
     this.#window.mark(slot, id, nowMs)
     this.#countInSlot(shred, 0, slot, isCode)
-    this.#board.slots.add(slot % windowSlots, 'rebuilt', 1)
-    this.#board.totals.add(0, 'rebuilt', 1)
+    this.#stats.slots.add(slot % windowSlots, 'rebuilt', 1)
+    this.#stats.totals.add(0, 'rebuilt', 1)
     return true
   }
 
@@ -177,7 +177,7 @@ export class Admission {
   }
 
   #duplicate(slot: number, id: number, source: number, nowMs: number): Verdict {
-    const { slots, sources } = this.#board
+    const { slots, sources } = this.#stats
     slots.numbers[(slot % windowSlots) * slots.width + this.#slotColumns.duplicates]! += 1
     sources.numbers[source * sources.width + this.#sourceColumns.duplicates]! += 1
     const lagMs = this.#window.lagMs(slot, id, nowMs)
@@ -189,7 +189,7 @@ export class Admission {
   }
 
   #countInSlot(bytes: Uint8Array, at: number, slot: number, isCode: boolean): void {
-    const { slots } = this.#board
+    const { slots } = this.#stats
     const cell = slot % windowSlots
     const { data, code, dataEnd } = this.#slotColumns
     slots.numbers[cell * slots.width + (isCode ? code : data)]! += 1
@@ -202,7 +202,7 @@ export class Admission {
   }
 
   #drop(reason: DropReason): Verdict {
-    this.#board.totals.numbers[this.#placeOf[reason]]! += 1
+    this.#stats.totals.numbers[this.#indexOf[reason]]! += 1
     return verdicts.drop
   }
 }

@@ -1,4 +1,4 @@
-// The shred pipeline on batched system calls. Thread: shred worker; the loop owns it.
+// Runs the shred pipeline on batched system calls. Thread: shred worker, which the loop blocks.
 //
 //   recvmmsg ─► admit each in place ─► vectors ─► sendmmsg to every target ─► one step of long work
 //        every 10 ms: targets changed? challenges due? echoes? errors? stop?
@@ -8,16 +8,16 @@ import { BatchReceiver, batchMax, slotBytes } from '../../transport/udp-receive.
 import { BatchSender, type SendTarget, ShredVectors } from '../../transport/udp-send.ts'
 import { verdicts } from './admit.ts'
 import { closeSockets, openSockets } from './batch-sockets.ts'
-import { ioNames } from './board.ts'
 import { Caps } from './caps.ts'
-import type { ShredParts, WorkerSettings } from './handle.ts'
+import type { ShredComponents, WorkerSettings } from './handle.ts'
+import { ioNames } from './shared-stats.ts'
 import { rowsMax } from './targets.ts'
 
-const choreMs = 10
-/** The source port is emptied of what came back for at most this long in one go. */
+const maintenanceMs = 10
+/** Time limit of one drain of the source port. */
 const drainMsMax = 2
 
-interface OutDoor {
+interface SendSocket {
   readonly family: 4 | 6
   readonly sender: BatchSender
   readonly receiver: BatchReceiver
@@ -25,107 +25,108 @@ interface OutDoor {
 
 export class BatchLoop {
   readonly #libc: Libc
-  readonly #parts: ShredParts
+  readonly #components: ShredComponents
   readonly #settings: WorkerSettings
   readonly #ingest: BatchReceiver
   readonly #vectors: ShredVectors
-  readonly #outs: readonly OutDoor[]
+  readonly #outs: readonly SendSocket[]
   readonly #caps: Caps
-  /** Where shreds lie that are sent later than they came. */
+  /** Copies of shreds that are sent later than they arrived. */
   readonly #late = pinned(batchMax * slotBytes)
   readonly #lateAt: number
   #rows: readonly number[] = []
   #muted: readonly number[] = []
-  #choresAtMs = 0
+  #maintainedMs = 0
 
-  constructor(libc: Libc, parts: ShredParts, settings: WorkerSettings) {
+  constructor(libc: Libc, components: ShredComponents, settings: WorkerSettings) {
     this.#libc = libc
-    this.#parts = parts
+    this.#components = components
     this.#settings = settings
-    const { board, book } = parts
-    const fds = openSockets(libc, board, settings)
+    const { stats, tracker } = components
+    const fds = openSockets(libc, stats, settings)
     this.#ingest = new BatchReceiver(libc, fds.ingest)
     this.#vectors = new ShredVectors(libc, [dataShredBytes, codeShredBytes])
     this.#lateAt = libc.addressOf(this.#late)
     this.#caps = new Caps(settings.caps, rowsMax)
-    const door = (family: 4 | 6, fd: number): OutDoor => ({
+    const openSender = (family: 4 | 6, fd: number): SendSocket => ({
       family,
       sender: new BatchSender(libc, fd, this.#vectors, {
         events: {
-          failed: (...about) => book.failed(...about),
-          refused: (row) => book.refused(row),
+          failed: (...failure) => tracker.failed(...failure),
+          refused: (row) => tracker.refused(row),
         },
         segments: settings.segments,
       }),
       receiver: new BatchReceiver(libc, fd),
     })
     this.#outs = [
-      ...(fds.out4 > 0 ? [door(4, fds.out4)] : []),
-      ...(fds.out6 > 0 ? [door(6, fds.out6)] : []),
+      ...(fds.out4 > 0 ? [openSender(4, fds.out4)] : []),
+      ...(fds.out6 > 0 ? [openSender(6, fds.out6)] : []),
     ]
-    this.#showIo()
+    this.#publishIo()
   }
 
-  /** Until `isStopped` says so; looked at between batches. */
+  /** Runs until `isStopped` returns true, which is checked between batches. */
   run(isStopped: () => boolean): void {
     const { idle } = this.#settings
-    const { admission } = this.#parts
-    // Who is served is known before the first packet: after a restart many are waiting.
+    const { admission } = this.#components
+    // Targets are loaded before the first packet: after a restart many packets are waiting.
     this.#follow()
     while (!isStopped()) {
       const count = this.#ingest.receive(idle === 'sleep' && !admission.isBusy)
-      const nowMs = this.#parts.nowMs()
+      const nowMs = this.#components.nowMs()
       if (count > 0) this.#forward(count, nowMs)
       else if (idle === 'yield') this.#libc.sched_yield()
       if (admission.isBusy) this.#forwardLate(admission.step(nowMs), nowMs)
-      if (nowMs - this.#choresAtMs >= choreMs || this.#parts.book.isStale) this.#chores(nowMs)
+      if (nowMs - this.#maintainedMs >= maintenanceMs || this.#components.tracker.isStale)
+        this.#maintain(nowMs)
     }
     this.#count()
-    closeSockets(this.#libc, this.#parts.board)
+    closeSockets(this.#libc, this.#components.stats)
   }
 
   #forward(count: number, nowMs: number): void {
-    const { admission, sources, board, book } = this.#parts
+    const { admission, sources, stats, tracker } = this.#components
     const ingest = this.#ingest
     this.#vectors.clear()
-    for (let place = 0; place < count; place += 1) {
-      const sender = ingest.senderOf(place)
-      const source = sender < 0 ? sources.findV6(ingest.wordsOf(place)) : sources.find(sender)
-      const at = place * slotBytes
-      const length = ingest.lengthOf(place)
+    for (let index = 0; index < count; index += 1) {
+      const sender = ingest.senderOf(index)
+      const source = sender < 0 ? sources.findV6(ingest.wordsOf(index)) : sources.find(sender)
+      const at = index * slotBytes
+      const length = ingest.lengthOf(index)
       const verdict = admission.admit(ingest.arena, at, length, source, nowMs)
       if (verdict === verdicts.drop) continue
-      if (book.probing.length > 0) this.#probe(ingest.arena, at, verdict, nowMs)
+      if (tracker.probing.length > 0) this.#probe(ingest.arena, at, verdict, nowMs)
       this.#vectors.add(verdict, ingest.arenaAddress + at)
     }
-    board.totals.add(0, 'batches', 1)
+    stats.totals.add(0, 'batches', 1)
     this.#send(nowMs)
   }
 
-  /** Sends a shred to the paused targets that are due one. */
+  /** Sends a shred to the paused targets that are due a probe. */
   #probe(arena: Uint8Array, at: number, verdict: 0 | 1, nowMs: number): void {
-    const { book } = this.#parts
+    const { tracker } = this.#components
     const bytes = verdict === verdicts.code ? codeShredBytes : dataShredBytes
-    for (const target of book.dueProbes(nowMs)) {
-      this.#doorOf(target)?.sender.sendOne(target, arena.subarray(at, at + bytes))
-      book.countSent([target.row], 1, bytes, nowMs)
+    for (const target of tracker.dueProbes(nowMs)) {
+      this.#sendSocketFor(target)?.sender.sendOne(target, arena.subarray(at, at + bytes))
+      tracker.countSent([target.row], 1, bytes, nowMs)
     }
   }
 
-  /** Sends shreds that were rebuilt, or held until their leader was known. */
+  /** Sends shreds that were rebuilt, or held back until their leader was known. */
   #forwardLate(shreds: readonly Uint8Array[], nowMs: number): void {
     if (shreds.length === 0) return
-    let place = 0
+    let index = 0
     this.#vectors.clear()
     for (const shred of shreds) {
-      this.#late.set(shred, place * slotBytes)
+      this.#late.set(shred, index * slotBytes)
       const kind = shred.length === codeShredBytes ? verdicts.code : verdicts.data
-      this.#vectors.add(kind, this.#lateAt + place * slotBytes)
-      place += 1
-      if (place < batchMax) continue
+      this.#vectors.add(kind, this.#lateAt + index * slotBytes)
+      index += 1
+      if (index < batchMax) continue
       this.#send(nowMs)
       this.#vectors.clear()
-      place = 0
+      index = 0
     }
     this.#send(nowMs)
   }
@@ -136,69 +137,69 @@ export class BatchLoop {
     const bytes = counts[0]! * dataShredBytes + counts[1]! * codeShredBytes
     if (this.#caps.charge(this.#rows, total, bytes, nowMs)) this.#setTargets()
     for (const { sender } of this.#outs) sender.send()
-    const { numbers } = this.#parts.board.tally
+    const { numbers } = this.#components.stats.tally
     numbers[0]! += total
     numbers[1]! += bytes
     numbers[2] = nowMs
   }
 
-  /** Counting for each target at each batch would cost more than a packet does. */
+  /** Adds the tally to the served targets: counting them at each batch costs more than a packet. */
   #count(): void {
-    const { book, board } = this.#parts
-    const { packets, bytes, sentMs } = board.tally.row(0)
+    const { tracker, stats } = this.#components
+    const { packets, bytes, sentMs } = stats.tally.row(0)
     if (packets === 0) return
     const muted = this.#muted
     const served = this.#rows.filter((row) => !muted.includes(row))
-    book.countSent(served, packets, bytes, sentMs)
-    if (muted.length > 0) book.countCapped(muted, packets)
-    board.tally.clear(0)
+    tracker.countSent(served, packets, bytes, sentMs)
+    if (muted.length > 0) tracker.countCapped(muted, packets)
+    stats.tally.clear(0)
   }
 
-  #chores(nowMs: number): void {
-    const { book } = this.#parts
-    this.#choresAtMs = nowMs
+  #maintain(nowMs: number): void {
+    const { tracker } = this.#components
+    this.#maintainedMs = nowMs
     this.#count()
     this.#follow()
-    for (const target of book.dueChallenges())
-      this.#doorOf(target)?.sender.sendOne(target, this.#parts.challengeOf(target))
+    for (const target of tracker.dueChallenges())
+      this.#sendSocketFor(target)?.sender.sendOne(target, this.#components.challengeOf(target))
     for (const { sender, receiver } of this.#outs) {
       sender.drainErrors()
       this.#drainEchoes(receiver)
     }
-    book.report(nowMs)
-    this.#showIo()
+    tracker.report(nowMs)
+    this.#publishIo()
   }
 
   /**
-   * Empties the source port, also while nobody is challenged: junk that was left there would keep
-   * the next echo out. Only what comes from a challenged address is looked at.
+   * Drains the source port, also while no challenge is pending: junk left in its buffer would keep
+   * the next echo out. Only datagrams from challenged addresses are examined.
    */
   #drainEchoes(receiver: BatchReceiver): void {
-    const { book, nowMs } = this.#parts
+    const { tracker, nowMs } = this.#components
     const untilMs = nowMs() + drainMsMax
     let count = batchMax
     while (count === batchMax && nowMs() < untilMs) {
       count = receiver.receive(false)
-      for (const { address, port } of book.challenged)
-        for (let place = 0; place < count; place += 1)
-          if (receiver.isFrom(place, address, port))
-            book.heard(address, port, receiver.payloadOf(place))
+      for (const { address, port } of tracker.challenged)
+        for (let index = 0; index < count; index += 1)
+          if (receiver.isFrom(index, address, port))
+            tracker.receiveEcho(address, port, receiver.payloadOf(index))
     }
   }
 
   #follow(): void {
-    const { book } = this.#parts
-    if (!book.refresh()) return
+    const { tracker } = this.#components
+    if (!tracker.refresh()) return
     const before = new Set(this.#rows)
-    this.#rows = book.serving.map(({ row }) => row)
+    this.#rows = tracker.serving.map(({ row }) => row)
     for (const row of this.#rows) if (!before.has(row)) this.#caps.reset(row)
     this.#setTargets()
-    book.settle()
+    tracker.markApplied()
   }
 
   #setTargets(): void {
     this.#count()
-    const { serving, challenged, probing } = this.#parts.book
+    const { serving, challenged, probing } = this.#components.tracker
     this.#muted = this.#rows.filter((row) => this.#caps.isMuted(row))
     const live = serving.filter(({ row }) => !this.#caps.isMuted(row))
     const singles = [...challenged, ...probing]
@@ -208,13 +209,13 @@ export class BatchLoop {
     }
   }
 
-  #doorOf({ address }: SendTarget): OutDoor | undefined {
+  #sendSocketFor({ address }: SendTarget): SendSocket | undefined {
     return this.#outs.find(({ family }) => family === address.family)
   }
 
-  #showIo(): void {
-    const cuts = this.#outs.some(({ sender }) => sender.segments)
-    const io = cuts ? 'batch-segments' : 'batch'
-    this.#parts.board.sockets.set(0, 'io', ioNames.indexOf(io))
+  #publishIo(): void {
+    const usesSegments = this.#outs.some(({ sender }) => sender.segments)
+    const io = usesSegments ? 'batch-segments' : 'batch'
+    this.#components.stats.sockets.set(0, 'io', ioNames.indexOf(io))
   }
 }

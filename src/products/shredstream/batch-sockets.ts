@@ -1,6 +1,7 @@
-// The sockets of the batch loop: opened once, kept over restarts of the worker.
-// Thread: shred worker. They belong to the process and not to the thread: their descriptors are on
-// the board, and a restarted worker goes on with them, so that the kernel keeps what arrives.
+// Opens the sockets of the batch loop once and keeps them across restarts of the worker.
+// Thread: shred worker. The sockets belong to the process, not to the thread: their descriptors are
+// in the shared stats, and a restarted worker reuses them, so the kernel buffers what arrives
+// meanwhile.
 import { parseAddress } from '../../base/cidr.ts'
 import { Fault } from '../../base/errors.ts'
 import {
@@ -10,10 +11,10 @@ import {
   openSocket,
   type SocketOptions,
 } from '../../transport/udp-batch.ts'
-import type { Board } from './board.ts'
 import type { WorkerSettings } from './handle.ts'
+import type { SharedStats } from './shared-stats.ts'
 
-/** How long a receive waits: a stop or a new target is seen within this. */
+/** Receive timeout: a stop or a changed target is noticed within this time. */
 const waitMs = 20
 
 export interface Descriptors {
@@ -22,9 +23,9 @@ export interface Descriptors {
   readonly out6: number
 }
 
-/** The sockets of the worker before this one, or new ones. Descriptor 0 means none. */
-export function openSockets(libc: Libc, board: Board, settings: WorkerSettings): Descriptors {
-  const { sockets } = board
+/** Returns the sockets of the previous worker, or opens new ones. Descriptor 0 means no socket. */
+export function openSockets(libc: Libc, stats: SharedStats, settings: WorkerSettings): Descriptors {
+  const { sockets } = stats
   const kept = sockets.row(0)
   if (kept.ingest > 0) return kept
   const { bufferBytes } = settings
@@ -40,11 +41,11 @@ export function openSockets(libc: Libc, board: Board, settings: WorkerSettings):
   sockets.set(0, 'ingestPort', boundPort(libc, ingest))
   sockets.set(0, 'bufferBytes', grantedBytes(libc, ingest))
   let port = kept.outPort === 0 ? settings.sourcePort : kept.outPort
-  for (const [place, host] of settings.sourceHosts.entries()) {
+  for (const [index, host] of settings.sourceHosts.entries()) {
     const isV4 = parseAddress(host)?.family === 4
-    const about = { ...base, host, port, keepsErrors: true, isV6Only: true }
-    // The second one is IPv6, which a machine may not have.
-    const fd = place === 0 ? openSocket(libc, about) : tryOpen(libc, about)
+    const options = { ...base, host, port, keepsErrors: true, isV6Only: true }
+    // The second host is IPv6, which a machine may not support.
+    const fd = index === 0 ? openSocket(libc, options) : tryOpen(libc, options)
     if (fd === null) continue
     port = boundPort(libc, fd)
     sockets.set(0, isV4 ? 'out4' : 'out6', fd)
@@ -62,10 +63,10 @@ function tryOpen(libc: Libc, options: SocketOptions): number | null {
   }
 }
 
-export function closeSockets(libc: Libc, board: Board): void {
+export function closeSockets(libc: Libc, stats: SharedStats): void {
   for (const name of ['ingest', 'out4', 'out6'] as const) {
-    const fd = board.sockets.get(0, name)
-    board.sockets.set(0, name, 0)
+    const fd = stats.sockets.get(0, name)
+    stats.sockets.set(0, name, 0)
     if (fd > 0) libc.close(fd)
   }
 }

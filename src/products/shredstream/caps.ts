@@ -1,13 +1,13 @@
-// Bounds what each target is sent: packets and bits per second. Thread: shred worker.
-// A target over its cap is left out of whole batches until it has saved up a little again, so that
-// the tables of the sender change seldom and a flood costs nobody else time.
+// Rate-limits each target in packets and bits per second (token buckets). Thread: shred worker.
+// A target over its cap is left out of whole batches until its bucket has refilled a little, so
+// that the sender's tables change seldom and a flood costs other targets no time.
 
 export interface CapOptions {
   readonly packetsPerSecond: number
   readonly bytesPerSecond: number
 }
 
-/** Part of a second's worth that a muted target must have saved before it is served again. */
+/** Share of a second's budget that a muted target must have before it is served again. */
 const resumeShare = 0.05
 
 export class Caps {
@@ -29,7 +29,7 @@ export class Caps {
     return this.#mutes[row] === 1
   }
 
-  /** A row's new use begins with a full second's worth. */
+  /** Starts a new use of a row, with a full second's budget. */
   reset(row: number): void {
     this.#packets[row] = this.#options.packetsPerSecond
     this.#bytes[row] = this.#options.bytesPerSecond
@@ -37,7 +37,7 @@ export class Caps {
     this.#mutes[row] = 0
   }
 
-  /** Charges a batch to all rows; true when who is muted has changed. */
+  /** Charges a batch to all rows; true when the set of muted rows has changed. */
   charge(rows: readonly number[], packets: number, bytes: number, nowMs: number): boolean {
     const { packetsPerSecond, bytesPerSecond } = this.#options
     const seconds = this.#lastMs === 0 ? 0 : Math.max(0, nowMs - this.#lastMs) / 1000
@@ -48,14 +48,14 @@ export class Caps {
       const b = Math.min(bytesPerSecond, this.#bytes[row]! + seconds * bytesPerSecond)
       const isMuted = this.#mutes[row] === 1
       const share = isMuted ? resumeShare : 0
-      const goes =
+      const isSent =
         p >= Math.max(packets, share * packetsPerSecond) &&
         b >= Math.max(bytes, share * bytesPerSecond)
-      this.#packets[row] = goes ? p - packets : p
-      this.#bytes[row] = goes ? b - bytes : b
-      if (goes !== isMuted) continue
-      this.#mutes[row] = goes ? 0 : 1
-      this.mutedCount += goes ? -1 : 1
+      this.#packets[row] = isSent ? p - packets : p
+      this.#bytes[row] = isSent ? b - bytes : b
+      if (isSent !== isMuted) continue
+      this.#mutes[row] = isSent ? 0 : 1
+      this.mutedCount += isSent ? -1 : 1
       hasChanged = true
     }
     return hasChanged

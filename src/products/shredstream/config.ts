@@ -1,21 +1,21 @@
-// The `shredstream` section of the configuration. Thread: any. Composed by config/config.ts.
+// Declares the `shredstream` section of the configuration. Thread: any.
 import { parseAddress, parseCidr } from '../../base/cidr.ts'
 import { choice, flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
 
 const mebibyte = 1024 * 1024
 
 export const shredstreamSection = group('ShredStream Raw: shreds by UDP to registered addresses', {
-  enabled: flag({ initial: true, doc: 'Whether shreds are taken in and sent' }),
+  enabled: flag({ initial: true, doc: 'Whether shreds are received and forwarded' }),
   host: text({
     initial: '127.0.0.1',
-    doc: 'Address on which shreds come in',
+    doc: 'Address on which shreds are received',
     check: (value) => (parseAddress(value) === null ? 'must be a literal address' : undefined),
   }),
   port: integer({
     initial: 20_000,
     min: 0,
     max: 65_535,
-    doc: 'UDP port on which shreds come in; 0 is any free one',
+    doc: 'UDP port on which shreds are received; 0 is any free one',
   }),
   sourceHost: text({
     initial: '',
@@ -31,18 +31,19 @@ export const shredstreamSection = group('ShredStream Raw: shreds by UDP to regis
   }),
   feed: choice(['embedded', 'udp'], {
     initial: 'embedded',
-    doc: 'Where shreds come from: made of the embedded chain’s blocks, or sent by the sources',
+    doc: 'Where shreds come from: made from the embedded chain’s blocks, or sent by the sources',
   }),
   sources: texts({
     initial: ['127.0.0.1', '::1'],
-    doc: 'Addresses or CIDRs whose packets are looked at, at most 16; meters number them in order',
-    check: (value) => (parseCidr(value) === null ? `${value} is no address or CIDR` : undefined),
+    doc: 'Addresses or CIDRs whose packets are accepted, at most 16; meters number them in order',
+    check: (value) =>
+      parseCidr(value) === null ? `${value} is not an address or CIDR` : undefined,
   }),
   version: integer({
     initial: 0,
     min: 0,
     max: 65_535,
-    doc: 'Shred version of the cluster; others are dropped. 0 takes any (embedded: its own)',
+    doc: 'Shred version of the cluster; others are dropped. 0 accepts any (embedded: its own)',
   }),
   allowPrivate: flag({
     initial: false,
@@ -50,19 +51,19 @@ export const shredstreamSection = group('ShredStream Raw: shreds by UDP to regis
   }),
   io: choice(['batch', 'dgram'], {
     initial: 'batch',
-    doc: 'Batched system calls where they are to be had, or plain Node sockets',
+    doc: 'Batched system calls where available, or plain Node sockets',
   }),
   idle: choice(['sleep', 'yield', 'spin'], {
     initial: 'sleep',
-    doc: 'What the worker does while nothing comes: spin and yield save microseconds, burn a core',
+    doc: 'What the worker does while idle: spin and yield save microseconds but occupy a core',
   }),
   segments: flag({
     initial: true,
-    doc: 'Whether bursts of equal shreds go out as segment trains where the kernel can cut them',
+    doc: 'Whether bursts of equal shreds are sent as GSO segment batches where the kernel can',
   }),
   verify: flag({
     initial: false,
-    doc: 'Whether a shred must carry a signature of one of the leaders before it is sent on',
+    doc: 'Whether a shred must carry a signature of one of the leaders to be forwarded',
   }),
   leaders: texts({
     initial: [],
@@ -70,7 +71,7 @@ export const shredstreamSection = group('ShredStream Raw: shreds by UDP to regis
   }),
   recover: flag({
     initial: false,
-    doc: 'Whether lost shreds are rebuilt and sent as soon as half of their set is there',
+    doc: 'Whether lost shreds are rebuilt and sent as soon as half of their set has arrived',
   }),
   packetsPerSecondMax: integer({
     initial: 20_000,
@@ -91,7 +92,7 @@ export const shredstreamSection = group('ShredStream Raw: shreds by UDP to regis
     min: 64 * 1024,
     max: 1024 * mebibyte,
     unit: 'bytes',
-    doc: 'Socket buffers asked of the kernel (net.core.rmem_max bounds what it gives)',
+    doc: 'Socket buffers requested from the kernel (net.core.rmem_max limits what it grants)',
   }),
 })
 

@@ -1,9 +1,10 @@
-// The life of every destination: follows the registry, challenges new addresses, pauses closed
-// ones.
-// Thread: main. Writes the target table that the shred worker reads; hears its news.
+// Tracks every destination: follows the registry, challenges new addresses, pauses closed ports.
+// Thread: main. Writes the target table that the shred worker reads; handles the worker's events.
 //
 //   registry change ─► follow ─► target table ─► worker
-//   worker: echo ─► confirm in the registry; refused ─► pause, back-off to 60 s; alive ─► resume
+//   worker: echo ─► confirm in the registry
+//           refused ─► pause, exponential back-off to 60 s
+//           alive ─► resume
 import { randomBytes } from 'node:crypto'
 import { containsAny, type IpAddress, parseCidr } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -11,10 +12,10 @@ import type { Outcome } from '../../base/errors.ts'
 import { parseEndpoint, servedAddress } from '../../subscriptions/destination.ts'
 import type { By, Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
-import type { Board } from './board.ts'
-import type { WorkerNews } from './book.ts'
 import { Pause } from './pause.ts'
 import { RegistryChanges } from './registry-changes.ts'
+import type { SharedStats } from './shared-stats.ts'
+import type { WorkerEvent } from './target-tracker.ts'
 import { rowsMax, type Target, type TargetTable } from './targets.ts'
 
 // ShredStream Raw in docs/API.md: once a second, ten times.
@@ -33,15 +34,15 @@ export interface DestinationsDeps {
     failDestination(ref: string, by: By): Outcome<Subscription>
   }
   readonly table: TargetTable
-  readonly board: Board
+  readonly stats: SharedStats
   readonly clock: Clock
   readonly log: Log
-  /** Ports of our own: nobody has us send to ourselves. */
+  /** The server's own ports: they are refused as destinations on this machine. */
   readonly ownPorts: () => readonly number[]
 }
 
-/** One address in use: its row in the tables. */
-interface Lane {
+/** An address in use, and its row in the shared tables. */
+interface TargetAddress {
   readonly text: string
   readonly address: IpAddress
   readonly port: number
@@ -49,7 +50,7 @@ interface Lane {
   readonly generation: number
 }
 
-interface Challenge extends Lane {
+interface Challenge extends TargetAddress {
   readonly nonce: Target['nonce']
   tries: number
   nextMs: number
@@ -57,7 +58,7 @@ interface Challenge extends Lane {
 
 interface Entry {
   subscription: Subscription
-  serve: Lane | null
+  serve: TargetAddress | null
   challenge: Challenge | null
   pause: Pause | null
 }
@@ -95,7 +96,7 @@ export class Destinations {
     this.#timer = null
   }
 
-  /** Sends what challenges are due, gives up old ones, resumes paused destinations. */
+  /** Sends due challenges, fails unanswered ones, resumes destinations whose pause is over. */
   tick(): void {
     const nowMs = this.#deps.clock.monotonicMs()
     this.#changes.tick()
@@ -107,19 +108,19 @@ export class Destinations {
     if (hasChanged) this.#write()
   }
 
-  /** What the worker noticed. */
-  hear(news: WorkerNews): void {
+  /** Handles an event of the worker; events of an older use of the row are ignored. */
+  onWorkerEvent(event: WorkerEvent): void {
     for (const entry of this.#entries.values()) {
-      const lane = news.kind === 'echo' ? entry.challenge : entry.serve
-      if (lane?.row !== news.row || lane.generation !== news.generation) continue
-      if (news.kind === 'echo') this.#proven(entry, lane)
-      else if (news.kind === 'refused') this.#refused(entry)
+      const target = event.kind === 'echo' ? entry.challenge : entry.serve
+      if (target?.row !== event.row || target.generation !== event.generation) continue
+      if (event.kind === 'echo') this.#proven(entry, target)
+      else if (event.kind === 'refused') this.#refused(entry)
       else this.#alive(entry)
       return
     }
   }
 
-  /** Live state of each, for the operator. */
+  /** Live state of each destination, for the operator. */
   *report(): Iterable<Readonly<Record<string, unknown>>> {
     for (const { subscription, serve, challenge, pause } of this.#entries.values()) {
       const { id, label } = subscription
@@ -127,7 +128,7 @@ export class Destinations {
         yield { id, label, address: challenge.text, state: 'pending', challenges: challenge.tries }
       if (serve === null) continue
       const isPaused = pause?.isOn === true
-      const numbers = this.#deps.board.targets.row(serve.row)
+      const numbers = this.#deps.stats.targets.row(serve.row)
       yield {
         id,
         label,
@@ -151,9 +152,10 @@ export class Destinations {
 
   #follow(subscription: Subscription): void {
     const { id, destination, state, products } = subscription
-    const isHeld = state === 'active' && products.includes('shredstream')
-    const serves = isHeld ? servedAddress(destination) : null
-    const asks = isHeld && destination?.state === 'pending' ? destination.address : null
+    const isEntitled = state === 'active' && products.includes('shredstream')
+    const servedText = isEntitled ? servedAddress(destination) : null
+    const challengedText =
+      isEntitled && destination?.state === 'pending' ? destination.address : null
     const entry = this.#entries.get(id) ?? {
       subscription,
       serve: null,
@@ -161,23 +163,23 @@ export class Destinations {
       pause: null,
     }
     entry.subscription = subscription
-    if (entry.serve?.text !== serves) {
+    if (entry.serve?.text !== servedText) {
       const proven = entry.challenge
-      this.#free(entry.serve)
+      this.#releaseRow(entry.serve)
       entry.pause = null
-      // The row of the challenge goes on as the row of the served address.
-      if (proven !== null && proven.text === serves) {
+      // The served address keeps the row of its challenge.
+      if (proven !== null && proven.text === servedText) {
         entry.serve = proven
         entry.challenge = null
         this.#changes.cancel(id)
-      } else entry.serve = serves === null ? null : this.#lane(serves)
+      } else entry.serve = servedText === null ? null : this.#allocateRow(servedText)
     }
-    if ((entry.challenge?.text ?? null) !== asks) {
-      this.#free(entry.challenge)
+    if ((entry.challenge?.text ?? null) !== challengedText) {
+      this.#releaseRow(entry.challenge)
       this.#changes.cancel(id)
-      const lane = asks === null ? null : this.#lane(asks)
+      const target = challengedText === null ? null : this.#allocateRow(challengedText)
       const nextMs = this.#deps.clock.monotonicMs()
-      entry.challenge = lane === null ? null : { ...lane, nonce: newNonce(), tries: 0, nextMs }
+      entry.challenge = target === null ? null : { ...target, nonce: newNonce(), tries: 0, nextMs }
     }
     if (entry.serve === null && entry.challenge === null) this.#entries.delete(id)
     else this.#entries.set(id, entry)
@@ -186,30 +188,30 @@ export class Destinations {
   #tickChallenge(entry: Entry, nowMs: number): boolean {
     const { challenge, subscription } = entry
     if (challenge === null || nowMs < challenge.nextMs) return false
-    // Proven, and not yet written down.
+    // Proven, but the registry write is still pending.
     if (this.#changes.isPending(subscription.id)) return false
     if (challenge.tries < challengesMax) {
       challenge.tries += 1
       challenge.nextMs = nowMs + challengeMs
       return true
     }
-    // Asked once: whatever the registry answers, this challenge is over.
+    // Reported once: the challenge is over whatever the registry returns.
     challenge.nextMs = Number.POSITIVE_INFINITY
     const { store, log, directory } = this.#deps
     const { id } = subscription
     this.#changes.make(id, () => {
       const reason = `${challengesMax} challenges unanswered`
       const failed = store.failDestination(id, { who: 'server', reason })
-      if (failed.ok) log.info('destination not proven: failed', { subscription: id })
+      if (failed.ok) log.info('destination failed: challenges unanswered', { subscription: id })
       directory.refresh()
     })
     return false
   }
 
-  #proven(entry: Entry, lane: Lane): void {
+  #proven(entry: Entry, target: TargetAddress): void {
     const { store, log, directory } = this.#deps
     const { id, destination } = entry.subscription
-    if (destination?.state !== 'pending' || destination.address !== lane.text) return
+    if (destination?.state !== 'pending' || destination.address !== target.text) return
     this.#changes.make(id, () => {
       const confirmed = store.confirmDestination(id, { who: 'server', reason: 'challenge echoed' })
       if (confirmed.ok) log.info('destination proven', { subscription: id })
@@ -222,14 +224,14 @@ export class Destinations {
     if (pause?.isOn === true) return
     entry.pause = new Pause(pause, this.#deps.clock.monotonicMs())
     const { delayMs } = entry.pause
-    this.#deps.log.info('destination port closed: paused', {
+    this.#deps.log.info('destination paused: port closed', {
       subscription: subscription.id,
       delayMs,
     })
     this.#write()
   }
 
-  /** A probe of a paused destination met no error. */
+  /** Resumes a paused destination: a probe met no error. */
   #alive({ pause, subscription }: Entry): void {
     if (pause?.isOn !== true) return
     pause.end(this.#deps.clock.monotonicMs())
@@ -237,7 +239,7 @@ export class Destinations {
     this.#write()
   }
 
-  #lane(text: string): Lane | null {
+  #allocateRow(text: string): TargetAddress | null {
     const endpoint = parseEndpoint(text)
     if (endpoint === null) return null
     const isOwn = this.#deps.ownPorts().includes(endpoint.port)
@@ -246,16 +248,16 @@ export class Destinations {
       if (this.#rowsTaken.has(row)) continue
       this.#rowsTaken.add(row)
       this.#generation += 1
-      this.#deps.board.targets.clear(row)
-      this.#deps.board.targets.set(row, 'generation', this.#generation)
+      this.#deps.stats.targets.clear(row)
+      this.#deps.stats.targets.set(row, 'generation', this.#generation)
       return { ...endpoint, text, row, generation: this.#generation }
     }
-    this.#deps.log.error('no room for another destination', { max: rowsMax })
+    this.#deps.log.error('destination table is full', { max: rowsMax })
     return null
   }
 
-  #free(lane: Lane | null): void {
-    if (lane !== null) this.#rowsTaken.delete(lane.row)
+  #releaseRow(target: TargetAddress | null): void {
+    if (target !== null) this.#rowsTaken.delete(target.row)
   }
 
   #write(): void {
@@ -276,19 +278,19 @@ export class Destinations {
 
 function tickPause(entry: Entry, nowMs: number): boolean {
   const { pause } = entry
-  if (pause?.isForgiven(nowMs) === true) entry.pause = null
+  if (pause?.hasRecovered(nowMs) === true) entry.pause = null
   if (pause?.isOver(nowMs) !== true) return false
   pause.end(nowMs)
   return true
 }
 
-function targetOf(kind: Target['kind'], lane: Lane): Target {
-  const { row, generation, address, port } = lane
+function targetOf(kind: Target['kind'], target: TargetAddress): Target {
+  const { row, generation, address, port } = target
   return { kind, row, generation, address, port, challenges: 0, nonce: [0, 0, 0, 0] }
 }
 
 function newNonce(): Target['nonce'] {
   const bytes = randomBytes(16)
-  const word = (place: number) => bytes.readUInt32BE(place * 4)
+  const word = (index: number) => bytes.readUInt32BE(index * 4)
   return [word(0), word(1), word(2), word(3)]
 }

@@ -1,5 +1,5 @@
-// Makes shreds of the embedded chain's blocks and sends them to our own ingest port, as a validator
-// would. Thread: main collects a block's entries; a worker makes and sends the shreds.
+// Turns the embedded chain's blocks into shreds and sends them to our own ingest port, as a
+// validator would. Thread: main collects a block's entries; a worker makes and sends the shreds.
 
 import type {
   AccountContent,
@@ -15,12 +15,12 @@ import type { SupervisorDeps } from '../../threads/supervisor.ts'
 export interface FeedOptions {
   readonly host: string
   readonly port: number
-  /** Of the leader's key pair. */
+  /** Seed of the leader's key pair. */
   readonly seed: Uint8Array
   readonly version: number
 }
 
-/** What the feed worker is posted. */
+/** A message to the feed worker: one batch of entries. */
 export interface FeedBatch {
   readonly slot: number
   readonly parent: number
@@ -63,7 +63,7 @@ export class ShredFeed implements SolanaSink {
     this.#entries.push(content)
   }
 
-  /** The slot is complete: its entries become the one batch of the slot. */
+  /** The slot is complete: sends its entries as the single batch of the slot. */
   block(slot: number, { parentSlot }: BlockMetaContent): void {
     this.#begin(slot)
     const batch = encodeEntries(this.#entries, this.#transactions)
@@ -71,7 +71,7 @@ export class ShredFeed implements SolanaSink {
     this.send({ slot, parent: parentSlot, batch })
   }
 
-  /** Sends a whole slot; dropped while the worker is being restarted, as a packet would be. */
+  /** Sends a whole slot; it is dropped while the worker restarts, as a packet would be. */
   send(batch: FeedBatch): boolean {
     return this.#worker.post(batch)
   }

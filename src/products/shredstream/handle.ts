@@ -1,24 +1,23 @@
-// What the shred worker runs: shreds in, each one once, out to every destination.
-// Thread: shred worker. Started by workers/shreds.ts; everything that must outlive it is shared
-// memory made by server.ts.
+// Runs the shred worker: receives shreds, deduplicates them, sends each to every destination.
+// Thread: shred worker. State that must outlive the worker is in shared memory made by server.ts.
 import type { Cidr } from '../../base/cidr.ts'
 import { LeaderSignatures } from '../../solana/shred-signature.ts'
 import { loadLibc } from '../../transport/udp-batch.ts'
 import { Admission } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
-import { Board } from './board.ts'
-import { TargetBook, type WorkerNews } from './book.ts'
 import type { CapOptions } from './caps.ts'
 import { DgramLoop } from './dgram-loop.ts'
 import { Recovery } from './recovery.ts'
+import { SharedStats } from './shared-stats.ts'
 import { Sources } from './sources.ts'
+import { TargetTracker, type WorkerEvent } from './target-tracker.ts'
 import { challengeOf, type Target, TargetTable } from './targets.ts'
 import { SlotWindow } from './window.ts'
 
 export interface WorkerSettings {
   readonly host: string
   readonly port: number
-  /** Where shreds are sent from: an IPv4 address, an IPv6 address, or both; one port. */
+  /** Source addresses of sent shreds: an IPv4 address, an IPv6 address, or both; one port. */
   readonly sourceHosts: readonly string[]
   readonly sourcePort: number
   readonly sources: readonly Cidr[]
@@ -26,7 +25,7 @@ export interface WorkerSettings {
   readonly io: 'batch' | 'dgram'
   readonly idle: 'sleep' | 'yield' | 'spin'
   readonly segments: boolean
-  /** Keys of those who may lead; null when signatures are not checked. */
+  /** Public keys of possible leaders; null when signatures are not verified. */
   readonly leaders: readonly Uint8Array[] | null
   readonly recover: boolean
   readonly caps: CapOptions
@@ -35,53 +34,53 @@ export interface WorkerSettings {
 
 export interface ShredWorkerData {
   readonly control: SharedArrayBuffer
-  readonly board: SharedArrayBuffer
+  readonly stats: SharedArrayBuffer
   readonly targets: SharedArrayBuffer
   readonly window: SharedArrayBuffer
   readonly settings: WorkerSettings
 }
 
-/** What both loops work with. */
-export interface ShredParts {
-  readonly board: Board
-  readonly book: TargetBook
+/** The components that both loops share. */
+export interface ShredComponents {
+  readonly stats: SharedStats
+  readonly tracker: TargetTracker
   readonly admission: Admission
   readonly sources: Sources
-  /** One clock for all lives of the worker: wall time that does not jump while it lives. */
+  /** Wall time that is monotonic while the worker runs and comparable across its restarts. */
   nowMs(): number
   challengeOf(target: Target): Uint8Array
-  note(text: string): void
+  warn(text: string): void
 }
 
-export type WorkerMessage = WorkerNews | { readonly kind: 'note'; readonly text: string }
+export type WorkerMessage = WorkerEvent | { readonly kind: 'warning'; readonly text: string }
 
-/** Runs until the control word says stop; `ready` is called once the sockets are open. */
+/** Runs until `isStopped` returns true; `ready` is called once the sockets are open. */
 export async function runShreds(
   data: ShredWorkerData,
   link: { ready(): void; post(message: WorkerMessage): void; isStopped(): boolean },
 ): Promise<void> {
   const { settings } = data
   const originMs = performance.timeOrigin
-  const board = new Board(data.board)
-  const recovery = settings.recover ? new Recovery(board) : null
+  const stats = new SharedStats(data.stats)
+  const recovery = settings.recover ? new Recovery(stats) : null
   const signatures = settings.leaders === null ? null : new LeaderSignatures(settings.leaders)
-  const window = new SlotWindow(data.window, board)
-  const parts: ShredParts = {
-    board,
-    book: new TargetBook(new TargetTable(data.targets), board, link.post),
-    admission: new Admission(board, window, { version: settings.version, signatures, recovery }),
+  const window = new SlotWindow(data.window, stats)
+  const components: ShredComponents = {
+    stats,
+    tracker: new TargetTracker(new TargetTable(data.targets), stats, link.post),
+    admission: new Admission(stats, window, { version: settings.version, signatures, recovery }),
     sources: new Sources(settings.sources),
     nowMs: () => originMs + performance.now(),
     challengeOf,
-    note: (text) => link.post({ kind: 'note', text }),
+    warn: (text) => link.post({ kind: 'warning', text }),
   }
   const libc = settings.io === 'batch' ? await loadLibc() : null
   if (libc !== null) {
-    const loop = new BatchLoop(libc, parts, settings)
+    const loop = new BatchLoop(libc, components, settings)
     link.ready()
     return loop.run(link.isStopped)
   }
-  const loop = new DgramLoop(parts, settings)
+  const loop = new DgramLoop(components, settings)
   await loop.open()
   link.ready()
   await loop.run(link.isStopped)

@@ -1,26 +1,26 @@
-// How long a destination is paused whose machine says that its port is closed. Thread: main.
-// Back-off from 250 ms to 60 s. While it is paused the worker sends one shred a second as a probe;
-// a probe without an error ends the pause at once.
+// Pauses a destination whose port is closed (a circuit breaker). Thread: main.
+// Exponential back-off from 250 ms to 60 s. While the destination is paused the worker sends one
+// shred a second as a probe; a probe without an error ends the pause at once.
 
 const firstMs = 250
 const lastMs = 60_000
-/** Served this long without errors, a destination's pauses begin small again. */
+/** After this long without errors the back-off starts over. */
 const healthyMs = 10_000
 
 export class Pause {
   readonly delayMs: number
-  /** When it is served again; null while it is served on trial. */
+  /** When the destination is served again; null while it is half-open. */
   #untilMs: number | null
   #sinceMs: number
 
-  /** Begins a pause; `previous` is the last one, while it is not forgotten. */
+  /** Starts a pause; `previous` is the last one, unless the destination has recovered since. */
   constructor(previous: Pause | null, nowMs: number) {
     this.delayMs = previous === null ? firstMs : Math.min(lastMs, previous.delayMs * 2)
     this.#untilMs = nowMs + this.delayMs
     this.#sinceMs = nowMs
   }
 
-  /** False while the destination is served on trial. */
+  /** False while the destination is served again (half-open). */
   get isOn(): boolean {
     return this.#untilMs !== null
   }
@@ -29,12 +29,12 @@ export class Pause {
     return this.#untilMs !== null && nowMs >= this.#untilMs
   }
 
-  /** True when the trial went well: the pause can be forgotten. */
-  isForgiven(nowMs: number): boolean {
+  /** True when the half-open destination had no errors long enough: the back-off is reset. */
+  hasRecovered(nowMs: number): boolean {
     return this.#untilMs === null && nowMs - this.#sinceMs >= healthyMs
   }
 
-  /** Serves the destination again, on trial. */
+  /** Ends the pause: the destination is served again, half-open. */
   end(nowMs: number): void {
     this.#untilMs = null
     this.#sinceMs = nowMs

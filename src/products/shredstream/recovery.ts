@@ -1,25 +1,26 @@
-// Rebuilds lost shreds from the erasure sets that pass through. Thread: shred worker, only with
-// `shredstream.recover`. As soon as half of a set is there the other half is made and sent, so that
-// a receiver has it whole before its slowest shred arrives. Rebuilding a set takes milliseconds:
-// it is done in small steps between batches, and forwarding never waits for more than one of them.
+// Rebuilds lost shreds from the erasure sets that are forwarded. Thread: shred worker, only with
+// `shredstream.recover`. As soon as half of a set has arrived the other half is rebuilt and sent,
+// so that a receiver has the whole set before its slowest shred arrives. Rebuilding a set takes
+// milliseconds: it is done in small steps between batches, and forwarding never waits for more than
+// one step.
 import type { Steps } from '../../base/steps.ts'
 import { setOf, slotOf } from '../../solana/shred.ts'
 import { ShredSet } from '../../solana/shred-set.ts'
-import type { Board } from './board.ts'
+import type { SharedStats } from './shared-stats.ts'
 
 /** Sets kept at once: about three seconds of a busy cluster, 20 MB at most. */
 const setsMax = 256
 
 export class Recovery {
-  readonly #board: Board
-  /** In the order in which they began; the oldest makes room. */
+  readonly #stats: SharedStats
+  /** In insertion order; the oldest set is evicted first. */
   readonly #sets = new Map<string, ShredSet>()
-  /** Sets that wait to be rebuilt; never more than there are sets. */
+  /** Sets that wait to be rebuilt; a subset of `#sets`. */
   readonly #ripe = new Set<ShredSet>()
   #current: { readonly set: ShredSet; readonly steps: Steps<Uint8Array[] | null> } | null = null
 
-  constructor(board: Board) {
-    this.#board = board
+  constructor(stats: SharedStats) {
+    this.#stats = stats
   }
 
   /** True while there is something to rebuild. */
@@ -27,7 +28,7 @@ export class Recovery {
     return this.#current !== null || this.#ripe.size > 0
   }
 
-  /** Takes a shred that is being forwarded. */
+  /** Adds a shred that is being forwarded. */
   add(bytes: Uint8Array, at: number): void {
     const key = `${slotOf(bytes, at)}/${setOf(bytes, at)}`
     let set = this.#sets.get(key)
@@ -42,7 +43,7 @@ export class Recovery {
     else if (set.isDone) this.#finish(set)
   }
 
-  /** Does one step of the work; gives the shreds of a set that is rebuilt with it. */
+  /** Does one step of the work; returns the rebuilt shreds when it completes a set. */
   step(): readonly Uint8Array[] {
     this.#current ??= this.#begin()
     if (this.#current === null) return none
@@ -52,7 +53,7 @@ export class Recovery {
     this.#current = null
     this.#finish(set)
     if (value !== null) return value
-    this.#board.totals.add(0, 'rebuildFailed', 1)
+    this.#stats.totals.add(0, 'rebuildFailed', 1)
     return none
   }
 
@@ -64,7 +65,7 @@ export class Recovery {
     return null
   }
 
-  /** The finished set stays as a mark; its shreds are not needed any more. */
+  /** Frees the shreds of a finished set; the empty set stays, so it is not rebuilt again. */
   #finish(set: ShredSet): void {
     this.#ripe.delete(set)
     set.release()

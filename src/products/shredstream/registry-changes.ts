@@ -1,6 +1,6 @@
-// Changes that the server itself writes to the registry; one that fails is retried. Thread: main.
-// A full disk or a broken registry must not end the server: the change stays pending, one for each
-// subscription, and is made as soon as the registry can be written again.
+// Writes the server's own changes to the registry; retries failed ones with exponential back-off.
+// Thread: main. A full disk or a broken registry must not stop the server: the change stays
+// pending, one per subscription, until the registry can be written again.
 import { isBug } from '../../base/assert.ts'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
@@ -30,17 +30,17 @@ export class RegistryChanges {
     return this.#pending.has(id)
   }
 
-  /** Makes a change for that subscription, now or with retries; an older pending one is dropped. */
+  /** Applies a change, now or with retries; an older pending change of that id is dropped. */
   make(id: string, apply: () => void): void {
     this.#attempt(id, { apply, delayMs: retryFirstMs, nextMs: 0 })
   }
 
-  /** Drops what is pending for that subscription. */
+  /** Drops the pending change of that subscription. */
   cancel(id: string): void {
     this.#pending.delete(id)
   }
 
-  /** Retries what is due. */
+  /** Retries the changes that are due. */
   tick(): void {
     const nowMs = this.#clock.monotonicMs()
     for (const [id, change] of this.#pending) if (nowMs >= change.nextMs) this.#attempt(id, change)

@@ -1,11 +1,11 @@
-// Starts ShredStream: the worker, its shared memory, and the keeping of destinations. Thread: main.
+// Starts ShredStream: the worker, its shared memory and the tracking of destinations. Thread: main.
 //
 //   feed or sources ─UDP─► shred worker ─UDP─► destinations
 //                            ▲       │ echo, refused
 //              target table  │       ▼
 //   registry ─► directory ─► destinations.ts ─► registry (confirm, fail)
 //
-// No packet ever comes to the main thread.
+// No packet ever reaches the main thread.
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { parseCidr } from '../../base/cidr.ts'
@@ -16,12 +16,12 @@ import { publicKeyOfSeed } from '../../solana/shred-signature.ts'
 import type { Meters } from '../../telemetry/meters.ts'
 import { DedicatedWorker } from '../../threads/dedicated.ts'
 import type { SupervisorDeps } from '../../threads/supervisor.ts'
-import { Board, ioNames, sourcesMax, windowSlots } from './board.ts'
 import { type ShredstreamSection, sourcePortOf } from './config.ts'
 import { Destinations, type DestinationsDeps } from './destinations.ts'
 import { ShredFeed } from './feed.ts'
 import type { WorkerMessage, WorkerSettings } from './handle.ts'
 import { declareShredstreamMeters } from './meters.ts'
+import { ioNames, SharedStats, sourcesMax, windowSlots } from './shared-stats.ts'
 import { TargetTable } from './targets.ts'
 import { windowBytes } from './window.ts'
 
@@ -29,12 +29,12 @@ export interface ShredstreamDeps
   extends Pick<DestinationsDeps, 'directory' | 'store' | 'clock' | 'log'>,
     Pick<SupervisorDeps, 'onDown'> {
   readonly meters: Meters
-  /** Another entry for the worker and more data for it: tests end it from within. */
+  /** Replaces the worker's entry and adds data to it: tests crash the worker from within. */
   readonly workerEntry?: { readonly entry: URL; readonly data: Readonly<Record<string, unknown>> }
 }
 
 export interface Shredstream extends Running {
-  /** Takes the embedded chain's blocks; null when shreds come from elsewhere. */
+  /** Receives the embedded chain's blocks; null when shreds come from external sources. */
   readonly feed: ShredFeed | null
   readonly sourcePort: number
   /** Live state for `sluice shreds`. */
@@ -42,7 +42,7 @@ export interface Shredstream extends Running {
   restarts(): number
 }
 
-/** Shred version of the embedded chain where none is configured. */
+/** Shred version of the embedded chain when none is configured. */
 const embeddedVersion = 1
 const bitsPerMegabit = 1_000_000
 
@@ -51,17 +51,17 @@ export async function startShredstream(
   deps: ShredstreamDeps,
 ): Promise<Shredstream> {
   const log = deps.log.area('shredstream')
-  const board = new Board()
+  const stats = new SharedStats()
   const table = new TargetTable()
-  const ownPorts = () => [board.sockets.get(0, 'ingestPort'), board.sockets.get(0, 'outPort')]
-  const destinations = new Destinations({ ...deps, log, table, board, ownPorts })
+  const ownPorts = () => [stats.sockets.get(0, 'ingestPort'), stats.sockets.get(0, 'outPort')]
+  const destinations = new Destinations({ ...deps, log, table, stats, ownPorts })
   const seed = section.feed === 'embedded' ? randomBytes(32) : null
   const settings = settingsOf(section, seed)
   const meters = declareShredstreamMeters(deps.meters, {
-    board,
+    stats,
     sources: settings.sources.length,
     destinations,
-    kernelDrops: () => kernelDropsOf(board.sockets.get(0, 'ingestPort')),
+    kernelDrops: () => kernelDropsOf(stats.sockets.get(0, 'ingestPort')),
   })
   const worker = await DedicatedWorker.start(
     {
@@ -69,25 +69,29 @@ export async function startShredstream(
       entry: deps.workerEntry?.entry ?? 'shreds',
       data: {
         ...deps.workerEntry?.data,
-        board: board.buffer,
+        stats: stats.buffer,
         targets: table.buffer,
         window: new SharedArrayBuffer(windowBytes),
         settings,
       },
       onMessage: (message) => {
         // Reason for the cast: the worker posts nothing else.
-        const news = message as WorkerMessage
-        if (news.kind === 'note') log.warn(news.text)
-        else destinations.hear(news)
+        const event = message as WorkerMessage
+        if (event.kind === 'warning') log.warn(event.text)
+        else destinations.onWorkerEvent(event)
       },
     },
     { ...deps, log, restarts: meters.restarts, up: meters.up },
   )
-  const port = board.sockets.get(0, 'ingestPort')
-  const ioOf = () => ioNames[board.sockets.get(0, 'io')]!
+  const port = stats.sockets.get(0, 'ingestPort')
+  const ioOf = () => ioNames[stats.sockets.get(0, 'io')]!
   if (section.io === 'batch' && ioOf() === 'dgram')
-    log.warn('batched system calls are not to be had here: plain sockets are used')
-  log.info('shreds flow', { port, sourcePort: board.sockets.get(0, 'outPort'), io: ioOf() })
+    log.warn('batched system calls are unavailable: using plain sockets')
+  log.info('shred forwarding started', {
+    port,
+    sourcePort: stats.sockets.get(0, 'outPort'),
+    io: ioOf(),
+  })
   const feed =
     seed === null
       ? null
@@ -95,12 +99,12 @@ export async function startShredstream(
   destinations.start()
   return {
     address: { host: section.host, port, tls: false },
-    sourcePort: board.sockets.get(0, 'outPort'),
+    sourcePort: stats.sockets.get(0, 'outPort'),
     feed,
     restarts: () => worker.restarts,
     report: () => ({
-      ...reportOf(board, destinations, section, ioOf()),
-      isSettled: board.sockets.get(0, 'tableVersion') === table.version,
+      ...reportOf(stats, destinations, section, ioOf()),
+      isSettled: stats.sockets.get(0, 'tableVersion') === table.version,
     }),
     async stop() {
       destinations.stop()
@@ -116,10 +120,10 @@ function settingsOf(section: ShredstreamSection, seed: Uint8Array | null): Worke
   const { host, port, io, idle, segments, recover, bufferBytes } = section
   const leaders = section.leaders.map((key) => {
     const bytes = decodeBase58(key)
-    if (bytes?.length !== 32) throw new Fault('shred-leaders', `${key} is no base58 key`)
+    if (bytes?.length !== 32) throw new Fault('shred-leaders', `${key} is not a base58 key`)
     return bytes
   })
-  // The embedded chain's own key is the likeliest: it is tried first.
+  // The embedded chain's own key is the most likely leader, so it is tried first.
   if (seed !== null) leaders.unshift(publicKeyOfSeed(seed))
   if (section.verify && leaders.length === 0)
     throw new Fault('shred-leaders', 'shredstream.verify needs shredstream.leaders')
@@ -151,12 +155,12 @@ function sourceHostsOf({ host, sourceHost }: ShredstreamSection): string[] {
 }
 
 function reportOf(
-  board: Board,
+  stats: SharedStats,
   destinations: Destinations,
   section: ShredstreamSection,
   io: string,
 ): Readonly<Record<string, unknown>> {
-  const slots = Array.from({ length: windowSlots }, (_, cell) => board.slots.row(cell))
+  const slots = Array.from({ length: windowSlots }, (_, cell) => stats.slots.row(cell))
     .filter(({ data, code }) => data + code > 0)
     .sort((a, b) => b.slot - a.slot)
     .map(({ isLastKnown, ...slot }) => ({
@@ -168,15 +172,15 @@ function reportOf(
     io,
     feed: section.feed,
     at: performance.timeOrigin + performance.now(),
-    totals: board.totals.row(0),
-    kernelDrops: kernelDropsOf(board.sockets.get(0, 'ingestPort')),
-    sources: section.sources.map((source, place) => ({ source, ...board.sources.row(place) })),
+    totals: stats.totals.row(0),
+    kernelDrops: kernelDropsOf(stats.sockets.get(0, 'ingestPort')),
+    sources: section.sources.map((source, index) => ({ source, ...stats.sources.row(index) })),
     destinations: [...destinations.report()],
     slots,
   }
 }
 
-/** What the kernel threw away at that UDP port because nobody read it in time. */
+/** Packets that the kernel dropped at that UDP port because its receive buffer was full. */
 function kernelDropsOf(port: number): number {
   const hex = port.toString(16).toUpperCase().padStart(4, '0')
   let drops = 0
@@ -187,7 +191,7 @@ function kernelDropsOf(port: number): number {
         if (words[1]?.endsWith(`:${hex}`)) drops += Number(words.at(-1))
       }
     } catch {
-      // Another system: nothing to tell.
+      // Not Linux: there is nothing to report.
     }
   return drops
 }

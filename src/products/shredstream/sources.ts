@@ -1,36 +1,36 @@
-// Who may send us shreds: the configured addresses, in their order. Thread: shred worker.
-// A source is known by its place in the configuration, so that no address stands in a meter.
+// Identifies which configured source sent a packet, if any. Thread: shred worker.
+// A source is identified by its index in the configuration, so that no address appears in a meter.
 import { type Cidr, containsAny, type IpAddress, parseAddress } from '../../base/cidr.ts'
 
-/** Addresses whose verdict is remembered; a flood of made-up ones empties it now and then. */
-const rememberedMax = 1024
+/** Size of the address cache; it is cleared when a flood of forged addresses fills it. */
+const cachedMax = 1024
 
 export class Sources {
   readonly #cidrs: readonly Cidr[]
-  readonly #known = new Map<number, number>()
+  readonly #cache = new Map<number, number>()
   #lastKey = -1
-  #lastPlace = -1
+  #lastIndex = -1
 
   constructor(cidrs: readonly Cidr[]) {
     this.#cidrs = cidrs
   }
 
-  /** The place of an IPv4 sender in the configuration; -1 for a stranger. */
+  /** Index of an IPv4 sender's address in the configuration; -1 when it is not configured. */
   find(key: number): number {
-    if (key === this.#lastKey) return this.#lastPlace
-    let place = this.#known.get(key)
-    if (place === undefined) {
-      place = this.#placeOf({ family: 4, words: [0, 0, 0, key], isMapped: false })
-      if (this.#known.size >= rememberedMax) this.#known.clear()
-      this.#known.set(key, place)
+    if (key === this.#lastKey) return this.#lastIndex
+    let index = this.#cache.get(key)
+    if (index === undefined) {
+      index = this.#indexOf({ family: 4, words: [0, 0, 0, key], isMapped: false })
+      if (this.#cache.size >= cachedMax) this.#cache.clear()
+      this.#cache.set(key, index)
     }
     this.#lastKey = key
-    this.#lastPlace = place
-    return place
+    this.#lastIndex = index
+    return index
   }
 
   findV6(words: IpAddress['words']): number {
-    return this.#placeOf({ family: 6, words, isMapped: false })
+    return this.#indexOf({ family: 6, words, isMapped: false })
   }
 
   findText(text: string): number {
@@ -39,7 +39,7 @@ export class Sources {
     return address.family === 4 ? this.find(address.words[3]) : this.findV6(address.words)
   }
 
-  #placeOf(address: IpAddress): number {
+  #indexOf(address: IpAddress): number {
     return this.#cidrs.findIndex((cidr) => containsAny([cidr], address))
   }
 }

@@ -1,5 +1,5 @@
-// Where the shred worker sends, in shared memory. Thread: main writes, the shred
-// worker reads between two batches. Survives a restart of the worker.
+// Shares the addresses that the shred worker sends to, in shared memory. Thread: main writes, the
+// shred worker reads between two batches. Survives a restart of the worker.
 //
 //   word 0: version, odd while it is written
 //   row (64 bytes) from byte 64: kind | generation | family | port | address 4 words |
@@ -10,26 +10,26 @@ import type { IpAddress } from '../../base/cidr.ts'
 /** One served and one challenged address for each of 128 destinations; or 256 served ones. */
 export const rowsMax = 256
 const rowWords = 16
-/** Word 0 of a row is the kind's place here plus one; 0 is a free row. */
+/** Word 0 of a row is the kind's index here plus one; 0 is a free row. */
 const kinds = ['serve', 'challenge', 'probe'] as const
 
 export interface Target {
   readonly row: number
   /** `probe`: paused, and sent one shred a second. */
   readonly kind: (typeof kinds)[number]
-  /** Grows with each new use of the row, so that late news about an old use is known as such. */
+  /** Grows with each new use of the row, so that late events of an old use can be recognized. */
   readonly generation: number
   readonly address: Pick<IpAddress, 'family' | 'words'>
   readonly port: number
-  /** How many challenges were asked for so far. */
+  /** How many challenges were requested so far. */
   readonly challenges: number
   /** 16 random bytes as four words. */
   readonly nonce: readonly [number, number, number, number]
 }
 
-export const challengePrefix = 'SLUICE1 '
+const challengePrefix = 'SLUICE1 '
 
-/** What an unproven address receives and must send back: 40 ASCII bytes. */
+/** The challenge that an unproven address receives and must echo: 40 ASCII bytes. */
 export function challengeOf({ nonce }: Pick<Target, 'nonce'>): Buffer {
   const hex = nonce.map((word) => word.toString(16).padStart(8, '0')).join('')
   return Buffer.from(challengePrefix + hex, 'latin1')
@@ -45,14 +45,14 @@ export class TargetTable {
   }
 
   get version(): number {
-    // Acquires: who sees a new version sees the rows that were written before it.
+    // Acquire: a reader that sees a new version sees the rows that were written before it.
     return Atomics.load(this.#words, 0)
   }
 
   /** Replaces all rows. Only the main thread calls it. */
   write(targets: Iterable<Target>): void {
     const version = this.#words[0]!
-    // An exchange is a barrier: no row is written before the version is odd.
+    // Exchange is a full barrier: no row is written before the version is odd.
     Atomics.exchange(this.#words, 0, version | 1)
     this.#words.fill(0, rowWords)
     for (const target of targets) {
@@ -66,11 +66,11 @@ export class TargetTable {
       this.#words[at + 8] = target.challenges
       this.#words.set(target.nonce, at + 9)
     }
-    // Releases the rows.
+    // Release: publishes the rows.
     Atomics.store(this.#words, 0, ((version | 1) + 1) | 0)
   }
 
-  /** All rows of one moment, or null while they are being written. */
+  /** A consistent snapshot of all rows, or null while they are being written. */
   read(): Target[] | null {
     const version = this.version
     if ((version & 1) === 1) return null

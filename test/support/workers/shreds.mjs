@@ -1,4 +1,4 @@
-// The shred worker, with a word by which a test ends it in the middle of its work.
+// The shred worker, with a shared word by which a test crashes it in the middle of its work.
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { parentPort, workerData } from 'node:worker_threads'
@@ -15,7 +15,7 @@ await runShreds(workerData, {
   post: (message) => parentPort.postMessage(message),
   isStopped() {
     const death = Atomics.exchange(fate, 0, 0)
-    if (death === 1) throw new Error('told to')
+    if (death === 1) throw new Error('crash requested by a test')
     if (death === 2) process.exit(7)
     if (death === 3) collect()
     return control.isStopped

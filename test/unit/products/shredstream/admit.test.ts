@@ -1,8 +1,8 @@
-// The decision for each packet: first copies of good shreds go on, everything else has a reason.
+// Admission: first copies of valid shreds are forwarded, everything else is dropped by reason.
 import { describe, expect, test } from 'vitest'
 import { Admission, verdicts } from '../../../../src/products/shredstream/admit.ts'
-import { Board } from '../../../../src/products/shredstream/board.ts'
 import { Recovery } from '../../../../src/products/shredstream/recovery.ts'
+import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import { SlotWindow, windowBytes } from '../../../../src/products/shredstream/window.ts'
 import { codeShredBytes, offsets } from '../../../../src/solana/shred.ts'
 import { LeaderSignatures, publicKeyOfSeed } from '../../../../src/solana/shred-signature.ts'
@@ -23,21 +23,21 @@ interface Options {
 }
 
 function open(options: Options = {}) {
-  const board = new Board()
-  const window = new SlotWindow(options.window ?? new SharedArrayBuffer(windowBytes), board)
-  const recovery = options.recover === true ? new Recovery(board) : null
+  const stats = new SharedStats()
+  const window = new SlotWindow(options.window ?? new SharedArrayBuffer(windowBytes), stats)
+  const recovery = options.recover === true ? new Recovery(stats) : null
   const signatures = options.leaders === undefined ? null : new LeaderSignatures(options.leaders)
-  const admission = new Admission(board, window, { version: testVersion, signatures, recovery })
+  const admission = new Admission(stats, window, { version: testVersion, signatures, recovery })
   const admit = (packet: Uint8Array, { source = 0, nowMs = 1000 } = {}) =>
     admission.admit(packet, 0, packet.length, source, nowMs)
-  const totals = () => board.totals.row(0)
-  /** Runs the loop's turns until the long work is done: the shreds that each of them gave. */
+  const totals = () => stats.totals.row(0)
+  /** Steps until the long work is done; returns the shreds of each step. */
   const turns = () => {
     const given: (readonly Uint8Array[])[] = []
     while (admission.isBusy && given.length < 10_000) given.push(admission.step(1000))
     return given
   }
-  return { board, admission, signatures, admit, totals, turns }
+  return { stats, admission, signatures, admit, totals, turns }
 }
 
 function withSlot(shred: Uint8Array, slot: number): Uint8Array {
@@ -47,12 +47,12 @@ function withSlot(shred: Uint8Array, slot: number): Uint8Array {
 }
 
 const shreds = makeShreds({ slots: 2, sets: 2 })
-const strangers = Array.from({ length: 100 }, (_, place) =>
-  publicKeyOfSeed(new Uint8Array(32).fill(place + 100)),
+const strangers = Array.from({ length: 100 }, (_, index) =>
+  publicKeyOfSeed(new Uint8Array(32).fill(index + 100)),
 )
 
 describe('admission', () => {
-  test('takes each id once, whatever a retransmitter signed', () => {
+  test('accepts each id once, whatever a retransmitter signed', () => {
     const { admit, totals } = open()
     for (const shred of shuffled(shreds, 5)) expect(admit(shred)).not.toBe(verdicts.drop)
     for (const shred of shreds) {
@@ -63,7 +63,7 @@ describe('admission', () => {
     expect(totals()).toMatchObject({ accepted: shreds.length, duplicate: shreds.length })
   })
 
-  test('counts strangers and flaws by reason and forwards none of them', () => {
+  test('counts unknown sources and flaws by reason and forwards none of them', () => {
     const { admit, totals } = open()
     expect(admit(shreds[0]!, { source: -1 })).toBe(verdicts.drop)
     const next = randomOf(3)
@@ -73,7 +73,7 @@ describe('admission', () => {
     expect(totals().size + totals().variant).toBe(2000)
   })
 
-  test('an absurd slot is dropped and moves nothing while good shreds flow', () => {
+  test('an absurd slot is dropped and does not move the window while good shreds arrive', () => {
     const { admit, totals } = open()
     for (const shred of shreds.slice(0, 100)) admit(shred)
     for (const shred of shreds.slice(100, 200)) {
@@ -84,7 +84,7 @@ describe('admission', () => {
     expect(totals()).toMatchObject({ slot: 400, accepted: 200, windowMoves: 1 })
   })
 
-  test('garbage that comes first does not hold the window', () => {
+  test('garbage that arrives first does not keep the window', () => {
     const { admit } = open()
     admit(withSlot(shreds[0]!, 123_456_789))
     const taken = shreds.filter((shred) => admit(shred) !== verdicts.drop)
@@ -101,7 +101,7 @@ describe('admission', () => {
     expect(totals().windowMoves).toBe(2)
   })
 
-  test('what was seen is kept over a restart of the worker', () => {
+  test('the dedup table survives a restart of the worker', () => {
     const window = new SharedArrayBuffer(windowBytes)
     const first = open({ window })
     for (const shred of shreds) first.admit(shred)
@@ -109,18 +109,18 @@ describe('admission', () => {
     expect(shreds.every((shred) => second.admit(shred) === verdicts.drop)).toBe(true)
   })
 
-  test('measures who is first and how far behind the others are', () => {
-    const { admit, board } = open()
+  test('measures which source is first and the lag of the others', () => {
+    const { admit, stats } = open()
     for (const shred of shreds) admit(shred, { source: 2, nowMs: 1000 })
     for (const shred of shreds) admit(shred, { source: 3, nowMs: 1004 })
-    const late = board.sources.row(3)
-    expect(board.sources.row(2)).toMatchObject({ first: shreds.length, duplicates: 0 })
+    const late = stats.sources.row(3)
+    expect(stats.sources.row(2)).toMatchObject({ first: shreds.length, duplicates: 0 })
     expect(late).toMatchObject({ first: 0, duplicates: shreds.length })
     expect(late.lagSamples).toBe(shreds.length / 16)
     expect(late.lagMs / late.lagSamples).toBe(4)
   })
 
-  test('with verify, a forged shred neither passes nor keeps the real one out', () => {
+  test('with verify, a forged shred is dropped and does not block the real one', () => {
     const { admit, totals } = open({ leaders: [testLeader] })
     for (const shred of shreds.slice(0, 64)) {
       const forged = Uint8Array.from(shred)
@@ -131,7 +131,7 @@ describe('admission', () => {
     expect(totals()).toMatchObject({ signature: 64, accepted: 64 })
   })
 
-  test('with recover, half of a set brings the other half', () => {
+  test('with recover, half of a set is enough to rebuild the other half', () => {
     const { admit, admission, totals, turns } = open({ recover: true })
     const arrived = shuffled(shreds.slice(0, 64), 9)
     for (const shred of arrived.slice(0, 32)) admit(shred)
@@ -142,7 +142,7 @@ describe('admission', () => {
     expect(totals()).toMatchObject({ accepted: 32, rebuilt: 32, duplicate: 32 })
   })
 
-  test('with recover, a turn of the loop makes at most one lost shred', () => {
+  test('with recover, one step rebuilds at most one lost shred', () => {
     const { admit, turns } = open({ recover: true })
     // All data is lost: 32 shards by the inverse matrix, then the tree of hashes.
     for (const shred of shreds.slice(0, 64).filter((shred) => shred.length === codeShredBytes))
@@ -153,7 +153,7 @@ describe('admission', () => {
     expect(given.at(-1)!.length).toBe(32)
   })
 
-  test('with recover, shreds that come while their set is rebuilt are sent once', () => {
+  test('with recover, shreds that arrive while their set is rebuilt are sent once', () => {
     const { admit, admission, turns } = open({ recover: true })
     const arrived = shuffled(shreds.slice(0, 64), 9)
     for (const shred of arrived.slice(0, 32)) admit(shred)
@@ -169,20 +169,20 @@ describe('admission', () => {
     expect(totals()).toMatchObject({ accepted: 64, rebuilt: 0 })
   })
 
-  test('with many leaders, shreds are held until theirs is found, and none is lost', () => {
+  test('with many leaders, shreds are held until their leader is found, and none is lost', () => {
     const { admit, signatures, turns, totals } = open({ leaders: [...strangers, testLeader] })
     for (const shred of shreds.slice(0, 64)) expect(admit(shred)).toBe(verdicts.drop)
-    // A second copy that comes meanwhile is a duplicate.
+    // A second copy that arrives meanwhile is a duplicate.
     admit(shreds[0]!)
     expect(asTexts(turns().flat())).toEqual(asTexts(shreds.slice(0, 64)))
     expect(signatures!.checks).toBe(strangers.length + 1)
     expect(totals()).toMatchObject({ accepted: 64, duplicate: 1, signature: 0 })
-    // The slot's leader is known from now on: nothing waits.
+    // The slot's leader is known from now on: no shred is held.
     for (const shred of shreds.slice(64, 128)) expect(admit(shred)).not.toBe(verdicts.drop)
     expect(signatures!.checks).toBe(strangers.length + 2)
   })
 
-  test('with many leaders, held shreds have a bound and forged ones are dropped', () => {
+  test('with many leaders, held shreds are bounded and forged ones are dropped', () => {
     const { admit, admission, turns, totals } = open({ leaders: strangers })
     const many = makeShreds({ slots: 40, sets: 2 })
     for (const shred of many) expect(admit(shred)).toBe(verdicts.drop)
@@ -194,14 +194,14 @@ describe('admission', () => {
     expect(totals()).toMatchObject({ signature: many.length, accepted: 0 })
   })
 
-  test('losses of a slot show on the board', () => {
-    const { admit, board } = open()
-    for (const [place, shred] of shreds.slice(0, 128).entries()) if (place % 10 !== 3) admit(shred)
-    const slot = board.slots.row(1000 % 64)
+  test('lost shreds of a slot show in the stats', () => {
+    const { admit, stats } = open()
+    for (const [index, shred] of shreds.slice(0, 128).entries()) if (index % 10 !== 3) admit(shred)
+    const slot = stats.slots.row(1000 % 64)
     expect(slot).toMatchObject({ slot: 1000, dataEnd: 64, isLastKnown: 1 })
     const lost = shreds
       .slice(0, 128)
-      .filter((shred, place) => place % 10 === 3 && shred.length === 1203)
+      .filter((shred, index) => index % 10 === 3 && shred.length === 1203)
     expect(slot.dataEnd - slot.data).toBe(lost.length)
   })
 })

@@ -1,9 +1,9 @@
-// The life of a destination, with a clock that is held still: challenges, proof, failure, pauses.
+// Lifecycle of a destination on a fake clock: challenges, proof, failure, pauses.
 import { describe, expect, test } from 'vitest'
 import { accept } from '../../../../src/base/errors.ts'
-import { Board } from '../../../../src/products/shredstream/board.ts'
 import { Caps } from '../../../../src/products/shredstream/caps.ts'
 import { Destinations } from '../../../../src/products/shredstream/destinations.ts'
+import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import { challengeOf, TargetTable } from '../../../../src/products/shredstream/targets.ts'
 import type { Destination } from '../../../../src/subscriptions/destination.ts'
 import type { Subscription } from '../../../../src/subscriptions/subscription.ts'
@@ -18,7 +18,7 @@ function open(destination: Destination | null) {
     calls.push(call)
     if (isFull) throw new Error('No space left on device')
   }
-  // Reason for the cast: only these fields are looked at.
+  // Reason for the cast: only these fields are read.
   let subscription = {
     id: 'a',
     label: 'a',
@@ -30,8 +30,8 @@ function open(destination: Destination | null) {
   const destinations = new Destinations({
     directory: {
       subscriptions: () => [subscription],
-      watch(told) {
-        watcher = told
+      watch(added) {
+        watcher = added
         return () => {}
       },
       refresh: () => watcher(subscription),
@@ -56,7 +56,7 @@ function open(destination: Destination | null) {
       },
     },
     table,
-    board: new Board(),
+    stats: new SharedStats(),
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
     log: silentLog,
     ownPorts: () => [20_000],
@@ -102,26 +102,26 @@ describe('a destination', () => {
     expect(challenged()).toEqual([])
   })
 
-  test('is proven by the echo of its own challenge; the old one receives until then', () => {
+  test('is proven by the echo of its own challenge; the old address is served until then', () => {
     const { tick, destinations, challenged, served, calls } = open(pending('10.0.0.9:6000'))
     tick(0)
     expect(served()).toMatchObject([{ port: 6000 }])
     const { row, generation, nonce } = challenged()[0]!
     expect(String(challengeOf({ nonce }))).toMatch(/^SLUICE1 [0-9a-f]{32}$/)
-    destinations.hear({ kind: 'echo', row, generation: generation + 1 })
+    destinations.onWorkerEvent({ kind: 'echo', row, generation: generation + 1 })
     expect(calls).toEqual([])
-    destinations.hear({ kind: 'echo', row, generation })
+    destinations.onWorkerEvent({ kind: 'echo', row, generation })
     expect(calls).toEqual(['confirm a'])
     expect(served()).toMatchObject([{ port: 5000, row }])
     expect(challenged()).toEqual([])
   })
 
-  test('that refuses is paused, with back-off to a minute, and forgiven after health', () => {
+  test('whose port is closed is paused, with back-off to a minute, reset after recovery', () => {
     const { tick, destinations, served } = open(active)
     const pauses: number[] = []
     for (let round = 0; round < 10; round += 1) {
       const { row, generation } = served()[0]!
-      destinations.hear({ kind: 'refused', row, generation })
+      destinations.onWorkerEvent({ kind: 'refused', row, generation })
       let pausedMs = 0
       while (served().length === 0) {
         tick(250)
@@ -133,39 +133,40 @@ describe('a destination', () => {
     expect(pauses.at(-1)).toBe(60_000)
     tick(10_000)
     const { row, generation } = served()[0]!
-    destinations.hear({ kind: 'refused', row, generation })
+    destinations.onWorkerEvent({ kind: 'refused', row, generation })
     expect(destinations.counts()).toEqual({ active: 0, pending: 0, unreachable: 1 })
     tick(250)
     expect(served().length).toBe(1)
   })
 
-  test('that is paused is probed, and served again as soon as a probe meets no error', () => {
+  test('that is paused is probed, and resumed as soon as a probe meets no error', () => {
     const { tick, destinations, served, probed } = open(active)
     const { row, generation } = served()[0]!
-    const hear = (kind: 'refused' | 'alive') => destinations.hear({ kind, row, generation })
+    const emit = (kind: 'refused' | 'alive') =>
+      destinations.onWorkerEvent({ kind, row, generation })
     for (let round = 0; round < 10; round += 1) {
-      hear('refused')
+      emit('refused')
       expect([served().length, probed().length]).toEqual([0, 1])
       tick(60_000)
       expect([served().length, probed().length]).toEqual([1, 0])
     }
-    hear('refused')
+    emit('refused')
     tick(1000)
     expect(probed()).toMatchObject([{ row, generation, port: 5000 }])
-    hear('alive')
+    emit('alive')
     expect([served().length, probed().length]).toEqual([1, 0])
     expect(destinations.counts()).toEqual({ active: 1, pending: 0, unreachable: 0 })
-    // Late news changes nothing.
-    hear('alive')
+    // A late event changes nothing.
+    emit('alive')
     expect(served().length).toBe(1)
   })
 
-  test('that is proven while the disk is full is served once there is room', () => {
+  test('that is proven while the disk is full is served once the registry can be written', () => {
     const { tick, destinations, challenged, served, calls, fillDisk } = open(pending(null))
     tick(0)
     fillDisk(true)
     const { row, generation } = challenged()[0]!
-    destinations.hear({ kind: 'echo', row, generation })
+    destinations.onWorkerEvent({ kind: 'echo', row, generation })
     for (let second = 0; second < 60; second += 1) tick(1000)
     expect(new Set(calls)).toEqual(new Set(['confirm a']))
     expect(served()).toEqual([])
@@ -177,7 +178,7 @@ describe('a destination', () => {
     expect(calls.length).toBe(writes)
   })
 
-  test('that is not proven while the disk is full is failed once there is room', () => {
+  test('that is not proven while the disk is full fails once the registry can be written', () => {
     const { tick, challenged, calls, fillDisk } = open(pending(null))
     fillDisk(true)
     for (let second = 0; second < 60; second += 1) tick(1000)
@@ -188,12 +189,12 @@ describe('a destination', () => {
     expect(challenged()).toEqual([])
   })
 
-  test('that is taken back while the disk is full is not written any more', () => {
+  test('that is removed while the disk is full is no longer written', () => {
     const { tick, destinations, challenged, change, calls, fillDisk } = open(pending(null))
     tick(0)
     fillDisk(true)
     const { row, generation } = challenged()[0]!
-    destinations.hear({ kind: 'echo', row, generation })
+    destinations.onWorkerEvent({ kind: 'echo', row, generation })
     change({ destination: null })
     fillDisk(false)
     tick(60_000)
@@ -222,14 +223,14 @@ describe('a destination', () => {
 })
 
 describe('caps', () => {
-  test('hold a destination to its rate over time and leave others alone', () => {
+  test('limit a destination to its rate over time and do not affect others', () => {
     const caps = new Caps({ packetsPerSecond: 1000, bytesPerSecond: 1e9 }, 4)
     let sent = 0
     for (let ms = 1; ms <= 10_000; ms += 1) {
       caps.charge([0], 4, 4800, ms)
       if (!caps.isMuted(0)) sent += 4
     }
-    // A second's worth of burst, then 1,000 a second.
+    // A burst of one second's budget, then 1,000 a second.
     expect(sent).toBeGreaterThan(10_500)
     expect(sent).toBeLessThanOrEqual(11_000)
     caps.charge([0, 1], 4, 4800, 10_001)

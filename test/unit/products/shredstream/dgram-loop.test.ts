@@ -1,33 +1,36 @@
-// The loop on plain sockets: a failure in its chores is noted, and the chores go on.
+// The loop on plain sockets: failed maintenance is logged and retried.
 import { expect, test } from 'vitest'
 import { parseAddress } from '../../../../src/base/cidr.ts'
-import { Board } from '../../../../src/products/shredstream/board.ts'
-import { TargetBook } from '../../../../src/products/shredstream/book.ts'
 import { DgramLoop } from '../../../../src/products/shredstream/dgram-loop.ts'
-import type { ShredParts, WorkerSettings } from '../../../../src/products/shredstream/handle.ts'
+import type {
+  ShredComponents,
+  WorkerSettings,
+} from '../../../../src/products/shredstream/handle.ts'
+import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
+import { TargetTracker } from '../../../../src/products/shredstream/target-tracker.ts'
 import { challengeOf, TargetTable } from '../../../../src/products/shredstream/targets.ts'
 import { until } from '../../../support/until.ts'
 
-test('chores that fail once are done again, and the new targets come into force', async () => {
-  const board = new Board()
+test('maintenance that fails once is retried, and the new targets are applied', async () => {
+  const stats = new SharedStats()
   const table = new TargetTable()
-  const notes: string[] = []
+  const warnings: string[] = []
   let failures = 0
-  const book = new (class extends TargetBook {
-    override settle() {
+  const tracker = new (class extends TargetTracker {
+    override markApplied() {
       failures += 1
       if (failures === 1) throw new Error('no descriptors left')
-      super.settle()
+      super.markApplied()
     }
-  })(table, board, () => {})
-  // Reason for the casts: without packets nothing else of the two is looked at.
-  const parts = {
-    board,
-    book,
+  })(table, stats, () => {})
+  // Reason for the casts: without packets no other field of the two is read.
+  const components = {
+    stats,
+    tracker,
     nowMs: () => performance.now(),
     challengeOf,
-    note: (text: string) => void notes.push(text),
-  } as unknown as ShredParts
+    warn: (text: string) => void warnings.push(text),
+  } as unknown as ShredComponents
   const settings = {
     host: '127.0.0.1',
     port: 0,
@@ -36,10 +39,10 @@ test('chores that fail once are done again, and the new targets come into force'
     bufferBytes: 65_536,
     caps: { packetsPerSecond: 1000, bytesPerSecond: 1e6 },
   } as unknown as WorkerSettings
-  const loop = new DgramLoop(parts, settings)
+  const loop = new DgramLoop(components, settings)
   let isStopped = false
-  // Nothing to follow yet: the failure comes in the chores and not while it opens.
-  book.refresh()
+  // The table is empty so far: the failure comes in maintenance and not in `open`.
+  tracker.refresh()
   await loop.open()
   const running = loop.run(() => isStopped)
   table.write([
@@ -54,11 +57,11 @@ test('chores that fail once are done again, and the new targets come into force'
     },
   ])
   try {
-    await until(() => board.sockets.get(0, 'tableVersion') === table.version, 'targets in force')
+    await until(() => stats.sockets.get(0, 'tableVersion') === table.version, 'targets applied')
   } finally {
     isStopped = true
     await running
   }
   expect(failures).toBe(2)
-  expect(notes).toEqual(['shred chores failed: no descriptors left'])
+  expect(warnings).toEqual(['shred worker maintenance failed: no descriptors left'])
 })

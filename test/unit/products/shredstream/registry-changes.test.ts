@@ -1,4 +1,4 @@
-// Changes of the registry that fail for want of room: kept, retried, logged seldom.
+// Registry changes that fail on a full disk: kept, retried, logged at a limited rate.
 import { expect, test } from 'vitest'
 import { RegistryChanges } from '../../../../src/products/shredstream/registry-changes.ts'
 import { silentLog } from '../../../../src/telemetry/log.ts'
@@ -17,7 +17,7 @@ function open() {
   return { changes, tick, logged, now: () => nowMs }
 }
 
-test('a failed change is retried with back-off until it is made, and then no more', () => {
+test('a failed change is retried with back-off until it succeeds, and then no more', () => {
   const { changes, tick, now } = open()
   const tries: number[] = []
   let isFull = true
@@ -26,7 +26,7 @@ test('a failed change is retried with back-off until it is made, and then no mor
     if (isFull) throw new Error('No space left on device')
   })
   for (let round = 0; round < 2400; round += 1) tick(50)
-  const gaps = tries.slice(1).map((at, place) => at - tries[place]!)
+  const gaps = tries.slice(1).map((at, index) => at - tries[index]!)
   expect(gaps.slice(0, 4)).toEqual([250, 500, 1000, 2000])
   expect(Math.max(...gaps)).toBe(10_000)
   expect(changes.isPending('a')).toBe(true)
@@ -38,7 +38,7 @@ test('a failed change is retried with back-off until it is made, and then no mor
   expect(tries.length).toBe(made)
 })
 
-test('a newer change replaces an older one, and a cancelled one is not made', () => {
+test('a newer change replaces an older one, and a cancelled one is not applied', () => {
   const { changes, tick } = open()
   const made: string[] = []
   const failing = () => {
@@ -55,13 +55,13 @@ test('a newer change replaces an older one, and a cancelled one is not made', ()
 
 test('many failing changes log at most once a second, and a bug is not swallowed', () => {
   const { changes, tick, logged } = open()
-  for (let place = 0; place < 100; place += 1)
-    changes.make(`s${place}`, () => {
+  for (let index = 0; index < 100; index += 1)
+    changes.make(`s${index}`, () => {
       throw new Error('No space left on device')
     })
   for (let round = 0; round < 200; round += 1) tick(50)
   expect(logged.length).toBeGreaterThan(1)
-  const gaps = logged.slice(1).map((at, place) => at - logged[place]!)
+  const gaps = logged.slice(1).map((at, index) => at - logged[index]!)
   expect(Math.min(...gaps)).toBeGreaterThanOrEqual(1000)
   expect(() =>
     changes.make('bug', () => {

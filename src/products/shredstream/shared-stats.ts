@@ -1,8 +1,9 @@
-// What the shred worker counts, in shared memory: the main thread shows it, a restarted worker goes
-// on with it. Thread: the shred worker writes (main clears a target's row before its new use).
+// Stores the shred worker's counters in shared memory: main reports them, a restarted worker
+// continues them. Thread: the shred worker writes (main clears a target's row before its new use).
 //
 //   totals | sources x 16 | targets x 256 | slots x 64     all float64, stored by one instruction
 //   sockets: descriptors and ports of the worker's sockets, which outlive it
+//   tally: sent to each served target since targets were last counted
 import { rowsMax } from './targets.ts'
 
 export const dropReasons = [
@@ -64,18 +65,18 @@ const socketNames = [
   'tableVersion',
 ] as const
 
-/** Sent to each served target since targets were last counted; on the board, so none is lost. */
+/** Sent to each served target since targets were last counted; shared, so a crash loses none. */
 const tallyNames = ['packets', 'bytes', 'sentMs'] as const
 
 export type TotalName = (typeof totalNames)[number]
-/** Values of `io` on the board. */
+/** Values of `io` in the socket row. */
 export const ioNames = ['none', 'dgram', 'batch', 'batch-segments'] as const
 
 /**
- * Rows of numbers with names. Hot paths look a column up once and count in
- * `numbers[row * width + column]`; the verbs are for everybody else.
+ * A table of numbers with named columns. Hot paths look a column up once and count in
+ * `numbers[row * width + column]`; other code uses the methods.
  */
-export class NumberTable<C extends string> {
+class NumberTable<C extends string> {
   readonly numbers: Float64Array
   readonly width: number
   readonly #names: readonly C[]
@@ -116,7 +117,7 @@ export class NumberTable<C extends string> {
   }
 }
 
-const places = [
+const tables = [
   [1, totalNames],
   [sourcesMax, sourceNames],
   [rowsMax, targetNames],
@@ -125,7 +126,7 @@ const places = [
   [1, tallyNames],
 ] as const
 
-export class Board {
+export class SharedStats {
   readonly buffer: SharedArrayBuffer
   readonly totals: NumberTable<TotalName>
   readonly sources: NumberTable<(typeof sourceNames)[number]>
@@ -136,7 +137,7 @@ export class Board {
 
   constructor(buffer?: SharedArrayBuffer) {
     const starts = [0]
-    for (const [rows, names] of places) starts.push(starts.at(-1)! + rows * names.length * 8)
+    for (const [rows, names] of tables) starts.push(starts.at(-1)! + rows * names.length * 8)
     this.buffer = buffer ?? new SharedArrayBuffer(starts.at(-1)!)
     this.totals = new NumberTable(this.buffer, starts[0]!, 1, totalNames)
     this.sources = new NumberTable(this.buffer, starts[1]!, sourcesMax, sourceNames)

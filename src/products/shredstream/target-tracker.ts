@@ -1,49 +1,49 @@
-// The worker's own view of its targets: who is served, challenged or probed, and who answered.
-// Thread: shred worker. Follows the shared table; reports to the main thread by messages.
+// Tracks the worker's targets: which are served, challenged or probed, and which answered.
+// Thread: shred worker. Follows the shared target table; posts events to the main thread.
 import type { IpAddress } from '../../base/cidr.ts'
-import type { Board } from './board.ts'
+import type { SharedStats } from './shared-stats.ts'
 import { challengeOf, type Target, type TargetTable } from './targets.ts'
 
 /**
- * What the worker posts: a challenge came back; a served port is closed; a probe of a paused one
- * met no error. `generation` names the use of the row that is meant.
+ * What the worker posts: `echo`: a challenge was echoed; `refused`: a served port is closed;
+ * `alive`: a probe of a paused target met no error. `generation` identifies the use of the row.
  */
-export interface WorkerNews {
+export interface WorkerEvent {
   readonly kind: 'echo' | 'refused' | 'alive'
   readonly row: number
   readonly generation: number
 }
 
-/** Port-unreachable errors that make a port a closed one: this many, over this time at least. */
+/** A port counts as closed after this many port-unreachable errors over at least this time. */
 const refusalsMin = 4
 const refusalsSpanMs = 1000
-/** Errors are counted together for this long. */
+/** Length of the window in which errors are counted together. */
 const refusalsWindowMs = 10_000
-/** A paused target is sent one shred in this time; no error within it means that it is alive. */
+/** Interval of probes to a paused target; no error within it means that the target is alive. */
 const probeMs = 1000
 
-export class TargetBook {
+export class TargetTracker {
   readonly #table: TargetTable
-  readonly #board: Board
-  readonly #post: (news: WorkerNews) => void
+  readonly #stats: SharedStats
+  readonly #post: (event: WorkerEvent) => void
   /** Challenges sent so far, by row and generation. */
   readonly #sent = new Map<string, number>()
   /** Errors since the last report, by row. */
   readonly #fresh = new Map<number, number>()
-  /** Errors of the window under way, by row. */
+  /** Errors of the current window, by row. */
   readonly #refusals = new Map<number, { count: number; readonly sinceMs: number }>()
-  /** Probes under way, by row. */
+  /** Probes in flight, by row. */
   readonly #probes = new Map<number, { readonly sentMs: number; isRefused: boolean }>()
-  /** Failed sends that the next count of a row leaves out. */
+  /** Failed sends that the next `countSent` of a row subtracts. */
   readonly #unsent = new Map<number, number>()
   #version = -1
   serving: readonly Target[] = []
   challenged: readonly Target[] = []
   probing: readonly Target[] = []
 
-  constructor(table: TargetTable, board: Board, post: (news: WorkerNews) => void) {
+  constructor(table: TargetTable, stats: SharedStats, post: (event: WorkerEvent) => void) {
     this.#table = table
-    this.#board = board
+    this.#stats = stats
     this.#post = post
   }
 
@@ -51,7 +51,7 @@ export class TargetBook {
     return this.#table.version !== this.#version
   }
 
-  /** Takes over the table; false when nothing changed or it is being written right now. */
+  /** Reads the table; false when nothing changed or the main thread is writing it. */
   refresh(): boolean {
     if (!this.isStale) return false
     const version = this.#table.version
@@ -63,18 +63,18 @@ export class TargetBook {
     this.probing = targets.filter(({ kind }) => kind === 'probe')
     const living = new Set(this.challenged.map(keyOf))
     for (const key of this.#sent.keys()) if (!living.has(key)) this.#sent.delete(key)
-    forgetOthers(this.#unsent, this.serving)
-    forgetOthers(this.#refusals, this.serving)
-    forgetOthers(this.#probes, this.probing)
+    deleteOthers(this.#unsent, this.serving)
+    deleteOthers(this.#refusals, this.serving)
+    deleteOthers(this.#probes, this.probing)
     return true
   }
 
-  /** Shows that the table, as last read, is in force. */
-  settle(): void {
-    this.#board.sockets.set(0, 'tableVersion', this.#version)
+  /** Publishes the version of the table that was last read as applied. */
+  markApplied(): void {
+    this.#stats.sockets.set(0, 'tableVersion', this.#version)
   }
 
-  /** Challenged targets that are owed another challenge; they count as sent. */
+  /** Returns the targets that are due another challenge, and counts it as sent. */
   dueChallenges(): Target[] {
     const due = this.challenged.filter(
       (target) => (this.#sent.get(keyOf(target)) ?? 0) < target.challenges,
@@ -83,15 +83,15 @@ export class TargetBook {
     return due
   }
 
-  /** Paused targets that are due a probe; they count as probed. */
+  /** Returns the paused targets that are due a probe, and counts it as sent. */
   dueProbes(nowMs: number): Target[] {
     const due = this.probing.filter(({ row }) => !this.#probes.has(row))
     for (const { row } of due) this.#probes.set(row, { sentMs: nowMs, isRefused: false })
     return due
   }
 
-  /** Something arrived at the sending port. Only a challenge sent back from its address counts. */
-  heard(from: Pick<IpAddress, 'family' | 'words'>, port: number, payload: Uint8Array): void {
+  /** Handles a datagram at the source port: only a challenge echoed by its own address counts. */
+  receiveEcho(from: Pick<IpAddress, 'family' | 'words'>, port: number, payload: Uint8Array): void {
     for (const target of this.challenged) {
       if (target.port !== port || !isSameAddress(target.address, from)) continue
       if (challengeOf(target).compare(payload) !== 0) continue
@@ -99,18 +99,18 @@ export class TargetBook {
     }
   }
 
-  /** The machine of a target reported its port as unreachable. */
+  /** Counts a port-unreachable error that the target's machine reported. */
   refused(row: number): void {
-    this.#board.targets.add(row, 'refused', 1)
+    this.#stats.targets.add(row, 'refused', 1)
     this.#fresh.set(row, (this.#fresh.get(row) ?? 0) + 1)
     const probe = this.#probes.get(row)
     if (probe !== undefined) probe.isRefused = true
   }
 
   failed(row: number, errno: number, shreds: number): void {
-    this.#board.targets.set(row, 'lastErrno', errno)
-    this.#board.targets.add(row, 'droppedError', shreds)
-    this.#board.totals.add(0, 'error', shreds)
+    this.#stats.targets.set(row, 'lastErrno', errno)
+    this.#stats.targets.add(row, 'droppedError', shreds)
+    this.#stats.totals.add(0, 'error', shreds)
     this.#unsent.set(row, (this.#unsent.get(row) ?? 0) + shreds)
   }
 
@@ -141,9 +141,9 @@ export class TargetBook {
     this.#post({ kind: 'refused', row, generation })
   }
 
-  /** Counts what was sent to each of these rows, less what failed. No count ever falls. */
+  /** Counts what was sent to each of these rows, less failed sends. Counts never decrease. */
   countSent(rows: readonly number[], packets: number, bytes: number, nowMs: number): void {
-    const { targets, totals } = this.#board
+    const { targets, totals } = this.#stats
     for (const row of rows) {
       const unsent = Math.min(packets, this.#unsent.get(row) ?? 0)
       if (unsent > 0) this.#unsent.set(row, this.#unsent.get(row)! - unsent)
@@ -158,8 +158,8 @@ export class TargetBook {
   }
 
   countCapped(rows: readonly number[], packets: number): void {
-    for (const row of rows) this.#board.targets.add(row, 'droppedCap', packets)
-    this.#board.totals.add(0, 'cap', packets * rows.length)
+    for (const row of rows) this.#stats.targets.add(row, 'droppedCap', packets)
+    this.#stats.totals.add(0, 'cap', packets * rows.length)
   }
 }
 
@@ -167,10 +167,10 @@ function isSameAddress(
   a: Pick<IpAddress, 'family' | 'words'>,
   b: Pick<IpAddress, 'family' | 'words'>,
 ): boolean {
-  return a.family === b.family && a.words.every((word, place) => word === b.words[place])
+  return a.family === b.family && a.words.every((word, index) => word === b.words[index])
 }
 
-function forgetOthers(byRow: Map<number, unknown>, targets: readonly Target[]): void {
+function deleteOthers(byRow: Map<number, unknown>, targets: readonly Target[]): void {
   const rows = new Set(targets.map(({ row }) => row))
   for (const row of byRow.keys()) if (!rows.has(row)) byRow.delete(row)
 }
