@@ -1,6 +1,6 @@
 // The functions of DuckDB that a customer's query may call. Thread: any. Data only.
-// A list of what is allowed, so that a function that a later engine brings is refused until
-// somebody has looked at it. Macros of ours are added by the gate.
+// An allowlist, so that a function added by a later DuckDB version is refused until it was
+// reviewed. Our own macros are added by the gate.
 
 const operators =
   '!__postfix !~~ !~~* % & && * ** + - -> ->> / // <-> << <=> <@ >> @ @> ^ ^@ | || ~ ~~ ~~* ~~~ ' +
@@ -96,7 +96,7 @@ export const allowedFunctions: ReadonlySet<string> = new Set(
     .map((name) => name.toLowerCase()),
 )
 
-/** Functions that stand where a table stands; all else there is refused. */
+/** Table functions, allowed in FROM; all others are refused there. */
 export const allowedTableFunctions: ReadonlySet<string> = new Set([
   'range',
   'generate_series',

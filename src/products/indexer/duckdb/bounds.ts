@@ -1,17 +1,17 @@
-// Bounds for functions that make much of little: a number in the text of a query decides how much
-// memory they take before a limit of the engine is asked. Thread: main of a query process. Pure.
-// What slips through is met by the watch over the process; these spare it the common cases.
+// Bounds functions whose arguments amplify memory: a number in the query's text decides how much
+// they allocate before an engine limit applies. Thread: main of a query process. Pure.
+// Calls that slip through are caught by the memory limit of the process.
 
 interface Node {
   readonly [key: string]: unknown
 }
 
-/** Items of a list that a call may make out of numbers. */
+/** Most list items that a call may generate. */
 const itemsMax = 1_000_000
-/** Characters that a call may repeat or pad to. */
+/** Most characters that a call may repeat or pad to. */
 const charsMax = 100_000
 
-/** A sentence on what is too much; null when nothing is. */
+/** An error message when a bound is exceeded, else null. */
 export function boundsProblem(name: string, args: readonly Node[]): string | null {
   switch (name) {
     case 'repeat':
@@ -40,7 +40,7 @@ function countProblem(name: string, arg: Node | undefined, max: number): string 
   return count <= max ? null : `${name} makes at most ${max}`
 }
 
-/** Series of times are steps of a clock and come in streams; series of numbers are counted. */
+/** Series of times are streamed, so they are not bounded; series of numbers are. */
 function seriesProblem(name: string, args: readonly Node[]): string | null {
   if (args.length === 3 && isTime(args[0]!) && isTime(args[1]!)) return null
   const numbers = args.map(numberOf)
@@ -51,14 +51,14 @@ function seriesProblem(name: string, args: readonly Node[]): string | null {
   return items <= itemsMax ? null : `${name} makes at most ${itemsMax} items`
 }
 
-/** A width in the text of a format fills memory as well as a repeat does. */
+/** A width in a format string allocates memory just as `repeat` does. */
 function formatProblem(name: string, arg: Node | undefined): string | null {
   const text = arg?.class === 'CONSTANT' ? (arg.value as Node).value : null
   if (typeof text !== 'string') return `${name} takes a plain text as its format`
   return /\d{4,}|\*|\{[^}]*\{/.test(text) ? `the widths of ${name} have at most 3 digits` : null
 }
 
-/** A number as it is written, with a sign or a cast; null for everything that is computed. */
+/** A literal number, with a sign or a cast; null for every computed expression. */
 function numberOf(node: Node): number | null {
   if (node.class === 'CAST') return numberOf(node.child as Node)
   if (node.class === 'FUNCTION' && node.function_name === '-' && isUnary(node)) {

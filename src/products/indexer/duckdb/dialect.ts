@@ -1,5 +1,5 @@
-// ClickHouse's ways of writing that no macro can take in, as DuckDB writes them. Thread: any
-// (pure). Works on tokens, never inside texts or quoted names; what it does not know it leaves.
+// Translates ClickHouse syntax that no macro can express into DuckDB's. Thread: any (pure).
+// Works on tokens, never inside strings or quoted names; unknown syntax is left unchanged.
 //
 //   quantile(0.9)(fee)         quantile_cont(fee, 0.9)
 //   any(x)                     any_value(x)
@@ -8,17 +8,17 @@
 //   LIMIT 20, 10               LIMIT 10 OFFSET 20
 import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
 
-/** The same query for DuckDB, together with the macros of `macros.ts`. */
+/** The query in DuckDB's syntax; relies on the macros of `macros.ts`. */
 export function toDuckdb(text: string): string {
   const tokens = lex(text, 'duckdb-native')
   if (tokens.at(-1)?.kind === 'broken' || depthOf(text, tokens) > depthMax) return text
   return new Rewriter(text, tokens).all()
 }
 
-/** Deeper than anybody writes; the work grows with depth times length. */
+/** Deeper than any real query; the cost grows with depth times length. */
 const depthMax = 100
 
-/** Arguments as texts that are rewritten already. */
+/** Receives the arguments as already translated SQL. */
 type Call = (args: readonly string[]) => string | null
 type Parametric = (params: readonly string[], args: readonly string[]) => string | null
 
@@ -87,7 +87,7 @@ function cases(args: readonly string[]): string | null {
 class Rewriter {
   readonly #text: string
   readonly #tokens: readonly Token[]
-  /** For each opening parenthesis the index of its closing one. */
+  /** Maps each opening parenthesis to the index of its closing one. */
   readonly #closing: ReadonlyMap<number, number>
 
   constructor(text: string, tokens: readonly Token[]) {
@@ -100,7 +100,7 @@ class Rewriter {
     return this.#range(0, this.#tokens.length) + this.#text.slice(this.#tokens.at(-1)?.end ?? 0)
   }
 
-  /** The tokens from `begin` up to `end`, with the gaps before each but the first. */
+  /** The tokens from `begin` up to `end`, with the whitespace before each but the first. */
   #range(begin: number, end: number): string {
     let made = ''
     for (let at = begin; at < end; ) {
@@ -132,7 +132,7 @@ class Rewriter {
     return { text, next: closeArgs + 1 }
   }
 
-  /** `x = ANY (…)` compares with each of a list. */
+  /** `x = ANY (…)` compares with each item of a list; it is not the aggregate. */
   #isQuantifier(name: string, at: number): boolean {
     return name === 'any' && ['=', '<', '>'].includes(symbolOf(this.#text, this.#tokens[at - 1]))
   }

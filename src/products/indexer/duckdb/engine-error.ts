@@ -1,25 +1,25 @@
-// DuckDB's errors in ClickHouse's words. Thread: main of a query process. Pure.
-// Messages lose what is none of a customer's business: paths, catalogs, traces of the engine.
+// Maps DuckDB errors to ClickHouse error codes. Thread: main of a query process. Pure.
+// Removes internals from messages: paths, catalogs, traces of the engine.
 import type { QueryError } from '../engine.ts'
 
-interface Told {
+interface DuckdbError {
   readonly exception_type: string
   readonly exception_message: string
 }
 
-/** Reads an error that was told as JSON (`errors_as_json`) or, from the parser, half so. */
+/** Maps an error that DuckDB reports as JSON (`errors_as_json`) or, in the parser, partly so. */
 export function engineError(message: string): QueryError {
-  const told = toldBy(message)
-  const text = cleaned(told.exception_message)
+  const error = parseError(message)
+  const text = cleaned(error.exception_message)
   for (const [type, pattern, code, name] of rules)
-    if (told.exception_type === type && pattern.test(text)) return { code, name, message: text }
+    if (error.exception_type === type && pattern.test(text)) return { code, name, message: text }
   return { code: 1002, name: 'UNKNOWN_EXCEPTION', message: 'the engine could not run this query' }
 }
 
 const any = /^/
 type Rule = readonly [type: string, pattern: RegExp, code: number, name: string]
 
-/** The first that fits. */
+/** The first matching rule applies. */
 const rules: readonly Rule[] = [
   ['Parser', any, 62, 'SYNTAX_ERROR'],
   ['Catalog', /^Table with name/, 60, 'UNKNOWN_TABLE'],
@@ -52,19 +52,19 @@ const rules: readonly Rule[] = [
 
 const memoryMessage = 'the query needs more memory than it may have'
 
-function toldBy(message: string): Told {
+function parseError(message: string): DuckdbError {
   const start = message.indexOf('{"exception_type"')
   if (start !== -1) {
     try {
-      const told = JSON.parse(message.slice(start)) as Told
-      return told.exception_type === 'Out of Memory'
-        ? { ...told, exception_message: memoryMessage }
-        : told
+      const error = JSON.parse(message.slice(start)) as DuckdbError
+      return error.exception_type === 'Out of Memory'
+        ? { ...error, exception_message: memoryMessage }
+        : error
     } catch {
-      // Cut or garbled: read like any other.
+      // Truncated or garbled JSON: handled like a plain message.
     }
   }
-  // The way a message of Node or of the parser may look.
+  // The form of messages of Node or of the parser.
   const form = /^([A-Za-z ]+) Error: (.*)$/s.exec(message)
   if (form?.[1] === 'Out of Memory' || /bad.?alloc|string longer than/i.test(message))
     return { exception_type: 'Out of Memory', exception_message: memoryMessage }

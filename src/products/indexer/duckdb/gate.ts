@@ -1,7 +1,8 @@
-// The gate before the engine: one statement, that only reads, of known tables and functions.
-// Thread: main of a query process. The wall is the process itself; this spares it most attacks.
+// Validates a query: one read-only statement that uses only known tables and functions.
+// Thread: main of a query process. The sandboxed process is the security boundary; this rejects
+// most attacks before they reach it.
 //
-//   text -> DuckDB's writing -> one statement? -> its tree: tables, functions, bounds -> planned
+//   text -> DuckDB's dialect -> one statement? -> syntax tree: tables, functions, bounds -> planned
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { lex, wordOf } from '../sql/lexer.ts'
@@ -10,10 +11,10 @@ import { rewrite } from './rewrite.ts'
 import { checkTree, type TreeRules } from './syntax-tree.ts'
 
 export interface Gated {
-  /** What may run: a SELECT in the widest sense, or EXPLAIN of one. */
+  /** The statement to run: a SELECT in the widest sense, or EXPLAIN of one. */
   readonly sql: string
   readonly isExplain: boolean
-  /** Tables that it reads. */
+  /** Tables that the statement reads. */
   readonly tables: ReadonlySet<string>
 }
 
@@ -42,7 +43,7 @@ export async function passGate(
   return checked({ sql, isExplain: explained !== null, tables: tables.value })
 }
 
-/** -1 when it cannot be parsed; the tree then tells why. */
+/** -1 when it cannot be parsed; the reason is then in the tree. */
 async function countStatements(connection: DuckDBConnection, sql: string): Promise<number> {
   try {
     return (await connection.extractStatements(sql)).count
@@ -51,7 +52,7 @@ async function countStatements(connection: DuckDBConnection, sql: string): Promi
   }
 }
 
-/** Not a SELECT: either it would change something, or DuckDB makes several statements of it. */
+/** Not a SELECT: it would change something, or DuckDB splits it into several statements. */
 function refused(sql: string, type: string, message: string) {
   if (type === 'parser') return fail('SYNTAX_ERROR', message)
   if (isPivot(sql))
@@ -63,7 +64,7 @@ function isPivot(sql: string): boolean {
   return lex(sql, 'duckdb-native').some((token) => /^(UN)?PIVOT/.test(wordOf(sql, token)))
 }
 
-/** Semicolons and comments at the end would stand in the way of what is put around a statement. */
+/** Strips trailing semicolons and comments, because statements are wrapped in other SQL. */
 function withoutEnd(sql: string): string {
   const tokens = lex(sql, 'duckdb-native').filter(({ kind }) => kind !== 'comment')
   let last = tokens.length - 1
@@ -71,7 +72,7 @@ function withoutEnd(sql: string): string {
   return last < 0 ? '' : sql.slice(0, tokens[last]!.end)
 }
 
-/** The statement behind EXPLAIN; null when it is none. */
+/** The statement after EXPLAIN; null when there is no EXPLAIN. */
 function withoutExplain(sql: string): string | null {
   const tokens = lex(sql, 'duckdb-native').filter(({ kind }) => kind !== 'comment')
   if (wordOf(sql, tokens[0]) !== 'EXPLAIN') return null

@@ -1,11 +1,11 @@
-// Values of a query's parameters as literals of DuckDB. Thread: main of a query process. Pure.
-// A value is a checked text of its type (sql/values.ts); here it can only become that type's
-// literal, whatever stands in it.
+// Writes the values of query parameters as DuckDB literals. Thread: main of a query process. Pure.
+// A value is a validated string of its type (sql/values.ts); whatever it contains, it can only
+// become a literal of that type here.
 import type { Statement, TypedValue } from '../engine.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
 
-/** The statement with its values in place. */
+/** The statement with its parameter values inserted. */
 export function statementText({ texts, values }: Statement): string {
   return texts.map((text, index) => text + (values[index] ? literal(values[index]) : '')).join('')
 }
@@ -24,7 +24,7 @@ function written(type: SqlType, value: TypedValue['value']): string {
     return `[${items.map((item) => written(type.of, item.value)).join(', ')}]`
   }
   const text = String(value)
-  // Numbers stand as numbers: LIMIT and the like want to see one.
+  // Integers are written as numbers, because LIMIT and similar clauses require one.
   return type.kind === 'integer' && /^-?\d+$/.test(text) ? text : duckdbString(text)
 }
 

@@ -1,6 +1,6 @@
-// Functions by their ClickHouse names for DuckDB, as CREATE MACRO statements. Thread: any; data.
-// A query process runs them before its configuration is locked; `dialect.ts` rewrites what no
-// macro can say (`quantile(0.5)(x)`, `any(x)`, `multiIf(...)`).
+// Defines ClickHouse functions in DuckDB as CREATE MACRO statements. Thread: any; data.
+// A query process runs them before its configuration is locked; `dialect.ts` translates what no
+// macro can express (`quantile(0.5)(x)`, `any(x)`, `multiIf(...)`).
 //
 // Types: DateTime is TIMESTAMP_S, DateTime64 is TIMESTAMP_MS, TIMESTAMP or TIMESTAMP_NS, Date is
 // DATE. `typeof` is folded while a query is planned, so a CASE over it costs nothing per row.
@@ -8,7 +8,7 @@
 
 export interface Macro {
   readonly name: string
-  /** The whole statement, to be run once. */
+  /** The complete CREATE MACRO statement. */
   readonly sql: string
 }
 
@@ -31,7 +31,7 @@ const integers = {
 } as const
 const reals = { Float32: 'FLOAT', Float64: 'DOUBLE' } as const
 
-/** Cut towards zero as ClickHouse does; what does not fit is an error and not a wrap. */
+/** Truncates towards zero as ClickHouse does; overflow is an error and does not wrap. */
 function conversions(): Macro[] {
   const whole = Object.entries(integers).map(([name, type]) =>
     macro(
@@ -263,7 +263,7 @@ function macro(name: string, body: string): Macro {
   return { name, sql: `CREATE OR REPLACE MACRO "${name}"${body.replace(/\s+/g, ' ')}` }
 }
 
-/** A DateTime of seconds since 1970, of a text or of another time. */
+/** Converts seconds since 1970, a string or another time to a DateTime. */
 function dateTime(x: string): string {
   return `CAST(CASE WHEN ${isInteger(x)} THEN make_timestamp(TRY_CAST(${x} AS BIGINT) * 1000000)
     WHEN ${isReal(x)}

@@ -1,4 +1,4 @@
-// The meters of the query processes. Thread: main.
+// Declares the meters of the query processes. Thread: main.
 import type { CounterChild, GaugeChild, Meters } from '../../../telemetry/meters.ts'
 
 const reasons = ['memory', 'time', 'crash'] as const
@@ -12,12 +12,12 @@ export interface QueryProcessMeters {
 export function declareQueryProcessMeters(meters: Meters): QueryProcessMeters {
   const kills = meters.counter(
     'sluice_index_query_kills_total',
-    'Query processes that were killed or died, by what they did',
+    'Query processes that were killed or crashed, by reason',
     { reason: reasons },
   )
   return {
     processes: meters.gauge('sluice_index_query_processes', 'Query processes, busy and idle'),
-    busy: meters.gauge('sluice_index_query_processes_busy', 'Query processes at work'),
+    busy: meters.gauge('sluice_index_query_processes_busy', 'Query processes that run a query'),
     kills: {
       memory: kills.with({ reason: 'memory' }),
       time: kills.with({ reason: 'time' }),

@@ -1,7 +1,7 @@
-// How much memory a process has resident, asked of the system. Thread: main.
+// Reads the resident memory of a process from /proc. Thread: main.
 import { closeSync, openSync, readSync } from 'node:fs'
 
-/** Of Linux on the machines that we know; its statm counts in these. */
+/** Page size of Linux on supported machines; statm counts pages. */
 const pageBytes = 4096
 
 export class ProcessMemory {
@@ -16,7 +16,7 @@ export class ProcessMemory {
     }
   }
 
-  /** 0 when the process is gone or the system does not tell. */
+  /** 0 when the process is gone or the system does not report it. */
   rssBytes(): number {
     if (this.#file === null) return 0
     try {

@@ -1,10 +1,10 @@
-// The database that a customer's query sees: read-only files behind views, and nothing else.
+// The database that a customer's query sees: views over read-only files, and nothing else.
 // Thread: main of a query process.
 //
 //   memory (empty, ours)  chain.transactions  = view over seg_…, tail_…  attached READ_ONLY
 //                         chain.usage         = a copy of the caller's own rows
-//                         system_.tables      = what there is
-//   then: no file outside the index's folder, no network, no setting can be changed any more
+//                         system_.tables      = list of tables
+//   then: no file outside the index's folder, no network, settings locked
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
@@ -17,17 +17,17 @@ import { systemSchema } from './rewrite.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'
 import type { TreeRules } from './syntax-tree.ts'
 
-export interface DatabasePlace {
-  /** The index's folder, as this process may reach it. */
+export interface DatabaseOptions {
+  /** Path of the index's folder in this process. */
   readonly folder: string
-  /** Below it: where this process alone may write, and only results. */
+  /** Folder below it that only this process writes, and only results. */
   readonly scratch: string
   readonly memoryBytes: number
   readonly threads: number
 }
 
-/** A file of the view went away before it could be opened: the view is to be asked for again. */
-export class StaleView extends Error {}
+/** A file of the snapshot was deleted before it was opened: a new snapshot must be requested. */
+export class StaleSnapshot extends Error {}
 
 const ownMacros = ["CREATE OR REPLACE MACRO database() AS 'chain'"]
 const hiddenColumn = 'subscription'
@@ -36,22 +36,22 @@ export class QueryDatabase {
   readonly connection: DuckDBConnection
   readonly rules: TreeRules
   readonly #instance: DuckDBInstance
-  readonly #place: DatabasePlace
+  readonly #options: DatabaseOptions
   #attached = new Map<string, SnapshotFile>()
   #files: readonly SnapshotFile[] = []
   #version = -1
-  /** The version of the view that each table's SQL view stands for. */
+  /** The snapshot version of each table's SQL view. */
   readonly #shown = new Map<TableName, number>()
 
   private constructor(
     instance: DuckDBInstance,
     connection: DuckDBConnection,
-    place: DatabasePlace,
+    options: DatabaseOptions,
     reserved: ReadonlySet<string>,
   ) {
     this.#instance = instance
     this.connection = connection
-    this.#place = place
+    this.#options = options
     const names = new Set<string>(tableNames)
     this.rules = {
       tables: { '': names, chain: names, [systemSchema]: new Set(Object.keys(systemRows(''))) },
@@ -60,10 +60,10 @@ export class QueryDatabase {
     }
   }
 
-  static async open(place: DatabasePlace): Promise<QueryDatabase> {
+  static async open(options: DatabaseOptions): Promise<QueryDatabase> {
     const instance = await DuckDBInstance.create(':memory:', {
-      threads: String(place.threads),
-      memory_limit: `${Math.floor(place.memoryBytes / 1024)}KiB`,
+      threads: String(options.threads),
+      memory_limit: `${Math.floor(options.memoryBytes / 1024)}KiB`,
     })
     const connection = await instance.connect()
     const found = await connection.runAndReadAll(
@@ -74,8 +74,8 @@ export class QueryDatabase {
     await connection.run([...macros.map(({ sql }) => sql), ...ownMacros].join(';\n'))
     for (const [name, rows] of Object.entries(systemRows('DuckDB')))
       await connection.run(systemTableSql(name, rows))
-    for (const setting of settings(place)) await connection.run(`SET ${setting}`)
-    return new QueryDatabase(instance, connection, place, reserved)
+    for (const setting of settings(options)) await connection.run(`SET ${setting}`)
+    return new QueryDatabase(instance, connection, options, reserved)
   }
 
   get version(): string {
@@ -83,10 +83,10 @@ export class QueryDatabase {
   }
 
   get scratch(): string {
-    return this.#place.scratch
+    return this.#options.scratch
   }
 
-  /** Opens the files of a view and lets go of those that are no longer in it. */
+  /** Attaches the files of a snapshot and detaches those that are no longer in it. */
   async refresh(snapshot: Snapshot): Promise<void> {
     if (snapshot.version === this.#version) return
     const wanted = new Set(snapshot.files.map((file) => file.name))
@@ -95,11 +95,11 @@ export class QueryDatabase {
       this.#attached.delete(name)
     }
     for (const file of snapshot.files.filter((one) => !this.#attached.has(one.name))) {
-      const path = quoted(join(this.#place.folder, file.name))
+      const path = quoted(join(this.#options.folder, file.name))
       try {
         await this.connection.run(`ATTACH ${path} AS ${catalogOf(file.name)} (READ_ONLY)`)
       } catch (error) {
-        throw new StaleView('a file of the view is gone', { cause: error })
+        throw new StaleSnapshot('a file of the snapshot is gone', { cause: error })
       }
       this.#attached.set(file.name, file)
     }
@@ -107,13 +107,13 @@ export class QueryDatabase {
     this.#version = snapshot.version
   }
 
-  /** Makes the tables that a statement reads show the files of now. */
+  /** Updates the tables that a statement reads to the current snapshot. */
   async show(names: ReadonlySet<string>, subscription: string): Promise<void> {
     for (const table of tableNames) {
       if (!names.has(table) && !names.has(`chain.${table}`)) continue
       if (table === 'usage') {
-        // A copy, not a view: conditions of the query are never asked of another's rows, so that
-        // not even an error can tell what stands in them.
+        // A copy, not a view: the query's conditions are never evaluated on another customer's
+        // rows, so that not even an error can reveal their content.
         const only = `WHERE ${hiddenColumn} = ${quoted(subscription)}`
         await this.connection.run(
           `CREATE OR REPLACE TABLE memory.chain."usage" AS ${this.#unionSql(table, only)}`,
@@ -127,7 +127,7 @@ export class QueryDatabase {
     }
   }
 
-  /** Forgets what a query of one customer left, before the next one's. */
+  /** Deletes what a customer's query left, before the next customer's query. */
   async clear(): Promise<void> {
     await this.connection.run('DROP TABLE IF EXISTS memory.chain."usage"')
     await rm(join(this.scratch, resultName), { force: true })
@@ -149,11 +149,11 @@ export class QueryDatabase {
   }
 }
 
-/** The file of a result that is written whole before it is sent. */
+/** The file of a result that is written completely before it is sent. */
 export const resultName = 'result.parquet'
 
-/** In this order: the last ones lock the door behind the others. */
-function settings({ folder, scratch }: DatabasePlace): readonly string[] {
+/** The order matters: the last ones lock the configuration. */
+function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
   const folders = [folder, scratch].map((path) => quoted(`${path}/`))
   return [
     "search_path = 'memory.chain,memory.main'",

@@ -1,4 +1,4 @@
-// Query processes: a few kept warm, more when they are needed, each lent to one query at a time.
+// Pool of query processes: a few kept warm, more on demand, each lent to one query at a time.
 // Thread: main. One subscription never has more than half of them. Starts that fail are retried
 // with exponential back-off, one at a time, until one succeeds.
 import { Fault, messageOf } from '../../../base/errors.ts'
@@ -10,10 +10,10 @@ export interface PoolOptions {
   readonly folder: string
   /** Processes at once, busy and idle. */
   readonly processesMax: number
-  /** Idle ones that are always there. */
+  /** Idle processes that are kept ready. */
   readonly warm: number
   readonly threads: number
-  /** What most queries may take; others get a process of their own. */
+  /** Memory limit of most queries; queries with a higher limit get a larger process. */
   readonly memoryBytes: number
 }
 
@@ -26,12 +26,12 @@ interface Waiting {
   take(process: QueryProcess | NoProcess): void
 }
 
-/** Queries that wait for a process; more are refused at once. */
+/** Most queries that wait for a process; more are refused at once. */
 const waitingMax = 256
-/** A process that has run so many queries or grown so far makes room for a fresh one. */
+/** A process with this many queries or this much memory is replaced by a new one. */
 const runsMax = 1000
 const idleRssBytesMax = 300_000_000
-/** Before the start that follows a failed one: the first, doubled up to the last. */
+/** Back-off after failed starts: from the first value, doubled up to the last. */
 const retryMs = { first: 200, last: 5_000 } as const
 
 export class QueryPool {
@@ -39,13 +39,13 @@ export class QueryPool {
   readonly #log: Log
   #idle: QueryProcess[] = []
   readonly #all = new Set<QueryProcess>()
-  /** Busy ones by the subscription whose query they run. */
+  /** Busy processes and the subscription whose query they run. */
   readonly #lent = new Map<QueryProcess, string>()
   #waiting: Waiting[] = []
   #starting = 0
   #made = 0
   #isStopping = false
-  /** Starts in a row that failed. */
+  /** Consecutive failed starts. */
   #failures = 0
 
   constructor(options: PoolOptions, log: Log) {
@@ -69,16 +69,16 @@ export class QueryPool {
     return first.version
   }
 
-  /** A process for one query, or why there is none within the bound. */
+  /** A process for one query, or why none was available before the timeout. */
   lend(
     subscription: string,
     memoryBytes: number,
-    boundMs: number,
+    timeoutMs: number,
   ): Promise<QueryProcess | NoProcess> {
     if (this.#isStopping || this.#waiting.length >= waitingMax) return Promise.resolve('busy')
     return new Promise((resolve) => {
       const late = () => waiting.take(this.#isDown(waiting.memoryBytes) ? 'down' : 'busy')
-      const timer = setTimeout(late, boundMs)
+      const timer = setTimeout(late, timeoutMs)
       const waiting: Waiting = {
         subscription,
         memoryBytes: classOf(memoryBytes, this.#options.memoryBytes),
@@ -93,7 +93,7 @@ export class QueryPool {
     })
   }
 
-  /** Gives a process back that has nothing left to do or to say. */
+  /** Returns an idle process to the pool. */
   giveBack(process: QueryProcess, isWorn = false): void {
     this.#lent.delete(process)
     const isOld = process.runs >= runsMax || process.rssBytes() > idleRssBytesMax
@@ -102,7 +102,7 @@ export class QueryPool {
     this.#match()
   }
 
-  /** Lets idle processes open the files of now and close those that are gone. */
+  /** Makes idle processes open the files of the snapshot and close files no longer in it. */
   async refresh(snapshot: Snapshot): Promise<void> {
     const spare = this.#idle.splice(this.#options.warm)
     for (const process of spare) process.kill()
@@ -140,7 +140,7 @@ export class QueryPool {
     this.#keepWarm()
   }
 
-  /** An idle process of another size goes when there is no room for one of the right size. */
+  /** Kills an idle process of another size when the pool is full. */
   #makeRoom(): void {
     if (this.#all.size + this.#starting < this.#options.processesMax) return
     this.#idle.pop()?.kill()
@@ -181,7 +181,7 @@ export class QueryPool {
     }, waitMs).unref()
   }
 
-  /** Whoever waits for a process that cannot come is refused now, not at its deadline. */
+  /** Refuses waiting queries now instead of at their timeout when no process can start. */
   #failed(memoryBytes: number, error: unknown): void {
     if (this.#isStopping) return
     this.#failures += 1
@@ -211,7 +211,7 @@ export class QueryPool {
   }
 }
 
-/** Few sizes, so that processes can be shared; the watch holds each query to its own bound. */
+/** Few sizes, so that processes can be shared; QueryWatch enforces each query's own limit. */
 function classOf(memoryBytes: number, usual: number): number {
   let size = usual
   while (size < memoryBytes) size *= 2

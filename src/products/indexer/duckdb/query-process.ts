@@ -1,6 +1,6 @@
-// One query process as the server sees it: started, called, its bytes read, killed.
-// Thread: main. A process runs one query at a time. A process that the system refuses to start
-// (no descriptors, no memory) is a Fault of that start and nothing else.
+// Starts, calls and kills one query process, and reads its result bytes.
+// Thread: main. A process runs one query at a time. When the system cannot start a process (no
+// file descriptors, no memory), that start rejects with a Fault and nothing else is affected.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,28 +13,28 @@ import { ProcessMemory } from './process-memory.ts'
 import {
   type QueryGreeting,
   type QueryJob,
-  type QueryPlace,
+  type QueryProcessConfig,
   type QueryReport,
   resultPipe,
 } from './query-protocol.ts'
 import { ResultBytes } from './result-bytes.ts'
 import type { Snapshot } from './store-files.ts'
 
-/** Beside what DuckDB may take: the process itself, and what DuckDB does not count. */
+/** Memory on top of DuckDB's limit: the process itself, and what DuckDB does not count. */
 export const overheadBytes = 388_000_000
 const heapMegabytes = 192
 const startMsMax = 20_000
 
 export interface ProcessOptions {
   readonly folder: string
-  /** Tells processes apart: the name of its scratch folder. */
+  /** Unique per process: part of the name of its scratch folder. */
   readonly number: number
   readonly memoryBytes: number
   readonly threads: number
 }
 
-/** What the process may have resident before it is killed. */
-export function rssBytesMaxOf(memoryBytes: number): number {
+/** Resident memory above which the process is killed. */
+function rssBytesMaxOf(memoryBytes: number): number {
   return memoryBytes + overheadBytes
 }
 
@@ -51,9 +51,9 @@ export class QueryProcess {
   #calls = 0
   #ready: () => void = () => {}
   isGone = false
-  /** How it ended, when a signal ended it. */
+  /** The signal that ended the process, if one did. */
   signal: NodeJS.Signals | null = null
-  /** Of the engine in it. */
+  /** DuckDB's version in this process. */
   version = ''
   runs = 0
 
@@ -80,7 +80,7 @@ export class QueryProcess {
     })
   }
 
-  /** Resolves when it is prepared; rejects with a Fault. */
+  /** Resolves when the process is ready for a query; rejects with a Fault. */
   static async start(options: ProcessOptions): Promise<QueryProcess> {
     const made = new QueryProcess(options, await launch(rssBytesMaxOf(options.memoryBytes)))
     const timer = setTimeout(() => made.kill(), startMsMax)
@@ -88,14 +88,14 @@ export class QueryProcess {
       made.#ready = resolve
     })
     await Promise.race([ready, made.ended])
-    const place: QueryPlace = {
+    const config: QueryProcessConfig = {
       folder: options.folder,
       scratch: scratchOf(options),
       memoryBytes: options.memoryBytes,
       rssBytesMax: made.rssBytesMax,
       threads: options.threads,
     }
-    const opened = made.isGone ? null : await made.#call('open', place)
+    const opened = made.isGone ? null : await made.#call('open', config)
     clearTimeout(timer)
     if (opened === null || typeof opened === 'string') {
       made.kill()
@@ -109,7 +109,7 @@ export class QueryProcess {
     return this.#child.pid ?? 0
   }
 
-  /** Resident now; 0 where the system does not tell. */
+  /** Resident memory now; 0 where the system does not report it. */
   rssBytes(): number {
     return this.#memory.rssBytes()
   }
@@ -118,21 +118,21 @@ export class QueryProcess {
     return this.#bytes
   }
 
-  /** The report; null when the process died under the query. */
+  /** The report; null when the process died during the query. */
   async run(job: QueryJob): Promise<QueryReport | null> {
     this.runs += 1
     this.#bytes.begin()
     const report = await this.#call('run', job)
-    // Reason for the cast: both ends are ours. A text is an error of the child's own code.
+    // Reason for the cast: both ends are ours. A string is an error of the child's own code.
     return typeof report === 'string' ? null : (report as QueryReport | null)
   }
 
-  /** Opens the files of a view ahead of a query. */
+  /** Opens the files of a snapshot ahead of a query. */
   async refresh(snapshot: Snapshot): Promise<void> {
     await this.#call('refresh', snapshot)
   }
 
-  /** Asks the engine to give up; whether it listens is another question. */
+  /** Asks DuckDB to abort the query; it may not react. */
   interrupt(): void {
     if (!this.isGone) void this.#call('cancel', null)
   }
@@ -141,7 +141,7 @@ export class QueryProcess {
     this.#child.kill('SIGKILL')
   }
 
-  /** Null when the process is gone before the answer; a text when the call failed. */
+  /** Null when the process ends before the answer; a string when the call failed. */
   #call(call: string, input: unknown): Promise<unknown> {
     if (this.isGone) return Promise.resolve(null)
     this.#calls += 1
@@ -152,7 +152,7 @@ export class QueryProcess {
     })
   }
 
-  /** Runs strangers' SQL at the other end: whatever comes, nothing here may throw. */
+  /** The peer runs untrusted SQL: whatever it sends, nothing here may throw. */
   #receive(value: unknown): void {
     const frame = value as Frame | null
     if (frame?.event === 'ready') this.#ready()
@@ -175,8 +175,8 @@ function scratchOf({ number }: ProcessOptions): string {
 }
 
 /**
- * Without an environment and without inherited files. Where there is a shell, the kernel itself
- * bounds the memory that it may ask for: DuckDB then fails a query instead of filling the machine.
+ * Spawns the process without an environment and without inherited files. Where there is a shell,
+ * `ulimit` bounds its memory: DuckDB then fails a query instead of filling the machine.
  * Resolves when the process exists with its pipes; rejects with a Fault when it does not.
  */
 function launch(rssBytesMax: number): Promise<ChildProcess> {
@@ -192,14 +192,14 @@ function launch(rssBytesMax: number): Promise<ChildProcess> {
     kilobytes,
   ]
   return new Promise<ChildProcess>((resolve, reject) => {
-    // Some errors of the system are thrown here, others are events; without descriptors (EMFILE)
+    // Some system errors are thrown here, others are events; without file descriptors (EMFILE)
     // the child has no pipes at all and must not be used before `spawn` was emitted.
     const child = spawn('/bin/sh', [...bounded, ...node], {
       env: {},
       cwd: '/',
       stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'],
     })
-    // Stays: a signal that the system refuses is an `error` event as well.
+    // Never removed: a signal that the system refuses is an `error` event as well.
     child.on('error', reject)
     child.once('spawn', () => resolve(child))
   }).catch((error: unknown) => {
@@ -208,6 +208,6 @@ function launch(rssBytesMax: number): Promise<ChildProcess> {
 }
 
 function notStarted(reason: string, cause?: unknown): Fault {
-  const message = `a query process did not start: ${reason}`
+  const message = `query process start failed: ${reason}`
   return new Fault('query-process', message, { cause, retryable: true })
 }

@@ -1,21 +1,21 @@
-// What the server and a query process say to each other. Thread: any. Types and names only: the
-// server must not load the engine for them.
+// Messages between the server and a query process. Thread: any. Types and names only: the server
+// must not load DuckDB for them.
 import type { OutputFormat, QueryError, QueryLimits, Statement } from '../engine.ts'
 import type { Snapshot } from './store-files.ts'
 
-/** The file descriptor of result bytes in the process; frames have the one before it. */
+/** File descriptor of the result bytes in the process; frames use the one before it. */
 export const resultPipe = 4
 
-export interface QueryPlace {
+export interface QueryProcessConfig {
   readonly folder: string
-  /** A folder of its own below the index's folder. */
+  /** The process's own folder below the index's folder. */
   readonly scratch: string
   readonly memoryBytes: number
   readonly rssBytesMax: number
   readonly threads: number
 }
 
-/** What a process says when it is prepared. */
+/** Sent by a process when it is ready. */
 export interface QueryGreeting {
   readonly version: string
 }
@@ -34,6 +34,6 @@ export interface QueryReport {
   /** Bytes that went into the pipe. */
   readonly bytes: number
   readonly error: QueryError | null
-  /** The view was too old to be opened; nothing ran. */
+  /** A file of the snapshot could not be opened any more; nothing ran. */
   readonly isStale: boolean
 }

@@ -1,8 +1,8 @@
-// Runs one query at a time in its own process and writes its bytes at the reader's pace.
-// Thread: main of a query process. Called by serve-queries.ts.
+// Runs one query at a time in a query process and writes its result bytes with backpressure.
+// Thread: main of a query process.
 //
-//   job -> view of now -> gate -> plan -> DuckDB streams chunks -> encoder -> pipe
-//                                            ^------ waits when the pipe is full
+//   job -> snapshot -> gate -> plan -> DuckDB streams chunks -> encoder -> pipe
+//                                         ^------ waits while the pipe is full
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBResult } from '@duckdb/node-api'
@@ -14,7 +14,7 @@ import { type Encoder, encoderOf, type TextFormat } from '../formats/encoder.ts'
 import { engineError } from './engine-error.ts'
 import { type Gated, passGate } from './gate.ts'
 import { statementText } from './literal.ts'
-import { type QueryDatabase, resultName, StaleView } from './query-database.ts'
+import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
 import {
   endRowSql,
@@ -27,17 +27,17 @@ import {
 import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
 
 const pieceBytes = 64 * 1024
-/** Results of plans that allow more rows are streamed. */
+/** Results of plans that allow more rows are streamed, others are materialized first. */
 const wholeRowsMax = 100_000
 
-/** `unsure`: the end row was there, but not at the end. */
+/** `unsure`: the end row was received, but not as the last row. */
 type StreamEnd = 'whole' | 'unsure' | 'broken'
 
 export class QueryRunner {
   readonly #database: QueryDatabase
   readonly #sink: ByteSink
   #isCancelled = false
-  /** Takes whole rows from the engine where it can; off in the test that compares both ways. */
+  /** Lets DuckDB render whole rows where possible; off in the test that compares both ways. */
   readonly #isFast: boolean
 
   constructor(database: QueryDatabase, sink: ByteSink, isFast = true) {
@@ -46,7 +46,7 @@ export class QueryRunner {
     this.#isFast = isFast
   }
 
-  /** Ends the query that runs as soon as the engine listens. */
+  /** Interrupts the running query. */
   cancel(): void {
     this.#isCancelled = true
     this.#database.connection.interrupt()
@@ -63,7 +63,7 @@ export class QueryRunner {
       error = await this.#answer(job, out)
       if (error === null) await out.flush()
     } catch (thrown) {
-      if (thrown instanceof StaleView) return { rows: 0, bytes: 0, error: null, isStale: true }
+      if (thrown instanceof StaleSnapshot) return { rows: 0, bytes: 0, error: null, isStale: true }
       if (!(thrown instanceof ResultCut)) error = this.#errorOf(thrown)
       else if (thrown.error !== null) error = thrown.error
     }
@@ -113,7 +113,7 @@ export class QueryRunner {
     await out.end(() => encoder.end({ rows: out.rows, elapsedSeconds: seconds(beganMs) }))
   }
 
-  /** Names and types of the result; errors of the statement itself come from here. */
+  /** Names and types of the result columns; errors of the statement itself are thrown here. */
   async #plan(sql: string): Promise<readonly PlannedColumn[]> {
     const prepared = await this.#database.connection.prepare(sql)
     try {
@@ -127,9 +127,10 @@ export class QueryRunner {
   }
 
   /**
-   * Results of the usual size are made whole first, so that an error comes before the first byte.
-   * Larger ones are streamed. A stream of DuckDB that fails ends like one that is whole, hence a
-   * last row of our own; where that is not the last, the statement is run again to be sure.
+   * Results of the usual size are materialized first, so that an error comes before the first
+   * byte. Larger ones are streamed. A DuckDB stream that fails ends like a complete one, so an end
+   * row of our own is appended; when that is not the last row, the statement runs again to check
+   * whether it fails.
    */
   async #write(
     { sql, endRow, job }: { sql: string; endRow: string; job: QueryJob },
@@ -147,7 +148,7 @@ export class QueryRunner {
     if (this.#isCancelled) throw new Error('cancelled')
   }
 
-  /** Parquet has its index at the end: written whole into the scratch folder, then sent. */
+  /** Parquet has its index at the end: the file is written to the scratch folder, then sent. */
   async #writeFile({ sql, isExplain }: Gated, job: QueryJob, out: ResultWriter): Promise<void> {
     if (isExplain) throw new ResultCut(exception('NOT_IMPLEMENTED', 'EXPLAIN has no Parquet form'))
     const { limits } = job
@@ -179,7 +180,7 @@ export class QueryRunner {
   }
 }
 
-/** Rows that are text already. */
+/** Writes rows that DuckDB already rendered as text. */
 async function writeRows(result: DuckDBResult, out: ResultWriter): Promise<StreamEnd> {
   let end: StreamEnd = 'broken'
   for (;;) {
@@ -203,7 +204,7 @@ async function writeCells(
   for (;;) {
     const chunk = await result.fetchChunk()
     if (chunk === null || chunk.rowCount === 0) return end
-    // Reason for the cast: rendering.ts lets only numbers, truths and texts out.
+    // Reason for the cast: rendering.ts produces only numbers, booleans and strings.
     const all = chunk.getColumns() as unknown as readonly (readonly ResultCell[])[]
     const at = all.at(-1)!.indexOf(true)
     end = endAfter(end, at, chunk.rowCount)
@@ -214,7 +215,7 @@ async function writeCells(
   }
 }
 
-/** What a chunk with the end row at `at` (-1: without) makes of it. */
+/** The state after a chunk that has the end row at index `at` (-1: no end row). */
 function endAfter(before: StreamEnd, at: number, count: number): StreamEnd {
   if (at === -1) return before === 'broken' ? 'broken' : 'unsure'
   return at === count - 1 ? 'whole' : 'unsure'

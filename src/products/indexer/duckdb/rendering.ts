@@ -1,8 +1,8 @@
-// Has DuckDB itself render a result's cells, so that only numbers, truths and texts come out:
-// types by their ClickHouse names, times in ClickHouse's writing. Thread: main of a query process.
+// Wraps a statement so that DuckDB renders the result's cells as numbers, booleans and strings:
+// ClickHouse type names, times in ClickHouse's format. Thread: main of a query process.
 //
 //   user's statement -> SELECT <rendered c0>, … FROM (<statement>) AS q(c0, …)   any format
-//                    -> SELECT to_json({…}) …       JSONEachRow: whole rows, far faster
+//                    -> SELECT to_json({…}) …       JSONEachRow: whole rows, much faster
 import {
   type DuckDBArrayType,
   type DuckDBDecimalType,
@@ -28,7 +28,7 @@ export function resultColumns(columns: readonly PlannedColumn[]): readonly Resul
   return columns.map(({ name, type }) => ({ name, type: typeName(type), kind: kindOf(type) }))
 }
 
-/** The statement with every cell rendered, one column each; the last one is true in the end row. */
+/** The statement with rendered cells, plus a last column that is true only in the end row. */
 export function renderedSql(
   sql: string,
   columns: readonly PlannedColumn[],
@@ -44,8 +44,8 @@ export function endRowSql(columns: readonly PlannedColumn[]): string {
 }
 
 /**
- * The statement as whole rows of JSON text, which are never NULL but in an end row; null when a
- * type or a name asks for the slow way.
+ * The statement with each row rendered as JSON text, NULL only in the end row; null when a column
+ * type or name requires the slow path.
  */
 export function jsonRowsSql(
   sql: string,
@@ -61,12 +61,12 @@ export function jsonRowsSql(
   return `SELECT CAST(${row} AS VARCHAR) FROM ${wrapped(sql, columns.length)}`
 }
 
-/** Runs what is rendered to its end without keeping it: tells why a stream failed. */
+/** Runs the rendered statement without keeping its rows, to get the error of a failed stream. */
 export function probeSql(rendered: string): string {
   return `SELECT max(hash(r)) FROM (${rendered}) AS r`
 }
 
-/** A comment at the end of a statement must not swallow what follows. */
+/** The line break stops a trailing comment from swallowing what follows. */
 function wrapped(sql: string, count: number): string {
   const names = Array.from({ length: count }, (_, at) => `c${at}`)
   return `(${sql}\n) AS q(${names.join(', ')})`
@@ -102,7 +102,7 @@ function kindOf({ typeId }: DuckDBType): CellKind {
   return typeId === DuckDBTypeId.DECIMAL ? 'decimal' : 'text'
 }
 
-/** Types whose JSON the engine writes as we would. */
+/** Types whose JSON DuckDB already writes in the required format. */
 function isEasy({ type }: { readonly type: DuckDBType }): boolean {
   const kind = kindOf(type)
   if (kind !== 'nested') return kind !== 'decimal' && !isHuge(type)
@@ -113,58 +113,58 @@ function isHuge({ typeId }: DuckDBType): boolean {
   return typeId === DuckDBTypeId.HUGEINT || typeId === DuckDBTypeId.UHUGEINT
 }
 
-function cellSql(type: DuckDBType, place: string, { isJson, quotes64 }: RenderStyle): string {
+function cellSql(type: DuckDBType, value: string, { isJson, quotes64 }: RenderStyle): string {
   switch (kindOf(type)) {
     case 'number':
     case 'bool':
-      return place
+      return value
     case 'float':
-      return floatSql(type, place)
+      return floatSql(type, value)
     case 'nested':
       return isJson
-        ? `CAST(to_json(${jsonSql(type, place, quotes64)}) AS VARCHAR)`
-        : nestedTextSql(type, place)
+        ? `CAST(to_json(${jsonSql(type, value, quotes64)}) AS VARCHAR)`
+        : nestedTextSql(type, value)
     default:
-      return textSql(type, place)
+      return textSql(type, value)
   }
 }
 
-/** A short float is written with its own few digits and not with those of the long one. */
-function floatSql({ typeId }: DuckDBType, place: string): string {
-  return typeId === DuckDBTypeId.FLOAT ? `CAST(CAST(${place} AS VARCHAR) AS DOUBLE)` : place
+/** A 32-bit float is written with its own digits, not with those of its 64-bit value. */
+function floatSql({ typeId }: DuckDBType, value: string): string {
+  return typeId === DuckDBTypeId.FLOAT ? `CAST(CAST(${value} AS VARCHAR) AS DOUBLE)` : value
 }
 
 const clock = '%Y-%m-%d %H:%M:%S'
 
-function textSql({ typeId }: DuckDBType, place: string): string {
+function textSql({ typeId }: DuckDBType, value: string): string {
   switch (typeId) {
     case DuckDBTypeId.TIMESTAMP_MS:
-      return `strftime(CAST(${place} AS TIMESTAMP), '${clock}.%g')`
+      return `strftime(CAST(${value} AS TIMESTAMP), '${clock}.%g')`
     case DuckDBTypeId.TIMESTAMP:
-      return `strftime(${place}, '${clock}.%f')`
+      return `strftime(${value}, '${clock}.%f')`
     case DuckDBTypeId.TIMESTAMP_NS:
-      return `strftime(${place}, '${clock}.%n')`
+      return `strftime(${value}, '${clock}.%n')`
     case DuckDBTypeId.TIMESTAMP_TZ:
-      return `strftime(timezone('UTC', ${place}), '${clock}.%f')`
+      return `strftime(timezone('UTC', ${value}), '${clock}.%f')`
     default:
-      return `CAST(${place} AS VARCHAR)`
+      return `CAST(${value} AS VARCHAR)`
   }
 }
 
-/** A value of which `to_json` makes what the format asks for. */
-function jsonSql(type: DuckDBType, place: string, quotes64: boolean): string {
+/** An expression that `to_json` renders in the required format. */
+function jsonSql(type: DuckDBType, value: string, quotes64: boolean): string {
   switch (type.typeId) {
     case DuckDBTypeId.LIST:
     case DuckDBTypeId.ARRAY: {
       const { valueType } = type as DuckDBListType | DuckDBArrayType
-      const item = itemName(place)
+      const item = itemName(value)
       const made = jsonSql(valueType, item, quotes64)
-      return made === item ? place : `list_transform(${place}, lambda ${item}: ${made})`
+      return made === item ? value : `list_transform(${value}, lambda ${item}: ${made})`
     }
     case DuckDBTypeId.STRUCT:
-      return structSql(type as DuckDBStructType, place, quotes64)
+      return structSql(type as DuckDBStructType, value, quotes64)
     case DuckDBTypeId.MAP:
-      return place
+      return value
     default:
       break
   }
@@ -172,56 +172,56 @@ function jsonSql(type: DuckDBType, place: string, quotes64: boolean): string {
     case 'number':
     case 'bool':
     case 'decimal':
-      return place
+      return value
     case 'big':
-      return quotes64 || isHuge(type) ? `CAST(${place} AS VARCHAR)` : place
+      return quotes64 || isHuge(type) ? `CAST(${value} AS VARCHAR)` : value
     case 'float': {
-      const value = floatSql(type, place)
-      return `CASE WHEN isfinite(${value}) THEN ${value} END`
+      const float = floatSql(type, value)
+      return `CASE WHEN isfinite(${float}) THEN ${float} END`
     }
     default:
-      return textSql(type, place)
+      return textSql(type, value)
   }
 }
 
-function structSql(type: DuckDBStructType, place: string, quotes64: boolean): string {
-  if (type.entryNames.some((name) => name === '')) return place
+function structSql(type: DuckDBStructType, value: string, quotes64: boolean): string {
+  if (type.entryNames.some((name) => name === '')) return value
   const fields = type.entryNames.map((name, at) => {
-    const field = `struct_extract(${place}, ${text(name)})`
+    const field = `struct_extract(${value}, ${text(name)})`
     return `${quoted(name)} := ${jsonSql(type.entryTypes[at]!, field, quotes64)}`
   })
-  return `CASE WHEN ${place} IS NOT NULL THEN struct_pack(${fields.join(', ')}) END`
+  return `CASE WHEN ${value} IS NOT NULL THEN struct_pack(${fields.join(', ')}) END`
 }
 
-/** As ClickHouse writes lists and tuples into lines: `['a','b']`, `(1,'x')`. */
-function nestedTextSql(type: DuckDBType, place: string): string {
+/** Lists and tuples in ClickHouse's text format: `['a','b']`, `(1,'x')`. */
+function nestedTextSql(type: DuckDBType, value: string): string {
   switch (type.typeId) {
     case DuckDBTypeId.LIST:
     case DuckDBTypeId.ARRAY: {
       const { valueType } = type as DuckDBListType | DuckDBArrayType
-      const item = itemName(place)
+      const item = itemName(value)
       const made = `coalesce(${nestedTextSql(valueType, item)}, 'NULL')`
-      return `'[' || array_to_string(list_transform(${place}, lambda ${item}: ${made}), ',') || ']'`
+      return `'[' || array_to_string(list_transform(${value}, lambda ${item}: ${made}), ',') || ']'`
     }
     case DuckDBTypeId.STRUCT: {
       const { entryNames, entryTypes } = type as DuckDBStructType
       const parts = entryTypes.map((entry, at) => {
         const field = entryNames[at] === '' ? at + 1 : text(entryNames[at]!)
-        return `coalesce(${nestedTextSql(entry, `struct_extract(${place}, ${field})`)}, 'NULL')`
+        return `coalesce(${nestedTextSql(entry, `struct_extract(${value}, ${field})`)}, 'NULL')`
       })
       return `'(' || ${parts.join(` || ',' || `)} || ')'`
     }
     default:
       break
   }
-  if (kindOf(type) !== 'text') return `CAST(${place} AS VARCHAR)`
-  const plain = textSql(type, place)
+  if (kindOf(type) !== 'text') return `CAST(${value} AS VARCHAR)`
+  const plain = textSql(type, value)
   return `'''' || replace(replace(${plain}, '\\', '\\\\'), '''', '\\''') || ''''`
 }
 
-/** Lambdas inside lambdas need names of their own. */
-function itemName(place: string): string {
-  const used = [...place.matchAll(/\bi(\d+)_/g)].map((found) => Number(found[1]))
+/** Nested lambdas need distinct parameter names. */
+function itemName(value: string): string {
+  const used = [...value.matchAll(/\bi(\d+)_/g)].map((found) => Number(found[1]))
   return `i${Math.max(0, ...used) + 1}_`
 }
 
@@ -249,7 +249,7 @@ const plainNames: Readonly<Partial<Record<DuckDBTypeId, string>>> = {
   [DuckDBTypeId.SQLNULL]: 'Nullable(Nothing)',
 }
 
-export function typeName(type: DuckDBType): string {
+function typeName(type: DuckDBType): string {
   switch (type.typeId) {
     case DuckDBTypeId.DECIMAL: {
       const { width, scale } = type as DuckDBDecimalType

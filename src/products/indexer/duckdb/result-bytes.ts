@@ -1,5 +1,5 @@
-// The bytes of a result off a query process's pipe, one result after the other. Thread: main.
-// Holds a bounded amount: while the reader is slow the pipe stays full, and the engine waits.
+// Reads result bytes from a query process's pipe, one result after the other. Thread: main.
+// Backpressure: the buffer is bounded; while the reader is slow the pipe is full and DuckDB waits.
 import type { Duplex } from 'node:stream'
 
 const heldBytesMax = 256 * 1024
@@ -8,9 +8,9 @@ export class ResultBytes {
   readonly #pipe: Duplex
   #chunks: Buffer[] = []
   #held = 0
-  /** Bytes of this result that have come. */
+  /** Bytes of this result received so far. */
   received = 0
-  /** All of them, once it is known. */
+  /** Bytes of the whole result, once known. */
   #total: number | null = null
   #isDiscarding = false
   #isOver = false
@@ -21,7 +21,7 @@ export class ResultBytes {
     pipe.on('data', (chunk: Buffer) => this.#take(chunk))
   }
 
-  /** For the next result. What the last one left was discarded to its end. */
+  /** Resets for the next result. The rest of the previous one was discarded. */
   begin(): void {
     this.#chunks = []
     this.#held = 0
@@ -31,13 +31,13 @@ export class ResultBytes {
     this.#pipe.resume()
   }
 
-  /** How many bytes there are in all. */
+  /** Sets the size of the whole result. */
   expect(total: number): void {
     this.#total = total
     this.#wake()
   }
 
-  /** The reader went away: bytes are taken off the pipe and dropped, so that the query can end. */
+  /** The reader is gone: bytes are read from the pipe and dropped, so that the query can end. */
   discard(): void {
     this.#isDiscarding = true
     this.#chunks = []
@@ -46,13 +46,13 @@ export class ResultBytes {
     this.#wake()
   }
 
-  /** The process is gone: no more will come. */
+  /** The process is gone: no more bytes follow. */
   end(): void {
     this.#isOver = true
     this.#wake()
   }
 
-  /** True while the reader, and not the engine, is what everybody waits for. */
+  /** True while the reader, and not the engine, is the bottleneck. */
   get isFull(): boolean {
     return this.#held >= heldBytesMax
   }
@@ -61,12 +61,12 @@ export class ResultBytes {
     return this.#held > 0
   }
 
-  /** True when all that was announced has come. */
+  /** True when all bytes of the result were received. */
   get isWhole(): boolean {
     return this.#total !== null && this.received >= this.#total
   }
 
-  /** True when all of it has come and was read. */
+  /** True when all bytes of the result were received and read. */
   get isDrained(): boolean {
     return this.isWhole && this.#held === 0
   }

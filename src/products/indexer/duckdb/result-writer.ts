@@ -1,15 +1,15 @@
-// Counts a result against its limits and hands it to the pipe in pieces, at the pipe's pace.
-// Thread: main of a query process. Called by query-runner.ts.
+// Enforces row and byte limits of a result and writes it to the pipe in pieces with backpressure.
+// Thread: main of a query process.
 import type { QueryError, QueryLimits } from '../engine.ts'
 import { exception } from '../exceptions.ts'
 
-/** Where bytes go. `write` resolves when more may come, or when `wake` was called. */
+/** Destination of bytes. `write` resolves when more can be written, or when `wake` was called. */
 export interface ByteSink {
   write(bytes: Uint8Array): Promise<void>
   wake(): void
 }
 
-/** The result ends here: with an error, or because all that was asked for is there. */
+/** Ends the result: with an error, or because the row limit is reached. */
 export class ResultCut extends Error {
   readonly error: QueryError | null
   constructor(error: QueryError | null) {
@@ -18,18 +18,18 @@ export class ResultCut extends Error {
   }
 }
 
-/** Small results leave in one piece, so that an error after them is told instead of them. */
+/** Results up to this size are sent in one piece, so that a late error can replace them. */
 const pieceChars = 64 * 1024
 
 export class ResultWriter {
   rows = 0
-  /** Handed to the pipe. */
+  /** Bytes written to the pipe. */
   bytes = 0
   readonly #sink: ByteSink
   readonly #limits: QueryLimits
   readonly #isCancelled: () => boolean
   #held = ''
-  /** Bytes of the result, sent and held. */
+  /** Bytes of the result, sent and buffered. */
   #size = 0
   isFull = false
 
@@ -39,7 +39,7 @@ export class ResultWriter {
     this.#isCancelled = isCancelled
   }
 
-  /** Rows by a function that writes the first `count` of them; cut where the limit of rows is. */
+  /** Adds rows, truncated at the row limit; `write` encodes the first `count` of them. */
   async chunk(count: number, write: (count: number) => string): Promise<void> {
     const room = this.#limits.rows - this.rows
     if (count > room && this.#limits.overflow === 'throw') throw new ResultCut(this.#tooManyRows())
@@ -57,19 +57,19 @@ export class ResultWriter {
     if (this.#held.length >= pieceChars) await this.flush()
   }
 
-  /** What closes a format comes also behind a result that was cut short on request. */
+  /** Writes the format's footer, also after a result truncated on request. */
   async end(text: () => string): Promise<void> {
     this.#held += text()
     await this.flush()
   }
 
-  /** Rows of a result that is sent as a file. */
+  /** Counts the rows of a result that is sent as a file. */
   count(rows: number): void {
     if (rows > this.#limits.rows) throw new ResultCut(this.#tooManyRows())
     this.rows = rows
   }
 
-  /** Half of a file is good for nothing, so there is no cutting it short. */
+  /** Checks the size of a result file; a truncated file would be useless. */
   allow(bytes: number): void {
     if (bytes > this.#limits.resultBytes) throw new ResultCut(this.#tooManyBytes())
   }

@@ -1,12 +1,12 @@
-// Words of ClickHouse that DuckDB reads otherwise, put right before it sees them.
-// Thread: main of a query process. Pure; works on words and never inside texts or quoted names.
+// Rewrites ClickHouse names that are reserved in DuckDB.
+// Thread: main of a query process. Pure; works on tokens, never inside strings or quoted names.
 //
-//   system.tables         system is a catalog of DuckDB's own       -> a schema of ours
-//   default.transactions  default is a word of its grammar          -> chain
-//   SELECT at FROM usage  at and table are words of its grammar     -> "at", "table"
+//   system.tables         system is a catalog of DuckDB             -> our schema system_
+//   default.transactions  default is a keyword                      -> chain
+//   SELECT at FROM usage  at and table are keywords                 -> "at", "table"
 import { lex, symbolOf, wordOf } from '../sql/lexer.ts'
 
-/** Where the views behind `system.*` stand. */
+/** Schema of the views for `system.*`. */
 export const systemSchema = 'system_'
 
 export function rewrite(text: string): string {
@@ -17,33 +17,36 @@ export function rewrite(text: string): string {
     const word = wordOf(text, token)
     const next = tokens[index + 1]
     const isQualified = symbolOf(text, tokens[index - 1]) === '.'
-    const other = otherWord(word, {
+    const replacement = replacementOf(word, {
       isQualifier: symbolOf(text, next) === '.' && !isQualified,
       isBeforeName: next?.kind === 'quoted' || isName(wordOf(text, next)),
       next: wordOf(text, next),
     })
-    if (other === null) continue
-    made += text.slice(end, token.start) + other
+    if (replacement === null) continue
+    made += text.slice(end, token.start) + replacement
     end = token.end
   }
   return made + text.slice(end)
 }
 
-interface Place {
+interface WordContext {
   readonly isQualifier: boolean
   readonly isBeforeName: boolean
   readonly next: string
 }
 
-function otherWord(word: string, { isQualifier, isBeforeName, next }: Place): string | null {
+function replacementOf(
+  word: string,
+  { isQualifier, isBeforeName, next }: WordContext,
+): string | null {
   if (word === 'SYSTEM' && isQualifier) return systemSchema
   if (word === 'DEFAULT' && isQualifier) return 'chain'
   if (word === 'AT' && next !== 'TIME') return '"at"'
-  // `TABLE transactions` is a query of its own.
+  // `TABLE transactions` is a complete query.
   return word === 'TABLE' && !isBeforeName ? '"table"' : null
 }
 
-/** Words that can follow a column, and are no name of a table. */
+/** Keywords that can follow a column and are not table names. */
 const grammar = new Set(
   (
     'FROM AS IN NOT LIKE ILIKE IS AND OR ORDER GROUP BETWEEN ASC DESC NULLS THEN ELSE END WHEN ' +

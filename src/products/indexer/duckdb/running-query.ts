@@ -1,7 +1,7 @@
-// One query from the moment a process is there to its last byte. Thread: main.
+// Runs one query in a process of the pool, from its start to the last result byte. Thread: main.
 //
-//   process.run(job) --report--> totals, error          whoever reads takes bytes at its own pace;
-//        '--bytes--> ResultBytes --chunks()--> reader   cancel, time and memory end it from here
+//   process.run(job) --report--> totals, error          backpressure: the reader sets the pace;
+//        '--bytes--> ResultBytes --chunks()--> reader   cancel, timeout and memory limit end it
 import type { Query, QueryError, QueryOutcome, QueryTotals } from '../engine.ts'
 import { codeOf, exception } from '../exceptions.ts'
 import { overheadBytes, type QueryProcess } from './query-process.ts'
@@ -13,9 +13,9 @@ type EndReason = 'cancel' | 'time' | 'memory'
 
 export interface RunDeps {
   readonly watch: QueryWatch
-  /** The process was killed for what the query did. */
+  /** The process was killed, or crashed, because of the query. */
   onKilled(reason: 'memory' | 'time' | 'crash'): void
-  /** All is over. A process that had to be stopped, or was at its limits, is not used again. */
+  /** The query is done. A worn process (timed out, or at its memory limit) is not reused. */
   onDone(isWorn: boolean): void
 }
 
@@ -31,12 +31,12 @@ export class QueryRun implements Watched {
   /** Undefined while it runs; null when the process died. */
   #report: QueryReport | null | undefined
   #reason: EndReason | null = null
-  /** It was ended while rows were still to come or to be read. */
+  /** The query was ended before all rows were produced and read. */
   #isCut = false
   #isKilled = false
   #isDone = false
 
-  /** `waitedMs` of its time are gone already. */
+  /** `waitedMs` of the query's time limit are already spent. */
   constructor(query: Query, process: QueryProcess, waitedMs: number, deps: RunDeps) {
     this.#query = query
     this.#process = process
@@ -45,7 +45,7 @@ export class QueryRun implements Watched {
     this.rssBytesMax = Math.min(process.rssBytesMax, query.limits.memoryBytes + overheadBytes)
   }
 
-  /** Resolves with the first bytes, the end, or an error; `stale` when the view must be new. */
+  /** Resolves with the first bytes, the end, or an error; `stale` when a new snapshot is needed. */
   async start(snapshot: Snapshot): Promise<QueryOutcome | 'stale'> {
     const { watch } = this.#deps
     const { bytes } = this.#process
@@ -62,7 +62,7 @@ export class QueryRun implements Watched {
       watch.remove(this)
       return 'stale'
     }
-    // An error that is known before the first byte was given away replaces the bytes.
+    // An error that is known before the first byte was passed on replaces the bytes.
     if (report === undefined || (isComplete(report) && !this.#isCut))
       return { ok: true, result: this.#result() }
     const error = this.#error()
@@ -72,13 +72,13 @@ export class QueryRun implements Watched {
       : { ok: false, error }
   }
 
-  /** Stops it wherever it is. */
+  /** Ends the query in whatever state it is. */
   end(reason: EndReason): void {
     if (this.#isDone || this.#reason !== null) return
     const { bytes } = this.#process
     this.#reason = reason
     this.#isCut = !isComplete(this.#report) || !bytes.isDrained
-    this.#deps.watch.told(this)
+    this.#deps.watch.endRequested(this)
     this.#process.interrupt()
     bytes.discard()
   }
@@ -91,7 +91,7 @@ export class QueryRun implements Watched {
     return this.#process.bytes.isFull
   }
 
-  onLate(): void {
+  onTimeout(): void {
     this.end('time')
   }
 
@@ -118,13 +118,13 @@ export class QueryRun implements Watched {
         yield chunk
       }
     } finally {
-      // A reader that stops early wants no more of it.
+      // A reader that stops early cancels the query.
       if (this.#report === undefined && !this.#process.isGone) this.end('cancel')
       await this.#finish()
     }
   }
 
-  /** Waits until the process is at rest or gone. */
+  /** Waits until the process is idle or gone. */
   async #finish(): Promise<void> {
     const { bytes } = this.#process
     if (!bytes.isWhole) bytes.discard()
@@ -171,7 +171,7 @@ export class QueryRun implements Watched {
   }
 }
 
-/** A stale view gave no rows at all: ended by a cancel or a deadline, it is not an empty result. */
+/** A stale snapshot produced no rows; a cancel or timeout then must not become an empty result. */
 function isComplete(report: QueryReport | null | undefined): boolean {
   return report?.error === null && !report.isStale
 }

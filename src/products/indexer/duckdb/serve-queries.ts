@@ -1,11 +1,11 @@
-// A query process: expendable, poor and watched. Thread: main of its own process
-// (workers/index-query.ts). The server calls it over one pipe and takes result bytes off another.
+// The query process: sandboxed, expendable and resource-limited. Thread: main of its own process
+// (workers/index-query.ts). The server calls it over one pipe and reads result bytes from another.
 //
 //   fd 3  frames: open, run, cancel          fd 4  bytes of results, nothing else
 //
-// It gives up what it does not need before it sees a customer's text: its user, its priority, and
-// every path but the index's folder. Its memory is bounded by the kernel (RLIMIT_DATA, set by who
-// starts it), by DuckDB, by itself, and by the server from outside.
+// It drops privileges before it receives a customer's query: its user, its priority, and every
+// path but the index's folder. Its memory is bounded by the kernel (RLIMIT_DATA, set by the
+// server), by DuckDB, by itself, and by the server from outside.
 import { existsSync } from 'node:fs'
 import { chown, mkdir } from 'node:fs/promises'
 import { Socket } from 'node:net'
@@ -16,7 +16,7 @@ import { QueryDatabase } from './query-database.ts'
 import {
   type QueryGreeting,
   type QueryJob,
-  type QueryPlace,
+  type QueryProcessConfig,
   type QueryReport,
   resultPipe,
 } from './query-protocol.ts'
@@ -28,9 +28,9 @@ const niceness = 10
 const watchMs = 10
 
 export interface QueryService {
-  open(place: QueryPlace): Promise<QueryGreeting>
+  open(config: QueryProcessConfig): Promise<QueryGreeting>
   run(job: QueryJob): Promise<QueryReport>
-  /** Opens the files of a view ahead of a query. */
+  /** Opens the files of a snapshot ahead of a query. */
   refresh(snapshot: Snapshot): Promise<null>
   cancel(): null
 }
@@ -39,13 +39,13 @@ export function queryService(): QueryService {
   let runner: QueryRunner | null = null
   let database: QueryDatabase | null = null
   return {
-    open: async (place) => {
-      const { folder, scratch } = await settle(place)
-      const { memoryBytes, threads } = place
+    open: async (config) => {
+      const { folder, scratch } = await settle(config)
+      const { memoryBytes, threads } = config
       database = await QueryDatabase.open({ folder, scratch, memoryBytes, threads })
       runner = new QueryRunner(database, new PipeSink(new Socket({ fd: resultPipe })))
-      watchOneself(place.rssBytesMax)
-      // Last: somebody may be waiting for this process to be ready.
+      watchOwnMemory(config.rssBytesMax)
+      // Last, because a query may be waiting for this process to be ready.
       setPriority(niceness)
       return { version: database.version }
     },
@@ -64,30 +64,30 @@ export function queryService(): QueryService {
   }
 }
 
-/** Steps down as far as the system lets it; returns where the folders are from then on. */
-async function settle(place: QueryPlace): Promise<{ folder: string; scratch: string }> {
-  const scratch = join(place.folder, place.scratch)
+/** Drops privileges as far as the system allows; returns the folders' paths from then on. */
+async function settle(config: QueryProcessConfig): Promise<{ folder: string; scratch: string }> {
+  const scratch = join(config.folder, config.scratch)
   await mkdir(scratch, { recursive: true, mode: 0o700 })
-  process.chdir(place.folder)
-  // The folders above the index's may be closed to the reader; its own, once entered, is not.
+  process.chdir(config.folder)
+  // The reader may lack access to the parent folders, but not to its working directory.
   const here = '/proc/self/cwd'
-  const reader = existsSync(here) ? await stepDownTo(place.folder) : null
-  if (reader === null) return { folder: place.folder, scratch }
+  const reader = existsSync(here) ? await stepDownTo(config.folder) : null
+  if (reader === null) return { folder: config.folder, scratch }
   await chown(scratch, reader, reader)
   process.setgroups?.([])
   process.setgid?.(reader)
   process.setuid?.(reader)
-  return { folder: here, scratch: `${here}/${place.scratch}` }
+  return { folder: here, scratch: `${here}/${config.scratch}` }
 }
 
-/** Nearer than the server's watch, and free while the engine works on threads of its own. */
-function watchOneself(rssBytesMax: number): void {
+/** Faster than the server's watch, and not blocked while DuckDB works on its own threads. */
+function watchOwnMemory(rssBytesMax: number): void {
   setInterval(() => {
     if (process.memoryUsage.rss() > rssBytesMax) process.kill(process.pid, 'SIGKILL')
   }, watchMs).unref()
 }
 
-/** Writes wait until the pipe has taken what came before, or until somebody wakes them. */
+/** Writes with backpressure: each waits until the pipe has drained, or until `wake`. */
 class PipeSink implements ByteSink {
   readonly #pipe: Socket
   #waiting: (() => void) | null = null
@@ -95,7 +95,7 @@ class PipeSink implements ByteSink {
   constructor(pipe: Socket) {
     this.#pipe = pipe
     pipe.on('drain', () => this.wake())
-    // Nobody takes the bytes any more; frames tell the rest.
+    // The server no longer reads the bytes; the rest is handled by frames.
     pipe.on('error', () => this.wake())
   }
 

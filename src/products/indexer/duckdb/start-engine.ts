@@ -1,8 +1,8 @@
-// Queries on the embedded index, each in an expendable process. Thread: main.
+// Runs queries on the embedded DuckDB index, each in an expendable process. Thread: main.
 //
-//   run(query) -> waits? (back-off, pool) -> process -> view of now -> QueryRun -> bytes
+//   run(query) -> back-off -> process of the pool -> newest snapshot -> QueryRun -> bytes
 //
-// The engine itself is never loaded into this process.
+// DuckDB itself is never loaded into this process.
 import { rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -23,14 +23,14 @@ export interface DuckdbEngineDeps {
   readonly meters?: QueryProcessMeters
   /** Query processes at once; one subscription never has more than half of them. */
   readonly processesMax?: number
-  /** Idle ones that are kept ready. */
+  /** Idle processes that are kept ready. */
   readonly warm?: number
 }
 
 const processesMax = 6
 const warm = 2
 const threadsMax = 4
-/** A query of the plan `standard`. */
+/** Memory of a query of the plan `standard`. */
 const memoryBytes = 512_000_000
 const refreshMs = 30_000
 
@@ -39,15 +39,15 @@ export async function startDuckdbEngine(
   folder: string,
   deps: DuckdbEngineDeps,
 ): Promise<QueryEngine> {
-  const place = resolve(folder)
-  await openFolder(place)
-  await rm(join(place, 'scratch'), { recursive: true, force: true })
-  await openFolder(join(place, 'scratch'))
-  const view = new LatestSnapshot(place)
+  const path = resolve(folder)
+  await openFolder(path)
+  await rm(join(path, 'scratch'), { recursive: true, force: true })
+  await openFolder(join(path, 'scratch'))
+  const snapshots = new LatestSnapshot(path)
   const threads = Math.min(threadsMax, availableParallelism())
   const pool = new QueryPool(
     {
-      folder: place,
+      folder: path,
       processesMax: deps.processesMax ?? processesMax,
       warm: deps.warm ?? warm,
       threads,
@@ -56,29 +56,29 @@ export async function startDuckdbEngine(
     deps.log,
   )
   const version = await pool.start()
-  return new DuckdbEngine(version, pool, view, deps)
+  return new DuckdbEngine(version, pool, snapshots, deps)
 }
 
 class DuckdbEngine implements QueryEngine {
   readonly name = 'duckdb'
   readonly version: string
   readonly #pool: QueryPool
-  readonly #view: LatestSnapshot
+  readonly #snapshots: LatestSnapshot
   readonly #deps: DuckdbEngineDeps
   readonly #watch = new QueryWatch()
   readonly #backOff = new BackOff(() => performance.now())
   readonly #refreshing: NodeJS.Timeout
   readonly #runs = new Set<QueryRun>()
 
-  constructor(version: string, pool: QueryPool, view: LatestSnapshot, deps: DuckdbEngineDeps) {
+  constructor(version: string, pool: QueryPool, snapshots: LatestSnapshot, deps: DuckdbEngineDeps) {
     this.version = version
     this.#pool = pool
-    this.#view = view
+    this.#snapshots = snapshots
     this.#deps = deps
     this.#refreshing = setInterval(() => {
-      // Files that were dropped stay on the disk as long as somebody has them open.
-      // What fails now is tried again with the next one.
-      view.get(refreshMs).then(
+      // A deleted file occupies the disk as long as a process has it open.
+      // A failure is retried with the next interval.
+      snapshots.get(refreshMs).then(
         (snapshot) => pool.refresh(snapshot),
         () => {},
       )
@@ -91,7 +91,7 @@ class DuckdbEngine implements QueryEngine {
   run(query: Query): RunningQuery {
     const running = { isCancelled: false, run: null as QueryRun | null }
     const started = this.#run(query, running).catch((error: unknown): QueryOutcome => {
-      this.#deps.log.error('a query met a bug', { why: messageOf(error) })
+      this.#deps.log.error('query failed unexpectedly', { why: messageOf(error) })
       return fail('UNKNOWN_EXCEPTION', 'the query could not be run')
     })
     return {
@@ -106,7 +106,7 @@ class DuckdbEngine implements QueryEngine {
   async stop(): Promise<void> {
     clearInterval(this.#refreshing)
     for (const run of this.#runs) run.end('cancel')
-    this.#view.close()
+    this.#snapshots.close()
     await this.#pool.stop()
   }
 
@@ -123,14 +123,14 @@ class DuckdbEngine implements QueryEngine {
         `a query had to be killed; the next may run in ${Math.ceil(waitMs / 1000)} s`,
       )
     const unreadable = () => null
-    let viewing = this.#view.get(limits.timeMs / 2).catch(unreadable)
+    let pending = this.#snapshots.get(limits.timeMs / 2).catch(unreadable)
     const process = await this.#pool.lend(subscription, limits.memoryBytes, limits.timeMs)
     if (process === 'busy')
       return fail('TOO_MANY_SIMULTANEOUS_QUERIES', 'too many queries are running; try again')
     if (process === 'down')
       return fail('CANNOT_CREATE_CHILD_PROCESS', 'no query process can be started; try again')
     for (let isLast = false; ; isLast = true) {
-      const snapshot = await viewing
+      const snapshot = await pending
       if (running.isCancelled || snapshot === null) {
         this.#pool.giveBack(process)
         return running.isCancelled
@@ -153,18 +153,18 @@ class DuckdbEngine implements QueryEngine {
       if (outcome !== 'stale') return outcome
       this.#runs.delete(run)
       if (isLast) {
-        // Not used again: an interrupted ATTACH may have left the file open under its name.
+        // Not reused: an interrupted ATTACH may have left the file open under its name.
         this.#pool.giveBack(process, true)
         return fail('NETWORK_ERROR', 'the files of the index are being replaced; try again')
       }
-      viewing = this.#view.renew(limits.timeMs / 2).catch(unreadable)
+      pending = this.#snapshots.renew(limits.timeMs / 2).catch(unreadable)
     }
   }
 
   #killed(reason: 'memory' | 'time' | 'crash', subscription: string): void {
     this.#backOff.killed(subscription)
     this.#deps.meters?.kills[reason].inc()
-    this.#deps.log.warn('a query process was killed', { reason, subscription })
+    this.#deps.log.warn('query process killed', { reason, subscription })
   }
 
   #measure(): void {

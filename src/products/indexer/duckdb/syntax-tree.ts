@@ -1,29 +1,29 @@
-// Looks through the tree that DuckDB makes of a statement: which tables and functions it names,
-// and whether its numbers are sane. Thread: main of a query process. Pure.
-// The tree is `json_serialize_sql`'s: the very parser that runs the statement made it.
+// Checks DuckDB's syntax tree of a statement: the tables and functions it names, and the bounds
+// of its arguments. Thread: main of a query process. Pure.
+// The tree comes from `json_serialize_sql`, so from the parser that also runs the statement.
 import { nearest } from '../../../base/nearest.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { allowedFunctions, allowedTableFunctions } from './allowed-functions.ts'
 import { boundsProblem } from './bounds.ts'
 
 export interface TreeRules {
-  /** Names by schema: '' for those that need none. In lower case. */
+  /** Table names by schema: '' for unqualified names. In lower case. */
   readonly tables: Readonly<Record<string, ReadonlySet<string>>>
-  /** Of ours, beside DuckDB's. In lower case. */
+  /** Our own macros, in addition to DuckDB's functions. In lower case. */
   readonly macros: ReadonlySet<string>
-  /** Names of DuckDB's own tables and views, which no WITH may take either. */
+  /** Names of DuckDB's internal tables and views, which WITH may not define either. */
   readonly reserved: ReadonlySet<string>
 }
 
 export type TreeNode = { readonly [key: string]: unknown }
 
-/** The tables that the statement reads, as `schema.name` or `name`; or what is wrong with it. */
+/** The tables that the statement reads, as `schema.name` or `name`; or an error. */
 export function checkTree(tree: unknown, rules: TreeRules): Checked<ReadonlySet<string>> {
   const nodes = nodesOf(tree)
   const withNames = new Set<string>()
   for (const name of nodes.flatMap(withNamesOf)) {
-    // A name of WITH is known in its own query alone, but counts everywhere here: so it must not
-    // open the way to anything that has the same name outside.
+    // A WITH name is valid only in its own query, but is accepted everywhere here: so it must not
+    // give access to anything that has the same name outside.
     if (rules.reserved.has(name) || !/^[a-z_]\w*$/i.test(name))
       return fail('BAD_ARGUMENTS', `WITH cannot define ${quoted(name)}: take another name`)
     withNames.add(name)
@@ -43,12 +43,12 @@ export function checkTree(tree: unknown, rules: TreeRules): Checked<ReadonlySet<
   return checked(tables)
 }
 
-/** Of a name that is not known, in a message and in the search for its neighbour. */
+/** Longest part of an unknown name in a message and in the search for the nearest name. */
 const nameCharsMax = 64
 
 type Problem = ReturnType<typeof fail> | null
 
-/** Every object of the tree, by hand: a deep one must not overflow the stack. */
+/** Every object of the tree, iteratively: a deep tree must not overflow the stack. */
 function nodesOf(tree: unknown): readonly TreeNode[] {
   const found: TreeNode[] = []
   const left: unknown[] = [tree]
@@ -74,7 +74,7 @@ function tableProblem(
   const schema = String(node.schema_name).toLowerCase()
   const { rules, withNames, tables } = known
   if (node.catalog_name === '' && schema === '' && withNames.has(name)) {
-    // It may be one of ours all the same, outside the query that has the WITH.
+    // It may also be one of our tables, outside the query that has the WITH.
     if (rules.tables['']?.has(name) === true) tables.add(name)
     return null
   }
@@ -94,7 +94,7 @@ function tableFunctionProblem(node: TreeNode): Problem {
   return unknownFunction(String(name), allowedTableFunctions)
 }
 
-/** DESCRIBE and SUMMARIZE carry a query, which is looked through like any other. */
+/** DESCRIBE and SUMMARIZE contain a query, which is checked like any other. */
 function showProblem(node: TreeNode): Problem {
   return node.query === null ? fail('READONLY', 'SHOW is answered for TABLES and COLUMNS') : null
 }
@@ -111,7 +111,7 @@ function functionProblem(node: TreeNode, rules: TreeRules): Problem {
   return problem === null ? null : fail('BAD_ARGUMENTS', problem)
 }
 
-/** `?` and `$1` have nobody to fill them. */
+/** `?` and `$1` are refused: there is no way to pass their values. */
 function parameterProblem(node: TreeNode): Problem {
   if (node.class !== 'PARAMETER') return null
   return fail('SYNTAX_ERROR', 'values are asked for as {name:Type} and given as param_name')
@@ -128,7 +128,7 @@ function unknownFunction(name: string, known: Iterable<string>) {
   return { ok: false, error } as const
 }
 
-/** For a message: no line breaks, not endless. */
+/** A name for a message: without line breaks, truncated. */
 function quoted(name: string): string {
   return `'${name.replaceAll(/[^\w.$ -]/g, '?').slice(0, nameCharsMax)}'`
 }

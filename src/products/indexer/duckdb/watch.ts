@@ -1,16 +1,17 @@
-// Watches running queries from outside: memory, time, and whether an end was listened to.
-// Thread: main. A process that goes too far is interrupted or killed; which, is decided here.
+// Enforces memory limit and timeout of running queries from outside their process.
+// Thread: main. Over the time limit a query is interrupted, and killed when it does not end within
+// the grace period; over the memory limit it is killed at once.
 
-/** How the watch sees a running query. */
+/** A running query. */
 export interface Watched {
   readonly rssBytesMax: number
   readonly timeMsMax: number
   rssBytes(): number
-  /** The reader is slow: its time is not the query's. */
+  /** The reader is slow (backpressure): this time does not count as the query's. */
   isReaderSlow(): boolean
-  /** Time is up: the engine is asked to give up. */
-  onLate(): void
-  /** Too much memory, or it did not listen: killed at once. */
+  /** Timeout: the engine is to be interrupted. */
+  onTimeout(): void
+  /** Over the memory limit, or did not end within the grace period: to be killed. */
   onKill(reason: 'memory' | 'time'): void
 }
 
@@ -18,14 +19,14 @@ interface Entry {
   readonly watched: Watched
   spentMs: number
   slowMs: number
-  /** When it was told to end. */
-  toldAtMs: number | null
+  /** When the query was asked to end. */
+  endRequestedAtMs: number | null
 }
 
 const tickMs = 20
-/** What is told to end has this long to do so. */
-const listenMs = 500
-/** A reader may be this slow in all. */
+/** Grace period of a query that was asked to end. */
+const graceMs = 500
+/** Longest total time a query waits for a slow reader. */
 const slowMsMax = 60_000
 
 export class QueryWatch {
@@ -39,16 +40,16 @@ export class QueryWatch {
   }
 
   add(watched: Watched): void {
-    this.#entries.set(watched, { watched, spentMs: 0, slowMs: 0, toldAtMs: null })
+    this.#entries.set(watched, { watched, spentMs: 0, slowMs: 0, endRequestedAtMs: null })
     if (this.#timer !== null) return
     this.#lastMs = this.#nowMs()
     this.#timer = setInterval(() => this.tick(), tickMs)
   }
 
-  /** It was told to end by somebody else: from now on it has to listen. */
-  told(watched: Watched): void {
+  /** The query was asked to end by other code: its grace period starts now. */
+  endRequested(watched: Watched): void {
     const entry = this.#entries.get(watched)
-    if (entry !== undefined) entry.toldAtMs ??= this.#nowMs()
+    if (entry !== undefined) entry.endRequestedAtMs ??= this.#nowMs()
   }
 
   remove(watched: Watched): void {
@@ -62,10 +63,10 @@ export class QueryWatch {
     const nowMs = this.#nowMs()
     const passedMs = nowMs - this.#lastMs
     this.#lastMs = nowMs
-    for (const entry of [...this.#entries.values()]) this.#look(entry, nowMs, passedMs)
+    for (const entry of [...this.#entries.values()]) this.#check(entry, nowMs, passedMs)
   }
 
-  #look(entry: Entry, nowMs: number, passedMs: number): void {
+  #check(entry: Entry, nowMs: number, passedMs: number): void {
     const { watched } = entry
     if (watched.rssBytes() > watched.rssBytesMax) {
       watched.onKill('memory')
@@ -74,10 +75,11 @@ export class QueryWatch {
     if (watched.isReaderSlow()) entry.slowMs += passedMs
     else entry.spentMs += passedMs
     const isLate = entry.spentMs >= watched.timeMsMax || entry.slowMs >= slowMsMax
-    if (isLate && entry.toldAtMs === null) {
-      entry.toldAtMs = nowMs
-      watched.onLate()
+    if (isLate && entry.endRequestedAtMs === null) {
+      entry.endRequestedAtMs = nowMs
+      watched.onTimeout()
     }
-    if (entry.toldAtMs !== null && nowMs - entry.toldAtMs >= listenMs) watched.onKill('time')
+    const { endRequestedAtMs } = entry
+    if (endRequestedAtMs !== null && nowMs - endRequestedAtMs >= graceMs) watched.onKill('time')
   }
 }

@@ -1,5 +1,5 @@
-// ClickHouse's ways of writing for DuckDB. What they answer is held against ClickHouse by the
-// differential test; here stands what becomes of the text.
+// Translation of ClickHouse syntax into DuckDB's. The differential test compares results with
+// ClickHouse; this file checks the translated text.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { toDuckdb } from '../../../../src/products/indexer/duckdb/dialect.ts'
@@ -36,7 +36,7 @@ const untouched = [
   '',
 ]
 
-describe('ClickHouse for DuckDB', () => {
+describe('translation to DuckDB', () => {
   test.each(rewritten)('writes %s as %s', (clickhouse, duckdb) => {
     expect(toDuckdb(clickhouse)).toBe(duckdb)
   })
@@ -45,13 +45,13 @@ describe('ClickHouse for DuckDB', () => {
     expect(toDuckdb(text)).toBe(text)
   })
 
-  test('takes deep nesting in its stride', () => {
+  test('handles deep nesting', () => {
     const deep = (depth: number) => `${'quantile(1, 2)(any('.repeat(depth)}1${'))'.repeat(depth)}`
     expect(toDuckdb(deep(20_000))).toBe(deep(20_000))
     expect(toDuckdb(deep(45))).toContain('any_value(1)')
   })
 
-  test('never throws, and changes no text in which nothing is meant', () => {
+  test('never throws, and leaves other text unchanged', () => {
     fc.assert(fc.property(fc.string(), (text) => typeof toDuckdb(text) === 'string'))
     const words = fc.constantFrom(
       'SELECT',

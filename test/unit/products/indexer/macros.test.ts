@@ -1,5 +1,5 @@
-// ClickHouse's functions as DuckDB has them: the values below are what ClickHouse 18.16 answers,
-// and where a server is installed it is asked again.
+// ClickHouse functions as DuckDB macros: the values below are what ClickHouse 18.16 returns, and
+// where a server is installed they are compared with it.
 import { DuckDBInstance } from '@duckdb/node-api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -226,13 +226,13 @@ const aggregates: typeof scalars = [
 ]
 
 describe('ClickHouse functions in DuckDB', () => {
-  test('are CREATE MACRO statements that DuckDB takes, each name once', async () => {
+  test('are CREATE MACRO statements that DuckDB accepts, each name once', async () => {
     await prepared()
     const names = macros.map(({ name }) => name.toLowerCase())
     expect(new Set(names).size).toBe(names.length)
   })
 
-  test('answer as ClickHouse does', async () => {
+  test('return what ClickHouse returns', async () => {
     const ask = await prepared()
     const wrong: string[] = []
     for (const [expression, value] of scalars) {
@@ -246,7 +246,7 @@ describe('ClickHouse functions in DuckDB', () => {
     expect(wrong).toEqual([])
   })
 
-  test('refuse what does not fit instead of wrapping', async () => {
+  test('fail on overflow instead of wrapping', async () => {
     const ask = await prepared()
     await expect(ask('SELECT toUInt8(300)')).rejects.toThrow(/out of range|UINT8/i)
   })
@@ -259,7 +259,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse itself (skipped: no clickhou
   })
   afterAll(() => server?.stop())
 
-  test('answers what the list above says', async () => {
+  test('returns the values of the list above', async () => {
     const wrong: string[] = []
     const compare = async (expression: string, value: string, from: string) => {
       const found = (await server.ask(`SELECT ${expression}${from} FORMAT TabSeparated`)).slice(

@@ -1,4 +1,4 @@
-// The pure parts of the gate: words put right, literals, bounds, trees, errors.
+// The pure parts of the query gate: rewriting, literals, bounds, syntax trees, errors.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { boundsProblem } from '../../../../../src/products/indexer/duckdb/bounds.ts'
@@ -32,7 +32,7 @@ const rules = {
   reserved: new Set(['duckdb_tables']),
 }
 
-describe('words that DuckDB reads otherwise', () => {
+describe('rewriting of names reserved in DuckDB', () => {
   test.each([
     ['SELECT * FROM system.tables', 'SELECT * FROM system_.tables'],
     ['SELECT * FROM SYSTEM . columns', 'SELECT * FROM system_ . columns'],
@@ -56,7 +56,7 @@ describe('words that DuckDB reads otherwise', () => {
   })
 })
 
-describe('values as literals', () => {
+describe('parameter values as literals', () => {
   test.each([
     ['UInt64', '5', 'CAST(5 AS UBIGINT)'],
     ['Int8', '-5', 'CAST(-5 AS TINYINT)'],
@@ -68,7 +68,7 @@ describe('values as literals', () => {
     ['Bool', 'true', "CAST('true' AS BOOLEAN)"],
   ])('%s %s', (type, value, expected) => expect(literal({ type, value })).toBe(expected))
 
-  test('stand in their places', () => {
+  test('are inserted at their positions', () => {
     const values = [
       { type: 'Array(UInt8)', value: [{ type: 'UInt8', value: '1' }] },
       { type: 'UInt8', value: '2' },
@@ -78,7 +78,7 @@ describe('values as literals', () => {
     )
   })
 
-  test('are one literal, whatever text they hold', () => {
+  test('are one literal, whatever text they contain', () => {
     fc.assert(
       fc.property(fc.string(), (value) => {
         const inside = literal({ type: 'String', value }).slice(
@@ -114,7 +114,7 @@ describe('bounds of functions', () => {
   })
 })
 
-describe('the tree of a statement', () => {
+describe('the syntax tree of a statement', () => {
   test('names the tables that are read', () => {
     const tree = { from: table('Transactions'), in: { x: [table('transactions', 'chain')] } }
     const found = checkTree(tree, rules)
@@ -140,7 +140,7 @@ describe('the tree of a statement', () => {
     expect(found.ok ? 0 : found.error.code).toBe(code)
   })
 
-  test('takes our macros, its own names of WITH, and helps with names', () => {
+  test('accepts our macros and WITH names, and suggests the nearest name', () => {
     expect(checkTree({ a: call('toUInt64') }, rules).ok).toBe(true)
     const tree = { cte_map: { map: [{ key: 'mine' }] }, from: table('mine') }
     expect(checkTree(tree, rules)).toEqual({ ok: true, value: new Set() })
@@ -149,11 +149,11 @@ describe('the tree of a statement', () => {
   })
 })
 
-describe("the engine's errors", () => {
+describe('DuckDB errors', () => {
   const told = (exception_type: string, exception_message: string) =>
     engineError(JSON.stringify({ exception_type, exception_message }))
 
-  test('have their ClickHouse numbers', () => {
+  test('get ClickHouse error codes', () => {
     expect(told('Parser', 'syntax error at or near "x"').code).toBe(62)
     expect(told('Binder', 'Referenced column "x" not found in FROM clause!').code).toBe(47)
     expect(told('Out of Memory', 'Failed to allocate block of 1 bytes').code).toBe(241)
@@ -163,7 +163,7 @@ describe("the engine's errors", () => {
     expect(engineError('').code).toBe(1002)
   })
 
-  test('tell no paths, catalogs or traces', () => {
+  test('reveal no paths, catalogs or traces', () => {
     const path = told('Permission', 'Cannot access file "/var/lib/sluice/index/seg-1-1-0.duckdb"')
     expect(path.message).not.toMatch(/sluice|duckdb/)
     expect(told('Binder', 'Referenced column "seg_1_8_0.transactions" x').message).not.toMatch(
@@ -173,8 +173,8 @@ describe("the engine's errors", () => {
   })
 })
 
-describe('the list of snapshot files', () => {
-  test('takes only names of its own', () => {
+describe('a snapshot', () => {
+  test('accepts only names of index files', () => {
     const files = [
       'seg-1-2-0.duckdb',
       'tail-3-4.duckdb',

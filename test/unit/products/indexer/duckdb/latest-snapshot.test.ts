@@ -1,4 +1,4 @@
-// Where a query finds its files when the writer is broken, absent or cannot be reached.
+// The snapshot of a query when the writer is broken, absent or unreachable.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer, Server } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -25,12 +25,12 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-describe('the view of a query', () => {
+describe('the latest snapshot', () => {
   test('is empty when nothing was ever written', async () => {
     expect(await view.get(5_000)).toEqual(emptySnapshot)
   })
 
-  test('is an error, not an empty index, when its list cannot be read', async () => {
+  test('is an error, not an empty index, when readable.json cannot be read', async () => {
     const list = join(folder, 'readable.json')
     mkdirSync(list)
     await expect(view.get(5_000)).rejects.toThrow('EISDIR')
@@ -39,7 +39,7 @@ describe('the view of a query', () => {
     expect(await view.renew(5_000)).toEqual(written)
   })
 
-  test('is the written one when the writer answers with something else', async () => {
+  test('is the one on disk when the writer answers with something else', async () => {
     const broken = createServer((socket) => socket.on('data', () => socket.write('{"files":\n')))
     await new Promise<void>((resolve) => broken.listen(join(folder, 'rows.sock'), resolve))
     await writeSnapshot(folder, written)
@@ -48,13 +48,13 @@ describe('the view of a query', () => {
     await new Promise((resolve) => broken.close(resolve))
   })
 
-  test('cannot be asked for where the path is too long for a socket', () => {
+  test('cannot be requested where the path is too long for a socket', () => {
     expect(() => new LatestSnapshot(join(folder, 'x'.repeat(120)))).toThrow('too long')
   })
 })
 
 describe("the writer's socket", () => {
-  test('stays open when connections cannot be taken in', async () => {
+  test('stays open when connections cannot be accepted', async () => {
     const listen = vi.spyOn(Server.prototype, 'listen')
     const door = await serveSnapshots(folder, async () => written)
     const server = listen.mock.contexts[0] as Server

@@ -1,4 +1,4 @@
-// A query process that was taken over by the SQL it runs cannot do more than end itself.
+// A query process compromised by the SQL it runs can only end itself.
 import { expect, test, vi } from 'vitest'
 import { QueryProcess } from '../../../../../src/products/indexer/duckdb/query-process.ts'
 
@@ -6,11 +6,11 @@ vi.mock('../../../../../src/threads/entry.ts', () => ({
   workerEntry: () => new URL('../../../../support/hostile-query.mjs', import.meta.url),
 }))
 
-test('is a Fault of its start when it sends frames that are not maps', async () => {
+test('a query process that sends frames that are not maps fails to start with a Fault', async () => {
   const options = { folder: '/nowhere', number: 1, memoryBytes: 512_000_000, threads: 1 }
   await expect(QueryProcess.start(options)).rejects.toMatchObject({
     kind: 'query-process',
-    message: 'a query process did not start: it ended',
+    message: 'query process start failed: it ended',
     retryable: true,
   })
 })

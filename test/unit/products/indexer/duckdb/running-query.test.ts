@@ -1,4 +1,4 @@
-// How a query ends when it is cancelled or late: never as a result that looks complete.
+// A query that is cancelled or times out never ends as a result that looks complete.
 import { PassThrough } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import type { QueryProcess } from '../../../../../src/products/indexer/duckdb/query-process.ts'
@@ -17,7 +17,7 @@ function stage() {
   const reported = new Promise<QueryReport>((settle) => {
     resolve = settle
   })
-  // Reason for the cast: what a run asks of its process is all there.
+  // Reason for the cast: this has everything that a run uses of its process.
   const process = {
     rssBytesMax: 1e9,
     isGone: false,
@@ -81,7 +81,7 @@ describe('a query that is ended from outside', () => {
     expect(outcome.result.failed()).toBe(null)
   })
 
-  test('asks for a new view when it was stale and nobody ended it', async () => {
+  test('requests a new snapshot when it was stale and the query was not ended', async () => {
     const { run, report } = stage()
     const started = run.start(emptySnapshot)
     report(stale)

@@ -1,4 +1,4 @@
-// The watch over running queries and the back-off behind it, on a clock that stands still.
+// QueryWatch and BackOff on a fake clock.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackOff } from '../../../../../src/products/indexer/duckdb/back-off.ts'
 import { QueryWatch, type Watched } from '../../../../../src/products/indexer/duckdb/watch.ts'
@@ -11,17 +11,17 @@ beforeEach(() => {
 afterEach(() => vi.useRealTimers())
 
 function watched(change: Partial<Watched> = {}) {
-  const told: string[] = []
+  const calls: string[] = []
   const one: Watched = {
     rssBytesMax: 100,
     timeMsMax: 1000,
     rssBytes: () => 50,
     isReaderSlow: () => false,
-    onLate: () => told.push('late'),
-    onKill: (reason) => told.push(`kill ${reason}`),
+    onTimeout: () => calls.push('late'),
+    onKill: (reason) => calls.push(`kill ${reason}`),
     ...change,
   }
-  return { one, told }
+  return { one, calls }
 }
 
 function pass(watch: QueryWatch, ms: number): void {
@@ -31,54 +31,54 @@ function pass(watch: QueryWatch, ms: number): void {
   }
 }
 
-describe('the watch over a query', () => {
-  test('asks it to end when its time is up and kills it when it does not listen', () => {
+describe('QueryWatch', () => {
+  test('interrupts a query at its timeout and kills it after the grace period', () => {
     const watch = new QueryWatch(() => nowMs)
-    const { one, told } = watched()
+    const { one, calls } = watched()
     watch.add(one)
     pass(watch, 980)
-    expect(told).toEqual([])
+    expect(calls).toEqual([])
     pass(watch, 40)
-    expect(told).toEqual(['late'])
+    expect(calls).toEqual(['late'])
     pass(watch, 500)
-    expect(told[1]).toBe('kill time')
+    expect(calls[1]).toBe('kill time')
     watch.remove(one)
     pass(watch, 1000)
-    expect(told.length).toBeLessThan(4)
+    expect(calls.length).toBeLessThan(4)
   })
 
-  test('kills it at once when it has too much memory', () => {
+  test('kills a query at once above its memory limit', () => {
     const watch = new QueryWatch(() => nowMs)
-    const { one, told } = watched({ rssBytes: () => 101 })
+    const { one, calls } = watched({ rssBytes: () => 101 })
     watch.add(one)
     pass(watch, 20)
-    expect(told).toEqual(['kill memory'])
+    expect(calls).toEqual(['kill memory'])
   })
 
   test('does not count the time of a slow reader, up to a bound', () => {
     const watch = new QueryWatch(() => nowMs)
-    const { one, told } = watched({ isReaderSlow: () => true })
+    const { one, calls } = watched({ isReaderSlow: () => true })
     watch.add(one)
     pass(watch, 59_900)
-    expect(told).toEqual([])
+    expect(calls).toEqual([])
     pass(watch, 200)
-    expect(told).toEqual(['late'])
+    expect(calls).toEqual(['late'])
   })
 
-  test('kills what somebody else told to end and does not', () => {
+  test('kills a query that was asked to end and does not', () => {
     const watch = new QueryWatch(() => nowMs)
-    const { one, told } = watched()
+    const { one, calls } = watched()
     watch.add(one)
-    watch.told(one)
+    watch.endRequested(one)
     pass(watch, 480)
-    expect(told).toEqual([])
+    expect(calls).toEqual([])
     pass(watch, 40)
-    expect(told).toContain('kill time')
+    expect(calls).toContain('kill time')
   })
 })
 
-describe('the back-off of a subscription', () => {
-  test('doubles with each kill, forgets after a while, and is its own', () => {
+describe('BackOff', () => {
+  test('doubles with each kill, resets after a while, and is per subscription', () => {
     const backOff = new BackOff(() => nowMs)
     expect(backOff.waitMs('a')).toBe(0)
     backOff.killed('a')
