@@ -1,5 +1,5 @@
-// Writes JSON-RPC 2.0 answers. Thread: any (pure).
-// Ids come as the text they were written with and go back untouched. Field order is that of
+// Writes JSON-RPC 2.0 responses. Thread: any (pure).
+// Ids are the text that the caller wrote and are returned unchanged. Field order is that of
 // Solana's own server: jsonrpc, result or error, id.
 import { type ByteStream, MessageStream, type Part, PiecedMessage } from './message-stream.ts'
 
@@ -11,20 +11,20 @@ export interface RpcError {
   readonly text?: string
 }
 
-/** What a method gives back: a value to encode, JSON that is ready or on its way, or an error. */
+/** Result of a method: a value to encode, JSON that is ready or streamed, or an error. */
 export type Answer =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'text'; readonly text: string }
   | {
       readonly kind: 'bytes'
       readonly pieces: readonly Uint8Array[]
-      /** Called, if ever, when the pieces are sent and may be written over. */
+      /** Called when the pieces are sent and may be overwritten; may never be called. */
       readonly release?: () => void
     }
   | { readonly kind: 'stream'; readonly stream: ByteStream }
   | { readonly kind: 'error'; readonly error: RpcError }
 
-/** A message on the wire; bytes and streams only where a result came as such. */
+/** A message on the wire; bytes or a stream only where a result is one. */
 export type Message = string | Uint8Array | PiecedMessage | MessageStream
 
 export const rpcErrors = {
@@ -40,17 +40,17 @@ export function value(result: unknown): Answer {
   return { kind: 'value', value: result }
 }
 
-/** JSON text that is ready to go out. */
+/** JSON text that is ready to send. */
 export function encodedText(text: string): Answer {
   return { kind: 'text', text }
 }
 
-/** JSON bytes that are ready to go out, one piece behind the other; kept until they are sent. */
+/** JSON bytes that are ready to send, piece after piece; kept until they are sent. */
 export function encodedBytes(...pieces: readonly Uint8Array[]): Answer {
   return { kind: 'bytes', pieces }
 }
 
-/** JSON bytes that are too many to hold; the answer is over when the stream is. */
+/** JSON bytes that are too many to buffer; the response ends with the stream. */
 export function streamed(stream: ByteStream): Answer {
   return { kind: 'stream', stream }
 }
@@ -59,7 +59,7 @@ export function failure(error: RpcError): Answer {
   return { kind: 'error', error }
 }
 
-/** `end` is what stands behind every message of a door. */
+/** `end` is the text that the endpoint appends to every message. */
 export function answerMessage(id: string, answer: Answer, end = ''): Message {
   switch (answer.kind) {
     case 'text':
@@ -82,14 +82,14 @@ export function errorMessage(id: string, error: RpcError, end = ''): string {
   return `{"jsonrpc":"2.0","error":${errorTextOf(error)},"id":${id}}${end}`
 }
 
-/** The error object alone, for answers that are no JSON-RPC. */
+/** The error object alone, for responses that are not JSON-RPC. */
 export function errorTextOf(error: RpcError): string {
   if (error.text !== undefined) return error.text
   const data = error.data === undefined ? '' : `,"data":${JSON.stringify(error.data)}`
   return `{"code":${error.code},"message":${JSON.stringify(error.message)}${data}}`
 }
 
-/** The answers of a batch as one array; '' when there is none. */
+/** The responses of a batch as one array; '' when there are none. */
 export function batchMessage(answers: readonly Message[], end = ''): Message {
   if (answers.length === 0) return ''
   if (answers.every((answer) => typeof answer === 'string')) return `[${answers.join(',')}]${end}`
@@ -103,13 +103,7 @@ export function batchMessage(answers: readonly Message[], end = ''): Message {
   return bytesMessage((parts as (string | Uint8Array)[]).map(bytesOf), {})
 }
 
-/** A notification of a subscription. */
-export function notificationText(method: string, subscription: number, result: string): string {
-  const params = `{"result":${result},"subscription":${subscription}}`
-  return `{"jsonrpc":"2.0","method":"${method}","params":${params}}`
-}
-
-/** Short ones are cheaper to join than to send one by one. */
+/** Short pieces are cheaper to join than to send one by one. */
 function bytesMessage(pieces: Uint8Array[], { release }: { release?: () => void }): Message {
   const message = new PiecedMessage(pieces, release)
   if (message.length > JOINED_BYTES_MAX) return message

@@ -1,31 +1,31 @@
-// Finds result or error in an answer of a server, so that its bytes can go on under another id
-// without being parsed. Thread: any (pure). Called by whoever passes answers on.
+// Finds the result or error in a server's response, so that a proxy can forward its bytes under
+// another id without parsing them. Thread: any (pure).
 //
 //   {"jsonrpc":"2.0","result": … ,"id":1}        the usual order, seen by comparing bytes
 //   {"jsonrpc":"2.0","id":1,"result": … }        the other one
 //   any other order, spaces, further members     a walk over the members
 //
-// Texts are Latin-1 views of the bytes, so places in them are places in the bytes; what is outside
-// ASCII stands in strings alone. The walk finds where values end and does not judge them.
+// Texts are Latin-1 views of the bytes, so offsets in them are offsets in the bytes; characters
+// outside ASCII occur in strings only. The walk finds where values end and does not validate them.
 import { skipSpace, skipString, skipValue } from './scan.ts'
 
 export interface Opening {
   readonly isError: boolean
-  /** Where the value begins. */
+  /** Offset of the value. */
   readonly start: number
 }
 
 export interface Split extends Opening {
-  /** Behind the value's last byte. */
+  /** Offset after the value's last byte. */
   readonly end: number
 }
 
-/** Bytes at the end of an answer that tell where its value ends, spaces and all. */
+/** Bytes at the end of a response that are enough to find where its value ends, with spaces. */
 export const CLOSING_BYTES = 128
 
 const USUAL = '{"jsonrpc":"2.0","result":'
 const USUAL_ERROR = '{"jsonrpc":"2.0","error":'
-/** Members that may stand behind the value, up to the end of the answer. */
+/** Members that may follow the value, up to the end of the response. */
 const CLOSING = /(?:\s*,\s*"(?:jsonrpc"\s*:\s*"2\.0"|id"\s*:\s*\d{1,15}))*\s*\}\s*$/
 const CLOSING_ID = /"id"\s*:\s*(\d+)/g
 const DEPTH_MAX = 1_000_000
@@ -35,7 +35,7 @@ const CLOSING_BRACKET = 0x5d
 const OPENING_BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
 
-/** Splits a whole answer to the call of this id, a number as text; null when it is none. */
+/** Splits a whole response to the call of this id, a number as text; null when it is not one. */
 export function splitAnswer(text: string, id = '1'): Split | null {
   const opening = usualOpening(text)
   if (opening !== null) {
@@ -47,7 +47,7 @@ export function splitAnswer(text: string, id = '1'): Split | null {
   return walkWhole(text, id)
 }
 
-/** The opening of a long answer by its first bytes; null when they do not tell. */
+/** The opening of a long response, from its first bytes; null when they do not contain it. */
 export function openingOf(head: string, id = '1'): Opening | null {
   const usual = usualOpening(head)
   if (usual !== null) return usual
@@ -60,7 +60,7 @@ export function openingOf(head: string, id = '1'): Opening | null {
   return found
 }
 
-/** Where the value ends, by the last bytes of an answer; -1 when they do not end one. */
+/** Where the value ends, from the last bytes of a response; -1 when they do not end one. */
 export function closingOf(tail: string, id = '1'): number {
   const usual = usualClosing(tail, id)
   if (usual !== -1) return usual
@@ -107,8 +107,8 @@ function walkWhole(text: string, id: string): Split | null {
 }
 
 /**
- * Shows each member with the places of its value (end -1 when the text ends inside it) until
- * `take` says false. The place behind the closing brace; -1 when it was not reached.
+ * Passes each member with the offsets of its value (end -1 when the text ends inside it) to `take`
+ * until that returns false. Returns the offset after the closing brace; -1 when not reached.
  */
 function walk(text: string, take: (key: string, start: number, end: number) => boolean): number {
   let at = skipSpace(text, 0)

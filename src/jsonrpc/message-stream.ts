@@ -1,25 +1,25 @@
-// Messages that are never whole in memory: their parts go out one after another, at the reader's
-// pace. Thread: any (pure). Made by build.ts, read by whoever sends answers.
+// Streams messages that are never whole in memory: their parts are sent one after another, with
+// backpressure from the reader. Thread: any (pure).
 import { assert } from '../base/assert.ts'
 
-/** Bytes that come at the reader's pace, from a source that waits meanwhile. */
+/** Bytes read on demand, from a source that waits meanwhile (backpressure). */
 export interface ByteStream {
-  /** The next bytes, null behind the last; rejects when the source broke off. One at a time;
-   *  they are borrowed until the next one is asked for. */
+  /** The next bytes, null after the last; rejects when the source failed. One read at a time;
+   *  the bytes are borrowed until the next read. */
   read(): Promise<Uint8Array | null>
-  /** No more is wanted. Lawful at any time and more than once. */
+  /** Stops the source. Allowed at any time and more than once. */
   cancel(): void
 }
 
 export type Part = string | Uint8Array | ByteStream
 
 /**
- * A message of several parts, read once, to the end or until `return`. A part that breaks off
- * rejects: what was read until then must not pass for a whole message.
+ * A message of several parts, read once, to the end or until `return`. A part that fails rejects:
+ * what was read until then must not be taken for a whole message.
  */
 export class MessageStream implements AsyncIterableIterator<Uint8Array> {
   readonly #parts: readonly Part[]
-  /** Told how many bytes went by. */
+  /** Called with the number of bytes of each chunk. */
   onBytes: ((count: number) => void) | null = null
   #at = 0
   #isOver = false
@@ -28,7 +28,7 @@ export class MessageStream implements AsyncIterableIterator<Uint8Array> {
     this.#parts = parts
   }
 
-  /** The same message inside a longer one. */
+  /** The parts, for embedding the message in a longer one. */
   get parts(): readonly Part[] {
     return this.#parts
   }
@@ -75,11 +75,11 @@ export class MessageStream implements AsyncIterableIterator<Uint8Array> {
   }
 }
 
-/** A message in pieces that lie apart, for whoever can send them one behind the other. */
+/** A message in separate pieces, for senders that can write them one after another. */
 export class PiecedMessage {
   readonly pieces: readonly Uint8Array[]
   readonly length: number
-  /** The pieces are sent and may be written over; nobody has to say so. */
+  /** Reports that the pieces are sent and may be overwritten; calling it is optional. */
   readonly release: (() => void) | undefined
 
   constructor(pieces: readonly Uint8Array[], release?: () => void) {
@@ -89,7 +89,7 @@ export class PiecedMessage {
   }
 }
 
-/** For doors that send whole messages: they are handed no method that streams. */
+/** For endpoints that send whole messages: none of their methods streams. */
 export function whole(
   message: string | Uint8Array | PiecedMessage | MessageStream,
 ): string | Uint8Array {
@@ -97,7 +97,7 @@ export function whole(
   return message instanceof PiecedMessage ? Buffer.concat(message.pieces) : message
 }
 
-/** The stream, and `done` run once when it is over: read to the end, broken off or cancelled. */
+/** Wraps a stream: `done` runs once when it is read to the end, failed or cancelled. */
 export function watched(stream: ByteStream, done: () => void): ByteStream {
   let isOver = false
   const end = () => {

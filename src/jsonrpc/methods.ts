@@ -1,4 +1,4 @@
-// The methods a door offers, by name. Thread: any (pure).
+// Looks up the JSON-RPC methods of an endpoint by name. Thread: any (pure).
 import { type Answer, failure, rpcErrors } from './build.ts'
 import type { Call } from './parse.ts'
 
@@ -7,7 +7,7 @@ export type Method<C> = (call: Call, caller: C) => Answer | Promise<Answer>
 
 export type MethodTable<C> = Readonly<Record<string, Method<C>>>
 
-/** Who answers calls. */
+/** Anything that answers calls. */
 export interface Answering<C> {
   call(call: Call, caller: C): Answer | Promise<Answer>
 }
@@ -15,7 +15,7 @@ export interface Answering<C> {
 export class Methods<C> implements Answering<C> {
   readonly #byName: ReadonlyMap<string, Method<C>>
 
-  /** Of tables that name the same method the last one decides. */
+  /** When several tables name a method, the last one applies. */
   constructor(...tables: readonly MethodTable<C>[]) {
     this.#byName = new Map(tables.flatMap((table) => Object.entries(table)))
   }
@@ -26,12 +26,12 @@ export class Methods<C> implements Answering<C> {
   }
 }
 
-/** Answers all calls, of whatever method, of the callers that it takes. */
+/** A proxy that answers all calls, of whatever method, of the callers that it accepts. */
 export interface Elsewhere<C> extends Answering<C> {
   takes(caller: C): boolean
 }
 
-/** Callers that `elsewhere` takes are answered there and never here. */
+/** Calls of callers that the proxy `elsewhere` accepts go there, all others to `here`. */
 export class Fork<C> implements Answering<C> {
   readonly #elsewhere: Elsewhere<C>
   readonly #here: Answering<C>

@@ -1,11 +1,11 @@
-// Reads JSON-RPC 2.0 requests strictly, and keeps each id exactly as its caller wrote it.
-// Thread: any (pure). Called by jsonrpc/serve.ts and by whoever takes single calls.
+// Parses JSON-RPC 2.0 requests strictly, and keeps each id exactly as its caller wrote it.
+// Thread: any (pure).
 //
 //   bytes -> text -> walk the envelope by hand -> JSON.parse only for params and what is unusual
 //
-// A parsed number has forgotten how it was written (1.0, 1e2, 18446744073709551615), so ids are
-// slices of the text. The walk only finds where values end; whether a value is JSON, JSON.parse
-// decides, or a comparison that leaves no doubt. Checked against a slow, obvious version.
+// A parsed number loses how it was written (1.0, 1e2, 18446744073709551615), so ids are slices of
+// the text. The walk only finds where values end; JSON.parse or an exact comparison decides
+// whether a value is JSON. Tested against a slow, obvious version.
 import { isAscii, isUtf8 } from 'node:buffer'
 import { type RpcError, rpcErrors } from './build.ts'
 import { isOpeningBrace, skipSpace, skipString, skipValue } from './scan.ts'
@@ -20,7 +20,7 @@ export interface Call {
   readonly id: string | null
 }
 
-/** An item that is no call; it is answered under its id, or under null when it has none. */
+/** An item that is not a call; it is answered under its id, or under null when it has none. */
 export interface NoCall {
   readonly method: null
   readonly id: string
@@ -35,7 +35,7 @@ export type Parsed =
   /** Nothing in it can be answered one by one: a single error with id null. */
   | { readonly kind: 'broken'; readonly error: RpcError }
 
-/** Deeper nesting is refused; no lawful request comes near. */
+/** Deeper nesting is refused; no valid request comes near. */
 export const DEPTH_MAX = 128
 
 /** Never throws. A batch longer than `itemsMax` is refused whole. */
@@ -71,7 +71,7 @@ function readBatch(text: string, start: number, itemsMax: number): Parsed {
   return broken({ code: rpcErrors.invalidRequest.code, message })
 }
 
-/** Reads to the bracket that closes the batch; null when it is no JSON. */
+/** Reads to the bracket that closes the batch; null when it is not JSON. */
 function readItems(walk: Walk): Item[] | null {
   const { text } = walk
   const items: Item[] = []
@@ -91,7 +91,7 @@ function readItems(walk: Walk): Item[] | null {
   }
 }
 
-/** Reads one value as a request; null when it is no JSON or too deep. */
+/** Reads one value as a request; null when it is not JSON or too deep. */
 function readItem(walk: Walk, depthMax: number): Item | null {
   const { text, at } = walk
   if (isOpeningBrace(text.charCodeAt(at))) return readObject(walk, depthMax)
@@ -101,7 +101,7 @@ function readItem(walk: Walk, depthMax: number): Item | null {
   return noCall('null')
 }
 
-/** What the members of a request say so far. */
+/** The members of a request that were read so far. */
 interface Members {
   isVersion2: boolean
   method: string | null
@@ -142,7 +142,7 @@ function readObject(walk: Walk, depthMax: number): Item | null {
   return itemOf(members)
 }
 
-/** Takes a member in; false when its key or value is no JSON. Of repeated keys the last counts. */
+/** Stores a member; false when its key or value is not JSON. The last of duplicate keys counts. */
 function takeMember(members: Members, key: string, value: string): boolean {
   switch (key) {
     case 'jsonrpc':
@@ -171,7 +171,7 @@ function takeMember(members: Members, key: string, value: string): boolean {
       if (!key.includes('\\')) return isJson(`"${key}"`) && isJson(value)
       const plain = parsed(`"${key}"`)
       if (plain === undefined) return false
-      // A known key in disguise; its plain form holds no backslash, so this ends.
+      // A known key written with escapes; its plain form has no backslash, so this ends.
       return KNOWN.has(plain) ? takeMember(members, String(plain), value) : isJson(value)
     }
   }
@@ -192,11 +192,11 @@ const CLOSING_BRACKET = 0x5d
 const CLOSING_BRACE = 0x7d
 const KNOWN: ReadonlySet<unknown> = new Set(['jsonrpc', 'method', 'id', 'params'])
 
-/** Texts and integers that are JSON beyond doubt. */
+/** Texts and integers that are certainly valid JSON. */
 const PLAIN_TEXT = /^"[\x20\x21\x23-\x5b\x5d-\x7e]*"$/
 const PLAIN_INTEGER = /^(?:0|[1-9]\d*)$/
 
-/** The value of a JSON text; undefined when it is none. */
+/** The value of a JSON text; undefined when it is not valid JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text)

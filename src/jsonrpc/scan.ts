@@ -1,5 +1,5 @@
-// Finds where JSON values end, without judging what is in them. Thread: any (pure).
-// Called by parse.ts. Works on any text: what never ends, or nests too deep, gives -1.
+// Finds where JSON values end, without validating them. Thread: any (pure).
+// Works on any text: a value that never ends, or nests too deep, returns -1.
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -13,7 +13,7 @@ export function skipSpace(text: string, start: number): number {
   }
 }
 
-/** The place behind the string that opens at `start`. */
+/** The offset after the string that opens at `start`. */
 export function skipString(text: string, start: number): number {
   let quote = text.indexOf('"', start + 1)
   while (quote !== -1) {
@@ -26,7 +26,7 @@ export function skipString(text: string, start: number): number {
   return -1
 }
 
-/** The place behind the value that begins at `start`, which nests at most `depthMax` levels. */
+/** The offset after the value that begins at `start`, which nests at most `depthMax` levels. */
 export function skipValue(text: string, start: number, depthMax: number): number {
   const code = text.charCodeAt(start)
   if (code === QUOTE) return skipString(text, start)
@@ -64,7 +64,7 @@ function skipNested(text: string, start: number, depthMax: number): number {
   return -1
 }
 
-/** Digits, letters, sign and point: what numbers and the three words are made of. */
+/** Digits, letters, sign and point: the characters of numbers, true, false and null. */
 function isScalar(code: number): boolean {
   if (code >= 0x30 && code <= 0x39) return true
   if (code >= 0x61 && code <= 0x7a) return true

@@ -1,11 +1,11 @@
-// Takes the bytes of a request through parse, allowance and calls to the bytes of the answer.
-// Thread: any (pure; time and side effects are the host's). Called by the rpc and websocket rooms.
+// Serves a JSON-RPC request: parses it, charges the quota, calls the methods, builds the response.
+// Thread: any (pure; time and side effects are the host's).
 //
 //   bytes -> parse -> spend (whole) -> enter (whole) -> call each -> leave -> message
 //
-// A batch is admitted or refused whole, its items are called at once and answered in order. What
-// cannot be parsed costs as much as the cheapest call, so that noise is not free. An answer that is
-// streamed keeps its place in flight until it is over.
+// A batch is admitted or refused whole, its items are called concurrently and answered in order.
+// What cannot be parsed costs as much as the cheapest call, so that garbage is not free. A streamed
+// response keeps its in-flight permit until the stream ends.
 import {
   type Answer,
   answerMessage,
@@ -19,44 +19,44 @@ import {
 import { watched } from './message-stream.ts'
 import { type Call, type Item, parseRequests } from './parse.ts'
 
-/** What a budget says; quota's `Verdict` has this shape. */
+/** Decision of the rate limiter; quota's `Verdict` has this shape. */
 export interface Allowance {
   readonly ok: boolean
   readonly reason: string
   readonly retryAfterMs: number
 }
 
-/** Who serves the calls of callers of type C on allowances of type A. */
+/** Serves the calls of callers of type C on allowances of type A. */
 export interface Host<C, A extends Allowance> {
   batchItemsMax(caller: C): number
   spend(caller: C, methods: string | readonly string[]): A
-  /** Takes a place among the calls in flight; false when all are taken. */
+  /** Takes an in-flight permit; false when all are taken. */
   enter(caller: C): boolean
   leave(caller: C): void
   call(call: Call, caller: C): Answer | Promise<Answer>
-  /** What stands behind every message of this door; nothing when left out. */
+  /** Text appended to every message of this endpoint; nothing by default. */
   readonly messageEnd?: string
-  /** True for what is dropped unanswered and uncharged; the caller sees it by `allowance`. */
+  /** True for a call that is dropped without response and charge; `allowance` is then null. */
   ignores?(call: Call): boolean
-  /** Told of each answer to a call, as soon as it is there. */
+  /** Called with each answer to a call, as soon as it is available. */
   answered?(method: string, answer: Answer): void
-  /** Told of each method that was refused for want of allowance. */
+  /** Called for each method that was refused for lack of allowance. */
   refused?(method: string): void
-  /** Told of a method that threw, which is our bug; its caller gets -32603. */
+  /** Called when a method threw, which is our bug; its caller gets -32603. */
   failed(method: string, error: unknown): void
 }
 
 export interface Served<A> {
-  /** '' when nothing is to be answered. */
+  /** '' when there is no response. */
   readonly message: Message
-  /** Null when what came was ignored. */
+  /** Null when the call was ignored. */
   readonly allowance: A | null
-  /** True when it was refused for want of allowance, and may come again after `retryAfterMs`. */
+  /** True when it was refused for lack of allowance; a retry is possible after `retryAfterMs`. */
   readonly isExhausted: boolean
   readonly retryAfterMs: number
 }
 
-/** What malformed items cost. */
+/** Method name under which malformed items are charged. */
 const MALFORMED = ''
 const IN_FLIGHT_RETRY_MS = 1_000
 
@@ -104,7 +104,7 @@ function finishOne<A>(item: Call, answer: Answer, allowance: A, end?: string): S
   return served('', allowance)
 }
 
-/** Calls one item and leaves its place when it is done; a method that throws is our bug. */
+/** Calls one item and releases its permit when it is done; a method that throws is our bug. */
 function answerItem<C, A extends Allowance>(
   item: Item,
   caller: C,
@@ -123,7 +123,7 @@ function answerItem<C, A extends Allowance>(
   }
 }
 
-/** Gives the place back, for a stream when that is over. */
+/** Releases the permit, for a stream when it ends. */
 function leave<C, A extends Allowance>(
   { method }: Call,
   answer: Answer,
@@ -167,18 +167,18 @@ function settleBatch<A>(
   return join(answers as readonly Answer[])
 }
 
-/** Nobody reads the answer of a notification, so a stream would wait for ever. */
+/** The answer to a notification is never read, so its stream would wait forever. */
 function discard(answer: Answer): void {
   if (answer.kind === 'stream') answer.stream.cancel()
 }
 
-/** One error per item, ids kept; [] stands for what could not be parsed. */
+/** One error per item, ids kept; [] means that the request could not be parsed. */
 function refuse<C, A extends Allowance>(
   items: Item | readonly Item[],
   allowance: A,
   host: Host<C, A>,
 ): Served<A> {
-  // Dearer than the burst can never be admitted, so it is no matter of coming again.
+  // A cost above the burst can never be admitted, so a retry does not help.
   const isExhausted = allowance.reason !== 'too-dear'
   const error = isExhausted
     ? exhausted(allowance.reason, allowance.retryAfterMs)
@@ -236,7 +236,7 @@ const EXHAUSTED_TEXTS: Readonly<Record<string, string>> = {
   'in-flight': 'Too many requests: too many calls are in flight',
 }
 
-/** -32429: clients take the codes near -32005 for a state of the chain and retry in loops. */
+/** -32429: clients read the codes near -32005 as a state of the chain and retry in loops. */
 function exhausted(reason: string, retryAfterMs: number): RpcError {
   const message = EXHAUSTED_TEXTS[reason] ?? 'Too many requests'
   return { code: -32429, message, data: { reason, retryAfterMs: Math.ceil(retryAfterMs) } }
