@@ -1,14 +1,14 @@
-// One frame of the metrics stream, encoded once per encoding whatever the number of clients.
-// Thread: main. Made by stream/log.ts; read by products/metrics and the indexer's feed.
+// Frames of the metrics stream, each encoded once per encoding whatever the number of clients.
+// Thread: main.
 //
-//   {"seq":<n>,"<Kind>":<payload>}      JSON, UTF-8; the msgpack form is made from these bytes
+//   {"seq":<n>,"<Kind>":<payload>}      JSON, UTF-8; the msgpack form is derived from these bytes
 import { jsonToMsgpack } from './json-to-msgpack.ts'
 
-/** What a client may subscribe to. Events (spec). */
+/** Kinds that a client may subscribe to. Events (spec). */
 export const streamKinds = ['TPS', 'ContentionData', 'TopAccesses', 'Lifecycle'] as const
 export type StreamKind = (typeof streamKinds)[number]
 
-/** What the log stores: the four kinds, and Gap, which goes to everybody. */
+/** Kinds that the log stores: the four above, and Gap, which goes to every client. */
 export const frameKinds = [...streamKinds, 'Gap'] as const
 export type FrameKind = (typeof frameKinds)[number]
 
@@ -22,16 +22,16 @@ export interface StoredFrame {
   readonly json: Buffer
   /** The payload alone, without the envelope: what REST serves. A view into `json`. */
   readonly payload: Buffer
-  /** Monotonic milliseconds at which the event behind the frame was read. */
+  /** Monotonic milliseconds at which the frame's source event was read. */
   readonly sinceMs: number
-  /** Null where nobody said. */
+  /** Null when `append` was called without them. */
   readonly facts: FrameFacts | null
 }
 
-/** What the event behind a frame said and the frame does not tell: for readers in this process. */
+/** Fields of the source event that the frame does not contain, for readers in this process. */
 export interface FrameFacts {
   readonly blockNumber: number
-  /** When it happened, by the source's clock: nanoseconds since 1970. */
+  /** Time of the event by the source's clock: nanoseconds since 1970. */
   readonly atNs: bigint
   /** The block that ended; with ContentionData only. */
   readonly block?: {
@@ -43,7 +43,7 @@ export interface FrameFacts {
   }
 }
 
-/** Frames that the server says for itself: seq 0 never moves a cursor. */
+/** A frame that is not an event of the log: seq 0 never moves a cursor. */
 export function controlFrame(
   kind: 'Resume' | 'Subscribed' | 'Error' | 'Warning',
   payload: unknown,

@@ -1,17 +1,17 @@
-// Numbers nothing, loses nothing, waits for nobody: hands each Solana update to every listener in
-// order, at three levels of certainty, and keeps the last slots for those who come late.
-// Thread: main. Fed by geyser/hub.ts; heard by products/grpc, websocket and indexer.
+// Publishes each Solana update to every listener in order, at three commitments, and keeps the
+// last slots for replay. It numbers no update, drops none for a listener, and waits for none.
+// Thread: main.
 //
 //   content(slot 9) ---> lane 0 now          status(slot 9, confirmed) --+
 //                   \--> kept for slot 9 -------> lane 1: all of slot 9, then the status
 //                                          -----> lane 2: the same when it is finalized
 //
-//   era 7 -> era 8 -> era 9      an era is what was said while that slot was the newest;
-//   [0 1 2] [0 1 2] [0 1 2]      whole eras leave at the front, so everything about slot n is
-//                                there as long as era n is
+//   era 7 -> era 8 -> era 9      an era holds what was published while that slot was the newest;
+//   [0 1 2] [0 1 2] [0 1 2]      whole eras are evicted from the front, so all updates of slot n
+//                                are there as long as era n is
 import { assert } from '../base/assert.ts'
 
-/** 0 processed, 1 confirmed, 2 finalized. */
+/** One stream of updates per commitment: 0 processed, 1 confirmed, 2 finalized. */
 export type Lane = 0 | 1 | 2
 
 export type HubListener<U> = (lane: Lane, update: U) => void
@@ -22,7 +22,7 @@ export interface HubBounds {
   readonly replayBytesMax: number
 }
 
-/** Slots whose content waits to be confirmed or finalized; a healthy chain has some 33. */
+/** Slots whose content waits to be confirmed or finalized; a healthy chain has about 33. */
 const unfinalizedSlotsMax = 1_024
 
 interface Era<U> {
@@ -53,7 +53,7 @@ export class Hub<U extends { readonly slot: number }> {
     this.#bytesOf = bytesOf
   }
 
-  /** Something that happened in a slot: to the first lane now, to the others when it is surer. */
+  /** Publishes an update of a slot: as processed now, to the other lanes at their commitment. */
   content(update: U): void {
     const content = this.#contentOf(update.slot)
     content.updates.push(update)
@@ -68,8 +68,8 @@ export class Hub<U extends { readonly slot: number }> {
   }
 
   /**
-   * A slot's change of status, told on all lanes. `reached` is the certainty it brings, if any:
-   * the slot's content then goes to that lane first.
+   * Publishes a slot's change of status on all lanes. `reached` is the commitment that the slot
+   * reached with it, if any: the slot's content then goes to that lane first.
    */
   status(update: U, reached: Lane | null): void {
     const era = this.#eraOf(update)
@@ -85,7 +85,7 @@ export class Hub<U extends { readonly slot: number }> {
     this.#trim()
   }
 
-  /** What a slot holds after all; the surer lanes, if they do not know it yet, get this. */
+  /** Replaces the content of a slot that is only processed; confirmed and finalized get this. */
   restate(slot: number, updates: readonly U[]): void {
     const content = this.#contents.get(slot)
     if (content?.reached !== 0) return
@@ -93,7 +93,7 @@ export class Hub<U extends { readonly slot: number }> {
     for (const update of updates) content.updates.push(update)
   }
 
-  /** The slot will never be confirmed: what it held is forgotten. */
+  /** The slot will never be confirmed: its content is dropped. */
   abandon(slot: number): void {
     this.#contents.delete(slot)
   }
@@ -118,7 +118,7 @@ export class Hub<U extends { readonly slot: number }> {
     return this.#bytes
   }
 
-  /** Everything a lane said about `fromSlot` and later ones; null when part of it is gone. */
+  /** Replays a lane's updates of `fromSlot` and later slots; null when some were evicted. */
   replay(lane: Lane, fromSlot: number): Replay<U> | null {
     let era = this.#first
     if (era === null || fromSlot < era.slot) return null
@@ -149,7 +149,7 @@ export class Hub<U extends { readonly slot: number }> {
   }
 
   #emit(era: Era<U>, lane: Lane, update: U): void {
-    // Into the log first: whoever reaches its end inside a listener has then seen this one too.
+    // Into the era first: a replay that reaches its end inside a listener has then read this one.
     era.lanes[lane].push(update)
     for (const listener of this.#listeners) listener(lane, update)
   }
@@ -159,7 +159,7 @@ export class Hub<U extends { readonly slot: number }> {
     while (this.#eras > Math.max(1, replaySlots) || this.#bytes > replayBytesMax) {
       const first = this.#first
       assert(first !== null, 'an era is counted')
-      // The newest era stays, whatever its size: streams are joined to it.
+      // The newest era stays, whatever its size: new streams start from it.
       if (first.next === null) return
       first.isDropped = true
       this.#first = first.next
@@ -169,7 +169,7 @@ export class Hub<U extends { readonly slot: number }> {
   }
 }
 
-/** A reader of the past. At its end (`next` gives null) a listener takes over in the same turn. */
+/** Reads kept updates. At its end (`next` returns null) a listener takes over in the same turn. */
 export class Replay<U extends { readonly slot: number }> {
   readonly #lane: Lane
   readonly #fromSlot: number
@@ -182,7 +182,7 @@ export class Replay<U extends { readonly slot: number }> {
     this.#fromSlot = fromSlot
   }
 
-  /** True when the hub dropped what comes next: the reader was too slow and must give up. */
+  /** True when the hub evicted the next update: the reader was too slow and must stop. */
   get isLost(): boolean {
     return this.#era.isDropped
   }

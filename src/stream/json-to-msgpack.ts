@@ -1,6 +1,6 @@
-// Turns UTF-8 JSON into msgpack, byte to byte, without building objects in between.
-// Thread: main. Called by stream/encoded.ts once per frame that a msgpack client wants.
-// Integers stay exact up to 64 bits, which a way through JavaScript numbers could not promise.
+// Transcodes UTF-8 JSON to msgpack, byte to byte, without building objects in between.
+// Thread: main, once per frame that a msgpack client receives.
+// Integers stay exact up to 64 bits, which a conversion through JavaScript numbers would lose.
 import { assert } from '../base/assert.ts'
 
 const quote = 0x22
@@ -13,7 +13,7 @@ const closeObject = 0x7d
 export function jsonToMsgpack(json: Uint8Array): Buffer {
   const source = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
   // No value grows by more than 4 bytes over its text plus separator, except a one-digit float
-  // (3 to 9 bytes); three times the text is room for all of them.
+  // (3 to 9 bytes); three times the text is enough for all of them.
   const writer = new Transcoder(source, Buffer.allocUnsafe(source.length * 3 + 16))
   writer.value()
   return writer.finish()

@@ -1,11 +1,11 @@
-// The event log: numbers every frame, keeps the recent ones for resuming, tells listeners.
-// Thread: main. flows/execution.ts appends; products/metrics and the indexer's feed read.
-// Promises: seq grows by one within a run, never repeats over the life of a data folder, and a
-// cursor of an earlier run never lies inside [oldest - 1, newest] of this one.
+// The event log: numbers every frame, keeps the recent ones for resume, notifies listeners.
+// Thread: main.
+// Guarantees: seq grows by one within a process run, never repeats over the life of a data folder,
+// and a cursor of an earlier run never lies inside [oldest - 1, newest] of this one.
 //
 //   slots   [ f8 | f9 | f4 | f5 | f6 | f7 ]      slot of a frame = seq mod framesMax
 //                       ^ oldest = 4, newest = 9
-//   slabs   frames lie one behind the other in 1 MiB slabs; a slab dies with its last frame
+//   slabs   frames are stored back to back in 1 MiB slabs; a slab is freed with its last frame
 import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
 import {
@@ -18,9 +18,9 @@ import {
   toMsgpack,
 } from './encoded.ts'
 
-/** Resume buffer, row "resume buffer" in DESIGN.md: whichever bound is met first. */
-export const resumeFramesMax = 100_000
-export const resumeBytesMax = 256 * 1024 * 1024
+/** Resume buffer, row "resume buffer" in DESIGN.md: whichever limit is reached first. */
+const resumeFramesMax = 100_000
+const resumeBytesMax = 256 * 1024 * 1024
 
 /** Sequence numbers are reserved in blocks, so that the registry is written once per block. */
 export const seqBlock = 65_536
@@ -28,11 +28,12 @@ export const seqBlock = 65_536
 const slabBytes = 1024 * 1024
 /** A frame longer than this gets memory of its own, so that a slab wastes at most a sixteenth. */
 const slabFrameBytesMax = slabBytes / 16
-/** What a stored frame costs besides its bytes: the object, two views, its facts, its slot. */
+/** Memory of a stored frame besides its bytes: the object, two views, its facts, its slot. */
 const frameOverheadBytes = 448
 
 export interface EventLogOptions {
-  /** Reserves `count` sequence numbers for good and returns the first; the next call goes on. */
+  /** Reserves `count` sequence numbers durably and returns the first; calls return adjacent
+   *  blocks. */
   readonly reserve: (count: number) => number
   readonly clock: Clock
   readonly framesMax?: number
@@ -70,8 +71,8 @@ export class EventLog {
     const first = options.reserve(seqBlock)
     assert(Number.isSafeInteger(first) && first >= 0, 'sequence numbers are safe integers')
     this.#reservedEnd = first + seqBlock
-    // The first number of a run stays unused: the last cursor of the run before may be one less,
-    // and `oldest - 1 = cursor` would take it for a cursor of this run.
+    // The first number of a run stays unused: the last cursor of the previous run may be one less,
+    // and `oldest - 1 = cursor` would accept it as a cursor of this run.
     this.#nextSeq = first + 1
   }
 
@@ -85,7 +86,7 @@ export class EventLog {
     return this.#newest
   }
 
-  /** The seq before the next frame's: the newest one, or a number that no frame ever has. */
+  /** One less than the next frame's seq: the newest seq, or a number that no frame ever has. */
   get position(): number {
     return this.#nextSeq - 1
   }
@@ -94,20 +95,20 @@ export class EventLog {
     return this.#newest === 0 ? 0 : this.#newest - this.#oldest + 1
   }
 
-  /** Bytes that the buffer holds, both encodings and the cost of keeping them. */
+  /** Bytes of the buffer: both encodings and the overhead per frame. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** How many frames of a kind this run has made. */
+  /** How many frames of a kind were appended in this run. */
   appended(kind: FrameKind): number {
     return this.#appended.get(kind) ?? 0
   }
 
   /**
-   * Stores a frame and tells the listeners, in order, before it returns its seq.
+   * Stores a frame and notifies the listeners, in order, before it returns its seq.
    * `payload` is the UTF-8 JSON of the payload without envelope; it is copied.
-   * `sinceMs` is the monotonic time at which the event behind it was read (default: now).
+   * `sinceMs` is the monotonic time at which the source event was read (default: now).
    */
   append(
     kind: FrameKind,
@@ -129,7 +130,7 @@ export class EventLog {
     return seq
   }
 
-  /** The newest frame of a kind, kept even when the buffer has let it go. */
+  /** The newest frame of a kind, kept even after the buffer has evicted it. */
   latest(kind: FrameKind): StoredFrame | null {
     return this.#latest.get(kind) ?? null
   }
@@ -140,7 +141,7 @@ export class EventLog {
     return this.#slots[seq % this.#framesMax] ?? null
   }
 
-  /** True when every frame after the cursor is still here. Row "resume" in DESIGN.md. */
+  /** True when the buffer still holds every frame after the cursor. Row "resume" in DESIGN.md. */
   canResume(cursor: number): boolean {
     return this.#newest !== 0 && cursor >= this.#oldest - 1 && cursor <= this.#newest
   }
@@ -153,7 +154,7 @@ export class EventLog {
     }
   }
 
-  /** The frame's bytes in an encoding; made at most once while the frame is in the buffer. */
+  /** The frame's bytes in an encoding; encoded at most once while the frame is in the buffer. */
   encoded(frame: StoredFrame, encoding: Encoding): Buffer {
     if (encoding === 'json') return frame.json
     const slot = frame.seq % this.#framesMax
@@ -167,7 +168,7 @@ export class EventLog {
     return made
   }
 
-  /** Calls `listener` with every frame from now on, inside `append`. Returns how to end it. */
+  /** Calls `listener` with every frame from now on, inside `append`. Returns its unsubscribe. */
   listen(listener: FrameListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -203,7 +204,7 @@ export class EventLog {
     return this.#slab.subarray(from, this.#slabUsed)
   }
 
-  /** The newest frame always stays, even if it alone is over the bound. */
+  /** The newest frame always stays, even if it alone is over the limit. */
   #evictOver(): void {
     while (this.#bytes > this.#bytesMax && this.#oldest < this.#newest) this.#evictOldest()
   }

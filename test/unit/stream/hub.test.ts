@@ -23,7 +23,7 @@ function drain(hub: Hub<Said>, lane: Lane, from: number): string[] | null {
 }
 
 describe('the hub', () => {
-  it('tells processed content at once, and a whole slot again when it is surer', () => {
+  it('publishes content at once as processed, and a whole slot at each later commitment', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'a' })
     hub.content({ slot: 5, text: 'b' })
@@ -36,7 +36,7 @@ describe('the hub', () => {
     expect(heard[2]).toEqual(['5P', '5C', '5a', '5b', '5F'])
   })
 
-  it('counts a slot as confirmed when only its finalization was told', () => {
+  it('treats a slot as confirmed when only its finalization was reported', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'a' })
     hub.status({ slot: 5, text: 'F' }, 2)
@@ -47,7 +47,7 @@ describe('the hub', () => {
     ])
   })
 
-  it('never tells more of an abandoned slot, and brings late content to the lanes it missed', () => {
+  it('publishes no content of an abandoned slot, and late content to the lanes it missed', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'a' })
     hub.status({ slot: 5, text: 'D' }, null)
@@ -60,7 +60,7 @@ describe('the hub', () => {
     expect(heard[1].slice(2)).toEqual(['6a', '6C', '6late'])
   })
 
-  it('replays a lane from a slot as it was told, and knows its oldest slot', () => {
+  it('replays a lane from a slot as it was published, and knows its oldest slot', () => {
     const { hub, heard } = open(3)
     expect(hub.oldestSlot).toBeNull()
     expect(hub.replay(0, 1)).toBeNull()
@@ -88,7 +88,7 @@ describe('the hub', () => {
     expect(hub.oldestSlot).toBe(10)
   })
 
-  it('tells a replay that fell out of the window', () => {
+  it('reports a replay that fell out of the window', () => {
     const { hub } = open(2)
     for (let slot = 1; slot <= 2; slot++) hub.content({ slot, text: 'a' })
     const replay = hub.replay(0, 1)!

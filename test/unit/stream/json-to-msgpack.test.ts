@@ -14,7 +14,7 @@ function plain(value: unknown): unknown {
 }
 
 describe('jsonToMsgpack', () => {
-  test('says the same as the JSON it was made from, for any value', () => {
+  test('decodes to the same value as the JSON it was made from, for any value', () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.boolean(), (value, isPretty) => {
         const text = JSON.stringify(value, null, isPretty ? 2 : 0)
@@ -42,7 +42,7 @@ describe('jsonToMsgpack', () => {
     expect(turn(JSON.stringify(value))).toBe(value)
   })
 
-  test('has room for text that grows: short floats and empty lists', () => {
+  test('has enough memory for text that grows: short floats and empty lists', () => {
     expect(turn(`[${Array(500).fill('.5'.padStart(3, '0')).join(',')}]`)).toHaveLength(500)
     expect(turn(`[${Array(500).fill('[]').join(',')}]`)).toHaveLength(500)
     expect(turn(`[${Array(500).fill('1e1').join(',')}]`)).toHaveLength(500)

@@ -21,7 +21,7 @@ function open(options: Partial<EventLogOptions> = {}): EventLog {
 const bytes = (value: unknown): Buffer => Buffer.from(JSON.stringify(value))
 
 describe('EventLog', () => {
-  test('writes the envelope once, seq first, and gives the payload back without it', () => {
+  test('writes the envelope once, seq first, and returns the payload without it', () => {
     const log = open()
     const seq = log.append('ContentionData', bytes({ block_number: 7 }))
     const frame = log.at(seq)
@@ -30,7 +30,7 @@ describe('EventLog', () => {
     expect(frame?.sinceMs).toBe(12.5)
   })
 
-  test('numbers frames one by one, also over the end of a reserved block', () => {
+  test('numbers frames consecutively, also across the end of a reserved block', () => {
     const log = open({ framesMax: 10 })
     const first = log.append('TPS', bytes(1))
     let last = first
@@ -43,7 +43,7 @@ describe('EventLog', () => {
     expect(log.oldestSeq).toBe(last - 9)
   })
 
-  test('says 0 and 0 while it is empty', () => {
+  test('reports 0 as oldest and newest while it is empty', () => {
     const log = open()
     expect([log.oldestSeq, log.newestSeq, log.frames, log.bytes]).toEqual([0, 0, 0, 0])
     expect(log.canResume(0)).toBe(false)
@@ -52,7 +52,7 @@ describe('EventLog', () => {
     expect(log.latest('TPS')).toBeNull()
   })
 
-  test('resumes from oldest - 1 to newest and from nowhere else', () => {
+  test('resumes from cursors oldest - 1 to newest and from no other', () => {
     const log = open({ framesMax: 4 })
     for (let i = 0; i < 9; i++) log.append('TPS', bytes(i))
     const { oldestSeq: oldest, newestSeq: newest } = log
@@ -67,7 +67,7 @@ describe('EventLog', () => {
     expect([...log.after(newest)]).toEqual([])
   })
 
-  test('never lets a cursor of an earlier run fall into a later one', () => {
+  test('never accepts a cursor of an earlier run in a later one', () => {
     const reserve = registry()
     const before = open({ reserve, framesMax: 3 })
     let cursor = 0
@@ -79,7 +79,7 @@ describe('EventLog', () => {
     expect(after.canResume(cursor)).toBe(false)
   })
 
-  test('lets the oldest frames go when the bytes are over the bound, never the newest', () => {
+  test('evicts the oldest frames when the bytes are over the limit, never the newest', () => {
     const log = open({ bytesMax: 20_000 })
     for (let i = 0; i < 100; i++) log.append('ContentionData', bytes('x'.repeat(1000)))
     expect(log.bytes).toBeLessThanOrEqual(20_000)
@@ -103,7 +103,7 @@ describe('EventLog', () => {
     expect(seen).toBe(500)
   })
 
-  test('tells listeners in order and stops when asked', () => {
+  test('notifies listeners in order until they unsubscribe', () => {
     const log = open()
     const seen: StoredFrame[] = []
     const end = log.listen((frame) => seen.push(frame))
@@ -115,7 +115,7 @@ describe('EventLog', () => {
     expect(log.appended('TPS')).toBe(2)
   })
 
-  test('encodes msgpack once, counts its bytes and gives them back on eviction', () => {
+  test('encodes msgpack once, counts its bytes and subtracts them on eviction', () => {
     const log = open({ framesMax: 2 })
     const seq = log.append('TPS', bytes(455))
     const frame = log.at(seq)!
