@@ -1,6 +1,6 @@
-// Writes instruments as Prometheus text 0.0.4 or OpenMetrics 1.0. Thread: main.
-// Called by telemetry/meters.ts at each scrape. prom-client could render both, but its OpenMetrics
-// form renames the counters of the registry for good, and two scrapes at once would mix formats.
+// Renders instruments as Prometheus text 0.0.4 or OpenMetrics 1.0. Thread: main, at each scrape.
+// prom-client could render both, but its OpenMetrics form renames the counters of the registry
+// permanently, and two scrapes at once would mix formats.
 
 export type ExpositionFormat = 'text' | 'openmetrics'
 
@@ -38,7 +38,7 @@ export function renderExposition(families: readonly Family[], format: Exposition
   return `${lines.join('\n')}\n`
 }
 
-/** What a scraper asks for by its Accept header: OpenMetrics only when it is named. */
+/** The format that a scraper's Accept header requests: OpenMetrics only when it is named. */
 export function formatFor(accept: string): ExpositionFormat {
   return /(^|[\s,])application\/openmetrics-text\b/i.test(accept) ? 'openmetrics' : 'text'
 }
@@ -51,7 +51,7 @@ function labelsText(labels: Sample['labels'], isOpen: boolean): string {
   return parts.length === 0 ? '' : `{${parts.join(',')}}`
 }
 
-/** OpenMetrics wants bucket bounds as floats: 1 is written 1.0. */
+/** OpenMetrics requires bucket bounds as floats: 1 is written 1.0. */
 function boundText(value: string | number): string {
   return typeof value === 'number' && Number.isInteger(value) ? value.toFixed(1) : String(value)
 }

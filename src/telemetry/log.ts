@@ -1,6 +1,6 @@
-// Log lines: one JSON object each, on stderr. Thread: any (each worker makes its own).
+// Writes log lines to stderr, one JSON object each. Thread: any (each worker opens its own).
 // Redaction is by construction: a field is a plain scalar that the caller names; requests, headers
-// and query strings have no way in.
+// and query strings cannot be passed.
 import { pino } from 'pino'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
@@ -11,11 +11,11 @@ export interface Log {
   info(msg: string, fields?: LogFields): void
   warn(msg: string, fields?: LogFields): void
   error(msg: string, fields?: LogFields): void
-  /** The same log under another area (the name of a room). */
+  /** The same log under another area (the name of a module). */
   area(name: string): Log
 }
 
-/** Opens the log on stderr. Writes are synchronous, so that a last line before a crash is kept. */
+/** Opens the log on stderr. Writes are synchronous, so the last line before a crash is kept. */
 export function openLog(level: LogLevel): Log {
   const root = pino(
     {
@@ -37,7 +37,7 @@ export const silentLog: Log = {
   area: () => silentLog,
 }
 
-/** Lets a line through at most once a second per key: faults repeat, logs must not. */
+/** Allows a line at most once a second per key: a fault that repeats must not flood the log. */
 export class LogThrottle {
   readonly #lastMs = new Map<string, number>()
 
@@ -50,7 +50,7 @@ export class LogThrottle {
   }
 }
 
-/** Logs each fault it is given as `msg`, at most once a second. For base/guard.ts. */
+/** Returns a function that logs faults as `msg`, at most once a second. For base/guard.ts. */
 export function faultReport(log: Log, msg: string): (fault: unknown) => void {
   const throttle = new LogThrottle()
   return (fault) => {

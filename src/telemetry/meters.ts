@@ -1,5 +1,6 @@
-// Prometheus instruments, declared once per room and rendered clean of lint findings.
-// Thread: main. The only door to prom-client. Names start `sluice_`; labels come from closed sets.
+// Prometheus instruments, declared once per module and rendered without promtool lint findings.
+// Thread: main. The only importer of prom-client. Names start `sluice_`; labels come from closed
+// sets.
 // Labelled children are looked up once, outside the hot path: `counter.with(...)` in a constructor.
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import {
@@ -34,7 +35,7 @@ export interface Declared {
   readonly labels: readonly string[]
 }
 
-/** Buckets in seconds for what a customer waits for: 50 us to 10 s. */
+/** Buckets in seconds for latencies that a customer sees: 50 us to 10 s. */
 export const latencyBuckets: readonly number[] = [
   0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
   5, 10,
@@ -43,7 +44,7 @@ export const latencyBuckets: readonly number[] = [
 export class Meters {
   readonly #registry = new Registry()
   readonly #kinds = new Map<string, Declared['kind']>()
-  /** Histograms kept elsewhere. prom-client has no way in for counts that are ready-made. */
+  /** Histograms that others count. prom-client cannot take ready-made bucket counts. */
   readonly #reads: (() => Family)[] = []
   readonly declared: Declared[] = []
 
@@ -99,7 +100,7 @@ export class Meters {
     return { with: (values: Record<string, string>) => histogram.labels(values) }
   }
 
-  /** A gauge that is read when somebody scrapes. */
+  /** A gauge that is read at each scrape. */
   gaugeRead(name: string, help: string, read: () => number): void {
     this.#declare('gauge', name, help, {})
     new Gauge({
@@ -112,7 +113,7 @@ export class Meters {
     })
   }
 
-  /** Labelled gauges that are read when somebody scrapes; what has no value has no series. */
+  /** Labelled gauges that are read at each scrape; labels without a value have no series. */
   gaugesRead<const L extends Labels>(
     name: string,
     help: string,
@@ -132,7 +133,7 @@ export class Meters {
     })
   }
 
-  /** A counter kept elsewhere (a worker's shared memory) and read when somebody scrapes. */
+  /** A counter that others count (in a worker's shared memory), read at each scrape. */
   counterRead<const L extends Labels>(
     name: string,
     help: string,
@@ -152,7 +153,7 @@ export class Meters {
     })
   }
 
-  /** A histogram kept elsewhere: counts per bucket (the last one is +Inf) and the sum. */
+  /** A histogram that others count: counts per bucket (the last one is +Inf) and the sum. */
   histogramRead(
     name: string,
     help: string,
@@ -190,7 +191,7 @@ export class Meters {
         help: metric.help,
         kind,
         samples: metric.values.map((value) => ({
-          // Reason for the cast: histograms name their samples; the type leaves it out.
+          // Reason for the cast: histograms name their samples; the type omits it.
           name: (value as { metricName?: string }).metricName ?? metric.name,
           labels: value.labels as Record<string, string | number>,
           value: value.value,

@@ -1,11 +1,10 @@
-// What the process itself tells: memory, CPU, event-loop lag, garbage collection, open handles.
-// Thread: main. Started once by the topology; every name passes promtool's lint, which the default
-// set of prom-client does not.
+// Meters of the process: memory, CPU, event-loop lag, garbage collection, open handles.
+// Thread: main. Every name passes promtool's lint, unlike prom-client's default set.
 import { readdirSync } from 'node:fs'
 import { PerformanceObserver } from 'node:perf_hooks'
 import type { Meters } from './meters.ts'
 
-/** The loop is asked twenty times a second; anything that holds it longer than this shows. */
+/** The event loop is probed twenty times a second; anything that blocks it longer is seen. */
 const lagProbeMs = 50
 
 const lagBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
@@ -25,7 +24,7 @@ const gcKindOf: Readonly<Record<number, GcKind>> = {
 /** Declares the series and begins to watch. `stop` ends the timer and the observer. */
 export function startProcessMeters(meters: Meters, about: { version: string }): { stop(): void } {
   meters
-    .gauge('sluice_build_info', 'Always 1; the labels tell what runs', {
+    .gauge('sluice_build_info', 'Always 1; the labels hold the versions of server and Node', {
       version: [about.version],
       node: [process.version],
     })
@@ -46,7 +45,7 @@ function declareReads(meters: Meters): void {
   const startedAtSecs = Date.now() / 1000 - process.uptime()
   meters.gaugeRead(
     'sluice_process_start_time_seconds',
-    'When the process began, Unix time',
+    'Start time of the process, Unix time',
     () => startedAtSecs,
   )
   meters.counterRead(
@@ -71,7 +70,7 @@ function declareReads(meters: Meters): void {
   )
   meters.gaugeRead(
     'sluice_process_heap_size_bytes',
-    'JavaScript heap taken from the system, main thread',
+    'JavaScript heap allocated from the system, main thread',
     () => process.memoryUsage().heapTotal,
   )
   meters.gaugeRead(
@@ -115,7 +114,7 @@ function watchPauses(meters: Meters): () => void {
   ) as Record<GcKind, { observe(value: number): void }>
   const observer = new PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
-      // Reason for the cast: Node's types know no detail of an entry, which every gc entry has.
+      // Reason for the cast: Node's types lack `detail`, which every gc entry has.
       const kind = gcKindOf[(entry as { detail?: { kind?: number } }).detail?.kind ?? 0]
       if (kind !== undefined) children[kind].observe(entry.duration / 1000)
     }

@@ -1,5 +1,5 @@
-// Counts kept as plain numbers and read at scrape, for paths where a labelled child per event is
-// too dear. Thread: main. Used by the rooms' meters.ts through `counterRead` and `histogramRead`.
+// Plain-number counters that are read at scrape, for hot paths where a labelled child per event
+// is too expensive. Thread: main. Exposed through `counterRead` and `histogramRead`.
 import { latencyBuckets } from './meters.ts'
 
 /** Durations in the buckets of `latencyBuckets`. */
@@ -21,7 +21,7 @@ export class LatencyTally {
   }
 }
 
-/** One count for every pair of two closed sets; a name outside the first counts as its last. */
+/** One count per pair of two closed sets; a name outside the first set counts as its last. */
 export class PairTally<A extends string, B extends string> {
   readonly #rows: ReadonlyMap<string, number>
   readonly #first: readonly A[]

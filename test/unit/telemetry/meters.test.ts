@@ -5,7 +5,7 @@ import { startProcessMeters } from '../../../src/telemetry/process-meters.ts'
 import { findTool, lint } from '../../support/promtool.ts'
 
 describe('Meters', () => {
-  test('renders a histogram that is kept elsewhere, cumulative, with sum and count', async () => {
+  test('renders a histogram of given counts, cumulative, with sum and count', async () => {
     const meters = new Meters()
     meters.histogramRead('sluice_far_seconds', 'Kept by a worker.', [0.1, 1], () => ({
       counts: [3, 2, 1],
@@ -37,7 +37,7 @@ describe('Meters', () => {
     expect(meters.declared).toHaveLength(1)
   })
 
-  test('keeps the names of counters whatever format was asked for before', async () => {
+  test('keeps the names of counters whatever format was requested before', async () => {
     const meters = new Meters()
     meters
       .counter('sluice_things_total', 'Things.', { kind: ['a', 'b'] })
@@ -54,7 +54,7 @@ describe('Meters', () => {
     expect(open.endsWith('# EOF\n')).toBe(true)
   })
 
-  test('reads counters and gauges that are kept elsewhere at each scrape', async () => {
+  test('reads counters and gauges from their source at each scrape', async () => {
     const meters = new Meters()
     let total = 1
     meters.gaugeRead('sluice_now_seconds', 'Now.', () => total * 2)
@@ -86,7 +86,7 @@ describe('Meters', () => {
 })
 
 describe('process meters', () => {
-  test('tell memory, CPU, lag, pauses, handles and the build', async () => {
+  test('report memory, CPU, lag, pauses, handles and the build', async () => {
     const meters = new Meters()
     const watching = startProcessMeters(meters, { version: '1.2.3' })
     const { body } = await meters.render('text')

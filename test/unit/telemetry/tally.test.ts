@@ -14,7 +14,7 @@ describe('LatencyTally', () => {
 })
 
 describe('PairTally', () => {
-  it('counts pairs, and names outside the set under the last', () => {
+  it('counts pairs, and names outside the set under the last one', () => {
     const tally = new PairTally(['a', 'b', 'other'], ['ok', 'error'])
     tally.count('a', 'ok')
     tally.count('a', 'ok')
