@@ -103,7 +103,7 @@ function ourWay(length: number, keys: Keys): Contender {
     async prepare() {
       const pages = 41 + Math.ceil((samples * length) / pageBytes)
       memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
-      program = openProgram({ memory, module: await loadAnalysisModule(), board: pageBytes })
+      program = openProgram({ memory, module: await loadAnalysisModule(), syncTable: pageBytes })
       new Uint8Array(memory.buffer).set(keys.bytes, keysAt)
     },
     async run({ seconds }) {

@@ -1,19 +1,19 @@
-// The last executed blocks, for whoever asks by number or tag. Thread: main.
+// Caches the last executed blocks, for lookup by hash, number or tag. Thread: main.
 // Bounded by count, 128 blocks (row "POST /" in DESIGN.md), and by bytes, because a block of ten
-// thousand transactions keeps megabytes. Texts have a bound of their own: whoever asks for many of
-// them must not push out blocks.
+// thousand transactions keeps megabytes. Eviction is oldest first. Texts have a bound of their own:
+// requests for many of them must not evict blocks.
 import type { Block } from './block.ts'
-import { TextMemory } from './block-text.ts'
+import { TextCache } from './block-text.ts'
 
-export const blocksMax = 128
-export const cacheBytesMax = 192 * 1024 * 1024
+const blocksMax = 128
+const cacheBytesMax = 192 * 1024 * 1024
 const textBytesMax = 64 * 1024 * 1024
 
 export class BlockCache {
   /** In the order in which they ended. */
   readonly #blocks = new Map<string, Block>()
-  /** For the texts of the blocks that are added here. */
-  readonly texts = new TextMemory(textBytesMax)
+  /** Cache for the texts of the blocks that are added here. */
+  readonly texts = new TextCache(textBytesMax)
   #bytes = 0
   #last: Block | null = null
 
@@ -32,17 +32,17 @@ export class BlockCache {
     return this.#blocks.get(blockHash) ?? null
   }
 
-  /** Every kept proposal of a number, the newest first. */
+  /** Every cached proposal of a number, the newest first. */
   ofNumber(number: number): Block[] {
     return [...this.#blocks.values()].filter((block) => block.number === number).reverse()
   }
 
-  /** The last one that ended. */
+  /** The block that ended last. */
   last(): Block | null {
     return this.#last
   }
 
-  /** The one of the highest number that fits; of several proposals the last that ended. */
+  /** The matching block of the highest number; of several proposals the last that ended. */
   newest(fits: (block: Block) => boolean): Block | null {
     let found: Block | null = null
     for (const block of this.#blocks.values())

@@ -1,42 +1,42 @@
-// A block's JSON text in pieces, each made when it is first asked for and kept while there is room.
-// Thread: main. No piece takes long to make, so that a block of ten thousand transactions stalls
-// nobody; whoever asks next finds the pieces that are there.
+// Builds a block's JSON text lazily in pieces and caches them within a byte bound. Thread: main.
+// Each piece takes little time, so that a block of ten thousand transactions does not stall the
+// event loop; later requests reuse the cached pieces.
 import { JsonBytes } from './json-bytes.ts'
 
-/** A piece ends with the transaction that brings it over this. */
+/** A piece ends with the transaction that makes it reach this size. */
 const pieceBytes = 32 * 1024
 
 export interface TextSource {
   /** The text up to the bracket that opens the transactions. */
   opening(): string
-  /** How many transactions it has; throws when the block is no longer kept. */
+  /** Number of transactions; throws when the block was evicted. */
   count(): number
-  /** Writes the transaction at a place, in block order. */
+  /** Writes the transaction at an index, in block order. */
   write(out: JsonBytes, at: number): void
 }
 
 export class BlockText {
   readonly #source: TextSource
-  readonly #memory: TextMemory
-  /** Undefined where a piece was made and dropped again. */
+  readonly #memory: TextCache
+  /** Undefined where a piece was built and dropped. */
   readonly #pieces: (Buffer | undefined)[] = []
-  /** The transaction that each piece begins with; beyond their count after the last piece. */
+  /** Index of each piece's first transaction; above the count after the last piece. */
   readonly #starts: number[] = [0]
   #length = 0
   #estimatedBytes: number
 
-  constructor(source: TextSource, estimatedBytes: number, memory: TextMemory) {
+  constructor(source: TextSource, estimatedBytes: number, memory: TextCache) {
     this.#source = source
     this.#estimatedBytes = estimatedBytes
     this.#memory = memory
   }
 
-  /** Exact once the whole text was made. */
+  /** Exact once the whole text was built. */
   get estimatedBytes(): number {
     return this.#estimatedBytes
   }
 
-  /** The piece at an index, null after the last one. To be asked for in order. */
+  /** The piece at an index, null after the last one. Pieces must be requested in order. */
   piece(index: number): Uint8Array | null {
     const known = this.#pieces[index]
     if (known !== undefined) return known
@@ -54,14 +54,14 @@ export class BlockText {
     return piece
   }
 
-  /** Lets go of the pieces; they are made again when asked for. */
+  /** Drops the cached pieces; they are rebuilt on the next request. */
   drop(): void {
     this.#pieces.fill(undefined)
   }
 }
 
-/** Bounds the bytes of all kept texts: the one that was made the longest ago goes first. */
-export class TextMemory {
+/** Bounds the bytes of all cached texts; evicts the text that grew the longest ago first. */
+export class TextCache {
   readonly #bytesMax: number
   readonly #texts = new Map<BlockText, number>()
   #bytes = 0

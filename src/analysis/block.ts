@@ -1,25 +1,25 @@
-// A block as JSON-RPC shows it, from its BlockStart, its BlockEnd and its transactions' records.
-// Thread: main. Kept by block-cache.ts; everything but its names is built when somebody asks.
+// An executed block in its JSON-RPC form, from its BlockStart, BlockEnd and transaction records.
+// Thread: main. Everything except its number and hashes is built on request.
 import { Fault } from '../base/errors.ts'
 import { blockEnd, blockStart } from '../evm/event-payload.ts'
 import { hexOf, quantityOf } from '../evm/hex.ts'
 import { readU64, readU256 } from '../evm/words.ts'
-import { BlockText, type TextMemory, type TextSource } from './block-text.ts'
+import { BlockText, type TextCache, type TextSource } from './block-text.ts'
 import { TransactionText } from './transaction-text.ts'
 
 /** Bytes of text per byte of records, at most: with full objects, and with hashes. */
 const fullFactor = 2.7
 const hashesFactor = 0.2
-/** Of the header, in text and as kept. */
+/** Upper bound for the header, in text and in memory. */
 const headerBytes = 4096
 const nothing = new Uint8Array(0)
 
-/** The shape of upstream/ports.ts, ExecutionBlock. */
+/** Implements ExecutionBlock of upstream/ports.ts. */
 export class Block {
   readonly number: number
   readonly blockHash: string
   readonly ethHash: string
-  readonly #memory: TextMemory
+  readonly #memory: TextCache
   #start: Uint8Array
   #end: Uint8Array
   #records: Uint8Array
@@ -28,8 +28,8 @@ export class Block {
   #full: BlockText | null = null
   #hashes: BlockText | null = null
 
-  /** Keeps all three; nobody may write them any more. */
-  constructor(start: Uint8Array, end: Uint8Array, records: Uint8Array, memory: TextMemory) {
+  /** Keeps references to all three arrays; they must not be written any more. */
+  constructor(start: Uint8Array, end: Uint8Array, records: Uint8Array, memory: TextCache) {
     this.number = readU64(start, blockStart.blockNumber)
     this.blockHash = hexOf(start, blockStart.id, 32)
     this.ethHash = hexOf(end, blockEnd.ethHash, 32)
@@ -39,7 +39,7 @@ export class Block {
     this.#memory = memory
   }
 
-  /** What keeping it costs, without its texts. */
+  /** Memory cost of the block, without its texts. */
   get bytes(): number {
     return this.#records.length + headerBytes
   }
@@ -54,7 +54,7 @@ export class Block {
     return this.#hashes
   }
 
-  /** No longer kept: lets go of everything; texts that are still being read break off. */
+  /** Releases everything on eviction; reading an unfinished text throws from then on. */
   drop(): void {
     this.#isKept = false
     this.#start = this.#end = this.#records = nothing
@@ -104,7 +104,7 @@ function headerOf(start: Uint8Array, end: Uint8Array): Record<string, unknown> {
     timestamp: number(blockStart.timestamp),
     mixHash: hash(start, blockStart.prevRandao),
     baseFeePerGas: quantityOf(readU256(start, blockStart.baseFee)),
-    // Blocks of before withdrawals have no root; the source writes zeros.
+    // Blocks from before withdrawals have no root; the source writes zeros.
     ...(/^0x0*$/.test(withdrawalsRoot) ? {} : { withdrawalsRoot }),
     uncles: [],
   }

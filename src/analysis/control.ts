@@ -1,6 +1,6 @@
-// What the source thread tells the main thread: block-level events, gaps, the end. Thread: any.
-// Written by feed.ts into the control ring, one message each; read by flows/execution.ts. The main
-// thread sees nothing else of the source, so its work does not grow with transactions.
+// Defines the messages of the control ring: block-level events, gaps, the end. Thread: any.
+// They go from the source thread to the main thread, which sees nothing else of the source, so its
+// work does not grow with the number of transactions.
 //
 //   tag 1, event   0 read at f64 (main's monotonic ms)   8 from f64   16 to f64 (event ring)
 //                 24 first seqno f64   32 transactions f64   40 wall time f64 (ns)   48 status f64
@@ -14,7 +14,7 @@ export const controlTag = { event: 1, gap: 2, ended: 3 } as const
 export const eventHeadBytes = 64
 export const gapBytes = 24
 
-/** What became of a block's records; told with its BlockEnd. */
+/** State of a block's records; sent with its BlockEnd. */
 export const rangeStatus = {
   /** Not a BlockEnd, or one whose block was not seen from its start. */
   none: 0,
@@ -33,7 +33,7 @@ export interface ControlEvent {
   /** Seqno of the BlockStart of the block it belongs to; 0 = none. */
   readonly blockSeqno: number
   readonly payload: Uint8Array
-  /** Only with BlockEnd: its block's records in the event ring, and what was counted. */
+  /** Only with BlockEnd: its block's records in the event ring, and their counts. */
   readonly status: number
   readonly from: number
   readonly to: number
@@ -51,7 +51,7 @@ export interface ControlGap {
 
 export type Control = ControlEvent | ControlGap | { readonly kind: 'ended' }
 
-/** Reads one message; `bytes` is a copy that nobody else writes. Null for what is no message. */
+/** Parses one message; `bytes` must be a private copy. Null for malformed bytes. */
 export function parseControl(tag: number, bytes: Uint8Array): Control | null {
   if (tag === controlTag.ended) return { kind: 'ended' }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)

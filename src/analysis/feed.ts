@@ -1,20 +1,20 @@
-// Takes a source's events and puts each where it is needed. Thread: source (workers/execution.ts).
+// Routes the events of a source into the event ring and the control ring. Thread: source.
 //
 //   transaction-level events -> event ring     | record | descriptor[64] | payload |
 //   block-level events       -> control ring   with the positions of the block's records
-//   logs, calls, outputs     -> dropped here: nobody reads them; their seqnos are counted
+//   logs, calls, outputs     -> dropped: they have no reader; their seqnos are counted
 //
-// A block that was not seen whole is never handed on: BlockEnd then carries no range.
+// A block that was not seen whole is never analysed: its BlockEnd carries no range.
 import { descriptor as layout } from '../evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../evm/event-type.ts'
 import { differenceU64 } from '../evm/words.ts'
 import { chunks } from '../rings/layout.ts'
 import { RingWriter } from '../rings/ring-writer.ts'
-import { Board } from './board.ts'
 import { controlTag, eventHeadBytes, gapBytes, rangeStatus } from './control.ts'
 import type { AnalysisMemory } from './memory.ts'
+import { SyncTable } from './sync-table.ts'
 
-// Where each type of event goes; 0 is nowhere.
+// Destination of each event type; 0 means dropped.
 const record = 1
 const block = 2
 const routes = new Uint8Array(eventTypeMax + 1)
@@ -40,17 +40,17 @@ for (const type of [
   routes[type] = block
 
 const two32 = 0x1_0000_0000
-/** Room is asked for in steps, so that the question costs nothing per record. */
-const roomStepBytes = 256 * 1024
-/** How long a source without room waits before it looks whether it shall stop. */
-const roomWaitMs = 100
+/** Ring space is checked in steps, so that the check costs nothing per record. */
+const spaceStepBytes = 256 * 1024
+/** Timeout of one wait for ring space, after which the source checks whether to stop. */
+const spaceWaitMs = 100
 
 export interface FeedOptions {
-  /** Waits for readers instead of overwriting what they have not read. */
+  /** Backpressure: waits for readers instead of overwriting what they have not read. */
   readonly isLossless: boolean
   /** The main thread's monotonic clock, read in this thread. */
   readonly nowMs: () => number
-  /** The source shall end; asked while it waits for room. */
+  /** Whether the source must stop; checked while it waits for ring space. */
   readonly isStopping: () => boolean
 }
 
@@ -58,42 +58,42 @@ export interface FeedOptions {
 export class EventFeed {
   readonly #events: RingWriter
   readonly #control: RingWriter
-  readonly #board: Board
+  readonly #syncTable: SyncTable
   readonly #options: FeedOptions
   readonly #blockBytesMax: number
   readonly #startDescriptor = new Uint8Array(layout.bytes)
   readonly #ownWords = new Uint32Array(layout.bytes / 4)
   readonly #ownBytes = new Uint8Array(this.#ownWords.buffer)
   /** The descriptor array of the last event, and its words (its own, or a copy). */
-  #known: Uint8Array | null = null
+  #lastDescriptor: Uint8Array | null = null
   #words: Uint32Array = this.#ownWords
   #long = new Uint8Array(0)
   #seqno = 0
   #isDirty = false
-  /** Messages of the control ring that are published. */
-  #shown = 0
+  /** Number of control messages that are published. */
+  #publishedCount = 0
   // The open block: between its BlockStart and BlockEnd.
   #status: number = rangeStatus.none
   #from = 0
   #firstSeqno = 0
   #txnCount = 0
-  #roomUntil = 0
-  /** It was told to stop while it waited: what still comes is dropped. */
+  #spaceUntil = 0
+  /** Stopped while it waited for space: later events are dropped. */
   #isClosed = false
 
   constructor(at: AnalysisMemory, options: FeedOptions) {
     this.#events = RingWriter.resume(at.eventRing)
     this.#control = RingWriter.resume(at.controlRing)
-    this.#board = new Board(at)
+    this.#syncTable = new SyncTable(at)
     this.#options = options
     const capacity = this.#events.bytes.length
-    // The writer reclaims whole chunks, and may stand anywhere inside one at either end.
+    // The writer reclaims whole chunks, and may be anywhere inside one at either end.
     this.#blockBytesMax = capacity - (3 * capacity) / chunks
   }
 
   event(descriptor: Uint8Array, payload: Uint8Array): void {
     if (this.#isClosed) return
-    if (descriptor !== this.#known) this.#learn(descriptor)
+    if (descriptor !== this.#lastDescriptor) this.#readDescriptor(descriptor)
     const words = this.#words
     const seqno = words[0]! + words[1]! * two32
     if (seqno !== this.#seqno + 1 && this.#seqno !== 0) this.#jump(seqno)
@@ -107,7 +107,7 @@ export class EventFeed {
     else if (type === EventType.RecordError) this.#loseOpenBlock(seqno, seqno)
   }
 
-  /** Types of which nothing but the sequence number is kept. */
+  /** True for types of which only the sequence number is kept. */
   ignores(type: number): boolean {
     return routes[type] === 0
   }
@@ -120,24 +120,24 @@ export class EventFeed {
   flush(): void {
     if (!this.#isDirty) return
     this.#isDirty = false
-    this.#board.noteEvent(this.#seqno, this.#options.nowMs())
-    if (this.#shown === this.#control.count) return
-    this.#shown = this.#control.count
-    // The records first: whoever learns of a block finds them published.
+    this.#syncTable.noteEvent(this.#seqno, this.#options.nowMs())
+    if (this.#publishedCount === this.#control.count) return
+    this.#publishedCount = this.#control.count
+    // The records first: a thread that reads the control message finds them published.
     this.#events.publish()
     this.#control.publish()
   }
 
-  /** The recording is over: nothing more will come. */
+  /** Sends the end of the recording: no more events follow. */
   end(): void {
-    if (!this.#hasControlRoom(0)) return
+    if (!this.#waitForControlSpace(0)) return
     this.#control.reserve(controlTag.ended, 0)
     this.#control.commit()
     this.#isDirty = true
     this.flush()
   }
 
-  /** A source that skips without saying so, or begins again at an earlier number. */
+  /** Handles a source that skips numbers without a gap, or restarts at an earlier number. */
   #jump(seqno: number): void {
     if (seqno > this.#seqno) this.#loseOpenBlock(this.#seqno + 1, seqno - 1)
     else if (this.#status !== rangeStatus.none) this.#loseOpenBlock(this.#firstSeqno, this.#seqno)
@@ -145,7 +145,7 @@ export class EventFeed {
 
   #loseOpenBlock(from: number, to: number): void {
     this.#status = rangeStatus.none
-    if (!this.#hasControlRoom(gapBytes)) return
+    if (!this.#waitForControlSpace(gapBytes)) return
     const offset = this.#control.reserve(controlTag.gap, gapBytes)
     const view = this.#viewAt(offset)
     view.setFloat64(0, this.#options.nowMs(), true)
@@ -156,14 +156,14 @@ export class EventFeed {
     this.flush()
   }
 
-  /** Sources hand in the same array again and again, or each time another one. */
-  #learn(descriptor: Uint8Array): void {
+  /** Sources pass the same array for every event, or another one each time. */
+  #readDescriptor(descriptor: Uint8Array): void {
     if (descriptor.byteOffset % 4 === 0) {
-      this.#known = descriptor
+      this.#lastDescriptor = descriptor
       this.#words = new Uint32Array(descriptor.buffer, descriptor.byteOffset, layout.bytes / 4)
       return
     }
-    this.#known = null
+    this.#lastDescriptor = null
     this.#ownBytes.set(descriptor)
     this.#words = this.#ownWords
   }
@@ -172,7 +172,7 @@ export class EventFeed {
     if (type === EventType.TxnHeaderStart) this.#txnCount += 1
     const length = layout.bytes + payload.length
     const events = this.#events
-    if (events.position + length > this.#roomUntil && !this.#hasRoom(length)) return
+    if (events.position + length > this.#spaceUntil && !this.#waitForSpace(length)) return
     if (length > events.pieceBytesMax) {
       events.write(type, this.#joined(payload))
       return
@@ -187,7 +187,7 @@ export class EventFeed {
     events.commit()
   }
 
-  /** Long payloads are rare: two pieces become one before the ring cuts them again. */
+  /** Long payloads are rare: descriptor and payload are joined before the ring splits them. */
   #joined(payload: Uint8Array): Uint8Array {
     const length = layout.bytes + payload.length
     if (this.#long.length < length) this.#long = new Uint8Array(length * 2)
@@ -196,9 +196,9 @@ export class EventFeed {
     return this.#long.subarray(0, length)
   }
 
-  /** Makes room for at least `length` more bytes, or gives the open block up. */
-  #hasRoom(length: number): boolean {
-    const need = Math.max(length * 2, roomStepBytes)
+  /** Waits for space for at least `length` more bytes, or gives up the open block. */
+  #waitForSpace(length: number): boolean {
+    const need = Math.max(length * 2, spaceStepBytes)
     const { position } = this.#events
     if (
       position - this.#from + need > this.#blockBytesMax ||
@@ -207,8 +207,8 @@ export class EventFeed {
       this.#status = rangeStatus.tooLarge
       return false
     }
-    if (!this.#waitFor(this.#events, need)) return false
-    this.#roomUntil = position + need
+    if (!this.#waitForFit(this.#events, need)) return false
+    this.#spaceUntil = position + need
     return true
   }
 
@@ -216,7 +216,7 @@ export class EventFeed {
     if (type === EventType.BlockStart) this.#open(descriptor)
     const isEnd = type === EventType.BlockEnd
     const length = eventHeadBytes + layout.bytes + payload.length
-    if (length > this.#control.pieceBytesMax || !this.#hasControlRoom(length)) return
+    if (length > this.#control.pieceBytesMax || !this.#waitForControlSpace(length)) return
     const offset = this.#control.reserve(controlTag.event, length)
     const view = this.#viewAt(offset)
     view.setFloat64(0, this.#options.nowMs(), true)
@@ -230,8 +230,8 @@ export class EventFeed {
     this.#control.bytes.set(payload, offset + eventHeadBytes + layout.bytes)
     this.#control.commit()
     if (isEnd || type === EventType.BlockReject) this.#status = rangeStatus.none
-    // A block's end is shown at once; other events wait for the end of the source's batch, because
-    // each wake of the main thread costs more than hundreds of events.
+    // A BlockEnd is published at once; other events wait for the end of the source's batch, because
+    // each wake-up of the main thread costs more than hundreds of events.
     if (isEnd) this.flush()
   }
 
@@ -243,20 +243,20 @@ export class EventFeed {
     this.#status = rangeStatus.whole
   }
 
-  /** Not below 0: times are taken by different threads of the node. */
+  /** At least 0: different threads of the node take the times. */
   #wallNs(end: Uint8Array): number {
     if (this.#status === rangeStatus.none) return 0
     return Math.max(0, differenceU64(end, layout.timeNs, this.#startDescriptor, layout.timeNs))
   }
 
-  #hasControlRoom(length: number): boolean {
-    return this.#waitFor(this.#control, length)
+  #waitForControlSpace(length: number): boolean {
+    return this.#waitForFit(this.#control, length)
   }
 
-  /** Where loss is allowed the writer overtakes its readers; elsewhere it waits for them. */
-  #waitFor(ring: RingWriter, length: number): boolean {
+  /** Where loss is allowed the writer overruns its readers; otherwise it waits for them. */
+  #waitForFit(ring: RingWriter, length: number): boolean {
     if (!this.#options.isLossless) return true
-    while (!ring.waitFits(length, roomWaitMs))
+    while (!ring.waitFits(length, spaceWaitMs))
       if (this.#options.isStopping()) {
         this.#isClosed = true
         return false

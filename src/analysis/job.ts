@@ -1,28 +1,28 @@
-// Analyses blocks: what the pool runs for each BlockEnd. Thread: analysis worker.
+// Analyses one block per job: contention, and top accesses. Thread: analysis worker.
 // Contention is computed in parallel with other blocks; the trackers are fed in ticket order, on a
 // copy of their state that becomes the current one by a single store. So a worker may die at any
-// point: the block is simply analysed again, and a block that was fed already finds its result in
-// the place of its ticket.
+// point: the block is retried, and a block that was already fed finds its result in the entry of
+// its ticket.
 //
-//   place of a ticket   0 outcome u32 (0 none, 1 fed, 2 passed over)   8 accounts u32
+//   entry of a ticket   0 outcome u32 (0 none, 1 fed, 2 skipped)   8 accounts u32
 //                      12 storage slots u32   16 accounts, 40 bytes each   then slots, 72 bytes
 
 import { isIntact } from '../rings/checkpoints.ts'
 import { dataByte, openViews, type RingViews } from '../rings/layout.ts'
-import { Board, type Turn, ticketModulus } from './board.ts'
-import { type AnalysisMemory, formatState, topBytes, topPlaces } from './memory.ts'
+import { type AnalysisMemory, formatState, topBytes, topEntries } from './memory.ts'
 import { analysed, openProgram, type Program } from './program.ts'
+import { SyncTable, type Turn, ticketModulus } from './sync-table.ts'
 
 /** Elements of each list of TopAccesses. */
 const topLimit = 10
 const accountEntryBytes = 40
-/** More than the text of TopAccesses can take: ten elements of at most 130 and ten of 210 bytes. */
+/** Upper bound of the TopAccesses text: ten elements of at most 130 and ten of 210 bytes. */
 const topTextMax = 4096
-/** Trackers start afresh when block timestamps cross a mark. Row "TopAccesses" in DESIGN.md. */
-const markSecs = 300
+/** Trackers reset when block timestamps enter a new window. Row "TopAccesses" in DESIGN.md. */
+const windowSecs = 300
 
 export interface BlockJob {
-  /** The block's place in the order in which the trackers are fed. */
+  /** The block's position in the order in which the trackers are fed. */
   readonly ticket: number
   readonly round: number
   /** Ring positions of its records. */
@@ -41,38 +41,38 @@ export type BlockResult =
       /** JSON of ContentionData and of TopAccesses. */
       readonly contention: Uint8Array
       readonly top: Uint8Array
-      /** The transactions' records, as transactions.ts reads them. */
+      /** The transactions' records, as transaction-text.ts reads them. */
       readonly transactions: Uint8Array
-      // All three lie in one shared buffer of their own: handed over without a copy.
+      // All three are views of one shared buffer of their own: transferred without a copy.
     }
   | { readonly outcome: 'lost'; readonly reason: LossReason }
-  /** An earlier block must be done again first; ask once more. */
+  /** An earlier block must be retried first; submit this job again after it. */
   | { readonly outcome: 'retry' }
 
 const fed = 1
-const passedOver = 2
+const skipped = 2
 
 export class BlockAnalyst {
   readonly #at: AnalysisMemory
-  readonly #board: Board
+  readonly #syncTable: SyncTable
   readonly #program: Program
   readonly #ring: RingViews
   readonly #bytes: Uint8Array<SharedArrayBuffer>
   readonly #words: Uint32Array<SharedArrayBuffer>
-  readonly #marks: Float64Array<SharedArrayBuffer>
+  readonly #windows: Float64Array<SharedArrayBuffer>
   readonly #fence = new Int32Array(1)
 
   constructor(at: AnalysisMemory) {
     this.#at = at
-    this.#board = new Board(at)
+    this.#syncTable = new SyncTable(at)
     this.#program = openProgram(at)
     this.#ring = openViews(at.eventRing)
     this.#bytes = new Uint8Array(at.memory.buffer)
     this.#words = new Uint32Array(at.memory.buffer)
-    this.#marks = new Float64Array(at.memory.buffer)
+    this.#windows = new Float64Array(at.memory.buffer)
   }
 
-  /** One after the other; behind one that was called back all are. */
+  /** Analyses the jobs in order; after one that was called back, all others are too. */
   analyseAll(jobs: readonly BlockJob[]): BlockResult[] {
     const results: BlockResult[] = []
     for (const job of jobs) {
@@ -83,13 +83,13 @@ export class BlockAnalyst {
   }
 
   analyse(job: BlockJob): BlockResult {
-    const area = this.#board.takeScratch(job.ticket)
-    // Held by a worker that died; the main thread frees it before it asks again.
+    const area = this.#syncTable.acquireScratch(job.ticket)
+    // Held by a worker that died; the main thread frees it before the retry.
     if (area < 0) return { outcome: 'retry' }
     try {
       return this.#analyse(job, this.#at.scratch + area * this.#at.scratchBytes)
     } finally {
-      this.#board.giveScratch(area)
+      this.#syncTable.releaseScratch(area)
     }
   }
 
@@ -101,28 +101,28 @@ export class BlockAnalyst {
     const code = program.analyse(ringData, this.#ring.capacity, from, to, number, wallNs)
     const loss = this.#lossOf(code, from)
     if (!this.#isPast(job.ticket)) {
-      const turn = this.#board.awaitTurn(job.ticket, job.round)
+      const turn = this.#syncTable.awaitTurn(job.ticket, job.round)
       if (turn === null) return { outcome: 'retry' }
-      if (loss !== null) this.#passOver(turn)
+      if (loss !== null) this.#skip(turn)
       else this.#feed(turn, job)
     }
     if (loss !== null) return { outcome: 'lost', reason: loss }
-    const place = this.#placeOf(job.ticket)
-    if (this.#words[place / 4] !== fed) return { outcome: 'lost', reason: 'overrun' }
-    return this.#result(place)
+    const entry = this.#entryOf(job.ticket)
+    if (this.#words[entry / 4] !== fed) return { outcome: 'lost', reason: 'overrun' }
+    return this.#result(entry)
   }
 
   #lossOf(code: number, from: number): LossReason | null {
-    // Asked after reading: records that were overwritten meanwhile explain any damage.
+    // Checked after reading: any damage is explained by records overwritten in the meantime.
     if (!isIntact(this.#ring, from, this.#fence)) return 'overrun'
     if (code === analysed.damaged) return 'malformed'
     return code === analysed.tooLarge ? 'too-large' : null
   }
 
-  /** An earlier try got as far as passing the turn on, and died afterwards. */
+  /** Whether an earlier attempt passed the turn on and died afterwards. */
   #isPast(ticket: number): boolean {
-    const ahead = (this.#board.turn().ticket - ticket + ticketModulus) % ticketModulus
-    return ahead !== 0 && ahead < topPlaces
+    const ahead = (this.#syncTable.turn().ticket - ticket + ticketModulus) % ticketModulus
+    return ahead !== 0 && ahead < topEntries
   }
 
   #feed(turn: Turn, job: BlockJob): void {
@@ -131,41 +131,41 @@ export class BlockAnalyst {
     const from = states + turn.state * stateBytes
     const to = states + next * stateBytes
     this.#bytes.copyWithin(to, from, from + stateBytes)
-    const mark = Math.floor(job.timestampSecs / markSecs)
-    if (this.#marks[to / 8] !== mark) {
+    const window = Math.floor(job.timestampSecs / windowSecs)
+    if (this.#windows[to / 8] !== window) {
       formatState(this.#at, this.#program, to)
-      this.#marks[to / 8] = mark
+      this.#windows[to / 8] = window
     }
     this.#program.feed(to + accountTracker, to + storageTracker)
-    // Keys were copied from the ring once more: only an intact ring makes the copy current.
+    // Feeding reads keys from the ring again: the copy becomes current only if the ring is intact.
     if (!isIntact(this.#ring, job.from, this.#fence)) {
-      this.#passOver(turn)
+      this.#skip(turn)
       return
     }
-    const place = this.#placeOf(turn.ticket)
-    const accounts = this.#program.writeTop(to + accountTracker, topLimit, place + 16)
-    const storageAt = place + 16 + accounts * accountEntryBytes
+    const entry = this.#entryOf(turn.ticket)
+    const accounts = this.#program.writeTop(to + accountTracker, topLimit, entry + 16)
+    const storageAt = entry + 16 + accounts * accountEntryBytes
     const storages = this.#program.writeTop(to + storageTracker, topLimit, storageAt)
-    this.#words[place / 4 + 2] = accounts
-    this.#words[place / 4 + 3] = storages
-    this.#words[place / 4] = fed
-    this.#board.pass(turn.ticket, next)
+    this.#words[entry / 4 + 2] = accounts
+    this.#words[entry / 4 + 3] = storages
+    this.#words[entry / 4] = fed
+    this.#syncTable.pass(turn.ticket, next)
   }
 
-  #passOver(turn: Turn): void {
-    this.#words[this.#placeOf(turn.ticket) / 4] = passedOver
-    this.#board.pass(turn.ticket, turn.state)
+  #skip(turn: Turn): void {
+    this.#words[this.#entryOf(turn.ticket) / 4] = skipped
+    this.#syncTable.pass(turn.ticket, turn.state)
   }
 
-  #result(place: number): BlockResult {
+  #result(entry: number): BlockResult {
     const { textAt, textBytes, headersAt, headersBytes } = this.#program
     const textEnd = textBytes.value
     const headersEnd = textEnd + headersBytes.value
     const all = new Uint8Array(new SharedArrayBuffer(headersEnd + topTextMax))
     all.set(this.#view(textAt.value, textBytes.value))
     all.set(this.#view(headersAt.value, headersBytes.value), textEnd)
-    // The text of ContentionData is copied already; its room is free again.
-    const topBytes = this.#encodeTop(place, textAt.value)
+    // The text of ContentionData is already copied; its buffer is free for reuse.
+    const topBytes = this.#encodeTop(entry, textAt.value)
     all.set(this.#view(textAt.value, topBytes), headersEnd)
     return {
       outcome: 'done',
@@ -175,15 +175,15 @@ export class BlockAnalyst {
     }
   }
 
-  #encodeTop(place: number, to: number): number {
-    const accounts = this.#words[place / 4 + 2]!
-    const storages = this.#words[place / 4 + 3]!
-    const storageAt = place + 16 + accounts * accountEntryBytes
-    return this.#program.encodeTop(to, place + 16, accounts, storageAt, storages)
+  #encodeTop(entry: number, to: number): number {
+    const accounts = this.#words[entry / 4 + 2]!
+    const storages = this.#words[entry / 4 + 3]!
+    const storageAt = entry + 16 + accounts * accountEntryBytes
+    return this.#program.encodeTop(to, entry + 16, accounts, storageAt, storages)
   }
 
-  #placeOf(ticket: number): number {
-    return this.#at.tops + (ticket % topPlaces) * topBytes
+  #entryOf(ticket: number): number {
+    return this.#at.tops + (ticket % topEntries) * topBytes
   }
 
   #view(at: number, length: number): Uint8Array {

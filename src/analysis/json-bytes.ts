@@ -1,9 +1,9 @@
-// Writes JSON as ASCII straight into bytes, several times faster than by way of objects.
+// Writes JSON as ASCII directly into bytes, several times faster than through objects.
 // Thread: any. The buffer is reused: `take` copies out what was written since the last one.
 import { quantityOf, writeHex } from '../evm/hex.ts'
 
 const startBytes = 64 * 1024
-/** From here on the native conversion to hex is faster than our loop. */
+/** From this length on the native conversion to hex is faster than our loop. */
 const nativeHexBytes = 128
 const zeroDigit = 0x30
 
@@ -15,14 +15,14 @@ export class JsonBytes {
     return this.#length
   }
 
-  /** ASCII that is JSON already. */
+  /** Appends ASCII that is already JSON. */
   ascii(text: Uint8Array): void {
     this.#reserve(text.length)
     this.#bytes.set(text, this.#length)
     this.#length += text.length
   }
 
-  /** `0x` and two digits per byte. */
+  /** Appends `0x` and two digits per byte. */
   hex(source: Uint8Array, at: number, length: number): void {
     this.#reserve(2 + 2 * length)
     if (length < nativeHexBytes) {
@@ -33,7 +33,7 @@ export class JsonBytes {
     this.#length += this.#bytes.write(`0x${view.toString('hex')}`, this.#length, 'latin1')
   }
 
-  /** A little-endian integer as a JSON-RPC quantity: `0x0`, `0x1f`, never a leading zero. */
+  /** Appends a little-endian integer as a JSON-RPC quantity: `0x0`, `0x1f`, no leading zero. */
   quantity(source: Uint8Array, at: number, length: number): void {
     let high = at + length - 1
     while (high > at && source[high] === 0) high--
@@ -51,18 +51,18 @@ export class JsonBytes {
     this.#length = to
   }
 
-  /** The same of a number; one of our own, so that it is short. */
+  /** Appends a number that we computed (so it is short) as a JSON-RPC quantity. */
   number(value: number | bigint): void {
     const text = quantityOf(value)
     this.#reserve(text.length)
     this.#length += this.#bytes.write(text, this.#length, 'latin1')
   }
 
-  /** What was written, in bytes of its own; the next text starts empty. */
+  /** Returns a copy of what was written and resets the buffer. */
   take(): Buffer {
     const taken = Buffer.from(this.#bytes.subarray(0, this.#length))
     this.#length = 0
-    // One block with a huge payload must not keep its memory for ever.
+    // One block with a huge payload must not keep its memory forever.
     if (this.#bytes.length > startBytes) this.#bytes = Buffer.allocUnsafe(startBytes)
     return taken
   }

@@ -1,10 +1,10 @@
-// The two shapes in which a block's life is told: a move on the stream, a record by REST.
-// Thread: main. Called by lifecycle.ts. Absent values are left out; times are float ms between
-// event timestamps, never below 0 (they are taken by different threads of the node).
+// Builds the two JSON forms of a block's lifecycle: a move on the stream, a record in REST.
+// Thread: main. Absent values are left out; times are float ms between event timestamps, never
+// below 0 (different threads of the node take them).
 
 export type BlockStage = 'Proposed' | 'Voted' | 'Finalized' | 'Verified' | 'Rejected'
 
-/** What is known of one proposal. */
+/** State of one proposal. */
 export interface Tracked {
   readonly id: string
   readonly number: number
@@ -13,7 +13,7 @@ export interface Tracked {
   readonly timeNs: bigint
   readonly txnCount: number
   stage: BlockStage
-  /** When it came to its stage. */
+  /** When it entered its current stage. */
   stageNs: bigint
   readonly timings: Partial<Record<BlockStage, bigint>>
   from?: { readonly stage: BlockStage; readonly sinceNs: bigint }
@@ -22,7 +22,7 @@ export interface Tracked {
   executedNs?: bigint
 }
 
-/** Payload of a Lifecycle frame; field names are the wire's. */
+/** Payload of a Lifecycle frame; field names are wire names. */
 export interface LifecycleMove {
   readonly block_hash: string
   readonly block_number: number
@@ -44,13 +44,13 @@ export interface LifecycleRecord extends LifecycleMove {
 
 type From = { readonly stage: BlockStage; readonly sinceNs: bigint } | null
 
-/** Tells the move that has just happened, and remembers it for `recordOf`. */
+/** Returns the move that has just happened, and stores it for `recordOf`. */
 export function moveOf(block: Tracked, from: From, timeNs: bigint): LifecycleMove {
   if (from !== null) block.from = from
   return shapeOf(block, from, timeNs)
 }
 
-/** The fields of the last move, and what else is known. */
+/** Returns the fields of the last move and all other known fields. */
 export function recordOf(block: Tracked): LifecycleRecord {
   const timings: Partial<Record<BlockStage, number>> = {}
   for (const [stage, timeNs] of Object.entries(block.timings))

@@ -1,15 +1,15 @@
-// Follows each block from proposal to its end. Thread: main. Called by flows/execution.ts.
-// Moves go forward only; skips are allowed; Verified and Rejected are final. The key is the
+// Tracks the stage of each block from proposal to its final stage. Thread: main.
+// Stages only move forward; skips are allowed; Verified and Rejected are final. The key is the
 // consensus id, because several proposals may share a number. Row "Lifecycle" in DESIGN.md.
 import type { BlockStage, LifecycleMove, LifecycleRecord, Tracked } from './lifecycle-record.ts'
 import { moveOf, recordOf } from './lifecycle-record.ts'
 
-/** Active blocks further below the head than this are forgotten. */
+/** Active blocks further below the head than this are evicted. */
 export const activeDepthMax = 1000
 /** Blocks in a final stage that are kept. */
 export const finalMax = 128
 /** Proposals tracked in all, however many share a number. */
-export const trackedMax = 4096
+const trackedMax = 4096
 
 const rank: Readonly<Record<BlockStage, number>> = {
   Proposed: 0,
@@ -23,7 +23,7 @@ export class Lifecycle {
   /** In the order in which proposals were first seen. */
   readonly #blocks = new Map<string, Tracked>()
   readonly #byNumber = new Map<number, Tracked[]>()
-  /** Active proposals by the seqno of their BlockStart, which a BlockReject names. */
+  /** Active proposals by the seqno of their BlockStart, which a BlockReject refers to. */
   readonly #byStart = new Map<number, Tracked>()
   readonly #final: Tracked[] = []
   #head = 0
@@ -52,7 +52,7 @@ export class Lifecycle {
     return [moveOf(block, null, proposal.timeNs)]
   }
 
-  /** BlockEnd fills in what execution told; it is no stage. */
+  /** BlockEnd adds the execution results; it is not a stage. */
   execute(
     id: string,
     result: { readonly ethHash: string; readonly gasUsed: number; readonly timeNs: bigint },
@@ -68,14 +68,14 @@ export class Lifecycle {
     return this.#move(this.#blocks.get(id), 'Voted', timeNs)
   }
 
-  /** Every other active proposal of the number is rejected with it. */
+  /** Finalizes a proposal and rejects every other active proposal of its number. */
   finalize(id: string, timeNs: bigint): LifecycleMove[] {
     const block = this.#blocks.get(id)
     const moves = this.#move(block, 'Finalized', timeNs)
     return block === undefined ? moves : [...moves, ...this.#rejectOthers(block, timeNs)]
   }
 
-  /** Names only a number: the finalized proposal, else the newest that is not rejected. */
+  /** Verifies by number only: the finalized proposal, else the newest that is not rejected. */
   verify(number: number, timeNs: bigint): LifecycleMove[] {
     const block = this.#chosen(number)
     if (block === undefined || block.stage === 'Rejected') return []
@@ -90,7 +90,7 @@ export class Lifecycle {
   /** Ascending by number, then first seen. */
   records(): LifecycleRecord[] {
     const blocks = [...this.#blocks.values()]
-    // A stable sort keeps the order of first sight among proposals of one number.
+    // The sort is stable: proposals of one number stay in the order of first sight.
     return blocks.sort((a, b) => a.number - b.number).map(recordOf)
   }
 
@@ -99,7 +99,7 @@ export class Lifecycle {
     return block === undefined ? null : recordOf(block)
   }
 
-  /** The id by which a number is known: finalized, else newest not rejected, else newest. */
+  /** The id that a number resolves to: finalized, else newest not rejected, else newest. */
   idOf(number: number): string | null {
     return this.#chosen(number)?.id ?? null
   }
@@ -151,8 +151,8 @@ export class Lifecycle {
   }
 
   #forget(block: Tracked): void {
-    const place = this.#final.indexOf(block)
-    if (place >= 0) this.#final.splice(place, 1)
+    const index = this.#final.indexOf(block)
+    if (index >= 0) this.#final.splice(index, 1)
     this.#drop(block)
   }
 
@@ -160,9 +160,9 @@ export class Lifecycle {
     if (this.#blocks.get(block.id) === block) this.#blocks.delete(block.id)
     if (this.#byStart.get(block.startSeqno) === block) this.#byStart.delete(block.startSeqno)
     const siblings = this.#byNumber.get(block.number)
-    const place = siblings?.indexOf(block) ?? -1
-    if (siblings === undefined || place < 0) return
-    siblings.splice(place, 1)
+    const index = siblings?.indexOf(block) ?? -1
+    if (siblings === undefined || index < 0) return
+    siblings.splice(index, 1)
     if (siblings.length === 0) this.#byNumber.delete(block.number)
   }
 }

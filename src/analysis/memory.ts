@@ -1,11 +1,11 @@
-// The one memory that the source thread, the analysis workers and the main thread share, and what
-// lies where in it. Thread: main makes it, any thread opens it. State that outlives a block is
-// here and nowhere else, so that a worker may die at any time.
+// Lays out the memory that the source thread, the analysis workers and the main thread share.
+// Thread: main creates it, any thread opens it. All state that outlives a block is here, so that a
+// worker may die at any time.
 //
 //   | page 0: constants of the WebAssembly module                                              |
-//   | board: 128-byte lines of words, see board.ts                                             |
-//   | tops: the last results of the trackers, one place per ticket, see turn.ts                |
-//   | trackers: two states, of which one is current: [5-minute mark f64, 0, accounts, storage] |
+//   | sync table: 128-byte lines of words, see sync-table.ts                                   |
+//   | tops: the last results of the trackers, one entry per ticket, see job.ts                 |
+//   | trackers: two states, one is current: [5-minute window f64, 0, accounts, storage]        |
 //   | control ring: block-level events for the main thread, see control.ts                     |
 //   | event ring: transaction-level events for the workers, see feed.ts                        |
 //   | scratch: one area per worker; untouched pages cost nothing                               |
@@ -13,19 +13,19 @@ import { randomFillSync } from 'node:crypto'
 import { assert } from '../base/assert.ts'
 import { type RingDescriptor, ringByteLength } from '../rings/layout.ts'
 import { RingWriter } from '../rings/ring-writer.ts'
-import { boardBytes, secretBytes } from './board.ts'
 import { openProgram } from './program.ts'
+import { secretBytes, syncTableBytes } from './sync-table.ts'
 
 /** Counters per tracker. Row "TopAccesses" in DESIGN.md. */
-export const trackerCounters = 1000
+const trackerCounters = 1000
 export const addressBytes = 20
 export const storageKeyBytes = 52
-/** Places for tracker results; more than blocks can be in flight. */
-export const topPlaces = 64
-/** Room for two counts, ten accounts and ten storage slots. */
+/** Entries for tracker results; more than blocks can be in flight. */
+export const topEntries = 64
+/** Fits two counts, ten accounts and ten storage slots. */
 export const topBytes = 2048
-export const controlRingBytes = 1024 * 1024
-/** The feed asks for room in steps of 256 KiB: a smaller ring could hold no block. */
+const controlRingBytes = 1024 * 1024
+/** The feed reserves space in steps of 256 KiB: a smaller ring could not hold any block. */
 const eventRingBytesMin = 512 * 1024
 const eventRingBytesMax = 256 * 1024 * 1024
 const pageBytes = 65_536
@@ -42,7 +42,7 @@ export interface MemoryOptions {
 export interface AnalysisMemory {
   readonly memory: WebAssembly.Memory
   readonly module: WebAssembly.Module
-  readonly board: number
+  readonly syncTable: number
   readonly tops: number
   /** Two states of `stateBytes` each; in each a tracker of accounts and one of storage slots. */
   readonly states: number
@@ -57,26 +57,26 @@ export interface AnalysisMemory {
   readonly workers: number
 }
 
-/** A state begins with its 5-minute mark; the trackers lie behind it. */
-export const stateHeaderBytes = 64
+/** A state begins with the number of its 5-minute window; the trackers follow. */
+const stateHeaderBytes = 64
 
 export function createMemory(module: WebAssembly.Module, options: MemoryOptions): AnalysisMemory {
   const { eventRingBytes, workers } = options
   const counters = options.counters ?? trackerCounters
   assert(
     eventRingBytes >= eventRingBytesMin && eventRingBytes <= eventRingBytesMax,
-    'an event ring has 512 KiB to 256 MiB',
+    'the event ring must have 512 KiB to 256 MiB',
   )
-  assert(workers >= 1 && workers <= 16, 'there are 1 to 16 analysis workers')
+  assert(workers >= 1 && workers <= 16, 'analysis workers must be 1 to 16')
   const tracker = trackerBytes(counters)
   const stateBytes = roundUp(stateHeaderBytes + 2 * tracker, 128)
-  const board = pageBytes
-  const tops = board + boardBytes
-  const states = tops + topPlaces * topBytes
+  const syncTable = pageBytes
+  const tops = syncTable + syncTableBytes
+  const states = tops + topEntries * topBytes
   const control = roundUp(states + 2 * stateBytes, 128)
   const events = roundUp(control + ringByteLength(controlRingBytes), 128)
   const scratch = roundUp(events + ringByteLength(eventRingBytes), pageBytes)
-  // Lists and tables of a block take up to twice its bytes, pairs of contracts as much again.
+  // Lists and tables of a block take up to twice its bytes, pairs of contracts the same again.
   const scratchBytes = roundUp(16 * 1024 * 1024 + eventRingBytes * 4, pageBytes)
   const pages = (scratch + workers * scratchBytes) / pageBytes
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true })
@@ -88,7 +88,7 @@ export function createMemory(module: WebAssembly.Module, options: MemoryOptions)
   const made: AnalysisMemory = {
     memory,
     module,
-    board,
+    syncTable,
     tops,
     states,
     stateBytes,
@@ -105,9 +105,9 @@ export function createMemory(module: WebAssembly.Module, options: MemoryOptions)
   return made
 }
 
-/** Writes the first state of everything; nobody else has the memory yet. */
+/** Initializes everything, before any other thread has the memory. */
 function format(made: AnalysisMemory): void {
-  randomFillSync(new Uint8Array(made.memory.buffer, made.board, secretBytes))
+  randomFillSync(new Uint8Array(made.memory.buffer, made.syncTable, secretBytes))
   RingWriter.create(made.controlRing)
   RingWriter.create(made.eventRing)
   const program = openProgram(made)
@@ -125,13 +125,13 @@ export function formatState(
   program.formatTracker(state + at.storageTracker, at.counters, storageKeyBytes)
 }
 
-/** The same sum as in wasm/space-saving.ts; a test compares them. */
+/** The same computation as in wasm/space-saving.ts; a test compares them. */
 export function trackerBytes(counters: number): number {
   const table = 2 ** Math.max(4, Math.ceil(Math.log2(counters * 2)))
   const buckets = counters + 2
   return 32 + table * 8 + counters * 80 + buckets * 24 + roundUp(buckets * 4, 8)
 }
 
-export function roundUp(value: number, multiple: number): number {
+function roundUp(value: number, multiple: number): number {
   return Math.ceil(value / multiple) * multiple
 }

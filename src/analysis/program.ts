@@ -1,12 +1,12 @@
-// The analysis module as TypeScript sees it: compiled from wasm/, one instance per thread.
+// Opens the WebAssembly analysis module, compiled from wasm/; one instance per thread.
 // Thread: main (to format memory) and analysis workers. Instances share their memory.
 import { assert } from '../base/assert.ts'
 
-/** What wasm/analysis.ts exports. Addresses are bytes of the shared memory. */
+/** The exports of wasm/analysis.ts. Addresses are byte offsets in the shared memory. */
 export interface Program {
   readSecret(at: number): void
   useScratch(at: number, bytes: number): void
-  /** 0 done, 1 damaged records, 2 more than the scratch holds. */
+  /** Returns 0 done, 1 damaged records, 2 more than the scratch holds. */
   analyse(
     ringData: number,
     ringCapacity: number,
@@ -35,18 +35,18 @@ export interface Program {
   readonly txnCount: Cell
 }
 
-/** A variable of the module. */
+/** A global variable of the module. */
 export interface Cell {
   readonly value: number
 }
 
 export const analysed = { done: 0, damaged: 1, tooLarge: 2 } as const
 
-/** Makes an instance on the memory. `board` begins with the process's secret for hashing. */
+/** Creates an instance. `syncTable` is the offset of the process's secret for hashing. */
 export function openProgram(at: {
   readonly memory: WebAssembly.Memory
   readonly module: WebAssembly.Module
-  readonly board: number
+  readonly syncTable: number
 }): Program {
   const bytes = new Uint8Array(at.memory.buffer)
   const writeNumber = (value: number, to: number): number => {
@@ -57,10 +57,10 @@ export function openProgram(at: {
   const { exports } = new WebAssembly.Instance(at.module, {
     env: { memory: at.memory, writeNumber },
   })
-  assert(typeof exports.analyse === 'function', 'the analysis module has its exports')
-  // Reason for the cast: the module is compiled from sources of this room, which the interface
+  assert(typeof exports.analyse === 'function', 'the analysis module must export its functions')
+  // Reason for the cast: the module is compiled from sources of this folder, which the interface
   // repeats; a test compares the two.
   const program = exports as unknown as Program
-  program.readSecret(at.board)
+  program.readSecret(at.syncTable)
   return program
 }

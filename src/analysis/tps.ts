@@ -1,6 +1,6 @@
-// Transactions per second over the last 2.5 blocks. Thread: main. Called by flows/execution.ts.
+// Computes transactions per second over the last 2.5 blocks. Thread: main.
 // Limits: TPS window. At a BlockStart: n[-3] + n[-2] + floor(n[-1] / 2) over completed blocks, the
-// newest halved; no clock is asked. Row "TPS" in DESIGN.md.
+// newest halved; no clock is read. Row "TPS" in DESIGN.md.
 
 const window = 3
 
@@ -9,7 +9,7 @@ export class Tps {
   readonly #counts = new Array<number>(window).fill(0)
   #last: number | null = null
 
-  /** The value at the start of block `number`; numbers that never came count as empty blocks. */
+  /** The value at the start of block `number`; skipped numbers count as empty blocks. */
   start(number: number): number {
     if (this.#last !== null)
       for (let missing = 1; missing < number - this.#last && missing <= window; missing++)
@@ -19,7 +19,7 @@ export class Tps {
     return third + second + Math.floor(newest / 2)
   }
 
-  /** Block complete, with that many transactions; 0 for one that was not seen whole. */
+  /** Adds a completed block's transaction count; 0 for a block that was not seen whole. */
   complete(txnCount: number): void {
     this.#push(txnCount)
   }

@@ -1,6 +1,6 @@
-// Writes a block's transactions as JSON-RPC shows them, from the records that a worker copied.
-// Thread: main, a slice at a time. Straight as bytes: objects and JSON.stringify cost many times
-// as much.
+// Writes a block's transactions in their JSON-RPC form, from the records that a worker copied.
+// Thread: main, a slice at a time. Writes bytes directly: objects and JSON.stringify cost many
+// times as much.
 //
 //   records   [type u32, transaction + 1 u32, bytes u32, 0, payload, pad to 8] in source order:
 //             headers, access list entries and authorizations, of all transactions mixed
@@ -10,14 +10,14 @@ import { quantityOf } from '../evm/hex.ts'
 import { readU32, readU64, readU256 } from '../evm/words.ts'
 import type { JsonBytes } from './json-bytes.ts'
 
-/** What all transactions of a block share. */
+/** Values that all transactions of a block share. */
 export interface InBlock {
   readonly blockHash: string
   readonly blockNumber: number
   readonly baseFee: bigint
 }
 
-/** Where the records of a transaction begin. */
+/** Offsets of a transaction's records. */
 interface Place {
   readonly index: number
   header: number
@@ -32,7 +32,7 @@ export class TransactionText {
   readonly #records: Uint8Array
   readonly #places: readonly Place[]
   readonly #baseFee: bigint
-  /** How every transaction of the block opens. */
+  /** The text that every transaction of the block begins with. */
   readonly #opening: Uint8Array
 
   constructor(records: Uint8Array, block: InBlock) {
@@ -89,7 +89,7 @@ export class TransactionText {
     return this.#places[at]!.header + headBytes
   }
 
-  /** The receiver, null for a creation; up to the key of the nonce. */
+  /** Writes the receiver, null for a creation, up to the key of the nonce. */
   #writeTarget(out: JsonBytes, header: number): void {
     if (this.#records[header + txnHeaderStart.isCreation] !== 0) {
       out.ascii(keys.toNull)
@@ -100,7 +100,7 @@ export class TransactionText {
     out.ascii(keys.nonce)
   }
 
-  /** `gasPrice` is what was paid: the bid, or base fee and tip up to the cap. */
+  /** `gasPrice` is the price paid: the bid, or base fee and tip up to the cap. */
   #writeFees(out: JsonBytes, header: number, type: number): void {
     const records = this.#records
     out.ascii(keys.gasPrice)
@@ -115,7 +115,7 @@ export class TransactionText {
     out.quantity(records, header + txnHeaderStart.maxPriorityFee, 32)
   }
 
-  /** Big integers only where a number is not exact: they cost more than the whole text. */
+  /** Uses bigint only where a number is not exact: bigints cost more than the whole text. */
   #paid(header: number): number | bigint {
     const cap = this.#numberAt(header + txnHeaderStart.maxFee)
     const tip = this.#numberAt(header + txnHeaderStart.maxPriorityFee)
@@ -210,7 +210,7 @@ function isZero(records: Uint8Array, at: number, length: number): boolean {
   return true
 }
 
-/** Without replay protection 27 or 28, with it the chain's. */
+/** 27 or 28 without replay protection (EIP-155), derived from the chain id with it. */
 function legacyV(chainId: bigint, parity: number): bigint {
   return chainId === 0n ? 27n + BigInt(parity) : 35n + 2n * chainId + BigInt(parity)
 }
@@ -263,7 +263,7 @@ function writeAuthorization(out: JsonBytes, records: Uint8Array, entry: number):
   out.ascii(closing)
 }
 
-/** Keys with the quotes around them: the value before is closed, the next one is opened. */
+/** Keys with surrounding quotes: each closes the previous value and opens the next one. */
 const keys = {
   hash: Buffer.from('","hash":"'),
   type: Buffer.from('","type":"'),

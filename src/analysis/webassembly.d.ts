@@ -1,5 +1,5 @@
-// The part of WebAssembly that this room uses. Thread: any (types only).
-// The compiler's library names it only together with a browser's world, which we do not have.
+// Declares the part of WebAssembly that this module uses. Thread: any (types only).
+// TypeScript declares it only in its DOM library, which is not used here.
 
 declare namespace WebAssembly {
   class Memory {

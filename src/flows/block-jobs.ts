@@ -12,8 +12,8 @@
 // order, those of the failed batch one by one. A worker that hangs (hang-watch.ts) is terminated
 // and counts as one that died.
 
-import { type Board, ticketModulus } from '../analysis/board.ts'
 import type { BlockJob, BlockResult, LossReason } from '../analysis/job.ts'
+import { type SyncTable, ticketModulus } from '../analysis/sync-table.ts'
 import { HangWatch, lookMs } from './hang-watch.ts'
 
 /** Blocks that may be waiting or running at once. */
@@ -32,7 +32,7 @@ export type JobOutcome =
 export type BlockSpec = Omit<BlockJob, 'ticket' | 'round'>
 
 export interface BlockJobsOptions {
-  readonly board: Board
+  readonly syncTable: SyncTable
   readonly workers: number
   /**
    * Runs a batch on some worker and resolves with a result for each job. Rejects when the worker
@@ -76,8 +76,8 @@ export class BlockJobs {
 
   constructor(options: BlockJobsOptions) {
     this.#options = options
-    this.#nextTicket = options.board.turn().ticket
-    this.#hangWatch = new HangWatch(options.board)
+    this.#nextTicket = options.syncTable.turn().ticket
+    this.#hangWatch = new HangWatch(options.syncTable)
     this.#timer = setInterval(() => this.#endHung(), lookMs).unref()
   }
 
@@ -139,8 +139,8 @@ export class BlockJobs {
   }
 
   #start(batch: readonly JobEntry[]): void {
-    const { board, run } = this.#options
-    const round = board.round()
+    const { syncTable, run } = this.#options
+    const round = syncTable.round()
     const running = { tickets: batch.map(({ ticket }) => ticket), end: new AbortController() }
     for (const entry of batch) entry.isRunning = true
     this.#running.add(running)
@@ -179,7 +179,7 @@ export class BlockJobs {
     for (const entry of batch) entry.isSuspect = true
     this.#options.onFailure(error, batch.length === 1 && first!.attempts >= attemptsMax)
     this.#isRecovering = true
-    this.#options.board.nextRound()
+    this.#options.syncTable.nextRound()
     this.#advance()
   }
 
@@ -205,16 +205,16 @@ export class BlockJobs {
   /** Skips a block that makes its workers fail, so that the blocks after it get their turn. */
   #giveUp(head: JobEntry): JobOutcome | null {
     if (head.attempts < attemptsMax || head.isRunning) return null
-    const { board } = this.#options
-    const turn = board.turn()
+    const { syncTable } = this.#options
+    const turn = syncTable.turn()
     // Everything before it was delivered; an earlier attempt may have passed the turn on already.
-    if (turn.ticket === head.ticket) board.pass(turn.ticket, turn.state)
+    if (turn.ticket === head.ticket) syncTable.pass(turn.ticket, turn.state)
     return { outcome: 'lost', reason: 'failed' }
   }
 
   /** All batches returned: frees the scratch areas of dead workers and lets jobs start. */
   #recover(): void {
     this.#isRecovering = false
-    this.#options.board.clearScratch()
+    this.#options.syncTable.clearScratch()
   }
 }

@@ -12,10 +12,10 @@
 // otherwise an overrun becomes a Gap, never a wrong number.
 import { accessSync, constants } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { Board } from '../analysis/board.ts'
 import { type Control, type ControlEvent, rangeStatus } from '../analysis/control.ts'
 import type { BlockResult } from '../analysis/job.ts'
 import { type AnalysisMemory, createMemory } from '../analysis/memory.ts'
+import { SyncTable } from '../analysis/sync-table.ts'
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
@@ -107,7 +107,7 @@ class Pipeline implements ExecutionPipeline {
   readonly #section: ExecutionSection
   readonly #deps: ExecutionDeps
   readonly #memory: AnalysisMemory
-  readonly #board: Board
+  readonly #syncTable: SyncTable
   readonly #ring: RingViews
   readonly #meters: ExecutionMeters
   readonly #pool: Pool
@@ -130,7 +130,7 @@ class Pipeline implements ExecutionPipeline {
     this.#section = section
     this.#deps = deps
     this.#memory = memory
-    this.#board = new Board(memory)
+    this.#syncTable = new SyncTable(memory)
     this.#ring = openViews(memory.eventRing)
     this.#meters = declareExecutionMeters(deps.meters)
     this.#projector = new ExecutionProjector(deps.events)
@@ -147,7 +147,7 @@ class Pipeline implements ExecutionPipeline {
       { log: deps.log, deaths: this.#meters.workerDeaths },
     )
     this.#jobs = new BlockJobs({
-      board: this.#board,
+      syncTable: this.#syncTable,
       workers: memory.workers,
       run: (jobs, end) => this.#pool.run<readonly BlockResult[]>(jobs, end),
       onFailure: (error, isGivenUp) => this.#noteFailure(error, isGivenUp),
@@ -217,12 +217,12 @@ class Pipeline implements ExecutionPipeline {
   }
 
   lastEventAgeMs(): number {
-    const lastMs = Math.max(this.#board.lastEventMs(), this.#startedMs)
+    const lastMs = Math.max(this.#syncTable.lastEventMs(), this.#startedMs)
     return Math.max(0, this.#deps.clock.monotonicMs() - lastMs)
   }
 
   ringSeqno(): number {
-    return this.#board.seqno()
+    return this.#syncTable.seqno()
   }
 
   latestBlock(): number {

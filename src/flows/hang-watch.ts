@@ -7,7 +7,7 @@
 //
 // Time is counted in looks (polls): an event-loop stall delays them and must not count against
 // workers.
-import { type Board, isTurnOver } from '../analysis/board.ts'
+import { isTurnOver, type SyncTable } from '../analysis/sync-table.ts'
 
 export const lookMs = 250
 /** A block is analysed in milliseconds; one of 15,000 transactions in a tenth of this. */
@@ -15,18 +15,18 @@ const hangMs = 2000
 const startMs = 10_000
 
 export class HangWatch<Batch extends { readonly tickets: readonly number[] }> {
-  readonly #board: Board
+  readonly #syncTable: SyncTable
   /** For how many looks a batch has had the same ticket, or none. */
   readonly #seen = new Map<Batch, { ticket: number | null; looks: number }>()
 
-  constructor(board: Board) {
-    this.#board = board
+  constructor(syncTable: SyncTable) {
+    this.#syncTable = syncTable
   }
 
   /** Returns the running batches whose worker hangs, each once. */
   look(running: Iterable<Batch>): Batch[] {
-    const shown = this.#board.working()
-    const turn = this.#board.turn().ticket
+    const shown = this.#syncTable.working()
+    const turn = this.#syncTable.turn().ticket
     const hung: Batch[] = []
     const before = new Map(this.#seen)
     this.#seen.clear()

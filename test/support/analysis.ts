@@ -1,10 +1,10 @@
-// The analysis road without threads: feed, control ring and analyst in one, for tests.
+// The analysis pipeline without threads: feed, control ring and analyst in one, for tests.
 import { readFileSync } from 'node:fs'
-import { Board } from '../../src/analysis/board.ts'
 import { type Control, type ControlEvent, parseControl } from '../../src/analysis/control.ts'
 import { EventFeed } from '../../src/analysis/feed.ts'
 import { BlockAnalyst, type BlockResult } from '../../src/analysis/job.ts'
 import { type AnalysisMemory, createMemory } from '../../src/analysis/memory.ts'
+import { SyncTable } from '../../src/analysis/sync-table.ts'
 import { blockStart } from '../../src/evm/event-payload.ts'
 import { EventType } from '../../src/evm/event-type.ts'
 import { readU64 } from '../../src/evm/words.ts'
@@ -24,7 +24,7 @@ export interface AnalysedBlock {
 export class Bench {
   readonly memory: AnalysisMemory
   readonly feed: EventFeed
-  readonly board: Board
+  readonly syncTable: SyncTable
   readonly controls: Control[] = []
   readonly #reader: RingReader
   readonly #analyst: BlockAnalyst
@@ -47,7 +47,7 @@ export class Bench {
       nowMs: () => 1,
       isStopping: () => false,
     })
-    this.board = new Board(this.memory)
+    this.syncTable = new SyncTable(this.memory)
     this.#reader = new RingReader(this.memory.controlRing, { from: 'oldest' })
     this.#analyst = new BlockAnalyst(this.memory)
   }

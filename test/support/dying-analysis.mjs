@@ -6,8 +6,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { threadId, workerData } from 'node:worker_threads'
-import { Board } from '../../dist/src/analysis/board.js'
 import { BlockAnalyst } from '../../dist/src/analysis/job.js'
+import { SyncTable } from '../../dist/src/analysis/sync-table.js'
 
 const { how, when, every, times, folder } = globalThis.deathMode
 const deaths = new Int32Array(workerData.memory.buffer, 32_768, 1024)
@@ -24,13 +24,13 @@ function perhapsDie(ticket) {
   Atomics.wait(deaths, 1022, 0)
 }
 
-const { awaitTurn, pass } = Board.prototype
-Board.prototype.awaitTurn = function (ticket, round) {
+const { awaitTurn, pass } = SyncTable.prototype
+SyncTable.prototype.awaitTurn = function (ticket, round) {
   const turn = awaitTurn.call(this, ticket, round)
   if (when === 'before' && turn !== null) perhapsDie(ticket)
   return turn
 }
-Board.prototype.pass = function (ticket, state) {
+SyncTable.prototype.pass = function (ticket, state) {
   if (when === 'during') perhapsDie(ticket)
   pass.call(this, ticket, state)
   if (when === 'after') perhapsDie(ticket)

@@ -1,4 +1,4 @@
-// The door of the analysis module: what analysis/program.ts may call. Thread: analysis worker.
+// Exports of the analysis module, as analysis/program.ts declares them. Thread: analysis worker.
 // All state is in the shared memory; module variables hold nothing from one block to the next.
 import { finish, readSecret, sumAddress, sumSlot } from './bytes'
 import { contend, spare } from './contention'
@@ -42,15 +42,15 @@ export let txnCount: u32 = 0
 
 let scratchAt: u32 = 0
 
-/** Names the scratch memory of this instance's next block; nobody else may use it meanwhile. */
+/** Sets the scratch memory of this instance's next block, which needs exclusive use of it. */
 export function useScratch(at: u32, bytes: u32): void {
   scratchAt = at
   openScratch(at, bytes)
 }
 
 /**
- * Analyses the records between two ring positions. Answers 0 done, 1 damaged records, 2 more
- * than the scratch holds. The lists it makes stay for `feed`.
+ * Analyses the records between two ring positions. Returns 0 done, 1 damaged records, 2 more
+ * than the scratch holds. Its lists stay valid for `feed`.
  */
 export function analyse(
   ringData: u32,
@@ -80,7 +80,7 @@ export function analyse(
   return headersBytes == 0 && txnHeaders > 0 ? DAMAGED : DONE
 }
 
-/** Writes the text of the analysed block once more; returns its length. For measurements. */
+/** Writes the text of the analysed block again; returns its length. For benches. */
 export function encodeAgain(blockNumber: f64, wallNs: f64): u32 {
   return encodeContention(textAt, <u64>blockNumber, <u64>wallNs, sumTransactionTime(), txnCount)
 }
@@ -102,7 +102,7 @@ export function feed(accountTracker: u32, storageTracker: u32): void {
   give()
 }
 
-/** Feeds `count` keys that lie back to back to one tracker. For measurements and tests. */
+/** Feeds `count` contiguous keys to one tracker. For benches and tests. */
 export function feedKeys(tracker: u32, keys: u32, count: u32, keyBytes: u32): void {
   take(tracker)
   for (let index: u32 = 0; index < count; index++) {

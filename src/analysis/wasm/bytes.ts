@@ -1,9 +1,9 @@
-// Words, comparison and hashing of keys that lie in shared memory. Thread: analysis worker.
-// Keys are compared and hashed where they lie: an address is 20 bytes, a storage slot 32.
+// Compares and hashes keys in shared memory. Thread: analysis worker.
+// Keys are compared and hashed in place: an address is 20 bytes, a storage slot 32.
 //
 // The hash is NH: a sum of products of key words, each word first added to a secret one. For any
 // two different keys the chance of an equal hash is 2^-32 over the choice of the secret, so that
-// whoever chooses addresses and slots cannot choose collisions. No result depends on the secret.
+// an attacker who chooses addresses and slots cannot cause collisions. No result depends on it.
 //
 //   secret   14 u32: words 0 to 5 for an address (20 bytes and 4 of zero), 6 to 13 for a slot
 
@@ -51,7 +51,7 @@ function product(a: u32, b: u32): u64 {
   return <u64>a * <u64>b
 }
 
-/** The sum over an address; `finish` makes it a hash. */
+/** The sum over an address; `finish` turns it into a hash. */
 // @ts-ignore: decorator
 @inline
 export function sumAddress(at: u32): u64 {
@@ -74,7 +74,7 @@ export function sumSlot(at: u32): u64 {
   )
 }
 
-/** Spreads the 64 bits of a sum over 32, so that low bits may index a table. */
+/** Mixes the 64 bits of a sum into 32, so that low bits may index a table. */
 // @ts-ignore: decorator
 @inline
 export function finish(sum: u64): u32 {

@@ -1,5 +1,5 @@
-// Storage-slot contention of one block: slots, contracts, pairs of contracts, longest chain.
-// Thread: analysis worker. Called by analysis.ts after scan.ts. Writes nothing but its scratch.
+// Computes the storage-slot contention of one block: slots, contracts, pairs, longest chain.
+// Thread: analysis worker. Input are the lists of scan.ts. Writes only to its scratch.
 //
 //   slot      40 bytes: storage payload u32, contract u32, transactions u32, accesses u32,
 //             last transaction u32, that one writes u32, is written u32,
@@ -39,7 +39,7 @@ export let pairCount: u32 = 0
 export let contendedCount: u32 = 0
 export let writtenContendedCount: u32 = 0
 export let longestChain: u32 = 0
-/** First free byte behind the tables. */
+/** First free byte after the tables. */
 export let spare: u32 = 0
 
 let order: u32 = 0
@@ -53,7 +53,7 @@ let touchedContracts: u32 = 0
 let touchedContractCount: u32 = 0
 let pairsLeft: u64 = 0
 
-/** Analyses the listed accesses; `transactions` is how many the block holds. */
+/** Analyses the listed accesses; `transactions` is the block's transaction count. */
 export function contend(transactions: u32): u32 {
   if (!layOut()) return TOO_LARGE
   longestChain = transactions == 0 ? 0 : 1
@@ -103,7 +103,7 @@ function layOut(): bool {
   pairs = (contracts + storageCount * CONTRACT + 7) & ~7
   pairMask = size - 1
   spare = pairs + size * PAIR
-  // Behind the tables the sort needs a word per transaction, before the pairs may grow there.
+  // After the tables the sort needs a word per transaction, before the pairs may grow there.
   if (spare + txnEnd * 4 + 8 > scratchEnd) return false
   memory.fill(slotTable, 0, size * 16)
   memory.fill(pairs, 0, size * PAIR)
@@ -111,7 +111,7 @@ function layOut(): bool {
   return true
 }
 
-/** Counting sort of the accesses by transaction; accesses of one keep their order. */
+/** Counting sort of the accesses by transaction; stable within a transaction. */
 function sortByTransaction(): void {
   const starts = spare
   memory.fill(starts, 0, (txnEnd + 2) * 4)
@@ -208,7 +208,7 @@ function findSlot(payload: u32, contract: u32, hash: u32): u32 {
   return made
 }
 
-/** Counts the pairs of the transaction's contracts and lengthens the chains through its slots. */
+/** Counts the pairs of the transaction's contracts and extends the chains through its slots. */
 function closeTransaction(): bool {
   const touched = touchedContractCount
   const made = (<u64>touched * <u64>(touched - (touched > 0 ? 1 : 0))) / 2
@@ -228,7 +228,7 @@ function closeTransaction(): bool {
 }
 
 /**
- * The chain that ends in this transaction goes on from the longest one that ends in an earlier
+ * The chain that ends in this transaction extends the longest one that ends in an earlier
  * transaction with which it shares a slot that one of the two writes.
  */
 function lengthenChains(): void {
@@ -279,7 +279,7 @@ function countPair(a: u32, b: u32): void {
   }
 }
 
-/** Doubles the table of pairs, behind the old one; false when the scratch is used up. */
+/** Doubles the table of pairs, after the old one; false when the scratch is used up. */
 function growPairs(): bool {
   const old = pairs
   const oldSize = pairMask + 1

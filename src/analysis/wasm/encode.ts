@@ -1,4 +1,4 @@
-// ContentionData and TopAccesses as JSON bytes, straight from the keys in memory.
+// Encodes ContentionData and TopAccesses as JSON bytes, directly from the keys in memory.
 // Thread: analysis worker. Field names are the spec's; the order of fields never changes.
 import { contendedCount, longestChain, slotCount, writtenContendedCount } from './contention'
 import {
@@ -14,10 +14,10 @@ import {
 import { STORAGE_KEY } from './scan'
 import { cursor, put, putByte, putF64, putHex, putU32, putU64, startText } from './text'
 
-/** More than any text below can take: 50 elements of at most 300 bytes and the scalars. */
+/** Upper bound of every text below: 50 elements of at most 300 bytes and the scalars. */
 export const TEXT_MAX: u32 = 32768
 
-// The ranked lists lie at the end of the text's room: places of slots, contracts and pairs.
+// The ranked lists are at the end of the text buffer: addresses of slots, contracts and pairs.
 let slotList: u32 = 0
 let contractList: u32 = 0
 let pairList: u32 = 0
@@ -25,7 +25,7 @@ let slotsListed: u32 = 0
 let contractsListed: u32 = 0
 let pairsListed: u32 = 0
 
-/** Finds the heads of the three lists of the block that contention.ts holds. */
+/** Ranks the three lists of the block that contention.ts holds. */
 export function rank(to: u32): void {
   pairList = to + TEXT_MAX - PAIRS_LISTED_MAX * 4
   contractList = pairList - CONTRACTS_MAX * 4
@@ -35,7 +35,7 @@ export function rank(to: u32): void {
   pairsListed = rankPairs(pairList)
 }
 
-/** Writes ContentionData; the lists are ranked already. Returns its length. */
+/** Writes ContentionData from the ranked lists. Returns its length. */
 export function encodeContention(
   to: u32,
   blockNumber: u64,

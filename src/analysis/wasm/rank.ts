@@ -1,5 +1,5 @@
-// The head of each list of ContentionData, in a total order. Thread: analysis worker.
-// Insertion into a short list: almost every candidate is turned away by one comparison.
+// Selects the top elements of each list of ContentionData, in a total order.
+// Thread: analysis worker. Inserts into a short list: one comparison rejects most candidates.
 import { compareAddress, compareSlot } from './bytes'
 import {
   CONTRACT,
@@ -18,7 +18,7 @@ export const SLOTS_MAX: u32 = 20
 export const CONTRACTS_MAX: u32 = 15
 export const PAIRS_LISTED_MAX: u32 = 15
 
-/** Writes the most contended slots' places, best first; returns how many. */
+/** Writes the addresses of the most contended slots, best first; returns how many. */
 export function rankSlots(to: u32): u32 {
   let found: u32 = 0
   for (let index: u32 = 0; index < slotCount; index++) {
@@ -42,7 +42,7 @@ function slotIsBefore(a: u32, b: u32): bool {
   return compareSlot(load<u32>(a) + STORAGE_KEY, load<u32>(b) + STORAGE_KEY) < 0
 }
 
-/** Writes the places of contracts with contention, best first; returns how many. */
+/** Writes the addresses of contracts with contention, best first; returns how many. */
 export function rankContracts(to: u32): u32 {
   const limit = CONTRACTS_MAX
   let found: u32 = 0
@@ -65,7 +65,7 @@ function contractIsBefore(a: u32, b: u32): bool {
   return compareAddress(load<u32>(a), load<u32>(b)) < 0
 }
 
-/** Writes the places of the most shared pairs, best first; returns how many. */
+/** Writes the addresses of the most shared pairs, best first; returns how many. */
 export function rankPairs(to: u32): u32 {
   const limit = PAIRS_LISTED_MAX
   let found: u32 = 0

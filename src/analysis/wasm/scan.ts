@@ -1,6 +1,6 @@
-// Walks a block's records in the event ring once and lists what the analyses need.
-// Thread: analysis worker. The ring's writer may reuse the bytes at any time: whatever is read
-// here is checked against lengths and bounds, and the caller asks afterwards whether it was intact.
+// Scans a block's records in the event ring once and lists what the analyses need.
+// Thread: analysis worker. The ring's writer may reuse the bytes at any time: everything read here
+// is checked against lengths and bounds, and the caller checks afterwards whether it was intact.
 //
 //   record   0 length and flags u32   4 tag u32   8 descriptor[64]   72 payload   (rings/layout.ts)
 //   scratch  | transaction times | storage accesses | account accesses | headers | ...
@@ -39,7 +39,7 @@ export const STORAGE_ENTRY: u32 = 16
 export const ACCOUNT_ENTRY: u32 = 8
 const HEADER_ENTRY: u32 = 8
 
-/** What `scan` and `analyse` answer. */
+/** Return codes of `scan` and `analyse`. */
 export const DONE: u32 = 0
 export const DAMAGED: u32 = 1
 export const TOO_LARGE: u32 = 2
@@ -54,7 +54,7 @@ export let accounts: u32 = 0
 export let accountCount: u32 = 0
 /** False when storage accesses of different transactions interleave. */
 export let isOrdered: bool = true
-/** First free byte behind the lists, and the end of the scratch. */
+/** First free byte after the lists, and the end of the scratch. */
 export let free: u32 = 0
 export let scratchEnd: u32 = 0
 let headers: u32 = 0
@@ -100,7 +100,7 @@ function layOut(bytes: u32): bool {
   isOrdered = true
   lastTxn = 0
   lastAddress = 0
-  // A record is at least this long, so that no list can run over.
+  // A record is at least this long, so that no list can overflow.
   const overhead = RECORD_HEADER + DESCRIPTOR
   storages = txns + TXNS_MAX * TXN_BYTES
   accounts = storages + (bytes / (overhead + STORAGE_SIZE) + 1) * STORAGE_ENTRY
@@ -145,7 +145,7 @@ function take(descriptor: u32, length: u32, position: u64): u32 {
 }
 
 function takeStorage(payload: u32, txn: u32): void {
-  // Accesses of one contract follow each other, so its sum is often still at hand.
+  // Accesses of one contract follow each other, so its last sum can often be reused.
   if (lastAddress == 0 || !sameAddress(payload, lastAddress)) {
     lastAddress = payload
     lastSum = sumAddress(payload)
@@ -221,7 +221,7 @@ export function copyHeaders(to: u32, end: u32, limit: u64): u32 {
     }
     store<u32>(entry, at - entry - 16, 8)
     store<u32>(entry, 0, 12)
-    // The pad is cleared: same input, same bytes.
+    // The padding is cleared: same input, same bytes.
     if (at + 8 > end) return 0
     store<u64>(at, 0)
     at = align8(at)

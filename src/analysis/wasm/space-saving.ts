@@ -1,8 +1,8 @@
 // Counts the most accessed keys in fixed memory (true Space-Saving, k counters).
-// Thread: analysis worker, one at a time: whoever holds the block's turn (analysis/turn.ts).
+// Thread: analysis worker, one at a time: the one that has the turn (analysis/sync-table.ts).
 // Error bound: count - error <= true count <= count, and error <= fed keys / k.
-// A full tracker gives the counter of the smallest count to the new key; among several of them it
-// is the one that came to that count last. So the result depends on the order of the keys alone,
+// A full tracker reassigns the counter of the smallest count to the new key; among several it
+// is the one that reached that count last. So the result depends on the order of the keys alone,
 // never on the hash.
 //
 //   tracker  0 k u32   4 table size u32   8 key bytes u32   12 counters used u32
@@ -11,8 +11,8 @@
 //              counters  (k x 80 bytes: hash u32, bucket u32, next u32, previous u32, error u64, key)
 //              buckets   (k + 2 x [count u64, first counter u32, next u32, previous u32, 0])
 //              free list (k + 2 x u32)
-//   Counters of one count hang on one bucket; buckets are a list that ascends by count. Links are
-//   counter + 1 and bucket numbers from 1; 0 ends a list.
+//   Counters of one count are linked to one bucket; buckets are a list ascending by count. Links
+//   are counter + 1 and bucket numbers from 1; 0 ends a list.
 import { align8, compareBytes, powerOfTwo, sameAddress, sameSlot } from './bytes'
 
 const HEADER: u32 = 32
@@ -21,7 +21,7 @@ const COUNTER: u32 = 80
 const COUNTER_KEY: u32 = 24
 const BUCKET: u32 = 24
 
-// The tracker in hand: read from its header by `take`, written back by `give`.
+// The current tracker: read from its header by `take`, written back by `give`.
 let base: u32 = 0
 let capacity: u32 = 0
 let mask: u32 = 0
@@ -45,7 +45,7 @@ export function trackerBytes(k: u32): u32 {
   )
 }
 
-/** Makes an empty tracker. */
+/** Initializes an empty tracker. */
 export function formatTracker(at: u32, k: u32, bytesOfKey: u32): void {
   memory.fill(at, 0, trackerBytes(k))
   store<u32>(at, k)
@@ -93,7 +93,7 @@ export function countAddress(address: u32, hash: u32): void {
   memory.copy(counterAt(counter) + COUNTER_KEY, address, 20)
 }
 
-/** Counts one storage slot: an address and, apart from it, the slot's 32 bytes. */
+/** Counts one storage slot: an address and, at another offset, the slot's 32 bytes. */
 export function countSlot(address: u32, slot: u32, hash: u32): void {
   let place = hash & mask
   for (;;) {
@@ -183,7 +183,7 @@ function increment(counter: u32): void {
   const count = load<u64>(here) + 1
   const next = load<u32>(here, 12)
   if (next == 0 || load<u64>(bucketAt(next)) != count) {
-    // Alone in its bucket, the bucket itself moves up; else a new one goes behind it.
+    // Alone in its bucket, the bucket itself moves up; else a new one is inserted after it.
     if (load<u32>(here, 8) == counter + 1 && load<u32>(at, 8) == 0) {
       store<u64>(here, count)
       return
@@ -253,7 +253,7 @@ function enter(counter: u32, hash: u32): void {
   store<u64>(table + (place << 3), (<u64>hash << 32) | <u64>(counter + 1))
 }
 
-/** Takes a counter out of the table; later entries of its run move back (no tombstones). */
+/** Removes a counter from the table; later entries of its run move back (no tombstones). */
 function leave(counter: u32): void {
   let hole = load<u32>(counterAt(counter)) & mask
   while (<u32>load<u64>(table + (hole << 3)) != counter + 1) hole = (hole + 1) & mask
@@ -263,7 +263,7 @@ function leave(counter: u32): void {
     const entry = load<u64>(table + (place << 3))
     if (entry == 0) break
     const home = <u32>(entry >> 32) & mask
-    // The entry may fill the hole only if its home does not lie behind the hole.
+    // The entry may fill the hole only if its home is not after the hole.
     if (((place - home) & mask) < ((place - hole) & mask)) continue
     store<u64>(table + (hole << 3), entry)
     hole = place

@@ -1,12 +1,12 @@
 // Writes JSON text into memory, left to right. Thread: analysis worker.
-// The caller has made sure that there is room: encode.ts knows how long its texts can be.
+// No bounds checks: encode.ts provides a buffer for the longest text it can write.
 
 /** Writes the shortest decimal form of `value` (as JavaScript prints it) at `at`; its length. */
 // @ts-ignore: decorator
 @external('env', 'writeNumber')
 declare function writeNumber(value: f64, at: u32): u32
 
-/** Where the next character goes. */
+/** Address of the next character. */
 export let cursor: u32 = 0
 
 export function startText(at: u32): void {

@@ -1,7 +1,7 @@
-// The JSON text of a block: what it says, in how many pieces, and what is kept of it.
+// Tests the JSON text of a block: its content, its pieces and its cache.
 import { describe, expect, it } from 'vitest'
 import { Block } from '../../../src/analysis/block.ts'
-import { TextMemory } from '../../../src/analysis/block-text.ts'
+import { TextCache } from '../../../src/analysis/block-text.ts'
 import {
   blockEnd,
   blockStart,
@@ -70,14 +70,14 @@ function recordsOf(count: number, seed: number): Uint8Array {
   return Buffer.concat(all)
 }
 
-function blockOf(records: Uint8Array, memory = new TextMemory(1e9)): Block {
+function blockOf(records: Uint8Array, memory = new TextCache(1e9)): Block {
   const start = new Uint8Array(blockStart.size)
   writeU64(start, blockStart.blockNumber, 77)
   writeU64(start, blockStart.baseFee, 100)
   return new Block(start, new Uint8Array(blockEnd.size), records, memory)
 }
 
-describe('the text of a block', () => {
+describe('block text', () => {
   it.each([1, 2, 3, 4])('is what a slow, obvious version writes (seed %d)', (seed) => {
     const records = recordsOf(200, seed)
     const block = blockOf(records)
@@ -93,14 +93,14 @@ describe('the text of a block', () => {
     expect(wholeText(block.text(false)).transactions).toEqual(hashes)
   })
 
-  it('is whole JSON for a block without transactions', () => {
+  it('is complete JSON for a block without transactions', () => {
     expect(wholeText(blockOf(new Uint8Array(0)).text(true))).toMatchObject({
       number: '0x4d',
       transactions: [],
     })
   })
 
-  it('comes in many pieces of bounded length, made once', () => {
+  it('has many pieces of bounded length, each built once', () => {
     const text = blockOf(recordsOf(2000, 5)).text(true)
     const pieces = [...Array(1000).keys()].flatMap((index) => text.piece(index) ?? [])
     expect(pieces.length).toBeGreaterThan(30)
@@ -109,7 +109,7 @@ describe('the text of a block', () => {
     expect(text.estimatedBytes).toBe(pieces.reduce((sum, piece) => sum + piece.length, 0))
   })
 
-  it('is estimated from above before it is made', () => {
+  it('has an upper estimate of its size before it is built', () => {
     for (const full of [true, false]) {
       const text = blockOf(recordsOf(300, 6)).text(full)
       const estimate = text.estimatedBytes
@@ -119,9 +119,9 @@ describe('the text of a block', () => {
   })
 })
 
-describe('the memory of texts', () => {
-  it('keeps within its bound, and what was dropped is made again as it was', () => {
-    const memory = new TextMemory(300_000)
+describe('text cache', () => {
+  it('stays within its bound, and rebuilds evicted text identically', () => {
+    const memory = new TextCache(300_000)
     const blocks = [1, 2, 3, 4].map((seed) => blockOf(recordsOf(150, seed), memory))
     const first = blocks.map((block) => wholeText(block.text(true)))
     expect(memory.bytes).toBeGreaterThan(100_000)
@@ -130,8 +130,8 @@ describe('the memory of texts', () => {
     expect(memory.bytes).toBeLessThanOrEqual(300_000)
   })
 
-  it('gives back what a block held; a text that is being read breaks off', () => {
-    const memory = new TextMemory(1e9)
+  it('frees the texts of an evicted block; reading an unfinished text throws', () => {
+    const memory = new TextCache(1e9)
     const block = blockOf(recordsOf(150, 1), memory)
     const text = block.text(true)
     expect(text.piece(0)).not.toBeNull()

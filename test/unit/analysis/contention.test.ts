@@ -70,7 +70,7 @@ describe('ContentionData', () => {
     })
   })
 
-  test('takes a transaction from EVM enter to exit where both exist, else header to end', () => {
+  test('measures a transaction from EVM enter to exit where both exist, else header to end', () => {
     const both = analyse([], 1, () => {
       script.enter(0)
       script.timeNs += 5_000_000n
@@ -105,7 +105,7 @@ describe('ContentionData', () => {
     expect(slow.parallel_efficiency_pct).toBe(0)
   })
 
-  test('refuses records that are shorter than their type, and goes on with the next block', () => {
+  test('rejects records that are shorter than their type, and continues with the next block', () => {
     number += 1
     script.start(number)
     script.emit(23, new Uint8Array(60), 0)
@@ -115,7 +115,7 @@ describe('ContentionData', () => {
     expect(analyse([step(0, 1, 1)], 1).total_unique_slots).toBe(1)
   })
 
-  test('refuses a transaction index beyond every bound', () => {
+  test('rejects a transaction index beyond every bound', () => {
     number += 1
     script.start(number)
     script.enter(2 ** 20)

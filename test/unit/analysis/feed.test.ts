@@ -17,16 +17,16 @@ const endsOf = (bench: Bench) =>
     control.kind === 'event' && control.type === EventType.BlockEnd ? [control] : [],
   )
 
-describe('the feed', () => {
-  test('counts the sequence numbers of events that nobody reads', () => {
+describe('event feed', () => {
+  test('counts the sequence numbers of events that have no reader', () => {
     const { bench, script } = open()
     script.start(1)
     for (let index = 0; index < 10; index++) script.emit(EventType.TxnLog, new Uint8Array(40), 0)
     bench.feed.flush()
-    expect(bench.board.seqno()).toBe(11)
+    expect(bench.syncTable.seqno()).toBe(11)
     script.end()
     expect(bench.drain()).toHaveLength(1)
-    expect(bench.board.seqno()).toBe(12)
+    expect(bench.syncTable.seqno()).toBe(12)
     expect(gapsOf(bench)).toEqual([])
   })
 
@@ -47,7 +47,7 @@ describe('the feed', () => {
     expect(endsOf(bench).map((end) => end.status)).toEqual([rangeStatus.none, rangeStatus.whole])
   })
 
-  test('sees a gap that the source did not tell', () => {
+  test('detects a gap that the source did not report', () => {
     const { bench, script } = open()
     script.start(1)
     script.seqno += 3
@@ -56,7 +56,7 @@ describe('the feed', () => {
     expect(gapsOf(bench)).toEqual([[2, 4]])
   })
 
-  test('gives an open block up when the source begins again at an earlier number', () => {
+  test('gives up an open block when the source restarts at an earlier number', () => {
     const { bench, script } = open()
     script.seqno = 50
     script.start(1)
@@ -68,7 +68,7 @@ describe('the feed', () => {
     expect(gapsOf(bench)).toEqual([[51, 52]])
   })
 
-  test('takes an event that the node could not record as lost', () => {
+  test('treats an event that the node could not record as lost', () => {
     const { bench, script } = open()
     script.start(1)
     const lost = script.emit(EventType.RecordError, new Uint8Array(16))
@@ -77,7 +77,7 @@ describe('the feed', () => {
     expect(gapsOf(bench)).toEqual([[lost, lost]])
   })
 
-  test('says so when a block does not fit the ring, and goes on with the next', () => {
+  test('reports a block that does not fit the ring, and continues with the next', () => {
     const { bench, script } = open(512 * 1024)
     script.start(1)
     for (let index = 0; index < 4000; index++) script.account(addressOf(index))
@@ -93,7 +93,7 @@ describe('the feed', () => {
     expect(endsOf(bench)[0]!.firstSeqno).toBe(1)
   })
 
-  test('never gives a number for records that were overwritten before they were read', () => {
+  test('never returns a result for records that were overwritten before they were read', () => {
     const { bench, script } = open(512 * 1024)
     for (let number = 1; number <= 60; number++) {
       script.start(number)
@@ -111,7 +111,7 @@ describe('the feed', () => {
     expect(first!.count).toBe(done.length)
   })
 
-  test('puts call data of any length back together', () => {
+  test('reassembles call data of any length', () => {
     const { bench, script } = open(4 * 1024 * 1024)
     const data = Uint8Array.from({ length: 300_000 }, (_, index) => index * 7)
     script.start(1)

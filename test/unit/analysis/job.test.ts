@@ -19,7 +19,7 @@ function open() {
 const accountsOf = (top: Record<string, unknown>) =>
   (top.account as { key: string; count: number }[]).map(({ count }) => count)
 
-describe('the analysis of a block', () => {
+describe('block analysis', () => {
   test('counts accesses outside of transactions in TopAccesses, never transient ones', () => {
     const { bench, script } = open()
     block(script, 1, [1, 1, 2])
@@ -35,7 +35,7 @@ describe('the analysis of a block', () => {
     expect(first!.contention.total_unique_slots).toBe(0)
   })
 
-  test('starts the trackers afresh when block timestamps cross a 5-minute mark', () => {
+  test('resets the trackers when block timestamps enter a new 5-minute window', () => {
     const { bench, script } = open()
     block(script, 1, [1, 1], 299)
     block(script, 2, [1], 300)
@@ -52,7 +52,7 @@ describe('the analysis of a block', () => {
     expect(keys).toEqual([...keys].sort())
   })
 
-  test('gives the same result when a fed block is analysed once more', () => {
+  test('returns the same result when a fed block is analysed again', () => {
     const { bench, script } = open()
     block(script, 1, [1, 2, 2])
     const [first] = bench.drain()
@@ -75,23 +75,23 @@ describe('the analysis of a block', () => {
     expect(accountsOf(parse(second.top))).toEqual([3, 1])
   })
 
-  test('comes back without a result when it is called back before its turn', () => {
+  test('returns retry when it is called back before its turn', () => {
     const { bench, script } = open()
     block(script, 1, [1])
     const analyst = new BlockAnalyst(bench.memory)
     const job = { from: 0, to: 0, number: 1, wallNs: 0, timestampSecs: 0 }
-    bench.board.nextRound()
+    bench.syncTable.nextRound()
     expect(analyst.analyse({ ...job, ticket: 5, round: 0 })).toEqual({ outcome: 'retry' })
-    expect(bench.board.turn()).toEqual({ ticket: 0, state: 0 })
+    expect(bench.syncTable.turn()).toEqual({ ticket: 0, state: 0 })
   })
 
-  test('asks again when a dead worker still holds the scratch', () => {
+  test('returns retry when a dead worker still holds the scratch', () => {
     const { bench } = open()
-    expect(bench.board.takeScratch(0)).toBe(0)
+    expect(bench.syncTable.acquireScratch(0)).toBe(0)
     const job = { ticket: 0, round: 0, from: 0, to: 0, number: 1, wallNs: 0, timestampSecs: 0 }
     const analyst = new BlockAnalyst(bench.memory)
     expect(analyst.analyse(job)).toEqual({ outcome: 'retry' })
-    bench.board.clearScratch()
+    bench.syncTable.clearScratch()
     expect(analyst.analyse(job).outcome).toBe('done')
   })
 })

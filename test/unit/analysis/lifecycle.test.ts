@@ -148,7 +148,7 @@ describe('Lifecycle', () => {
     expect(lifecycle.records()).toHaveLength(1 + finalMax)
   })
 
-  test('takes a proposal that comes again as a new one', () => {
+  test('treats a repeated proposal as a new one', () => {
     const lifecycle = new Lifecycle()
     propose(lifecycle, 'a', 1)
     lifecycle.finalize('a', ms)
@@ -156,7 +156,7 @@ describe('Lifecycle', () => {
     expect(lifecycle.records().map((record) => record.current_stage)).toEqual(['Proposed'])
   })
 
-  test('holds its bounds and its order under any sequence of events', () => {
+  test('keeps its bounds and its order under any sequence of events', () => {
     const rank = { Proposed: 0, Voted: 1, Finalized: 2, Verified: 3, Rejected: 4 }
     const step = fc.tuple(
       fc.constantFrom('propose', 'vote', 'finalize', 'verify', 'reject'),

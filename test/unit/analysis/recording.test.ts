@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { Block } from '../../../src/analysis/block.ts'
-import { TextMemory } from '../../../src/analysis/block-text.ts'
+import { TextCache } from '../../../src/analysis/block-text.ts'
 import { Tps } from '../../../src/analysis/tps.ts'
 import { blockStart } from '../../../src/evm/event-payload.ts'
 import { EventType } from '../../../src/evm/event-type.ts'
@@ -37,7 +37,7 @@ describe.skipIf(recorded.isMissing)(recorded.title('the recording of 30 real blo
   function play(options?: { timestampSecs: number }): AnalysedBlock[] {
     const bench = new Bench(options)
     expect(recording.play(bench.feed)).toBe(136_891)
-    expect(bench.board.seqno()).toBeGreaterThan(136_000)
+    expect(bench.syncTable.seqno()).toBeGreaterThan(136_000)
     return bench.drain()
   }
 
@@ -128,7 +128,7 @@ describe.skipIf(recorded.isMissing)(recorded.title('the recording of 30 real blo
     const kept = analysed.map(({ result }, index) => {
       if (result.outcome !== 'done') throw new Error('every block is analysed')
       const [start, end] = [starts[index]!.payload, ends[index]!.payload]
-      const block = new Block(start, end, result.transactions, new TextMemory(1e9))
+      const block = new Block(start, end, result.transactions, new TextCache(1e9))
       return { ethHash: block.ethHash, block, records: result.transactions, start }
     })
     for (const [index, { block, records, start }] of kept.entries()) {

@@ -24,7 +24,7 @@ function open(secret: number): Opened {
   const memory = new WebAssembly.Memory({ initial: 64, maximum: 64, shared: true })
   const bytes = new Uint8Array(memory.buffer)
   bytes.fill(secret, 65_536, 65_600)
-  return { program: openProgram({ memory, module, board: 65_536 }), bytes }
+  return { program: openProgram({ memory, module, syncTable: 65_536 }), bytes }
 }
 
 /** A key of the given length; its number is in the last bytes, noise before it. */
@@ -56,9 +56,9 @@ function track(
   })
 }
 
-/** Space-Saving as it is written down: a list, searched from end to end. */
+/** Reference implementation of Space-Saving: a list with linear search. */
 function slow(keys: readonly number[], counters: number, length: number): Counter[] {
-  // `since` tells when a counter came to its count; among equal counts the last one is given up.
+  // `since` is when a counter reached its count; among equal counts the last one is evicted.
   const held: { key: number; count: number; error: number; since: number }[] = []
   for (const [now, key] of keys.entries()) {
     const known = held.find((counter) => counter.key === key)
@@ -120,7 +120,7 @@ describe('Space-Saving', () => {
     expect(track(open(250), keys, 100, storageKeyBytes)).toEqual(first)
   })
 
-  test('takes as many bytes as the memory was laid out for', () => {
+  test('needs as many bytes as the memory layout reserves', () => {
     for (const counters of [1, 10, 1000, 4096])
       expect(trackerBytes(counters)).toBe(opened.program.trackerBytes(counters))
   })

@@ -36,7 +36,7 @@ describe('TPS', () => {
     ).toEqual([0, 5, 20, 15, 0, 5])
   })
 
-  test('takes competing proposals of one number as blocks of their own', () => {
+  test('counts competing proposals of one number as separate blocks', () => {
     expect(
       values([
         [1, 10],

@@ -1,13 +1,13 @@
-// Words that the threads of the execution road share besides the rings. Thread: any.
+// Synchronizes the threads of the execution pipeline through words in shared memory. Thread: any.
 //
 //     0  secret of the hash, 64 bytes                        (main, once)
 //   128  turn: ticket << 1 | current state                   (the worker that holds the turn)
-//   256  round: moves when waiting workers must come back    (main)
+//   256  round: incremented to call waiting workers back     (main)
 //   384  scratch areas: ticket + 1 of the block in it, or 0  (workers; main when none runs)
 //   512  last source event: seqno x 8, a shared position     (source thread)
 //   640  when it was read: us x 8, a shared position         (source thread)
 //
-// Each on a line of its own, because each has another writer.
+// Each has a cache line of its own, because each has another writer (no false sharing).
 import { cacheLineBytes, loadPosition, storePosition } from '../rings/layout.ts'
 
 export const secretBytes = 64
@@ -17,17 +17,17 @@ const roundAt = 2 * line
 const scratchAt = 3 * line
 const seqnoAt = 4 * line
 const readAt = 5 * line
-export const boardBytes = 6 * cacheLineBytes
+export const syncTableBytes = 6 * cacheLineBytes
 
-/** Tickets are counted modulo this, so that one and the current state fit a word. */
+/** Tickets are counted modulo this, so that a ticket and the current state fit a word. */
 export const ticketModulus = 2 ** 29
-/** Whether a ticket had its turn before `turn`; tickets in use lie far closer than half of all. */
+/** Whether a ticket had its turn before `turn`; tickets in use are far closer than half of all. */
 export function isTurnOver(ticket: number, turn: number): boolean {
   const ahead = (turn - ticket + ticketModulus) % ticketModulus
   return ahead !== 0 && ahead < ticketModulus / 2
 }
 
-/** A worker looks this often whether it still waits for something that will come. */
+/** Timeout of one wait: a waiting worker checks the round this often. */
 const waitMs = 100
 
 export interface Turn {
@@ -35,21 +35,21 @@ export interface Turn {
   readonly state: 0 | 1
 }
 
-export class Board {
+export class SyncTable {
   readonly #words: Int32Array<SharedArrayBuffer>
   readonly #workers: number
 
   constructor(at: {
     readonly memory: { readonly buffer: SharedArrayBuffer }
-    readonly board: number
+    readonly syncTable: number
     readonly workers: number
   }) {
-    this.#words = new Int32Array(at.memory.buffer, at.board, boardBytes / 4)
+    this.#words = new Int32Array(at.memory.buffer, at.syncTable, syncTableBytes / 4)
     this.#workers = at.workers
   }
 
   turn(): Turn {
-    // Acquires: the state that the turn names is wholly written.
+    // Acquire: the state that the turn names is completely written.
     const word = Atomics.load(this.#words, turnAt)
     return { ticket: word >>> 1, state: (word & 1) as 0 | 1 }
   }
@@ -57,20 +57,20 @@ export class Board {
   /** Gives the turn to the next ticket, with `state` as the current one: both in one store. */
   pass(ticket: number, state: 0 | 1): void {
     const next = (ticket + 1) % ticketModulus
-    // Releases the state: whoever sees the new turn sees the trackers as they were left.
+    // Release: a thread that sees the new turn sees the trackers as this thread left them.
     Atomics.store(this.#words, turnAt, (next << 1) | state)
     Atomics.notify(this.#words, turnAt)
   }
 
   /**
    * Blocks until it is the ticket's turn. Null when the main thread has called the workers back
-   * since `round`, because an earlier block must be done again first. For workers.
+   * since `round`, because an earlier block must be retried first. For workers.
    */
   awaitTurn(ticket: number, round: number): Turn | null {
     for (;;) {
       const turn = this.turn()
       if (turn.ticket === ticket) return turn
-      // After the turn, so that a ticket that may go on does so whatever the round is.
+      // Checked after the turn, so that a ticket whose turn it is continues whatever the round is.
       if (Atomics.load(this.#words, roundAt) !== round) return null
       Atomics.wait(this.#words, turnAt, (turn.ticket << 1) | turn.state, waitMs)
     }
@@ -87,27 +87,27 @@ export class Board {
     return round | 0
   }
 
-  /** Takes a free scratch area for the block of a ticket; -1 when there is none. */
-  takeScratch(ticket: number): number {
+  /** Acquires a free scratch area for the block of a ticket; -1 when all are in use. */
+  acquireScratch(ticket: number): number {
     for (let area = 0; area < this.#workers; area++)
-      // The exchange decides between two workers that see the same area free.
+      // The compare-exchange decides between two workers that see the same area free.
       if (Atomics.compareExchange(this.#words, scratchAt + area, 0, ticket + 1) === 0) return area
     return -1
   }
 
-  /** Tickets of the blocks that workers are at now. */
+  /** Tickets of the blocks that workers are analysing now. */
   working(): number[] {
     const areas = Array.from({ length: this.#workers }, (_, area) => scratchAt + area)
     return areas.map((at) => Atomics.load(this.#words, at) - 1).filter((ticket) => ticket >= 0)
   }
 
-  giveScratch(area: number): void {
+  releaseScratch(area: number): void {
     Atomics.store(this.#words, scratchAt + area, 0)
   }
 
   /** Frees the areas of workers that died. Only while no block is being analysed. */
   clearScratch(): void {
-    for (let area = 0; area < this.#workers; area++) this.giveScratch(area)
+    for (let area = 0; area < this.#workers; area++) this.releaseScratch(area)
   }
 
   seqno(): number {
