@@ -1,6 +1,6 @@
-// Where each field of an event's payload lies, and how long a payload must be. Thread: any (pure).
+// Offsets of the fields in each event payload, and the length it must have. Thread: any (pure).
 // A u256 is four u64 limbs, low limb first; hashes and addresses are raw big-endian bytes.
-// Field names end in their width only where it is not plain: `[32]` hash or key, `[20]` address.
+// Hashes and storage keys have 32 bytes, addresses 20.
 import { EventType } from './event-type.ts'
 import { readU32, readU64 } from './words.ts'
 
@@ -161,7 +161,7 @@ export const storageAccess = {
   endValue: 91,
 } as const
 
-export const evmError = { size: 16, domain: 0, code: 8 } as const
+const evmError = { size: 16, domain: 0, code: 8 } as const
 
 /** Bytes of the fixed part by event type; -1 where the type is unknown. */
 const fixedBytes = new Int32Array(EventType.EvmError + 1).fill(-1)
@@ -219,7 +219,7 @@ export function computedPayloadSize(type: number, payload: Uint8Array): number {
   }
 }
 
-/** True when the event may be read by the layouts above without leaving its bytes. */
+/** True when reading the event by the layouts above stays within its bytes. */
 export function isWellFormed(type: number, payload: Uint8Array): boolean {
   return computedPayloadSize(type, payload) === payload.length
 }

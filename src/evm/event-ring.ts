@@ -1,4 +1,4 @@
-// The Monad event ring file: header, descriptors, payload buffer. Thread: any (pure).
+// Parses the Monad event ring file: header, descriptors, payload buffer. Thread: any (pure).
 // All integers are little-endian. Sequence numbers start at 1 and fit a JS number in practice.
 //
 //   0          2 MiB                        + 64 x capacity           + payload bytes
@@ -11,16 +11,16 @@
 //
 //   descriptor  0 u64 seqno, written last and 0 while being written   8 u16 event type
 //              12 u32 payload size   16 u64 record time, ns since 1970
-//              24 u64 payload offset (virtual; & (payload bytes - 1) is the place)
+//              24 u64 payload offset (virtual; & (payload bytes - 1) is the real one)
 //              32 u64 seqno of the block's BlockStart, 0 outside a block
 //              40 u64 transaction index + 1, 0 = none   48 u64 index in the account list
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { readU16, readU64 } from './words.ts'
 
 export const ringHeader = {
-  /** The header page; descriptors begin behind it. */
+  /** The header page; descriptors begin after it. */
   pageBytes: 2 * 1024 * 1024,
-  /** What of the page carries fields. */
+  /** Bytes of the page that contain fields. */
   usedBytes: 136,
   magic: 0,
   contentType: 6,
@@ -50,7 +50,7 @@ export const ringMagic = 'RING01'
 export const contentTypeExecution = 2
 /** The schema this build reads: execution-events SDK v1.0 (October 2025) and later. */
 export const schemaHash = '8933f907c432c98ac0c8db62f9aa164c0c3f1672f41290e4ea3408df6c6723f3'
-/** The schema before 27 August 2025: other codes and layouts, refused by name. */
+/** The schema before 27 August 2025: other codes and layouts, refused with its own error code. */
 export const oldSchemaHash = 'ddc58d9afcabb6ae55d525d281ef9fd2f9b4dbceb27ac118067cdafd70e9016b'
 
 /** The writer moves the window of valid payloads in steps of this many bytes. */
@@ -74,12 +74,12 @@ export interface RingGeometry {
   readonly fileBytes: number
 }
 
-/** Reads a ring file's header (`ringHeader.usedBytes` or more). Refusals say what the file is. */
+/** Parses a ring file's header (`ringHeader.usedBytes` or more). Refusals describe the file. */
 export function parseRingHeader(header: Uint8Array): Outcome<RingGeometry> {
   if (header.length < ringHeader.usedBytes)
     return no('ring_truncated', `the file ends inside the ring header (${header.length} bytes)`)
   if (latin1(header, ringHeader.magic, ringMagic.length) !== ringMagic)
-    return no('ring_magic', `this is no Monad event ring: it does not begin with ${ringMagic}`)
+    return no('ring_magic', `not a Monad event ring: the file does not begin with ${ringMagic}`)
   const contentType = readU16(header, ringHeader.contentType)
   if (contentType !== contentTypeExecution)
     return no(
@@ -120,7 +120,7 @@ export function descriptorOffset(geometry: RingGeometry, seqno: number): number 
   return ringHeader.pageBytes + ((seqno - 1) % geometry.capacity) * descriptor.bytes
 }
 
-/** File offset of a payload's first byte; the payload may go on at `payloadBase`. */
+/** File offset of a payload's first byte; the payload may wrap around to `payloadBase`. */
 export function payloadOffset(geometry: RingGeometry, virtualOffset: number): number {
   return geometry.payloadBase + (virtualOffset % geometry.payloadBytes)
 }

@@ -1,5 +1,5 @@
-// The kinds of execution events and their codes on the wire. Thread: any (constants only).
-// Codes are those of the schema named in event-ring.ts; the one before it numbered otherwise.
+// Event types of execution events and their codes on the wire. Thread: any (constants only).
+// Codes are those of the schema named in event-ring.ts; the older schema has other codes.
 
 export const EventType = {
   RecordError: 1,
@@ -28,19 +28,4 @@ export const EventType = {
   EvmError: 24,
 } as const
 
-export type EventName = keyof typeof EventType
-
 export const eventTypeMax = EventType.EvmError
-
-const names: readonly (EventName | undefined)[] = Object.entries(EventType).reduce<EventName[]>(
-  (list, [name, code]) => {
-    list[code] = name as EventName
-    return list
-  },
-  [],
-)
-
-/** The name of a code, or `unknown 77`. For logs and errors, never for the hot path. */
-export function nameOfEventType(code: number): string {
-  return names[code] ?? `unknown ${code}`
-}

@@ -1,5 +1,5 @@
-// Hexadecimal as the wire writes it: 0x, lowercase, full width; quantities without leading zeros.
-// Thread: any. `writeHex` puts ASCII straight into an output buffer: no string per access.
+// Converts hexadecimal: 0x, lowercase, full width; quantities without leading zeros.
+// Thread: any. `writeHex` writes ASCII directly into an output buffer, without a string per call.
 
 const digits = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0))
 const pairs: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
@@ -13,7 +13,7 @@ export function hexOf(bytes: Uint8Array, at = 0, length = bytes.length - at): st
   return text
 }
 
-/** Writes `0x` and two digits per byte as ASCII at `to`; returns the place behind the last one. */
+/** Writes `0x` and two digits per byte as ASCII at `to`; returns the offset after the last. */
 export function writeHex(
   target: Uint8Array,
   to: number,
@@ -22,14 +22,14 @@ export function writeHex(
 ): number {
   target[to] = 0x30
   target[to + 1] = 0x78
-  let place = to + 2
+  let next = to + 2
   for (let index = at; index < at + length; index++) {
     const byte = bytes[index]!
-    target[place] = digits[byte >>> 4]!
-    target[place + 1] = digits[byte & 15]!
-    place += 2
+    target[next] = digits[byte >>> 4]!
+    target[next + 1] = digits[byte & 15]!
+    next += 2
   }
-  return place
+  return next
 }
 
 /** A JSON-RPC quantity: `0x0`, `0x1f`, never a leading zero. */
@@ -37,7 +37,7 @@ export function quantityOf(value: number | bigint): string {
   return `0x${value.toString(16)}`
 }
 
-/** The bytes of `0x…` or bare digits; null when it is no whole number of hex bytes. */
+/** The bytes of `0x…` or bare digits; null for anything but whole hex bytes. */
 export function bytesOfHex(text: string): Uint8Array | null {
   const bare = text.startsWith('0x') ? text.slice(2) : text
   if (bare.length % 2 !== 0 || !/^[0-9a-fA-F]*$/.test(bare)) return null

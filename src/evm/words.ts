@@ -1,6 +1,6 @@
-// Little-endian words read from and written to bytes, without an object per value. Thread: any.
-// Works on private and shared memory alike. Callers stay inside the bytes; a read past the end
-// gives a meaningless number, never a throw, as hot loops check lengths once per record.
+// Reads and writes little-endian words in bytes, without an object per value. Thread: any.
+// Works on private and shared memory. Callers check bounds; a read past the end
+// returns a meaningless number and never throws, because hot loops check lengths once per record.
 
 const two32 = 0x1_0000_0000
 
@@ -19,7 +19,7 @@ export function readU64(bytes: Uint8Array, at: number): number {
   return readU32(bytes, at) + readU32(bytes, at + 4) * two32
 }
 
-/** Exact always: times in nanoseconds exceed 2^53. */
+/** Always exact: times in nanoseconds exceed 2^53. */
 export function readU64Exact(bytes: Uint8Array, at: number): bigint {
   return (BigInt(readU32(bytes, at + 4)) << 32n) | BigInt(readU32(bytes, at))
 }
@@ -58,13 +58,6 @@ export function writeU64(bytes: Uint8Array, at: number, value: number): void {
 export function writeU64Exact(bytes: Uint8Array, at: number, value: bigint): void {
   writeU32(bytes, at, Number(value & 0xffff_ffffn))
   writeU32(bytes, at + 4, Number((value >> 32n) & 0xffff_ffffn))
-}
-
-/** Adds `low + high * 2^32` to the u64 at `at`, modulo 2^64; so a negative number works too. */
-export function addU64(bytes: Uint8Array, at: number, low: number, high: number): void {
-  const sum = readU32(bytes, at) + low
-  writeU32(bytes, at, sum)
-  writeU32(bytes, at + 4, readU32(bytes, at + 4) + high + (sum >= two32 ? 1 : 0))
 }
 
 /** Four u64 limbs, low limb first; `value` is below 2^53. */

@@ -1,11 +1,11 @@
-// Where the metrics product's execution events come from: its configuration fields.
-// Thread: main, and the source worker by value. They stand under `metrics`.
+// Configuration fields of the metrics product's source of execution events.
+// Thread: main, and the source worker by value. They belong to the section `metrics`.
 import { choice, flag, group, integer, number, text, type Values } from '../../base/fields.ts'
 
 export const executionSourceFields = {
   source: choice(['embedded', 'snapshot', 'ring'], {
     initial: 'embedded',
-    doc: 'Where execution events come from: generator, recorded snapshot, live Monad event ring.',
+    doc: 'Source of execution events: generator, recorded snapshot, live Monad event ring.',
   }),
   path: text({
     initial: '',
@@ -17,7 +17,7 @@ export const executionSourceFields = {
   }),
   loop: flag({
     initial: false,
-    doc: 'Play a snapshot again and again with rising numbers; otherwise once.',
+    doc: 'Play a snapshot in a loop with increasing numbers; otherwise once.',
   }),
   generator: group('The embedded generator.', {
     seed: integer({
@@ -37,14 +37,14 @@ export const executionSourceFields = {
       initial: 1.1,
       min: 0,
       max: 2,
-      doc: 'How unevenly contracts are called (exponent of a Zipf law).',
+      doc: 'Skew of contract calls (exponent of a Zipf distribution).',
     }),
     blockMs: integer({
       initial: 400,
       min: 20,
       max: 60_000,
       unit: 'ms',
-      doc: 'Block time, also that of a snapshot at fixed speed.',
+      doc: 'Block time; also applies to a snapshot at fixed speed.',
     }),
   }),
 } as const

@@ -1,6 +1,6 @@
-// The last check before an event enters the road. Thread: source worker.
-// What the writer could not record, or what does not have the shape of its type, is told as lost:
-// a block with a hole is never analysed as if it were whole.
+// Validates an event before it enters the execution pipeline. Thread: source worker.
+// An event that the writer could not record, or whose layout does not match its type, is reported
+// as a gap: a block with a missing event is never analysed as if it were whole.
 import { isWellFormed } from '../../evm/event-payload.ts'
 import { descriptor } from '../../evm/event-ring.ts'
 import { EventType } from '../../evm/event-type.ts'

@@ -1,5 +1,5 @@
-// Opens the execution source that the configuration names. Thread: source worker.
-// `ExecutionSourceSection` is plain values, so that it can be handed to a worker as it is.
+// Opens the execution source that the configuration selects. Thread: source worker.
+// `ExecutionSourceSection` contains plain values, so that it can be passed to a worker.
 
 import type { ExecutionSource } from '../ports.ts'
 import type { ExecutionSourceSection } from './config.ts'
@@ -10,7 +10,7 @@ import { Snapshot, type SnapshotProgress } from './snapshot.ts'
 
 export interface ExecutionSourceDeps {
   readonly pacer?: Pacer
-  /** Told while a snapshot plays: each block, at full speed every few thousand events. */
+  /** Called while a snapshot plays: each block, at full speed every few thousand events. */
   readonly onProgress?: (progress: SnapshotProgress) => void
 }
 

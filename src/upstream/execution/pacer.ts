@@ -1,5 +1,5 @@
-// Waiting that can be ended, on a clock that is handed in. Thread: source worker.
-// Sources never call timers themselves, so that a test or a bench can run days in a moment.
+// Abortable waits on an injected clock, for execution sources. Thread: source worker.
+// Sources never call timers themselves, so that a test or a bench can simulate days at once.
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { type Clock, systemClock } from '../../base/clock.ts'
 
@@ -25,11 +25,11 @@ export class TimerPacer implements Pacer {
   }
 
   async until(ms: number): Promise<void> {
-    // Timers may fire a fraction early: the remaining time is asked for again.
+    // Timers may fire slightly early: the remaining time is checked again.
     let left = ms - this.clock.monotonicMs()
     if (left <= 0) await nextTurn()
     while (left > 0 && !this.isStopped) {
-      // Aborting rejects the sleep; that is the whole purpose.
+      // `stop` aborts the sleep, which rejects it: expected.
       await sleep(left, undefined, { signal: this.#abort.signal }).catch(() => {})
       left = ms - this.clock.monotonicMs()
     }
@@ -40,7 +40,7 @@ export class TimerPacer implements Pacer {
   }
 }
 
-/** A pacer whose time moves only by waiting, and then at once. */
+/** A pacer whose clock advances only by waits, which return at once. For tests and benches. */
 export class VirtualPacer implements Pacer {
   readonly clock: Clock
   #nowMs: number

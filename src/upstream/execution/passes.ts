@@ -1,6 +1,6 @@
-// Rewrites a recording's events for its second and later passes, so that one continues the other.
-// Thread: source worker. Block numbers, sequence numbers and times rise; ids and hashes get the
-// pass mixed in, so that every proposal and transaction is a new one and parents still link.
+// Rewrites a recording's events for its second and later passes, so that each continues the last.
+// Thread: source worker. Block numbers, sequence numbers and times increase; the pass is mixed into
+// ids and hashes, so that every proposal and transaction is a new one and parents still link.
 import {
   blockEnd,
   blockFinalized,
@@ -24,7 +24,7 @@ import type { Recording } from './recording.ts'
 
 const two32 = 0x1_0000_0000
 
-/** What a pass adds, times its number. */
+/** Offsets that pass n adds n times. */
 export interface Passes {
   readonly events: number
   readonly blocks: number
@@ -82,20 +82,20 @@ export function passesOf(recording: Recording, blockMs: number): Passes {
   }
 }
 
-/** What a pass adds to each descriptor, in halves of 32 bits: computed once, added per event. */
+/** Offsets of one pass for descriptors, in 32-bit halves: computed once, added per event. */
 export class Shift {
   readonly #seqnoLow: number
   readonly #seqnoHigh: number
-  readonly #placeLow: number
-  readonly #placeHigh: number
+  readonly #offsetLow: number
+  readonly #offsetHigh: number
   #timeLow = 0
   #timeHigh = 0
 
   constructor(passes: Passes, pass: number) {
     this.#seqnoLow = (passes.events * pass) % two32
     this.#seqnoHigh = Math.floor((passes.events * pass) / two32)
-    this.#placeLow = (passes.payloadBytes * pass) % two32
-    this.#placeHigh = Math.floor((passes.payloadBytes * pass) / two32)
+    this.#offsetLow = (passes.payloadBytes * pass) % two32
+    this.#offsetHigh = Math.floor((passes.payloadBytes * pass) / two32)
     this.setTime(passes.spanNs * BigInt(pass))
   }
 
@@ -109,7 +109,7 @@ export class Shift {
   /** `words` is a descriptor as sixteen little-endian words. */
   apply(words: Uint32Array): void {
     add(words, descriptor.seqno / 4, this.#seqnoLow, this.#seqnoHigh)
-    add(words, descriptor.payloadOffset / 4, this.#placeLow, this.#placeHigh)
+    add(words, descriptor.payloadOffset / 4, this.#offsetLow, this.#offsetHigh)
     add(words, descriptor.timeNs / 4, this.#timeLow, this.#timeHigh)
     const block = descriptor.blockSeqno / 4
     // Outside a block the tag stays 0.
@@ -125,7 +125,7 @@ function add(words: Uint32Array, at: number, low: number, high: number): void {
   words[at + 1] = words[at + 1]! + high + (sum >= two32 ? 1 : 0)
 }
 
-/** A copy with the pass's numbers where the event has any; otherwise the payload itself. */
+/** A copy with the pass's numbers where the event has some; otherwise the payload itself. */
 export function rewritePayload(
   payload: Uint8Array,
   type: number,

@@ -1,6 +1,6 @@
-// Hands the events of one pass over a recording to a sink, one call each. Thread: source worker.
-// Called by snapshot.ts, which decides when. Kept apart from its waiting: this is the inner loop of
-// a replay at full speed, and an asynchronous one is several times slower.
+// Delivers the events of one pass over a recording to a sink, one call each. Thread: source worker.
+// Synchronous and separate from the pacing in snapshot.ts: this is the inner loop of a replay at
+// full speed, and an asynchronous loop is several times slower.
 import { descriptor } from '../../evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../../evm/event-type.ts'
 import type { ExecutionSink } from '../ports.ts'
@@ -11,7 +11,7 @@ import type { Recording } from './recording.ts'
 const wordsPerEvent = descriptor.bytes / 4
 const typeWord = descriptor.type / 4
 const sizeWord = descriptor.payloadSize / 4
-const placeWord = descriptor.payloadOffset / 4
+const offsetWord = descriptor.payloadOffset / 4
 const two32 = 0x1_0000_0000
 const empty = new Uint8Array(0)
 
@@ -24,7 +24,7 @@ export class Playback {
   readonly #recorded: Uint32Array
   readonly #words = new Uint32Array(wordsPerEvent)
   readonly #bytes = new Uint8Array(this.#words.buffer)
-  /** 1 for types of which the sink wants no payload. */
+  /** 1 for types whose payload the sink ignores. */
   readonly #ignored: Uint8Array
 
   constructor(sink: ExecutionSink, recording: Recording, passes: Passes, pass: number) {
@@ -44,7 +44,7 @@ export class Playback {
     )
   }
 
-  /** The descriptor as recorded; the bytes are only valid until the next call. */
+  /** The descriptor as recorded; the bytes are valid until the next call only. */
   look(index: number): Uint8Array {
     this.#load(index)
     return this.#bytes
@@ -54,7 +54,7 @@ export class Playback {
     return this.#recorded[index * wordsPerEvent + typeWord]! & 0xffff
   }
 
-  /** Hands over the events from `from` up to but without `to`. */
+  /** Delivers the events from `from` up to, but not including, `to`. */
   play(from: number, to: number): void {
     for (let index = from; index < to; index++) this.#one(index)
   }
@@ -64,16 +64,16 @@ export class Playback {
     const words = this.#words
     const type = words[typeWord]! & 0xffff
     const size = words[sizeWord]!
-    const place = words[placeWord]! + words[placeWord + 1]! * two32
+    const offset = words[offsetWord]! + words[offsetWord + 1]! * two32
     this.shift.apply(words)
     if (this.#ignored[type] === 1) {
       this.#sink.event(this.#bytes, empty)
       return
     }
-    const payload = this.#recording.payloadAt(place, size)
+    const payload = this.#recording.payloadAt(offset, size)
     const pass = this.#pass
-    const told = pass > 0 ? rewritePayload(payload, type, this.#passes, pass) : payload
-    deliver(this.#sink, this.#bytes, told)
+    const rewritten = pass > 0 ? rewritePayload(payload, type, this.#passes, pass) : payload
+    deliver(this.#sink, this.#bytes, rewritten)
   }
 
   #load(index: number): void {

@@ -1,6 +1,6 @@
-// Loads a recorded event ring, compressed (zstd) or raw, keeping only what was written in it.
-// Thread: source worker. The file is taken in piece by piece: of a ring of 150 MB with 30 MB in
-// use, 30 MB are kept. A file whose tail of zeros was cut is whole.
+// Loads a recorded event ring, compressed (zstd) or raw, keeping only its used bytes.
+// Thread: source worker. The file is read in chunks: of a ring of 150 MB with 30 MB in use, 30 MB
+// are kept. A file whose tail of zeros was cut off is complete.
 import { type FileHandle, open } from 'node:fs/promises'
 import { Decompress } from 'fzstd'
 import { Fault, messageOf } from '../../base/errors.ts'
@@ -15,7 +15,7 @@ import { readU32, readU64 } from '../../evm/words.ts'
 
 const readBytes = 64 * 1024
 const zstdMagic = 0xfd2f_b528
-/** A recording larger than this (in use) is refused rather than taken into memory. */
+/** A recording with more used bytes than this is rejected instead of loaded into memory. */
 const usedBytesMax = 4 * 2 ** 30
 
 export interface Recording {
@@ -26,11 +26,11 @@ export interface Recording {
   readonly descriptors: Uint8Array
   /** The payload of the event at an index; valid as long as the recording. */
   payloadOf(index: number): Uint8Array
-  /** The same by what its descriptor says: virtual offset and size. */
+  /** The payload at the virtual offset and size of a descriptor. */
   payloadAt(offset: number, size: number): Uint8Array
 }
 
-/** Reads the whole recording. Rejects with a `Fault` whose sentence says what the file is. */
+/** Reads the whole recording. Rejects with a `Fault` whose message describes the file. */
 export async function loadRecording(path: string): Promise<Recording> {
   const file = await open(path, 'r').catch((error) => {
     throw new Fault('recording-unreadable', `cannot open the recording: ${messageOf(error)}`, {
@@ -61,7 +61,7 @@ async function readInto(file: FileHandle, intake: Intake): Promise<void> {
   let isLast = false
   for (let read = first, at = 0; !isLast && !intake.isFull; ) {
     at += read.bytesRead
-    // The decoder keeps what it is given until a block is whole: each piece is its own.
+    // The decoder keeps its input until a block is complete: each piece needs its own copy.
     const piece = chunk.slice(0, read.bytesRead)
     read = await file.read(chunk, 0, readBytes, at)
     isLast = read.bytesRead === 0
@@ -80,7 +80,7 @@ function push(stream: Decompress, piece: Uint8Array, isLast: boolean): void {
   }
 }
 
-/** Sorts the bytes of a ring file into its sections as they arrive. */
+/** Copies the bytes of a ring file into its sections as they arrive. */
 class Intake {
   readonly #header = new Uint8Array(ringHeader.usedBytes)
   #geometry: RingGeometry | null = null
@@ -88,7 +88,7 @@ class Intake {
   #payloads = new Uint8Array(0)
   #position = 0
 
-  /** Whatever follows was never written. */
+  /** True when all used bytes were read; the rest of the file was never written. */
   get isFull(): boolean {
     if (this.#geometry === null) return false
     return this.#position >= this.#geometry.payloadBase + this.#payloads.length
@@ -149,7 +149,7 @@ class Intake {
     this.#descriptors = new Uint8Array(descriptorsUsed)
   }
 
-  /** 1, or in a ring that went round, the oldest event whose payload is still there. */
+  /** 1, or in a ring that wrapped around, the oldest event whose payload still exists. */
   #firstSeqno(
     geometry: RingGeometry,
     { lastSeqno, windowStart }: { lastSeqno: number; windowStart: number },
@@ -179,7 +179,7 @@ class Intake {
   }
 }
 
-/** Bytes of a circular buffer that go on at its beginning. */
+/** Bytes of a circular buffer that wrap around to its beginning. */
 function joined(bytes: Uint8Array, from: number, size: number): Uint8Array {
   const whole = new Uint8Array(size)
   const head = Math.min(size, bytes.length - from)
@@ -188,7 +188,7 @@ function joined(bytes: Uint8Array, from: number, size: number): Uint8Array {
   return whole
 }
 
-/** Copies what a piece at `start` of the file holds of the section at `sectionStart`. */
+/** Copies the part of a piece (at file offset `start`) that overlaps the section. */
 function copyOverlap(
   piece: Uint8Array,
   start: number,

@@ -1,6 +1,6 @@
-// The live Monad event ring as an execution source: waits for the file, follows its replacement.
-// Thread: source worker. A ring that was there before us is joined at its newest event; a ring that
-// takes its place, or begins again, is read from its first. Sequence numbers are the ring's own.
+// Execution source that follows a live Monad event ring and reopens the file when it is replaced.
+// Thread: source worker. A ring that existed at startup is joined at its newest event; a ring that
+// replaces it, or restarts, is read from its first. Sequence numbers are the ring's own.
 import { closeSync, fstatSync, openSync, readSync, statSync } from 'node:fs'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { parseRingHeader, type RingGeometry, ringHeader } from '../../evm/event-ring.ts'
@@ -9,15 +9,15 @@ import type { ExecutionSink, ExecutionSource } from '../ports.ts'
 import type { Pacer } from './pacer.ts'
 import { RingReader } from './ring-reader.ts'
 
-/** How long nothing must come before the file itself is looked at. */
+/** Idle time without events after which the file itself is checked. */
 const checkIdleMs = 100
-/** Between two looks for a file that is not there or not whole. */
+/** Retry interval for a file that is missing or incomplete. */
 const appearMs = 100
-/** Polling slows down while nothing comes: a new event is seen after 1 ms, later after 10 ms. */
+/** Polling slows down while idle: a new event is seen after 1 ms, later after 10 ms. */
 const pollMsMin = 1
 const pollMsMax = 10
 const slowAfterMs = 2000
-/** Batches handed over before other work of the thread gets its turn. */
+/** Batches delivered before yielding to other work of the thread. */
 const turnBatches = 16
 
 interface OpenRing {
@@ -65,7 +65,7 @@ export class RingFile implements ExecutionSource {
     this.#pacer.stop()
   }
 
-  /** Reads until the ring is cut, replaced, begun again, or the source is stopped. */
+  /** Reads until the ring is truncated, replaced or restarted, or the source is stopped. */
   async #follow(ring: OpenRing, reader: RingReader, sink: ExecutionSink): Promise<void> {
     const { clock } = this.#pacer
     let activeMs = clock.monotonicMs()
@@ -89,16 +89,16 @@ export class RingFile implements ExecutionSource {
     }
   }
 
-  /** True while the path names this very file and its writer has not begun again. */
+  /** True while the path refers to this same file and its writer has not restarted. */
   #isStill(ring: OpenRing, reader: RingReader): boolean {
     const newest = reader.newest()
     if (newest === null || newest < reader.last) return false
     const found = statSync(this.#path, { throwIfNoEntry: false })
-    // A path that is gone may come back; until then the open file is all there is.
+    // A missing path may reappear; until then the open file is read.
     return found === undefined || (found.ino === ring.inode && found.dev === ring.device)
   }
 
-  /** The ring, or null while the file is absent or not yet whole. A wrong file is a fault. */
+  /** The ring, or null while the file is absent or incomplete. Throws a Fault for a wrong file. */
   #open(): OpenRing | null {
     let fd: number
     try {
@@ -124,7 +124,7 @@ export class RingFile implements ExecutionSource {
 function readRing(fd: number): OpenRing | null {
   const header = new Uint8Array(ringHeader.usedBytes)
   const got = readSync(fd, header, 0, header.length, 0)
-  // A writer that does not create by rename shows a short or blank header for a moment.
+  // A writer that does not create the file by rename has a short or blank header for a moment.
   if (got < header.length || header.every((byte) => byte === 0)) return null
   const parsed = parseRingHeader(header)
   if (!parsed.ok) throw new Fault('ring-refused', parsed.refusal.message, { retryable: true })

@@ -1,8 +1,8 @@
-// Reads events from an open ring file by the reader protocol, with positional reads alone.
+// Reads events from an open ring file by the reader protocol, with positional reads only.
 // Thread: source worker. Never maps the file: a mapping dies with the file's last page (SIGBUS).
 //
-// A batch is read in this order, and each step makes the one before it certain:
-//   1. descriptors       a slot that shows the wanted number has its payload written
+// A batch is read in this order, and each step validates the one before it:
+//   1. descriptors       a slot that has the expected number has its payload written
 //   2. payload bytes     of all those slots, in one or two pieces
 //   3. header            the window: payloads below it may have been overwritten while we read
 //   4. descriptors again equal bytes mean that no slot was overwritten or torn while we read
@@ -20,14 +20,14 @@ import { deliver } from './deliver.ts'
 
 const batchBytes = 64 * 1024
 const batchEvents = batchBytes / descriptor.bytes
-/** Payload bytes taken at once; a longer single payload gets a buffer of its own up to the next. */
+/** Payload bytes read at once; a longer single payload gets its own buffer, up to the next. */
 const spanBytes = 1024 * 1024
-/** The writer's window step; a longer payload cannot be read safely and counts as lost. */
+/** The writer's window step; a longer payload cannot be read safely and is reported as a gap. */
 const payloadBytesMax = 16 * 1024 * 1024
-/** How often the newest slot is looked at before the one behind it is taken. */
+/** Reads of the newest slot before the one before it is used instead. */
 const commitTries = 100
 
-/** `read`: events came. `idle`: none is ready. `broken`: the file ends where it must not. */
+/** `read`: events were read. `idle`: none is ready. `broken`: the file is truncated. */
 export type RingRead = 'read' | 'idle' | 'broken'
 
 /** The file is shorter than its header says. */
@@ -37,10 +37,10 @@ export class RingReader {
   readonly #fd: number
   readonly #geometry: RingGeometry
   readonly #batch = new Uint8Array(batchBytes)
-  readonly #again = new Uint8Array(batchBytes)
+  readonly #recheck = new Uint8Array(batchBytes)
   readonly #header = new Uint8Array(ringHeader.usedBytes)
   #span = new Uint8Array(spanBytes)
-  /** The last sequence number that was handed over or told as lost. */
+  /** The last sequence number that was delivered or reported as lost. */
   #last: number
 
   constructor(fd: number, geometry: RingGeometry, last: number) {
@@ -53,7 +53,7 @@ export class RingReader {
     return this.#last
   }
 
-  /** Hands every event of one batch to the sink, or tells what was lost. */
+  /** Delivers every event of one batch to the sink, or reports the gap. */
   readBatch(sink: ExecutionSink): RingRead {
     try {
       return this.#readBatch(sink)
@@ -63,7 +63,7 @@ export class RingReader {
     }
   }
 
-  /** The newest sequence number that the writer has taken; null when the file is too short. */
+  /** The newest sequence number that the writer has allocated; null for a truncated file. */
   newest(): number | null {
     try {
       this.#readHeader()
@@ -75,43 +75,43 @@ export class RingReader {
   }
 
   #readBatch(sink: ExecutionSink): RingRead {
-    const wanted = this.#last + 1
-    const offset = descriptorOffset(this.#geometry, wanted)
-    // One slot tells whether anything is there; the whole batch is read only then.
+    const expected = this.#last + 1
+    const offset = descriptorOffset(this.#geometry, expected)
+    // One slot shows whether an event is ready; only then the whole batch is read.
     this.#read(this.#batch, descriptor.bytes, offset)
     const found = readU64(this.#batch, descriptor.seqno)
-    if (found < wanted) return 'idle'
-    if (found > wanted) return this.#lose(sink)
+    if (found < expected) return 'idle'
+    if (found > expected) return this.#lose(sink)
     const slots = Math.min(batchEvents, (this.#geometry.payloadBase - offset) / descriptor.bytes)
     this.#read(this.#batch, slots * descriptor.bytes, offset)
-    const ready = this.#countReady(wanted, slots)
+    const ready = this.#countReady(expected, slots)
     if (ready === 0) return this.#lose(sink)
-    return this.#take(sink, { wanted, offset, ready })
+    return this.#take(sink, { expected, offset, ready })
   }
 
   #take(
     sink: ExecutionSink,
-    { wanted, offset, ready }: { wanted: number; offset: number; ready: number },
+    { expected, offset, ready }: { expected: number; offset: number; ready: number },
   ): RingRead {
     const span = this.#spanOf(ready)
     if (span.bytes > 0) this.#readPayloads(span.start, span.bytes)
     this.#readHeader()
     const windowStart = readU64(this.#header, ringHeader.windowStart)
     const bytesRead = span.events * descriptor.bytes
-    this.#read(this.#again, bytesRead, offset)
+    this.#read(this.#recheck, bytesRead, offset)
     const before = this.#batch.subarray(0, bytesRead)
-    const isWhole = Buffer.compare(before, this.#again.subarray(0, bytesRead)) === 0
+    const isWhole = Buffer.compare(before, this.#recheck.subarray(0, bytesRead)) === 0
     for (let index = 0; index < span.events; index++) {
       const at = index * descriptor.bytes
       if (!isWhole && !this.#isUnchanged(at)) return this.#lose(sink)
       const size = readU32(this.#batch, at + descriptor.payloadSize)
-      const place = readU64(this.#batch, at + descriptor.payloadOffset)
-      if (size > 0 && place < windowStart) return this.#lose(sink)
-      this.#last = wanted + index
+      const offsetInRing = readU64(this.#batch, at + descriptor.payloadOffset)
+      if (size > 0 && offsetInRing < windowStart) return this.#lose(sink)
+      this.#last = expected + index
       if (size > payloadBytesMax) sink.gap(this.#last, this.#last)
       else {
         const bytes = this.#batch.subarray(at, at + descriptor.bytes)
-        const from = size === 0 ? 0 : place - span.start
+        const from = size === 0 ? 0 : offsetInRing - span.start
         deliver(sink, bytes, this.#span.subarray(from, from + size))
       }
     }
@@ -119,14 +119,14 @@ export class RingReader {
     return 'read'
   }
 
-  #countReady(wanted: number, slots: number): number {
+  #countReady(expected: number, slots: number): number {
     let ready = 0
-    while (ready < slots && readU64(this.#batch, ready * descriptor.bytes) === wanted + ready)
+    while (ready < slots && readU64(this.#batch, ready * descriptor.bytes) === expected + ready)
       ready += 1
     return ready
   }
 
-  /** How many of the ready events' payloads lie within one readable span, and where it lies. */
+  /** How many of the ready events' payloads are within one readable span, and that span. */
   #spanOf(ready: number): { events: number; start: number; bytes: number } {
     let start = Number.POSITIVE_INFINITY
     let end = 0
@@ -134,9 +134,9 @@ export class RingReader {
       const at = index * descriptor.bytes
       const size = readU32(this.#batch, at + descriptor.payloadSize)
       if (size === 0 || size > payloadBytesMax) continue
-      const place = readU64(this.#batch, at + descriptor.payloadOffset)
-      const nextStart = Math.min(start, place)
-      const nextEnd = Math.max(end, place + size)
+      const offsetInRing = readU64(this.#batch, at + descriptor.payloadOffset)
+      const nextStart = Math.min(start, offsetInRing)
+      const nextEnd = Math.max(end, offsetInRing + size)
       const isFirst = end === 0
       if (!isFirst && nextEnd - nextStart > spanBytes)
         return { events: index, start, bytes: end - start }
@@ -153,17 +153,17 @@ export class RingReader {
     const { payloadBytes, payloadBase } = this.#geometry
     const head = Math.min(bytes, payloadBytes - (start % payloadBytes))
     this.#read(this.#span, head, payloadOffset(this.#geometry, start))
-    // What runs over the physical end goes on at the beginning of the buffer.
+    // Bytes past the physical end wrap around to the beginning of the buffer.
     if (head < bytes) this.#read(this.#span.subarray(head), bytes - head, payloadBase)
   }
 
   #isUnchanged(at: number): boolean {
     for (let byte = at; byte < at + descriptor.bytes; byte++)
-      if (this.#batch[byte] !== this.#again[byte]) return false
+      if (this.#batch[byte] !== this.#recheck[byte]) return false
     return true
   }
 
-  /** Goes on at a place that the writer will not reach soon and tells what lies between. */
+  /** Resumes at a position that the writer will not reach soon and reports the gap before it. */
   #lose(sink: ExecutionSink): RingRead {
     this.#readHeader()
     const newest = readU64(this.#header, ringHeader.lastSeqno)
@@ -176,37 +176,37 @@ export class RingReader {
   }
 
   /**
-   * As far back as a quarter of the ring, so that a stall costs as little as possible; nearer where
-   * payloads have expired already; at worst the newest event that is committed.
+   * As far back as a quarter of the ring, so that a stall loses as little as possible; closer where
+   * payloads have already expired; at worst the newest event that is committed.
    */
   #resumePoint(newest: number): number {
     const window = readU64(this.#header, ringHeader.windowStart)
     for (let back = this.#geometry.capacity / 4; back >= 1; back = Math.floor(back / 4)) {
       const seqno = newest - back
       if (seqno <= this.#last) continue
-      if (this.#payloadPlace(seqno) > window) return seqno
+      if (this.#payloadOffsetOf(seqno) > window) return seqno
     }
     for (let tries = 0; tries < commitTries; tries++)
-      if (this.#payloadPlace(newest) >= 0) return newest
+      if (this.#payloadOffsetOf(newest) >= 0) return newest
     return newest - 1
   }
 
   /** Virtual offset of an event's payload; -1 when the slot does not hold that event. */
-  #payloadPlace(seqno: number): number {
-    this.#read(this.#again, descriptor.bytes, descriptorOffset(this.#geometry, seqno))
-    if (readU64(this.#again, descriptor.seqno) !== seqno) return -1
-    return readU64(this.#again, descriptor.payloadOffset)
+  #payloadOffsetOf(seqno: number): number {
+    this.#read(this.#recheck, descriptor.bytes, descriptorOffset(this.#geometry, seqno))
+    if (readU64(this.#recheck, descriptor.seqno) !== seqno) return -1
+    return readU64(this.#recheck, descriptor.payloadOffset)
   }
 
   #readHeader(): void {
     this.#read(this.#header, ringHeader.usedBytes, 0)
   }
 
-  /** Positional reads in pieces of 64 KiB; a short one means that the file was cut. */
+  /** Positional reads in pieces of 64 KiB; an empty read means that the file was truncated. */
   #read(target: Uint8Array, bytes: number, offset: number): void {
     for (let done = 0; done < bytes; ) {
-      const wish = Math.min(batchBytes, bytes - done)
-      const got = readSync(this.#fd, target, done, wish, offset + done)
+      const count = Math.min(batchBytes, bytes - done)
+      const got = readSync(this.#fd, target, done, count, offset + done)
       if (got === 0) throw new ShortFile()
       done += got
     }

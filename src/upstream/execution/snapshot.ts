@@ -1,6 +1,7 @@
 // Plays a recorded event ring: once or in a loop, at recorded, fixed or full speed.
-// Thread: source worker. The first pass is the recording byte for byte, save that fixed speed moves
-// each block's times to its slot. Later passes continue it: numbers and times rise, hashes differ.
+// Thread: source worker. The first pass is the recording byte for byte, except that fixed speed
+// moves each block's times to its interval. Later passes continue it: numbers and times increase,
+// hashes differ.
 import { descriptor } from '../../evm/event-ring.ts'
 import { EventType } from '../../evm/event-type.ts'
 import { differenceU64 } from '../../evm/words.ts'
@@ -14,21 +15,21 @@ export interface SnapshotOptions {
   readonly path: string
   readonly speed: 'recorded' | 'fixed' | 'full'
   readonly loop: boolean
-  /** Block time at fixed speed, and between two passes at any. */
+  /** Block time at fixed speed, and the time between two passes at any speed. */
   readonly blockMs: number
 }
 
 export interface SnapshotProgress {
   /** Counted from 0. */
   readonly pass: number
-  /** Events of this pass that were handed over. */
+  /** Events of this pass that were delivered. */
   readonly events: number
   readonly eventsTotal: number
 }
 
-/** At recorded speed events are handed over in slices of this length. */
+/** At recorded speed events are delivered in slices of this length. */
 const sliceMs = 5
-/** At full speed other work of the thread gets its turn after this many events. */
+/** At full speed the source yields to other work of the thread after this many events. */
 const turnEvents = 4096
 
 export class Snapshot implements ExecutionSource {
@@ -91,7 +92,7 @@ export class Snapshot implements ExecutionSource {
     this.#onProgress({ pass, events: eventsTotal, eventsTotal })
   }
 
-  /** When the events so far are handed over and this one is waited for; -1: it follows at once. */
+  /** When this event is due, after delivery of the events so far; -1: it follows at once. */
   #dueMs(playback: Playback, index: number, firstNs: Uint8Array, spanMs: number): number {
     const { speed, blockMs } = this.#options
     if (speed === 'full') return index % turnEvents === 0 ? 0 : -1
@@ -105,7 +106,7 @@ export class Snapshot implements ExecutionSource {
     return dueMs > this.#pacer.clock.monotonicMs() + sliceMs ? dueMs : -1
   }
 
-  /** Moves a block's times to its slot: within a block nothing changes. */
+  /** Moves a block's times to its interval; times within a block keep their distance. */
   #slotShift(bytes: Uint8Array, firstNs: Uint8Array): bigint {
     const slotNs = BigInt(this.#blocks * this.#options.blockMs) * 1_000_000n
     this.#blocks += 1

@@ -1,7 +1,7 @@
-// Writes the events of one generated proposal, as far as its own clock has come.
-// Thread: source worker. The engine's habits are kept: a window of transactions executes at once,
-// results are recorded in block order but two may interleave, times step back now and then, and
-// system accounts are touched before the first and after the last transaction.
+// Writes the events of one generated proposal up to the current time.
+// Thread: source worker. Mimics the engine: a window of transactions executes concurrently, results
+// are recorded in block order but two may interleave, times occasionally step back, and system
+// accounts are touched before the first and after the last transaction.
 import {
   AccessContext,
   accountAccess,
@@ -20,12 +20,12 @@ import { Random, writeDigest } from './random.ts'
 import type { Traffic } from './traffic.ts'
 import { TxnEvents } from './txn-events.ts'
 
-/** Transactions that execute at once. */
+/** Transactions that execute concurrently. */
 const windowTxns = 128
 /** From BlockStart to the first transaction, ns. */
 const prologueNs = 1_110_000
 const epilogueNs = 60_000
-/** A transaction begins to record while the one before it still does. */
+/** Chance that a transaction starts recording before the previous one has finished. */
 const interleaveChance = 0.0015
 const swapChance = 0.02
 const historySlots = 8191
@@ -58,7 +58,7 @@ export class BlockEvents {
     this.#gasUsed = 0
   }
 
-  /** Writes every event whose time has come; true when the block is complete. */
+  /** Writes every event that is due; true when the block is complete. */
   emitUntil(writer: EventWriter, timeNs: number): boolean {
     const proposal = this.#proposal
     if (proposal === null) return true
@@ -96,7 +96,7 @@ export class BlockEvents {
     this.#systemAccess(writer, proposal, AccessContext.Prologue)
   }
 
-  /** One event, or a transaction's entry when the window has room. */
+  /** Writes one event, or a transaction's entry when the window is not full. */
   #step(writer: EventWriter, proposal: Proposal): void {
     const open = Math.min(proposal.txnCount, this.#finished + windowTxns)
     if (this.#entered < open) {
@@ -126,7 +126,7 @@ export class BlockEvents {
 
   #enter(writer: EventWriter, proposal: Proposal, open: number): void {
     const next = this.#entered
-    // Threads race: now and then the later of two transactions enters first.
+    // Threads race: occasionally the later of two transactions enters first.
     const isSwapped = next + 1 < open && this.#random.chance(swapChance)
     writer.timeNs = next < windowTxns ? prologueNs + next * 3000 : this.#commitNs(proposal)
     this.#mark(writer, EventType.TxnPerfEvmEnter, isSwapped ? next + 1 : next)
@@ -187,7 +187,7 @@ export class BlockEvents {
     writer.blockSeqno = 0
   }
 
-  /** Before: the history of block hashes. After: the ledger of rewards. */
+  /** Prologue: the history of block hashes. Epilogue: the ledger of rewards. */
   #systemAccess(writer: EventWriter, proposal: Proposal, context: number): void {
     const list = writer.begin(accountAccessListHeader.size)
     writeU32(list, accountAccessListHeader.count, 1)

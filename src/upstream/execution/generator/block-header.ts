@@ -8,12 +8,12 @@ import type { Proposal } from './proposal.ts'
 import { writeDigest } from './random.ts'
 import type { Traffic } from './traffic.ts'
 
-/** The chain that the generator plays. */
+/** Chain id of the generated chain. */
 export const generatedChainId = 20143
 const gasLimit = 200_000_000
 const baseFeeWei = 50e9
 const epochBlocks = 50_000
-// Hashes of nothing, as every Ethereum header without ommers and withdrawals carries them.
+// Hashes of empty lists, as in every Ethereum header without ommers and withdrawals.
 const noOmmers = bytesOfHex('1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347')!
 const noWithdrawals = bytesOfHex(
   '56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421',
@@ -47,7 +47,7 @@ export function writeBlockStart(writer: EventWriter, traffic: Traffic, proposal:
 
 export type StageName = 'voted' | 'finalized' | 'verified'
 
-/** Consensus speaks outside any block: the flow tags are empty. */
+/** Consensus events are outside any block: their flow tags are empty. */
 export function writeStage(writer: EventWriter, stage: StageName, proposal: Proposal): void {
   const openBlock = writer.blockSeqno
   writer.blockSeqno = 0
@@ -72,7 +72,7 @@ export function writeStage(writer: EventWriter, stage: StageName, proposal: Prop
   writer.blockSeqno = openBlock
 }
 
-/** Rounds count proposals; two are set aside for each number. */
+/** Rounds count proposals; two are reserved for each number. */
 function roundOf(proposal: Proposal): number {
   return proposal.number * 2 + proposal.variant
 }

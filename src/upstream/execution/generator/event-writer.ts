@@ -1,12 +1,12 @@
-// Builds one event after another in reused buffers and hands them to the sink.
+// Builds events one at a time in reused buffers and delivers them to the sink.
 // Thread: source worker. Callers fill `payload` from `begin`, set the flow tags, then `emit`.
-// Sequence numbers start at 1; payload offsets grow as a real writer's do, 16-byte aligned.
+// Sequence numbers start at 1; payload offsets grow like a real writer's, 16-byte aligned.
 import { descriptor, payloadAlignBytes } from '../../../evm/event-ring.ts'
 import { writeU16, writeU32, writeU64 } from '../../../evm/words.ts'
 import type { ExecutionSink } from '../../ports.ts'
 
-/** Longest payload the generator makes. */
-export const payloadBytesMax = 16 * 1024
+/** Longest payload that the generator writes. */
+const payloadBytesMax = 16 * 1024
 const two32 = 0x1_0000_0000
 
 export class EventWriter {
@@ -20,7 +20,7 @@ export class EventWriter {
   readonly #sink: ExecutionSink
   readonly #payload = new Uint8Array(payloadBytesMax)
   readonly #descriptor = new Uint8Array(descriptor.bytes)
-  /** One view per payload length that occurred, so that an event makes no object. */
+  /** One view per payload length that occurred, so that an event allocates no object. */
   readonly #views: Uint8Array[] = []
   #seqno = 0
   #payloadByte = 0
@@ -37,7 +37,7 @@ export class EventWriter {
 
   /** Sets the wall time that `timeNs` counts from; milliseconds since 1970, fractions allowed. */
   setTime(wallMs: number): void {
-    // Through whole microseconds: nanoseconds since 1970 do not fit a double.
+    // Computed from whole microseconds: nanoseconds since 1970 do not fit a double.
     const baseNs = BigInt(Math.round(wallMs * 1000)) * 1000n
     this.#baseLow = Number(baseNs & 0xffff_ffffn)
     this.#baseHigh = Number(baseNs >> 32n)

@@ -1,7 +1,7 @@
-// The embedded execution chain: a seeded source of Monad-format events at the pace of real blocks.
+// Embedded execution chain: a seeded source of Monad-format events at the pace of real blocks.
 // Thread: source worker. Block numbers are the wall clock divided by the block time, so that they
-// rise across restarts; block N is voted, finalized and verified one, two and three block times
-// after its start. The same seed and clock give the same bytes.
+// increase across restarts; block N is voted, finalized and verified one, two and three block times
+// after its start. The same seed and clock produce the same bytes.
 //
 //   slot  |--N, executes----|--N+1-------------|--N+2-------------|--N+3 ...
 //   stage                    N voted            N finalized        N verified
@@ -18,7 +18,7 @@ export interface GeneratorOptions {
   readonly seed: number
   /** Transactions per second on average. */
   readonly tps: number
-  /** Exponent of the Zipf law by which contracts are called; 0 = all alike. */
+  /** Exponent of the Zipf distribution of contract calls; 0 = uniform. */
   readonly skew: number
   readonly blockMs: number
   /** Share of blocks with a competing proposal. */
@@ -29,11 +29,11 @@ export interface GeneratorOptions {
 
 const forkRateDefault = 1 / 200
 const rejectRateDefault = 1 / 500
-/** Share of blocks that are finalized without a vote having been seen. */
+/** Every block whose number is a multiple of this is finalized without a vote. */
 const voteMissingPeriod = 97
-/** Events are handed over in slices of this length, as a live engine's would arrive. */
+/** Events are delivered in slices of this length, as they would arrive from a live engine. */
 const sliceMs = 20
-/** Further behind than this, missed blocks are not made up for. */
+/** With a longer lag than this, missed blocks are skipped. */
 const lagBlocksMax = 5
 const stages: readonly StageName[] = ['voted', 'finalized', 'verified']
 
@@ -48,7 +48,7 @@ export class Generator implements ExecutionSource {
   readonly #traffic: Traffic
   readonly #blocks: BlockEvents
   readonly #pacer: Pacer
-  /** Stages to come, by time; at most three per block within three block times. */
+  /** Pending stages by time; at most three per block within three block times. */
   readonly #due: DueStage[] = []
   /** Add to monotonic milliseconds to get wall time. */
   #wallOffsetMs = 0
@@ -80,7 +80,7 @@ export class Generator implements ExecutionSource {
       number += 1
       startMs += blockMs
       const lagMs = clock.monotonicMs() - startMs
-      // After a long sleep of the machine the past is let go and the wall clock read again.
+      // After a long sleep of the machine, missed blocks are skipped, the wall clock re-read.
       if (lagMs > lagBlocksMax * blockMs) {
         startMs += lagMs
         this.#wallOffsetMs = clock.nowMs() - clock.monotonicMs()
@@ -92,7 +92,7 @@ export class Generator implements ExecutionSource {
     this.#pacer.stop()
   }
 
-  /** All proposals at one number, each in its part of the slot. */
+  /** All proposals at one number, each in its part of the block time. */
   async #slot(writer: EventWriter, number: number, startMs: number): Promise<void> {
     const fate = fateOf(this.#shape, number)
     for (let variant = 0; variant < fate.proposals; variant++) {
@@ -111,7 +111,7 @@ export class Generator implements ExecutionSource {
 
   async #execute(writer: EventWriter, proposal: Proposal, beginMs: number): Promise<void> {
     this.#blocks.begin(proposal)
-    // Counted from the block's start: the sum with a time since 1970 would lose nanoseconds.
+    // Relative to the block's start: the sum with a time since 1970 would lose nanoseconds.
     let reachedNs = 0
     for (;;) {
       this.#emitDue(writer, beginMs + reachedNs / 1e6)

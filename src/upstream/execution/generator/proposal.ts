@@ -1,6 +1,6 @@
-// What is fixed about a generated block before it runs: size, hashes, competitors, fate.
-// Thread: any (pure). Everything follows from the seed and the block's number, so that parent links
-// hold from block to block and across restarts.
+// Derives a generated block's size, hashes, competing proposals and outcome before it executes.
+// Thread: any (pure). Everything is a function of the seed and the block's number, so that parent
+// links hold from block to block and across restarts.
 import { mix, Random, writeDigest } from './random.ts'
 import type { Traffic } from './traffic.ts'
 
@@ -8,7 +8,7 @@ export interface Proposal {
   readonly number: number
   /** 0 for the first proposal at this number, 1 for the second. */
   readonly variant: number
-  /** Seeds what happens inside. */
+  /** Seed of the block's contents. */
   readonly word: number
   readonly id: Uint8Array
   readonly ethHash: Uint8Array
@@ -29,13 +29,13 @@ export interface Shape {
   readonly blockMs: number
   /** Transactions per block on average. */
   readonly txnsPerBlock: number
-  /** Share of blocks with two valid proposals of which one is left behind. */
+  /** Share of blocks with two valid proposals, of which one loses. */
   readonly forkRate: number
   /** Share of blocks whose first proposal is rejected. */
   readonly rejectRate: number
 }
 
-/** How the proposals at a number turn out. */
+/** Outcome of the proposals at a number. */
 export interface Fate {
   /** Proposals that are executed: 1 or 2. */
   readonly proposals: number
@@ -48,7 +48,7 @@ const ordinary: Fate = { proposals: 1, isFirstRejected: false, winner: 0 }
 /** Recording results costs about a quarter of a millisecond per transaction in the recording. */
 const txnNs = 250_000
 const overheadNs = 1_300_000
-/** A block executes within this part of its slot, so that the next one never waits. */
+/** A block executes within this share of its block time, so that the next one never waits. */
 const slotShare = 0.7
 const emptyChance = 1 / 30
 const txnsSpreadMax = 2.5
@@ -94,7 +94,7 @@ function ethHashOf(shape: Shape, number: number, variant: number): Uint8Array {
   return digestOf(shape, number, variant, 0xe7)
 }
 
-/** Spread like the recording: half of the blocks within 0.5 and 1.3 of the mean, some empty. */
+/** As in the recording: half of the blocks within 0.5 and 1.3 of the mean, some empty. */
 function drawTxnCount(shape: Shape, random: Random): number {
   if (random.chance(emptyChance)) return 0
   const mean = shape.txnsPerBlock / (1 - emptyChance)

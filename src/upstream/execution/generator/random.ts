@@ -1,5 +1,5 @@
-// Seeded numbers for the generator: a fast stream and Zipf draws. Thread: any (pure).
-// Nothing here is secret: the same seed gives the same chain, on every machine.
+// Seeded random numbers for the generator: a fast stream and Zipf samples. Thread: any (pure).
+// Not cryptographic: the same seed produces the same chain on every machine.
 
 /** Small fast counter generator (sfc32): 128 bits of state, four words of seed. */
 export class Random {
@@ -8,13 +8,13 @@ export class Random {
   #c = 0
   #counter = 1
 
-  /** Begins a stream that is a function of these words alone. */
+  /** Starts a stream that is a function of these words alone. */
   seed(a: number, b: number, c: number): void {
     this.#a = a | 0
     this.#b = b | 0
     this.#c = c | 0
     this.#counter = 1
-    // Twelve rounds spread seeds that differ in one bit over the whole state.
+    // Twelve rounds diffuse seeds that differ in one bit over the whole state.
     for (let round = 0; round < 12; round++) this.word()
   }
 
@@ -43,7 +43,7 @@ export class Random {
     return this.fraction() < probability
   }
 
-  /** Exponentially spread with the given mean. */
+  /** Exponentially distributed with the given mean. */
   exponential(mean: number): number {
     return -Math.log(1 - this.fraction()) * mean
   }
@@ -61,7 +61,7 @@ export class Random {
   }
 }
 
-/** Draws ranks 0..size-1 with weight 1 / (rank + 1)^exponent, in constant time (alias method). */
+/** Samples ranks 0..size-1 with weight 1 / (rank + 1)^exponent in constant time (alias method). */
 export class Zipf {
   readonly #share: Float64Array
   readonly #alias: Uint32Array
@@ -85,7 +85,7 @@ export class Zipf {
       this.#share[high] = this.#share[high]! + this.#share[low]! - 1
       if (this.#share[high] < 1) small.push(large.pop()!)
     }
-    // What rounding left over keeps its whole column.
+    // Columns left over by rounding keep probability 1.
     for (const rank of [...small, ...large]) this.#share[rank] = 1
   }
 
@@ -97,7 +97,7 @@ export class Zipf {
 
 /**
  * Writes `length` bytes that depend on the four words alone: addresses, hashes and keys of the
- * generated chain, the same whenever they are named again.
+ * generated chain, the same every time.
  */
 export function writeDigest(
   bytes: Uint8Array,
@@ -119,7 +119,7 @@ export function writeDigest(
   }
 }
 
-/** Spreads a word over all its bits (the finaliser of MurmurHash3). */
+/** Mixes all bits of a word (the finalizer of MurmurHash3). */
 export function mix(word: number): number {
   let value = word | 0
   value = Math.imul(value ^ (value >>> 16), 0x85eb_ca6b)

@@ -1,6 +1,6 @@
-// Decides what a generated transaction does: whom it calls, which storage it touches.
-// Thread: source worker. Shapes follow the real recording: 60 % contract calls, 4.1 accounts and
-// 6.2 storage slots per transaction, 3.4 call frames, 1.3 logs, a few contracts far ahead.
+// Plans what a generated transaction does: which contracts it calls, which storage it touches.
+// Thread: source worker. Statistics match the real recording: 60 % contract calls, 4.1 accounts and
+// 6.2 storage slots per transaction, 3.4 call frames, 1.3 logs, a few very popular contracts.
 import { mix, Random, writeDigest, Zipf } from './random.ts'
 
 /** Accounts a transaction touches at most. */
@@ -10,16 +10,16 @@ const slotsPerAccountMax = 60
 const contractCount = 4096
 const userCount = 65_536
 const beneficiaryCount = 16
-/** Slots behind a contract's mappings; drawn evenly, so most are touched once. */
+/** Storage slots of a contract's mappings; sampled uniformly, so most are touched once. */
 const mappingSlots = 1 << 22
-/** Slots of a call that everybody who calls the contract touches too, besides the first one. */
+/** Hot storage slots per call, which all callers of the contract touch, besides the first. */
 const hotSlotsMean = 5
 const callDataMax = 8 * 1024
 
 /** First words of digests, so that a contract and a user of one index differ. */
 const kind = { contract: 1, user: 2, beneficiary: 3, mapping: 4 }
 
-/** What one transaction does. Reused: valid until the next `plan` into it. */
+/** Plan of one transaction. Reused: valid until the next `plan` into it. */
 export class TxnPlan {
   index = 0
   type = 2
@@ -42,7 +42,7 @@ export class TxnPlan {
   /** How many of an account's slots are its hottest, numbered from 0. */
   readonly hotSlots = new Uint32Array(accountsMax)
   readonly transientSlots = new Uint32Array(accountsMax)
-  /** The transaction's own stream, for what its events need besides. */
+  /** The transaction's own random stream, for other values of its events. */
   readonly random = new Random()
 }
 
@@ -57,7 +57,7 @@ export class Traffic {
     this.#beneficiaries = new Zipf(beneficiaryCount, 1)
   }
 
-  /** Plans transaction `index` of the block that `blockWord` names. */
+  /** Plans transaction `index` of the block that `blockWord` identifies. */
   plan(plan: TxnPlan, block: { word: number; beneficiary: number }, index: number): void {
     const random = plan.random
     random.seed(this.#seed, block.word, mix(index + 1))
@@ -97,7 +97,7 @@ export class Traffic {
       bytes[at + 31] = slot
       return
     }
-    // The slot's place is mixed in, so that a transaction never draws the same key twice.
+    // The slot's index is mixed in, so that a transaction never gets the same key twice.
     const drawn = plan.random.below(mappingSlots)
     const contract = plan.contracts[account]!
     writeDigest(bytes, { at, length: 32 }, this.#seed, kind.mapping, contract, drawn * 64 + slot)

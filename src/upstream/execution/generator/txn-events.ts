@@ -44,9 +44,9 @@ export class TxnEvents {
   timeNs = 0
   readonly #traffic: Traffic
   #phase = phases.done
-  /** Which log, frame or account within the phase. */
+  /** Index of the log, frame or account within the phase. */
   #step = 0
-  /** Which slot of the account; -1 before the account itself. */
+  /** Index of the account's storage slot; -1 before the account itself. */
   #slot = -1
 
   constructor(traffic: Traffic) {
@@ -57,7 +57,7 @@ export class TxnEvents {
     return this.#phase === phases.done
   }
 
-  /** True while only account accesses and the end are left: where the next transaction begins. */
+  /** True while only account accesses and the end are left: the next transaction may start. */
   get isTail(): boolean {
     return this.#phase >= phases.accounts
   }
@@ -81,7 +81,7 @@ export class TxnEvents {
       this.#phase += 1
       this.#step = 0
     }
-    // An account counts as a step only when its slots are through.
+    // An account counts as a step only when all its slots are written.
     if (this.#phase !== phases.accounts) this.#step += 1
     this.#emitOf(writer, this.#phase)
     if (this.#phase === phases.end) this.#phase = phases.done
@@ -100,7 +100,7 @@ export class TxnEvents {
     else writer.emit(EventType.TxnEnd, 0)
   }
 
-  /** How many steps a phase has. */
+  /** Number of steps of a phase. */
   #countOf(phase: number): number {
     if (phase === phases.accessList) return this.plan.accessListCount
     if (phase === phases.authList) return this.plan.authListCount
@@ -272,7 +272,7 @@ function copyAddress(payload: Uint8Array, to: number, plan: TxnPlan, account: nu
   for (let index = 0; index < 20; index++) payload[to + index] = plan.addresses[from + index]!
 }
 
-/** Call data as compilers lay it out: a selector, then words that are small numbers. */
+/** Call data in the ABI layout: a selector, then words that are small numbers. */
 function fillArguments(payload: Uint8Array, at: number, length: number, plan: TxnPlan): void {
   if (length < 4) return
   plan.random.fill(payload, at, 4)

@@ -41,7 +41,7 @@ async function generate(
   sink.onEvent = (event) => {
     inner(event)
     if (event.type === EventType.BlockStart) started += 1
-    // Stops inside the last block; what was begun before is complete.
+    // Stops inside the last block; earlier blocks are complete.
     if (started > blocks) source.stop()
   }
   await source.run(sink)
@@ -58,7 +58,7 @@ const of = (sink: SeenEvents, type: number) => sink.events.filter((event) => eve
 const timeNs = (event: SeenEvent) => readU64Exact(event.descriptor, descriptor.timeNs)
 
 describe('the embedded generator', () => {
-  test('gives the same bytes for the same seed and clock, others for another seed', async () => {
+  test('produces the same bytes for the same seed and clock, others for another seed', async () => {
     const first = digest(await generate({}, 5))
     expect(digest(await generate({}, 5))).toBe(first)
     expect(digest(await generate({ seed: 2 }, 5))).not.toBe(first)
@@ -171,7 +171,7 @@ describe('the embedded generator', () => {
     check(EventType.BlockVerified, blockVerified.blockNumber, 1_200_000_000)
   })
 
-  test('interleaves transactions and steps back in time now and then, as engines do', async () => {
+  test('interleaves transactions and occasionally steps back in time, as engines do', async () => {
     const sink = await generate({}, 40)
     let backward = 0
     let previous = 0n
@@ -214,7 +214,7 @@ describe('the embedded generator', () => {
     )
   })
 
-  test('numbers rise across restarts', async () => {
+  test('numbers increase across restarts', async () => {
     const numbers = (sink: SeenEvents) =>
       of(sink, EventType.BlockStart).map(({ payload }) => readU64(payload, blockStart.number))
     const first = numbers(await generate({ tps: 5 }, 5, undefined, 1_700_000_000_000))
@@ -242,8 +242,8 @@ describe('the embedded generator', () => {
   })
 })
 
-describe('draws', () => {
-  test('a Zipf draw follows its weights', () => {
+describe('random samples', () => {
+  test('Zipf samples follow their weights', () => {
     const random = new Random()
     random.seed(1, 2, 3)
     const zipf = new Zipf(100, 1)

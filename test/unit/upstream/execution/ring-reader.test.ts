@@ -16,7 +16,7 @@ import { readU64, writeU16, writeU32, writeU64 } from '../../../../src/evm/words
 import { RingReader } from '../../../../src/upstream/execution/ring-reader.ts'
 import { SeenEvents } from '../../../support/execution-sink.ts'
 
-/** Runs before the reader's nth positional read: what a writer may do in between. */
+/** Runs before the reader's nth positional read, to simulate a concurrent writer. */
 const between = vi.hoisted(() => ({ reads: 0, at: -1, act: () => {} }))
 vi.mock('node:fs', async (original) => {
   const fs = await original<typeof import('node:fs')>()
@@ -76,7 +76,7 @@ function poke(offset: number, value: number): void {
 const numbers = () => seen.events.map(({ payload }) => readU64(payload, 0))
 
 describe('a batch of a ring that changes while it is read', () => {
-  test('is handed over whole when nothing changes', () => {
+  test('is delivered whole when nothing changes', () => {
     readWith(-1, () => {})
     expect(numbers()).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
   })

@@ -93,9 +93,9 @@ describe('a recorded snapshot', () => {
     expect((await play({ path: cut })).seen.total).toBe(events)
   })
 
-  test('of a ring that went round is read from its oldest event on', async () => {
+  test('of a ring that wrapped around is read from its oldest event on', async () => {
     const path = join(folder, 'round')
-    // The payload buffer's physical end falls into the middle of what is written.
+    // The payload buffer's physical end is in the middle of the written bytes.
     const writer = new EventRingWriter(path, { firstPayloadByte: 2 ** 27 - 1_000_008 })
     const head = new Uint8Array(descriptor.bytes)
     const payload = new Uint8Array(txnCallFrame.size + 40)
@@ -120,7 +120,7 @@ describe('a recorded snapshot', () => {
     expect(wrong.length).toBe(0)
   })
 
-  test('loops with rising numbers, times and new ids, parents linked', async () => {
+  test('loops with increasing numbers and times and new ids, parents linked', async () => {
     const { path, events } = await generatedRing('loop')
     const { seen } = await play({ path, loop: true }, events * 3)
     const blocks = seen.events.filter(({ type }) => type === EventType.BlockStart)
@@ -185,7 +185,7 @@ describe('a recorded snapshot', () => {
     expect(await spans('fixed')).toEqual(await spans('full'))
   })
 
-  test('other files are refused with a sentence that says what they are', async () => {
+  test('other files are rejected with a message that describes them', async () => {
     const file = (name: string, bytes: Uint8Array) => {
       const path = join(folder, name)
       writeFileSync(path, bytes)
@@ -204,7 +204,7 @@ describe('a recorded snapshot', () => {
 
 const real = realData('execution/emn-30b-15m.snapshot.zst')
 describe.skipIf(real.isMissing)(real.title('the real recording'), () => {
-  test('is read whole: every event, every payload size as its own fields say', async () => {
+  test('is read completely: every event, every payload size as its own fields state', async () => {
     const source = new Snapshot(
       { path: real.path, speed: 'full', loop: false, blockMs: 400 },
       new VirtualPacer(),

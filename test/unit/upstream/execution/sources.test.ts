@@ -17,15 +17,15 @@ function head(type: number, size: number, seqno = 7): Uint8Array {
   return bytes
 }
 
-describe('the last check before the road', () => {
-  test('hands a well-formed event on', () => {
+describe('event validation', () => {
+  test('delivers a well-formed event', () => {
     const seen = new SeenEvents()
     deliver(seen, head(EventType.StorageAccess, 124), new Uint8Array(storageAccess.size))
     deliver(seen, head(EventType.TxnEnd, 0, 8), new Uint8Array(0))
     expect([seen.total, seen.gaps]).toEqual([2, []])
   })
 
-  test('tells a misshapen, unknown or failed record as lost, never hands it on', () => {
+  test('reports a malformed, unknown or failed record as a gap and does not deliver it', () => {
     const seen = new SeenEvents()
     const lying = new Uint8Array(txnLog.size)
     writeU32(lying, txnLog.dataLength, 4_000_000_000)
@@ -62,7 +62,7 @@ describe('pacing', () => {
     }
   })
 
-  test('a virtual pacer moves its clock to the wait, never back', async () => {
+  test('a virtual pacer advances its clock to the wait, never back', async () => {
     const pacer = new VirtualPacer(1000)
     await pacer.until(5000)
     await pacer.until(10)
@@ -90,7 +90,7 @@ describe('opening a source', () => {
     expect(seen.misshapen + seen.jumps).toBe(0)
   })
 
-  test('an absent snapshot is a fault, an absent ring is waited for', async () => {
+  test('a missing snapshot is a fault, a missing ring is waited for', async () => {
     const snapshot = openExecutionSource({ ...section, source: 'snapshot' })
     await expect(snapshot.run(new SeenEvents())).rejects.toThrow('cannot open')
     const ring = openExecutionSource({ ...section, source: 'ring' })
