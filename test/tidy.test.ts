@@ -15,6 +15,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'telemetry',
     'client',
     'transport/operator-socket',
+    'devnode/node',
+    'devnode/process',
     'transport/ports',
     'transport/udp',
     'transport/pcap',

@@ -4,6 +4,7 @@ import { auditVerbs } from './audit.ts'
 import { completionVerb } from './completion.ts'
 import { configVerbs } from './config.ts'
 import { destinationVerbs } from './destination.ts'
+import { devnodeVerb } from './devnode.ts'
 import { doctorVerb } from './doctor.ts'
 import { indexerVerbs } from './indexer.ts'
 import { noteVerbs } from './note.ts'
@@ -23,6 +24,7 @@ import type { Verb } from './verb.ts'
 
 export const verbs: readonly Verb[] = [
   serveVerb,
+  devnodeVerb,
   ...subscriptionVerbs,
   ...tokenVerbs,
   ...destinationVerbs,

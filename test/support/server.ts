@@ -9,7 +9,7 @@ import { root } from './tree.ts'
 import { until } from './until.ts'
 
 const main = join(root, 'dist', 'src', 'main.js')
-const startDeadlineMs = 30_000
+export const startDeadlineMs = 30_000
 const stopDeadlineMs = 20_000
 
 export interface Door {

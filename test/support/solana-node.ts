@@ -40,6 +40,14 @@ export class SolanaNode {
     return SolanaNode.startWith('--chain.slotMs=60', ...flags)
   }
 
+  /** A node that is up already and takes no token. */
+  static async of(server: Pick<Server, 'url' | 'dispose'>): Promise<SolanaNode> {
+    // Reason for the cast: a devnode has no doors.json, and nothing but its addresses is used.
+    const node = new SolanaNode(server as Server, '')
+    await until(async () => (await node.call('getHealth')).result === 'ok', 'a healthy chain')
+    return node
+  }
+
   /** One whose chain is that of other nodes. */
   static async before(nodes: readonly SolanaNode[], ...flags: string[]): Promise<SolanaNode> {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'))

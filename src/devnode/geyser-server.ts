@@ -1,0 +1,77 @@
+// geyser.Geyser as a validator with the yellowstone plugin serves it: no token, no quota.
+// Thread: main of the devnode.
+import type { Clock } from '../base/clock.ts'
+import type { Running } from '../base/running.ts'
+import type { GrpcChain } from '../geyser/chain.ts'
+import { loadCodec } from '../geyser/codec.ts'
+import { declareGrpcMeters } from '../geyser/meters.ts'
+import { GeyserService } from '../geyser/service.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Meters } from '../telemetry/meters.ts'
+import { openGrpcDoor } from '../transport/grpc.ts'
+import { type GrpcStatus, grpcCode } from '../transport/grpc-status.ts'
+import type { Place } from '../transport/ports.ts'
+
+export interface GeyserServerDeps {
+  readonly chain: GrpcChain
+  readonly meters: Meters
+  /** The version of the package. */
+  readonly version: string
+  readonly clock: Clock
+  readonly log: Log
+}
+
+const mebibyte = 1024 * 1024
+/** A node of one's own serves whoever reaches it; these only keep a mistake from taking it down. */
+const filterLimits = {
+  filtersMax: 1_000,
+  accountsMax: 100_000,
+  ownersMax: 10_000,
+  dataSlicesMax: 1_000,
+  cuckooBytesMax: 4 * mebibyte,
+  any: true,
+  accountReject: new Set<string>(),
+  ownerReject: new Set<string>(),
+}
+const connectionsMax = 10_000
+
+export async function startGeyserServer(place: Place, deps: GeyserServerDeps): Promise<Running> {
+  const { chain, clock, log, version } = deps
+  const service = new GeyserService<null>({
+    codec: loadCodec(),
+    limits: filterLimits,
+    backlogBytesMax: 64 * mebibyte,
+    pingMs: 10_000,
+    version,
+    meters: declareGrpcMeters(deps.meters),
+    clock,
+    chainOf: () => chain,
+    meter() {},
+    charge: () => null,
+    lease: () => () => {},
+  })
+  const door = await openGrpcDoor<null>({
+    ...place,
+    certificates: null,
+    messageBytesMax: 8 * mebibyte,
+    keepaliveMs: 30_000,
+    keepaliveTimeoutMs: 10_000,
+    connectionIdleMs: 300_000,
+    connectionsPerAddressMax: connectionsMax,
+    sendsDirectly: true,
+    clientAddress: (peer) => peer,
+    isProxy: () => false,
+    admit: () => ({ ok: true, caller: null, leave() {} }),
+    methods: service.methods,
+    log,
+  })
+  return {
+    address: door.address,
+    async stop() {
+      service.stop(stopping)
+      await door.stop()
+    },
+  }
+}
+
+const stopping: GrpcStatus = { code: grpcCode.unavailable, details: 'the node is stopping' }

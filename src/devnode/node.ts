@@ -1,0 +1,153 @@
+// The devnode: a Solana node with a chain of its own. Thread: main of its process.
+//
+//   chain (ledger, VM) ─► sink ─► hub ─► geyser, PubSub
+//         ▲                └────► shreds by UDP
+//         └── JSON-RPC: reads, sends, airdrops
+//
+// It speaks what a validator speaks and takes no token: it listens on loopback only.
+import { systemClock } from '../base/clock.ts'
+import type { Fault } from '../base/errors.ts'
+import type { DoorAddress } from '../base/running.ts'
+import { Heads } from '../geyser/heads.ts'
+import { openSolanaHub } from '../geyser/hub.ts'
+import { encodedText, failure } from '../jsonrpc/build.ts'
+import { type LogLevel, openLog } from '../telemetry/log.ts'
+import { Meters } from '../telemetry/meters.ts'
+import { VerifyPool } from '../threads/verify-pool.ts'
+import type { ChainSection } from './config.ts'
+import { solanaFeed } from './feed.ts'
+import { startGeyserServer } from './geyser-server.ts'
+import { declareChainMeters } from './meters.ts'
+import { startPubsubServer } from './pubsub-server.ts'
+import { embeddedRpcMethods } from './rpc/methods.ts'
+import { startRpcServer } from './rpc-server.ts'
+import { startEmbeddedChain } from './start.ts'
+import { SolanaTee } from './tee.ts'
+
+export interface DevnodeOptions {
+  /** Folder of the chain's state. */
+  readonly ledger: string
+  /** Drops that state first. */
+  readonly isReset: boolean
+  readonly host: string
+  /** 0 is any free port. */
+  readonly rpcPort: number
+  readonly wsPort: number
+  readonly grpcPort: number
+  readonly chain: Omit<ChainSection, 'source'>
+  readonly logLevel: LogLevel
+  /** The version of the package. */
+  readonly version: string
+}
+
+export interface DevnodeAddresses {
+  readonly rpc: DoorAddress
+  readonly ws: DoorAddress
+  readonly grpc: DoorAddress
+  /** The node's identity, base58. */
+  readonly identity: string
+  readonly faucet: string
+  readonly pid: number
+}
+
+export interface RunningDevnode {
+  readonly addresses: DevnodeAddresses
+  stop(): Promise<void>
+}
+
+/** What a validator of this age calls itself. */
+const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
+/** As yellowstone keeps by default. */
+const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
+
+export async function startDevnode(
+  options: DevnodeOptions,
+  onDown: (fault: Fault) => void,
+): Promise<RunningDevnode> {
+  const clock = systemClock
+  const log = openLog(options.logLevel).area('devnode')
+  const { host } = options
+  const meters = new Meters()
+  const hub = openSolanaHub(hubBounds)
+  const heads = new Heads(hub)
+  const verifier = new VerifyPool({ log })
+  const stops: (() => unknown)[] = [() => heads.stop(), () => verifier.stop()]
+  const stop = async () => {
+    for (const end of stops.splice(0).reverse()) await end()
+  }
+  try {
+    const { chain, ...running } = await startEmbeddedChain(
+      { ...options.chain, source: 'embedded' },
+      {
+        path: options.ledger,
+        isFresh: options.isReset,
+        sink: new SolanaTee(solanaFeed(hub, clock)),
+        verifier,
+        meters: declareChainMeters(meters),
+        clock,
+        log,
+        onDown,
+      },
+    )
+    stops.push(() => running.stop())
+    const isHealthy = () => chain.slotsBehind() === 0
+    const version = encodedText(JSON.stringify(solanaVersion))
+    const rpc = await startRpcServer(
+      { host, port: options.rpcPort },
+      {
+        methods: {
+          ...embeddedRpcMethods(chain, solanaVersion),
+          getVersion: () => version,
+          getHealth: () => (isHealthy() ? healthy : unhealthy),
+        },
+        isHealthy,
+        clock,
+        log,
+      },
+    )
+    stops.push(() => rpc.stop())
+    const readAccount = (key: Uint8Array) => chain.ledger.account(key, 0)
+    const ws = await startPubsubServer(
+      { host, port: options.wsPort },
+      { hub, chain, readAccount, version: solanaVersion, meters, clock, log },
+    )
+    stops.push(() => ws.stop())
+    const grpc = await startGeyserServer(
+      { host, port: options.grpcPort },
+      {
+        chain: {
+          hub,
+          heads,
+          isUp: () => true,
+          watch: () => () => {},
+          solanaVersion: () => solanaVersion['solana-core'],
+        },
+        meters,
+        version: options.version,
+        clock,
+        log,
+      },
+    )
+    stops.push(() => grpc.stop())
+    const { identity, faucet } = chain.ledger
+    const addresses = {
+      rpc: rpc.address,
+      ws: ws.address,
+      grpc: grpc.address!,
+      identity,
+      faucet,
+      pid: process.pid,
+    }
+    return { addresses, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+const healthy = encodedText('"ok"')
+const unhealthy = failure({
+  code: -32005,
+  message: 'Node is unhealthy',
+  data: { numSlotsBehind: null },
+})

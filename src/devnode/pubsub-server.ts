@@ -1,0 +1,131 @@
+// Solana PubSub over WebSocket as a validator serves it: no token, no quota.
+// Thread: main of the devnode.
+//
+//   message      -> jsonrpc/serve -> subscribe methods -> registry -> feed
+//   chain update -> hub -> pubsub engine: text once -> published to all subscribers
+import type { Clock } from '../base/clock.ts'
+import { encodedText, errorMessage } from '../jsonrpc/build.ts'
+import { whole } from '../jsonrpc/message-stream.ts'
+import { serve } from '../jsonrpc/serve.ts'
+import { HubSubscriptions, type Subscribed } from '../pubsub/hub-subscriptions.ts'
+import { declareSubscriptionMeters } from '../pubsub/meters.ts'
+import { subscriptionMethods } from '../pubsub/methods.ts'
+import { Outbox } from '../pubsub/outbox.ts'
+import { Ids } from '../pubsub/registry.ts'
+import type { Session } from '../pubsub/session.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Meters } from '../telemetry/meters.ts'
+import { openDoor } from '../transport/door.ts'
+import type { Place } from '../transport/ports.ts'
+import { CLOSE_TOO_SLOW, jsonHead, Reply } from '../transport/reply.ts'
+import type { Socket } from '../transport/socket.ts'
+import { UnlimitedHost, unlimitedCustomer } from './unlimited.ts'
+
+export interface PubsubServerDeps extends Subscribed {
+  /** Answer of getVersion. */
+  readonly version: Readonly<Record<string, string | number>>
+  readonly meters: Meters
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** As a validator's defaults. */
+const inboundBytesMax = 4_096
+const unsentBytesMax = 16 * 1024 * 1024
+const pingMs = 30_000
+const silenceMsMax = 90_000
+
+export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
+  const { clock, log } = deps
+  const meters = declareSubscriptionMeters(deps.meters)
+  const outbox = new Outbox(meters, clock)
+  const engine = new HubSubscriptions({ ...deps, ids: new Ids(), outbox, meters })
+  const version = encodedText(JSON.stringify(deps.version))
+  const methods = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
+  const host = new UnlimitedHost<Connection>({ methods, clock, log }, '')
+  const door = await openDoor<null>({
+    product: 'devnode websocket',
+    place,
+    tls: null,
+    trustedProxies: [],
+    clock,
+    log,
+    http: {
+      admit: () => null,
+      error: (status, message) =>
+        new Reply(status, jsonHead, errorMessage('null', { code: -32600, message })),
+      routes: [],
+    },
+    sockets: [
+      {
+        path: '/',
+        inboundBytesMax,
+        unsentBytesMax,
+        pingMs,
+        silenceMsMax,
+        perAddressMax: 0,
+        upgrade: () => ({ state: new Connection(), protocol: '' }),
+        open: (socket: Socket<Connection>) => socket.state.open(socket),
+        message: ({ state }: Socket<Connection>, data: Buffer) => {
+          const served = serve(data, state, host)
+          if (served instanceof Promise)
+            void served.then(({ message }) => state.answer(whole(message)))
+          else state.answer(whole(served.message))
+        },
+        close: ({ state }: Socket<Connection>) => state.close(),
+      },
+    ],
+  })
+  outbox.usePublisher((topic, message) => door.sockets.publish(topic, message))
+  return {
+    address: door.address,
+    async stop() {
+      await door.stop()
+      engine.stop()
+      outbox.stop()
+    },
+  }
+}
+
+class Connection implements Session {
+  readonly budget = unlimitedCustomer
+  readonly #endings: (() => void)[] = []
+  #socket: Socket<Connection> | null = null
+
+  open(socket: Socket<Connection>): void {
+    this.#socket = socket
+  }
+
+  /** Sends an answer; '' is none. */
+  answer(message: string | Uint8Array): void {
+    if (message !== '') this.notify(message)
+  }
+
+  notify(message: string | Uint8Array): void {
+    this.#socket?.send(message)
+    this.checkUnsent()
+  }
+
+  join(topic: string): void {
+    this.#socket?.subscribe(topic)
+  }
+
+  leave(topic: string): void {
+    this.#socket?.unsubscribe(topic)
+  }
+
+  checkUnsent(): void {
+    const socket = this.#socket
+    if (socket !== null && socket.unsentBytes > unsentBytesMax)
+      socket.end(CLOSE_TOO_SLOW, 'the client reads too slowly')
+  }
+
+  onEnd(release: () => void): void {
+    this.#endings.push(release)
+  }
+
+  close(): void {
+    this.#socket = null
+    for (const end of this.#endings.splice(0)) end()
+  }
+}

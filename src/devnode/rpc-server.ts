@@ -1,0 +1,67 @@
+// JSON-RPC over HTTP as a validator serves it: no token, no quota. Thread: main of the devnode.
+//
+//   POST /        one call or a batch -> jsonrpc/serve -> the chain's method table
+//   GET  /health  ok | unknown
+import type { Clock } from '../base/clock.ts'
+import { errorMessage } from '../jsonrpc/build.ts'
+import type { MethodTable } from '../jsonrpc/methods.ts'
+import { serve } from '../jsonrpc/serve.ts'
+import type { Log } from '../telemetry/log.ts'
+import { type Door, openDoor } from '../transport/door.ts'
+import type { Place } from '../transport/ports.ts'
+import { Head, Reply } from '../transport/reply.ts'
+import { UnlimitedHost } from './unlimited.ts'
+
+export interface RpcServerDeps {
+  readonly methods: MethodTable<null>
+  isHealthy(): boolean
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** As a validator's defaults. */
+const bodyBytesMax = 51_200
+const anyOrigin = { 'access-control-allow-origin': '*' }
+const jsonHead = Head.of({ 'content-type': 'application/json; charset=utf-8', ...anyOrigin })
+const textHead = Head.of({ 'content-type': 'text/plain', ...anyOrigin })
+const preflight = Head.of({
+  ...anyOrigin,
+  'access-control-allow-methods': 'POST, GET, OPTIONS',
+  'access-control-allow-headers': 'content-type, solana-client',
+  'access-control-max-age': '86400',
+})
+
+export function startRpcServer(place: Place, deps: RpcServerDeps): Promise<Door<null>> {
+  const host = new UnlimitedHost<null>(deps, '\n')
+  return openDoor<null>({
+    product: 'devnode rpc',
+    place,
+    tls: null,
+    trustedProxies: [],
+    clock: deps.clock,
+    log: deps.log,
+    http: {
+      admit: () => null,
+      preflight,
+      error: (status, message) =>
+        new Reply(status, jsonHead, `${errorMessage('null', { code: -32600, message })}\n`),
+      routes: [
+        {
+          verb: 'POST',
+          path: '/',
+          bodyBytesMax,
+          handle: (_, body) => {
+            const served = serve(body, null, host)
+            if (!(served instanceof Promise)) return new Reply(200, jsonHead, served.message)
+            return served.then(({ message }) => new Reply(200, jsonHead, message))
+          },
+        },
+        {
+          verb: 'GET',
+          path: '/health',
+          handle: () => new Reply(200, textHead, deps.isHealthy() ? 'ok' : 'unknown'),
+        },
+      ],
+    },
+  })
+}

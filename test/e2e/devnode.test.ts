@@ -1,0 +1,158 @@
+// `sluice devnode`: a node of its own that unmodified clients use without a token, that outlives
+// the death of its process, and that a gateway takes for any other node.
+import { execFile } from 'node:child_process'
+import { createRequire } from 'node:module'
+import { promisify } from 'node:util'
+import { Keypair } from '@solana/web3.js'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Devnode, devnodeWords, startDevnode } from '../support/devnode.ts'
+import { describePubsubClients } from '../support/pubsub-clients.ts'
+import { SolanaNode, transfer } from '../support/solana-node.ts'
+import { describeKit } from '../support/solana-rpc-kit.ts'
+import { until } from '../support/until.ts'
+
+// biome-ignore lint/suspicious/noExplicitAny: the client's generated types add nothing here.
+const Yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc').default as any
+const run = promisify(execFile)
+
+let devnode: Devnode
+let node: SolanaNode
+beforeAll(async () => {
+  devnode = await startDevnode()
+  node = await SolanaNode.of(devnode)
+}, 120_000)
+afterAll(() => devnode?.dispose(), 60_000)
+
+describe('kit', () => {
+  describeKit(async () => {
+    const own = await startDevnode()
+    return SolanaNode.of(own)
+  })
+})
+
+describe('PubSub', () => {
+  describePubsubClients(() => ({ node, url: devnode.url('websocket'), token: '' }))
+})
+
+describe('the node', () => {
+  it('answers GET /health as a validator does', async () => {
+    const response = await fetch(`${devnode.url('rpc')}/health`)
+    expect([response.status, await response.text()]).toEqual([200, 'ok'])
+  })
+
+  it('prints how to point clients at it', () => {
+    const printed = devnode.stdout()
+    expect(printed).toContain(`new Connection('${devnode.url('rpc')}'`)
+    expect(printed).toContain(`createSolanaRpc('${devnode.url('rpc')}')`)
+    expect(printed).toContain(`solana config set --url ${devnode.url('rpc')}`)
+  })
+
+  it('makes no traffic of its own unless asked to', async () => {
+    const own = await startDevnode()
+    try {
+      const quiet = await SolanaNode.of(own)
+      await until(async () => (await quiet.call('getSlot')).result > 3, 'finalized blocks')
+      const block = await quiet.call('getBlock', 3, { transactionDetails: 'signatures' })
+      expect(block.result.signatures).toEqual([])
+    } finally {
+      await own.dispose()
+    }
+  })
+
+  it('streams to an unmodified yellowstone client, from the past on', async () => {
+    const client = new Yellowstone(devnode.url('grpc'), undefined, {})
+    expect(JSON.stringify(await client.getVersion())).toContain('sluice')
+    const start = (await node.call('getSlot')).result
+    const stream = await client.subscribe()
+    const slots: number[] = []
+    // biome-ignore lint/suspicious/noExplicitAny: as above.
+    stream.on('data', (update: any) => {
+      if (update.slot !== undefined && update.slot.status === 0)
+        slots.push(Number(update.slot.slot))
+    })
+    stream.on('error', () => {})
+    stream.write({
+      accounts: {},
+      slots: { all: {} },
+      transactions: {},
+      transactionsStatus: {},
+      blocks: {},
+      blocksMeta: {},
+      entry: {},
+      accountsDataSlice: [],
+      fromSlot: String(start),
+    })
+    await until(() => slots.length > 5, 'slots of the past and new ones')
+    stream.end()
+    const unique = [...new Set(slots)]
+    expect(unique).toEqual(unique.map((_, index) => unique[0]! + index))
+    expect(unique[0]).toBeLessThanOrEqual(start + 1)
+  })
+
+  it('comes back on the same ports after kill -9, with everything that was finalized', async () => {
+    const from = await node.funded()
+    const to = Keypair.generate().publicKey
+    const signature = await node.land([transfer(from, to, 1_000_000)], [from])
+    await node.reached(signature, 'finalized')
+    const before = devnode.nodePid()
+    process.kill(before, 'SIGKILL')
+    await until(async () => {
+      const answer = await node.call('getHealth').catch(() => null)
+      return answer?.result === 'ok' && devnode.nodePid() !== before
+    }, 'the node to be back')
+    expect(await node.connection.getBalance(to, 'finalized')).toBe(1_000_000)
+    expect((await node.call('getTransaction', signature, 'json')).result.slot).toBeGreaterThan(0)
+  })
+
+  it('serves a gateway like any other node', async () => {
+    const gateway = await SolanaNode.before([node], '--metrics.enabled=false')
+    try {
+      const from = await gateway.funded()
+      const to = Keypair.generate().publicKey
+      await gateway.reached(
+        await gateway.land([transfer(from, to, 2_000_000)], [from]),
+        'confirmed',
+      )
+      expect(await gateway.connection.getBalance(to, 'confirmed')).toBe(2_000_000)
+    } finally {
+      await gateway.dispose()
+    }
+  }, 120_000)
+})
+
+describe('the command', () => {
+  it('refuses a ledger that another devnode has', async () => {
+    const words = devnodeWords(`--ledger=${devnode.ledger}`, '--rpc-port=0', '--grpc-port=0')
+    const failed = await run(process.execPath, words).catch((error) => error)
+    expect(failed.code).toBe(1)
+    expect(failed.stderr).toContain(`is in use by process ${devnode.pid}`)
+  })
+
+  it.each([
+    ['--rpc-port=70000', '--rpc-port must be an integer, 0 to 65535'],
+    ['--slot-ms=1', '--slot-ms must be an integer, 20 to 60000'],
+    ['--traffic=many', '--traffic must be an integer, 0 to 5000'],
+  ])('refuses %s', async (flag, sentence) => {
+    const failed = await run(process.execPath, devnodeWords(flag)).catch((error) => error)
+    expect([failed.code, failed.stderr]).toEqual([2, expect.stringContaining(sentence)])
+  })
+
+  it('begins anew with --reset and goes on without it', async () => {
+    const first = await startDevnode()
+    const one = await SolanaNode.of(first)
+    const funded = await one.funded(5_000_000)
+    await until(
+      async () => (await one.connection.getBalance(funded.publicKey, 'finalized')) > 0,
+      'a finalized airdrop',
+    )
+    await first.stop()
+    const second = await startDevnode({ ledger: first.ledger })
+    const two = await SolanaNode.of(second)
+    expect(await two.connection.getBalance(funded.publicKey, 'processed')).toBe(5_000_000)
+    await second.stop()
+    const third = await startDevnode({ ledger: first.ledger, flags: ['--reset'] })
+    const three = await SolanaNode.of(third)
+    expect(await three.connection.getBalance(funded.publicKey, 'processed')).toBe(0)
+    await third.dispose()
+  }, 120_000)
+})
