@@ -1,6 +1,6 @@
-// Packet capture files (classic pcap): UDP payloads out of one, and into one. Thread: any (pure).
+// Reads and writes the UDP payloads of packet capture files (classic pcap). Thread: any (pure).
 // Reads both byte orders, micro- and nanosecond times, Ethernet and raw IP, IPv4 and IPv6; skips
-// what is no whole UDP datagram. Writes Ethernet frames with loopback addresses.
+// everything that is not a complete UDP datagram. Writes Ethernet frames with loopback addresses.
 
 export interface CapturedPacket {
   /** Milliseconds since 1970, with a fraction. */
@@ -21,7 +21,7 @@ const udpHeaderBytes = 8
 /** Ethernet, IPv4 without options, UDP. */
 const frameHeaderBytes = 14 + 20 + udpHeaderBytes
 
-/** The UDP payloads of a capture, in file order; null when it is no pcap file. */
+/** The UDP payloads of a capture, in file order; null when it is not a pcap file. */
 export function readPcap(file: Uint8Array): CapturedPacket[] | null {
   if (file.length < fileHeaderBytes) return null
   const view = new DataView(file.buffer, file.byteOffset, file.length)
@@ -45,7 +45,7 @@ export function readPcap(file: Uint8Array): CapturedPacket[] | null {
   return packets
 }
 
-/** What a capture file begins with. */
+/** The header of a capture file. */
 export function pcapHeader(): Uint8Array {
   const header = new Uint8Array(fileHeaderBytes)
   const view = new DataView(header.buffer)
@@ -57,7 +57,7 @@ export function pcapHeader(): Uint8Array {
   return header
 }
 
-/** One datagram as a record; append it to the file. */
+/** Encodes one datagram as a record, to be appended to the file. */
 export function pcapRecord(packet: CapturedPacket, port: number): Uint8Array {
   const { timeMs, payload } = packet
   const record = new Uint8Array(recordHeaderBytes + frameHeaderBytes + payload.length)
@@ -97,7 +97,7 @@ function udpPayload(frame: Uint8Array, link: number): Uint8Array | null {
   const isV4 = family === 4
   if (!isV4 && (family !== 6 || frame.length < at + 40)) return null
   if (frame[at + (isV4 ? 9 : 6)] !== protocolUdp) return null
-  // Only the first piece of a fragmented packet has a UDP header, and it is not whole.
+  // Skip fragments: only the first has a UDP header, and its datagram is incomplete.
   if (isV4 && (view.getUint16(at + 6) & 0x3fff) !== 0) return null
   at += isV4 ? (frame[at]! & 15) * 4 : 40
   if (frame.length < at + udpHeaderBytes) return null
@@ -106,7 +106,7 @@ function udpPayload(frame: Uint8Array, link: number): Uint8Array | null {
   return frame.subarray(at + udpHeaderBytes, end)
 }
 
-/** Of an IPv4 header without options, its own field still zero. */
+/** Checksum of an IPv4 header without options, whose checksum field is still zero. */
 function checksum(view: DataView, at: number): number {
   let sum = 0
   for (let word = 0; word < 20; word += 2) sum += view.getUint16(at + word)

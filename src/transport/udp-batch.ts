@@ -1,9 +1,9 @@
-// The C library's datagram calls, many packets at a time. Thread: shred worker (calls may block).
-// Where koffi does not load (another system, another libc) `loadLibc` gives null and
-// transport/udp.ts does the work.
+// Binds libc's batched datagram calls (recvmmsg, sendmmsg). Thread: shred worker (calls may block).
+// Where koffi does not load (another system, another libc) `loadLibc` returns null and
+// transport/udp.ts is used instead.
 //
-// The kernel is handed addresses of JavaScript memory. Every such buffer is made by `pinned` and
-// stays reachable from this module for good: V8 would otherwise collect it under the kernel.
+// The kernel receives addresses of JavaScript memory. Every such buffer is made by `pinned` and
+// stays reachable from this module forever: V8 must not collect it while the kernel uses it.
 //
 //   iovec    16: base u64 | length u64
 //   mmsghdr  64: name u64 | name length u32 | - | iovec u64 | iovecs u64 | control u64 |
@@ -32,7 +32,22 @@ export interface Libc {
 
 export const iovecBytes = 16
 export const headerBytes = 64
-/** Room for a socket address of either family. */
+
+// Indexes of 32-bit words in an iovec and in an mmsghdr. Pointers take two words.
+export const iovecWords = iovecBytes / 4
+export const iovecBaseAt = 0
+export const iovecLengthAt = 2
+export const headerWords = headerBytes / 4
+export const nameAt = 0
+export const nameLengthAt = 2
+export const iovecsAt = 4
+export const iovecCountAt = 6
+export const controlAt = 8
+export const controlLengthAt = 10
+/** Bytes received or sent, after the call. */
+export const transferredAt = 14
+
+/** Size reserved for a socket address of either family. */
 export const nameBytes = 32
 export const errnos = { intr: 4, inval: 22, refused: 111 } as const
 export const flagsOfCall = { dontWait: 0x40, waitForOne: 0x10000, errorQueue: 0x2000 } as const
@@ -47,7 +62,7 @@ const levelIpv6 = 41
 const optionReceiveErrors = { 4: 11, 6: 25 } as const
 const optionV6Only = 26
 
-/** Everything that the kernel may hold an address of. Never emptied. */
+/** All memory whose address the kernel may have. Never emptied. */
 const reachable: Uint8Array[] = []
 
 export async function loadLibc(): Promise<Libc | null> {
@@ -55,7 +70,7 @@ export async function loadLibc(): Promise<Libc | null> {
   try {
     const { default: koffi } = await import('koffi')
     const lib = koffi.load('libc.so.6')
-    // Reason for the casts: koffi's functions are untyped; the prototypes beside them say it all.
+    // Reason for the casts: koffi's functions are untyped; the prototypes give their types.
     const f = (prototype: string) => lib.func(prototype) as never
     return {
       socket: f('int socket(int, int, int)'),
@@ -77,7 +92,7 @@ export async function loadLibc(): Promise<Libc | null> {
   }
 }
 
-/** Memory whose address may be given away: shared, so it never moves, and reachable for good. */
+/** Memory whose address the kernel may use: shared, so it never moves, and never collected. */
 export function pinned(bytes: number): Uint8Array {
   const memory = new Uint8Array(new SharedArrayBuffer(bytes))
   reachable.push(memory)
@@ -87,17 +102,17 @@ export function pinned(bytes: number): Uint8Array {
 export interface SocketOptions {
   readonly host: string
   readonly port: number
-  /** Asked of the kernel, which gives what its limits allow. */
+  /** Requested from the kernel, which grants what its limits allow. */
   readonly bufferBytes: number
-  /** How long a receive waits. */
+  /** Timeout of a receive. */
   readonly timeoutMs: number
-  /** Port-unreachable answers are kept for `MSG_ERRQUEUE`. */
+  /** Whether port-unreachable errors are queued for `MSG_ERRQUEUE`. */
   readonly keepsErrors: boolean
-  /** An IPv6 socket leaves IPv4 to another one on the same port. */
+  /** Whether an IPv6 socket leaves IPv4 to another socket on the same port. */
   readonly isV6Only: boolean
 }
 
-/** Opens and binds a datagram socket. Throws a Fault when the address cannot be had. */
+/** Opens and binds a datagram socket. Throws a Fault when the address cannot be bound. */
 export function openSocket(libc: Libc, options: SocketOptions): number {
   const address = parseAddress(options.host)
   assert(address !== null, 'a socket is bound to a literal address')
@@ -125,7 +140,7 @@ export function openSocket(libc: Libc, options: SocketOptions): number {
   throw new Fault(
     'udp-bind',
     `cannot listen on UDP ${options.host} port ${options.port} (errno ${errno}): ` +
-      'is the port taken, or the address another machine’s?',
+      'is the port in use, or the address not of this machine?',
   )
 }
 
@@ -135,14 +150,14 @@ export function boundPort(libc: Libc, fd: number): number {
   return name.readUInt16BE(2)
 }
 
-/** Bytes that the kernel really gave for what was received and not yet read. */
+/** Size of the receive buffer that the kernel granted. */
 export function grantedBytes(libc: Libc, fd: number): number {
   const value = Buffer.alloc(4)
   libc.getsockopt(fd, levelSocket, option.receiveBuffer, value, Buffer.from([4, 0, 0, 0]))
   return value.readUInt32LE(0)
 }
 
-/** Writes a socket address and tells its length. */
+/** Writes a socket address and returns its length. */
 export function writeName(
   bytes: Uint8Array,
   at: number,
@@ -156,11 +171,11 @@ export function writeName(
     view.setUint32(at + 4, address.words[3])
     return 16
   }
-  for (const [place, word] of address.words.entries()) view.setUint32(at + 8 + place * 4, word)
+  for (const [index, word] of address.words.entries()) view.setUint32(at + 8 + index * 4, word)
   return 28
 }
 
-/** An address as the two halves of a pointer. */
+/** Writes an address as the two halves of a pointer. */
 export function writePointer(words: Uint32Array, at: number, address: number): void {
   words[at] = address % 2 ** 32
   words[at + 1] = Math.floor(address / 2 ** 32)

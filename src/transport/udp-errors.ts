@@ -1,6 +1,6 @@
-// Reads the control data of a socket's error queue: who reported which ICMP error. Thread: any
-// (pure). An ICMP packet is easy to forge, and hosts on the way send them too; only "port
-// unreachable" counts here, together with the address that it came from.
+// Parses the control data of a socket's error queue: which address reported which ICMP error.
+// Thread: any (pure). An ICMP packet is easy to forge, and hosts on the route send them too; only
+// "port unreachable" counts here, together with the address that it came from.
 //
 //   cmsghdr  16: length u64 | level i32 | type i32
 //   sock_extended_err 16: errno u32 | origin u8 | type u8 | code u8 | - | info u32 | data u32
@@ -41,7 +41,7 @@ function refuserIn(
   const expected = portUnreachable[family]
   const error = at + headerBytes
   const name = error + errorBytes
-  const isOne =
+  const isMatch =
     length >= headerBytes + errorBytes + expected.nameBytes &&
     view.getInt32(at + 8, true) === expected.level &&
     view.getInt32(at + 12, true) === expected.type &&
@@ -50,8 +50,8 @@ function refuserIn(
     view.getUint8(error + 5) === expected.icmpType &&
     view.getUint8(error + 6) === expected.icmpCode &&
     view.getUint16(name, true) === expected.family
-  if (!isOne) return null
+  if (!isMatch) return null
   if (family === 4) return { family, words: [0, 0, 0, view.getUint32(name + 4)] }
-  const word = (place: number) => view.getUint32(name + 8 + place * 4)
+  const word = (index: number) => view.getUint32(name + 8 + index * 4)
   return { family, words: [word(0), word(1), word(2), word(3)] }
 }

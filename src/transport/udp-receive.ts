@@ -1,27 +1,36 @@
-// Receives datagrams in batches, straight into one shared arena. Thread: shred worker.
-// Returns as soon as one packet is there, with all that wait beside it: it never waits to fill a
-// batch. Nothing is allocated for a packet.
+// Receives datagrams in batches (recvmmsg), straight into one shared arena. Thread: shred worker.
+// A receive returns as soon as one packet is there, with all others that are queued: it never waits
+// to fill a batch. Nothing is allocated per packet.
 import type { IpAddress } from '../base/cidr.ts'
 import {
   flagsOfCall,
   headerBytes,
+  headerWords,
+  iovecBaseAt,
   iovecBytes,
+  iovecCountAt,
+  iovecLengthAt,
+  iovecsAt,
+  iovecWords,
   type Libc,
+  nameAt,
   nameBytes,
+  nameLengthAt,
   pinned,
+  transferredAt,
   writePointer,
 } from './udp-batch.ts'
 
-/** Packets of one call. 48 of the longest shreds are one segment train. */
+/** Packets per call. 48 of the longest shreds fit into one GSO segment batch. */
 export const batchMax = 48
-/** Larger than any datagram we take, so that a longer one shows by its length. */
+/** Larger than any datagram we accept, so that an oversized one shows by its length. */
 export const slotBytes = 2048
 
 const v6Family = 10
 
 export class BatchReceiver {
   readonly arena: Uint8Array
-  /** Where the arena lies, for those who send out of it. */
+  /** Memory address of the arena, to send from it without a copy. */
   readonly arenaAddress: number
   readonly #libc: Libc
   readonly #fd: number
@@ -44,31 +53,32 @@ export class BatchReceiver {
     const vectorWords = new Uint32Array(vectors.buffer)
     const vectorsAt = libc.addressOf(vectors)
     const namesAt = libc.addressOf(this.#names)
-    for (let place = 0; place < batchMax; place += 1) {
-      writePointer(vectorWords, place * 4, this.arenaAddress + place * slotBytes)
-      vectorWords[place * 4 + 2] = slotBytes
-      const header = place * 16
-      writePointer(this.#headerWords, header, namesAt + place * nameBytes)
-      this.#headerWords[header + 2] = nameBytes
-      writePointer(this.#headerWords, header + 4, vectorsAt + place * iovecBytes)
-      this.#headerWords[header + 6] = 1
+    for (let index = 0; index < batchMax; index += 1) {
+      const vector = index * iovecWords
+      writePointer(vectorWords, vector + iovecBaseAt, this.arenaAddress + index * slotBytes)
+      vectorWords[vector + iovecLengthAt] = slotBytes
+      const header = index * headerWords
+      writePointer(this.#headerWords, header + nameAt, namesAt + index * nameBytes)
+      this.#headerWords[header + nameLengthAt] = nameBytes
+      writePointer(this.#headerWords, header + iovecsAt, vectorsAt + index * iovecBytes)
+      this.#headerWords[header + iovecCountAt] = 1
     }
   }
 
-  /** Packets received: at least one, or 0 when none came in time or, not waiting, none is there. */
+  /** Number of packets received; 0 after the socket's timeout, or at once when `waits` is false. */
   receive(waits: boolean): number {
     const flags = waits ? flagsOfCall.waitForOne : flagsOfCall.dontWait
     const count = this.#libc.recvmmsg(this.#fd, this.#headers, batchMax, flags, 0)
     return Math.max(count, 0)
   }
 
-  lengthOf(place: number): number {
-    return this.#headerWords[place * 16 + 14]!
+  lengthOf(index: number): number {
+    return this.#headerWords[index * headerWords + transferredAt]!
   }
 
-  /** The sender's IPv4 address as a number, also when an IPv6 socket shows it; -1 for IPv6. */
-  senderOf(place: number): number {
-    const at = place * nameBytes
+  /** The sender's IPv4 address as a number, also when it is IPv4-mapped; -1 for IPv6. */
+  senderOf(index: number): number {
+    const at = index * nameBytes
     if (this.#names[at] !== v6Family) return this.#nameView.getUint32(at + 4)
     const isMapped =
       this.#nameView.getUint32(at + 8) === 0 &&
@@ -77,31 +87,31 @@ export class BatchReceiver {
     return isMapped ? this.#nameView.getUint32(at + 20) : -1
   }
 
-  /** The words of an IPv6 sender. */
-  wordsOf(place: number): [number, number, number, number] {
-    const at = place * nameBytes + 8
-    const word = (index: number) => this.#nameView.getUint32(at + index * 4)
-    return [word(0), word(1), word(2), word(3)]
+  /** The sender's IPv6 address as four words. */
+  wordsOf(index: number): [number, number, number, number] {
+    const at = index * nameBytes + 8
+    const wordAt = (word: number) => this.#nameView.getUint32(at + word * 4)
+    return [wordAt(0), wordAt(1), wordAt(2), wordAt(3)]
   }
 
-  portOf(place: number): number {
-    return this.#nameView.getUint16(place * nameBytes + 2)
+  portOf(index: number): number {
+    return this.#nameView.getUint16(index * nameBytes + 2)
   }
 
-  /** Whether a packet came from that address and port; allocates nothing. */
-  isFrom(place: number, address: Pick<IpAddress, 'family' | 'words'>, port: number): boolean {
-    if (this.portOf(place) !== port) return false
+  /** Whether a packet came from that address and port, without allocation. */
+  isFrom(index: number, address: Pick<IpAddress, 'family' | 'words'>, port: number): boolean {
+    if (this.portOf(index) !== port) return false
     const { family, words } = address
-    const sender = this.senderOf(place)
+    const sender = this.senderOf(index)
     if (family === 4 || sender >= 0) return family === 4 && sender === words[3]
-    const at = place * nameBytes + 8
-    for (let index = 0; index < 4; index += 1)
-      if (this.#nameView.getUint32(at + index * 4) !== words[index]) return false
+    const at = index * nameBytes + 8
+    for (let word = 0; word < 4; word += 1)
+      if (this.#nameView.getUint32(at + word * 4) !== words[word]) return false
     return true
   }
 
-  payloadOf(place: number): Uint8Array {
-    const at = place * slotBytes
-    return this.arena.subarray(at, at + this.lengthOf(place))
+  payloadOf(index: number): Uint8Array {
+    const at = index * slotBytes
+    return this.arena.subarray(at, at + this.lengthOf(index))
   }
 }

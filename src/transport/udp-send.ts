@@ -1,21 +1,32 @@
 // Sends every shred of a batch to every target of one address family, with few system calls and
-// without touching the payload. Thread: shred worker.
+// without copying the payload. Thread: shred worker.
 //
-//   vectors   one per shred of the batch: data shreds from 0, code shreds from 48
-//   grid      mmsghdr[shred][target]: a whole batch is one run of it, so one sendmmsg
-//   trains    mmsghdr[kind][target]: all shreds of one length as one segmented send (UDP_SEGMENT)
+//   vectors    one iovec per shred of the batch: data shreds from 0, code shreds from 48
+//   plain      mmsghdr[shred][target]: all shreds of one kind are contiguous, so one sendmmsg
+//   segmented  mmsghdr[kind][target]: all shreds of one length as one GSO segment batch
+//              (UDP_SEGMENT)
 //
-// A train goes out where enough shreds of one length came in together; the kernel cuts it. Where
-// it refuses, the plain grid is used from then on.
+// A GSO segment batch is sent when enough shreds of one length arrived together; the kernel splits
+// it into datagrams. Once the kernel refuses one, only plain headers are used.
 import { assert } from '../base/assert.ts'
 import type { IpAddress } from '../base/cidr.ts'
 import {
+  controlAt,
+  controlLengthAt,
   errnos,
   flagsOfCall,
   headerBytes,
+  headerWords,
+  iovecBaseAt,
   iovecBytes,
+  iovecCountAt,
+  iovecLengthAt,
+  iovecsAt,
+  iovecWords,
   type Libc,
+  nameAt,
   nameBytes,
+  nameLengthAt,
   pinned,
   writeName,
   writePointer,
@@ -23,35 +34,47 @@ import {
 import { refuserOf } from './udp-errors.ts'
 import { batchMax, slotBytes } from './udp-receive.ts'
 
-export const targetsMax = 256
-/** Fewer shreds than this are not worth a train. */
-const trainMin = 4
-/** Datagrams that one look at the error queue takes. */
+const targetsMax = 256
+/** Fewer shreds than this are not worth a GSO segment batch. */
+const segmentsMin = 4
+/** Errors that one drain of the error queue reads at most. */
 const errorsMax = 256
-/** What a kernel or a device without segmentation answers: EIO, EINVAL, EMSGSIZE, ENOPROTOOPT. */
-const trainRefusals: ReadonlySet<number> = new Set([5, errnos.inval, 90, 92, 95])
+/**
+ * What a kernel or a device without segmentation returns: EIO, EINVAL, EMSGSIZE, ENOPROTOOPT,
+ * EOPNOTSUPP.
+ */
+const segmentErrnos: ReadonlySet<number> = new Set([5, errnos.inval, 90, 92, 95])
 const levelUdp = 17
 const optionSegment = 103
+/** A cmsghdr of 16 bytes, the segment size as u16, padding to 8 bytes. */
 const controlBytes = 24
-/** Room for what an error quotes of its datagram, which is not looked at, and for control data. */
+const controlDataBytes = 18
+/** Buffers for an error's quoted datagram, which is ignored, and for its control data. */
 const quotedBytes = 64
 const errorControlBytes = 512
 
+// One message in memory: mmsghdr, iovec, socket address, payload. Byte offsets, and word indexes
+// of its iovec.
+const vectorByte = headerBytes
+const nameByte = vectorByte + iovecBytes
+const payloadByte = nameByte + nameBytes
+const vectorWord = vectorByte / 4
+
 export interface SendTarget {
-  /** Its row in the tables of the product. */
+  /** Its row in the product's tables. */
   readonly row: number
   readonly address: Pick<IpAddress, 'family' | 'words'>
   readonly port: number
 }
 
-/** What happens to single sends; rows are those of the targets. */
+/** Reports failures of sends, by the row of the target. */
 export interface SendEvents {
   failed(row: number, errno: number, shreds: number): void
   /** The target's own machine reported its port as unreachable. */
   refused(row: number): void
 }
 
-/** The shreds of a batch by kind, as vectors that all senders share. */
+/** The shreds of a batch by kind, as iovecs that all senders share. */
 export class ShredVectors {
   readonly address: number
   readonly counts = [0, 0]
@@ -63,8 +86,8 @@ export class ShredVectors {
     this.bytes = bytes
     this.address = libc.addressOf(memory)
     this.#words = new Uint32Array(memory.buffer)
-    for (let place = 0; place < 2 * batchMax; place += 1)
-      this.#words[place * 4 + 2] = bytes[place < batchMax ? 0 : 1]
+    for (let index = 0; index < 2 * batchMax; index += 1)
+      this.#words[index * iovecWords + iovecLengthAt] = bytes[index < batchMax ? 0 : 1]
   }
 
   get total(): number {
@@ -78,9 +101,9 @@ export class ShredVectors {
 
   /** Adds a shred by the address of its first byte; kind 0 is data, 1 is code. */
   add(kind: 0 | 1, address: number): void {
-    const place = kind * batchMax + this.counts[kind]!
+    const index = kind * batchMax + this.counts[kind]!
     this.counts[kind]! += 1
-    writePointer(this.#words, place * 4, address)
+    writePointer(this.#words, index * iovecWords + iovecBaseAt, address)
   }
 }
 
@@ -90,18 +113,18 @@ export class BatchSender {
   readonly #vectors: ShredVectors
   readonly #events: SendEvents
   readonly #names = pinned(targetsMax * nameBytes)
-  readonly #grid = pinned(2 * batchMax * targetsMax * headerBytes)
-  readonly #trains = pinned(2 * targetsMax * headerBytes)
-  readonly #trainWords = new Uint32Array(this.#trains.buffer)
+  readonly #plain = pinned(2 * batchMax * targetsMax * headerBytes)
+  readonly #segmented = pinned(2 * targetsMax * headerBytes)
+  readonly #segmentedWords = new Uint32Array(this.#segmented.buffer)
   readonly #controls = pinned(2 * controlBytes)
-  readonly #single = pinned(headerBytes + iovecBytes + nameBytes + slotBytes)
-  readonly #error = pinned(headerBytes + iovecBytes + nameBytes + quotedBytes + errorControlBytes)
-  readonly #gridAt: number
-  readonly #trainsAt: number
+  readonly #single = pinned(payloadByte + slotBytes)
+  readonly #error = pinned(payloadByte + quotedBytes + errorControlBytes)
+  readonly #plainAt: number
+  readonly #segmentedAt: number
   #targets: readonly SendTarget[] = []
-  /** All whose errors count: the targets, and those that are sent single datagrams. */
+  /** Targets whose errors count: those of batches, and those of single datagrams. */
   #known: readonly SendTarget[] = []
-  /** False once the kernel refused a train. */
+  /** False once the kernel refused a GSO segment batch. */
   segments: boolean
 
   constructor(
@@ -115,73 +138,68 @@ export class BatchSender {
     this.#vectors = vectors
     this.#events = options.events
     this.segments = options.segments
-    this.#gridAt = libc.addressOf(this.#grid)
-    this.#trainsAt = libc.addressOf(this.#trains)
+    this.#plainAt = libc.addressOf(this.#plain)
+    this.#segmentedAt = libc.addressOf(this.#segmented)
     for (const kind of [0, 1]) {
       const view = new DataView(this.#controls.buffer, kind * controlBytes)
-      view.setBigUint64(0, 18n, true)
+      view.setBigUint64(0, BigInt(controlDataBytes), true)
       view.setInt32(8, levelUdp, true)
       view.setInt32(12, optionSegment, true)
       view.setUint16(16, vectors.bytes[kind]!, true)
     }
   }
 
-  /** Replaces the targets, and those that only `sendOne` reaches; called between batches only. */
+  /** Replaces the targets, and those that only `sendOne` uses. Must run between batches. */
   setTargets(targets: readonly SendTarget[], singles: readonly SendTarget[] = []): void {
     assert(targets.length <= targetsMax, `at most ${targetsMax} targets`)
     this.#targets = targets
     this.#known = [...targets, ...singles]
     const namesAt = this.#libc.addressOf(this.#names)
     const controlsAt = this.#libc.addressOf(this.#controls)
-    const grid = new Uint32Array(this.#grid.buffer)
-    for (const [place, target] of targets.entries()) {
-      const name = namesAt + place * nameBytes
-      const length = writeName(this.#names, place * nameBytes, target.address, target.port)
+    const plain = new Uint32Array(this.#plain.buffer)
+    for (const [index, target] of targets.entries()) {
+      const name = namesAt + index * nameBytes
+      const length = writeName(this.#names, index * nameBytes, target.address, target.port)
       for (let shred = 0; shred < 2 * batchMax; shred += 1) {
-        // The two kinds are two grids, so that a run of either is without gaps.
-        const at = (shred * targets.length + place) * 16
-        writePointer(grid, at, name)
-        grid[at + 2] = length
-        writePointer(grid, at + 4, this.#vectors.address + shred * iovecBytes)
-        grid[at + 6] = 1
+        // Headers of one kind are contiguous, without gaps between targets.
+        const at = (shred * targets.length + index) * headerWords
+        writePointer(plain, at + nameAt, name)
+        plain[at + nameLengthAt] = length
+        writePointer(plain, at + iovecsAt, this.#vectors.address + shred * iovecBytes)
+        plain[at + iovecCountAt] = 1
       }
       for (const kind of [0, 1]) {
-        const at = (kind * targetsMax + place) * 16
-        writePointer(this.#trainWords, at, name)
-        this.#trainWords[at + 2] = length
-        writePointer(this.#trainWords, at + 4, this.#vectors.address + kind * batchMax * iovecBytes)
-        writePointer(this.#trainWords, at + 8, controlsAt + kind * controlBytes)
-        this.#trainWords[at + 10] = controlBytes
+        const words = this.#segmentedWords
+        const at = (kind * targetsMax + index) * headerWords
+        writePointer(words, at + nameAt, name)
+        words[at + nameLengthAt] = length
+        writePointer(words, at + iovecsAt, this.#vectors.address + kind * batchMax * iovecBytes)
+        writePointer(words, at + controlAt, controlsAt + kind * controlBytes)
+        words[at + controlLengthAt] = controlBytes
       }
     }
   }
 
-  /** Sends the batch in the vectors to all targets. */
+  /** Sends the batch to all targets. */
   send(): void {
     const targets = this.#targets.length
     if (targets === 0) return
     for (const kind of [0, 1]) {
       const count = this.#vectors.counts[kind]!
       if (count === 0) continue
-      if (count >= trainMin && this.segments && this.#sendTrains(kind, count)) continue
+      if (count >= segmentsMin && this.segments && this.#sendSegmented(kind, count)) continue
       const first = kind * batchMax * targets
-      this.#run(this.#gridAt + first * headerBytes, count * targets, 1)
+      this.#sendHeaders(this.#plainAt + first * headerBytes, count * targets, 1)
     }
   }
 
-  /** One datagram (a challenge, a probe) to an address that is none of the targets. */
+  /** Sends one datagram (a challenge, a probe) to an address outside the batch targets. */
   sendOne(target: SendTarget, payload: Uint8Array): void {
     const at = this.#libc.addressOf(this.#single)
     const words = new Uint32Array(this.#single.buffer)
-    const nameAt = headerBytes + iovecBytes
-    words.fill(0, 0, 16)
-    writePointer(words, 0, at + nameAt)
-    words[2] = writeName(this.#single, nameAt, target.address, target.port)
-    writePointer(words, 4, at + headerBytes)
-    words[6] = 1
-    writePointer(words, 16, at + nameAt + nameBytes)
-    words[18] = payload.length
-    this.#single.set(payload, nameAt + nameBytes)
+    const nameLength = writeName(this.#single, nameByte, target.address, target.port)
+    writeMessage(words, at, { nameLength, payloadBytes: payload.length })
+    this.#single.set(payload, payloadByte)
     for (let attempt = 0; attempt < 3; attempt += 1) {
       if (this.#libc.sendmmsg(this.#fd, at, 1, 0) === 1) return
       this.drainErrors()
@@ -189,44 +207,39 @@ export class BatchSender {
     this.#events.failed(target.row, this.#libc.errno(), 0)
   }
 
-  /** Reads the error queue and reports who refused; gives how many errors there were. */
+  /** Drains the error queue and reports refusing targets; returns the number of errors read. */
   drainErrors(): number {
     const at = this.#libc.addressOf(this.#error)
     const words = new Uint32Array(this.#error.buffer)
-    const nameAt = headerBytes + iovecBytes
-    const controlAt = nameAt + nameBytes + quotedBytes
+    const controlByte = payloadByte + quotedBytes
     let found = 0
     for (; found < errorsMax; found += 1) {
-      words.fill(0, 0, 16)
-      writePointer(words, 0, at + nameAt)
-      words[2] = nameBytes
-      writePointer(words, 4, at + headerBytes)
-      words[6] = 1
-      writePointer(words, 16, at + nameAt + nameBytes)
-      words[18] = quotedBytes
-      writePointer(words, 8, at + controlAt)
-      words[10] = errorControlBytes
+      writeMessage(words, at, { nameLength: nameBytes, payloadBytes: quotedBytes })
+      writePointer(words, controlAt, at + controlByte)
+      words[controlLengthAt] = errorControlBytes
       const flags = flagsOfCall.errorQueue | flagsOfCall.dontWait
       if (this.#libc.recvmsg(this.#fd, at, flags) < 0) break
-      const refuser = refuserOf(this.#error.subarray(controlAt, controlAt + words[10]!))
+      const refuser = refuserOf(
+        this.#error.subarray(controlByte, controlByte + words[controlLengthAt]!),
+      )
       if (refuser === null) continue
-      const target = this.#targetAt(nameAt)
-      // Hosts on the way, and whoever forges, are not asked: only the target's own machine knows.
+      const target = this.#targetAt(nameByte)
+      // Errors of hosts on the route, and forged ones, are ignored: only the target itself counts.
       if (target !== undefined && isSame(target.address.words, refuser.words))
         this.#events.refused(target.row)
     }
     return found
   }
 
-  #sendTrains(kind: number, count: number): boolean {
+  #sendSegmented(kind: number, count: number): boolean {
     const targets = this.#targets.length
-    for (let place = 0; place < targets; place += 1)
-      this.#trainWords[(kind * targetsMax + place) * 16 + 6] = count
-    return this.#run(this.#trainsAt + kind * targetsMax * headerBytes, targets, count)
+    for (let index = 0; index < targets; index += 1)
+      this.#segmentedWords[(kind * targetsMax + index) * headerWords + iovecCountAt] = count
+    return this.#sendHeaders(this.#segmentedAt + kind * targetsMax * headerBytes, targets, count)
   }
 
-  /** Sends a run of headers; false when trains are not taken here and nothing was sent. */
-  #run(at: number, count: number, shreds: number): boolean {
+  /** Sends contiguous headers; false when GSO is unsupported here and nothing was sent. */
+  #sendHeaders(at: number, count: number, shreds: number): boolean {
     const targets = this.#targets
     let retries = targets.length + batchMax
     for (let sent = 0; sent < count; ) {
@@ -237,12 +250,12 @@ export class BatchSender {
       }
       const errno = this.#libc.errno()
       if (errno === errnos.intr) continue
-      // An answer to an earlier packet is told by failing this one; it is sent again.
+      // The kernel reports an error of an earlier packet by failing this send: retry it.
       if (this.drainErrors() > 0 || errno === errnos.refused) {
         retries -= 1
         if (retries > 0) continue
       }
-      if (shreds > 1 && sent === 0 && trainRefusals.has(errno)) {
+      if (shreds > 1 && sent === 0 && segmentErrnos.has(errno)) {
         this.segments = false
         return false
       }
@@ -252,7 +265,7 @@ export class BatchSender {
     return true
   }
 
-  /** The one to whom the datagram of an error was sent, by the address at that place. */
+  /** The target to which the datagram of an error was sent, by the socket address at that byte. */
   #targetAt(at: number): SendTarget | undefined {
     const view = new DataView(this.#error.buffer, at)
     const port = view.getUint16(2)
@@ -261,11 +274,26 @@ export class BatchSender {
         own === port &&
         (address.family === 4
           ? view.getUint32(4) === address.words[3]
-          : address.words.every((word, place) => view.getUint32(8 + place * 4) === word)),
+          : address.words.every((word, index) => view.getUint32(8 + index * 4) === word)),
     )
   }
 }
 
+/** Fills the header and the iovec of one message whose memory begins at address `at`. */
+function writeMessage(
+  words: Uint32Array,
+  at: number,
+  { nameLength, payloadBytes }: { readonly nameLength: number; readonly payloadBytes: number },
+): void {
+  words.fill(0, 0, headerWords)
+  writePointer(words, nameAt, at + nameByte)
+  words[nameLengthAt] = nameLength
+  writePointer(words, iovecsAt, at + vectorByte)
+  words[iovecCountAt] = 1
+  writePointer(words, vectorWord + iovecBaseAt, at + payloadByte)
+  words[vectorWord + iovecLengthAt] = payloadBytes
+}
+
 function isSame(a: IpAddress['words'], b: IpAddress['words']): boolean {
-  return a.every((word, place) => word === b[place])
+  return a.every((word, index) => word === b[index])
 }

@@ -1,6 +1,6 @@
-// Plain datagram sockets of Node, one packet a call. Thread: any with an event loop.
-// The only door to node:dgram. The shred worker uses it where batched calls are not to be had; the
-// command and the feed use it always.
+// Wraps Node's datagram sockets, one packet per call. Thread: any with an event loop.
+// Servers and workers reach node:dgram only through this file. The fallback where batched system
+// calls (udp-batch.ts) are unavailable.
 import { createSocket, type Socket } from 'node:dgram'
 import { isIPv6 } from 'node:net'
 import { Fault, messageOf } from '../base/errors.ts'
@@ -10,7 +10,7 @@ export interface UdpOptions {
   /** 0 is any free port. */
   readonly port: number
   readonly bufferBytes?: number
-  /** Several sockets on one port, each connected to another address. */
+  /** Whether several sockets share the port, each connected to another address. */
   readonly shares?: boolean
   readonly isV6Only?: boolean
 }
@@ -22,7 +22,7 @@ export class UdpSocket {
     this.#socket = socket
   }
 
-  /** Opens and binds; rejects with a Fault when the address cannot be had. */
+  /** Opens and binds; rejects with a Fault when the address cannot be bound. */
   static async open(options: UdpOptions): Promise<UdpSocket> {
     const { host, port, bufferBytes } = options
     const isV6 = isIPv6(host)
@@ -30,7 +30,7 @@ export class UdpSocket {
       type: isV6 ? 'udp6' : 'udp4',
       reuseAddr: options.shares ?? false,
       ipv6Only: isV6 && (options.isV6Only ?? false),
-      // Literal addresses only: without this, each send would ask the resolver first.
+      // Literal addresses only: without this, each send would query the resolver first.
       lookup: (name, _, done) => done(null, name, isIPv6(name) ? 6 : 4),
     })
     await new Promise<void>((resolve, reject) => {
@@ -55,7 +55,7 @@ export class UdpSocket {
     return this.#socket.address().port
   }
 
-  /** From then on it sends there, receives from there, and hears when nobody listens there. */
+  /** Sends to and receives from that address only, and gets its port-unreachable errors. */
   connect(host: string, port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#socket.connect(port, host, (error?: Error) => {
@@ -69,13 +69,13 @@ export class UdpSocket {
     this.#socket.on('message', (payload, { address, port }) => take(payload, address, port))
   }
 
-  /** Errors that no send can be blamed for, such as a port-unreachable answer. */
+  /** Errors that belong to no single send, such as port unreachable. */
   onError(take: (code: string) => void): void {
     this.#socket.on('error', (error: NodeJS.ErrnoException) => take(error.code ?? error.message))
   }
 
   send(payload: Uint8Array, done?: (code: string | null) => void): void {
-    this.#socket.send(payload, answerOf(done))
+    this.#socket.send(payload, callbackOf(done))
   }
 
   sendTo(
@@ -84,7 +84,7 @@ export class UdpSocket {
     port: number,
     done?: (code: string | null) => void,
   ): void {
-    this.#socket.send(payload, port, host, answerOf(done))
+    this.#socket.send(payload, port, host, callbackOf(done))
   }
 
   close(): void {
@@ -92,12 +92,12 @@ export class UdpSocket {
   }
 }
 
-type SendAnswer = (error: Error | null) => void
+type SendCallback = (error: Error | null) => void
 
-function answerOf(done: ((code: string | null) => void) | undefined): SendAnswer {
+function callbackOf(done: ((code: string | null) => void) | undefined): SendCallback {
   if (done === undefined) return ignore
   return (error) => done(error === null ? null : ((error as NodeJS.ErrnoException).code ?? '?'))
 }
 
-/** A datagram that cannot be sent is lost like any other; without a listener Node would throw. */
+/** A datagram that cannot be sent is lost like any other; without a callback Node would throw. */
 function ignore(): void {}

@@ -1,4 +1,4 @@
-// Capture files: what was written is read again, and what is broken is left out.
+// Capture files: written records are read back, broken ones are skipped.
 import { expect, test } from 'vitest'
 import { pcapHeader, pcapRecord, readPcap } from '../../../src/transport/pcap.ts'
 import { randomBytes } from '../../support/shreds.ts'
@@ -18,7 +18,7 @@ test('a capture that we write holds its datagrams and their times', () => {
   expect(read.map(({ timeMs }) => timeMs)).toEqual(times)
 })
 
-test('a file that is cut anywhere gives the records before the cut', () => {
+test('a truncated file yields the records before the cut', () => {
   for (let length = 0; length < file.length; length += 1) {
     const read = readPcap(file.subarray(0, length))
     if (length < 24) expect(read).toBe(null)
@@ -26,14 +26,14 @@ test('a file that is cut anywhere gives the records before the cut', () => {
   }
 })
 
-test('what is no capture, and what is no UDP, is refused', () => {
+test('other files and other protocols are refused', () => {
   expect(readPcap(new Uint8Array(100))).toBe(null)
   const tcp = Buffer.from(file)
   tcp[24 + 16 + 14 + 9] = 6
   expect(readPcap(tcp)!.length).toBe(2)
 })
 
-test('noise behind a good header is read without a throw', () => {
+test('random bytes after a valid header never throw', () => {
   for (let seed = 1; seed < 300; seed += 1) {
     const noise = randomBytes(seed * 7, seed)
     // Lengths that look plausible, so that the frames themselves are read.

@@ -1,4 +1,4 @@
-// Control data of the error queue as Linux wrote them, and what is read from them.
+// Parses control data of the error queue as Linux wrote it.
 import { describe, expect, test } from 'vitest'
 import { parseAddress } from '../../../src/base/cidr.ts'
 import { refuserOf } from '../../../src/transport/udp-errors.ts'
@@ -35,7 +35,7 @@ describe('the address that reported a port as unreachable', () => {
     expect(refuserOf(both)).toEqual({ family: 4, words: words('127.0.0.1') })
   })
 
-  test('is nobody’s when another error is reported', () => {
+  test('is null for any other error', () => {
     for (const name of ['hostUnreachable', 'timeExceeded', 'tooLongHere'] as const)
       expect(refuserOf(recorded[name]), name).toBeNull()
     // The right type and code, but made by this machine and not by ICMP.
@@ -44,14 +44,14 @@ describe('the address that reported a port as unreachable', () => {
     expect(refuserOf(local)).toBeNull()
   })
 
-  test('is nobody’s in cut or random bytes, which never throw', () => {
+  test('is null for truncated or random bytes, which never throw', () => {
     for (const bytes of [recorded.closedV4, recorded.closedV6])
       for (let end = 0; end < bytes.length; end += 1)
         expect(refuserOf(bytes.subarray(0, end))).toBeNull()
     const next = randomOf(3)
     for (let round = 1; round <= 2000; round += 1) {
       const bytes = randomBytes(Math.floor(next() * 128), round)
-      // A plausible length leads further in.
+      // A plausible length, so that the parser reads further.
       if (bytes.length >= 8) bytes.set([bytes.length & 0xff, 0, 0, 0, 0, 0, 0, 0])
       expect(refuserOf(bytes)).toBeNull()
     }
