@@ -1,5 +1,4 @@
-// The TPU Sender as a customer meets it: the built server, kit as the client, and what the
-// operator sees.
+// The TPU Sender end to end: the built server, kit as the client, and the operator's reports.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -32,7 +31,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-/** Hears of one transaction on both streams of the bundle. */
+/** Receives one transaction on both streams of the bundle. */
 async function watch(signature: string, payer: string) {
   const websocket: object[] = []
   const grpc: string[] = []
@@ -101,9 +100,9 @@ describe('TPU Sender', () => {
       const { value: found } = await rpc.getSignatureStatuses([signature]).send()
       return found[0]?.err === null && found[0] !== null
     }
-    await until(shown, 'rpc to know it', 20_000)
-    await until(() => streams.websocket.length > 0, 'websocket to tell it', 20_000)
-    await until(() => streams.grpc.includes(signature), 'grpc to tell it', 20_000)
+    await until(shown, 'rpc to return it', 20_000)
+    await until(() => streams.websocket.length > 0, 'websocket to send it', 20_000)
+    await until(() => streams.grpc.includes(signature), 'grpc to send it', 20_000)
     expect(streams.websocket[0]).toMatchObject({ params: { result: { value: { err: null } } } })
     streams.close()
     const paid = await rpc.getBalance(accounts[1]!, { commitment: 'processed' }).send()
@@ -112,8 +111,8 @@ describe('TPU Sender', () => {
     await expect(
       tpu.sendTransaction(low as never, { encoding: 'base64', skipPreflight: true }).send(),
     ).rejects.toMatchObject({ context: { __code: -32602 } })
-    const told = await sluice(server.data, 'tips', '--output=json')
-    expect(JSON.parse(told.stdout)).toMatchObject({
+    const tips = await sluice(server.data, 'tips', '--output=json')
+    expect(JSON.parse(tips.stdout)).toMatchObject({
       accepted: 1,
       landed: 1,
       tipLamports: 1_000_000,
@@ -123,18 +122,18 @@ describe('TPU Sender', () => {
     expect((await sluice(server.data, 'tips')).stdout).toContain('TIP_TOO_LOW 1')
   })
 
-  test('takes other tip accounts when the file changes', async () => {
+  test('reloads tip accounts when the file changes', async () => {
     expect((await sluice(server.data, 'tip-accounts')).stdout).toBe(`${accounts.join('\n')}\n`)
     const next = newAddress()
     writeFileSync(file, `tpu:\n  tipAccounts: [${next}]\n`)
-    const told = async () =>
+    const served = async () =>
       ((await (await fetch(`${server.url('tpu')}/tip-accounts`)).json()) as object) ?? {}
     await until(
-      async () => JSON.stringify(await told()) === JSON.stringify({ tipAccounts: [next] }),
+      async () => JSON.stringify(await served()) === JSON.stringify({ tipAccounts: [next] }),
       'the new tip account',
     )
     writeFileSync(file, 'tpu:\n  tipAccounts: [nonsense]\n')
-    await until(() => server.stderr().includes('is not taken'), 'the complaint')
-    expect(await told()).toEqual({ tipAccounts: [next] })
+    await until(() => server.stderr().includes('is not taken'), 'the warning')
+    expect(await served()).toEqual({ tipAccounts: [next] })
   })
 })

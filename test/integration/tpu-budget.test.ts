@@ -1,4 +1,4 @@
-// The TPU Sender and the budget of client addresses: everything is charged, before it is decoded.
+// The TPU Sender and the budget of client addresses: every request is charged before decoding.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { FakeClock, FakeSender } from '../support/fake-senders.ts'
 import { expectShape } from '../support/golden.ts'
@@ -17,7 +17,7 @@ const stage = new TpuStage()
 beforeAll(() => stage.start({}, [upstream], { limits, clock, trustedProxies: ['127.0.0.1/32'] }))
 afterAll(() => stage.dispose())
 beforeEach(() => {
-  // Every budget is whole again.
+  // Every budget has refilled.
   clock.ms += 100_000
 })
 
@@ -43,7 +43,7 @@ const post = (path: string, body: Buffer | string, type = 'application/json', fr
     ...(from === undefined ? {} : { from }),
   })
 
-/** So many at once, as statuses. */
+/** Sends that many in parallel; returns the statuses. */
 const statusesOf = async (way: () => Promise<{ status: number }>, count: number) =>
   (await Promise.all(Array.from({ length: count }, way))).map(({ status }) => status)
 
@@ -129,7 +129,7 @@ describe('the budget of an address', () => {
     expect((await post('/', dearest, 'application/json', '192.0.2.2')).status).toBe(200)
   })
 
-  it('leaves the answer to a text that is too long for a transaction as it was', async () => {
+  it('does not change the answer to a text that is too long for a transaction', async () => {
     for (const encoding of ['base58', 'base64']) {
       const text = 'z'.repeat(encoding === 'base58' ? 1_684 : 1_648)
       const { status, text: answer } = await post(
@@ -144,7 +144,7 @@ describe('the budget of an address', () => {
     }
   })
 
-  it('is apart from the rate of transactions: a duplicate spends none of that', async () => {
+  it('is separate from the rate of transactions: a duplicate uses none of that rate', async () => {
     const payer = await newPayer()
     const to = stage.tpu.tipAccounts()[0]!
     const bytes = await sign(payer, [transfer({ from: payer, to, lamports: 1_000_000n })])

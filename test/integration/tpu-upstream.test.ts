@@ -1,4 +1,4 @@
-// The TPU Sender in front of JSON-RPC nodes: all at once, kept alive, down and up again.
+// The TPU Sender in front of JSON-RPC nodes: parallel sends, keep-alive, failure and recovery.
 import type { KeyPairSigner } from '@solana/kit'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
@@ -45,7 +45,7 @@ const tipped = () =>
   sign(payer, [transfer({ from: payer, to: tipAccounts[0]!, lamports: lamports++ })])
 
 describe('upstreams', () => {
-  it('get every transaction, all of them, without preflight and retries of their own', async () => {
+  it('all get every transaction, without preflight and retries of their own', async () => {
     const { nodes } = await start(2)
     const bytes = await tipped()
     expect((await stage.send(bytes)).json.result).toBeTypeOf('string')
@@ -59,7 +59,7 @@ describe('upstreams', () => {
     expect(nodes[0]!.connections.size).toBeLessThanOrEqual(3)
   })
 
-  it('tell what landed', async () => {
+  it('report what landed', async () => {
     const { nodes } = await start(1)
     await stage.send(await tipped())
     nodes[0]!.status = { slot: 77, err: null, confirmations: 1 }
@@ -68,7 +68,7 @@ describe('upstreams', () => {
     expect(nodes[0]!.sent).toHaveLength(1)
   })
 
-  it('that are down or behind are not sent to: -32005', async () => {
+  it('that are down or lagging are not sent to: -32005', async () => {
     const { nodes, senders } = await start(1)
     nodes[0]!.isHealthy = false
     await until(() => !senders[0]!.isUp(), 'the node to be found unhealthy')
@@ -85,7 +85,7 @@ describe('upstreams', () => {
     expect((await stage.send(await tipped())).json.result).toBeTypeOf('string')
   })
 
-  it('that are down make a queue when told so, and get it when they are back', async () => {
+  it('that are down fill the queue with whenDown, and get it when they recover', async () => {
     const { nodes, senders } = await start(1, { whenDown: 'queue' })
     nodes[0]!.isHealthy = false
     await until(() => !senders[0]!.isUp(), 'the node to be found unhealthy')
@@ -97,7 +97,7 @@ describe('upstreams', () => {
     expect(sent).toEqual(all.map((bytes) => Buffer.from(bytes).toString('base64')))
   })
 
-  it('have the word with `wait`', async () => {
+  it('decide the answer with `wait`', async () => {
     const { nodes } = await start(1, { wait: true })
     expect((await stage.send(await tipped())).json.result).toBeTypeOf('string')
     const data = { err: 'BlockhashNotFound' }

@@ -36,7 +36,7 @@ const balance = (account: string) =>
 const newest = () => stage.chain.chain.latestBlockhash(0).blockhash
 let serial = 0n
 
-/** A transfer with a tip, unlike any before it. */
+/** A transfer with a tip, unique in the test. */
 function tipped(lamports = 1_000_000n, from = payer) {
   const instructions = [
     transfer({ from, to: newAddress(), lamports: 1_000_000n + serial++ }),
@@ -83,7 +83,7 @@ describe('a transaction with a tip of exactly 1,000,000 lamports', () => {
     ])
   })
 
-  it('is taken on every path and in every encoding', async () => {
+  it('is accepted on every path and in every encoding', async () => {
     const answers = []
     const legacy = await sign(
       payer,
@@ -174,7 +174,7 @@ describe('errors', () => {
   const codeOf = async (answer: Promise<{ json: { error?: { code: number } } }>) =>
     (await answer).json.error?.code
 
-  it('have the codes that Solana clients know', async () => {
+  it('have the codes that Solana clients expect', async () => {
     const bytes = await tipped()
     const forged = Uint8Array.from(bytes)
     forged[20]! ^= 4
@@ -202,7 +202,7 @@ describe('errors', () => {
     expect((await stage.send(bytes, { skipPreflight: true, maxRetries: 0 })).status).toBe(200)
   })
 
-  it('of the door are JSON', async () => {
+  it('of the listener are JSON', async () => {
     expect((await raw(Uint8Array.of(), '/nowhere')).status).toBe(404)
     expect((await raw(Uint8Array.of(1), '/')).status).toBe(415)
     expect((await stage.post('/batch', 'text/plain', 'x')).status).toBe(415)
@@ -214,7 +214,7 @@ describe('errors', () => {
 })
 
 describe('beside submission', () => {
-  it('tells its tip accounts, health and version', async () => {
+  it('serves its tip accounts, health and version', async () => {
     const get = (path: string) => fetch(`${stage.url}${path}`)
     expect(await (await get('/ping')).text()).toBe('pong')
     const accounts = (await (await get('/tip-accounts')).json()) as { tipAccounts: string[] }
@@ -251,7 +251,7 @@ describe('beside submission', () => {
     expect(stage.tpu.report(0)).toEqual(before)
   })
 
-  it('takes other tip accounts while it runs', async () => {
+  it('reloads tip accounts while it runs', async () => {
     const bytes = await tipped()
     const mine = stage.tpu.tipAccounts()
     stage.tpu.changeTipAccounts([newAddress()])
@@ -262,7 +262,7 @@ describe('beside submission', () => {
 })
 
 describe('limits', () => {
-  it('forward the same transaction once, and answer 429 when the burst is spent', async () => {
+  it('forward the same transaction once, and answer 429 when the burst is used up', async () => {
     const before = stage.tpu.report(0)
     const bytes = await tipped()
     const answers = await Promise.all(Array.from({ length: 200 }, () => raw(bytes)))
@@ -285,7 +285,7 @@ describe('limits', () => {
     expect((await raw(bytes)).status).toBe(200)
   })
 
-  it('see every accepted submission to its end', async () => {
+  it('do not lose any accepted submission: each one ends', async () => {
     await until(() => {
       const { accepted, landed, expired, failed } = counted()
       return accepted === landed + expired + failed

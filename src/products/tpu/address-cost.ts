@@ -1,6 +1,6 @@
-// What a request to the TPU Sender costs the budget of its client address. Thread: main.
-// Charged by size when the head is read, before anything is parsed or decoded. This budget is apart
-// from the rate of transactions per address, which only a transaction with a good tip spends.
+// Charges each request to the TPU Sender to the budget of its client address. Thread: main.
+// Charged by size when the head is read, before anything is parsed or decoded. This budget is
+// separate from the rate of transactions per address, which only transactions with a good tip use.
 import { refuse } from '../../base/errors.ts'
 import { errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
 import type { AddressBudget } from '../../quota/address-budget.ts'
@@ -11,16 +11,16 @@ import { rpcErrorOf } from './refusals.ts'
 
 /** A request without a body: `/ping`, a preflight, an unknown path. */
 const requestWorkMs = 0.02
-/** The dearest body is a JSON-RPC batch of the longest base58 texts: 1.5 ms for 27 KB. */
+/** The most expensive body is a JSON-RPC batch of the longest base58 texts: 1.5 ms for 27 KB. */
 const workMsPerByte = 0.06 / 1_024
-/** Head and envelope of an answer; beyond that it repeats at most what was sent. */
+/** Head and envelope of an answer; the rest of it is at most as long as the request. */
 const answerBytes = 512
-/** A longer body is refused unread; the longest of any path. */
+/** The largest body limit of any path; a longer body is refused unread. */
 const bodyBytesMax = 51_200
 
 export interface AddressCostDeps {
   readonly addressBudget: Pick<AddressBudget, 'admit'>
-  /** Requests that were refused for it. */
+  /** Counts requests that were refused because of it. */
   readonly addressRefused: CounterChild
   headFor(request: Request): Head
 }
@@ -56,7 +56,7 @@ export class AddressCost {
   }
 }
 
-/** Where errors are JSON-RPC messages; elsewhere they are the same object without id. */
+/** Whether errors of that path are JSON-RPC messages; other paths omit the envelope and id. */
 export function speaksRpc({ path }: Pick<Request, 'path'>): boolean {
   return path === '/' || path === '/fast'
 }

@@ -1,5 +1,5 @@
-// Reads what a customer may send: one transaction as text or bytes, or several in one body.
-// Thread: main. Pure. Nothing here throws.
+// Decodes request bodies: one transaction as text or bytes, or several in one body.
+// Thread: main. Pure. Never throws.
 import { accept, type Outcome } from '../../base/errors.ts'
 import { base58TextMax, decodeBase58 } from '../../solana/base58.ts'
 import { badEncoding, tooLarge } from './refusals.ts'
@@ -18,15 +18,15 @@ export function decodeText(text: string, encoding: Encoding): Outcome<Uint8Array
   return bytes === null ? badEncoding : accept(bytes)
 }
 
-/** Strict: Node takes anything and skips what it does not know, so the way back must agree. */
+/** Strict: Node skips characters that are not base64, so re-encoding must give the same text. */
 function decodeBase64(text: string): Uint8Array | null {
   const bytes = Buffer.from(text, 'base64')
   return bytes.toString('base64') === text ? bytes : null
 }
 
 /**
- * A batch: each transaction behind its length in two bytes, big-endian. Null when the lengths do
- * not add up to the body, when there is none, or more than a batch may hold.
+ * Splits a batch: each transaction is prefixed by its length in two bytes, big-endian. Null when
+ * the lengths do not add up to the body, or when it has no transactions or too many.
  */
 export function splitBatch(body: Buffer): Buffer[] | null {
   const items: Buffer[] = []
@@ -47,7 +47,7 @@ export function mediaTypeOf(contentType: string): string {
   return contentType.split(';', 1)[0]!.trim().toLowerCase()
 }
 
-/** As most clients write them. */
+/** The spellings that most clients use. */
 const plainTypes: ReadonlySet<string> = new Set([
   'application/json',
   'application/octet-stream',

@@ -1,4 +1,4 @@
-// The `tpu` section of the configuration. Thread: any.
+// Declares the `tpu` section of the configuration. Thread: any.
 import {
   choice,
   type Field,
@@ -15,26 +15,26 @@ import { decodeKey } from '../../solana/base58.ts'
 export const tipAccountsMax = 32
 
 export const tpuSection = group('Transaction submission gated by a tip.', {
-  enabled: flag({ initial: true, doc: 'Opens the door.' }),
+  enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
   port: integer({ initial: 8901, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
   tipAccounts: accounts(
     texts({
       initial: [],
       doc:
-        `Accounts that tips go to, 1 to ${tipAccountsMax} keys, read again when they change; ` +
-        'empty makes eight on the embedded chain.',
+        `Accounts that tips go to, 1 to ${tipAccountsMax} keys, reloaded when they change; ` +
+        'empty generates eight on the embedded chain.',
       check: (value) =>
         decodeKey(value) !== null ? undefined : `${value} is not an account's address in base58`,
     }),
   ),
   upstreams: texts({
     initial: [],
-    // Providers put keys into such addresses.
+    // Providers put API keys into such addresses.
     secret: true,
     doc:
-      'JSON-RPC addresses, or names of sets of upstreams, that transactions go to, all at once; ' +
-      'empty means where chain.source is.',
+      'JSON-RPC addresses, or names of upstream sets, to which each transaction is sent in ' +
+      'parallel; empty uses chain.source.',
     check: (value) =>
       isAddress(value) || !/[:/]/.test(value)
         ? undefined
@@ -46,19 +46,19 @@ export const tpuSection = group('Transaction submission gated by a tip.', {
   }),
   wait: flag({
     initial: false,
-    doc: 'Answers after the first word of an upstream instead of on own acceptance.',
+    doc: 'Answers after the first response of an upstream instead of on acceptance.',
   }),
   inFlightPerAddress: integer({
     initial: 256,
     min: 1,
     max: 100_000,
-    doc: 'Requests of one client address that may wait for body or answer at once.',
+    doc: 'Requests in flight per client address, waiting for body or answer.',
   }),
 })
 
 export type TpuSection = Values<typeof tpuSection.fields>
 
-/** The field with the rules of the whole list. */
+/** Adds the rules of the whole list to the field. */
 function accounts(each: Field<readonly string[]>): Field<readonly string[]> {
   return {
     ...each,

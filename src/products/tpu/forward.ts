@@ -1,11 +1,11 @@
-// Brings accepted transactions into the chain and sees each one to its end. Thread: main.
+// Forwards accepted transactions to upstreams and tracks each one until it ends. Thread: main.
 //
-//   take -> send to all upstreams at once -> tick, every 2 s each: what became of it? -> resend
+//   take -> send to all upstreams in parallel -> every 2 s: query its status -> resend
 //     `-> queue while none is healthy            hub: it is in a block -> end
 //
 // Every submission ends exactly once: landed (in a block, and it succeeded), expired (its
 // blockhash did, or two minutes passed) or failed (in a block with an error, refused by all
-// upstreams, or handed over to none). Nothing is dropped without being counted.
+// upstreams, or accepted by none). Nothing is dropped without being counted.
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
 import { keyOf } from '../../solana/keys.ts'
@@ -23,14 +23,14 @@ const lifeMs = 120_000
 const queuedMax = 10_000
 const inFlightMax = 100_000
 const tickMs = 250
-/** Sent from the queue, or looked at, in one tick: 16,000 in flight before 2 s become longer. */
+/** Sent from the queue, or reviewed, per tick: up to 16,000 in flight are reviewed every 2 s. */
 const perTickMax = 2_000
 
 export interface ForwardDeps {
   readonly senders: readonly TransactionSender[]
-  /** Tells what is in blocks; null when no chain of ours hears of these transactions. */
+  /** Publishes the transactions of blocks; null when no chain of ours receives them. */
   readonly hub: Hub<SolanaUpdate> | null
-  /** Newest slot, and whether a blockhash is good; null when nobody knows. */
+  /** Newest slot, and whether a blockhash is valid; null when unknown. */
   readonly slot: () => number | null
   readonly isBlockhashValid: (blockhash: Uint8Array) => boolean | null
   readonly whenDown: 'refuse' | 'queue'
@@ -42,7 +42,7 @@ export interface ForwardDeps {
 
 export class Forwarder {
   readonly #deps: ForwardDeps
-  /** By signature, in the order in which they are due. */
+  /** By signature, in the order of their next review. */
   readonly #live = new Map<string, Submission>()
   readonly #queued = new Map<string, Submission>()
   #timer: NodeJS.Timeout | null = null
@@ -61,7 +61,8 @@ export class Forwarder {
   start(): void {
     this.#timer = setInterval(() => this.tick(), tickMs).unref()
     this.#unlisten =
-      this.#deps.hub?.listen((lane, update) => this.#hear(lane, update)) ?? (() => {})
+      this.#deps.hub?.listen((commitment, update) => this.#onUpdate(commitment, update)) ??
+      (() => {})
   }
 
   get isUp(): boolean {
@@ -73,8 +74,8 @@ export class Forwarder {
   }
 
   /**
-   * Takes a submission over, or refuses it. The outcome comes at once; with `wait`, after the first
-   * good word of an upstream, or when all of them refused.
+   * Accepts a submission, or refuses it. The outcome is immediate; with `wait` it follows the first
+   * success of an upstream, or the refusal of all of them.
    */
   take(submission: Submission): Outcome<null> | Promise<Outcome<null>> {
     const { clock, isBlockhashValid, slot, wait, whenDown } = this.#deps
@@ -94,7 +95,7 @@ export class Forwarder {
     return wait ? sent : accept(null)
   }
 
-  /** Sends what waits and looks after what is due. The timer calls it; tests do, too. */
+  /** Sends queued submissions and reviews those that are due. */
   tick(): void {
     this.#sendQueued()
     this.#review ??= this.#reviewDue().finally(() => {
@@ -123,13 +124,13 @@ export class Forwarder {
     return this.#deps.senders.filter((sender) => sender.isUp())
   }
 
-  /** One try: all healthy upstreams at once. Resolves with the first good word, or the last. */
+  /** One attempt on all healthy upstreams in parallel. Resolves with the first success, if any. */
   #send(submission: Submission): Promise<Outcome<null>> {
     submission.tries++
     submission.isSending = true
     const { meters } = this.#deps
     return new Promise((resolve) => {
-      const words = this.#up().map(async (sender) => {
+      const sends = this.#up().map(async (sender) => {
         const outcome = await sender.send(submission.bytes)
         if (outcome.ok) {
           meters.sends.ok.inc()
@@ -138,14 +139,14 @@ export class Forwarder {
         } else meters.sends[outcome.refusal.kind === 'rejected' ? 'refused' : 'unavailable'].inc()
         return outcome
       })
-      void Promise.all(words).then((outcomes) => {
+      void Promise.all(sends).then((outcomes) => {
         submission.isSending = false
         resolve(this.#judge(submission, outcomes))
       })
     })
   }
 
-  /** What a try in which nobody took it means. */
+  /** Outcome of an attempt that no upstream accepted. */
   #judge(submission: Submission, outcomes: readonly Outcome<null>[]): Outcome<null> {
     if (submission.isOver || submission.isReached) return accept(null)
     const refusals = outcomes.flatMap((outcome) => (outcome.ok ? [] : [outcome.refusal]))
@@ -161,14 +162,14 @@ export class Forwarder {
       this.#queued.set(keyOf(submission.signature), submission)
       return accept(null)
     }
-    // Whoever waits for the answer is told, and may send it again; for the others we try on.
+    // A caller that waits gets the refusal and may retry; for others we retry ourselves.
     if (this.#deps.wait || submission.tries >= submission.triesMax)
       this.#end(submission, 'failed', noUpstream.refusal.code)
     return noUpstream
   }
 
-  #hear(lane: number, update: SolanaUpdate): void {
-    if (lane !== 0 || update.kind !== 'transaction' || this.#live.size === 0) return
+  #onUpdate(commitment: number, update: SolanaUpdate): void {
+    if (commitment !== 0 || update.kind !== 'transaction' || this.#live.size === 0) return
     const submission = this.#live.get(keyOf(update.signature))
     if (submission === undefined) return
     this.#land(submission, { slot: update.slot, isSuccess: update.err === null })
@@ -190,7 +191,7 @@ export class Forwarder {
     }
   }
 
-  /** Those whose time has come; each is due again 2 s later, behind all others. */
+  /** Returns the submissions that are due; each moves to the end, due 2 s later. */
   #takeDue(): Submission[] {
     const nowMs = this.#deps.clock.monotonicMs()
     const due: Submission[] = []

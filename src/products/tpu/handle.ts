@@ -1,11 +1,11 @@
-// The decision of the TPU Sender: a transaction's bytes in, its signature or a refusal out.
+// Decides on each submission: takes a transaction's bytes, returns its signature or a refusal.
 // Thread: main; signatures are verified in workers. No sockets.
 //
 //   size, decode -> tip -> duplicate -> address rate | verify workers | fee payer rate -> forward
 //
-// Everything left of the workers happens at once and costs a few microseconds: a bad tip is known
-// before anything else is done. A forged copy of somebody's transaction spends only the rate of
-// the address that sent it.
+// Everything before the workers is synchronous and costs a few microseconds: a bad tip is found
+// before anything else is done. A forged copy of another caller's transaction uses up only the rate
+// of the address that sent it.
 import { addressKey } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
@@ -21,11 +21,11 @@ import { Submission, type TipLog } from './submission.ts'
 import { minimumTipLamports, TipCheck } from './tip.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
-/** Where the spec is silent: rates of the open door. An address is an IPv4 one or an IPv6 /64. */
-export const addressRate = { perSecond: 50, burst: 100 }
-export const feePayerRate = { perSecond: 50, burst: 50 }
+/** Where the spec is silent: rate limits. An address is an IPv4 address or an IPv6 /64. */
+const addressRate = { perSecond: 50, burst: 100 }
+const feePayerRate = { perSecond: 50, burst: 50 }
 
-/** Who sends, and when the first of it came. The address is only asked for before an await. */
+/** The sender, and when the request began. The address is only read before an await. */
 export interface Sender {
   readonly address: string
   readonly beganMs: number
@@ -40,7 +40,7 @@ export interface TpuHandlerDeps {
   readonly clock: Clock
 }
 
-/** The answer of a dry run. */
+/** The result of a dry run. */
 export interface Checked {
   readonly accepted: boolean
   readonly reason?: string
@@ -56,7 +56,7 @@ export class TpuHandler {
   readonly #layout = new TransactionLayout()
   readonly #tip = new TipCheck()
   readonly #duplicates = new Duplicates()
-  /** Being verified right now, by digest: the same bytes wait for the same verdict. */
+  /** Submissions in verification, by digest: duplicates wait for the same result. */
   readonly #pending = new Map<string, Promise<Answer>>()
   readonly #addresses = new Rates(addressRate)
   readonly #payers = new Rates(feePayerRate)
@@ -65,7 +65,7 @@ export class TpuHandler {
     this.#deps = deps
   }
 
-  /** The signature in base58. The bytes are only read during the call. Never throws or rejects. */
+  /** Returns the base58 signature. Reads `bytes` only during the call. Never throws or rejects. */
   submit(bytes: Uint8Array, sender: Sender, maxRetries = triesMax - 1): Answer | Promise<Answer> {
     const refusal = this.#look(bytes)
     if (refusal !== null) return this.#refuse(refusal)
@@ -88,7 +88,7 @@ export class TpuHandler {
     return answer.finally(() => this.#pending.delete(digest))
   }
 
-  /** Reads the transaction and its tip. Signatures are not looked at: a draft can be checked. */
+  /** Checks the transaction and its tip, not its signatures: a draft can be checked. */
   check(bytes: Uint8Array): Checked {
     const refusal = this.#look(bytes)
     const isRead = refusal === null || refusal.kind === 'rejected'
@@ -114,7 +114,7 @@ export class TpuHandler {
     return encodeBase58(bytes, at, at + 64)
   }
 
-  /** Copies what must outlive the call: layout and tip are written over by the next one. */
+  /** Copies what must outlive the call: the next call overwrites layout and tip. */
   #submissionOf(bytes: Uint8Array, maxRetries: number): Submission {
     const { signaturesAt, keysAt, blockhashAt } = this.#layout
     const owned = new Uint8Array(bytes)
@@ -151,7 +151,7 @@ export class TpuHandler {
     meters.forward.observeMs(clock.monotonicMs() - beganMs)
     meters.accepted.inc()
     meters.tips.observe(submission.tipLamports)
-    // What fails from here on was accepted, and is counted by its end.
+    // A failure from here on is counted by its outcome: the submission was accepted.
     const outcome = await taken
     if (!outcome.ok) return outcome
     this.#duplicates.remember(digest, clock.monotonicMs())

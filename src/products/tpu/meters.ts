@@ -1,10 +1,10 @@
-// The meters of the TPU Sender. Thread: main. Rejections are plain numbers, read at scrape: that
-// road is the hottest, since anybody may send anything.
+// Declares the meters of the TPU Sender. Thread: main. Rejections are plain numbers, read at
+// scrape: that path is the hottest, since anyone may send anything.
 import type { CounterChild, HistogramChild, Meters } from '../../telemetry/meters.ts'
 import { LatencyTally } from '../../telemetry/tally.ts'
 import { type RejectReason, rejectReasons } from './refusals.ts'
 
-export const outcomes = ['landed', 'expired', 'failed'] as const
+const outcomes = ['landed', 'expired', 'failed'] as const
 /** How a submission ends. Landed: in a block, and it succeeded, so that the tip was paid. */
 export type Ending = (typeof outcomes)[number]
 
@@ -25,7 +25,7 @@ export interface TpuMeters {
   readonly sends: Readonly<Record<SendResult, CounterChild>>
   readonly landSlots: HistogramChild
   readonly forward: LatencyTally
-  /** Hooks up what is read at scrape. */
+  /** Sets the source of the gauges that are read at scrape. */
   watch(state: ForwardState): void
 }
 
@@ -35,7 +35,7 @@ export interface ForwardState {
   upstreamsUp(): number
 }
 
-/** A counter that `sluice tips` reads, too. */
+/** A counter whose value `sluice tips` can read. */
 export class Count implements CounterChild {
   value = 0
 
@@ -45,7 +45,7 @@ export class Count implements CounterChild {
 }
 
 /** One count per reason. */
-export class Rejections {
+class Rejections {
   readonly #counts = new Map<string, number>(rejectReasons.map((reason) => [reason, 0]))
 
   count(reason: string): void {
@@ -70,14 +70,14 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
   )
   meters.histogramRead(
     'sluice_tpu_forward_seconds',
-    'Time from the head of a request to the hand-over of its transaction',
+    'Time from the head of a request to the forwarding of its transaction',
     forward.buckets,
     () => forward.read(),
   )
   const endings = { landed: new Count(), expired: new Count(), failed: new Count() }
   meters.counterRead(
     'sluice_tpu_outcomes_total',
-    'Accepted submissions by their end',
+    'Accepted submissions by outcome',
     { outcome: outcomes },
     () => outcomes.map((outcome) => [{ outcome }, endings[outcome].value] as const),
   )
@@ -86,14 +86,14 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
     meters.counterRead(name, help, {}, () => [[{}, kept.value]])
     return kept
   }
-  const sent = meters.counter('sluice_tpu_sends_total', 'Hand-overs to upstreams by result', {
+  const sent = meters.counter('sluice_tpu_sends_total', 'Sends to upstreams by result', {
     result: sendResults,
   })
   let state: ForwardState | null = null
   meters.gaugeRead('sluice_tpu_in_flight', 'Accepted submissions that have not ended', () =>
     state === null ? 0 : state.inFlight(),
   )
-  meters.gaugeRead('sluice_tpu_queued', 'Submissions that wait for a healthy upstream', () =>
+  meters.gaugeRead('sluice_tpu_queued', 'Submissions queued for a healthy upstream', () =>
     state === null ? 0 : state.queued(),
   )
   meters.gaugeRead('sluice_tpu_upstreams_up', 'Upstreams that are healthy', () =>
@@ -103,7 +103,7 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
     accepted: count('sluice_tpu_accepted_total', 'Submissions that were accepted'),
     duplicates: count(
       'sluice_tpu_duplicates_total',
-      'Submissions answered from memory, since the same bytes were accepted before',
+      'Duplicate submissions: the same bytes were accepted before',
     ),
     rejected,
     tips: meters.histogram('sluice_tpu_tip_lamports', 'Tips of accepted submissions', tipBuckets),

@@ -1,5 +1,5 @@
-// The JSON-RPC side of the TPU Sender: sendTransaction and what clients ask beside it.
-// Thread: main. Called by server.ts for POST / and /fast; no sockets.
+// Serves the JSON-RPC methods of the TPU Sender: sendTransaction and a few queries.
+// Thread: main. No sockets.
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
@@ -14,10 +14,10 @@ import type { TpuMeters } from './meters.ts'
 import { noUpstream, rpcErrorOf } from './refusals.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
-/** One request: who sends it, and what became of its calls. */
+/** One request: its sender, and the outcomes of its calls. */
 export interface RpcCaller extends Sender {
   calls: number
-  /** Calls that were refused for want of rate, and when to come again. */
+  /** Calls that were refused by a rate limit, and when to retry. */
   exhausted: number
   retryAfterMs: number
 }
@@ -26,7 +26,7 @@ export interface MethodDeps {
   readonly handler: TpuHandler
   readonly accounts: TipAccounts
   readonly meters: TpuMeters
-  /** The answer of getVersion. */
+  /** The result of getVersion. */
   readonly version: Readonly<Record<string, unknown>>
   isUp(): boolean
   readonly clock: Clock
@@ -38,7 +38,7 @@ export interface SendRequest {
   readonly maxRetries: number
 }
 
-/** Every call is free; what a transaction costs is its tip. */
+/** Every call is free: a transaction pays by its tip. */
 const free: Allowance = { ok: true, reason: 'ok', retryAfterMs: 0 }
 
 export class TpuMethods implements Host<RpcCaller, Allowance> {
@@ -84,7 +84,7 @@ export class TpuMethods implements Host<RpcCaller, Allowance> {
 
   failed(_: string, error: unknown): void {
     if (this.#throttle.allows('method', this.#deps.clock.monotonicMs()))
-      this.#deps.log.error('a method failed', { reason: String(error) })
+      this.#deps.log.error('method failed', { reason: String(error) })
   }
 
   #sendTransaction(call: Call, caller: RpcCaller): Answer | Promise<Answer> {
@@ -110,7 +110,7 @@ export function readSend(params: unknown): Outcome<SendRequest> {
   const { encoding, skipPreflight, maxRetries } = options as Readonly<Record<string, unknown>>
   if (encoding !== undefined && encoding !== null && !isEncoding(encoding))
     return badParams('encoding is base58 or base64')
-  // Absent means true here: there is no simulation on the fast road.
+  // Absent means true here: the TPU Sender never simulates.
   if (skipPreflight !== undefined && skipPreflight !== null && skipPreflight !== true)
     return badParams('preflight is not supported: leave skipPreflight out or set it to true')
   if (maxRetries !== undefined && maxRetries !== null && !isCount(maxRetries))

@@ -1,4 +1,4 @@
-// Every way in which a submission can be refused, and what the caller reads. Thread: main. Pure.
+// Builds every refusal of a submission: its code and its error text. Thread: main. Pure.
 // The code of a refusal is its machine-readable reason; it is also the label of the meter.
 import { type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { errorTextOf, type RpcError } from '../../jsonrpc/build.ts'
@@ -23,7 +23,7 @@ export const rejectReasons = [
 ] as const
 export type RejectReason = (typeof rejectReasons)[number]
 
-/** Where Solana has a code of its own; everywhere else the kind decides (transport/reply.ts). */
+/** JSON-RPC codes that Solana defines; all others follow from the kind (transport/reply.ts). */
 const solanaCodes: Partial<Readonly<Record<string, number>>> = {
   CHAIN_REJECTED: -32002,
   BAD_SIGNATURE: -32003,
@@ -39,7 +39,7 @@ const tipMessages: Readonly<Record<TipReason, string>> = {
   TIP_TOO_LOW: `the tip is below ${minimumTipLamports} lamports`,
 }
 
-/** Most of what strangers send has no tip at all: that refusal is made once. */
+/** Refusal of a bad tip. A missing tip is the most common one, so that refusal is built once. */
 export function tipRefusal(reason: TipReason, foundLamports: number): Refused {
   return reason === 'TIP_MISSING' ? tipMissing : newTipRefusal(reason, foundLamports)
 }
@@ -70,7 +70,7 @@ const signatureCount = plain('invalid', 'SIGNATURE_COUNT', 'Transaction signatur
 const unsupportedVersion = plain(
   'invalid',
   'UNSUPPORTED_VERSION',
-  'Transaction version is not supported: legacy and 0 are',
+  'Transaction version is not supported: use legacy or 0',
 )
 
 export function decodeRefusal(problem: DecodeProblem): Refused {
@@ -93,13 +93,13 @@ export function rateRefusal(
   retryAfterMs: number,
 ): Refused {
   const who = reason === 'ADDRESS_RATE' ? 'this address' : 'this fee payer'
-  return refuse('exhausted', reason, `Too many transactions of ${who}`, {
+  return refuse('exhausted', reason, `Too many transactions from ${who}`, {
     retryAfterMs,
     data: { reason },
   })
 }
 
-/** What the chain says of a transaction that it will not take; only with `tpu.wait`. */
+/** Refusal of a transaction that the chain rejected; only with `tpu.wait`. */
 export function chainRefusal(refusal: Refusal): Refused {
   const { err } = (refusal.data ?? {}) as { err?: unknown }
   return refuse('rejected', 'CHAIN_REJECTED', `the chain refuses it: ${refusal.message}`, {

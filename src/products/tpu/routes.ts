@@ -1,4 +1,4 @@
-// The paths of the TPU Sender and what each answers. Thread: main. Used by server.ts.
+// Serves the HTTP paths of the TPU Sender. Thread: main.
 //
 //   POST /, /fast               JSON-RPC                       200 | 429 (rate)
 //   POST /api/v1/transactions   octet-stream, text/plain       200 {"signature"} | {"error"}
@@ -30,7 +30,7 @@ export interface RouteDeps {
   isUp(): boolean
 }
 
-/** When the head of the request came. */
+/** When the head of the request arrived, and the head of its answer. */
 export interface Arrival {
   readonly beganMs: number
   readonly head: Head
@@ -52,13 +52,13 @@ export const preflightHead = Head.of({
   'access-control-max-age': '86400',
 })
 
-/** Only browsers state an origin, so only they get the line about it. */
+/** Only browsers send an origin, so only they get the CORS header. */
 export function headFor(request: Pick<Request, 'origin'> | null): Head {
   return request === null || request.origin === '' ? plainHead : browserHead
 }
 
-// 50 KiB as rpc takes; 16 transactions with their lengths fit into the second, and the third is
-// wide enough that a transaction which is too large is told so instead of being cut off.
+// 50 KiB as in rpc; the second holds 16 transactions with their lengths; the third is large enough
+// that an oversized transaction gets TOO_LARGE instead of a body-limit error.
 const rpcBytesMax = 51_200
 const batchBytesMax = 32_768
 const oneBytesMax = 4_096
@@ -103,8 +103,8 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
   ]
 }
 
-/** The door's own errors: JSON-RPC where that is spoken, the same object without id elsewhere. */
-export function doorError(status: number, message: string, request: Request | null): Reply {
+/** Errors of the listener itself: JSON-RPC on its paths, the same object without id elsewhere. */
+export function endpointError(status: number, message: string, request: Request | null): Reply {
   const code = status === 429 ? codesOf.exhausted.jsonrpc : status === 500 ? -32603 : -32600
   const isRpc = request === null || speaksRpc(request)
   const body = isRpc
@@ -132,7 +132,7 @@ function postRoute({ path, bodyBytesMax, types, handle, cost }: PostOptions): Ht
     check: (request) =>
       types.includes(mediaTypeOf(request.contentType))
         ? null
-        : doorError(415, `the content type must be ${types.join(' or ')}`, request),
+        : endpointError(415, `the content type must be ${types.join(' or ')}`, request),
     handle: (request, body, arrival) => cost.body(request, body) ?? handle(request, body, arrival),
   }
 }
@@ -213,17 +213,17 @@ async function serveBatch(
 const badBatch = refuse(
   'invalid',
   'BAD_ENCODING',
-  `a batch is 1 to ${batchItemsMax} transactions, each behind its length in two bytes`,
+  `a batch is 1 to ${batchItemsMax} transactions, each prefixed by its length in two bytes`,
   { data: { reason: 'BAD_ENCODING' } },
 )
 
 function serveCheck(request: Request, body: Buffer, head: Head, { handler }: RouteDeps): Reply {
   const decoded = decodeBody(request, body)
-  const checked = decoded.ok ? handler.check(decoded.value) : unread(decoded.refusal)
+  const checked = decoded.ok ? handler.check(decoded.value) : uncheckable(decoded.refusal)
   return new Reply(200, head, JSON.stringify(checked))
 }
 
-function unread({ code }: Refusal): Checked {
+function uncheckable({ code }: Refusal): Checked {
   return {
     accepted: false,
     reason: code,
@@ -233,7 +233,7 @@ function unread({ code }: Refusal): Checked {
   }
 }
 
-/** One transaction, in the way that the media type says. */
+/** Decodes one transaction according to the media type. */
 function decodeBody({ contentType }: Request, body: Buffer): Outcome<Uint8Array> {
   switch (mediaTypeOf(contentType)) {
     case octets:

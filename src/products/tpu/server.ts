@@ -1,11 +1,11 @@
-// Opens the door of the TPU Sender. Thread: main.
+// Starts the TPU Sender and opens its endpoint. Thread: main.
 //
 //   transport/door -> address budget -> routes.ts: body
 //                  -> TpuHandler: decode, tip, duplicate, rates
-//                  -> verify workers -> Forwarder -> upstreams, all at once -> reply
-//                                          ^-- hub: it landed
+//                  -> verify workers -> Forwarder -> all upstreams in parallel -> reply
+//                                          ^-- hub: landed in a block
 //
-// No token: the tip is the authorization. Nothing of a request is logged.
+// No token: the tip is the authorization. Requests are never logged.
 import type { Clock } from '../../base/clock.ts'
 import { Fault } from '../../base/errors.ts'
 import type { Running } from '../../base/running.ts'
@@ -23,12 +23,12 @@ import { Forwarder } from './forward.ts'
 import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
 import { TpuMethods } from './methods.ts'
-import { type Arrival, doorError, headFor, preflightHead, tpuRoutes } from './routes.ts'
+import { type Arrival, endpointError, headFor, preflightHead, tpuRoutes } from './routes.ts'
 import { TipLog, type TipRow } from './submission.ts'
 import { keptTipAccounts, TipAccounts } from './tip-accounts.ts'
 
 export interface TpuDeps {
-  /** At least one; stopped with the door. */
+  /** At least one; stopped together with the endpoint. */
   readonly senders: readonly TransactionSender[]
   readonly hub: Hub<SolanaUpdate> | null
   readonly slot: () => number | null
@@ -38,7 +38,7 @@ export interface TpuDeps {
   readonly addressBudget: Pick<AddressBudget, 'admit'>
   /** Requests refused because their address is over its budget. */
   readonly addressRefused: CounterChild
-  /** Where generated tip accounts are kept. */
+  /** File of the generated tip accounts. */
   readonly tipAccountsPath: string
   readonly version: Readonly<Record<string, unknown>>
   readonly tls: CertificatePair | null
@@ -49,11 +49,11 @@ export interface TpuDeps {
 
 export interface RunningTpu extends Running {
   tipAccounts(): readonly string[]
-  /** Other tip accounts from now on; an empty list keeps the present ones. */
+  /** Replaces the tip accounts; an empty list keeps the current ones. */
   changeTipAccounts(texts: readonly string[]): void
   /** For the operator: totals and the last outcomes, newest first. */
   report(count: number): TipReport
-  /** Told of every outcome. */
+  /** Calls the listener with every outcome; returns a function that removes it. */
   listen(listener: (row: TipRow) => void): () => void
 }
 
@@ -63,7 +63,7 @@ export interface TipReport {
   readonly landed: number
   readonly expired: number
   readonly failed: number
-  /** Of what landed. */
+  /** Sum of the tips that landed. */
   readonly tipLamports: number
   readonly rejected: Readonly<Record<string, number>>
   readonly last: readonly (Omit<TipRow, 'lamports'> & { readonly lamports: string })[]
@@ -81,7 +81,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   const cost = new AddressCost({ ...deps, headFor })
   const methods = new TpuMethods({ ...deps, handler, accounts, isUp, log })
   forwarder.start()
-  const door = await openDoor<Arrival>({
+  const endpoint = await openDoor<Arrival>({
     product: 'tpu',
     place: section,
     tls: deps.tls,
@@ -91,19 +91,19 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
       admit: (request) => ({ beganMs: clock.monotonicMs(), head: headFor(request) }),
       preflight: preflightHead,
       inFlightPerAddressMax: section.inFlightPerAddress,
-      error: doorError,
+      error: endpointError,
       routes: tpuRoutes({ handler, methods, accounts, meters, cost, isUp }),
     },
     clock,
     log,
   })
   return {
-    address: door.address,
+    address: endpoint.address,
     tipAccounts: () => accounts.texts,
     changeTipAccounts(texts) {
       if (texts.length === 0 || texts.join() === accounts.texts.join()) return
       accounts.replace(texts)
-      log.info('other tip accounts', { count: texts.length })
+      log.info('tip accounts reloaded', { count: texts.length })
     },
     report: (count) => ({
       accepted: meters.accepted.value,
@@ -117,7 +117,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
     }),
     listen: (listener) => tips.listen(listener),
     async stop() {
-      await door.stop()
+      await endpoint.stop()
       await forwarder.stop()
     },
   }
@@ -125,7 +125,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
 
 function firstAccounts(section: TpuSection, path: string): readonly string[] {
   if (section.tipAccounts.length > 0) return section.tipAccounts
-  // The generated ones belong to nobody: real tips must not go there.
+  // The generated accounts have no owner: real tips must not go there.
   if (section.upstreams.length > 0)
     throw new Fault('tip-accounts', 'tpu.upstreams is set: set tpu.tipAccounts, too')
   return keptTipAccounts(path)

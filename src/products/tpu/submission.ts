@@ -1,26 +1,26 @@
-// One accepted transaction on its way into the chain, and how it ended. Thread: main.
+// Holds one accepted transaction until it lands, expires or fails, and logs outcomes. Thread: main.
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { Ending } from './meters.ts'
 
 export class Submission {
-  /** The whole transaction; ours to keep. */
+  /** The whole transaction; a copy that outlives the request. */
   readonly bytes: Uint8Array
   readonly signature: Uint8Array
   readonly feePayer: Uint8Array
   readonly blockhash: Uint8Array
   readonly tipAccount: string
   readonly tipLamports: number
-  /** Wall time, for people. */
+  /** Wall time, for reports. */
   readonly receivedAtMs: number
   /** Monotonic. */
   readonly takenMs: number
   readonly triesMax: number
-  /** Newest slot when it was taken; null when that is not known. */
+  /** Newest slot when it was accepted; null when unknown. */
   slot: number | null = null
-  /** Whether its blockhash was good then: one with a durable nonce has none that expires. */
+  /** Whether its blockhash was valid then: that of a durable nonce is not, and never expires. */
   hasLiveBlockhash = false
   tries = 0
-  /** True once an upstream took it. */
+  /** True once an upstream accepted it. */
   isReached = false
   isSending = false
   isOver = false
@@ -63,7 +63,7 @@ export interface TipRow {
   readonly landedSlot: number
 }
 
-/** The last outcomes, and everybody who wants to hear of the next. */
+/** Keeps the last outcomes and notifies listeners of new ones. */
 export class TipLog {
   readonly #rows: TipRow[] = []
   readonly #listeners = new Set<(row: TipRow) => void>()
@@ -97,4 +97,4 @@ export class TipLog {
 }
 
 /** Outcomes kept for `sluice tips`. */
-export const rowsMax = 1_000
+const rowsMax = 1_000

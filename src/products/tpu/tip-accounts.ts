@@ -1,5 +1,5 @@
-// The accounts that tips go to: the operator's, or eight of our own on the embedded chain.
-// Thread: main. Asked by tip.ts for every candidate; replaced whole when the operator changes them.
+// Holds the accounts that tips go to: the operator's, or eight generated on the embedded chain.
+// Thread: main. The whole list is replaced when the operator changes it.
 import { randomBytes } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { assert } from '../../base/assert.ts'
@@ -8,13 +8,13 @@ import { decodeKey, encodeBase58 } from '../../solana/base58.ts'
 import { Keypair } from '../../solana/keypair.ts'
 import { tipAccountsMax } from './config.ts'
 
-/** Embedded parts: eight generated keys. */
+/** The embedded chain uses eight generated keys. */
 const generatedAccounts = 8
 
 export class TipAccounts {
   #texts: readonly string[] = []
   #json = '[]'
-  /** All keys in a row, and the first four bytes of each, which nearly always decide. */
+  /** All keys, concatenated, and the first four bytes of each, which nearly always decide. */
   #keys = new Uint8Array(0)
   #starts = new Int32Array(0)
 
@@ -45,7 +45,7 @@ export class TipAccounts {
     this.#starts = Int32Array.from(texts, (_, index) => start(keys, index * 32))
   }
 
-  /** Index of the account whose key lies at `at`; -1 when it is none of ours. */
+  /** Index of the tip account whose key is at `at`; -1 when it is not a tip account. */
   find(bytes: Uint8Array, at: number): number {
     const wanted = start(bytes, at)
     for (let index = 0; index < this.#starts.length; index++)
@@ -61,8 +61,8 @@ export class TipAccounts {
 }
 
 /**
- * The embedded chain's tip accounts, made once and kept in the file, so that they stay the same.
- * Nobody holds their private halves: what is tipped there is play money.
+ * The embedded chain's tip accounts, generated once and stored in the file, so that they stay the
+ * same. Their private keys are discarded: tips there have no value.
  */
 export function keptTipAccounts(path: string): readonly string[] {
   if (existsSync(path)) return readKept(path)
@@ -80,9 +80,12 @@ function readKept(path: string): readonly string[] {
     const { tipAccounts } = JSON.parse(readFileSync(path, 'utf8')) as { tipAccounts?: unknown }
     if (isUsable(tipAccounts)) return tipAccounts
   } catch {
-    // Told below, as any other content that is of no use.
+    // Reported below, like any other unusable content.
   }
-  throw new Fault('tip-accounts', `${path} holds no tip accounts: repair it or move it away`)
+  throw new Fault(
+    'tip-accounts',
+    `${path} does not contain tip accounts: repair it or move it away`,
+  )
 }
 
 function isUsable(list: unknown): list is string[] {

@@ -1,9 +1,9 @@
-// Looks for the tip in a decoded transaction. Thread: main. Called by handle.ts once for each.
-// Pure and without allocation: a TipCheck is made once and written over by each look.
+// Finds the tip in a decoded transaction. Thread: main.
+// Pure and without allocation: a TipCheck is made once and overwritten by each look.
 //
-// A candidate is a top-level System Program Transfer to a tip account (or to an account that only
-// a lookup table knows). Each one is taken through the steps below until it fails; the candidate
-// that came furthest gives the reason, and the largest one that came that far gives the figure.
+// A candidate is a top-level System Program Transfer to a tip account (or to an account from a
+// lookup table). Each candidate passes the checks below until one fails; the candidate that passed
+// most decides the reason, and the largest of those decides the amount.
 //
 //   lookup table -> account writable -> source signs -> enough lamports -> good
 import type { TransactionLayout } from '../../solana/transaction.ts'
@@ -12,7 +12,7 @@ import type { TipAccounts } from './tip-accounts.ts'
 /** Limits: Minimum tip. */
 export const minimumTipLamports = 1_000_000
 
-/** How far a candidate came; the index is the rank. */
+/** Failed checks by rank: the index is the number of checks that a candidate passed. */
 export const tipReasons = [
   'TIP_MISSING',
   'TIP_VIA_LOOKUP_TABLE',
@@ -34,8 +34,8 @@ const transferBytes = 12
 
 export class TipCheck {
   /**
-   * Of the deciding candidate; 0 without one. A number and not a bigint for speed: exact up to
-   * nine million SOL, and beyond that only compared with the minimum.
+   * Lamports of the deciding candidate; 0 without one. A number and not a bigint for speed: exact
+   * up to nine million SOL, and beyond that only compared with the minimum.
    */
   lamports = 0
   /** Index into the tip accounts; -1 unless the tip is good. */

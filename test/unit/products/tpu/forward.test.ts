@@ -54,7 +54,7 @@ const settle = () => new Promise((resolve) => setImmediate(resolve))
 const codeOf = (outcome: Outcome<null>) => (outcome.ok ? 'ok' : outcome.refusal.code)
 
 describe('forwarding', () => {
-  it('sends to all upstreams at once and ends as landed', async () => {
+  it('sends to all upstreams in parallel and ends as landed', async () => {
     const { forwarder, senders, submission, passes, endings, tips } = stage({ senders: 2 })
     const one = submission()
     expect(codeOf(await forwarder.take(one))).toBe('ok')
@@ -67,7 +67,7 @@ describe('forwarding', () => {
     expect(senders[0]!.sent).toHaveLength(1)
   })
 
-  it('counts one that ran with an error as failed, since its tip was not paid', async () => {
+  it('counts a transaction that failed on chain as failed, since its tip was not paid', async () => {
     const { forwarder, senders, submission, passes, endings, tips } = stage()
     const one = submission()
     await forwarder.take(one)
@@ -90,7 +90,7 @@ describe('forwarding', () => {
     expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
   })
 
-  it('sends as often as the customer asked for', async () => {
+  it('respects maxRetries', async () => {
     const { forwarder, senders, submission, passes } = stage()
     await forwarder.take(submission(1))
     for (let times = 0; times < 3; times++) await passes(2_000)
@@ -106,7 +106,7 @@ describe('forwarding', () => {
     expect(senders[0]!.sent).toHaveLength(1)
   })
 
-  it('fails what every upstream refuses, and goes on where one did not', async () => {
+  it('fails a submission that every upstream refuses, and continues where one did not', async () => {
     const { forwarder, senders, submission, passes, endings, tips } = stage({ senders: 2 })
     for (const sender of senders) sender.word = notTaken
     await forwarder.take(submission())
@@ -127,7 +127,7 @@ describe('forwarding', () => {
     expect(endings()).toEqual({ landed: 0, expired: 0, failed: 0 })
   })
 
-  it('fails after five tries that reached nobody', async () => {
+  it('fails after five attempts that reached no upstream', async () => {
     const { forwarder, senders, submission, passes, endings } = stage()
     senders[0]!.word = unreachable
     expect(codeOf(await forwarder.take(submission()))).toBe('ok')
@@ -153,7 +153,7 @@ describe('forwarding', () => {
     expect(sender!.isStopped).toBe(true)
   })
 
-  it('puts back into the queue what did not get through, until it expires', async () => {
+  it('requeues a submission that was not delivered, until it expires', async () => {
     const { forwarder, senders, submission, passes, endings } = stage({ whenDown: 'queue' })
     const [sender] = senders
     sender!.word = unreachable
@@ -166,7 +166,7 @@ describe('forwarding', () => {
     expect(endings()).toEqual({ landed: 0, expired: 1, failed: 0 })
   })
 
-  it('waits for the first good word when told to', async () => {
+  it('with wait, resolves with the first success of an upstream', async () => {
     const { forwarder, senders, submission, endings } = stage({ wait: true, senders: 2 })
     senders[0]!.word = notTaken
     let answer: (outcome: Outcome<null>) => void = () => {}

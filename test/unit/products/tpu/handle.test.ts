@@ -1,4 +1,4 @@
-// The decision of the TPU Sender, without sockets: order of checks, duplicates, rates, forgeries.
+// The TPU Sender's handler without sockets: order of checks, duplicates, rates, forgeries.
 import type { KeyPairSigner } from '@solana/kit'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { accept } from '../../../../src/base/errors.ts'
@@ -72,7 +72,7 @@ describe('a submission', () => {
     expect(meters.accepted.value).toBe(1)
   })
 
-  it('is refused in the order size, decoding, tip, before anything costs', async () => {
+  it('is refused in the order size, decoding, tip, before any expensive check', async () => {
     const { submit, verified, meters } = stage()
     expect(await submit(new Uint8Array(1_233))).toBe('TOO_LARGE')
     expect(await submit(new Uint8Array(0))).toBe('MALFORMED')
@@ -93,7 +93,7 @@ describe('a submission', () => {
     })
   })
 
-  it('that comes a thousand times is verified and forwarded once', async () => {
+  it('that is sent a thousand times is verified and forwarded once', async () => {
     const { submit, upstream, meters, verified } = stage()
     const bytes = await tipped()
     const answers = await Promise.all(Array.from({ length: 500 }, () => submit(bytes)))
@@ -104,18 +104,18 @@ describe('a submission', () => {
     expect(meters.duplicates.value).toBe(999)
   })
 
-  it('may come again after two minutes', async () => {
+  it('is no longer a duplicate after two minutes', async () => {
     const { submit, clock, upstream, meters } = stage()
     const bytes = await tipped()
     await submit(bytes)
     clock.ms += 120_000
     await submit(bytes)
-    // The first is still on its way, so that it is not sent beside itself.
+    // The first is still in flight, so the second is not sent as well.
     expect(upstream.sent).toHaveLength(1)
     expect(meters.duplicates.value).toBe(1)
   })
 
-  it('with a bad signature is never forwarded, and not remembered', async () => {
+  it('with a bad signature is never forwarded, and not recorded as a duplicate', async () => {
     const { submit, upstream } = stage()
     const bytes = await tipped()
     const forged = Uint8Array.from(bytes)
@@ -162,7 +162,7 @@ describe('a submission', () => {
     expect(await submit(await tipped())).not.toBe('FEE_PAYER_RATE')
   })
 
-  it("a forged copy spends neither the payer's rate nor its place in the memory", async () => {
+  it("a forged copy uses neither the payer's rate nor the dedup table", async () => {
     const { submit, upstream } = stage()
     const true50 = await Promise.all(Array.from({ length: 50 }, () => tipped()))
     for (const [at, bytes] of true50.entries()) {
@@ -183,7 +183,7 @@ describe('a submission', () => {
 })
 
 describe('a dry run', () => {
-  it('tells what would happen, and counts and sends nothing', async () => {
+  it('reports the outcome, and counts and sends nothing', async () => {
     const { handler, upstream, meters } = stage()
     const bytes = await tipped()
     const signature = encodeBase58(bytes, 1, 65)

@@ -1,4 +1,4 @@
-// What the TPU Sender remembers: duplicates for two minutes, rates by name, tip accounts in a file.
+// State of the TPU Sender: duplicates for two minutes, rates by name, tip accounts in a file.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { decodeKey } from '../../../../src/solana/base58.ts'
 import { newAddress } from '../../../support/tipped.ts'
 
 describe('duplicates', () => {
-  it('are known for two minutes and then forgotten', () => {
+  it('are recognized for two minutes and then forgotten', () => {
     const duplicates = new Duplicates()
     const [one, two] = [digestOf(Uint8Array.of(1)), digestOf(Uint8Array.of(2))]
     duplicates.remember(one, 0)
@@ -43,7 +43,7 @@ describe('rates', () => {
 })
 
 describe('tip accounts', () => {
-  it('are made once and kept', () => {
+  it('are generated once and stored', () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-tips-'))
     try {
       const path = join(folder, 'tip-accounts.json')
@@ -59,7 +59,7 @@ describe('tip accounts', () => {
     }
   })
 
-  it('are replaced whole', () => {
+  it('are replaced as a whole list', () => {
     const accounts = new TipAccounts([newAddress()])
     const next = [newAddress(), newAddress()]
     accounts.replace(next)

@@ -1,4 +1,4 @@
-// The tip gate on transactions built by kit: one reason for each way of getting it wrong.
+// The tip check on transactions built by kit: one reason for each kind of bad tip.
 import type { Instruction } from '@solana/kit'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { minimumTipLamports, TipCheck } from '../../../../src/products/tpu/tip.ts'
@@ -47,7 +47,7 @@ describe('the tip', () => {
     })
   })
 
-  it('is too low at 999,999, and two halves are no whole', async () => {
+  it('is too low at 999,999, and two transfers are not added up', async () => {
     expect(await look(tip(999_999n))).toEqual({ reason: 'TIP_TOO_LOW', lamports: 999_999 })
     expect(await look(tip(500_000n), tip(600_000n), tip(400_000n))).toEqual({
       reason: 'TIP_TOO_LOW',
@@ -90,14 +90,14 @@ describe('the tip', () => {
     })
   })
 
-  it('must not stand in a lookup table', async () => {
+  it('must not use an account of a lookup table', async () => {
     expect(await look(tip(5_000_000n, { table: newAddress() }))).toEqual({
       reason: 'TIP_VIA_LOOKUP_TABLE',
       lamports: 5_000_000,
     })
   })
 
-  it('is judged by the candidate that came furthest, and by the largest of those', async () => {
+  it('is judged by the candidate that passed most checks, and by the largest of those', async () => {
     const table = transfer({
       from: payer,
       to: newAddress(),
@@ -131,7 +131,7 @@ describe('the tip', () => {
 })
 
 describe('tip accounts', () => {
-  it('are told apart by all 32 bytes', () => {
+  it('are compared by all 32 bytes', () => {
     const bytes = Buffer.from([1, 2, ...decodeKey(tipAccount)!])
     expect(accounts.find(bytes, 2)).toBe(5)
     for (let at = 2; at < 34; at++) {
