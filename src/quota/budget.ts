@@ -1,6 +1,6 @@
-// The one budget of a subscription, over rpc, websocket and grpc and whatever machine calls.
-// Thread: main. `spend` decides whole: either every limit lets the call or batch through and all
-// are charged, or none is.
+// Limits the use of one subscription, over rpc, websocket and grpc and all its client machines.
+// Thread: main. `spend` is atomic: either every limit admits the call or batch and all of them are
+// charged, or none is.
 import { assert } from '../base/assert.ts'
 import { Bucket } from '../base/bucket.ts'
 import type { Clock } from '../base/clock.ts'
@@ -10,21 +10,21 @@ import type { Plan } from './plan.ts'
 
 export type SpendReason = 'ok' | 'rate' | 'method-rate' | 'credits' | 'too-dear'
 
-/** Belongs to its budget and is written over by the next `spend`: read it before returning. */
+/** Reused: the next `spend` of the same budget overwrites it, so read it before then. */
 export interface Verdict {
   readonly ok: boolean
   readonly reason: SpendReason
   /** 0 when ok or when waiting would not help. */
   readonly retryAfterMs: number
-  /** Credits per window, for RateLimit-Policy: the burst, in the seconds that regain it. */
+  /** For RateLimit-Policy: the burst in credits, and the seconds in which it refills. */
   readonly limit: number
   readonly windowSecs: number
-  /** Credits left now, and seconds until all are back, for RateLimit. */
+  /** For RateLimit: credits left now, and seconds until the burst is full. */
   readonly remaining: number
   readonly resetSecs: number
 }
 
-/** The 30-day window that is running, as the registry has it. */
+/** The current 30-day window, as stored in the registry. */
 export interface OpenWindow {
   readonly window: number
   readonly credits: number
@@ -32,7 +32,7 @@ export interface OpenWindow {
   readonly endsAtMs: number
 }
 
-/** What was used since it was last written down. */
+/** Usage since the last flush to the registry. */
 export interface Delta {
   readonly id: string
   readonly window: number
@@ -43,10 +43,10 @@ export interface Delta {
   readonly bytes: number
 }
 
-/** Shown as limit and remainder where a plan has none. */
+/** Reported as limit and remainder when the plan is unlimited. */
 const unlimitedShown = 1_000_000_000
 
-/** What a plan bounds by the number that exist at once. */
+/** What a plan limits by the number that are open at the same time. */
 export type Entered = 'calls' | 'connections' | 'distinctSubscriptions' | 'streams' | 'queries'
 
 export class Budget {
@@ -107,9 +107,9 @@ export class Budget {
     return this.#charge({ cost: weight, calls: 1, nowMs })
   }
 
-  /** Takes a place among those open at once; false when the plan has no more. */
+  /** Takes a permit for one more of this kind; false when the plan's permits are all taken. */
   enter(kind: Entered): boolean {
-    const max = this.#placesOf(kind)
+    const max = this.#permitsOf(kind)
     if (max !== 0 && this.#entered[kind] >= max) {
       this.#pending.refused++
       return false
@@ -118,30 +118,30 @@ export class Budget {
     return true
   }
 
-  /** Gives the place back. Exactly one for every `enter` that was true. */
+  /** Returns the permit. Call it exactly once for every `enter` that returned true. */
   leave(kind: Entered): void {
-    assert(this.#entered[kind] > 0, `a place among ${kind} was given back twice`)
+    assert(this.#entered[kind] > 0, `a permit for ${kind} was returned twice`)
     this.#entered[kind]--
   }
 
-  /** Metered, not limited. */
+  /** Counts usage without limiting it. */
   meter(kind: 'bytes' | 'notifications', count: number): void {
     this.#pending[kind] += count
   }
 
-  /** Charges a notification; false when the plan has no more and the feed must end. */
+  /** Charges a notification; false when it is over the plan's rate and the feed must end. */
   chargeNotification(bytes: number): boolean {
     if (this.#notifications?.take(bytes, this.#clock.monotonicMs()) ?? true) return true
     this.#pending.refused++
     return false
   }
 
-  /** Until notifications of another feed may be made; 0 is now. */
+  /** Milliseconds until another feed may be opened; 0 means now. */
   notificationWaitMs(): number {
     return this.#notifications?.waitMs(this.#clock.monotonicMs()) ?? 0
   }
 
-  /** Another plan from now on; what is spent stays spent. */
+  /** Applies another plan from now on; credits already spent stay spent. */
   changePlan(plan: Plan): void {
     if (plan === this.#plan) return
     const nowMs = this.#clock.monotonicMs()
@@ -155,19 +155,19 @@ export class Budget {
     this.#showPolicy()
   }
 
-  /** Over, or not begun: the clock may be set back to an earlier window. */
+  /** True when the time is outside the window: after it, or before it after the clock was set back. */
   isWindowOver(nowMs: number): boolean {
     const { window, startsAtMs, endsAtMs } = this.#window
     return nowMs >= endsAtMs || (window > 0 && nowMs < startsAtMs)
   }
 
-  /** The 30 days that run now. What is still pending will be written down in them. */
+  /** Switches to the current window. Usage not yet flushed counts in it. */
   openWindow(window: OpenWindow): void {
     this.#window = window
     this.#creditsUsed = window.credits + this.#pending.credits
   }
 
-  /** What is to be written down, or null; it counts as written until `putBack`. */
+  /** Takes the usage to flush, or null; it counts as flushed unless `putBack` returns it. */
   takePending(): Delta | null {
     const pending = this.#pending
     const { credits, calls, refused, notifications, bytes } = pending
@@ -182,7 +182,7 @@ export class Budget {
       this.#pending[kind] += delta[kind]
   }
 
-  /** True when it can be forgotten and made anew without anybody noticing. */
+  /** True when dropping this budget and creating it anew later makes no difference. */
   isIdle(idleMs: number): boolean {
     const nowMs = this.#clock.monotonicMs()
     const { bytes, notifications } = this.#pending
@@ -192,7 +192,7 @@ export class Budget {
     return this.#bucket === null || this.#bucket.fullInMs(nowMs) === 0
   }
 
-  #placesOf(kind: Entered): number {
+  #permitsOf(kind: Entered): number {
     const { values } = this.#plan
     if (kind === 'calls') return values.callsInFlight
     return kind === 'queries' ? values.indexer.queries : values[kind]
@@ -214,7 +214,7 @@ export class Budget {
     return this.#charge({ cost, calls: methods.length, nowMs })
   }
 
-  /** Writes reason and wait into the verdict; what can never pass is told before what must wait. */
+  /** Sets reason and wait of the verdict. A cost that can never be admitted takes precedence. */
   #decide(asked: { cost: number; capWaitMs: number; nowMs: number }): boolean {
     const { cost, capWaitMs, nowMs } = asked
     const verdict = this.#verdict
@@ -277,7 +277,7 @@ function notificationsOf({ values }: Plan): NotificationRate | null {
   return rate === 0 ? null : new NotificationRate(rate)
 }
 
-/** A cap of n calls a second lets n through at once. */
+/** A cap of n calls a second has a burst of n. */
 function capsOf(plan: Plan): Bucket[] {
   return plan.caps.map((calls) => new Bucket({ perSecond: calls, burst: calls }))
 }

@@ -1,34 +1,34 @@
-// The meters of the budgets. Thread: main. Doors count their refusals here.
+// Declares the meters of budgets. Thread: main. Endpoints count their refusals here.
 import type { CounterChild, Meters } from '../telemetry/meters.ts'
 import type { Quota } from './quota.ts'
 
-const meteredDoors = ['rpc', 'websocket', 'grpc', 'indexer'] as const
-export type MeteredDoor = (typeof meteredDoors)[number]
+const meteredEndpoints = ['rpc', 'websocket', 'grpc', 'indexer'] as const
+export type MeteredEndpoint = (typeof meteredEndpoints)[number]
 
-const openDoors = ['metrics', 'grpc', 'tpu'] as const
-export type OpenDoor = (typeof openDoors)[number]
+const openEndpoints = ['metrics', 'grpc', 'tpu'] as const
+type OpenEndpoint = (typeof openEndpoints)[number]
 
 export interface QuotaMeters {
-  /** Calls, batches, upgrades and queries refused for lack of budget, by door. */
-  readonly refused: Readonly<Record<MeteredDoor, CounterChild>>
-  /** Requests of an address that has used up its budget on the open endpoints, by endpoint. */
-  readonly addressRefused: Readonly<Record<OpenDoor, CounterChild>>
+  /** Calls, batches, upgrades and queries refused because the budget is spent, by endpoint. */
+  readonly refused: Readonly<Record<MeteredEndpoint, CounterChild>>
+  /** Requests of an address that has spent its budget on the open endpoints, by endpoint. */
+  readonly addressRefused: Readonly<Record<OpenEndpoint, CounterChild>>
 }
 
 export function declareQuotaMeters(meters: Meters, quota: Quota): QuotaMeters {
   const refused = meters.counter(
     'sluice_quota_refused_total',
-    'Requests refused for lack of budget',
-    { door: meteredDoors },
+    'Requests refused because the budget of the subscription is spent',
+    { door: meteredEndpoints },
   )
   const addressRefused = meters.counter(
     'sluice_address_refused_total',
-    'Requests on open endpoints refused because their address used up its budget',
-    { door: openDoors },
+    'Requests on open endpoints refused because the budget of their address is spent',
+    { door: openEndpoints },
   )
   meters.counterRead(
     'sluice_quota_flush_failures_total',
-    'Times that use could not be written to the registry',
+    'Usage flushes to the registry that failed',
     {},
     () => [[{}, quota.flushesFailed()]],
   )

@@ -1,9 +1,9 @@
-// What the notifications of one subscription may cost per second, in bytes. Thread: any. Pure.
-// What does not fit is refused without being taken, so that expensive feeds are refused and cheap
-// ones go on; it still counts against new feeds, so that ending and reopening one gains nothing.
+// Limits the bytes per second of one subscription's notifications. Thread: any. Pure.
+// A notification over the rate is refused and not charged, so that expensive feeds end and cheap
+// ones continue. It still counts against new feeds, so that reopening a feed gains nothing.
 import { Bucket } from '../base/bucket.ts'
 
-/** Blocks come in bursts, and so does what a stalled source catches up with. */
+/** Blocks arrive in bursts, and so do the updates of a source that catches up after a stall. */
 const BURST_SECS = 2
 
 export class NotificationRate {
@@ -16,7 +16,7 @@ export class NotificationRate {
     this.#all = new Bucket(rate)
   }
 
-  /** False when it is over the rate. */
+  /** Charges a notification; false when it is over the rate. */
   take(bytes: number, nowMs: number): boolean {
     this.#all.take(bytes, nowMs)
     if (this.#accepted.waitMs(bytes, nowMs) > 0) return false
@@ -24,7 +24,7 @@ export class NotificationRate {
     return true
   }
 
-  /** Until a new feed may be opened; 0 is now. */
+  /** Milliseconds until a new feed may be opened; 0 means now. */
   waitMs(nowMs: number): number {
     return this.#all.waitMs(0, nowMs)
   }

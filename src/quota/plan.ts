@@ -1,5 +1,5 @@
-// What a plan says about a method: its weight and its cap. Thread: any. Pure.
-// Shared by all budgets on the plan; each budget keeps buckets of its own for the caps.
+// Looks up the weight and the rate cap of a method in a plan. Thread: any. Pure.
+// All budgets on a plan share one instance; each budget has its own buckets for the caps.
 import type { PlanValues } from '../subscriptions/plans.ts'
 
 export interface MethodRule {
@@ -8,7 +8,7 @@ export interface MethodRule {
   readonly cap: number
 }
 
-const weightOfOthers = 1
+const defaultWeight = 1
 
 export class Plan {
   readonly values: PlanValues
@@ -16,7 +16,7 @@ export class Plan {
   readonly caps: readonly number[]
   readonly #weights: readonly Pattern[]
   readonly #caps: readonly Pattern[]
-  /** Of the names that the plan writes out. Names from requests are never kept. */
+  /** Rules of the exact names in the plan. Names from requests are never stored. */
   readonly #named: ReadonlyMap<string, MethodRule>
 
   constructor(values: PlanValues) {
@@ -33,7 +33,7 @@ export class Plan {
   }
 
   #ruleOf(method: string): MethodRule {
-    const weight = this.#weights.find((pattern) => fits(pattern, method))?.value ?? weightOfOthers
+    const weight = this.#weights.find((pattern) => fits(pattern, method))?.value ?? defaultWeight
     return { weight, cap: this.#caps.findIndex((pattern) => fits(pattern, method)) }
   }
 }
@@ -44,7 +44,7 @@ interface Pattern {
   readonly value: number
 }
 
-/** Exact names first, then the longest prefix: the most particular line decides. */
+/** Exact names first, then the longest prefix: the most specific pattern applies. */
 function patternsOf(values: Readonly<Record<string, number>>): Pattern[] {
   const patterns = Object.entries(values).map(([name, value]) => {
     const isPrefix = name.endsWith('*')

@@ -1,6 +1,6 @@
-// A rate limit for each of many names: client addresses, fee payers. Thread: main.
-// Bounded: a full bucket carries no information and is dropped; when the table is full, the oldest
-// bucket is dropped.
+// Rate-limits each of many names (client addresses, fee payers) with its own token bucket.
+// Thread: main. Bounded: a full bucket carries no information and is dropped; when the table is
+// full, the oldest bucket is evicted.
 import { Bucket, type Rate } from '../base/bucket.ts'
 
 const namesMax = 100_000
@@ -16,7 +16,7 @@ export class Rates {
     this.#rate = rate
   }
 
-  /** Takes `cost`; 0 when it was there, else the milliseconds until it is. */
+  /** Takes `cost` and returns 0, or takes nothing and returns the milliseconds to wait for it. */
   take(name: string, nowMs: number, cost = 1): number {
     const waitMs = this.waitMs(name, nowMs, cost)
     if (waitMs === 0) this.charge(name, nowMs, cost)
@@ -30,11 +30,11 @@ export class Rates {
     return cost <= this.#rate.burst ? 0 : Number.POSITIVE_INFINITY
   }
 
-  /** Takes `cost` whether it is there or not: what is missing delays later takes. */
+  /** Takes `cost` even when the bucket has less: the debt delays later takes. */
   charge(name: string, nowMs: number, cost: number): void {
     let bucket = this.#buckets.get(name)
     if (bucket === undefined) {
-      this.#makeRoom(nowMs)
+      this.#evict(nowMs)
       bucket = new Bucket(this.#rate)
       this.#buckets.set(name, bucket)
     }
@@ -45,8 +45,8 @@ export class Rates {
     return this.#buckets.size
   }
 
-  #makeRoom(nowMs: number): void {
-    for (let looked = 0; looked < sweepEach; looked++) {
+  #evict(nowMs: number): void {
+    for (let checked = 0; checked < sweepEach; checked++) {
       this.#sweep ??= this.#buckets.entries()
       const next = this.#sweep.next()
       if (next.done === true) {

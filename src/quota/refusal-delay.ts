@@ -1,15 +1,15 @@
-// Holds refusals back for a while, so that a client that repeats a refused request at once costs
-// one answer a second and connection instead of all that it can send. Thread: main.
-// Bounded per client; beyond the bound a refusal goes out at once, and should end its connection.
+// Delays refusals, so that a client that retries a refused request at once costs one answer per
+// second and connection instead of as many as it can send. Thread: main.
+// Bounded per client; past the bound the caller answers at once and should close the connection.
 const delayMsMax = 1_000
 const waitingMax = 16
 
 export class RefusalDelay {
   readonly #waiting = new Map<string, number>()
 
-  /** Waits for the stated time, at most a second; null when too many of this client wait already.
-   *  `key` is the client's address key. */
-  hold(key: string, waitMs: number): Promise<void> | null {
+  /** Resolves after `waitMs`, at most a second; null when too many refusals of this client are
+   *  delayed already. `key` is the client's address key. */
+  delay(key: string, waitMs: number): Promise<void> | null {
     const count = this.#waiting.get(key) ?? 0
     if (count >= waitingMax) return null
     this.#waiting.set(key, count + 1)

@@ -99,7 +99,7 @@ export class Limits {
     const { body } = isRpc
       ? { body: errorMessage('null', { code: codesOf.exhausted.jsonrpc, message }) }
       : errorReply(429, message)
-    const held = this.#delay.hold(request.addressKey, waitMs)
+    const held = this.#delay.delay(request.addressKey, waitMs)
     if (held === null) return new Reply(429, head, body, true)
     return held.then(() => new Reply(429, head, body))
   }

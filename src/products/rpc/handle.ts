@@ -8,7 +8,7 @@ import { MessageStream } from '../../jsonrpc/message-stream.ts'
 import type { Answering } from '../../jsonrpc/methods.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { type Allowance, type Host, type Served, serve } from '../../jsonrpc/serve.ts'
-import type { MeteredDoor, QuotaMeters } from '../../quota/meters.ts'
+import type { MeteredEndpoint, QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
@@ -37,7 +37,7 @@ interface RpcAllowance extends Allowance {
   readonly head: Head
 }
 
-const door: MeteredDoor = 'rpc'
+const door: MeteredEndpoint = 'rpc'
 /** Solana's server ends each body with a line break; a lone notification has no body. */
 const LINE_BREAK = '\n'
 

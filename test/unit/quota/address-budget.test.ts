@@ -16,7 +16,7 @@ function budgetAt(start = 0) {
 }
 
 describe('an address budget', () => {
-  it('admits the burst, then the rate, and says how long to wait', () => {
+  it('admits the burst, then the rate, and returns how long to wait', () => {
     const { budget, pass } = budgetAt()
     const ten = { workMs: 10, bytes: 0 }
     const waits = Array.from({ length: 11 }, () => budget.admit('192.0.2.1', ten))
@@ -27,7 +27,7 @@ describe('an address budget', () => {
     expect(budget.admit('192.0.2.1', ten)).toBeGreaterThan(0)
   })
 
-  it('counts bytes apart from time', () => {
+  it('limits bytes and time separately', () => {
     const { budget } = budgetAt()
     expect(budget.admit('192.0.2.1', { workMs: 0, bytes: 5_000 })).toBe(0)
     expect(budget.admit('192.0.2.1', { workMs: 0, bytes: 500 })).toBeCloseTo(500)
@@ -43,7 +43,7 @@ describe('an address budget', () => {
     expect(budget.admit('192.0.2.1', { workMs: 1, bytes: 0 })).toBe(0)
   })
 
-  it('admits a large estimate although a small charge always goes before it', () => {
+  it('admits a large estimate although a small charge always precedes it', () => {
     const { budget, pass } = budgetAt()
     const small = { workMs: 1, bytes: 0 }
     const large = { workMs: 1_000, bytes: 0 }
@@ -52,7 +52,7 @@ describe('an address budget', () => {
     expect([budget.admit('192.0.2.1', small), budget.admit('192.0.2.1', large)]).toEqual([0, 0])
   })
 
-  it('refuses nothing for ever: an estimate over the burst needs half of it', () => {
+  it('never refuses forever: an estimate over the burst needs half of it', () => {
     const { budget, pass } = budgetAt()
     expect(budget.admit('192.0.2.1', { workMs: 1_000, bytes: 0 })).toBe(0)
     expect(budget.admit('192.0.2.1', { workMs: 1_000, bytes: 0 })).toBeGreaterThan(0)
@@ -60,7 +60,7 @@ describe('an address budget', () => {
     expect(budget.admit('192.0.2.1', { workMs: 1_000, bytes: 0 })).toBe(0)
   })
 
-  it('counts an IPv6 /64 as one client and other addresses apart', () => {
+  it('counts an IPv6 /64 as one client and other addresses separately', () => {
     const { budget } = budgetAt()
     const all = { workMs: 100, bytes: 0 }
     expect(budget.admit('2001:db8:1:2::1', all)).toBe(0)
@@ -70,7 +70,7 @@ describe('an address budget', () => {
     expect(budget.admit('::ffff:192.0.2.2', all)).toBeGreaterThan(0)
   })
 
-  it('is off with a rate of 0', () => {
+  it('is disabled with a rate of 0', () => {
     const clock = { nowMs: () => 0, monotonicMs: () => 0 }
     const budget = new AddressBudget({ ...limits, workMsPerSecond: 0 }, clock)
     const costly = { workMs: 1_000, bytes: 1e9 }

@@ -5,7 +5,7 @@ import { Plan } from '../../../src/quota/plan.ts'
 import { standardPlan } from '../../../src/subscriptions/plans.ts'
 
 describe('the rules of a plan', () => {
-  it('decide by the exact name, then by the longest prefix', () => {
+  it('match the exact name first, then the longest prefix', () => {
     const weights = { 'get*': 3, 'getToken*': 4, getTokenSupply: 5 }
     const plan = new Plan({
       ...standardPlan,
@@ -21,7 +21,7 @@ describe('the rules of a plan', () => {
     expect(plan.rule('sendTransaction')).toEqual({ weight: 1, cap: -1 })
   })
 
-  it('keep nothing of the names that requests bring', () => {
+  it('do not store method names from requests', () => {
     setFlagsFromString('--expose-gc')
     const collect = runInNewContext('gc') as () => void
     const plan = new Plan(standardPlan)
@@ -30,7 +30,7 @@ describe('the rules of a plan', () => {
       return process.memoryUsage().heapUsed
     }
     const before = heapBytes()
-    // A short name cut out of a long request keeps the whole request in memory as well.
+    // A short name sliced from a long request would keep the whole request in memory as well.
     for (let at = 0; at < 500; at++) {
       const body = Buffer.alloc(50_000, `${at} noSuchMethod `).toString('latin1')
       plan.rule(body)

@@ -44,13 +44,13 @@ function setUp(plans: Record<string, Partial<PlanValues>> = {}) {
 const account = { id: 'sub_a', plan: 'standard' }
 
 describe('spending', () => {
-  it('one budget per subscription, whatever door or machine asks', () => {
+  it('charges one budget per subscription, whatever endpoint or machine calls', () => {
     const { quota } = setUp()
     expect(quota.budgetOf(account)).toBe(quota.budgetOf({ ...account }))
     expect(quota.budgetOf(account)).not.toBe(quota.budgetOf({ ...account, id: 'sub_b' }))
   })
 
-  it('lets the burst through, then refuses and says when to come back', () => {
+  it('admits the burst, then refuses and returns when to retry', () => {
     const { quota, state } = setUp()
     const budget = quota.budgetOf(account)
     for (let count = 0; count < 199; count++) expect(budget.spend('getSlot').ok).toBe(true)
@@ -97,7 +97,7 @@ describe('spending', () => {
     expect(budget.spend('getProgramAccounts').ok).toBe(true)
   })
 
-  it('admits or refuses a batch whole', () => {
+  it('admits or refuses a batch as a whole', () => {
     const { quota } = setUp()
     const budget = quota.budgetOf(account)
     const batch = new Array<string>(90).fill('getSlot')
@@ -108,11 +108,15 @@ describe('spending', () => {
     expect(budget.spend(sends)).toMatchObject({ ok: true, remaining: 0 })
   })
 
-  it('tells a batch that can never pass from one that must wait', () => {
+  it('distinguishes a batch that can never be admitted from one that must wait', () => {
     const { quota } = setUp()
     const budget = quota.budgetOf(account)
-    const dear = new Array<string>(9).fill('getProgramAccounts')
-    expect(budget.spend(dear)).toMatchObject({ ok: false, reason: 'too-dear', retryAfterMs: 0 })
+    const expensive = new Array<string>(9).fill('getProgramAccounts')
+    expect(budget.spend(expensive)).toMatchObject({
+      ok: false,
+      reason: 'too-dear',
+      retryAfterMs: 0,
+    })
     const many = new Array<string>(6).fill('getProgramAccounts')
     expect(budget.spend(many)).toMatchObject({ ok: false, reason: 'too-dear' })
     expect(budget.spend([])).toMatchObject({ ok: true, remaining: 200 })
@@ -135,7 +139,7 @@ describe('spending', () => {
     expect(quota.budgetOf({ id: 'sub_a', plan: 'small' }).spend('getSlot').ok).toBe(true)
   })
 
-  it('comes back to the month that runs when the clock was set forward and back', async () => {
+  it('returns to the current window when the clock was set forward and back', async () => {
     const { quota, state } = setUp({ small: { creditsPer30Days: 10 } })
     state.used = 10
     const small = { id: 'sub_a', plan: 'small' }
@@ -150,14 +154,14 @@ describe('spending', () => {
     expect(quota.budgetOf(small).spend('getSlot')).toMatchObject({ ok: false, reason: 'credits' })
   })
 
-  it('an unlimited plan has no end and still shows a limit', () => {
+  it('never refuses on an unlimited plan and still reports a limit', () => {
     const { quota } = setUp()
     const budget = quota.budgetOf({ id: 'sub_a', plan: 'unlimited' })
     for (let count = 0; count < 10_000; count++) budget.spend('getProgramAccounts')
     expect(budget.spend('getSlot')).toMatchObject({ ok: true, limit: 1e9, remaining: 1e9 })
   })
 
-  it('takes a new plan at once, also for what is already open', () => {
+  it('applies a new plan at once, also to budgets in use', () => {
     const { quota } = setUp()
     const budget = quota.budgetOf(account)
     for (let count = 0; count < 200; count++) budget.spend('getSlot')
@@ -170,7 +174,7 @@ describe('spending', () => {
   })
 })
 
-describe('places', () => {
+describe('permits', () => {
   it.each([
     ['connections', 100],
     ['streams', 20],
@@ -185,14 +189,14 @@ describe('places', () => {
     expect(budget.enter(kind)).toBe(true)
   })
 
-  it('a place given back twice is a bug', () => {
+  it('throws when a permit is returned twice', () => {
     const { quota } = setUp()
-    expect(() => quota.budgetOf(account).leave('calls')).toThrow('given back twice')
+    expect(() => quota.budgetOf(account).leave('calls')).toThrow('returned twice')
   })
 })
 
-describe('writing down', () => {
-  it('writes what was used since the last time, once', async () => {
+describe('flushing usage', () => {
+  it('writes the usage since the last flush, once', async () => {
     const { quota, state } = setUp()
     const budget = quota.budgetOf(account)
     budget.spend('getTransaction')
@@ -207,7 +211,7 @@ describe('writing down', () => {
     ])
   })
 
-  it('keeps what could not be written and writes it the next time', async () => {
+  it('keeps usage that could not be written and retries at the next flush', async () => {
     const { quota, state } = setUp()
     quota.budgetOf(account).spend('getSlot')
     state.fails = true
@@ -219,7 +223,7 @@ describe('writing down', () => {
     expect(state.written).toMatchObject([{ credits: 2, calls: 2 }])
   })
 
-  it('forgets budgets that rest, and never one with something open', async () => {
+  it('drops idle budgets, but never one with an open permit', async () => {
     const { quota, state } = setUp()
     const resting = quota.budgetOf(account)
     const open = quota.budgetOf({ ...account, id: 'sub_b' })

@@ -1,4 +1,4 @@
-// Refusals that are held back, so that repeating them at once is of no use.
+// Refusals are delayed, so that retrying at once gains nothing.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { RefusalDelay } from '../../../src/quota/refusal-delay.ts'
 
@@ -9,8 +9,8 @@ describe('a delayed refusal', () => {
   it('waits as long as the client should, at most a second', async () => {
     const delay = new RefusalDelay()
     const over: string[] = []
-    void delay.hold('a', 200)?.then(() => over.push('short'))
-    void delay.hold('a', 60_000)?.then(() => over.push('long'))
+    void delay.delay('a', 200)?.then(() => over.push('short'))
+    void delay.delay('a', 60_000)?.then(() => over.push('long'))
     await vi.advanceTimersByTimeAsync(199)
     expect(over).toEqual([])
     await vi.advanceTimersByTimeAsync(1)
@@ -19,12 +19,12 @@ describe('a delayed refusal', () => {
     expect(over).toEqual(['short', 'long'])
   })
 
-  it('holds so many of each client, and has room again afterwards', async () => {
+  it('delays a bounded number per client, and more once those are sent', async () => {
     const delay = new RefusalDelay()
-    const held = Array.from({ length: 20 }, () => delay.hold('a', 500) !== null)
+    const held = Array.from({ length: 20 }, () => delay.delay('a', 500) !== null)
     expect(held.filter((isHeld) => isHeld)).toHaveLength(16)
-    expect(delay.hold('b', 500)).not.toBeNull()
+    expect(delay.delay('b', 500)).not.toBeNull()
     await vi.advanceTimersByTimeAsync(500)
-    expect(delay.hold('a', 500)).not.toBeNull()
+    expect(delay.delay('a', 500)).not.toBeNull()
   })
 })
