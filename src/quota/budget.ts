@@ -155,7 +155,7 @@ export class Budget {
     this.#showPolicy()
   }
 
-  /** True when the time is outside the window: after it, or before it after the clock was set back. */
+  /** True when the time is after the window, or before it because the clock was set back. */
   isWindowOver(nowMs: number): boolean {
     const { window, startsAtMs, endsAtMs } = this.#window
     return nowMs >= endsAtMs || (window > 0 && nowMs < startsAtMs)

@@ -1,10 +1,10 @@
-// The audit table: every provisioning change, each entry bound to the one before it by its hash.
-// Thread: any. Pure: the store writes entries in the transaction of the change they tell of.
+// Builds and verifies the audit table: a hash chain with one entry per provisioning change.
+// Thread: any. Pure: the store writes each entry in the same transaction as its change.
 //
 //   entry n: SHA-256 of [n, at, who, what, subject, before, after, reason, hash of n-1]
 //
 // before and after are digests of the stored record, so an entry proves a state without showing it.
-// A removed, altered or reordered entry breaks the chain; the head beside it shows a cut-off end.
+// A removed, altered or reordered entry breaks the chain; the separate head detects truncation.
 import { hash } from 'node:crypto'
 
 export interface AuditEntry {
@@ -42,14 +42,14 @@ export function nextEntry(
   return { ...open, hash: entryHash(open) }
 }
 
-/** The digest of a stored record, of its fields in alphabetical order. */
+/** The digest of a stored record, with its fields in alphabetical order. */
 export function recordDigest(record: unknown): string {
   return hash('sha256', canonical(record), 'hex')
 }
 
 /**
- * Checks the whole chain, its head, and that each subject's present record is the one its newest
- * entry left behind. `recordOf` gives the stored record of a subject.
+ * Checks the whole chain, its head, and that each subject's stored record has the digest in its
+ * newest entry.
  */
 export function verifyAudit(
   entries: Iterable<AuditEntry>,
@@ -61,7 +61,8 @@ export function verifyAudit(
   const broken = (problem: string): AuditReport => ({ ok: false, entries: last.seq, problem })
   for (const entry of entries) {
     if (entry.seq !== last.seq + 1) return broken(`entry ${last.seq + 1} is missing`)
-    if (entry.previous !== last.hash) return broken(`entry ${entry.seq} does not follow`)
+    if (entry.previous !== last.hash)
+      return broken(`entry ${entry.seq} does not follow the one before`)
     if (entry.hash !== entryHash(entry)) return broken(`entry ${entry.seq} was altered`)
     const before = newest.get(entry.subject)?.after ?? null
     if (entry.before !== before) return broken(`entry ${entry.seq} starts from an unknown state`)
@@ -69,12 +70,12 @@ export function verifyAudit(
     last = entry
   }
   if (last.seq !== head.seq || last.hash !== head.hash)
-    return broken(`the table ends at entry ${last.seq}, its head says ${head.seq}`)
+    return broken(`the table ends at entry ${last.seq}, its head is ${head.seq}`)
   for (const [id, record] of subjects) {
     const entry = newest.get(id)
-    if (entry === undefined) return broken(`${id} has no entry`)
+    if (entry === undefined) return broken(`${id} has a record and no entry`)
     if (entry.after !== recordDigest(record))
-      return broken(`${id} is not what entry ${entry.seq} left behind`)
+      return broken(`the record of ${id} does not match entry ${entry.seq}`)
     newest.delete(id)
   }
   const [lost] = newest.keys()

@@ -1,4 +1,4 @@
-// The decisions of provisioning: a record and a request in, the changed record or a refusal out.
+// Validates provisioning requests: a record and a request in, the changed record or a refusal out.
 // Thread: any. Pure, so that store.ts only has to run them inside its transaction.
 import { formatCidr, parseCidr } from '../base/cidr.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../base/errors.ts'
@@ -21,15 +21,15 @@ export interface Known {
   readonly destinationRules: DestinationRules
 }
 
-export const cidrsMax = 64
-export const textCharsMax = 500
+const cidrsMax = 64
+const textCharsMax = 500
 const labelForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 
-/** Why something that sounds like a product is none. */
+/** Names that sound like a product, and why each is not one. */
 const notProducts: Readonly<Record<string, string>> = {
   'shredstream-decoded': 'ShredStream Decoded is coming soon',
-  tpu: 'tpu is open access: its authorization is the tip, no subscription holds it',
-  metrics: 'metrics is no subscription product',
+  tpu: 'tpu is open access: the tip authorizes a transaction, it needs no subscription',
+  metrics: 'metrics is not a subscription product',
   rpc: 'rpc is part of bundle',
   websocket: 'websocket is part of bundle',
   grpc: 'grpc is part of bundle',
@@ -37,7 +37,7 @@ const notProducts: Readonly<Record<string, string>> = {
 
 type Secrets = Pick<Registered, 'tokenDigest' | 'passwordDigest'> & { tokenLast4: string }
 
-/** A new record. Uniqueness of label and destination is the store's to check. */
+/** Makes a new record. The store checks that label and destination are unique. */
 export function newRecord(
   request: AddRequest,
   known: Known,
@@ -66,7 +66,7 @@ export function newRecord(
   return changedRecord(blank, { plan: 'standard', ...request }, known)
 }
 
-/** The record with what was asked for. What a removed product needed goes with it. */
+/** Applies a request to a record. Removing a product removes what only that product needs. */
 export function changedRecord(
   record: Registered,
   request: SetRequest,
@@ -80,7 +80,7 @@ export function changedRecord(
   if (!held.ok) return held
   const plan = request.plan ?? before.plan
   if (request.plan !== undefined && !known.plans.includes(plan))
-    return invalid('unknown-plan', `no plan "${plan}"; there are ${known.plans.join(', ')}`)
+    return invalid('unknown-plan', `no plan "${plan}"; the plans are ${known.plans.join(', ')}`)
   const cidrs = request.cidrs === undefined ? accept(before.cidrs) : parseCidrs(request.cidrs)
   if (!cidrs.ok) return cidrs
   const upstream = chooseUpstream(before, held.value, request.upstream, known)
@@ -123,7 +123,7 @@ export function moveState(
   return accept({ ...record, subscription: { ...subscription, state } })
 }
 
-/** A text that will be kept for ever: short, one line, and never a secret. */
+/** Checks a text that is stored forever: short, one line, and without a secret. */
 export function checkKeptText(
   name: string,
   text: string,
@@ -131,11 +131,11 @@ export function checkKeptText(
 ): { ok: false; refusal: Refusal } | null {
   if (text.length > textCharsMax)
     return invalid('bad-text', `the ${name} is longer than ${textCharsMax} characters`)
-  if (/\p{Cc}/u.test(text)) return invalid('bad-text', `the ${name} holds control characters`)
+  if (/\p{Cc}/u.test(text)) return invalid('bad-text', `the ${name} contains control characters`)
   const words = text.match(/[0-9A-Za-z]{32}/g) ?? []
   const isPassword = (word: string) => digestOf(word) === record?.passwordDigest
   if (holdsToken(text) || words.some(isPassword))
-    return invalid('holds-secret', `the ${name} holds a token or password; leave it out`)
+    return invalid('holds-secret', `the ${name} contains a token or password; remove it`)
   return null
 }
 
@@ -154,7 +154,10 @@ function parseProducts(request: { readonly products?: readonly string[] }): Outc
     const reason = notProducts[name]
     if (reason !== undefined) return refuse('rejected', 'not-a-product', reason)
     if (!products.some((product) => product === name))
-      return invalid('unknown-product', `no product "${name}"; there are ${products.join(', ')}`)
+      return invalid(
+        'unknown-product',
+        `no product "${name}"; the products are ${products.join(', ')}`,
+      )
   }
   if (asked.length === 0) return invalid('no-product', `name one of ${products.join(', ')}`)
   return accept(products.filter((product) => asked.includes(product)))
@@ -166,7 +169,10 @@ function parseCidrs(texts: readonly string[]): Outcome<string[]> {
   for (const text of texts) {
     const cidr = parseCidr(text)
     if (cidr === null)
-      return invalid('bad-cidr', 'a CIDR is written like 192.168.4.0/24, with no bits after it set')
+      return invalid(
+        'bad-cidr',
+        'write a CIDR as 192.168.4.0/24, with all bits after the prefix zero',
+      )
     written.add(formatCidr(cidr))
   }
   return accept([...written])
@@ -180,11 +186,11 @@ function chooseUpstream(
 ): Outcome<string | null> {
   if (!held.includes('dedicated-node')) {
     if (asked === undefined) return accept(null)
-    return invalid('no-dedicated-node', 'an upstream set goes with the product dedicated-node')
+    return invalid('no-dedicated-node', 'an upstream set needs the product dedicated-node')
   }
   const upstream = asked ?? before.upstream
   if (upstream === null)
-    return invalid('no-upstream', 'dedicated-node needs the upstream set it is bound to')
+    return invalid('no-upstream', 'dedicated-node needs an upstream set to be bound to')
   if (asked !== undefined && known.upstreams?.includes(asked) === false)
     return invalid('unknown-upstream', `no upstream set "${asked}" is configured`)
   return accept(upstream)
@@ -198,7 +204,7 @@ function chooseDestination(
 ): Outcome<Subscription['destination']> {
   if (!held.includes('shredstream')) {
     if (asked === undefined) return accept(null)
-    return invalid('no-shredstream', 'a destination goes with the product shredstream')
+    return invalid('no-shredstream', 'a destination needs the product shredstream')
   }
   if (asked === undefined) return accept(before.destination)
   const address = parseDestination(asked, known.destinationRules)

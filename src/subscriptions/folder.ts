@@ -1,11 +1,11 @@
-// Makes the folders that everything kept lies in. Thread: main.
-// Called by lock.ts and registry-file.ts. One level at a time: where a level exists but takes no
-// folders (/proc), Node's own recursive mkdir tries for ever and no signal is heard meanwhile.
+// Makes the data folders. Thread: main.
+// One level at a time: where a level exists but cannot have subfolders (/proc), Node's own
+// recursive mkdir loops forever and no signal is handled meanwhile.
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Fault, messageOf } from '../base/errors.ts'
 
-/** Makes `path` and what is missing above it, for its owner alone. Throws a Fault in words. */
+/** Makes `path` and its missing parents, accessible to the owner only. Throws a readable Fault. */
 export function makeFolder(path: string): void {
   if (isFolder(path)) return
   const parent = dirname(path)
@@ -13,7 +13,7 @@ export function makeFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 })
   } catch (error) {
-    // Another process may have been faster.
+    // Another process may have made it first.
     if (isFolder(path)) return
     throw unusable(path, messageOf(error), error)
   }
@@ -33,7 +33,7 @@ function isFolder(path: string): boolean {
 function unusable(path: string, reason: string, cause?: unknown): Fault {
   return new Fault(
     'data-folder',
-    `${path} cannot be made a folder: ${reason}; name another with --data`,
+    `cannot make the folder ${path}: ${reason}; set another with --data`,
     {
       cause,
     },

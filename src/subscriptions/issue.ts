@@ -1,15 +1,15 @@
 // Makes tokens, passwords and ids, and digests them. Thread: any.
-// A secret lives in the return value only; kept are its SHA-256 and the last four characters.
+// A secret exists in the return value only; stored are its SHA-256 and its last four characters.
 //
 //   slu_ 9fK…(32 base62, 190 bits)… 1a2B3c
 //   |    |                          +- CRC-32 of the 32 characters, in base 62, 6 wide
 //   |    +- what makes it unguessable
-//   +- lets a scanner of leaked secrets know it
+//   +- lets secret scanners recognize a leaked token
 import { hash, randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { base62OfBytes, toBase62 } from '../base/base62.ts'
 
-export const tokenPrefix = 'slu_'
+const tokenPrefix = 'slu_'
 const randomChars = 32
 const checksumChars = 6
 export const tokenChars = tokenPrefix.length + randomChars + checksumChars
@@ -32,20 +32,20 @@ export function issueId(): string {
   let id = idPrefix
   while (id.length < idPrefix.length + idChars)
     for (const byte of randomBytes(idChars)) {
-      // Bytes from 248 on would make the first letters likelier.
+      // Rejects bytes from 248 on, which would make the first letters likelier (modulo bias).
       if (byte < 248 && id.length < idPrefix.length + idChars) id += idAlphabet[byte % 31]
     }
   return id
 }
 
-/** Hex SHA-256: all that is kept of a secret. Its entropy needs no slow hash. */
+/** Hex SHA-256, the stored form of a secret. Its entropy makes a slow hash unnecessary. */
 export function digestOf(secret: string): string {
   return hash('sha256', secret, 'hex')
 }
 
 /**
- * The same SHA-256 as a text of 32 characters, one per byte: half as long as hex, and so half as
- * dear to look up. Never leaves the process.
+ * The same SHA-256 as a text of 32 characters, one per byte: half as long as hex, so a look-up
+ * costs half as much. Never leaves the process.
  */
 export function lookupKeyOf(secret: string): string {
   return hash('sha256', secret, 'binary')
@@ -56,14 +56,7 @@ export function lookupKeyOfDigest(digest: string): string {
   return Buffer.from(digest, 'hex').toString('latin1')
 }
 
-/** True for what `issueToken` could have made: tells a typo from an unknown token. */
-export function isToken(text: string): boolean {
-  if (text.length !== tokenChars || !/^slu_[0-9A-Za-z]{38}$/.test(text)) return false
-  const body = text.slice(tokenPrefix.length, tokenPrefix.length + randomChars)
-  return text.endsWith(checksumOf(body))
-}
-
-/** True when a token stands anywhere in a text that would be kept (a label, a note, a reason). */
+/** True when a text that would be stored (a label, a note, a reason) contains a token. */
 export function holdsToken(text: string): boolean {
   return /slu_[0-9A-Za-z]{38}/.test(text)
 }

@@ -1,8 +1,8 @@
 // Locks the data folder for one server, by a lock on the file `<data>/lock`. Thread: main.
-// Commands do not take it: the registry keeps them apart from the server by itself.
-// The kernel ties the lock to our descriptor (an "open file description" lock) and drops it when
-// the process ends, however it ends; it holds in every namespace that sees the folder. The file is
-// its owner's alone (0600), so that no other user can hold a lock on it. It stays after a stop.
+// Commands do not take it: the registry has its own locking between them and the server.
+// The kernel ties the lock to our descriptor (an "open file description" lock) and releases it when
+// the process ends, however it ends; it applies in every namespace that sees the folder. Only the
+// owner may open the file (0600), so that no other user can lock it. It stays after a stop.
 //
 //   struct flock, 32 bytes: type i16 | whence i16 | - | start i64 | length i64 | pid i32 | -
 import {
@@ -22,7 +22,7 @@ export interface DataLock {
   release(): Promise<void>
 }
 
-/** Who holds the folder; the process id is null when the file does not say it. */
+/** The process that has the lock; the pid is null when the file does not contain it. */
 export interface LockHolder {
   readonly pid: number | null
 }
@@ -34,7 +34,7 @@ const unlocked = 2
 const errnos = { again: 11, access: 13 } as const
 const pidBytesMax = 16
 
-/** Takes the folder for this process, making it when absent; refused while a server has it. */
+/** Locks the folder, making it when absent; refused while another server has the lock. */
 export async function lockData(path: string): Promise<Outcome<DataLock>> {
   makeFolder(path)
   const file = join(path, 'lock')
@@ -45,7 +45,7 @@ export async function lockData(path: string): Promise<Outcome<DataLock>> {
     if (libc.fcntl(fd, command.setLock, lockOf(exclusive)) !== 0) {
       const errno = libc.errno()
       if (errno !== errnos.again && errno !== errnos.access)
-        throw new Fault('data-lock', `${file} cannot be locked: error ${errno} of fcntl`)
+        throw new Fault('data-lock', `${file} cannot be locked: fcntl failed with errno ${errno}`)
       const pid = readPid(fd)
       closeSync(fd)
       const who = pid === null ? 'another server' : `process ${pid}`
@@ -59,13 +59,13 @@ export async function lockData(path: string): Promise<Outcome<DataLock>> {
   return accept({ release: async () => closeSync(fd) })
 }
 
-/** The server that has the folder, or null. Looks only: a server that starts meanwhile starts. */
+/** The server that has the lock, or null. Takes no lock, so it never blocks a starting server. */
 export async function lockHolder(path: string): Promise<LockHolder | null> {
   let fd: number
   try {
     fd = openSync(join(path, 'lock'), constants.O_RDONLY | constants.O_NOFOLLOW)
   } catch {
-    // No file, no lock; a file that we may not read is not the lock of a server of ours.
+    // No file means no lock; a file that we may not read is not the lock of our user's server.
     return null
   }
   try {
@@ -82,11 +82,11 @@ function openLock(file: string, flags: number): number {
   try {
     return openSync(file, flags | constants.O_NOFOLLOW, 0o600)
   } catch (cause) {
-    throw new Fault('data-lock', `the lock file does not open: ${messageOf(cause)}`, { cause })
+    throw new Fault('data-lock', `the lock file cannot be opened: ${messageOf(cause)}`, { cause })
   }
 }
 
-/** A file that others may open is one that others may lock. */
+/** Refuses a lock file that other users may open, because they could lock it. */
 function checkOwner(file: string, fd: number): void {
   const { uid, mode } = fstatSync(fd)
   const self = process.geteuid?.()
@@ -96,7 +96,7 @@ function checkOwner(file: string, fd: number): void {
       `${file} belongs to user ${uid}, not to ${self}: chown or remove it`,
     )
   if ((mode & 0o077) !== 0)
-    throw new Fault('data-lock', `${file} is open to other users: run chmod 600 ${file}`)
+    throw new Fault('data-lock', `${file} is accessible to other users: run chmod 600 ${file}`)
 }
 
 interface Fcntl {
@@ -114,12 +114,12 @@ async function loadFcntl(): Promise<Fcntl> {
       errno: () => koffi.errno(),
     }
   } catch (cause) {
-    const message = `the C library does not load, so no file can be locked: ${messageOf(cause)}`
+    const message = `the C library, which locks files, does not load: ${messageOf(cause)}`
     throw new Fault('data-lock', message, { cause })
   }
 }
 
-/** From the first byte to the end of the file, however long it is. */
+/** A lock on the whole file: start 0, length 0. */
 function lockOf(type: number): Buffer {
   const lock = Buffer.alloc(flockBytes)
   lock.writeInt16LE(type, 0)
@@ -132,12 +132,12 @@ function readPid(fd: number): number | null {
   return /^[1-9]\d*$/.test(text) ? Number(text) : null
 }
 
-/** For the message to a second server alone: a full disk must not keep the first from starting. */
+/** Only the refusal of a second server uses the pid: a full disk must not prevent the start. */
 function writePid(fd: number): void {
   try {
     ftruncateSync(fd)
     writeSync(fd, `${process.pid}\n`, 0)
   } catch {
-    // Without a number the message says "another server".
+    // Without a pid the refusal names "another server".
   }
 }

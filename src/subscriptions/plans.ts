@@ -1,6 +1,6 @@
-// Plans: how much a subscription may use. Thread: any. The `plans` group of the configuration.
-// Built in are `standard` and `unlimited`; a configured plan starts from `standard`'s values,
-// one of a built-in name from that one's. 0 means no limit where a line says so.
+// Declares the `plans` section of the configuration: how much a subscription may use.
+// Thread: any. Built in are `standard` and `unlimited`. A configured plan starts from the values of
+// the built-in plan of the same name, else of `standard`. 0 means no limit where its doc says so.
 import { group, integer, named, numbers, type Values } from '../base/fields.ts'
 
 const secondCreditsMax = 1_000_000_000
@@ -13,14 +13,14 @@ const planFields = {
     min: 0,
     max: secondCreditsMax,
     unit: 'credits/s',
-    doc: 'Credits regained every second; 0 is no limit.',
+    doc: 'Credits refilled every second; 0 is no limit.',
   }),
   burst: integer({
     initial: 200,
     min: 1,
     max: secondCreditsMax,
     unit: 'credits',
-    doc: 'Credits that may be spent at once after a rest.',
+    doc: 'Most credits that can be spent at once: the size of the bucket.',
   }),
   creditsPer30Days: integer({
     initial: 50_000_000,
@@ -43,14 +43,14 @@ const planFields = {
     min: 0,
     max: countMax,
     unit: 'credits',
-    doc: 'What a call of a method costs; a name may end in *; 1 for every other method.',
+    doc: 'Cost of a call by method; a name may end in *; 1 for every other method.',
   }),
   methodCallsPerSecond: numbers({
     initial: { sendTransaction: 20, getProgramAccounts: 5 },
     min: 1,
     max: countMax,
     unit: 'calls/s',
-    doc: 'Caps on calls of single methods, beside their cost; a name may end in *.',
+    doc: 'Rate caps of single methods, in addition to their cost; a name may end in *.',
   }),
   connections: integer({
     initial: 100,
@@ -75,17 +75,17 @@ const planFields = {
     min: 0,
     max: bytesMax,
     unit: 'bytes/s',
-    doc: 'WebSocket notifications made, 4,096 bytes more each; 0 is no limit.',
+    doc: 'Rate of WebSocket notifications, each counted 4,096 bytes larger; 0 is no limit.',
   }),
   streams: integer({ initial: 20, min: 0, max: countMax, doc: 'gRPC streams; 0 is no limit.' }),
   callsInFlight: integer({
     initial: 100,
     min: 0,
     max: countMax,
-    doc: 'Calls under way at once; 0 is no limit.',
+    doc: 'Calls in flight; 0 is no limit.',
   }),
   batchItems: integer({ initial: 100, min: 1, max: 10_000, doc: 'Calls in one JSON-RPC batch.' }),
-  indexer: group('What one query of the indexer may take.', {
+  indexer: group('Limits of an indexer query.', {
     timeMs: integer({ initial: 10_000, min: 100, max: 3_600_000, unit: 'ms', doc: 'Run time.' }),
     rows: integer({ initial: 100_000, min: 1, max: 1_000_000_000, doc: 'Rows of the result.' }),
     resultBytes: integer({
@@ -130,7 +130,7 @@ export const standardPlan: PlanValues = {
   },
 }
 
-/** No limit on use; what protects the machine itself (batches, queries) stays bounded. */
+/** Does not limit use; what protects the machine itself (batches, queries) stays bounded. */
 export const unlimitedPlan: PlanValues = {
   ...standardPlan,
   creditsPerSecond: 0,

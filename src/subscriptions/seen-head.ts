@@ -1,12 +1,12 @@
-// Keeps the newest change of the registry that a server has seen in `<data>/registry-head`.
-// Thread: main. A registry that lacks this change is an older copy, in which revoked tokens would
-// work again: no server starts on it until the operator accepts it by removing the file.
+// Detects a registry restored from an older copy, by the newest audit entry in
+// `<data>/registry-head`. Thread: main. In an older copy revoked tokens would work again: no server
+// starts on it until the operator accepts it by removing the file.
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { AuditHead } from './audit.ts'
 
-/** Why the registry must not be used as it is; null when all is well. */
+/** Why the registry must not be used; null when it may. */
 export function problemOfRegistry(
   data: string,
   registry: { holds(head: AuditHead): boolean },
@@ -15,12 +15,12 @@ export function problemOfRegistry(
   if (seen === null || registry.holds(seen)) return null
   return (
     `the registry lacks change ${seen.seq}, which a server on this folder has seen: it is an ` +
-    'older copy, and tokens revoked since then would work again; put the newer copy back, or ' +
+    'older copy, and tokens revoked since then would work again; restore the newer copy, or ' +
     `accept this one by removing ${fileIn(data)}`
   )
 }
 
-/** Replaces the file whole. Throws when the disk does not take it. */
+/** Replaces the file atomically. Throws when the write fails. */
 export function writeSeenHead(data: string, { seq, hash }: AuditHead): void {
   const fresh = `${fileIn(data)}.${process.pid}`
   writeFileSync(fresh, `${seq} ${hash}\n`, { mode: 0o600 })

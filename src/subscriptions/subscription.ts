@@ -1,8 +1,8 @@
-// What a subscription is: the fields an operator sees, and the digests kept beside them.
-// Thread: any (types and tables only). Nothing here ever holds a token or a password.
+// Declares the subscription: the fields an operator sees, and the digests stored with them.
+// Thread: any (types and tables only). No type but `Issued` contains a token or a password.
 import type { Destination } from './destination.ts'
 
-/** What a subscription can hold. `bundle` is rpc + websocket + grpc, never apart. */
+/** The products of a subscription. `bundle` is rpc + websocket + grpc, sold only together. */
 export const products = ['bundle', 'indexer', 'shredstream', 'dedicated-node'] as const
 export type Product = (typeof products)[number]
 
@@ -12,49 +12,49 @@ export const noteKinds = ['provisioning', 'leak', 'refund', 'other'] as const
 export type NoteKind = (typeof noteKinds)[number]
 
 export interface Subscription {
-  /** Short, readable, unique for ever: `sub_` and eight characters. Also the indexer's user. */
+  /** Short, readable, never reused: `sub_` and eight characters. Also the indexer's user. */
   readonly id: string
-  /** The operator's name for it, unique among those not ended. */
+  /** The operator's name for it, unique among subscriptions that have not ended. */
   readonly label: string
   readonly products: readonly Product[]
   readonly plan: string
   readonly state: SubscriptionState
-  /** Where its token may be used from; empty means anywhere. */
+  /** Client networks that may use its token; empty means all. */
   readonly cidrs: readonly string[]
   readonly tokenLast4: string
   readonly destination: Destination | null
   /** The upstream set a dedicated node is bound to. */
   readonly upstream: string | null
-  /** The newest note; older ones stand in the audit table. */
+  /** The newest note; older ones are in the audit table. */
   readonly note: string
   /** ISO 8601, UTC. The 30-day windows of the plan start here. */
   readonly createdAt: string
   readonly changedAt: string
 }
 
-/** A subscription as it is stored: with the digests of its secrets, hex SHA-256. */
+/** A subscription as it is stored, with the hex SHA-256 digests of its secrets. */
 export interface Registered {
   readonly subscription: Subscription
   readonly tokenDigest: string
-  /** The token before the last rotation while its grace lasts. */
+  /** The previous token during the grace period after a rotation. */
   readonly retiring: { readonly digest: string; readonly untilMs: number } | null
   readonly passwordDigest: string | null
 }
 
-/** What the command shows of the credentials besides the last four characters. */
+/** What the command shows of the credentials. */
 export interface CredentialState {
   readonly tokenLast4: string
   readonly graceUntil: string | null
   readonly hasIndexerPassword: boolean
 }
 
-/** Who asks for a change and why; both go into the audit table. */
+/** Who makes a change and why; both are written to the audit table. */
 export interface By {
   readonly who: string
   readonly reason?: string
 }
 
-/** What `add` takes. Texts come straight from the operator and are checked by changes.ts. */
+/** The request of `add`. Texts are unchecked operator input; changes.ts validates them. */
 export interface AddRequest {
   readonly label: string
   readonly products: readonly string[]
@@ -64,7 +64,7 @@ export interface AddRequest {
   readonly upstream?: string
 }
 
-/** What `set` takes: the same, only what is given changes. */
+/** The request of `set`; only the given fields change. */
 export interface SetRequest {
   readonly label?: string
   readonly products?: readonly string[]
@@ -79,7 +79,7 @@ export interface IndexerCredentials {
   readonly password: string
 }
 
-/** Secrets are in here once, at issue, and nowhere else. */
+/** The result of issuing: the only type that contains the secrets. */
 export interface Issued {
   readonly subscription: Subscription
   readonly token: string

@@ -1,24 +1,24 @@
-// What subscriptions used: credits of the running 30 days, and a row per day. Thread: any. Pure.
-// The server adds deltas every half second in one transaction, so a crash forgives less than one
-// second of use, and a restart goes on where it stopped.
+// Accumulates usage: credits of the current 30-day window, and one row per day.
+// Thread: any. Pure. The server adds deltas every half second in one transaction, so a crash loses
+// less than one second of usage, and a restart continues from the stored counts.
 
-export const windowDays = 30
+const windowDays = 30
 const dayMs = 86_400_000
 const windowMs = windowDays * dayMs
 /** Day rows older than this are removed. */
-export const usageDaysKept = 90
+const usageDaysKept = 90
 
 export interface UsageCounts {
   readonly credits: number
   /** Calls admitted; each item of a batch is one. */
   readonly calls: number
-  /** Calls and batches refused for lack of budget. */
+  /** Calls and batches refused because the budget is spent. */
   readonly refused: number
   readonly notifications: number
   readonly bytes: number
 }
 
-/** What one subscription used since the last time it was written down. */
+/** Usage of one subscription since the last flush. */
 export interface UsageDelta extends UsageCounts {
   readonly id: string
   /** Number of the 30-day window since creation, from 0. */
@@ -29,11 +29,11 @@ export interface UsageDelta extends UsageCounts {
 export interface WindowUse {
   readonly window: number
   readonly credits: number
-  /** The window before it, for a clock that is set back to it. */
+  /** The previous window, needed when the clock is set back to it. */
   readonly before?: { readonly window: number; readonly credits: number }
 }
 
-/** The running window with its bounds. */
+/** The current window with its bounds. */
 export interface OpenWindow {
   readonly window: number
   readonly credits: number
@@ -53,7 +53,7 @@ export interface UsageReport {
   readonly days: readonly UsageDay[]
 }
 
-/** Which 30-day window a moment lies in, counted from creation. */
+/** Number of the 30-day window that contains a time, counted from creation. */
 export function windowOf(createdAtMs: number, nowMs: number): number {
   return Math.max(0, Math.floor((nowMs - createdAtMs) / windowMs))
 }
@@ -67,14 +67,14 @@ export function dayOf(nowMs: number): string {
   return new Date(nowMs).toISOString().slice(0, 10)
 }
 
-/** The first day whose row is still kept. */
+/** The oldest day whose row is kept. */
 export function oldestDayKept(nowMs: number): string {
   return dayOf(nowMs - usageDaysKept * dayMs)
 }
 
 /**
- * What was used in a window. One that the clock had entered too early and left again counts as
- * part of the window that it was set back to.
+ * Credits used in a window. Usage in a later window, which a wrong clock entered too early, counts
+ * in the window that the clock was set back to.
  */
 export function creditsIn(stored: WindowUse | undefined, window: number): number {
   if (stored === undefined || stored.window < window) return 0
@@ -82,7 +82,7 @@ export function creditsIn(stored: WindowUse | undefined, window: number): number
   return stored.credits + (stored.before?.window === window ? stored.before.credits : 0)
 }
 
-/** Adds a delta; `running` is the window that the clock is in now. */
+/** Adds a delta; `running` is the current window by the clock. */
 export function addToWindow(
   stored: WindowUse | undefined,
   delta: UsageDelta,
@@ -90,7 +90,7 @@ export function addToWindow(
 ): WindowUse {
   const { window } = delta
   if (stored !== undefined && window < stored.window) {
-    // A late delta of an earlier window leaves the running one alone.
+    // A late delta of an earlier window does not change the current one.
     if (running >= stored.window) return stored
     return { window, credits: creditsIn(stored, window) + delta.credits }
   }

@@ -1,6 +1,6 @@
-// The verbs of provisioning, as the operator's command and the server use them. Thread: main.
-// Each says who asks and why, takes an id or a label, and returns an outcome. How a change gets to
-// the disk together with its audit entry is store.ts's; what it may be, changes.ts's.
+// The provisioning operations: add, set, suspend, resume, end, rotate and destinations.
+// Thread: main. Each takes an id or a label and who makes the change and why, and returns an
+// outcome. store.ts writes a change together with its audit entry; changes.ts validates it.
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { changedRecord, type Known, moveState, needsPassword, newRecord } from './changes.ts'
 import {
@@ -22,10 +22,10 @@ import type {
   Subscription,
 } from './subscription.ts'
 
-/** A longer grace is a second token in all but name. */
-export const graceMsMax = 30 * 86_400_000
+/** A longer grace period would amount to a second token. */
+const graceMsMax = 30 * 86_400_000
 
-/** Decides what a record becomes; runs inside the transaction, on the newest record. */
+/** Computes the changed record; runs inside the transaction, on the newest record. */
 export type Step = (record: Registered, nowMs: number) => Outcome<Registered>
 
 export abstract class Verbs {
@@ -41,7 +41,7 @@ export abstract class Verbs {
     make: (id: string, at: string) => Outcome<Registered>,
   ): Outcome<Subscription>
 
-  /** Saves what the step makes of the record that is meant. */
+  /** Applies the step to the record with this id or label and saves the result. */
   protected abstract change(ref: string, what: string, by: By, step: Step): Outcome<Subscription>
 
   add(request: AddRequest, by: By): Outcome<Issued> {
@@ -58,7 +58,7 @@ export abstract class Verbs {
     return accept({ subscription: made.value, token, indexer })
   }
 
-  /** `indexer` is there when the change gave it its first password. */
+  /** `indexer` is set when the change issued the first password. */
   set(
     ref: string,
     request: SetRequest,
@@ -84,19 +84,19 @@ export abstract class Verbs {
     return this.change(ref, 'subscription.resume', by, (record) => moveState(record, 'resume'))
   }
 
-  /** For good: the token dies, label and destination are free again, the record stays. */
+  /** Irreversible: revokes the token and frees label and destination; the record stays. */
   end(ref: string, by: By): Outcome<Subscription> {
     return this.change(ref, 'subscription.end', by, (record) => moveState(record, 'end'))
   }
 
-  /** A new token. The old one dies at once, or after `graceMs`; one still in grace dies now. */
+  /** Issues a new token. The old one is revoked after `graceMs`; an older one in grace, now. */
   rotate(
     ref: string,
     { graceMs }: { graceMs: number },
     by: By,
   ): Outcome<{ subscription: Subscription; token: string }> {
     if (!(graceMs >= 0 && graceMs <= graceMsMax))
-      return refuse('invalid', 'bad-grace', 'a grace is at most 30d')
+      return refuse('invalid', 'bad-grace', 'a grace period is at most 30d')
     const token = issueToken()
     const changed = this.change(ref, 'token.rotate', by, (record, nowMs) =>
       accept({
@@ -116,7 +116,11 @@ export abstract class Verbs {
     const password = issuePassword()
     const changed = this.change(ref, 'indexer.rotate', by, (record) => {
       if (!record.subscription.products.includes('indexer'))
-        return refuse('rejected', 'no-indexer', `${record.subscription.id} does not hold indexer`)
+        return refuse(
+          'rejected',
+          'no-indexer',
+          `${record.subscription.id} does not have the product indexer`,
+        )
       return accept({ ...record, passwordDigest: digestOf(password) })
     })
     if (!changed.ok) return changed
@@ -152,7 +156,7 @@ export abstract class Verbs {
     return this.#moveDestination(ref, 'destination.clear', by, () => accept(null))
   }
 
-  /** Keeps the text as the subscription's note and, with its kind, in the audit table. */
+  /** Stores the text as the subscription's note and, with its kind, in the audit table. */
   addNote(ref: string, note: { kind: NoteKind; text: string }, by: By): Outcome<Subscription> {
     const why = { who: by.who, reason: note.text }
     return this.change(ref, `note.${note.kind}`, why, (record) =>

@@ -50,7 +50,7 @@ describe('the audit chain', () => {
   })
 
   it.each(['at', 'who', 'what', 'subject', 'before', 'after', 'reason'] as const)(
-    'shows an altered %s',
+    'detects an altered %s',
     (field) => {
       const entries = chain()
       entries[1] = { ...entries[1]!, [field]: 'forged' }
@@ -58,37 +58,40 @@ describe('the audit chain', () => {
     },
   )
 
-  it('shows an entry that was rewritten with a fitting hash', () => {
+  it('detects an entry that was rewritten with a matching hash', () => {
     const entries = chain()
     const { seq: _s, previous: _p, hash: _h, ...facts } = entries[1]!
     entries[1] = nextEntry(entries[0]!, { ...facts, who: 'mallory' })
-    expect(verify(entries)).toMatchObject({ ok: false, problem: 'entry 3 does not follow' })
+    expect(verify(entries)).toMatchObject({
+      ok: false,
+      problem: 'entry 3 does not follow the one before',
+    })
   })
 
-  it('shows a missing entry, a swapped pair and a cut-off end', () => {
+  it('detects a missing entry, a swapped pair and a truncated end', () => {
     const [a, b, c] = chain() as [AuditEntry, AuditEntry, AuditEntry]
     expect(verify([a, c])).toMatchObject({ ok: false, problem: 'entry 2 is missing' })
     expect(verify([b, a, c]).ok).toBe(false)
     expect(verify([a, b])).toMatchObject({
       ok: false,
-      problem: 'the table ends at entry 2, its head says 3',
+      problem: 'the table ends at entry 2, its head is 3',
     })
   })
 
-  it('shows a record that was changed, added or removed behind its back', () => {
+  it('detects a record that was changed, added or removed without an entry', () => {
     const changed = new Map(records).set('sub_a', { plan: 'unlimited', state: 'suspended' })
     expect(verify(chain(), changed)).toMatchObject({
-      problem: 'sub_a is not what entry 3 left behind',
+      problem: 'the record of sub_a does not match entry 3',
     })
     const added = new Map(records).set('sub_c', {})
-    expect(verify(chain(), added)).toMatchObject({ problem: 'sub_c has no entry' })
+    expect(verify(chain(), added)).toMatchObject({ problem: 'sub_c has a record and no entry' })
     const removed = new Map([['sub_a', records.get('sub_a')]])
     expect(verify(chain(), removed)).toMatchObject({
       problem: 'sub_b has entries and no record',
     })
   })
 
-  it('digests a record whatever the order of its fields', () => {
+  it('computes the same digest for any order of fields', () => {
     expect(recordDigest({ a: 1, b: { c: 2, d: [3] } })).toBe(
       recordDigest({ b: { d: [3], c: 2 }, a: 1 }),
     )

@@ -14,7 +14,7 @@ import {
 
 const open = { ...strictRules, allowPrivate: true }
 
-describe('what may be a destination', () => {
+describe('parsing a destination', () => {
   it.each([
     ['8.8.8.8:20000', '8.8.8.8:20000'],
     ['[2A00:1450::5]:65535', '[2a00:1450::5]:65535'],
@@ -24,7 +24,7 @@ describe('what may be a destination', () => {
   })
 
   it.each([
-    ['example.org:9000', 'names are not taken'],
+    ['example.org:9000', 'host names are not accepted'],
     ['8.8.8.8', 'write it as'],
     ['8.8.8.8:0', 'write it as'],
     ['8.8.8.8:65536', 'write it as'],
@@ -58,14 +58,14 @@ describe('what may be a destination', () => {
   })
 
   it.each(['127.0.0.1:9000', '[::1]:9000', '10.1.1.1:9000', '172.31.0.1:9000', '[fd00::1]:9000'])(
-    'takes %s only where private addresses are allowed',
+    'accepts %s only where private addresses are allowed',
     (text) => {
       expect(parseDestination(text, strictRules).ok).toBe(false)
       expect(parseDestination(text, open)).toEqual({ ok: true, value: text })
     },
   )
 
-  it('refuses our own doors, also through an address that a wildcard door stands for', () => {
+  it('refuses our own listeners, also by the addresses of a wildcard listener', () => {
     const own = [
       { host: '127.0.0.1', port: 20_000 },
       { host: '0.0.0.0', port: 8899 },
@@ -88,21 +88,21 @@ describe('what may be a destination', () => {
   })
 })
 
-describe('states', () => {
+describe('the state of a destination', () => {
   const pending: Destination = { address: 'a', state: 'pending', standing: null }
   const active: Destination = { address: 'a', state: 'active', standing: null }
 
-  it('a new address is pending and receives nothing but the challenge', () => {
+  it('is pending for a new address, which receives only the challenge', () => {
     expect(proposeDestination(null, 'a')).toEqual(pending)
     expect(servedAddress(pending)).toBeNull()
   })
 
-  it('proof makes it active, and there is nothing to prove twice', () => {
+  it('becomes active by proof, and cannot be proven twice', () => {
     expect(confirmDestination(pending)).toEqual({ ok: true, value: active })
     expect(confirmDestination(active).ok).toBe(false)
   })
 
-  it('the old one stays until the new one is proven, also when that fails', () => {
+  it('keeps the old address until the new one is proven, also when that fails', () => {
     const changing = proposeDestination(active, 'b')
     expect(changing).toEqual({ address: 'b', state: 'pending', standing: 'a' })
     expect(servedAddress(changing)).toBe('a')
@@ -116,7 +116,7 @@ describe('states', () => {
     }
   })
 
-  it('pausing stops everything, resuming needs no new proof', () => {
+  it('stops sending when paused, and resumes without a new proof', () => {
     const paused: Destination = { address: 'a', state: 'paused', standing: null }
     expect(pauseDestination(active)).toEqual({ ok: true, value: paused })
     expect(servedAddress(paused)).toBeNull()

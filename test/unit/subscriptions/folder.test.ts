@@ -13,22 +13,22 @@ beforeEach(() => {
 
 afterEach(() => rmSync(ground, { recursive: true }))
 
-describe('a folder of ours', () => {
-  it('is made with all that is missing above it, for its owner alone', () => {
+describe('a data folder', () => {
+  it('is made with its missing parents, accessible to its owner only', () => {
     makeFolder(join(ground, 'a/b/c'))
     makeFolder(join(ground, 'a/b/c'))
     expect(statSync(join(ground, 'a/b')).mode & 0o777).toBe(0o700)
     expect(statSync(join(ground, 'a/b/c')).mode & 0o777).toBe(0o700)
   })
 
-  it('is refused in words where a file is, or stands above', () => {
+  it('is refused with a readable error where it or a parent is a file', () => {
     const file = join(ground, 'file')
     writeFileSync(file, '')
-    expect(() => makeFolder(file)).toThrow('it is a file; name another with --data')
+    expect(() => makeFolder(file)).toThrow('it is a file; set another with --data')
     expect(() => makeFolder(join(file, 'below'))).toThrow(Fault)
   })
 
-  // Node's recursive mkdir never comes back from here.
+  // Node's recursive mkdir never returns from here.
   it.runIf(process.platform === 'linux')('is refused below /proc, at once', () => {
     expect(() => makeFolder('/proc/sluice-data')).toThrow(Fault)
   })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { plansSection, standardPlan, unlimitedPlan } from '../../../src/subscriptions/plans.ts'
 
 describe('built-in plans', () => {
-  it('standard has the quotas that customers were told', () => {
+  it('standard has the published quotas', () => {
     expect(standardPlan).toEqual({
       creditsPerSecond: 100,
       burst: 200,

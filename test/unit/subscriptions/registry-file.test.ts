@@ -19,10 +19,10 @@ describe('the registry on disk', () => {
     ['noise', Buffer.alloc(100_000, 7)],
     ['a few bytes', Buffer.from('hello')],
     ['one page of two', Buffer.alloc(4096)],
-  ])('refuses a file of %s in words', (_name, bytes) => {
+  ])('refuses a file of %s with a readable error', (_name, bytes) => {
     writeFileSync(join(folder, 'data.mdb'), bytes)
     expect(() => openStore(folder, { clock: systemClock })).toThrow(Fault)
-    expect(() => openStore(folder, { clock: systemClock })).toThrow('no registry')
+    expect(() => openStore(folder, { clock: systemClock })).toThrow('not a registry')
   })
 
   it('refuses a folder that cannot be made', () => {
@@ -33,11 +33,11 @@ describe('the registry on disk', () => {
   it.each(['data.mdb', 'lock.mdb'])('refuses a folder in the place of %s', (name) => {
     mkdirSync(join(folder, name))
     expect(() => openStore(folder, { clock: systemClock })).toThrow(Fault)
-    expect(() => openStore(folder, { clock: systemClock })).toThrow('is no file')
+    expect(() => openStore(folder, { clock: systemClock })).toThrow('is not a file')
   })
 
-  // The super-user may write everywhere.
-  it.runIf(process.getuid?.() !== 0)('tells which registry does not open', () => {
+  // Root may write everywhere.
+  it.runIf(process.getuid?.() !== 0)('names the registry that does not open', () => {
     chmodSync(folder, 0o500)
     const message = `the registry in ${folder} does not open: `
     expect(() => openStore(folder, { clock: systemClock })).toThrow(message)
@@ -51,7 +51,7 @@ describe('the registry on disk', () => {
     await store.close()
   })
 
-  it('is readable by its owner alone', async () => {
+  it('is readable by its owner only', async () => {
     const path = join(folder, 'data', 'registry')
     const store = openStore(path, { clock: systemClock })
     expect(statSync(path).mode & 0o777).toBe(0o700)

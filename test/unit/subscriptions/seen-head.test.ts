@@ -14,14 +14,14 @@ const registry = (...held: string[]) => ({
 beforeEach(() => rmSync(file, { force: true }))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-it('a registry is used where none was seen, and where it holds what was seen', () => {
+it('accepts a registry when none was seen, and one that contains the change seen', () => {
   expect(problemOfRegistry(folder, registry())).toBeNull()
   writeSeenHead(folder, head)
   expect(statSync(file).mode & 0o777).toBe(0o600)
   expect(problemOfRegistry(folder, registry(head.hash))).toBeNull()
 })
 
-it('an older copy is not, until the operator removes the file', () => {
+it('refuses an older copy until the operator removes the file', () => {
   writeSeenHead(folder, head)
   const problem = problemOfRegistry(folder, registry())
   expect(problem).toContain('lacks change 7')
@@ -30,7 +30,7 @@ it('an older copy is not, until the operator removes the file', () => {
   expect(problemOfRegistry(folder, registry())).toBeNull()
 })
 
-it('a damaged file is reported, never taken for none', () => {
+it('reports a damaged file and does not treat it as absent', () => {
   for (const text of ['', '7', `7 ${'a'.repeat(63)}\n`, `x ${'a'.repeat(64)}\n`]) {
     writeFileSync(file, text)
     expect(() => problemOfRegistry(folder, registry())).toThrow('is damaged')

@@ -1,4 +1,4 @@
-// Random provisioning, with everything that must hold after each change.
+// Random provisioning; checks all invariants after each change.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -40,7 +40,7 @@ const steps = fc.array(
 type Step = { kind: (typeof kinds)[number]; label: string; address: string }
 
 describe('any provisioning', () => {
-  it('keeps labels and destinations apart, the audit chain whole and the gate up to date', async () => {
+  it('keeps labels and destinations unique, the audit chain whole and the gate up to date', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-any-'))
     let run = 0
     await fc.assert(

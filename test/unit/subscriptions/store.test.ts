@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Outcome } from '../../../src/base/errors.ts'
-import { isToken } from '../../../src/subscriptions/issue.ts'
+import { holdsToken } from '../../../src/subscriptions/issue.ts'
 import { openStore, type Store } from '../../../src/subscriptions/store.ts'
 
 const by = { who: 'olga', reason: 'asked for in chat' }
@@ -45,7 +45,7 @@ afterEach(async () => {
 describe('provisioning', () => {
   it('issues one token and the indexer credentials, and keeps neither', async () => {
     const made = value(store.add({ label: 'acme', products: ['indexer', 'bundle'] }, by))
-    expect(isToken(made.token)).toBe(true)
+    expect(holdsToken(made.token)).toBe(true)
     expect(made.subscription).toEqual({
       id: expect.stringMatching(/^sub_[2-9a-z]{8}$/),
       label: 'acme',
@@ -97,7 +97,7 @@ describe('provisioning', () => {
     expect(store.list()).toEqual([])
   })
 
-  it('says "coming soon" of ShredStream Decoded', () => {
+  it('answers "coming soon" for ShredStream Decoded', () => {
     const refused = store.add({ label: 'a', products: ['shredstream-decoded'] }, by)
     expect(refused).toMatchObject({ refusal: { message: expect.stringContaining('coming soon') } })
   })
@@ -112,7 +112,7 @@ describe('provisioning', () => {
     expect(code(store.resume(first.id, by))).toBe('ended')
   })
 
-  it('suspends, resumes and ends, and refuses what does not follow', () => {
+  it('suspends, resumes and ends, and refuses other transitions', () => {
     value(store.add({ label: 'acme', products: ['bundle'] }, by))
     expect(code(store.resume('acme', by))).toBe('wrong-state')
     expect(value(store.suspend('acme', by)).state).toBe('suspended')
@@ -122,7 +122,7 @@ describe('provisioning', () => {
     expect(code(store.suspend('nobody', by))).toBe('no-subscription')
   })
 
-  it('changes what is asked for and gives the indexer its password once', () => {
+  it('changes the given fields and issues the indexer password once', () => {
     value(store.add({ label: 'acme', products: ['bundle'] }, by))
     nowMs += 5000
     const changed = value(
@@ -141,7 +141,7 @@ describe('provisioning', () => {
     expect(code(store.rotateIndexer('acme', by))).toBe('no-indexer')
   })
 
-  it('binds a dedicated node to its upstream set and lets go of it', () => {
+  it('binds a dedicated node to its upstream set and releases it', () => {
     const request = { label: 'own', products: ['dedicated-node'], upstream: 'alpha' }
     expect(value(store.add(request, by)).subscription.upstream).toBe('alpha')
     expect(value(store.set('own', { products: ['bundle'] }, by)).subscription.upstream).toBeNull()
@@ -149,7 +149,7 @@ describe('provisioning', () => {
 })
 
 describe('rotation', () => {
-  it('keeps the old token in grace, and a second rotation ends the grace', () => {
+  it('keeps the old token for a grace period, which a second rotation ends', () => {
     const { subscription } = value(store.add({ label: 'acme', products: ['bundle'] }, by))
     const first = store.registered(subscription.id)!.tokenDigest
     value(store.rotate('acme', { graceMs: 3_600_000 }, by))
@@ -166,7 +166,7 @@ describe('rotation', () => {
 })
 
 describe('destinations', () => {
-  it('gives an address to one subscription only, until it is free again', () => {
+  it('assigns an address to one subscription only, until it is free', () => {
     const a = { label: 'a', products: ['shredstream'], destination: '127.0.0.1:9000' }
     expect(value(store.add(a, by)).subscription.destination).toEqual({
       address: '127.0.0.1:9000',
@@ -188,7 +188,7 @@ describe('destinations', () => {
 })
 
 describe('audit', () => {
-  it('holds an entry per change, in a chain that verifies', () => {
+  it('contains an entry per change, in a chain that verifies', () => {
     const { subscription } = value(store.add({ label: 'acme', products: ['bundle'] }, by))
     value(store.suspend('acme', { who: 'olga' }))
     value(store.addNote('acme', { kind: 'refund', text: 'half a month' }, { who: 'olga' }))
@@ -204,7 +204,7 @@ describe('audit', () => {
     expect([...store.audit({ subject: 'sub_other' })]).toHaveLength(0)
   })
 
-  it('refuses reasons and notes that hold a secret', () => {
+  it('refuses reasons and notes that contain a secret', () => {
     const { token, indexer } = value(store.add({ label: 'acme', products: ['indexer'] }, by))
     expect(code(store.suspend('acme', { who: 'o', reason: `leaked ${token}` }))).toBe(
       'holds-secret',
@@ -218,8 +218,8 @@ describe('audit', () => {
   })
 })
 
-describe('use', () => {
-  it('adds up credits of the running 30 days and starts again with the next', async () => {
+describe('usage', () => {
+  it('sums the credits of the current 30-day window and resets with the next', async () => {
     const { id } = value(store.add({ label: 'acme', products: ['bundle'] }, by)).subscription
     const delta = { id, window: 0, credits: 7, calls: 3, refused: 1, notifications: 2, bytes: 9 }
     await store.addUsage([delta])
@@ -244,7 +244,7 @@ describe('use', () => {
     expect(store.usage('acme')?.days).toHaveLength(1)
   })
 
-  it.each([30, 75])('goes on counting when the clock jumps %i days and back', async (days) => {
+  it.each([30, 75])('keeps counting when the clock jumps %i days and back', async (days) => {
     const { id } = value(store.add({ label: 'acme', products: ['bundle'] }, by)).subscription
     const use = async (credits: number) => {
       const { window } = store.openWindow(id)
@@ -258,7 +258,7 @@ describe('use', () => {
     await use(5)
     expect(store.openWindow(id).credits).toBe(5)
     nowMs -= days * 86_400_000
-    // Everything was used in this month, what the wrong clock counted too.
+    // All of it counts in this window, also what the wrong clock counted.
     expect(store.openWindow(id)).toMatchObject({ window: 0, credits: 12 })
     await use(3)
     await use(1)
@@ -267,7 +267,7 @@ describe('use', () => {
     expect(store.openWindow(id)).toMatchObject({ window: 1, credits: 0 })
   })
 
-  it('never gives a reserved number twice', async () => {
+  it('never reserves a number twice', async () => {
     expect(store.reserveSeq('metrics', 1000)).toBe(1)
     expect(store.reserveSeq('metrics', 10)).toBe(1001)
     expect(store.reserveSeq('other', 10)).toBe(1)
@@ -276,7 +276,7 @@ describe('use', () => {
     expect(store.reserveSeq('metrics', 10)).toBe(1011)
   })
 
-  it('tells which subscriptions changed since a version', () => {
+  it('returns which subscriptions changed since a version', () => {
     const a = value(store.add({ label: 'a', products: ['bundle'] }, by)).subscription.id
     const b = value(store.add({ label: 'b', products: ['bundle'] }, by)).subscription.id
     value(store.suspend('a', by))
