@@ -24,7 +24,7 @@ const rpcBodyBytesMax = 51_200
 const gzipBytesMin = 1024
 
 /** How often the expensive answers are made anew: 4 ms and 1 ms of the main thread. */
-const scrapeRate = { perSecond: 0.5, burst: 5 }
+const scrapeRate = { perSecond: 1, burst: 5 }
 const lifecyclesRate = { perSecond: 2, burst: 10 }
 
 /** Who is calling; null when the door is open to everybody or the path is. */
