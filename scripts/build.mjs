@@ -20,6 +20,8 @@ import { fileURLToPath } from 'node:url'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const bin = (name) => join(root, 'node_modules', '.bin', name)
 const fresh = mkdtempSync(join(root, '.dist-'))
+// A temporary folder is its owner's alone; the build is for every user of the installation.
+chmodSync(fresh, 0o755)
 
 try {
   execFileSync(bin('tsc'), ['-p', join(root, 'tsconfig.build.json'), '--outDir', fresh], {
