@@ -9,12 +9,12 @@ process.umask(0o077)
 
 const writer = new IndexWriter(openSink, {
   wrote: (write) => service.push('wrote', write),
-  trouble: (message) => service.push('trouble', message),
+  failed: (message) => service.push('failed', message),
 })
 
 const service = serveFrames(
   {
-    open: (place: Parameters<IndexWriter['open']>[0]) => writer.open(place),
+    open: (config: Parameters<IndexWriter['open']>[0]) => writer.open(config),
     take: (delivery: Parameters<IndexWriter['take']>[0]) => writer.take(delivery),
   },
   () => writer.stop(),

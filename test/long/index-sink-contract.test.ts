@@ -3,12 +3,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openSink } from '../../src/products/indexer/sink.ts'
-import type { SinkPlace } from '../../src/products/indexer/writer.ts'
+import type { SinkConfig } from '../../src/products/indexer/writer.ts'
 import { readRows } from '../support/index-reader.ts'
 import { describeRowSink } from '../support/row-sink-contract.ts'
 
 describeRowSink('DuckDB', {
-  async place(): Promise<SinkPlace> {
+  async place(): Promise<SinkConfig> {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-index-'))
     return {
       ...{ engine: 'duckdb', folder, url: '', retentionDays: 36_500, retentionBytes: 1e12 },

@@ -10,29 +10,29 @@ import {
   tableNames,
   tables,
 } from '../../src/products/indexer/tables.ts'
-import type { SinkPlace, Taken } from '../../src/products/indexer/writer.ts'
+import type { SinkConfig, Taken } from '../../src/products/indexer/writer.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { SupervisedChild } from '../../src/threads/child.ts'
 import { until } from './until.ts'
 
 export interface SinkStage {
   /** A new, empty place for rows. */
-  place(): Promise<SinkPlace>
-  open(place: SinkPlace): Promise<RowSink>
+  place(): Promise<SinkConfig>
+  open(place: SinkConfig): Promise<RowSink>
   /**
    * Every row of a table, read as a customer's query would. Integers and times (in their own unit)
    * are numbers, bigints or digits; floats are numbers. Called while no sink is open.
    */
-  read(place: SinkPlace, table: TableName): Promise<readonly (readonly unknown[])[]>
+  read(place: SinkConfig, table: TableName): Promise<readonly (readonly unknown[])[]>
   /** Removes what `place` made. */
-  dispose(place: SinkPlace): Promise<void>
+  dispose(place: SinkConfig): Promise<void>
   /** False where the writer process cannot reach the place. */
   readonly hasProcess: boolean
 }
 
 export function describeRowSink(name: string, stage: SinkStage): void {
   describe(`${name} as a sink of rows`, () => {
-    let place: SinkPlace
+    let place: SinkConfig
     let sink: RowSink | null = null
     const reopen = async (): Promise<RowSink> => {
       await sink?.stop()
@@ -135,7 +135,7 @@ export function describeRowSink(name: string, stage: SinkStage): void {
 }
 
 /** Deliveries of ten rows to a writer process that is killed again and again; the last seq acked. */
-async function writeAndKill(place: SinkPlace, kills: number): Promise<number> {
+async function writeAndKill(place: SinkConfig, kills: number): Promise<number> {
   const options = { name: 'index writer', entry: 'index-writer', backoff: quick }
   const child = await SupervisedChild.start(options, {
     clock: systemClock,

@@ -1,11 +1,11 @@
-// The port of the indexer's engine: where rows go and queries run. Thread: any (types only).
-// Adapters: duckdb/ (embedded, behind process isolation) and clickhouse/ (any server with HTTP).
+// Interfaces of the indexer's engine: the sink of rows and the query engine. Thread: any (types).
+// Adapters: duckdb/ (embedded, with process isolation) and clickhouse/ (any server with HTTP).
 //
-//   feeds -> writer process: rows/ -> RowSink.write(batches, marks)       durable when it resolves
-//   door  -> QueryEngine.run(query) -> bytes in the format that was asked for, at the reader's pace
+//   feeds    -> writer process: rows/ -> RowSink.write(batches, marks)    durable when it resolves
+//   endpoint -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
 import type { FeedName, TableName } from './tables.ts'
 
-/** 64-bit integers are bigints or safe numbers; times are numbers or bigints of their own unit. */
+/** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
 export type Cell = string | number | bigint | readonly string[]
 
 /** Rows of one table, by column in the table's order; all columns are of length `count`. */
@@ -15,23 +15,23 @@ export interface RowBatch {
   readonly columns: readonly (readonly Cell[])[]
 }
 
-/** How far each feed has been taken in: the last slot, the last seq. Absent before the first. */
+/** High-water mark of each feed: its last durable slot or seq. Absent before the first. */
 export type Marks = Readonly<Partial<Record<FeedName, number>>>
 
 export interface RowSink {
-  /** How long rows may wait for company; a sink to which a write is dear says more. */
+  /** Batching delay before a write; longer for a sink whose writes are expensive. */
   readonly lingerMs: number
-  /** What the last durable write said. */
+  /** Marks of the last durable write. */
   marks(): Promise<Marks>
   /**
-   * Takes rows and marks in as one; both survive a crash once this resolves. Rows whose keys are
-   * there already change nothing. Rejects with a Fault; `retryable` says whether again helps.
+   * Writes rows and marks; both survive a crash once this resolves. Rows are deduplicated by key:
+   * writing a key again changes nothing. Rejects with a Fault; `retryable` when a retry may help.
    */
   write(batches: readonly RowBatch[], marks: Marks): Promise<void>
   /**
-   * The embedded chain began again at slot `from`: forgets the rows of slots `from` to `to` (both
+   * The embedded chain restarted at slot `from`: deletes the rows of slots `from` to `to` (both
    * included) in every table of the feed `slots`, and sets its mark to `from - 1`. Durable when it
-   * resolves. Rare; may take its time.
+   * resolves. Rare; may be slow.
    */
   cut(from: number, to: number): Promise<void>
   stop(): Promise<void>
@@ -50,9 +50,9 @@ export const outputFormats = [
 ] as const
 export type OutputFormat = (typeof outputFormats)[number]
 
-/** A value of a `{name:Type}` place, checked against its type by sql/. */
+/** The value of a `{name:Type}` parameter, checked against its type by sql/. */
 export interface TypedValue {
-  /** As ClickHouse writes it: `UInt64`, `Array(String)`, `Nullable(DateTime64(3))`. */
+  /** ClickHouse type name: `UInt64`, `Array(String)`, `Nullable(DateTime64(3))`. */
   readonly type: string
   readonly value: string | readonly TypedValue[] | null
 }
@@ -64,14 +64,14 @@ export interface Statement {
 }
 
 export interface Query {
-  /** Chosen by the customer: unique among the running ones of its subscription only. */
+  /** Chosen by the customer: unique only among the running queries of its subscription. */
   readonly id: string
-  /** Whose it is; decides what `usage` shows. */
+  /** The caller's subscription; decides which rows of `usage` are visible. */
   readonly subscription: string
   readonly statement: Statement
   readonly format: OutputFormat
   readonly limits: QueryLimits
-  /** 64-bit integers as JSON texts. */
+  /** Writes 64-bit integers as JSON strings. */
   readonly quotes64: boolean
 }
 
@@ -80,11 +80,11 @@ export interface QueryLimits {
   readonly rows: number
   readonly resultBytes: number
   readonly memoryBytes: number
-  /** What happens at `rows` and `resultBytes`: an error, or the end of the result. */
+  /** At the limits `rows` and `resultBytes`: fail the query, or truncate the result. */
   readonly overflow: 'throw' | 'break'
 }
 
-/** What ClickHouse calls an exception: its number and upper-case name, and a sentence. */
+/** A ClickHouse exception: its code, upper-case name and message. */
 export interface QueryError {
   readonly code: number
   readonly name: string
@@ -95,27 +95,27 @@ export interface QueryTotals {
   readonly rows: number
   readonly bytes: number
   readonly elapsedMs: number
-  /** What was read to find them, where the engine tells. */
+  /** Rows and bytes read to compute the result, where the engine reports them. */
   readonly readRows?: number
   readonly readBytes?: number
 }
 
-/** A result whose first bytes are there. */
+/** A result whose first bytes are available. */
 export interface QueryResult {
   /**
-   * The rest, at the pace it is read. Ends early with `failed()` set when the query failed after
-   * it had begun to answer.
+   * The result with backpressure. Ends early with `failed()` set when the query failed after the
+   * first bytes.
    */
   readonly chunks: AsyncIterable<Uint8Array>
-  /** What went wrong after the first bytes; null when all is there. Asked when `chunks` ended. */
+  /** The error after the first bytes; null when complete. Valid once `chunks` ended. */
   failed(): QueryError | null
   totals(): QueryTotals
 }
 
 export interface RunningQuery {
-  /** Resolves when the first bytes are there or the query has failed. Never rejects. */
+  /** Resolves with the first bytes or when the query failed. Never rejects. */
   readonly started: Promise<QueryOutcome>
-  /** Stops it wherever it is; `started` or `failed()` then tell 394 QUERY_WAS_CANCELLED. */
+  /** Cancels the query; `started` or `failed()` then return 394 QUERY_WAS_CANCELLED. */
   cancel(): void
 }
 export type QueryOutcome =

@@ -1,4 +1,4 @@
-// Starts the engine of queries that the configuration names. Thread: main.
+// Starts the configured query engine, DuckDB or ClickHouse. Thread: main.
 // Its counterpart for rows is sink.ts, in the writer process.
 import type { Log } from '../../telemetry/log.ts'
 import type { Meters } from '../../telemetry/meters.ts'
@@ -10,9 +10,9 @@ import { startDuckdbEngine } from './duckdb/start-engine.ts'
 import type { QueryEngine } from './engine.ts'
 
 export interface EngineDeps {
-  /** Where DuckDB keeps its files. */
+  /** Folder of DuckDB's files. */
   readonly folder: string
-  /** Names this server where only one may write. */
+  /** Names this server in the writer lease of ClickHouse. */
   readonly holder: string
   readonly meters: Meters
   readonly log: Log
@@ -23,7 +23,7 @@ export async function startEngine(
   { folder, holder, meters, log }: EngineDeps,
 ): Promise<QueryEngine> {
   const deps = { log: log.area('indexer') }
-  // Declared for both, so that the list of meters is the same everywhere.
+  // Declared for both engines, so that the list of meters is the same everywhere.
   const processes = declareQueryProcessMeters(meters)
   if (engine === 'clickhouse') {
     const started = await startClickhouseEngine(url, { ...deps, queryUrl })

@@ -1,10 +1,11 @@
-// Fills the index: from the logs of the roads to the writer process. Thread: main.
+// The ingest pipeline of the index: from the event log, the hub, tips and usage to the writer
+// process. Thread: main.
 //
-//   event log ---- EventSource --+                                 writer process
-//   hub, lane 1 -- SlotSource ---+--> Outbox (8 MiB unanswered) --> rows/ --> sink
-//   TPU, door ---- QueueSource --+        ^----- durable -------------'
+//   event log ----- EventSource --+                                writer process
+//   hub, lane 1 --- SlotSource ---+--> Outbox (8 MiB unacked) ----> rows/ --> sink
+//   tips, queries - QueueSource --+        ^----- durable ------------'
 //
-// Everything is pulled at the writer's pace; a writer that stands still costs the roads nothing.
+// Sources are pulled at the writer's pace; a stalled writer never slows the other pipelines.
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
 import type { SolanaUpdate } from '../../solana/updates.ts'
@@ -20,7 +21,7 @@ import { QueueSource } from './feed/source.ts'
 import { WriterLink } from './feed/writer-link.ts'
 import type { TipFact, UsageFact } from './parcels.ts'
 
-/** What is under way at a stop gets this long to arrive. */
+/** Timeout of draining unacknowledged deliveries at shutdown. */
 const drainMsMax = 2_500
 const drainStepMs = 10
 
@@ -31,20 +32,20 @@ export type IngestSection = Pick<
 
 export interface IngestDeps {
   readonly events: EventLog
-  /** Null without a Solana chain. Only an embedded one may begin anew below what the index has. */
+  /** Null without a Solana chain. Only an embedded one may restart at a slot the index has. */
   readonly solana: { readonly hub: Hub<SolanaUpdate>; readonly isEmbedded: boolean } | null
-  /** Where DuckDB keeps its files. */
+  /** Folder of DuckDB's files. */
   readonly folder: string
-  /** Names this server where only one may write. */
+  /** Names this server in the writer lease of ClickHouse. */
   readonly holder: string
   readonly meters: IngestMeters
   readonly clock: Clock
   readonly log: Log
-  /** Another writer than workers/index-writer.ts, for tests. */
+  /** Replaces workers/index-writer.ts in tests. */
   readonly writerEntry?: string | URL
 }
 
-/** What the index holds durably, and how long ago that was said; nulls before the first. */
+/** Newest durable slot and block, and the age of their updates; nulls before the first. */
 export interface Freshness {
   readonly slot: number | null
   readonly slotAgeMs: number | null
@@ -56,9 +57,9 @@ export interface RunningIngest extends Running {
   tip(fact: TipFact): void
   usage(fact: UsageFact): void
   freshness(): Freshness
-  /** Age of the oldest thing that is said and not durable; 0 when there is none. */
+  /** Age of the oldest update that is not yet durable; 0 when there is none. */
   lagMs(): number
-  /** Of the writer process; 0 while there is none. */
+  /** Process id of the writer; 0 while there is none. */
   pid(): number
 }
 
@@ -89,16 +90,16 @@ export async function startIngest(
       meters.delay.observeMs(clock.monotonicMs() - sending.sinceMs)
       fresh.durable(sending)
     },
-    onAgain: () => meters.reread.inc(),
-    onGivenUp(sending, reason) {
+    onRetry: () => meters.reread.inc(),
+    onDropped(sending, reason) {
       countLost(sending, meters)
-      log.error('the index gave up rows', { reason, bytes: sending.bytes })
+      log.error('index delivery dropped', { reason, bytes: sending.bytes })
     },
     clock,
   })
   meters.watch({ lagMs: () => outbox.lagMs(), unackedBytes: () => outbox.unackedBytes })
   link = await WriterLink.start({
-    place: { engine, url, folder: deps.folder, retentionDays, retentionBytes, holder: deps.holder },
+    sink: { engine, url, folder: deps.folder, retentionDays, retentionBytes, holder: deps.holder },
     entry: deps.writerEntry ?? 'index-writer',
     meters,
     clock,
@@ -111,13 +112,13 @@ export async function startIngest(
   })
   const ends = [events.listen(() => outbox.wake())]
   if (deps.solana !== null && slots !== null) {
-    // What the hub kept before we listened waits from now on.
-    slots.noticed()
+    // Updates that the hub received before the listener was added count as waiting from now on.
+    slots.onUpdate()
     ends.push(
       deps.solana.hub.listen((lane) => {
-        // A slot's content reaches the lane with its status, or after it.
+        // A slot's content reaches lane 1 (confirmed) with its status, or after it.
         if (lane !== 1) return
-        slots.noticed()
+        slots.onUpdate()
         outbox.wake()
       }),
     )
@@ -150,7 +151,7 @@ export async function startIngest(
   }
 }
 
-/** Without a writer there is nothing to wait for. */
+/** Waits until the outbox is empty; returns at once without a writer. */
 async function drain(outbox: Outbox, link: WriterLink, endMs: number): Promise<void> {
   while (!outbox.isEmpty && link.isOpen && performance.now() < endMs)
     await new Promise((resolve) => setTimeout(resolve, drainStepMs))
@@ -163,7 +164,7 @@ function countLost({ delivery }: Sending, { lost }: IngestMeters): void {
   lost.usage.inc(delivery.usage.length)
 }
 
-/** The newest slot and block that are durable. */
+/** Tracks the newest durable slot and block. */
 class FreshnessTally {
   readonly #clock: Clock
   #slot: number | null = null
@@ -175,7 +176,7 @@ class FreshnessTally {
     this.#clock = clock
   }
 
-  /** What an earlier run left. */
+  /** The slot mark left by an earlier run. */
   resume(slot: number | undefined): void {
     this.#slot ??= slot ?? null
   }

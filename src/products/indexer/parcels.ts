@@ -1,24 +1,24 @@
-// What travels from the feeds to the writer process: bytes as the logs have them, and the few facts
-// that go with them. Thread: any (types, and one fixed record). Rows are made at the other end.
+// Messages from the feeds to the writer process: encoded bytes as the logs store them, plus a few
+// facts. Thread: any (types, and one fixed record). The writer process turns them into rows.
 //
 //   main thread                                         writer process
 //   feed/: log, hub, tips, usage -> Delivery -> pipe -> rows/ -> RowSink
 import type { FrameFacts, FrameKind } from '../../stream/encoded.ts'
 import type { Marks } from './engine.ts'
 
-/** Everything that is sent as one and acknowledged as one. */
+/** One message to the writer, acknowledged as a whole. */
 export interface Delivery {
   readonly slots: readonly SlotParcel[]
   readonly events: readonly EventParcel[]
   readonly tips: readonly TipFact[]
   readonly usage: readonly UsageFact[]
-  /** How far each feed is taken in with it. */
+  /** Position of each feed once this delivery is durable. */
   readonly marks: Marks
-  /** Slots of a chain that began anew, to be forgotten before the rest is written. */
+  /** Slots of a chain that restarted; their rows are deleted before the rest is written. */
   readonly cut: SlotRange | null
 }
 
-/** Both included. */
+/** Both ends are included. */
 export interface SlotRange {
   readonly from: number
   readonly to: number
@@ -29,9 +29,9 @@ export interface SlotParcel {
   readonly slot: number
   /** Seconds since 1970; 0 when it is not known. */
   readonly blockTime: number
-  /** With the last part. */
+  /** Set in the last part. */
   readonly block: BlockFacts | null
-  /** SubscribeUpdateTransactionInfo each. */
+  /** One encoded SubscribeUpdateTransactionInfo each. */
   readonly transactions: readonly Uint8Array[]
   /** Records of `packAccounts`. */
   readonly accounts: Uint8Array
@@ -44,7 +44,7 @@ export interface BlockFacts {
   readonly txCount: number
 }
 
-/** A frame of the event log: its payload's JSON, and what stands beside it. */
+/** A frame of the event log: its JSON payload, and facts that are not in the payload. */
 export interface EventParcel {
   readonly seq: number
   readonly kind: FrameKind
@@ -72,7 +72,7 @@ export interface UsageFact {
   readonly elapsedMs: number
   readonly rows: number
   readonly bytes: number
-  /** 0 when it succeeded, else ClickHouse's number of the error. */
+  /** 0 when it succeeded, else ClickHouse's error code. */
   readonly code: number
 }
 
@@ -83,7 +83,7 @@ export interface AccountFact {
   readonly lamports: bigint
   readonly writeVersion: bigint
   readonly dataBytes: number
-  /** Place of the transaction that wrote it; `noTransaction` when none did. */
+  /** Index in the block of the transaction that wrote it; `noTransaction` when none did. */
   readonly index: number
 }
 
@@ -94,8 +94,8 @@ export const accountRecordBytes = 88
 
 export function packAccounts(accounts: readonly AccountFact[]): Buffer {
   const bytes = Buffer.allocUnsafe(accounts.length * accountRecordBytes)
-  accounts.forEach((account, place) => {
-    const at = place * accountRecordBytes
+  accounts.forEach((account, number) => {
+    const at = number * accountRecordBytes
     bytes.set(account.pubkey, at)
     bytes.set(account.owner, at + 32)
     bytes.writeBigUInt64LE(account.lamports, at + 64)

@@ -1,13 +1,13 @@
-// Opens the sink that the configuration names. Thread: main of the writer process.
-// An engine is loaded only where it is used: DuckDB's is large.
+// Opens the configured row sink, DuckDB or ClickHouse. Thread: main of the writer process.
+// Engines are imported on demand, because DuckDB's module is large.
 import type { RowSink } from './engine.ts'
-import type { SinkPlace } from './writer.ts'
+import type { SinkConfig } from './writer.ts'
 
 const msPerDay = 86_400_000
 
-export async function openSink(place: SinkPlace): Promise<RowSink> {
-  const { folder, url, retentionDays, retentionBytes, holder } = place
-  if (place.engine === 'clickhouse') {
+export async function openSink(config: SinkConfig): Promise<RowSink> {
+  const { folder, url, retentionDays, retentionBytes, holder } = config
+  if (config.engine === 'clickhouse') {
     const { openClickhouseSink } = await import('./clickhouse/sink.ts')
     return openClickhouseSink(url, { retentionDays, holder })
   }

@@ -1,8 +1,8 @@
-// The tables of the indexer: their columns, keys and age. Thread: any. Data only.
-// One truth for whoever makes rows, stores them, queries them or shows them in system.columns.
-// A table's rows are unique by `key`; a row that comes again is the same row.
+// Defines the indexer's tables: columns, keys and feeds. Thread: any. Data only.
+// The single definition for building, storing and querying rows and for system.columns.
+// Rows are unique by `key`; a second row with the same key is a duplicate.
 
-/** Types by the names that ClickHouse gives them. */
+/** ClickHouse type names. */
 export type ColumnType =
   | 'UInt8'
   | 'UInt16'
@@ -21,11 +21,11 @@ export interface Table {
   /** In order. */
   readonly columns: Readonly<Record<string, ColumnType>>
   readonly key: readonly string[]
-  /** What its rows come from; `feed` numbers grow, and the first column of the key is one. */
+  /** The source of its rows; a feed's positions grow, and the first key column is one. */
   readonly feed: FeedName
 }
 
-/** Where rows come from: Solana slots, execution events by seq, tips and queries by their time. */
+/** Sources of rows: Solana slots, execution events by seq, tips and queries by their time. */
 export type FeedName = 'slots' | 'events' | 'tips' | 'usage'
 
 const solana = {

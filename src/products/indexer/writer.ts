@@ -1,10 +1,10 @@
-// The writer: makes rows of deliveries, gathers them, and gives them to the sink as one.
-// Thread: main of the writer process (workers/index-writer.ts); called over the pipe by feed/.
+// Converts deliveries into rows, batches them, and writes each batch to the sink.
+// Thread: main of the writer process (workers/index-writer.ts).
 //
 //   take(delivery) -> rows/ -> batches --(lingerMs or rowsMax)--> sink.write(batches, marks)
 //        ^ answered when its rows are durable ------------------------------'
 //
-// Deliveries are written in their order: what fails for now is tried again before anything else.
+// Deliveries are written in order: a write that failed is retried before anything else.
 import { assert } from '../../base/assert.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Marks, RowSink } from './engine.ts'
@@ -12,31 +12,31 @@ import type { Delivery } from './parcels.ts'
 import { RowBatches } from './rows/batches.ts'
 import { addDeliveryRows } from './rows/delivery-rows.ts'
 
-/** Rows that are written without waiting for more. */
-export const rowsMax = 20_000
-/** Between tries of a write that failed for now: the first, doubled up to the last. */
+/** A batch of this many rows is written without waiting for more. */
+const rowsMax = 20_000
+/** Exponential back-off of a failed write: from the first value, doubled up to the last. */
 const retryMs = { first: 50, last: 5_000 } as const
 
-/** Where rows go. It comes over the pipe: an address may hold a password. */
-export interface SinkPlace {
+/** Configuration of the sink. Sent over the pipe, because the URL may contain a password. */
+export interface SinkConfig {
   readonly engine: 'duckdb' | 'clickhouse'
-  /** Of DuckDB's files. */
+  /** Folder of DuckDB's files. */
   readonly folder: string
-  /** Of the ClickHouse server. */
+  /** Address of the ClickHouse server. */
   readonly url: string
   readonly retentionDays: number
   readonly retentionBytes: number
-  /** The server that writes, for the operator of another one: host, process, run. */
+  /** Names this server in the writer lease, for operators: host, process, run. */
   readonly holder: string
 }
 
-/** What became of a delivery. `rejected`: the sink will never take it as it is. */
+/** Outcome of a delivery. `rejected`: retrying does not help. */
 export type Taken = { readonly isWritten: true } | { readonly rejected: string }
 
-/** What the writer tells unasked: each write, and each try that failed. */
+/** Events sent to the server: each write, and each failed attempt. */
 export interface WriterEvents {
   wrote(write: { readonly rows: Readonly<Record<string, number>>; readonly ms: number }): void
-  trouble(message: string): void
+  failed(message: string): void
 }
 
 interface Waiting {
@@ -45,26 +45,26 @@ interface Waiting {
 }
 
 export class IndexWriter {
-  readonly #open: (place: SinkPlace) => Promise<RowSink>
+  readonly #open: (config: SinkConfig) => Promise<RowSink>
   readonly #events: WriterEvents
   readonly #rows = new RowBatches()
   #sink: RowSink | null = null
   #waiting: Waiting[] = []
   #marks: Marks = {}
   #timer: NodeJS.Timeout | null = null
-  /** The write under way; never rejects. */
+  /** The running write; never rejects. */
   #writing: Promise<void> | null = null
   #cutting: Promise<void> | null = null
   #isStopping = false
 
-  constructor(open: (place: SinkPlace) => Promise<RowSink>, events: WriterEvents) {
+  constructor(open: (config: SinkConfig) => Promise<RowSink>, events: WriterEvents) {
     this.#open = open
     this.#events = events
   }
 
-  /** Opens the sink, once, and tells how far it is. */
-  async open(place: SinkPlace): Promise<Marks> {
-    this.#sink ??= await this.#open(place)
+  /** Opens the sink, once, and returns its marks. */
+  async open(config: SinkConfig): Promise<Marks> {
+    this.#sink ??= await this.#open(config)
     return this.#sink.marks()
   }
 
@@ -72,7 +72,7 @@ export class IndexWriter {
   async take(delivery: Delivery): Promise<Taken> {
     const sink = this.#sink
     assert(sink !== null, 'the sink is open before rows come')
-    // Those who wait for a cut go on in their order.
+    // Deliveries that wait for a cut continue in their order.
     while (this.#cutting !== null) await this.#cutting
     if (delivery.cut !== null) {
       this.#cutting = this.#cut(sink, delivery.cut)
@@ -91,7 +91,7 @@ export class IndexWriter {
     })
   }
 
-  /** Writes what is there, then closes the sink. */
+  /** Writes all pending rows, then closes the sink. */
   async stop(): Promise<void> {
     this.#isStopping = true
     while (this.#writing !== null || this.#waiting.length > 0) {
@@ -102,7 +102,7 @@ export class IndexWriter {
   }
 
   async #cut(sink: RowSink, { from, to }: { from: number; to: number }): Promise<void> {
-    // What came before it belongs to the chain that is gone, or to other tables.
+    // Earlier rows belong to the previous chain, or to other tables: they are written first.
     while (this.#writing !== null || this.#waiting.length > 0) {
       if (this.#writing === null) this.#flush(sink)
       await this.#writing
@@ -135,7 +135,7 @@ export class IndexWriter {
     const batches = this.#rows.take()
     this.#waiting = []
     const beganMs = performance.now()
-    // Marks alone need no write of their own: they go with the next rows.
+    // Marks without rows are not written alone: they are written with the next rows.
     const hasRows = batches.length > 0
     const taken = await this.#untilDone(async () => {
       if (hasRows) await sink.write(batches, marks)
@@ -147,7 +147,7 @@ export class IndexWriter {
     for (const one of waiting) one.settle(taken)
   }
 
-  /** Tries until it is done, or until the sink says that trying is of no use. */
+  /** Retries with exponential back-off until it succeeds or the error is not retryable. */
   async #untilDone(work: () => Promise<void>): Promise<Taken> {
     for (let waitMs: number = retryMs.first; ; waitMs = Math.min(retryMs.last, waitMs * 2)) {
       try {
@@ -155,9 +155,9 @@ export class IndexWriter {
         return { isWritten: true }
       } catch (error) {
         const message = messageOf(error)
-        this.#events.trouble(message)
-        const isWorthTrying = error instanceof Fault && error.retryable
-        if (!isWorthTrying || this.#isStopping) return { rejected: message }
+        this.#events.failed(message)
+        const isRetryable = error instanceof Fault && error.retryable
+        if (!isRetryable || this.#isStopping) return { rejected: message }
         await new Promise((resolve) => setTimeout(resolve, waitMs))
       }
     }

@@ -1,10 +1,10 @@
-// Reads the event log by a cursor. Thread: main. Pulled by outbox.ts.
-// The log is the queue: what it lets go before it was read is lost, and counted.
+// Source of event frames: reads the event log by a cursor. Thread: main.
+// The log is the queue: frames that it evicts before they were read are lost, and counted.
 import type { EventLog } from '../../../stream/log.ts'
 import type { CounterChild } from '../../../telemetry/meters.ts'
 import type { Parcel, Source } from './source.ts'
 
-/** What an event costs on its way besides its bytes. */
+/** Approximate overhead of an event in addition to its payload. */
 const overheadBytes = 200
 
 export class EventSource implements Source {
@@ -12,7 +12,7 @@ export class EventSource implements Source {
   readonly #lost: CounterChild
   #cursor: number
 
-  /** Begins with the oldest frame of this run. */
+  /** Starts with the oldest frame of the log. */
   constructor(log: EventLog, lost: CounterChild) {
     this.#log = log
     this.#lost = lost

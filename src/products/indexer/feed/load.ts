@@ -1,4 +1,4 @@
-// Puts parcels of all feeds into one delivery. Thread: main. Called by outbox.ts.
+// Collects parcels of all feeds into one delivery. Thread: main.
 import type {
   Delivery,
   EventParcel,
@@ -10,7 +10,6 @@ import type {
 import type { FeedName } from '../tables.ts'
 import type { Parcel } from './source.ts'
 
-/** Parcels on their way into one delivery. */
 export class Load {
   bytes = 0
   sinceMs = Number.POSITIVE_INFINITY

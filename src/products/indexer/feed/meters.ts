@@ -1,9 +1,9 @@
-// The meters of the way into the index. Thread: main. Filled by this room; read at scrape.
+// Declares the meters of the ingest pipeline. Thread: main.
 import type { CounterChild, Meters } from '../../../telemetry/meters.ts'
 import { LatencyTally } from '../../../telemetry/tally.ts'
 import { type FeedName, tableNames } from '../tables.ts'
 
-export const feedNames = ['slots', 'events', 'tips', 'usage'] as const satisfies FeedName[]
+const feedNames = ['slots', 'events', 'tips', 'usage'] as const satisfies FeedName[]
 
 export interface IngestMeters {
   readonly lost: Readonly<Record<FeedName, CounterChild>>
@@ -12,16 +12,16 @@ export interface IngestMeters {
   readonly writeFailures: CounterChild
   readonly restarts: CounterChild
   readonly write: LatencyTally
-  /** From what was said to its durable row. */
+  /** Time from an update to its durable row. */
   readonly delay: LatencyTally
   /** Counts the rows of one write. */
   wrote(rows: Readonly<Record<string, number>>): void
-  /** Hooks up what is read at scrape. */
+  /** Connects the state that is read at scrape. */
   watch(state: IngestState): void
 }
 
 export interface IngestState {
-  /** Age of the oldest thing that is said and not durable; 0 when there is none. */
+  /** Age of the oldest update that is not yet durable; 0 when there is none. */
   lagMs(): number
   unackedBytes(): number
 }
@@ -30,37 +30,37 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
   let state: IngestState | null = null
   meters.gaugeRead(
     'sluice_index_lag_seconds',
-    'Age of the oldest thing that the logs said and the index does not hold durably; 0 for none',
+    'Age of the oldest update that is not yet durable in the index; 0 for none',
     () => (state === null ? 0 : state.lagMs() / 1000),
   )
   meters.gaugeRead(
     'sluice_index_unacked_bytes',
-    'Bytes that are on their way into the index',
+    'Bytes sent to the index writer and not yet acknowledged',
     () => (state === null ? 0 : state.unackedBytes()),
   )
   const rows = new Map<string, number>(tableNames.map((name) => [name, 0]))
   meters.counterRead(
     'sluice_index_rows_total',
-    'Rows that were written, by table',
+    'Rows written, by table',
     { table: tableNames },
     () => tableNames.map((table) => [{ table }, rows.get(table)!] as const),
   )
   const lost = meters.counter(
     'sluice_index_lost_total',
-    'Slots, frames, tips and queries that left their log before the index took them',
+    'Slots, frames, tips and queries lost before they were indexed',
     { feed: feedNames },
   )
   const delay = new LatencyTally()
   meters.histogramRead(
     'sluice_index_delay_seconds',
-    'Time from what a log said to its durable rows, by the oldest thing of each delivery',
+    'Time from an update to its durable rows, by the oldest update of each delivery',
     delay.buckets,
     () => delay.read(),
   )
   const write = new LatencyTally()
   meters.histogramRead(
     'sluice_index_write_seconds',
-    'Time of one durable write',
+    'Duration of one durable write',
     write.buckets,
     () => write.read(),
   )
@@ -73,13 +73,13 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
     },
     reread: meters.counter(
       'sluice_index_reread_total',
-      'Deliveries that were sent again, since the writer ended before it had answered',
+      'Deliveries that were retried after the writer had ended or rejected them',
     ),
     batches: meters.counter('sluice_index_batches_total', 'Durable writes'),
     writeFailures: meters.counter('sluice_index_write_failures_total', 'Writes that failed'),
     restarts: meters.counter(
       'sluice_index_writer_restarts_total',
-      'Starts of the writer process after it had ended',
+      'Restarts of the writer process',
     ),
     write,
     delay,

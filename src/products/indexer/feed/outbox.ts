@@ -1,64 +1,65 @@
-// Sends what the feeds give to the writer, within a window, and keeps it until it is durable.
+// Sends the sources' parcels to the writer process and retries them until they are durable.
 // Thread: main. Woken by listeners of the logs; pulls the sources, so it never slows them.
 //
-//   sources --next()--> delivery --> writer --> answered: durable, forgotten here
-//                          '-- kept (8 MiB) --> writer ended: sent again, in order
+//   sources --next()--> delivery --> writer --> acknowledged: durable, removed here
+//                          '-- kept (8 MiB) --> writer ended: retried, in order
 //
-// While the window is full nothing is read, and the logs go on without us. A delivery that ends
-// the writer, or that the sink rejects, is tried alone and then given up: one bad thing must not
-// hold the rest for ever.
+// Backpressure: while the window of unacknowledged deliveries is full, no source is read, and the
+// logs may evict what was not read. A delivery that crashes the writer, or that the sink rejects,
+// is retried alone and then dropped: one bad delivery must not block the rest forever.
 import type { Clock } from '../../../base/clock.ts'
 import type { Delivery } from '../parcels.ts'
 import type { Taken } from '../writer.ts'
 import { Load } from './load.ts'
 import type { Source } from './source.ts'
 
+/** Most bytes of unacknowledged deliveries. */
 export const windowBytesMax = 8 * 1024 * 1024
-/** One message, so that no turn of the main thread is long. A single parcel may be larger. */
-export const deliveryBytesMax = 256 * 1024
-/** Messages that wait for their answers. */
+/** Size of one message, to keep event-loop turns short. A single parcel may be larger. */
+const deliveryBytesMax = 256 * 1024
+/** Most unacknowledged deliveries. */
 const deliveriesMax = 64
-/** After a wake-up, for company. */
+/** Batching delay after a wake-up. */
 const gatherMs = 5
-/** Times that a delivery may fail alone. */
+/** A delivery is dropped after failing alone this many times. */
 export const triesMax = 3
 
-/** A delivery on its way, and what to say when it has arrived. */
+/** An unacknowledged delivery. */
 export interface Sending {
   readonly id: number
   readonly delivery: Delivery
   readonly bytes: number
   readonly sinceMs: number
   isSent: boolean
-  /** True when nothing else was under way as it was sent. */
+  /** True when it was sent while nothing else was in flight. */
   isAlone: boolean
-  /** How often it failed alone. */
+  /** Number of failures while sent alone. */
   tries: number
 }
 
 export interface OutboxDeps {
-  /** Rejects when the writer is gone; what was sent is then unknown. */
+  /** Rejects when the writer is gone; whether the delivery was written is then unknown. */
   deliver(delivery: Delivery): Promise<Taken>
   isOpen(): boolean
   onDurable(sending: Sending): void
-  /** Sent again. */
-  onAgain(sending: Sending): void
-  /** Given up, with the reason. */
-  onGivenUp(sending: Sending, reason: string): void
+  /** The delivery failed and will be retried. */
+  onRetry(sending: Sending): void
+  /** The delivery was dropped after its last retry. */
+  onDropped(sending: Sending, reason: string): void
   readonly clock: Clock
 }
 
 export class Outbox {
   readonly #deps: OutboxDeps
   readonly #sources: readonly Source[]
-  /** In order; those at the front are the oldest. */
+  /** Oldest first. */
   #unacked: Sending[] = []
   #bytes = 0
   #lastId = 0
-  /** Up to this one they are sent one at a time; 0 in good times. */
+  /** Deliveries up to this id are sent one at a time; 0 in normal operation. */
   #aloneUntil = 0
-  /** The writer ended with deliveries, and since then nothing has arrived. */
-  #isSuspicious = false
+  /** The writer ended with deliveries in flight, and none was acknowledged since. */
+  #isSuspect = false
   #hasFailed = false
   #timer: NodeJS.Timeout | null = null
   #immediate: NodeJS.Immediate | null = null
@@ -73,18 +74,18 @@ export class Outbox {
     return this.#bytes
   }
 
-  /** Nothing is under way, and the sources have nothing more. */
+  /** Nothing is unacknowledged, and the sources have nothing more. */
   get isEmpty(): boolean {
     return this.#unacked.length === 0 && this.#oldestWaiting() === Number.POSITIVE_INFINITY
   }
 
-  /** Age of the oldest thing that is said and not durable; 0 when there is none. */
+  /** Age of the oldest update that is not yet durable; 0 when there is none. */
   lagMs(): number {
     const oldest = Math.min(this.#oldestWaiting(), ...this.#unacked.map((one) => one.sinceMs))
     return Math.max(0, this.#deps.clock.monotonicMs() - oldest)
   }
 
-  /** There may be something to send. Cheap: called within the roads' own turns. */
+  /** Schedules a send. Cheap, because the pipelines call it within their own turns. */
   wake(): void {
     if (this.#timer !== null || this.#immediate !== null || this.#isStopped) return
     this.#timer = setTimeout(() => {
@@ -93,10 +94,10 @@ export class Outbox {
     }, gatherMs)
   }
 
-  /** A writer serves; perhaps another one than before. */
+  /** A writer is ready; perhaps a restarted one. */
   writerOpened(): void {
-    if (this.#hasFailed && this.#isSuspicious) this.#aloneUntil = this.#lastId
-    this.#isSuspicious = this.#hasFailed
+    if (this.#hasFailed && this.#isSuspect) this.#aloneUntil = this.#lastId
+    this.#isSuspect = this.#hasFailed
     this.#hasFailed = false
     this.wake()
   }
@@ -113,7 +114,7 @@ export class Outbox {
     )
   }
 
-  /** One delivery a turn, and on while there is room. */
+  /** Sends one delivery per event-loop turn while the window has space. */
   #pump(): void {
     if (this.#isStopped || !this.#deps.isOpen()) return
     const next = this.#unacked.find((one) => !one.isSent) ?? this.#more()
@@ -128,7 +129,7 @@ export class Outbox {
     })
   }
 
-  /** Reads on, when there is room. */
+  /** Gathers the next delivery from the sources; null when the window is full. */
   #more(): Sending | null {
     if (this.#bytes >= windowBytesMax || this.#unacked.length >= deliveriesMax) return null
     const gathered = this.#gather()
@@ -145,18 +146,18 @@ export class Outbox {
       (taken) => this.#answered(sending, taken),
       () => {
         this.#hasFailed = true
-        this.#failed(sending, 'the writer ended under it')
+        this.#failed(sending, 'the index writer ended before it acknowledged the delivery')
       },
     )
   }
 
   #answered(sending: Sending, taken: Taken): void {
-    this.#isSuspicious = false
+    this.#isSuspect = false
     if ('isWritten' in taken) {
       this.#forget(sending)
       this.#deps.onDurable(sending)
     } else {
-      // It was written together with others: from here on each stands for itself.
+      // It was written together with others: from here on each is sent alone.
       if (!sending.isAlone) this.#aloneUntil = this.#lastId
       this.#failed(sending, taken.rejected)
     }
@@ -166,10 +167,10 @@ export class Outbox {
   #failed(sending: Sending, reason: string): void {
     sending.isSent = false
     if (sending.isAlone) sending.tries++
-    if (sending.tries < triesMax) this.#deps.onAgain(sending)
+    if (sending.tries < triesMax) this.#deps.onRetry(sending)
     else {
       this.#forget(sending)
-      this.#deps.onGivenUp(sending, reason)
+      this.#deps.onDropped(sending, reason)
     }
   }
 
@@ -178,7 +179,7 @@ export class Outbox {
     this.#bytes -= sending.bytes
   }
 
-  /** Takes from each source in turn, so that a full one does not starve the others. */
+  /** Round-robin over the sources, so that a full one does not starve the others. */
   #gather(): Sending | null {
     const load = new Load()
     for (let isMore = true; isMore && load.bytes < deliveryBytesMax; ) {

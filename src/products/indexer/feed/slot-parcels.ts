@@ -1,5 +1,5 @@
-// Makes parcels of a slot: one, or several of a large one, so that no message is long and no turn
-// of the main thread is. Thread: main. Called by slot-source.ts; each is made when it is asked for.
+// Splits a slot into parcels of bounded size, to keep messages and event-loop turns short.
+// Thread: main. A generator: each parcel is built when it is requested.
 
 import { keyOf } from '../../../solana/keys.ts'
 import type { AccountUpdate, BlockMetaUpdate, TransactionUpdate } from '../../../solana/updates.ts'
@@ -12,12 +12,12 @@ import {
 } from '../parcels.ts'
 import type { Parcel } from './source.ts'
 
-/** A part is full when it has reached this. */
+/** A parcel is full when it has reached this size. */
 export const partBytesMax = 256 * 1024
-/** What a transaction costs on its way besides its bytes. */
+/** Approximate overhead of a transaction in addition to its bytes. */
 const overheadBytes = 64
 
-/** What was said of a slot so far. */
+/** Updates of a slot received so far. */
 export interface OpenSlot {
   readonly transactions: TransactionUpdate[]
   readonly accounts: AccountUpdate[]
@@ -25,7 +25,7 @@ export interface OpenSlot {
   isConfirmed: boolean
 }
 
-/** What all parts of a slot have in common. */
+/** Fields shared by all parcels of a slot. */
 export interface SlotHead {
   readonly slot: number
   readonly blockTime: number
@@ -34,7 +34,7 @@ export interface SlotHead {
   readonly sinceMs: number
 }
 
-/** Transactions first, then accounts; the last one brings the block and the mark. */
+/** Transactions first, then accounts; the last parcel has the block and the mark. */
 export function* parcelsOf(
   open: OpenSlot,
   { slot, blockTime, cut, mark, sinceMs }: SlotHead,
@@ -49,8 +49,8 @@ export function* parcelsOf(
       infos.push(info)
       bytes += info.length + overheadBytes
     }
-    const room = Math.max(0, Math.ceil((partBytesMax - bytes) / accountRecordBytes))
-    const facts = accounts.slice(account, account + room).map((one) => factOf(one, indexOf))
+    const space = Math.max(0, Math.ceil((partBytesMax - bytes) / accountRecordBytes))
+    const facts = accounts.slice(account, account + space).map((one) => factOf(one, indexOf))
     account += facts.length
     bytes += facts.length * accountRecordBytes
     isLast = tx === transactions.length && account === accounts.length

@@ -1,10 +1,11 @@
-// Reads confirmed slots out of the hub, whole, by a replay of lane 1. Thread: main.
-// Pulled by outbox.ts. The hub is the queue: what it lets go before it was read is lost, counted.
+// Source of complete slots at commitment `confirmed` (lane 1), read by a replay of the hub.
+// Thread: main. The hub is the queue: slots that it evicts before they were read are lost, and
+// counted.
 //
 //   lane 1: accounts, transactions, meta, status(confirmed) -> one slot -> slot-parcels.ts
 //
-// A slot is sent when it is confirmed and its meta is there; what comes for it later follows when
-// it is finalized.
+// A slot is emitted when it is confirmed and its block meta was received; late content is emitted
+// when the slot is finalized.
 import type { Clock } from '../../../base/clock.ts'
 import {
   type SlotStatus,
@@ -18,14 +19,14 @@ import type { SlotRange } from '../parcels.ts'
 import { type OpenSlot, parcelsOf } from './slot-parcels.ts'
 import type { Parcel, Source } from './source.ts'
 
-/** Slots that are confirmed and wait for their meta, or have had late content. */
+/** Most slots that wait for their block meta or have late content. */
 const openSlotsMax = 64
-/** Block times that are remembered for late content. */
+/** Block times that are kept for late content. */
 const timesMax = 64
 
 export interface SlotSourceDeps {
   readonly hub: Hub<SolanaUpdate>
-  /** An embedded chain may begin anew, below what the index has. */
+  /** An embedded chain may restart at a slot that the index already has. */
   readonly isEmbedded: boolean
   readonly lost: CounterChild
   readonly clock: Clock
@@ -37,26 +38,27 @@ export class SlotSource implements Source {
   readonly #times = new Map<number, number>()
   #replay: Replay<SolanaUpdate> | null = null
   readonly #ready: Generator<Parcel, undefined>[] = []
-  /** The newest slot that was given; before the first, what the index has. */
+  /** The newest emitted slot; before the first one, the index's mark. */
   #lastSlot: number | null = null
   #isFirst = true
-  #isBehindLoss = false
+  #isAfterLoss = false
   #waitingSinceMs: number | null = null
-  /** The status that makes a slot ready to go. */
-  #sureAt: SlotStatus = slotStatus.confirmed
+  /** The status at which a slot is emitted. */
+  #emitStatus: SlotStatus = slotStatus.confirmed
 
   constructor(deps: SlotSourceDeps) {
     this.#deps = deps
   }
 
-  /** Tells how far the index is, before the first `next`. */
+  /** Sets the index's mark, before the first `next`. */
   resume(mark: number | undefined): void {
     if (this.#isFirst) this.#lastSlot = mark ?? null
   }
 
   /**
-   * The last words: an embedded chain takes its processed blocks for final when it starts again,
-   * and tells nobody. So they are taken in now; one that a crash undoes is cut by the next run.
+   * Emits the remaining processed slots at shutdown: an embedded chain treats its processed blocks
+   * as final when it restarts, without sending them again. A block that a crash undoes is cut
+   * after the next start.
    */
   finish(): void {
     const { hub, isEmbedded } = this.#deps
@@ -64,12 +66,12 @@ export class SlotSource implements Source {
     const from = Math.max(hub.oldestSlot, (this.#lastSlot ?? -1) + 1)
     this.#open.clear()
     this.#replay = hub.replay(0, from)
-    this.#sureAt = slotStatus.processed
-    this.noticed()
+    this.#emitStatus = slotStatus.processed
+    this.onUpdate()
   }
 
-  /** Something was said on lane 1. A reader that is too far behind lets go of the past at once. */
-  noticed(): void {
+  /** The hub has a new update on lane 1. A replay that lost its position restarts at once. */
+  onUpdate(): void {
     this.#waitingSinceMs ??= this.#deps.clock.monotonicMs()
     if (this.#replay?.isLost) this.#begin()
   }
@@ -107,8 +109,8 @@ export class SlotSource implements Source {
 
   #begin(): void {
     const { hub } = this.#deps
-    // Half a slot is of no use, and its other half is gone.
-    if (this.#replay !== null) this.#isBehindLoss = true
+    // Incomplete slots are discarded: their missing updates are gone.
+    if (this.#replay !== null) this.#isAfterLoss = true
     this.#open.clear()
     this.#replay = hub.oldestSlot === null ? null : hub.replay(1, hub.oldestSlot)
   }
@@ -124,7 +126,7 @@ export class SlotSource implements Source {
       case 'blockMeta': {
         const open = this.#slot(update.slot)
         open.meta = update
-        if (open.isConfirmed) this.#give(update.slot, open, update.createdAtMs)
+        if (open.isConfirmed) this.#emit(update.slot, open, update.createdAtMs)
         return
       }
       case 'slot':
@@ -136,10 +138,10 @@ export class SlotSource implements Source {
     const open = this.#open.get(slot)
     if (open === undefined) return
     if (status === slotStatus.dead) this.#open.delete(slot)
-    else if (status === slotStatus.finalized) this.#give(slot, open, createdAtMs)
-    else if (status === this.#sureAt) {
+    else if (status === slotStatus.finalized) this.#emit(slot, open, createdAtMs)
+    else if (status === this.#emitStatus) {
       open.isConfirmed = true
-      if (open.meta !== null) this.#give(slot, open, createdAtMs)
+      if (open.meta !== null) this.#emit(slot, open, createdAtMs)
     }
   }
 
@@ -150,34 +152,34 @@ export class SlotSource implements Source {
     this.#open.set(slot, open)
     if (this.#open.size > openSlotsMax) {
       const [oldest, content] = this.#open.entries().next().value!
-      this.#give(oldest, content, this.#deps.clock.nowMs())
+      this.#emit(oldest, content, this.#deps.clock.nowMs())
     }
     return open
   }
 
-  /** The slot goes out, in parts where it is large; they are made when they are asked for. */
-  #give(slot: number, open: OpenSlot, saidAtMs: number): void {
+  /** Queues the slot's parcels, which are built when `next` requests them. */
+  #emit(slot: number, open: OpenSlot, createdAtMs: number): void {
     this.#open.delete(slot)
-    const cut = this.#account(slot)
+    const cut = this.#advance(slot)
     const mark = this.#lastSlot
     const { clock } = this.#deps
-    const sinceMs = clock.monotonicMs() - Math.max(0, clock.nowMs() - saidAtMs)
+    const sinceMs = clock.monotonicMs() - Math.max(0, clock.nowMs() - createdAtMs)
     const blockTime = open.meta?.blockTime ?? this.#times.get(slot) ?? 0
     this.#remember(slot, blockTime)
     this.#ready.push(parcelsOf(open, { slot, blockTime, cut, mark, sinceMs }))
   }
 
-  /** Counts what is missing before the slot; tells what to forget when the chain began anew. */
-  #account(slot: number): SlotRange | null {
+  /** Counts lost slots before this one; returns the slots to cut when the chain restarted. */
+  #advance(slot: number): SlotRange | null {
     const { isEmbedded, lost } = this.#deps
     const last = this.#lastSlot
     const isFirst = this.#isFirst
-    const isBehindGap = this.#isBehindLoss || (isFirst && isEmbedded)
+    const isAfterGap = this.#isAfterLoss || (isFirst && isEmbedded)
     this.#isFirst = false
-    this.#isBehindLoss = false
+    this.#isAfterLoss = false
     this.#lastSlot = Math.max(slot, isFirst && isEmbedded ? 0 : (last ?? 0))
     if (last === null) return null
-    if (isBehindGap && slot > last + 1) lost.inc(slot - last - 1)
+    if (isAfterGap && slot > last + 1) lost.inc(slot - last - 1)
     return isFirst && isEmbedded && slot <= last ? { from: slot, to: last } : null
   }
 

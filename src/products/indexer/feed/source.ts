@@ -1,14 +1,14 @@
-// What the outbox asks of a feed, and the two feeds that are plain queues. Thread: main.
-// A source is pulled: it reads on only when there is room for what it reads.
+// The interface of a source that the outbox pulls, and `QueueSource` for tips and usage.
+// Thread: main. A source is read only while the outbox's window has space (backpressure).
 import type { CounterChild } from '../../../telemetry/meters.ts'
 import type { EventParcel, SlotParcel, SlotRange, TipFact, UsageFact } from '../parcels.ts'
 
-/** One thing on its way, with what the outbox must know of it. */
+/** One update for the index, with what the outbox must know about it. */
 export type Parcel = {
   readonly bytes: number
-  /** Monotonic milliseconds at which it was said. */
+  /** Monotonic milliseconds at which the update happened. */
   readonly sinceMs: number
-  /** How far its feed is taken in with it; null when that says nothing. */
+  /** Position of its feed once this parcel is durable; null when it does not advance. */
   readonly mark: number | null
 } & (
   | {
@@ -22,15 +22,15 @@ export type Parcel = {
 )
 
 export interface Source {
-  /** The next thing that is whole; null when there is none now. */
+  /** The next complete parcel; null when there is none now. */
   next(): Parcel | null
-  /** When the oldest thing that `next` has not given was said, or somewhat before; null if none. */
+  /** Lower bound of the time of the oldest update not yet returned by `next`; null if none. */
   waitingSinceMs(): number | null
 }
 
-/** Rows that wait in memory; nobody can tell them again. */
+/** Most facts queued in memory; they cannot be replayed from a log. */
 export const queueMax = 10_000
-/** What one of them costs, about. */
+/** Approximate size of one fact. */
 const queuedBytes = 400
 
 type Pack<T> = (fact: T, about: { bytes: number; sinceMs: number; mark: null }) => Parcel
@@ -46,7 +46,7 @@ export class QueueSource<T> implements Source {
     this.#lost = lost
   }
 
-  /** A fact over the bound is lost, and counted. */
+  /** A fact beyond the bound is lost, and counted. */
   push(fact: T, sinceMs: number): void {
     if (this.#queue.length - this.#first >= queueMax) this.#lost.inc()
     else this.#queue.push({ fact, sinceMs })

@@ -1,5 +1,6 @@
-// The writer process as the feeds see it: started, opened after every start, called. Thread: main.
-// A sink that does not open is tried again for ever: the roads go on, and the lag tells.
+// Starts the index writer process, opens its sink after every start, and calls it. Thread: main.
+// Opening the sink is retried forever: the other pipelines go on, and `sluice_index_lag_seconds`
+// grows.
 import type { Clock } from '../../../base/clock.ts'
 import { messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
@@ -7,10 +8,10 @@ import { SupervisedChild } from '../../../threads/child.ts'
 import type { Backoff } from '../../../threads/supervisor.ts'
 import type { Marks } from '../engine.ts'
 import type { Delivery } from '../parcels.ts'
-import type { SinkPlace, Taken, WriterEvents } from '../writer.ts'
+import type { SinkConfig, Taken, WriterEvents } from '../writer.ts'
 import type { IngestMeters } from './meters.ts'
 
-/** It is never given up: without a writer the rest of the service is as good as before. */
+/** Restarted forever: the rest of the service works without a writer. */
 const backoff: Backoff = {
   firstMs: 100,
   lastMs: 5_000,
@@ -18,20 +19,20 @@ const backoff: Backoff = {
   healthyMs: 10_000,
 }
 const openRetryMs = 1_000
-/** Opening reads back what a crash left; a large hot file takes its time. */
+/** Timeout of opening: recovery from a crash replays a hot file's log, which may be large. */
 const openMsMax = 60_000
-/** Its last rows are written before it goes. */
+/** Timeout of stopping: the writer first writes its last rows. */
 const stopMsMax = 5_000
-/** Troubles are logged once in this time. */
+/** Failures are logged at most once in this time. */
 const logEveryMs = 1_000
 
 export interface WriterLinkDeps {
-  readonly place: SinkPlace
+  readonly sink: SinkConfig
   readonly entry: string | URL
   readonly meters: IngestMeters
   readonly clock: Clock
   readonly log: Log
-  /** A sink is open; these are its marks. */
+  /** Called with the sink's marks each time it was opened. */
   onOpen(marks: Marks): void
 }
 
@@ -47,7 +48,7 @@ export class WriterLink {
     this.#deps = deps
   }
 
-  /** Resolves when the process is there; its sink opens in its own time. */
+  /** Resolves when the process runs; its sink opens later. */
   static async start(deps: WriterLinkDeps): Promise<WriterLink> {
     const link = new WriterLink(deps)
     const { clock, log, meters } = deps
@@ -58,7 +59,7 @@ export class WriterLink {
         backoff,
         stopMsMax,
         onStart: () => link.#started(),
-        onEvent: (event, data) => link.#heard(event, data),
+        onEvent: (event, data) => link.#onEvent(event, data),
       },
       { clock, log, restarts: meters.restarts, onDown() {} },
     )
@@ -86,29 +87,29 @@ export class WriterLink {
 
   #started(): void {
     this.#isOpen = false
-    // At the first start the child is not ours yet; `start` goes on from there.
+    // At the first start `#child` is not set yet; `start` opens the sink then.
     if (this.#child !== null) this.#opening()
   }
 
   #opening(): void {
-    const { place, onOpen } = this.#deps
-    this.#child!.call<Marks>('open', place, openMsMax).then(
+    const { sink, onOpen } = this.#deps
+    this.#child!.call<Marks>('open', sink, openMsMax).then(
       (marks) => {
         this.#isOpen = true
         onOpen(marks)
       },
       (error: unknown) => {
-        // A process that died under the call starts again, and is opened then.
+        // A process that died during the call is restarted, and opened then.
         if (this.#isStopped || this.#child?.isRunning !== true) return
-        this.#trouble(`it did not open: ${messageOf(error)}`)
+        this.#onFailure(`sink open failed: ${messageOf(error)}`)
         this.#retry = setTimeout(() => this.#opening(), openRetryMs)
       },
     )
   }
 
-  #heard(event: string, data: unknown): void {
+  #onEvent(event: string, data: unknown): void {
     const { meters } = this.#deps
-    if (event === 'trouble') this.#trouble(String(data))
+    if (event === 'failed') this.#onFailure(String(data))
     if (event !== 'wrote') return
     // Reason for the cast: workers/index-writer.ts pushes exactly this.
     const { rows, ms } = data as Parameters<WriterEvents['wrote']>[0]
@@ -117,11 +118,11 @@ export class WriterLink {
     meters.wrote(rows)
   }
 
-  #trouble(reason: string): void {
+  #onFailure(reason: string): void {
     const { clock, log, meters } = this.#deps
     meters.writeFailures.inc()
     if (clock.monotonicMs() - this.#loggedMs < logEveryMs) return
     this.#loggedMs = clock.monotonicMs()
-    log.warn('the index could not be written', { reason })
+    log.warn('index write failed', { reason })
   }
 }

@@ -1,5 +1,4 @@
-// Collects rows by table, column by column, as a sink takes them. Thread: any (pure).
-// Filled by the other files of this room; emptied by writer.ts once per write.
+// Collects rows per table in columns, the form a sink accepts. Thread: any (pure).
 import { assert } from '../../../base/assert.ts'
 import type { Cell, RowBatch } from '../engine.ts'
 import { type TableName, tables } from '../tables.ts'
@@ -19,7 +18,7 @@ export class RowBatches {
     return this.#count
   }
 
-  /** Adds a row; its cells stand in the order of the table's columns. */
+  /** Adds a row; its cells are in the order of the table's columns. */
   add(table: TableName, cells: readonly Cell[]): void {
     const rows = this.#byTable.get(table) ?? this.#begin(table)
     const { columns } = rows
@@ -29,7 +28,7 @@ export class RowBatches {
     this.#count++
   }
 
-  /** Everything collected so far; the collection is empty afterwards. */
+  /** Returns everything collected so far and empties the collection. */
   take(): RowBatch[] {
     const taken = [...this.#byTable.values()]
     this.#byTable.clear()

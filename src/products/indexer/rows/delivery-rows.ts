@@ -1,5 +1,4 @@
-// From a delivery to the rows of every table it touches. Thread: any (pure); runs in the writer
-// process, called by writer.ts.
+// Converts a delivery into rows of all its tables. Thread: any (pure); runs in the writer process.
 import type { Delivery, TipFact, UsageFact } from '../parcels.ts'
 import type { RowBatches } from './batches.ts'
 import { addEventRows } from './event-rows.ts'

@@ -1,6 +1,6 @@
-// From frames of the event log to rows of the execution tables. Thread: any (pure); runs in the
-// writer process, called by delivery-rows.ts. Columns bear the names that the frames have, so most
-// cells are taken by name; what a frame does not tell stands in its facts.
+// Converts frames of the event log into rows of the execution tables. Thread: any (pure); runs in
+// the writer process. Columns have the names of the frames' fields, so most cells are copied by
+// name; values that a frame does not contain are in its facts.
 import type { Cell } from '../engine.ts'
 import type { EventParcel } from '../parcels.ts'
 import { type TableName, tables } from '../tables.ts'
@@ -41,12 +41,12 @@ interface Accesses {
 
 function addAccesses({ seq, facts }: EventParcel, top: Accesses, rows: RowBatches): void {
   const block_number = facts?.blockNumber ?? 0
-  top.account.forEach(({ key, count, error }, place) => {
-    const cells = { seq, block_number, kind: 'account', rank: place + 1, address: key, slot: '' }
+  top.account.forEach(({ key, count, error }, index) => {
+    const cells = { seq, block_number, kind: 'account', rank: index + 1, address: key, slot: '' }
     add('top_accesses', { ...cells, count, error }, rows)
   })
-  top.storage.forEach(({ key: [address, slot], count, error }, place) => {
-    const cells = { seq, block_number, kind: 'storage', rank: place + 1, address, slot }
+  top.storage.forEach(({ key: [address, slot], count, error }, index) => {
+    const cells = { seq, block_number, kind: 'storage', rank: index + 1, address, slot }
     add('top_accesses', { ...cells, count, error }, rows)
   })
 }
@@ -61,8 +61,8 @@ function addContention({ seq, facts }: EventParcel, data: Fields, rows: RowBatch
   const { block_number } = data
   add('contention', { ...data, seq }, rows)
   for (const [field, table] of lists)
-    (data[field] as readonly Fields[]).forEach((element, place) => {
-      add(table, { ...element, seq, block_number, rank: place + 1 }, rows)
+    (data[field] as readonly Fields[]).forEach((element, index) => {
+      add(table, { ...element, seq, block_number, rank: index + 1 }, rows)
     })
   const block = facts?.block
   if (block === undefined) return
@@ -80,7 +80,7 @@ function addContention({ seq, facts }: EventParcel, data: Fields, rows: RowBatch
   )
 }
 
-/** Takes the table's columns out of the fields; an absent one is 0. */
+/** Picks the table's columns from the fields; a missing one is 0. */
 function add(table: TableName, fields: Fields, rows: RowBatches): void {
   const names = columnNames.get(table)!
   rows.add(

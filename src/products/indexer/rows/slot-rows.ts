@@ -1,6 +1,6 @@
-// From a confirmed slot to rows of blocks, transactions, instructions, account_updates and
-// token_transfers. Thread: any (pure); runs in the writer process, called by delivery-rows.ts.
-// Texts are those of getBlock: base58 for keys, signatures and instruction data.
+// Converts a confirmed slot into rows of blocks, transactions, instructions, account_updates and
+// token_transfers. Thread: any (pure); runs in the writer process.
+// Strings are encoded as in getBlock: base58 for keys, signatures and instruction data.
 import { encodeBase58 } from '../../../solana/base58.ts'
 import { keyText } from '../../../solana/key-text.ts'
 import { errText } from '../../../solana/ui-meta.ts'
@@ -9,7 +9,7 @@ import type { RowBatches } from './batches.ts'
 import { tokenTransfer } from './token-transfer.ts'
 import { type InstructionFacts, TransactionFacts } from './transaction-facts.ts'
 
-/** How `version` tells a transaction of before versions. */
+/** Value of `version` for a legacy transaction. */
 const legacyVersion = -1
 
 export function addSlotRows(parcel: SlotParcel, rows: RowBatches): void {
@@ -31,14 +31,14 @@ export function addSlotRows(parcel: SlotParcel, rows: RowBatches): void {
   rows.add('blocks', [slot, parentSlot, blockhash, height, blockTime, txCount])
 }
 
-interface Place {
+interface SlotInfo {
   readonly slot: number
   readonly blockTime: number
 }
 
-function addTransaction(transaction: TransactionFacts, place: Place, rows: RowBatches): void {
+function addTransaction(transaction: TransactionFacts, info: SlotInfo, rows: RowBatches): void {
   const { index, signature, keys, err } = transaction
-  const { slot, blockTime } = place
+  const { slot, blockTime } = info
   rows.add('transactions', [
     slot,
     index,
@@ -68,7 +68,7 @@ function addInstruction(
   for (let at = accountsStart; at < accountsEnd; at++) accounts.push(keys[bytes[at]!] ?? '')
   const data = encodeBase58(bytes, dataStart, dataEnd)
   rows.add('instructions', [slot, index, ix, innerIx, signature, program, accounts, data])
-  // Nothing moved in a transaction that failed.
+  // A failed transaction transfers nothing.
   const moved = transaction.err === null ? tokenTransfer(instruction, program, transaction) : null
   if (moved === null) return
   const key = (at: number) => keys[at] ?? ''

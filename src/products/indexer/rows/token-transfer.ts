@@ -1,5 +1,5 @@
-// Reads transfers out of instructions of SPL Token and Token-2022. Thread: any (pure).
-// Called by slot-rows.ts. A plain transfer names no mint: the token balances of the outcome do.
+// Parses token transfers from instructions of SPL Token and Token-2022. Thread: any (pure).
+// A plain transfer has no mint: it is taken from the transaction's token balances.
 //
 //   3      transfer                source, destination, authority        amount
 //   12     transferChecked         source, mint, destination, authority  amount, decimals
@@ -11,23 +11,23 @@ import type { InstructionFacts, TransactionFacts } from './transaction-facts.ts'
 const token = keyText(programs.token)
 const token2022 = keyText(programs.token2022)
 const tag = { transfer: 3, transferChecked: 12, transferFee: 26 } as const
-/** Below the tag of the transfer-fee extension. */
+/** Second tag byte, after the tag of the transfer-fee extension. */
 const transferCheckedWithFee = 1
 
-/** Places are indexes into the transaction's keys. */
+/** Fields that end in `At` are indexes into the transaction's keys. */
 export interface TokenTransfer {
   readonly sourceAt: number
   readonly destinationAt: number
   readonly authorityAt: number
-  /** Where the instruction names the mint; null when only the balances do. */
+  /** Index of the mint; null when the instruction has none and `mint` is set instead. */
   readonly mintAt: number | null
-  /** What the balances say; '' when they say nothing. */
+  /** The mint from the token balances; '' when they have none. */
   readonly mint: string
   readonly amount: bigint
   readonly decimals: number
 }
 
-/** Null for anything but a transfer, and for one whose accounts or data are cut short. */
+/** Null for anything but a transfer, and for one with too few accounts or too short data. */
 export function tokenTransfer(
   instruction: InstructionFacts,
   program: string,

@@ -1,12 +1,12 @@
-// Reads out of a geyser transaction what rows are made of, and steps over the rest (logs, balances,
-// rewards). Thread: any (pure); runs in the writer process, called by slot-rows.ts.
-// Bytes are read where they lie: no view is made of them. Bytes that are no message give empty
-// facts and never throw. Field numbers are those of proto/solana-storage.proto.
+// Decodes the fields of a geyser transaction that rows need, and skips the rest (logs, balances,
+// rewards). Thread: any (pure); runs in the writer process.
+// Bytes are read in place, without views. Invalid bytes give empty facts and never throw. Field
+// numbers are those of proto/solana-storage.proto.
 import { encodeBase58 } from '../../../solana/base58.ts'
 import { keyTextIn } from '../../../solana/key-text.ts'
 import { ProtoReader } from '../../../solana/proto-reader.ts'
 
-/** How `inner_ix` tells an instruction of the message itself. */
+/** Value of `inner_ix` for a top-level instruction. */
 const topLevel = -1
 
 /** Ranges point into `TransactionFacts.bytes`. */
@@ -29,17 +29,17 @@ export class TransactionFacts {
   err: Uint8Array | null = null
   fee: number | bigint = 0
   computeUnits: number | bigint = 0
-  /** Static keys, then those that lookup tables gave. */
+  /** Static keys, then those loaded from lookup tables. */
   readonly keys: string[] = []
-  /** In the order of the message, then the inner ones in theirs. */
+  /** Top-level instructions in their order, then the inner ones in theirs. */
   readonly instructions: InstructionFacts[] = []
   readonly #writable: string[] = []
   readonly #readonly: string[] = []
-  /** Where the token balances stand, before and after; read when somebody asks. */
+  /** Encoded token balances, before and after; decoded on demand. */
   readonly #balancesAt: ProtoReader[] = []
   #balances: readonly TokenBalance[] | null = null
 
-  /** From a SubscribeUpdateTransactionInfo. */
+  /** `info` is an encoded SubscribeUpdateTransactionInfo. */
   constructor(info: Uint8Array) {
     this.bytes = Buffer.from(info.buffer, info.byteOffset, info.length)
     const reader = new ProtoReader(this.bytes)
@@ -51,7 +51,7 @@ export class TransactionFacts {
     this.keys.push(...this.#writable, ...this.#readonly)
   }
 
-  /** Which token the first of these accounts holds that has a balance; null when none has. */
+  /** The token of the first of these accounts that has a token balance; null when none has. */
   tokenOf(...accounts: readonly number[]): { mint: string; decimals: number } | null {
     this.#balances ??= this.#balancesAt.map(balanceOf)
     for (const index of accounts) {
@@ -106,7 +106,7 @@ export class TransactionFacts {
     }
   }
 
-  /** The number of the instruction they belong to stands before them; 0 is left out. */
+  /** The index of the outer instruction precedes the inner ones; protobuf omits 0. */
   #inner(reader: ProtoReader): void {
     let ix = 0
     let innerIx = 0
@@ -142,7 +142,7 @@ function errorIn(reader: ProtoReader): Uint8Array {
   return new Uint8Array(0)
 }
 
-/** A number where it is exact, else a bigint. */
+/** A number when it is a safe integer, else a bigint. */
 function u64(reader: ProtoReader): number | bigint {
   const { number } = reader
   return Number.isSafeInteger(number) ? number : reader.big

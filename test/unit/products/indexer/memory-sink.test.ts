@@ -1,13 +1,13 @@
-// The suite that every sink passes, on the plainest one: a suite nobody can pass proves nothing.
-import type { SinkPlace } from '../../../../src/products/indexer/writer.ts'
+// Runs the sink contract suite on a plain in-memory sink, to check the suite itself.
+import type { SinkConfig } from '../../../../src/products/indexer/writer.ts'
 import { MemorySink } from '../../../support/memory-sink.ts'
 import { describeRowSink } from '../../../support/row-sink-contract.ts'
 
-const kept = new Map<SinkPlace, MemorySink>()
+const kept = new Map<SinkConfig, MemorySink>()
 
 describeRowSink('memory', {
   async place() {
-    const place: SinkPlace = {
+    const place: SinkConfig = {
       engine: 'duckdb',
       folder: '',
       url: '',

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { Fault } from '../../../../src/base/errors.ts'
 import type { Delivery } from '../../../../src/products/indexer/parcels.ts'
-import { IndexWriter, type SinkPlace } from '../../../../src/products/indexer/writer.ts'
+import { IndexWriter, type SinkConfig } from '../../../../src/products/indexer/writer.ts'
 import { MemorySink, retryable } from '../../../support/memory-sink.ts'
 import { until } from '../../../support/until.ts'
 
-const place: SinkPlace = {
+const place: SinkConfig = {
   engine: 'duckdb',
   folder: '',
   url: '',
@@ -42,13 +42,13 @@ async function stage(lingerMs = 0) {
   const sink = new MemorySink()
   sink.lingerMs = lingerMs
   const wrote: Record<string, number>[] = []
-  const troubles: string[] = []
+  const failures: string[] = []
   const writer = new IndexWriter(async () => sink, {
     wrote: ({ rows }) => wrote.push(rows),
-    trouble: (message) => troubles.push(message),
+    failed: (message) => failures.push(message),
   })
   await writer.open(place)
-  return { sink, writer, wrote, troubles }
+  return { sink, writer, wrote, failures }
 }
 
 const seqs = (sink: MemorySink) => sink.rows('tps').map(({ seq }) => seq)
@@ -73,40 +73,40 @@ describe('the index writer', () => {
     expect(wrote).toEqual([{ tps: 2 }])
   })
 
-  test('gathers what comes while it waits or writes into one write', async () => {
+  test('batches deliveries that arrive while it waits or writes', async () => {
     const { sink, writer } = await stage(30)
     await Promise.all([1, 2, 3].map((seq) => writer.take(delivery([seq]))))
     expect(sink.writes).toBe(1)
     expect(seqs(sink)).toEqual([1, 2, 3])
   })
 
-  test('writes at once what is much', async () => {
+  test('writes a large batch at once', async () => {
     const { sink, writer } = await stage(60_000)
     const many = Array.from({ length: 20_000 }, (_, index) => index + 1)
     expect(await writer.take(delivery(many))).toEqual({ isWritten: true })
     expect(sink.rows('tps')).toHaveLength(20_000)
   })
 
-  test('tries again what fails for now, and keeps the order', async () => {
-    const { sink, writer, troubles } = await stage()
+  test('retries a failed write, and keeps the order', async () => {
+    const { sink, writer, failures } = await stage()
     sink.faults.push(retryable('busy'), retryable('busy'))
     const first = writer.take(delivery([1]))
-    await until(() => troubles.length > 0, 'the first failure')
+    await until(() => failures.length > 0, 'the first failure')
     const second = writer.take(delivery([2]))
     expect(await first).toEqual({ isWritten: true })
     expect(await second).toEqual({ isWritten: true })
     expect(seqs(sink)).toEqual([1, 2])
-    expect(troubles).toEqual(['busy', 'busy'])
+    expect(failures).toEqual(['busy', 'busy'])
   })
 
-  test('tells what the sink will never take', async () => {
+  test('reports a delivery that the sink rejects for good', async () => {
     const { sink, writer } = await stage()
     sink.faults.push(new Fault('sink', 'a bad row'))
     expect(await writer.take(delivery([1]))).toEqual({ rejected: 'a bad row' })
     expect(await writer.take(delivery([2]))).toEqual({ isWritten: true })
   })
 
-  test('cuts before it writes, and holds what comes meanwhile', async () => {
+  test('cuts before it writes, and delays deliveries meanwhile', async () => {
     const { sink, writer } = await stage()
     const old = { slots: [block(8), block(9), block(10)], events: [], marks: { slots: 10 } }
     await writer.take(delivery([1], old))
@@ -119,7 +119,7 @@ describe('the index writer', () => {
     expect(await sink.marks()).toMatchObject({ slots: 10 })
   })
 
-  test('writes what is there when it stops', async () => {
+  test('writes pending rows when it stops', async () => {
     const { sink, writer } = await stage(60_000)
     const taken = writer.take(delivery([1]))
     await new Promise((resolve) => setImmediate(resolve))

@@ -44,8 +44,8 @@ class Stage {
   readonly clock = new HandClock()
   readonly source = new Counting(this.clock)
   readonly durable: number[] = []
-  readonly givenUp: number[] = []
-  again = 0
+  readonly dropped: number[] = []
+  retries = 0
   isOpen = true
   calls: Call[] = []
   readonly outbox: Outbox
@@ -64,8 +64,8 @@ class Stage {
         }),
       isOpen: () => this.isOpen,
       onDurable: (sending) => this.durable.push(...seqs(sending)),
-      onAgain: () => this.again++,
-      onGivenUp: (sending) => this.givenUp.push(...seqs(sending)),
+      onRetry: () => this.retries++,
+      onDropped: (sending) => this.dropped.push(...seqs(sending)),
       clock: this.clock,
     }
     this.outbox = new Outbox([this.source], deps)
@@ -110,14 +110,14 @@ afterEach(() => {
 })
 
 describe('the outbox', () => {
-  test('brings everything once, in order', async () => {
+  test('delivers everything once, in order', async () => {
     stage.say(50)
     await stage.finish()
     expect(stage.durable).toEqual(upTo(50))
     expect(stage.outbox.unackedBytes).toBe(0)
   })
 
-  test('reads no further than its window while the writer stands still', async () => {
+  test('reads no further than its window while the writer is stalled', async () => {
     stage.say(1_000)
     await until(() => stage.outbox.unackedBytes >= windowBytesMax, 'a full window')
     const given = stage.source.given
@@ -129,18 +129,18 @@ describe('the outbox', () => {
     expect(stage.durable).toEqual(upTo(2_000))
   })
 
-  test('sends again, in order, what a dead writer had not answered', async () => {
+  test('retries, in order, what a dead writer had not acknowledged', async () => {
     stage.say(20)
     await until(() => stage.calls.length > 3, 'some are sent')
     stage.calls[0]!.answer({ isWritten: true })
     await stage.die()
     await stage.finish()
     expect(stage.durable).toEqual(upTo(20))
-    expect(stage.again).toBeGreaterThan(0)
-    expect(stage.givenUp).toEqual([])
+    expect(stage.retries).toBeGreaterThan(0)
+    expect(stage.dropped).toEqual([])
   })
 
-  test('gives up nothing, however often a writer that gets on dies', async () => {
+  test('drops nothing, however often a writer that makes progress dies', async () => {
     stage.source.bytes = 300_000
     stage.say(20)
     for (let deaths = 0; deaths < 8; deaths++) {
@@ -149,11 +149,11 @@ describe('the outbox', () => {
       await stage.die()
     }
     await stage.finish()
-    expect(stage.givenUp).toEqual([])
+    expect(stage.dropped).toEqual([])
     expect(stage.durable).toEqual(upTo(20))
   })
 
-  test('gives up a delivery that ends the writer alone, and no other', async () => {
+  test('drops only a delivery that crashes the writer when sent alone', async () => {
     stage.source.bytes = 300_000
     stage.say(12)
     const bad = 5
@@ -167,11 +167,11 @@ describe('the outbox', () => {
       }
       return stage.outbox.isEmpty
     }, 'the rest is durable')
-    expect(stage.givenUp).toEqual([bad])
+    expect(stage.dropped).toEqual([bad])
     expect([...stage.durable].sort((a, b) => a - b)).toEqual(upTo(12).filter((seq) => seq !== bad))
   })
 
-  test('gives up what the sink rejects alone, after a few tries', async () => {
+  test('drops a delivery that the sink rejects alone, after a few retries', async () => {
     stage.source.bytes = 300_000
     stage.say(6)
     let rejections = 0
@@ -183,12 +183,12 @@ describe('the outbox', () => {
         call.answer(hasBad ? { rejected: 'bad' } : { isWritten: true })
       return stage.outbox.isEmpty
     }, 'the rest is durable')
-    expect(stage.givenUp).toEqual([3])
+    expect(stage.dropped).toEqual([3])
     expect(rejections).toBeGreaterThanOrEqual(triesMax)
     expect(stage.durable).toEqual([1, 2, 4, 5, 6])
   })
 
-  test('tells the age of the oldest thing that is not durable', async () => {
+  test('reports the age of the oldest update that is not durable', async () => {
     expect(stage.outbox.lagMs()).toBe(0)
     stage.say(1)
     await until(() => stage.calls.length === 1, 'it is sent')
@@ -199,7 +199,7 @@ describe('the outbox', () => {
     expect(stage.outbox.lagMs()).toBe(0)
   })
 
-  test('sends nothing while no writer serves', async () => {
+  test('sends nothing while no writer is ready', async () => {
     stage.isOpen = false
     stage.say(3)
     await new Promise((resolve) => setTimeout(resolve, 30))

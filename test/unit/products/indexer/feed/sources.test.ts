@@ -18,7 +18,7 @@ import { type SyntheticOptions, SyntheticSolana } from '../../../../support/synt
 
 const clock = new HandClock()
 
-describe('the source of events', () => {
+describe('EventSource', () => {
   const stage = (framesMax: number) => {
     const log = new EventLog({ reserve: handOutSeqs(1_000), clock, framesMax })
     const lost = new Count()
@@ -28,7 +28,7 @@ describe('the source of events', () => {
     for (let left = count; left > 0; left--) log.append('TPS', Buffer.from('400'))
   }
 
-  test('gives every frame once, from the oldest on', () => {
+  test('returns every frame once, from the oldest on', () => {
     const { log, source, lost } = stage(100)
     expect(source.next()).toBeNull()
     append(log, 3)
@@ -41,19 +41,19 @@ describe('the source of events', () => {
     expect(marksOf(all(new EventSource(log, lost)))).toEqual([1_001, 1_002, 1_003, 1_004])
   })
 
-  test('counts what the log let go before it was read', () => {
+  test('counts frames that the log evicted before they were read', () => {
     const { log, source, lost } = stage(10)
     append(log, 2)
     source.next()
     append(log, 30)
     expect(source.waitingSinceMs()).not.toBeNull()
     expect(marksOf(all(source))).toHaveLength(10)
-    // Of 32 frames one was read before, ten were there.
+    // Of 32 frames one was read before, ten were still in the log.
     expect(lost.value).toBe(21)
   })
 })
 
-describe('the source of slots', () => {
+describe('SlotSource', () => {
   const stage = (options: { isEmbedded?: boolean; mark?: number; replaySlots?: number } = {}) => {
     const { isEmbedded = true, mark, replaySlots = 150 } = options
     const hub = openSolanaHub({ replaySlots, replayBytesMax: 64 << 20 })
@@ -61,7 +61,7 @@ describe('the source of slots', () => {
     const source = new SlotSource({ hub, isEmbedded, lost, clock })
     source.resume(mark)
     hub.listen((lane) => {
-      if (lane === 1) source.noticed()
+      if (lane === 1) source.onUpdate()
     })
     const tell = (solana: SyntheticSolana, slots: number) => {
       const told: SolanaUpdate[] = []
@@ -74,7 +74,7 @@ describe('the source of slots', () => {
   const solanaAt = (firstSlot: number, more: SyntheticOptions = {}) =>
     new SyntheticSolana({ firstSlot, ...more })
 
-  test('gives each confirmed slot whole: its transactions, every write, the block', () => {
+  test('returns each confirmed slot complete: its transactions, every write, the block', () => {
     const { source, tell } = stage()
     const told = tell(solanaAt(10), 5)
     const slots = all(source)
@@ -103,7 +103,7 @@ describe('the source of slots', () => {
     }
   })
 
-  test('cuts a large slot in parts and loses nothing of it', () => {
+  test('splits a large slot into parts and loses nothing of it', () => {
     const { source, tell } = stage()
     const told = tell(solanaAt(10, { transactionsPerSlot: 3_000, accounts: 400 }), 2)
     const parts = all(source)
@@ -118,7 +118,7 @@ describe('the source of slots', () => {
     expect(parts.map(({ mark }) => mark).filter((mark) => mark !== null)).toEqual([10])
   })
 
-  test('brings late content of a slot when it is finalized, with the time of its block', () => {
+  test('returns late content of a slot when it is finalized, with its block time', () => {
     const { hub, source, tell } = stage()
     const solana = solanaAt(10)
     tell(solana, 2)
@@ -133,7 +133,7 @@ describe('the source of slots', () => {
     expect([...unpackAccounts(late[0]!.content.accounts)]).toHaveLength(1)
   })
 
-  test('counts the slots that the hub let go, and goes on behind them', () => {
+  test('counts the slots that the hub evicted, and continues after them', () => {
     const { lost, source, tell } = stage({ replaySlots: 5 })
     const solana = solanaAt(10)
     tell(solana, 3)
@@ -145,7 +145,7 @@ describe('the source of slots', () => {
     expect(rest).toEqual(Array.from({ length: rest.length }, (_, index) => rest[0]! + index))
   })
 
-  test('tells what to forget when an embedded chain began anew', () => {
+  test('returns the slots to cut when an embedded chain restarted', () => {
     const { lost, source, tell } = stage({ mark: 500 })
     tell(solanaAt(3), 4)
     const slots = all(source)
@@ -154,7 +154,7 @@ describe('the source of slots', () => {
     expect(lost.value).toBe(0)
   })
 
-  test('counts the slots between two runs of an embedded chain', () => {
+  test('counts the slots lost between two runs of an embedded chain', () => {
     const { lost, source, tell } = stage({ mark: 500 })
     tell(solanaAt(503), 3)
     const slots = all(source)
@@ -162,7 +162,7 @@ describe('the source of slots', () => {
     expect(lost.value).toBe(2)
   })
 
-  test('brings the processed blocks of an embedded chain at the end, but not the open slot', () => {
+  test('returns the processed blocks of an embedded chain at shutdown, without the open slot', () => {
     const { hub, source, tell } = stage()
     const solana = solanaAt(10, { confirmedAfter: 3 })
     tell(solana, 5)
@@ -175,7 +175,7 @@ describe('the source of slots', () => {
     expect(source.waitingSinceMs()).toBeNull()
   })
 
-  test('waits for the word of a real chain to its end', () => {
+  test('waits for confirmation on a real chain until the end', () => {
     const { source, tell } = stage({ isEmbedded: false })
     tell(solanaAt(10, { confirmedAfter: 3 }), 5)
     all(source)
@@ -183,18 +183,18 @@ describe('the source of slots', () => {
     expect(all(source)).toEqual([])
   })
 
-  test('never forgets anything of a real chain', () => {
+  test('never cuts slots of a real chain', () => {
     const { lost, source, tell } = stage({ mark: 500, isEmbedded: false })
     tell(solanaAt(490), 4)
     const slots = all(source)
     expect(slots.map(({ cut }) => cut)).toEqual([null, null, null])
-    // The mark never falls.
+    // The mark never decreases.
     expect(marksOf(slots)).toEqual([500, 500, 500])
     expect(lost.value).toBe(0)
   })
 })
 
-test('a queue keeps the oldest and counts what is over its bound', () => {
+test('a queue keeps the oldest facts and counts those beyond its bound', () => {
   const lost = new Count()
   const queue = new QueueSource<number>(
     (fact, about) => ({ ...about, feed: 'tips', content: fact as never }),

@@ -48,11 +48,11 @@ const contention = {
 }
 
 describe('rows of event frames', () => {
-  test('give TPS the number of the block that began', () => {
+  test('have the block number of TPS', () => {
     expect(rowsFrom('TPS', 400)).toEqual({ tps: [{ seq: 41, block_number: 9, tps: 400 }] })
   })
 
-  test('hold every scalar of ContentionData, and its lists by rank', () => {
+  test('have every scalar of ContentionData, and its lists by rank', () => {
     const block = {
       blockHash: '0xc',
       ethHash: '0xe',
@@ -84,7 +84,7 @@ describe('rows of event frames', () => {
     })
   })
 
-  test('tell accounts and storage slots of TopAccesses apart', () => {
+  test('distinguish accounts and storage slots of TopAccesses', () => {
     const top = {
       account: [{ key: '0xa', count: 7, error: 0 }],
       storage: [{ key: ['0xa', '0x1'], count: 5, error: 1 }],
@@ -96,7 +96,7 @@ describe('rows of event frames', () => {
     ])
   })
 
-  test('hold a move with its time to the nanosecond; the first has no stage before', () => {
+  test('have lifecycle moves in nanoseconds; the first has no previous stage', () => {
     const move = { block_hash: '0xc', block_number: 9, block_age_ms: 400.25, txn_count: 3 }
     const row = { seq: 41, block_number: 9, block_hash: '0xc', age_ms: 400.25, at: atNs }
     expect(rowsFrom('Lifecycle', { ...move, to_stage: 'Proposed' }).block_lifecycle).toEqual([
@@ -108,7 +108,7 @@ describe('rows of event frames', () => {
     ])
   })
 
-  test('are none for a gap', () => {
+  test('are absent for a gap', () => {
     expect(rowsFrom('Gap', { from: 1, to: 2 })).toEqual({})
   })
 })

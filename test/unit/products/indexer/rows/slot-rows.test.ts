@@ -76,7 +76,7 @@ function u64(value: bigint): number[] {
 const max = 2n ** 64n - 1n
 
 describe('rows of a slot', () => {
-  test('tell transactions and instructions as a slow reading of the same content does', () => {
+  test('match the transactions and instructions of a slow decoder', () => {
     for (const seed of [1, 2, 3]) {
       const solana = new SyntheticSolana({ seed })
       const contents = Array.from({ length: 60 }, (_, index) => solana.transaction(index))
@@ -87,7 +87,7 @@ describe('rows of a slot', () => {
     }
   })
 
-  test('hold the block once, with the part that brings it', () => {
+  test('have the block once, with the part that contains it', () => {
     const block = { parentSlot: 6, blockhash: 'hash', height: 5, txCount: 2 }
     expect(slotOf([], { block }).blocks).toEqual([
       {
@@ -102,7 +102,7 @@ describe('rows of a slot', () => {
     expect(slotOf([]).blocks).toBeUndefined()
   })
 
-  test('hold account writes with the largest numbers there are', () => {
+  test('have account writes with the largest possible numbers', () => {
     const accounts = packAccounts([
       {
         pubkey: key(1),
@@ -143,7 +143,7 @@ describe('rows of a slot', () => {
     ])
   })
 
-  test('come out of bytes that are no transaction without a throw', () => {
+  test('are built from invalid transaction bytes without throwing', () => {
     const rows = new RowBatches()
     const noise = Uint8Array.from({ length: 300 }, (_, index) => (index * 37) % 256)
     const good = encodeTransaction(7, new SyntheticSolana().transaction(0)).info
@@ -156,7 +156,7 @@ describe('rows of a slot', () => {
 
 const recorded = realData('transactions')
 describe.skipIf(recorded.isMissing)(recorded.title('rows of recorded transactions'), () => {
-  test('tell keys, instructions and data as web3.js reads them', () => {
+  test('have keys, instructions and data as web3.js decodes them', () => {
     const files = readdirSync(recorded.path).filter((name) => name.endsWith('.bin'))
     expect(files.length).toBeGreaterThan(3)
     for (const [index, name] of files.entries()) {
@@ -165,7 +165,7 @@ describe.skipIf(recorded.isMissing)(recorded.title('rows of recorded transaction
       const { staticAccountKeys, compiledInstructions, version } = theirs.message
       const layout = new TransactionLayout()
       layout.decode(bytes)
-      // Where lookup tables give keys, any will do: both sides see the same.
+      // Any keys serve as those of lookup tables: both sides see the same.
       const loaded = (count: number, fill: number) => Array.from({ length: count }, () => key(fill))
       const base = new SyntheticSolana().transaction(index)
       const content: TransactionContent = {
@@ -217,7 +217,7 @@ describe('token transfers', () => {
     decimals: 9,
   }
 
-  test('name mint and decimals of a plain transfer by the balances', () => {
+  test('take mint and decimals of a plain transfer from the balances', () => {
     const plain = [{ accounts: [1, 2, 3], data: [3, ...u64(max)] }]
     const found = { mint: 'mint', decimals: 9 }
     const bySource = tokenTransaction(programs.token, plain, { preTokenBalances: [balance] })
@@ -244,7 +244,7 @@ describe('token transfers', () => {
     ])
   })
 
-  test('are found among inner instructions, at their place', () => {
+  test('are found among inner instructions, with their index', () => {
     const inner = {
       programIdIndex: 6,
       accounts: Uint8Array.of(1, 2, 3),
@@ -258,7 +258,7 @@ describe('token transfers', () => {
     expect(slotOf([content]).token_transfers).toMatchObject([{ ix: 0, inner_ix: 1, amount: 5n }])
   })
 
-  test('are none of a failed transaction, another program, or an instruction cut short', () => {
+  test('are absent for a failed transaction, another program, or a truncated instruction', () => {
     const whole = { accounts: [1, 2, 3], data: [3, ...u64(1n)] }
     const failed = tokenTransaction(programs.token, [whole], { err: Uint8Array.of(0, 0, 0, 0) })
     const other = tokenTransaction(programs.system, [whole])
