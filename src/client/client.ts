@@ -1,14 +1,14 @@
-// `sluice/client`: follows the metrics stream and never loses its place. Browsers and Node.
-// Depends on nothing. Thread: any.
+// `sluice/client`: metrics stream client that reconnects with back-off and resumes at its cursor.
+// Browsers and Node; no dependencies. Thread: any.
 //
 //   const client = new MetricsClient({ url: 'http://127.0.0.1:8443' })
 //   client.on('TPS', (tps) => …)             listeners, or
-//   for await (const frame of client) …      an iterator that holds the server back when it is slow
+//   for await (const frame of client) …      an iterator with backpressure
 //
 //   closed --connect()--> open --close, silence--> waiting --back-off--> open
 //
-// The cursor is the seq of the last frame; a new connection goes on behind it (`resume_from`). When
-// the server no longer has what follows, it says so: `Resume` with mode `snapshot`.
+// The cursor is the seq of the last frame; a new connection resumes after it (`resume_from`). When
+// the server no longer has the following frames, it sends `Resume` with mode `snapshot`.
 import { type Frame, type Kind, kinds, type Payloads, type Resume } from './frames.ts'
 import { MetricsRest, type RestOptions } from './rest.ts'
 
@@ -16,7 +16,7 @@ import { MetricsRest, type RestOptions } from './rest.ts'
 export * from './frames.ts'
 export { MetricsRest, ServiceError } from './rest.ts'
 
-/** The part of a WebSocket that is used; browsers', undici's and `ws`' fit. */
+/** The subset of a WebSocket that is used; browsers', undici's and `ws`' implement it. */
 export interface SocketLike {
   onopen: ((event: never) => void) | null
   onmessage: ((event: never) => void) | null
@@ -27,21 +27,21 @@ export interface SocketLike {
 }
 
 export interface ClientOptions extends Omit<RestOptions, 'origin'> {
-  /** Where the service stands: `http://host:8443`, `https://…`, or the same with ws, wss. */
+  /** URL of the service: `http://host:8443`, `https://…`, or the same with ws, wss. */
   readonly url: string
-  /** What to get; all four kinds unless told otherwise. Gap always comes. */
+  /** Kinds to subscribe to. Default: all four. Gap is always sent. */
   readonly events?: readonly Kind[]
-  /** Goes on behind this frame, from an earlier life of the program. */
+  /** Resumes after this frame, for example after a restart of the program. */
   readonly resumeFrom?: number
   /** The run that `resumeFrom` belongs to. */
   readonly run?: string
-  /** Opens a socket: needed where the platform has no WebSocket, or to send a token header. */
+  /** Opens a socket: required where the platform has no WebSocket, or to send a token header. */
   readonly open?: (url: string) => SocketLike
-  /** Without a frame for this long the connection counts as dead. Default 35 s. */
+  /** Timeout without a frame after which the client reconnects. Default 35 s. */
   readonly silenceMs?: number
-  /** Shortest and longest wait before a new connection. Default 250 ms and 30 s. */
+  /** Exponential back-off: first and longest wait before a reconnect. Default 250 ms and 30 s. */
   readonly backoffMs?: { readonly first: number; readonly most: number }
-  /** Frames that may wait for a slow iterator before the connection is let go. Default 4,096. */
+  /** Frames buffered for a slow iterator before the client disconnects. Default 4,096. */
   readonly waitingMax?: number
 }
 
@@ -59,17 +59,17 @@ type Listener<K extends keyof Events> = (payload: Events[K], seq: number) => voi
 export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   readonly #options: ClientOptions
   readonly #listeners = new Map<string, Set<(payload: never, seq: number) => void>>()
-  readonly #waiting: Frame[] = []
+  readonly #buffered: Frame[] = []
   #events: readonly Kind[]
   #socket: SocketLike | null = null
   #cursor: number
   #run: string | null
-  #tries = 0
+  #attempts = 0
   #retryTimer: Timer | null = null
   #silenceTimer: Timer | null = null
   #wake: (() => void) | null = null
-  #isWanted = false
-  #isHeldBack = false
+  #isStarted = false
+  #isPaused = false
   #iterators = 0
 
   constructor(options: ClientOptions) {
@@ -80,7 +80,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     this.#run = options.run ?? null
   }
 
-  /** The seq of the last frame; 0 before the first. Keep it with `run` to go on after a restart. */
+  /** The seq of the last frame, 0 before the first. Store it with `run` to resume later. */
   get cursor(): number {
     return this.#cursor
   }
@@ -93,20 +93,20 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     return this.#socket !== null
   }
 
-  /** Begins to follow. Throws when the platform has no WebSocket and none was passed. */
+  /** Connects. Throws when the platform has no WebSocket and none was passed. */
   connect(): this {
-    if (this.#isWanted) return this
+    if (this.#isStarted) return this
     const open = this.#options.open ?? platformSocket()
-    this.#isWanted = true
+    this.#isStarted = true
     this.#open(open)
     return this
   }
 
-  /** Ends the connection and every iterator. `connect` goes on from the cursor. */
+  /** Closes the connection and every iterator. `connect` resumes from the cursor. */
   close(): void {
-    this.#isWanted = false
+    this.#isStarted = false
     this.#stopTimers()
-    this.#letGo()
+    this.#disconnect()
     this.#wake?.()
   }
 
@@ -116,7 +116,7 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     this.#socket?.send(JSON.stringify({ subscribe: events }))
   }
 
-  /** Calls `listener` for every such frame; returns how to end it. */
+  /** Calls `listener` for every frame of that name; returns a function that removes it. */
   on<K extends keyof Events>(name: K, listener: Listener<K>): () => void {
     const set = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, set)
@@ -125,22 +125,23 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
   }
 
   /**
-   * Every frame in order. A loop that is slower than the stream loses nothing: the connection is
-   * let go and resumed when it has caught up. Leaving the loop closes the client; a later one goes
-   * on behind the last frame that was taken. One loop at a time.
+   * Every frame in order. A loop that is slower than the stream loses nothing: the client
+   * disconnects and resumes when the loop has caught up. Leaving the loop closes the client; a
+   * later loop resumes after the last frame that was consumed. One loop at a time.
    */
   async *[Symbol.asyncIterator](): AsyncGenerator<Frame, void, undefined> {
-    if (this.#iterators > 0) throw new Error('one loop at a time: it would share the frames')
+    if (this.#iterators > 0)
+      throw new Error('only one loop at a time: two loops would split the frames')
     this.#iterators++
-    let taken = this.#cursor
+    let consumed = this.#cursor
     this.connect()
     try {
-      while (this.#isWanted || this.#waiting.length > 0) {
-        const frame = this.#waiting.shift()
+      while (this.#isStarted || this.#buffered.length > 0) {
+        const frame = this.#buffered.shift()
         if (frame !== undefined) {
-          taken = frame.seq
+          consumed = frame.seq
           yield frame
-          if (this.#isHeldBack && this.#waiting.length === 0) this.#goOn()
+          if (this.#isPaused && this.#buffered.length === 0) this.#resume()
         } else
           await new Promise<void>((resolve) => {
             this.#wake = resolve
@@ -148,9 +149,9 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
       }
     } finally {
       this.#iterators--
-      this.#isHeldBack = false
-      if (this.#waiting.length > 0) this.#cursor = taken
-      this.#waiting.length = 0
+      this.#isPaused = false
+      if (this.#buffered.length > 0) this.#cursor = consumed
+      this.#buffered.length = 0
       this.close()
     }
   }
@@ -159,18 +160,18 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     const socket = open(this.#streamUrl())
     this.#socket = socket
     const isCurrent = () => this.#socket === socket
-    socket.onopen = () => isCurrent() && this.#heard()
+    socket.onopen = () => isCurrent() && this.#resetSilenceTimer()
     socket.onmessage = ({ data }: { data: unknown }) => {
       if (!isCurrent()) return
-      this.#heard()
-      this.#take(JSON.parse(String(data)) as Record<string, unknown>)
+      this.#resetSilenceTimer()
+      this.#onMessage(JSON.parse(String(data)) as Record<string, unknown>)
     }
-    // What went wrong is told by the close that follows.
+    // The close event that follows reports the error.
     socket.onerror = () => {}
     socket.onclose = ({ code }: { code?: number }) => {
-      if (isCurrent()) this.#lost(code ?? 1006)
+      if (isCurrent()) this.#reconnectLater(code ?? 1006)
     }
-    this.#heard()
+    this.#resetSilenceTimer()
   }
 
   #streamUrl(): string {
@@ -183,55 +184,55 @@ export class MetricsClient extends MetricsRest implements AsyncIterable<Frame> {
     return `${path}?${query.join('&')}`
   }
 
-  #take(message: Record<string, unknown>): void {
+  #onMessage(message: Record<string, unknown>): void {
     const { seq, ...rest } = message
     const [kind, payload] = Object.entries(rest)[0] ?? []
     if (kind === undefined || typeof seq !== 'number') return
     if (kind === 'Resume') this.#run = (payload as Resume).run
-    else this.#tries = 0
+    else this.#attempts = 0
     const isNumbered = seq > 0 && kind !== 'Resume'
     if (isNumbered) this.#cursor = Math.max(this.#cursor, seq)
     for (const listener of this.#listeners.get(kind) ?? []) listener(payload as never, seq)
     if (!isNumbered || this.#iterators === 0) return
-    this.#waiting.push({ seq, kind, payload } as Frame)
+    this.#buffered.push({ seq, kind, payload } as Frame)
     this.#wake?.()
-    if (this.#waiting.length >= (this.#options.waitingMax ?? 4096)) this.#holdBack()
+    if (this.#buffered.length >= (this.#options.waitingMax ?? 4096)) this.#pause()
   }
 
-  /** The loop is slow: what follows stays in the server's buffer. */
-  #holdBack(): void {
-    this.#isHeldBack = true
+  /** Backpressure: the loop is slow, so further frames stay in the server's buffer. */
+  #pause(): void {
+    this.#isPaused = true
     this.#stopTimers()
-    this.#letGo()
+    this.#disconnect()
   }
 
-  #goOn(): void {
-    this.#isHeldBack = false
-    if (this.#isWanted) this.#open(this.#options.open ?? platformSocket())
+  #resume(): void {
+    this.#isPaused = false
+    if (this.#isStarted) this.#open(this.#options.open ?? platformSocket())
   }
 
-  #heard(): void {
+  #resetSilenceTimer(): void {
     if (this.#silenceTimer !== null) clearTimeout(this.#silenceTimer)
     this.#silenceTimer = setTimeout(() => {
-      this.#letGo()
-      this.#lost(1006)
+      this.#disconnect()
+      this.#reconnectLater(1006)
     }, this.#options.silenceMs ?? 35_000)
   }
 
-  #lost(code: number): void {
+  #reconnectLater(code: number): void {
     this.#socket = null
     this.#stopTimers()
-    if (!this.#isWanted) return
+    if (!this.#isStarted) return
     const { first, most } = this.#options.backoffMs ?? { first: 250, most: 30_000 }
-    // Half of the wait is chance, so that clients of a restarted server do not come all at once.
+    // Half of the wait is random (jitter), so that clients do not all reconnect at once.
     const retryMs =
-      Math.min(most, first * 2 ** Math.min(this.#tries++, 30)) * (1 + Math.random()) * 0.5
+      Math.min(most, first * 2 ** Math.min(this.#attempts++, 30)) * (1 + Math.random()) * 0.5
     this.#retryTimer = setTimeout(() => this.#open(this.#options.open ?? platformSocket()), retryMs)
     for (const listener of this.#listeners.get('closed') ?? [])
       listener({ code, retryMs } as never, 0)
   }
 
-  #letGo(): void {
+  #disconnect(): void {
     const socket = this.#socket
     this.#socket = null
     socket?.close()

@@ -1,5 +1,5 @@
-// What the metrics service says, as types: stream frames and REST records, under their wire names.
-// Thread: any (types and one pure function). Part of `sluice/client`; depends on nothing.
+// Types of the metrics service: stream frames and REST records, with their wire names.
+// Thread: any (types and one pure function). Part of `sluice/client`; no dependencies.
 
 export const kinds = ['TPS', 'ContentionData', 'TopAccesses', 'Lifecycle'] as const
 export type Kind = (typeof kinds)[number]
@@ -62,7 +62,7 @@ export interface LifecycleRecord extends Lifecycle {
   total_age_ms?: number
 }
 
-/** Source sequence numbers that are lost for good, both included. */
+/** Source sequence numbers that are lost permanently, both ends included. */
 export interface Gap {
   from: number
   to: number
@@ -70,7 +70,7 @@ export interface Gap {
 
 export interface Resume {
   mode: 'snapshot' | 'resume'
-  /** Names the server's process. */
+  /** Identifies the server's process. */
   run: string
   oldest: number
   newest: number
@@ -84,7 +84,7 @@ export interface Payloads {
   Gap: Gap
 }
 
-/** A numbered frame, as the iterator gives it. */
+/** A numbered frame, as the iterator yields it. */
 export type Frame = {
   [K in keyof Payloads]: { readonly seq: number; readonly kind: K; readonly payload: Payloads[K] }
 }[keyof Payloads]
@@ -108,7 +108,7 @@ export interface Health {
 
 export type EfficiencyBand = 'excellent' | 'bottlenecks' | 'sequential'
 
-/** What each band of parallel_efficiency_pct means. */
+/** Meaning of each band of parallel_efficiency_pct. */
 export const efficiencyMeanings: Readonly<Record<EfficiencyBand, string>> = {
   excellent: '90 or more: excellent parallelization',
   bottlenecks: '70 to 90: some contention bottlenecks',

@@ -1,13 +1,13 @@
-// A WebSocket client for Node before version 22, which has no global one, and for sending headers,
+// WebSocket client for Node before version 22, which has no global one, and for sending headers,
 // which the global one cannot. Thread: any; Node only. The module `sluice/client/node`.
 //
 //   new MetricsClient({ url, open: (url) => new NodeSocket(url, { 'x-token': token }) })
 //
-// The protocol is undici's; here are bounds, and a close that a silent peer cannot delay.
+// undici implements the protocol; this adds bounds, and a close timeout for a silent peer.
 import type { Socket } from 'node:net'
 import { buildConnector, Client, WebSocket } from 'undici'
 
-/** Longest message that is taken, in one piece or many; the service's are a thousandth of it. */
+/** Longest accepted message, in one piece or many; the service's are a thousandth of it. */
 const messageBytesMax = 16 * 1024 * 1024
 const fragmentsMax = 4_096
 
@@ -21,7 +21,7 @@ export class NodeSocket {
   onerror: ((event: { message: string }) => void) | null = null
   readonly #socket: WebSocket
   readonly #client: Client
-  /** Beneath the WebSocket, which has no way to cut a peer that does not answer. */
+  /** The TCP socket: the WebSocket has no way to disconnect a peer that does not answer. */
   #raw: Socket | null = null
   #problem = ''
   #isClosing = false
@@ -40,7 +40,7 @@ export class NodeSocket {
     })
     this.#socket = new WebSocket(target, { dispatcher: this.#client, headers: { ...headers } })
     this.#socket.onopen = () => this.onopen?.({})
-    // Binary messages are none of the service's, unless they were asked for.
+    // The service sends binary messages only on request, which this client never makes.
     this.#socket.onmessage = ({ data }) => {
       if (typeof data === 'string') this.onmessage?.({ data })
     }
@@ -51,7 +51,7 @@ export class NodeSocket {
     this.#socket.onclose = ({ code, reason }) => this.#closed(code, reason || this.#problem)
   }
 
-  /** Sends nothing before it is open or after it was closed. */
+  /** Sends nothing before the socket is open or after it was closed. */
   send(message: string): void {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(message)
   }

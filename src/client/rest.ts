@@ -1,14 +1,14 @@
-// The REST and JSON-RPC calls of the metrics service. Thread: any; browsers and Node.
-// Part of `sluice/client`; depends on nothing but `fetch`.
+// Client of the REST and JSON-RPC calls of the metrics service. Thread: any; browsers and Node.
+// Part of `sluice/client`; needs only `fetch`.
 import type { ContentionData, Health, LifecycleRecord, Status } from './frames.ts'
 
-/** The part of `fetch` that is used; any platform's fits. */
+/** The subset of `fetch` that is used; any platform's implements it. */
 export type Fetch = (
   url: string,
   init: { method: string; headers: Record<string, string>; body?: string },
 ) => Promise<{ readonly status: number; text(): Promise<string> }>
 
-/** An answer that is no success: an HTTP status of 400 or more, or a JSON-RPC error. */
+/** An error response: an HTTP status of 400 or more, or a JSON-RPC error. */
 export class ServiceError extends Error {
   /** The HTTP status, or the JSON-RPC code (negative). */
   readonly code: number
@@ -62,7 +62,7 @@ export class MetricsRest {
     return this.#orNull(this.#get(`/v1/blocks/${number}/lifecycle`))
   }
 
-  /** Answers for an unhealthy service too, as long as its door is open. */
+  /** Resolves for an unhealthy service too, as long as its endpoint is open. */
   async health(): Promise<Health> {
     const { status, text } = await this.#ask('GET', '/health')
     if (status !== 200 && status !== 503) throw failure(status, text)

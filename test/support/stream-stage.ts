@@ -83,7 +83,7 @@ export class StreamStage {
   readonly #peers = new Set<Peer>()
 
   constructor() {
-    this.log.listen((frame) => this.parts.active.take(frame))
+    this.log.listen((frame) => this.parts.active.update(frame))
     this.sockets = new Sockets(this.parts, this.clock)
     this.sockets.usePublisher((topic, bytes, isBinary) => {
       for (const peer of this.#peers) if (peer.topics.has(topic)) peer.send(bytes, isBinary)

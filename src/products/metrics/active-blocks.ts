@@ -1,5 +1,5 @@
-// Keeps the newest Lifecycle frame of every block that may still move, for snapshots.
-// Thread: main. Listens to the event log; read by client.ts when somebody connects.
+// Keeps the newest Lifecycle frame of every block that is not in a final stage, for snapshots.
+// Thread: main. Fed with the frames of the event log.
 import type { StoredFrame } from '../../stream/encoded.ts'
 
 /** A block this far below the highest one is no longer tracked. Row "lifecycle" in DESIGN.md. */
@@ -18,9 +18,9 @@ export class ActiveBlocks {
   readonly #active = new Map<string, { readonly number: number; readonly frame: StoredFrame }>()
   #highest = 0
 
-  take(frame: StoredFrame): void {
+  update(frame: StoredFrame): void {
     if (frame.kind !== 'Lifecycle') return
-    // Reason for the cast: the payload is our own analysis', written one room away.
+    // Reason for the cast: our own analysis writes the payload.
     const move = JSON.parse(frame.payload.toString()) as Move
     if (move.to_stage === 'Verified' || move.to_stage === 'Rejected')
       this.#active.delete(move.block_hash)

@@ -1,5 +1,5 @@
-// One client of the event stream: where it stands in the log and how it gets the rest.
-// Thread: main. Made by sockets.ts for each WebSocket.
+// One client of the event stream: its cursor in the log, snapshot, resume and backpressure.
+// Thread: main.
 //
 //             snapshot or resume                caught up
 //   connect ----------------------> following -----------> live (fed by topics, no work per client)
@@ -7,18 +7,18 @@
 //                                      '--- over the bound --'  lagging: must-keep frames follow
 //                                                               from the log, the rest is replaced
 //                                                               by the newest of its kind
-// A cursor is kept only while following: a live client stands where publishing stands.
+// A cursor is kept only while following: a live client's position is that of publishing.
 import { controlFrame, type Encoding, type StreamKind } from '../../stream/encoded.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { ActiveBlocks } from './active-blocks.ts'
 import type { Connect } from './handle.ts'
 import type { MetricsMeters } from './meters.ts'
 
-/** The part of a WebSocket that the stream needs. */
+/** The subset of a WebSocket that the stream uses. */
 export interface StreamSocket {
-  /** Queues a frame behind everything queued before, published frames included. */
+  /** Queues a frame after everything queued before, published frames included. */
   send(bytes: Uint8Array, isBinary: boolean): unknown
-  /** Bytes that the peer has not taken yet. */
+  /** Bytes that are not sent yet. */
   readonly unsentBytes: number
   subscribe(topic: string): void
   unsubscribe(topic: string): void
@@ -30,7 +30,7 @@ export interface StreamSocket {
 export interface StreamLimits {
   /** Unsent bytes beyond which a client counts as slow. */
   readonly unsentBytesMax: number
-  /** A slow client that has not caught up after this long is cut. */
+  /** Timeout after which a slow client that has not caught up is disconnected. */
   readonly slowMsMax: number
 }
 
@@ -39,15 +39,15 @@ export interface StreamParts {
   readonly active: ActiveBlocks
   readonly meters: MetricsMeters
   readonly limits: StreamLimits
-  /** Names the process: a cursor is only good within one run. */
+  /** Identifies the process: a cursor is valid only within one run. */
   readonly run: string
 }
 
-/** A turn of following stops after so many frames, so that no client holds up the others. */
+/** Most frames that one client is sent per turn, so that no client delays the others. */
 const sliceFramesMax = 512
-/** Nothing is published here; every socket stays subscribed to it. */
-const everybodyTopic = 'everybody'
-/** Kinds of which only the newest counts for a client that cannot keep up. */
+/** Nothing is published to this topic; every socket stays subscribed to it. */
+const permanentTopic = 'everybody'
+/** Kinds of which a client that cannot keep up gets only the newest (conflation). */
 const replaceable: ReadonlySet<string> = new Set(['TPS', 'ContentionData', 'TopAccesses'])
 
 export type FollowResult = 'live' | 'more' | 'waits'
@@ -61,9 +61,9 @@ export class StreamClient {
   readonly #parts: StreamParts
   #cursor = 0
   #dropped = 0
-  /** As it was when somebody last asked whether the client is too slow. */
+  /** Unsent bytes at the last check whether the client is too slow. */
   #unsentBytes = 0
-  /** Following: the last progress. Lagging: its beginning. */
+  /** Following: time of the last progress. Lagging: when it started to lag. */
   #sinceMs: number
 
   constructor(
@@ -77,25 +77,25 @@ export class StreamClient {
     this.kinds = about.connect.kinds
     this.#parts = parts
     this.#sinceMs = about.nowMs
-    // The native side throws away what it has not yet written when a socket leaves its last topic.
-    socket.subscribe(everybodyTopic)
+    // uWebSockets discards unwritten data when a socket leaves its last topic.
+    socket.subscribe(permanentTopic)
     this.#greet(about.connect)
   }
 
   /** Replaces the kinds; a live client changes its topics. */
-  choose(kinds: readonly StreamKind[]): void {
+  setKinds(kinds: readonly StreamKind[]): void {
     if (this.state === 'live') this.#leaveTopics()
     this.kinds = kinds
     if (this.state === 'live') this.#joinTopics()
-    this.say('Subscribed', { events: kinds })
+    this.sendControl('Subscribed', { events: kinds })
   }
 
-  say(kind: 'Subscribed' | 'Error' | 'Warning', payload: unknown): void {
+  sendControl(kind: 'Subscribed' | 'Error' | 'Warning', payload: unknown): void {
     const bytes = controlFrame(kind, payload, this.encoding)
     this.socket.send(bytes, this.encoding === 'msgpack')
   }
 
-  /** A live client is over the bound: it leaves the topics at `publishedSeq`. */
+  /** A live client exceeded the bound of unsent bytes: it leaves the topics at `publishedSeq`. */
   lag(publishedSeq: number, nowMs: number): void {
     this.#leaveTopics()
     this.state = 'lagging'
@@ -104,8 +104,8 @@ export class StreamClient {
   }
 
   /**
-   * Sends the next frames from the log. `live`: it stands at `publishedSeq` and has joined the
-   * topics; `more`: call again next turn; `waits`: the peer must read (or publishing must go on).
+   * Sends the next frames from the log. `live`: it reached `publishedSeq` and has joined the
+   * topics; `more`: call again next turn; `waits`: the peer must read, or more must be published.
    */
   follow(publishedSeq: number, nowMs: number): FollowResult {
     let result: FollowResult = 'waits'
@@ -115,11 +115,11 @@ export class StreamClient {
     return result
   }
 
-  /** True when a slow client has had its time, or lost frames that it had to get. */
+  /** True when a slow client timed out, or lost frames that must not be dropped. */
   isTooSlow(nowMs: number): boolean {
     if (this.state !== 'following' && this.state !== 'lagging') return false
     const { log, limits } = this.#parts
-    // A slow line is no stalled one: whoever resumes may take all the time that it uses.
+    // A slow connection is not a stalled one: a resuming client that makes progress has no timeout.
     const { unsentBytes } = this.socket
     if (this.state === 'following' && unsentBytes < this.#unsentBytes) this.#sinceMs = nowMs
     this.#unsentBytes = unsentBytes
@@ -132,8 +132,8 @@ export class StreamClient {
     this.socket.end(code, reason)
   }
 
-  /** Follows again below a quarter of the bound, so that slices are worth their turn. */
-  hasRoom(): boolean {
+  /** True below a quarter of the bound: following continues there, so that slices are not tiny. */
+  hasSendCapacity(): boolean {
     return this.socket.unsentBytes <= this.#parts.limits.unsentBytesMax / 4
   }
 
@@ -172,8 +172,7 @@ export class StreamClient {
   #slice(publishedSeq: number, nowMs: number): FollowResult {
     const { log, limits, meters } = this.#parts
     const unsentMax = limits.unsentBytesMax / 2
-    // What a frame may be missed for is decided once: a frame is gone for good when the log let it
-    // go, and isTooSlow then says so.
+    // A frame that the log has evicted is lost; `isTooSlow` detects that and ends the client.
     for (let sent = 0; this.#cursor < publishedSeq; ) {
       if (sent >= sliceFramesMax) return 'more'
       if (this.socket.unsentBytes > unsentMax) return 'waits'
@@ -182,7 +181,7 @@ export class StreamClient {
       this.#cursor++
       sent++
       if (this.state === 'following') this.#sinceMs = nowMs
-      if (!this.#wants(frame.kind)) continue
+      if (!this.#isSubscribed(frame.kind)) continue
       if (this.state === 'lagging' && this.#isReplaced(frame.kind, frame.seq)) {
         this.#dropped++
         meters.framesDropped[frame.kind].inc()
@@ -191,20 +190,21 @@ export class StreamClient {
       this.socket.send(log.encoded(frame, this.encoding), this.encoding === 'msgpack')
       meters.framesSent[frame.kind].inc()
     }
-    // A snapshot may hold frames that are not published yet; the topics must not repeat them.
+    // A snapshot may contain frames that are not published yet; the topics must not duplicate them.
     if (this.#cursor > publishedSeq) return 'waits'
     this.#goLive()
     return 'live'
   }
 
   #goLive(): void {
-    if (this.#dropped > 0) this.say('Warning', { code: 'backpressure', dropped: this.#dropped })
+    if (this.#dropped > 0)
+      this.sendControl('Warning', { code: 'backpressure', dropped: this.#dropped })
     this.#dropped = 0
     this.state = 'live'
     this.#joinTopics()
   }
 
-  #wants(kind: string): boolean {
+  #isSubscribed(kind: string): boolean {
     return kind === 'Gap' || (this.kinds as readonly string[]).includes(kind)
   }
 

@@ -1,23 +1,23 @@
-// What a client of the event stream asks for: at connect in the query, later in messages.
-// Thread: main. Called by server.ts and client.ts; no sockets here, so a test calls it directly.
+// Parses the requests of an event stream client: the query at connect, and subscribe messages.
+// Thread: main. No sockets here, so that tests call it directly.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { type StreamKind, streamKinds } from '../../stream/encoded.ts'
 
 /** Largest u64: block numbers and cursors of the spec are u64. */
 const u64Max = 2n ** 64n - 1n
 
-/** Longest `run` that is looked at; ours are shorter, and nothing else can match. */
+/** Longest `run` that is compared; ours are shorter, and nothing else can match. */
 const runCharsMax = 64
 
 export interface Connect {
   readonly kinds: readonly StreamKind[]
   /** Null: the client has no cursor. Beyond 2^53 it is rounded, which is beyond any seq as well. */
   readonly resumeFrom: number | null
-  /** Null: not given, any run will do. */
+  /** Null: not given, any run matches. */
   readonly run: string | null
 }
 
-/** Reads `events`, `resume_from` and `run`; null stands for an absent parameter. */
+/** Parses `events`, `resume_from` and `run`; `parameter` returns null for an absent one. */
 export function parseConnect(parameter: (name: string) => string | null): Outcome<Connect> {
   const kinds = parseEvents(parameter('events'))
   if (!kinds.ok) return kinds
@@ -40,7 +40,7 @@ export function parseU64(text: string): bigint | null {
   return value > u64Max ? null : value
 }
 
-/** Reads a client's text message. Codes: bad_message, empty_subscribe, unknown_kind. */
+/** Parses a client's text message. Codes: bad_message, empty_subscribe, unknown_kind. */
 export function parseMessage(text: string): Outcome<readonly StreamKind[]> {
   let message: unknown
   try {
@@ -49,12 +49,12 @@ export function parseMessage(text: string): Outcome<readonly StreamKind[]> {
     return badMessage('the message is not JSON')
   }
   if (!isObject(message) || !Object.hasOwn(message, 'subscribe'))
-    return badMessage('say {"subscribe":["TPS"]}')
+    return badMessage('send {"subscribe":["TPS"]}')
   const wanted = message.subscribe
   if (Array.isArray(wanted)) return parseKinds(wanted)
   if (!isObject(wanted) || !Array.isArray(wanted.events))
     return badMessage('subscribe takes a list of kinds or {"events":[…]}')
-  // A field we do not know might be a filter: to ignore it would send more than was asked for.
+  // An unknown field might be a filter: ignoring it would send more than was requested.
   const unknown = Object.keys(wanted).find((key) => key !== 'events')
   return unknown === undefined
     ? parseKinds(wanted.events)
@@ -71,7 +71,7 @@ function parseEvents(text: string | null): Outcome<readonly StreamKind[]> {
   return parseKinds(text.split(','))
 }
 
-/** The kinds as asked for, each once. An empty list is refused: it never means "all". */
+/** The requested kinds, deduplicated. An empty list is refused: it never means "all". */
 function parseKinds(names: readonly unknown[]): Outcome<readonly StreamKind[]> {
   if (names.length === 0) return refuse('invalid', 'empty_subscribe', 'name at least one kind')
   const kinds = new Set<StreamKind>()

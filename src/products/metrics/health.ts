@@ -1,15 +1,15 @@
-// Healthy, degraded, unhealthy: pure functions of the age of the last event, and the watch that
-// closes the door of a service which has gone silent. Thread: main. Called by server.ts.
+// Derives health from the age of the last event, and decides when to close and reopen the endpoint
+// of a service whose source is silent. Thread: main.
 //
 //   open --age >= 30 s--> draining --2 s--> closed --next event--> open
-//    ^------- event --------'                 '--every 30 s: the source is started again
+//    ^------- event --------'                 '--every 30 s: the source is restarted
 
 /** Limits: Healthy threshold. */
-export const healthyAgeMsMax = 10_000
+const healthyAgeMsMax = 10_000
 /** Limits: Shutdown threshold. */
-export const staleAgeMs = 30_000
-/** How long /health says 503 before the door closes: time for a balancer to look. */
-export const drainMs = 2_000
+const staleAgeMs = 30_000
+/** How long /health returns 503 before the endpoint closes: time for a balancer's check. */
+const drainMs = 2_000
 
 export function statusOf(ageMs: number): 'healthy' | 'degraded' {
   return ageMs <= healthyAgeMsMax ? 'healthy' : 'degraded'
@@ -19,18 +19,18 @@ export function isServing(ageMs: number): boolean {
   return ageMs < staleAgeMs
 }
 
-/** Ages are told in whole seconds, rounded down. */
+/** Age in whole seconds, rounded down. */
 export function ageSecs(ageMs: number): number {
   return Math.floor(Math.max(0, ageMs) / 1000)
 }
 
 export type StaleState = 'open' | 'draining' | 'closed'
-/** What the caller has to do now. */
+/** What the caller must do now. */
 export type StaleStep = 'nothing' | 'drain' | 'recover' | 'close' | 'restart' | 'open'
 
 export class StaleWatch {
   #state: StaleState = 'open'
-  /** When the state began, or when the source was last started again. */
+  /** When the state began, or when the source was last restarted. */
   #sinceMs = 0
   #closedMs = 0
 
@@ -38,7 +38,7 @@ export class StaleWatch {
     return this.#state
   }
 
-  /** Asked several times a second with the age of the last event and the monotonic time. */
+  /** To be called several times a second, with the last event's age and the monotonic time. */
   step(ageMs: number, nowMs: number): StaleStep {
     switch (this.#state) {
       case 'open':
@@ -49,14 +49,14 @@ export class StaleWatch {
         this.#closedMs = nowMs
         return this.#enter('closed', nowMs, 'close')
       case 'closed':
-        // An event that is no older than the closing came after it.
+        // An event that is not older than the closing arrived after it.
         if (ageMs <= nowMs - this.#closedMs) return this.#enter('open', nowMs, 'open')
         if (nowMs - this.#sinceMs < staleAgeMs) return 'nothing'
         return this.#enter('closed', nowMs, 'restart')
     }
   }
 
-  /** The door could not open: it counts as closed from now on. */
+  /** Reopening failed: the endpoint counts as closed from now on. */
   reopenFailed(nowMs: number): void {
     this.#state = 'closed'
     this.#sinceMs = nowMs

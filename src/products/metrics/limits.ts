@@ -1,6 +1,6 @@
-// What one client address may cost this endpoint: charged before the work, and by what was sent.
-// Thread: main. Costs are fixed figures, not measured times: on a busy machine those would charge
-// a caller for what others did.
+// Rate-limits client addresses by cost: charged before the work, and by the bytes sent.
+// Thread: main. Costs are fixed figures, not measured times: on a busy machine measured times would
+// charge a caller for the work of others.
 import type { Clock } from '../../base/clock.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
 import type { AddressBudget, Cost } from '../../quota/address-budget.ts'
@@ -10,18 +10,18 @@ import type { CounterChild } from '../../telemetry/meters.ts'
 import { codesOf, errorReply, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 
-/** Any request: reading its head, the look-up, a short answer. */
+/** Any request: reading its head, the lookup, a short answer. */
 const requestCost: Cost = { workMs: 0.05, bytes: 512 }
-/** Parsing a body, and making and sending an answer. */
+/** Parsing a body, and building and sending an answer. */
 const workMsPerBodyByte = 0.03 / 1024
 const workMsPerByte = 3 / (1024 * 1024)
 /** A body whose length is not stated counts as the longest. */
 const unstatedBodyBytes = 51_200
-/** A handshake, with what the client is greeted with; a frame that it resumes; a message. */
+/** A handshake with its snapshot; a frame that is resumed; a message. */
 const upgradeWorkMs = 0.25
 const frameWorkMs = 0.002
 const messageCost: Cost = { workMs: 0.05, bytes: 256 }
-/** Balancers and scrapers get this much from an address that has used up everything else. */
+/** Rate for balancers and scrapers at an address that has used up its budget. */
 const probePaths: ReadonlySet<string> = new Set(['/health', '/metrics'])
 const probeRate = { perSecond: 2, burst: 10 }
 
@@ -31,7 +31,7 @@ export interface LimitParts {
   readonly budget: AddressBudget
   readonly refused: CounterChild
   readonly clock: Clock
-  /** Of every JSON answer. */
+  /** Headers of every JSON answer. */
   readonly head: Head
 }
 
@@ -46,7 +46,7 @@ export class Limits {
     this.#parts = parts
   }
 
-  /** Charges a request by its head; null lets it in. */
+  /** Charges a request by its head; null admits it. */
   request(request: Request): Refused | null {
     const { budget, clock } = this.#parts
     const waitMs = budget.admit(request.address, costOf(request))
@@ -56,7 +56,7 @@ export class Limits {
     return this.#refuse(request, waitMs)
   }
 
-  /** Charges the calls of a body and what they are expected to answer. */
+  /** Charges the calls of a body and their expected answers. */
   calls(
     request: Request,
     calls: { readonly workMs: number; readonly bytes: number },
@@ -65,7 +65,7 @@ export class Limits {
     return this.#admit(request, { workMs, bytes: calls.bytes })
   }
 
-  /** Charges a handshake and the frames that it asks for again. */
+  /** Charges a handshake and the frames that it resumes. */
   upgrade(
     request: Request,
     resumed: { readonly frames: number; readonly bytes: number },
@@ -82,7 +82,7 @@ export class Limits {
     return false
   }
 
-  /** Charges what was sent beyond the estimate. */
+  /** Charges the bytes sent beyond the estimate. */
   sent(address: string, bytes: number): void {
     if (bytes > 0) this.#parts.budget.charge(address, { workMs: bytes * workMsPerByte, bytes })
   }

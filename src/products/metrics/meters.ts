@@ -1,13 +1,13 @@
-// Instruments of the metrics product and of the source behind it. Thread: main.
-// Children are looked up once here; nothing per client carries a label.
+// Declares the meters of the metrics product and of its execution source. Thread: main.
+// Children are looked up once here; no client is a label.
 import { type FrameKind, frameKinds } from '../../stream/encoded.ts'
 import type { CounterChild, Meters } from '../../telemetry/meters.ts'
 import { LatencyTally } from '../../telemetry/tally.ts'
 
-export const refusalReasons = ['address-limit', 'bad-request', 'unauthorized'] as const
+const refusalReasons = ['address-limit', 'bad-request', 'unauthorized'] as const
 export type RefusalReason = (typeof refusalReasons)[number]
 
-export const routeNames = [
+const routeNames = [
   'tps',
   'contention',
   'status',
@@ -30,32 +30,36 @@ export interface MetricsMeters {
   readonly requests: Readonly<Record<RouteName, CounterChild>>
 }
 
-/** Frames are counted as plain numbers: what stands before a write delays it. */
+/** Frames are counted as plain numbers: work before a write delays it. */
 export function declareMetricsMeters(meters: Meters): MetricsMeters {
   const sent = byKey(frameKinds, () => new PlainCounter())
   const dropped = byKey(frameKinds, () => new PlainCounter())
   const delivery = new LatencyTally()
   meters.counterRead(
     'sluice_frames_sent_total',
-    'Stream frames handed to clients: frames times receivers',
+    'Stream frames sent to clients: frames times receivers',
     { kind: frameKinds },
     () => frameKinds.map((kind) => [{ kind }, sent[kind].total] as const),
   )
   meters.counterRead(
     'sluice_frames_dropped_total',
-    'Stream frames that slow clients got replaced by a newer one',
+    'Stream frames not sent to slow clients because a newer one replaced them',
     { kind: frameKinds },
     () => frameKinds.map((kind) => [{ kind }, dropped[kind].total] as const),
   )
   meters.histogramRead(
     'sluice_frame_delivery_seconds',
-    'From the reading of an event to its frame being handed to all live clients',
+    'Time from reading an event to sending its frame to all live clients',
     delivery.buckets,
     () => delivery.read(),
   )
-  const resumes = meters.counter('sluice_ws_connects_total', 'Stream clients by how they began', {
-    mode: ['resume', 'snapshot'],
-  })
+  const resumes = meters.counter(
+    'sluice_ws_connects_total',
+    'Stream connections by mode at connect',
+    {
+      mode: ['resume', 'snapshot'],
+    },
+  )
   const refused = meters.counter('sluice_ws_refused_total', 'Refused stream connections', {
     reason: refusalReasons,
   })
@@ -67,11 +71,14 @@ export function declareMetricsMeters(meters: Meters): MetricsMeters {
     framesDropped: dropped,
     frameDelivery: delivery,
     resumes: byKey(['resume', 'snapshot'], (mode) => resumes.with({ mode })),
-    slowCuts: meters.counter('sluice_ws_slow_cuts_total', 'Stream clients cut for being too slow'),
+    slowCuts: meters.counter(
+      'sluice_ws_slow_cuts_total',
+      'Stream clients disconnected for being too slow',
+    ),
     refused: byKey(refusalReasons, (reason) => refused.with({ reason })),
     staleCloses: meters.counter(
       'sluice_metrics_stale_closes_total',
-      'How often the door closed because the source was silent for 30 s',
+      'How often the endpoint closed because the source was silent for 30 s',
     ),
     requests: byKey(routeNames, (route) => requests.with({ route })),
   }
@@ -84,7 +91,7 @@ class PlainCounter implements CounterChild {
   }
 }
 
-/** What is read at scrape time, so that nothing has to be kept up to date. */
+/** Values read at scrape time, so that nothing has to be kept up to date. */
 export interface MetricsReads {
   eventAgeMs(): number
   ringSeqno(): number
@@ -110,13 +117,13 @@ export function declareMetricsReads(meters: Meters, reads: MetricsReads): void {
   meters.gaugeRead('sluice_source_block_number', 'Last block that ended', () => reads.latestBlock())
   meters.counterRead(
     'sluice_source_gaps_total',
-    'Gaps in the source, each told as a Gap',
+    'Gaps in the source, each published as a Gap',
     {},
     () => [[{}, reads.appended('Gap')]],
   )
   meters.counterRead(
     'sluice_frames_made_total',
-    'Stream frames made, whoever receives them',
+    'Stream frames appended to the log, independent of receivers',
     { kind: frameKinds },
     () => frameKinds.map((kind) => [{ kind }, reads.appended(kind)] as const),
   )
@@ -128,8 +135,10 @@ export function declareMetricsReads(meters: Meters, reads: MetricsReads): void {
     'Stream clients that catch up from the resume buffer',
     () => reads.followers(),
   )
-  meters.gaugeRead('sluice_metrics_open', '1 while the door is open, 0 while it is closed', () =>
-    reads.isOpen() ? 1 : 0,
+  meters.gaugeRead(
+    'sluice_metrics_open',
+    '1 while the endpoint is open, 0 while it is closed',
+    () => (reads.isOpen() ? 1 : 0),
   )
   meters.gaugeRead(
     'sluice_resume_buffer_frames',
@@ -144,6 +153,6 @@ export function declareMetricsReads(meters: Meters, reads: MetricsReads): void {
 }
 
 function byKey<K extends string, V>(keys: readonly K[], make: (key: K) => V): Record<K, V> {
-  // Reason for the cast: fromEntries forgets the keys that it was given.
+  // Reason for the cast: fromEntries loses the types of the keys.
   return Object.fromEntries(keys.map((key) => [key, make(key)])) as Record<K, V>
 }

@@ -1,5 +1,5 @@
-// The REST answers and /health: what each path says, from the log and the execution road.
-// Thread: main. Called by server.ts; no sockets here. Payloads of the stream are served verbatim.
+// Builds the answers of REST and /health, from the log and the execution pipeline.
+// Thread: main. No sockets here. Payloads of the stream are served verbatim.
 
 import type { EventLog } from '../../stream/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
@@ -54,7 +54,7 @@ export function lifecycles({ view }: RestParts): Answer {
   return json(200, view.lifecycles())
 }
 
-/** GET /v1/blocks/:number/lifecycle. A number beyond 2^53 is a good number of no known block. */
+/** GET /v1/blocks/:number/lifecycle. A number beyond 2^53 is valid but matches no block. */
 export function lifecycle({ view }: RestParts, text: string): Answer {
   const number = parseU64(text)
   if (number === null) return error(400, 'invalid block number')

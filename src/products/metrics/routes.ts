@@ -1,6 +1,6 @@
-// The HTTP side of the endpoint: which path answers what, and who may ask. Thread: main.
-// Answers themselves are made in rest.ts and rpc.ts; here they get their status, headers and
-// compression, and are charged to the client's address.
+// Routes HTTP requests of the endpoint and authenticates them. Thread: main.
+// rest.ts and rpc.ts build the answers; here they get their status, headers and compression, and
+// are charged to the client's address.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
 import type { Gate } from '../../auth/gate.ts'
@@ -23,11 +23,11 @@ const rpcBodyBytesMax = 51_200
 /** Compressing less than this costs more than it saves. */
 const gzipBytesMin = 1024
 
-/** How often the expensive answers are made anew: 4 ms and 1 ms of the main thread. */
+/** How often the expensive answers are rebuilt: 4 ms and 1 ms of the main thread. */
 const scrapeRate = { perSecond: 1, burst: 5 }
 const lifecyclesRate = { perSecond: 2, burst: 10 }
 
-/** Who is calling; null when the door is open to everybody or the path is. */
+/** The authenticated caller; null when the endpoint or the path needs no token. */
 export type Caller = Principal | null
 
 export interface RouteParts extends rest.RestParts, RpcParts {
@@ -126,7 +126,7 @@ function calling(parts: RouteParts): HttpRoute<Caller> {
   }
 }
 
-/** One exposition, with its compressed form once somebody wanted that. */
+/** One exposition, with its compressed form once it was requested. */
 interface Exposition {
   readonly contentType: string
   readonly body: string
@@ -173,10 +173,10 @@ async function expositionReply(
   return { head: head.and('content-encoding', 'gzip'), body: await exposition.zipped }
 }
 
-/** A plain GET where a WebSocket was meant. */
+/** Answers a plain GET on a WebSocket path. */
 function notAnUpgrade(path: string): HttpRoute<Caller> {
   const head = jsonHead.and('upgrade', 'websocket')
-  const answer = errorReply(426, 'this path wants a WebSocket upgrade', head)
+  const answer = errorReply(426, 'this path requires a WebSocket upgrade', head)
   return { verb: 'GET', path, handle: () => answer }
 }
 

@@ -1,6 +1,6 @@
-// The JSON-RPC methods of POST /: recent blocks as an Ethereum client asks for them.
-// Thread: main. No sockets here. Answers come in pieces, so that a large one is made while it is
-// sent; the answer of a batch is bounded, a single block is not.
+// Implements the JSON-RPC methods of POST /: recent blocks for Ethereum clients.
+// Thread: main. No sockets here. Answers are built in pieces, so that a large one is built while
+// it is sent; the answer of a batch is bounded, a single block is not.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { errorMessage, type RpcError } from '../../jsonrpc/build.ts'
 import { type Item, type Parsed, parseRequests } from '../../jsonrpc/parse.ts'
@@ -12,7 +12,7 @@ export interface RpcParts {
   readonly version: string
 }
 
-/** What a method gives: a value, or the text of a block. */
+/** Result of a method: a value, or the text of a block. */
 type Result =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'block'; readonly text: BlockText }
@@ -21,11 +21,11 @@ type Method = (params: readonly unknown[], parts: RpcParts) => Outcome<Result>
 
 /** Calls in one batch; more is refused whole with -32600. */
 const batchItemsMax = 100
-/** A call of a batch that would bring it beyond this gets an error; the first block never does. */
+/** A call that would make a batch's answer longer gets an error; the first block never does. */
 export const batchBytesMax = 4 * 1024 * 1024
-/** Looking up a block by its stage goes through all that are kept. */
+/** Looking up a block by its stage scans all cached blocks. */
 const callWorkMs = 0.02
-/** About what any other answer has. */
+/** Approximate length of any other answer. */
 const shortBytes = 128
 const u64HexDigits = 16
 const tags: ReadonlySet<unknown> = new Set(['latest', 'safe', 'finalized', 'earliest'])
@@ -44,12 +44,12 @@ const methods: ReadonlyMap<string, Method> = new Map<string, Method>([
   ['web3_clientVersion', withoutParams(({ version }) => clientVersion(version))],
 ])
 
-/** A body whose calls are looked up and not answered yet. */
+/** A parsed body whose calls are looked up but not answered yet. */
 export interface Asked {
-  /** What answering will cost, roughly. */
+  /** Estimated cost of the answer. */
   readonly cost: { readonly workMs: number; readonly bytes: number }
-  /** The answer; nothing when nobody wants one. Made piece by piece; throws when a block that was
-   *  begun is no longer kept. */
+  /** The answer, built piece by piece; empty when only notifications were sent. Throws when a
+   *  block that was started is evicted. */
   pieces(): Generator<Uint8Array>
 }
 
@@ -79,7 +79,7 @@ interface Call {
   readonly json?: string
 }
 
-/** Of its answer, roughly. */
+/** Estimated length of its answer. */
 function bytesOf({ text }: Call): number {
   return text?.estimatedBytes ?? shortBytes
 }
@@ -89,7 +89,7 @@ function itemsOf(parsed: Parsed): readonly Item[] {
   return parsed.kind === 'single' ? [parsed.item] : parsed.items
 }
 
-/** Null for a notification: it is carried out in silence, which here means nothing is done. */
+/** Null for a notification: it has no answer, so nothing is done. */
 function callOf(item: Item, parts: RpcParts): Call | null {
   if (item.method === null) return { id: item.id, error: item.error }
   const { id } = item
@@ -157,19 +157,19 @@ function blockByNumber(params: readonly unknown[], { view }: RpcParts): Outcome<
   if (params.length < 1 || params.length > 2)
     return invalid('params are a block number or tag, and whether transactions are full objects')
   if (typeof full !== 'boolean') return invalid('the second param must be true or false')
-  const place = parsePlace(which)
-  if (!place.ok) return place
-  const block = place.value === null ? null : view.block(place.value)
+  const ref = parseBlockRef(which)
+  if (!ref.ok) return ref
+  const block = ref.value === null ? null : view.block(ref.value)
   return accept(
     block === null ? { kind: 'value', value: null } : { kind: 'block', text: block.text(full) },
   )
 }
 
-type Place = Parameters<ExecutionView['block']>[0]
+type BlockRef = Parameters<ExecutionView['block']>[0]
 
-/** Null: a good number that no block of ours can have. */
-function parsePlace(which: unknown): Outcome<Place | null> {
-  if (tags.has(which)) return accept(which as Place)
+/** Null: a valid number that no block of ours can have. */
+function parseBlockRef(which: unknown): Outcome<BlockRef | null> {
+  if (tags.has(which)) return accept(which as BlockRef)
   if (typeof which !== 'string' || !/^0x(0|[1-9a-f][0-9a-f]*)$/i.test(which))
     return invalid('a block is a hex quantity, latest, safe, finalized or earliest')
   if (which.length > 2 + u64HexDigits) return invalid('the block number is over 64 bits')

@@ -1,5 +1,5 @@
-// The metrics product: opens port 8443, feeds it from the event log, closes it when the source
-// has gone silent and opens it again. Thread: main.
+// Serves the metrics product on port 8443 from the event log; closes the endpoint while the
+// execution source is silent and reopens it on the next event. Thread: main.
 //
 //   EventLog --> sockets.ts: publish once per encoding --> live clients
 //            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)
@@ -32,7 +32,7 @@ import { Sockets } from './sockets.ts'
 const unsentBytesMax = 4 * 1024 * 1024
 const slowMsMax = 30_000
 const watchMs = 100
-/** sysexits: temporary failure, so that a supervisor starts the process again. */
+/** sysexits: temporary failure, so that a supervisor restarts the process. */
 const exitStale = 75
 
 export interface MetricsDeps {
@@ -40,21 +40,21 @@ export interface MetricsDeps {
   readonly view: ExecutionView
   readonly gate: Pick<Gate, 'admit' | 'lease'>
   readonly meters: Meters
-  /** What one client address may cost, shared with the other open endpoints. */
+  /** Cost budget per client address, shared with the other open endpoints. */
   readonly addressBudget: AddressBudget
   readonly quotaMeters: Pick<QuotaMeters, 'addressRefused'>
   readonly clock: Clock
   readonly log: Log
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
-  /** Names this process, so that a cursor of another one is known. */
+  /** Identifies this process, so that a cursor of another one is detected. */
   readonly run: string
   readonly version: string
-  /** The source was silent for 30 s: stop it and start it again. */
+  /** Restarts the source, after 30 s of silence. */
   restartSource(): void
-  /** `onStale: exit`. Called when the door is closed. */
+  /** For `onStale: exit`. Called after the endpoint has closed. */
   exit(code: number): void
-  /** Tests lower the bounds; the product never sets this. */
+  /** Set by tests only, to lower the bounds. */
   readonly limits?: Partial<StreamLimits>
 }
 
@@ -84,9 +84,9 @@ class MetricsService implements Running {
     this.#deps = deps
     this.#startedMs = deps.clock.monotonicMs()
     const active = new ActiveBlocks()
-    // The source may have begun before the door.
-    for (const frame of deps.events.after(0)) active.take(frame)
-    this.#endListening = deps.events.listen((frame) => active.take(frame))
+    // The source may have started before the endpoint.
+    for (const frame of deps.events.after(0)) active.update(frame)
+    this.#endListening = deps.events.listen((frame) => active.update(frame))
     this.#stream = {
       log: deps.events,
       active,
@@ -135,7 +135,7 @@ class MetricsService implements Running {
     }
     const door = await openDoor<Caller>({
       product: 'metrics',
-      // A door that opens again keeps the port that it was given.
+      // A reopened endpoint keeps the port that it had.
       place: this.#address ?? { host: this.#section.host, port: this.#section.port },
       tls: this.#deps.tls,
       trustedProxies: this.#deps.trustedProxies,
@@ -169,13 +169,13 @@ class MetricsService implements Running {
     await door?.stop()
   }
 
-  /** The timer's turn. Opening and closing take a while; nothing else begins meanwhile. */
+  /** Runs on the timer. Opening and closing take a while; no other step starts meanwhile. */
   #look(): void {
     if (this.#acting !== null || this.#isStopping) return
     const { view, clock, log } = this.#deps
     const step = this.#watch.step(view.lastEventAgeMs(), clock.monotonicMs())
-    if (step === 'drain') log.warn('no event for 30 s, the door drains')
-    if (step === 'recover') log.info('events are back, the door stays open')
+    if (step === 'drain') log.warn('metrics endpoint draining: no execution event for 30 s')
+    if (step === 'recover') log.info('metrics endpoint stays open: execution events resumed')
     if (step === 'nothing' || step === 'drain' || step === 'recover') return
     this.#acting = this.#act(step).finally(() => {
       this.#acting = null
@@ -186,7 +186,7 @@ class MetricsService implements Running {
     const { log, restartSource, exit } = this.#deps
     if (step === 'open') return this.#reopen()
     if (step === 'close') {
-      log.warn('the door closes until the next event')
+      log.warn('metrics endpoint closing until the next execution event')
       this.#stream.meters.staleCloses.inc()
       await this.#close()
       if (this.#section.onStale === 'exit') return exit(exitStale)
@@ -197,11 +197,11 @@ class MetricsService implements Running {
   async #reopen(): Promise<void> {
     try {
       await this.#open()
-      this.#deps.log.info('events are back, the door is open again')
+      this.#deps.log.info('metrics endpoint reopened: execution events resumed')
     } catch (error) {
-      // Somebody took the port meanwhile: the next event tries again.
+      // The port may have been taken meanwhile: the next event retries.
       this.#watch.reopenFailed(this.#deps.clock.monotonicMs())
-      this.#deps.log.error('the door did not open again', { reason: messageOf(error) })
+      this.#deps.log.error('metrics endpoint reopen failed', { reason: messageOf(error) })
     }
   }
 

@@ -1,5 +1,5 @@
-// The WebSocket side of the endpoint: a handshake becomes a stream client, its messages are
-// answered, both charged to the client's address. Thread: main.
+// Handles WebSocket handshakes and messages of the endpoint: each becomes a stream client.
+// Thread: main. Both are charged to the client's address.
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import { refuse } from '../../base/errors.ts'
@@ -28,7 +28,7 @@ export interface SessionParts {
   readonly perAddressMax: number
 }
 
-/** What a handshake decided, kept with its socket. */
+/** Result of the handshake, kept with its socket. */
 interface Session {
   readonly connect: Connect
   readonly encoding: Encoding
@@ -67,7 +67,7 @@ function decide(
   caller: Caller,
   { stream, limits }: SessionParts,
 ): { state: Session; protocol: string } | Reply | Promise<Reply> {
-  // To take the first and overlook the others would send something else than was asked for.
+  // Using the first and ignoring the others might send something other than requested.
   const repeated = ['events', 'resume_from', 'run'].find((name) => request.isRepeated(name))
   const connect =
     repeated === undefined
@@ -92,7 +92,7 @@ function decide(
   }
 }
 
-/** What a client is sent before it is live: the frames after its cursor, or the newest ones. */
+/** Estimates what a client is sent before it is live: frames after its cursor, or a snapshot. */
 function greetingOf(connect: Connect, { log, active }: StreamParts) {
   const { resumeFrom } = connect
   const missed = resumeFrom === null ? 0 : log.newestSeq - resumeFrom
@@ -116,6 +116,6 @@ function answer(socket: Socket<Session>, sockets: Sockets, data: Buffer, isBinar
   const { client } = socket.state
   if (client === null) return
   const outcome = isBinary ? badMessage('messages are JSON text') : parseMessage(data.toString())
-  if (outcome.ok) sockets.choose(client, outcome.value)
-  else client.say('Error', { code: outcome.refusal.code, message: outcome.refusal.message })
+  if (outcome.ok) sockets.setKinds(client, outcome.value)
+  else client.sendControl('Error', { code: outcome.refusal.code, message: outcome.refusal.message })
 }

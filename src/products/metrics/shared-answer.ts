@@ -1,5 +1,5 @@
-// Makes an expensive answer at most so often, however many ask: beyond the rate they share the
-// last one. Thread: main.
+// Caches an expensive answer: rebuilds it at a bounded rate, and beyond it returns the last one to
+// all callers. Thread: main.
 
 import { Bucket, type Rate } from '../../base/bucket.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -16,7 +16,7 @@ export class SharedAnswer<T> {
     this.#make = make
   }
 
-  /** A new one while the rate allows it, else the last. */
+  /** A new answer while the rate allows it, else the last one. */
   get(): T {
     const nowMs = this.#clock.monotonicMs()
     if (this.#last !== undefined && this.#bucket.waitMs(1, nowMs) > 0) return this.#last

@@ -1,12 +1,12 @@
-// All clients of the event stream, and the publishing of frames to them.
-// Thread: main. Made by server.ts; listens to the event log.
+// Publishes the frames of the event log to all clients of the event stream.
+// Thread: main.
 //
 //   EventLog.append --> publish to json/<Kind> and msgpack/<Kind>: one native call per encoding
-//                       '--> every so often: who has not read? over the bound: leaves the topics
-//   following and lagging clients take turns, a slice each, until they stand where it stands
+//                       '--> periodic check: a client over the unsent bound leaves the topics
+//   following and lagging clients take turns, a slice each, until they reach the published seq
 //
-// What is published in one turn is bounded, because the native side keeps it until the turn ends:
-// the rest goes out in the next turns, in order.
+// The bytes published per turn are bounded, because uWebSockets buffers them until the turn ends:
+// the rest is published in the next turns, in order.
 import type { Clock } from '../../base/clock.ts'
 import {
   type Encoding,
@@ -17,18 +17,19 @@ import {
 } from '../../stream/encoded.ts'
 import { type StreamClient, type StreamParts, topicOf } from './client.ts'
 
-/** Publishes to every socket of the door that subscribed to a topic. */
+/** Publishes to every socket of the endpoint that subscribed to a topic. */
 export type Publish = (topic: string, bytes: Buffer, isBinary: boolean) => void
 
 const closeTooSlow = 1013
 /**
- * Parts of a client's bound. The native side throws away beyond twice the bound, and what a turn
- * publishes shows in the unsent bytes one turn later: the bound, two turns and a frame stay within.
+ * Fraction of a client's bound published per turn. uWebSockets discards data beyond twice the
+ * bound, and the bytes of a turn appear in the unsent bytes one turn later: the bound, two turns
+ * and a frame stay within.
  */
 const turnPart = 1 / 4
-/** Published bytes, as a part of the bound, after which all live sockets are looked at. */
+/** Published bytes, as a fraction of the bound, after which all live sockets are checked. */
 const checkPart = 1 / 16
-/** How often slow clients are looked at when nothing else moves. */
+/** How often slow clients are checked when nothing is published. */
 const sweepMs = 1000
 
 /** The topics of a kind, one per encoding. */
@@ -41,7 +42,7 @@ const topicsOf = Object.fromEntries(
       isBinary: encoding === 'msgpack',
     })),
   ]),
-  // Reason for the cast: fromEntries forgets the keys that it was given.
+  // Reason for the cast: fromEntries loses the types of the keys.
 ) as Record<FrameKind, { encoding: Encoding; topic: string; isBinary: boolean }[]>
 
 export class Sockets {
@@ -51,7 +52,7 @@ export class Sockets {
   /** Each client is either fed by topics or follows the log. */
   readonly #live = new Set<StreamClient>()
   readonly #followers = new Set<StreamClient>()
-  /** How many live clients listen to a topic. */
+  /** Number of live clients per topic. */
   readonly #listening = new Map<string, number>()
   readonly #endListening: () => void
   readonly #turnBytesMax: number
@@ -81,7 +82,7 @@ export class Sockets {
     return this.#followers.size
   }
 
-  /** Each opening of the door brings its own publisher. */
+  /** Sets the publisher; each opening of the endpoint has its own. */
   usePublisher(publish: Publish): void {
     this.#publish = publish
   }
@@ -92,7 +93,7 @@ export class Sockets {
     this.#advance(client)
   }
 
-  /** The socket is gone, whoever ended it. */
+  /** The socket was closed, by either side. */
   remove(client: StreamClient): void {
     if (!this.#clients.delete(client)) return
     this.#leaveLive(client)
@@ -100,14 +101,14 @@ export class Sockets {
     this.#followers.delete(client)
   }
 
-  /** The peer has read: a follower may go on. */
+  /** The peer has read: a follower may continue. */
   drained(client: StreamClient): void {
-    if (this.#followers.has(client) && client.hasRoom()) this.#advance(client)
+    if (this.#followers.has(client) && client.hasSendCapacity()) this.#advance(client)
   }
 
-  choose(client: StreamClient, kinds: StreamClient['kinds']): void {
+  setKinds(client: StreamClient, kinds: StreamClient['kinds']): void {
     const isLive = this.#leaveLive(client)
-    client.choose(kinds)
+    client.setKinds(kinds)
     if (isLive) this.#joinLive(client)
   }
 
@@ -117,12 +118,12 @@ export class Sockets {
     if (this.#turnTimer !== null) clearImmediate(this.#turnTimer)
   }
 
-  /** Cuts who has been slow for too long, and moves followers whose drain went unnoticed. */
+  /** Disconnects clients that were slow for too long; advances followers that missed a drain. */
   sweep(): void {
     const nowMs = this.#clock.monotonicMs()
     this.#checkLive(nowMs)
     for (const client of [...this.#followers]) {
-      if (client.hasRoom()) this.#advance(client)
+      if (client.hasSendCapacity()) this.#advance(client)
       if (client.isTooSlow(nowMs)) {
         this.#followers.delete(client)
         this.#parts.meters.slowCuts.inc()
@@ -163,7 +164,7 @@ export class Sockets {
     })
   }
 
-  /** Publishes what the turn before left over, then gives each follower a slice. */
+  /** Publishes what the previous turn left over, then gives each follower a slice. */
   #turn(): void {
     const { log, limits } = this.#parts
     this.#turnBytes = 0
@@ -176,7 +177,7 @@ export class Sockets {
     if (this.#publishedSeq < log.position) this.#scheduleTurn()
   }
 
-  /** Publishing fell behind the whole buffer: live clients are cut and come back by resume. */
+  /** Publishing lags by more than the buffer: live clients are disconnected and must resume. */
   #skipLost(): void {
     for (const client of [...this.#live]) client.end(closeTooSlow, 'frames were lost')
     this.#publishedSeq = this.#parts.log.position
@@ -194,7 +195,7 @@ export class Sockets {
   }
 
   #advance(client: StreamClient): void {
-    if (client.state === 'lagging' && !client.hasRoom()) return
+    if (client.state === 'lagging' && !client.hasSendCapacity()) return
     const result = client.follow(this.#publishedSeq, this.#clock.monotonicMs())
     if (result === 'live') {
       this.#followers.delete(client)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { root } from '../../support/tree.ts'
 
-test('the compiled client asks for nothing that a browser does not have', () => {
+test('the compiled client imports nothing that a browser does not have', () => {
   const seen = new Set<string>()
   const follow = (name: string) => {
     if (seen.has(name)) return

@@ -54,7 +54,7 @@ afterEach(() => {
 })
 
 describe('MetricsClient', () => {
-  test('asks for its kinds and gives payloads to listeners', () => {
+  test('requests its kinds and passes payloads to listeners', () => {
     const client = new MetricsClient({ url: 'https://host:8443/', events: ['TPS'], open }).connect()
     const seen: unknown[] = []
     client.on('TPS', (tps, seq) => seen.push([tps, seq]))
@@ -66,7 +66,7 @@ describe('MetricsClient', () => {
     expect([client.cursor, client.run]).toEqual([7, 'r1'])
   })
 
-  test('comes back behind its cursor, with its run', () => {
+  test('reconnects and resumes after its cursor, with its run', () => {
     const client = new MetricsClient({ url: 'ws://host:8443/v1/ws', open }).connect()
     sockets[0]?.say(resume)
     sockets[0]?.say({ seq: 9, TPS: 1 })
@@ -80,12 +80,12 @@ describe('MetricsClient', () => {
     expect(client.cursor).toBe(9)
   })
 
-  test('takes a cursor of an earlier life', () => {
+  test('resumes from a cursor of an earlier process', () => {
     new MetricsClient({ url: 'http://h', open, resumeFrom: 42, run: 'x y' }).connect()
     expect(sockets[0]?.query).toMatchObject({ resume_from: '42', run: 'x y' })
   })
 
-  test('waits longer after each failure, up to the most, and begins anew after a frame', () => {
+  test('retries with exponential back-off up to the maximum, and resets it after a frame', () => {
     const waits: number[] = []
     const client = new MetricsClient({
       url: 'http://h',
@@ -109,7 +109,7 @@ describe('MetricsClient', () => {
     client.close()
   })
 
-  test('takes a silent connection for dead', () => {
+  test('reconnects after the silence timeout', () => {
     const client = new MetricsClient({ url: 'http://h', open, silenceMs: 5000 }).connect()
     sockets[0]?.say({ seq: 1, TPS: 1 })
     vi.advanceTimersByTime(4999)
@@ -119,13 +119,13 @@ describe('MetricsClient', () => {
     vi.advanceTimersByTime(300)
     expect(sockets[0]?.isClosed).toBe(true)
     expect(sockets[1]?.query.resume_from).toBe('2')
-    // What a dead connection still says is not heard.
+    // Messages of the abandoned connection are ignored.
     sockets[0]?.say({ seq: 3, TPS: 1 })
     expect(client.cursor).toBe(2)
     client.close()
   })
 
-  test('does not come back after close', () => {
+  test('does not reconnect after close', () => {
     const client = new MetricsClient({ url: 'http://h', open }).connect()
     client.close()
     sockets[0]?.drop()
@@ -144,7 +144,7 @@ describe('MetricsClient', () => {
     client.close()
   })
 
-  test('says what is missing where the platform has no WebSocket', () => {
+  test('throws a helpful error where the platform has no WebSocket', () => {
     vi.stubGlobal('WebSocket', undefined)
     expect(() => new MetricsClient({ url: 'http://h' }).connect()).toThrow('has no WebSocket')
     vi.unstubAllGlobals()
@@ -152,7 +152,7 @@ describe('MetricsClient', () => {
 })
 
 describe('the iterator', () => {
-  test('gives every frame in order and ends with close', async () => {
+  test('yields every frame in order and ends with close', async () => {
     const client = new MetricsClient({ url: 'http://h', open })
     const seen: Frame[] = []
     const loop = (async () => {
@@ -172,8 +172,8 @@ describe('the iterator', () => {
     ])
   })
 
-  test('that is slow lets the connection go and resumes without loss', async () => {
-    // Each connection says all twenty frames behind its cursor at once.
+  test('that is slow disconnects and resumes without loss', async () => {
+    // Each connection sends all twenty frames after its cursor at once.
     const flood = (url: string) => {
       const socket = open(url)
       const from = Number(socket.query.resume_from ?? 0)
@@ -193,7 +193,7 @@ describe('the iterator', () => {
     expect(sockets.every((socket) => socket.isClosed)).toBe(true)
   })
 
-  test('that is left closes the client, and a later one goes on behind what was taken', async () => {
+  test('that is left closes the client, and a later one resumes after the last consumed frame', async () => {
     const client = new MetricsClient({ url: 'http://h', open })
     const frames = client[Symbol.asyncIterator]()
     const first = frames.next()
@@ -219,14 +219,14 @@ describe('REST', () => {
     return { client: new MetricsClient({ url: 'wss://h:1/', token: 't', fetch, open }), calls }
   }
 
-  test('asks the same address over HTTP, with the token', async () => {
+  test('calls the same address over HTTP, with the token', async () => {
     const { client, calls } = answering(200, { tps: 7 })
     expect(await client.tps()).toBe(7)
     expect(calls[0]?.url).toBe('https://h:1/v1/tps')
     expect(calls[0]?.init.headers['x-token']).toBe('t')
   })
 
-  test('gives null for what is not there, and throws the rest', async () => {
+  test('returns null for not found, and throws other errors', async () => {
     expect(
       await answering(404, { error: 'block not found' }).client.lifecycle(2n ** 60n),
     ).toBeNull()
@@ -236,7 +236,7 @@ describe('REST', () => {
     )
   })
 
-  test('gives the health of an unhealthy service', async () => {
+  test('returns the health of an unhealthy service', async () => {
     const { client } = answering(503, { jsonrpc: '2.0', result: { healthy: false, number: 3 } })
     expect(await client.health()).toEqual({ healthy: false, number: 3 })
   })

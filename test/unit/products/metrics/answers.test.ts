@@ -1,4 +1,4 @@
-// Answers that are made while they are sent, and answers that many callers share.
+// Tests answers that are built while they are sent, and answers that callers share.
 import { describe, expect, it } from 'vitest'
 import { AnswerStreams } from '../../../../src/products/metrics/answer-stream.ts'
 import { SharedAnswer } from '../../../../src/products/metrics/shared-answer.ts'
@@ -11,14 +11,14 @@ function* pieces(count: number): Generator<Uint8Array> {
 }
 
 describe('an answer stream', () => {
-  it('gives a short answer whole', () => {
+  it('returns a short answer whole', () => {
     const sent: number[] = []
     const answer = new AnswerStreams().answer(pieces(1), (bytes) => sent.push(bytes))
     expect(answer).toEqual(piece)
     expect(sent).toEqual([piece.length])
   })
 
-  it('makes one slice per turn of the loop, over all long answers together', async () => {
+  it('builds one slice per event-loop turn, over all long answers together', async () => {
     const streams = new AnswerStreams()
     let turns = 0
     const slices: number[] = []
@@ -41,7 +41,7 @@ describe('an answer stream', () => {
     const bytes = await Promise.all([read(), read(), read()])
     isOver = true
     expect(bytes).toEqual(Array(3).fill(20 * piece.length))
-    // The first slice of each goes out at once; of the others no two come in one turn.
+    // The first slice of each is sent at once; of the others no two come in one turn.
     const later = slices.slice(3)
     expect(new Set(later).size).toBe(later.length)
   })
@@ -56,7 +56,7 @@ describe('an answer stream', () => {
 })
 
 describe('a shared answer', () => {
-  it('is made anew within its rate and shared beyond it', () => {
+  it('is rebuilt within its rate and shared beyond it', () => {
     const clock = new HandClock()
     let made = 0
     const shared = new SharedAnswer({ perSecond: 1, burst: 3 }, clock, () => ++made)

@@ -9,14 +9,14 @@ const connect = (query: string) => {
 }
 
 describe('connecting', () => {
-  test('gives all four kinds until told otherwise', () => {
+  test('subscribes to all four kinds by default', () => {
     expect(connect('')).toEqual({
       ok: true,
       value: { kinds: streamKinds, resumeFrom: null, run: null },
     })
   })
 
-  test('takes events, resume_from and run', () => {
+  test('parses events, resume_from and run', () => {
     expect(connect('events=Lifecycle,TPS,TPS&resume_from=42&run=abc')).toEqual({
       ok: true,
       value: { kinds: ['Lifecycle', 'TPS'], resumeFrom: 42, run: 'abc' },

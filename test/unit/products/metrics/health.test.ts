@@ -16,14 +16,14 @@ describe('status', () => {
     expect(statusOf(ageMs)).toBe(status)
   })
 
-  test('serves until 30 s and tells ages rounded down', () => {
+  test('serves until 30 s and rounds ages down', () => {
     expect([29_999.9, 30_000].map(isServing)).toEqual([true, false])
     expect([0, 999.9, 1000, 29_999].map(ageSecs)).toEqual([0, 0, 1, 29])
   })
 })
 
 describe('StaleWatch', () => {
-  /** Silence from time 0 on, asked every 100 ms. */
+  /** Silence from time 0 on, checked every 100 ms. */
   function silence(watch: StaleWatch, fromMs: number, toMs: number): [number, string][] {
     const steps: [number, string][] = []
     for (let nowMs = fromMs; nowMs <= toMs; nowMs += 100) {
@@ -33,7 +33,7 @@ describe('StaleWatch', () => {
     return steps
   }
 
-  test('drains at 30 s, closes 2 s later, starts the source again every 30 s', () => {
+  test('drains at 30 s, closes 2 s later, restarts the source every 30 s', () => {
     const watch = new StaleWatch()
     expect(silence(watch, 0, 100_000)).toEqual([
       [30_000, 'drain'],
@@ -50,7 +50,7 @@ describe('StaleWatch', () => {
     expect(watch.state).toBe('open')
   })
 
-  test('opens again with the first event after the closing', () => {
+  test('reopens with the first event after the closing', () => {
     const watch = new StaleWatch()
     silence(watch, 0, 40_000)
     expect(watch.state).toBe('closed')
@@ -58,10 +58,10 @@ describe('StaleWatch', () => {
     expect(watch.step(120, 40_200)).toBe('nothing')
   })
 
-  test('does not take the last event before the closing for a new one', () => {
+  test('does not mistake the last event before the closing for a new one', () => {
     const watch = new StaleWatch()
     silence(watch, 0, 32_000)
-    // The age grows with the time: the event is the old one.
+    // The age grows with the time: it is still the old event.
     expect(watch.step(32_100, 32_100)).toBe('nothing')
   })
 })

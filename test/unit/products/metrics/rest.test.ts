@@ -21,7 +21,7 @@ beforeEach(() => {
 const read = ({ status, body }: rest.Answer) => [status, JSON.parse(body.toString())]
 
 describe('REST before the first block', () => {
-  test('says 0, an empty list, 404 and an empty buffer', () => {
+  test('returns 0, an empty list, 404 and an empty buffer', () => {
     expect(read(rest.tps(parts))).toEqual([200, { tps: 0 }])
     expect(read(rest.contention(parts))).toEqual([404, { error: 'no contention data yet' }])
     expect(read(rest.lifecycles(parts))).toEqual([200, []])
@@ -93,7 +93,7 @@ describe('JSON-RPC', () => {
     for (let number = 1; number <= 300; number++) view.run(number)
   })
 
-  test('gives a block by number and by tag', () => {
+  test('returns a block by number and by tag', () => {
     const latest = call('eth_getBlockByNumber', 'latest', false)
     expectShape('metrics/rpc-block', latest.result)
     expect(latest).toMatchObject({ result: { number: '0x12c' } })

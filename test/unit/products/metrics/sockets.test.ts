@@ -91,11 +91,11 @@ describe('a new client', () => {
 })
 
 describe('subscribe', () => {
-  test('replaces the kinds and says so', () => {
+  test('replaces the kinds and confirms it', () => {
     const peer = connect()
     runBlocks(1, 1)
     const before = peer.frames.length
-    stage.sockets.choose(peer.client, ['ContentionData'])
+    stage.sockets.setKinds(peer.client, ['ContentionData'])
     expectShape('metrics/frame-subscribed', peer.frames[before])
     expect(peer.frames[before]).toEqual({ seq: 0, Subscribed: { events: ['ContentionData'] } })
     runBlocks(2, 3)
@@ -104,7 +104,7 @@ describe('subscribe', () => {
 })
 
 describe('resume', () => {
-  test('sends every later frame of the chosen kinds, then live, without gap or repetition', async () => {
+  test('sends every later frame of the chosen kinds, then live, without gap or duplicate', async () => {
     runBlocks(1, 100)
     const cursor = stage.log.oldestSeq + 50
     const peer = connect({ resumeFrom: cursor, run: 'run-1' })
@@ -140,7 +140,7 @@ describe('resume', () => {
     const cursor = stage.log.oldestSeq - 1
     const peer = connect({ resumeFrom: cursor, reads: false })
     for (let i = 0; i < 5; i++) await turn()
-    // Half the bound and one frame at most lie unsent, though far more is due.
+    // At most half the bound and one frame are unsent, though far more is due.
     expect(peer.unsentBytes).toBeLessThan(25_000)
     expect(stage.sockets.followers).toBe(1)
     let next = 401
@@ -157,7 +157,7 @@ describe('resume', () => {
     expect(peer.kinds).not.toContain('Warning')
   })
 
-  test('over a slow line is not cut while the peer reads at all', () => {
+  test('over a slow connection is not disconnected while the peer reads', () => {
     runBlocks(1, 400)
     const peer = connect({ resumeFrom: stage.log.oldestSeq - 1, reads: false })
     for (let minute = 0; minute < 5; minute++) {
@@ -169,7 +169,7 @@ describe('resume', () => {
     expect(peer.closed).toBeNull()
   })
 
-  test('that makes no progress for 30 s is cut with 1013', () => {
+  test('that makes no progress for 30 s is disconnected with 1013', () => {
     runBlocks(1, 400)
     const peer = connect({ resumeFrom: stage.log.oldestSeq - 1, reads: false })
     stage.clock.advance(30_000)
@@ -197,7 +197,7 @@ describe('a slow client', () => {
     return { peer, other, before }
   }
 
-  test('leaves the topics at the bound, and the others never feel it', async () => {
+  test('leaves the topics at the bound without affecting other clients', async () => {
     const { peer, other } = await stall()
     expect(peer.client.state).toBe('lagging')
     expect(peer.unsentBytes).toBeLessThan(2 * 40_000)
@@ -231,7 +231,7 @@ describe('a slow client', () => {
     expect(peer.seqs.at(-1)).toBe(stage.log.newestSeq)
   })
 
-  test('is cut with 1013 when it has not caught up for 30 s', async () => {
+  test('is disconnected with 1013 when it has not caught up for 30 s', async () => {
     const { peer, other } = await stall()
     stage.clock.advance(30_001)
     stage.sockets.sweep()
@@ -240,7 +240,7 @@ describe('a slow client', () => {
     expect(stage.sockets.count).toBe(1)
   })
 
-  test('is cut when the buffer has let go what it had to get', async () => {
+  test('is disconnected when the buffer has evicted frames that it must get', async () => {
     const { peer } = await stall()
     for (let number = 101; number < 900; number++) stage.execution.run(number)
     await turn()
@@ -249,7 +249,7 @@ describe('a slow client', () => {
   })
 })
 
-test('a flood within one turn goes out over several, in order, to everybody', async () => {
+test('a flood within one turn is published over several, in order, to all clients', async () => {
   const peer = connect()
   const late: Peer[] = []
   for (let number = 1; number <= 40; number++) {
@@ -266,7 +266,7 @@ test('a flood within one turn goes out over several, in order, to everybody', as
   }
 })
 
-test('random comings, goings, stalls and resumes lose and repeat nothing', async () => {
+test('random connects, disconnects, stalls and resumes lose and duplicate nothing', async () => {
   let seed = 12345
   const random = (below: number) => {
     seed = (Math.imul(seed, 1103515245) + 12345) & 0x7fffffff
