@@ -51,6 +51,13 @@ export class Fault extends Error {
   }
 }
 
+/** True for what the world did: a `Fault`, or an error of the system or of LMDB with its number. */
+export function isFault(error: unknown): boolean {
+  if (error instanceof Fault) return true
+  const code = error instanceof Error && 'code' in error ? error.code : null
+  return typeof code === 'number' || (typeof code === 'string' && /^E(?!RR_)[A-Z]/.test(code))
+}
+
 /** The message of any thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

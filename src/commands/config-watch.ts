@@ -2,13 +2,14 @@
 // Only what may change without a restart is taken over; the topology knows what that is.
 import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'
+import { guarded } from '../base/guard.ts'
 import type { Config } from '../config/config.ts'
 import { configFileOf, type LoadRequest, loadConfig } from '../config/load.ts'
-import type { Log } from '../telemetry/log.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
 
 const lookMs = 500
 
-/** Returns what ends the watch. A file with problems is told and changes nothing. */
+/** Returns what ends the watch. A file with problems is reported and changes nothing. */
 export function watchConfig(
   request: LoadRequest,
   log: Log,
@@ -22,7 +23,7 @@ export function watchConfig(
     if (loaded.ok) onChange(loaded.config)
     else log.warn('the changed configuration is not taken', { reason: loaded.problems.join('; ') })
   }
-  const listener = () => void onLook()
+  const listener = guarded(onLook, faultReport(log, 'the changed configuration could not be read'))
   watchFile(path, { interval: lookMs, persistent: false }, listener)
   return () => unwatchFile(path, listener)
 }

@@ -3,9 +3,9 @@
 //
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
 import { systemClock } from '../base/clock.ts'
-import { accept, Fault, refuse } from '../base/errors.ts'
+import { accept, Fault, isFault, refuse } from '../base/errors.ts'
 import { openingOf } from '../config/config.ts'
-import { type Log, openLog } from '../telemetry/log.ts'
+import { faultReport, type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
 import { firstStart } from './first-start.ts'
@@ -44,9 +44,11 @@ export const serveVerb: Verb = {
       const demo = await firstStart(config, service)
       process.stdout.write(banner(service, demo))
       await service.announce()
+      const endSurviving = surviveFaults(log)
       const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))
       const code = await ending.code
       unwatch()
+      endSurviving()
       await service.stop()
       log.info('stopped', { code })
       // What is left (a handle somebody forgot) must not keep an ended service alive.
@@ -57,6 +59,21 @@ export const serveVerb: Verb = {
       return refuse('unavailable', error.kind, error.message)
     }
   },
+}
+
+/**
+ * The last resort for an error event or a promise that nobody listens to. A fault of the world is
+ * logged, and the server lives; anything else is a bug and ends it. Returns what ends this.
+ */
+function surviveFaults(log: Log): () => void {
+  const report = faultReport(log, 'a fault that nobody handled')
+  const onError = (error: unknown) => {
+    if (isFault(error)) return report(error)
+    log.error('a bug', { reason: (error instanceof Error && error.stack) || String(error) })
+    process.exit(1)
+  }
+  process.on('uncaughtException', onError)
+  return () => process.off('uncaughtException', onError)
 }
 
 /** Counted from the signal: one that comes while the service still starts is bounded too. */

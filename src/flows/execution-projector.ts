@@ -22,6 +22,7 @@ import type { JobOutcome } from './block-jobs.ts'
 
 /** The subset of stream/log.ts that the projector writes to. */
 export interface FrameLog {
+  /** The frame's number; 0 when it was dropped because none could be had. */
   append(kind: FrameKind, payload: Uint8Array, sinceMs?: number, facts?: FrameFacts | null): number
 }
 
@@ -40,11 +41,19 @@ interface OpenBlock {
   isTorn: boolean
 }
 
+/** Source sequence numbers, both included. */
+interface Range {
+  readonly from: number
+  readonly to: number
+}
+
 export class ExecutionProjector {
   readonly #log: FrameLog
   readonly #tps = new Tps()
   readonly #lifecycle = new Lifecycle()
   readonly #cache = new BlockCache()
+  /** Source sequence numbers of frames that the log dropped: sent as a Gap when it goes on. */
+  #dropped: Range | null = null
   #open: OpenBlock | null = null
   #latestBlock = 0
   #chainId = chainIdDefault
@@ -70,7 +79,7 @@ export class ExecutionProjector {
     this.#open = { id, number, startSeqno, timeNs, start, isTorn: false }
     this.#chainId = readU256(start, blockStart.chainId)
     const facts = { blockNumber: number, atNs: timeNs }
-    this.#append('TPS', this.#tps.start(number), event.readAtMs, facts)
+    this.#append('TPS', jsonOf(this.#tps.start(number)), event, facts)
     const txnCount = readU64(start, blockStart.txnCount)
     this.#appendMoves(this.#lifecycle.propose({ id, number, startSeqno, timeNs, txnCount }), event)
   }
@@ -98,8 +107,9 @@ export class ExecutionProjector {
     const facts = { blockNumber: open.number, atNs: event.timeNs }
     const { id: blockHash, timeNs: startedNs } = open
     const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }
-    this.#log.append('TopAccesses', outcome.top, event.readAtMs, facts)
-    this.#log.append('ContentionData', outcome.contention, event.readAtMs, { ...facts, block })
+    const { firstSeqno: from, seqno: to, readAtMs } = event
+    this.#put('TopAccesses', outcome.top, readAtMs, { from, to }, facts)
+    this.#put('ContentionData', outcome.contention, readAtMs, { from, to }, { ...facts, block })
   }
 
   /** Handles QC, finalized, verified and reject events. */
@@ -133,7 +143,7 @@ export class ExecutionProjector {
   /** Appends a Gap for lost source sequence numbers, both ends included. */
   gap(from: number, to: number, sinceMs: number): void {
     if (this.#open !== null) this.#open.isTorn = true
-    this.#append('Gap', { from, to }, sinceMs)
+    this.#put('Gap', jsonOf({ from, to }), sinceMs, { from, to })
   }
 
   lifecycles(): LifecycleRecord[] {
@@ -164,16 +174,30 @@ export class ExecutionProjector {
   #appendMoves(moves: readonly LifecycleMove[], event: ControlEvent): void {
     for (const move of moves) {
       const facts = { blockNumber: move.block_number, atNs: event.timeNs }
-      this.#append('Lifecycle', move, event.readAtMs, facts)
+      this.#append('Lifecycle', jsonOf(move), event, facts)
     }
   }
 
-  #append(
+  #append(kind: FrameKind, payload: Uint8Array, event: ControlEvent, facts: FrameFacts): void {
+    const { seqno, readAtMs } = event
+    this.#put(kind, payload, readAtMs, { from: seqno, to: seqno }, facts)
+  }
+
+  #put(
     kind: FrameKind,
-    payload: unknown,
+    payload: Uint8Array,
     sinceMs: number,
+    range: Range,
     facts: FrameFacts | null = null,
   ): void {
-    this.#log.append(kind, Buffer.from(JSON.stringify(payload)), sinceMs, facts)
+    if (this.#dropped !== null && this.#log.append('Gap', jsonOf(this.#dropped), sinceMs) !== 0)
+      this.#dropped = null
+    if (this.#dropped === null && this.#log.append(kind, payload, sinceMs, facts) !== 0) return
+    const { from, to } = this.#dropped ?? range
+    this.#dropped = { from: Math.min(from, range.from), to: Math.max(to, range.to) }
   }
+}
+
+function jsonOf(payload: unknown): Buffer {
+  return Buffer.from(JSON.stringify(payload))
 }

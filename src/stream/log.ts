@@ -8,6 +8,7 @@
 //   slabs   frames are stored back to back in 1 MiB slabs; a slab is freed with its last frame
 import { assert } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
+import { Fault } from '../base/errors.ts'
 import {
   type Encoding,
   envelope,
@@ -24,6 +25,9 @@ const resumeBytesMax = 256 * 1024 * 1024
 
 /** Sequence numbers are reserved in blocks, so that the registry is written once per block. */
 export const seqBlock = 65_536
+/** The next block is asked for this early: a disk that is full has an hour to be mended. */
+const seqAhead = seqBlock / 2
+const reserveRetryMs = 1000
 
 const slabBytes = 1024 * 1024
 /** A frame longer than this gets memory of its own, so that a slab wastes at most a sixteenth. */
@@ -32,9 +36,11 @@ const slabFrameBytesMax = slabBytes / 16
 const frameOverheadBytes = 448
 
 export interface EventLogOptions {
-  /** Reserves `count` sequence numbers durably and returns the first; calls return adjacent
-   *  blocks. */
-  readonly reserve: (count: number) => number
+  /**
+   * Reserves `count` sequence numbers durably and returns the first; calls return adjacent blocks.
+   * Null when that is not possible now: it is retried later.
+   */
+  readonly reserve: (count: number) => number | null
   readonly clock: Clock
   readonly framesMax?: number
   readonly bytesMax?: number
@@ -43,7 +49,7 @@ export interface EventLogOptions {
 export type FrameListener = (frame: StoredFrame) => void
 
 export class EventLog {
-  readonly #reserve: (count: number) => number
+  readonly #reserve: (count: number) => number | null
   readonly #clock: Clock
   readonly #framesMax: number
   readonly #bytesMax: number
@@ -56,6 +62,7 @@ export class EventLog {
   #slabUsed = 0
   #nextSeq: number
   #reservedEnd: number
+  #reserveFromMs = 0
   #oldest = 0
   #newest = 0
   #bytes = 0
@@ -69,6 +76,7 @@ export class EventLog {
     this.#slots = new Array(this.#framesMax)
     this.#msgpack = new Array(this.#framesMax)
     const first = options.reserve(seqBlock)
+    if (first === null) throw new Fault('seq', 'no event numbers can be reserved in the registry')
     assert(Number.isSafeInteger(first) && first >= 0, 'sequence numbers are safe integers')
     this.#reservedEnd = first + seqBlock
     // The first number of a run stays unused: the last cursor of the previous run may be one less,
@@ -106,7 +114,9 @@ export class EventLog {
   }
 
   /**
-   * Stores a frame and notifies the listeners, in order, before it returns its seq.
+   * Stores a frame and notifies the listeners, in order, before it returns its seq. Returns 0, and
+   * the frame is dropped, while all reserved numbers are used and no more can be had: a number that
+   * was not reserved could be given again after a restart.
    * `payload` is the UTF-8 JSON of the payload without envelope; it is copied.
    * `sinceMs` is the monotonic time at which the source event was read (default: now).
    */
@@ -117,6 +127,7 @@ export class EventLog {
     facts: FrameFacts | null = null,
   ): number {
     const seq = this.#takeSeq()
+    if (seq === 0) return 0
     const frame: StoredFrame = { seq, kind, sinceMs, facts, ...this.#store(seq, kind, payload) }
     if (this.frames === this.#framesMax) this.#evictOldest()
     this.#slots[seq % this.#framesMax] = frame
@@ -175,12 +186,19 @@ export class EventLog {
   }
 
   #takeSeq(): number {
-    if (this.#nextSeq === this.#reservedEnd) {
-      const first = this.#reserve(seqBlock)
+    if (this.#reservedEnd - this.#nextSeq <= seqAhead) this.#reserveMore()
+    return this.#nextSeq === this.#reservedEnd ? 0 : this.#nextSeq++
+  }
+
+  #reserveMore(): void {
+    const nowMs = this.#clock.monotonicMs()
+    if (nowMs < this.#reserveFromMs) return
+    const first = this.#reserve(seqBlock)
+    if (first === null) this.#reserveFromMs = nowMs + reserveRetryMs
+    else {
       assert(first === this.#reservedEnd, 'reserved sequence numbers follow each other')
       this.#reservedEnd = first + seqBlock
     }
-    return this.#nextSeq++
   }
 
   #store(seq: number, kind: FrameKind, payload: Uint8Array) {

@@ -15,6 +15,8 @@ export interface Log {
   area(name: string): Log
 }
 
+const unwrittenBytesMax = 1024 * 1024
+
 /** Opens the log on stderr. Writes are synchronous, so the last line before a crash is kept. */
 export function openLog(level: LogLevel): Log {
   const root = pino(
@@ -24,9 +26,17 @@ export function openLog(level: LogLevel): Log {
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },
-    pino.destination({ dest: 2, sync: true }),
+    destination(),
   )
   return wrap(root, 'sluice')
+}
+
+/** A log file on a full disk costs lines, never the process; what is unwritten has a bound. */
+function destination() {
+  const stream = pino.destination({ dest: 2, sync: true, maxLength: unwrittenBytesMax })
+  // pino takes its own listener away at the first error, and an error without one is thrown.
+  stream.on('error', () => {})
+  return stream
 }
 
 export const silentLog: Log = {

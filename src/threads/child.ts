@@ -120,6 +120,9 @@ export class SupervisedChild {
       stdio: ['ignore', 2, 2, 'pipe'],
     })
     const ended = watch(child)
+    // Out of descriptors or processes: nothing was started, and there is no pipe either.
+    if (child.pid === undefined)
+      throw new Fault('child-start', `child process ${name} ${await ended}`, { retryable: true })
     const pipe = child.stdio[childPipe] as Duplex
     // Broken frames or a broken pipe: no output of this process can be trusted any more.
     pipe.on('error', () => child.kill('SIGKILL'))
@@ -130,7 +133,7 @@ export class SupervisedChild {
     const link = new FrameLink(pipe, (value) => this.#receive(value, onReady))
     await this.#started(child, ready, ended)
     this.#link = link
-    this.#pid = child.pid ?? 0
+    this.#pid = child.pid
     void ended.then(() => {
       if (this.#link === link) this.#link = null
       for (const id of [...this.#pending.keys()]) this.#settle(id)?.reject(gone(name))

@@ -24,6 +24,8 @@ export interface DedicatedOptions {
   onMessage?(message: unknown): void
 }
 
+/** How Node says that the thread itself could not be made: out of descriptors, mostly. */
+const noThread = 'threw: Worker initialization failure'
 const startMsMax = 10_000
 const stopMsMax = 2000
 
@@ -99,7 +101,8 @@ export class DedicatedWorker {
     clearTimeout(timer)
     if (outcome === null) return
     await worker.terminate()
-    throw new Fault('worker-start', `worker ${name} ${outcome}`)
+    const retryable = outcome.startsWith(noThread)
+    throw new Fault('worker-start', `worker ${name} ${outcome}`, { retryable })
   }
 }
 

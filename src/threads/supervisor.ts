@@ -1,5 +1,6 @@
 // Supervises one worker or child process: counts its deaths and restarts it with exponential
-// back-off until it has died too often in a row. Thread: main.
+// back-off until it has died too often in a row. A start for which the machine has no room (a
+// retryable fault) is retried for as long as it takes and counts as no death. Thread: main.
 //
 //   launch -> running -> died -> (too often in a row?) -> onDown
 //               ^          |
@@ -119,7 +120,11 @@ export class Supervisor {
     this.#timer = setTimeout(() => {
       this.#timer = null
       this.#launching = this.#launch().catch((error: unknown) => {
-        if (!this.#isStopping) this.#died(`did not start: ${messageOf(error)}`)
+        if (this.#isStopping) return
+        const { deathsMax } = this.#backoff
+        if (error instanceof Fault && error.retryable)
+          this.#deathsInRow = Math.min(this.#deathsInRow, deathsMax - 2)
+        this.#died(`did not start: ${messageOf(error)}`)
       })
     }, delayMs)
   }

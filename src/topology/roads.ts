@@ -7,6 +7,7 @@
 import { join } from 'node:path'
 import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
+import { guarded } from '../base/guard.ts'
 import { type Config, hasChainDoor } from '../config/config.ts'
 import { solanaFeed } from '../devnode/feed.ts'
 import { declareChainMeters } from '../devnode/meters.ts'
@@ -16,6 +17,8 @@ import { startExecution } from '../flows/execution.ts'
 import { Heads } from '../geyser/heads.ts'
 import { openSolanaHub, type SolanaHub } from '../geyser/hub.ts'
 import { EventLog } from '../stream/log.ts'
+import type { Store } from '../subscriptions/store.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
 import { VerifyPool } from '../threads/verify-pool.ts'
 import { declareGeyserMeters } from '../upstream/geyser/meters.ts'
 import { GeyserRoads } from './geyser.ts'
@@ -33,7 +36,7 @@ export async function startRoads(
 ) {
   const { clock, log } = deps
   const { meters, store } = ground
-  const events = new EventLog({ reserve: (count) => store.reserveSeq('events', count), clock })
+  const events = new EventLog({ reserve: eventNumbers(store, log), clock })
   const onDown = (fault: Fault) => {
     log.error('the execution source is down for good', { reason: fault.message })
     deps.exit(1)
@@ -51,6 +54,18 @@ export async function startRoads(
   return { events, execution, upstream, geyser, verifier, solana }
 }
 export type Roads = Awaited<ReturnType<typeof startRoads>>
+
+/** Reserves event numbers; a full disk costs numbers later, never the process. */
+function eventNumbers(store: Store, log: Log): (count: number) => number | null {
+  const report = faultReport(log.area('metrics'), 'event numbers could not be reserved')
+  return (count) => {
+    let first: number | null = null
+    guarded(() => {
+      first = store.reserveSeq('events', count)
+    }, report)()
+    return first
+  }
+}
 
 /** The streams of the sets that somebody reads. */
 function startGeyser(

@@ -11,6 +11,7 @@ import { Fault, messageOf } from '../base/errors.ts'
 import type { DoorAddress, Running } from '../base/running.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Addresses } from './address.ts'
+import { descriptorReserve } from './descriptors.ts'
 import { Http, type HttpOptions } from './http.ts'
 import { type Place, resolvePort } from './ports.ts'
 import type { CertificatePair } from './tls.ts'
@@ -119,6 +120,11 @@ class OpenDoor<C> implements Door<C> {
       tls === null
         ? uws().App()
         : uws().SSLApp({ cert_file_name: tls.files.certPath, key_file_name: tls.files.keyPath })
+    const descriptors = descriptorReserve(this.#options.log)
+    const onConnection: Parameters<App['filter']>[0] = (response, change) => {
+      if (Number(change) > 0 && !descriptors.admits()) response.close()
+    }
+    app.filter(onConnection)
     this.sockets.bind(app)
     this.http.bind(app)
     // Only TLS doors share their port, with their own next generation.

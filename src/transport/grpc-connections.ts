@@ -7,6 +7,8 @@ import type { Http2Server, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { addressKey } from '../base/cidr.ts'
 import { Fault } from '../base/errors.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
+import { descriptorReserve } from './descriptors.ts'
 import { InFlight } from './in-flight.ts'
 
 export interface ConnectionLimits {
@@ -14,6 +16,7 @@ export interface ConnectionLimits {
   readonly connectionsPerAddressMax: number
   /** True for trusted proxies, which carry many clients: they are not counted. */
   isProxy(address: string): boolean
+  readonly log: Log
 }
 
 export class GrpcConnections {
@@ -31,7 +34,10 @@ export class GrpcConnections {
     const servers = (server as { http2Servers?: unknown }).http2Servers
     if (!(servers instanceof Map) || servers.size === 0)
       throw new Fault('grpc-library', 'grpc: the HTTP/2 servers of the library are not accessible')
+    // A connection that could not be accepted, for want of descriptors: its client sees the close.
+    const report = faultReport(this.#limits.log, 'a connection could not be accepted')
     for (const http2Server of servers.keys() as Iterable<Http2Server>) {
+      http2Server.on('error', report)
       this.#limitConnections(http2Server)
       http2Server.prependListener('stream', (stream, _headers, _flags, ...rest: unknown[]) => {
         if (!Array.isArray(rest[0]) || repeatsCredential(rest[0])) this.#repeated.add(stream)
@@ -48,10 +54,11 @@ export class GrpcConnections {
   #limitConnections(http2Server: Http2Server): void {
     const accept = http2Server.rawListeners('connection') as ((socket: Socket) => void)[]
     http2Server.removeAllListeners('connection')
+    const descriptors = descriptorReserve(this.#limits.log)
     http2Server.on('connection', (socket: Socket) => {
       const address = socket.remoteAddress
-      // Gone already.
-      if (address === undefined) {
+      // Without an address it is gone already.
+      if (address === undefined || !descriptors.admits()) {
         socket.destroy()
         return
       }

@@ -10,7 +10,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net'
 import { dirname, join, relative, resolve } from 'node:path'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
-import type { Log } from '../telemetry/log.ts'
+import { faultReport, type Log } from '../telemetry/log.ts'
 
 /** Answers one question; what it returns is written as JSON. */
 export type OperatorHandler = (question: OperatorQuestion) => unknown | Promise<unknown>
@@ -57,6 +57,8 @@ export async function startOperatorSocket(
   })
   server.maxConnections = CONNECTIONS_MAX
   await listen(server, path)
+  // A connection that could not be accepted, for want of descriptors: its client sees the close.
+  server.on('error', faultReport(log, 'an operator connection could not be accepted'))
   let stopping: Promise<void> | null = null
   const stop = () => {
     stopping ??= new Promise<void>((done) => {
@@ -217,13 +219,16 @@ function listen(server: Server, path: string): Promise<void> {
       `${path} is too long for a socket: use a shorter data folder`,
     )
   return new Promise((done, fail) => {
-    server.once('error', (cause) => {
+    const failed = (cause: Error) =>
       fail(new Fault('operator-socket', `cannot open ${path}: ${messageOf(cause)}`, { cause }))
-    })
+    server.once('error', failed)
     // The file is born under this mask, so that nobody gets in before the chmod below.
     const before = process.umask(0o177)
     try {
-      server.listen(short, () => done())
+      server.listen(short, () => {
+        server.off('error', failed)
+        done()
+      })
     } finally {
       process.umask(before)
     }

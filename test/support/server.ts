@@ -42,6 +42,8 @@ export interface ServerOptions {
   /** Everything that a default start opens. Without it the indexer, which has processes of its
    *  own, stays shut unless a flag names it: most tests ask nothing of it. */
   readonly isWhole?: boolean
+  /** Words of a command that runs the server's: to limit descriptors, to drop capabilities. */
+  readonly through?: readonly string[]
   /** In a process group of its own, so that a test can signal the whole group. */
   readonly isGroup?: boolean
 }
@@ -57,9 +59,11 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   )
   const namesIndexer = options.flags?.some((flag) => flag.startsWith('--indexer.')) === true
   const isWhole = options.isWhole === true || namesIndexer
+  const [program, ...before] = [...(options.through ?? []), process.execPath]
   const child = spawn(
-    process.execPath,
+    program!,
     [
+      ...before,
       ...(options.nodeFlags ?? []),
       main,
       'serve',

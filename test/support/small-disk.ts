@@ -1,5 +1,5 @@
-// A small file system of its own (tmpfs), for tests of a full or read-only disk. Needs root and
-// the right to mount: null where that is missing, and the test says that it was skipped.
+// A small file system of its own (tmpfs), for tests of a full disk. Needs root and
+// the right to mount (`canMount`); a test without it says that it was skipped.
 import { spawnSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, rmdirSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -11,31 +11,30 @@ export interface SmallDisk {
   fill(): void
   /** Gives them back. */
   free(): void
-  setReadOnly(isReadOnly: boolean): void
   unmount(): void
 }
 
-export function mountSmallDisk(size: string): SmallDisk | null {
+/** Whether this process may mount; asked while tests are collected. */
+export function canMount(): boolean {
   const path = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
-  if (!run('mount', '-t', 'tmpfs', '-o', `size=${size},mode=0700`, 'sluice-test', path)) {
-    rmdirSync(path)
-    return null
-  }
+  const isMounted = run('mount', '-t', 'tmpfs', 'sluice-test', path)
+  if (isMounted) run('umount', path)
+  rmdirSync(path)
+  return isMounted
+}
+
+export function mountSmallDisk(size: string): SmallDisk {
+  const path = mkdtempSync(join(tmpdir(), 'sluice-disk-'))
+  if (!run('mount', '-t', 'tmpfs', '-o', `size=${size},mode=0700`, 'sluice-test', path))
+    throw new Error(`no file system can be mounted on ${path}`)
   const filler = join(path, 'filler')
-  const unmount = () => {
-    process.off('exit', unmount)
-    if (run('umount', '-l', path)) rmdirSync(path)
-  }
-  process.once('exit', unmount)
   return {
     path,
     fill: () => writeUntilFull(filler),
     free: () => rmSync(filler, { force: true }),
-    setReadOnly: (isReadOnly) => {
-      if (!run('mount', '-o', `remount,${isReadOnly ? 'ro' : 'rw'}`, path))
-        throw new Error(`${path} cannot be mounted again`)
+    unmount: () => {
+      if (run('umount', '-l', path)) rmdirSync(path)
     },
-    unmount,
   }
 }
 

@@ -142,4 +142,29 @@ describe('execution projector', () => {
     expect(projector.latestBlock).toBe(1)
     expect(projector.block(1)).toBeNull()
   })
+
+  test('appends a Gap for frames that got no number, when there is one again', () => {
+    const frames: [FrameKind, unknown][] = []
+    const bench = new Bench({ eventRingBytes: 1024 * 1024 })
+    const script = new EventScript(bench.feed)
+    const from = script.start(1)
+    const to = script.end()
+    script.start(2)
+    bench.feed.flush()
+    bench.drain()
+    let hasNumbers = false
+    const projector = new ExecutionProjector({
+      append: (kind, payload) =>
+        hasNumbers ? frames.push([kind, JSON.parse(Buffer.from(payload).toString())]) : 0,
+    })
+    const [start, end, next] = bench.controls
+    if (start?.kind !== 'event' || end?.kind !== 'event' || next?.kind !== 'event')
+      throw new Error('three events')
+    projector.start(start)
+    projector.end(end, done)
+    hasNumbers = true
+    projector.start(next)
+    expect(frames.map(([kind]) => kind)).toEqual(['Gap', 'TPS', 'Lifecycle'])
+    expect(frames[0]?.[1]).toEqual({ from, to })
+  })
 })

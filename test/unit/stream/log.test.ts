@@ -43,6 +43,32 @@ describe('EventLog', () => {
     expect(log.oldestSeq).toBe(last - 9)
   })
 
+  test('outlives a registry that gives no numbers, and never uses one that was not given', () => {
+    let nowMs = 0
+    let isFull = false
+    const given = registry()
+    const reserve = (count: number) => (isFull ? null : given(count))
+    const log = open({
+      reserve,
+      framesMax: 10,
+      clock: { nowMs: () => 0, monotonicMs: () => nowMs },
+    })
+    const first = log.append('TPS', bytes(0))
+    isFull = true
+    let last = first
+    for (let seq = first; seq !== 0; seq = log.append('TPS', bytes(0))) last = seq
+    // What was reserved at the start is used to its end, and nothing beyond.
+    expect(last).toBe(seqBlock - 1)
+    expect([log.newestSeq, log.append('Gap', bytes(0))]).toEqual([last, 0])
+    isFull = false
+    nowMs += 1000
+    expect(log.append('TPS', bytes(0))).toBe(last + 1)
+  })
+
+  test('does not start without numbers', () => {
+    expect(() => open({ reserve: () => null })).toThrow('no event numbers')
+  })
+
   test('reports 0 as oldest and newest while it is empty', () => {
     const log = open()
     expect([log.oldestSeq, log.newestSeq, log.frames, log.bytes]).toEqual([0, 0, 0, 0])

@@ -16,7 +16,11 @@ describe('the probe of the gRPC library', () => {
   })
 
   it('fails the start when the HTTP/2 servers are not where they were', () => {
-    const connections = new GrpcConnections({ connectionsPerAddressMax: 1, isProxy: () => false })
+    const connections = new GrpcConnections({
+      connectionsPerAddressMax: 1,
+      isProxy: () => false,
+      log: silentLog,
+    })
     expect(() => connections.watch({})).toThrow('not accessible')
     expect(() => connections.watch({ http2Servers: new Map() })).toThrow('not accessible')
   })

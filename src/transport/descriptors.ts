@@ -1,0 +1,67 @@
+// Keeps file descriptors in reserve and says when no others are left. Thread: main.
+// Without it the kernel leaves a new connection waiting in silence, and nothing of our own (a
+// query process, the operator's socket) can be opened. When the last free one is gone the reserve
+// is given to the process, and endpoints close every new connection until it can be taken back.
+import { closeSync, openSync } from 'node:fs'
+import { type Log, LogThrottle } from '../telemetry/log.ts'
+
+const reserveSize = 32
+const lookMs = 100
+/** After they ran out, every new connection is reason to look. */
+const tightMs = 10_000
+
+export class DescriptorReserve {
+  readonly #log: Log
+  readonly #throttle = new LogThrottle()
+  readonly #held: number[] = []
+  #isScarce = false
+  #tightUntilMs = 0
+
+  constructor(log: Log) {
+    this.#log = log
+    this.look()
+    setInterval(() => this.look(), lookMs).unref()
+  }
+
+  /** Asked with each new connection: false when it is to be closed at once. */
+  admits(): boolean {
+    if (!this.#isScarce && performance.now() < this.#tightUntilMs) this.look()
+    return !this.#isScarce
+  }
+
+  /** Takes the reserve where it is missing, and one more to see whether there is one. */
+  look(): void {
+    const isScarce = !this.#fill(reserveSize + 1)
+    if (isScarce) this.#shrink(0)
+    else this.#shrink(reserveSize)
+    if (isScarce) this.#tightUntilMs = performance.now() + tightMs
+    if (isScarce === this.#isScarce) return
+    this.#isScarce = isScarce
+    // Near the limit it comes and goes.
+    if (isScarce && this.#throttle.allows('scarce', performance.now()))
+      this.#log.error('out of file descriptors: new connections are closed', {
+        toDo: 'raise ulimit -n, or LimitNOFILE in the unit',
+      })
+  }
+
+  #fill(size: number): boolean {
+    try {
+      while (this.#held.length < size) this.#held.push(openSync('/dev/null', 'r'))
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  #shrink(size: number): void {
+    for (const descriptor of this.#held.splice(size)) closeSync(descriptor)
+  }
+}
+
+let reserve: DescriptorReserve | null = null
+
+/** The one of this process, since descriptors are the process's; made with its first endpoint. */
+export function descriptorReserve(log: Log): DescriptorReserve {
+  reserve ??= new DescriptorReserve(log.area('transport'))
+  return reserve
+}

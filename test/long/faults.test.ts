@@ -1,0 +1,244 @@
+// Faults of the world: no descriptors, a full disk, a disk that cannot be written. The server lives,
+// every call is answered or fails visibly, and when the fault is gone everything works again.
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { type Credentials, callEveryEndpoint } from '../support/every-endpoint.ts'
+import { type Server, sluice, startServer } from '../support/server.ts'
+import { canMount, mountSmallDisk } from '../support/small-disk.ts'
+import { until } from '../support/until.ts'
+
+const deadlineMs = 120_000
+const servers: Server[] = []
+afterAll(async () => {
+  for (const server of servers) await server.dispose()
+})
+
+async function start(options: Parameters<typeof startServer>[0]): Promise<Server> {
+  const server = await startServer({ isWhole: true, ...options })
+  servers.push(server)
+  await until(() => server.stdout().includes('INDEXER_PASSWORD='), 'the banner')
+  return server
+}
+
+function credentialsOf(server: Server): Credentials {
+  const printed = (name: string) =>
+    new RegExp(`^${name}=(.+)$`, 'm').exec(server.stdout())?.[1] ?? ''
+  const indexer = { user: printed('INDEXER_USER'), password: printed('INDEXER_PASSWORD') }
+  return { token: printed('TOKEN'), indexer }
+}
+
+function expectAlive(server: Server): void {
+  expect([server.child.exitCode, server.child.signalCode], server.stderr()).toEqual([null, null])
+}
+
+const names = ['rpc', 'websocket', 'grpc', 'metrics', 'prometheus', 'tpu', 'indexer', 'operator']
+const allOk = Object.fromEntries(names.map((name) => [name, 'ok']))
+
+/** Every call was answered or failed visibly, by a server that still runs. */
+async function expectAnswers(server: Server): Promise<Record<string, string>> {
+  const outcomes = await callEveryEndpoint(server, credentialsOf(server))
+  expectAlive(server)
+  expect(Object.entries(outcomes).filter(([, outcome]) => outcome === 'silence')).toEqual([])
+  return outcomes
+}
+
+async function expectAllOk(server: Server): Promise<void> {
+  let outcomes: Record<string, string> = {}
+  await until(
+    async () => {
+      outcomes = await expectAnswers(server)
+      return Object.values(outcomes).every((outcome) => outcome === 'ok')
+    },
+    `every endpoint to work`,
+    deadlineMs,
+  ).catch(() => expect(outcomes).toEqual(allOk))
+}
+
+/** Keeps so many idle connections to a server open that it has no descriptor left. */
+class Crowd {
+  readonly #sockets = new Set<Socket>()
+  readonly #timer: NodeJS.Timeout
+
+  constructor(server: Server, size: number) {
+    const doors = ['grpc', 'rpc', 'metrics', 'tpu', 'indexer'].map((name) => server.doors[name]!)
+    let opened = 0
+    this.#timer = setInterval(() => {
+      while (this.#sockets.size < size) {
+        opened += 1
+        const { host, port } = doors[opened % doors.length]!
+        const socket = connect(port, host)
+        this.#sockets.add(socket)
+        socket.on('error', () => {})
+        socket.on('close', () => this.#sockets.delete(socket))
+      }
+    }, 20)
+  }
+
+  leave(): void {
+    clearInterval(this.#timer)
+    for (const socket of this.#sockets) socket.destroy()
+  }
+}
+
+describe('a server without free descriptors', () => {
+  it('lives, answers or refuses, and works again when there are some', async () => {
+    const limit = 300
+    const server = await start({
+      through: ['/bin/sh', '-c', `ulimit -n ${limit}; exec "$0" "$@"`],
+    })
+    await expectAllOk(server)
+    const crowd = new Crowd(server, 2 * limit)
+    const used = () => readdirSync(`/proc/${server.child.pid}/fd`).length
+    try {
+      await until(() => used() >= limit - 40, 'the descriptors to run out', deadlineMs)
+      for (let round = 0; round < 3; round++) {
+        // What is held in reserve is for the operator and for the server itself.
+        expect(await expectAnswers(server)).toMatchObject({ operator: 'ok' })
+      }
+    } finally {
+      crowd.leave()
+    }
+    await expectAllOk(server)
+  }, 300_000)
+})
+
+describe('an error that nobody handles', () => {
+  // Two signals let errors loose in the server, as an emitter without a listener would.
+  const loose = `import { EventEmitter } from 'node:events'
+    const fault = Object.assign(new Error('accept EMFILE'), { code: 'EMFILE' })
+    process.on('SIGUSR2', () => setImmediate(() => new EventEmitter().emit('error', fault)))
+    process.on('SIGCONT', () => setImmediate(() => Promise.reject(fault)))
+    process.on('SIGHUP', () => setImmediate(() => { throw new TypeError('a bug of ours') }))`
+
+  it('is survived when it is a fault of the world, and ends the server when it is a bug', async () => {
+    const flag = `--import=data:text/javascript,${encodeURIComponent(loose)}`
+    const server = await startServer({ nodeFlags: [flag] })
+    servers.push(server)
+    for (const signal of ['SIGUSR2', 'SIGCONT'] as const) {
+      server.child.kill(signal)
+      expect(await slotOf(server)).toBeGreaterThanOrEqual(0)
+    }
+    await until(() => server.stderr().includes('accept EMFILE'), 'the line in the log')
+    expectAlive(server)
+    server.child.kill('SIGHUP')
+    await until(() => server.child.exitCode !== null, 'the end')
+    expect(server.child.exitCode).toBe(1)
+    expect(server.stderr()).toContain('TypeError: a bug of ours')
+  }, 120_000)
+})
+
+describe('a server whose disk', () => {
+  const isMountable = canMount()
+  const asPlainUser = plainUser()
+  const folders: string[] = []
+  afterAll(() => {
+    for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+  })
+  if (!isMountable) console.warn('faults: a full disk is not tested, a mount needs root')
+  if (asPlainUser === null) console.warn('faults: a read-only folder is not tested, setpriv fails')
+
+  it.skipIf(!isMountable)(
+    'is full lives, and works again when there is room',
+    async () => {
+      const disk = mountSmallDisk('256m')
+      try {
+        const server = await start({ data: disk.path })
+        await survive(server, { begin: () => disk.fill(), end: () => disk.free() })
+        expect(server.stderr()).toMatch(/no space left/i)
+        expect(await server.stop()).toBe(0)
+      } finally {
+        disk.unmount()
+      }
+    },
+    400_000,
+  )
+
+  it.skipIf(asPlainUser === null)(
+    'cannot be written lives, and works again when it can',
+    async () => {
+      const data = mkdtempSync(join(tmpdir(), 'sluice-read-only-'))
+      folders.push(data)
+      const server = await start({ data, through: asPlainUser! })
+      let makeWritable = () => {}
+      await survive(server, {
+        begin: () => {
+          makeWritable = makeReadOnly(data)
+        },
+        end: () => makeWritable(),
+      })
+      expect(server.stderr()).toMatch(/permission denied/i)
+      expect(await server.stop()).toBe(0)
+    },
+    400_000,
+  )
+})
+
+/** The modes of files hold root only without these capabilities. Null where they stay. */
+function plainUser(): readonly string[] | null {
+  if (process.getuid?.() !== 0) return []
+  const none = '-dac_override,-dac_read_search'
+  const words = ['setpriv', `--bounding-set=${none}`, `--inh-caps=${none}`]
+  const [program, ...rest] = [...words, 'true']
+  return spawnSync(program!, rest).status === 0 ? words : null
+}
+
+/** Takes the right to write away from a folder and everything in it; gives what gives it back. */
+function makeReadOnly(path: string): () => void {
+  const inside = readdirSync(path, { withFileTypes: true, recursive: true })
+    .filter((entry) => entry.isDirectory() || entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name))
+  const modes = [path, ...inside].map((each) => [each, statSync(each).mode & 0o777] as const)
+  for (const [each, mode] of modes) chmodSync(each, mode & 0o555)
+  return () => {
+    // What the server has removed meanwhile needs no mode.
+    for (const [each, mode] of modes) if (existsSync(each)) chmodSync(each, mode)
+  }
+}
+
+async function slotOf(server: Server): Promise<number> {
+  const response = await fetch(server.url('rpc'), {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-token': credentialsOf(server).token },
+    body: '{"jsonrpc":"2.0","id":1,"method":"getSlot"}',
+  })
+  return ((await response.json()) as { result: number }).result
+}
+
+async function creditsOf(server: Server): Promise<number> {
+  const shown = await sluice(server.data, 'usage', 'demo', '--output=json')
+  expect(shown.code, shown.stderr).toBe(0)
+  return JSON.parse(shown.stdout).window.credits as number
+}
+
+/** What the chain, the endpoints, the quota and the registry do during a fault, and after it. */
+async function survive(server: Server, fault: { begin(): void; end(): void }): Promise<void> {
+  await expectAllOk(server)
+  // Nothing answers there: after ten challenges, one a second, its failure is to be written.
+  const set = await sluice(server.data, 'destination', 'set', 'demo', '127.0.0.1:40009')
+  expect(set.code, set.stderr).toBe(0)
+  fault.begin()
+  const first = await slotOf(server)
+  await until(
+    async () => {
+      await expectAnswers(server)
+      return (await slotOf(server)) > first + 40
+    },
+    'the chain to go on',
+    deadlineMs,
+  )
+  fault.end()
+  await expectAllOk(server)
+  const before = await creditsOf(server)
+  await slotOf(server)
+  await until(async () => (await creditsOf(server)) > before, 'use to be written', deadlineMs)
+  const isGivenUp = async () => {
+    const shown = await sluice(server.data, 'destination', 'show', 'demo', '--output=json')
+    return JSON.parse(shown.stdout).destination?.state === 'failed'
+  }
+  await until(isGivenUp, 'the destination to be given up', deadlineMs)
+  expectAlive(server)
+}
