@@ -1,4 +1,4 @@
-// `sluice/client` and `sluice tail` against a real door.
+// Tests `sluice/client` and `sluice tail` against a real endpoint.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -64,7 +64,7 @@ describe.each(constructors)('the client over %s', (_, open) => {
   })
 })
 
-test('goes on without loss when the door closes and opens again', async () => {
+test('reconnects and resumes without loss when the endpoint closes and reopens', async () => {
   const first = await openService()
   const { port } = first
   const client = new MetricsClient({
@@ -90,7 +90,7 @@ test('goes on without loss when the door closes and opens again', async () => {
   await second.running.stop()
 })
 
-test('REST helpers speak with the real service', async () => {
+test('REST helpers call the real service', async () => {
   const client = new MetricsClient({ url: service.origin, open: (url) => new NodeSocket(url) })
   expect(await client.tps()).toBeGreaterThan(0)
   expect((await client.contention())?.block_number).toBe(service.execution.latestBlock())
@@ -121,14 +121,14 @@ describe('sluice tail', () => {
     rmSync(data, { recursive: true })
   })
 
-  test('finds the door and names the efficiency band', async () => {
+  test('finds the endpoint and prints the efficiency band', async () => {
     const ran = await runCommand(['tail', 'contention', '--count', '1', '--data', data])
     expect(ran.stderr).toBe('')
     expect(ran.stdout).toMatch(/^block \d+ {2}txns 138 .*90 or more: excellent parallelization\n$/)
     expect(ran.code).toBe(0)
   })
 
-  test('goes on behind a frame, as JSON lines', async () => {
+  test('resumes after a frame, as JSON lines', async () => {
     const from = service.events.oldestSeq - 1
     const words = ['tail', 'tps', '--from-seq', `${from}`, '--count', '3', '--output', 'json']
     const ran = await runCommand([...words, '--data', data])
@@ -142,7 +142,7 @@ describe('sluice tail', () => {
     expect(ran.code).toBe(0)
   })
 
-  test('refuses a topic or a number that is none', async () => {
+  test('rejects an unknown topic or an invalid number', async () => {
     expect((await runCommand(['tail', 'blocks'])).code).toBe(2)
     expect((await runCommand(['tail', 'tps', '--from-seq', '-1x'])).code).toBe(2)
   })

@@ -1,4 +1,4 @@
-// REST, health, scraping and JSON-RPC of the metrics service over a real door.
+// Tests REST, health, scraping and JSON-RPC of the metrics service over a real endpoint.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { HandClock } from '../support/fake-execution.ts'
@@ -63,7 +63,7 @@ describe('REST', () => {
     expectShape('metrics/error', await response.json())
   })
 
-  test('a plain GET where a WebSocket is meant is told so', async () => {
+  test('a plain GET on a WebSocket path is 426', async () => {
     for (const path of ['/', '/v1/ws']) expect((await get(path)).status).toBe(426)
   })
 
@@ -100,7 +100,7 @@ describe('POST /', () => {
     expectShape('metrics/rpc-error', body)
   })
 
-  test('names an unknown method as the spec does', async () => {
+  test('answers an unknown method as the spec does', async () => {
     const { body } = await post('{"jsonrpc":"2.0","method":"nope","id":"x"}')
     expect(body).toEqual({
       jsonrpc: '2.0',
@@ -122,14 +122,14 @@ describe('POST /', () => {
     ])
   })
 
-  test('gives a lone notification an empty body', async () => {
+  test('answers a lone notification with an empty body', async () => {
     expect(await post('{"jsonrpc":"2.0","method":"eth_chainId"}')).toEqual({
       status: 200,
       body: null,
     })
   })
 
-  test('refuses a body that is too long', async () => {
+  test('rejects a body that is too long', async () => {
     expect((await post(' '.repeat(60_000))).status).toBe(413)
   })
 })
@@ -232,7 +232,7 @@ describe('a silent source', () => {
 })
 
 describe('metrics.auth: token', () => {
-  test('asks for a token everywhere but on /health and /metrics', async () => {
+  test('requires a token everywhere but on /health and /metrics', async () => {
     const admitted = { subscription: { id: 'a' }, digest: 'd' } as never
     const locked = await openService({
       section: { auth: 'token' },

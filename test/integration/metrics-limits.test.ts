@@ -1,4 +1,4 @@
-// What one client address may cost the metrics endpoint: bounded answers, a budget, 429.
+// Tests the cost limits per client address of the metrics endpoint: bounded answers, budget, 429.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { batchBytesMax } from '../../src/products/metrics/rpc.ts'
 import { blockBatch, sendFrom, upgradeFrom } from '../support/from-address.ts'
@@ -32,7 +32,7 @@ describe('the answer of POST /', () => {
     expect(new Set(errors.map(({ error }) => error?.code))).toEqual(new Set([-32005]))
   })
 
-  test('holds a single block whole, however long', async () => {
+  test('contains a single block whole, however long', async () => {
     const call = { jsonrpc: '2.0', id: 7, method: 'eth_getBlockByNumber', params: ['0x1', true] }
     const { status, body } = await sendFrom('127.0.0.1', service.origin, post(JSON.stringify(call)))
     expect(status).toBe(200)
@@ -40,7 +40,7 @@ describe('the answer of POST /', () => {
     expect(JSON.parse(body)).toMatchObject({ id: 7, result: { number: '0x1' } })
   })
 
-  test('holds one block of a batch, however long, and no second one', async () => {
+  test('contains one block of a batch, however long, and no second one', async () => {
     const call = { jsonrpc: '2.0', method: 'eth_getBlockByNumber', params: ['0x1', true] }
     const calls = [1, 2, 3].map((id) => ({ ...call, id }))
     const { body } = await sendFrom('127.0.0.1', service.origin, post(JSON.stringify(calls)))
@@ -120,7 +120,7 @@ describe('an address that has used up its budget', () => {
     other.socket.terminate()
   })
 
-  test('keeps /health and /metrics for a while, but not without end', async () => {
+  test('can still use /health and /metrics at a limited rate', async () => {
     const service = await exhausted()
     const paths = Array.from({ length: 60 }, (_, index) => (index % 2 ? '/health' : '/metrics'))
     const answers = await Promise.all(
@@ -132,7 +132,7 @@ describe('an address that has used up its budget', () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]))
   })
 
-  test('loses a socket that goes on sending, with 1013', async () => {
+  test('loses a socket that continues to send, with 1013', async () => {
     const service = await openService({
       addressLimits: { workMsPerSecond: 1, workMsBurst: 5 },
     })
@@ -148,7 +148,7 @@ describe('an address that has used up its budget', () => {
     expect(service.refused.metrics).toBeGreaterThan(0)
   })
 
-  test('is held back, so that asking again at once gains nothing', async () => {
+  test('gets delayed refusals, so that an immediate retry gains nothing', async () => {
     const service = await exhausted()
     const beganMs = performance.now()
     let refusals = 0
@@ -172,7 +172,7 @@ describe('an address that has used up its budget', () => {
 })
 
 describe('a resume', () => {
-  test('is charged by what it asks for again', async () => {
+  test('is charged by the frames that it requests', async () => {
     const service = await openService({
       addressLimits: { bytesBurst: 200_000, bytesPerSecond: 1024 },
       section: { connectionsPerAddress: 0 },

@@ -1,4 +1,4 @@
-// The event stream over a real door, read by the unmodified `ws` package.
+// Tests the event stream over a real endpoint, with the unmodified `ws` package.
 import { unpack } from 'msgpackr'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
@@ -136,7 +136,7 @@ describe('the stream', () => {
     expectShape('metrics/error', JSON.parse(listener.refused!.body))
   })
 
-  test('refuses the 11th connection of an address with 429', async () => {
+  test('rejects the 11th connection of an address with 429', async () => {
     for (let count = 0; count < 10; count++) await listen(count % 2 ? '/' : '/v1/ws').has(1)
     const eleventh = listen('/v1/ws')
     await until(() => eleventh.refused !== null, 'the refusal')
@@ -157,7 +157,7 @@ test('a stop ends the sockets with 1001', async () => {
   expect(listener.closed).toBe(1001)
 })
 
-test('a token that dies closes its socket with 1008', async () => {
+test('a revoked token closes its socket with 1008', async () => {
   let kill = () => {}
   const locked = await openService({
     section: { auth: 'token' },
@@ -183,7 +183,7 @@ test('a token that dies closes its socket with 1008', async () => {
   await locked.running.stop()
 })
 
-test('a stalled client delays nobody, keeps its place from the log, and is cut after its time', async () => {
+test('a stalled client delays no other, follows from the log, and is disconnected after a timeout', async () => {
   const stalled = await openService({
     section: { connectionsPerAddress: 0 },
     deps: { limits: { unsentBytesMax: 1024 * 1024, slowMsMax: 1500 } },
@@ -231,7 +231,7 @@ test('a stalled client delays nobody, keeps its place from the log, and is cut a
   await stalled.running.stop()
 })
 
-test('50 clients that leave and resume at random lose and repeat nothing', async () => {
+test('50 clients that disconnect and resume at random lose and duplicate nothing', async () => {
   const storm = await openService({
     section: { connectionsPerAddress: 0 },
     // All clients come from one address.

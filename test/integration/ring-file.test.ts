@@ -79,7 +79,7 @@ describe('a live event ring file', () => {
     expect(wrong).toBe(0)
   })
 
-  test('tells an overrun as a gap and goes on: nothing wrong, nothing twice', async () => {
+  test('reports an overrun as a gap and continues: nothing wrong, no duplicates', async () => {
     await startOnEmpty()
     const fd = openSync(writer.path, 'r')
     const stallAt = seen.lastSeqno + 500
@@ -96,7 +96,7 @@ describe('a live event ring file', () => {
     expect({ wrong, jumps: seen.jumps }).toEqual({ wrong: 0, jumps: 0 })
   })
 
-  test('tells expired payloads as a gap while their descriptors are still there', async () => {
+  test('reports expired payloads as a gap while their descriptors still exist', async () => {
     await startOnEmpty()
     const fd = openSync(writer.path, 'r')
     const stallAt = seen.lastSeqno + 3
@@ -113,14 +113,14 @@ describe('a live event ring file', () => {
     expect(wrong).toBe(0)
   })
 
-  test('reads payloads that run over the physical end of the buffer', async () => {
+  test('reads payloads that wrap around the physical end of the buffer', async () => {
     await startOnEmpty({ firstPayloadByte: payloadBytes - 8192 })
     const last = await writer.write({ kind: 'mixed', count: 500 })
     await until(isAt(last), 'the last event')
     expect({ wrong, gaps: seen.gaps, jumps: seen.jumps }).toEqual({ wrong: 0, gaps: [], jumps: 0 })
   })
 
-  test('tells what the writer could not record as a gap of one', async () => {
+  test('reports an event that the writer could not record as a gap of one', async () => {
     await startOnEmpty()
     const failed = await writer.write({ kind: 'error', count: 1 })
     const last = await writer.write({ kind: 'mixed', count: 10 })
@@ -139,7 +139,7 @@ describe('a live event ring file', () => {
     expect({ wrong, gaps: seen.gaps, jumps: seen.jumps }).toEqual({ wrong: 0, gaps: [], jumps: 1 })
   })
 
-  test('survives being cut short, in the header, the descriptors or the payloads', async () => {
+  test('survives truncation in the header, the descriptors or the payloads', async () => {
     await startOnEmpty()
     for (const length of [0, 100, 2 ** 21 + 64, 2 ** 21 + 2 ** 22 + 16]) {
       await writer.truncate(length)
@@ -151,7 +151,7 @@ describe('a live event ring file', () => {
     expect(wrong).toBe(0)
   })
 
-  test('survives being cut while it is read', async () => {
+  test('survives truncation while it is read', async () => {
     await startOnEmpty()
     let cutAt = seen.lastSeqno + 2000
     onEvent = ({ seqno }) => {
@@ -166,7 +166,7 @@ describe('a live event ring file', () => {
     await until(isAt(last), 'the ring after the cut')
   })
 
-  test('follows a file that is gone for a while', async () => {
+  test('continues after the file was missing for a while', async () => {
     await startOnEmpty()
     rmSync(writer.path)
     const last = await writer.write({ kind: 'mixed', count: 10 })
@@ -176,7 +176,7 @@ describe('a live event ring file', () => {
     expect(wrong).toBe(0)
   })
 
-  test('a ring of the old schema is refused with a sentence that names it', async () => {
+  test('a ring of the old schema is rejected with a message that names it', async () => {
     writeFileSync(writer.path, eventRingHeader({ schema: oldSchemaHash }))
     await expect(source.run(seen)).rejects.toThrow(oldSchemaHash)
   })

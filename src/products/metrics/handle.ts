@@ -50,14 +50,14 @@ export function parseMessage(text: string): Outcome<readonly StreamKind[]> {
   }
   if (!isObject(message) || !Object.hasOwn(message, 'subscribe'))
     return badMessage('send {"subscribe":["TPS"]}')
-  const wanted = message.subscribe
-  if (Array.isArray(wanted)) return parseKinds(wanted)
-  if (!isObject(wanted) || !Array.isArray(wanted.events))
+  const requested = message.subscribe
+  if (Array.isArray(requested)) return parseKinds(requested)
+  if (!isObject(requested) || !Array.isArray(requested.events))
     return badMessage('subscribe takes a list of kinds or {"events":[…]}')
   // An unknown field might be a filter: ignoring it would send more than was requested.
-  const unknown = Object.keys(wanted).find((key) => key !== 'events')
+  const unknown = Object.keys(requested).find((key) => key !== 'events')
   return unknown === undefined
-    ? parseKinds(wanted.events)
+    ? parseKinds(requested.events)
     : badMessage('subscribe has no fields beside events')
 }
 
