@@ -1,5 +1,5 @@
-// The filters of getProgramAccounts and programSubscribe: read from JSON, asked of account data.
-// Thread: any (pure). Called by the RPC methods and by the websocket room.
+// Parses the filters of getProgramAccounts and programSubscribe, and applies them to account data.
+// Thread: any (pure).
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { decodeBase58 } from './base58.ts'
 import { readTokenAccount } from './token-account.ts'
@@ -9,13 +9,13 @@ export type AccountFilter =
   | { readonly kind: 'memcmp'; readonly offset: number; readonly bytes: Uint8Array }
   | { readonly kind: 'tokenAccountState' }
 
-export const accountFiltersMax = 4
+const accountFiltersMax = 4
 const MEMCMP_BYTES_MAX = 128
 
-/** Reads the `filters` member; absent means none. Refusals are of kind `invalid`. */
+/** Parses the `filters` member; absent means no filters. Refusals are of kind `invalid`. */
 export function readAccountFilters(value: unknown): Outcome<readonly AccountFilter[]> {
   if (value === undefined || value === null) return accept([])
-  if (!Array.isArray(value)) return invalid('Invalid params: filters is no list')
+  if (!Array.isArray(value)) return invalid('Invalid params: filters is not a list')
   if (value.length > accountFiltersMax)
     return invalid(`Too many filters provided; max ${accountFiltersMax}`)
   const filters: AccountFilter[] = []
@@ -27,7 +27,7 @@ export function readAccountFilters(value: unknown): Outcome<readonly AccountFilt
   return accept(filters)
 }
 
-/** True when every filter takes the account; data that is too short is not taken. */
+/** True when the account matches every filter; data that is too short does not match. */
 export function filtersTake(
   filters: readonly AccountFilter[],
   account: { readonly owner: Uint8Array; readonly data: Uint8Array },
@@ -75,7 +75,7 @@ function readMemcmp(memcmp: object): AccountFilter | string {
   return { kind: 'memcmp', offset, bytes: decoded }
 }
 
-/** Text is base58 unless said otherwise; a list of numbers stands for the bytes themselves. */
+/** Text is base58 unless `encoding` is given; a list of numbers is the bytes themselves. */
 function decodeBytes(bytes: unknown, encoding: unknown): Uint8Array | string {
   if (Array.isArray(bytes)) {
     const isBytes = bytes.every((byte) => isCount(byte) && byte < 256)
@@ -85,7 +85,7 @@ function decodeBytes(bytes: unknown, encoding: unknown): Uint8Array | string {
   if (encoding === 'base64') {
     const decoded = Buffer.from(bytes, 'base64')
     const isWhole = decoded.toString('base64') === bytes
-    // A plain array: equal filters shall be equal texts, however they were written.
+    // A plain array: equal filters must serialize to equal texts, however they were written.
     return isWhole ? Uint8Array.from(decoded) : 'Invalid param: base64 decode error'
   }
   if (encoding !== null && encoding !== 'base58' && encoding !== 'binary')

@@ -1,6 +1,6 @@
-// Writes protobuf from its end to its beginning. Thread: any.
-// A nested message needs its length in front; written backwards, that length is known when its turn
-// comes, so nothing is measured twice and nothing is moved.
+// Encodes protobuf from its end to its beginning. Thread: any.
+// A nested message is prefixed by its length; written backwards, that length is known when it is
+// written, so nothing is measured twice and nothing is moved.
 //
 //   scratch: [ ........free........ | tag len | nested fields | later fields ]
 //                                   ^ at                                     ^ end
@@ -14,14 +14,14 @@ export class BackWriter {
   #end = scratchBytesFirst
   #at = scratchBytesFirst
 
-  /** How much stands written; hand it to `wrap` to close a nested message over what came since. */
+  /** Bytes written so far; pass it to `wrap` to close a nested message over what follows. */
   get mark(): number {
     return this.#end - this.#at
   }
 
   /** Puts tag and length before everything written since `mark`. */
   wrap(field: number, mark: number): void {
-    this.#room(11)
+    this.#reserve(11)
     this.#varint(this.mark - mark)
     this.#tag(field, 2)
   }
@@ -31,7 +31,7 @@ export class BackWriter {
   }
 
   bytesAlways(field: number, value: Uint8Array): void {
-    this.#room(value.length + 11)
+    this.#reserve(value.length + 11)
     this.#at -= value.length
     this.#scratch.set(value, this.#at)
     this.#varint(value.length)
@@ -44,7 +44,7 @@ export class BackWriter {
 
   stringAlways(field: number, value: string): void {
     const length = Buffer.byteLength(value)
-    this.#room(length + 11)
+    this.#reserve(length + 11)
     this.#at -= length
     this.#scratch.write(value, this.#at)
     this.#varint(length)
@@ -57,18 +57,18 @@ export class BackWriter {
   }
 
   numberAlways(field: number, value: number): void {
-    this.#room(15)
+    this.#reserve(15)
     this.#varint(value)
     this.#tag(field, 0)
   }
 
-  /** A 64-bit number; negative ones in two's complement, as int64 wants them. */
+  /** A 64-bit number; negative ones in two's complement, as int64 requires. */
   big(field: number, value: bigint): void {
     if (value !== 0n) this.bigAlways(field, value)
   }
 
   bigAlways(field: number, value: bigint): void {
-    this.#room(15)
+    this.#reserve(15)
     this.#big(value)
     this.#tag(field, 0)
   }
@@ -79,7 +79,7 @@ export class BackWriter {
 
   double(field: number, value: number): void {
     if (value === 0) return
-    this.#room(13)
+    this.#reserve(13)
     this.#at -= 8
     this.#scratch.writeDoubleLE(value, this.#at)
     this.#tag(field, 1)
@@ -90,13 +90,13 @@ export class BackWriter {
     if (values.length === 0) return
     const mark = this.mark
     for (let index = values.length - 1; index >= 0; index--) {
-      this.#room(10)
+      this.#reserve(10)
       this.#big(values[index]!)
     }
     this.wrap(field, mark)
   }
 
-  /** A copy of everything written, and an empty writer again. */
+  /** Returns a copy of everything written and empties the writer. */
   take(): Buffer {
     const taken = Buffer.allocUnsafeSlow(this.mark)
     this.#scratch.copy(taken, 0, this.#at, this.#end)
@@ -109,7 +109,7 @@ export class BackWriter {
   }
 
   #varint(value: number): void {
-    // The length decides where the first byte goes; the bytes themselves run forwards.
+    // The length decides where the first byte goes; the varint itself is written forwards.
     let at = this.#at - varintLength(value)
     this.#at = at
     let rest = value
@@ -136,7 +136,7 @@ export class BackWriter {
     this.#scratch.set(bytes, this.#at)
   }
 
-  #room(bytes: number): void {
+  #reserve(bytes: number): void {
     if (this.#at >= bytes) return
     const written = this.mark
     let size = this.#end * 2
@@ -149,7 +149,7 @@ export class BackWriter {
   }
 }
 
-export function varintLength(value: number): number {
+function varintLength(value: number): number {
   let length = 1
   for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) length++
   return length

@@ -1,4 +1,4 @@
-// Base58 with the Bitcoin alphabet, for keys, hashes and signatures. Thread: any.
+// Encodes and decodes base58 (Bitcoin alphabet) for keys, hashes and signatures. Thread: any.
 // Works in limbs of five digits (58^5 fits in 30 bits), so a 32-byte key costs about 60 divisions
 // instead of the 1,400 of the digit-by-digit way. That is quadratic, so a long text (a transaction)
 // is decoded by halves in BigInt instead: 1,683 characters in 80 us instead of 600.
@@ -8,14 +8,14 @@ const digitsPerLimb = 5
 const limbBase = 58 ** digitsPerLimb
 // A transaction is at most 1,232 bytes, its base58 text at most 1,683 characters:
 // 1,232 * log(256) / log(58) = 1,682.5.
-export const base58BytesMax = 1232
+const base58BytesMax = 1232
 export const base58TextMax = 1683
 
 const digitOf = new Int8Array(128).fill(-1)
 for (let digit = 0; digit < 58; digit++) digitOf[alphabet.charCodeAt(digit)] = digit
 
-// Scratch for one call; every function here runs to its end without awaiting. Grown by the rare
-// longer input: what one program hands to another may be eight times a transaction.
+// Scratch of one call; every function here is synchronous. Grown by the rare longer input: what
+// one program passes to another may be eight times a transaction.
 let limbs = new Uint32Array(512)
 const words = new Uint32Array(512)
 let scratch = Buffer.alloc(2048)
@@ -42,7 +42,7 @@ export function encodeBase58(bytes: Uint8Array, start = 0, end = bytes.length): 
   return writeLimbs(zeros, used)
 }
 
-/** log(256) / log(58) is below 1.3658: so many digits are enough for a byte. */
+/** log(256) / log(58) is below 1.3658: that many digits suffice for a byte. */
 function growFor(length: number): void {
   const digits = Math.ceil(length * 1.3658) + digitsPerLimb
   if (digits <= scratch.length && digits <= limbs.length * digitsPerLimb) return
@@ -67,7 +67,7 @@ function writeLimbs(zeros: number, used: number): string {
   return scratch.toString('latin1', 0, at)
 }
 
-/** The bytes of a base58 text; null when it is not one or is longer than a transaction's. */
+/** The bytes of a base58 text; null when it is not base58 or longer than a transaction's. */
 export function decodeBase58(text: string): Uint8Array | null {
   if (text.length > base58TextMax) return null
   let zeros = 0
@@ -123,7 +123,7 @@ for (let digits = digitsPerPart; digits < base58TextMax; digits *= 2)
 /** Splits the text into parts of nine digits and joins neighbours until one is left. */
 function decodeLong(text: string, zeros: number): Uint8Array | null {
   let parts: bigint[] = []
-  // The first part takes what is over, so that all others are whole.
+  // The first part takes the remainder, so that all others have nine digits.
   let end = zeros + ((text.length - zeros) % digitsPerPart || digitsPerPart)
   for (let at = zeros; at < text.length; end += digitsPerPart) {
     let part = 0
@@ -147,7 +147,7 @@ function decodeLong(text: string, zeros: number): Uint8Array | null {
   return bytes
 }
 
-/** A 32-byte key from its text; null when it is not one. */
+/** A 32-byte key from its text; null when it is not a key. */
 export function decodeKey(text: string): Uint8Array | null {
   if (text.length < 32 || text.length > 44) return null
   const bytes = decodeBase58(text)

@@ -17,7 +17,7 @@ export interface Instruction {
   readonly data: Uint8Array
 }
 
-/** The first signer pays. Every account of an instruction that signs must be among the signers. */
+/** The first signer is the fee payer. Every signing account must be among the signers. */
 export function buildTransaction(parts: {
   readonly signers: readonly Keypair[]
   readonly blockhash: Uint8Array
@@ -52,10 +52,10 @@ function compile(
   const readonly = others.filter(([, isWritten]) => !isWritten).map(([key]) => key)
   const keys = [...signing, ...writable, ...readonly]
   assert(keys.length < 128, 'a transaction of ours has few keys')
-  const placeOf = new Map(keys.map((key, place) => [key, place]))
+  const indexOf = new Map(keys.map((key, index) => [key, index]))
   const body = instructions.flatMap(({ program, accounts, data }) => [
-    Uint8Array.of(placeOf.get(keyOf(program))!, accounts.length),
-    Uint8Array.from(accounts, ({ pubkey }) => placeOf.get(keyOf(pubkey))!),
+    Uint8Array.of(indexOf.get(keyOf(program))!, accounts.length),
+    Uint8Array.from(accounts, ({ pubkey }) => indexOf.get(keyOf(pubkey))!),
     compactLength(data.length),
     data,
   ])

@@ -1,6 +1,5 @@
 // Reads little-endian values one after the other. Thread: any (pure).
-// A read past the end sets `isShort` and yields zeros, so that a reader of a layout looks once, at
-// the end.
+// A read past the end sets `isShort` and yields zeros, so that a parser checks once, at the end.
 
 export class Cursor {
   readonly #view: Buffer
@@ -50,7 +49,7 @@ export class Cursor {
     return this.bytes(32)
   }
 
-  /** A text behind its length as u64, as bincode writes it. */
+  /** A text prefixed by its length as u64, as in bincode. */
   text(): string {
     const length = this.u64()
     if (length > BigInt(this.left)) {

@@ -1,6 +1,6 @@
-// The hash chain of entries, as Solana's proof of history makes it. Thread: any (pure).
+// Builds the hash chain of entries, as Solana's proof of history does. Thread: any (pure).
 // Verifiable with the rules of the real chain; only the number of hashes between entries is
-// small, since nobody has to prove here that time went by.
+// small, since the embedded chain does not have to prove that time passed.
 //
 //   entry with transactions: hash = sha256(previous | merkle root of all signatures)
 //   tick:                    hash = sha256(previous)
@@ -12,7 +12,7 @@ export class EntryChain {
   #index = 0
   #transactions = 0
 
-  /** Goes on from the last hash of the parent block. */
+  /** Continues from the last hash of the parent block. */
   constructor(parentHash: Uint8Array) {
     this.#hash = parentHash
   }
@@ -21,7 +21,7 @@ export class EntryChain {
     return this.#hash
   }
 
-  /** `signatures`: all those of each transaction, in order. */
+  /** `signatures`: all signatures of each transaction, in order. */
   record(signatures: readonly (readonly Uint8Array[])[]): EntryContent {
     this.#hash = sha256(this.#hash, merkleRoot(signatures.flat()))
     return this.#next(signatures.length)

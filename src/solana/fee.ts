@@ -1,4 +1,5 @@
-// What a transaction pays: 5,000 lamports a signature, and its bid for compute. Thread: any (pure).
+// Computes a transaction's fee: 5,000 lamports per signature, plus its priority fee.
+// Thread: any (pure).
 import { isSameKey } from './keys.ts'
 import { programs } from './programs.ts'
 import type { TransactionLayout } from './transaction.ts'
@@ -9,7 +10,7 @@ const unitsPerInstruction = 200_000
 const unitsPerBuiltin = 3_000
 const microPerLamport = 1_000_000n
 
-/** Programs that are part of the runtime: they are given little unless more is asked for. */
+/** Builtin programs: their default compute limit is small unless more is requested. */
 const builtins = [
   programs.system,
   programs.vote,
@@ -25,7 +26,7 @@ const verifiers = [programs.ed25519, programs.secp256k1, programs.secp256r1]
 
 export interface Fee {
   readonly lamports: bigint
-  /** The bid: micro-lamports per compute unit. */
+  /** Compute unit price in micro-lamports. */
   readonly price: bigint
   readonly units: number
 }

@@ -1,4 +1,4 @@
-// What the bodies of geyser updates are made of, as plain values. Thread: any (types only).
+// Types of the contents of geyser updates, as plain values. Thread: any (types only).
 // Field names follow proto/geyser.proto and proto/solana-storage.proto in camelCase.
 
 export interface AccountContent {

@@ -1,6 +1,7 @@
-// Reads geyser messages back into plain values. Thread: any (pure). Called by the websocket room
-// for the few updates somebody asked to see in full: an update then carries its bytes alone,
-// wherever it came from. Field numbers are those of proto/geyser.proto and solana-storage.proto.
+// Decodes geyser messages into plain values. Thread: any (pure).
+// For the few updates that a client requests in full: an update carries only its encoded bytes,
+// whatever its source. Field numbers are those of proto/geyser.proto and
+// proto/solana-storage.proto.
 import type {
   InstructionContent,
   MessageContent,

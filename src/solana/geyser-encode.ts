@@ -1,5 +1,5 @@
-// Encodes the bodies of geyser updates, once each. Thread: any. Called by solana/update-build.ts.
-// Field numbers are those of proto/geyser.proto; fields stand last first, see back-writer.ts.
+// Encodes the bodies of geyser updates, once each. Thread: any.
+// Field numbers are those of proto/geyser.proto; fields are written last first, see back-writer.ts.
 import { BackWriter } from './back-writer.ts'
 import type {
   AccountContent,
@@ -8,7 +8,7 @@ import type {
   RewardContent,
 } from './geyser-content.ts'
 
-// Every function here runs to its end without awaiting, so one writer serves all.
+// Every function here is synchronous, so one writer serves all.
 const writer = new BackWriter()
 
 /** SubscribeUpdateAccountInfo, with `data` in place of the account's own when given. */
@@ -72,7 +72,7 @@ export function encodeBlockMeta(slot: number, meta: BlockMetaContent, rewards: U
   return writer.take()
 }
 
-/** SubscribeUpdateBlock, spliced of what is encoded already. */
+/** SubscribeUpdateBlock, spliced from parts that are already encoded. */
 export function encodeBlock(block: {
   slot: number
   meta: Omit<BlockMetaContent, 'rewards'>
@@ -111,7 +111,7 @@ export function writeRewards(
   }
 }
 
-/** The fields that a block and its meta number alike. */
+/** The fields whose numbers are the same in a block and its meta. */
 function writeBlockHead(
   slot: number,
   meta: Omit<BlockMetaContent, 'rewards'>,

@@ -1,6 +1,6 @@
-// Reads single parts out of geyser messages and leaves the rest as it is. Thread: any (pure).
-// Called by flows/solana-received.ts for what a node sent: who filters asks for a few fields of
-// few updates, so nothing is decoded before somebody does. Views, no copies.
+// Reads single fields out of geyser messages without decoding the rest. Thread: any (pure).
+// Filters need few fields of few updates, so an upstream's messages are decoded lazily. Returns
+// views, no copies.
 import type { TokenBalanceContent } from './geyser-content.ts'
 import { decodeTokenBalance } from './geyser-decode.ts'
 import { ProtoReader } from './proto-reader.ts'
@@ -21,17 +21,17 @@ export const updateField = {
 const filtersField = 1
 const createdAtField = 11
 
-/** The envelope of an update: which kind, where its body stands, when the node made it. */
+/** The envelope of an update: its kind, the position of its body, when the node made it. */
 export interface Envelope {
-  /** One of `updateField`; 0 when there is none. */
+  /** One of `updateField`; 0 when absent. */
   readonly field: number
   readonly start: number
   readonly end: number
-  /** Null when the node does not tell. */
+  /** Null when the node does not send it. */
   readonly createdAtMs: number | null
 }
 
-/** Null for bytes that are no message. */
+/** Null for bytes that are not a message. */
 export function readEnvelope(message: Uint8Array): Envelope | null {
   let field = 0
   let start = 0

@@ -1,5 +1,5 @@
 // Encodes a transaction with its outcome for geyser, once. Thread: any.
-// Called by solana/update-build.ts. Field numbers are those of proto/solana-storage.proto.
+// Field numbers are those of proto/solana-storage.proto.
 import { BackWriter } from './back-writer.ts'
 import type {
   InstructionContent,

@@ -1,21 +1,21 @@
-// Base58 of keys that come up again and again: owners, mints, programs, and what callers poll.
+// Caches the base58 text of frequent keys: owners, mints, programs, and what callers poll.
 // Thread: any.
-// One key costs about 2 µs to encode and a tenth of that to find.
+// One key costs about 2 µs to encode and a tenth of that to look up.
 import { decodeKey, encodeBase58 } from './base58.ts'
 import { keyOf } from './keys.ts'
 
-/** Few programs own most accounts. A full table becomes the old one: what is used moves on. */
+/** Two-generation LRU: a full table becomes the old one, and entries in use move to the new one. */
 const keysMax = 16_384
 let texts = new Map<string, string>()
 let oldTexts = new Map<string, string>()
 const keys = new Map<string, Uint8Array>()
 
-/** The key's base58 text, remembered. Not for signatures or hashes, which come once. */
+/** The key's base58 text, cached. Not for signatures or hashes, which occur once. */
 export function keyText(key: Uint8Array): string {
   return textOf(keyOf(key), key, 0, key.length)
 }
 
-/** The same for a key that stands inside a message, from `start` up to `end`. */
+/** The same for a key inside a message, from `start` up to `end`. */
 export function keyTextIn(message: Buffer, start: number, end: number): string {
   return textOf(message.toString('latin1', start, end), message, start, end)
 }
@@ -32,7 +32,7 @@ function textOf(name: string, bytes: Uint8Array, start: number, end: number): st
   return text
 }
 
-/** The key of a base58 text, remembered, so nobody writes into it; null when it is none. */
+/** The key of a base58 text, cached, so it must not be modified; null when it is not a key. */
 export function keyOfText(text: string): Uint8Array | null {
   const known = keys.get(text)
   if (known !== undefined) return known

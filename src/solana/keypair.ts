@@ -1,8 +1,8 @@
-// Ed25519 keys made from a seed, and signing. Thread: any.
+// Derives Ed25519 keys from a seed, and signs with them. Thread: any.
 // For the embedded chain's own keys (faucet, identity, traffic); no customer's key is ever here.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 
-/** PKCS #8 around the 32 bytes of an Ed25519 seed. */
+/** PKCS #8 prefix of a 32-byte Ed25519 seed. */
 const pkcs8 = Buffer.from('302e020100300506032b657004220420', 'hex')
 
 export class Keypair {
@@ -19,7 +19,7 @@ export class Keypair {
     this.publicKey = Buffer.from(x!, 'base64url')
   }
 
-  /** The key of a name: the same seed and name give the same key. */
+  /** Derives the key of a name: the same seed and name give the same key. */
   static derive(seed: Uint8Array, name: string): Keypair {
     return new Keypair(createHash('sha256').update(seed).update(name).digest())
   }

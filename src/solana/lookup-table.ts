@@ -1,17 +1,17 @@
-// Finds the addresses that a v0 transaction takes from lookup tables. Thread: any (pure).
+// Resolves the addresses that a v0 transaction loads from lookup tables. Thread: any (pure).
 //
 //   table: type u32 | deactivated u64 | extended u64 | start u8 | authority option 1 + [32] | pad 2
 //          | addresses [32]… from byte 56 on
 import type { TransactionLayout } from './transaction.ts'
 
-export const lookupTableHeadBytes = 56
+const lookupTableHeadBytes = 56
 
 export interface LookedUp {
   readonly writable: readonly Uint8Array[]
   readonly readonly: readonly Uint8Array[]
 }
 
-/** Null when a table is missing or too short: the runtime then says what is wrong. */
+/** Null when a table is missing or too short: the runtime then reports the error. */
 export function lookedUp(
   layout: TransactionLayout,
   bytes: Uint8Array,
@@ -24,8 +24,8 @@ export function lookedUp(
     const table = tableOf(bytes.subarray(at, at + 32))
     if (table === null) return null
     const take = (from: number, count: number, into: Uint8Array[]): boolean => {
-      for (let place = from; place < from + count; place++) {
-        const start = lookupTableHeadBytes + bytes[place]! * 32
+      for (let entry = from; entry < from + count; entry++) {
+        const start = lookupTableHeadBytes + bytes[entry]! * 32
         if (start + 32 > table.length) return false
         into.push(table.subarray(start, start + 32))
       }

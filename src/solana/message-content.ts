@@ -1,4 +1,4 @@
-// Takes a decoded transaction apart into plain values. Thread: any (pure).
+// Converts a decoded transaction into plain values. Thread: any (pure).
 import type { MessageContent } from './geyser-content.ts'
 import type { TransactionLayout } from './transaction.ts'
 

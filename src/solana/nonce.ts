@@ -1,4 +1,4 @@
-// Durable nonces: what the system program's nonce accounts hold. Thread: any (pure).
+// Reads and checks durable nonces of the system program's nonce accounts. Thread: any (pure).
 //
 //   nonce account 80: version u32 | state u32 (1 initialized) | authority[32] | nonce[32] | fee u64
 import { createHash } from 'node:crypto'
@@ -11,7 +11,7 @@ const nonceAt = 40
 const prefix = Buffer.from('DURABLE_NONCE')
 const advanceNonceTag = 4
 
-/** The nonce that the runtime makes of a blockhash. */
+/** The nonce that the runtime derives from a blockhash. */
 export function durableNonce(blockhash: Uint8Array): Uint8Array {
   return createHash('sha256').update(prefix).update(blockhash).digest()
 }
@@ -39,7 +39,7 @@ export function withNonce<A extends { readonly data: Uint8Array }>(
 }
 
 /**
- * Place among the keys of the nonce account that a transaction advances in its first instruction,
+ * Index in the keys of the nonce account that a transaction advances in its first instruction,
  * as one with a durable nonce must; -1 for every other transaction.
  */
 export function nonceIndexOf(layout: TransactionLayout, bytes: Uint8Array): number {

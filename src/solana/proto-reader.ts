@@ -1,11 +1,10 @@
-// Walks over the fields of a protobuf message. Thread: any (pure).
-// Called by geyser-decode.ts and by whoever takes a node's messages apart. Bytes that are no
-// message end the walk early and never throw; `isBroken` tells it.
+// Iterates over the fields of a protobuf message. Thread: any (pure).
+// Bytes that are not a message end the iteration early and never throw; `isBroken` is then true.
 //
 //   const reader = new ProtoReader(bytes)
 //   while (reader.next()) if (reader.field === 1) use(reader.bytes)
 //
-// A field that nobody asks for costs no view: `bytes` is made when it is read.
+// A field that is not read costs no view: `bytes` is created on access.
 
 const WIRE_VARINT = 0
 const WIRE_64 = 1
@@ -15,7 +14,7 @@ const WIRE_32 = 5
 export class ProtoReader {
   /** The field's number; its value is in one of the members below. */
   field = 0
-  /** Where the value's bytes stand in the message: from `start` up to `end`. */
+  /** Position of the value's bytes in the message: from `start` up to `end`. */
   start = 0
   end = 0
   readonly #message: Uint8Array
@@ -32,7 +31,7 @@ export class ProtoReader {
     this.#limit = end
   }
 
-  /** Goes to the next field; false at the end. */
+  /** Advances to the next field; false at the end. */
   next(): boolean {
     if (this.#at >= this.#limit) return false
     if (this.#step()) return true
@@ -40,7 +39,7 @@ export class ProtoReader {
     return false
   }
 
-  /** True when the walk ended before the message did. */
+  /** True when the iteration ended before the message did. */
   get isBroken(): boolean {
     return this.#isBroken
   }

@@ -1,11 +1,10 @@
-// Entry batches: what the payloads of data shreds carry, joined. Thread: any (pure).
+// Encodes entry batches, the content of data shreds' joined payloads. Thread: any (pure).
 //
 //   count u64 | entry … entry: hashes u64 | hash 32 | transactions u64 | transaction bytes …
 //
-// A batch ends with the shred that is marked complete; it begins behind the one before it, or at
-// index 0. A transaction is written as it goes over the wire.
+// A batch ends with the shred that is marked complete; it begins after the previous such shred, or
+// at index 0. A transaction is written in its wire format.
 import type { EntryContent, MessageContent, TransactionContent } from './geyser-content.ts'
-import { flagBits, flagsOf, indexOf, offsets, sizeOf } from './shred.ts'
 
 const countBytes = 8
 const entryHeadBytes = 48
@@ -32,21 +31,9 @@ export function encodeEntries(
   return Buffer.concat(parts)
 }
 
-/** A transaction as it goes over the wire. */
+/** A transaction in its wire format. */
 export function encodeTransaction({ signatures, message }: TransactionContent): Uint8Array {
   return Buffer.concat([compact(signatures.length), ...signatures, ...messageParts(message)])
-}
-
-/**
- * The batch that ends with the last of these data shreds; they are all there, in order, and begin
- * behind a complete one or at index 0. Null when one is missing or the last is not marked.
- */
-export function joinBatch(shreds: readonly Uint8Array[]): Uint8Array | null {
-  const last = shreds.at(-1)
-  if (last === undefined || (flagsOf(last) & flagBits.dataComplete) === 0) return null
-  const first = indexOf(shreds[0]!)
-  if (shreds.some((shred, place) => indexOf(shred) !== first + place)) return null
-  return Buffer.concat(shreds.map((shred) => shred.subarray(offsets.dataPayload, sizeOf(shred))))
 }
 
 function messageParts(message: MessageContent): Uint8Array[] {

@@ -1,6 +1,6 @@
-// Reed-Solomon over GF(2^8) for the 32 + 32 shards of a set: parity, and what was lost.
+// Computes parity and rebuilds lost shards of a set: Reed-Solomon over GF(2^8), 32 + 32 shards.
 // Thread: any (pure). Polynomial 0x11D, generator 2; the matrix is Vandermonde times the inverse of
-// its top square, so that the first 32 rows are the identity (as the cluster's own encoder has it).
+// its top square, so that the first 32 rows are the identity (as in the cluster's own encoder).
 import { assert } from '../base/assert.ts'
 import { finish, type Steps } from '../base/steps.ts'
 import { setShreds } from './shred.ts'
@@ -8,7 +8,7 @@ import { setShreds } from './shred.ts'
 const size = setShreds
 const total = 2 * size
 const polynomial = 0x11d
-/** Columns of a matrix that one step of its inversion works off. */
+/** Columns of a matrix that one step of its inversion processes. */
 const columnsPerStep = 8
 
 /** `product[a * 256 + b]`: 64 KiB, one look-up for each byte of a shard. */
@@ -22,8 +22,8 @@ export function encodeParity(data: readonly Uint8Array[], parity: readonly Uint8
 }
 
 /**
- * Fills every null of the 64 shards (data, then parity) from any 32 that are there.
- * False when fewer are. A step makes at most one shard.
+ * Fills every null of the 64 shards (data, then parity) from any 32 that are present.
+ * False when fewer are present. A step makes at most one shard.
  */
 export function* rebuildShards(shards: (Uint8Array | null)[]): Steps<boolean> {
   const rows: number[] = []
@@ -51,11 +51,6 @@ export function* rebuildShards(shards: (Uint8Array | null)[]): Steps<boolean> {
     yield
   }
   return true
-}
-
-/** The first coefficients of the first parity row; a test compares them with published ones. */
-export function parityRow(row: number): Uint8Array {
-  return matrix[size + row]!
 }
 
 /** out = sum of factor x shard. Four shards a pass, so that `out` is read and written less. */
@@ -108,7 +103,7 @@ function systematicMatrix(): Uint8Array[] {
   })
 }
 
-/** Gauss and Jordan; any 32 rows of the matrix are independent, so there is always a pivot. */
+/** Gauss-Jordan; any 32 rows of the matrix are independent, so there is always a pivot. */
 function* invert(rows: readonly Uint8Array[]): Steps<Uint8Array[]> {
   const left = rows.map((row) => Uint8Array.from(row))
   const right = range(size).map((row) => new Uint8Array(size).fill(1, row, row + 1))

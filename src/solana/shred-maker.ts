@@ -5,7 +5,7 @@
 //
 // The last set of a slot is a resigned one: 64 bytes less payload in each shred, for the signature
 // that a retransmitter writes there (zeros here). It takes the batch's last bytes, so that the
-// padding of a batch lies at the end of the set before it.
+// padding of a batch is at the end of the set before it.
 import {
   chainedRootAt,
   codeShredBytes,
@@ -26,7 +26,7 @@ export interface MakerOptions {
   readonly version: number
   /** The leader's Ed25519 signature, 64 bytes, over a merkle root. */
   sign(root: Uint8Array): Uint8Array
-  /** What the first set is chained to; zeros when it is not known. */
+  /** Root that the first set is chained to; zeros when unknown. */
   readonly chainedRoot?: Uint8Array
 }
 

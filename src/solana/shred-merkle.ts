@@ -1,5 +1,5 @@
-// The merkle tree over the 64 shreds of a set: its root from one shred, its proofs for all of them.
-// Thread: any (pure). The leader signs the root; what a proof leads to is therefore the leader's.
+// Computes the merkle root of a set from one shred, and builds the tree and proofs of all 64.
+// Thread: any (pure). The leader signs the root; a shred whose proof leads to it is the leader's.
 //
 //   root 32 ── node ── node ── … six layers … ── leaf = hash of the shred without its signature,
 //                                                       proof and retransmitter signature
@@ -18,7 +18,7 @@ import {
 const leafPrefix = Buffer.from('\u0000SOLANA_MERKLE_SHREDS_LEAF', 'latin1')
 const nodePrefix = Buffer.from('\u0001SOLANA_MERKLE_SHREDS_NODE', 'latin1')
 const leaves = 2 * setShreds
-/** Hashes that one step of building a tree makes. */
+/** Hashes per step of building a tree. */
 const leavesPerStep = 8
 const nodesPerStep = 16
 
@@ -31,12 +31,12 @@ export interface MerkleTree {
 export function rootOf(shred: Uint8Array): Buffer {
   const proof = proofAt(shred[offsets.variant]!)
   let hash = leafHash(shred)
-  let place = leafOf(shred)
+  let index = leafOf(shred)
   for (let layer = 0; layer < proofEntries; layer += 1) {
     const start = proof + layer * proofEntryBytes
     const sibling = shred.subarray(start, start + proofEntryBytes)
-    hash = (place & 1) === 0 ? nodeHash(hash, sibling) : nodeHash(sibling, hash)
-    place >>= 1
+    hash = (index & 1) === 0 ? nodeHash(hash, sibling) : nodeHash(sibling, hash)
+    index >>= 1
   }
   return hash
 }
@@ -85,7 +85,7 @@ function leafHash(shred: Uint8Array): Buffer {
   return createHash('sha256').update(leafPrefix).update(covered).digest()
 }
 
-/** Only the first 20 bytes of a child go into its parent; the root alone is kept whole. */
+/** Only the first 20 bytes of a child go into its parent; only the root keeps all 32. */
 function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
   return createHash('sha256')
     .update(nodePrefix)

@@ -1,5 +1,5 @@
-// One erasure set while its shreds arrive: keeps them, and rebuilds what was lost, in small steps.
-// Thread: shred worker (with shredstream.recover). Copies what it keeps.
+// Collects the shreds of one erasure set and rebuilds the lost ones, in small steps.
+// Thread: shred worker (with shredstream.recover). Keeps copies.
 import type { Steps } from '../base/steps.ts'
 import {
   chainedRootAt,
@@ -36,7 +36,7 @@ export class ShredSet {
     return this.#isDone
   }
 
-  /** True when enough is there to rebuild the rest and the rebuilding has not begun. */
+  /** True when enough shreds arrived to rebuild the rest and rebuilding has not begun. */
   get isRipe(): boolean {
     return !this.#isDone && this.#count >= setShreds
   }
@@ -53,8 +53,8 @@ export class ShredSet {
   }
 
   /**
-   * The missing shreds, exactly as the leader made them (a retransmitter's signature is taken over
-   * from a shred that arrived). Null when what arrived does not belong together. Works once; a step
+   * Rebuilds the missing shreds, exactly as the leader made them (a retransmitter's signature is
+   * copied from a shred that arrived). Null when the shreds do not form one set. Works once; a step
    * is at most one shard or a few hashes, since a whole set takes milliseconds.
    */
   *rebuild(): Steps<Uint8Array[] | null> {
@@ -73,7 +73,7 @@ export class ShredSet {
     )
     yield
     const tree = yield* buildTree(whole)
-    // The root covers every header and byte, so that equality proves the rebuilt ones right.
+    // The root covers every header and byte, so equality proves that the rebuilt shreds are right.
     if (!tree.root.equals(root)) return null
     const rebuilt: Uint8Array[] = []
     for (const [leaf, shred] of whole.entries()) {
@@ -85,13 +85,13 @@ export class ShredSet {
     return rebuilt
   }
 
-  /** Lets go of what it keeps; it stays done. */
+  /** Frees the kept shreds; the set stays done. */
   release(): void {
     this.#isDone = true
     this.#shreds.fill(null)
   }
 
-  /** Index of the set's first code shred: told by any code shred, else the set's own index. */
+  /** Index of the set's first code shred: from any code shred, else the set's own index. */
   #codeBase(): number {
     for (const [leaf, shred] of this.#shreds.entries())
       if (leaf >= setShreds && shred !== null) return indexOf(shred) - (leaf - setShreds)

@@ -1,20 +1,20 @@
-// The leader's signature on shreds: one Ed25519 check for the 64 shreds of a set.
+// Verifies the leader's signature on shreds: one Ed25519 check for the 64 shreds of a set.
 // Thread: shred worker, shred feed worker.
 //
 // A slot has one leader. Its key is known from the first set that verified, or because there is
 // only one key; from then on a set costs one check. Before that the keys are tried one after the
-// other, a few for each turn of the caller's loop: neither a long list nor forged sets hold it up.
+// other, a few per turn of the caller's loop: neither a long list nor forged sets stall it.
 import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
 import { signatureBytes, slotOf } from './shred.ts'
 import { rootOf } from './shred-merkle.ts'
 
-/** Sets whose verdict is remembered; at 80 sets a second a minute of them. */
+/** Sets whose verdict is cached; at 80 sets a second, one minute of them. */
 const verdictsMax = 5000
-/** Slots whose leader is remembered: more than a receiver's window has. */
+/** Slots whose leader is cached: more than a receiver's window has. */
 const slotsMax = 256
-/** Checks of one turn for slots whose leader is not known, about half a millisecond. */
+/** Checks per turn for slots whose leader is unknown, about half a millisecond. */
 const searchChecksMax = 4
-/** Sets whose signer is searched at the same time; the one with fewest shreds makes room. */
+/** Sets whose signer is searched concurrently; the one with fewest shreds is evicted. */
 const searchesMax = 64
 
 /** A set of a slot whose leader is not known yet. */
@@ -36,30 +36,30 @@ interface OpenSearch extends LeaderSearch {
 }
 
 export class LeaderSignatures {
-  /** The key that signed last comes first. Replaced and never changed: searches keep theirs. */
+  /** Most recent signer first. Replaced, never mutated: searches keep their own list. */
   #leaders: readonly KeyObject[]
   readonly #leaderOf = new Map<number, KeyObject>()
   readonly #verdicts = new Map<string, boolean>()
   readonly #searches = new Map<string, OpenSearch>()
-  /** Searches that are over since the last turn. */
+  /** Searches that ended since the last turn. */
   #ended: LeaderSearch[] = []
   #budget = searchChecksMax
-  /** Ed25519 checks made; a test counts them. */
+  /** Number of Ed25519 checks made. */
   checks = 0
 
-  /** The 32-byte keys of those who may lead. */
+  /** Takes the 32-byte public keys of possible leaders. */
   constructor(leaders: readonly Uint8Array[]) {
     this.#leaders = leaders.map(publicKeyOf)
   }
 
-  /** True while `search` has something to do. */
+  /** True while `search` has work to do. */
   get isBusy(): boolean {
     return this.#searches.size > 0 || this.#ended.length > 0 || this.#budget < searchChecksMax
   }
 
   /**
    * Whether the slot's leader signed the root that this well-formed shred's proof leads to. A
-   * search while that is not known: the caller keeps the shred until `search` gives it back.
+   * search while that is unknown: the caller holds the shred until `search` returns that search.
    */
   check(shred: Uint8Array): boolean | LeaderSearch {
     const root = rootOf(shred)
@@ -89,7 +89,7 @@ export class LeaderSignatures {
     return this.#advance(search) ?? search
   }
 
-  /** One turn of searching, the set with most shreds first; gives the searches that are over. */
+  /** One turn of searching, the set with most shreds first; returns the searches that ended. */
   search(): readonly LeaderSearch[] {
     this.#budget = searchChecksMax
     let best: OpenSearch | null = null
@@ -171,7 +171,7 @@ export function publicKeyOfSeed(seed: Uint8Array): Uint8Array {
   return Buffer.from(jwk.x!, 'base64url')
 }
 
-/** RFC 8410: what stands before the seed in a PKCS #8 Ed25519 key. */
+/** RFC 8410: the prefix of the seed in a PKCS #8 Ed25519 key. */
 const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex')
 
 function publicKeyOf(key: Uint8Array): KeyObject {

@@ -1,5 +1,4 @@
-// Counts what a receiver of shreds has and lacks, slot by slot. Thread: any (pure).
-// Used by `sluice shreds listen`; the same few rules serve any receiver.
+// Counts received and missing shreds per slot. Thread: any (pure).
 import {
   flagBits,
   flagsOf,
@@ -22,9 +21,9 @@ export interface SlotTally {
   duplicates: number
   /** Highest data index plus one: how many there should be, as far as is known. */
   dataEnd: number
-  /** The shred that ends the slot has come. */
+  /** The shred that ends the slot has arrived. */
   isLastKnown: boolean
-  /** When its first and its newest shred came. */
+  /** When its first and its newest shred arrived. */
   readonly firstMs: number
   lastMs: number
 }
@@ -35,15 +34,15 @@ interface OpenSlot extends SlotTally {
 
 export class ShredTally {
   readonly #slots = new Map<number, OpenSlot>()
-  /** Slots that `takeFinished` has given out. */
-  readonly #told = new Set<number>()
+  /** Slots that `takeFinished` has returned. */
+  readonly #returned = new Set<number>()
   shreds = 0
   bytes = 0
   duplicates = 0
   flawed = 0
   late = 0
 
-  /** Takes a datagram; false when it is no shred. */
+  /** Counts a datagram; false when it is not a shred. */
   add(packet: Uint8Array, nowMs: number): boolean {
     if (flawOf(packet, 0, packet.length, 0) !== flaws.none) {
       this.flawed += 1
@@ -74,15 +73,15 @@ export class ShredTally {
     return true
   }
 
-  /** Slots that are over, oldest first: all shreds are there, or newer slots have begun. */
+  /** Finished slots, oldest first: all shreds arrived, or newer slots have begun. */
   takeFinished(): SlotTally[] {
     const slots = [...this.#slots.values()].sort((a, b) => a.slot - b.slot)
     const newest = slots.at(-1)?.slot ?? 0
     const isOver = (slot: OpenSlot) =>
       slot.slot < newest - 1 || (slot.isLastKnown && slot.data + slot.code === 2 * slot.dataEnd)
-    const finished = slots.filter((slot) => isOver(slot) && !this.#told.has(slot.slot))
-    for (const { slot } of finished) this.#told.add(slot)
-    for (const slot of this.#told) if (!this.#slots.has(slot)) this.#told.delete(slot)
+    const finished = slots.filter((slot) => isOver(slot) && !this.#returned.has(slot.slot))
+    for (const { slot } of finished) this.#returned.add(slot)
+    for (const slot of this.#returned) if (!this.#slots.has(slot)) this.#returned.delete(slot)
     return finished
   }
 

@@ -1,4 +1,4 @@
-// The wire format of a Solana shred: where its fields lie, and whether it is well formed.
+// Reads the wire format of a Solana shred: field offsets, and whether it is well formed.
 // Thread: any (pure, no allocation). Works on a window of a larger buffer: `at` is the first byte.
 //
 //   0 signature 64 | 64 variant | 65 slot u64 | 73 index u32 | 77 version u16 | 79 set u32 | 83
@@ -11,8 +11,8 @@
 
 export const dataShredBytes = 1203
 export const codeShredBytes = 1228
-/** A repair answer carries a nonce of four bytes behind the shred; it is not part of it. */
-export const nonceBytes = 4
+/** A repair response appends a nonce of four bytes to the shred; it is not part of the shred. */
+const nonceBytes = 4
 export const setShreds = 32
 /** Shreds of one kind in a slot; a protocol bound. */
 export const slotShredsMax = 32_768
@@ -42,7 +42,7 @@ export const offsets = {
 
 export const flagBits = { tick: 0x3f, dataComplete: 0x40, lastInSlot: 0xc0 } as const
 
-/** What can be wrong with a packet by itself; 0 is nothing. Names for meters are `flawNames`. */
+/** What can be wrong with a single packet; 0 is no flaw. */
 export const flaws = { none: 0, size: 1, variant: 2, version: 3, slot: 4, layout: 5 } as const
 export type Flaw = (typeof flaws)[keyof typeof flaws]
 
@@ -51,7 +51,7 @@ const slotMax = 2 ** 48
 
 /**
  * The first flaw of a packet of `length` bytes at `at`, by the rules of today's clusters. `version`
- * is the cluster's, 0 for any. Whether the slot is a plausible one is the caller's to know.
+ * is the cluster's, 0 for any. The caller decides whether the slot is plausible.
  */
 export function flawOf(bytes: Uint8Array, at: number, length: number, version: number): Flaw {
   if (length < dataShredBytes || length > codeShredBytes + nonceBytes) return flaws.size
@@ -78,7 +78,7 @@ export function isResigned(variant: number): boolean {
   return variant === variants.dataResigned || variant === variants.codeResigned
 }
 
-/** Bytes of the shred itself, without a nonce behind it. */
+/** Bytes of the shred itself, without an appended nonce. */
 export function shredBytesOf(variant: number): number {
   return isCodeVariant(variant) === true ? codeShredBytes : dataShredBytes
 }
@@ -113,7 +113,7 @@ export function setOf(bytes: Uint8Array, at = 0): number {
   return u32(bytes, at + offsets.set)
 }
 
-export function positionOf(bytes: Uint8Array, at = 0): number {
+function positionOf(bytes: Uint8Array, at = 0): number {
   return u16(bytes, at + offsets.position)
 }
 
@@ -121,12 +121,7 @@ export function flagsOf(bytes: Uint8Array, at = 0): number {
   return bytes[at + offsets.flags]!
 }
 
-/** Headers and payload of a data shred together. */
-export function sizeOf(bytes: Uint8Array, at = 0): number {
-  return u16(bytes, at + offsets.size)
-}
-
-/** Its place among the 64 leaves of its set: data first, then code. */
+/** Its index in the 64 leaves of its set: data first, then code. */
 export function leafOf(bytes: Uint8Array, at = 0): number {
   const isCode = isCodeVariant(bytes[at + offsets.variant]!) === true
   return isCode ? setShreds + positionOf(bytes, at) : indexOf(bytes, at) - setOf(bytes, at)
@@ -146,7 +141,7 @@ function isDataFine(bytes: Uint8Array, at: number, inSet: number): boolean {
   if (inSet < 0 || inSet >= setShreds) return false
   const flags = bytes[at + offsets.flags]!
   const isComplete = (flags & flagBits.dataComplete) !== 0
-  // The last bit alone means nothing; both marks stand on the last shred of a set only.
+  // The last bit alone means nothing; both flags occur only on the last shred of a set.
   if (!isComplete && (flags & 0x80) !== 0) return false
   if (isComplete && inSet !== setShreds - 1) return false
   const size = u16(bytes, at + offsets.size)

@@ -4,7 +4,7 @@
 //                | native option u32 + u64 | delegated u64 | close authority option u32 + [32]
 //   mint 82:     authority option u32 + [32] | supply u64 | decimals u8 | initialized u8
 //                | freeze authority option u32 + [32]
-//   Token-2022 with extensions: byte 165 tells (1 mint, 2 account), extensions from 166 on.
+//   Token-2022 with extensions: byte 165 is the kind (1 mint, 2 account), extensions from 166 on.
 import { isSameKey } from './keys.ts'
 import { programs } from './programs.ts'
 
@@ -36,7 +36,7 @@ export function isTokenProgram(owner: Uint8Array): boolean {
   return isSameKey(owner, programs.token) || isSameKey(owner, programs.token2022)
 }
 
-/** Null for data that is no initialized token account. `owner` is the account's program. */
+/** Null for data that is not an initialized token account. `owner` is the account's program. */
 export function readTokenAccount(owner: Uint8Array, data: Uint8Array): TokenAccount | null {
   if (data.length < tokenAccountBytes || data[108] === 0 || !isTokenProgram(owner)) return null
   if (data.length !== tokenAccountBytes && !hasType(owner, data, 2)) return null
@@ -53,7 +53,7 @@ export function readTokenAccount(owner: Uint8Array, data: Uint8Array): TokenAcco
   }
 }
 
-/** Null for data that is no initialized mint. */
+/** Null for data that is not an initialized mint. */
 export function readMint(owner: Uint8Array, data: Uint8Array): Mint | null {
   if (data.length < mintBytes || data[45] === 0 || !isTokenProgram(owner)) return null
   if (data.length !== mintBytes && !hasType(owner, data, 1)) return null
@@ -67,7 +67,7 @@ export function readMint(owner: Uint8Array, data: Uint8Array): Mint | null {
   }
 }
 
-/** Extended accounts of Token-2022 say behind the longer of the two layouts what they are. */
+/** Extended Token-2022 accounts store their kind after the longer of the two layouts. */
 function hasType(owner: Uint8Array, data: Uint8Array, type: number): boolean {
   return data[tokenAccountBytes] === type && isSameKey(owner, programs.token2022)
 }

@@ -1,4 +1,4 @@
-// Token amounts as Solana's RPC shows them. Thread: any (pure).
+// Formats token amounts as Solana's RPC does. Thread: any (pure).
 
 export interface UiTokenAmount {
   readonly amount: string

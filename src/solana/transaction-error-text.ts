@@ -1,5 +1,5 @@
-// The sentence a validator says for a TransactionError. Thread: any (pure).
-// It stands in the message of a failed preflight, where people and client libraries read it.
+// Formats a TransactionError as the sentence that a validator returns. Thread: any (pure).
+// It is the message of a failed preflight, which people and client libraries read.
 import type { InstructionError, TransactionError } from './transaction-error.ts'
 
 const transactionTexts: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
-// A Solana runtime's TransactionError: the JSON of RPC, and bincode for geyser. Thread: any (pure).
-// Read from litesvm in devnode/svm.ts; told by rpc, websocket and grpc.
+// Converts a TransactionError of the Solana runtime between RPC's JSON and geyser's bincode.
+// Thread: any (pure).
 
-/** As JSON-RPC writes it: a name, or an object with one name. */
+/** The JSON-RPC form: a name, or an object with one name. */
 export type TransactionError =
   | string
   | { readonly InstructionError: readonly [number, InstructionError] }
@@ -58,7 +58,7 @@ export function encodeTransactionError(error: TransactionError): Uint8Array {
   return Buffer.concat([head, Uint8Array.of(index)])
 }
 
-/** The error behind bincode; null for bytes that are none. */
+/** Decodes a bincode error; null for bytes that are not one. */
 export function decodeTransactionError(bytes: Uint8Array): TransactionError | null {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
   if (view.length < 4) return null

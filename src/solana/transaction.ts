@@ -1,6 +1,6 @@
 // Decodes a Solana transaction strictly, as offsets into its bytes. Thread: any.
-// One decoder for rpc, tpu, chain and shreds. It allocates nothing: a TransactionLayout is made
-// once and filled again for each transaction, so its contents are valid until the next decode.
+// Allocates nothing: a TransactionLayout is made once and reused for each transaction, so its
+// contents are valid until the next decode.
 //
 //   legacy, v0:  count signatures[64]… | [0x80] header[3] count keys[32]… blockhash[32]
 //                count {program, count accounts, count data}…
@@ -8,11 +8,11 @@
 //   v1:          0x81 header[3] mask[4] blockhash[32] instructions addresses keys[32]… config…
 //                {program, accounts, data length u16}… payloads… signatures[64]…
 //
-// Refused besides broken bytes: aliased lengths, trailing bytes, and what a validator's sanitize
+// Also refused: aliased lengths, trailing bytes, and what a validator's sanitize
 // step refuses (indices out of range, signer counts that contradict each other).
 
 export const transactionBytesMax = 1232
-export const transactionV1BytesMax = 4096
+const transactionV1BytesMax = 4096
 
 export type DecodeProblem =
   | 'ok'
@@ -62,17 +62,17 @@ export class TransactionLayout {
   readonly lookupReadonlyCount = new Uint16Array(lookupsMax)
   loadedWritable = 0
   loadedReadonly = 0
-  /** v1 only: where the config values stand, and which are there. */
+  /** v1 only: offset of the config values, and which are present. */
   configMask = 0
   configAt = 0
 
-  // The reader's place in `#bytes`. A read past the end sets `#isShort` and yields 0.
+  // The reader's offset in `#bytes`. A read past the end sets `#isShort` and yields 0.
   #bytes: Uint8Array = new Uint8Array(0)
   #at = 0
   #isShort = false
   #isAliased = false
 
-  /** Fills this layout from the bytes; anything but `ok` leaves it without meaning. */
+  /** Fills this layout from the bytes; its contents are undefined unless the result is `ok`. */
   decode(bytes: Uint8Array, allow?: { readonly v1?: boolean }): DecodeProblem {
     this.#bytes = bytes
     this.#at = 0
@@ -97,7 +97,7 @@ export class TransactionLayout {
     return index < this.requiredSignatures
   }
 
-  /** Whether the message asks for the account to be writable, by its index over all keys. */
+  /** Whether the message marks the account as writable, by its index over all keys. */
   isWritable(index: number): boolean {
     if (index < this.requiredSignatures)
       return index < this.requiredSignatures - this.readonlySigned
@@ -247,7 +247,7 @@ export class TransactionLayout {
     else this.#at += count
   }
 
-  /** A counted run of bytes: its place into `at[index]`, its length back. */
+  /** Reads counted bytes: stores their offset in `at[index]`, returns their length. */
   #span(at: Uint16Array, index: number): number {
     const length = this.#compact()
     at[index] = this.#at
@@ -255,7 +255,7 @@ export class TransactionLayout {
     return length
   }
 
-  /** compact-u16: 7 bits a byte, low first; a length has exactly one spelling. */
+  /** compact-u16: 7 bits a byte, low first; a length has exactly one encoding. */
   #compact(): number {
     const first = this.#byte()
     if (first < 0x80) return first

@@ -1,6 +1,6 @@
-// An account as JSON-RPC and its notifications show it, as text that is ready to go out.
-// Thread: any (pure). Called by the RPC methods and by the websocket room.
-// Lamports and rent epoch are u64 and go out as plain digits: no number type holds them all.
+// Formats an account as the JSON text of JSON-RPC and its notifications. Thread: any (pure).
+// Lamports and rent epoch are u64 and written as plain digits: a JavaScript number cannot hold
+// them all.
 import { encodeBase58 } from './base58.ts'
 import { keyText } from './key-text.ts'
 import { storeZstd } from './zstd-stored.ts'
@@ -14,7 +14,7 @@ export interface DataSlice {
   readonly length: number
 }
 
-/** What is shown of an account; ledger accounts and account updates both have it. */
+/** The fields of an account that are shown; ledger accounts and account updates have them. */
 export interface ShownAccount {
   readonly pubkey: Uint8Array
   readonly lamports: bigint
@@ -29,7 +29,7 @@ export interface AccountView {
   readonly dataSlice: DataSlice | null
 }
 
-/** The JSON of parsed data (`{"program":…,"parsed":…,"space":…}`); null where none knows it. */
+/** The JSON of parsed data (`{"program":…,"parsed":…,"space":…}`); null when no parser knows it. */
 export type AccountParser = (account: ShownAccount) => string | null
 
 /** Longer data has no base58 form. */
@@ -74,7 +74,7 @@ function base58Text(data: Uint8Array): string {
   return data.length > base58DataBytesMax ? TOO_LARGE : `"${encodeBase58(data)}"`
 }
 
-/** A slice that begins behind the data is empty. */
+/** A slice that begins after the end of the data is empty. */
 function sliced(data: Uint8Array, slice: DataSlice | null): Uint8Array {
   if (slice === null) return data
   const start = Math.min(slice.offset, data.length)

@@ -1,5 +1,5 @@
-// The outcome of a transaction as JSON-RPC shows it (`meta`), and a block's rewards.
-// Thread: any (pure). Called by ui-transaction.ts and by the websocket room.
+// Formats the outcome of a transaction (`meta`) and a block's rewards as JSON-RPC does.
+// Thread: any (pure).
 import type {
   InstructionContent,
   MetaContent,
@@ -13,7 +13,7 @@ import { decodeTransactionError } from './transaction-error.ts'
 
 type WriteInner = (instruction: InstructionContent & { readonly stackHeight?: number }) => string
 
-/** Everything there is. Rewards are null unless asked for, as a validator has it. */
+/** The full meta. Rewards are null unless requested, as a validator does. */
 export function metaText(
   { meta }: TransactionContent,
   { showRewards }: { readonly showRewards: boolean },
@@ -33,7 +33,7 @@ export function metaText(
   return `{${parts.join(',')}}`
 }
 
-/** The addresses that lookup tables gave. */
+/** The addresses loaded from lookup tables. */
 export function loadedText(
   meta: Pick<MetaContent, 'loadedReadonlyAddresses' | 'loadedWritableAddresses'>,
 ): string {
@@ -48,7 +48,7 @@ export function returnDataText(returned: MetaContent['returnData']): string {
   return `{"programId":"${keyText(returned.programId)}","data":["${data}","base64"]}`
 }
 
-/** What goes with the details `accounts`. */
+/** The meta of transaction details `accounts`. */
 export function simpleMetaText({ meta }: TransactionContent): string {
   return `{${headText(meta)},${balancesText(meta)}}`
 }

@@ -1,6 +1,5 @@
-// A transaction with its outcome as JSON-RPC shows it, as text that is ready to go out.
-// Thread: any (pure). Called by the websocket room for blocks and transactions.
-// Balances and fees are u64 and go out as plain digits.
+// Formats a transaction with its outcome as the JSON text of JSON-RPC. Thread: any (pure).
+// Balances and fees are u64 and written as plain digits.
 import { jsonText } from '../base/json-text.ts'
 import { encodeBase58 } from './base58.ts'
 import type { InstructionContent, MessageContent, TransactionContent } from './geyser-content.ts'
@@ -18,7 +17,7 @@ export interface TransactionView {
   readonly encoding: TransactionEncoding
   readonly details: TransactionDetails
   readonly showRewards: boolean
-  /** Null shows legacy transactions alone. */
+  /** Null shows only legacy transactions. */
   readonly versionMax: number | null
 }
 
@@ -37,7 +36,7 @@ export function uiTransactionText(content: TransactionContent, view: Transaction
   const meta = isFull
     ? metaText(content, view, (instruction) => innerText(instruction, content, view))
     : simpleMetaText(content)
-  // Without a bound nobody knows of versions, and the member is left out.
+  // Without maxSupportedTransactionVersion the client knows no versions: omit the member.
   const version =
     view.versionMax === null ? '' : `,"version":${message.versioned ? '0' : '"legacy"'}`
   return `{"transaction":${transaction},"meta":${meta}${version}}`

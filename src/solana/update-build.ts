@@ -1,5 +1,4 @@
-// Builds Solana updates: plain fields beside bytes that are encoded here, once. Thread: any.
-// Called by whoever feeds stream/hub.ts: the embedded chain's road and the upstream's.
+// Builds Solana updates: plain fields, and bytes that are encoded here, once. Thread: any.
 
 import { decodeKey } from './base58.ts'
 import type {

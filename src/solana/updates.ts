@@ -1,4 +1,4 @@
-// What a Solana chain reports: updates, slot statuses and heads as typed values. Thread: any.
+// Types of what a Solana chain reports: updates, slot statuses and heads. Thread: any.
 import type { Outcome } from '../base/errors.ts'
 import type {
   AccountContent,
@@ -8,10 +8,10 @@ import type {
 } from './geyser-content.ts'
 import type { TransactionError } from './transaction-error.ts'
 
-/** How sure a slot is, numbered as geyser numbers it: processed, confirmed, finalized. */
+/** Commitment, numbered as in geyser: processed, confirmed, finalized. */
 export type Commitment = 0 | 1 | 2
 
-/** What a slot went through, numbered as geyser does; the first three are the commitments. */
+/** Slot status, numbered as in geyser; the first three are the commitments. */
 export const slotStatus = {
   processed: 0,
   confirmed: 1,
@@ -25,10 +25,10 @@ export const slotStatus = {
 export type SlotStatus = (typeof slotStatus)[keyof typeof slotStatus]
 
 /**
- * What a Solana chain tells, once, in this order within a slot: accounts, transactions and entries
- * as they happen, then the block, then its meta, then the slot's status. solana/update-build.ts
- * builds these: plain fields for whoever filters, and `body`, the geyser message encoded once.
- * Nobody changes the bytes afterwards; many queues share them.
+ * What a Solana chain publishes, once, in this order within a slot: accounts, transactions and
+ * entries as they happen, then the block, then its meta, then the slot's status.
+ * solana/update-build.ts builds these: plain fields for filters, and `body`, the geyser message
+ * encoded once. The bytes are immutable afterwards; many queues share them.
  */
 export type SolanaUpdate =
   | AccountUpdate
@@ -102,7 +102,7 @@ export interface BlockMetaUpdate extends UpdateBase {
   readonly body: Uint8Array
 }
 
-/** A whole block: each filter takes another selection of it, so it has parts and no body. */
+/** A whole block: each filter selects different parts of it, so it has parts and no body. */
 export interface BlockUpdate extends UpdateBase {
   readonly kind: 'block'
   readonly meta: BlockMetaUpdate
@@ -118,7 +118,7 @@ export interface SlotUpdate extends UpdateBase {
   readonly body: Uint8Array
 }
 
-/** A slot's change of status, as a chain tells it. */
+/** A slot's change of status. */
 export interface SlotChange {
   readonly slot: number
   readonly parent: number | null
@@ -126,8 +126,8 @@ export interface SlotChange {
 }
 
 /**
- * Takes what a Solana chain does, as plain values and in the order of `SolanaUpdate`. The chain
- * knows no hub: devnode/feed.ts encodes what comes in here and publishes it.
+ * Receives what a Solana chain does, as plain values and in the order of `SolanaUpdate`. The chain
+ * does not know the hub: devnode/feed.ts encodes what it receives here and publishes it.
  */
 export interface SolanaSink {
   status(change: SlotChange): void
@@ -136,14 +136,14 @@ export interface SolanaSink {
   /** A transaction that landed, and what it wrote, in the order of its keys. */
   transaction(slot: number, content: TransactionContent, written: readonly AccountContent[]): void
   entry(slot: number, content: EntryContent): void
-  /** The slot is complete; everything told about it since its start is the block. */
+  /** The slot is complete; everything reported since its start is the block. */
   block(slot: number, content: BlockMetaContent): void
 }
 
 /** A transaction that landed in a block: also one that failed and paid its fee. */
 export interface Submitted {
   readonly signature: Uint8Array
-  /** Where it landed; null where that is not known yet (upstream). */
+  /** Where it landed; null while unknown (upstream). */
   readonly slot: number | null
   readonly err: TransactionError | null
 }
@@ -163,13 +163,13 @@ export interface SignatureStatus {
   readonly commitment: Commitment
 }
 
-/** What products may ask of a Solana chain, embedded or upstream. */
+/** The requests that products may make to a Solana chain, embedded or upstream. */
 export interface SolanaChain {
   readonly source: 'embedded' | 'upstream'
   /**
-   * Hands in a transaction's bytes. `isVerified` says that the caller has decoded it strictly and
-   * verified its signatures. Refusals: `invalid` (bytes, signatures), `rejected` (the chain will
-   * not take it; `data.err` is the TransactionError), `unavailable` (no chain right now).
+   * Submits a transaction's bytes. `isVerified`: the caller has decoded it strictly and
+   * verified its signatures. Refusals: `invalid` (bytes, signatures), `rejected` (the chain
+   * refuses it; `data.err` is the TransactionError), `unavailable` (no chain right now).
    */
   submit(
     transaction: Uint8Array,
@@ -194,10 +194,10 @@ export interface Head {
   readonly blockHeight: number
 }
 
-/** The newest blocks of a chain, as its updates tell them. */
+/** The newest blocks of a chain, from its updates. */
 export interface SolanaHeads {
-  /** The newest block that is at least so sure; null before the first. */
+  /** The newest block with at least that commitment; null before the first. */
   at(commitment: Commitment): Head | null
-  /** Whether a transaction with this blockhash could still land on the chain as it is so surely. */
+  /** Whether a transaction with this blockhash can still land, seen from that commitment. */
   isBlockhashValid(blockhash: string, commitment: Commitment): boolean
 }

@@ -1,6 +1,6 @@
 // Verifies the signatures of transactions. Thread: verify worker (workers/verify.ts), or any.
-// Importing a key costs twice as much as verifying with it, so keys are kept: the busy senders of
-// a chain are few. The cache forgets its oldest keys.
+// Importing a key costs twice as much as verifying with it, so keys are cached: a chain has few
+// busy senders. The cache evicts its oldest keys.
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { keyOf } from './keys.ts'
 import { TransactionLayout } from './transaction.ts'
@@ -11,7 +11,7 @@ export class Verifier {
   readonly #keys = new Map<string, KeyObject>()
   readonly #layout = new TransactionLayout()
 
-  /** True when the bytes are a transaction and each of its signatures is its key's. */
+  /** True when the bytes are a transaction and every signature verifies with its key. */
   verify(bytes: Uint8Array): boolean {
     const layout = this.#layout
     if (layout.decode(bytes) !== 'ok') return false

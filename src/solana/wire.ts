@@ -1,5 +1,4 @@
-// Puts a transaction's plain values back into the bytes it came over the wire with.
-// Thread: any (pure). Called by ui-transaction.ts for base58 and base64.
+// Encodes a transaction's plain values into its original wire bytes. Thread: any (pure).
 //
 //   n signatures | version byte 0x80 (v0 only) | header[3] | n keys | blockhash[32]
 //   | n instructions: program u8, n accounts, n data | n lookups (v0 only); every n is compact-u16

@@ -1,4 +1,5 @@
-// Which accounts a transaction may write: what its message asks for, less what the runtime demotes.
+// Computes which accounts a transaction may write: those its message marks writable, minus those
+// that the runtime demotes.
 // Thread: any (pure). The same rules as agave: reserved keys are never written, and a program is
 // not written by a transaction that calls it unless the upgradeable loader is among the keys.
 import { decodeKey } from './base58.ts'
@@ -6,7 +7,7 @@ import type { MessageContent, MetaContent } from './geyser-content.ts'
 import { keyOf } from './keys.ts'
 import { programs, sysvarOwner, sysvars } from './programs.ts'
 
-/** Native programs and sysvars that the service knows by name, then those it needs nowhere else. */
+/** Native programs and sysvars from programs.ts, then those that are used only here. */
 const reserved = new Set(
   [
     ...Object.values(sysvars),

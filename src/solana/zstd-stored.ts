@@ -1,5 +1,5 @@
-// A zstd frame of stored blocks: valid everywhere, compressed nowhere. Thread: any (pure).
-// Called by ui-account.ts for `base64+zstd`; Node 20 has no compressor of its own.
+// Encodes a zstd frame of raw blocks: valid zstd, not compressed. Thread: any (pure).
+// For `base64+zstd`; Node 20 has no zstd compressor.
 //
 //   magic 28 b5 2f fd | descriptor a0 (one segment, 4-byte size) | size u32
 //   | blocks: header u24 = last | raw 0 << 1 | size << 3, then the bytes

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { flawOf, flaws, indexOf, slotOf } from '../../src/solana/shred.ts'
-import { joinBatch } from '../../src/solana/shred-entry.ts'
 import { readPcap } from '../../src/transport/pcap.ts'
 import { type Server, sluice, startServer } from '../support/server.ts'
+import { joinBatch } from '../support/shreds.ts'
 import { until } from '../support/until.ts'
 
 let server: Server

@@ -1,5 +1,6 @@
 // Shreds for tests: made by our own maker, or read from the recorded capture.
 import { readFileSync } from 'node:fs'
+import { flagBits, flagsOf, indexOf, offsets } from '../../src/solana/shred.ts'
 import { ShredMaker } from '../../src/solana/shred-maker.ts'
 import { publicKeyOfSeed, signerOf } from '../../src/solana/shred-signature.ts'
 import { readPcap } from '../../src/transport/pcap.ts'
@@ -65,4 +66,18 @@ export const demo = {
   leader: () => readFileSync(realData('shreds/demo-shreds.key').path).subarray(32),
   version: 6051,
   chainedRoot: Uint8Array.from({ length: 32 }, (_, index) => ((index % 16) + 1) % 16),
+}
+
+/**
+ * The batch that ends with the last of these data shreds, which are complete, in order, and begin
+ * after a complete one or at index 0. Null when one is missing or the last is not marked.
+ */
+export function joinBatch(shreds: readonly Uint8Array[]): Uint8Array | null {
+  const last = shreds.at(-1)
+  if (last === undefined || (flagsOf(last) & flagBits.dataComplete) === 0) return null
+  const first = indexOf(shreds[0]!)
+  if (shreds.some((shred, offset) => indexOf(shred) !== first + offset)) return null
+  // The size field counts headers and payload together.
+  const end = (shred: Uint8Array) => Buffer.from(shred).readUInt16LE(offsets.size)
+  return Buffer.concat(shreds.map((shred) => shred.subarray(offsets.dataPayload, end(shred))))
 }

@@ -1,5 +1,5 @@
-// Account data of known programs as `jsonParsed` shows it. Thread: any (pure).
-// Null for data that is not understood; the caller then gives base64, as a validator does.
+// Parses account data of known programs for `jsonParsed`. Thread: any (pure).
+// Null for data that no parser knows; the caller then returns base64, as a validator does.
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
 import { keyOf } from '../keys.ts'
@@ -14,7 +14,7 @@ export interface ParsedAccount {
   readonly data: Uint8Array
 }
 
-/** Finds another account at the same moment. */
+/** Reads another account of the same state. */
 export type ReadAccount = (
   pubkey: Uint8Array,
 ) => { readonly owner: Uint8Array; readonly data: Uint8Array } | null
@@ -54,7 +54,7 @@ function parsedNonce({ data }: ParsedAccount): ParsedData['parsed'] | null {
   const cursor = new Cursor(data)
   const version = cursor.u32()
   const state = cursor.u32()
-  // Only nonces of the current kind that were set are shown; an empty one is no nonce yet.
+  // Only initialized nonces of a known version are shown.
   if (version > 1 || state !== 1) return null
   return {
     info: {

@@ -1,5 +1,5 @@
-// Instructions of known programs as `jsonParsed` shows them. Thread: any (pure).
-// What is not understood is shown with its accounts and data, as a validator does.
+// Parses instructions of known programs for `jsonParsed`. Thread: any (pure).
+// Unknown instructions are shown with their accounts and data, as a validator does.
 import { isUtf8 } from 'node:buffer'
 import { encodeBase58 } from '../base58.ts'
 import type { InstructionContent } from '../geyser-content.ts'
@@ -15,7 +15,7 @@ export interface ParsedInstruction {
   readonly type: string
 }
 
-/** `accounts` are texts, in the instruction's order; null for what is not understood. */
+/** `accounts` are texts, in the instruction's order; null for an unknown instruction. */
 export type ParseInstruction = (
   accounts: readonly string[],
   data: Uint8Array,

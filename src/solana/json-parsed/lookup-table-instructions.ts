@@ -1,4 +1,4 @@
-// Instructions of the address lookup table program for `jsonParsed`. Thread: any (pure).
+// Parses instructions of the address lookup table program for `jsonParsed`. Thread: any (pure).
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
 import type { ParsedInstruction } from './instructions.ts'

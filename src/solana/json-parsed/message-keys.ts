@@ -1,4 +1,5 @@
-// The keys of a message with what they may do, for `jsonParsed`. Thread: any (pure).
+// Lists the keys of a message with their signer and writable flags, for `jsonParsed`.
+// Thread: any (pure).
 import type { MessageContent, MetaContent } from '../geyser-content.ts'
 import { keyText } from '../key-text.ts'
 import { writeLocks } from '../write-locks.ts'

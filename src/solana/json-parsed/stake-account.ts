@@ -1,4 +1,4 @@
-// Accounts of the stake program for `jsonParsed`. Thread: any (pure).
+// Parses accounts of the stake program for `jsonParsed`. Thread: any (pure).
 //
 //   tag u32 | rent reserve u64 | staker[32] withdrawer[32] | lockup: time i64, epoch u64, key[32]
 //   tag 2 also: voter[32] stake u64 activation u64 deactivation u64 rate f64 | credits u64

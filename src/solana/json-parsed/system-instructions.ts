@@ -1,4 +1,4 @@
-// Instructions of the system program for `jsonParsed`. Thread: any (pure).
+// Parses instructions of the system program for `jsonParsed`. Thread: any (pure).
 import { encodeBase58 } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'

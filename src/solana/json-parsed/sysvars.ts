@@ -1,4 +1,4 @@
-// Sysvar accounts for `jsonParsed`. Thread: any (pure).
+// Parses sysvar accounts for `jsonParsed`. Thread: any (pure).
 
 import { encodeBase58 } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
@@ -66,7 +66,7 @@ function readBlockhashes(cursor: Cursor) {
   })
 }
 
-/** As many as the count says; the data ends the walk where the count does not. */
+/** Reads as many items as the count before them says, or fewer when the data ends first. */
 function readEach<T>(cursor: Cursor, read: () => T): T[] {
   const count = cursor.u64()
   const found: T[] = []

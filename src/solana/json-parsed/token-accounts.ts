@@ -1,4 +1,5 @@
-// SPL Token and Token-2022 accounts, mints and multisigs for `jsonParsed`. Thread: any (pure).
+// Parses SPL Token and Token-2022 accounts, mints and multisigs for `jsonParsed`.
+// Thread: any (pure).
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
 import { isSameKey } from '../keys.ts'
@@ -32,7 +33,7 @@ export function parsedToken(
   return mint === null ? null : { info: mintInfo(mint, extensionsOf(data)), type: 'mint' }
 }
 
-/** Decimals of a mint; null when there is none at this address. */
+/** Decimals of a mint; null when there is no mint at this address. */
 export function decimalsOf(mint: Uint8Array, read: ReadAccount): number | null {
   if (isSameKey(mint, nativeMint)) return nativeDecimals
   const account = read(mint)
@@ -83,7 +84,7 @@ function parsedMultisig(data: Uint8Array): ParsedData['parsed'] | null {
   }
 }
 
-/** Extensions that say all they have in their name or in one field. */
+/** Extensions that have no fields or only one. */
 const plainExtensions: Readonly<Record<number, string>> = {
   7: 'immutableOwner',
   9: 'nonTransferable',
@@ -94,7 +95,7 @@ const keyExtensions: Readonly<Record<number, readonly [name: string, field: stri
   12: ['permanentDelegate', 'delegate'],
 }
 
-/** Behind byte 166: type u16 | length u16 | bytes, until type 0. Undefined without any. */
+/** After byte 166: type u16 | length u16 | bytes, until type 0. Undefined without extensions. */
 function extensionsOf(data: Uint8Array): unknown[] | undefined {
   if (data.length <= tokenAccountBytes) return undefined
   const cursor = new Cursor(data, tokenAccountBytes + 1)

@@ -1,4 +1,4 @@
-// Instructions of the token programs and of associated token accounts for `jsonParsed`.
+// Parses instructions of the token programs and of associated token accounts for `jsonParsed`.
 // Thread: any (pure). Tags above 24 are extensions of Token-2022 and stay undecoded.
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
@@ -24,7 +24,7 @@ const authorityTypes = [
   'metadataPointer',
 ]
 
-/** One signer, or the signers of a multisig behind it: the names differ. */
+/** One signer, or a multisig with its signers: the field names differ. */
 function signedBy(accounts: Accounts, index: number, [one, many]: readonly [string, string]) {
   return accounts.length > index + 1
     ? { [many]: accounts[index], signers: accounts.slice(index + 1) }
@@ -174,7 +174,7 @@ export function parsedTokenInstruction(
   return cursor.isShort ? null : { info, type }
 }
 
-/** What is set on a mint and what on an account is told from the kind of authority. */
+/** The kind of authority decides whether it is set on a mint or on an account. */
 function readSetAuthority(accounts: Accounts, cursor: Cursor): unknown {
   const kind = cursor.u8()
   const isOfAccount = kind === 2 || kind === 3

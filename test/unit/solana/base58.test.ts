@@ -73,7 +73,7 @@ describe('base58', () => {
     expect(decodeBase58('z'.repeat(base58TextMax))).toHaveLength(1_233)
   })
 
-  test('refuses what is no base58', () => {
+  test('refuses text that is not base58', () => {
     for (const text of ['0', 'O', 'I', 'l', ' 1', 'é', '1\n', '\u0131', '1'.repeat(1684)])
       expect(decodeBase58(text), JSON.stringify(text)).toBeNull()
     expect(decodeKey('1'.repeat(31))).toBeNull()

@@ -1,4 +1,4 @@
-// Transactions that we build and sign ourselves are those that others read, verify and pay for.
+// Transactions that we build and sign are decoded and verified by other libraries, and pay fees.
 import { createHash } from 'node:crypto'
 import { Transaction, Keypair as Web3Keypair } from '@solana/web3.js'
 import { describe, expect, it } from 'vitest'
@@ -26,7 +26,7 @@ function built(...extra: Parameters<typeof buildTransaction>[0]['instructions'])
 }
 
 describe('a transaction of ours', () => {
-  it('is read by the usual library with the same keys and a good signature', () => {
+  it('is decoded by an independent library with the same keys and a valid signature', () => {
     const read = Transaction.from(built(memoInstruction('x'.repeat(200))))
     expect(read.verifySignatures()).toBe(true)
     expect(read.instructions).toHaveLength(2)
@@ -57,7 +57,7 @@ describe('a transaction of ours', () => {
     expect(fee(built(bid))).toMatchObject({ lamports: 11_000n, units: 6_000 })
     expect(fee(built(bid, memoInstruction('a')))).toMatchObject({ units: 206_000 })
     expect(fee(built(bid, unitLimitInstruction(9_000_000)))).toMatchObject({ units: 1_400_000 })
-    // A part of a lamport counts as one.
+    // A fraction of a lamport is rounded up.
     expect(fee(built(unitPriceInstruction(1n))).lamports).toBe(5_001n)
   })
 })

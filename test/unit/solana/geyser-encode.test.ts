@@ -81,7 +81,7 @@ describe('bodies of updates', () => {
     })
   })
 
-  it('tell a dead slot with its error, and a slot without a parent', () => {
+  it('encode a dead slot with its error, and a slot without a parent', () => {
     const moment = { slot: 0, createdAtMs: 0 }
     const dead = slotUpdate(moment, { parent: null, status: slotStatus.dead, deadError: 'x' })
     const read = codec.decode('geyser.SubscribeUpdateSlot', dead.body)
@@ -91,7 +91,7 @@ describe('bodies of updates', () => {
 })
 
 describe('blocks', () => {
-  it('are spliced of what is encoded already', () => {
+  it('are spliced from encoded parts', () => {
     const block = new SyntheticSolana().next().find((update) => update.kind === 'block')!
     const rewards = encodeRewards([
       { pubkey: 'a', lamports: -5n, postBalance: 2n ** 63n, rewardType: 2, commission: '7' },

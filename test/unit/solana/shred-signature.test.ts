@@ -1,4 +1,4 @@
-// How many signature checks it costs to tell a leader's set from a forged one.
+// Signature checks needed to distinguish a leader's set from a forged one.
 import { expect, test } from 'vitest'
 import {
   type LeaderSearch,
@@ -60,7 +60,7 @@ test('before that, a turn makes few checks, and each set is searched once throug
   for (const forged of forgeriesOf(real!, 500)) leaders.check(forged)
   // However many sets come in one turn, the keys are tried for none of them beyond its budget.
   expect(leaders.checks).toBe(checksPerTurn)
-  // Most of the forged sets had to make room for the next ones, unsearched.
+  // Most of the forged sets were evicted by the next ones, unsearched.
   const first = leaders.search()
   expect(first.length).toBe(500 - 63)
   expect(first.every(({ isSigned }) => isSigned === false)).toBe(true)
@@ -73,7 +73,7 @@ test('before that, a turn makes few checks, and each set is searched once throug
   expect(ended).toEqual([search])
   expect(ended[0]!.isSigned).toBe(true)
   expect(leaders.checks).toBe(strangers.length + 1)
-  // The forged sets that wait are told from it by one check each.
+  // The forged sets that wait are rejected by one check each.
   const before = leaders.checks
   let forged = 0
   for (let turn = 0; turn < 1000 && leaders.isBusy; turn += 1)
@@ -82,7 +82,7 @@ test('before that, a turn makes few checks, and each set is searched once throug
   expect(leaders.checks - before).toBe(63)
 })
 
-test('a key that nobody has costs the whole list once, and the list is not changed by it', () => {
+test('an unknown key costs the whole list once, and does not change the list', () => {
   const leaders = new LeaderSignatures(strangers)
   const [shred] = firstShreds(1, 1)
   leaders.check(shred!)

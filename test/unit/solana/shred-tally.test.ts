@@ -1,4 +1,4 @@
-// What a receiver has and lacks: losses per slot, duplicates, noise.
+// Tally of received shreds: losses per slot, duplicates, noise.
 import { expect, test } from 'vitest'
 import { ShredTally } from '../../../src/solana/shred-tally.ts'
 import { makeShreds, randomBytes } from '../../support/shreds.ts'
@@ -6,7 +6,7 @@ import { makeShreds, randomBytes } from '../../support/shreds.ts'
 const perSlot = 128
 const shreds = makeShreds({ slots: 4, sets: 2 })
 
-test('a whole slot is told once, with nothing missing', () => {
+test('a complete slot is reported once, with nothing missing', () => {
   const tally = new ShredTally()
   for (const [place, shred] of shreds.slice(0, perSlot).entries()) tally.add(shred, 10 + place)
   expect(tally.takeFinished()).toMatchObject([

@@ -1,12 +1,13 @@
-// Shreds by themselves: what is refused, what is rebuilt, what is left alone.
+// Single shreds: which are refused, rebuilt or ignored.
 import { describe, expect, test } from 'vitest'
 import { finish } from '../../../src/base/steps.ts'
 import { flawOf, flaws, leafOf, offsets, slotOf, variants } from '../../../src/solana/shred.ts'
-import { encodeEntries, encodeTransaction, joinBatch } from '../../../src/solana/shred-entry.ts'
+import { encodeEntries, encodeTransaction } from '../../../src/solana/shred-entry.ts'
 import { ShredMaker } from '../../../src/solana/shred-maker.ts'
 import { ShredSet } from '../../../src/solana/shred-set.ts'
 import { LeaderSignatures, signerOf } from '../../../src/solana/shred-signature.ts'
 import {
+  joinBatch,
   makeShreds,
   randomBytes,
   randomOf,
@@ -27,7 +28,7 @@ function changed(shred: Uint8Array, at: number, value: number): number {
 }
 
 describe('a shred', () => {
-  test('is taken with or without the nonce of a repair, and nowhere else in size', () => {
+  test('is accepted with or without the nonce of a repair, and at no other size', () => {
     for (const shred of [data, code, last]) {
       const wide = new Uint8Array(2000)
       wide.set(shred)
@@ -39,7 +40,7 @@ describe('a shred', () => {
     }
   })
 
-  test('is read at any place of a buffer', () => {
+  test('is read at any offset of a buffer', () => {
     const wide = new Uint8Array(3000)
     wide.set(code, 777)
     expect(flawOf(wide, 777, code.length, testVersion)).toBe(flaws.none)
@@ -79,7 +80,7 @@ describe('a shred', () => {
 })
 
 describe('a set', () => {
-  test('that is not of one piece rebuilds nothing', () => {
+  test('of shreds that do not belong together rebuilds nothing', () => {
     const set = new ShredSet()
     for (const shred of shreds.slice(0, 31)) set.add(shred, 0)
     const forged = Uint8Array.from(shreds[40]!)
@@ -140,7 +141,7 @@ describe('the maker', () => {
       ],
     }
     const signatures = [new Uint8Array(64).fill(6)]
-    // Reason for the cast: what is written does not look at the outcome of the transaction.
+    // Reason for the cast: the encoder does not read the outcome of the transaction.
     const transaction = { signatures, message } as never
     const wire = encodeTransaction(transaction)
     const expected =

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { transactionErrorText } from '../../../src/solana/transaction-error-text.ts'
 
 describe('transactionErrorText', () => {
-  it('says what a validator says', () => {
+  it('matches the sentences of a validator', () => {
     expect(transactionErrorText('BlockhashNotFound')).toBe('Blockhash not found')
     expect(transactionErrorText({ InstructionError: [2, { Custom: 6001 }] })).toBe(
       'Error processing Instruction 2: custom program error: 0x1771',
@@ -16,7 +16,7 @@ describe('transactionErrorText', () => {
     expect(transactionErrorText({ DuplicateInstruction: 3 })).toContain('(3)')
   })
 
-  it('gives the bare name of what it does not know', () => {
+  it('returns the bare name of an unknown error', () => {
     expect(transactionErrorText('SomethingNew')).toBe('SomethingNew')
   })
 })

@@ -32,7 +32,7 @@ describe('a TransactionError', () => {
     expect(hex({ InsufficientFundsForRent: { account_index: 2 } })).toBe('1f00000002')
   })
 
-  it('is null for bytes that are none', () => {
+  it('is null for other bytes', () => {
     expect(decodeTransactionError(new Uint8Array(0))).toBeNull()
     expect(decodeTransactionError(Uint8Array.of(255, 0, 0, 0))).toBeNull()
     for (const error of samples) {

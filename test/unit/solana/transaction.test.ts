@@ -39,7 +39,7 @@ describe('the transaction decoder', () => {
     }
   })
 
-  test('decodes a mutated transaction to an error or to what kit says', () => {
+  test('decodes a mutated transaction to an error or to the same result as kit', () => {
     const layout = new TransactionLayout()
     const random = xorshift(0x5eed)
     const pool = [...samples, ...recorded]
@@ -65,7 +65,7 @@ describe('the transaction decoder', () => {
     }
   })
 
-  test('names what is wrong', () => {
+  test('returns the kind of problem', () => {
     const layout = new TransactionLayout()
     const good = samples[0]!.bytes
     expect(layout.decode(new Uint8Array(1233))).toBe('too-large')
@@ -81,13 +81,13 @@ describe('the transaction decoder', () => {
     expect(layout.decode(changed(good, message + 2, 9))).toBe('header')
   })
 
-  test('refuses a length spelled with more bytes than it needs', () => {
+  test('refuses a length encoded with more bytes than needed', () => {
     const good = samples[0]!.bytes
     const aliased = Uint8Array.of(0x81, 0x00)
     expect(new TransactionLayout().decode(Uint8Array.of(...aliased, ...good.subarray(1)))).toBe(
       'unsupported-version',
     )
-    // The key count of the message stands behind the header: 65 + 3.
+    // The key count of the message follows the header: 65 + 3.
     const longer = Uint8Array.of(
       ...good.subarray(0, 68),
       good[68]! | 0x80,
@@ -98,7 +98,7 @@ describe('the transaction decoder', () => {
   })
 })
 
-/** What the layout says, in the words of kit's decoder. */
+/** The layout in the form of kit's decoder. */
 function described(bytes: Uint8Array) {
   const layout = new TransactionLayout()
   expect(layout.decode(bytes)).toBe('ok')

@@ -45,7 +45,7 @@ describe('an account as JSON', () => {
     expect(JSON.parse(shown(Uint8Array.of(1), view)).data).toEqual(['AQ==', 'base64'])
   })
 
-  it('cuts slices out of the data, also behind its end, and tells the whole size', () => {
+  it('slices the data, also past its end, and shows the full size', () => {
     const data = Uint8Array.of(1, 2, 3, 4)
     const slice = (offset: number, length: number) => {
       const { data: text, space } = JSON.parse(shown(data, { dataSlice: { offset, length } }))
@@ -71,7 +71,7 @@ describe('filters of program accounts', () => {
   const takes = (value: unknown, data: Uint8Array, owner = programs.token) =>
     filtersTake(filters(value), { owner, data })
 
-  it('takes what every filter takes', () => {
+  it('match an account that passes every filter', () => {
     const data = Uint8Array.of(9, 8, 7)
     expect(takes(undefined, data)).toBe(true)
     expect(takes([{ dataSize: 3 }, { memcmp: { offset: 1, bytes: [8, 7] } }], data)).toBe(true)

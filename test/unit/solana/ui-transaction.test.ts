@@ -60,7 +60,7 @@ const shown = (changes: Partial<TransactionView>) =>
   JSON.parse(uiTransactionText(contentOf(bytes), view(changes)))
 
 describe('a transaction as JSON', () => {
-  it('is put back into the bytes it came with', () => {
+  it('is encoded back to its original bytes', () => {
     expect(transactionBytes(contentOf(bytes))).toEqual(Buffer.from(bytes))
     expect(shown({ encoding: 'base64' }).transaction).toEqual([
       Buffer.from(bytes).toString('base64'),
@@ -104,7 +104,7 @@ describe('a transaction as JSON', () => {
     expect(shown({ versionMax: null })).not.toHaveProperty('version')
   })
 
-  it('shows parsed instructions and what each key may do', () => {
+  it('shows parsed instructions and the flags of each key', () => {
     const [key] = shown({ encoding: 'jsonParsed' }).transaction.message.accountKeys
     expect(key).toEqual({
       pubkey: encodeBase58(payer.publicKey),
@@ -145,14 +145,14 @@ describe('a transaction as JSON', () => {
     expect(writable([programs.upgradeableLoader])).toBe(true)
   })
 
-  it('shows accounts alone when asked to', () => {
+  it('shows only accounts when requested', () => {
     const { transaction, meta } = shown({ details: 'accounts' })
     expect(transaction.accountKeys).toHaveLength(3)
     expect(transaction.accountKeys[2]).toMatchObject({ writable: false, signer: false })
     expect(meta).not.toHaveProperty('logMessages')
   })
 
-  it('shows a versioned transaction only to those who asked for versions', () => {
+  it('shows a versioned transaction only when versions are requested', () => {
     const legacy = contentOf(bytes)
     const versioned = { ...legacy, message: { ...legacy.message, versioned: true } }
     expect(isShowable(legacy, view({ versionMax: null }))).toBe(true)

@@ -93,7 +93,7 @@ describe('jsonParsed instructions', () => {
     })
   })
 
-  it('shows the rest with accounts and data, and never throws on noise', () => {
+  it('shows unknown instructions with accounts and data, and never throws on noise', () => {
     expect(shown(programs.computeBudget, 0, bytes([2, 1, 0, 0, 0]))).toEqual({
       accounts: [],
       data: encodeBase58(Uint8Array.of(2, 1, 0, 0, 0)),
