@@ -1,4 +1,4 @@
-// The contract of engines on a real ClickHouse server, and what is its alone.
+// The engine contract on a real ClickHouse server, and behaviour specific to ClickHouse.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   type ClickhouseServer,
@@ -53,14 +53,14 @@ describe.skipIf(!hasClickhouseServer())(
         await server?.stop()
       })
 
-      test('keeps a query within its memory', async () => {
+      test("enforces a query's memory limit", async () => {
         const sql = 'SELECT groupArray(number) FROM (SELECT arrayJoin(range(1000000)) AS number)'
         const { error } = await tryAsk(engine!, sql, { limits: { memoryBytes: 3_000_000 } })
         expect(error).toMatchObject({ code: 241, name: 'MEMORY_LIMIT_EXCEEDED' })
       })
 
-      test('refuses on its own what a gap in the gate would let through', async () => {
-        // As the engine asks, without the gate before it.
+      test('refuses by itself what a gap in the gate would let through', async () => {
+        // Sent as the engine sends queries, without the gate.
         const { host, username, password } = new URL(server!.url)
         for (const sql of [
           "SELECT * FROM remote('127.0.0.1', system.one)",
@@ -76,7 +76,7 @@ describe.skipIf(!hasClickhouseServer())(
         }
       })
 
-      test('ends what still runs when it is cancelled or stopped', async () => {
+      test('ends running queries when they are cancelled or the engine stops', async () => {
         // Works for a minute and takes no memory, so that only being killed ends it sooner.
         const naps = Array.from({ length: 40 }, () => 'SELECT sleep(3) AS x').join(' UNION ALL ')
         const own = await startClickhouseEngine(server!.url, { log: silentLog })
@@ -92,7 +92,7 @@ describe.skipIf(!hasClickhouseServer())(
         }
       }, 90_000)
 
-      test('says 210 when the server goes away, and works again when it is back', async () => {
+      test('returns 210 when the server goes away, and works again when it is back', async () => {
         const one = 'SELECT 1 AS one'
         expect((await tryAsk(engine!, one)).text).toBe('{"one":1}\n')
         await server!.kill()
@@ -107,7 +107,7 @@ describe.skipIf(!hasClickhouseServer())(
 )
 
 describe('without a server', () => {
-  test('a wrong address is said without the address', async () => {
+  test('an invalid URL is reported without the URL', async () => {
     const wrong = startClickhouseEngine('http://u:secret@127.0.0.1:1', { log: silentLog })
     const error = await wrong.catch((fault: unknown) => fault)
     expect(String(error)).toContain('cannot be reached')

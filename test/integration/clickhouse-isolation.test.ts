@@ -102,8 +102,8 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
     120_000,
   )
 
-  test('a start says which walls stand behind the gate', () => {
-    // A server this old lets everybody read `system`, and knows no policy by the query's id.
+  test('the start logs which server-side restrictions exist', () => {
+    // A server this old lets every user read `system`, and has no row policy by query id.
     expect(logged).toEqual([
       [
         'only the query gate guards customers from each other, see OPERATING.md',
@@ -135,7 +135,7 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
     }
   })
 
-  test('no table tells by IN whether it holds a text', async () => {
+  test('IN reveals of no table whether it contains a string', async () => {
     const forms = ['T', '(T)', '((T))', '(T AS t)', '((T) AS t)', '((T AS t))', '(T) AS t']
     for (const table of ['secrets', 'chain.secrets', `default.${marker}`])
       for (const form of forms)
@@ -164,7 +164,7 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
         )
         .map((all) => all.join('')),
     )
-    // Mostly the same before and behind: what opens a string for us must be closed for us again.
+    // Mostly the same before and after: what opens a string for us must be closed for us again.
     const around = fc.oneof(
       hide.map((sign) => [sign, sign] as const),
       fc.tuple(hide, hide),

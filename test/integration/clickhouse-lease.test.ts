@@ -33,7 +33,7 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
   beforeEach(() => server.ask('DROP DATABASE IF EXISTS chain'))
   afterAll(() => server?.stop())
 
-  test('a second writer is refused with the name of the first, which goes on writing', async () => {
+  test('a second writer is refused with the name of the first, which keeps writing', async () => {
     const sink = await open(first)
     const refused = await open(second).catch((error: unknown) => error)
     expect(refused).toMatchObject({ name: 'Fault', kind: 'clickhouse-lease' })
@@ -58,8 +58,8 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
     await (await start(second)).stop()
   })
 
-  test('a writer that stopped, and one of the same server, make room at once', async () => {
-    // Longer than the test may take: whoever waited for it to be void would fail.
+  test('a stopped writer, and one of the same server, release the lease at once', async () => {
+    // Longer than the test may take: waiting for it to expire would fail the test.
     const long = 600_000
     const sink = await open(first, long)
     await (await open(first, long)).stop()
@@ -67,7 +67,7 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
     await (await open(second, long)).stop()
   })
 
-  test('a writer that died is succeeded once its lease is void', async () => {
+  test('another writer takes over once the lease of a dead one expired', async () => {
     await (await open(first)).stop()
     await server.ask(`INSERT INTO chain._lease SELECT 'dead', '${first}', now(), 0`)
     await refuseSecondWriter(server.url, second, leaseMs)
@@ -77,7 +77,7 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
     await sink.stop()
   })
 
-  test('of many that start at the same moment one writes at most', async () => {
+  test('of many servers that start at the same moment at most one writes', async () => {
     await (await open(first)).stop()
     const names = Array.from({ length: 6 }, (_, n) => `host-${n} pid ${n} run ${n}`)
     const opened = await Promise.allSettled(names.map((name) => open(name)))
@@ -86,9 +86,9 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
     for (const sink of sinks) await sink.stop()
   })
 
-  test('a writer that lost its lease writes nothing more, and says who has it', async () => {
+  test('a writer that lost its lease writes nothing more, and names the holder', async () => {
     const old = await open(first)
-    // As after a long pause of the process: its claim is void, and another server took over.
+    // As after a long pause of the process: its claim has expired, and another server took over.
     await server.ask(
       `INSERT INTO chain._lease SELECT claim, any(holder), now(), 1 FROM chain._lease GROUP BY claim`,
     )

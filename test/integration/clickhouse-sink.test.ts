@@ -35,7 +35,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     await server?.stop()
   })
 
-  test('keeps every table as it was written, each key once', async () => {
+  test('stores every table as it was written, each key once', async () => {
     const batches = [...makeRows(plan)]
     await sink.write(batches, { slots: 100, events: 2_000 })
     await sink.write(batches, { slots: 101 })
@@ -48,7 +48,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     expect(await sink.marks()).toEqual({ slots: 101, events: 2_000 })
   })
 
-  test('keeps 64 bits, times and texts exactly', async () => {
+  test('stores 64-bit integers, times and strings exactly', async () => {
     const row: Record<string, Cell> = {
       slot: 18_446_744_073_709_551_615n,
       idx: 4_294_967_295,
@@ -77,7 +77,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     })
   })
 
-  test('shows a row that comes again as it came last', async () => {
+  test('shows the last version of a duplicate row', async () => {
     const row: Record<string, Cell> = {
       received_at: 1_700_000_000_123,
       signature: 's',
@@ -97,14 +97,14 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     expect(seen).toBe('forwarded\t0\nlanded\t9\n')
   })
 
-  test('takes more rows than one insert holds', async () => {
+  test('accepts more rows than one insert takes', async () => {
     const slots = Array.from({ length: 230_000 }, (_, n) => 1_000_000 + n)
     const columns = [slots, slots, slots]
     await sink.write([{ table: 'tps', count: slots.length, columns }], {})
     expect(await count('chain.tps WHERE seq >= 1000000')).toBe(230_000)
   })
 
-  test('has an answered write after the server was killed, and waits for one that is away', async () => {
+  test('has an acknowledged write after the server was killed, and retries while it is down', async () => {
     await sink.write([batchOf('tps', { seq: 9_000_001, block_number: 1, tps: 1 })], { events: 5 })
     await server.kill()
     const late = sink.write([batchOf('tps', { seq: 9_000_002, block_number: 1, tps: 1 })], {
@@ -116,7 +116,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     expect((await sink.marks()).events).toBe(6)
   })
 
-  test('gives a write back as a fault when it cannot be done', async () => {
+  test('rejects a write that cannot be done with a Fault', async () => {
     const own = await open(300)
     await server.ask('RENAME TABLE chain._tps TO chain._away')
     const wrong = own.write([batchOf('tps', { seq: 1, block_number: 1, tps: 1 })], {})
@@ -133,7 +133,7 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     await server.restart()
   })
 
-  test('forgets the slots of a chain that began again, and no others', async () => {
+  test('cuts the slots of a chain that restarted, and no others', async () => {
     const row = { parent_slot: 1, blockhash: 'h', height: 1, block_time: 1, tx_count: 0 }
     for (const slot of [500, 501, 502])
       await sink.write([batchOf('blocks', { ...row, slot })], { slots: 502 })
@@ -152,10 +152,10 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     expect(await server.ask('SELECT tx_count FROM chain.blocks WHERE slot = 500')).toBe('0\n')
   })
 
-  test('drops what is older than rows are kept', async () => {
+  test('drops rows beyond the retention time', async () => {
     const before = await count('chain.blocks')
     expect(before).toBeGreaterThan(0)
-    // Parts were written after this: nothing is kept for less than no time.
+    // A negative retention: every part is older than it.
     const own = await openClickhouseSink(server.url, { retentionDays: -1, holder: 'test' })
     await until(async () => (await count('chain.blocks')) === 0, 'old partitions are dropped')
     expect(await count('chain._marks')).toBeGreaterThan(0)

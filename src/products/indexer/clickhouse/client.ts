@@ -1,5 +1,5 @@
-// Speaks with one ClickHouse server over HTTP. Thread: main (queries), writer process (rows).
-// Credentials of the address go into headers; neither they nor the address are ever told.
+// HTTP client of one ClickHouse server. Thread: main (queries), writer process (rows).
+// Credentials of the URL are sent in headers; neither they nor the URL appear in any message.
 import type { Readable } from 'node:stream'
 import { Pool } from 'undici'
 import { Fault, messageOf } from '../../../base/errors.ts'
@@ -12,13 +12,13 @@ const answerBytesMax = 16 * 1024 * 1024
 const errorBytesMax = 256 * 1024
 
 export interface Call {
-  /** The statement; with rows it goes into the address, else into the body. */
+  /** The statement; with rows it is sent in the URL, else in the body. */
   readonly sql: string
   readonly rows?: string
-  /** Settings and the like, in this order: `readonly` last, for it forbids what comes after. */
+  /** URL parameters, in this order: `readonly` last, because it forbids settings after it. */
   readonly params?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
-  /** How long the server may think before the first byte; 0 = as long as it likes. */
+  /** Timeout until the first byte of the answer; 0 = none. */
   readonly firstByteMs?: number
 }
 
@@ -47,7 +47,7 @@ export class ClickhouseClient {
     })
   }
 
-  /** The whole answer as a text. Rejects with a Fault: the server's word, or no server. */
+  /** The whole answer as a string. Rejects with a Fault: a server exception, or unreachable. */
   async ask(call: Call): Promise<string> {
     const streamed = await this.stream({ firstByteMs: answerMsMax, ...call })
     if (!streamed.ok) throw faultOf(streamed.exception)
@@ -58,7 +58,7 @@ export class ClickhouseClient {
     }
   }
 
-  /** Rows of one answer in JSONEachRow. */
+  /** Runs a query and returns its rows. */
   async rows<Row>(sql: string, params: Readonly<Record<string, string>> = {}): Promise<Row[]> {
     const text = await this.ask({ sql: `${sql} FORMAT JSONEachRow`, params })
     return text
@@ -67,7 +67,7 @@ export class ClickhouseClient {
       .map((line) => JSON.parse(line) as Row)
   }
 
-  /** The answer as it comes. Rejects with a Fault when there is no server, or on `signal`. */
+  /** Streams the answer. Rejects with a Fault when the server is unreachable, or on `signal`. */
   async stream({ sql, rows, params, signal, firstByteMs = 0 }: Call): Promise<Streamed> {
     const search = new URLSearchParams()
     if (rows !== undefined) search.set('query', sql)
@@ -100,7 +100,7 @@ export class ClickhouseClient {
   }
 }
 
-/** What an operator must put right is said without the address itself. */
+/** Parses the URL; errors do not quote it, because it may contain a password. */
 function readAddress(url: string): {
   readonly origin: string
   readonly pathname: string
@@ -113,11 +113,11 @@ function readAddress(url: string): {
   } catch {
     throw new Fault(
       'clickhouse-address',
-      'indexer.url is no address like http://user:word@host:8123',
+      'indexer.url is not a URL like http://user:password@host:8123',
     )
   }
   if (address.protocol !== 'http:' && address.protocol !== 'https:')
-    throw new Fault('clickhouse-address', 'indexer.url begins with http:// or https://')
+    throw new Fault('clickhouse-address', 'indexer.url must begin with http:// or https://')
   const { origin, pathname, username, password } = address
   return {
     origin,
@@ -138,20 +138,20 @@ async function collect(body: Readable, bytesMax: number): Promise<Buffer> {
   return Buffer.concat(parts)
 }
 
-/** Codes after which the same again may work: busy, out of memory, merging, keeper away. */
-const passing: ReadonlySet<number> = new Set([
+/** Retryable error codes: busy, out of memory, merging, keeper unreachable. */
+const retryableCodes: ReadonlySet<number> = new Set([
   ...[159, 160, 198, 202, 203, 209, 210, 236, 241, 242, 243, 252, 279, 285, 319, 425, 999],
 ])
 
-export function faultOf({ code, name, message }: ServerException): Fault {
+function faultOf({ code, name, message }: ServerException): Fault {
   return new Fault('clickhouse', `ClickHouse answered ${code} ${name}: ${message}`, {
-    retryable: passing.has(code),
+    retryable: retryableCodes.has(code),
   })
 }
 
 function unreachable(error: unknown): Fault {
   if (error instanceof Fault) return error
-  // The sentence of a socket's error may hold the address.
+  // The message of a socket error may contain the address.
   const code = (error as { code?: unknown } | null)?.code
   const why = typeof code === 'string' ? code : messageOf(error).slice(0, 40)
   return new Fault('clickhouse-away', `ClickHouse cannot be reached: ${why}`, { retryable: true })

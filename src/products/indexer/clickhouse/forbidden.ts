@@ -1,14 +1,14 @@
 // Functions that a customer's query may not call on a ClickHouse server. Thread: any; data.
-// They read other places (files, addresses, dictionaries, other servers), or tell about the server.
+// They read other sources (files, URLs, dictionaries, other servers), or reveal server internals.
 // The server forbids most of them as well: every query is read-only, and the user of
-// `indexer.url` should have rights on `chain` alone.
+// `indexer.url` should have rights on `chain` only.
 
-/** In table position only these few are let through; elsewhere all but the ones below. */
+/** As a table only these functions are allowed; elsewhere all except the forbidden ones. */
 export const harmlessTableFunctions: ReadonlySet<string> = new Set([
   ...['numbers', 'numbers_mt', 'zeros', 'zeros_mt', 'generateseries', 'generate_series', 'values'],
 ])
 
-/** In lower case. Table functions stand here too, because IN takes them for tables. */
+/** In lower case. Includes table functions, because IN accepts them as tables. */
 export const forbiddenFunctions: ReadonlySet<string> = new Set(
   `
   arrowflight azureblobstorage azureblobstoragecluster cluster clusterallreplicas cosn deltalake
@@ -44,7 +44,7 @@ export const forbiddenFunctions: ReadonlySet<string> = new Set(
     .split(/\s+/),
 )
 
-/** Whole families by their beginning. */
+/** Function families by prefix. */
 export const forbiddenPrefixes = [
   'dictget',
   'dicthas',

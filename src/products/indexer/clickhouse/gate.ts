@@ -1,15 +1,15 @@
-// Decides what of a customer's query a ClickHouse server may see, and rewrites the names that mean
-// something else for each customer. Thread: main (pure).
+// Validates a customer's query for a ClickHouse server, and rewrites table names whose rows depend
+// on the customer. Thread: main (pure).
 //
 //   FROM usage            FROM (SELECT at, … FROM chain._usage FINAL WHERE subscription = 'me')
 //   FROM system.tables    FROM (SELECT … ) over the catalogue
 //   FROM transactions     FROM chain._transactions AS transactions FINAL, or the view of it
-//   FROM t                as it is where WITH t AS (…) is in scope
+//   FROM t                unchanged where WITH t AS (…) is in scope
 //   FROM anything else    refused
 //
-// It reads tokens, not a tree: wherever a table can stand, only names of the catalogue, common
-// tables of WITH, subqueries and a few harmless functions may. The walker knows too many such
-// places rather than too few. What the server gets is written anew by rebuild.ts.
+// It reads tokens, not a tree: at every position of a table only names of the catalogue, common
+// tables of WITH, subqueries and a few harmless functions are allowed. In doubt a position counts
+// as one of a table. The text for the server is rebuilt by rebuild.ts.
 import { systemRows, visibleTables } from '../catalogue.ts'
 import { type Checked, checked, type ExceptionName, fail } from '../exceptions.ts'
 import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
@@ -27,7 +27,7 @@ export interface Caller {
   readonly facts: ServerFacts
 }
 
-/** The text to send, or what is wrong with the query. */
+/** The text to send, or an error. */
 export function admit(text: string, caller: Caller): Checked<string> {
   const tokens = lex(text, 'clickhouse').filter(({ kind }) => kind !== 'comment')
   const unreadable = lexProblem(text, tokens)
@@ -47,7 +47,7 @@ export function admit(text: string, caller: Caller): Checked<string> {
 
 type Problem = readonly [ExceptionName, string]
 
-/** Tables behind the views, and tables of the server's own bookkeeping. */
+/** The stored tables of the views, and our internal tables. */
 const hidden: ReadonlySet<string> = new Set([
   ...tableNames.map((name) => `_${name}`),
   ...hiddenTables,
@@ -62,9 +62,9 @@ function wordProblem(text: string, tokens: readonly Token[]): Problem | null {
     if (isForeignSymbol(text, token))
       return ['SYNTAX_ERROR', `the sign ${symbolOf(text, token)} is not taken here`]
     const word = wordOf(text, token)
-    // No table here can be sampled, and its OFFSET would hide a table behind the comma.
+    // Our tables cannot be sampled, and SAMPLE … OFFSET would hide a table after the comma.
     if (word === 'SAMPLE') return ['NOT_IMPLEMENTED', 'SAMPLE is not served here']
-    // Wherever such a name stands, nobody means well by it.
+    // Refused at every position, because there is no legitimate use of such a name.
     const name = nameOf(text, token)
     if (hidden.has(name)) return ['UNKNOWN_TABLE', `table chain.${name} does not exist`]
     if (word === 'INTO' && wordOf(text, tokens[at + 1]) === 'OUTFILE')
@@ -77,10 +77,10 @@ function wordProblem(text: string, tokens: readonly Token[]): Problem | null {
 
 /** A clause and no column of that name: `… SETTINGS a = 1`, or newer `… SETTINGS a`. */
 function isSettingsAt(text: string, tokens: readonly Token[], at: number): boolean {
-  const isBehind = isBehindValue(text, tokens, at) || symbolOf(text, tokens[at - 1]) === '*'
-  const behind = tokens[at + 2]
-  const isSetting = behind === undefined || ['=', '==', ',', ')'].includes(symbolOf(text, behind))
-  return isBehind && isSetting && nameOf(text, tokens[at + 1]) !== ''
+  const isAfter = isAfterValue(text, tokens, at) || symbolOf(text, tokens[at - 1]) === '*'
+  const next = tokens[at + 2]
+  const isSetting = next === undefined || ['=', '==', ',', ')'].includes(symbolOf(text, next))
+  return isAfter && isSetting && nameOf(text, tokens[at + 1]) !== ''
 }
 
 function functionProblem(text: string, tokens: readonly Token[]): Problem | null {
@@ -90,8 +90,8 @@ function functionProblem(text: string, tokens: readonly Token[]): Problem | null
     const isForbidden =
       forbiddenFunctions.has(name) ||
       forbiddenPrefixes.some((prefix) => name.startsWith(prefix)) ||
-      // `in(x, t)` is a way to say `x IN t` that hides the table.
-      (name === 'in' && !(token.kind === 'word' && isBehindValue(text, tokens, at)))
+      // `in(x, t)` is another form of `x IN t` that hides the table.
+      (name === 'in' && !(token.kind === 'word' && isAfterValue(text, tokens, at)))
     if (isForbidden) return ['READONLY', `function ${name} is not served here`]
   }
   return null
@@ -105,8 +105,8 @@ const beforeValues = new Set(
   ).split(' '),
 )
 
-/** Whether something stands before that IN can look for. */
-function isBehindValue(text: string, tokens: readonly Token[], at: number): boolean {
+/** Whether a value precedes, so that IN is an operator. */
+function isAfterValue(text: string, tokens: readonly Token[], at: number): boolean {
   let before = at - 1
   while (['NOT', 'GLOBAL'].includes(wordOf(text, tokens[before]))) before--
   const token = tokens[before]
@@ -115,7 +115,7 @@ function isBehindValue(text: string, tokens: readonly Token[], at: number): bool
   return !beforeValues.has(wordOf(text, token))
 }
 
-/** Belt to the walker's braces: the server's own databases are named nowhere else. */
+/** Second check: the server's own databases may not be named anywhere else. */
 function hasForeignDatabase(
   text: string,
   tokens: readonly Token[],
@@ -155,14 +155,14 @@ function tableAt(place: Place): Checked<readonly Edit[]> {
   const known = isOther ? undefined : sourceOf(database, name, caller)
   if (known === undefined)
     return fail('UNKNOWN_TABLE', `table ${`${database}.${name}`.slice(0, 80)} does not exist`)
-  const { alias, end } = behindTable(text, tokens, last)
+  const { alias, end } = suffixOf(text, tokens, last)
   const written = isSet ? known : sourceText({ ...place, name, known, alias })
   return checked([{ first: at, last: isSet ? last : end, text: written }])
 }
 
 /**
- * Behind FROM the stored table itself, where an old server finds its index; behind a view with
- * FINAL it would not.
+ * After FROM the stored table itself, because an old server does not use the index of a table
+ * through a view with FINAL.
  */
 function sourceText(
   source: Place & { readonly name: string; readonly known: string; readonly alias: string },
@@ -175,8 +175,8 @@ function sourceText(
   return isView && alias === '' ? known : `${known} AS ${alias || name}`
 }
 
-/** What belongs to the table: `FINAL` and an alias, in either order. */
-function behindTable(
+/** `FINAL` and an alias after the table, in either order. */
+function suffixOf(
   text: string,
   tokens: readonly Token[],
   last: number,
@@ -191,7 +191,7 @@ function behindTable(
   return { alias, end: isFinal(end + 1) ? end + 1 : end }
 }
 
-/** What stands for a table; undefined when there is none of that name. */
+/** The SQL that replaces a table; undefined when there is no such table. */
 function sourceOf(database: string, name: string, caller: Caller): string | undefined {
   const base = database === 'default' ? 'chain' : database
   const table = visibleTables.find((one) => one.database === base && one.name === name)

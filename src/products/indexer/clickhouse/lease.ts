@@ -1,14 +1,14 @@
-// The lease of the one Sluice server that writes on a ClickHouse server. Thread: writer process;
-// main, once at start, only to look.
+// The writer lease: only one Sluice server writes to a ClickHouse server. Thread: writer process;
+// main, once at start, only to check.
 //
 //   claim ──► insert a row ──► does another live claim exist? ──► no: held   yes: withdraw, refuse
 //               ▲                                                  │
-//               └───── again every beatMs, and by that kept alive ─┘
+//               └───── heartbeat: repeated every beatMs ───────────┘
 //
 // Two servers would overwrite each other's rows. ClickHouse has no compare-and-set, but a row is
-// seen by all once its insert was answered: of two that insert first and look second, at least one
-// sees the other. Times are taken from the ClickHouse server's clock alone; our own only measures
-// how long ago a heartbeat was answered.
+// visible to all once its insert was acknowledged: of two servers that insert first and check
+// second, at least one sees the other. Times are taken from the ClickHouse server's clock; our own
+// clock only measures how long ago a heartbeat was acknowledged.
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault } from '../../../base/errors.ts'
@@ -16,16 +16,16 @@ import { clickhouseString } from '../sql/quoting.ts'
 import { ClickhouseClient } from './client.ts'
 import { leaseTable } from './schema.ts'
 
-/** A claim without a heartbeat for this long is void. ClickHouse counts it in whole seconds. */
+/** A claim without a heartbeat for this long expires. ClickHouse counts it in whole seconds. */
 const lifetimeMsUsual = 15_000
 const beatsPerLifetime = 5
-/** Two that claimed at the same moment withdraw both, and try again at different ones. */
+/** Two servers that claim at the same moment both withdraw, and retry after a random delay. */
 const jitterMsMax = 500
 
 interface Claim {
   readonly claim: string
   readonly name: string
-  /** Seconds since 1970 by the server's clock. */
+  /** Seconds since 1970 by the ClickHouse server's clock. */
   readonly beat: string
 }
 
@@ -62,8 +62,8 @@ export class WriterLease {
   }
 
   /**
-   * Resolves when no other server holds the lease: at once, or when a claim that has no heartbeat
-   * any more is void. Rejects as soon as another's heartbeat is seen.
+   * Resolves when no other server holds the lease: at once, or when a claim without heartbeats has
+   * expired. Rejects as soon as a heartbeat of another server is seen.
    */
   async waitUntilFree(): Promise<void> {
     const seen = new Map<string, string>()
@@ -80,7 +80,7 @@ export class WriterLease {
     }
   }
 
-  /** To be called before each write: a lease that may be void by now is claimed anew. */
+  /** To be called before each write: acquires the lease again when it may have expired. */
   async confirm(): Promise<void> {
     if (performance.now() - this.#confirmedMs > this.#lifetimeMs / 2) await this.acquire()
   }
@@ -88,7 +88,7 @@ export class WriterLease {
   async release(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer)
     await this.#beating
-    // Should this fail, the claim is void after its lifetime.
+    // If this fails, the claim expires after its lifetime.
     if (this.#claim !== '') await this.#insert({ isReleased: true }).catch(() => {})
   }
 
@@ -106,7 +106,7 @@ export class WriterLease {
       if (isLost) await this.#insert({ isReleased: true })
     }
     this.#beating = beat()
-      // A server that is away is tried again with the next heartbeat.
+      // An unreachable server is retried with the next heartbeat.
       .catch(() => {})
       .finally(() => {
         this.#beating = null
@@ -132,7 +132,7 @@ export class WriterLease {
   }
 }
 
-/** Refuses the start of a server beside one that writes there. Needs the tables to exist. */
+/** Rejects when another server holds the lease. The tables must exist. */
 export async function refuseSecondWriter(
   url: string,
   holder: string,

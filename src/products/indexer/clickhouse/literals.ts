@@ -1,10 +1,10 @@
-// Writes parameter values into a query as literals of their types. Thread: any (pure).
-// Servers before 19.14 know no parameters, so all get the same text. The values were checked by
-// sql/; here they are only written, so that nothing in them can be read as SQL.
+// Inserts parameter values into a query as literals of their types. Thread: any (pure).
+// Servers before 19.14 do not support parameters, so all versions get literals. The values were
+// validated by sql/; they are quoted here so that nothing in them can be read as SQL.
 import type { Statement, TypedValue } from '../engine.ts'
 import { clickhouseString } from '../sql/quoting.ts'
 
-/** The statement as one text. */
+/** The statement with its values as one string. */
 export function withLiterals({ texts, values }: Statement): string {
   let text = texts[0] ?? ''
   for (const [index, value] of values.entries())
@@ -12,7 +12,7 @@ export function withLiterals({ texts, values }: Statement): string {
   return text
 }
 
-/** Where SQL takes nothing but a number, a number stands alone. */
+/** After LIMIT and similar words SQL requires a plain number without a cast. */
 function literalAt(before: string, value: TypedValue): string {
   const isCount = /\b(limit|offset|top|interval)\s*$|\blimit\s+\d+\s*,\s*$/i.test(before.slice(-60))
   if (isCount && typeof value.value === 'string' && /^-?\d+$/.test(value.value)) return value.value
@@ -29,7 +29,7 @@ export function literal({ type, value }: TypedValue): string {
   return `CAST(${clickhouseString(value)} AS ${inUtc(plain)})`
 }
 
-/** Inside an array the cast around it gives the type. */
+/** Inside an array the surrounding cast sets the type. */
 function item({ type, value }: TypedValue): string {
   if (value === null) return 'NULL'
   if (typeof value !== 'string') return `[${value.map(item).join(', ')}]`

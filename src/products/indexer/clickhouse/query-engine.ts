@@ -1,9 +1,9 @@
 // Runs customers' queries on a ClickHouse server. Thread: main.
 //
-//   statement -> literals -> gate -> POST, read-only, within the limits -> rows as they are read
-//                                    cancel, deadline: abort + KILL QUERY
+//   statement -> literals -> gate -> POST, read-only, with limits -> rows with backpressure
+//                                    cancel, timeout: abort + KILL QUERY
 //
-// Every query bears an id of ours, so that killing one never touches another's.
+// Every query gets a unique id of ours, so that killing one never affects another customer's.
 import { randomBytes } from 'node:crypto'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import { type Log, LogThrottle } from '../../../telemetry/log.ts'
@@ -27,12 +27,12 @@ import { reportWalls } from './server-walls.ts'
 
 export interface ClickhouseEngineDeps {
   readonly log: Log
-  /** Address and credentials for customers' queries; left out or '': those of the writer. */
+  /** Address and credentials for customers' queries; absent or '': those of the writer. */
   readonly queryUrl?: string
 }
 
 const connections = 64
-/** The server keeps its limit by the second; ours is exact and lets the server speak first. */
+/** ClickHouse enforces its limit in whole seconds; our timeout is exact and fires after it. */
 const graceMs = 300
 const stopMsMax = 2_000
 
@@ -44,7 +44,7 @@ export async function startClickhouseEngine(
   const query = deps.queryUrl ? new ClickhouseClient(deps.queryUrl, { connections }) : writer
   try {
     const facts = await readServerFacts(writer)
-    // Queries may come before the writer is up.
+    // Queries may arrive before the writer has created the tables.
     await ensureTables(writer, facts)
     await reportWalls({ writer, query }, deps.log)
     if (query !== writer) await writer.stop()
@@ -92,7 +92,7 @@ class ClickhouseEngine implements QueryEngine {
 
   async stop(): Promise<void> {
     for (const run of [...this.#running]) run.cancel()
-    // Asked to, the server ends them; cut off, an old one would work on.
+    // Wait for KILL QUERY: an old server keeps running a query whose connection was closed.
     const bound = new Promise((resolve) => setTimeout(resolve, stopMsMax).unref())
     await Promise.race([Promise.allSettled(this.#kills), bound])
     await this.#client.stop()
@@ -102,14 +102,14 @@ class ClickhouseEngine implements QueryEngine {
     try {
       await this.#client.ask({ sql: `KILL QUERY WHERE query_id = ${clickhouseString(id)} ASYNC` })
     } catch (error) {
-      // Its own time limit ends it in any case.
+      // The query's own time limit ends it in any case.
       if (this.#throttle.allows('kill', performance.now()))
-        this.#deps.log.warn('a query could not be killed', { error: messageOf(error) })
+        this.#deps.log.warn('KILL QUERY failed', { error: messageOf(error) })
     }
   }
 }
 
-/** The subscription in the query's id: a row policy can read it there, and SQL cannot set it. */
+/** The subscription as part of the query's id: row policies can read it, and SQL cannot set it. */
 function ownerSuffix({ subscription }: Query): string {
   return /^[\w-]{1,64}$/.test(subscription) ? `-${subscription}` : ''
 }
@@ -129,7 +129,7 @@ class Run implements RunningQuery {
   readonly #abort = new AbortController()
   readonly #beganMs = performance.now()
   readonly #timer: NodeJS.Timeout
-  /** Why we ended it ourselves. */
+  /** Why we ended the query ourselves. */
   #cause: QueryError | null = null
   #isEnded = false
   #endedMs = 0
@@ -164,7 +164,7 @@ class Run implements RunningQuery {
     const reader = new ResultReader(answer.body, format, answer.tag)
     const first = await reader.next()
     if (this.#cause !== null) return this.#fail(this.#cause)
-    // Nothing of it has gone out: an error is still an error and no broken result.
+    // Nothing was sent yet: the error can still replace the result.
     if (reader.error !== null) return this.#fail(reader.error)
     return { ok: true, result: this.#result(reader, first) }
   }
@@ -193,7 +193,7 @@ class Run implements RunningQuery {
     end: (error: QueryError | null) => void,
   ): AsyncGenerator<Uint8Array> {
     const { resultBytes, overflow } = this.#query.limits
-    // Told to break off, the server does so by its own count, which is not that of the text.
+    // With `break` ClickHouse truncates by its own byte count, which differs from the text's.
     const bytesMax = overflow === 'break' ? resultBytes * 4 : resultBytes
     try {
       for (let chunk = first; chunk !== null; chunk = await reader.next()) {
@@ -205,7 +205,7 @@ class Run implements RunningQuery {
     } catch (error) {
       end(this.#cause ?? reader.breakOff() ?? this.#errorOf(error))
     } finally {
-      // The reader turned away before the end.
+      // The reader stopped before the end.
       if (!this.#isEnded) this.cancel()
     }
   }
@@ -217,7 +217,7 @@ class Run implements RunningQuery {
     const settings = {
       max_execution_time: Math.max(1, Math.ceil(limits.timeMs / 1000)),
       timeout_overflow_mode: 'throw',
-      // A server that can end a result exactly does; an older one ends it with the block.
+      // A newer server truncates the result exactly; an older one at the end of a block.
       ...(isBreak && { limit: limits.rows, max_block_size: Math.min(limits.rows, 65_536) }),
       max_result_rows: limits.rows,
       max_result_bytes: limits.resultBytes,
@@ -226,7 +226,7 @@ class Run implements RunningQuery {
       output_format_json_quote_64bit_integers: quotes64 ? 1 : 0,
       output_format_json_escape_forward_slashes: 0,
       enable_optimize_predicate_expression: 1,
-      // Where a common table of WITH is in scope: as table-places.ts counts.
+      // Scope of common tables of WITH, as table-places.ts assumes.
       enable_global_with_statement: 1,
       join_default_strictness: 'ALL',
       cancel_http_readonly_queries_on_client_close: 1,

@@ -1,11 +1,11 @@
-// Reads a streamed answer of a ClickHouse server: gives on what is surely rows, keeps back the end
-// until it is clear that no exception stands there, counts rows and bytes. Thread: main.
+// Reads a streamed answer of a ClickHouse server: passes on its rows, holds back the end until it
+// is clear that it is not an exception, and counts rows and bytes. Thread: main.
 import type { Readable } from 'node:stream'
 import type { OutputFormat, QueryError } from '../engine.ts'
 import { type RowCounter, rowCounter } from './row-counter.ts'
 import { trailingException } from './server-exception.ts'
 
-/** Longer than an exception's text as the server writes it, with room for the query in it. */
+/** Longer than the text of an exception, including the query that it may quote. */
 const keptBytes = 16 * 1024
 
 export class ResultReader {
@@ -30,7 +30,7 @@ export class ResultReader {
     return this.#counter.rows()
   }
 
-  /** What the server said at the end instead of rows. */
+  /** The exception at the end of the answer, if any. */
   get error(): QueryError | null {
     return this.#error
   }
@@ -47,7 +47,7 @@ export class ResultReader {
     return null
   }
 
-  /** The connection broke: an exception may stand there all the same. */
+  /** The connection broke; the received end may still be an exception. */
   breakOff(): QueryError | null {
     this.#end()
     return this.#error

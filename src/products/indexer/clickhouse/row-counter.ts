@@ -1,4 +1,4 @@
-// Counts the rows that pass in a result, by its bytes. Thread: main (pure, with state).
+// Counts the rows of a streamed result from its bytes. Thread: main (pure, with state).
 import type { OutputFormat } from '../engine.ts'
 
 export interface RowCounter {
@@ -65,7 +65,7 @@ class QuotedLines implements RowCounter {
   }
 }
 
-/** `"rows": n` stands behind the data; whoever writes it into a value fools his own count only. */
+/** `"rows": n` follows the data; a value that contains it distorts only the caller's own count. */
 class WrittenCount implements RowCounter {
   #end = ''
 

@@ -1,5 +1,5 @@
-// Writes rows as JSONEachRow. Thread: writer process. 64-bit integers are exact. A DateTime is its
-// seconds; finer times are texts in UTC, or the plain count where the server has no type for them.
+// Encodes rows as JSONEachRow. Thread: writer process. 64-bit integers are exact. A DateTime is in
+// seconds; a DateTime64 is a UTC string, or the plain count where the server lacks the type.
 import type { Cell, RowBatch } from '../engine.ts'
 import { type ColumnType, type Table, tables } from '../tables.ts'
 import { digitsOf } from './schema.ts'
@@ -41,7 +41,7 @@ function writerOf(type: ColumnType, facts: ServerFacts): Write {
   }
 }
 
-/** Rows of one block share their second, so the last text is kept. */
+/** Rows of one block share their second, so the last string is cached. */
 function timeWriter(digits: number): Write {
   const unit = 10n ** BigInt(digits)
   let second = -1n
@@ -57,7 +57,7 @@ function timeWriter(digits: number): Write {
   }
 }
 
-/** JSON.stringify leaves half a surrogate pair as an escape, which no server takes for a text. */
+/** JSON.stringify writes a lone surrogate as an escape, which ClickHouse rejects. */
 function withoutLoneSurrogates(text: string): string {
   if (!text.includes('\\ud')) return text
   return text.replaceAll(/(?<=(?:^|[^\\])(?:\\\\)*)\\ud[89a-f][0-9a-f]{2}/g, '\\ufffd')

@@ -1,12 +1,12 @@
-// The tables on a ClickHouse server. Thread: writer process and main, once when they open it.
+// Creates the tables on a ClickHouse server. Thread: writer process and main, once at start.
 //
-//   chain._transactions   ReplacingMergeTree, ORDER BY the key: what the rows are written into
-//   chain.transactions    a view with FINAL over it: what a customer reads, each key once
-//   chain._marks          how far each feed is in; the newest version of a feed counts
+//   chain._transactions   ReplacingMergeTree, ORDER BY the key: rows are written here
+//   chain.transactions    a view with FINAL over it: customers read it, deduplicated by key
+//   chain._marks          mark of each feed; the newest version of a feed is valid
 //   chain._lease          which Sluice server writes (lease.ts)
 //
-// `usage` has no view: whose rows one sees is decided per query. Everything is IF NOT EXISTS, so
-// an operator may create tables beforehand (replicated, distributed, with other codecs).
+// `usage` has no view: which rows are visible is decided per query. Everything is IF NOT EXISTS,
+// so an operator may create tables beforehand (replicated, distributed, with other codecs).
 // Columns are only ever added.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
@@ -16,7 +16,7 @@ import type { ServerFacts } from './server-facts.ts'
 export const database = 'chain'
 export const marksTable = `${database}._marks`
 export const leaseTable = `${database}._lease`
-/** Ours, and no customer's business. */
+/** Internal tables, hidden from customers. */
 export const hiddenTables = ['_marks', '_lease'] as const
 /** A day of slots at 400 ms, and about a day of events. */
 const slotsPerPartition = 216_000
@@ -29,8 +29,8 @@ export function storedName(table: TableName): string {
 }
 
 /**
- * Makes what is not there. The writer and the queries both do, maybe at the same moment, which a
- * server refuses to one of the two: so again, a few times.
+ * Creates what is missing. The writer and the query engine may do this at the same moment, and
+ * ClickHouse then fails one of them: so it is retried a few times.
  */
 export async function ensureTables(client: ClickhouseClient, facts: ServerFacts): Promise<void> {
   for (let attempt = 1; ; attempt++)
@@ -56,9 +56,9 @@ async function createTables(client: ClickhouseClient, facts: ServerFacts): Promi
   for (const name of tableNames) await client.ask({ sql: createTableSql(name, facts) })
   const present = await columnsOf(client)
   for (const name of tableNames) {
-    const there = new Set(present.get(`_${name}`))
+    const existing = new Set(present.get(`_${name}`))
     for (const [column, type] of Object.entries(tables[name].columns))
-      if (!there.has(column))
+      if (!existing.has(column))
         await client.ask({
           sql: `ALTER TABLE ${storedName(name)}
             ADD COLUMN ${quoted(column)} ${storedType(type, facts)}`,
@@ -81,7 +81,7 @@ async function createView(
   })
 }
 
-/** Rows as a customer sees them, each key once. */
+/** Rows as a customer sees them, deduplicated by key. */
 export function visibleSql(
   name: TableName,
   facts: ServerFacts,
@@ -92,7 +92,7 @@ export function visibleSql(
   return `SELECT ${shown.join(', ')} FROM ${storedName(name)} FINAL`
 }
 
-/** Whether a view of the table does no more than FINAL. */
+/** Whether the table's view only adds FINAL. */
 export function isShownAsStored(name: TableName, { hasDateTime64 }: ServerFacts): boolean {
   return hasDateTime64 || Object.values(tables[name].columns).every((type) => digitsOf(type) === 0)
 }
@@ -100,7 +100,7 @@ export function isShownAsStored(name: TableName, { hasDateTime64 }: ServerFacts)
 function visibleColumn(column: string, type: ColumnType, facts: ServerFacts): string {
   const digits = digitsOf(type)
   if (digits === 0 || facts.hasDateTime64) return quoted(column)
-  // A server without finer times shows whole seconds; what is stored keeps the rest.
+  // A server without DateTime64 shows whole seconds; the stored value keeps the fraction.
   return `toDateTime(intDiv(${quoted(column)}, ${10 ** digits}), 'UTC') AS ${quoted(column)}`
 }
 
@@ -114,7 +114,7 @@ function createTableSql(name: TableName, facts: ServerFacts): string {
     ORDER BY (${table.key.map(quoted).join(', ')})`
 }
 
-/** By the key or by what never changes for a key, so that a row that comes again meets itself. */
+/** Partitions by the key or a value fixed per key, so that duplicates share a partition. */
 function partitionOf({ columns, key }: Table, facts: ServerFacts): string {
   const [first = ''] = key
   if (first === 'slot') return `intDiv(slot, ${slotsPerPartition})`
@@ -131,12 +131,12 @@ function storedType(type: ColumnType, { hasDateTime64 }: ServerFacts): string {
   return hasDateTime64 ? `DateTime64(${digits}, 'UTC')` : 'Int64'
 }
 
-/** How many digits of a second a type keeps; 0 when it is no DateTime64. */
+/** Fractional digits of a DateTime64; 0 for other types. */
 export function digitsOf(type: ColumnType): number {
   return Number(/^DateTime64\((\d)\)$/.exec(type)?.[1] ?? 0)
 }
 
-/** Column names of ours are plain words, but some are functions of SQL. */
+/** Our column names are plain words, but some are also SQL functions. */
 function quoted(name: string): string {
   return `\`${name}\``
 }

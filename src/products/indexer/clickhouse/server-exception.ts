@@ -1,7 +1,7 @@
-// Reads what a ClickHouse server says when something went wrong. Thread: any (pure).
+// Parses the exceptions of a ClickHouse server. Thread: any (pure).
 //   old   Code: 62, e.displayText() = DB::Exception: Sentence, e.what() = DB::Exception
 //   new   Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR) (version 25.8.1.1 (official build))
-// What a customer is told names no host, address, path, user, database or query id of the server.
+// Messages for customers contain no host, address, path, user, database or query id of the server.
 import type { QueryError } from '../engine.ts'
 import { codeOf, exception } from '../exceptions.ts'
 
@@ -13,7 +13,7 @@ const head = /Code: (\d+)(?:\.|, e\.displayText\(\) =) DB::(?:Net)?Exception: /
 export function readException(text: string, statusCode = 500): ServerException {
   const found = head.exec(text)
   if (found === null) {
-    if (statusCode === 401 || statusCode === 403) return told(516, 'access was refused')
+    if (statusCode === 401 || statusCode === 403) return customerError(516, 'access was refused')
     return exception('UNKNOWN_EXCEPTION', `the server answered with status ${statusCode}`)
   }
   const rest = text.slice(found.index + found[0].length)
@@ -22,12 +22,12 @@ export function readException(text: string, statusCode = 500): ServerException {
     .replace(/, e\.what\(\) = DB::[\s\S]*$/, '')
     .replace(/\s*\([A-Z][A-Z0-9_]+\)\s*(?:\(version [^\n]*)?\s*$/, '')
     .replace(/\s*\(version [^\n]*$/, '')
-  return told(Number(found[1]), sentence, name?.[1])
+  return customerError(Number(found[1]), sentence, name?.[1])
 }
 
 /**
- * The exception that stands behind the rows of an answer, and how many bytes at the end it takes;
- * null when the answer is whole. `end` is the end of the answer, cut on a whole byte.
+ * The exception after the rows of an answer, and the offset in `end` at which it starts; null when
+ * the answer is complete. `end` is the end of the answer.
  */
 export function trailingException(
   end: Buffer,
@@ -37,25 +37,25 @@ export function trailingException(
   const text = end.toString('latin1')
   const tagged = tag === null ? -1 : text.indexOf(`\r\n__exception__\r\n${tag}`)
   if (tagged >= 0) {
-    const said = end.subarray(tagged).toString()
-    const closing = said.lastIndexOf(` ${tag}\r\n`)
-    const sentence = closing < 0 ? said : said.slice(0, closing).replace(/\n\d+$/, '')
+    const block = end.subarray(tagged).toString()
+    const closing = block.lastIndexOf(` ${tag}\r\n`)
+    const sentence = closing < 0 ? block : block.slice(0, closing).replace(/\n\d+$/, '')
     return { exception: readException(sentence), at: tagged }
   }
-  // A whole answer in JSON ends with a bracket, an exception never does.
+  // A complete JSON answer ends with a bracket, an exception never does.
   if (kind === 'json' && /[}\]]\s*$/.test(text)) return null
   const pattern = new RegExp(head, 'g')
   let last: RegExpExecArray | null = null
   for (let found = pattern.exec(text); found !== null; found = pattern.exec(text)) last = found
   if (last === null || !/(e\.what\(\) = DB::\w*Exception|\))\s*$/.test(text)) return null
-  // Rows are lines, and the exception is one as well, except behind the unfinished JSON.
+  // Rows are lines, and so is the exception, except after unfinished JSON.
   if (kind === 'text' && last.index > 0 && text[last.index - 1] !== '\n') return null
   return { exception: readException(end.subarray(last.index).toString()), at: last.index }
 }
 
-/** Rows over a limit are TOO_MANY_ROWS for a customer, whichever way the server counts them. */
-function told(code: number, sentence: string, name?: string): ServerException {
-  const message = withoutInsides(sentence)
+/** Removes internals. Too many rows are always TOO_MANY_ROWS, however the server reports them. */
+function customerError(code: number, sentence: string, name?: string): ServerException {
+  const message = withoutInternals(sentence)
   if (code === codeOf.TOO_MANY_ROWS_OR_BYTES && /rows/.test(message) && !/bytes:/.test(message))
     return exception('TOO_MANY_ROWS', message)
   return { code, name: name ?? nameOf.get(code) ?? 'UNKNOWN_EXCEPTION', message }
@@ -95,7 +95,7 @@ const nameOf: ReadonlyMap<number, string> = new Map<number, string>([
   [497, 'ACCESS_DENIED'],
 ])
 
-function withoutInsides(sentence: string): string {
+function withoutInternals(sentence: string): string {
   return sentence
     .replaceAll(/\b(chain\.)?`?_([a-z][a-z_]*)`?\b/g, '$2')
     .replaceAll(/\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b/g, '…')

@@ -1,13 +1,13 @@
-// What a ClickHouse server can do, asked once when it is opened. Thread: main, writer process.
-// Servers of eight years are out there: a setting that one does not know is an error to it.
+// Detects the version and features of a ClickHouse server, once at start. Thread: main, writer
+// process. Servers may be eight years old, and reject settings that they do not know.
 import type { ClickhouseClient } from './client.ts'
 
 export interface ServerFacts {
   readonly version: string
-  /** Times finer than a second; before 20.1 there are none. */
+  /** Times with fractional seconds; absent before 20.1. */
   readonly hasDateTime64: boolean
   readonly hasParquet: boolean
-  /** Names of the settings that it knows. */
+  /** Names of the settings that the server knows. */
   readonly settings: ReadonlySet<string>
 }
 
@@ -27,7 +27,7 @@ export async function readServerFacts(client: ClickhouseClient): Promise<ServerF
   }
 }
 
-/** Those of the settings that the server knows, in their order. */
+/** Filters the settings to those that the server knows, in their order. */
 export function known(
   facts: ServerFacts,
   settings: Readonly<Record<string, string | number>>,

@@ -1,18 +1,18 @@
-// Finds out what the ClickHouse server itself would refuse if the gate had a hole. Thread: main,
-// once at start. It asks as customers' queries are asked, and reports what came out.
+// Checks which accesses the ClickHouse server itself would refuse if the query gate failed.
+// Thread: main, once at start. Uses the user of customers' queries, and logs the result.
 import { messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
 import type { ClickhouseClient } from './client.ts'
 import { storedName } from './schema.ts'
 
 export interface Users {
-  /** Who writes rows and makes tables. */
+  /** Writes rows and creates tables. */
   readonly writer: ClickhouseClient
-  /** Who runs customers' queries; maybe the same. */
+  /** Runs customers' queries; may be the same. */
   readonly query: ClickhouseClient
 }
 
-/** Logs which walls stand behind the gate, as a warning where one is missing. */
+/** Logs which server-side restrictions exist, as a warning when one is missing. */
 export async function reportWalls({ writer, query }: Users, log: Log): Promise<void> {
   const [isSystemReadable, seen, stored] = await Promise.all([
     isReadable(query, 'system.processes'),

@@ -1,10 +1,12 @@
-// Keeps rows on a ClickHouse server. Thread: writer process.
+// Writes rows to a ClickHouse server: the `RowSink` of the ClickHouse engine.
+// Thread: writer process.
 //
 //   write(rows, marks) -> by table -> INSERT … JSONEachRow -> marks -> resolved
 //
-// An answered INSERT survives the server's death. Marks follow their rows: dying in between means
-// that the rows come again, and the tables keep one of each key. Writes go one after another; the
-// server wants few and large inserts, so `lingerMs` is long, and those that wait go together.
+// An acknowledged INSERT survives a crash of the ClickHouse server. Marks are written after their
+// rows: after a crash in between the rows are written again, and the tables deduplicate them by
+// key. Writes are sequential; ClickHouse prefers few and large inserts, so `lingerMs` is long and
+// waiting writes are batched.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
@@ -17,22 +19,22 @@ import { readServerFacts, type ServerFacts } from './server-facts.ts'
 
 export interface ClickhouseSinkOptions {
   readonly retentionDays: number
-  /** Names this server to the operator of another one that would write beside it. */
+  /** Names this server in the writer lease, for the operator of another server. */
   readonly holder: string
-  /** How long the lease lives without a heartbeat; for tests. */
+  /** Lifetime of the lease without a heartbeat; for tests. */
   readonly leaseMs?: number
-  /** How long a write tries again before it is given back as a fault. */
+  /** How long a write is retried before it rejects with a Fault. */
   readonly retryMs?: number
-  /** What went wrong and was no write: rows that could not be dropped yet. */
+  /** Reports failures outside writes: old rows that could not be dropped. */
   warn?(text: string): void
 }
 
 const connections = 2
 const rowsPerInsertMax = 100_000
 const bytesPerInsertMax = 32 * 1024 * 1024
-/** Rows are encoded in pieces of this many, so that no text grows beyond what an insert takes. */
+/** Rows are encoded in pieces of this many, so that an insert stays within its size limit. */
 const rowsPerPiece = 5_000
-/** Each write makes a part per table and partition, which the server must merge. */
+/** Batching delay: each write creates a part per table and partition, which ClickHouse merges. */
 const lingerMs = 500
 const retryMsUsual = 30_000
 const pauseMsFirst = 100
@@ -116,7 +118,7 @@ class ClickhouseSink implements RowSink {
       await this.#client.ask({
         sql: `ALTER TABLE ${storedName(name)} DELETE WHERE slot >= ${from} AND slot <= ${to}`,
       })
-    // The server keeps its promise on its own, but until then a query still sees those rows.
+    // The mutations run asynchronously; until they are done, queries still see those rows.
     const endMs = performance.now() + cutMsMax
     while ((await this.#mutationsLeft()) > 0) {
       if (performance.now() > endMs)
@@ -156,7 +158,7 @@ class ClickhouseSink implements RowSink {
         for (const { reject } of taken) reject(fault)
       }
     }
-    // In the same turn as the last look: whoever waits from now on begins anew.
+    // In the same turn as the last check: a later write starts a new flush.
     this.#flushing = null
   }
 
@@ -170,7 +172,7 @@ class ClickhouseSink implements RowSink {
   }
 
   async #setMarks(marks: Marks): Promise<void> {
-    // Later is higher, whatever the clock does meanwhile.
+    // Versions increase even when the clock goes back.
     this.#version = Math.max(Date.now(), this.#version + 1)
     const version = this.#version
     const lines = Object.entries(marks).map(
@@ -179,7 +181,7 @@ class ClickhouseSink implements RowSink {
     if (lines.length > 0) await this.#insert(marksTable, lines.join(''))
   }
 
-  /** The rows of one table as texts of inserts, each within the bounds. */
+  /** The rows of one table as bodies of inserts, each within the size limits. */
   *#insertsOf(batches: readonly RowBatch[]): Iterable<string> {
     let text = ''
     let rows = 0
@@ -196,7 +198,7 @@ class ClickhouseSink implements RowSink {
     if (rows > 0) yield text
   }
 
-  /** Tries again while it may help; inserting twice does no harm. */
+  /** Retries with exponential back-off while that may help; duplicate inserts are harmless. */
   async #insert(table: string, rows: string): Promise<void> {
     const endMs = performance.now() + (this.#options.retryMs ?? retryMsUsual)
     const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
@@ -206,14 +208,14 @@ class ClickhouseSink implements RowSink {
         await this.#client.ask({ sql, rows, firstByteMs: insertMsMax })
         return
       } catch (error) {
-        const isHopeless = !(error instanceof Fault) || !error.retryable || this.#isStopped
-        if (isHopeless || performance.now() + pauseMs > endMs) throw error
+        const isFinal = !(error instanceof Fault) || !error.retryable || this.#isStopped
+        if (isFinal || performance.now() + pauseMs > endMs) throw error
         await sleep(pauseMs)
       }
     }
   }
 
-  /** Drops partitions that nothing has been written into for as long as rows are kept. */
+  /** Drops partitions without a write within the retention time. */
   async #dropOld(): Promise<void> {
     try {
       const rows = await this.#client.rows<{ table: string; partition: string }>(
@@ -228,7 +230,7 @@ class ClickhouseSink implements RowSink {
         })
       }
     } catch (error) {
-      if (!this.#isStopped) this.#options.warn?.(`old rows stay for now: ${messageOf(error)}`)
+      if (!this.#isStopped) this.#options.warn?.(`dropping old rows failed: ${messageOf(error)}`)
     }
   }
 }

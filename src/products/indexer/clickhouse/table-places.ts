@@ -1,29 +1,29 @@
-// Finds every place of a query where a table stands. Thread: main (pure).
-// Walks the tokens with one frame per parenthesis; in doubt a place counts as one. Knows which
-// names WITH defines, and where they are in scope:
+// Finds every position of a table in a query. Thread: main (pure).
+// Walks the tokens with one frame per parenthesis; in doubt a position counts as one of a table.
+// Tracks which names WITH defines, and where they are in scope:
 //
-//   WITH t AS (SELECT …) SELECT … FROM t     t is a table behind its definition and further inside
-//   WITH (1, 2) AS ids SELECT … IN ids       ids is a set in this SELECT alone, and never a table
+//   WITH t AS (SELECT …) SELECT … FROM t     t is a table after its definition and in subqueries
+//   WITH (1, 2) AS ids SELECT … IN ids       ids is a set in this SELECT only, and never a table
 import { symbolOf, type Token, wordOf } from '../sql/lexer.ts'
 import { nameOf } from '../sql/quoting.ts'
 
 export interface TablePlace {
   /** Index of the first token of the name. */
   readonly at: number
-  /** Behind IN. */
+  /** Follows IN. */
   readonly isSet: boolean
-  /** A name alone means what WITH defined, and no table of the server. */
+  /** The unqualified name was defined by WITH, and is not a table of the server. */
   readonly isDefined: boolean
 }
 
 interface Frame {
-  /** `tables`: a comma leads to the next table. */
+  /** `tables`: a comma is followed by another table. */
   clause: 'other' | 'tables' | 'with'
-  /** The next token begins a table. */
+  /** The next token starts a table. */
   expects: boolean
-  /** `extract(DAY FROM x)`: this FROM is no clause. */
+  /** `extract(DAY FROM x)`: this FROM is not a clause. */
   isCall: boolean
-  /** Holds a SELECT of its own, and is no mere parenthesis of one. */
+  /** Contains its own SELECT, and is not just a parenthesis inside one. */
   isQuery: boolean
   /** WITH RECURSIVE: a common table is in scope in its own definition. */
   isRecursive: boolean
@@ -31,7 +31,7 @@ interface Frame {
   readonly tables: Set<string>
   /** Expressions that WITH named here. */
   readonly sets: Set<string>
-  /** The common table whose definition this frame is; '' for none. */
+  /** The common table that this frame defines; '' for none. */
   readonly defines: string
 }
 
@@ -54,7 +54,7 @@ export function* tablePlaces(text: string, tokens: readonly Token[]): Iterable<T
     const word = wordOf(text, token)
     if (frame.expects && symbol !== '(') {
       frame.expects = false
-      // `FROM (SELECT …)` was a parenthesis and is no longer waited for here.
+      // `FROM (SELECT …)`: the parenthesis contains a query, not a table name.
       if (!queryWords.has(word)) {
         yield { at, isSet: false, isDefined: isTable(frames, nameOf(text, token)) }
         continue
@@ -93,7 +93,7 @@ interface Position {
 function innerFrame(frame: Frame, { text, tokens, at }: Position): Frame {
   const { expects } = frame
   frame.expects = false
-  // `WITH name AS (`, and the same behind a comma.
+  // `WITH name AS (`, and the same after a comma.
   const isFirst = ['WITH', 'RECURSIVE'].includes(wordOf(text, tokens[at - 3]))
   const isDefinition =
     frame.clause === 'with' &&
@@ -110,18 +110,18 @@ function innerFrame(frame: Frame, { text, tokens, at }: Position): Frame {
   })
 }
 
-/** Whether WITH of this query or of one around it defined a table of that name before. */
+/** Whether WITH of this query or of an enclosing one defined a table of that name before. */
 function isTable(frames: readonly Frame[], name: string): boolean {
   return frames.some((frame) => frame.tables.has(name))
 }
 
-/** Whether WITH of this very SELECT named an expression so. */
+/** Whether WITH of this SELECT gave an expression that name. */
 function isNamedSet(frames: readonly Frame[], name: string): boolean {
   const own = frames.findLastIndex((frame) => frame.isQuery)
   return frames.slice(Math.max(0, own)).some((frame) => frame.sets.has(name))
 }
 
-/** `x IN t`, `x IN (t)`, `x IN (t AS y)`: a name alone is a table, also in parentheses. */
+/** `x IN t`, `x IN (t)`, `x IN (t AS y)`: a single name is a table, also in parentheses. */
 function* setPlace(
   text: string,
   tokens: readonly Token[],
@@ -149,15 +149,15 @@ function step(frame: Frame, { text, tokens, at }: Position, word: string): void 
     frame.expects = true
     frame.isQuery = true
   } else if (word === 'JOIN') {
-    // ARRAY JOIN is followed by arrays; so are the commas behind it.
+    // ARRAY JOIN is followed by arrays, separated by commas.
     frame.expects = before !== 'ARRAY'
     frame.clause = before === 'ARRAY' ? 'other' : 'tables'
   } else if (word === 'USING' && symbolOf(text, tokens[at + 1]) !== '(') frame.clause = 'other'
   else if (word === 'DESCRIBE' || word === 'DESC') {
-    // As a statement; behind ORDER BY it is a direction.
+    // As a statement; after ORDER BY it is a direction.
     if (at === 0) frame.expects = true
   } else if (word === 'TABLE') {
-    // `(TABLE x)` where a server knows it; elsewhere it is a column's name.
+    // `(TABLE x)` where a server supports it; elsewhere it is a column name.
     const isFirst = symbolOf(text, tokens[at - 1]) === '(' || beforeTable.has(before)
     frame.expects = isFirst && isName(tokens[at + 1])
   } else if (clauses.has(word)) enterClause(frame, word)
@@ -167,7 +167,7 @@ function enterClause(frame: Frame, word: string): void {
   frame.clause = word === 'WITH' && !frame.isQuery ? 'with' : 'other'
   if (word === 'SELECT') frame.isCall = false
   if (word === 'SELECT' || word === 'WITH') frame.isQuery = true
-  // The next SELECT has names of its own, and may have a WITH of its own.
+  // The next SELECT has its own names, and may have its own WITH.
   if (!setOperators.has(word)) return
   frame.sets.clear()
   frame.isQuery = false

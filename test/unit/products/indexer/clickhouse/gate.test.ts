@@ -1,4 +1,4 @@
-// What of a query reaches a ClickHouse server: our tables, and nothing else of it.
+// The query gate: a query reaches only our tables on a ClickHouse server.
 import { describe, expect, test } from 'vitest'
 import { admit } from '../../../../../src/products/indexer/clickhouse/gate.ts'
 
@@ -110,12 +110,12 @@ const refused = [
   'SHOW TABLES',
   'DESCRIBE system.users',
   'DESCRIBE TABLE system.users',
-  // Newer servers take these marks for quotes, which would hide a string's true end from us.
+  // Newer servers treat these characters as quotes, which would hide a string's end from us.
   "SELECT ‘'’, name FROM system.users --'",
   'SELECT "a\\"b" FROM system.users',
   "SELECT 'open",
   'SELECT /* open',
-  // What a server takes for a comment or a string, and we once did not.
+  // Comments and strings of the server that an earlier lexer missed.
   "SELECT subscription, query_id, code //'\nFROM chain._usage //'",
   "SELECT name //'\nFROM system.processes //'",
   'SELECT 1 // 2',
@@ -125,7 +125,7 @@ const refused = [
   'SELECT 1 \\G',
   'SELECT 1FROM system.users',
   'SELECT @@version',
-  // A name that the query gave to something else is no table.
+  // A name that the query defined as something else is not a table.
   'SELECT 1 AS secrets FROM secrets',
   'SELECT * FROM secrets AS secrets',
   'SELECT (SELECT 1 AS secrets) FROM secrets',
@@ -145,7 +145,7 @@ const refused = [
   'SELECT 1 SETTINGS readonly == 0',
   'SELECT 1 SETTINGS readonly',
   'SELECT 1 SETTINGS `readonly` = 0',
-  // Names that are quoted to look like others.
+  // Names quoted to look like others.
   'SELECT * FROM `\\x5fusage`',
   'SELECT * FROM chain.`_us\\x61ge`',
   'SELECT `f\\x69le`(1)',
@@ -155,7 +155,7 @@ const refused = [
   'SELECT 1 LIMIT system.one',
 ]
 
-describe('the gate before a ClickHouse server', () => {
+describe('the ClickHouse query gate', () => {
   test.each(passing)('lets %s through', (text) => {
     expect(ask(text)).toMatchObject({ ok: true })
   })
@@ -164,7 +164,7 @@ describe('the gate before a ClickHouse server', () => {
     expect(ask(text)).toMatchObject({ ok: false })
   })
 
-  test('changes nothing of a query over plain tables but their names and its blanks', () => {
+  test('changes only table names and whitespace of a query over plain tables', () => {
     expect(ask('SELECT slot FROM default.blocks AS b WHERE b.slot IN (1, 2)')).toEqual({
       ok: true,
       value: 'SELECT slot FROM chain._blocks AS b FINAL WHERE b . slot IN ( 1 , 2 )',
@@ -178,13 +178,13 @@ describe('the gate before a ClickHouse server', () => {
     })
   })
 
-  test('leaves a common table alone, also where it has the name of a table', () => {
+  test('leaves a common table unchanged, also where it has the name of a table', () => {
     expect(ask('WITH blocks AS (SELECT 1 AS slot) SELECT slot FROM blocks AS b')).toMatchObject({
       value: 'WITH blocks AS ( SELECT 1 AS slot ) SELECT slot FROM blocks AS b',
     })
   })
 
-  test('names the sign that it does not take', () => {
+  test('names the symbol that it refuses', () => {
     for (const [text, sign] of [
       ['SELECT 4 // 2', 'the sign //'],
       ['SELECT $$x$$', 'the sign $'],
@@ -198,7 +198,7 @@ describe('the gate before a ClickHouse server', () => {
       })
   })
 
-  test('shows of usage the rows of the caller, wherever it stands', () => {
+  test("limits usage to the caller's rows at every position", () => {
     const own = /\(SELECT .*FROM chain\._usage FINAL WHERE subscription = 'sub-1'\)/
     for (const text of [
       'SELECT count() FROM usage',

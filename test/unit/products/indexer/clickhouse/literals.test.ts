@@ -1,4 +1,4 @@
-// Parameters as literals: whatever a value holds, it stays one literal.
+// Parameters as literals: whatever a value contains, it stays one literal.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { literal, withLiterals } from '../../../../../src/products/indexer/clickhouse/literals.ts'
@@ -22,7 +22,7 @@ describe('literals', () => {
     )
   })
 
-  test('carry their types', () => {
+  test('have their types', () => {
     const one = (type: string, value: string | null) => literal({ type, value })
     expect(one('UInt64', '18446744073709551615')).toBe("CAST('18446744073709551615' AS UInt64)")
     expect(one('String', "it's")).toBe("'it\\'s'")
@@ -37,7 +37,7 @@ describe('literals', () => {
     expect(literal({ type: 'Array(String)', value: [] })).toBe('CAST([] AS Array(String))')
   })
 
-  test('stand alone where only a number can', () => {
+  test('are plain numbers where SQL requires one', () => {
     const count = { type: 'UInt32', value: '5' }
     expect(withLiterals({ texts: ['SELECT 1 LIMIT ', ''], values: [count] })).toBe(
       'SELECT 1 LIMIT 5',

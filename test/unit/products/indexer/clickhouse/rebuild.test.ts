@@ -1,4 +1,4 @@
-// What a ClickHouse server gets is written by us alone, and reads back as the same tokens.
+// The text sent to a ClickHouse server is rebuilt from tokens and lexes to the same tokens.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { admit } from '../../../../../src/products/indexer/clickhouse/gate.ts'
@@ -88,7 +88,7 @@ describe('a query rebuilt from tokens', () => {
     expect(taken).toBeGreaterThan(100)
   })
 
-  test('holds no byte but plain words, numbers, operators, blanks and our own quotes', () => {
+  test('contains only plain words, numbers, operators, spaces and our own quotes', () => {
     const ours =
       /^(?:'(?:[^'\\\p{Cc}]|\\[\\'0nrtbf]|\\x[\da-f]{2})*'|`(?:[^`\\\p{Cc}]|\\[\\`0nrtbf]|\\x[\da-f]{2})*`|[A-Za-z_]\w*|[\d.][\w.+-]*|->|::|<=|>=|<>|!=|==|\|\||[-()[\]{},.+*%=<>?:;/])$/u
     fc.assert(
@@ -117,7 +117,7 @@ describe('a query rebuilt from tokens', () => {
     )
   })
 
-  test('never makes of the gate a text with a comment or an open quote', () => {
+  test('never contains a comment or an open quote after the gate', () => {
     const facts = {
       version: '',
       hasDateTime64: true,

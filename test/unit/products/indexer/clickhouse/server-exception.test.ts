@@ -1,4 +1,4 @@
-// What a server says when a query fails: read in all its forms, told without its insides.
+// Exceptions of a ClickHouse server: parsed in all forms, reported without internals.
 import { describe, expect, test } from 'vitest'
 import {
   readException,
@@ -6,7 +6,7 @@ import {
 } from '../../../../../src/products/indexer/clickhouse/server-exception.ts'
 
 describe('exceptions of a ClickHouse server', () => {
-  test('are read as old and new servers write them', () => {
+  test('are parsed in the forms of old and new servers', () => {
     expect(
       readException(
         'Code: 46, e.displayText() = DB::Exception: Unknown function foo, e.what() = DB::Exception\n',
@@ -20,14 +20,14 @@ describe('exceptions of a ClickHouse server', () => {
     expect(readException('Bad gateway', 502)).toMatchObject({ code: 1002 })
   })
 
-  test('say too many rows as customers know it', () => {
+  test('report too many rows as TOO_MANY_ROWS', () => {
     const text =
       'Code: 396, e.displayText() = DB::Exception: Limit for result exceeded, max rows: 100.00, current rows: 131.07 thousand, e.what() = DB::Exception'
     expect(readException(text)).toMatchObject({ code: 158, name: 'TOO_MANY_ROWS' })
     expect(readException(text.replaceAll('rows', 'bytes'))).toMatchObject({ code: 396 })
   })
 
-  test('name no table behind a view, host, address, path or id of the server', () => {
+  test('reveal no stored table, host, address, path or id of the server', () => {
     const { message } = readException(
       'Code: 210. DB::NetException: Connection refused (10.1.2.3:9000, localhost:9000), while reading /var/lib/clickhouse/data/chain/x.bin of chain._transactions, query sluice-ab12-7. (NETWORK_ERROR)',
     )
@@ -35,7 +35,7 @@ describe('exceptions of a ClickHouse server', () => {
     expect(message).toContain('transactions')
   })
 
-  test('are found behind rows, and not inside them', () => {
+  test('are found after rows, and not inside them', () => {
     const old =
       'Code: 159, e.displayText() = DB::Exception: Timeout exceeded, e.what() = DB::Exception\n'
     const seen = (text: string, kind: 'json' | 'text', tag: string | null = null) =>
