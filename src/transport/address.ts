@@ -1,6 +1,5 @@
-// Whose address a request comes from. Thread: main, once per request.
-// The peer's binary address becomes text through a small cache; what stands behind trusted proxies
-// is base/cidr.ts's to say.
+// Finds the client address of a request. Thread: main, once per request.
+// A small cache maps the peer's binary address to text; base/cidr.ts resolves trusted proxies.
 import { assert } from '../base/assert.ts'
 import {
   type Cidr,
@@ -36,14 +35,14 @@ export class Addresses {
     return this.#trusted.length === 0 ? peer : clientAddress(peer, forwarded, this.#trusted)
   }
 
-  /** True for a proxy whose X-Forwarded-For is believed. */
+  /** True for a proxy whose X-Forwarded-For is trusted. */
   isProxy(peer: string): boolean {
     if (this.#trusted.length === 0) return false
     const address = parseAddress(peer)
     return address !== null && containsAny(this.#trusted, address)
   }
 
-  /** IPv4 in IPv6 clothes is IPv4. */
+  /** IPv4-mapped IPv6 becomes IPv4. */
   #textOf(binary: ArrayBuffer): string {
     const view = new DataView(binary)
     const isV4 = view.byteLength === 4 || isMapped(view)

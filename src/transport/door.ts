@@ -1,8 +1,8 @@
-// Opens one TCP door: HTTP routes and WebSockets on one port, plain or TLS. Thread: main.
+// Opens one TCP endpoint: HTTP routes and WebSockets on one port, plain or TLS. Thread: main.
 //
 //   openDoor -> probe port -> generation 1 (app + listener)
 //   certificate changed -> generation 2 listens on the same port -> listener 1 closed
-//                          -> generation 1 serves what it holds, then its app is closed
+//                          -> generation 1 serves its open connections, then its app is closed
 //   stop -> listeners closed -> in-flight answered (5 s) -> sockets 1001 -> apps closed
 //
 // The native server cannot swap a certificate, hence the generations.
@@ -43,10 +43,10 @@ interface Generation {
 }
 
 const DRAIN_MS_MAX = 5_000
-const DRAIN_LOOK_MS = 10
+const DRAIN_POLL_MS = 10
 const FREE_PORT_TRIES = 5
-// Idle keep-alive connections of an old generation are cut by the native server well before this.
-const RETIRE_LOOK_MS = 15_000
+// The native server closes idle keep-alive connections of an old generation well before this.
+const RETIRE_POLL_MS = 15_000
 
 export async function openDoor<C>(options: DoorOptions<C>): Promise<Door<C>> {
   const parts = {
@@ -98,7 +98,7 @@ class OpenDoor<C> implements Door<C> {
 
   async open(): Promise<void> {
     const { place, product, tls } = this.#options
-    // Somebody may take a free port between the probe and the listen: then another one is tried.
+    // Another process may take a free port between the probe and the listen: then retry.
     const tries = place.port === 0 ? FREE_PORT_TRIES : 1
     for (let left = tries; left > 0; left--) {
       this.#port = await resolvePort(place, product)
@@ -127,7 +127,7 @@ class OpenDoor<C> implements Door<C> {
     app.filter(onConnection)
     this.sockets.bind(app)
     this.http.bind(app)
-    // Only TLS doors share their port, with their own next generation.
+    // Only TLS endpoints share their port, with their own next generation.
     const listener = await listen(app, {
       host: place.host,
       port: this.#port,
@@ -149,14 +149,14 @@ class OpenDoor<C> implements Door<C> {
     try {
       if ((await this.#openGeneration()) === null) throw new Fault('port-taken', 'no listener')
     } catch (error) {
-      // The pair was good when it was checked; if it is not now, the next change tries again.
-      return this.#options.log.warn('the door keeps its old certificate', {
+      // The pair was valid when it was checked; if it is not now, the next change retries.
+      return this.#options.log.warn('certificate reload failed, old certificate kept', {
         product: this.#options.product,
         reason: messageOf(error),
       })
     }
-    // Connections that wait in the old listener's queue are reset when it closes; right after the
-    // loop has accepted, that queue is as short as it can be.
+    // Connections in the old listener's accept queue are reset when it closes; right after the
+    // event loop has accepted, that queue is as short as it can be.
     await new Promise((resolve) => setImmediate(resolve))
     for (const generation of before) this.#retire(generation)
   }
@@ -169,7 +169,7 @@ class OpenDoor<C> implements Door<C> {
       clearInterval(timer)
       this.#retiring.delete(timer)
       this.#close(generation)
-    }, RETIRE_LOOK_MS).unref()
+    }, RETIRE_POLL_MS).unref()
     this.#retiring.add(timer)
   }
 
@@ -180,9 +180,9 @@ class OpenDoor<C> implements Door<C> {
     this.http.beginStop()
     const deadlineMs = this.#options.clock.monotonicMs() + DRAIN_MS_MAX
     while (this.http.inFlight > 0 && this.#options.clock.monotonicMs() < deadlineMs)
-      await new Promise((resolve) => setTimeout(resolve, DRAIN_LOOK_MS))
+      await new Promise((resolve) => setTimeout(resolve, DRAIN_POLL_MS))
     this.sockets.stop()
-    // One turn of the loop, so that close frames leave before their sockets are closed.
+    // One turn of the event loop, so that close frames are sent before their sockets are closed.
     await new Promise((resolve) => setImmediate(resolve))
     for (const generation of this.#generations) this.#close(generation)
     this.http.endStop()

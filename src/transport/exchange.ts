@@ -1,29 +1,29 @@
-// One request and its answer on the native server. Thread: main. Made by http.ts alone.
-// Holds the rules whose breach kills the process or hangs a client: the abort handler is attached
-// before anything can throw, nothing touches the response after it ended or was aborted, borrowed
-// chunks are copied unless they are the whole body, and writes outside the native callback are
-// corked.
+// One HTTP request and its response on the native server. Thread: main.
+// Keeps the rules whose violation kills the process or hangs a client: the abort handler is
+// attached before anything can throw, nothing touches the response after it ended or was aborted,
+// borrowed chunks are copied unless they are the whole body, and writes outside the native callback
+// are corked.
 import { type Body, Reply, statusLine } from './reply.ts'
 import type { Request } from './request.ts'
-import { sendLarge, sendPieces, sendStream, type Way } from './stream-reply.ts'
+import { type OpenExchange, sendLarge, sendPieces, sendStream } from './stream-reply.ts'
 import type { NativeResponse } from './uws.ts'
 
-// Bodies up to here are handed over in one call; longer ones follow the reader's pace.
+// Bodies up to this size are written in one call; longer ones are sent with backpressure.
 const WHOLE_BYTES_MAX = 262_144
 
 export interface ExchangeOwner {
-  /** The exchange outlasts this turn of the loop; false when its address has too many of them,
-   *  and it was answered so. */
+  /** The exchange outlasts this turn of the event loop; false when its address has too many of
+   *  them, and it was answered with 429. */
   waits(exchange: Exchange): boolean
-  /** The exchange is over, answered or abandoned; called once. */
+  /** The exchange ended, answered or aborted by the client; called once. */
   finished(exchange: Exchange): void
   failed(exchange: Exchange, error: unknown): void
 }
 
-export class Exchange implements Way {
+export class Exchange implements OpenExchange {
   request: Request | null = null
   watchesClient = false
-  /** End the connection after the answer. */
+  /** Close the connection after the response. */
   isLast = false
   /** Counted among the waiting requests of its address. */
   isCounted = false
@@ -43,7 +43,7 @@ export class Exchange implements Way {
     response.onAborted(() => this.#abort())
   }
 
-  /** Reads the body; `done` gets it whole, or null once it is longer than allowed. */
+  /** Reads the body; `done` receives it whole, or null once it is longer than allowed. */
   read(bytesMax: number, done: (body: Buffer | null) => void): void {
     this.#response.onData((chunk, isLast) => {
       if (this.#state !== 'open') return
@@ -68,14 +68,14 @@ export class Exchange implements Way {
       done(null)
       return
     }
-    // The memory behind a chunk is taken back when this callback returns.
+    // The native server reuses the memory of a chunk when this callback returns.
     this.#chunks ??= []
     if (chunk.length > 0) this.#chunks.push(Buffer.from(chunk))
     if (isLast) done(Buffer.concat(this.#chunks, this.#bytes))
     else this.#owner.waits(this)
   }
 
-  /** Answers now, or when the promise is done. */
+  /** Answers now, or when the promise resolves. */
   settle(outcome: Reply | Promise<Reply>): void {
     if (outcome instanceof Reply) {
       this.answer(outcome)
@@ -111,7 +111,7 @@ export class Exchange implements Way {
     }
     const response = this.#response
     const { status, head, body } = reply
-    // A reader may take its time from here on: it counts as long as it does.
+    // The reader may be slow from here on: the request counts as in flight until it is sent.
     if (isLong(body) && !this.#owner.waits(this)) {
       discard(reply)
       return
@@ -120,8 +120,8 @@ export class Exchange implements Way {
     response.writeHeader(head.name, head.value)
     if (reply.isLast) this.isLast = true
     this.#state = 'answering'
-    // Ended with a length as argument, the native response counts as unfinished and the next
-    // request on the connection is lost: so the length of a HEAD answer is written by hand.
+    // If ended with a length as argument, the native response counts as unfinished and the next
+    // request on the connection is lost: so the length of a HEAD response is written by hand.
     if (this.request?.method === 'HEAD') {
       discard(reply)
       const length = lengthOf(body)
@@ -142,13 +142,13 @@ export class Exchange implements Way {
     this.done()
   }
 
-  /** Answers after a failure; one that struck half-way through an answer leaves only the cut. */
+  /** Answers after a failure; half-way through a response it can only close the connection. */
   answerFailure(reply: Reply): void {
     if (this.#state === 'answering') this.#response.close()
     else this.answer(reply)
   }
 
-  /** Keeps the native server from cutting a slow but lawful sender. */
+  /** Resets the native idle timeout of a slow but valid sender. */
   touch(nowMs: number): void {
     if (this.#state !== 'open') return
     this.touchedMs = nowMs
@@ -160,7 +160,7 @@ export class Exchange implements Way {
     return this.#state !== 'over'
   }
 
-  /** The answer is through. */
+  /** The response is sent. */
   done(): void {
     if (this.#state === 'over') return
     this.#state = 'over'
@@ -190,13 +190,13 @@ export class Exchange implements Way {
   }
 }
 
-/** Whether a body is sent at the reader's pace. */
+/** Whether a body is sent with backpressure. */
 function isLong(body: Body): boolean {
   if (typeof body === 'string' || body instanceof Uint8Array) return body.length > WHOLE_BYTES_MAX
   return true
 }
 
-/** Releases a body that nobody will read. */
+/** Releases a body that will not be sent. */
 function discard({ body }: Reply): void {
   if (typeof body === 'string' || body instanceof Uint8Array) return
   if ('pieces' in body) body.release?.()
@@ -206,7 +206,7 @@ function discard({ body }: Reply): void {
       .catch(() => {})
 }
 
-/** What a HEAD answer states; a stream's length is not known. */
+/** Content length of a HEAD response; a stream's length is unknown. */
 function lengthOf(body: Body): number | undefined {
   if (typeof body === 'string') return Buffer.byteLength(body)
   return body instanceof Uint8Array || 'pieces' in body ? body.length : undefined

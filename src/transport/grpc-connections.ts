@@ -1,8 +1,8 @@
-// Watches the HTTP/2 servers inside the gRPC library: connections per address, and credential
-// headers that were sent twice. Thread: main.
-// http2 joins a repeated `x-token` with a comma but drops a second `authorization` in silence; only
-// the raw header list still shows it, and only to a listener before the library's own. The servers
-// are not public in the library: when they cannot be found, the start fails.
+// Limits connections per address and detects duplicate credential headers on the gRPC library's
+// HTTP/2 servers. Thread: main.
+// http2 joins a repeated `x-token` with a comma but silently drops a second `authorization`; only
+// the raw header list still contains it, and only for a listener before the library's own. The
+// servers are not public in the library: when they cannot be found, the start fails.
 import type { Http2Server, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { addressKey } from '../base/cidr.ts'
@@ -50,14 +50,14 @@ export class GrpcConnections {
     return stream === null || this.#repeated.has(stream)
   }
 
-  /** Decides on the bare TCP connection, before TLS and HTTP/2 cost any memory. */
+  /** Checks the bare TCP connection, before TLS and HTTP/2 cost any memory. */
   #limitConnections(http2Server: Http2Server): void {
     const accept = http2Server.rawListeners('connection') as ((socket: Socket) => void)[]
     http2Server.removeAllListeners('connection')
     const descriptors = descriptorReserve(this.#limits.log)
     http2Server.on('connection', (socket: Socket) => {
       const address = socket.remoteAddress
-      // Without an address it is gone already.
+      // Without an address the peer has disconnected already.
       if (address === undefined || !descriptors.admits()) {
         socket.destroy()
         return
@@ -75,7 +75,7 @@ export class GrpcConnections {
   }
 }
 
-/** Raw headers are names and values in turn. */
+/** Raw headers alternate names and values. */
 function repeatsCredential(raw: readonly string[]): boolean {
   let tokens = 0
   let authorizations = 0

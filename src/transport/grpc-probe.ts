@@ -1,7 +1,7 @@
-// Checks at start that the gRPC library still shows what admission relies on. Thread: main, once.
+// Checks at start that the gRPC library still exposes what admission relies on. Thread: main, once.
 // Neither the HTTP/2 stream of a call nor the raw headers are public in the library. An endpoint on
-// loopback, of the same make as the real one, gets one call with a repeated `authorization` and a
-// message over its limit: the first must be seen, the second must not arrive.
+// loopback, opened like the real one, gets one call with a repeated `authorization` and a message
+// over its limit: the first must be detected, the second must not arrive.
 import { connect } from 'node:net'
 import { Fault } from '../base/errors.ts'
 import type { Log } from '../telemetry/log.ts'

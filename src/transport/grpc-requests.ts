@@ -1,11 +1,11 @@
-// Bounds what a caller may send on one call, before the library gathers it. Thread: main.
+// Limits what a caller may send on one gRPC call, before the library buffers it. Thread: main.
 //
 //   http2 stream --chunk--> prefixes of messages: size, count, time --> the library's decoder
 //                                  |
 //                                  +-- over a limit: status, and every later byte is discarded
 //
-// The library has one size limit for all methods and no limit on time, so a message of which the
-// last byte never comes would hold its memory for as long as the caller likes.
+// The library has one size limit for all methods and no timeout, so a message whose last byte
+// never arrives would occupy memory for as long as the caller likes.
 import type { ServerHttp2Stream } from 'node:http2'
 import { type GrpcStatus, grpcCode } from './grpc-status.ts'
 import { framePrefixBytes } from './grpc-stream.ts'
@@ -14,14 +14,14 @@ export interface RequestLimits {
   readonly messageBytesMax: number
   /** One more ends the call with INVALID_ARGUMENT. */
   readonly messagesMax: number
-  /** From the headers of the call to its whole first message; null for any time. */
+  /** Timeout from the headers of the call to its whole first message; null for none. */
   readonly firstMessageMs: number | null
 }
 
-/** From the first byte of a message to its last. */
+/** Timeout from the first byte of a message to its last. */
 export const messageDeadlineMs = 30_000
 
-/** Puts the limits between the stream and the library. `refuse` is called at most once. */
+/** Installs the limits between the stream and the library. `refuse` is called at most once. */
 export function limitRequests(
   stream: ServerHttp2Stream,
   limits: RequestLimits,
@@ -54,7 +54,7 @@ export function limitRequests(
     clearTimeout(timer)
     stream.off('data', onChunk)
     refuse(status)
-    // Without a listener, bytes that still come are discarded.
+    // Without a listener, bytes that still arrive are discarded.
     stream.resume()
   }
   // The library has paused the stream, so that this does not start it.
@@ -62,32 +62,32 @@ export function limitRequests(
   stream.once('close', () => clearTimeout(timer))
 }
 
-/** Reads the prefixes of messages, whatever chunks they come in, and skips what is between. */
+/** Reads the prefixes of messages, however they are split into chunks, and skips the payloads. */
 class MessagePrefixes {
   readonly #limits: RequestLimits
   /** Whole messages so far. */
   messages = 0
   #prefixRead = 0
   #size = 0
-  /** Of the present message, to be skipped. */
+  /** Bytes of the current message still to be skipped. */
   #left = 0
 
   constructor(limits: RequestLimits) {
     this.#limits = limits
   }
 
-  /** A message has begun and is not whole. */
+  /** A message has begun and is not complete. */
   get isInside(): boolean {
     return this.#prefixRead > 0
   }
 
-  /** Null, or why the call has to end. */
+  /** Null, or the status with which the call must end. */
   read(chunk: Buffer): GrpcStatus | null {
     const { messageBytesMax, messagesMax } = this.#limits
     for (let at = 0; at < chunk.length; ) {
       if (this.#prefixRead < framePrefixBytes) {
         if (this.messages >= messagesMax) return tooManyMessages
-        // The first byte says whether the message is compressed; the others are its length.
+        // The first byte is the compression flag; the others are the length.
         this.#size = this.#prefixRead === 0 ? 0 : this.#size * 256 + chunk[at]!
         at++
         if (++this.#prefixRead < framePrefixBytes) continue

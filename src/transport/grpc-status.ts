@@ -1,6 +1,6 @@
-// How a gRPC call ends: codes by name, and the trailers that say when to come back. Thread: main.
-// Refusals reach their code through transport/reply.ts; the codes here that no refusal kind stands
-// for (out of range, data loss) belong to streams alone.
+// gRPC status codes by name, and the trailers that carry a retry delay. Thread: main.
+// transport/reply.ts maps refusals to their code; the codes here without a refusal kind (out of
+// range, data loss) are for streams only.
 
 export const grpcCode = {
   ok: 0,
@@ -19,17 +19,17 @@ export const grpcCode = {
 
 export interface GrpcStatus {
   readonly code: number
-  /** Fit for the caller's eyes; never a token. */
+  /** Shown to the caller; never a token. */
   readonly details: string
-  /** When it pays to try again; told in the trailers. */
+  /** When a retry makes sense; sent in the trailers. */
   readonly retryAfterMs?: number
 }
 
 const retryInfoType = 'type.googleapis.com/google.rpc.RetryInfo'
 
 /**
- * The bytes of `grpc-status-details-bin`: a google.rpc.Status that holds one RetryInfo. Written by
- * hand, as three nested messages do not need a codec.
+ * The bytes of `grpc-status-details-bin`: a google.rpc.Status that contains one RetryInfo. Encoded
+ * by hand, as three nested messages do not need a codec.
  */
 export function retryDetails(status: GrpcStatus, retryAfterMs: number): Buffer {
   const seconds = Math.floor(retryAfterMs / 1000)

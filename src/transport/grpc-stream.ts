@@ -1,35 +1,35 @@
-// The sending side of one streaming call. Thread: main. Handed to products by transport/grpc.ts.
+// The sending side of one streaming gRPC call. Thread: main.
 //
 //   product: queue of framed bytes --write--> http2 stream of the call --> socket
 //                                   (or)----> call.write, message by message, when the http2
 //                                             stream cannot be reached
 //
-// Frames are whole gRPC messages behind their 5-byte prefix, many joined in one buffer: one http2
+// Frames are whole gRPC messages with their 5-byte prefix, many joined in one buffer: one http2
 // write then carries hundreds of messages, where call.write pays a round trip through three stream
-// layers for each. The http2 stream is not public in the library, hence the second way.
+// layers for each. The http2 stream is not public in the library, hence the fallback.
 import { constants, type ServerHttp2Stream } from 'node:http2'
 import type { GrpcStatus } from './grpc-status.ts'
 
 /** Prefix of a gRPC message: one byte for compression, four for the length. */
 export const framePrefixBytes = 5
-/** How long a status may wait behind unsent bytes before the stream is reset. */
+/** How long a status may wait for unsent bytes before the stream is reset. */
 const endGraceMs = 5_000
 /** Refused calls of one connection whose caller has not ended them; more are reset at once. */
 const refusedStreamsMax = 16
 
 export interface GrpcStream {
   /**
-   * Hands over whole frames. False means: hold the rest until `drained` is called. `sent` is
+   * Writes whole frames. False is backpressure: keep the rest until `drained` is called. `sent` is
    * called when the memory of the frames is free again; never, if the stream ends before that.
    */
   write(frames: Buffer, sent?: () => void): boolean
-  /** Bytes handed over that the peer's window or socket has not taken yet. */
+  /** Bytes written that the peer's window or socket has not accepted yet. */
   readonly unsentBytes: number
-  /** Ends the call; the first status counts. What was handed over before is sent first. */
+  /** Ends the call; the first status counts. What was written before is sent first. */
   end(status: GrpcStatus): void
 }
 
-/** What a streaming call tells its handler. Nothing follows `closed`. */
+/** Events of a streaming call for its handler. Nothing follows `closed`. */
 export interface StreamEvents {
   message(bytes: Buffer): void
   /** The peer will send nothing more; it still receives. */
@@ -74,11 +74,11 @@ export class DirectStream implements GrpcStream {
 
   write(frames: Buffer, sent?: () => void): boolean {
     const stream = this.#stream
-    // A stream that is gone takes anything: its handler hears `closed` and stops.
+    // A closed stream discards writes: its handler gets `closed` and stops.
     if (this.#isEnded || stream.writableEnded || stream.destroyed || stream.closed) return true
     if (sent === undefined) return stream.write(frames)
     return stream.write(frames, (error) => {
-      // After an error nobody says whether the bytes were read.
+      // After an error it is unknown whether the bytes are still in use.
       if (!error) sent()
     })
   }
@@ -126,12 +126,12 @@ export class PlainStream implements GrpcStream {
   }
 }
 
-/** Resets a stream that its peer keeps open after the end, so that it cannot pile up. */
+/** Resets a stream that its peer keeps open after the end, so that such streams cannot pile up. */
 export function closeLater(stream: ServerHttp2Stream | null, graceMs: number): void {
   if (stream === null || stream.closed) return
   const timer = setTimeout(() => {
     if (stream.closed) return
-    // Everything was sent and only the peer's half is open: that is no error of the peer's.
+    // Everything was sent and only the peer's half is open: that is not an error of the peer.
     const isSent = stream.writableFinished
     stream.close(isSent ? constants.NGHTTP2_NO_ERROR : constants.NGHTTP2_CANCEL)
   }, graceMs)
@@ -139,7 +139,7 @@ export function closeLater(stream: ServerHttp2Stream | null, graceMs: number): v
   stream.once('close', () => clearTimeout(timer))
 }
 
-/** Closes refused calls that their callers keep open: after a grace, and at once when many. */
+/** Closes refused calls that their callers keep open: after a grace period, at once when many. */
 export class RefusedStreams {
   readonly #open = new WeakMap<object, number>()
 

@@ -1,5 +1,5 @@
-// A gRPC endpoint: listens, admits each call before any message is read, passes bytes on.
-// Thread: main. The only importer of @grpc/grpc-js on the server side. It knows no protobuf.
+// A gRPC endpoint: listens, admits each call before any message is read, passes raw messages on.
+// Thread: main. The only importer of @grpc/grpc-js on the server side. It decodes no protobuf.
 //
 //   connection -> admit(headers) --refused--> trailers with the status, nothing read
 //                     |
@@ -37,13 +37,13 @@ import {
 } from './grpc-stream.ts'
 import { resolvePort } from './ports.ts'
 
-/** Who calls what, before anything was read. */
+/** Caller and method of a call, before any message is read. */
 export interface GrpcPeer {
   readonly path: string
   readonly address: string
   readonly xToken: string | undefined
   readonly authorization: string | undefined
-  /** A credential header stood there twice. */
+  /** A credential header was sent more than once. */
   readonly isRepeated: boolean
 }
 
@@ -57,14 +57,14 @@ export type UnaryAnswer =
 
 export type GrpcMethod<C> = {
   readonly path: string
-  /** Beside the size limit of the endpoint; by default any number of messages, at any time. */
+  /** Limits besides the endpoint's size limit; by default any number of messages, no timeout. */
   readonly requests?: Partial<RequestLimits>
 } & (
   | { kind: 'unary'; answer(request: Buffer, caller: C): UnaryAnswer }
   | { kind: 'stream'; open(stream: GrpcStream, caller: C): StreamEvents }
 )
 
-/** A certificate pair that was checked, and word of every later one. */
+/** A certificate pair that was checked, with notification of changes. */
 export interface GrpcCertificates {
   readonly cert: Buffer
   readonly key: Buffer
@@ -90,12 +90,12 @@ export interface GrpcDoorOptions<C> extends ConnectionLimits {
 
 /** Streams of one connection; a plan allows far fewer. */
 const streamsPerConnectionMax = 256
-/** From the headers of a unary call to its whole message. */
+/** Timeout from the headers of a unary call to its whole message. */
 const requestDeadlineMs = 10_000
 const refusalGraceMs = 1_000
 const stopGraceMs = 3_000
 
-/** Opens the door. Stopping it lets calls end for three seconds, then cuts what is left. */
+/** Opens the endpoint. `stop` drains calls for three seconds, then closes the rest. */
 export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Running> {
   const connections = new GrpcConnections(options)
   const callers = new WeakMap<Metadata, C>()
@@ -111,7 +111,7 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
   })
   for (const method of options.methods) addMethod(server, method, options, callers)
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
-  // Asked first for the sake of its message: the library's own does not say what to do.
+  // Probed first for its error message: the library's own does not say what to do.
   const asked = options.port === 0 ? 0 : await resolvePort(options, 'grpc')
   const port = await bind(server, `${host}:${asked}`, options.certificates)
   connections.watch(server)
@@ -120,7 +120,7 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
     address: { host: options.host, port, tls: options.certificates !== null },
     stop() {
       stopping ??= new Promise((resolve) => {
-        // In this order: drain remembers the open sessions and cuts them after the grace.
+        // In this order: drain remembers the open sessions and closes them after the grace period.
         server.drain(`${host}:${port}`, stopGraceMs)
         server.tryShutdown(() => resolve())
       })
@@ -129,7 +129,7 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
   }
 }
 
-/** Decides in the first callback of a call, so that a refusal is trailers and nothing else. */
+/** Admits in the first callback of a call, so that a refusal consists of trailers only. */
 function guard<C>(
   options: GrpcDoorOptions<C>,
   callers: WeakMap<Metadata, C>,
@@ -201,7 +201,7 @@ function addMethod<C>(
   const isStream = method.kind === 'stream'
   const definition = {
     path: method.path,
-    // A server-streaming method is a two-way one whose client says one thing.
+    // A server-streaming method is a bidirectional one whose client sends one message.
     requestStream: isStream,
     responseStream: isStream,
     requestSerialize: asBuffer,
@@ -216,7 +216,7 @@ function addMethod<C>(
           try {
             answer = method.answer(call.request, callers.get(call.metadata)!)
           } catch (error) {
-            options.log.error('call failed', { path: method.path, reason: messageOf(error) })
+            options.log.error('gRPC call failed', { path: method.path, reason: messageOf(error) })
             answer = { ok: false, status: ourFault }
           }
           if (answer.ok) reply(null, answer.bytes as Buffer)
@@ -260,11 +260,11 @@ function openStream<C>(
       run()
     } catch (error) {
       if (isBrokenInvariant(error)) throw error
-      options.log.error('stream failed', { path: call.getPath(), reason: messageOf(error) })
+      options.log.error('gRPC stream failed', { path: call.getPath(), reason: messageOf(error) })
       stream.end(ourFault)
     }
   }
-  // The response headers go out at once: a client learns that it was let in.
+  // The response headers are sent at once, so that the client knows it was admitted.
   call.sendMetadata(new Metadata())
   call.on('data', (bytes: Buffer) => guarded(() => events?.message(bytes)))
   call.on('end', () => guarded(() => events?.halfClosed()))
@@ -291,7 +291,7 @@ function bind(
   })
 }
 
-/** With certificates the library asks a provider, which tells it of each new pair. */
+/** With certificates the library uses a provider, which notifies it of each new pair. */
 function credentialsOf(certificates: GrpcCertificates | null): ServerCredentials {
   if (certificates === null) return ServerCredentials.createInsecure()
   const watches = new Map<unknown, () => void>()
@@ -300,18 +300,19 @@ function credentialsOf(certificates: GrpcCertificates | null): ServerCredentials
     addCaCertificateListener() {},
     removeCaCertificateListener() {},
     addIdentityCertificateListener(listener: Listen) {
-      const tell = () => listener({ certificate: certificates.cert, privateKey: certificates.key })
-      watches.set(listener, certificates.onChange(tell))
-      // Later, as the library registers itself only after this call.
-      process.nextTick(tell)
+      const notify = () =>
+        listener({ certificate: certificates.cert, privateKey: certificates.key })
+      watches.set(listener, certificates.onChange(notify))
+      // Deferred, as the library registers itself only after this call.
+      process.nextTick(notify)
     },
     removeIdentityCertificateListener(listener: Listen) {
       watches.get(listener)?.()
       watches.delete(listener)
     },
   }
-  // Reason for the cast: the declaration has the two providers' names the wrong way round; the
-  // code takes the identity first, and null for no client certificates.
+  // Reason for the cast: the declaration swaps the names of the two providers; the code takes the
+  // identity first, and null for no client certificates.
   const create = experimental.createCertificateProviderServerCredentials as unknown as (
     identity: experimental.CertificateProvider,
     ca: null,

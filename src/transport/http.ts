@@ -1,12 +1,12 @@
-// HTTP over the native server, with its traps handled once for every product. Thread: main.
+// Serves HTTP over the native server and handles its pitfalls for every product. Thread: main.
 //
 //   head -> limit 429 -> framing 400/431 -> in-flight cap 429 -> preflight -> admit -> path 404
 //        -> verb 405 -> route.check -> size 413 -> body (408 after 10 s) -> route.handle -> Reply
 //
-// A product hands `HttpOptions` to door.ts: `admit` decides on the head alone (a Reply refuses,
-// anything else is the context of the later steps), `routes` do the rest. The body given to
+// A product passes `HttpOptions` to door.ts: `admit` decides on the headers alone (a Reply refuses,
+// anything else is the context of the later steps), `routes` do the rest. The body passed to
 // `handle` is borrowed: it is valid until the handler returns or first awaits; copy what must live
-// longer. Handlers may be async, may throw (500), and need not know that the client left.
+// longer. Handlers may be async, may throw (500), and need not handle a client that disconnected.
 import type { Clock } from '../base/clock.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
@@ -25,28 +25,28 @@ export interface HttpRoute<C> {
   readonly path: string
   /** Longest body in bytes; a longer one is 413. Without it no body is read. */
   readonly bodyBytesMax?: number
-  /** Notices at once when the client leaves (`request.onGone`), at the price that a client which
+  /** Detects at once that the client disconnected (`request.onGone`); in exchange a client that
    *  pipelines a second request meanwhile loses its connection. */
   readonly watchesClient?: boolean
-  /** Refuses on the head, before the body is read (media type). */
+  /** Refuses on the headers, before the body is read (media type). */
   check?(request: Request, context: C): Reply | null
   handle(request: Request, body: Buffer, context: C): Reply | Promise<Reply>
 }
 
 export interface HttpOptions<C> {
   readonly routes: readonly HttpRoute<C>[]
-  /** Asked first for every request, preflights, errors and WebSocket upgrades included: a Reply
-   *  refuses it, a promise of one holds its connection back meanwhile. */
+  /** Called first for every request, preflights, errors and WebSocket upgrades included: a Reply
+   *  refuses it, a promise of one pauses its connection meanwhile. */
   limit?(request: Request): Reply | Promise<Reply> | null
-  /** Asked once per request before path and verb; also before WebSocket upgrades' `upgrade`. */
+  /** Called once per request before path and verb; also before WebSocket upgrades' `upgrade`. */
   admit(request: Request): C | Reply
   /** Lower-case names for `request.header()`. */
   readonly wants?: readonly string[]
-  /** Answers every OPTIONS with 204 and these lines, without asking `admit`. */
+  /** Answers every OPTIONS with 204 and these headers, without calling `admit`. */
   readonly preflight?: Head
-  /** Shapes the door's own errors (400, 404, 405, 408, 413, 429, 431, 500). */
+  /** Formats the endpoint's own errors (400, 404, 405, 408, 413, 429, 431, 500). */
   error?(status: number, message: string, request: Request | null, context?: C): Reply
-  /** Requests of one address (IPv6: of one /64) whose body, answer or reader is waited for. */
+  /** Requests in flight per address (IPv6: per /64): waiting for body, answer or reader. */
   readonly inFlightPerAddressMax?: number
 }
 
@@ -57,7 +57,8 @@ export interface HttpParts {
 }
 
 const BODY_MS_MAX = 10_000
-// The native server cuts silent connections after 8 to 12 s; a touch in between keeps the 408 ours.
+// The native server closes silent connections after 8 to 12 s; a touch in between resets that
+// timeout, so that the client gets our 408.
 const BODY_TOUCH_MS = 4_000
 const SWEEP_MS = 250
 const IN_FLIGHT_PER_ADDRESS_MAX = 256
@@ -70,7 +71,7 @@ export class Http<C> implements ExchangeOwner {
   readonly #throttle = new LogThrottle()
   readonly #router: Router<HttpRoute<C>>
   readonly #waiting: InFlight
-  /** Waiting, but not yet counted by address: as few of them cannot be too many of anybody. */
+  /** In flight, but not yet counted by address: so few that no address can exceed its limit. */
   readonly #unnamed = new Set<Exchange>()
   readonly #reading = new Set<Exchange>()
   readonly #sweeper: NodeJS.Timeout
@@ -93,7 +94,7 @@ export class Http<C> implements ExchangeOwner {
 
   /** Routes an app's HTTP requests here; called once per TLS generation, after its sockets. */
   bind(app: App): void {
-    // The native router knows verb and path of these for nothing.
+    // The native router matches verb and path of these at no extra cost.
     for (const route of this.#router.exact()) {
       const begin = (response: NativeResponse, native: NativeRequest) =>
         this.#begin(response, native, route)
@@ -103,7 +104,7 @@ export class Http<C> implements ExchangeOwner {
     app.any('/*', (response, native) => this.#begin(response, native, null))
   }
 
-  /** From now on each answer ends its connection. */
+  /** From now on each response closes its connection. */
   beginStop(): void {
     this.#isStopping = true
   }
@@ -116,7 +117,7 @@ export class Http<C> implements ExchangeOwner {
     return this.#options.error?.(status, message, request, context) ?? errorReply(status, message)
   }
 
-  /** Counts an exchange among those of its address that wait, or refuses it. */
+  /** Counts an exchange among those in flight of its address, or refuses it. */
   waits(exchange: Exchange): boolean {
     if (exchange.isCounted || exchange.request === null) return true
     if (this.#waiting.isEmpty && this.#unnamed.size < this.#waiting.max) {
@@ -144,7 +145,7 @@ export class Http<C> implements ExchangeOwner {
   failed(exchange: Exchange, error: unknown): void {
     this.#reading.delete(exchange)
     if (this.#throttle.allows('handler', this.#parts.clock.monotonicMs()))
-      this.#parts.log.error('a request handler failed', { reason: reasonOf(error) })
+      this.#parts.log.error('HTTP request handler failed', { reason: reasonOf(error) })
     exchange.answerFailure(this.#lastError(exchange, 500, 'internal error'))
   }
 
@@ -161,7 +162,7 @@ export class Http<C> implements ExchangeOwner {
     }
   }
 
-  /** Everything that the head decides; null while the body is being read. */
+  /** Every step that needs only the headers; null while the body is being read. */
   #consider(
     exchange: Exchange,
     request: Request,
@@ -212,7 +213,8 @@ export class Http<C> implements ExchangeOwner {
     return null
   }
 
-  /** Asks for the addresses after all: asking costs as much as a token check. */
+  /** Counts by address after all; deferred because reading an address costs as much as a token
+   *  check. */
   #name(): void {
     for (const { request } of this.#unnamed) this.#waiting.enter(request!.address)
     this.#unnamed.clear()
@@ -235,13 +237,13 @@ export class Http<C> implements ExchangeOwner {
     return new Reply(405, reply.head.and('allow', verbs.join(', ')), reply.body)
   }
 
-  /** An error after which the connection cannot go on. */
+  /** An error after which the connection is closed. */
   #lastError(exchange: Exchange, status: number, message: string, context?: C): Reply {
     exchange.isLast = true
     return this.errorReply(status, message, exchange.request, context)
   }
 
-  /** Looks at bodies that have not come yet. */
+  /** Applies the timeout to bodies that have not arrived yet. */
   #sweep(): void {
     const nowMs = this.#parts.clock.monotonicMs()
     for (const exchange of this.#reading) {
@@ -257,7 +259,7 @@ export class Http<C> implements ExchangeOwner {
 }
 
 function reasonOf(error: unknown): string {
-  // A SyntaxError quotes the text it choked on, which is the caller's: only its place is told.
+  // A SyntaxError quotes the text it failed on, which is the caller's: only its stack is logged.
   if (error instanceof SyntaxError) return (error.stack ?? '').split('\n').slice(1, 4).join('\n')
   return error instanceof Error ? (error.stack ?? error.message) : String(error)
 }

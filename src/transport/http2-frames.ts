@@ -1,16 +1,16 @@
-// Writes HTTP/2 frames by hand, for what Node's client refuses to send. Thread: any. Pure.
-// Headers are HPACK literals without indexing or Huffman coding, which every peer must read.
+// Builds HTTP/2 frames by hand, for what Node's client refuses to send. Thread: any. Pure.
+// Headers are HPACK literals without indexing or Huffman coding, which every peer must accept.
 
 const frameType = { data: 0, headers: 1, settings: 4 } as const
 const endHeaders = 4
 
-/** What a client sends first: the preface and empty settings. */
+/** The first bytes of a client: the preface and empty settings. */
 export function openingBytes(): Buffer {
   const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
   return Buffer.concat([preface, frame(frameType.settings, 0, 0, new Uint8Array())])
 }
 
-/** The head of a call; a name may come twice. */
+/** The headers of a call; a name may occur twice. */
 export function headersFrame(
   streamId: number,
   headers: readonly (readonly [string, string])[],

@@ -1,7 +1,7 @@
-// Counts the requests of each client address whose body, answer or reader is waited for.
+// Counts the requests in flight of each client address: waiting for body, answer or reader.
 // Thread: main. An address is an IPv4 one or an IPv6 /64. A request that is answered at once is
-// never counted, so that it needs no address at all: asking the native server for it costs as much
-// as a token check.
+// never counted and needs no address at all: reading it from the native server costs as much as a
+// token check.
 import { addressKey } from '../base/cidr.ts'
 
 export class InFlight {
@@ -22,7 +22,7 @@ export class InFlight {
     return this.#counts.size === 0
   }
 
-  /** True when some address has all its places taken, and callers must be looked at. */
+  /** True when some address has all its permits taken, and callers must be checked. */
   get isAnyFull(): boolean {
     return this.#full > 0
   }
@@ -31,7 +31,7 @@ export class InFlight {
     return (this.#counts.get(addressKey(address)) ?? 0) >= this.#max
   }
 
-  /** Takes a place; false when the address has no more. */
+  /** Takes a permit; false when the address has none left. */
   enter(address: string): boolean {
     const key = addressKey(address)
     const count = this.#counts.get(key) ?? 0

@@ -1,10 +1,10 @@
-// The operator's door to live state: a Unix socket, one JSON line in, one JSON line out.
-// Thread: main. The server side is started by the topology, the client side by commands.
+// Unix socket through which the operator's commands query live state: one JSON line in, one out.
+// Thread: main. Contains both the server's and the client's side.
 //
 //   sluice status -> connect <data>/operator.sock -> {"ask":"status"}\n
 //                 <- {"ok":true,"value":{...}}\n  or  {"ok":false,"error":"..."}\n
 //
-// Who may open the file may ask: mode 0600. It carries no secrets and changes nothing.
+// Every user who can open the file may ask: mode 0600. It carries no secrets and changes nothing.
 import { chmodSync, lstatSync, mkdirSync, statSync, unlinkSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -31,9 +31,9 @@ export type OperatorAnswer =
 const LINE_BYTES_MAX = 64 * 1024
 const ANSWER_BYTES_MAX = 16 * 1024 * 1024
 const CONNECTIONS_MAX = 16
-/** From connecting to the full line, and for the handler's own work. */
+/** Timeout from connecting to the full line, and for the handler's own work. */
 const DEADLINE_MS = 5_000
-/** sun_path of Linux holds 108 bytes with its end mark. */
+/** sun_path of Linux has 108 bytes with its terminating zero. */
 const PATH_BYTES_MAX = 107
 
 export function operatorSocketPath(data: string): string {
@@ -70,7 +70,7 @@ export async function startOperatorSocket(
   return { address: null, stop }
 }
 
-/** Asks the server that runs on this data folder. Never throws. */
+/** Queries the server that runs on this data folder. Never throws. */
 export function askOperator(
   data: string,
   ask: string,
@@ -111,7 +111,7 @@ function serveOne(
     socket.end(`${JSON.stringify(answer)}\n`)
   }
   socket.on('close', () => clearTimeout(timer))
-  // A client that went away while we answered is no event.
+  // A client that disconnected while we answered is not reported.
   socket.on('error', () => socket.destroy())
   socket.on('end', () => {
     if (!isAsked) socket.end()
@@ -182,12 +182,12 @@ function answerOfError(error: NodeJS.ErrnoException): OperatorAnswer {
   return { ok: false, reason: 'fault', message: error.message }
 }
 
-/** Made private when it is new; an old one that others can read is told, not changed. */
+/** Creates the folder as private; an existing one that others can read is reported, not changed. */
 function prepareFolder(folder: string, log: Log): void {
   const made = mkdirSync(folder, { recursive: true, mode: 0o700 })
   if (made !== undefined) return
   if ((statSync(folder).mode & 0o077) !== 0)
-    log.warn('the data folder is open to other users: chmod 700 it', { folder })
+    log.warn('data folder is readable by other users, run chmod 700 on it', { folder })
 }
 
 async function removeStale(path: string): Promise<void> {
@@ -222,7 +222,7 @@ function listen(server: Server, path: string): Promise<void> {
     const failed = (cause: Error) =>
       fail(new Fault('operator-socket', `cannot open ${path}: ${messageOf(cause)}`, { cause }))
     server.once('error', failed)
-    // The file is born under this mask, so that nobody gets in before the chmod below.
+    // The file is created under this mask, so that no other user can connect before the chmod.
     const before = process.umask(0o177)
     try {
       server.listen(short, () => {
@@ -236,13 +236,13 @@ function listen(server: Server, path: string): Promise<void> {
   })
 }
 
-/** The shorter of the absolute and the relative path: a socket's name has little room. */
+/** The shorter of the absolute and the relative path: the length of a socket's name is limited. */
 function reachable(path: string): string {
   const near = relative(process.cwd(), path)
   return near.length < path.length ? near : path
 }
 
-/** Collects chunks until the first line end, within a bound. */
+/** Collects chunks until the first line end, up to a limit. */
 class LineReader {
   readonly #chunks: Buffer[] = []
   readonly #bytesMax: number

@@ -1,6 +1,6 @@
-// Which address and port a door may take. Thread: main, at start.
-// The native server sets SO_REUSEPORT on explicit ports: a second server would listen in silence
-// and share the traffic. So every port is first tried with node:net, which does not.
+// Checks that an endpoint's address and port are free to listen on. Thread: main, at start.
+// The native server sets SO_REUSEPORT on explicit ports: a second server would listen without an
+// error and share the traffic. So every port is first probed with node:net, which does not.
 import { createServer } from 'node:net'
 import { Fault } from '../base/errors.ts'
 
@@ -9,7 +9,7 @@ export interface Place {
   readonly port: number
 }
 
-/** Gives the port to listen on: the one asked for if nobody holds it, or a free one for port 0. */
+/** Returns the port to listen on: the requested one if it is free, or a free one for port 0. */
 export function resolvePort(place: Place, product: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer()
@@ -31,7 +31,7 @@ function explain(error: NodeJS.ErrnoException, place: Place, product: string): F
       { cause: error },
     )
   if (error.code === 'EACCES')
-    return new Fault('port-forbidden', `${product}: no right to listen on ${where}`, {
+    return new Fault('port-forbidden', `${product}: no permission to listen on ${where}`, {
       cause: error,
     })
   if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND')

@@ -1,7 +1,7 @@
-// What goes back to a caller, and the only table from a refusal's kind to HTTP status, gRPC status,
-// JSON-RPC code and WebSocket close code. Thread: any (pure).
+// HTTP replies, and the only table from a refusal's kind to HTTP status, gRPC status, JSON-RPC
+// code and WebSocket close code. Thread: any (pure).
 import { assert } from '../base/assert.ts'
-import type { Refusal, RefusalKind } from '../base/errors.ts'
+import type { RefusalKind } from '../base/errors.ts'
 
 export interface Codes {
   readonly http: number
@@ -22,7 +22,7 @@ export const codesOf: Readonly<Record<RefusalKind, Codes>> = {
   unavailable: { http: 503, grpc: 14, jsonrpc: -32005, close: 1013 },
 }
 
-/** Close codes that no refusal stands behind. */
+/** Close codes without a refusal kind. */
 export const CLOSE_GOING_AWAY = 1001
 export const CLOSE_POLICY = 1008
 export const CLOSE_TOO_LONG = 1009
@@ -59,8 +59,9 @@ export function statusLine(status: number): string {
 }
 
 /**
- * Response headers, joined once: the native call per header is dearer than the text, so all lines
- * travel as the value of the first. Make constant ones outside the hot path and extend with `and`.
+ * Response headers, joined once: the native call per header is more expensive than the text, so all
+ * lines are sent as the value of the first. Create constant ones outside the hot path and extend
+ * them with `and`.
  */
 export class Head {
   readonly name: string
@@ -77,7 +78,7 @@ export class Head {
     return rest.reduce((head, line) => head.and(...line), new Head(first[0], checked(first[1])))
   }
 
-  /** Further lines, `name: value` joined by CR LF, made of nothing that a caller chose. */
+  /** Further lines, `name: value` joined by CR LF, that contain no caller-supplied text. */
   andLines(lines: string): Head {
     return new Head(this.name, `${this.value}\r\n${lines}`)
   }
@@ -90,27 +91,27 @@ export class Head {
 export const jsonHead = Head.of({ 'content-type': 'application/json' })
 export const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 
-/** Bytes that lie apart and go out one behind the other. */
+/** A body in separate buffers that are sent one after another. */
 export interface Pieces {
   readonly pieces: readonly Uint8Array[]
-  /** Of all together. */
+  /** Total bytes. */
   readonly length: number
-  /** Called when they are sent and may be written over. */
+  /** Called when they are sent and may be overwritten. */
   readonly release?: (() => void) | undefined
 }
 
 export type Body = string | Uint8Array | Pieces | AsyncIterable<Uint8Array>
 
 /**
- * One HTTP answer. A body that is an async iterable is streamed with back-pressure. It may be
- * discarded unread: `return` of its iterator then releases what it holds. A bare async generator
- * that was never begun does not, so a body that holds something has an iterator of its own.
+ * One HTTP response. A body that is an async iterable is streamed with backpressure. It may be
+ * discarded unread: `return` of its iterator then releases its resources. A bare async generator
+ * that was never started does not, so a body with resources has an iterator of its own.
  */
 export class Reply {
   readonly status: number
   readonly head: Head
   readonly body: Body
-  /** Ends the connection afterwards, because what follows on it cannot be trusted or awaited. */
+  /** Closes the connection afterwards, because what follows on it cannot be trusted or awaited. */
   readonly isLast: boolean
 
   constructor(status: number, head: Head, body: Body = '', isLast = false) {
@@ -121,15 +122,9 @@ export class Reply {
   }
 }
 
-/** `{"error": message}`, the error shape of every door that does not speak JSON-RPC. */
+/** `{"error": message}`, the error format of every endpoint that is not JSON-RPC. */
 export function errorReply(status: number, message: string, head = jsonHead): Reply {
   return new Reply(status, head, JSON.stringify({ error: message }))
-}
-
-/** A refusal as plain HTTP, with Retry-After where the caller should come back. */
-export function refusalReply(refusal: Refusal, head = jsonHead): Reply {
-  const status = codesOf[refusal.kind].http
-  return errorReply(status, refusal.message, withRetryAfter(head, refusal.retryAfterMs))
 }
 
 export function withRetryAfter(head: Head, retryAfterMs: number | undefined): Head {
@@ -138,7 +133,7 @@ export function withRetryAfter(head: Head, retryAfterMs: number | undefined): He
 }
 
 function checked(value: string): string {
-  // A line break inside a value would let whoever chose it write headers of their own.
+  // A line break inside a value would let its author inject headers.
   assert(!value.includes('\n') && !value.includes('\r'), 'a header value is one line')
   return value
 }

@@ -1,7 +1,7 @@
-// The head of one HTTP request, taken in a single pass over its headers. Thread: main.
-// Called by http.ts and websocket.ts. The pass collects what a door asked for, counts repeated
-// credentials, and finds the framing that smuggles requests: the native parser takes the first of
-// two Content-Lengths and reads any Transfer-Encoding as chunked.
+// The head of one HTTP request, read in a single pass over its headers. Thread: main.
+// The pass collects the headers that an endpoint requested, counts repeated credentials, and
+// detects framing that allows request smuggling: the native parser takes the first of two
+// Content-Lengths and reads any Transfer-Encoding as chunked.
 import { addressKey } from '../base/cidr.ts'
 import type { Addresses } from './address.ts'
 import type { NativeRequest, NativeResponse } from './uws.ts'
@@ -9,16 +9,16 @@ import type { NativeRequest, NativeResponse } from './uws.ts'
 const HEADERS_MAX = 64
 const HEADER_BYTES_MAX = 16_384
 
-/** Where a token may stand in headers; '' is absent. Has the shape of auth's `Credentials`. */
+/** Headers that may contain a token; '' is absent. Has the shape of auth's `Credentials`. */
 export interface HeaderCredentials {
   readonly xToken: string
   readonly authorization: string
   readonly xApiKey: string
-  /** One of the three came more than once. */
+  /** One of the three was sent more than once. */
   readonly repeated: boolean
 }
 
-/** What a door wants to know of its requests. */
+/** What an endpoint reads from its requests. */
 export interface HeadOptions {
   readonly addresses: Addresses
   /** Lower-case names for `Request.header`. */
@@ -33,17 +33,17 @@ export interface HeadProblem {
 export class Request {
   readonly method: string
   readonly path: string
-  /** The raw query without `?`. Never log it: it may hold a token. */
+  /** The raw query without `?`. Never log it: it may contain a token. */
   readonly query: string
   readonly credentials: HeaderCredentials
   readonly contentType: string
-  /** The Origin that a browser states; '' for everybody else. */
+  /** The Origin header of a browser; '' for other clients. */
   readonly origin: string
   /** -1 when not stated. */
   readonly contentLength: number
   /** What is wrong with the head; answered with its status, and the connection is closed. */
   readonly problem: HeadProblem | null
-  /** What stood at the `:name` places of the route's path, in order. */
+  /** Values of the `:name` segments of the route's path, in order. */
   params: readonly string[] = []
   readonly #headers: ReadonlyMap<string, string> | null
   readonly #addresses: Addresses
@@ -76,21 +76,21 @@ export class Request {
     this.#response = response
   }
 
-  /** The client's address, through trusted proxies. Found when first asked for, which must be
-   *  before the request is answered; later it is ''. */
+  /** The client's address, through trusted proxies. Read on first use, which must be before the
+   *  request is answered; later it is ''. */
   get address(): string {
     if (this.#address === null && this.#response !== null)
       this.#address = this.#addresses.clientOf(this.#response.getRemoteAddress(), this.#forwarded)
     return this.#address ?? ''
   }
 
-  /** Under which name limits count the client: IPv4 by address, IPv6 by /64. */
+  /** Key under which limits count the client: IPv4 by address, IPv6 by /64. */
   get addressKey(): string {
     this.#addressKey ??= addressKey(this.address)
     return this.#addressKey
   }
 
-  /** A header that the door listed in `wants`; '' when absent, the first when repeated. */
+  /** A header that the endpoint listed in `wants`; '' when absent, the first when repeated. */
   header(name: string): string {
     return this.#headers?.get(name) ?? ''
   }
@@ -105,20 +105,20 @@ export class Request {
     return this.query !== '' && new URLSearchParams(this.query).getAll(name).length > 1
   }
 
-  /** True once the client has left before it was answered. */
+  /** True once the client has disconnected before it was answered. */
   get isGone(): boolean {
     return this.#isGone
   }
 
-  /** Runs `cancel` when the client leaves before it was answered (routes with `watchesClient`). */
+  /** Runs `cancel` when the client disconnects before the answer (routes with `watchesClient`). */
   onGone(cancel: () => void): void {
     this.#whenGone ??= []
     this.#whenGone.push(cancel)
   }
 
-  // What follows is for the door alone.
+  // The methods below are for the transport module only.
 
-  /** The native response must not be asked any more. */
+  /** The native response must not be used any more. */
   seal(): void {
     this.#response = null
   }
@@ -137,7 +137,7 @@ const NO_CREDENTIALS: HeaderCredentials = {
   repeated: false,
 }
 
-/** Collects headers. One object serves all requests: the native walk is over before it returns. */
+/** Collects headers. One object serves all requests: the native iteration is synchronous. */
 class HeadPass {
   contentType = ''
   origin = ''
@@ -149,7 +149,7 @@ class HeadPass {
   xToken = ''
   authorization = ''
   xApiKey = ''
-  /** A bit for each credential header that was there. */
+  /** A bit for each credential header that was present. */
   seen = 0
   isRepeated = false
   isSmuggling = false

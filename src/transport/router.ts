@@ -1,4 +1,4 @@
-// Finds the routes of a path. Thread: main. Called by http.ts for what the native router leaves.
+// Finds the routes of a path that the native router did not match. Thread: main.
 
 interface Routed {
   readonly path: string
@@ -8,17 +8,17 @@ export class Router<R extends Routed> {
   readonly #exact = new Map<string, R[]>()
   readonly #patterns: { readonly segments: readonly string[]; readonly routes: R[] }[] = []
 
-  /** A `:name` in a path takes one segment, a final `/*` takes the rest. */
+  /** A `:name` in a path matches one segment, a final `/*` matches the rest. */
   constructor(routes: readonly R[]) {
     for (const route of routes) this.#add(route)
   }
 
-  /** The routes whose path is a plain text. */
+  /** The routes whose path has no pattern. */
   exact(): R[] {
     return [...this.#exact.values()].flat()
   }
 
-  /** The routes of a path, one per verb, with what stood at their names; exact paths first. */
+  /** The routes of a path, one per verb, with the values of their parameters; exact paths first. */
   find(path: string): { readonly routes: readonly R[]; readonly params: readonly string[] } | null {
     const exact = this.#exact.get(path)
     if (exact !== undefined) return { routes: exact, params: [] }

@@ -1,9 +1,9 @@
-// One open WebSocket as a product sees it. Thread: main. Made by websocket.ts alone.
+// Wraps one open WebSocket for products. Thread: main.
 // The native socket throws when it is used after its close; this one then does nothing.
 import type { Request } from './request.ts'
 import type { NativeSocket } from './uws.ts'
 
-/** What became of a message: on its way, waiting in our memory, or thrown away. */
+/** Outcome of a send: written to the kernel, waiting in our memory (backpressure), or dropped. */
 export type Sent = 'sent' | 'queued' | 'dropped'
 
 export class Socket<S> {
@@ -11,11 +11,11 @@ export class Socket<S> {
   readonly protocol: string
   /** The client's address, through trusted proxies. */
   readonly address: string
-  /** Under which name limits count it. */
+  /** Key under which limits count it. */
   readonly addressKey: string
   readonly path: string
   readonly openedMs: number
-  /** When the peer last said anything. Kept by websocket.ts. */
+  /** When the peer last sent anything. Set by websocket.ts. */
   heardMs: number
   pingMs = 0
   silenceMsMax = 0
@@ -37,7 +37,7 @@ export class Socket<S> {
     return this.#native !== null
   }
 
-  /** Bytes that wait in our memory; the kernel has taken 3 to 4 MB before this moves. */
+  /** Bytes that wait in our memory; the kernel buffers 3 to 4 MB before this grows. */
   get unsentBytes(): number {
     return this.#native?.getBufferedAmount() ?? 0
   }
@@ -69,12 +69,12 @@ export class Socket<S> {
     this.#native?.end(code, reason)
   }
 
-  /** Closes without a word, for a peer that cannot be told. */
+  /** Closes without a close frame, for a peer that cannot receive one. */
   cut(): void {
     this.#native?.close()
   }
 
-  // What follows is for websocket.ts.
+  // The methods below are for websocket.ts only.
 
   attach(native: NativeSocket<unknown>): void {
     this.#native = native
@@ -84,7 +84,7 @@ export class Socket<S> {
     this.#native = null
   }
 
-  /** Pings when it is time, cuts a peer that has been silent too long. */
+  /** Pings when it is due, closes a peer that has been silent longer than its timeout. */
   tick(nowMs: number): void {
     if (nowMs - this.heardMs >= this.silenceMsMax) this.cut()
     else if (nowMs - this.#pingedMs >= this.pingMs) {

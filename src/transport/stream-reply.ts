@@ -1,6 +1,6 @@
-// Sends answers that are too long for one write, at the reader's pace. Thread: main.
-// Called by exchange.ts. The native server cuts a reader that takes nothing for 12 s, so while the
-// way is blocked the connection is touched every 4 s, up to a bound of our own.
+// Sends responses that are too long for one write, with backpressure from the reader. Thread: main.
+// The native server closes a connection whose reader reads nothing for 12 s, so while the reader
+// blocks, the connection is touched every 4 s, up to a timeout of our own.
 import type { Pieces } from './reply.ts'
 import type { NativeResponse } from './uws.ts'
 
@@ -8,37 +8,41 @@ const BLOCKED_TOUCH_MS = 4_000
 const BLOCKED_MS_MAX = 60_000
 
 /** The exchange that is being answered. */
-export interface Way {
+export interface OpenExchange {
   readonly isLast: boolean
-  /** False once the client left or the answer ended. */
+  /** False once the client disconnected or the response ended. */
   isOpen(): boolean
-  /** The answer is through; called once by whoever ends it. */
+  /** The response is sent; called once. */
   done(): void
 }
 
 /** A body whose length is known. */
-export function sendLarge(response: NativeResponse, body: string | Uint8Array, way: Way): void {
+export function sendLarge(
+  response: NativeResponse,
+  body: string | Uint8Array,
+  exchange: OpenExchange,
+): void {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
-  const watch = watchBlocked(response, way)
-  // Bytes of the head that went before; offsets of the native server count from the body's start.
+  const watch = watchBlocked(response, exchange)
+  // Offsets of the native server count from the start of the body, without the headers.
   const push = (from: number): boolean => {
     const [isWritten, hasEnded] = response.tryEnd(bytes.subarray(from), bytes.length)
     if (hasEnded) {
       watch.end()
-      way.done()
+      exchange.done()
     }
     return isWritten
   }
   response.onWritable((offset) => {
     watch.progress()
-    return way.isOpen() ? push(offset) : true
+    return exchange.isOpen() ? push(offset) : true
   })
   push(0)
-  if (!way.isOpen()) watch.end()
+  if (!exchange.isOpen()) watch.end()
 }
 
-/** A body in pieces; nothing is copied here, whatever the reader's pace. */
-export function sendPieces(response: NativeResponse, body: Pieces, way: Way): void {
+/** A body in pieces; nothing is copied here, however slow the reader is. */
+export function sendPieces(response: NativeResponse, body: Pieces, exchange: OpenExchange): void {
   const { pieces, length, release } = body
   let watch: Watch | null = null
   const push = (from: number): boolean => {
@@ -51,7 +55,7 @@ export function sendPieces(response: NativeResponse, body: Pieces, way: Way): vo
       const [isWritten, hasEnded] = response.tryEnd(rest, length)
       if (hasEnded) {
         watch?.end()
-        way.done()
+        exchange.done()
         release?.()
         return true
       }
@@ -60,20 +64,20 @@ export function sendPieces(response: NativeResponse, body: Pieces, way: Way): vo
     return true
   }
   if (push(0)) return
-  watch = watchBlocked(response, way)
+  watch = watchBlocked(response, exchange)
   response.onWritable((offset) => {
     watch?.progress()
-    return way.isOpen() ? push(offset) : true
+    return exchange.isOpen() ? push(offset) : true
   })
 }
 
-/** A body that is made while it is sent; a source that throws cuts the connection. */
+/** A body that is produced while it is sent; a source that throws closes the connection. */
 export async function sendStream(
   response: NativeResponse,
   chunks: AsyncIterable<Uint8Array>,
-  way: Way,
+  exchange: OpenExchange,
 ): Promise<void> {
-  const watch = watchBlocked(response, way)
+  const watch = watchBlocked(response, exchange)
   watch.flow()
   let unblock: (() => void) | null = null
   response.onWritable(() => {
@@ -83,7 +87,7 @@ export async function sendStream(
   })
   try {
     for await (const chunk of chunks) {
-      if (!way.isOpen()) return
+      if (!exchange.isOpen()) return
       if (chunk.length === 0) continue
       let isWritten = true
       response.cork(() => {
@@ -98,12 +102,12 @@ export async function sendStream(
       unblock = null
       watch.flow()
     }
-    if (!way.isOpen()) return
-    response.cork(() => response.end(undefined, way.isLast))
-    way.done()
+    if (!exchange.isOpen()) return
+    response.cork(() => response.end(undefined, exchange.isLast))
+    exchange.done()
   } catch {
-    // The status is long gone: a cut connection is the only way left to say that it failed.
-    if (way.isOpen()) response.close()
+    // The status was sent already: only closing the connection can signal the failure.
+    if (exchange.isOpen()) response.close()
   } finally {
     watch.end()
   }
@@ -111,18 +115,18 @@ export async function sendStream(
 
 interface Watch {
   block(): void
-  /** The reader has taken everything: a source that rests is no blocked reader. */
+  /** The reader has read everything: an idle source does not count as a blocked reader. */
   flow(): void
   progress(): void
   end(): void
   onGone: (() => void) | null
 }
 
-/** Touches a connection that waits, and closes it when its reader took nothing for a minute. */
-function watchBlocked(response: NativeResponse, way: Way): Watch {
+/** Touches a blocked connection, and closes it when its reader read nothing for a minute. */
+function watchBlocked(response: NativeResponse, exchange: OpenExchange): Watch {
   let blockedSinceMs: number | null = performance.now()
   const timer = setInterval(() => {
-    if (!way.isOpen()) return watch.end()
+    if (!exchange.isOpen()) return watch.end()
     const isStuck = blockedSinceMs !== null && performance.now() - blockedSinceMs > BLOCKED_MS_MAX
     if (isStuck) return void response.close()
     response.pause()

@@ -1,6 +1,6 @@
-// The certificate and key of all TCP doors, watched and checked on change. Thread: main.
-// Doors register with `onChange`; a pair that does not fit together is reported and never handed
-// out, so a half-copied file cannot take a door down.
+// The certificate and key of all TCP endpoints, watched and checked on change. Thread: main.
+// Endpoints register with `onChange`; a pair that does not match is reported and never published,
+// so a half-copied file cannot take an endpoint down.
 import { readFileSync } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { Fault, messageOf } from '../base/errors.ts'
@@ -40,13 +40,13 @@ export class CertificatePair {
     return this.#key
   }
 
-  /** Called after a changed pair was found good; gives back how to stop listening. */
+  /** Calls `listener` after each change to a valid pair; returns its unsubscribe. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  /** Looks at the files now. Contents are compared, since a copy can keep its time stamp. */
+  /** Checks the files now. Contents are compared, since a copy can keep its time stamp. */
   check(): void {
     try {
       const { cert, key } = readPair(this.files, { cert: this.#cert, key: this.#key })
@@ -58,7 +58,7 @@ export class CertificatePair {
       for (const listener of this.#listeners) listener()
     } catch (error) {
       const reason = messageOf(error)
-      if (reason !== this.#rejected) this.#log.warn('certificate not reloaded', { reason })
+      if (reason !== this.#rejected) this.#log.warn('certificate reload failed', { reason })
       this.#rejected = reason
     }
   }
@@ -69,7 +69,7 @@ export class CertificatePair {
   }
 }
 
-/** Reads both files; when they equal `known` the costly check is skipped. */
+/** Reads both files; when they equal `known` the expensive check is skipped. */
 function readPair(
   files: TlsFiles,
   known?: { cert: Buffer; key: Buffer },
@@ -80,7 +80,7 @@ function readPair(
   try {
     createSecureContext({ cert, key })
   } catch (cause) {
-    throw new Fault('tls-pair', `tls.cert and tls.key do not fit together: ${messageOf(cause)}`, {
+    throw new Fault('tls-pair', `tls.cert and tls.key do not match: ${messageOf(cause)}`, {
       cause,
     })
   }

@@ -1,7 +1,7 @@
-// Loads uWebSockets.js, the native HTTP and WebSocket server, or says in a sentence what it needs.
-// Thread: main. The only file that names the package: door.ts makes apps with it, http.ts and
-// websocket.ts know its types. Its binaries are built per Node version, and the ones for Node 22
-// and later want a newer C library, so a machine can fail here and nowhere else.
+// Loads uWebSockets.js, the native HTTP and WebSocket server, or explains what it needs.
+// Thread: main. The only file that names the package: door.ts creates apps with it, http.ts and
+// websocket.ts use its types. Its binaries are built per Node version, and the ones for Node 22
+// and later require a newer C library, so a machine can fail here and nowhere else.
 
 import type {
   AppOptions,
@@ -22,7 +22,7 @@ export type NativeSocket<S> = WebSocket<S>
 export type UpgradeContext = us_socket_context_t
 export type Listener = us_listen_socket
 
-/** The part of the package that the doors use. */
+/** The part of the package that the endpoints use. */
 export interface Uws {
   App(options?: AppOptions): App
   SSLApp(options: AppOptions): App
@@ -33,7 +33,7 @@ export interface Uws {
 const LISTEN_EXCLUSIVELY = 1
 let loaded: Uws | undefined
 
-/** The package; throws a Fault of kind `native-missing` whose message is fit to print. */
+/** The package; throws a Fault of kind `native-missing` with a message for the operator. */
 export function uws(): Uws {
   if (loaded !== undefined) return loaded
   try {
@@ -44,7 +44,7 @@ export function uws(): Uws {
   }
 }
 
-/** Listens; an exclusive listener keeps a second server off the port, a shared one lets it in. */
+/** Listens; an exclusive listener prevents a second one on the port, a shared one allows it. */
 export function listen(
   app: App,
   at: { host: string; port: number; exclusive: boolean },
@@ -61,7 +61,7 @@ export function listen(
   })
 }
 
-/** One sentence with what this machine has and what the server needs. Exported for its test. */
+/** One sentence on what this machine has and what the server needs. Exported for its test. */
 export function describeFailure(reason: string): string {
   const glibc = reason.match(/GLIBC_[\d.]+/)?.[0]
   const missing = glibc === undefined ? '' : ` (${glibc.replace('_', ' ')} is missing here)`

@@ -1,15 +1,16 @@
-// WebSockets over the native server, with its traps handled once for every product. Thread: main.
+// Serves WebSockets over the native server and handles its pitfalls for every product.
+// Thread: main.
 //
 //   upgrade: head -> limit -> admit -> connections per address 429 -> route.upgrade -> 101
 //            -> open
 //   then message | drain | close, each in a try: a bug closes its own socket with 1011
 //
-// A product hands `SocketRoute`s to door.ts. Data given to `message` is borrowed until the call
+// A product passes `SocketRoute`s to door.ts. Data passed to `message` is borrowed until the call
 // returns. `Socket` may be kept and used at any time: after the close it does nothing. Topics are
 // published through `Sockets.publish`, which reaches the sockets of every TLS generation.
-// Inbound messages over the bound get 1009 and silent peers are cut, because the native server
-// would drop them without a close code. Unsent bytes are the product's to bound: `unsentBytes`
-// after a send or publish, `drain` when they have left, `end(1013)` when it is too much; the native
+// Inbound messages over the limit get 1009 and silent peers are closed, because the native server
+// would drop them without a close code. Backpressure is the product's job: check `unsentBytes`
+// after a send or publish, wait for `drain`, call `end(1013)` when it is too much; the native
 // server itself discards only at twice `unsentBytesMax`.
 import type { Clock } from '../base/clock.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
@@ -30,17 +31,17 @@ export interface SocketRoute<C, S> {
   readonly path: string
   readonly inboundBytesMax: number
   readonly unsentBytesMax: number
-  /** A ping goes out this often. */
+  /** Interval of pings. */
   readonly pingMs: number
-  /** A peer that sent nothing, not even a pong, for this long is cut. */
+  /** Timeout after which a peer that sent nothing, not even a pong, is closed. */
   readonly silenceMsMax: number
-  /** Open sockets of one address (IPv6: of one /64); 0 is no bound. */
+  /** Open sockets per address (IPv6: per /64); 0 is no limit. */
   readonly perAddressMax: number
-  /** Decides on the handshake; a Reply refuses it. `context` is what `admit` gave. */
+  /** Decides on the handshake; a Reply refuses it. `context` is what `admit` returned. */
   upgrade(request: Request, context: C): Upgrade<S> | Reply | Promise<Reply>
   open(socket: Socket<S>): void
   message(socket: Socket<S>, data: Buffer, isBinary: boolean): void
-  /** The peer sent a ping of the protocol; the pong is on its way. */
+  /** The peer sent a ping frame; the pong is sent automatically. */
   ping?(socket: Socket<S>): void
   drain?(socket: Socket<S>): void
   close(socket: Socket<S>, code: number): void
@@ -60,11 +61,11 @@ interface UserData {
   readonly socket: Socket<unknown>
 }
 
-// The native server cuts a longer message without a close code, so its bound is far above any
-// route's. A socket may hold that much; how many sockets an address has is bounded too.
+// The native server drops a longer message without a close code, so its limit is far above any
+// route's. A socket may buffer that much; the number of sockets per address is limited too.
 const NATIVE_INBOUND_BYTES_MAX = 1024 * 1024
 const NATIVE_UNSENT_FACTOR = 2
-// Ends what no ping reaches any more, such as a closed socket whose peer never reads.
+// Closes sockets that no ping reaches any more, such as a closed one whose peer never reads.
 const NATIVE_IDLE_SECS = 120
 const TICK_MS = 1_000
 
@@ -167,7 +168,7 @@ export class Sockets<C> {
           : this.#parts.error(problem.status, problem.message, request)
       if (decided instanceof Promise) {
         const answer = (reply: Reply) => isGone || response.cork(() => refuse(response, reply))
-        decided.then(answer, (error) => this.#report('a handshake failed', error))
+        decided.then(answer, (error) => this.#report('WebSocket handshake failed', error))
         return
       }
       if (decided instanceof Reply) {
@@ -180,7 +181,7 @@ export class Sockets<C> {
       const data: UserData = { socket }
       response.upgrade(data, key, decided.protocol, extensions, context)
     } catch (error) {
-      this.#report('a handshake failed', error)
+      this.#report('WebSocket handshake failed', error)
       refuse(response, this.#parts.error(500, 'internal error', null))
     }
   }
@@ -234,7 +235,7 @@ export class Sockets<C> {
     try {
       run()
     } catch (error) {
-      this.#report('a socket handler failed', error)
+      this.#report('WebSocket handler failed', error)
       socket.end(CLOSE_BUG, 'internal error')
     }
   }

@@ -1,4 +1,4 @@
-// The HTTP door with its routes open: what every product relies on.
+// HTTP endpoint with test routes: the behaviour that every product relies on.
 import { connect } from 'node:net'
 import { request as undiciRequest } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -97,13 +97,13 @@ beforeAll(async () => {
 
 afterAll(() => door.stop())
 
-describe('the HTTP door', () => {
-  it('answers a route with headers it asked for', async () => {
+describe('the HTTP endpoint', () => {
+  it('answers a route with the headers it requested', async () => {
     const answer = await fetch(`${url}/hello?x=1`, { headers: { accept: 'text/x' } })
     expect([answer.status, await answer.text()]).toEqual([200, 'text/x'])
   })
 
-  it('gives the parts of a path to its route', async () => {
+  it('passes the segments of a path to its route', async () => {
     expect(await (await fetch(`${url}/blocks/12/life`)).text()).toBe('12')
     expect((await fetch(`${url}/blocks/12/13/life`)).status).toBe(404)
   })
@@ -169,7 +169,7 @@ describe('the HTTP door', () => {
     expect((await fetch(`${url}/hello`)).status).toBe(200)
   })
 
-  it('streams and sends large bodies at the pace of the reader', async () => {
+  it('streams and sends large bodies with backpressure', async () => {
     expect((await (await fetch(`${url}/stream`)).arrayBuffer()).byteLength).toBe(6_553_600)
     const { body } = await undiciRequest(`${url}/large`)
     let bytes = 0
@@ -197,7 +197,7 @@ describe('the HTTP door', () => {
     socket.destroy()
   })
 
-  it('notices a client that leaves, when the route asks for it', async () => {
+  it('detects a client that disconnects, when the route watches for it', async () => {
     const leaving = new AbortController()
     const pending = fetch(`${url}/watch`, { signal: leaving.signal }).catch(() => null)
     await until(() => door.http.inFlight === 1, 'the request to arrive')
@@ -217,7 +217,7 @@ describe('the HTTP door', () => {
     expect((await fetch(`${url}/hello`)).status).toBe(200)
   })
 
-  it('counts an answer in flight while its reader takes its time', async () => {
+  it('counts an answer as in flight while its reader is slow', async () => {
     const readers = Array.from({ length: 4 }, () => {
       const socket = connect(door.address.port, '127.0.0.1')
       socket.pause()
@@ -274,7 +274,7 @@ describe('the HTTP door', () => {
     await watched.stop()
   })
 
-  it('refuses a port that another server holds, and names it', async () => {
+  it('refuses a port that another server uses, and names it', async () => {
     const options = {
       product: 'rpc',
       place: { host: '127.0.0.1', port: door.address.port },

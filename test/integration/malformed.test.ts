@@ -1,4 +1,4 @@
-// HTTP that is broken or hostile: an error or a close within 13 s, and the server stays up.
+// Malformed or hostile HTTP: an error or a close within 13 s, and the server stays up.
 import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Bundle } from '../support/bundle.ts'
@@ -103,7 +103,7 @@ describe.concurrent('malformed HTTP', () => {
       expect((await send(post(body))).body).toContain('-32700')
   })
 
-  it('refuses what is no HTTP, and a client that sends nothing', async () => {
+  it('refuses bytes that are not HTTP, and a client that sends nothing', async () => {
     const noise = Buffer.from(Array.from({ length: 600 }, (_, index) => (index * 31) % 256))
     const answers = await Promise.all([
       send('GET / HTTP/1.0\r\n\r\n'),
@@ -115,7 +115,7 @@ describe.concurrent('malformed HTTP', () => {
     for (const answer of answers) expectRefused(answer)
   })
 
-  it('survives clients that leave at any byte', async () => {
+  it('survives clients that disconnect at any byte', async () => {
     const whole = post(health)
     for (let length = 1; length < whole.length; length += 7)
       await new Promise<void>((resolve) => {

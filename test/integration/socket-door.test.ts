@@ -1,4 +1,4 @@
-// The WebSocket door with its routes open: what every streaming product relies on.
+// WebSocket endpoint with test routes: the behaviour that every streaming product relies on.
 import { once } from 'node:events'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
@@ -97,7 +97,7 @@ async function codeOf(socket: WebSocket): Promise<number> {
   return code
 }
 
-describe('the WebSocket door', () => {
+describe('the WebSocket endpoint', () => {
   it('upgrades, greets, echoes text and binary', async () => {
     const socket = await opened()
     socket.send('text')
@@ -109,7 +109,7 @@ describe('the WebSocket door', () => {
     socket.close()
   })
 
-  it('asks admit first, then the route; other paths and plain requests go to HTTP', async () => {
+  it('calls admit first, then the route; other paths and plain requests go to HTTP', async () => {
     expect(await statusOf(new WebSocket(url))).toBe(401)
     expect(await statusOf(connect('/?refuse=1'))).toBe(400)
     expect(await statusOf(connect('/other'))).toBe(404)
@@ -143,7 +143,7 @@ describe('the WebSocket door', () => {
     socket.close()
   })
 
-  it('caps the sockets of one address with 429 and frees the place again', async () => {
+  it('limits the sockets of one address with 429 and releases the permit on close', async () => {
     const sockets = await Promise.all([opened(), opened(), opened()])
     expect(await statusOf(connect())).toBe(429)
     sockets[0]!.close()
@@ -161,7 +161,7 @@ describe('the WebSocket door', () => {
     expect(await codeOf(broken)).toBe(1011)
   })
 
-  it('shows unsent bytes of a slow reader, tells when they drain, and does nothing after the close', async () => {
+  it('reports unsent bytes of a slow reader and their drain, not after close', async () => {
     const socket = await opened()
     socket.pause()
     const target = last!

@@ -1,4 +1,4 @@
-// TLS on the doors: by configuration, and with a certificate that changes under way.
+// TLS on the endpoints: by configuration, and with a certificate that changes while they run.
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -92,7 +92,7 @@ describe.skipIf(!hasOpenssl)('TLS', () => {
     stream.close()
   })
 
-  it('keeps the old pair when the new files do not fit together', async () => {
+  it('keeps the old pair when the new files do not match', async () => {
     writeFileSync(used.certPath, 'no certificate')
     pair.check()
     expect(await nameOf(rpcPort)).toBe('first')
@@ -101,7 +101,7 @@ describe.skipIf(!hasOpenssl)('TLS', () => {
     expect(await nameOf(rpcPort)).toBe('first')
   })
 
-  it('shows a changed certificate to new connections and keeps the open ones', async () => {
+  it('presents a changed certificate to new connections and keeps the open ones', async () => {
     const keptHttp = await greet(rpcPort)
     const keptStream = await openSocket()
     let handshakes = 0
@@ -143,6 +143,6 @@ describe.skipIf(!hasOpenssl)('TLS', () => {
     const missing = { certPath: join(folder, 'missing.crt'), keyPath: first.keyPath }
     expect(() => new CertificatePair(missing, silentLog)).toThrow(/tls\.cert: cannot read/)
     const mixed = { certPath: first.certPath, keyPath: second.keyPath }
-    expect(() => new CertificatePair(mixed, silentLog)).toThrow(/do not fit together/)
+    expect(() => new CertificatePair(mixed, silentLog)).toThrow(/do not match/)
   })
 })

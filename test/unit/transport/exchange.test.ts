@@ -1,4 +1,4 @@
-// Answers that come too late for their request: what they hold is released, and nothing is written.
+// Answers that come too late for their request: they are released, and nothing is written.
 import { describe, expect, test } from 'vitest'
 import { Exchange } from '../../../src/transport/exchange.ts'
 import { Reply, textHead } from '../../../src/transport/reply.ts'
@@ -38,8 +38,8 @@ function body() {
   return { seen, reply: new Reply(200, textHead, chunks) }
 }
 
-describe('an answer that nobody will read', () => {
-  test('is released when its request may not be waited for', async () => {
+describe('an answer that cannot be sent', () => {
+  test('is released when its address has too many requests in flight', async () => {
     const { seen, made } = exchange(false)
     const { seen: source, reply } = body()
     made.settle(Promise.resolve(reply))
@@ -47,7 +47,7 @@ describe('an answer that nobody will read', () => {
     expect(seen.written).toBe(0)
   })
 
-  test('is released when the client left meanwhile', async () => {
+  test('is released when the client disconnected meanwhile', async () => {
     const { seen, made } = exchange(true)
     const { seen: source, reply } = body()
     made.settle(new Promise((resolve) => setImmediate(() => resolve(reply))))

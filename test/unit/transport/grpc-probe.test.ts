@@ -10,12 +10,12 @@ describe('the probe of the gRPC library', () => {
     await probeGrpcLibrary(silentLog)
   })
 
-  it('fails the start when repeated headers are not seen', async () => {
+  it('fails the start when repeated headers are not detected', async () => {
     vi.spyOn(GrpcConnections.prototype, 'hasRepeated').mockReturnValue(false)
     await expect(probeGrpcLibrary(silentLog)).rejects.toThrow('hides raw headers')
   })
 
-  it('fails the start when the HTTP/2 servers are not where they were', () => {
+  it('fails the start when the HTTP/2 servers are not accessible', () => {
     const connections = new GrpcConnections({
       connectionsPerAddressMax: 1,
       isProxy: () => false,

@@ -40,7 +40,7 @@ function message(size: number): Buffer {
 }
 
 describe('limits of request messages', () => {
-  it('pass messages on unchanged, whatever chunks they come in', () => {
+  it('pass messages on unchanged, however they are split into chunks', () => {
     const all = Buffer.concat([message(0), message(1_000), message(3), message(0)])
     for (let size = 1; size < 40; size++) {
       const { send, statuses, gathered } = limited({ messagesMax: 4 })
@@ -50,7 +50,7 @@ describe('limits of request messages', () => {
     }
   })
 
-  it('refuse a message at its prefix, and hand nothing more to the library', () => {
+  it('refuse a message at its prefix, and pass nothing more to the library', () => {
     const { send, statuses, gathered } = limited({ messageBytesMax: 10 })
     send(message(10))
     const over = message(11)
@@ -71,7 +71,7 @@ describe('limits of request messages', () => {
     expect(apart.gathered()).toHaveLength(7)
   })
 
-  it('give the first message a deadline where the method asks for one', () => {
+  it('apply a timeout to the first message where the method has one', () => {
     const late = limited({ firstMessageMs: 10_000 })
     late.send(message(4).subarray(0, 8))
     vi.advanceTimersByTime(9_999)
@@ -85,7 +85,7 @@ describe('limits of request messages', () => {
     expect([inTime.statuses, patient.statuses]).toEqual([[], []])
   })
 
-  it('give every message a deadline from its first byte on', () => {
+  it('apply a timeout to every message from its first byte on', () => {
     const { send, statuses } = limited({})
     for (let count = 0; count < 3; count++) {
       vi.advanceTimersByTime(3_600_000)
@@ -116,7 +116,7 @@ describe('limits of request messages', () => {
 })
 
 describe('refused streams', () => {
-  it('are closed after a grace, and at once when a connection has many of them', () => {
+  it('are closed after a grace period, and at once when a connection has many of them', () => {
     const refused = new RefusedStreams()
     const session = {}
     const closed: number[] = []

@@ -5,8 +5,8 @@ import { http2StreamOf, PlainStream } from '../../../src/transport/grpc-stream.t
 
 const stream = Object.assign(new EventEmitter(), { write() {}, respond() {} })
 
-describe('the way to the http2 stream', () => {
-  it('leads through interceptors, or nowhere', () => {
+describe('http2StreamOf', () => {
+  it('finds the http2 stream through interceptors, or returns null', () => {
     expect(http2StreamOf({ stream })).toBe(stream)
     expect(http2StreamOf({ nextCall: { nextCall: { stream } } })).toBe(stream)
     expect(http2StreamOf({ call: { stream } })).toBe(stream)
@@ -19,8 +19,8 @@ describe('the way to the http2 stream', () => {
   })
 })
 
-describe('sending without it', () => {
-  it('takes frames apart into messages', () => {
+describe('sending without the http2 stream', () => {
+  it('splits frames into messages', () => {
     const sent: string[] = []
     const plain = new PlainStream({
       write: (message) => sent.push(message.toString()) < 2,
@@ -36,7 +36,7 @@ describe('sending without it', () => {
   })
 })
 
-describe('a status with a time to come back', () => {
+describe('a status with a retry delay', () => {
   it('carries google.rpc.RetryInfo', () => {
     const details = retryDetails({ code: 8, details: 'x' }, 1_500)
     const info = '\x0a\x28type.googleapis.com/google.rpc.RetryInfo'

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { InFlight } from '../../../src/transport/in-flight.ts'
 
 describe('InFlight', () => {
-  it('gives each address its places and takes them back', () => {
+  it('grants each address its permits and takes them back', () => {
     const inFlight = new InFlight(2)
     expect([inFlight.enter('a'), inFlight.enter('a'), inFlight.enter('a')]).toEqual([
       true,

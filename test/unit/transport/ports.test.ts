@@ -16,7 +16,7 @@ describe('resolvePort', () => {
     expect(await resolvePort({ host: '127.0.0.1', port }, 'rpc')).toBe(port)
   })
 
-  it('says in one sentence which product wants a port that is taken', async () => {
+  it('reports in one sentence which product needs a port that is taken', async () => {
     const server = createServer()
     servers.push(server)
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -26,7 +26,7 @@ describe('resolvePort', () => {
     )
   })
 
-  it('says that an address is not of this machine', async () => {
+  it('reports an address that is not of this machine', async () => {
     await expect(resolvePort({ host: '192.0.2.1', port: 0 }, 'rpc')).rejects.toThrow(
       /rpc: 192\.0\.2\.1 is not an address of this machine; set rpc\.host/,
     )

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { refuse } from '../../../src/base/errors.ts'
 import {
   codesOf,
   errorReply,
   Head,
   jsonHead,
-  refusalReply,
   statusLine,
   withRetryAfter,
 } from '../../../src/transport/reply.ts'
@@ -37,11 +35,7 @@ describe('reply', () => {
     expect(withRetryAfter(jsonHead, undefined)).toBe(jsonHead)
   })
 
-  it('shapes refusals and errors as JSON', () => {
-    const { refusal } = refuse('exhausted', 'rate', 'slow down', { retryAfterMs: 2500 })
-    const reply = refusalReply(refusal)
-    expect([reply.status, reply.body]).toEqual([429, '{"error":"slow down"}'])
-    expect(reply.head.value).toContain('retry-after: 3')
+  it('formats errors as JSON', () => {
     expect(errorReply(404, 'not "found"').body).toBe('{"error":"not \\"found\\""}')
     expect([statusLine(408), statusLine(299)]).toEqual(['408 Request Timeout', '299 Unknown'])
   })

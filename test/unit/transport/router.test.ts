@@ -16,13 +16,13 @@ describe('Router', () => {
     expect(router.exact().map(({ path }) => path)).toEqual(['/', '/blocks', '/blocks/latest/life'])
   })
 
-  it('gives what stands at the names, and the rest of an open path', () => {
+  it('returns the values of named segments, and the rest of an open path', () => {
     expect(found('/blocks/12/life')).toEqual(['/blocks/:number/life', ['12']])
     expect(found('/files/a/b.txt')).toEqual(['/files/*', ['a/b.txt']])
     expect(found('/files/')).toEqual(['/files/*', ['']])
   })
 
-  it('finds nothing for a path that is longer, shorter or other', () => {
+  it('returns null for a path that is longer, shorter or different', () => {
     for (const path of ['/blocks/12', '/blocks/12/life/more', '/block', '', '/blocks/'])
       expect(found(path)).toBeNull()
   })

@@ -1,4 +1,4 @@
-// Streams that rest and readers that do not read: only the second are cut.
+// Idle sources and readers that do not read: only the second have their connection closed.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { sendStream } from '../../../src/transport/stream-reply.ts'
 import type { NativeResponse } from '../../../src/transport/uws.ts'
@@ -35,8 +35,8 @@ const way = (calls: { isClosed: boolean; isEnded: boolean }) => ({
   done: () => {},
 })
 
-describe('a streamed answer', () => {
-  it('may rest for minutes when its source does', async () => {
+describe('a streamed response', () => {
+  it('may be idle for minutes when its source is', async () => {
     async function* chunks() {
       yield Buffer.from('a')
       await new Promise((resolve) => setTimeout(resolve, 150_000))
@@ -50,7 +50,7 @@ describe('a streamed answer', () => {
     expect(calls.touched).toBeGreaterThan(30)
   })
 
-  it('is cut when its reader takes nothing for a minute', async () => {
+  it('is closed when its reader reads nothing for a minute', async () => {
     async function* chunks() {
       for (;;) yield Buffer.from('a')
     }
