@@ -31,7 +31,7 @@ describe('splitAnswer', () => {
         expect(valueIn(before + value + after)).toBe(value)
   })
 
-  it('tells an error from a result', () => {
+  it('distinguishes an error from a result', () => {
     const error = '{"code":-32602,"message":"no","data":{"id":1}}'
     expect(valueIn(`{"jsonrpc":"2.0","error":${error},"id":1}`)).toBe(`!${error}`)
     expect(valueIn(`{"jsonrpc":"2.0","id":1,"error":${error}}`)).toBe(`!${error}`)
@@ -39,7 +39,7 @@ describe('splitAnswer', () => {
     expect(valueIn('{"id":1,"result":7,"error":null}')).toBe('7')
   })
 
-  it('refuses what is no answer to our call', () => {
+  it('refuses what is not a response to our call', () => {
     for (const text of [
       '',
       '<html></html>',
@@ -105,7 +105,7 @@ describe('the ends of a long answer', () => {
       expect(openingOf(head)).toBe(null)
   })
 
-  it('shows where the value ends, whatever stands behind it', () => {
+  it('finds where the value ends, whatever follows it', () => {
     for (const value of ['…,"id":1}]', '"x"', '1}', '{"jsonrpc":"2.0","id":1}'])
       for (const after of [',"id":1}', ',"id":1}\n', '}', ' }\r\n', ',"id":1,"jsonrpc":"2.0"}'])
         expect((value + after).slice(0, closingOf(value + after))).toBe(value)

@@ -101,7 +101,7 @@ describe('parseRequests', () => {
     expect(parse(inText).kind).toBe('single')
   })
 
-  it('reads a batch in order, with what is no call among it', () => {
+  it('reads a batch in order, including items that are not calls', () => {
     const parsed = parse(
       '[{"jsonrpc":"2.0","id":1.0,"method":"a"} , 5,\n{"jsonrpc":"2.0","method":"b"},[],"x"]',
     )
@@ -158,7 +158,7 @@ describe('parseRequests', () => {
       expect(parse(whole.slice(0, length)).kind).toBe('broken')
   })
 
-  it('agrees with the obvious version on lawful, odd and broken texts', () => {
+  it('agrees with the obvious version on valid, unusual and broken texts', () => {
     const scraps = fc.constantFrom(
       ...[
         '{',
@@ -223,7 +223,7 @@ describe('parseRequests', () => {
     )
   })
 
-  it('agrees with the obvious version on lawful texts with one byte changed', () => {
+  it('agrees with the obvious version on valid texts with one byte changed', () => {
     const lawful =
       '[{"jsonrpc":"2.0","id":"a\\"","method":"m\\n","params":[{"x":[1,2.5e3,true,null]}]},{"id":1}]'
     fc.assert(

@@ -114,7 +114,7 @@ describe('serve', () => {
     })
   })
 
-  it('answers a method that throws or rejects with -32603, frees its place and tells the host', async () => {
+  it('answers a method that throws with -32603, frees its permit, notifies the host', async () => {
     for (const method of ['throws', 'rejects']) {
       const who = caller()
       expect((await run(call(method, '1'), who)).json).toMatchObject({ error: { code: -32603 } })
@@ -174,7 +174,7 @@ describe('serve', () => {
     expect((await run(`[${call('echo', '7')}]`, who)).json).toMatchObject([{ id: 7 }])
   })
 
-  it('answers a batch that is dearer than the burst with -32600, which no waiting helps', async () => {
+  it('answers a batch that costs more than the burst with -32600, not retryable', async () => {
     const who = caller({ allowance: { ok: false, reason: 'too-dear', retryAfterMs: 0 } })
     const served = await run(`[${call('echo', '1')}]`, who)
     expect([served.isExhausted, served.json]).toMatchObject([
@@ -183,7 +183,7 @@ describe('serve', () => {
     ])
   })
 
-  it('refuses whole when not every call of it finds a place in flight', async () => {
+  it('refuses a batch whole when not every call gets an in-flight permit', async () => {
     const who = caller({ places: 1 })
     const served = await run(`[${call('later', '1')},${call('later', '2')}]`, who)
     expect(served.isExhausted).toBe(true)
@@ -192,7 +192,7 @@ describe('serve', () => {
     expect((await run(call('echo', '1'), caller({ places: 0 }))).isExhausted).toBe(true)
   })
 
-  it('streams an answer that is too long to hold, and keeps its place until it is over', async () => {
+  it('streams a long answer, and keeps its permit until the stream ends', async () => {
     const who = caller()
     source = new Source()
     const served = await serve(Buffer.from(call('stream', '"x"')), who, host)
@@ -201,7 +201,7 @@ describe('serve', () => {
     expect(who.places).toBe(10)
   })
 
-  it('streams inside a batch, in order, and ends each message as the door wants it', async () => {
+  it('streams inside a batch, in order, and appends the message end of the host', async () => {
     source = new Source()
     const body = `[${call('later', '1')},${call('stream', '2')},${call('bytes', '3')}]`
     const door = { ...host, messageEnd: '\n' }
@@ -219,7 +219,7 @@ describe('serve', () => {
     )
   })
 
-  it('rejects when the source of a stream breaks off, and frees the place', async () => {
+  it('rejects when the source of a stream fails, and frees the permit', async () => {
     const who = caller()
     source = new Source(true)
     const { message } = await serve(Buffer.from(call('stream', '1')), who, host)
@@ -227,7 +227,7 @@ describe('serve', () => {
     expect(who.places).toBe(10)
   })
 
-  it('cancels a stream that nobody reads: a notification, a client that left', async () => {
+  it('cancels a stream that is not read: a notification, a client that disconnected', async () => {
     const who = caller()
     source = new Source()
     await serve(Buffer.from('{"jsonrpc":"2.0","method":"stream"}'), who, host)
