@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const from = (path) => import(join(root, 'dist', 'src', path))
 
-const { configFields, enabledDoors } = await from('config/config.js')
+const { configFields, enabledEndpoints } = await from('config/config.js')
 const { renderConfigDocs } = await from('config/docs.js')
 const { renderMetersDocs } = await from('telemetry/meters-docs.js')
 
@@ -38,7 +38,10 @@ async function declaredMeters() {
   const data = mkdtempSync(join(tmpdir(), 'sluice-docs-'))
   try {
     const { config: defaults } = await loadConfig({ env: {} })
-    const ports = enabledDoors(defaults).map(({ name }) => ({ key: `${name}.port`, value: '0' }))
+    const ports = enabledEndpoints(defaults).map(({ name }) => ({
+      key: `${name}.port`,
+      value: '0',
+    }))
     const { config } = await loadConfig({
       env: {},
       flags: [{ key: 'data', value: data }, ...ports],

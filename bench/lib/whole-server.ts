@@ -5,7 +5,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { enabledDoors } from '../../src/config/config.ts'
+import { enabledEndpoints } from '../../src/config/config.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { packageRoot } from '../../src/threads/entry.ts'
 
@@ -25,7 +25,7 @@ export async function startWholeServer(flags: readonly string[]): Promise<WholeS
   const data = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
   const loaded = await loadConfig({ env: {}, flags: [] })
   if (!loaded.ok) throw new Error('the defaults are no configuration')
-  const ports = enabledDoors(loaded.config).map(({ name }) => `--${name}.port=0`)
+  const ports = enabledEndpoints(loaded.config).map(({ name }) => `--${name}.port=0`)
   const words = [main, 'serve', `--data=${data}`, ...ports, ...flags]
   const server = spawn(process.execPath, words, { stdio: 'ignore' })
   const stop = async () => {

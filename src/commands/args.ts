@@ -1,5 +1,5 @@
-// Reads the words after `sluice`: which verb, its positionals, its flags. Thread: main. Pure.
-// Grammar errors are values with a sentence that says what to write instead.
+// Parses the command line: the verb, its positionals, its flags. Thread: main. Pure.
+// Usage errors are values whose message names what to write instead.
 import { accept, type Outcome } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
 import { type ConfigFlag, fieldOfFlag } from '../config/load.ts'
@@ -10,7 +10,7 @@ export interface ChosenVerb {
   readonly rest: readonly string[]
 }
 
-/** The verb whose words open `argv`. The longest match wins. */
+/** The verb whose words `argv` starts with. The longest match wins. */
 export function chooseVerb(verbs: readonly Verb[], argv: readonly string[]): Outcome<ChosenVerb> {
   const words = argv.slice(0, firstFlag(argv))
   const fitting = verbs
@@ -30,7 +30,7 @@ export function chooseVerb(verbs: readonly Verb[], argv: readonly string[]): Out
   return misuse(`unknown command "${words[0]}"; the nearest is "${nearest(words[0] ?? '', all)}"`)
 }
 
-/** Splits what follows the verb. Every flag that the verb does not declare is a problem. */
+/** Parses the words after the verb. A flag that the verb does not declare is refused. */
 export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedArgs> {
   const specs = flagsOf(verb)
   const positionals: string[] = []

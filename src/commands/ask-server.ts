@@ -1,5 +1,5 @@
-// Asks the server that runs on a data folder through its operator socket. Thread: main.
-// The folder's lock decides whether there is one: a server that starts or stops holds it, too.
+// Queries the server that runs on a data folder through its operator socket. Thread: main.
+// The folder's lock shows whether there is one: a server that starts or stops has it, too.
 import { resolve } from 'node:path'
 import { askOperator, type OperatorAnswer } from '../transport/operator-socket.ts'
 
@@ -14,6 +14,6 @@ export async function askServer(
   const holder = await lockHolder(resolve(data))
   if (holder === null) return answer
   const who = holder.pid === null ? 'a server' : `process ${holder.pid}`
-  const message = `${who} has the data folder but does not answer: it is starting or stopping`
+  const message = `${who} uses the data folder but does not answer: it is starting or stopping`
   return { ok: false, reason: 'fault', message }
 }

@@ -1,10 +1,10 @@
-// Asks before a change that cannot be taken back. Thread: main.
-// Only on a terminal: a script is never stopped by a question, and --yes answers it beforehand.
+// Asks for confirmation before an irreversible change. Thread: main.
+// Only on a terminal: a script is never blocked by a prompt, and --yes skips it.
 import { createInterface } from 'node:readline'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type Call, hasSwitch } from './verb.ts'
 
-/** Accepts when there is nobody to ask, when --yes was given, or when the answer is yes. */
+/** Accepts when there is no terminal, when --yes was given, or when the answer is yes. */
 export async function confirm(call: Call, question: string): Promise<Outcome<null>> {
   if (hasSwitch(call, 'yes') || !process.stdin.isTTY || !process.stderr.isTTY) return accept(null)
   const answer = await readAnswer(`${question} [y/N] `)

@@ -1,4 +1,4 @@
-// `sluice audit ...`: shows and checks the table of all changes. Thread: main.
+// `sluice audit ...`: shows and verifies the audit table. Thread: main.
 import { accept } from '../base/errors.ts'
 import { tableOf } from './output.ts'
 import { notFound, refSpec, withStore } from './registry.ts'
@@ -37,13 +37,13 @@ export const auditVerbs: readonly Verb[] = [
   },
   {
     words: ['audit', 'verify'],
-    summary: 'Check the hash chain and that the records are what it says; exit 1 if not.',
+    summary: 'Verify the hash chain and that the records match it; exit 1 if not.',
     run: (call) =>
       withStore(call, (store) => {
         const report = store.verifyAudit()
-        const advice = 'Keep this folder as it is and restore the last backup beside it.'
+        const advice = 'Keep this folder unchanged and restore the last backup to another folder.'
         const text = report.ok
-          ? `The chain of ${report.entries} entries is whole. Head: ${report.head}`
+          ? `The chain of ${report.entries} entries is intact. Head: ${report.head}`
           : `BROKEN: ${report.problem}. ${advice}`
         return accept<Report>({ json: report, text, exit: report.ok ? 0 : 1 })
       }),

@@ -1,10 +1,10 @@
-// What a start prints on stdout: the doors, their sources, and on the first start the credentials
-// with one call per product that can be copied as it stands. Thread: main.
+// Renders what a start prints on stdout: the endpoints, their sources, and on the first start the
+// credentials with one call per product, ready to copy. Thread: main.
 import type { DoorAddress } from '../base/running.ts'
 import type { Service } from '../topology.ts'
 import type { Demo } from './first-start.ts'
 
-type Doors = Readonly<Record<string, DoorAddress>>
+type Endpoints = Readonly<Record<string, DoorAddress>>
 
 const protocols: Readonly<Record<string, readonly [plain: string, secure: string]>> = {
   rpc: ['http', 'https'],
@@ -40,10 +40,10 @@ function credentials({ token, indexer }: Demo): string[] {
 
 /**
  * One call per open product, run from the project's folder. Each uses $TOKEN, so that the token
- * itself stands on the screen only once.
+ * itself is on the screen only once.
  */
-function calls(doors: Doors): string[] {
-  const { rpc, websocket, grpc, metrics, shredstream, tpu, indexer } = doors
+function calls(endpoints: Endpoints): string[] {
+  const { rpc, websocket, grpc, metrics, shredstream, tpu, indexer } = endpoints
   const names = indexer === undefined ? 'TOKEN' : 'TOKEN, INDEXER_USER and INDEXER_PASSWORD'
   const lines = [`# With ${names} set as above:`]
   if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc)))
@@ -63,7 +63,7 @@ function rpcCall(url: string): string {
   )
 }
 
-/** Open to everybody: what authorizes a transaction is a tip to one of these accounts. */
+/** Needs no token: a tip to one of these accounts authorizes a transaction. */
 function tpuCall(url: string): string {
   return (
     `curl -s ${url} -H 'content-type: application/json' ` +
@@ -86,7 +86,7 @@ function websocketCall(url: string): string {
   )
 }
 
-/** The token counts where `metrics.auth` is `token` and is overlooked where it is not. */
+/** The token is checked when `metrics.auth` is `token` and ignored otherwise. */
 function metricsCall(url: string): string {
   return `curl -s ${url}/v1/status -H "x-token: $TOKEN"`
 }

@@ -1,5 +1,5 @@
 // `sluice completion bash|zsh|fish`: prints a script that completes verbs and flags. Thread: main.
-// Made from the declarations; nothing of it runs the command, so that a tab costs nothing.
+// Generated from the declarations; the scripts never run the command, so completion is instant.
 import { accept } from '../base/errors.ts'
 import { configFields } from '../config/config.ts'
 import { leaves } from '../config/tree.ts'
@@ -8,7 +8,7 @@ import { commonFlags, type FlagSpec, flagsOf, misuse, type Verb } from './verb.t
 const COMPLETION = 'completion'
 const shells = ['bash', 'zsh', 'fish'] as const
 
-/** The verb; it is handed the table that it stands in. */
+/** The verb; `all` returns the table of verbs, which includes this one. */
 export function completionVerb(all: () => readonly Verb[]): Verb {
   return {
     words: [COMPLETION],
@@ -67,7 +67,7 @@ ${optionCases(all, (name, options) => `    --${name}) compadd -- ${options}; ret
 ${verbCases(all, (pattern, words) => `    ${pattern}) compadd -- ${words} ;;`)}
   esac
 }
-# Loaded from fpath, this file is the function itself; sourced, it has to be made known.
+# Loaded from fpath, this file is the function itself; sourced, it must be registered.
 if [ "$funcstack[1]" = _sluice ]; then _sluice "$@"; else compdef _sluice sluice; fi`
 }
 

@@ -1,5 +1,5 @@
-// Reads the configuration file again when it changes, while the server runs. Thread: main.
-// Only what may change without a restart is taken over; the topology knows what that is.
+// Reloads the configuration file when it changes, while the server runs. Thread: main.
+// The topology applies only what may change without a restart.
 import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'
 import { guarded } from '../base/guard.ts'
@@ -7,9 +7,9 @@ import type { Config } from '../config/config.ts'
 import { configFileOf, type LoadRequest, loadConfig } from '../config/load.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
 
-const lookMs = 500
+const pollMs = 500
 
-/** Returns what ends the watch. A file with problems is reported and changes nothing. */
+/** Returns the function that ends the watch. A file with problems is logged and not applied. */
 export function watchConfig(
   request: LoadRequest,
   log: Log,
@@ -18,12 +18,12 @@ export function watchConfig(
   const file = configFileOf(request)
   if (file === null) return () => {}
   const path = resolve(file)
-  const onLook = async () => {
+  const reload = async () => {
     const loaded = await loadConfig(request)
     if (loaded.ok) onChange(loaded.config)
-    else log.warn('the changed configuration is not taken', { reason: loaded.problems.join('; ') })
+    else log.warn('configuration reload failed', { reason: loaded.problems.join('; ') })
   }
-  const listener = guarded(onLook, faultReport(log, 'the changed configuration could not be read'))
-  watchFile(path, { interval: lookMs, persistent: false }, listener)
+  const listener = guarded(reload, faultReport(log, 'configuration reload failed'))
+  watchFile(path, { interval: pollMs, persistent: false }, listener)
   return () => unwatchFile(path, listener)
 }

@@ -18,13 +18,13 @@ export const configVerbs: readonly Verb[] = [
       const result = await loadConfig(request)
       const problems = result.ok ? await unreadable(result) : result.problems
       const isGood = problems.length === 0
-      const text = isGood ? 'The configuration is good.' : problems.join('\n')
+      const text = isGood ? 'The configuration is valid.' : problems.join('\n')
       return accept({ json: { ok: isGood, problems }, text, exit: isGood ? 0 : 1 })
     },
   },
   {
     words: ['config', 'print'],
-    summary: 'Print the values in force and who set them; secrets are hidden.',
+    summary: 'Print the values in effect and where each was set; secrets are hidden.',
     takesConfig: true,
     run: async ({ loaded }) =>
       accept({

@@ -1,4 +1,4 @@
-// `sluice destination ...`: where a subscription's shreds are sent. Thread: main.
+// `sluice destination ...`: manages the address a subscription's shreds are sent to. Thread: main.
 // A new address receives only challenges until it is proven by an echo or by `confirm`.
 import { accept, type Outcome } from '../base/errors.ts'
 import type { Store } from '../subscriptions/store.ts'
@@ -13,7 +13,7 @@ type Change = (store: Store, id: string, by: By) => Outcome<Subscription>
 export const destinationVerbs: readonly Verb[] = [
   {
     words: ['destination', 'set'],
-    summary: 'Propose an address; it must be proven before shreds go there.',
+    summary: 'Propose an address; it must be proven before shreds are sent to it.',
     positionals: [refSpec, { name: 'ip:port', doc: 'Literal IPv4:port or [IPv6]:port.' }],
     flags: [reasonFlag],
     run: (call) =>
@@ -23,7 +23,7 @@ export const destinationVerbs: readonly Verb[] = [
         return changed.ok ? accept(reportOf(changed.value)) : changed
       }),
   },
-  change('confirm', 'Take the address as proven.', (store, id, by) =>
+  change('confirm', 'Mark the address as proven.', (store, id, by) =>
     store.confirmDestination(id, by),
   ),
   change('pause', 'Stop sending shreds.', (store, id, by) => store.pauseDestination(id, by)),
@@ -65,7 +65,7 @@ function change(name: string, summary: string, act: Change, asks = false): Verb 
 function reportOf({ id, label, destination }: Subscription): Report {
   const text =
     destination === null
-      ? `${label} has no destination. Give it one with: sluice destination set ${label} <ip:port>`
+      ? `${label} has no destination. Set one with: sluice destination set ${label} <ip:port>`
       : recordOf([
           ['subscription', `${id} (${label})`],
           ['address', destination.address],

@@ -1,5 +1,5 @@
-// From the words of the command line to an exit code: choose, parse, configure, run, print.
-// Thread: main. Called by main.ts alone.
+// Runs a command line: picks the verb, parses, loads the configuration, runs, prints, exit code.
+// Thread: main.
 import { isBug } from '../base/assert.ts'
 import { messageOf, type Refusal } from '../base/errors.ts'
 import { type Loaded, type LoadRequest, loadConfig } from '../config/load.ts'
@@ -16,19 +16,19 @@ export async function dispatch(argv: readonly string[]): Promise<number> {
     process.stderr.write(`${overview(verbs)}\n`)
     return EXIT.usage
   }
-  if (first === '--version' || first === '-v') return say(packageVersion())
+  if (first === '--version' || first === '-v') return print(packageVersion())
   if (first === '--help' || first === '-h' || first === 'help')
-    return others.length === 0 ? say(overview(verbs)) : dispatch([...others, '--help'])
+    return others.length === 0 ? print(overview(verbs)) : dispatch([...others, '--help'])
   const form = formOf(argv)
   const family = verbs.filter((verb) => verb.words[0] === first && verb.words.length > 1)
-  if (family.length > 0 && /^(--help|-h)$/.test(others[0] ?? '')) return say(overview(family))
+  if (family.length > 0 && /^(--help|-h)$/.test(others[0] ?? '')) return print(overview(family))
   const chosen = chooseVerb(verbs, argv)
-  if (!chosen.ok) return tell(chosen.refusal, form, 'sluice --help lists every command.')
+  if (!chosen.ok) return failWith(chosen.refusal, form, 'sluice --help lists every command.')
   const { verb, rest } = chosen.value
   const parsed = parseArgs(verb, rest)
   if (!parsed.ok)
-    return tell(parsed.refusal, form, `sluice ${verb.words.join(' ')} --help shows its flags.`)
-  if (hasSwitch(parsed.value, 'help')) return say(helpOf(verb))
+    return failWith(parsed.refusal, form, `sluice ${verb.words.join(' ')} --help shows its flags.`)
+  if (hasSwitch(parsed.value, 'help')) return print(helpOf(verb))
   return runVerb(verb, parsed.value, form)
 }
 
@@ -36,16 +36,16 @@ async function runVerb(verb: Verb, args: ParsedArgs, form: Form): Promise<number
   const file = flagOf(args, 'config')
   const request: LoadRequest = { flags: args.configFlags, ...(file === undefined ? {} : { file }) }
   const loaded = await loadConfig(verb.needsNoConfig === true ? { env: {} } : request)
-  if (!loaded.ok) return tellProblems(loaded.problems, form)
+  if (!loaded.ok) return printProblems(loaded.problems, form)
   try {
     const outcome = await verb.run({ ...callOf(args, loaded), request })
-    if (!outcome.ok) return tell(outcome.refusal, form)
+    if (!outcome.ok) return failWith(outcome.refusal, form)
     printReport(outcome.value, form)
     return outcome.value.exit ?? EXIT.done
   } catch (error) {
     if (isBug(error)) throw error
     const refusal = { kind: 'unavailable', code: 'fault', message: messageOf(error) } as const
-    return tell(refusal, form, 'sluice doctor looks for the cause.')
+    return failWith(refusal, form, 'Run sluice doctor to find the cause.')
   }
 }
 
@@ -53,7 +53,7 @@ function callOf(args: ParsedArgs, loaded: Loaded) {
   return { positionals: args.positionals, flags: args.flags, loaded }
 }
 
-/** The form is needed before the words are understood, for the errors about them. */
+/** The output form is needed before parsing, to print parse errors in it. */
 function formOf(argv: readonly string[]): Form {
   const isJson = argv.some(
     (word, index) =>
@@ -62,17 +62,17 @@ function formOf(argv: readonly string[]): Form {
   return isJson ? 'json' : 'table'
 }
 
-function say(text: string): number {
+function print(text: string): number {
   process.stdout.write(`${text}\n`)
   return EXIT.done
 }
 
-function tell(refusal: Refusal, form: Form, hint?: string): number {
+function failWith(refusal: Refusal, form: Form, hint?: string): number {
   printRefusal(refusal, form, hint)
   return exitOf(refusal)
 }
 
-function tellProblems(problems: readonly string[], form: Form): number {
+function printProblems(problems: readonly string[], form: Form): number {
   const count = problems.length === 1 ? 'a problem' : `${problems.length} problems`
   const message = `the configuration has ${count}`
   const lines = problems.map((problem) => `  ${problem}`).join('\n')

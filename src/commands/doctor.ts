@@ -1,11 +1,11 @@
-// `sluice doctor`: will the service run well here? Thread: main.
-// Looks and never changes anything. Exit 1 when a line fails; each line says what to do next.
+// `sluice doctor`: checks whether the service can run well on this machine. Thread: main.
+// Read-only. Exit 1 when a check fails; each failed check names what to do next.
 import { createSocket } from 'node:dgram'
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { resolve } from 'node:path'
 import { accept, messageOf } from '../base/errors.ts'
-import { type Door, enabledDoors } from '../config/config.ts'
+import { type Endpoint, enabledEndpoints } from '../config/config.ts'
 import { problemOfRegistry } from '../subscriptions/seen-head.ts'
 import type { OperatorAnswer } from '../transport/operator-socket.ts'
 import { askServer } from './ask-server.ts'
@@ -14,7 +14,7 @@ import { tableOf } from './output.ts'
 import { registryPath, withStore } from './registry.ts'
 import type { Call, Verb } from './verb.ts'
 
-/** A burst of shreds must fit between two turns of the receiving thread. */
+/** A burst of shreds must fit between two reads of the receiving thread. */
 const RECEIVE_BYTES_WANTED = 8 * 2 ** 20
 const SEND_BYTES_WANTED = 4 * 2 ** 20
 
@@ -27,7 +27,9 @@ export const doctorVerb: Verb = {
     const isRunning = answer.ok || answer.reason !== 'no-server'
     const checks = [
       ...(await machineChecks(config)),
-      ...(await Promise.all(enabledDoors(config).map((door) => checkPort(door, isRunning)))),
+      ...(await Promise.all(
+        enabledEndpoints(config).map((endpoint) => checkPort(endpoint, isRunning)),
+      )),
       ...(await checkUdpBuffers()),
       await checkRegistry(call),
       checkServer(answer),
@@ -42,25 +44,25 @@ export const doctorVerb: Verb = {
   },
 }
 
-/** Whether a door can be opened; `isRunning` says that a server of ours may have it. */
-export async function checkPort(door: Door, isRunning: boolean): Promise<Check> {
-  const name = `port ${door.name}`
-  const address = `${door.udp ? 'udp ' : ''}${door.host}:${door.port}`
-  if (door.port === 0) return good(name, 'any free one')
-  const problem = await (door.udp ? tryUdp(door) : tryTcp(door))
+/** Checks that a port is free; `isRunning` means that our own server may be using it. */
+export async function checkPort(endpoint: Endpoint, isRunning: boolean): Promise<Check> {
+  const name = `port ${endpoint.name}`
+  const address = `${endpoint.udp ? 'udp ' : ''}${endpoint.host}:${endpoint.port}`
+  if (endpoint.port === 0) return good(name, 'any free port')
+  const problem = await (endpoint.udp ? tryUdp(endpoint) : tryTcp(endpoint))
   if (problem === null) return good(name, `${address} is free`)
-  if (problem === 'EADDRINUSE' && isRunning) return good(name, `${address} is our server's`)
-  const list = `ss -lnp${door.udp ? 'u' : 't'} 'sport = :${door.port}'`
+  if (problem === 'EADDRINUSE' && isRunning) return good(name, `${address} is used by our server`)
+  const list = `ss -lnp${endpoint.udp ? 'u' : 't'} 'sport = :${endpoint.port}'`
   const next: Readonly<Record<string, string>> = {
-    EADDRINUSE: `${list} shows who has it; stop that or set ${door.name}.port`,
-    EADDRNOTAVAIL: `set ${door.name}.host to an address of this machine`,
-    EACCES: `set ${door.name}.port to 1024 or more`,
+    EADDRINUSE: `${list} shows which process uses it; stop that or set ${endpoint.name}.port`,
+    EADDRNOTAVAIL: `set ${endpoint.name}.host to an address of this machine`,
+    EACCES: `set ${endpoint.name}.port to 1024 or more`,
   }
-  return bad(name, 'fail', `${address}: ${problem}`, next[problem] ?? `set ${door.name}.host`)
+  return bad(name, 'fail', `${address}: ${problem}`, next[problem] ?? `set ${endpoint.name}.host`)
 }
 
-/** The code of what hinders listening there; null when nothing does. */
-function tryTcp({ host, port }: Door): Promise<string | null> {
+/** The error code of listening there; null when it works. */
+function tryTcp({ host, port }: Endpoint): Promise<string | null> {
   return new Promise((done) => {
     const server = createServer()
     server.once('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message))
@@ -68,7 +70,7 @@ function tryTcp({ host, port }: Door): Promise<string | null> {
   })
 }
 
-function tryUdp({ host, port }: Door): Promise<string | null> {
+function tryUdp({ host, port }: Endpoint): Promise<string | null> {
   return new Promise((done) => {
     const socket = createSocket(host.includes(':') ? 'udp6' : 'udp4')
     socket.once('error', (error: NodeJS.ErrnoException) => {
@@ -79,7 +81,7 @@ function tryUdp({ host, port }: Door): Promise<string | null> {
   })
 }
 
-/** Asks for the buffers that the shred road wants and looks what the kernel granted. */
+/** Requests the socket buffers of the shred pipeline and checks what the kernel granted. */
 function checkUdpBuffers(): Promise<Check[]> {
   return new Promise((done) => {
     const socket = createSocket('udp4')
@@ -90,7 +92,7 @@ function checkUdpBuffers(): Promise<Check[]> {
     socket.bind({ address: '127.0.0.1', port: 0 }, () => {
       socket.setRecvBufferSize(RECEIVE_BYTES_WANTED)
       socket.setSendBufferSize(SEND_BYTES_WANTED)
-      // Linux tells twice what it grants: its own bookkeeping is in the figure.
+      // Linux reports twice the granted size: the figure includes its own overhead.
       const receive = socket.getRecvBufferSize() / 2
       const send = socket.getSendBufferSize() / 2
       socket.close()
@@ -111,7 +113,7 @@ function bufferCheck(name: string, granted: number, wanted: number, key: string)
 function checkServer(answer: OperatorAnswer): Check {
   if (answer.ok) return good('server', 'running')
   if (answer.reason === 'no-server') return good('server', 'stopped')
-  return bad('server', 'warn', answer.message, 'ask again; see its log if this stays')
+  return bad('server', 'warn', answer.message, 'retry; if this persists, see its log')
 }
 
 async function checkRegistry(call: Call): Promise<Check> {
@@ -126,10 +128,15 @@ async function checkRegistry(call: Call): Promise<Check> {
       return bad('registry', 'fail', report.refusal.message, 'see sluice audit verify')
     const { older } = report.value
     if (older !== null) return bad('registry', 'fail', older, 'see Backup in docs/OPERATING.md')
-    if (report.value.ok) return good('registry', `chain whole, entries: ${report.value.entries}`)
-    const next = 'keep the folder as it is and restore the last backup beside it'
+    if (report.value.ok) return good('registry', `chain intact, entries: ${report.value.entries}`)
+    const next = 'keep the folder unchanged and restore the last backup to another folder'
     return bad('registry', 'fail', report.value.problem, next)
   } catch (error) {
-    return bad('registry', 'fail', messageOf(error), `see that ${path} is ours and not damaged`)
+    return bad(
+      'registry',
+      'fail',
+      messageOf(error),
+      `check that ${path} belongs to this user and is not damaged`,
+    )
   }
 }

@@ -1,8 +1,8 @@
-// The first start on an empty registry: provisions `demo`, so that a newcomer has a token at once.
-// Thread: main. Only where nothing real can be reached by it: every door on loopback, every source
-// embedded. The secrets exist in memory until the banner has printed them, once.
+// Provisions the subscription `demo` at the first start on an empty registry. Thread: main.
+// Only where it gives access to nothing real: every endpoint on loopback, every source embedded.
+// The secrets exist in memory until the banner has printed them, once.
 import type { Config } from '../config/config.ts'
-import { enabledDoors, isAllEmbedded, isLoopback } from '../config/config.ts'
+import { enabledEndpoints, isAllEmbedded, isLoopback } from '../config/config.ts'
 import type { Service } from '../topology.ts'
 
 export interface Demo {
@@ -10,9 +10,9 @@ export interface Demo {
   readonly indexer: { readonly user: string; readonly password: string } | null
 }
 
-/** What was provisioned, or null when this is no first start. */
+/** The credentials provisioned, or null when this is not a first start. */
 export async function firstStart(config: Config, service: Service): Promise<Demo | null> {
-  const isPrivate = enabledDoors(config).every(({ host }) => isLoopback(host))
+  const isPrivate = enabledEndpoints(config).every(({ host }) => isLoopback(host))
   if (!isPrivate || !isAllEmbedded(config) || service.store.list().length > 0) return null
   const added = await service.store.add(
     { label: 'demo', products: ['bundle', 'indexer', 'shredstream'], plan: 'standard' },

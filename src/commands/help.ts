@@ -1,4 +1,4 @@
-// Help texts, all made from the declarations of the verbs. Thread: main. Pure.
+// Renders the help texts from the declarations of the verbs. Thread: main. Pure.
 import { configFields } from '../config/config.ts'
 import { renderConfigHelp } from '../config/docs.ts'
 import { commonFlags, type FlagSpec, flagsOf, type Verb } from './verb.ts'
@@ -16,7 +16,7 @@ export function overview(verbs: readonly Verb[]): string {
     aligned(flags),
     '',
     'Exit codes: 0 done, 1 refused, 2 usage, 3 not found.',
-    'sluice <command> --help says more.',
+    'sluice <command> --help shows more.',
   ].join('\n')
 }
 

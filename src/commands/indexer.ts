@@ -8,7 +8,7 @@ import type { Verb } from './verb.ts'
 export const indexerVerbs: readonly Verb[] = [
   {
     words: ['indexer', 'rotate'],
-    summary: 'Issue a new indexer password and show it, once; the old one dies.',
+    summary: 'Issue a new indexer password and show it once; the old one stops working.',
     positionals: [refSpec],
     flags: [reasonFlag],
     async run(call) {
@@ -17,7 +17,7 @@ export const indexerVerbs: readonly Verb[] = [
         const found = store.find(ref)
         if (found === null) return notFound(ref)
         const question = `rotate the indexer password of ${found.id} (${found.label})?`
-        const agreed = await confirm(call, `${question} The old one dies at once.`)
+        const agreed = await confirm(call, `${question} The old one stops working at once.`)
         if (!agreed.ok) return agreed
         const rotated = store.rotateIndexer(found.id, byOf(call))
         if (!rotated.ok) return rotated

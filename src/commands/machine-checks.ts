@@ -1,5 +1,5 @@
-// What `sluice doctor` asks the machine: versions, limits, disk, clock, certificate. Thread: main.
-// Each check gives what it found and, when that is not good, what to do next.
+// Checks the machine for `sluice doctor`: versions, limits, disk, clock, certificate. Thread: main.
+// Each check returns what it found and, when that is not good, what to do next.
 import { execFile } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { accessSync, constants, existsSync, readFileSync, statfsSync, statSync } from 'node:fs'
@@ -19,7 +19,7 @@ export interface Check {
 }
 
 const NODE_MIN = [20, 19] as const
-/** The newest symbol that the bundled native packages ask for. */
+/** The newest symbol version that the bundled native packages need. */
 const GLIBC_MIN = [2, 34] as const
 const FILES_MIN = 1024
 const FILES_WANTED = 65_536
@@ -28,9 +28,9 @@ const DISK_BYTES_WANTED = 2 * 2 ** 30
 const MEMORY_BYTES_WANTED = 1.5 * 2 ** 30
 const CERTIFICATE_DAYS_WANTED = 14
 const DAY_MS = 86_400_000
-/** No machine that runs this was right before it was written. */
+/** An earlier time is wrong: this software did not exist yet. */
 const CLOCK_MIN_MS = Date.UTC(2025, 0, 1)
-const CLOCK_ASK_MS = 2_000
+const CLOCK_TIMEOUT_MS = 2_000
 
 export function good(name: string, found: string): Check {
   return { name, state: 'ok', found, next: '' }
@@ -95,12 +95,12 @@ function checkFolder(data: string): Check {
   try {
     accessSync(at, constants.W_OK | constants.X_OK)
   } catch {
-    const next = `let this user write to ${at}, or give another folder with --data`
+    const next = `let this user write to ${at}, or set another folder with --data`
     return bad('data folder', 'fail', `${at} is not writable`, next)
   }
-  if (at !== data) return good('data folder', `${data} will be made`)
+  if (at !== data) return good('data folder', `${data} will be created`)
   if ((statSync(data).mode & 0o077) === 0) return good('data folder', data)
-  return bad('data folder', 'warn', `${data} is open to other users`, `run chmod 700 ${data}`)
+  return bad('data folder', 'warn', `${data} is accessible to other users`, `run chmod 700 ${data}`)
 }
 
 function checkDisk(data: string): Check {
@@ -114,16 +114,24 @@ function checkDisk(data: string): Check {
 
 async function checkClock(nowMs: number): Promise<Check> {
   const found = new Date(nowMs).toISOString()
-  if (nowMs < CLOCK_MIN_MS) return bad('clock', 'fail', found, 'set the clock: quotas count by it')
-  if (existsSync('/run/systemd/timesync/synchronized')) return good('clock', `${found}, in step`)
+  if (nowMs < CLOCK_MIN_MS) return bad('clock', 'fail', found, 'set the clock: quotas depend on it')
+  if (existsSync('/run/systemd/timesync/synchronized'))
+    return good('clock', `${found}, synchronized`)
   try {
     const asked = ['show', '-p', 'NTPSynchronized', '--value']
-    const { stdout } = await promisify(execFile)('timedatectl', asked, { timeout: CLOCK_ASK_MS })
-    if (stdout.trim() === 'yes') return good('clock', `${found}, in step`)
-    return bad('clock', 'warn', `${found}, not in step`, 'run timedatectl set-ntp true, or chrony')
+    const { stdout } = await promisify(execFile)('timedatectl', asked, {
+      timeout: CLOCK_TIMEOUT_MS,
+    })
+    if (stdout.trim() === 'yes') return good('clock', `${found}, synchronized`)
+    return bad(
+      'clock',
+      'warn',
+      `${found}, not synchronized`,
+      'run timedatectl set-ntp true, or chrony',
+    )
   } catch {
-    const next = 'see that chrony or systemd-timesyncd runs here or on the host'
-    return bad('clock', 'warn', `${found}, nobody tells if it is in step`, next)
+    const next = 'check that chrony or systemd-timesyncd runs here or on the host'
+    return bad('clock', 'warn', `${found}, synchronization unknown`, next)
   }
 }
 
@@ -132,14 +140,19 @@ export function checkCertificate(tls: { cert: string; key: string }, nowMs: numb
   try {
     const certificate = new X509Certificate(readFileSync(tls.cert))
     if (!certificate.checkPrivateKey(createPrivateKey(readFileSync(tls.key))))
-      return bad('certificate', 'fail', 'the key is another one', 'give the pair that was issued')
+      return bad('certificate', 'fail', 'the key does not match', 'set its own key')
     const days = Math.floor((Date.parse(certificate.validTo) - nowMs) / DAY_MS)
-    if (days < 0) return bad('certificate', 'fail', `ended ${-days} days ago`, 'renew it')
+    if (days < 0) return bad('certificate', 'fail', `expired ${-days} days ago`, 'renew it')
     if (days < CERTIFICATE_DAYS_WANTED)
-      return bad('certificate', 'warn', `ends in ${days} days`, 'renew it; it is read at once')
+      return bad(
+        'certificate',
+        'warn',
+        `expires in ${days} days`,
+        'renew it; it is reloaded at once',
+      )
     return good('certificate', `${days} days left`)
   } catch (error) {
-    return bad('certificate', 'fail', messageOf(error), 'give readable PEM files')
+    return bad('certificate', 'fail', messageOf(error), 'set readable PEM files')
   }
 }
 

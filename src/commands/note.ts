@@ -1,4 +1,4 @@
-// `sluice note add`: what was said and done beside the registry (refunds, leaks). Thread: main.
+// `sluice note add`: records events outside the registry (refunds, leaks). Thread: main.
 import { accept } from '../base/errors.ts'
 import { type NoteKind, noteKinds } from '../subscriptions/subscription.ts'
 import { byOf, refSpec, withStore } from './registry.ts'
@@ -8,7 +8,7 @@ import { flagOf, type Verb } from './verb.ts'
 export const noteVerbs: readonly Verb[] = [
   {
     words: ['note', 'add'],
-    summary: 'Keep a note with a subscription and in the audit table.',
+    summary: 'Store a note with a subscription and in the audit table.',
     positionals: [refSpec, { name: 'text', doc: 'The note, one line, never a secret.' }],
     flags: [{ name: 'kind', value: 'kind', options: noteKinds, doc: 'What it is about [other].' }],
     run: (call) =>

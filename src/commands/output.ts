@@ -1,6 +1,6 @@
 // Prints reports and refusals. Thread: main.
-// Answers go to stdout, everything else to stderr, so that a script can read one and a person both.
-// Text is made safe for a terminal here: control characters of stored values never reach it.
+// Results go to stdout, everything else to stderr, so that a script can read one and a person both.
+// Text is made safe for a terminal here: control characters of stored values are replaced.
 import type { Refusal } from '../base/errors.ts'
 import type { Report } from './verb.ts'
 
@@ -11,7 +11,7 @@ export interface Streams {
   readonly stderr: { write(text: string): unknown }
 }
 
-export const processStreams: Streams = { stdout: process.stdout, stderr: process.stderr }
+const processStreams: Streams = { stdout: process.stdout, stderr: process.stderr }
 
 export function printReport(report: Report, form: Form, streams = processStreams): void {
   if (report.isPrinted === true) return
@@ -19,7 +19,7 @@ export function printReport(report: Report, form: Form, streams = processStreams
   else if (report.text !== '') streams.stdout.write(`${report.text}\n`)
 }
 
-/** A refusal in the asked form; `hint` is a line that says where to read on. */
+/** Prints a refusal in the requested form; `hint` is a line that names where to read more. */
 export function printRefusal(
   refusal: Pick<Refusal, 'code' | 'message'>,
   form: Form,
@@ -36,7 +36,7 @@ export function printRefusal(
   if (hint !== undefined) streams.stderr.write(`${hint}\n`)
 }
 
-/** Columns under a heading. An empty table is a sentence instead. */
+/** Columns under a heading. An empty table is rendered as `whenEmpty`. */
 export function tableOf(
   head: readonly string[],
   rows: readonly (readonly string[])[],
@@ -46,12 +46,12 @@ export function tableOf(
   return columns([head.map((title) => title.toUpperCase()), ...rows])
 }
 
-/** Names and values under each other, for one record. */
+/** One record as lines of name and value. */
 export function recordOf(pairs: readonly (readonly [string, string])[]): string {
   return columns(pairs.map(([name, value]) => [`${name}:`, value]))
 }
 
-/** A time as people write it, to the second; `-` when there is none. */
+/** A time in ISO 8601, to the second; `-` when absent. */
 export function timeOf(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return '-'
   return `${new Date(ms).toISOString().slice(0, 19)}Z`
@@ -62,7 +62,7 @@ export function safeText(value: string): string {
   return value.replaceAll(/(?!\n)[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '?')
 }
 
-/** An operator may paste a token where a label belongs; errors end up in logs and chats. */
+/** Hides tokens: an operator may paste one as a label, and errors end up in logs and chats. */
 function withoutTokens(message: string): string {
   return message.replaceAll(/slu_[0-9A-Za-z]{32,}/g, 'slu_(hidden)')
 }

@@ -1,7 +1,7 @@
-// The version of the package that runs. Thread: main.
+// Reads the version of the running package. Thread: main.
 import { readFileSync } from 'node:fs'
 
-/** Found above the compiled file and above the source alike. */
+/** Works from the compiled file and from the source. */
 export function packageVersion(): string {
   for (const above of ['../../package.json', '../../../package.json']) {
     try {
@@ -9,7 +9,7 @@ export function packageVersion(): string {
       if (typeof manifest === 'object' && manifest !== null && 'version' in manifest)
         return String(manifest.version)
     } catch {
-      // Not at this height.
+      // Not in this folder.
     }
   }
   return 'unknown'

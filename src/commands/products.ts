@@ -1,7 +1,7 @@
-// `sluice products`: the catalogue, with what each product asks for and where it stands.
+// `sluice products`: lists every product with its authorization, state and address.
 // Thread: main. The rows are those of the specification's table of products.
 import { accept } from '../base/errors.ts'
-import { type Config, enabledDoors, sourcesOf } from '../config/config.ts'
+import { type Config, enabledEndpoints, sourcesOf } from '../config/config.ts'
 import { askServer } from './ask-server.ts'
 import { tableOf } from './output.ts'
 import type { Verb } from './verb.ts'
@@ -13,7 +13,7 @@ interface CatalogueRow {
   readonly name: string
   readonly purpose: string
   readonly authorization: string
-  /** The section whose door it is; a row without one says its state itself. */
+  /** The configuration section of its endpoint; a row without one has a fixed `state`. */
   readonly section?: string
   readonly source?: string
   readonly state?: ProductState
@@ -100,7 +100,7 @@ export const productsVerb: Verb = {
   words: ['products'],
   summary: 'Show the catalogue: authorization, state, address and source of every product.',
   async run({ loaded }) {
-    const products = productsOf(loaded.config, await liveDoors(loaded.config.data))
+    const products = productsOf(loaded.config, await liveEndpoints(loaded.config.data))
     const rows = products.map((one) => [
       one.product,
       one.name,
@@ -114,8 +114,8 @@ export const productsVerb: Verb = {
   },
 }
 
-/** Where the doors of a running server really stand; empty when none runs. */
-async function liveDoors(data: string): Promise<ReadonlyMap<string, Address>> {
+/** The addresses of a running server's endpoints; empty when none runs. */
+async function liveEndpoints(data: string): Promise<ReadonlyMap<string, Address>> {
   const answer = await askServer(data, 'status')
   if (!answer.ok) return new Map()
   const { doors = {} } = answer.value as { doors?: Readonly<Record<string, Address>> }
@@ -123,17 +123,17 @@ async function liveDoors(data: string): Promise<ReadonlyMap<string, Address>> {
 }
 
 function productsOf(config: Config, live: ReadonlyMap<string, Address>) {
-  const configured = enabledDoors(config).map((door) => [door.name, door] as const)
-  const doors = new Map<string, Address>([...configured, ...live])
+  const configured = enabledEndpoints(config).map((endpoint) => [endpoint.name, endpoint] as const)
+  const endpoints = new Map<string, Address>([...configured, ...live])
   const sources = sourcesOf(config)
   return catalogue.map(({ section = '', source = '', state, ...row }) => {
-    const door = doors.get(section)
-    // A product whose room is not part of this build has no section in the configuration.
+    const endpoint = endpoints.get(section)
+    // A product whose module is not part of this build has no section in the configuration.
     const isBuilt = Object.hasOwn(config, section)
     return {
       ...row,
       state: state ?? (isBuilt ? 'available' : 'coming soon'),
-      address: door === undefined ? null : `${door.host}:${door.port}`,
+      address: endpoint === undefined ? null : `${endpoint.host}:${endpoint.port}`,
       source: isBuilt ? (sources.get(source) ?? null) : null,
     }
   })

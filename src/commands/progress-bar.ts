@@ -1,5 +1,5 @@
-// How far a recording has been played, on one line of the terminal. Thread: main.
-// Goes to stderr, so that a script that reads stdout never sees it.
+// Draws the progress of a replay on one line of the terminal. Thread: main.
+// Written to stderr, so that a script that reads stdout never sees it.
 
 export interface Progress {
   readonly pass: number
@@ -8,7 +8,7 @@ export interface Progress {
 }
 
 const width = 30
-/** A terminal is redrawn at most this often. */
+/** Shortest time between two redraws. */
 const drawMs = 100
 
 export class ProgressBar {
@@ -34,7 +34,7 @@ export class ProgressBar {
     this.#line = ''
   }
 
-  /** Makes room for a line of output; the bar comes back with the next progress. */
+  /** Clears the line for other output; the bar is redrawn with the next progress. */
   clear(): void {
     if (this.#line !== '') this.#stream.write('\r\u001b[K')
     this.#line = ''

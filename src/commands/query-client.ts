@@ -1,4 +1,4 @@
-// Asks the indexer's door as any client of ClickHouse would. Thread: main. Used by `sluice query`.
+// Queries the indexer over HTTP, like any ClickHouse client. Thread: main.
 // Aborting closes the connection, which is what cancels a query.
 
 import type { IncomingMessage } from 'node:http'
@@ -10,11 +10,11 @@ export interface QueryTarget {
   readonly user: string
   readonly password: string
   readonly token: string
-  /** PEM of the authority that signed the door's certificate; null for the machine's own list. */
+  /** PEM of the authority that signed the server's certificate; null for the system's list. */
   readonly ca: string | null
 }
 
-/** What the server says is wrong: `Code: 62. DB::Exception: …. (SYNTAX_ERROR)`. */
+/** An exception of the server: `Code: 62. DB::Exception: …. (SYNTAX_ERROR)`. */
 export class QueryFailure extends Error {
   readonly code: number
 
@@ -32,10 +32,10 @@ export interface Answer {
   readonly bytes: AsyncIterable<Buffer>
 }
 
-/** The block that ends an answer which failed on its way is shorter than this. */
+/** Upper bound of the exception block that ends a response which failed while streaming. */
 const TAIL_BYTES = 32_768
 
-/** Rejects with a QueryFailure, or with what the connection says. */
+/** Rejects with a QueryFailure, or with the connection's error. */
 export async function askIndexer(
   target: QueryTarget,
   sql: string,
@@ -80,7 +80,7 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return Buffer.concat(parts).toString('utf8')
 }
 
-/** Holds the end back until it is known whether it is rows or an exception. */
+/** Buffers the end of the response until it is known whether it is rows or an exception. */
 async function* withoutTail(response: IncomingMessage, tag: string): AsyncGenerator<Buffer> {
   let tail: Buffer = Buffer.alloc(0)
   for await (const part of response) {

@@ -1,4 +1,4 @@
-// Where `sluice query` takes its credentials from: files, or a question on the terminal.
+// Reads the credentials of `sluice query` from files or a prompt on the terminal.
 // Thread: main. Never from a flag's value or the environment, which other users can see.
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -33,7 +33,7 @@ export async function readCredentials(call: Call): Promise<Outcome<QueryCredenti
   const isComplete = given.user !== '' && given.password !== '' && given.token !== ''
   if (isComplete) return accept(given)
   if (!process.stdin.isTTY || !process.stderr.isTTY)
-    return misuse('credentials are missing: give --credentials, or --user with the two files')
+    return misuse('credentials are missing: set --credentials, or --user with the two files')
   return accept({
     user: given.user || (await ask('user: ', true)),
     password: given.password || (await ask('password: ', false)),
@@ -57,7 +57,7 @@ function fromFiles(call: Call): QueryCredentials {
   }
 }
 
-/** One line from the terminal; what is secret is not shown while it is typed. */
+/** Reads one line from the terminal; a secret is not echoed. */
 function ask(prompt: string, isShown: boolean): Promise<string> {
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() })
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-// Runs one statement for `sluice query` and prints what comes. Thread: main.
+// Runs one SQL statement for `sluice query` and prints the result. Thread: main.
 import { accept, messageOf, type Outcome, refuse } from '../base/errors.ts'
 import { type Answer, askIndexer, QueryFailure, type QueryTarget } from './query-client.ts'
 import { renderTable, type TabularResult } from './query-table.ts'
@@ -11,7 +11,7 @@ const formats: Readonly<Record<QueryForm, string>> = {
   json: 'JSONEachRow',
   csv: 'CSVWithNames',
 }
-/** A longer table helps nobody, and has to be held as a whole. */
+/** A table is buffered as a whole, and a longer one is of no use. */
 const TABLE_ROWS_MAX = 10_000
 const PROGRESS_MS = 200
 const notFoundCodes = [47, 60, 81]
@@ -55,7 +55,9 @@ async function printTable(answer: Answer, progress: Progress): Promise<void> {
   const count = result.data.length
   const took = `${((performance.now() - beganMs) / 1000).toFixed(2)} s`
   if (count >= TABLE_ROWS_MAX)
-    process.stderr.write(`the first ${count} rows; --output csv or json gives all\n`)
+    process.stderr.write(
+      `only the first ${count} rows are shown; --output csv or json prints all\n`,
+    )
   else if (process.stderr.isTTY)
     process.stderr.write(`${count} ${count === 1 ? 'row' : 'rows'}, ${took}, ${answer.engine}\n`)
 }
@@ -76,7 +78,7 @@ function failed(error: unknown, target: QueryTarget, signal?: AbortSignal): Outc
   return refuse(kind, `exception-${error.code}`, error.message)
 }
 
-/** A line on the terminal while a query runs; gone when it ends. */
+/** A line on the terminal while a query runs; cleared when it ends. */
 class Progress {
   readonly #beganMs = performance.now()
   readonly #timer: NodeJS.Timeout | null
@@ -98,7 +100,7 @@ class Progress {
   }
 
   #show(): void {
-    // Over lines of a result on the same terminal it would only be in the way.
+    // Would overwrite lines of the result on the same terminal.
     if (this.#bytes > 0 && process.stdout.isTTY) return
     this.#isShown = true
     const seconds = ((performance.now() - this.#beganMs) / 1000).toFixed(1)

@@ -1,5 +1,5 @@
-// The interactive part of `sluice query`: reads statements until a semicolon, keeps a history.
-// Thread: main. Ctrl-C stops a running query or drops what was typed; Ctrl-D leaves.
+// The interactive shell of `sluice query`: reads statements until a semicolon, keeps a history.
+// Thread: main. Ctrl-C cancels a running query or discards the typed text; Ctrl-D quits.
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const HELP = `A statement ends with a semicolon and may take several lines.
   \\d            tables            \\d <table>    columns of a table
   \\o <form>     ${queryForms.join(', ').padEnd(16)}  \\q            leave`
 
-/** Until Ctrl-D or \q. */
+/** Runs until Ctrl-D or \q. */
 export async function runShell(target: QueryTarget, first: QueryForm): Promise<Outcome<Report>> {
   const shell = new Shell(target, first)
   await shell.run()
@@ -63,7 +63,7 @@ class Shell {
     if (kept.length > 0) writeHistory(this.#path, kept)
   }
 
-  /** False when it is time to leave. */
+  /** Handles a line; false when the shell must quit. */
   async #take(line: string): Promise<boolean> {
     const word = line.trim()
     if (this.#typed === '' && /^(\\q|quit|exit)$/i.test(word.replace(/;$/, ''))) return false
@@ -80,7 +80,7 @@ class Shell {
     return true
   }
 
-  /** What to ask for a command that begins with a backslash; null when there is nothing. */
+  /** The SQL of a backslash command; null when there is none to run. */
   #command(line: string): string | null {
     const [name = '', argument = ''] = line.split(/\s+/)
     if (name === '\\d') return argument === '' ? 'SHOW TABLES' : `DESCRIBE TABLE ${argument}`
@@ -109,23 +109,23 @@ class Shell {
   }
 }
 
-/** Newest first, as readline wants it. */
+/** Newest first, as readline expects it. */
 function readHistory(path: string): string[] {
   try {
     const lines = readFileSync(path, 'utf8').split('\n')
     return lines.filter((line) => line !== '').slice(0, HISTORY_LINES_MAX)
   } catch {
-    // None yet, or not ours to read: a shell without a past is still a shell.
+    // Absent or unreadable: the shell works without a history.
     return []
   }
 }
 
-/** For its owner alone; a line into which somebody pasted a token is left out. */
+/** Readable by its owner only; lines that contain a token are left out. */
 function writeHistory(path: string, lines: readonly string[]): void {
   const kept = lines.filter((line) => !/slu_\w{20,}/.test(line)).slice(0, HISTORY_LINES_MAX)
   try {
     writeFileSync(path, `${kept.join('\n')}\n`, { mode: 0o600 })
-    // The mode above counts for a new file only.
+    // The mode above applies to a new file only.
     chmodSync(path, 0o600)
   } catch {
     process.stderr.write(`the history cannot be written to ${path}\n`)

@@ -1,4 +1,4 @@
-// A result of SQL as a table for a terminal. Thread: main. Pure.
+// Renders an SQL result as a table for a terminal. Thread: main. Pure.
 import { safeText } from './output.ts'
 
 export interface TabularResult {
@@ -8,7 +8,7 @@ export interface TabularResult {
 
 const CELL_CHARS_MAX = 80
 
-/** Numbers to the right, everything else to the left; long cells are cut. */
+/** Numbers are right-aligned, everything else left-aligned; long cells are truncated. */
 export function renderTable({ meta, data }: TabularResult): string {
   if (meta.length === 0) return ''
   const rows = data.map((row) => row.map(cellText))

@@ -1,9 +1,9 @@
-// `sluice query`: SQL on the indexer, one statement or a shell. Thread: main.
-// With a statement, or one on standard input, it prints the result and ends; on a terminal without
-// one it asks for statements.
+// `sluice query`: runs SQL on the indexer, one statement or a shell. Thread: main.
+// With a statement as argument or on standard input it prints the result and exits; on a terminal
+// without one it starts the shell.
 import { readFileSync } from 'node:fs'
 import { accept, messageOf, type Outcome } from '../base/errors.ts'
-import { doorUrl } from './door-url.ts'
+import { endpointUrl } from './endpoint-url.ts'
 import type { QueryTarget } from './query-client.ts'
 import { credentialFlags, readCredentials } from './query-credentials.ts'
 import { type QueryForm, queryForms, runQuery } from './query-run.ts'
@@ -12,17 +12,17 @@ import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
 
 export const queryVerb: Verb = {
   words: ['query'],
-  summary: 'Ask the indexer in SQL: one statement, standard input, or a shell.',
+  summary: 'Query the indexer in SQL: one statement, standard input, or a shell.',
   positionals: [{ name: 'sql', doc: 'The statement [standard input].', optional: true }],
   flags: [
     { name: 'url', value: 'url', doc: 'The indexer [the server of the data folder].' },
     ...credentialFlags,
-    { name: 'ca', value: 'file', doc: 'Certificate of the authority behind a door with TLS.' },
+    { name: 'ca', value: 'file', doc: 'Certificate of the authority of a TLS endpoint.' },
     {
       name: 'output',
       value: 'form',
       options: queryForms,
-      doc: 'A table, JSON objects by line, or CSV [table].',
+      doc: 'A table, one JSON object per line, or CSV [table].',
     },
   ],
   async run(call) {
@@ -49,7 +49,7 @@ async function once(target: QueryTarget, sql: string, form: QueryForm): Promise<
 async function targetOf(call: Call): Promise<Outcome<QueryTarget>> {
   const given = flagOf(call, 'url')
   const found =
-    given === undefined ? await doorUrl(call.loaded.config.data, 'indexer') : accept(given)
+    given === undefined ? await endpointUrl(call.loaded.config.data, 'indexer') : accept(given)
   if (!found.ok) return found
   const url = found.value
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ''))

@@ -1,5 +1,5 @@
-// Opens the registry for one command and closes it again. Thread: main.
-// The store is imported when it is needed: verbs without it start without loading LMDB.
+// Opens the registry for one command and closes it afterwards. Thread: main.
+// The store is imported on demand: verbs that do not need it start without loading LMDB.
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { systemClock } from '../base/clock.ts'
@@ -15,14 +15,14 @@ export const refSpec: PositionalSpec = { name: 'id|label', doc: 'Which subscript
 export const reasonFlag: FlagSpec = {
   name: 'reason',
   value: 'text',
-  doc: 'Why; kept in the audit table. Never put a secret into it.',
+  doc: 'Why; stored in the audit table. Never put a secret into it.',
 }
 
 export function registryPath(config: Pick<Config, 'data'>): string {
   return join(resolve(config.data), 'registry')
 }
 
-/** Runs `work` on the registry. Only a verb that provisions may make one where none is. */
+/** Runs `work` on the registry. Only a verb that provisions may create a missing one. */
 export async function withStore<T>(
   call: Call,
   work: (store: Store) => Outcome<T> | Promise<Outcome<T>>,
@@ -34,8 +34,8 @@ export async function withStore<T>(
     return refuse(
       'not-found',
       'no-registry',
-      `there is no registry in ${resolve(config.data)} yet: give --data, start the server, ` +
-        'or make the first subscription with sluice subscription add',
+      `there is no registry in ${resolve(config.data)} yet: set --data, start the server, ` +
+        'or add the first subscription with sluice subscription add',
     )
   const { openStore } = await import('../subscriptions/store.ts')
   const store = openStore(path, { clock: systemClock, known: knownOf(config) })
@@ -46,7 +46,7 @@ export async function withStore<T>(
   }
 }
 
-/** Who asks, and why: what every change carries into the audit table. */
+/** Who makes the change, and why, for the audit table. */
 export function byOf(call: Call): By {
   const reason = flagOf(call, 'reason')
   return { who: userName(), ...(reason === undefined ? {} : { reason }) }

@@ -1,13 +1,13 @@
-// `sluice replay`: plays a recorded snapshot through the analysis and prints what the stream says.
-// Thread: main. Starts the metrics product alone, on a free port and a folder of its own, so that
-// what is printed is what a client of the service would get; both are gone afterwards.
+// `sluice replay`: replays a recorded snapshot through the analysis and prints the stream.
+// Thread: main. Starts only the metrics product, on a free port and a temporary folder, so that
+// it prints exactly what a client of the service would get; both are removed afterwards.
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
 import { type Kind, MetricsClient } from '../client/client.ts'
-import { type Config, enabledDoors } from '../config/config.ts'
+import { type Config, enabledEndpoints } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
 import { type Log, silentLog } from '../telemetry/log.ts'
 import { packageVersion } from './package-version.ts'
@@ -16,12 +16,12 @@ import { jsonOf, lineOf, topics } from './stream-lines.ts'
 import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
 
 const topicNames = Object.keys(topics)
-/** How often the end of the stream is looked for once the recording has ended. */
-const lookMs = 20
+/** Poll interval for the end of the stream once the recording has ended. */
+const pollMs = 20
 
 export const replayVerb: Verb = {
   words: ['replay'],
-  summary: 'Play a recorded snapshot and print tps, contention, top or lifecycle.',
+  summary: 'Replay a recorded snapshot and print tps, contention, top or lifecycle.',
   positionals: [{ name: 'snapshot', doc: 'file of a recorded event ring, raw or .zst' }],
   flags: [
     { name: 'topic', value: 'topic', options: topicNames, doc: 'What to print [contention].' },
@@ -29,7 +29,7 @@ export const replayVerb: Verb = {
       name: 'speed',
       value: 'speed',
       options: ['recorded', 'fixed', 'full'],
-      doc: 'As recorded, a block per 400 ms, or as fast as it goes [full].',
+      doc: 'As recorded, a block per 400 ms, or as fast as possible [full].',
     },
   ],
   async run(call) {
@@ -50,9 +50,9 @@ export const replayVerb: Verb = {
   },
 }
 
-/** Only the metrics product, whatever the machine's own configuration says. */
+/** Enables only the metrics product, whatever the machine's own configuration sets. */
 async function configOf(call: Call, at: { path: string; data: string }): Promise<Config> {
-  const others = enabledDoors(call.loaded.config).filter(({ name }) => name !== 'metrics')
+  const others = enabledEndpoints(call.loaded.config).filter(({ name }) => name !== 'metrics')
   const loaded = await loadConfig({
     env: {},
     flags: [
@@ -98,7 +98,7 @@ async function play(
   const client = new MetricsClient({
     url: `http://${host}:${port}`,
     open: (url) => new NodeSocket(url),
-    // Everything from the first frame on: the recording may have begun before we could connect.
+    // Resumes from the first frame: the replay may have started before we could connect.
     resumeFrom: Math.max(0, (await statusOf(host, port)).oldest_seqno - 1),
   })
   const watch = setInterval(async () => {
@@ -106,7 +106,7 @@ async function play(
     if (!hasEnded) return
     const { newest_seqno: newest } = await statusOf(host, port)
     if (client.cursor >= newest) client.close()
-  }, lookMs)
+  }, pollMs)
   process.once('SIGINT', () => client.close())
   let printed = 0
   for await (const frame of client) {
@@ -119,7 +119,7 @@ async function play(
   bar.onEnd()
   await service.stop()
   if (failed !== null)
-    return refuse('unavailable', 'source-failed', `the recording cannot be played: ${failed}`)
+    return refuse('unavailable', 'source-failed', `the recording cannot be replayed: ${failed}`)
   return accept({ json: { frames: printed }, text: '', isPrinted: true })
 }
 
@@ -129,10 +129,10 @@ async function statusOf(host: string, port: number) {
 }
 
 function unused(): never {
-  throw new Error('REST alone needs no socket')
+  throw new Error('REST needs no socket')
 }
 
-/** A server would start its source again and again; here the first death is the answer. */
+/** A server would restart its source; here its first crash ends the replay. */
 function sourceWatch(onDeath: (reason: string) => void): Log {
   const log: Log = {
     ...silentLog,

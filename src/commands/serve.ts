@@ -1,5 +1,5 @@
 // `sluice serve`: starts the service and runs until a signal. Thread: main.
-// The topology is imported only here, so that no other verb pays for loading the products.
+// The topology is imported on demand, so that no other verb pays for loading the products.
 //
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
 import { systemClock } from '../base/clock.ts'
@@ -13,19 +13,19 @@ import { packageVersion } from './package-version.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { hasSwitch, type Verb } from './verb.ts'
 
-/** How long an orderly stop may take in all; a second signal does not wait for it. */
+/** Timeout of a graceful stop; a second signal exits at once. */
 const stopMsMax = 15_000
 
 export const serveVerb: Verb = {
   words: ['serve'],
   summary: 'Start the service; the same as npm start.',
   takesConfig: true,
-  flags: [{ name: 'fresh', doc: "Drop the embedded chain's state first; nothing else is lost." }],
+  flags: [{ name: 'fresh', doc: "Delete the embedded chain's state first, and nothing else." }],
   async run(call) {
     const { config, closed } = call.loaded
     const log = openLog(config.logLevel)
     for (const product of closed)
-      log.warn('stays shut: its source is embedded beside a real one and no key says so', {
+      log.warn('product disabled: its source is embedded by default beside a real one', {
         product,
         toOpen: openingOf(config, product),
       })
@@ -51,7 +51,7 @@ export const serveVerb: Verb = {
       endSurviving()
       await service.stop()
       log.info('stopped', { code })
-      // What is left (a handle somebody forgot) must not keep an ended service alive.
+      // A leaked handle must not keep the stopped process alive.
       setImmediate(() => process.exit(code))
       return accept({ json: { code }, text: '' })
     } catch (error) {
@@ -62,29 +62,31 @@ export const serveVerb: Verb = {
 }
 
 /**
- * The last resort for an error event or a promise that nobody listens to. A fault of the world is
- * logged, and the server lives; anything else is a bug and ends it. Returns what ends this.
+ * Handles uncaught exceptions and unhandled rejections. A fault is logged and the server keeps
+ * running; anything else is a bug and exits the process. Returns the function that removes it.
  */
 function surviveFaults(log: Log): () => void {
-  const report = faultReport(log, 'a fault that nobody handled')
+  const report = faultReport(log, 'fault was not handled')
   const onError = (error: unknown) => {
     if (isFault(error)) return report(error)
-    log.error('a bug', { reason: (error instanceof Error && error.stack) || String(error) })
+    log.error('server exits after a bug', {
+      reason: (error instanceof Error && error.stack) || String(error),
+    })
     process.exit(1)
   }
   process.on('uncaughtException', onError)
   return () => process.off('uncaughtException', onError)
 }
 
-/** Counted from the signal: one that comes while the service still starts is bounded too. */
+/** The timeout starts at the signal, so a signal during the start is bounded, too. */
 function boundStop(log: Log): void {
   setTimeout(() => {
-    log.error('the stop took too long')
+    log.error('stop timed out')
     process.exit(1)
   }, stopMsMax).unref()
 }
 
-/** Resolves with the exit code at the first signal; the second one ends the process at once. */
+/** Resolves with the exit code at the first signal; the second one exits the process at once. */
 function endingOf(log: Log): { code: Promise<number>; end(code: number): void } {
   let end: (code: number) => void = () => {}
   const code = new Promise<number>((resolve) => {

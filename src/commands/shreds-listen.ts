@@ -1,5 +1,5 @@
-// `sluice shreds listen`: what a trader's box does. Answers the challenge, checks and counts what
-// arrives, and can keep it as a capture. Thread: main.
+// `sluice shreds listen`: receives shreds as a customer's machine does. Answers the challenge,
+// checks and counts the packets, and can save them as a capture. Thread: main.
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
@@ -9,22 +9,22 @@ import { UdpSocket } from '../transport/udp.ts'
 import { byOf, withStore } from './registry.ts'
 import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
 
-/** What a challenge looks like: 8 bytes of name, 32 hexadecimal digits. */
+/** A challenge: 8 bytes of name, 32 hexadecimal digits. */
 const challengeShape = /^SLUICE1 [0-9a-f]{32}$/
 const challengeBytes = 40
 const bufferBytes = 32 * 1024 * 1024
-const tellMs = 1000
+const reportMs = 1000
 
 export const listenVerb: Verb = {
   words: ['shreds', 'listen'],
-  summary: 'Receive shreds: answer the challenge, check, count, tell rate and losses.',
-  positionals: [{ name: 'port', doc: 'UDP port to listen on; 0 is any free one.' }],
+  summary: 'Receive shreds: answer the challenge, check, count, report rate and losses.',
+  positionals: [{ name: 'port', doc: 'UDP port to listen on; 0 is any free port.' }],
   flags: [
     { name: 'host', value: 'address', doc: 'Address to listen on [127.0.0.1].' },
     { name: 'for', value: 'id|label', doc: 'Make this address the destination of a subscription.' },
-    { name: 'count', value: 'n', doc: 'End after so many shreds.' },
-    { name: 'seconds', value: 'n', doc: 'End after so many seconds.' },
-    { name: 'pcap', value: 'file', doc: 'Keep what arrives as a capture file.' },
+    { name: 'count', value: 'n', doc: 'Exit after this many shreds.' },
+    { name: 'seconds', value: 'n', doc: 'Exit after this many seconds.' },
+    { name: 'pcap', value: 'file', doc: 'Save the packets as a capture file.' },
   ],
   async run(call) {
     const port = wholeNumber(call.positionals[0])
@@ -52,7 +52,7 @@ interface Limits {
   readonly seconds: number
 }
 
-/** With --for: this socket becomes the destination; the challenge will prove it. */
+/** With --for: sets this socket as the destination; the challenge will prove it. */
 async function register(call: Call, host: string, port: number): Promise<Outcome<unknown>> {
   const ref = flagOf(call, 'for')
   if (ref === undefined) return accept(null)
@@ -62,13 +62,13 @@ async function register(call: Call, host: string, port: number): Promise<Outcome
 
 async function listen(call: Call, socket: UdpSocket, limits: Limits): Promise<Outcome<Report>> {
   const isJson = flagOf(call, 'output') === 'json'
-  const tell: Tell = (json, text) =>
+  const report: Print = (json, text) =>
     process.stdout.write(`${isJson ? JSON.stringify(json) : text}\n`)
   const file = flagOf(call, 'pcap')
   const capture = file === undefined ? null : openSync(file, 'w')
   if (capture !== null) writeSync(capture, pcapHeader())
   const tally = new ShredTally()
-  tell({ listening: socket.port }, `listening on UDP port ${socket.port}`)
+  report({ listening: socket.port }, `listening on UDP port ${socket.port}`)
   let finish = () => {}
   const finished = new Promise<void>((done) => {
     finish = done
@@ -76,7 +76,7 @@ async function listen(call: Call, socket: UdpSocket, limits: Limits): Promise<Ou
   socket.onMessage((packet, from, port) => {
     if (isChallenge(packet)) {
       socket.sendTo(packet, from, port)
-      tell({ challenge: 'answered' }, 'challenge answered')
+      report({ challenge: 'answered' }, 'challenge answered')
       return
     }
     const timeMs = performance.timeOrigin + performance.now()
@@ -84,54 +84,54 @@ async function listen(call: Call, socket: UdpSocket, limits: Limits): Promise<Ou
     if (capture !== null) writeSync(capture, pcapRecord({ timeMs, payload: packet }, socket.port))
     if (tally.shreds >= limits.count) finish()
   })
-  const second = new SecondTeller(tally, tell)
-  const teller = setInterval(() => second.tell(), tellMs)
+  const reporter = new RateReporter(tally, report)
+  const reporting = setInterval(() => reporter.report(), reportMs)
   const timer = setTimeout(finish, Math.min(limits.seconds * 1000, 2 ** 31 - 1))
   process.once('SIGINT', finish)
   await finished
   process.removeListener('SIGINT', finish)
-  clearInterval(teller)
+  clearInterval(reporting)
   clearTimeout(timer)
   socket.close()
   if (capture !== null) closeSync(capture)
   const { shreds, bytes, duplicates, flawed, late } = tally
   return accept({
     json: { shreds, bytes, duplicates, flawed, late },
-    text: `${shreds} shreds, ${bytes} bytes, ${duplicates} duplicates, ${flawed} no shreds`,
+    text: `${shreds} shreds, ${bytes} bytes, ${duplicates} duplicates, ${flawed} invalid`,
   })
 }
 
-type Tell = (json: Readonly<Record<string, unknown>>, text: string) => void
+type Print = (json: Readonly<Record<string, unknown>>, text: string) => void
 
-/** Once a second: the rate, and each slot that is over with what it lacks. */
-class SecondTeller {
+/** Prints, once a second, the rate and each finished slot with its missing shreds. */
+class RateReporter {
   readonly #tally: ShredTally
-  readonly #tell: Tell
+  readonly #print: Print
   #shreds = 0
   #bytes = 0
 
-  constructor(tally: ShredTally, tell: Tell) {
+  constructor(tally: ShredTally, print: Print) {
     this.#tally = tally
-    this.#tell = tell
+    this.#print = print
   }
 
-  tell(): void {
-    for (const slot of this.#tally.takeFinished()) this.#tellSlot(slot)
+  report(): void {
+    for (const slot of this.#tally.takeFinished()) this.#reportSlot(slot)
     const { shreds, bytes, duplicates, flawed } = this.#tally
     const rate = shreds - this.#shreds
     const megabits = ((bytes - this.#bytes) * 8) / 1e6
     this.#shreds = shreds
     this.#bytes = bytes
-    this.#tell(
+    this.#print(
       { shredsPerSecond: rate, megabitsPerSecond: megabits, duplicates, flawed },
-      `${rate}/s  ${megabits.toFixed(2)} Mbit/s  duplicates ${duplicates}  no shreds ${flawed}`,
+      `${rate}/s  ${megabits.toFixed(2)} Mbit/s  duplicates ${duplicates}  invalid ${flawed}`,
     )
   }
 
-  #tellSlot({ slot, data, code, dataEnd, duplicates, firstMs, lastMs }: SlotTally): void {
+  #reportSlot({ slot, data, code, dataEnd, duplicates, firstMs, lastMs }: SlotTally): void {
     const missing = dataEnd - data
     const spanMs = lastMs - firstMs
-    this.#tell(
+    this.#print(
       { slot, data, code, missing, duplicates, spanMs },
       `slot ${slot}  data ${data}  code ${code}  missing ${missing}  ` +
         `duplicates ${duplicates}  first to last ${spanMs.toFixed(1)} ms`,
@@ -144,7 +144,7 @@ function isChallenge(packet: Uint8Array): boolean {
   return challengeShape.test(Buffer.from(packet).toString('latin1'))
 }
 
-/** Infinity when it is not given, null when it is no number. */
+/** Infinity when absent, null when not a number. */
 function limitOf(call: Call, name: string): number | null {
   const text = flagOf(call, name)
   return text === undefined ? Number.POSITIVE_INFINITY : wholeNumber(text)

@@ -1,4 +1,4 @@
-// `sluice shreds replay`: sends the datagrams of a capture file, as a source of shreds would.
+// `sluice shreds replay`: sends the datagrams of a capture file, like a source of shreds.
 // Thread: main.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -9,7 +9,7 @@ import { UdpSocket } from '../transport/udp.ts'
 import { flagOf, misuse, type Report, type Verb } from './verb.ts'
 
 const rateDefault = 5000
-/** Packets are sent in slices of this length. */
+/** Packets are sent in batches of this duration. */
 const sliceMs = 5
 
 interface Target {
@@ -30,7 +30,7 @@ export const replayShredsVerb: Verb = {
     const path = resolve(call.positionals[0] ?? '')
     if (!existsSync(path)) return refuse('not-found', 'no-file', `there is no file ${path}`)
     const packets = readPcap(readFileSync(path))
-    if (packets === null) return refuse('invalid', 'no-pcap', `${path} is no pcap file`)
+    if (packets === null) return refuse('invalid', 'no-pcap', `${path} is not a pcap file`)
     const rate = Number(flagOf(call, 'rate') ?? rateDefault)
     const times = Number(flagOf(call, 'times') ?? 1)
     if (!(rate >= 1 && rate <= 1e6)) return misuse('--rate must be 1 to 1000000')
@@ -83,7 +83,7 @@ function targetOf(text: string | undefined, { data, shredstream }: Config): Targ
     const doors = JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
     if (doors.shredstream !== undefined) return doors.shredstream
   } catch {
-    // No server runs on this folder: it would stand where the configuration says.
+    // No server runs on this folder: falls back to the configured port.
   }
   return { host: shredstream.host, port: shredstream.port }
 }

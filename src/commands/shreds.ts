@@ -1,5 +1,5 @@
-// `sluice shreds`: the live state of ShredStream, through the operator socket. Thread: main.
-// Rates are the difference of two looks, a second apart.
+// `sluice shreds`: shows the live state of ShredStream, through the operator socket. Thread: main.
+// Rates are the difference of two samples, a second apart.
 import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
@@ -22,20 +22,20 @@ interface ShredsReport {
   readonly slots: readonly Numbers[]
 }
 
-const lookMs = 1000
+const sampleMs = 1000
 const slotsShown = 8
 
 const shredsVerb: Verb = {
   words: ['shreds'],
   summary: 'Show shred rates, sources, destinations and losses per slot.',
-  flags: [{ name: 'watch', doc: 'Show it again every second until Ctrl-C.' }],
+  flags: [{ name: 'watch', doc: 'Refresh every second until Ctrl-C.' }],
   async run(call) {
-    const first = await look(call)
+    const first = await sample(call)
     if (!first.ok) return first
     let before = first.value
     for (;;) {
-      await new Promise((done) => setTimeout(done, lookMs))
-      const next = await look(call)
+      await new Promise((done) => setTimeout(done, sampleMs))
+      const next = await sample(call)
       if (!next.ok) return next
       const report = reportOf(before, next.value)
       if (!hasSwitch(call, 'watch')) return accept(report)
@@ -50,7 +50,7 @@ const shredsVerb: Verb = {
 
 export const shredsVerbs: readonly Verb[] = [shredsVerb, listenVerb, replayShredsVerb]
 
-async function look({ loaded }: Call): Promise<Outcome<ShredsReport>> {
+async function sample({ loaded }: Call): Promise<Outcome<ShredsReport>> {
   const answer = await askServer(resolve(loaded.config.data), 'shreds')
   if (!answer.ok) {
     const advice = answer.reason === 'no-server' ? ': start it with npm start' : ''
@@ -106,8 +106,8 @@ const dropReasons = [
 ]
 
 function droppedOf({ totals }: ShredsReport): string {
-  const told = dropReasons.filter((reason) => (totals[reason] ?? 0) > 0)
-  return told.map((reason) => `${reason} ${totals[reason]}`).join(', ')
+  const seen = dropReasons.filter((reason) => (totals[reason] ?? 0) > 0)
+  return seen.map((reason) => `${reason} ${totals[reason]}`).join(', ')
 }
 
 function sourcesTable({ sources, totals }: ShredsReport): string {

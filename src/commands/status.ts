@@ -1,5 +1,5 @@
-// `sluice status`: what the running server says of itself, through the operator socket.
-// Thread: main. Without a server it says so and exits 1.
+// `sluice status`: shows the state of the running server, through the operator socket.
+// Thread: main. Exits 1 when no server runs.
 import { resolve } from 'node:path'
 import { accept, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
@@ -19,13 +19,13 @@ export const statusVerb: Verb = {
     if (answer.reason !== 'no-server') return refuse('unavailable', 'no-answer', answer.message)
     return accept({
       json: { running: false, data },
-      text: `No server runs on ${data}. Start it with npm start, or give --data.`,
+      text: `No server runs on ${data}. Start it with npm start, or set --data.`,
       exit: 1,
     })
   },
 }
 
-/** A row of the server's report on its nodes; what an older server leaves out is shown as -. */
+/** A row of the server's node table; fields that an older server does not send are shown as -. */
 interface NodeRow {
   readonly name?: string
   readonly region?: string
@@ -39,7 +39,7 @@ interface NodeRow {
   readonly share?: number
 }
 
-/** One line per value, and a table of the nodes where there are some. */
+/** One line per value, and a table of the nodes if there are any. */
 export function statusText(state: Readonly<Record<string, unknown>>): string {
   const { upstreams, ...rest } = state
   const record = recordOf(flatten(rest))
@@ -64,7 +64,7 @@ function nodeRow(row: NodeRow): string[] {
   ]
 }
 
-/** Nested values as `a.b: value` lines, in the order in which the server gave them. */
+/** Nested values as `a.b: value` lines, in the order of the server's reply. */
 function flatten(value: unknown, key = ''): [string, string][] {
   if (typeof value !== 'object' || value === null) return [[key, String(value ?? '')]]
   const entries = Object.entries(value)

@@ -1,5 +1,4 @@
-// Frames of the metrics stream as lines for a terminal. Thread: main. Pure.
-// Used by `sluice tail` and `sluice replay`.
+// Renders frames of the metrics stream as lines for a terminal. Thread: main. Pure.
 import {
   type ContentionData,
   efficiencyBand,
@@ -10,7 +9,7 @@ import {
   type TopAccesses,
 } from '../client/client.ts'
 
-/** The words of the command and the kinds they stand for. */
+/** Topic names of the command and their frame kinds. */
 export const topics: Readonly<Record<string, Kind>> = {
   tps: 'TPS',
   contention: 'ContentionData',
@@ -51,7 +50,7 @@ function contentionLine(data: ContentionData): string {
     `critical path ${data.critical_path_txn_count}`,
     `wall ${(data.block_wall_time_ns / 1e6).toFixed(1)} ms`,
     `efficiency ${efficiency.toFixed(1)} %`,
-    // Without transactions the figure is 0 and says nothing.
+    // Without transactions the figure is 0 and has no meaning.
     data.total_txn_count === 0 ? 'no transactions' : efficiencyMeanings[efficiencyBand(efficiency)],
   ]
   return parts.join('  ')

@@ -1,5 +1,5 @@
 // `sluice subscription ...`: provisions customers. Thread: main.
-// Secrets are printed once, to stdout, by the verb that made them, and are in no other output.
+// Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
 import { accept, type Outcome } from '../base/errors.ts'
 import type { Store } from '../subscriptions/store.ts'
 import {
@@ -21,7 +21,7 @@ const fieldFlags: readonly FlagSpec[] = [
     name: 'cidr',
     value: 'c',
     many: true,
-    doc: 'Where the token may be used from; "" is anywhere.',
+    doc: 'Client networks that may use the token; "" is all.',
   },
   { name: 'destination', value: 'ip:port', doc: 'Where shreds are sent (shredstream).' },
   { name: 'upstream', value: 'set', doc: 'Upstream set a dedicated node is bound to.' },
@@ -31,14 +31,14 @@ const fieldFlags: readonly FlagSpec[] = [
 export const subscriptionVerbs: readonly Verb[] = [
   {
     words: ['subscription', 'add'],
-    summary: 'Make a subscription and show its secrets, once.',
+    summary: 'Add a subscription and show its secrets once.',
     positionals: [{ name: 'label', doc: 'Your name for it.' }],
     flags: fieldFlags,
     run: add,
   },
   {
     words: ['subscription', 'set'],
-    summary: 'Change what is given; the rest stays.',
+    summary: 'Change the given fields of a subscription.',
     positionals: [refSpec],
     flags: [{ name: 'label', value: 'label', doc: 'A new label.' }, ...fieldFlags],
     run: set,
@@ -51,7 +51,7 @@ export const subscriptionVerbs: readonly Verb[] = [
         name: 'state',
         value: 'state',
         options: ['active', 'suspended', 'ended'],
-        doc: 'Only these.',
+        doc: 'Only those in this state.',
       },
     ],
     run: list,
@@ -62,12 +62,12 @@ export const subscriptionVerbs: readonly Verb[] = [
     positionals: [refSpec],
     run: show,
   },
-  move('suspend', 'Stop its token until it is resumed.', 'Its token stops working at once.'),
-  move('resume', 'Let a suspended one work again.'),
-  move('end', 'End it for good; label and destination are free again.', 'This is for good.'),
+  move('suspend', 'Disable its token until it is resumed.', 'Its token stops working at once.'),
+  move('resume', 'Enable the token of a suspended subscription.'),
+  move('end', 'End it; frees label and destination.', 'This cannot be undone.'),
 ]
 
-/** The fields of a subscription for people. */
+/** The fields of a subscription as text. */
 export function subscriptionText(subscription: Subscription, state?: CredentialState): string {
   const { destination } = subscription
   const pairs: [string, string][] = [
@@ -89,7 +89,7 @@ export function subscriptionText(subscription: Subscription, state?: CredentialS
   return recordOf(pairs)
 }
 
-/** Secrets in the form of shell variables, as the first start of the server prints them. */
+/** Secrets as shell variables, as the first start of the server prints them. */
 export function secretsText(secrets: {
   token?: string
   indexer?: IndexerCredentials | null
@@ -126,7 +126,7 @@ function add(call: Call): Promise<Outcome<Report>> {
 async function set(call: Call): Promise<Outcome<Report>> {
   const [ref = ''] = call.positionals
   const request = requestOf(call)
-  if (Object.keys(request).length === 0) return misuse('nothing to change: give at least one flag')
+  if (Object.keys(request).length === 0) return misuse('nothing to change: set at least one flag')
   return withStore(call, (store) => {
     const changed = store.set(ref, request, byOf(call))
     if (!changed.ok) return changed
@@ -154,8 +154,7 @@ function list(call: Call): Promise<Outcome<Report>> {
       one.createdAt.slice(0, 10),
     ])
     const head = ['id', 'label', 'state', 'products', 'plan', 'token', 'destination', 'created']
-    const empty =
-      'No subscriptions. Make one with: sluice subscription add <label> --product bundle'
+    const empty = 'No subscriptions. Add one with: sluice subscription add <label> --product bundle'
     return accept({ json: { subscriptions: found }, text: tableOf(head, rows, empty) })
   })
 }

@@ -1,13 +1,13 @@
 // `sluice tail`: follows the metrics stream of a running server on the terminal. Thread: main.
-// Resumes by itself; ends with Ctrl-C, or after --count frames.
+// Reconnects and resumes by itself; exits on Ctrl-C, or after --count frames.
 import { readFileSync } from 'node:fs'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type Frame, MetricsClient } from '../client/client.ts'
-import { doorUrl } from './door-url.ts'
+import { endpointUrl } from './endpoint-url.ts'
 import { jsonOf, lineOf, topics } from './stream-lines.ts'
 import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
 
-/** Connections that fail in a row before it gives up: about ten seconds. */
+/** Failed reconnects in a row before it gives up: about ten seconds. */
 const failuresMax = 6
 
 export const tailVerb: Verb = {
@@ -15,8 +15,8 @@ export const tailVerb: Verb = {
   summary: 'Follow the metrics stream: tps, contention, top or lifecycle.',
   positionals: [{ name: 'topic', doc: `one of ${Object.keys(topics).join(', ')}` }],
   flags: [
-    { name: 'from-seq', value: 'n', doc: 'Go on behind this frame, if the server still has it.' },
-    { name: 'count', value: 'n', doc: 'End after so many frames.' },
+    { name: 'from-seq', value: 'n', doc: 'Resume after this frame, if the server still has it.' },
+    { name: 'count', value: 'n', doc: 'Exit after this many frames.' },
     { name: 'url', value: 'url', doc: 'The metrics service [the server of the data folder].' },
     { name: 'token-file', value: 'file', doc: 'File with a token, for metrics.auth: token.' },
   ],
@@ -31,12 +31,12 @@ export const tailVerb: Verb = {
     if (!count.ok) return count
     const given = flagOf(call, 'url')
     const found =
-      given === undefined ? await doorUrl(call.loaded.config.data, 'metrics') : accept(given)
+      given === undefined ? await endpointUrl(call.loaded.config.data, 'metrics') : accept(given)
     if (!found.ok) return found
     const url = found.value
     const file = flagOf(call, 'token-file')
     const headers = file === undefined ? {} : { 'x-token': readFileSync(file, 'utf8').trim() }
-    // Imported here: it brings an HTTP client that other commands need not load.
+    // Imported on demand: it loads an HTTP client that other commands do not need.
     const { NodeSocket } = await import('../client/node-socket.ts')
     const client = new MetricsClient({
       url,
@@ -55,8 +55,8 @@ export interface FollowOptions {
   readonly isJson: boolean
 }
 
-/** Prints frames until enough were printed, Ctrl-C, or the server stays away. */
-export async function follow(
+/** Prints frames until `count` were printed, Ctrl-C, or reconnecting has failed too often. */
+async function follow(
   client: MetricsClient,
   { url, count, isJson }: FollowOptions,
 ): Promise<Outcome<Report>> {
@@ -67,7 +67,9 @@ export async function follow(
   client.on('Resume', ({ mode }) => {
     failures = 0
     if (mode === 'snapshot' && client.cursor > 0)
-      process.stderr.write('the server no longer has what follows: begins with its newest state\n')
+      process.stderr.write(
+        'the server no longer has the frames after that; resuming from its newest state\n',
+      )
   })
   const stop = () => client.close()
   process.once('SIGINT', stop)
@@ -79,7 +81,7 @@ export async function follow(
   }
   process.removeListener('SIGINT', stop)
   if (failures >= failuresMax)
-    return refuse('unavailable', 'no-answer', `nothing answers at ${url}`)
+    return refuse('unavailable', 'no-answer', `no server answers at ${url}`)
   return done(printed)
 }
 

@@ -1,4 +1,5 @@
-// `sluice tip-accounts`: where tips go. Thread: main. Of the running server, else as configured.
+// `sluice tip-accounts`: shows the tip accounts of the running server, else the configured ones.
+// Thread: main.
 import { accept, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
 import type { Verb } from './verb.ts'
@@ -19,7 +20,7 @@ export const tipAccountsVerb: Verb = {
     return refuse(
       'unavailable',
       'no-server',
-      `tpu.tipAccounts is empty and no TPU Sender runs on ${data}: one that runs makes its own`,
+      `tpu.tipAccounts is empty and no TPU Sender runs on ${data}; a running one creates its own`,
     )
   },
 }

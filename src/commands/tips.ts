@@ -1,12 +1,12 @@
-// `sluice tips`: what the TPU Sender took, what became of it, what it refused and why.
-// Thread: main. Asks the running server through the operator socket.
+// `sluice tips`: shows what the TPU Sender accepted, the outcomes, and rejections by reason.
+// Thread: main. Queries the running server through the operator socket.
 import { accept, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
 import { flagOf, misuse, type Verb } from './verb.ts'
 
-/** As the server tells it; counts are since its start. */
-interface Told {
+/** As the server reports it; counts are since its start. */
+interface TipsReport {
   readonly accepted: number
   readonly duplicates: number
   readonly landed: number
@@ -36,22 +36,22 @@ export const tipsVerb: Verb = {
     const { data } = call.loaded.config
     const count = Number(flagOf(call, 'last') ?? 20)
     if (!Number.isInteger(count) || count < 0 || count > lastMax)
-      return misuse(`--last is a number from 0 to ${lastMax}`)
+      return misuse(`--last must be 0 to ${lastMax}`)
     const answer = await askServer(data, 'tips', { count })
     if (!answer.ok)
       return answer.reason === 'no-server'
         ? refuse('unavailable', 'no-server', `no server runs on ${data}`)
         : refuse('unavailable', 'no-answer', answer.message)
     if (answer.value === null)
-      return refuse('unavailable', 'no-tpu', 'the TPU Sender is not open on this server')
+      return refuse('unavailable', 'no-tpu', 'the TPU Sender is disabled on this server')
     // Reason for the cast: the server is of the same build.
-    const told = answer.value as Told
-    return accept({ json: told, text: textOf(told) })
+    const report = answer.value as TipsReport
+    return accept({ json: report, text: textOf(report) })
   },
 }
 
-function textOf(told: Told): string {
-  const { accepted, landed, expired, failed, duplicates, tipLamports, rejected, last } = told
+function textOf(report: TipsReport): string {
+  const { accepted, landed, expired, failed, duplicates, tipLamports, rejected, last } = report
   const reasons = Object.entries(rejected).filter(([, times]) => times > 0)
   const summary = recordOf([
     ['accepted', String(accepted)],

@@ -1,5 +1,5 @@
 // `sluice token rotate`: replaces a token. Thread: main.
-// Without --grace the old one dies at once, which is what a leak needs.
+// Without --grace the old one is revoked at once, as a leak requires.
 import { parseDuration } from '../base/duration.ts'
 import { accept } from '../base/errors.ts'
 import { confirm } from './ask.ts'
@@ -10,7 +10,7 @@ import { flagOf, misuse, type Verb } from './verb.ts'
 export const tokenVerbs: readonly Verb[] = [
   {
     words: ['token', 'rotate'],
-    summary: 'Issue a new token and show it, once; the old one dies.',
+    summary: 'Issue a new token and show it once; the old one stops working.',
     positionals: [refSpec],
     flags: [
       { name: 'grace', value: 'time', doc: 'How long the old token still works, such as 1h [0s].' },
@@ -23,14 +23,14 @@ export const tokenVerbs: readonly Verb[] = [
       return withStore(call, async (store) => {
         const found = store.find(ref)
         if (found === null) return notFound(ref)
-        const fate = graceMs === 0 ? 'The old token dies at once.' : 'The old token gets a grace.'
-        const agreed = await confirm(call, `rotate ${found.id} (${found.label})? ${fate}`)
+        const effect = `The old token stops working ${graceMs === 0 ? 'at once' : 'after --grace'}.`
+        const agreed = await confirm(call, `rotate ${found.id} (${found.label})? ${effect}`)
         if (!agreed.ok) return agreed
         const rotated = store.rotate(found.id, { graceMs }, byOf(call))
         if (!rotated.ok) return rotated
         const { subscription, token } = rotated.value
         const graceUntil = store.credentials(found.id)?.graceUntil ?? null
-        const old = graceUntil === null ? 'is dead' : `works until ${graceUntil}`
+        const old = graceUntil === null ? 'no longer works' : `works until ${graceUntil}`
         const text = `${secretsText({ token })}\n\nThe old token of ${subscription.label} ${old}.`
         return accept({ json: { subscription, token, graceUntil }, text })
       })

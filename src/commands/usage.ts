@@ -1,4 +1,4 @@
-// `sluice usage`: what subscriptions spent in their running 30 days. Thread: main.
+// `sluice usage`: shows the usage of subscriptions in their current 30-day window. Thread: main.
 import { accept, type Outcome } from '../base/errors.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
@@ -8,7 +8,7 @@ import type { Call, Report, Verb } from './verb.ts'
 
 export const usageVerb: Verb = {
   words: ['usage'],
-  summary: 'Show use in the running 30 days, of one or of all.',
+  summary: 'Show usage in the current 30-day window, of one subscription or of all.',
   positionals: [{ ...refSpec, optional: true }],
   run(call) {
     const [ref] = call.positionals
@@ -34,7 +34,7 @@ function one(call: Call, store: Store, ref: string): Outcome<Report> {
     day.day,
     ...[day.credits, day.calls, day.refused, day.notifications, day.bytes].map(String),
   ])
-  const text = `${summary}\n\n${tableOf(head, rows, 'No use yet.')}`
+  const text = `${summary}\n\n${tableOf(head, rows, 'No usage yet.')}`
   return accept({ json: { ...usage, label: found.label, plan: found.plan, limit }, text })
 }
 
@@ -62,7 +62,7 @@ function all(call: Call, store: Store): Outcome<Report> {
   return accept({ json: { usage: json }, text: tableOf(head, rows, 'No subscriptions.') })
 }
 
-/** Credits of the plan per 30 days; null for no limit or a plan that is gone. */
+/** Credits of the plan per 30 days; null for no limit or a plan that no longer exists. */
 function limitOf(call: Call, subscription: Subscription): number | null {
   const credits = call.loaded.config.plans[subscription.plan]?.creditsPer30Days ?? 0
   return credits === 0 ? null : credits

@@ -1,4 +1,4 @@
-// What a verb of the `sluice` command is. Thread: main.
+// Declares the type of a verb of the `sluice` command. Thread: main.
 // A verb declares its words, its flags and what it does; parsing, help, completion, printing and
 // exit codes are derived from that declaration. A new verb is one file and one line in verbs.ts.
 import { type Outcome, type RefusalKind, refuse } from '../base/errors.ts'
@@ -8,9 +8,9 @@ export interface FlagSpec {
   /** Without the dashes. */
   readonly name: string
   readonly doc: string
-  /** What stands in the place of the value in help; absent for a switch. */
+  /** Placeholder of the value in help; absent for a switch. */
   readonly value?: string
-  /** The only values, for completion and for a check. */
+  /** The allowed values, for completion and validation. */
   readonly options?: readonly string[]
   /** May be given more than once. */
   readonly many?: boolean
@@ -22,13 +22,13 @@ export interface PositionalSpec {
   readonly optional?: boolean
 }
 
-/** What a verb tells: the same facts as data and as text for people. */
+/** The result of a verb: the same facts as JSON and as text. */
 export interface Report {
   readonly json: unknown
   readonly text: string
-  /** 1 when the answer is bad news that was still worth printing (doctor, audit verify). */
+  /** 1 when the command worked but its result is a failure (doctor, audit verify). */
   readonly exit?: 0 | 1
-  /** True when everything was printed while it happened (tail, replay). */
+  /** True when everything was already printed while running (tail, replay). */
   readonly isPrinted?: boolean
 }
 
@@ -47,7 +47,7 @@ export interface Verb {
   readonly flags?: readonly FlagSpec[]
   /** True where every configuration key is taken as a flag: serve, config check, config print. */
   readonly takesConfig?: boolean
-  /** True where a broken configuration must not stop the verb (help, completion, config docs). */
+  /** True where an invalid configuration must not stop the verb (completion, config docs). */
   readonly needsNoConfig?: boolean
   run(call: Call): Promise<Outcome<Report>>
 }
@@ -65,17 +65,17 @@ export const commonFlags: readonly FlagSpec[] = [
   { name: 'data', value: 'folder', doc: 'Data folder [./data].' },
   { name: 'config', value: 'file', doc: 'Configuration file (YAML).' },
   { name: 'output', value: 'form', options: ['table', 'json'], doc: 'How to print [table].' },
-  { name: 'yes', doc: 'Do not ask before a change that cannot be taken back.' },
+  { name: 'yes', doc: 'Do not ask before an irreversible change.' },
   { name: 'help', doc: 'Show help.' },
 ]
 
-/** Every flag of a verb: its own, and the common ones that it does not declare anew. */
+/** Every flag of a verb: its own, and the common ones that it does not override. */
 export function flagsOf(verb: Pick<Verb, 'flags'>): readonly FlagSpec[] {
   const own = verb.flags ?? []
   return [...own, ...commonFlags.filter(({ name }) => own.every((flag) => flag.name !== name))]
 }
 
-/** A refusal that is the caller's grammar and not the registry's word: exit code 2. */
+/** A usage error of the command line, as opposed to a refusal of the registry: exit code 2. */
 export function misuse(message: string): { ok: false; refusal: ReturnType<typeof usage> } {
   return { ok: false, refusal: usage(message) }
 }
@@ -93,7 +93,7 @@ export function hasSwitch(call: Pick<Call, 'flags'>, name: string): boolean {
   return call.flags.has(name)
 }
 
-/** Values of a flag that may be repeated and may hold commas: `--cidr a,b --cidr c`. */
+/** Values of a flag that may be repeated and may contain commas: `--cidr a,b --cidr c`. */
 export function listOf(call: Pick<Call, 'flags'>, name: string): string[] | undefined {
   const values = call.flags.get(name)
   return values

@@ -1,5 +1,5 @@
-// Every verb of the command, in the order of the help. Thread: main.
-// A new verb is a file of its own and one line here; help and completion follow.
+// Lists every verb of the command, in the order of the help. Thread: main.
+// A new verb is a file of its own and one line here; help and completion are derived from it.
 import { auditVerbs } from './audit.ts'
 import { completionVerb } from './completion.ts'
 import { configVerbs } from './config.ts'

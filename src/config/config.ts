@@ -1,5 +1,5 @@
-// The one configuration of the service, composed of the rooms' own sections. Thread: main.
-// A new section is one import and one line here; everything else is derived from it.
+// Declares the configuration of the service, composed of the sections that modules declare.
+// Thread: main. A new section is one import and one line here; the rest is derived from it.
 import { isIP } from 'node:net'
 import { parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
@@ -19,24 +19,24 @@ import { executionSourceFields } from '../upstream/execution/config.ts'
 export const configFields = {
   data: text({
     initial: './data',
-    doc: 'Folder of the registry, the operator socket and everything else that is kept.',
+    doc: 'Folder of the registry, the operator socket and all other stored data.',
     check: (value) => (value.trim() === '' ? 'must not be empty' : undefined),
   }),
   logLevel: choice(['debug', 'info', 'warn', 'error', 'silent'], {
     initial: 'info',
-    doc: 'Least important log line that is written to stderr.',
+    doc: 'Lowest level of log lines that are written to stderr.',
   }),
-  tls: group('Certificate of every TCP door; read again when the files change.', {
+  tls: group('Certificate of every TCP endpoint; reloaded when the files change.', {
     cert: text({ initial: '', doc: 'PEM file with the certificate chain; empty means plaintext.' }),
     key: text({ initial: '', doc: 'PEM file with the private key of the certificate.' }),
   }),
   allowPlaintext: flag({
     initial: false,
-    doc: 'Lets doors listen beyond loopback without TLS, behind a proxy that has it.',
+    doc: 'Lets endpoints listen beyond loopback without TLS, behind a proxy that has it.',
   }),
   trustedProxies: texts({
     initial: [],
-    doc: 'CIDRs of proxies whose X-Forwarded-For is believed; empty means the header is ignored.',
+    doc: 'CIDRs of proxies whose X-Forwarded-For is trusted; empty means the header is ignored.',
     check: (value) =>
       parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
   }),
@@ -47,20 +47,20 @@ export const configFields = {
   websocket: websocketSection,
   grpc: grpcSection,
   tpu: tpuSection,
-  // The product and the source of its events are two rooms under one key.
+  // The product and the source of its events are two modules under one key.
   metrics: group(metricsSection.doc, { ...metricsSection.fields, ...executionSourceFields }),
   shredstream: shredstreamSection,
   indexer: indexerSection,
   plans: plansSection,
 }
 
-/** Frozen. Made by config/load.ts alone. */
+/** Frozen after loading. */
 export type Config = Values<typeof configFields>
 
-/** Doors that speak UDP: TLS and plaintext rules do not concern them. */
-const UDP_DOORS: ReadonlySet<string> = new Set(['shredstream'])
+/** Endpoints over UDP: the rules of TLS and plaintext do not apply to them. */
+const UDP_ENDPOINTS: ReadonlySet<string> = new Set(['shredstream'])
 
-export interface Door {
+export interface Endpoint {
   readonly name: string
   readonly host: string
   readonly port: number
@@ -68,63 +68,63 @@ export interface Door {
 }
 
 /** Every enabled section with a host and a port, in the order of the configuration. */
-export function enabledDoors(config: Config): Door[] {
-  const doors: Door[] = []
+export function enabledEndpoints(config: Config): Endpoint[] {
+  const endpoints: Endpoint[] = []
   for (const [name, section] of Object.entries(config)) {
-    if (!isDoorSection(section) || !section.enabled) continue
-    doors.push({ name, host: section.host, port: section.port, udp: UDP_DOORS.has(name) })
+    if (!isEndpointSection(section) || !section.enabled) continue
+    endpoints.push({ name, host: section.host, port: section.port, udp: UDP_ENDPOINTS.has(name) })
   }
-  return doors
+  return endpoints
 }
 
 /** Keys that name where a product's data comes from. */
 const SOURCES = ['chain.source', 'metrics.source', 'shredstream.feed'] as const
 
-/** Doors behind each such key. */
-const DOORS_OF: Readonly<Record<(typeof SOURCES)[number], readonly string[]>> = {
+/** The products that each such key feeds. */
+const PRODUCTS_OF: Readonly<Record<(typeof SOURCES)[number], readonly string[]>> = {
   'chain.source': ['rpc', 'websocket', 'grpc', 'tpu'],
   'metrics.source': ['metrics'],
   'shredstream.feed': ['shredstream'],
 }
 
-/** The key that says where a product's data comes from; '' for a product that has none. */
+/** The key of a product's source; '' for a product without one. */
 export function sourceKeyOf(product: string): string {
-  return SOURCES.find((key) => DOORS_OF[key].includes(product)) ?? ''
+  return SOURCES.find((key) => PRODUCTS_OF[key].includes(product)) ?? ''
 }
 
-/** What opens a product that stays shut. */
+/** The setting that would enable a product of `closedProducts`. */
 export function openingOf(config: Config, product: string): string {
   const key = sourceKeyOf(product)
-  // There is no chain here to make shreds of.
+  // Without the embedded chain there is nothing to make shreds from.
   if (key === 'shredstream.feed' && config.chain.source === 'upstream') return `${key}: udp`
   return `${key}: embedded`
 }
 
-/** True when something that is enabled needs the embedded Solana chain. */
-export function hasChainDoor(config: Config): boolean {
+/** True when an enabled product needs the embedded Solana chain. */
+export function needsEmbeddedChain(config: Config): boolean {
   if (config.chain.source === 'upstream') return false
   const needing = config.shredstream?.feed === 'embedded' ? ['shredstream'] : []
-  const names = [...DOORS_OF['chain.source'], ...needing]
-  return enabledDoors(config).some(({ name }) => names.includes(name))
+  const names = [...PRODUCTS_OF['chain.source'], ...needing]
+  return enabledEndpoints(config).some(({ name }) => names.includes(name))
 }
 
 /**
- * Doors that stay shut: once one real source is configured, an embedded one counts only where its
- * key says so in so many words. `isSet` tells whether somebody set a key.
+ * Products to disable: once one real source is configured, an embedded source is used only where
+ * its key is set explicitly. `isSet` returns whether a key was set.
  */
-export function closedDoors(config: Config, isSet: (key: string) => boolean): string[] {
+export function closedProducts(config: Config, isSet: (key: string) => boolean): string[] {
   if (isAllEmbedded(config)) return []
   const embedded = SOURCES.filter((key) => sourcesOf(config).get(key) === 'embedded')
-  const shut = embedded.filter((key) => !isSet(key)).flatMap((key) => DOORS_OF[key])
-  return config.tpu.upstreams.length === 0 ? shut : shut.filter((door) => door !== 'tpu')
+  const closed = embedded.filter((key) => !isSet(key)).flatMap((key) => PRODUCTS_OF[key])
+  return config.tpu.upstreams.length === 0 ? closed : closed.filter((name) => name !== 'tpu')
 }
 
-/** The source that each such key names, of the sections that are there. */
+/** The configured source of each such key whose section exists. */
 export function sourcesOf(config: Config): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
   for (const key of SOURCES) {
     const [section = '', name = ''] = key.split('.')
-    // Reason for the cast: sections belong to their rooms and may be absent.
+    // Reason for the cast: sections belong to their modules and may be absent.
     const value = (config as Readonly<Record<string, unknown>>)[section]
     const source = (value as Readonly<Record<string, unknown>> | undefined)?.[name]
     if (typeof source === 'string') found.set(key, source)
@@ -132,7 +132,7 @@ export function sourcesOf(config: Config): ReadonlyMap<string, string> {
   return found
 }
 
-/** True while no real source is configured; a set of nodes for somebody is one. */
+/** True while no real source is configured; an upstream set counts as one. */
 export function isAllEmbedded(config: Config): boolean {
   const isEmbedded = (source: string) => source === 'embedded'
   if (config.tpu.upstreams.length > 0 || Object.keys(config.upstreams ?? {}).length > 0)
@@ -140,15 +140,15 @@ export function isAllEmbedded(config: Config): boolean {
   return [...sourcesOf(config).values()].every(isEmbedded)
 }
 
-/** Where the TPU Sender sends: addresses and names of sets; none means the embedded chain. */
+/** Upstreams of the TPU Sender: addresses and names of sets; empty means the embedded chain. */
 export function tpuUpstreamsOf(config: Config): readonly string[] {
   if (config.tpu.upstreams.length > 0) return config.tpu.upstreams
   return config.chain?.source === 'upstream' ? [defaultSet] : []
 }
 
 /**
- * What no single field can see: pairs and clashes. Gives one sentence per problem. `isSet` tells
- * whether somebody set a key: what is only a default may shut a door instead.
+ * Checks rules over several fields. Returns one sentence per problem. `isSet` returns whether a
+ * key was set: a default value may disable a product instead of being a problem.
  */
 export function checkConfig(config: Config, isSet: (key: string) => boolean): string[] {
   const problems: string[] = []
@@ -164,7 +164,7 @@ export function checkConfig(config: Config, isSet: (key: string) => boolean): st
     ...checkTpu(config),
     ...checkIndexer(config),
     ...checkShredstream(config, isSet),
-    ...checkDoors(config),
+    ...checkEndpoints(config),
   ]
 }
 
@@ -172,15 +172,15 @@ function checkTpu(config: Config): string[] {
   const { enabled, upstreams, tipAccounts } = config.tpu
   if (!enabled) return []
   const problems: string[] = []
-  // By its place and not by its text: a mistyped address may hold a key.
+  // Named by its index, not its text: a mistyped address may contain a key.
   for (const [index, upstream] of upstreams.entries())
     if (!isAddress(upstream) && !Object.hasOwn(config.upstreams ?? {}, upstream))
       problems.push(`tpu.upstreams.${index} is neither an address nor a set of upstreams`)
   if (tpuUpstreamsOf(config).length > 0 && tipAccounts.length === 0)
     problems.push(
       upstreams.length > 0
-        ? 'tpu.upstreams is set: set tpu.tipAccounts, too, or real tips go to nobody'
-        : 'chain.source is upstream: set tpu.tipAccounts, or real tips go to nobody',
+        ? 'tpu.upstreams is set: set tpu.tipAccounts, too, or real tips are lost'
+        : 'chain.source is upstream: set tpu.tipAccounts, or real tips are lost',
     )
   return problems
 }
@@ -200,27 +200,32 @@ function checkShredstream(
   if (isEmbedded && chain?.source === 'upstream')
     problems.push('shredstream.feed is embedded and chain.source is upstream: set it to udp')
   if (shredstream.port !== 0 && sourcePortOf(shredstream) === shredstream.port)
-    problems.push('shredstream.sourcePort is shredstream.port: give it another one')
+    problems.push('shredstream.sourcePort is shredstream.port: set another port')
   if (shredstream.verify && shredstream.feed !== 'embedded' && shredstream.leaders.length === 0)
-    problems.push('shredstream.verify is on without shredstream.leaders: name them')
+    problems.push('shredstream.verify is true without shredstream.leaders: set them')
   return problems
 }
 
-function checkDoors(config: Config): string[] {
+function checkEndpoints(config: Config): string[] {
   const problems: string[] = []
   const seen = new Map<string, string>()
-  for (const door of enabledDoors(config)) {
-    if (!door.udp && config.tls.cert === '' && !config.allowPlaintext && !isLoopback(door.host))
+  for (const endpoint of enabledEndpoints(config)) {
+    if (
+      !endpoint.udp &&
+      config.tls.cert === '' &&
+      !config.allowPlaintext &&
+      !isLoopback(endpoint.host)
+    )
       problems.push(
-        `${door.name}.host ${door.host} is not a loopback address and there is no TLS: ` +
+        `${endpoint.name}.host ${endpoint.host} is not a loopback address and there is no TLS: ` +
           'set tls.cert and tls.key, or allowPlaintext when a proxy in front has TLS',
       )
-    if (door.port === 0) continue
-    const address = `${door.udp ? 'udp' : 'tcp'} ${door.host}:${door.port}`
+    if (endpoint.port === 0) continue
+    const address = `${endpoint.udp ? 'udp' : 'tcp'} ${endpoint.host}:${endpoint.port}`
     const other = seen.get(address)
     if (other !== undefined)
-      problems.push(`${door.name}.port ${door.port} is taken by ${other}: give it another one`)
-    seen.set(address, door.name)
+      problems.push(`${endpoint.name}.port ${endpoint.port} is taken by ${other}: set another port`)
+    seen.set(address, endpoint.name)
   }
   return problems
 }
@@ -230,7 +235,7 @@ export function isLoopback(host: string): boolean {
   return isIP(host) === 4 && host.startsWith('127.')
 }
 
-function isDoorSection(
+function isEndpointSection(
   section: unknown,
 ): section is { enabled: boolean; host: string; port: number } {
   if (typeof section !== 'object' || section === null) return false

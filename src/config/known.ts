@@ -1,12 +1,12 @@
-// What this installation offers to subscriptions, as its configuration says. Thread: main.
-// The command and the server open the registry with it; requests are checked against it.
+// Derives what subscriptions may use (plans, upstream sets, destinations) from the configuration.
+// Thread: main. Provisioning requests are checked against it.
 import { networkInterfaces } from 'node:os'
 import { sourcePortOf } from '../products/shredstream/config.ts'
-import { type Config, enabledDoors, isAllEmbedded } from './config.ts'
+import { type Config, enabledEndpoints, isAllEmbedded } from './config.ts'
 
-/** Fits `Known` of the subscriptions room. */
+/** Matches `Known` of the subscriptions module. */
 export function knownOf(config: Config) {
-  // Reason for the cast: both sections belong to rooms of their own and may be absent.
+  // Reason for the cast: both sections belong to modules of their own and may be absent.
   const sections: {
     shredstream?: Config['shredstream']
     upstreams?: Readonly<Record<string, unknown>>
@@ -21,7 +21,7 @@ export function knownOf(config: Config) {
     destinationRules: {
       allowPrivate: shredstream?.allowPrivate === true || isAllEmbedded(config),
       own: [
-        ...enabledDoors(config).map(({ host, port }) => ({ host, port })),
+        ...enabledEndpoints(config).map(({ host, port }) => ({ host, port })),
         ...(shredstream === undefined ? [] : [sourceOf(shredstream)]),
       ],
       interfaces,
@@ -29,7 +29,7 @@ export function knownOf(config: Config) {
   }
 }
 
-/** Where shreds are sent from is a door too: a challenge sent there would answer itself. */
+/** The port that shreds are sent from counts too: a challenge sent there would answer itself. */
 function sourceOf(section: Config['shredstream']): { host: string; port: number } {
   return { host: section.sourceHost || section.host, port: sourcePortOf(section) }
 }

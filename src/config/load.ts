@@ -1,11 +1,17 @@
 // Loads the configuration: defaults, then file, then environment, then flags; later wins.
 // Thread: main. The only place that reads process.env.
-// Every problem is collected before anything is refused, so that one run shows them all.
+// All problems are collected before the load is refused, so that one run reports them all.
 import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { messageOf } from '../base/errors.ts'
 import type { Field } from '../base/fields.ts'
-import { type Config, checkConfig, closedDoors, configFields, enabledDoors } from './config.ts'
+import {
+  type Config,
+  checkConfig,
+  closedProducts,
+  configFields,
+  enabledEndpoints,
+} from './config.ts'
 import { buildValues, type GivenKeys, locate, readFileTree, unknownKey } from './tree.ts'
 
 export interface ConfigFlag {
@@ -16,9 +22,9 @@ export interface ConfigFlag {
 
 export interface Loaded {
   readonly config: Config
-  /** Keys that somebody set, and where; every other key holds its default. */
+  /** Keys that were set, and where; every other key has its default. */
   readonly origins: ReadonlyMap<string, string>
-  /** Doors that are shut because their source is embedded beside a real one and nobody said so. */
+  /** Products disabled because their source is embedded by default beside a real one. */
   readonly closed: readonly string[]
 }
 
@@ -35,16 +41,16 @@ export interface LoadRequest {
   readonly env?: Environment
 }
 
-// biome-ignore lint/style/noProcessEnv: this file is the door to it.
+// biome-ignore lint/style/noProcessEnv: only this file may read it.
 const environment: Environment = process.env
 const PREFIX = 'SLUICE_'
 const FILE_BYTES_MAX = 1 << 20
-/** Ours but no keys: the file's path, and what only tests and benches read. */
+/** Variables with our prefix that are not keys: the file's path, and those of tests and benches. */
 const NOT_KEYS = /^SLUICE_(CONFIG$|TEST_|LONG_|BENCH_)/
-/** A Kubernetes service named `sluice` puts these into every pod; they are not the operator's. */
+/** Kubernetes sets these in every pod for a service named `sluice`; they are not keys. */
 const KUBERNETES = /^SLUICE_(SERVICE_(HOST|PORT)|PORT($|_\d))/
 
-/** The file that such a request reads; null when there is none. */
+/** The file that a request reads; null when there is none. */
 export function configFileOf({ file, env = environment }: LoadRequest): string | null {
   return (file ?? env.SLUICE_CONFIG) || null
 }
@@ -64,41 +70,43 @@ export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult>
     )
   // Reason for the cast: the tree of declarations is what both the value and the type are made of.
   const config = buildValues(configFields, given, problems) as Config
-  // A refused value counts as its default here, so that these are told in the same run.
+  // A refused value counts as its default here, so that one run reports these problems too.
   const isSet = (key: string) => given.has(key)
   problems.push(...checkConfig(config, isSet))
   if (problems.length > 0) return { ok: false, problems }
   const keys = [...given].filter(([key]) => !key.endsWith('.'))
   const origins = new Map(keys.map(([key, { origin }]) => [key, origin]))
-  const shut = closedDoors(config, isSet)
-  const closed = enabledDoors(config).flatMap(({ name }) => (shut.includes(name) ? [name] : []))
-  return { ok: true, config: withoutDoors(config, closed), origins, closed }
+  const sourceless = closedProducts(config, isSet)
+  const closed = enabledEndpoints(config).flatMap(({ name }) =>
+    sourceless.includes(name) ? [name] : [],
+  )
+  return { ok: true, config: withoutProducts(config, closed), origins, closed }
 }
 
-function withoutDoors(config: Config, closed: readonly string[]): Config {
+function withoutProducts(config: Config, closed: readonly string[]): Config {
   const sections = Object.entries(config).map(([name, section]) =>
     closed.includes(name)
       ? [name, Object.freeze({ ...(section as object), enabled: false })]
       : [name, section],
   )
-  // Reason for the cast: the same sections, of which some are shut.
+  // Reason for the cast: the same sections, some of them disabled.
   return closed.length === 0 ? config : (Object.freeze(Object.fromEntries(sections)) as Config)
 }
 
-/** The declared field behind a flag, whatever its spelling; the flag parser asks for its type. */
+/** The declared field of a flag, whatever its spelling. */
 export function fieldOfFlag(key: string): Field<unknown> | null {
   const found = locate(configFields, key.split('.'))
   return found.kind === 'field' ? found.field : null
 }
 
-/** Who runs the command, also behind sudo; the audit names them. */
+/** The user who runs the command, also through sudo; recorded in the audit table. */
 export function userName(): string {
   const isRoot = process.getuid?.() === 0
   if (isRoot && environment.SUDO_USER) return environment.SUDO_USER
   try {
     return userInfo().username
   } catch {
-    // A container may run as a number that no user has.
+    // A container may run with a uid that no user has.
     return `uid ${process.getuid?.()}`
   }
 }

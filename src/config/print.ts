@@ -1,13 +1,13 @@
-// Shows the configuration in force, with secrets hidden. Thread: main. Pure.
-// The text form is YAML that can be saved and given back with --config.
+// Renders the configuration in effect, with secrets hidden. Thread: main. Pure.
+// The text form is YAML that can be saved and loaded with --config.
 import type { Field, Fields, Node } from '../base/fields.ts'
 import { type Config, configFields } from './config.ts'
 import type { Loaded } from './load.ts'
 
-/** What stands in the place of a secret that is set. */
-export const HIDDEN = '(set)'
+/** Shown instead of a secret that is set. */
+const HIDDEN = '(set)'
 
-/** The values as plain data; every secret that is set reads `(set)`, a node's URL ends so. */
+/** The values as plain data; a secret that is set reads `(set)`, a node's URL ends in it. */
 export function visibleConfig(config: Config, fields: Fields = configFields): unknown {
   return visibleGroup(fields, config, plainOf)
 }
@@ -18,7 +18,7 @@ type Show = (field: Field<unknown>, value: unknown) => unknown
 const plainOf: Show = (_, value) => value
 const textOf: Show = (field, value) => field.show?.(value) ?? value
 
-/** YAML, one key a line, quantities with their unit; a key that was set names its origin. */
+/** YAML, one key per line, quantities with their unit; a key that was set shows its origin. */
 export function renderConfig(loaded: Loaded, fields: Fields = configFields): string {
   const lines: string[] = []
   writeLines(visibleGroup(fields, loaded.config, textOf), '', 0)
@@ -39,7 +39,7 @@ export function renderConfig(loaded: Loaded, fields: Fields = configFields): str
     }
   }
 
-  /** A list of sections is written in one line; it is named by whoever set any part of it. */
+  /** A list of sections is one line; its origins are those of all its keys. */
   function originOf(key: string): string {
     const own = loaded.origins.get(key)
     if (own !== undefined) return own
@@ -75,7 +75,7 @@ function visible(node: Node, value: unknown, show: Show): unknown {
   return node.secret === 'after-origin' ? originShown(String(value)) : HIDDEN
 }
 
-/** A URL without user, password, path and query; `/(set)` says that there is one of them. */
+/** A URL without user, password, path and query; `/(set)` shows that it has one of them. */
 function originShown(url: string): string {
   if (!URL.canParse(url)) return HIDDEN
   const { protocol, host, pathname, search, hash, username, password } = new URL(url)

@@ -1,17 +1,17 @@
-// Walks a declaration tree: finds keys, collects what was given, builds the typed value.
-// Thread: main. Pure; config/load.ts feeds it with the file, the environment and the flags.
+// Walks a declaration tree: finds keys, collects the given values, builds the typed value.
+// Thread: main. Pure.
 import type { Field, Fields, Group, Named, Node } from '../base/fields.ts'
 import { nearest } from '../base/nearest.ts'
 
-/** What was given for a key, and by whom: a file, a variable or a flag. */
+/** The value given for a key, and its origin: a file, a variable or a flag. */
 export interface Given {
   readonly raw: unknown
   readonly origin: string
 }
 
 /**
- * By full key, `rpc.port`. Later layers overwrite earlier ones. A key that ends in a dot only says
- * that the operator chose that name or list entry: `gold: {}` is a plan, too.
+ * By full key, `rpc.port`. Later layers overwrite earlier ones. A key that ends in a dot only marks
+ * that this name or list entry exists: `gold: {}` is a plan, too.
  */
 export type GivenKeys = Map<string, Given>
 
@@ -24,7 +24,7 @@ export interface Leaf {
   readonly field: Field<unknown>
 }
 
-/** Every field with its key; `<name>` and `<n>` stand for what the operator chooses. */
+/** Every field with its key; `<name>` and `<n>` are placeholders for names and list indexes. */
 export function* leaves(fields: Fields, prefix = ''): Generator<Leaf> {
   for (const [name, node] of Object.entries(fields)) yield* leavesOf(node, `${prefix}${name}`)
 }
@@ -42,7 +42,7 @@ export type Found =
   | { readonly kind: 'unknown' }
 
 /**
- * Finds the key that a variable or a flag means. Spelling is compared without case, `-` and `_`,
+ * Finds the key of a variable or a flag. Spelling is compared without case, `-` and `_`,
  * so that TRUSTED_PROXIES, trusted-proxies and trustedProxies are one key.
  */
 export function locate(fields: Fields, segments: readonly string[]): Found {
@@ -71,7 +71,7 @@ export function locate(fields: Fields, segments: readonly string[]): Found {
   return { kind: 'branch', key, within }
 }
 
-/** Takes over a parsed file. Unknown keys and wrong shapes become problems. */
+/** Collects the values of a parsed file. Unknown keys and wrong shapes become problems. */
 export function readFileTree(
   fields: Fields,
   raw: unknown,
@@ -120,16 +120,16 @@ export function readFileTree(
   }
 }
 
-/** The sentence for a key that nobody declared; names the nearest one. */
+/** The problem text of an undeclared key; names the nearest declared one. */
 export function unknownKey(fields: Fields, key: string): string {
   const known = [...leaves(fields)].map((leaf) => asWritten(leaf.key, key))
   const near = nearest(key, known)
-  // YAML takes `{rpc:https://…}` for a key, and an address may hold a secret.
+  // YAML parses `{rpc:https://…}` as a key, and an address may contain a secret.
   const shownKey = key.replace(/:\/\/.*/s, '://…')
   return `unknown key ${shownKey}${near === null ? '' : `; the nearest known one is ${near}`}`
 }
 
-/** Parses what was given and fills in defaults. Problems name the key and where it was set. */
+/** Parses the given values and fills in defaults. Problems name the key and its origin. */
 export function buildValues(fields: Fields, given: GivenKeys, problems: string[]): unknown {
   return buildGroup(fields, '', undefined)
 
@@ -175,7 +175,7 @@ function chosenBelow(given: GivenKeys, key: string): Set<string> {
   return chosen
 }
 
-/** A declared key with `<name>` replaced by what the operator wrote in that place. */
+/** A declared key with each placeholder replaced by the word written there. */
 function asWritten(declared: string, written: string): string {
   const words = written.split('.')
   return declared

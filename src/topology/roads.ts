@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
-import { type Config, hasChainDoor } from '../config/config.ts'
+import { type Config, needsEmbeddedChain } from '../config/config.ts'
 import { solanaFeed } from '../devnode/feed.ts'
 import { declareChainMeters } from '../devnode/meters.ts'
 import { type RunningChain, startEmbeddedChain } from '../devnode/start.ts'
@@ -48,7 +48,7 @@ export async function startRoads(
   const geyser = await parts.add('geyser', () => startGeyser(config, deps, ground, upstream))
   const chainLog = log.area('chain')
   const verifier = await parts.add('verify pool', () => new VerifyPool({ log: chainLog }))
-  const solana = hasChainDoor(config)
+  const solana = needsEmbeddedChain(config)
     ? await startChain(config, deps, parts, { ...ground, verifier })
     : null
   return { events, execution, upstream, geyser, verifier, solana }

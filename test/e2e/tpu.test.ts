@@ -133,7 +133,7 @@ describe('TPU Sender', () => {
       'the new tip account',
     )
     writeFileSync(file, 'tpu:\n  tipAccounts: [nonsense]\n')
-    await until(() => server.stderr().includes('is not taken'), 'the warning')
+    await until(() => server.stderr().includes('configuration reload failed'), 'the warning')
     expect(await served()).toEqual({ tipAccounts: [next] })
   })
 })

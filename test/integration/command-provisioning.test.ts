@@ -154,7 +154,7 @@ describe('refusals', () => {
       'an unknown product',
       1,
       ['subscription', 'add', 'x', '--product', 'milk'],
-      'there are bundle',
+      'the products are bundle',
     ],
     [
       'a coming product',
@@ -169,7 +169,7 @@ describe('refusals', () => {
       ['subscription', 'set', 'acme', '--plan', 'gold'],
       'the plans are standard',
     ],
-    ['a bad CIDR', 1, ['subscription', 'set', 'acme', '--cidr', '10.0.0.1/8'], 'a CIDR is written'],
+    ['a bad CIDR', 1, ['subscription', 'set', 'acme', '--cidr', '10.0.0.1/8'], 'write a CIDR'],
     [
       'a bad destination',
       1,
@@ -268,7 +268,7 @@ describe('records', () => {
     const verified = await json<{ ok: boolean; entries: number }>('audit', 'verify')
     expect(verified.ok).toBe(true)
     expect(verified.entries).toBeGreaterThan(10)
-    expect((await run('audit', 'verify')).stdout).toContain('is whole')
+    expect((await run('audit', 'verify')).stdout).toContain('is intact')
   })
 
   test('usage shows one and all', async () => {

@@ -57,7 +57,7 @@ describe('configuration', () => {
       problems: [expect.any(String), expect.any(String)],
     })
     const good = await runCommand(['config', 'check', '--data', data])
-    expect(good.stdout).toBe('The configuration is good.\n')
+    expect(good.stdout).toBe('The configuration is valid.\n')
     expect(good.code).toBe(0)
     const flags = ['--tls.cert', '/absent.pem', '--tls.key', '/absent.key']
     const unread = await runCommand(['config', 'check', ...flags])
@@ -195,7 +195,7 @@ describe('manners', () => {
     await runCommand(['subscription', 'add', 'acme', '--product', 'bundle', '--data', here])
     const rotate = `${process.execPath} ${commandPath} token rotate acme --data ${here}`
     const refused = await onTerminal(rotate, 'n\n')
-    expect(refused.output).toContain('The old token dies at once. [y/N]')
+    expect(refused.output).toContain('The old token stops working at once. [y/N]')
     expect(refused.output).not.toContain('TOKEN=')
     expect(refused.code).toBe(1)
     for (const key of ['\u0003', '\u0004']) {

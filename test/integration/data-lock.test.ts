@@ -107,6 +107,6 @@ describe('whether a server runs', () => {
     expect(await take()).toBe('locked')
     const starting = await status()
     expect(starting.code).toBe(1)
-    expect(starting.stderr).toContain(`process ${process.pid} has the data folder`)
+    expect(starting.stderr).toContain(`process ${process.pid} uses the data folder`)
   })
 })

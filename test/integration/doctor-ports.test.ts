@@ -23,7 +23,7 @@ describe('doctor on ports', () => {
     server.close()
     await once(server, 'close')
     expect(await checkPort(door(port), false)).toMatchObject({ state: 'ok' })
-    expect(await checkPort(door(0), false)).toMatchObject({ state: 'ok', found: 'any free one' })
+    expect(await checkPort(door(0), false)).toMatchObject({ state: 'ok', found: 'any free port' })
   })
 
   test('tells a taken UDP port', async () => {

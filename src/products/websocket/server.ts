@@ -1,7 +1,7 @@
 // Opens the websocket door. Thread: main.
 //
 //   upgrade on / -> admit: token in headers (401) -> connections per address and plan, rate (429)
-//                -> open: gate.hold closes it with 1008 within 1 s of the token's death
+//                -> open: gate.lease closes it with 1008 within 1 s of the token's death
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
 //   chain update -> Subscriptions: index -> text, once -> published to all subscribers
 //   node's notice -> Subscriptions: the feed it belongs to -> the same way

@@ -8,9 +8,9 @@ import { chooseVerb, parseArgs } from '../../../src/commands/args.ts'
 import { commonFlags } from '../../../src/commands/verb.ts'
 import { verbs } from '../../../src/commands/verbs.ts'
 import { configFields } from '../../../src/config/config.ts'
-import { variableOf } from '../../../src/config/docs.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { leaves } from '../../../src/config/tree.ts'
+import { variableOf } from '../../support/config-variable.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-fuzz-'))
 afterAll(() => rmSync(folder, { recursive: true }))

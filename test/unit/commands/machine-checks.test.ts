@@ -49,6 +49,6 @@ describe('doctor', () => {
     expect(checkCertificate(one, now + 20 * dayMs).state).toBe('warn')
     expect(checkCertificate(one, now + 40 * dayMs).state).toBe('fail')
     const mixed = checkCertificate({ cert: one.cert, key: other.key }, now)
-    expect(mixed).toMatchObject({ state: 'fail', found: 'the key is another one' })
+    expect(mixed).toMatchObject({ state: 'fail', found: 'the key does not match' })
   })
 })

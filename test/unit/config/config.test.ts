@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest'
 import {
   type Config,
   checkConfig,
-  closedDoors,
-  enabledDoors,
-  hasChainDoor,
+  closedProducts,
+  enabledEndpoints,
   isAllEmbedded,
   isLoopback,
+  needsEmbeddedChain,
   openingOf,
   sourceKeyOf,
   sourcesOf,
@@ -36,10 +36,10 @@ describe('doors', () => {
 
   test('two doors cannot have one address, but any number may take a free port', () => {
     const clash = { rpc: door('127.0.0.1', 9), grpc: door('127.0.0.1', 9) }
-    expect(checked(clash)).toEqual(['grpc.port 9 is taken by rpc: give it another one'])
+    expect(checked(clash)).toEqual(['grpc.port 9 is taken by rpc: set another port'])
     const free = { rpc: door('127.0.0.1', 0), grpc: door('127.0.0.1', 0) }
     expect(checked(free)).toEqual([])
-    expect(enabledDoors(config(free)).map(({ name }) => name)).toEqual(['rpc', 'grpc'])
+    expect(enabledEndpoints(config(free)).map(({ name }) => name)).toEqual(['rpc', 'grpc'])
     const udp = { rpc: door('127.0.0.1', 9), shredstream: door('127.0.0.1', 9) }
     expect(checked(udp)).toEqual([])
   })
@@ -67,7 +67,7 @@ describe('sources', () => {
     expect(checked({ tpu })).toEqual([expect.stringContaining('set tpu.tipAccounts')])
     expect(checked({ tpu: { ...tpu, tipAccounts: ['x'] } })).toEqual([])
     const mixed = config({ tpu, chain: { source: 'embedded' }, metrics: { source: 'embedded' } })
-    expect(closedDoors(mixed, () => false)).toEqual(['rpc', 'websocket', 'grpc', 'metrics'])
+    expect(closedProducts(mixed, () => false)).toEqual(['rpc', 'websocket', 'grpc', 'metrics'])
   })
 
   test('are named, and one real source is enough not to be embedded', () => {
@@ -123,7 +123,7 @@ describe('upstreams', () => {
     expect(tpuUpstreamsOf(config({ chain, tpu }))).toEqual(['default'])
     expect(tpuUpstreamsOf(config({ tpu }))).toEqual([])
     expect(checked({ chain, upstreams, tpu })).toEqual([
-      'chain.source is upstream: set tpu.tipAccounts, or real tips go to nobody',
+      'chain.source is upstream: set tpu.tipAccounts, or real tips are lost',
     ])
     expect(checked({ chain, upstreams, tpu: { ...tpu, tipAccounts: ['x'] } })).toEqual([])
   })
@@ -132,13 +132,15 @@ describe('upstreams', () => {
     const upstreams = { default: { nodes: [node] } }
     const shredstream = { ...door('127.0.0.1', 1), feed: 'embedded' }
     const real = config({ chain, upstreams, shredstream, rpc: door('127.0.0.1', 2) })
-    expect(hasChainDoor(real)).toBe(false)
-    expect(hasChainDoor(config({ chain: { source: 'embedded' }, rpc: door('x', 1) }))).toBe(true)
+    expect(needsEmbeddedChain(real)).toBe(false)
+    expect(needsEmbeddedChain(config({ chain: { source: 'embedded' }, rpc: door('x', 1) }))).toBe(
+      true,
+    )
     expect(checkConfig(real, () => true)).toEqual([
       'shredstream.feed is embedded and chain.source is upstream: set it to udp',
     ])
     expect(checkConfig(real, () => false)).toEqual([])
-    expect(closedDoors(real, () => false)).toEqual(['shredstream'])
+    expect(closedProducts(real, () => false)).toEqual(['shredstream'])
     expect(openingOf(real, 'shredstream')).toBe('shredstream.feed: udp')
     expect(openingOf(config({ chain: { source: 'embedded' } }), 'rpc')).toBe(
       'chain.source: embedded',
@@ -148,8 +150,8 @@ describe('upstreams', () => {
   test('a dedicated set is a real source: the embedded chain must then be asked for', () => {
     const mixed = config({ chain: { source: 'embedded' }, upstreams: { own: { nodes: [node] } } })
     expect(isAllEmbedded(mixed)).toBe(false)
-    expect(closedDoors(mixed, () => false)).toContain('rpc')
-    expect(closedDoors(mixed, (key) => key === 'chain.source')).toEqual([])
+    expect(closedProducts(mixed, () => false)).toContain('rpc')
+    expect(closedProducts(mixed, (key) => key === 'chain.source')).toEqual([])
   })
 })
 

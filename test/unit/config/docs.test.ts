@@ -5,10 +5,11 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { group, integer, many, named, numbers, text } from '../../../src/base/fields.ts'
 import { configFields } from '../../../src/config/config.ts'
-import { renderConfigDocs, renderConfigHelp, variableOf } from '../../../src/config/docs.ts'
+import { renderConfigDocs, renderConfigHelp } from '../../../src/config/docs.ts'
 import { fieldOfFlag, loadConfig } from '../../../src/config/load.ts'
 import { renderConfig, visibleConfig } from '../../../src/config/print.ts'
 import { leaves } from '../../../src/config/tree.ts'
+import { variableOf } from '../../support/config-variable.ts'
 
 const rate = integer({ initial: 7, min: 1, max: 9, unit: 'calls', doc: 'How a|many.' })
 const node = group('A node.', { xToken: text({ initial: '', doc: 'Its token.', secret: true }) })
