@@ -7,7 +7,7 @@ import type {
   QueryLimits,
   QueryTotals,
 } from '../../src/products/indexer/engine.ts'
-import { bindPlaces } from '../../src/products/indexer/sql/places.ts'
+import { bindParameters } from '../../src/products/indexer/sql/parameters.ts'
 import { readStatement } from '../../src/products/indexer/sql/reading.ts'
 
 export interface AskOptions {
@@ -36,7 +36,7 @@ let count = 0
 export function queryOf(engine: QueryEngine, sql: string, options: AskOptions = {}): Query {
   const reading = readStatement(sql, engine.name)
   const statement = reading.ok
-    ? bindPlaces(reading.value, new Map(Object.entries(options.params ?? {})), engine.name)
+    ? bindParameters(reading.value, new Map(Object.entries(options.params ?? {})), engine.name)
     : null
   return {
     id: `test-${process.pid}-${++count}`,

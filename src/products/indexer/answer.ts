@@ -1,10 +1,10 @@
-// Turns a result into an HTTP answer. Thread: main.
+// Turns a result into an HTTP response. Thread: main.
 //
-//   chunks -> held while short -> ended: whole answer with its true status and summary
-//                              -> too long or too late: streamed at the client's pace
-//                                 -> failed meanwhile: exception block, then the end
+//   chunks -> buffered while short -> ended: complete response with its status and summary
+//                                  -> too long or too slow: streamed with backpressure
+//                                     -> failed meanwhile: exception block, then the end
 //
-// Most results end while they are held, so that their errors are errors and not broken answers.
+// Most results end while they are buffered, so that their errors get an error status.
 import { randomBytes } from 'node:crypto'
 import { pipeline, Readable } from 'node:stream'
 import { promisify } from 'node:util'
@@ -14,25 +14,25 @@ import type { QueryError, QueryResult, QueryTotals } from './engine.ts'
 import { exception, exceptionText } from './exceptions.ts'
 
 export interface AnswerShape {
-  /** Nothing is sent before the end, as far as it can be held. */
+  /** Nothing is sent before the end, as far as the result can be buffered. */
   readonly isWhole: boolean
   readonly isCompressed: boolean
   headOf(totals: QueryTotals): Head
   failed(error: QueryError): Reply
-  /** True when nobody is there to take the answer. */
+  /** True when the client is gone. */
   isAbandoned(): boolean
-  /** Nobody will read the rest: stops the query and releases what it holds. Idempotent. */
+  /** The rest will not be read: stops the query and releases its resources. Idempotent. */
   abandon(): void
-  /** The answer is through or given up; called at least once. */
+  /** The response is sent or abandoned; called at least once. */
   ended(error: QueryError | null): void
 }
 
 const HELD_BYTES_MAX = 65_536
 const HELD_MS_MAX = 250
 const HELD_WHOLE_BYTES_MAX = 4_194_304
-/** Above this, compressing costs a client less than the wire. */
+/** Smaller responses are not worth compressing. */
 const COMPRESSED_BYTES_MIN = 1_024
-/** The fastest level: the main process pays for it. */
+/** The fastest level, because it runs in the main process. */
 const LEVEL = 1
 
 type Next = IteratorResult<Uint8Array>
@@ -111,29 +111,29 @@ async function* streamed(streaming: Streaming): AsyncGenerator<Uint8Array> {
       next = await source.next()
     }
     error = result.failed()
-    // Clients look for it in one piece.
+    // Clients expect the block in one chunk.
     if (error !== null) yield exceptionBlock(error, tag)
   } finally {
     shape.ended(error)
   }
 }
 
-/** What tells a client that an answer which began well has failed. */
-export function exceptionBlock(error: QueryError, tag: string): Uint8Array {
+/** Reports to a client that a response with status 200 has failed. */
+function exceptionBlock(error: QueryError, tag: string): Uint8Array {
   const text = exceptionText(error)
   const length = Buffer.byteLength(text)
   return Buffer.from(`\r\n__exception__\r\n${tag}\n${text}${length} ${tag}\r\n__exception__\r\n`)
 }
 
-/** Ends `source` when the reader leaves, and goes no faster than it reads. */
+/** Compresses with backpressure; ends `source` when the reader leaves. */
 function compressed(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
   const packer = createGzip({ level: LEVEL })
-  // What fails in the source destroys the packer, and with it the connection.
+  // An error in the source destroys the gzip stream, and with it the connection.
   pipeline(Readable.from(source, { objectMode: false }), packer, () => {})
   return withReturn(packer[Symbol.asyncIterator](), () => packer.destroy())
 }
 
-/** `chunks`, and `end` called when they are ended early, be it before the first was read. */
+/** Wraps `chunks` to call `end` when they are ended early, even before the first was read. */
 function withReturn(
   chunks: AsyncIterator<Uint8Array>,
   end: () => void,

@@ -1,8 +1,8 @@
-// What a customer sees of the tables: databases, names, columns. Thread: any. Data only.
-// One truth for SHOW and DESCRIBE of the door and for `system.*` of an engine.
+// The catalogue that customers see: databases, tables, columns. Thread: any. Data only.
+// The single source for SHOW and DESCRIBE of the endpoint and for `system.*` of an engine.
 import { type ColumnType, tableNames, tables } from './tables.ts'
 
-/** Where the tables stand; `default` is another word for it. */
+/** Database of the tables; `default` is an alias. */
 export const DATABASE = 'chain'
 export const databases = [DATABASE, 'system'] as const
 
@@ -13,7 +13,7 @@ export interface VisibleTable {
   readonly key: readonly string[]
 }
 
-/** A customer's own rows of `usage` need no name on them. */
+/** Customers see only their own rows of `usage`, so the column is hidden. */
 const hiddenColumn = 'subscription'
 
 const chainTables: readonly VisibleTable[] = tableNames.map((name) => {

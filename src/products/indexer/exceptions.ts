@@ -1,9 +1,9 @@
-// What ClickHouse calls exceptions: their numbers, texts and HTTP statuses. Thread: any (pure).
-// The only table from a code to a status. Clients read number and name out of the text, so its
-// form is fixed: `Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR)`.
+// ClickHouse exceptions: their codes, texts and HTTP statuses. Thread: any (pure).
+// The only table from a code to a status. Clients parse code and name from the text, so its form
+// is fixed: `Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR)`.
 import type { QueryError } from './engine.ts'
 
-/** The names that this room gives and the usual ones of engines, which may tell others. */
+/** Exceptions of this module and the usual ones of engines, which may return others. */
 export const codeOf = {
   BAD_ARGUMENTS: 36,
   CANNOT_PARSE_TEXT: 6,
@@ -42,7 +42,7 @@ export const codeOf = {
 } as const
 export type ExceptionName = keyof typeof codeOf
 
-/** A value, or what is wrong in ClickHouse's words. */
+/** A value, or a ClickHouse exception. */
 export type Checked<T> =
   | { readonly ok: true; readonly value: T }
   | { readonly ok: false; readonly error: QueryError }
@@ -59,7 +59,7 @@ export function fail(name: ExceptionName, message: string) {
   return { ok: false, error: exception(name, message) } as const
 }
 
-/** Where the code is not the query's fault; every code that stands nowhere here is 400. */
+/** Codes that are not the query's fault; every other code is 400. */
 const statuses: Readonly<Record<number, number>> = {
   48: 501,
   89: 415,
@@ -75,7 +75,7 @@ const statuses: Readonly<Record<number, number>> = {
   216: 409,
   497: 403,
   516: 401,
-  // The engine's trouble: 503 where another try may help, 500 where it is a bug.
+  // Engine failures: 503 where a retry may help, 500 for a bug.
   49: 500,
   1002: 500,
   74: 503,
@@ -99,8 +99,8 @@ export function exceptionText({ code, name, message }: QueryError): string {
 }
 
 /**
- * Clients take the first capitals in parentheses for the name, and a sentence may quote some of
- * the query: so those are set apart. Line breaks and a closing dot would spoil the form as well.
+ * Clients take the first capitals in parentheses as the name, and a message may quote such text
+ * from the query: so spaces are added there. Line breaks and a closing dot would break the form.
  */
 function readable(message: string): string {
   return message

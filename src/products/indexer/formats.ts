@@ -1,4 +1,4 @@
-// The formats of a result by the names that clients give them. Thread: any (pure).
+// Maps format names to output formats and content types. Thread: any (pure).
 import { type OutputFormat, outputFormats } from './engine.ts'
 
 const aliases: Readonly<Record<string, OutputFormat>> = {
@@ -12,10 +12,10 @@ const byName = new Map<string, OutputFormat>([
   ...Object.entries(aliases),
 ])
 
-/** As ClickHouse answers when nobody says anything. */
+/** ClickHouse's default format. */
 export const defaultFormat: OutputFormat = 'TabSeparated'
 
-/** Null for a format that is not written here. */
+/** Null for an unsupported format. */
 export function formatOf(name: string): OutputFormat | null {
   return byName.get(name.toLowerCase()) ?? null
 }
@@ -32,7 +32,7 @@ export const contentTypes: Readonly<Record<OutputFormat, string>> = {
   Parquet: 'application/octet-stream',
 }
 
-/** Half of such a result is good for nothing, so it is worth waiting longer for its end. */
+/** A truncated result of these formats is useless, so more of it is buffered. */
 export function isWhole(format: OutputFormat): boolean {
   return format === 'JSON' || format === 'JSONCompact' || format === 'Parquet'
 }

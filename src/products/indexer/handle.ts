@@ -1,25 +1,25 @@
-// The decision of the indexer's door: a request and its caller in, an answer out. Thread: main.
+// Handles an authenticated request of the indexer's endpoint and returns the reply. Thread: main.
 //
-//   spend -> input.ts: URL, body -> sql/: one statement, its settings, its parameters
+//   quota -> input.ts: URL, body -> sql/: one statement, its settings, its parameters
 //         -> KILL, SHOW, DESCRIBE: answered here
-//         -> place among the plan's queries -> engine -> answer.ts
+//         -> concurrency limit of the plan -> engine -> answer.ts
 import { randomUUID } from 'node:crypto'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Verdict } from '../../quota/quota.ts'
 import { Reply } from '../../transport/reply.ts'
 import { answerWith } from './answer.ts'
-import { answerFromCatalogue } from './asking.ts'
+import { answerFromCatalogue } from './answer-from-catalogue.ts'
 import type { OutputFormat, QueryEngine, QueryError, QueryTotals, Statement } from './engine.ts'
 import { type Checked, checked, exception, fail } from './exceptions.ts'
 import { defaultFormat, formatOf, isWhole } from './formats.ts'
-import { BUSY_RETRY_MS, errorReply, resultHead, type Told } from './heads.ts'
+import { BUSY_RETRY_MS, errorReply, type ResponseInfo, resultHead } from './heads.ts'
 import type { Freshness } from './ingest.ts'
 import { type Asked, type Asking, readUrl, withBody } from './input.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
 import { type QuerySettings, readSettings } from './settings.ts'
 import { renderSmall, type SmallResult } from './small-result.ts'
 import { readKill } from './sql/kill.ts'
-import { bindPlaces } from './sql/places.ts'
+import { bindParameters } from './sql/parameters.ts'
 import { type Reading, readStatement } from './sql/reading.ts'
 
 export interface HandleDeps extends RunDeps {
@@ -28,14 +28,14 @@ export interface HandleDeps extends RunDeps {
   freshness(): Freshness
 }
 
-/** The part of transport's request that is needed here. */
+/** The part of transport's request that is used here. */
 export interface Arrival extends Asking {
   readonly address: string
   readonly isGone: boolean
   onGone(cancel: () => void): void
 }
 
-/** A statement with everything that decides how it is run. */
+/** A parsed statement with its format and settings. */
 interface Ready {
   readonly reading: Reading
   readonly statement: Statement
@@ -71,7 +71,7 @@ export class IndexerHandler {
     }
   }
 
-  /** Refuses what would change something before a long body is read. */
+  /** Refuses a statement in the URL that is not read-only, before a long body is read. */
   refuseEarly(request: Asking, { password }: Caller): Reply | null {
     const url = readUrl(request, password)
     if (!url.ok || url.value.text === '') return null
@@ -91,7 +91,7 @@ export class IndexerHandler {
     const given = [...asked.settings, ...reading.value.settings]
     const settings = readSettings(given, budget.plan.indexer)
     if (!settings.ok) return settings
-    const statement = bindPlaces(reading.value, asked.parameters, dialect)
+    const statement = bindParameters(reading.value, asked.parameters, dialect)
     if (!statement.ok) return statement
     return checked({
       reading: reading.value,
@@ -111,7 +111,7 @@ export class IndexerHandler {
     return this.#small(run, small.value, format)
   }
 
-  /** Another's query is simply not found. */
+  /** A query of another subscription is not found. */
   #kill(reading: Reading, caller: Caller): Checked<SmallResult> {
     const kill = readKill(reading)
     if (!kill.ok) return kill
@@ -135,7 +135,7 @@ export class IndexerHandler {
     const totals: QueryTotals = { rows: result.rows.length, bytes, elapsedMs: 0 }
     run.countBy(() => totals)
     run.end(null)
-    return new Reply(200, resultHead(format, this.#told(run.id), totals), body)
+    return new Reply(200, resultHead(format, this.#infoOf(run.id), totals), body)
   }
 
   async #run(run: QueryRun, ready: Ready, request: Arrival): Promise<Reply> {
@@ -145,7 +145,7 @@ export class IndexerHandler {
         run,
         exception('QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING', 'a query of this query_id is running'),
       )
-    if (entered === 'no-place') {
+    if (entered === 'plan-limit') {
       this.#deps.quotaMeters.refused.indexer.inc()
       const { queries } = run.caller.budget.plan.indexer
       const error = exception(
@@ -153,7 +153,7 @@ export class IndexerHandler {
         `the plan allows ${queries} queries at once`,
       )
       this.#deps.meters.finished(error.name)
-      return errorReply(error, this.#told(run.id), BUSY_RETRY_MS)
+      return errorReply(error, this.#infoOf(run.id), BUSY_RETRY_MS)
     }
     const { statement, format, settings } = ready
     const query = this.#deps.engine.run({
@@ -178,8 +178,8 @@ export class IndexerHandler {
     return answerWith(outcome.result, {
       isWhole: settings.waitsForEnd || isWhole(format),
       isCompressed: settings.compresses && takesGzip(request),
-      headOf: (totals) => resultHead(format, this.#told(run.id), totals),
-      failed: (error) => errorReply(error, this.#told(run.id)),
+      headOf: (totals) => resultHead(format, this.#infoOf(run.id), totals),
+      failed: (error) => errorReply(error, this.#infoOf(run.id)),
       isAbandoned: () => request.isGone,
       abandon: leave,
       ended: (error) => run.end(error),
@@ -188,13 +188,13 @@ export class IndexerHandler {
 
   #failed(run: QueryRun, error: QueryError): Reply {
     run.end(error)
-    return errorReply(error, this.#told(run.id))
+    return errorReply(error, this.#infoOf(run.id))
   }
 
-  /** Refused before it was a query: counted, and no row of `usage`. */
+  /** Refused before it became a query: counted, but without a row in `usage`. */
   #refused(error: QueryError, id: string): Reply {
     this.#deps.meters.finished(error.name)
-    return errorReply(error, this.#told(id))
+    return errorReply(error, this.#infoOf(id))
   }
 
   #exhausted({ reason, retryAfterMs }: Verdict): Reply {
@@ -203,10 +203,10 @@ export class IndexerHandler {
       reason === 'credits' ? 'the credits of these 30 days are spent' : 'too many queries'
     const error = exception('QUOTA_EXCEEDED', what)
     this.#deps.meters.finished(error.name)
-    return errorReply(error, this.#told(randomUUID()), retryAfterMs || undefined)
+    return errorReply(error, this.#infoOf(randomUUID()), retryAfterMs || undefined)
   }
 
-  #told(queryId: string): Told {
+  #infoOf(queryId: string): ResponseInfo {
     return { queryId, engine: this.#engine, freshness: this.#deps.freshness() }
   }
 }

@@ -1,4 +1,4 @@
-// Header lines and error answers of the indexer's door. Thread: main. Pure.
+// Response headers and error replies of the indexer's endpoint. Thread: main. Pure.
 import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { OutputFormat, QueryError, QueryTotals } from './engine.ts'
 import { exception, exceptionText, statusOf } from './exceptions.ts'
@@ -21,7 +21,7 @@ const resultHeads = Object.fromEntries(
 
 export const okReply = new Reply(200, plainHead, 'Ok.\n')
 
-/** One text for every way in which credentials can be wrong. */
+/** The same text for every kind of wrong credentials. */
 export const unauthorizedReply = new Reply(
   401,
   plainHead.and('x-clickhouse-exception-code', '516').and('www-authenticate', 'Basic'),
@@ -34,25 +34,29 @@ export const unauthorizedReply = new Reply(
   ),
 )
 
-export interface Told {
+export interface ResponseInfo {
   readonly queryId: string
   /** Name and version. */
   readonly engine: string
   readonly freshness: Freshness
 }
 
-export function resultHead(format: OutputFormat, told: Told, totals: QueryTotals): Head {
-  const head = withTold(resultHeads[format], told)
+export function resultHead(format: OutputFormat, info: ResponseInfo, totals: QueryTotals): Head {
+  const head = withInfo(resultHeads[format], info)
   return head.and('x-clickhouse-summary', summaryOf(totals))
 }
 
-export function errorReply(error: QueryError, told: Told | null, retryAfterMs?: number): Reply {
-  const base = told === null ? plainHead : withTold(plainHead, told)
+export function errorReply(
+  error: QueryError,
+  info: ResponseInfo | null,
+  retryAfterMs?: number,
+): Reply {
+  const base = info === null ? plainHead : withInfo(plainHead, info)
   const head = base.and('x-clickhouse-exception-code', String(error.code))
   return new Reply(statusOf(error), withRetryAfter(head, retryAfterMs), exceptionText(error))
 }
 
-function withTold(base: Head, { queryId, engine, freshness }: Told): Head {
+function withInfo(base: Head, { queryId, engine, freshness }: ResponseInfo): Head {
   let head = base.and('x-clickhouse-query-id', queryId).and('x-sluice-engine', engine)
   const { slot, slotAgeMs, block, blockAgeMs } = freshness
   for (const [name, value] of [
@@ -65,7 +69,7 @@ function withTold(base: Head, { queryId, engine, freshness }: Told): Head {
   return head
 }
 
-/** Numbers are texts, as ClickHouse writes them; what nobody counted is left out. */
+/** Numbers are strings, as in ClickHouse; counts that the engine does not report are omitted. */
 function summaryOf({ rows, bytes, elapsedMs, readRows, readBytes }: QueryTotals): string {
   return JSON.stringify({
     ...(readRows === undefined ? {} : { read_rows: String(readRows) }),
@@ -78,10 +82,10 @@ function summaryOf({ rows, bytes, elapsedMs, readRows, readBytes }: QueryTotals)
   })
 }
 
-/** The door's own errors, which no query stands behind. */
-export function doorError(status: number, message: string): Reply {
+/** Errors of the endpoint itself, without a query. */
+export function endpointError(status: number, message: string): Reply {
   const error = exception(
-    doorNames[status] ?? 'BAD_ARGUMENTS',
+    endpointErrors[status] ?? 'BAD_ARGUMENTS',
     status === 404 ? 'nothing is here: queries go to /, health checks to /ping' : message,
   )
   const reply = errorReply(error, null, status === 429 ? BUSY_RETRY_MS : undefined)
@@ -90,7 +94,7 @@ export function doorError(status: number, message: string): Reply {
 
 export const BUSY_RETRY_MS = 1_000
 
-const doorNames: Readonly<Record<number, Parameters<typeof exception>[0]>> = {
+const endpointErrors: Readonly<Record<number, Parameters<typeof exception>[0]>> = {
   408: 'SOCKET_TIMEOUT',
   413: 'TOO_MANY_BYTES',
   429: 'TOO_MANY_SIMULTANEOUS_QUERIES',

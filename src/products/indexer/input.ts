@@ -1,19 +1,19 @@
-// What a request asks: parameters of the URL, ClickHouse's headers, and the body. Thread: main.
-// The query stands in `query=`, in the body, or begins in the first and goes on in the second.
+// Reads a query from a request: URL parameters, ClickHouse's headers, and the body. Thread: main.
+// The query is in `query=`, in the body, or starts in the first and continues in the second.
 import { isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { holdsToken } from '../../subscriptions/issue.ts'
-import { databaseOf } from './asking.ts'
+import { databaseOf } from './answer-from-catalogue.ts'
 import { type Checked, checked, fail } from './exceptions.ts'
 import { readMultipart } from './multipart.ts'
 
 export interface Asked {
   readonly text: string
-  /** Values of `{name:Type}` places. */
+  /** Values of `{name:Type}` parameters. */
   readonly parameters: ReadonlyMap<string, string>
   readonly settings: readonly (readonly [name: string, value: string])[]
-  /** '' when the caller leaves it to us. */
+  /** '' when the caller sets none. */
   readonly queryId: string
   readonly format: string
 }
@@ -36,13 +36,13 @@ export const wantedHeaders = [
 ] as const
 
 /** As ClickHouse's `max_query_size`. */
-export const QUERY_BYTES_MAX = 262_144
-/** Parameters in a multipart body come on top of the query. */
+const QUERY_BYTES_MAX = 262_144
+/** A multipart body may contain parameters in addition to the query. */
 export const BODY_BYTES_MAX = 1_048_576
 const PARAMETERS_MAX = 1_000
 const QUERY_ID = /^[\x21-\x7e]{1,128}$/
 
-/** The URL and the headers. `password` is the caller's, which must not become part of a row. */
+/** Reads URL and headers. `password` is the caller's, which must not be stored in a row. */
 export function readUrl(request: Asking, password: string): Checked<Asked> {
   const parameters = new Map<string, string>()
   const own = new Map<string, string>()
@@ -62,7 +62,7 @@ export function readUrl(request: Asking, password: string): Checked<Asked> {
   const queryId = own.get('query_id') ?? ''
   if (queryId !== '' && !QUERY_ID.test(queryId))
     return fail('BAD_ARGUMENTS', 'a query_id is 1 to 128 visible ASCII characters')
-  // It is kept in `usage` and sent to engines and back.
+  // The query id is stored in `usage` and sent to engines and back.
   if (holdsToken(queryId) || queryId.includes(password))
     return fail('BAD_ARGUMENTS', 'a query_id holds no token and no password; choose another')
   const format = own.get('default_format') ?? request.header('x-clickhouse-format')
@@ -72,7 +72,7 @@ export function readUrl(request: Asking, password: string): Checked<Asked> {
 
 const ownNames = new Set(['query', 'database', 'query_id', 'default_format', 'role'])
 
-/** Adds the body, which is borrowed: it is read or copied before the first wait. */
+/** Adds the body, which is borrowed: it is read or copied before the first `await`. */
 export async function withBody(
   asked: Asked,
   request: Asking,
@@ -110,7 +110,7 @@ function isMultipart(contentType: string): boolean {
   return /^multipart\/form-data\b/i.test(contentType)
 }
 
-/** Says before the body is read that it could not be. */
+/** Whether the body's content encoding is supported; checked before the body is read. */
 export function canDecode(request: Asking): boolean {
   return ['', 'identity', 'gzip'].includes(request.header('content-encoding').toLowerCase())
 }

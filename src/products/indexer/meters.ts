@@ -1,10 +1,10 @@
-// The meters of the indexer's door. Thread: main.
+// Declares the meters of the indexer's endpoint. Thread: main.
 import type { CounterChild, Meters } from '../../telemetry/meters.ts'
 import { LatencyTally, PairTally } from '../../telemetry/tally.ts'
 import { codeOf } from './exceptions.ts'
 
 const OK = 'OK'
-/** Names of exceptions; what an engine alone knows is `OTHER`. */
+/** Names of exceptions; those that only an engine defines are `OTHER`. */
 const outcomes: readonly string[] = [OK, ...Object.keys(codeOf), 'OTHER']
 const ways = ['killed', 'client_gone', 'access_lost'] as const
 export type StopWay = (typeof ways)[number]
@@ -17,7 +17,7 @@ export interface IndexerMeters {
   readonly bytes: CounterChild
   /** Queries that were stopped before their end. */
   readonly stopped: Readonly<Record<StopWay, CounterChild>>
-  /** Where the number of queries under way is read. */
+  /** Returns the number of running queries. */
   running: () => number
 }
 
@@ -34,7 +34,7 @@ export function declareIndexerMeters(meters: Meters): IndexerMeters {
   )
   meters.histogramRead(
     'sluice_index_query_seconds',
-    'Time from a whole query to the end of its answer',
+    'Time from a complete query to the end of its response',
     latency.buckets,
     () => latency.read(),
   )
@@ -46,7 +46,7 @@ export function declareIndexerMeters(meters: Meters): IndexerMeters {
   const own: IndexerMeters = {
     finished: (outcome) => finished.count(outcome, 'all'),
     latency,
-    rows: meters.counter('sluice_index_query_rows_total', 'Rows that queries gave'),
+    rows: meters.counter('sluice_index_query_rows_total', 'Rows returned by queries'),
     bytes: meters.counter('sluice_index_query_bytes_total', 'Bytes of results before compression'),
     stopped: {
       killed: stopped.with({ way: 'killed' }),
@@ -55,6 +55,6 @@ export function declareIndexerMeters(meters: Meters): IndexerMeters {
     },
     running: () => 0,
   }
-  meters.gaugeRead('sluice_index_queries_running', 'Queries under way', () => own.running())
+  meters.gaugeRead('sluice_index_queries_running', 'Running queries', () => own.running())
   return own
 }

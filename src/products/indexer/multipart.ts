@@ -1,9 +1,9 @@
-// Reads a form of several parts, in which clients send parameters too long for a URL. Thread: any
-// (pure). Only names and values matter; files and other headers of a part are ignored.
+// Parses multipart/form-data, in which clients send parameters too long for a URL. Thread: any
+// (pure). Only names and values are used; files and other headers of a part are ignored.
 
 const PARTS_MAX = 1_000
 
-/** Values by name; null when the body is no such form. */
+/** Values by name; null when the body is not a valid form. */
 export function readMultipart(
   body: string,
   contentType: string,
@@ -11,7 +11,7 @@ export function readMultipart(
   const found = /;\s*boundary=(?:"([^"]{1,100})"|([^;\s]{1,100}))/i.exec(contentType)
   const boundary = found?.[1] ?? found?.[2]
   if (boundary === undefined) return null
-  // With a line break before it, the first boundary is like the others.
+  // A line break is prepended, so that the first boundary is like the others.
   const parts = `\r\n${body}`.split(`\r\n--${boundary}`)
   if (parts.length > PARTS_MAX || !parts.at(-1)?.startsWith('--')) return null
   const values = new Map<string, string>()

@@ -1,6 +1,6 @@
-// The page at /play: type SQL, see a table and a chart. Thread: main.
-// One file without a reference to any other; its policy lets exactly its own script and style run
-// and lets it talk to nobody but this door. It holds no data: queries carry their credentials.
+// Serves the page at /play: type SQL, see a table and a chart. Thread: main.
+// One file without external references; its Content-Security-Policy allows only its own script
+// and style, and requests only to this endpoint. It has no data: queries send their credentials.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { assert } from '../../base/assert.ts'
@@ -34,7 +34,7 @@ function makeReply(page: string): Reply {
   return new Reply(200, head, page)
 }
 
-/** The source expression for the one element of that name. */
+/** The CSP source expression for the only element of that name. */
 function hashOf(page: string, element: 'script' | 'style'): string {
   const content = new RegExp(`<${element}>(.*?)</${element}>`, 's').exec(page)?.[1]
   assert(content !== undefined, `the page has a ${element}`)

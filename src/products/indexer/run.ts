@@ -1,5 +1,5 @@
-// One query from its arrival to the end of its answer: what it holds is given back once, and what
-// it was is told once. Thread: main. Made by handle.ts.
+// Lifecycle of one query from its arrival to the end of its response: releases its resources and
+// reports its usage exactly once. Thread: main.
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -12,11 +12,11 @@ import type { RunningQueries } from './running.ts'
 import { fingerprint } from './sql/fingerprint.ts'
 import type { Dialect } from './sql/lexer.ts'
 
-/** Who asks. */
+/** The authenticated caller. */
 export interface Caller {
   readonly principal: Principal
   readonly budget: Budget
-  /** The database password that it came with. */
+  /** The database password of the request. */
   readonly password: string
 }
 
@@ -26,7 +26,7 @@ export interface RunDeps {
   readonly meters: IndexerMeters
   usage(fact: UsageFact): void
   readonly dialect: Dialect
-  /** 0 logs none. */
+  /** Slower queries are logged; 0 logs none. */
   readonly slowQueryMs: number
   readonly slowLines: LogThrottle
   readonly clock: Clock
@@ -56,8 +56,8 @@ export class QueryRun {
     this.#beganMs = deps.clock.monotonicMs()
   }
 
-  /** Takes a place among the running ones; tells which of the two rules forbids it. */
-  enter(): 'entered' | 'same-id' | 'no-place' {
+  /** Registers as a running query; returns which of the two rules forbids it. */
+  enter(): 'entered' | 'same-id' | 'plan-limit' {
     const { running } = this.#deps
     const { principal, budget } = this.caller
     const { id } = principal.subscription
@@ -65,7 +65,7 @@ export class QueryRun {
     if (!running.enter(id, underway)) return 'same-id'
     if (!budget.enter('queries')) {
       running.leave(id, this.id)
-      return 'no-place'
+      return 'plan-limit'
     }
     this.#release = () => {
       budget.leave('queries')
@@ -74,7 +74,7 @@ export class QueryRun {
     return 'entered'
   }
 
-  /** The engine has it; it is stopped when the credentials die. */
+  /** The engine runs it; takes a lease that stops it when the credentials are revoked. */
   began(query: RunningQuery, address: string): void {
     this.#query = query
     const leave = this.#release
@@ -87,19 +87,19 @@ export class QueryRun {
     }
   }
 
-  /** Where the figures of the result are read when it ends. */
+  /** Sets where the totals of the result are read when the query ends. */
   countBy(totals: () => QueryTotals): void {
     this.#totals = totals
   }
 
-  /** Stops it wherever it is; its answer then tells that it was cancelled. */
+  /** Cancels the query; its response is then QUERY_WAS_CANCELLED. */
   stop(way: StopWay): void {
     if (this.#isOver) return
     this.#deps.meters.stopped[way].inc()
     this.#query?.cancel()
   }
 
-  /** The first call gives back what is held and tells what it was; later ones do nothing. */
+  /** The first call releases resources and reports usage; later ones do nothing. */
   end(error: QueryError | null): void {
     if (this.#isOver) return
     this.#isOver = true
@@ -121,11 +121,11 @@ export class QueryRun {
       bytes,
       code: error?.code ?? 0,
     })
-    this.#tellSlow(elapsedMs, error)
+    this.#logSlow(elapsedMs, error)
   }
 
-  /** Without literals and without the id, which the customer chose: both may hold a secret. */
-  #tellSlow(elapsedMs: number, error: QueryError | null): void {
+  /** Logs without literals and without the customer's query id: both may contain a secret. */
+  #logSlow(elapsedMs: number, error: QueryError | null): void {
     const { slowQueryMs, slowLines, clock, log, dialect } = this.#deps
     if (slowQueryMs === 0 || elapsedMs <= slowQueryMs) return
     if (!slowLines.allows('slow', clock.monotonicMs())) return

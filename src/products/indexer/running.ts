@@ -1,4 +1,4 @@
-// The queries that run now, by subscription: nobody sees or touches another's. Thread: main.
+// Registry of running queries by subscription, which isolates subscriptions. Thread: main.
 
 export interface Underway {
   readonly id: string
@@ -13,7 +13,7 @@ export class RunningQueries {
     return this.#count
   }
 
-  /** False when the subscription has one of that id already. */
+  /** False when the subscription already runs a query with that id. */
   enter(subscription: string, query: Underway): boolean {
     const own = this.#bySubscription.get(subscription) ?? new Map<string, Underway>()
     if (own.has(query.id)) return false
@@ -30,7 +30,7 @@ export class RunningQueries {
     if (own.size === 0) this.#bySubscription.delete(subscription)
   }
 
-  /** Those of the ids that run for this subscription; all of them for null. */
+  /** Running queries of the subscription with these ids; all of them for null. */
   find(subscription: string, ids: readonly string[] | null): Underway[] {
     const own = this.#bySubscription.get(subscription) ?? new Map<string, Underway>()
     return [...own.values()].filter(({ id }) => ids === null || ids.includes(id))

@@ -1,4 +1,4 @@
-// Opens the indexer's door: ClickHouse's HTTP interface. Thread: main.
+// Opens the indexer's endpoint: ClickHouse's HTTP interface. Thread: main.
 //
 //   transport/door -> open: GET /, /ping, /play
 //                  -> admit: Basic or X-ClickHouse-User/-Key, and x-token (401)
@@ -21,7 +21,7 @@ import type { IndexerSection } from './config.ts'
 import type { QueryEngine } from './engine.ts'
 import { exception } from './exceptions.ts'
 import { IndexerHandler } from './handle.ts'
-import { doorError, errorReply, okReply, unauthorizedReply } from './heads.ts'
+import { endpointError, errorReply, okReply, unauthorizedReply } from './heads.ts'
 import type { Freshness } from './ingest.ts'
 import { BODY_BYTES_MAX, canDecode, wantedHeaders } from './input.ts'
 import type { IndexerMeters } from './meters.ts'
@@ -34,12 +34,12 @@ export interface IndexerDeps {
   readonly gate: Gate
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
-  /** Stopped by whoever started it, after the door. */
+  /** Stopped by the code that started it, after the endpoint. */
   readonly engine: QueryEngine
   readonly meters: IndexerMeters
-  /** Told of every query that ended, well or not. */
+  /** Called for every query that ended, with or without an error. */
   usage(fact: UsageFact): void
-  /** For the headers of each answer; asked per query, so it must be cheap. */
+  /** For the headers of each response; called per query, so it must be cheap. */
   freshness(): Freshness
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
@@ -47,7 +47,7 @@ export interface IndexerDeps {
   readonly log: Log
 }
 
-/** Null: a path that asks for no credentials. */
+/** Null: a path that needs no credentials. */
 type Context = Caller | null
 
 export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promise<Running> {
@@ -66,13 +66,13 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
     wants: wantedHeaders,
     admit: (request) => admit(request, deps),
     inFlightPerAddressMax: section.inFlightPerAddress,
-    error: (status, message) => doorError(status, message),
+    error: (status, message) => endpointError(status, message),
     routes: [
       {
         verb: 'GET',
         path: '/',
         watchesClient: true,
-        // Nothing is run whose answer nobody would see.
+        // HEAD runs no query, because its result would not be sent.
         handle: (request, body, caller) =>
           caller === null || request.method === 'HEAD'
             ? okReply

@@ -1,7 +1,7 @@
-// Settings that a query brings along: limits are clamped to the plan, what cannot matter here is
-// ignored, everything else is refused. Thread: any (pure).
-// Tools set many without being asked, and break when a server refuses them; a setting that would
-// change the answer must be refused all the same, since ignoring it would be a wrong answer.
+// Reads a query's settings: limits are clamped to the plan, irrelevant settings are ignored,
+// everything else is refused. Thread: any (pure).
+// Tools send many settings on their own, and break when a server refuses them; a setting that
+// would change the result must still be refused, because ignoring it would return a wrong result.
 import type { PlanValues } from '../../subscriptions/plans.ts'
 import type { QueryLimits } from './engine.ts'
 import { type Checked, checked, type ExceptionName, exception, fail } from './exceptions.ts'
@@ -9,9 +9,9 @@ import { type Checked, checked, type ExceptionName, exception, fail } from './ex
 export interface QuerySettings {
   readonly limits: QueryLimits
   readonly quotes64: boolean
-  /** Nothing is sent before the query has ended, as far as it can be held. */
+  /** Nothing is sent before the query has ended, as far as the result can be buffered. */
   readonly waitsForEnd: boolean
-  /** The client takes a compressed answer, if it also says which. */
+  /** The response may be compressed, if Accept-Encoding allows it. */
   readonly compresses: boolean
 }
 
@@ -24,7 +24,7 @@ interface Draft {
   compresses: boolean
 }
 
-/** Later ones win, so those of the query itself come behind those of the URL. */
+/** Later settings win, so those of the query itself follow those of the URL. */
 export function readSettings(
   given: Iterable<readonly [name: string, value: string]>,
   plan: PlanLimits,
@@ -48,7 +48,7 @@ export function readSettings(
   return checked(draft)
 }
 
-/** Gives the name of what is wrong, or null. */
+/** Returns the name of the exception, or null. */
 type Take = (value: string, draft: Draft, plan: PlanLimits) => ExceptionName | null
 
 const taken: Readonly<Record<string, Take>> = {
@@ -73,7 +73,7 @@ const taken: Readonly<Record<string, Take>> = {
   // ClickHouse's own block compression, which no tool but its own can read.
   compress: mustBe('NOT_IMPLEMENTED', '0', 'false'),
   decompress: mustBe('NOT_IMPLEMENTED', '0', 'false'),
-  // There are no sessions, so none can be found; their ids alone promise nothing.
+  // There are no sessions: `session_check` fails, and session ids alone are ignored.
   session_check: mustBe('SESSION_NOT_FOUND', '0', 'false'),
   date_time_output_format: mustBe('NOT_IMPLEMENTED', 'simple'),
   extremes: mustBe('NOT_IMPLEMENTED', '0', 'false'),
@@ -81,7 +81,7 @@ const taken: Readonly<Record<string, Take>> = {
   offset: mustBe('NOT_IMPLEMENTED', '0'),
 }
 
-/** A limit may be narrowed, never widened; 0 is ClickHouse's word for the widest there is. */
+/** A limit may be lowered, never raised; 0 means unlimited in ClickHouse, so the plan's limit. */
 function clamp(limit: 'timeMs' | 'rows' | 'resultBytes' | 'memoryBytes', unit = 1): Take {
   return (value, { limits }, plan) => {
     if (!/^\d{1,19}(\.\d{1,9})?$/.test(value)) return 'BAD_ARGUMENTS'
@@ -104,7 +104,7 @@ function mustBe(otherwise: ExceptionName, ...values: readonly string[]): Take {
   return (value) => (values.includes(value.toLowerCase()) ? null : otherwise)
 }
 
-/** What says how a server works and not what it answers, or is so here whatever one says. */
+/** Ignored settings: they affect how a server works and not its result, or are fixed here. */
 const harmless = new Set([
   ...['readonly', 'session_id', 'session_timeout', 'quota_key', 'client_protocol_version'],
   ...['send_progress_in_http_headers', 'http_headers_progress_interval_ms', 'buffer_size'],

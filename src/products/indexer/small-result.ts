@@ -1,5 +1,5 @@
-// Results that the door makes itself: a handful of rows, in every format of text. Thread: any
-// (pure). Written as an engine would write them.
+// Renders small results that the endpoint builds itself, in every text format. Thread: any (pure).
+// The output matches an engine's.
 
 import type { OutputFormat } from './engine.ts'
 import type { ColumnType } from './tables.ts'
@@ -9,7 +9,7 @@ export interface SmallResult {
   readonly rows: readonly (readonly (string | number)[])[]
 }
 
-/** Null for Parquet, which nobody asks for here. */
+/** Null for Parquet, which is not supported here. */
 export function renderSmall({ columns, rows }: SmallResult, format: OutputFormat): string | null {
   const names = columns.map(({ name }) => name)
   const objects = () =>

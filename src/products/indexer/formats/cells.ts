@@ -1,9 +1,9 @@
-// What a cell of a result is once the engine has rendered it, and how each format writes it.
+// Writes rendered cells of a result in each format.
 // Thread: main of a query process. Pure.
 
 /**
- * `big` and `decimal` are digits as text; `nested` is a list, tuple or map in the format's own
- * writing already. Everything else that is text (names, times, identifiers) is `text`.
+ * `big` and `decimal` are digits as strings; `nested` is a list, tuple or map already written in
+ * the format. All other strings (names, times, identifiers) are `text`.
  */
 export type CellKind = 'number' | 'float' | 'bool' | 'text' | 'big' | 'decimal' | 'nested'
 
@@ -11,7 +11,7 @@ export type ResultCell = string | number | boolean | null
 
 export interface ResultColumn {
   readonly name: string
-  /** As ClickHouse writes it. */
+  /** ClickHouse type name. */
   readonly type: string
   readonly kind: CellKind
 }

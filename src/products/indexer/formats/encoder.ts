@@ -1,5 +1,5 @@
-// Writes a result in the format that was asked for, chunk by chunk. Thread: main of a query
-// process. Pure: cells in, text out; whoever calls it counts and sends.
+// Encodes a result in the requested format, chunk by chunk. Thread: main of a query process.
+// Pure: cells in, text out; the caller counts and sends.
 import type { OutputFormat } from '../engine.ts'
 import {
   csvCell,
@@ -16,7 +16,7 @@ export interface ResultStatistics {
   readonly elapsedSeconds: number
 }
 
-/** Cells come by column, as the engine has them. */
+/** Cells are passed by column, as the engine returns them. */
 export interface Encoder {
   begin(): string
   rows(columns: readonly (readonly ResultCell[])[], count: number): string
@@ -68,7 +68,7 @@ export function encoderOf(
 }
 
 type Cells = readonly (readonly ResultCell[])[]
-/** One row as text, without what separates it from the next. */
+/** One row as text, without the separator. */
 type RowText = (columns: Cells, row: number) => string
 
 function objectRows(columns: readonly ResultColumn[], write: readonly WriteCell[]): RowText {
@@ -85,7 +85,7 @@ function arrayRows(write: readonly WriteCell[]): RowText {
   return (cells, at) => `[${row(cells, at).slice(0, -1)}]`
 }
 
-/** With its line break: the formats of lines need nothing else. */
+/** One row with its line break, for the line-based formats. */
 function separatedRows(write: readonly WriteCell[], separator: string): RowText {
   return (cells, row) => {
     let text = ''

@@ -17,7 +17,7 @@ export class Cursor {
     return this.#at >= this.#tokens.length
   }
 
-  /** Goes past one of these words and tells which; '' when another stands there. */
+  /** Consumes one of these words and returns it; '' when the next token is another. */
   word(...wanted: readonly string[]): string {
     const word = wordOf(this.#text, this.#tokens[this.#at])
     if (word === '' || !wanted.includes(word)) return ''
@@ -39,7 +39,7 @@ export class Cursor {
     return nameOf(this.#text, token)
   }
 
-  /** What stands between the quotes of a string. */
+  /** The content of a string literal. */
   string(): string | null {
     const token = this.#tokens[this.#at]
     const written = token === undefined ? '' : this.#text.slice(token.start, token.end)

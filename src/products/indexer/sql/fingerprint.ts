@@ -1,9 +1,9 @@
-// A statement without anything that its author may want to keep: for the log of slow queries.
+// Removes everything private from a statement, for the log of slow queries.
 // Thread: any (pure). Literals, parameters, long words and comments are `?`.
 import { type Dialect, lex, type Token } from './lexer.ts'
 
 const CHARS_MAX = 400
-/** Longer than every name of ours, shorter than a password or a token, which may stand anywhere. */
+/** Longer than all our names, shorter than a password or a token, which may appear anywhere. */
 const NAME_CHARS_MAX = 30
 
 export function fingerprint(text: string, dialect: Dialect): string {
@@ -12,7 +12,7 @@ export function fingerprint(text: string, dialect: Dialect): string {
   for (const token of lex(text, dialect, CHARS_MAX)) {
     if (token.kind === 'comment') continue
     const part = shown(text, token)
-    // A list of values is as good as one.
+    // A list of values is collapsed into one.
     if (part === '?' && parts.at(-1) === ',' && parts.at(-2) === '?') {
       parts.pop()
       continue

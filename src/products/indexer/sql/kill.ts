@@ -1,15 +1,15 @@
-// Reads `KILL QUERY WHERE query_id = 'x' [AND user = 'y'] [SYNC | ASYNC | TEST]`. Thread: any
-// (pure). Whose the queries are is the door's to check.
+// Parses `KILL QUERY WHERE query_id = 'x' [AND user = 'y'] [SYNC | ASYNC | TEST]`. Thread: any
+// (pure). The caller checks who owns the queries.
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { Cursor } from './cursor.ts'
 import type { Reading } from './reading.ts'
 
 export interface Kill {
-  /** Null: all of them. */
+  /** Null: all queries. */
   readonly ids: readonly string[] | null
-  /** Null: whoever asks. */
+  /** Null: the caller. */
   readonly user: string | null
-  /** Only tells what would be killed. */
+  /** Only lists the queries that would be killed. */
   readonly isTest: boolean
 }
 

@@ -1,12 +1,12 @@
-// Cuts SQL into tokens, so that whoever looks for words never finds them inside a string, a quoted
-// name or a comment. Thread: any (pure). Never throws; what is left open, or what the dialect does
-// not know, is one last token up to the end. White space is the gap between two tokens.
+// Splits SQL into tokens, so that a search for words never matches inside a string, a quoted name
+// or a comment. Thread: any (pure). Never throws; an unterminated token, or one unknown to the
+// dialect, extends to the end. White space is the gap between two tokens.
 //
-//   duckdb         what a customer writes for DuckDB: backslash escapes in every quote, as clients
-//                  of ClickHouse write them; comments nest, heredocs, a symbol is one character
-//   duckdb-native  what DuckDB itself reads: backslash escapes in E'…' alone
-//   clickhouse     what a customer writes for ClickHouse: comments do not nest, `# ` begins one;
-//                  only the operators, numbers and ASCII words of SQL, all else is `unknown`
+//   duckdb         customers' SQL for DuckDB: backslash escapes in every quote, as clients of
+//                  ClickHouse write them; comments nest, heredocs, a symbol is one character
+//   duckdb-native  DuckDB's own SQL: backslash escapes only in E'…'
+//   clickhouse     customers' SQL for ClickHouse: comments do not nest, `# ` begins one; only the
+//                  operators, numbers and ASCII words of SQL, all else is `unknown`
 
 export type Dialect = 'duckdb' | 'duckdb-native' | 'clickhouse'
 
@@ -26,7 +26,7 @@ export interface Token {
   readonly end: number
 }
 
-/** At most `max` tokens and one, by which it is seen that there are more. */
+/** At most `max + 1` tokens: one more than `max` shows that there are more. */
 export function lex(text: string, dialect: Dialect, max = Number.POSITIVE_INFINITY): Token[] {
   const tokens: Token[] = []
   let at = 0
@@ -46,7 +46,7 @@ export function wordOf(text: string, token: Token | undefined): string {
   return token?.kind === 'word' ? text.slice(token.start, token.end).toUpperCase() : ''
 }
 
-/** True for that one word; the letters are looked at only where the length fits. */
+/** True for that word; letters are compared only when the length matches. */
 export function isWord(text: string, token: Token | undefined, word: string): boolean {
   return token?.kind === 'word' && token.end - token.start === word.length
     ? wordOf(text, token) === word
@@ -65,7 +65,7 @@ export function isSymbol(text: string, token: Token | undefined, symbol: string)
   )
 }
 
-/** True when something stands between two tokens that is more than white space. */
+/** True when there is more than white space between two tokens. */
 export function hasComment(text: string, from: number, to: number): boolean {
   for (let at = from; at < to; at++) if (!isSpace(text.charCodeAt(at))) return true
   return false
@@ -92,11 +92,11 @@ function tokenAt(text: string, start: number, dialect: Dialect, before: Token | 
 
 const plainWord = /[A-Za-z_]\w*/y
 const plainNumber = /(?:0x[\da-f]+|0b[01]+|(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)(?!\w)/iy
-/** Behind a dot: `t.1.2` are two elements of tuples. */
+/** After a dot: `t.1.2` are two tuple elements. */
 const elementNumber = /\d+(?!\w)/y
 const operator = /->|::|<=|>=|<>|!=|==|\|\||[-()[\]{},.+*%=<>?:;]|\/(?!\/)/y
 
-/** A word, a number or an operator of ClickHouse; nothing that a server could read otherwise. */
+/** A word, a number or an operator of ClickHouse; nothing that a server could read differently. */
 function plainAt(text: string, start: number, before: Token | undefined): Found {
   let end = endOf(plainWord, text, start)
   if (end > 0) return { kind: 'word', end }
@@ -108,13 +108,13 @@ function plainAt(text: string, start: number, before: Token | undefined): Found 
   return end > 0 ? { kind: 'symbol', end } : { kind: 'unknown', end: text.length }
 }
 
-/** Whether a dot behind the token leads to a column or an element, and not to a fraction. */
+/** Whether a dot after the token selects a column or an element, and does not start a fraction. */
 function isValueEnd(text: string, token: Token | undefined): boolean {
   if (token?.kind === 'symbol') return isSymbol(text, token, ')') || isSymbol(text, token, ']')
   return token?.kind === 'word' || token?.kind === 'quoted' || token?.kind === 'number'
 }
 
-/** Where a sticky pattern that matches at `start` ends; 0 when it does not. */
+/** End of the match of a sticky pattern at `start`; 0 when it does not match. */
 function endOf(pattern: RegExp, text: string, start: number): number {
   pattern.lastIndex = start
   return pattern.test(text) ? pattern.lastIndex : 0
@@ -185,7 +185,7 @@ function numberEnd(text: string, start: number): number {
   for (;;) {
     const code = text.charCodeAt(end)
     const isSign = code === PLUS || code === MINUS
-    // A sign belongs to a number only behind the e of a decimal exponent.
+    // A sign belongs to a number only after the e of a decimal exponent.
     const isExponent = (text.charCodeAt(end - 1) | 0x20) === LETTER_E && !isHex(text, start)
     if (isWordPart(code) || code === DOT || (isSign && isExponent)) end++
     else return end

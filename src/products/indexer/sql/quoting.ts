@@ -1,11 +1,11 @@
-// Reads string literals and quoted names as ClickHouse does, and writes them for an engine.
+// Decodes string literals and quoted names as ClickHouse does, and quotes them for an engine.
 // Thread: any (pure). Clients quote for ClickHouse (`\'`), whichever engine runs the statement: so
-// a literal is decoded once and written anew in the engine's own quotes.
+// a literal is decoded once and quoted again for the engine.
 import type { Token } from './lexer.ts'
 
 /**
- * The text between the quotes of a literal or a quoted name; null when it is no UTF-8 text. What
- * has none of the three quotes (a heredoc or E'…' of DuckDB) is given back as it is.
+ * The content of a literal or a quoted name; null when it is not valid UTF-8. Text without one of
+ * the three quotes (a heredoc or E'…' of DuckDB) is returned unchanged.
  */
 export function readQuoted(written: string): string | null {
   const quote = written.charAt(0)
@@ -14,12 +14,12 @@ export function readQuoted(written: string): string | null {
   return inner.includes('\\') ? decoded(inner, quote) : inner.replaceAll(quote + quote, quote)
 }
 
-/** Resolves backslash escapes; null for one that is not complete or that gives no UTF-8 text. */
+/** Resolves backslash escapes; null for an incomplete one or one that is not valid UTF-8. */
 export function unescaped(text: string): string | null {
   return text.includes('\\') ? decoded(text, '') : text
 }
 
-/** A word as it is, a quoted name without its quotes; '' for any other token. */
+/** An unquoted word, or a quoted name without its quotes; '' for any other token. */
 export function nameOf(text: string, token: Token | undefined): string {
   if (token?.kind === 'word') return text.slice(token.start, token.end)
   return token?.kind === 'quoted' ? (readQuoted(text.slice(token.start, token.end)) ?? '') : ''
@@ -46,7 +46,7 @@ export function duckdbName(name: string): string {
 
 const quotes = new Set(["'", '"', '`'])
 
-/** What stands for one character behind a backslash. */
+/** Characters by their single-letter escape. */
 const escapes: Readonly<Record<string, string>> = {
   a: '\x07',
   b: '\b',
@@ -57,7 +57,7 @@ const escapes: Readonly<Record<string, string>> = {
   t: '\t',
   v: '\v',
   0: '\0',
-  // As in a column of text, `\N` is nothing.
+  // `\N` is the empty string here.
   N: '',
   '\\': '\\',
   "'": "'",
@@ -108,7 +108,7 @@ const shortEscapes: Readonly<Record<string, string>> = {
 function escapedFor(text: string, quote: string): string {
   return (
     text
-      // Half a pair has no bytes of its own.
+      // A lone surrogate has no UTF-8 bytes.
       .replaceAll(/\p{Surrogate}/gu, '\ufffd')
       .replaceAll('\\', '\\\\')
       .replaceAll(quote, `\\${quote}`)

@@ -1,26 +1,26 @@
-// Reads one statement: what it does, and what stands behind it for the door and not for the engine
-// (`FORMAT x`, `SETTINGS a = b`, a closing semicolon). Thread: any (pure).
+// Parses one statement: its kind, and the clauses that are handled by the endpoint instead of the
+// engine (`FORMAT x`, `SETTINGS a = b`, a closing semicolon). Thread: any (pure).
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { type Dialect, isSymbol, isWord, lex, symbolOf, type Token, wordOf } from './lexer.ts'
 import { readQuoted } from './quoting.ts'
 
-/** What the statement does: asks the engine, or the door itself. */
+/** `query` runs on the engine; the others are answered by the endpoint. */
 export type StatementKind = 'query' | 'kill' | 'show' | 'describe' | 'exists' | 'use'
 
 export interface Reading {
   readonly kind: StatementKind
   readonly text: string
-  /** Of the statement alone, without comments. */
+  /** Tokens of the statement without its clauses and comments. */
   readonly tokens: readonly Token[]
-  /** The name behind FORMAT; null when there is none. */
+  /** The name after FORMAT; null when there is none. */
   readonly format: string | null
-  /** As they were written; a later one of the same name wins. */
+  /** As written; a later one of the same name wins. */
   readonly settings: readonly (readonly [name: string, value: string])[]
 }
 
-/** Before FORMAT and behind it; more are a mistake, and each costs a pass over the tokens. */
+/** Before and after FORMAT; more are a mistake, and each costs a pass over the tokens. */
 const SETTINGS_CLAUSES_MAX = 2
-/** Longer lists belong into a parameter. */
+/** Longer lists belong in a parameter. */
 const TOKENS_MAX = 20_000
 
 export function readStatement(text: string, dialect: Dialect): Checked<Reading> {
@@ -44,7 +44,7 @@ export function readStatement(text: string, dialect: Dialect): Checked<Reading> 
   return checked({ kind: kind.value, text, tokens, format: tail.format, settings: tail.settings })
 }
 
-/** Why the text cannot be read; null when it can. */
+/** Why the text cannot be parsed; null when it can. */
 export function lexProblem(text: string, tokens: readonly Token[]): string | null {
   const last = tokens.at(-1)
   if (last?.kind === 'broken') return 'a string, a quoted name or a comment is not closed'
@@ -60,14 +60,14 @@ export function lexProblem(text: string, tokens: readonly Token[]): string | nul
   return null
 }
 
-/** No more than the sign: what follows may be a secret. */
+/** Only the symbol is shown: what follows may be a secret. */
 function unknownSign(text: string, at: number): string {
   const sign = text.startsWith('//', at) ? '//' : text.charAt(at)
   if (/[\d.]/.test(sign)) return 'a number that runs into a word'
   return /^[\x21-\x7e]+$/.test(sign) ? `the sign ${sign}` : 'a character outside of ASCII'
 }
 
-/** All up to the semicolon, behind which nothing may come. */
+/** The tokens up to the semicolon, after which nothing may follow. */
 function firstStatement(text: string, tokens: readonly Token[]): Checked<readonly Token[]> {
   const end = tokens.findIndex((token) => isSymbol(text, token, ';'))
   const first = end < 0 ? tokens : tokens.slice(0, end)
@@ -78,7 +78,7 @@ function firstStatement(text: string, tokens: readonly Token[]): Checked<readonl
   return checked(first)
 }
 
-/** Takes FORMAT and SETTINGS off the end, in either order. */
+/** Removes FORMAT and SETTINGS from the end, in either order. */
 class Tail {
   tokens: readonly Token[]
   format: string | null = null
@@ -93,7 +93,7 @@ class Tail {
 
   strip(): void {
     while (this.#stripFormat() || this.#stripSettings()) {
-      // Again, for whatever stands before.
+      // Repeated for the clause before.
     }
   }
 
@@ -122,7 +122,7 @@ class Tail {
     return false
   }
 
-  /** Behind a comma, a dot, a sign or FROM the word is a name like any other. */
+  /** After a comma, a dot, a symbol or FROM the word is an ordinary name. */
   #isClauseAt(at: number): boolean {
     const before = this.tokens[at - 1]!
     if (before.kind === 'symbol') return ')]}*'.includes(symbolOf(this.#text, before))
@@ -134,7 +134,7 @@ const beforeNames = new Set(
   'SELECT FROM JOIN AS WHERE AND OR NOT BY ON IN HAVING LIKE WHEN THEN ELSE CASE USING'.split(' '),
 )
 
-/** `a = 1, b = 'x'` and nothing else; null when it is not that. */
+/** Parses `a = 1, b = 'x'` and nothing else; null when it is not that. */
 function readSettings(
   text: string,
   tokens: readonly Token[],
@@ -174,7 +174,7 @@ const kinds: Readonly<Record<string, StatementKind>> = {
   USE: 'use',
 }
 
-/** Words that begin a statement which changes something, in either engine's language. */
+/** First words of statements that change something, in either engine's SQL. */
 const changing = new Set(
   (
     'INSERT CREATE DROP ALTER SET RENAME TRUNCATE OPTIMIZE ATTACH DETACH SYSTEM GRANT REVOKE ' +
@@ -195,7 +195,7 @@ function kindOf(text: string, tokens: readonly Token[]): Checked<StatementKind> 
   return fail('SYNTAX_ERROR', 'a query begins with SELECT, WITH, EXPLAIN, SHOW or DESCRIBE')
 }
 
-/** The word that WITH or EXPLAIN comes before, outside of parentheses. */
+/** The main word after WITH or EXPLAIN, outside of parentheses. */
 function changeAfter(text: string, tokens: readonly Token[], first: number): string {
   let depth = 0
   for (const token of tokens.slice(first + 1)) {
@@ -209,12 +209,12 @@ function changeAfter(text: string, tokens: readonly Token[], first: number): str
   return ''
 }
 
-/** What can stand behind WITH or EXPLAIN and is no name of a common table or an option there. */
+/** Words that can follow WITH or EXPLAIN and are not a common table's name or an option. */
 const writing = new Set('INSERT UPDATE DELETE MERGE CREATE DROP ALTER COPY'.split(' '))
 
 type Strayed = Parameters<typeof fail>
 
-/** Clauses that must not reach an engine: settings inside would go around the plan's limits. */
+/** Clauses that must not reach an engine: inner settings would bypass the plan's limits. */
 function misplaced(text: string, tokens: readonly Token[]): Strayed | null {
   for (let at = 0; at < tokens.length; at++) {
     const token = tokens[at]
@@ -227,7 +227,7 @@ function misplaced(text: string, tokens: readonly Token[]): Strayed | null {
   return null
 }
 
-/** ClickHouse takes both for the same. */
+/** ClickHouse treats both as the same. */
 function isEquals(text: string, token: Token | undefined): boolean {
   return isSymbol(text, token, '=') || isSymbol(text, token, '==')
 }

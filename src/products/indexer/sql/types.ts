@@ -1,4 +1,4 @@
-// Reads the names of ClickHouse's types, as they stand in `{name:Type}`. Thread: any (pure).
+// Parses ClickHouse type names, as in `{name:Type}`. Thread: any (pure).
 
 export type ScalarName =
   | 'integer'
@@ -15,14 +15,14 @@ export type ScalarName =
 
 export interface Scalar {
   readonly kind: ScalarName
-  /** As ClickHouse writes it. */
+  /** ClickHouse type name. */
   readonly name: string
   /** Integers. */
   readonly min?: bigint
   readonly max?: bigint
-  /** Decimals: digits in all. Fixed strings: bytes. */
+  /** Decimals: total digits. Fixed strings: bytes. */
   readonly precision?: number
-  /** Decimals and DateTime64: digits behind the point. */
+  /** Decimals and DateTime64: fractional digits. */
   readonly scale?: number
 }
 export interface ArrayType {
@@ -40,7 +40,7 @@ export type SqlType = Scalar | ArrayType | NullableType
 const DEPTH_MAX = 8
 const TEXT_CHARS_MAX = 200
 
-/** The type of that name; null when there is none such among those that a parameter can have. */
+/** The type of that name; null when a parameter cannot have it. */
 export function parseType(text: string): SqlType | null {
   return text.length > TEXT_CHARS_MAX ? null : typeOf(text.trim(), 0)
 }
@@ -60,7 +60,7 @@ function typeOf(text: string, depth: number): SqlType | null {
 function nestedOf(name: string, inside: string, depth: number): SqlType | null {
   const of = typeOf(inside, depth + 1)
   if (of === null || of.kind === 'identifier') return null
-  // How a column stores its values says nothing about a value.
+  // LowCardinality is about the storage of columns and does not affect values.
   if (name === 'LowCardinality') return of
   if (name === 'Array') return { kind: 'array', name: `Array(${of.name})`, of }
   if (of.kind === 'array' || of.kind === 'nullable') return null
@@ -107,7 +107,7 @@ function decimalOf(precision: number, scale: number): Scalar | null {
   return { kind: 'decimal', name: `Decimal(${precision}, ${scale})`, precision, scale }
 }
 
-/** All times here are UTC; another zone would be another moment. */
+/** All times are UTC; another time zone would change the moment. */
 function isUtc(text: string): boolean {
   return /^'(UTC|Etc\/UTC|GMT)'$/.test(text)
 }

@@ -1,11 +1,11 @@
 // Checks the text of a query parameter against its type and writes it in one canonical form.
-// Thread: any (pure). Texts are as ClickHouse takes them: `\N` is NULL, strings carry backslash
+// Thread: any (pure). Values are written as in ClickHouse: `\N` is NULL, strings have backslash
 // escapes, arrays are `['a','b']`.
 import type { TypedValue } from '../engine.ts'
 import { unescaped } from './quoting.ts'
 import type { ArrayType, Scalar, SqlType } from './types.ts'
 
-/** The value, or null when the text is no value of the type. */
+/** The value, or null when the text is not a value of the type. */
 export function parseValue(type: SqlType, text: string): TypedValue | null {
   if (type.kind === 'nullable') {
     if (text === '\\N') return { type: type.name, value: null }
@@ -21,7 +21,7 @@ function isText({ kind }: SqlType): boolean {
   return kind === 'string' || kind === 'fixed-string'
 }
 
-/** Canonical text of one scalar: what both engines read the same way. */
+/** Canonical text of one scalar, which both engines read the same way. */
 function parseScalar(type: Scalar, text: string | null): string | null {
   if (text === null) return null
   switch (type.kind) {
@@ -135,7 +135,7 @@ function parseItem(type: SqlType, text: string): TypedValue | null {
   return value === null ? null : { type: type.name, value }
 }
 
-/** The texts between the outer commas of `[…]`; null when it is no array. */
+/** The items of `[…]`, split at the outer commas; null when it is not an array. */
 function splitArray(text: string): string[] | null {
   const whole = text.trim()
   if (!whole.startsWith('[') || !whole.endsWith(']') || whole.length < 2) return null

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import type { Statement } from '../../../../src/products/indexer/engine.ts'
 import { fingerprint } from '../../../../src/products/indexer/sql/fingerprint.ts'
 import { type Dialect, lex } from '../../../../src/products/indexer/sql/lexer.ts'
-import { bindPlaces, VALUE_CHARS_MAX } from '../../../../src/products/indexer/sql/places.ts'
+import { bindParameters, VALUE_CHARS_MAX } from '../../../../src/products/indexer/sql/parameters.ts'
 import { type Reading, readStatement } from '../../../../src/products/indexer/sql/reading.ts'
 
 function read(text: string, dialect: Dialect = 'duckdb'): Reading {
@@ -19,7 +19,7 @@ function codeOf(text: string): number {
 }
 
 function made(text: string, given: Record<string, string> = {}, dialect: Dialect = 'duckdb') {
-  return bindPlaces(read(text, dialect), new Map(Object.entries(given)), dialect)
+  return bindParameters(read(text, dialect), new Map(Object.entries(given)), dialect)
 }
 
 function statement(text: string, given: Record<string, string> = {}): Statement {
@@ -155,7 +155,7 @@ describe('a statement', () => {
       fc.property(fc.array(words), fc.constantFrom<Dialect>('duckdb', 'clickhouse'), (parts, d) => {
         const reading = readStatement(`SELECT 1 ${parts.join(' ')}`, d)
         if (!reading.ok) return
-        const bound = bindPlaces(reading.value, new Map(), d)
+        const bound = bindParameters(reading.value, new Map(), d)
         if (!bound.ok) return
         const once = bound.value.texts.join('?')
         // What is made for DuckDB is in its own quotes.
@@ -163,7 +163,7 @@ describe('a statement', () => {
         expect(lex(once, d).every(({ kind }) => kind !== 'comment' && kind !== 'broken')).toBe(true)
         const again = readStatement(once, d)
         if (!again.ok || again.value.format !== null || again.value.settings.length > 0) return
-        expect(bindPlaces(again.value, new Map(), d)).toEqual(bound)
+        expect(bindParameters(again.value, new Map(), d)).toEqual(bound)
       }),
       { numRuns: 500 },
     )

@@ -1,12 +1,12 @@
-// SHOW, DESCRIBE, EXISTS and USE, answered from the catalogue without an engine. Thread: any
-// (pure). Tools ask these before anything else.
+// Answers SHOW, DESCRIBE, EXISTS and USE from the catalogue without an engine. Thread: any (pure).
+// Tools send these before anything else.
 import { DATABASE, databases, type VisibleTable, visibleTables } from './catalogue.ts'
 import { type Checked, checked, fail } from './exceptions.ts'
 import type { SmallResult } from './small-result.ts'
 import { Cursor } from './sql/cursor.ts'
 import type { Reading } from './sql/reading.ts'
 
-/** The answer; null when it is for an engine after all (`DESCRIBE (SELECT …)`). */
+/** The result; null when the engine must answer (`DESCRIBE (SELECT …)`). */
 export function answerFromCatalogue(reading: Reading): Checked<SmallResult | null> {
   const cursor = new Cursor(reading)
   switch (reading.kind) {
@@ -53,7 +53,7 @@ function show(cursor: Cursor): Checked<SmallResult> {
   }
 }
 
-/** Names under a pattern: `[NOT] LIKE 'x%'`, `LIMIT n`. */
+/** Names that match `[NOT] LIKE 'x%'`, up to `LIMIT n`. */
 function listOf(cursor: Cursor, names: readonly string[]): Checked<SmallResult> {
   const isNot = cursor.word('NOT') !== ''
   const like = cursor.word('LIKE', 'ILIKE')
@@ -72,7 +72,7 @@ function listOf(cursor: Cursor, names: readonly string[]): Checked<SmallResult> 
   })
 }
 
-/** SQL's LIKE, walked in one pass: a regular expression of the caller's could take for ever. */
+/** SQL's LIKE without a regular expression, whose backtracking could take forever. */
 function isLike(name: string, pattern: string, like: string): boolean {
   const [text, wanted] =
     like === 'ILIKE' ? [name.toLowerCase(), pattern.toLowerCase()] : [name, pattern]
@@ -151,7 +151,7 @@ function tableAt(cursor: Cursor): Checked<VisibleTable> {
     : checked(found)
 }
 
-/** The database behind a name; null when there is none. */
+/** The database of that name; null when there is none. */
 export function databaseOf(name: string | null): string | null {
   if (name === null || name === '' || name.toLowerCase() === 'default')
     return name === null ? null : DATABASE

@@ -1,5 +1,5 @@
-// Makes the statement that an engine runs: comments are gone, `{name:Type}` places are values.
-// Thread: any (pure). A place is one only when its type is one: DuckDB writes structs in braces.
+// Builds the statement for the engine: removes comments, binds values to `{name:Type}` parameters.
+// Thread: any (pure). Braces are a parameter only with a valid type: DuckDB has struct literals.
 import type { Statement, TypedValue } from '../engine.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { type Dialect, hasComment, isSymbol, type Token } from './lexer.ts'
@@ -9,13 +9,13 @@ import { parseType, type SqlType } from './types.ts'
 import { parseValue } from './values.ts'
 
 /**
- * Characters of all values together. One value may stand in thousands of places: without a bound
+ * Most characters of all bound values. One value may be used thousands of times: without a bound
  * a short request becomes a statement of gigabytes.
  */
 export const VALUE_CHARS_MAX = 1_048_576
 
-/** Parameters that no place asks for are left alone, as ClickHouse does. */
-export function bindPlaces(
+/** Unused parameters are ignored, as in ClickHouse. */
+export function bindParameters(
   { text, tokens }: Reading,
   parameters: ReadonlyMap<string, string>,
   dialect: Dialect,
@@ -25,19 +25,19 @@ export function bindPlaces(
   for (let at = 0; at < tokens.length; at++) {
     const token = tokens[at]!
     made.reach(token)
-    const place = isSymbol(text, token, '{') ? placeAt(text, tokens, at) : null
-    if (place === null) {
+    const parameter = isSymbol(text, token, '{') ? parameterAt(text, tokens, at) : null
+    if (parameter === null) {
       const requoted = dialect === 'duckdb' ? requotedForDuckdb(text, token) : null
       if (requoted !== null) made.put(requoted, token.end)
       continue
     }
-    chars += parameters.get(place.name)?.length ?? 0
+    chars += parameters.get(parameter.name)?.length ?? 0
     if (chars > VALUE_CHARS_MAX)
       return fail('BAD_QUERY_PARAMETER', `values have at most ${VALUE_CHARS_MAX} characters in all`)
-    const bound = bind(place, parameters)
+    const bound = bind(parameter, parameters)
     if (!bound.ok) return bound
     if (bound.value === null) continue
-    at = place.last
+    at = parameter.last
     const { end } = tokens[at]!
     if (bound.value.type === 'Identifier') made.put(`"${String(bound.value.value)}"`, end)
     else made.value(bound.value, end)
@@ -45,13 +45,13 @@ export function bindPlaces(
   return checked(made.statement(tokens.at(-1)?.end ?? 0))
 }
 
-/** Copies the text in long runs, since a query may have thousands of tokens. */
+/** Copies the text in long ranges, because a query may have thousands of tokens. */
 class Making {
   readonly #text: string
   readonly #texts: string[] = []
   readonly #values: TypedValue[] = []
   #part = ''
-  /** Where the run that is not copied yet begins, and how far it is known to be good. */
+  /** Start and end of the range that is to be copied next. */
   #from: number
   #end: number
   #start = 0
@@ -61,7 +61,7 @@ class Making {
     this.#from = this.#end = from
   }
 
-  /** Goes on to a token; a comment before it becomes a blank. */
+  /** Advances to a token; a comment before it becomes a space. */
   reach({ start, end }: Token): void {
     if (start - this.#end > 1 && hasComment(this.#text, this.#end, start)) {
       this.#part += `${this.#text.slice(this.#from, this.#end)} `
@@ -71,7 +71,7 @@ class Making {
     this.#end = end
   }
 
-  /** Writes something else in the place of what begins at the token that was reached. */
+  /** Replaces the text that starts at the current token. */
   put(written: string, end: number): void {
     this.#part += this.#text.slice(this.#from, this.#start) + written
     this.#from = this.#end = end
@@ -90,7 +90,7 @@ class Making {
   }
 }
 
-interface Place {
+interface Parameter {
   readonly name: string
   readonly typeText: string
   readonly type: SqlType | null
@@ -101,7 +101,7 @@ interface Place {
 const PLACE_TOKENS_MAX = 40
 
 /** `{` name `:` … `}` without braces inside. */
-function placeAt(text: string, tokens: readonly Token[], at: number): Place | null {
+function parameterAt(text: string, tokens: readonly Token[], at: number): Parameter | null {
   const name = tokens[at + 1]
   if (name?.kind !== 'word' || !isSymbol(text, tokens[at + 2], ':')) return null
   for (let last = at + 3; last < tokens.length && last - at < PLACE_TOKENS_MAX; last++) {
@@ -113,9 +113,12 @@ function placeAt(text: string, tokens: readonly Token[], at: number): Place | nu
   return null
 }
 
-/** The value; null when this is no place after all. */
-function bind(place: Place, parameters: ReadonlyMap<string, string>): Checked<TypedValue | null> {
-  const { name, type, typeText } = place
+/** The value; null when the braces are not a parameter. */
+function bind(
+  parameter: Parameter,
+  parameters: ReadonlyMap<string, string>,
+): Checked<TypedValue | null> {
+  const { name, type, typeText } = parameter
   const given = parameters.get(name)
   if (type === null)
     return given === undefined
@@ -129,13 +132,13 @@ function bind(place: Place, parameters: ReadonlyMap<string, string>): Checked<Ty
     : checked(value)
 }
 
-/** A literal or a name that DuckDB would read otherwise, in its own quotes; null for all others. */
+/** A literal or a name that DuckDB would read differently, requoted; null for all others. */
 function requotedForDuckdb(text: string, { kind, start, end }: Token): string | null {
   const quote = text.charAt(start)
   if (kind !== 'quoted' && !(kind === 'string' && quote === "'")) return null
   const written = text.slice(start, end)
   if (quote !== '`' && !written.includes('\\')) return null
-  // The reading refused what is no text.
+  // `readStatement` already refused invalid literals.
   const plain = readQuoted(written) ?? ''
   return kind === 'quoted' ? duckdbName(plain) : duckdbString(plain)
 }
