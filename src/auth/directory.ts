@@ -1,8 +1,9 @@
-// The active subscriptions in memory, by the digest of their token. Thread: main.
-// Follows the registry by comparing its newest change every 250 ms, so that a change made by the
-// operator's command, in another process, is in force here well within a second.
-// Only forward: a registry that lacks a change seen before is an older copy, in which revoked
-// tokens live again. It is not read; row "a registry restored from an older copy" in DESIGN.md.
+// Keeps an in-memory index of the active subscriptions, by the digest of their token. Thread: main.
+// Polls the registry's newest change every 250 ms, so that a change made by the operator's
+// command, in another process, takes effect here well within a second.
+// Never goes back: a registry that lacks a change seen before is an older copy, in which revoked
+// tokens would work again. It is not read; row "a registry restored from an older copy" in
+// DESIGN.md.
 import { timingSafeEqual } from 'node:crypto'
 import { type Cidr, containsAny, parseAddress, parseCidr } from '../base/cidr.ts'
 import type { Clock } from '../base/clock.ts'
@@ -12,24 +13,24 @@ import { type AuditHead, emptyHead } from '../subscriptions/audit.ts'
 import { lookupKeyOfDigest } from '../subscriptions/issue.ts'
 import type { Product, Registered, Subscription } from '../subscriptions/subscription.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
-import type { Door, Origin, Principal } from './token.ts'
+import type { Endpoint, Origin, Principal } from './token.ts'
 
-/** What the directory asks of the registry; subscriptions/store.ts fits. */
+/** What the directory needs of the registry; subscriptions/store.ts implements it. */
 export interface Registry {
   head(): AuditHead
-  /** False when it lacks that change, or has another one in its place. */
+  /** False when it lacks that change, or has another one with its number. */
   holds(head: AuditHead): boolean
   changedSince(version: number, max: number): ReadonlySet<string> | null
   registered(id: string): Registered | null
   allRegistered(): Iterable<Registered>
 }
 
-export const pollMs = 250
-/** Past this many changes at once, reading all is cheaper than following each. */
+const pollMs = 250
+/** With more changes than this at once, reading all records is cheaper. */
 const changesMax = 1000
 
-/** Which products open which door. A dedicated node is called through the bundle's doors. */
-const opening: Readonly<Record<Door, readonly Product[] | 'any'>> = {
+/** The products that give access to each endpoint. A dedicated node uses the bundle's endpoints. */
+const grantedBy: Readonly<Record<Endpoint, readonly Product[] | 'any'>> = {
   rpc: ['bundle', 'dedicated-node'],
   websocket: ['bundle', 'dedicated-node'],
   grpc: ['bundle', 'dedicated-node'],
@@ -37,19 +38,19 @@ const opening: Readonly<Record<Door, readonly Product[] | 'any'>> = {
   metrics: 'any',
 }
 
-/** When a grace ends: by whichever clock says so first, so that none can be set back to undo it. */
+/** The end of a grace period, by whichever clock reaches it first: setting one back is no use. */
 interface GraceEnd {
   readonly digest: string
   readonly untilMs: number
   readonly monotonicMs: number
 }
 
-/** One living token. */
-export class Entry {
+/** One valid token. */
+class Entry {
   readonly principal: Principal
   readonly #cidrs: readonly Cidr[]
   readonly #graceEnd: GraceEnd | null
-  readonly #opens: Readonly<Record<Door, boolean>>
+  readonly #opens: Readonly<Record<Endpoint, boolean>>
   readonly #passwordDigest: Buffer | null
 
   constructor(record: Registered, digest: string, graceEnd: GraceEnd | null) {
@@ -61,8 +62,8 @@ export class Entry {
     this.#passwordDigest = passwordDigest === null ? null : Buffer.from(passwordDigest, 'hex')
   }
 
-  permits(door: Door, origin: Origin, clock: Clock): boolean {
-    return this.#opens[door] && !this.isOver(clock) && this.#isWithin(origin)
+  permits(endpoint: Endpoint, origin: Origin, clock: Clock): boolean {
+    return this.#opens[endpoint] && !this.isOver(clock) && this.#isWithin(origin)
   }
 
   isPassword(digest: string): boolean {
@@ -72,7 +73,7 @@ export class Entry {
     )
   }
 
-  /** A grace has an end; the clock is read only where there is one. */
+  /** True after the grace period; the clock is read only for a token in grace. */
   isOver(clock: Clock): boolean {
     const end = this.#graceEnd
     if (end === null) return false
@@ -89,7 +90,7 @@ export class Entry {
 export interface DirectoryDeps {
   readonly clock: Clock
   readonly log: Log
-  /** Called with the newest change once it is in force here. */
+  /** Called with the newest change once it is in effect here. */
   onHead?(head: AuditHead): void
 }
 
@@ -100,7 +101,7 @@ export class Directory {
   readonly #entries = new Map<string, Entry>()
   readonly #records = new Map<string, Registered>()
   readonly #inGrace = new Set<Entry>()
-  /** By subscription, as first computed: a later change of it must not begin anew. */
+  /** By subscription, as first computed: a later change must not restart the grace period. */
   readonly #graceEnds = new Map<string, GraceEnd>()
   readonly #watchers = new Set<(subscription: Subscription) => void>()
   readonly #onHead: (head: AuditHead) => void
@@ -117,7 +118,7 @@ export class Directory {
     this.refresh()
   }
 
-  /** The living token of that look-up key (subscriptions/issue.ts). */
+  /** The valid token with that look-up key (subscriptions/issue.ts). */
   entry(key: string): Entry | undefined {
     return this.#entries.get(key)
   }
@@ -131,20 +132,20 @@ export class Directory {
     return this.#head.seq
   }
 
-  /** True while the registry is an older copy than the one in force here. */
+  /** True while the registry on disk is older than the state in effect here. */
   isRolledBack(): boolean {
     return this.#isRolledBack
   }
 
-  /** Told of each subscription that changed, and of one whose retiring token died. */
+  /** Calls the watcher for each subscription that changed or whose grace period ended. */
   watch(watcher: (subscription: Subscription) => void): () => void {
     this.#watchers.add(watcher)
     return () => this.#watchers.delete(watcher)
   }
 
   start(): void {
-    // The next poll tries again; until then the last state holds.
-    const report = faultReport(this.#log, 'the registry could not be read')
+    // The next poll retries; until then the last state stays in effect.
+    const report = faultReport(this.#log, 'registry read failed')
     this.#timer ??= setInterval(
       guarded(() => this.refresh(), report),
       pollMs,
@@ -156,7 +157,7 @@ export class Directory {
     this.#timer = null
   }
 
-  /** Takes over what changed since the last call. */
+  /** Applies what changed since the last call. */
   refresh(): void {
     const changed = new Set<string>()
     const head = this.#registry.head()
@@ -176,32 +177,32 @@ export class Directory {
     }
     for (const id of changed) {
       const record = this.#records.get(id)
-      if (record !== undefined) this.#tell(record.subscription)
+      if (record !== undefined) this.#notify(record.subscription)
     }
   }
 
-  /** One watcher's failure must not keep the others from closing what they hold. */
-  #tell(subscription: Subscription): void {
+  /** One watcher's failure must not keep the others from ending their leases. */
+  #notify(subscription: Subscription): void {
     for (const watcher of this.#watchers)
       try {
         watcher(subscription)
       } catch (error) {
-        this.#log.error('a change could not be passed on', { reason: messageOf(error) })
+        this.#log.error('subscription watcher failed', { reason: messageOf(error) })
       }
   }
 
-  /** Whether the registry goes on from what is in force here. Logs when that changes. */
+  /** Whether the registry continues from the state in effect here. Logs when that changes. */
   #follows(): boolean {
     const isRolledBack = !this.#registry.holds(this.#head)
     if (isRolledBack === this.#isRolledBack) return !isRolledBack
     this.#isRolledBack = isRolledBack
     if (isRolledBack)
-      this.#log.error('the registry was replaced by an older copy and is not read', {
+      this.#log.error('registry was replaced by an older copy and is not read', {
         inForce: this.#head.seq,
         found: this.#registry.head().seq,
-        toDo: 'put the newer copy back, or stop the server and see Backup in docs/OPERATING.md',
+        toDo: 'restore the newer copy, or stop the server and see Backup in docs/OPERATING.md',
       })
-    else this.#log.info('the registry is the newer copy again')
+    else this.#log.info('registry is current again and is read')
     return !isRolledBack
   }
 
@@ -232,8 +233,8 @@ export class Directory {
   }
 
   /**
-   * What is left of a grace was known when the subscription last changed; a clock that is behind
-   * that moment was set back, and one that was set back since we know the grace adds nothing.
+   * The remaining grace was fixed when the subscription last changed: a clock before that time was
+   * set back, and setting it back later, while we know the grace period, does not extend it.
    */
   #graceEnd({ retiring, subscription }: Registered): GraceEnd | null {
     const { id, changedAt } = subscription
@@ -257,9 +258,9 @@ export class Directory {
   }
 }
 
-function opensOf(subscription: Subscription): Readonly<Record<Door, boolean>> {
-  const opens = (door: Door) => {
-    const by = opening[door]
+function opensOf(subscription: Subscription): Readonly<Record<Endpoint, boolean>> {
+  const opens = (endpoint: Endpoint) => {
+    const by = grantedBy[endpoint]
     return by === 'any' || by.some((product) => subscription.products.includes(product))
   }
   return {

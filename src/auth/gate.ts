@@ -11,8 +11,8 @@ import type { Subscription } from '../subscriptions/subscription.ts'
 import type { Directory } from './directory.ts'
 import {
   type Credentials,
-  type Door,
-  doors,
+  type Endpoint,
+  endpoints,
   type Origin,
   type Principal,
   tokenIn,
@@ -20,7 +20,7 @@ import {
 
 interface Lease {
   readonly digest: string
-  readonly door: Door
+  readonly endpoint: Endpoint
   readonly address: string
   /** The upstream set that serves it; a change of the set ends the lease. */
   readonly upstream: string | null
@@ -31,9 +31,9 @@ export class Gate {
   readonly #directory: Directory
   readonly #clock: Clock
   readonly #leases = new Map<string, Set<Lease>>()
-  readonly #refused: Record<Door, number> = Object.fromEntries(
-    doors.map((door) => [door, 0]),
-  ) as Record<Door, number>
+  readonly #refused: Record<Endpoint, number> = Object.fromEntries(
+    endpoints.map((endpoint) => [endpoint, 0]),
+  ) as Record<Endpoint, number>
 
   constructor(directory: Directory, { clock }: { clock: Clock }) {
     this.#directory = directory
@@ -42,18 +42,19 @@ export class Gate {
   }
 
   /** The caller, or null: missing, malformed, unknown, suspended, wrong product or address. */
-  admit(door: Door, credentials: Credentials, origin: Origin): Principal | null {
-    const token = tokenIn(door, credentials)
+  admit(endpoint: Endpoint, credentials: Credentials, origin: Origin): Principal | null {
+    const token = tokenIn(endpoint, credentials)
     // After the length only the digest decides: checking the checksum would tell guessers more.
-    if (token === null || token.length !== tokenChars) return this.#refuse(door)
+    if (token === null || token.length !== tokenChars) return this.#refuse(endpoint)
     const entry = this.#directory.entry(lookupKeyOf(token))
-    if (door === 'indexer') {
+    if (endpoint === 'indexer') {
       const { user = '', password = '' } = credentials.basic ?? {}
       const digest = digestOf(password)
       if (entry?.principal.subscription.id !== user || !entry.isPassword(digest))
-        return this.#refuse(door)
+        return this.#refuse(endpoint)
     }
-    if (entry === undefined || !entry.permits(door, origin, this.#clock)) return this.#refuse(door)
+    if (entry === undefined || !entry.permits(endpoint, origin, this.#clock))
+      return this.#refuse(endpoint)
     return entry.principal
   }
 
@@ -62,9 +63,9 @@ export class Gate {
    * or is bound to another upstream set: a dedicated customer must be on its own nodes only.
    * Returns the function that releases the lease; call it when the connection closes by itself.
    */
-  lease(principal: Principal, door: Door, address: string, close: () => void): () => void {
+  lease(principal: Principal, endpoint: Endpoint, address: string, close: () => void): () => void {
     const { id, upstream } = principal.subscription
-    const lease: Lease = { digest: principal.digest, door, address, upstream, close }
+    const lease: Lease = { digest: principal.digest, endpoint, address, upstream, close }
     const leases = this.#leases.get(id) ?? new Set()
     leases.add(lease)
     this.#leases.set(id, leases)
@@ -84,7 +85,7 @@ export class Gate {
   }
 
   /** Refusals since the start, by endpoint. */
-  refused(): Readonly<Record<Door, number>> {
+  refused(): Readonly<Record<Endpoint, number>> {
     return this.#refused
   }
 
@@ -95,14 +96,14 @@ export class Gate {
     return count
   }
 
-  #refuse(door: Door): null {
-    this.#refused[door]++
+  #refuse(endpoint: Endpoint): null {
+    this.#refused[endpoint]++
     return null
   }
 
   #isAlive(lease: Lease): boolean {
     const entry = this.#directory.entry(lookupKeyOfDigest(lease.digest))
-    if (entry?.permits(lease.door, lease.address, this.#clock) !== true) return false
+    if (entry?.permits(lease.endpoint, lease.address, this.#clock) !== true) return false
     return entry.principal.subscription.upstream === lease.upstream
   }
 

@@ -3,14 +3,14 @@
 import type { Meters } from '../telemetry/meters.ts'
 import type { Directory } from './directory.ts'
 import type { Gate } from './gate.ts'
-import { doors } from './token.ts'
+import { endpoints } from './token.ts'
 
 export function declareAuthMeters(meters: Meters, gate: Gate, directory: Directory): void {
   meters.counterRead(
     'sluice_auth_refused_total',
     'Requests refused because they had no valid credential',
-    { door: doors },
-    () => doors.map((door) => [{ door }, gate.refused()[door]] as const),
+    { door: endpoints },
+    () => endpoints.map((door) => [{ door }, gate.refused()[door]] as const),
   )
   meters.gaugeRead('sluice_auth_held', 'Connections, streams and queries open with a token', () =>
     gate.leaseCount(),

@@ -3,8 +3,8 @@
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { BasicPair } from './basic.ts'
 
-export const doors = ['rpc', 'websocket', 'grpc', 'indexer', 'metrics'] as const
-export type Door = (typeof doors)[number]
+export const endpoints = ['rpc', 'websocket', 'grpc', 'indexer', 'metrics'] as const
+export type Endpoint = (typeof endpoints)[number]
 
 /** The credential headers and query parameters of a request. An empty text counts as absent. */
 export interface Credentials {
@@ -35,16 +35,16 @@ export type Origin = string | { readonly address: string }
 const bearer = 'bearer'
 
 /** The first token present in this endpoint's order of precedence; null when there is none. */
-export function tokenIn(door: Door, credentials: Credentials): string | null {
+export function tokenIn(endpoint: Endpoint, credentials: Credentials): string | null {
   if (credentials.repeated === true) return null
   if (credentials.xToken) return credentials.xToken
   // On the indexer the Authorization header holds the database credentials.
-  if (door === 'indexer') return null
+  if (endpoint === 'indexer') return null
   if (credentials.authorization) {
     const token = bearerToken(credentials.authorization)
     if (token !== null) return token
   }
-  if (door !== 'rpc') return null
+  if (endpoint !== 'rpc') return null
   return credentials.xApiKey || credentials.queryApiKey || credentials.queryApi_key || null
 }
 

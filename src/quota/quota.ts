@@ -1,6 +1,6 @@
-// Keeps one budget per subscription and writes down what was used. Thread: main.
-// Use goes to the registry every half second, so a crash forgives less than a second of it.
-// 30-day windows turn over in the same tick; `spend` itself reads no wall clock.
+// Keeps one budget per subscription and flushes usage to the registry. Thread: main.
+// Flushes every half second, so a crash loses less than a second of usage.
+// 30-day windows roll over in the same tick; `spend` itself reads no wall clock.
 import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
@@ -12,10 +12,10 @@ import { Plan } from './plan.ts'
 
 export type { Budget, Verdict } from './budget.ts'
 
-/** What a budget needs to know of a subscription. */
+/** The fields of a subscription that a budget needs. */
 export type Account = Pick<Subscription, 'id' | 'plan'>
 
-/** Where use is kept; subscriptions/store.ts fits. */
+/** Where usage is stored; subscriptions/store.ts implements it. */
 export interface Ledger {
   openWindow(id: string): OpenWindow
   addUsage(deltas: readonly Delta[]): Promise<void>
@@ -28,8 +28,8 @@ export interface QuotaDeps {
   readonly log: Log
 }
 
-export const flushMs = 500
-/** A budget nobody used for this long, and that is full, is forgotten. */
+const flushMs = 500
+/** A full budget that was not used for this long is dropped. */
 const idleMs = 600_000
 /** A subscription may name a plan that the configuration no longer has. */
 const fallbackPlan = 'standard'
@@ -52,7 +52,7 @@ export class Quota {
     )
   }
 
-  /** The budget, on the plan that the subscription names now. Ask anew per request. */
+  /** The budget, on the subscription's current plan. Call it for each request. */
   budgetOf(account: Account): Budget {
     const plan = this.#planOf(account)
     let budget = this.#budgets.get(account.id)
@@ -64,7 +64,7 @@ export class Quota {
     return budget
   }
 
-  /** Brings a changed plan to what is already open; told by the directory's watch. */
+  /** Applies a changed plan to a budget in use. */
   refresh(account: Account): void {
     this.#budgets.get(account.id)?.changePlan(this.#planOf(account))
   }
@@ -77,7 +77,7 @@ export class Quota {
     )
   }
 
-  /** Stops the ticks and writes down the rest. */
+  /** Stops the timer and flushes the rest. */
   async stop(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer)
     this.#timer = null
@@ -85,7 +85,7 @@ export class Quota {
     await this.flush()
   }
 
-  /** Writes down what is pending; one at a time. What could not be written is tried again. */
+  /** Flushes pending usage; one flush at a time. A failed flush is retried with the next. */
   flush(): Promise<void> {
     this.#flushing ??= this.#flush().finally(() => {
       this.#flushing = null
@@ -111,10 +111,10 @@ export class Quota {
           this.#log.error('usage flush failed', { reason: messageOf(error) })
         return
       }
-    this.#turnWindows()
+    this.#rollWindows()
   }
 
-  #turnWindows(): void {
+  #rollWindows(): void {
     const nowMs = this.#deps.clock.nowMs()
     for (const [id, budget] of this.#budgets) {
       if (budget.isIdle(idleMs)) this.#budgets.delete(id)

@@ -1,13 +1,14 @@
-// The registry: subscriptions, their audit table, their use. The only door to lmdb.
-// Thread: main, of the server and of the operator's command at once; LMDB keeps them apart.
-// A change and its audit entry are one transaction, flushed to disk before the verb returns, so
-// what was acknowledged survives a kill. Reads see other processes' changes on the next turn.
+// Stores the registry in LMDB: subscriptions, their audit table, their usage.
+// Thread: main, of the server and of the operator's command concurrently; LMDB isolates them.
+// A change and its audit entry are one transaction, flushed to disk before the call returns, so
+// an acknowledged change survives a kill. Reads see other processes' changes in the next event
+// loop turn.
 //
 //   records   id -> Registered
 //   names     label:<label>, destination:<ip:port> -> id
 //   audit     seq -> AuditEntry
 //   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
-//   marks     'head' -> AuditHead, 'format' -> of all this,
+//   marks     'head' -> AuditHead, 'format' -> version of these tables,
 //             ['seq', name] -> first number not reserved yet
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { Packr } from 'msgpackr'
@@ -48,27 +49,27 @@ import { type Step, Verbs } from './verbs.ts'
 
 export interface StoreOptions {
   readonly clock: Clock
-  /** What requests are checked against; the built-in plans and strict destinations when absent. */
+  /** Requests are checked against it; the built-in plans and strict destinations when absent. */
   readonly known?: Known
 }
 
-/** Address space, not memory; fixed, so that no process has to follow another's growth. */
+/** Address space, not memory; fixed, so that no process has to remap when another grows it. */
 const mapBytes = 1 << 30
-/** Of the tables below; a change that an older version cannot read raises it. */
+/** Version of the tables; raised by a change that an older version cannot read. */
 const formatHere = 1
 
 const unknownHere: Known = { plans: Object.keys(builtInPlans), destinationRules: strictRules }
 
 /**
  * Opens the registry in the folder `path` (usually `<data>/registry`), making it when absent.
- * Throws a `Fault` when there is something else, or a registry of a later version.
+ * Throws a `Fault` when it contains something else, or a registry of a later version.
  */
 export function openStore(path: string, options: StoreOptions): Store {
   prepareRegistryFolder(path)
   try {
     return new Store(path, options)
   } catch (error) {
-    // LMDB's own words name neither the file nor what to do.
+    // LMDB's own message names neither the file nor what to do.
     if (error instanceof Fault || isBug(error)) throw error
     const message = `the registry in ${path} does not open: ${messageOf(error)}`
     throw new Fault('registry', message, { cause: error })
@@ -86,8 +87,8 @@ export class Store extends Verbs {
 
   constructor(path: string, { clock, known = unknownHere }: StoreOptions) {
     super(known)
-    // Pages are cleared before use (noMemInit off): else leftovers of this process's memory, with a
-    // token just issued among them, could reach the disk.
+    // Pages are zeroed before use (noMemInit off): otherwise stale memory of this process, such as
+    // a token just issued, could reach the disk.
     this.#root = open({
       path,
       noSubdir: false,
@@ -103,14 +104,14 @@ export class Store extends Verbs {
     this.#usage = this.#root.openDB('usage', packed())
     this.#marks = this.#root.openDB('marks', packed())
     this.#clock = clock
-    // Killed processes leave their places in the reader table, which would fill up and hold pages.
+    // Killed processes leave entries in the reader table, which would fill up and pin pages.
     this.#root.readerCheck()
     this.#checkFormat()
   }
 
   // Reading.
 
-  /** Grows with every change: what a poll compares. */
+  /** Grows with every change, so that a poll can compare it. */
   version(): number {
     return this.head().seq
   }
@@ -120,7 +121,7 @@ export class Store extends Verbs {
     return (this.#marks.get('head') as AuditHead | undefined) ?? emptyHead
   }
 
-  /** True when that change is one of this registry's; an older copy lacks the newest ones. */
+  /** True when this registry contains that change; an older copy lacks the newest ones. */
   holds({ seq, hash }: AuditHead): boolean {
     return seq === 0 || this.#audit.get(seq)?.hash === hash
   }
@@ -133,7 +134,7 @@ export class Store extends Verbs {
     return ids
   }
 
-  /** All subscriptions, ended ones too, in order of creation. */
+  /** All subscriptions, including ended ones, in order of creation. */
   list(): Subscription[] {
     const all = [...this.#records.getRange()].map(({ value }) => value.subscription)
     return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1))
@@ -143,7 +144,7 @@ export class Store extends Verbs {
     return this.#find(ref)?.subscription ?? null
   }
 
-  /** The stored record with its digests: for the gate's index. */
+  /** The stored record with its digests. */
   registered(id: string): Registered | null {
     return this.#records.get(id) ?? null
   }
@@ -172,7 +173,7 @@ export class Store extends Verbs {
   }
 
   verifyAudit(): AuditReport {
-    // One snapshot of all three tables, whatever other processes change meanwhile.
+    // One snapshot of all three tables, isolated from changes by other processes.
     const transaction = this.#root.useReadTransaction()
     try {
       const entries = this.#audit.getRange({ transaction }).map(({ value }) => value)
@@ -186,9 +187,9 @@ export class Store extends Verbs {
     }
   }
 
-  // Use.
+  // Usage.
 
-  /** The running 30-day window of a subscription and what was used in it so far. */
+  /** The current 30-day window of a subscription and the credits used in it so far. */
   openWindow(id: string): OpenWindow {
     const nowMs = this.#clock.nowMs()
     const createdAt = this.#records.get(id)?.subscription.createdAt
@@ -209,7 +210,7 @@ export class Store extends Verbs {
     return { id, window: { from: isoTime(startsAtMs), to: isoTime(endsAtMs), credits }, days }
   }
 
-  /** Adds what was used since the last call. Resolves when it is on disk. */
+  /** Adds the usage since the last call. Resolves when it is on disk. */
   async addUsage(deltas: readonly UsageDelta[]): Promise<void> {
     const nowMs = this.#clock.nowMs()
     const day = dayOf(nowMs)
@@ -227,11 +228,11 @@ export class Store extends Verbs {
   }
 
   /**
-   * Reserves `count` numbers under a name and gives the first. No number is ever given twice,
-   * whatever crashes; those reserved and not used are skipped. The first ever is 1.
+   * Reserves `count` numbers under a name and returns the first. No number is ever returned twice,
+   * even after a crash; numbers reserved and not used are skipped. Starts at 1.
    */
   reserveSeq(name: string, count: number): number {
-    assert(Number.isSafeInteger(count) && count > 0, 'a block of numbers has a size')
+    assert(Number.isSafeInteger(count) && count > 0, 'count must be a positive integer')
     return this.#root.transactionSync(() => {
       const first = (this.#marks.get(['seq', name]) as number | undefined) ?? 1
       this.#marks.putSync(['seq', name], first + count)
@@ -243,7 +244,7 @@ export class Store extends Verbs {
     return this.#root.close()
   }
 
-  /** A later version may keep things that this one would drop unseen. */
+  /** A later version may store fields that this one would silently drop. */
   #checkFormat(): void {
     const format = this.#marks.get('format') as number | undefined
     if (format === undefined) this.#marks.putSync('format', formatHere)
@@ -256,7 +257,7 @@ export class Store extends Verbs {
     if (byId !== undefined) return byId
     const id = this.#names.get(`label:${ref}`)
     if (id !== undefined) return this.#records.get(id) ?? null
-    // Ended ones gave their label back; the newest of that label is who is meant.
+    // Ended subscriptions free their label; the newest with that label is used.
     const ended = this.list().findLast(({ label }) => label === ref)
     return ended === undefined ? null : (this.#records.get(ended.id) ?? null)
   }
@@ -283,7 +284,7 @@ export class Store extends Verbs {
         return refuse('rejected', 'ended', `${before.subscription.id} has ended`)
       const next = step(before, nowMs)
       if (!next.ok) return next
-      // A leaked password may be named in the reason of its own replacement.
+      // The reason may contain the leaked password that this change replaces.
       const problem =
         checkKeptText('reason', by.reason ?? '', before) ??
         checkKeptText('reason', by.reason ?? '', next.value)
@@ -323,10 +324,10 @@ export class Store extends Verbs {
     return accept(subscription)
   }
 
-  /** Get and put outside one transaction would lose other processes' writes. */
+  /** Get and put outside one transaction could lose other processes' writes. */
   #transaction<T>(by: By, action: (nowMs: number) => Outcome<T>): Outcome<T> {
     const problem =
-      checkKeptText('name of who asks', by.who, null) ??
+      checkKeptText('name of the user', by.who, null) ??
       checkKeptText('reason', by.reason ?? '', null)
     if (problem !== null) return problem
     return this.#root.transactionSync(() => action(this.#clock.nowMs()))
@@ -338,7 +339,7 @@ export class Store extends Verbs {
   }
 }
 
-/** What a record claims for itself alone; an ended one claims nothing. */
+/** The unique names that a record owns; an ended one owns none. */
 function namesOf(record: Registered | null): string[] {
   if (record === null || record.subscription.state === 'ended') return []
   const { label, destination } = record.subscription
@@ -356,7 +357,7 @@ function isoTime(timeMs: number): string {
   return new Date(timeMs).toISOString()
 }
 
-/** Values by our msgpackr: the one lmdb brings along is older. */
+/** Encodes values with our msgpackr: the one bundled with lmdb is older. */
 function packed() {
   return { encoder: new Packr({ useRecords: false }) } as object
 }

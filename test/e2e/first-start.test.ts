@@ -93,7 +93,7 @@ describe('a start that cannot be', () => {
     await expect(startServer({ flags: ['--rpc.prot=1'] })).rejects.toThrow(/rpc\.port/)
   })
 
-  test('provisions nothing where a door is open to others', async () => {
+  test('provisions nothing where an endpoint is not on loopback', async () => {
     const data = mkdtempSync(join(tmpdir(), 'sluice-test-'))
     const server = await startServer({
       data,

@@ -65,7 +65,7 @@ async function expectRefused(message: RegExp): Promise<void> {
 }
 
 describe('query and tail without a running server', () => {
-  it('are refused: nobody gets the credentials', async () => {
+  it('are refused and never receive the credentials', async () => {
     rmSync(doorsFile, { force: true })
     await expectRefused(/no server runs on .*--url/)
   })

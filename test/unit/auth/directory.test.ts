@@ -80,18 +80,18 @@ describe('a registry restored from an older copy while the server runs', () => {
     directory.refresh()
     expect(opens(token)).toBe(false)
     expect(rotated.ok && opens(rotated.value.token)).toBe(true)
-    // As many changes, and then more, than the registry in force has.
+    // As many changes, and then more, than the registry in effect has.
     for (const label of ['b', 'c', 'd']) {
       provision(label)
       directory.refresh()
       expect(opens(token)).toBe(false)
     }
     expect(directory.isRolledBack()).toBe(true)
-    expect(errors).toEqual(['the registry was replaced by an older copy and is not read'])
+    expect(errors).toEqual(['registry was replaced by an older copy and is not read'])
     const meters = new Meters()
     declareAuthMeters(meters, gate, directory)
     expect((await meters.render('text')).body).toContain('sluice_auth_registry_rolled_back 1')
-    // The newer copy is back, with a change made meanwhile.
+    // The newer copy is restored, with a change made meanwhile.
     store = newer
     const { token: added } = provision('later')
     directory.refresh()
@@ -100,7 +100,7 @@ describe('a registry restored from an older copy while the server runs', () => {
     expect(opens(token)).toBe(false)
   })
 
-  it('is known by the newest change that was in force', () => {
+  it('is detected by the newest change that was in effect', () => {
     const heads: number[] = []
     provision()
     const { directory } = follow(({ seq }) => heads.push(seq))
@@ -111,7 +111,7 @@ describe('a registry restored from an older copy while the server runs', () => {
   })
 })
 
-describe('a grace under a clock that is set', () => {
+describe('a grace period when the clock is set', () => {
   function inGrace() {
     const { token } = provision()
     store.rotate('acme', { graceMs: hourMs }, by)
@@ -152,7 +152,7 @@ describe('a grace under a clock that is set', () => {
     expect(opens(token)).toBe(false)
   })
 
-  it('ends when the machine slept through it, which the monotonic clock does not see', () => {
+  it('ends when the machine slept through it, which the monotonic clock does not count', () => {
     const token = inGrace()
     const { opens } = follow()
     wallMs += hourMs

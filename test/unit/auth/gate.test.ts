@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Directory } from '../../../src/auth/directory.ts'
 import { Gate } from '../../../src/auth/gate.ts'
 import { declareAuthMeters } from '../../../src/auth/meters.ts'
-import { type Door, doors } from '../../../src/auth/token.ts'
+import { type Endpoint, endpoints } from '../../../src/auth/token.ts'
 import { issueToken } from '../../../src/subscriptions/issue.ts'
 import { openStore, type Store } from '../../../src/subscriptions/store.ts'
 import type { AddRequest, Issued } from '../../../src/subscriptions/subscription.ts'
@@ -42,15 +42,15 @@ function provision(request: Partial<AddRequest> = {}): Issued {
   return added.value
 }
 
-function opens(token: string, door: Door = 'rpc', address = here): boolean {
-  return gate.admit(door, { xToken: token }, address) !== null
+function opens(token: string, endpoint: Endpoint = 'rpc', address = here): boolean {
+  return gate.admit(endpoint, { xToken: token }, address) !== null
 }
 
 describe('admission', () => {
   it('accepts one token on all three interfaces and returns its subscription', () => {
     const { token, subscription } = provision()
-    for (const door of ['rpc', 'websocket', 'grpc'] as const)
-      expect(gate.admit(door, { xToken: token }, here)?.subscription).toEqual(subscription)
+    for (const endpoint of ['rpc', 'websocket', 'grpc'] as const)
+      expect(gate.admit(endpoint, { xToken: token }, here)?.subscription).toEqual(subscription)
   })
 
   it('refuses a missing, malformed or unknown token, and counts it by endpoint', async () => {
@@ -68,14 +68,14 @@ describe('admission', () => {
     expect(body).not.toContain(token)
   })
 
-  it.each<[AddRequest['products'], readonly Door[]]>([
+  it.each<[AddRequest['products'], readonly Endpoint[]]>([
     [['bundle'], ['rpc', 'websocket', 'grpc', 'metrics']],
     [['shredstream'], ['metrics']],
     [['dedicated-node'], ['rpc', 'websocket', 'grpc', 'metrics']],
   ])('a subscription of %j opens %j and nothing else', (products, opened) => {
     const upstream = products.includes('dedicated-node') ? { upstream: 'own' } : {}
     const { token } = provision({ products, ...upstream })
-    expect(doors.filter((door) => opens(token, door))).toEqual(opened)
+    expect(endpoints.filter((endpoint) => opens(token, endpoint))).toEqual(opened)
   })
 
   it('accepts a token only from its networks', () => {
@@ -164,10 +164,10 @@ describe('admission', () => {
 })
 
 describe('a lease', () => {
-  function leased(issued: Issued, door: Door = 'websocket', address = here) {
-    const principal = gate.admit(door, { xToken: issued.token }, address)!
+  function leased(issued: Issued, endpoint: Endpoint = 'websocket', address = here) {
+    const principal = gate.admit(endpoint, { xToken: issued.token }, address)!
     const state = { closed: 0 }
-    const release = gate.lease(principal, door, address, () => state.closed++)
+    const release = gate.lease(principal, endpoint, address, () => state.closed++)
     return { state, release }
   }
 

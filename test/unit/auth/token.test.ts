@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import { basicPair } from '../../../src/auth/basic.ts'
-import { type Credentials, type Door, tokenIn } from '../../../src/auth/token.ts'
+import { type Credentials, type Endpoint, tokenIn } from '../../../src/auth/token.ts'
 
-const bundle: readonly Door[] = ['rpc', 'websocket', 'grpc']
+const bundle: readonly Endpoint[] = ['rpc', 'websocket', 'grpc']
 
 describe('finding the token of a request', () => {
-  it.each(bundle)('x-token and Authorization: Bearer are equivalent on %s', (door) => {
-    expect(tokenIn(door, { xToken: 'a' })).toBe('a')
-    expect(tokenIn(door, { authorization: 'Bearer a' })).toBe('a')
-    expect(tokenIn(door, { authorization: 'bEaReR   a ' })).toBe('a')
+  it.each(bundle)('x-token and Authorization: Bearer are equivalent on %s', (endpoint) => {
+    expect(tokenIn(endpoint, { xToken: 'a' })).toBe('a')
+    expect(tokenIn(endpoint, { authorization: 'Bearer a' })).toBe('a')
+    expect(tokenIn(endpoint, { authorization: 'bEaReR   a ' })).toBe('a')
   })
 
   it.each<[keyof Credentials]>([['xApiKey'], ['queryApiKey'], ['queryApi_key']])(
@@ -16,8 +16,8 @@ describe('finding the token of a request', () => {
     (place) => {
       const credentials: Credentials = { [place]: 'a' }
       expect(tokenIn('rpc', credentials)).toBe('a')
-      for (const door of ['websocket', 'grpc', 'metrics', 'indexer'] as const)
-        expect(tokenIn(door, credentials)).toBeNull()
+      for (const endpoint of ['websocket', 'grpc', 'metrics', 'indexer'] as const)
+        expect(tokenIn(endpoint, credentials)).toBeNull()
     },
   )
 

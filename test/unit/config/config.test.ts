@@ -155,7 +155,7 @@ describe('upstreams', () => {
   })
 })
 
-test('a door that stays shut can name the key that would open it', () => {
+test('a disabled product names the key that would enable it', () => {
   expect(sourceKeyOf('grpc')).toBe('chain.source')
   expect(sourceKeyOf('metrics')).toBe('metrics.source')
   expect(sourceKeyOf('nothing')).toBe('')

@@ -20,12 +20,12 @@ const fields = {
 }
 
 describe('documents made from the declarations', () => {
-  test('variables are written with words kept apart', () => {
+  test('variables separate the words of a key', () => {
     expect(variableOf('rpc.bodyBytesMax')).toBe('SLUICE_RPC__BODY_BYTES_MAX')
     expect(variableOf('plans.<plan>.rate')).toBe('SLUICE_PLANS__<PLAN>__RATE')
   })
 
-  test('every declared key stands in CONFIG.md and in the help', () => {
+  test('every declared key is in CONFIG.md and in the help', () => {
     const page = renderConfigDocs(configFields)
     const help = renderConfigHelp(configFields)
     for (const { key } of leaves(configFields)) {

@@ -74,7 +74,7 @@ describe('layers', () => {
 })
 
 describe('problems', () => {
-  test('all are told at once, each with its place', async () => {
+  test('all are reported together, each with its origin', async () => {
     const path = file('bad.yaml', 'dta: x\nallowPlaintext: perhaps\ntrustedProxies: [nonsense]\n')
     const env = { SLUICE_LOG_LEVEL: 'loud' }
     const problems = await problemsOf({ file: path, env, flags: [{ key: 'tls', value: 'x' }] })
