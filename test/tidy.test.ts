@@ -1,6 +1,8 @@
 // Holds the tree to its own rules: who may know whom, one package one door, sizes, workers, text.
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { importsOf, type SourceFile, sourceFiles } from './support/tree.ts'
+import { importsOf, root, type SourceFile, sourceFiles } from './support/tree.ts'
 
 // A room is a folder below src/ (products one deeper), or a file that stands alone.
 // Each row: what the room may import besides itself.
@@ -149,6 +151,27 @@ const lineLengthMax = 100
 
 const product = sourceFiles('src', 'workers').filter((file) => !isAssembly(file))
 const everything = sourceFiles('src', 'workers', 'bench', 'test')
+/** `npm run docs` loads these from dist by their names. */
+const scripts: SourceFile[] = ['telemetry/meters-docs.ts', 'topology.ts'].map((name) => ({
+  path: 'scripts/docs.mjs',
+  text: readFileSync(join(root, 'scripts', 'docs.mjs'), 'utf8'),
+  lines: 0,
+  imports: [{ target: `src/${name}`, isPackage: false }],
+}))
+/** What users of the package import. */
+const publicFiles: ReadonlySet<string> = new Set([
+  'src/client/client.ts',
+  'src/client/frames.ts',
+  'src/client/node-socket.ts',
+])
+const entryPoints: readonly string[] = [
+  'src/main.ts',
+  ...publicFiles,
+  ...product.filter(({ path }) => path.startsWith('workers/')).map(({ path }) => path),
+  'src/telemetry/meters-docs.ts',
+  // A declaration file is read by the compiler alone.
+  'src/analysis/webassembly.d.ts',
+]
 
 describe('the house', () => {
   test('imports only from the rooms its table allows', () => {
@@ -201,6 +224,46 @@ describe('the house', () => {
     expect(silent).toEqual([])
   })
 
+  test('uses every file of src from an entry point', () => {
+    const reached = new Set<string>()
+    const waiting = [...entryPoints]
+    for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+      if (reached.has(path)) continue
+      reached.add(path)
+      const file = product.find((one) => one.path === path)
+      waiting.push(...(file?.imports ?? []).map(({ target }) => target))
+    }
+    expect(product.map(({ path }) => path).filter((path) => !reached.has(path))).toEqual([])
+  })
+
+  test('exports nothing that only tests use', () => {
+    const users = [...everything.filter(({ path }) => !path.startsWith('test/')), ...scripts]
+    const unused = product.flatMap((file) =>
+      exportsOf(file.text)
+        .filter((name) => !publicFiles.has(file.path) && !isUsed(file.path, name, users))
+        .map((name) => `${file.path}: ${name}`),
+    )
+    // Lets the stress test restart a reader where the one before it was killed.
+    expect(unused).toEqual(['src/rings/holds.ts: holdPosition'])
+  })
+
+  test('names only files and rows of the design record that exist', () => {
+    const design = readFileSync(join(root, 'docs', 'DESIGN.md'), 'utf8').toLowerCase()
+    const paths = everything.map(({ path }) => `/${path}`)
+    const wrong = product.flatMap(({ path, text }) => {
+      const comments = text.split('\n').filter((line) => /^\s*(\/\/|\/?\*)/.test(line))
+      const prose = comments.join('\n')
+      const files = [...prose.matchAll(/[\w*/-]*[\w-]+\.ts\b/g)]
+        .map(([name]) => name)
+        .filter((name) => !name.includes('*') && !paths.some((one) => one.endsWith(`/${name}`)))
+      const rows = [...prose.matchAll(/row "([^"]+)" in DESIGN/gi)]
+        .map(([, row]) => row!)
+        .filter((row) => !design.includes(`| ${row.toLowerCase()} |`))
+      return [...files, ...rows].map((name) => `${path}: ${name}`)
+    })
+    expect(wrong).toEqual([])
+  })
+
   test('has no barrels, no catch-all names, no left-over marks', () => {
     const names = product.filter((f) => /\/(index|utils|helpers|common|manager)\.ts$/.test(f.path))
     const marks = product.filter((f) => /TODO|FIXME|XXX|not implemented/.test(f.text))
@@ -242,6 +305,22 @@ import {
     expect(isDoor('left-pad', 'src/quota/quota.ts')).toBe(false)
   })
 })
+
+/** Values that a file exports; types are erased and cost nothing. */
+function exportsOf(text: string): string[] {
+  const forms = /^export (?:async )?(?:const|let|function\*?|class) (\w+)/gm
+  return [...text.matchAll(forms)].map(([, name]) => name!)
+}
+
+/** True when a file that imports `path`, or `path` itself beyond the declaration, has the name. */
+function isUsed(path: string, name: string, users: readonly SourceFile[]): boolean {
+  const word = new RegExp(`\\b${name}\\b`, 'g')
+  return users.some((file) => {
+    const times = file.text.match(word)?.length ?? 0
+    if (file.path === path) return times > 1
+    return times > 0 && file.imports.some(({ target }) => target === path)
+  })
+}
 
 function allows(from: string, to: string): boolean {
   const source = roomOf(from)

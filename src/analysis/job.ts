@@ -18,7 +18,7 @@ const topLimit = 10
 const accountEntryBytes = 40
 /** Upper bound of the TopAccesses text: ten elements of at most 130 and ten of 210 bytes. */
 const topTextMax = 4096
-/** Trackers reset when block timestamps enter a new window. Row "TopAccesses" in DESIGN.md. */
+/** Trackers reset when block timestamps enter a new window. */
 const windowSecs = 300
 
 export interface BlockJob {

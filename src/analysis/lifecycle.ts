@@ -1,6 +1,6 @@
 // Tracks the stage of each block from proposal to its final stage. Thread: main.
 // Stages only move forward; skips are allowed; Verified and Rejected are final. The key is the
-// consensus id, because several proposals may share a number. Row "Lifecycle" in DESIGN.md.
+// consensus id, because several proposals may share a number.
 import type { BlockStage, LifecycleMove, LifecycleRecord, Tracked } from './lifecycle-record.ts'
 import { moveOf, recordOf } from './lifecycle-record.ts'
 

@@ -16,7 +16,7 @@ import { RingWriter } from '../rings/ring-writer.ts'
 import { openProgram } from './program.ts'
 import { secretBytes, syncTableBytes } from './sync-table.ts'
 
-/** Counters per tracker. Row "TopAccesses" in DESIGN.md. */
+/** Counters per tracker. */
 const trackerCounters = 1000
 export const addressBytes = 20
 export const storageKeyBytes = 52

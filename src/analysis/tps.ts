@@ -1,6 +1,6 @@
 // Computes transactions per second over the last 2.5 blocks. Thread: main.
 // Limits: TPS window. At a BlockStart: n[-3] + n[-2] + floor(n[-1] / 2) over completed blocks, the
-// newest halved; no clock is read. Row "TPS" in DESIGN.md.
+// newest halved; no clock is read.
 
 const window = 3
 

@@ -28,7 +28,7 @@ export interface FrameLog {
 
 export type BlockRef = number | 'latest' | 'safe' | 'finalized' | 'earliest'
 
-/** Used before the first block: the embedded generator's. Row "POST /" in DESIGN.md. */
+/** Used before the first block: the embedded generator's. */
 const chainIdDefault = 20_143n
 
 interface OpenBlock {

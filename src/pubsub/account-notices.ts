@@ -1,4 +1,4 @@
-// Notifications of accounts and of the accounts of programs. Thread: main. Called by notifier.ts.
+// Notifications of accounts and of the accounts of programs. Thread: main.
 // Every write is told, in order; an account that is gone is told with 0 lamports.
 
 import { filtersTake } from '../solana/account-filter.ts'

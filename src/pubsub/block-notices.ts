@@ -1,4 +1,4 @@
-// Notifications of blocks. Thread: main. Called by notifier.ts with confirmed and finalized blocks.
+// Notifications of blocks. Thread: main. Only confirmed and finalized blocks.
 // With a mention only the transactions that name it are shown, and a block without any is not told.
 
 import { encodeBase58 } from '../solana/base58.ts'

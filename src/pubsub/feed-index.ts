@@ -1,5 +1,5 @@
 // Finds the feeds that an update may concern, by what they asked for: account, owner, mention,
-// signature. Thread: main. Filled by registry.ts, asked by notifier.ts.
+// signature. Thread: main.
 // One set per lane, so that an update meets only feeds of its own certainty. What it costs to ask
 // grows with the feeds that are found, not with those that exist; `examined` counts them.
 import { keyOf } from '../solana/keys.ts'

@@ -1,5 +1,5 @@
 // Notifications of slots: begun, rooted, and every stage between. Thread: main.
-// Called by notifier.ts with what the first lane says; a slot's status is told once there.
+// Reads processed updates only: each status of a slot is published there exactly once.
 
 import { decodeDeadError, decodeEntryTransactions } from '../solana/geyser-decode.ts'
 import { type BlockUpdate, type SlotUpdate, slotStatus } from '../solana/updates.ts'

@@ -1,4 +1,4 @@
-// Notifications of logs, signatures and whole transactions. Thread: main. Called by notifier.ts.
+// Notifications of logs, signatures and whole transactions. Thread: main.
 
 import { encodeBase58 } from '../solana/base58.ts'
 import type { TransactionContent } from '../solana/geyser-content.ts'

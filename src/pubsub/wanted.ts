@@ -1,5 +1,4 @@
 // What a subscription asks for, read and checked. Thread: any (types, and one pure function).
-// Made by params.ts, indexed by feeds.ts, matched and encoded by notifier.ts.
 // Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal wishes are
 // equal texts.
 import type { AccountFilter } from '../solana/account-filter.ts'

@@ -19,7 +19,7 @@ import {
   toMsgpack,
 } from './encoded.ts'
 
-/** Resume buffer, row "resume buffer" in DESIGN.md: whichever limit is reached first. */
+/** Resume buffer: whichever limit is reached first. */
 const resumeFramesMax = 100_000
 const resumeBytesMax = 256 * 1024 * 1024
 
@@ -152,7 +152,7 @@ export class EventLog {
     return this.#slots[seq % this.#framesMax] ?? null
   }
 
-  /** True when the buffer still holds every frame after the cursor. Row "resume" in DESIGN.md. */
+  /** True when the buffer still holds every frame after the cursor. */
   canResume(cursor: number): boolean {
     return this.#newest !== 0 && cursor >= this.#oldest - 1 && cursor <= this.#newest
   }

@@ -2,7 +2,7 @@
 // Thread: main. Fed with the frames of the event log.
 import type { StoredFrame } from '../../stream/encoded.ts'
 
-/** A block this far below the highest one is no longer tracked. Row "lifecycle" in DESIGN.md. */
+/** A block this far below the highest one is no longer tracked. */
 const depthMax = 1000
 /** Proposals kept at once, whatever their numbers: many siblings must not grow memory. */
 const activeMax = 10_000

@@ -28,7 +28,7 @@ import { type Caller, httpOptions, jsonHead } from './routes.ts'
 import { socketRoute } from './session.ts'
 import { Sockets } from './sockets.ts'
 
-/** Row "slow client" in DESIGN.md. */
+/** A client with more unsent bytes than this is slow; one that stays slow is closed. */
 const unsentBytesMax = 4 * 1024 * 1024
 const slowMsMax = 30_000
 const watchMs = 100

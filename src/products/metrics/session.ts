@@ -14,7 +14,7 @@ import type { Limits } from './limits.ts'
 import { badRequest, type Caller } from './routes.ts'
 import type { Sockets } from './sockets.ts'
 
-/** Row "metrics limits" in DESIGN.md. */
+/** Limits of the metrics endpoint. */
 const inboundBytesMax = 16 * 1024
 const pingMs = 30_000
 const silenceMsMax = 60_000
