@@ -191,7 +191,7 @@ describe('a silent source', () => {
         503,
         { jsonrpc: '2.0', result: { healthy: false, number: 1, last_event_age_secs: 30 } },
       ])
-      await until(() => said.some((line) => line.includes('drains')), 'the drain')
+      await until(() => said.some((line) => line.includes('draining')), 'the drain')
       expect((await read('/health'))[0]).toBe(503)
       clock.advance(2000)
       await until(

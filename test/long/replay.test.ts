@@ -43,7 +43,7 @@ test('a file that is no recording is refused with the reason', async () => {
   const path = join(folder, 'noise')
   writeFileSync(path, 'noise')
   const ran = await runCommand(['replay', path])
-  expect(ran.stderr).toContain('the recording cannot be played')
+  expect(ran.stderr).toContain('the recording cannot be replayed')
   expect(ran.code).toBe(1)
   expect((await runCommand(['replay', join(folder, 'absent')])).code).toBe(3)
   rmSync(folder, { recursive: true })
