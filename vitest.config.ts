@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
 // The short suite: unit, stress, integration and end-to-end, under five minutes on two cores.
+// Three workers on two cores: many tests wait for timers and child processes.
 // Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
 export default defineConfig({
   test: {
@@ -8,7 +9,7 @@ export default defineConfig({
     exclude: ['test/long/**'],
     globalSetup: ['test/support/compile.ts'],
     pool: 'forks',
-    maxWorkers: 2,
+    maxWorkers: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: ['default'],
