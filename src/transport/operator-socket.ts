@@ -33,6 +33,10 @@ const ANSWER_BYTES_MAX = 16 * 1024 * 1024
 const CONNECTIONS_MAX = 16
 /** Timeout from connecting to the full line, and for the handler's own work. */
 const DEADLINE_MS = 5_000
+/** The server accepted the connection and closed it without reading. */
+const DROPPED = 'dropped'
+const DROPPED_TRIES_MAX = 20
+const DROPPED_RETRY_MS = 100
 /** sun_path of Linux has 108 bytes with its terminating zero. */
 const PATH_BYTES_MAX = 107
 
@@ -70,19 +74,33 @@ export async function startOperatorSocket(
   return { address: null, stop }
 }
 
-/** Queries the server that runs on this data folder. Never throws. */
-export function askOperator(
+/** Queries the server that runs on this data folder. Never throws. A query changes nothing, so one
+ *  whose connection a server without free descriptors dropped is retried. */
+export async function askOperator(
   data: string,
   ask: string,
   params: Readonly<Record<string, unknown>> = {},
 ): Promise<OperatorAnswer> {
+  for (let tries = 1; ; tries++) {
+    const answer = await askOnce(data, ask, params)
+    if (answer !== DROPPED) return answer
+    if (tries === DROPPED_TRIES_MAX) return brokenAnswer('cut short')
+    await new Promise((resolve) => setTimeout(resolve, DROPPED_RETRY_MS))
+  }
+}
+
+function askOnce(
+  data: string,
+  ask: string,
+  params: Readonly<Record<string, unknown>>,
+): Promise<OperatorAnswer | typeof DROPPED> {
   return new Promise((done) => {
     const socket = connect(reachable(operatorSocketPath(data)))
     const timer = setTimeout(() => {
       finish({ ok: false, reason: 'fault', message: 'the server did not answer within 5 s' })
     }, DEADLINE_MS)
     const lines = new LineReader(ANSWER_BYTES_MAX)
-    const finish = (answer: OperatorAnswer) => {
+    const finish = (answer: OperatorAnswer | typeof DROPPED) => {
       clearTimeout(timer)
       socket.destroy()
       done(answer)
@@ -93,8 +111,11 @@ export function askOperator(
       if (line !== null) finish(readAnswer(line))
       else if (lines.isOverfull) finish(brokenAnswer('too long'))
     })
-    socket.on('end', () => finish(brokenAnswer('cut short')))
-    socket.on('error', (error: NodeJS.ErrnoException) => finish(answerOfError(error)))
+    socket.on('end', () => finish(lines.isEmpty ? DROPPED : brokenAnswer('cut short')))
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      const isDropped = error.code === 'EPIPE' || error.code === 'ECONNRESET'
+      finish(isDropped ? DROPPED : answerOfError(error))
+    })
   })
 }
 
@@ -250,6 +271,10 @@ class LineReader {
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax
+  }
+
+  get isEmpty(): boolean {
+    return this.#bytes === 0
   }
 
   get isOverfull(): boolean {
