@@ -1,14 +1,48 @@
 import { defineConfig } from 'vitest/config'
 
-// Storms, soaks, kills and everything slow: one file at a time, since some load the whole machine.
+/** These load or measure the whole machine: one file at a time. */
+const soaks = [
+  'indexer-sandbox',
+  'metrics-attack',
+  'metrics-storm',
+  'pubsub-crowd',
+  'pubsub-memory',
+  'shredstream-flood',
+  'shredstream-load',
+  'solana-rpc-abuse',
+].map((name) => `test/long/${name}.test.ts`)
+
+// Everything slow: kills, restarts, other servers, whole recordings; then storms and soaks.
 export default defineConfig({
   test: {
-    include: ['test/long/**/*.test.ts'],
     globalSetup: ['test/support/compile.ts'],
-    pool: 'forks',
-    fileParallelism: false,
-    testTimeout: 300_000,
-    hookTimeout: 120_000,
     reporters: ['default'],
+    pool: 'forks',
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'slow',
+          include: ['test/long/**/*.test.ts'],
+          exclude: soaks,
+          maxWorkers: 2,
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'soak',
+          include: soaks,
+          maxWorkers: 1,
+          fileParallelism: false,
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
   },
 })
