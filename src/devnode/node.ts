@@ -93,7 +93,7 @@ export async function startDevnode(
     const isHealthy = () => chain.slotsBehind() === 0
     const version = encodedText(JSON.stringify(solanaVersion))
     const rpc = await startRpcServer(
-      { host, port: options.rpcPort },
+      { host, port: options.rpcPort, portKey: '--rpc-port' },
       {
         methods: {
           ...embeddedRpcMethods(chain, solanaVersion),
@@ -108,12 +108,12 @@ export async function startDevnode(
     stops.push(() => rpc.stop())
     const readAccount = (key: Uint8Array) => chain.ledger.account(key, 0)
     const ws = await startPubsubServer(
-      { host, port: options.wsPort },
+      { host, port: options.wsPort, portKey: '--ws-port' },
       { hub, chain, readAccount, version: solanaVersion, meters, clock, log },
     )
     stops.push(() => ws.stop())
     const grpc = await startGeyserServer(
-      { host, port: options.grpcPort },
+      { host, port: options.grpcPort, portKey: '--grpc-port' },
       {
         chain: {
           hub,

@@ -50,6 +50,7 @@ export function startRpcServer(place: Place, deps: RpcServerDeps): Promise<Door<
           verb: 'POST',
           path: '/',
           bodyBytesMax,
+          check: ({ contentType }) => (isJson(contentType) ? null : wrongMediaType),
           handle: (_, body) => {
             const served = serve(body, null, host)
             if (!(served instanceof Promise)) return new Reply(200, jsonHead, served.message)
@@ -65,3 +66,14 @@ export function startRpcServer(place: Place, deps: RpcServerDeps): Promise<Door<
     },
   })
 }
+
+/** As a validator checks it: parameters such as a charset are ignored. */
+function isJson(contentType: string): boolean {
+  return contentType.split(';', 1)[0]!.trim().toLowerCase() === 'application/json'
+}
+
+const wrongMediaType = new Reply(
+  415,
+  textHead,
+  'Supplied content type is not allowed. Content-Type: application/json is required\n',
+)

@@ -7,6 +7,8 @@ import { Fault } from '../base/errors.ts'
 export interface Place {
   readonly host: string
   readonly port: number
+  /** What sets the port, for error messages; `<product>.port` when absent. */
+  readonly portKey?: string
 }
 
 /** Returns the port to listen on: the requested one if it is free, or a free one for port 0. */
@@ -24,10 +26,11 @@ export function resolvePort(place: Place, product: string): Promise<number> {
 
 function explain(error: NodeJS.ErrnoException, place: Place, product: string): Fault {
   const where = `${place.host}:${place.port}`
+  const portKey = place.portKey ?? `${product}.port`
   if (error.code === 'EADDRINUSE')
     return new Fault(
       'port-taken',
-      `${product}: ${where} is taken by another process; stop it or set ${product}.port`,
+      `${product}: ${where} is taken by another process; stop it or set ${portKey}`,
       { cause: error },
     )
   if (error.code === 'EACCES')

@@ -1,7 +1,10 @@
 // `sluice devnode`: a node of its own that unmodified clients use without a token, that outlives
 // the death of its process, and that a gateway takes for any other node.
 import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -38,6 +41,14 @@ describe('the node', () => {
   it('answers GET /health as a validator does', async () => {
     const response = await fetch(`${devnode.url('rpc')}/health`)
     expect([response.status, await response.text()]).toEqual([200, 'ok'])
+  })
+
+  it('refuses another media type than application/json with 415', async () => {
+    const body = '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'
+    const post = (type: string) =>
+      fetch(devnode.url('rpc'), { method: 'POST', headers: { 'content-type': type }, body })
+    expect((await post('text/plain')).status).toBe(415)
+    expect((await post('application/json; charset=utf-8')).status).toBe(200)
   })
 
   it('prints how to point clients at it', () => {
@@ -126,6 +137,19 @@ describe('the command', () => {
     const failed = await run(process.execPath, words).catch((error) => error)
     expect(failed.code).toBe(1)
     expect(failed.stderr).toContain(`is in use by process ${devnode.pid}`)
+  })
+
+  it('names the flag of a port that is taken', async () => {
+    const { port } = new URL(devnode.url('rpc'))
+    const ledger = mkdtempSync(join(tmpdir(), 'sluice-devnode-'))
+    try {
+      const words = devnodeWords(`--ledger=${ledger}`, `--rpc-port=${port}`, '--grpc-port=0')
+      const failed = await run(process.execPath, words).catch((error) => error)
+      expect(failed.code).toBe(1)
+      expect(failed.stderr).toContain('stop it or set --rpc-port')
+    } finally {
+      rmSync(ledger, { recursive: true, force: true })
+    }
   })
 
   it.each([
