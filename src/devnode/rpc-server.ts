@@ -8,6 +8,7 @@ import type { MethodTable } from '../jsonrpc/methods.ts'
 import { serve } from '../jsonrpc/serve.ts'
 import type { Log } from '../telemetry/log.ts'
 import { type Door, openDoor } from '../transport/door.ts'
+import { mediaTypeOf } from '../transport/media-type.ts'
 import type { Place } from '../transport/ports.ts'
 import { Head, Reply } from '../transport/reply.ts'
 import { UnlimitedHost } from './unlimited.ts'
@@ -50,7 +51,8 @@ export function startRpcServer(place: Place, deps: RpcServerDeps): Promise<Door<
           verb: 'POST',
           path: '/',
           bodyBytesMax,
-          check: ({ contentType }) => (isJson(contentType) ? null : wrongMediaType),
+          check: ({ contentType }) =>
+            mediaTypeOf(contentType) === 'application/json' ? null : wrongMediaType,
           handle: (_, body) => {
             const served = serve(body, null, host)
             if (!(served instanceof Promise)) return new Reply(200, jsonHead, served.message)
@@ -65,11 +67,6 @@ export function startRpcServer(place: Place, deps: RpcServerDeps): Promise<Door<
       ],
     },
   })
-}
-
-/** As a validator checks it: parameters such as a charset are ignored. */
-function isJson(contentType: string): boolean {
-  return contentType.split(';', 1)[0]!.trim().toLowerCase() === 'application/json'
 }
 
 const wrongMediaType = new Reply(

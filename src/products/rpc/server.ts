@@ -14,6 +14,7 @@ import type { Budget, Quota } from '../../quota/quota.ts'
 import type { Log } from '../../telemetry/log.ts'
 import { openDoor } from '../../transport/door.ts'
 import type { HttpOptions } from '../../transport/http.ts'
+import { mediaTypeOf } from '../../transport/media-type.ts'
 import { codesOf, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
@@ -64,7 +65,7 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
         path: '/',
         bodyBytesMax: BODY_BYTES_MAX,
         check: ({ contentType }, { budget, head }) =>
-          isJson(contentType)
+          mediaTypeOf(contentType) === 'application/json'
             ? null
             : errorReply(415, 'the content type must be application/json', budget, head),
         handle: (_, body, caller) => handler.handle(body, caller),
@@ -103,11 +104,6 @@ function admit(request: Request, { gate, quota }: RpcDeps): Caller | Reply {
     return new Reply(401, head.and('www-authenticate', 'Bearer'), unauthorized)
   const { subscription } = principal
   return { subscription, budget: quota.budgetOf(subscription), head }
-}
-
-function isJson(contentType: string): boolean {
-  if (contentType === 'application/json') return true
-  return contentType.split(';', 1)[0]!.trim().toLowerCase() === 'application/json'
 }
 
 function errorReply(

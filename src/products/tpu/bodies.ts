@@ -40,16 +40,3 @@ export function splitBatch(body: Buffer): Buffer[] | null {
   }
   return items.length === 0 ? null : items
 }
-
-/** The media type without its parameters, in lower case. */
-export function mediaTypeOf(contentType: string): string {
-  if (plainTypes.has(contentType)) return contentType
-  return contentType.split(';', 1)[0]!.trim().toLowerCase()
-}
-
-/** The spellings that most clients use. */
-const plainTypes: ReadonlySet<string> = new Set([
-  'application/json',
-  'application/octet-stream',
-  'text/plain',
-])
