@@ -121,20 +121,27 @@ export class EventFeed {
     if (!this.#isDirty) return
     this.#isDirty = false
     this.#syncTable.noteEvent(this.#seqno, this.#options.nowMs())
+    this.#publish()
+  }
+
+  /**
+   * Sends the end of the recording: no more events follow. Not for a source that was stopped to be
+   * restarted. The end is no event: it must not make a silent source look alive.
+   */
+  end(): void {
+    if (this.#options.isStopping() || !this.#waitForControlSpace(0)) return
+    this.#control.reserve(controlTag.ended, 0)
+    this.#control.commit()
+    this.flush()
+    this.#publish()
+  }
+
+  #publish(): void {
     if (this.#publishedCount === this.#control.count) return
     this.#publishedCount = this.#control.count
     // The records first: a thread that reads the control message finds them published.
     this.#events.publish()
     this.#control.publish()
-  }
-
-  /** Sends the end of the recording: no more events follow. */
-  end(): void {
-    if (!this.#waitForControlSpace(0)) return
-    this.#control.reserve(controlTag.ended, 0)
-    this.#control.commit()
-    this.#isDirty = true
-    this.flush()
   }
 
   /** Handles a source that skips numbers without a gap, or restarts at an earlier number. */

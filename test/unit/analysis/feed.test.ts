@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { rangeStatus } from '../../../src/analysis/control.ts'
+import { EventFeed } from '../../../src/analysis/feed.ts'
 import { EventType } from '../../../src/evm/event-type.ts'
 import { Bench } from '../../support/analysis.ts'
 import { addressOf, EventScript, idOf } from '../../support/event-script.ts'
@@ -28,6 +29,22 @@ describe('event feed', () => {
     expect(bench.drain()).toHaveLength(1)
     expect(bench.syncTable.seqno()).toBe(12)
     expect(gapsOf(bench)).toEqual([])
+  })
+
+  test.each([false, true])('the end is no event (stopping: %s)', (isStopping) => {
+    const { bench } = open()
+    let nowMs = 1
+    const options = { isLossless: false, nowMs: () => nowMs, isStopping: () => isStopping }
+    const feed = new EventFeed(bench.memory, options)
+    const script = new EventScript(feed)
+    script.start(1)
+    feed.flush()
+    nowMs = 40_000
+    feed.end()
+    expect(bench.syncTable.lastEventMs()).toBe(1)
+    bench.drain()
+    const ends = bench.controls.filter(({ kind }) => kind === 'ended')
+    expect(ends).toHaveLength(isStopping ? 0 : 1)
   })
 
   test('does not analyse a block with a gap in it, and reports the lost numbers', () => {
