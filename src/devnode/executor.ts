@@ -3,7 +3,7 @@
 // is in flight with it: the next one is given the ledger's state before it is asked anything.
 import { accept, type Fault, type Outcome, refuse } from '../base/errors.ts'
 import { SupervisedChild } from '../threads/child.ts'
-import type { Backoff, SupervisorDeps } from '../threads/supervisor.ts'
+import type { RestartPolicy, SupervisorDeps } from '../threads/supervisor.ts'
 import type { Executed, ExecuteInput, ExecuteJob, Genesis, VmAccount } from './protocol.ts'
 
 export interface ExecutorOptions {
@@ -18,7 +18,7 @@ export interface ExecutorOptions {
 }
 
 /** Back within two seconds, also after several deaths in a row. */
-const backoff: Backoff = { firstMs: 50, lastMs: 800, deathsMax: 40, healthyMs: 5_000 }
+const backoff: RestartPolicy = { firstMs: 50, lastMs: 800, deathsMax: 40, healthyMs: 5_000 }
 const jobsPerCallMax = 256
 const queuedMax = 20_000
 const loadBytesPerCall = 1 << 20

@@ -2,11 +2,11 @@
 // Thread: main. A native abort or kill -9 costs a restart from the journal.
 import { Fault } from '../base/errors.ts'
 import { SupervisedChild } from '../threads/child.ts'
-import type { Backoff, SupervisorDeps } from '../threads/supervisor.ts'
+import type { RestartPolicy, SupervisorDeps } from '../threads/supervisor.ts'
 import type { DevnodeAddresses, DevnodeOptions } from './node.ts'
 
 /** Back within two seconds, also after several deaths in a row. */
-const backoff: Backoff = { firstMs: 50, lastMs: 800, deathsMax: 40, healthyMs: 5_000 }
+const backoff: RestartPolicy = { firstMs: 50, lastMs: 800, deathsMax: 40, healthyMs: 5_000 }
 const startMsMax = 30_000
 /** Longer than a snapshot of the ledger takes. */
 const stopMsMax = 10_000

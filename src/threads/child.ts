@@ -7,7 +7,12 @@ import { fileURLToPath } from 'node:url'
 import { Fault } from '../base/errors.ts'
 import { workerEntry } from './entry.ts'
 import { childPipe, FrameLink } from './frames.ts'
-import { type Backoff, type Incarnation, Supervisor, type SupervisorDeps } from './supervisor.ts'
+import {
+  type Incarnation,
+  type RestartPolicy,
+  Supervisor,
+  type SupervisorDeps,
+} from './supervisor.ts'
 
 export interface ChildOptions {
   /** Name of the component in logs and meters. */
@@ -16,7 +21,7 @@ export interface ChildOptions {
   readonly entry: string | URL
   /** Command-line arguments: plain settings, never a secret. */
   readonly words?: readonly string[]
-  readonly backoff?: Backoff
+  readonly backoff?: RestartPolicy
   readonly callsMax?: number
   readonly startMsMax?: number
   readonly stopMsMax?: number

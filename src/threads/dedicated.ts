@@ -8,7 +8,12 @@ import { type TransferListItem, Worker } from 'node:worker_threads'
 import { Fault, messageOf } from '../base/errors.ts'
 import { ControlWord } from '../rings/control.ts'
 import { workerEntry } from './entry.ts'
-import { type Backoff, type Incarnation, Supervisor, type SupervisorDeps } from './supervisor.ts'
+import {
+  type Incarnation,
+  type RestartPolicy,
+  Supervisor,
+  type SupervisorDeps,
+} from './supervisor.ts'
 
 export interface DedicatedOptions {
   /** Name of the component in logs and meters. */
@@ -17,7 +22,7 @@ export interface DedicatedOptions {
   readonly entry: string | URL
   /** Becomes workerData, with `control` added. Shared memory in it survives a restart. */
   readonly data: Readonly<Record<string, unknown>>
-  readonly backoff?: Backoff
+  readonly backoff?: RestartPolicy
   readonly startMsMax?: number
   readonly stopMsMax?: number
   /** Messages that the worker posts, except its 'ready'. */

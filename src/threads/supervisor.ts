@@ -5,6 +5,7 @@
 //   launch -> running -> died -> (too often in a row?) -> onDown
 //               ^          |
 //               +-- wait --+   100 ms, doubled up to 10 s, reset after a minute of uptime
+import { type Backoff, backoffMs } from '../base/backoff.ts'
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -30,19 +31,17 @@ export interface SupervisorDeps {
 
 export interface SupervisorOptions {
   readonly name: string
-  readonly backoff?: Backoff
+  readonly backoff?: RestartPolicy
   launch(): Promise<Incarnation>
 }
 
-export interface Backoff {
-  readonly firstMs: number
-  readonly lastMs: number
+export interface RestartPolicy extends Backoff {
   /** Deaths in a row, each before `healthyMs`, after which it is not restarted any more. */
   readonly deathsMax: number
   readonly healthyMs: number
 }
 
-const defaultBackoff: Backoff = {
+const defaultPolicy: RestartPolicy = {
   firstMs: 100,
   lastMs: 10_000,
   deathsMax: 10,
@@ -52,7 +51,7 @@ const defaultBackoff: Backoff = {
 export class Supervisor {
   readonly #options: SupervisorOptions
   readonly #deps: SupervisorDeps
-  readonly #backoff: Backoff
+  readonly #backoff: RestartPolicy
   #current: Incarnation | null = null
   /** A launch in progress; `stop` waits for it, or the component would outlive the server. */
   #launching: Promise<void> = Promise.resolve()
@@ -64,7 +63,7 @@ export class Supervisor {
   constructor(options: SupervisorOptions, deps: SupervisorDeps) {
     this.#options = options
     this.#deps = deps
-    this.#backoff = options.backoff ?? defaultBackoff
+    this.#backoff = options.backoff ?? defaultPolicy
   }
 
   get isRunning(): boolean {
@@ -106,14 +105,13 @@ export class Supervisor {
     const { name } = this.#options
     const { log, onDown } = this.#deps
     this.#deathsInRow += 1
-    const { deathsMax, firstMs, lastMs } = this.#backoff
-    if (this.#deathsInRow >= deathsMax) {
+    if (this.#deathsInRow >= this.#backoff.deathsMax) {
       const message = `${name} ${how}, ${this.#deathsInRow} times in a row`
       log.error('component failed permanently', { part: name, how })
       onDown(new Fault('part-down', message))
       return
     }
-    const delayMs = Math.min(lastMs, firstMs * 2 ** (this.#deathsInRow - 1))
+    const delayMs = Math.round(backoffMs(this.#deathsInRow, this.#backoff))
     log.warn('component died, restarting', { part: name, how, delayMs })
     this.restarts += 1
     this.#deps.restarts?.inc()

@@ -5,7 +5,9 @@
 //        ^ answered when its rows are durable ------------------------------'
 //
 // Deliveries are written in order: a write that failed is retried before anything else.
+import { setTimeout as sleep } from 'node:timers/promises'
 import { assert } from '../../base/assert.ts'
+import { backoffMs } from '../../base/backoff.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Marks, RowSink } from './engine.ts'
 import type { Delivery } from './parcels.ts'
@@ -14,8 +16,8 @@ import { addDeliveryRows } from './rows/delivery-rows.ts'
 
 /** A batch of this many rows is written without waiting for more. */
 const rowsMax = 20_000
-/** Exponential back-off of a failed write: from the first value, doubled up to the last. */
-const retryMs = { first: 50, last: 5_000 } as const
+/** Of a failed write. */
+const backoff = { firstMs: 50, lastMs: 5_000 }
 
 /** Configuration of the sink. Sent over the pipe, because the URL may contain a password. */
 export interface SinkConfig {
@@ -149,7 +151,7 @@ export class IndexWriter {
 
   /** Retries with exponential back-off until it succeeds or the error is not retryable. */
   async #untilDone(work: () => Promise<void>): Promise<Taken> {
-    for (let waitMs: number = retryMs.first; ; waitMs = Math.min(retryMs.last, waitMs * 2)) {
+    for (let failures = 1; ; failures++) {
       try {
         await work()
         return { isWritten: true }
@@ -158,7 +160,7 @@ export class IndexWriter {
         this.#events.failed(message)
         const isRetryable = error instanceof Fault && error.retryable
         if (!isRetryable || this.#isStopping) return { rejected: message }
-        await new Promise((resolve) => setTimeout(resolve, waitMs))
+        await sleep(backoffMs(failures, backoff))
       }
     }
   }

@@ -2,16 +2,16 @@
 // Thread: main. A full disk or a broken registry must not stop the server: the change stays
 // pending, one per subscription, until the registry can be written again.
 import { isBug } from '../../base/assert.ts'
+import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 
-const retryFirstMs = 250
-const retryLastMs = 10_000
+const backoff = { firstMs: 250, lastMs: 10_000 }
 
 interface Change {
   readonly apply: () => void
-  delayMs: number
+  failures: number
   nextMs: number
 }
 
@@ -32,7 +32,7 @@ export class RegistryChanges {
 
   /** Applies a change, now or with retries; an older pending change of that id is dropped. */
   make(id: string, apply: () => void): void {
-    this.#attempt(id, { apply, delayMs: retryFirstMs, nextMs: 0 })
+    this.#attempt(id, { apply, failures: 0, nextMs: 0 })
   }
 
   /** Drops the pending change of that subscription. */
@@ -53,8 +53,8 @@ export class RegistryChanges {
     } catch (error) {
       if (isBug(error)) throw error
       const nowMs = this.#clock.monotonicMs()
-      change.nextMs = nowMs + change.delayMs
-      change.delayMs = Math.min(retryLastMs, change.delayMs * 2)
+      change.failures++
+      change.nextMs = nowMs + backoffMs(change.failures, backoff)
       this.#pending.set(id, change)
       if (this.#throttle.allows('write', nowMs))
         this.#log.error('registry write failed: retrying', {

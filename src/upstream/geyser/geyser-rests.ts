@@ -1,12 +1,12 @@
 // Which node of a set to stream from next. Thread: main. Clock passed in; owned by geyser-feed.ts.
-// A node that failed rests, longer each time; one that works is kept. Nodes that cannot replay what
-// is missing are asked last: only when no other can, a gap is taken.
+// A node that failed is retried with exponential back-off; one that works is kept. Nodes that
+// cannot replay what is missing are asked last: only when no other can, a gap is taken.
+import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { NodeState } from '../node-health.ts'
 import type { UpstreamNode } from '../upstream-node.ts'
 
-const restMsMin = 250
-const restMsMax = 2_000
+const backoff = { firstMs: 250, lastMs: 2_000 }
 /** How long the loop waits at most before it looks again. */
 const lookMs = 250
 
@@ -58,8 +58,8 @@ export class GeyserRests {
 
   failed(node: UpstreamNode): void {
     const rest = this.#of(node)
-    const ms = Math.min(restMsMax, restMsMin * 2 ** rest.failures++)
-    rest.untilMs = this.#clock.monotonicMs() + ms
+    rest.failures++
+    rest.untilMs = this.#clock.monotonicMs() + backoffMs(rest.failures, backoff)
   }
 
   began(node: UpstreamNode): void {

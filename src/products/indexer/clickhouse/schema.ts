@@ -9,6 +9,7 @@
 // so an operator may create tables beforehand (replicated, distributed, with other codecs).
 // Columns are only ever added.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { backoffMs } from '../../../base/backoff.ts'
 import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
 import type { ClickhouseClient } from './client.ts'
 import type { ServerFacts } from './server-facts.ts'
@@ -22,7 +23,7 @@ export const hiddenTables = ['_marks', '_lease'] as const
 const slotsPerPartition = 216_000
 const seqsPerPartition = 1_000_000
 const attemptsMax = 5
-const pauseMs = 200
+const backoff = { firstMs: 200, lastMs: 800 }
 
 export function storedName(table: TableName): string {
   return `${database}._${table}`
@@ -38,7 +39,7 @@ export async function ensureTables(client: ClickhouseClient, facts: ServerFacts)
       return await createTables(client, facts)
     } catch (error) {
       if (attempt === attemptsMax) throw error
-      await sleep(pauseMs)
+      await sleep(backoffMs(attempt, backoff))
     }
 }
 

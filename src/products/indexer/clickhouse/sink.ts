@@ -8,6 +8,7 @@
 // key. Writes are sequential; ClickHouse prefers few and large inserts, so `lingerMs` is long and
 // waiting writes are batched.
 import { setTimeout as sleep } from 'node:timers/promises'
+import { backoffMs } from '../../../base/backoff.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
@@ -37,8 +38,7 @@ const rowsPerPiece = 5_000
 /** Batching delay: each write creates a part per table and partition, which ClickHouse merges. */
 const lingerMs = 500
 const retryMsUsual = 30_000
-const pauseMsFirst = 100
-const pauseMsMax = 5_000
+const backoff = { firstMs: 100, lastMs: 5_000 }
 const insertMsMax = 60_000
 const dropEveryMs = 3_600_000
 const cutMsMax = 600_000
@@ -202,13 +202,14 @@ class ClickhouseSink implements RowSink {
   async #insert(table: string, rows: string): Promise<void> {
     const endMs = performance.now() + (this.#options.retryMs ?? retryMsUsual)
     const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
-    for (let pauseMs = pauseMsFirst; ; pauseMs = Math.min(pauseMs * 2, pauseMsMax)) {
+    for (let failures = 1; ; failures++) {
       try {
         await this.#lease.confirm()
         await this.#client.ask({ sql, rows, firstByteMs: insertMsMax })
         return
       } catch (error) {
         const isFinal = !(error instanceof Fault) || !error.retryable || this.#isStopped
+        const pauseMs = backoffMs(failures, backoff)
         if (isFinal || performance.now() + pauseMs > endMs) throw error
         await sleep(pauseMs)
       }

@@ -1,8 +1,8 @@
 // Exponential back-off for subscriptions whose queries had to be killed. Thread: main.
 // Killing and replacing a process costs the machine far more than the query costs the caller.
+import { backoffMs } from '../../../base/backoff.ts'
 
-const firstMs = 1000
-const lastMs = 60_000
+const backoff = { firstMs: 1_000, lastMs: 60_000 }
 /** A subscription without a kill for this long starts from zero. */
 const forgetMs = 300_000
 const entriesMax = 10_000
@@ -31,10 +31,9 @@ export class BackOff {
     for (const [name, entry] of this.#entries)
       if (nowMs - entry.untilMs > forgetMs) this.#entries.delete(name)
     const kills = (this.#entries.get(subscription)?.kills ?? 0) + 1
-    const waitMs = Math.min(lastMs, firstMs * 2 ** (kills - 1))
     this.#entries.delete(subscription)
     if (this.#entries.size >= entriesMax)
       this.#entries.delete(this.#entries.keys().next().value as string)
-    this.#entries.set(subscription, { kills, untilMs: nowMs + waitMs })
+    this.#entries.set(subscription, { kills, untilMs: nowMs + backoffMs(kills, backoff) })
   }
 }

@@ -1,6 +1,7 @@
 // Pool of query processes: a few kept warm, more on demand, each lent to one query at a time.
 // Thread: main. One subscription never has more than half of them. Starts that fail are retried
 // with exponential back-off, one at a time, until one succeeds.
+import { backoffMs } from '../../../base/backoff.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
 import { type ProcessOptions, QueryProcess } from './query-process.ts'
@@ -31,8 +32,8 @@ const waitingMax = 256
 /** A process with this many queries or this much memory is replaced by a new one. */
 const runsMax = 1000
 const idleRssBytesMax = 300_000_000
-/** Back-off after failed starts: from the first value, doubled up to the last. */
-const retryMs = { first: 200, last: 5_000 } as const
+/** After failed starts. */
+const backoff = { firstMs: 200, lastMs: 5_000 }
 
 export class QueryPool {
   readonly #options: PoolOptions
@@ -162,8 +163,7 @@ export class QueryPool {
     if (this.#isStopping || this.#all.size + this.#starting >= this.#options.processesMax) return
     if (this.#starting > this.#waiting.length + this.#options.warm) return
     if (this.#failures > 0 && this.#starting > 0) return
-    const { first, last } = retryMs
-    const waitMs = this.#failures === 0 ? 0 : Math.min(last, first * 2 ** (this.#failures - 1))
+    const waitMs = this.#failures === 0 ? 0 : backoffMs(this.#failures, backoff)
     this.#starting += 1
     setTimeout(() => {
       this.#launch(memoryBytes)

@@ -5,14 +5,14 @@ import type { Clock } from '../../../base/clock.ts'
 import { messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
 import { SupervisedChild } from '../../../threads/child.ts'
-import type { Backoff } from '../../../threads/supervisor.ts'
+import type { RestartPolicy } from '../../../threads/supervisor.ts'
 import type { Marks } from '../engine.ts'
 import type { Delivery } from '../parcels.ts'
 import type { SinkConfig, Taken, WriterEvents } from '../writer.ts'
 import type { IngestMeters } from './meters.ts'
 
 /** Restarted forever: the rest of the service works without a writer. */
-const backoff: Backoff = {
+const backoff: RestartPolicy = {
   firstMs: 100,
   lastMs: 5_000,
   deathsMax: Number.POSITIVE_INFINITY,

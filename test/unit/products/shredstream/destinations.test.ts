@@ -1,5 +1,5 @@
 // Lifecycle of a destination on a fake clock: challenges, proof, failure, pauses.
-import { describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { accept } from '../../../../src/base/errors.ts'
 import { Caps } from '../../../../src/products/shredstream/caps.ts'
 import { Destinations } from '../../../../src/products/shredstream/destinations.ts'
@@ -8,6 +8,10 @@ import { challengeOf, TargetTable } from '../../../../src/products/shredstream/t
 import type { Destination } from '../../../../src/subscriptions/destination.ts'
 import type { Subscription } from '../../../../src/subscriptions/subscription.ts'
 import { silentLog } from '../../../../src/telemetry/log.ts'
+
+// Without jitter.
+beforeEach(() => void vi.spyOn(Math, 'random').mockReturnValue(1))
+afterEach(() => vi.restoreAllMocks())
 
 function open(destination: Destination | null) {
   let nowMs = 0

@@ -1,7 +1,11 @@
 // Registry changes that fail on a full disk: kept, retried, logged at a limited rate.
-import { expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { RegistryChanges } from '../../../../src/products/shredstream/registry-changes.ts'
 import { silentLog } from '../../../../src/telemetry/log.ts'
+
+// Without jitter.
+beforeEach(() => void vi.spyOn(Math, 'random').mockReturnValue(1))
+afterEach(() => vi.restoreAllMocks())
 
 function open() {
   let nowMs = 0

@@ -8,7 +8,10 @@ beforeEach(() => {
   nowMs = 0
   vi.useFakeTimers()
 })
-afterEach(() => vi.useRealTimers())
+afterEach(() => {
+  vi.useRealTimers()
+  vi.restoreAllMocks()
+})
 
 function watched(change: Partial<Watched> = {}) {
   const calls: string[] = []
@@ -79,6 +82,8 @@ describe('QueryWatch', () => {
 
 describe('BackOff', () => {
   test('doubles with each kill, resets after a while, and is per subscription', () => {
+    // Without jitter.
+    vi.spyOn(Math, 'random').mockReturnValue(1)
     const backOff = new BackOff(() => nowMs)
     expect(backOff.waitMs('a')).toBe(0)
     backOff.killed('a')
