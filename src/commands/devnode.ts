@@ -38,10 +38,12 @@ export const devnodeVerb: Verb = {
       process.once('SIGTERM', () => end(0))
     })
     const { DevnodeProcess } = await import('../devnode/process.ts')
+    const { Meters } = await import('../telemetry/meters.ts')
     try {
       const node = await DevnodeProcess.start(options.value, {
         clock: systemClock,
         log: log.area('devnode'),
+        meters: new Meters(),
         onDown: giveUp,
       })
       process.stdout.write(guide(node.addresses))
@@ -63,7 +65,7 @@ function giveUp(fault: Fault): void {
 }
 
 function optionsOf(call: Call): Outcome<DevnodeOptions> {
-  const { chain, data, logLevel } = call.loaded.config
+  const { chain, data } = call.loaded.config
   const numbers = {
     rpcPort: numberOf(call, 'rpc-port', rpcPort, [0, 65_535]),
     wsPort: numberOf(call, 'ws-port', null, [0, 65_535]),
@@ -84,7 +86,6 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
     ...ports,
     wsPort: wsPort ?? nextPort,
     chain: { ...chain, traffic, slotMs },
-    logLevel,
     version: packageVersion(),
   })
 }

@@ -11,14 +11,15 @@ import type { DoorAddress } from '../base/running.ts'
 import { Heads } from '../geyser/heads.ts'
 import { openSolanaHub } from '../geyser/hub.ts'
 import { encodedText, failure } from '../jsonrpc/build.ts'
-import { type LogLevel, openLog } from '../telemetry/log.ts'
+import type { Log } from '../telemetry/log.ts'
 import { Meters } from '../telemetry/meters.ts'
 import { VerifyPool } from '../threads/verify-pool.ts'
+import type { LocalChain } from './chain.ts'
 import type { ChainSection } from './config.ts'
 import { solanaFeed } from './feed.ts'
 import { startGeyserServer } from './geyser-server.ts'
-import { declareChainMeters } from './meters.ts'
 import { startPubsubServer } from './pubsub-server.ts'
+import { type DevnodeStats, StatsCounter } from './reports.ts'
 import { embeddedRpcMethods } from './rpc/methods.ts'
 import { startRpcServer } from './rpc-server.ts'
 import { startEmbeddedChain } from './start.ts'
@@ -35,7 +36,6 @@ export interface DevnodeOptions {
   readonly wsPort: number
   readonly grpcPort: number
   readonly chain: Omit<ChainSection, 'source'>
-  readonly logLevel: LogLevel
   /** The version of the package. */
   readonly version: string
 }
@@ -50,6 +50,13 @@ export interface DevnodeAddresses {
   readonly pid: number
 }
 
+export interface NodeDeps {
+  readonly log: Log
+  /** Called before the start returns, then once a second. */
+  report(stats: DevnodeStats): void
+  onDown(fault: Fault): void
+}
+
 export interface RunningDevnode {
   readonly addresses: DevnodeAddresses
   stop(): Promise<void>
@@ -59,15 +66,16 @@ export interface RunningDevnode {
 const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
 /** As yellowstone keeps by default. */
 const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
+const reportMs = 1_000
 
 export async function startDevnode(
   options: DevnodeOptions,
-  onDown: (fault: Fault) => void,
+  { log, report, onDown }: NodeDeps,
 ): Promise<RunningDevnode> {
   const clock = systemClock
-  const log = openLog(options.logLevel).area('devnode')
   const { host } = options
   const meters = new Meters()
+  const counter = new StatsCounter()
   const hub = openSolanaHub(hubBounds)
   const heads = new Heads(hub)
   const verifier = new VerifyPool({ log })
@@ -83,7 +91,7 @@ export async function startDevnode(
         isFresh: options.isReset,
         sink: new SolanaTee(solanaFeed(hub, clock)),
         verifier,
-        meters: declareChainMeters(meters),
+        meters: counter,
         clock,
         log,
         onDown,
@@ -129,6 +137,10 @@ export async function startDevnode(
       },
     )
     stops.push(() => grpc.stop())
+    const sendStats = () => report(statsOf(chain, counter))
+    sendStats()
+    const timer = setInterval(sendStats, reportMs)
+    stops.push(() => clearInterval(timer))
     const { identity, faucet } = chain.ledger
     const addresses = {
       rpc: rpc.address,
@@ -143,6 +155,11 @@ export async function startDevnode(
     await stop()
     throw error
   }
+}
+
+function statsOf(chain: LocalChain, counter: StatsCounter): DevnodeStats {
+  const slots = { processed: chain.slot(0), confirmed: chain.slot(1), finalized: chain.slot(2) }
+  return { slots, slotsBehind: chain.slotsBehind(), ...counter.take() }
 }
 
 const healthy = encodedText('"ok"')

@@ -1,9 +1,17 @@
-// The parent's side of the devnode's process: starts it, restarts it on the same ports, stops it.
-// Thread: main. A native abort or kill -9 costs a restart from the journal.
+// The parent's side of the devnode's process: starts it, restarts it on the same ports, stops it,
+// writes its log lines and keeps the meters of the chain. Thread: main.
+// A native abort or kill -9 costs a restart from the journal.
 import { Fault } from '../base/errors.ts'
+import type { Meters } from '../telemetry/meters.ts'
 import { SupervisedChild } from '../threads/child.ts'
 import type { RestartPolicy, SupervisorDeps } from '../threads/supervisor.ts'
+import { type ChainMeters, declareChainMeters } from './meters.ts'
 import type { DevnodeAddresses, DevnodeOptions } from './node.ts'
+import type { DevnodeStats, LogLine } from './reports.ts'
+
+export interface DevnodeDeps extends Pick<SupervisorDeps, 'clock' | 'log' | 'onDown'> {
+  readonly meters: Meters
+}
 
 /** Back within two seconds, also after several deaths in a row. */
 const backoff: RestartPolicy = { firstMs: 50, lastMs: 800, deathsMax: 40, healthyMs: 5_000 }
@@ -12,65 +20,104 @@ const startMsMax = 30_000
 const stopMsMax = 10_000
 
 export class DevnodeProcess {
-  readonly #child: SupervisedChild
-  #addresses: DevnodeAddresses
+  readonly #options: DevnodeOptions
+  readonly #deps: DevnodeDeps
+  readonly #meters: ChainMeters
+  #child: SupervisedChild | null = null
+  #addresses: DevnodeAddresses | null = null
+  #stats: DevnodeStats | null = null
 
-  private constructor(child: SupervisedChild, addresses: DevnodeAddresses) {
-    this.#child = child
-    this.#addresses = addresses
+  private constructor(options: DevnodeOptions, deps: DevnodeDeps) {
+    this.#options = options
+    this.#deps = deps
+    this.#meters = declareChainMeters(deps.meters)
   }
 
   /** Resolves when every endpoint of the node is open. */
-  static async start(options: DevnodeOptions, deps: SupervisorDeps): Promise<DevnodeProcess> {
-    let running: DevnodeProcess | null = null
-    const child = await SupervisedChild.start(
+  static async start(options: DevnodeOptions, deps: DevnodeDeps): Promise<DevnodeProcess> {
+    const node = new DevnodeProcess(options, deps)
+    await node.#start()
+    return node
+  }
+
+  get addresses(): DevnodeAddresses {
+    return this.#addresses!
+  }
+
+  /** Of the last report; unhealthy while no process runs. */
+  get stats(): DevnodeStats {
+    const stats = this.#stats!
+    return this.pid === 0 ? { ...stats, slotsBehind: null } : stats
+  }
+
+  /** Of the current process; 0 while there is none. */
+  get pid(): number {
+    return this.#child?.pid ?? 0
+  }
+
+  async stop(): Promise<void> {
+    await this.#child?.stop()
+  }
+
+  async #start(): Promise<void> {
+    const meters = this.#meters
+    this.#child = await SupervisedChild.start(
       {
         name: 'devnode',
         entry: 'devnode',
         backoff,
         stopMsMax,
-        onStart: () => void running?.restart(options, deps),
+        onStart: () => void this.#restart(),
+        onEvent: (event, data) => this.#receive(event, data),
       },
-      deps,
+      { ...this.#deps, restarts: meters.executorRestarts, up: meters.executorUp },
     )
     try {
-      const addresses = await child.call<DevnodeAddresses>('start', options, startMsMax)
-      running = new DevnodeProcess(child, addresses)
-      return running
+      this.#addresses = await this.#child.call('start', this.#options, startMsMax)
     } catch (error) {
-      await child.stop()
+      await this.#child.stop()
       throw error instanceof Fault ? new Fault('devnode-start', error.message) : error
     }
-  }
-
-  get addresses(): DevnodeAddresses {
-    return this.#addresses
-  }
-
-  /** Of the current process; 0 while there is none. */
-  get pid(): number {
-    return this.#child.pid
-  }
-
-  get restarts(): number {
-    return this.#child.restarts
-  }
-
-  stop(): Promise<void> {
-    return this.#child.stop()
+    meters.watch({
+      slot: () => this.stats.slots.processed,
+      accounts: () => this.stats.accounts,
+      historyBytes: () => this.stats.historyBytes,
+    })
   }
 
   /** A new process opens the same ports; one that cannot is killed, and the next one tries. */
-  private async restart(options: DevnodeOptions, { log }: SupervisorDeps): Promise<void> {
+  async #restart(): Promise<void> {
+    // The first process is started by `#start`.
+    if (this.#addresses === null || this.#child === null) return
     const { rpc, ws, grpc } = this.#addresses
     const ports = { rpcPort: rpc.port, wsPort: ws.port, grpcPort: grpc.port }
-    const again = { ...options, ...ports, isReset: false }
+    const options = { ...this.#options, ...ports, isReset: false }
+    const { log } = this.#deps
     try {
-      this.#addresses = await this.#child.call<DevnodeAddresses>('start', again, startMsMax)
+      this.#addresses = await this.#child.call<DevnodeAddresses>('start', options, startMsMax)
       log.info('devnode restarted from its journal')
     } catch (error) {
       log.error('devnode did not restart', { reason: String(error) })
       this.#child.kill()
     }
+  }
+
+  #receive(event: string, data: unknown): void {
+    // Reason for the casts: both ends are ours, see workers/devnode.ts.
+    if (event === 'log') this.#log(data as LogLine)
+    else this.#count(data as DevnodeStats)
+  }
+
+  #log({ level, msg, fields }: LogLine): void {
+    this.#deps.log[level](msg, fields)
+  }
+
+  #count(stats: DevnodeStats): void {
+    this.#stats = stats
+    const { transactions, snapshotSeconds } = this.#meters
+    transactions.landed.inc(stats.transactions.landed)
+    transactions.failed.inc(stats.transactions.failed)
+    transactions.rejected.inc(stats.transactions.rejected)
+    for (const seconds of stats.snapshotSeconds) snapshotSeconds.observe(seconds)
   }
 }
