@@ -2,13 +2,14 @@
 //
 //   submit -> decode -> check -> verify workers -> executor (child process) -> producer: land
 //   simulate, airdrop: the same road, and back
+import type { Commitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { buildTransaction, transferInstruction, unitLimitInstruction } from '../solana/build.ts'
 import { feeOf } from '../solana/fee.ts'
 import { keyOf } from '../solana/keys.ts'
 import { type DecodeProblem, TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
-import type { Commitment, LatestBlockhash, SignatureStatus, Submitted } from '../solana/updates.ts'
+import type { LatestBlockhash, SignatureStatus, Submitted } from '../solana/updates.ts'
 import type { VerifyPool } from '../threads/verify-pool.ts'
 import { type Check, checkTransaction } from './check.ts'
 import type { EmbeddedChain, Simulated, SimulateOptions } from './embedded-chain.ts'

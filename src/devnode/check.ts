@@ -1,5 +1,6 @@
 // What the chain looks at before a transaction may run. Thread: main. Called by chain.ts.
 // The runtime checks the rest: balances, programs, lookup tables.
+import { Commitment } from '../base/commitment.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
 import {
   durableNonce,
@@ -34,7 +35,10 @@ export function checkTransaction(
   const locks = lockError(layout, bytes)
   if (locks !== null) return { err: locks, nonceIndex: -1 }
   const blockhash = bytes.subarray(layout.blockhashAt, layout.blockhashAt + 32)
-  if (on.isBlockhashReplaced === true || on.ledger.isBlockhashValid(blockhash, 0))
+  if (
+    on.isBlockhashReplaced === true ||
+    on.ledger.isBlockhashValid(blockhash, Commitment.processed)
+  )
     return { err: null, nonceIndex: -1 }
   const nonceIndex = usableNonce(layout, bytes, on)
   return { err: nonceIndex < 0 ? 'BlockhashNotFound' : null, nonceIndex }

@@ -1,5 +1,6 @@
 // What the embedded chain offers besides the port that every chain has. Thread: main (types only).
 // Implemented by chain.ts; used by embedded/rpc/ and the topology.
+import type { Commitment } from '../base/commitment.ts'
 import type { Outcome } from '../base/errors.ts'
 import type { MetaContent } from '../solana/geyser-content.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
@@ -54,5 +55,5 @@ export interface EmbeddedChain extends SolanaChain {
    * Fee of a message (without signatures) in lamports; null when its blockhash is not valid.
    * Refused `invalid` for bytes that are no message.
    */
-  feeForMessage(message: Uint8Array, blockhashAt: 0 | 1 | 2): Outcome<bigint | null>
+  feeForMessage(message: Uint8Array, blockhashAt: Commitment): Outcome<bigint | null>
 }

@@ -2,6 +2,7 @@
 // Publishes to the sink in the order of upstream/ports.ts: what was written, then the transaction;
 // entries; block; statuses.
 import type { Clock } from '../base/clock.ts'
+import { Commitment } from '../base/commitment.ts'
 import { feeOf } from '../solana/fee.ts'
 import { messageContent, signaturesOf } from '../solana/message-content.ts'
 import { durableNonce } from '../solana/nonce.ts'
@@ -98,8 +99,8 @@ export class Producer {
       parentHash: parent.facts.hash,
       blockHeight: parent.blockHeight + 1,
       blockTime: this.#blockTime,
-      transactionsTotal: ledger.transactionCount(0),
-      supply: ledger.supply(0),
+      transactionsTotal: ledger.transactionCount(Commitment.processed),
+      supply: ledger.supply(Commitment.processed),
     }
     const block = new Block(facts, ledger.opened, packEntries(open.entries))
     ledger.close(block)
@@ -131,7 +132,7 @@ export class Producer {
       blocks.push(block)
     }
     return sysvarAccounts({
-      slot: ledger.slot(0),
+      slot: ledger.slot(Commitment.processed),
       slotsPerEpoch: ledger.epochSchedule.slotsPerEpoch,
       unixTime: this.#blockTime,
       epochStart: blocks.at(-1)?.blockTime ?? this.#blockTime,

@@ -1,4 +1,5 @@
 // What a simulation tells. Thread: main. Called by chain.ts.
+import { Commitment } from '../base/commitment.ts'
 import { feeOf } from '../solana/fee.ts'
 import { keyOf } from '../solana/keys.ts'
 import { messageContent } from '../solana/message-content.ts'
@@ -20,13 +21,13 @@ export function simulatedOf(
   },
 ): Simulated {
   const { executed, ledger, isBlockhashReplaced } = outcome
-  const slot = ledger.slot(0)
+  const slot = ledger.slot(Commitment.processed)
   const { loadedWritable, loadedReadonly, accounts } = executed
   const keys = [...messageContent(layout, bytes).accountKeys, ...loadedWritable, ...loadedReadonly]
   const fee = feeOf(layout, bytes).lamports
   const meta = metaOf(layout, { executed, keys, fee, ledger })
   const written = new Map(accounts.map((account) => [keyOf(account.pubkey), account]))
-  const { blockhash, lastValidBlockHeight } = ledger.latestBlockhash(0)
+  const { blockhash, lastValidBlockHeight } = ledger.latestBlockhash(Commitment.processed)
   return {
     slot,
     err: executed.err,
@@ -48,7 +49,7 @@ export function simulatedOf(
     replacementBlockhash: isBlockhashReplaced ? { blockhash, lastValidBlockHeight } : null,
     account(pubkey) {
       const after = written.get(keyOf(pubkey))
-      if (after === undefined) return ledger.account(pubkey, 0)
+      if (after === undefined) return ledger.account(pubkey, Commitment.processed)
       return after.lamports === 0n ? null : { ...after, slot, writeVersion: 0n }
     },
   }

@@ -3,6 +3,7 @@
 //   store (disk) -> ledger <- executor (child): what the VM was born with
 //                     ^-- producer <- slot clock;  chain <- submit, traffic
 import type { Clock } from '../base/clock.ts'
+import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
@@ -101,7 +102,7 @@ export async function startEmbeddedChain(
   const airdropLamportsMax = BigInt(section.airdropLamports)
   const chain = new LocalChain({ ledger, executor, verifier, keys, meters, airdropLamportsMax })
   meters.watch({
-    slot: () => ledger.slot(0),
+    slot: () => ledger.slot(Commitment.processed),
     accounts: () => ledger.accountCount,
     historyBytes: () => ledger.blockBytes,
   })
@@ -136,7 +137,7 @@ function* stateOf(
   producer: Producer | null,
 ): IterableIterator<VmAccount> {
   const executables: VmAccount[] = []
-  for (const account of ledger.accounts(0)) {
+  for (const account of ledger.accounts(Commitment.processed)) {
     if (isBorn(account, born)) continue
     // The VM loads a program's code when it meets the program, so that must come first.
     if (account.executable) executables.push(account)

@@ -24,8 +24,8 @@ export class FanOut {
 
   constructor(hub: Hub<SolanaUpdate>, meters: GrpcMeters) {
     this.#meters = meters
-    this.#stopListening = hub.listen((lane, update) => {
-      this.#reached[update.kind] += this.#matchers[lane].deliver(update)
+    this.#stopListening = hub.listen((commitment, update) => {
+      this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
     })
   }
 

@@ -1,8 +1,8 @@
 // Turns a SubscribeRequest into a FilterSet, or says which field is wrong. Thread: main.
 // Called by subscriber.ts for each request. Pure; refuses, never throws. Limits are yellowstone's.
 import { createHash } from 'node:crypto'
+import { Commitment, isCommitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import type { Commitment } from '../solana/updates.ts'
 import {
   type AccountsRequest,
   type BlocksRequest,
@@ -194,10 +194,10 @@ function requireSome(at: string, limits: FilterLimits, isSome: boolean): void {
 }
 
 function commitmentOf(request: SubscribeRequest): Commitment {
-  const level = given(request, 'commitment') ?? 0
-  if (level !== 0 && level !== 1 && level !== 2)
-    throw new Problem(`commitment: ${level} is no commitment level`)
-  return level
+  const commitment = given(request, 'commitment') ?? Commitment.processed
+  if (!isCommitment(commitment))
+    throw new Problem(`commitment: ${commitment} is no commitment level`)
+  return commitment
 }
 
 function dataSlices(request: SubscribeRequest, limits: FilterLimits): DataSlice[] {

@@ -1,6 +1,6 @@
 // What a stream asked for, compiled. Thread: main (types, and how keys are written).
 // Made by filter-compile.ts, read by filter-match.ts and matcher.ts, never changed.
-import type { Commitment } from '../solana/updates.ts'
+import type { Commitment } from '../base/commitment.ts'
 import type { Cuckoo } from './cuckoo.ts'
 
 /** A 32-byte key, or a signature, as a string of its bytes: what maps and sets are keyed by. */

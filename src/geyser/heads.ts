@@ -1,14 +1,15 @@
 // What a hub's updates say of its chain: newest slot, block and blockhashes per commitment.
 // Thread: main. Hears stream/hub.ts from its opening on; read by the gRPC door and the tpu.
-import type { BlockMetaUpdate, Commitment, Head, SolanaHeads } from '../solana/updates.ts'
-import { blockhashBlocks, slotStatus } from '../solana/updates.ts'
+import { Commitment, isCommitment } from '../base/commitment.ts'
+import type { BlockMetaUpdate, Head, SolanaHeads } from '../solana/updates.ts'
+import { blockhashBlocks } from '../solana/updates.ts'
 import type { SolanaHub } from './hub.ts'
 
 /** Blocks remembered: the window, and those above it that are not finalized yet. */
 const blocksMax = 512
 
 interface KnownBlock extends Head {
-  /** The surest level the block has reached. */
+  /** The highest commitment that the block has reached. */
   reached: Commitment
 }
 
@@ -19,12 +20,12 @@ export class Heads implements SolanaHeads {
   readonly #stopListening: () => void
 
   constructor(hub: SolanaHub) {
-    this.#stopListening = hub.listen((lane, update) => {
-      // Everything is told on the first lane; the others only repeat it.
-      if (lane !== 0) return
+    this.#stopListening = hub.listen((commitment, update) => {
+      // Every update is published as processed; the other commitments only repeat it.
+      if (commitment !== Commitment.processed) return
       if (update.kind === 'blockMeta') this.#learn(update)
-      else if (update.kind === 'slot' && update.status <= slotStatus.finalized)
-        this.#raise(update.slot, update.status as Commitment)
+      else if (update.kind === 'slot' && isCommitment(update.status))
+        this.#raise(update.slot, update.status)
     })
   }
 
@@ -44,27 +45,28 @@ export class Heads implements SolanaHeads {
   }
 
   #learn(meta: BlockMetaUpdate): void {
-    const { slot, blockhash } = meta
-    const block: KnownBlock = { slot, blockhash, blockHeight: meta.blockHeight ?? slot, reached: 0 }
+    const { slot, blockhash, blockHeight } = meta
+    const reached = Commitment.processed
+    const block: KnownBlock = { slot, blockhash, blockHeight: blockHeight ?? slot, reached }
     this.#bySlot.set(slot, block)
     this.#byHash.set(blockhash, block)
-    this.#lift(block, 0)
+    this.#lift(block, Commitment.processed)
     if (this.#bySlot.size <= blocksMax) return
     const oldest = this.#bySlot.values().next().value!
     this.#bySlot.delete(oldest.slot)
     this.#byHash.delete(oldest.blockhash)
   }
 
-  #raise(slot: number, level: Commitment): void {
+  #raise(slot: number, commitment: Commitment): void {
     const block = this.#bySlot.get(slot)
-    if (block === undefined || level === 0) return
-    if (level > block.reached) block.reached = level
-    this.#lift(block, level)
+    if (block === undefined) return
+    if (commitment > block.reached) block.reached = commitment
+    this.#lift(block, commitment)
   }
 
   /** A finalized block is confirmed too, should its confirmation have been missed. */
-  #lift(block: KnownBlock, level: Commitment): void {
-    for (let lower = level; lower >= 0; lower--) {
+  #lift(block: KnownBlock, commitment: Commitment): void {
+    for (let lower = commitment; lower >= Commitment.processed; lower--) {
       const newest = this.#newest[lower] ?? null
       if (newest === null || block.slot > newest.slot) this.#newest[lower] = block
     }

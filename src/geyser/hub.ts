@@ -1,7 +1,8 @@
 // The road of Solana updates: from a chain into the hub. Thread: main.
 // Called by the chain's side for each update, in the order that upstream/ports.ts states.
+import { isCommitment } from '../base/commitment.ts'
 import { type SolanaUpdate, slotStatus } from '../solana/updates.ts'
-import { Hub, type HubBounds, type Lane } from '../stream/hub.ts'
+import { Hub, type HubBounds } from '../stream/hub.ts'
 
 export type SolanaHub = Hub<SolanaUpdate>
 
@@ -14,8 +15,7 @@ export function publishUpdate(hub: SolanaHub, update: SolanaUpdate): void {
     hub.content(update)
     return
   }
-  const isLevel = update.status <= slotStatus.finalized
-  hub.status(update, isLevel ? (update.status as Lane) : null)
+  hub.status(update, isCommitment(update.status) ? update.status : null)
   if (update.status === slotStatus.dead) hub.abandon(update.slot)
 }
 

@@ -1,7 +1,8 @@
 // Answers the unary methods of geyser.Geyser: bytes in, bytes or a status out. Thread: main.
 // Called by server.ts. No sockets; the streams are subscriber.ts.
+import { Commitment, isCommitment } from '../base/commitment.ts'
 import { refuse } from '../base/errors.ts'
-import { blockhashBlocks, type Commitment, type Head } from '../solana/updates.ts'
+import { blockhashBlocks, type Head } from '../solana/updates.ts'
 import type { UnaryAnswer } from '../transport/grpc.ts'
 import { chainDown, type GrpcChain, noChain } from './chain.ts'
 import { type Codec, given } from './codec.ts'
@@ -32,12 +33,12 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
     (bytes, chain) => {
       const request = codec.decode<HeadRequest>(`geyser.${name}Request`, bytes)
       if (request === null) return badRequest(name)
-      const level = given(request, 'commitment') ?? 0
-      if (level !== 0 && level !== 1 && level !== 2) return badCommitment(level)
+      const commitment = given(request, 'commitment') ?? Commitment.processed
+      if (!isCommitment(commitment)) return badCommitment(commitment)
       if (chain === null || !chain.isUp()) return unavailable(chain)
-      const head = chain.heads.at(level)
+      const head = chain.heads.at(commitment)
       if (head === null) return noBlock
-      return reply(`${name}Response`, answer(head, { request, level, chain }))
+      return reply(`${name}Response`, answer(head, { request, commitment, chain }))
     }
   return {
     GetVersion: (_, chain) =>
@@ -59,16 +60,16 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
       blockhash,
       lastValidBlockHeight: blockHeight + blockhashBlocks,
     })),
-    IsBlockhashValid: atHead('IsBlockhashValid', ({ slot }, { request, level, chain }) => ({
+    IsBlockhashValid: atHead('IsBlockhashValid', ({ slot }, { request, commitment, chain }) => ({
       slot,
-      valid: chain.heads.isBlockhashValid(request.blockhash ?? '', level),
+      valid: chain.heads.isBlockhashValid(request.blockhash ?? '', commitment),
     })),
   }
 }
 
 interface HeadQuestion {
   readonly request: HeadRequest
-  readonly level: Commitment
+  readonly commitment: Commitment
   readonly chain: GrpcChain
 }
 

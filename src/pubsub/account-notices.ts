@@ -1,11 +1,10 @@
 // Notifications of accounts and of the accounts of programs. Thread: main.
 // Every write is told, in order; an account that is gone is told with 0 lamports.
-
+import { Commitment } from '../base/commitment.ts'
 import { filtersTake } from '../solana/account-filter.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import { type AccountParser, type AccountView, uiAccountText } from '../solana/ui-account.ts'
 import type { AccountUpdate } from '../solana/updates.ts'
-import type { Lane } from '../stream/hub.ts'
 import type { FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Outbox } from './outbox.ts'
@@ -28,14 +27,14 @@ export class AccountNotices {
     this.#parse = parts.parse
   }
 
-  take(lane: Lane, update: AccountUpdate): void {
-    const { accounts, programs } = this.#index.lane(lane)
+  take(commitment: Commitment, update: AccountUpdate): void {
+    const { accounts, programs } = this.#index.at(commitment)
     const ofAccount = accounts.findBytes(update.pubkey)
     const ofProgram = programs.findBytes(update.owner)
     if (ofAccount.length === 0 && ofProgram.length === 0) return
     this.#meters.examined += ofAccount.length + ofProgram.length
     const texts = new AccountTexts(update, this.#parse)
-    const createdAtMs = lane === 0 ? update.createdAtMs : null
+    const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
     const context = `{"context":{"slot":${update.slot}},"value":`
     for (const feed of ofAccount)
       this.#outbox.send(feed, `${context}${texts.shown(feed.wanted.view)}}`, createdAtMs)

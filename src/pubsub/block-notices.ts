@@ -1,13 +1,12 @@
 // Notifications of blocks. Thread: main. Only confirmed and finalized blocks.
 // With a mention only the transactions that name it are shown, and a block without any is not told.
-
+import type { Commitment } from '../base/commitment.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import { decodeRewards, decodeTransactionInfo } from '../solana/geyser-decode.ts'
 import { keyOf } from '../solana/keys.ts'
 import { rewardsText } from '../solana/ui-meta.ts'
 import { isShowable, type TransactionView, uiTransactionText } from '../solana/ui-transaction.ts'
 import type { BlockUpdate, TransactionUpdate } from '../solana/updates.ts'
-import type { Lane } from '../stream/hub.ts'
 import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
@@ -29,8 +28,8 @@ export class BlockNotices {
     this.#meters = parts.meters
   }
 
-  take(lane: Lane, update: BlockUpdate): void {
-    const { blocks, blocksByMention } = this.#index.lane(lane)
+  take(commitment: Commitment, update: BlockUpdate): void {
+    const { blocks, blocksByMention } = this.#index.at(commitment)
     const texts = new BlockTexts(update)
     for (const feed of blocks) this.#send(feed, update.transactions, texts)
     if (blocksByMention.isEmpty) return

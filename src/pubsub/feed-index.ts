@@ -1,9 +1,9 @@
 // Finds the feeds that an update may concern, by what they asked for: account, owner, mention,
 // signature. Thread: main.
-// One set per lane, so that an update meets only feeds of its own certainty. What it costs to ask
+// One set per commitment, so that an update meets only feeds of its own. What it costs to ask
 // grows with the feeds that are found, not with those that exist; `examined` counts them.
+import type { Commitment } from '../base/commitment.ts'
 import { keyOf } from '../solana/keys.ts'
-import type { Lane } from '../stream/hub.ts'
 import type { Feed } from './feed.ts'
 import type {
   AccountWanted,
@@ -52,8 +52,8 @@ export class KeyedFeeds<F> {
   }
 }
 
-/** The feeds of one lane. */
-export class LaneIndex {
+/** The feeds of one commitment. */
+export class CommitmentFeeds {
   readonly accounts = new KeyedFeeds<Feed<AccountWanted>>()
   readonly programs = new KeyedFeeds<Feed<ProgramWanted>>()
   readonly logsOfAll = new Set<Feed<LogsWanted>>()
@@ -72,10 +72,10 @@ export class LaneIndex {
 }
 
 export class FeedIndex {
-  readonly lanes: readonly [LaneIndex, LaneIndex, LaneIndex] = [
-    new LaneIndex(),
-    new LaneIndex(),
-    new LaneIndex(),
+  readonly #byCommitment: readonly [CommitmentFeeds, CommitmentFeeds, CommitmentFeeds] = [
+    new CommitmentFeeds(),
+    new CommitmentFeeds(),
+    new CommitmentFeeds(),
   ]
   /** Signatures whose subscribers want to hear of the first sight of them, at any commitment. */
   readonly received = new KeyedFeeds<Feed<SignatureWanted>>()
@@ -83,8 +83,8 @@ export class FeedIndex {
   readonly slotsUpdates = new Set<Feed<SlotWanted>>()
   readonly root = new Set<Feed<SlotWanted>>()
 
-  lane(lane: Lane): LaneIndex {
-    return this.lanes[lane]
+  at(commitment: Commitment): CommitmentFeeds {
+    return this.#byCommitment[commitment]
   }
 
   add(feed: Feed): void {
@@ -102,23 +102,23 @@ export class FeedIndex {
     // the type parameter by it.
     switch (wanted.kind) {
       case 'account':
-        this.lane(wanted.lane).accounts[verb](wanted.key, feed as Feed<AccountWanted>)
+        this.at(wanted.commitment).accounts[verb](wanted.key, feed as Feed<AccountWanted>)
         break
       case 'program':
-        this.lane(wanted.lane).programs[verb](wanted.key, feed as Feed<ProgramWanted>)
+        this.at(wanted.commitment).programs[verb](wanted.key, feed as Feed<ProgramWanted>)
         break
       case 'logs': {
-        const { logsByMention, logsOfAll } = this.lane(wanted.lane)
+        const { logsByMention, logsOfAll } = this.at(wanted.commitment)
         if (wanted.mention === null) logsOfAll[set](feed as Feed<LogsWanted>)
         else logsByMention[verb](wanted.mention, feed as Feed<LogsWanted>)
         break
       }
       case 'signature':
-        this.lane(wanted.lane).signatures[verb](wanted.key, feed as Feed<SignatureWanted>)
+        this.at(wanted.commitment).signatures[verb](wanted.key, feed as Feed<SignatureWanted>)
         if (wanted.wantsReceived) this.received[verb](wanted.key, feed as Feed<SignatureWanted>)
         break
       case 'block': {
-        const { blocks, blocksByMention } = this.lane(wanted.lane)
+        const { blocks, blocksByMention } = this.at(wanted.commitment)
         if (wanted.mention === null) blocks[set](feed as Feed<BlockWanted>)
         else blocksByMention[verb](wanted.mention, feed as Feed<BlockWanted>)
         break
@@ -133,11 +133,11 @@ export class FeedIndex {
 
   /** Under the rarest thing it asks for: a signature, one key it requires, any it includes. */
   #placeTransaction(feed: Feed<TransactionWanted>, verb: 'add' | 'remove'): void {
-    const lane = this.lane(feed.wanted.lane)
+    const feeds = this.at(feed.wanted.commitment)
     const { signature, required, include } = feed.wanted.filter
-    if (signature !== null) lane.transactionsBySignature[verb](signature, feed)
-    else if (required.length > 0) lane.transactionsByKey[verb](required[0]!, feed)
-    else if (include.length > 0) for (const key of include) lane.transactionsByKey[verb](key, feed)
-    else lane.transactionsOfAll[verb === 'add' ? 'add' : 'delete'](feed)
+    if (signature !== null) feeds.transactionsBySignature[verb](signature, feed)
+    else if (required.length > 0) feeds.transactionsByKey[verb](required[0]!, feed)
+    else if (include.length > 0) for (const key of include) feeds.transactionsByKey[verb](key, feed)
+    else feeds.transactionsOfAll[verb === 'add' ? 'add' : 'delete'](feed)
   }
 }

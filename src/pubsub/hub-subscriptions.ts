@@ -1,13 +1,14 @@
 // Subscriptions to our own chain, fed by the hub. Thread: main. Made by subscriptions.ts.
 //
 //   subscribe -> registry -> feed of that wish -> index by account, owner, mention, ...
-//   hub -> (lane, update) -> index -> matching feeds -> text, once each -> outbox -> everybody
+//   hub -> (commitment, update) -> index -> matching feeds -> text, once each -> outbox
 import type { Clock } from '../base/clock.ts'
+import { Commitment } from '../base/commitment.ts'
 import { accountParser } from '../solana/json-parsed/account-parser.ts'
 import type { ReadAccount } from '../solana/json-parsed/accounts.ts'
 import { bytesOf } from '../solana/keys.ts'
 import type { SolanaChain, SolanaUpdate } from '../solana/updates.ts'
-import type { Hub, Lane } from '../stream/hub.ts'
+import type { Hub } from '../stream/hub.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import { AccountNotices } from './account-notices.ts'
 import { BlockNotices } from './block-notices.ts'
@@ -65,11 +66,11 @@ export class HubSubscriptions implements Engine {
     this.#accounts = new AccountNotices(parts)
     this.#transactions = new TransactionNotices(parts)
     this.#blocks = new BlockNotices(parts)
-    this.#slots = new SlotNotices({ ...parts, rootAtStart: () => chain.slot(2) })
+    this.#slots = new SlotNotices({ ...parts, rootAtStart: () => chain.slot(Commitment.finalized) })
     const throttle = new LogThrottle()
-    this.#unlisten = hub.listen((lane, update) => {
+    this.#unlisten = hub.listen((commitment, update) => {
       try {
-        this.#take(lane, update)
+        this.#take(commitment, update)
       } catch (error) {
         // Our bug, but neither the chain that tells nor the other listeners shall feel it.
         if (throttle.allows(update.kind, clock.monotonicMs()))
@@ -92,20 +93,20 @@ export class HubSubscriptions implements Engine {
     this.#unlisten()
   }
 
-  #take(lane: Lane, update: SolanaUpdate): void {
+  #take(commitment: Commitment, update: SolanaUpdate): void {
     switch (update.kind) {
       case 'account':
-        if (!update.isStartup) this.#accounts.take(lane, update)
+        if (!update.isStartup) this.#accounts.take(commitment, update)
         break
       case 'transaction':
-        this.#transactions.take(lane, update)
+        this.#transactions.take(commitment, update)
         break
       case 'block':
-        this.#blocks.take(lane, update)
-        if (lane === 0) this.#slots.takeBlock(update)
+        this.#blocks.take(commitment, update)
+        if (commitment === Commitment.processed) this.#slots.takeBlock(update)
         break
       case 'slot':
-        if (lane === 0) this.#slots.take(update)
+        if (commitment === Commitment.processed) this.#slots.take(update)
     }
   }
 
@@ -119,7 +120,8 @@ export class HubSubscriptions implements Engine {
       if (landed.isOver || !landed.shares.has(session)) return
       if (landed.wanted.wantsReceived)
         this.#outbox.sendTo(session, landed, receivedResult(status.slot))
-      if (status.commitment >= landed.wanted.lane) this.#transactions.takeLanded(landed, status)
+      if (status.commitment >= landed.wanted.commitment)
+        this.#transactions.takeLanded(landed, status)
     }, LANDED_DELAY_MS)
   }
 }

@@ -1,6 +1,7 @@
 // Reads the params of the subscribe methods, with the errors a validator gives. Thread: any (pure).
 // Members that nobody knows are ignored, as a validator does. What has no effect on a notification
 // is brought to one form, so that subscriptions to the same notifications share a feed.
+import { Commitment, commitmentNamed } from '../base/commitment.ts'
 import { type RpcError, rpcErrors } from '../jsonrpc/build.ts'
 import { type AccountFilter, readAccountFilters } from '../solana/account-filter.ts'
 import { decodeBase58, decodeKey } from '../solana/base58.ts'
@@ -11,7 +12,6 @@ import {
   transactionDetails,
   transactionEncodings,
 } from '../solana/ui-transaction.ts'
-import type { Lane } from '../stream/hub.ts'
 import type { TransactionFilter, Wanted } from './wanted.ts'
 
 export type ReadParams = (params: unknown) => Wanted | RpcError
@@ -32,7 +32,7 @@ export const readers: Readonly<Record<string, ReadParams>> = {
       const { commitment, ...rest } = configOf(config)
       return {
         kind: 'account',
-        lane: laneOf(commitment),
+        commitment: commitmentOf(commitment),
         key: keyFrom(key, 'pubkey'),
         view: accountView(rest),
       }
@@ -44,40 +44,47 @@ export const readers: Readonly<Record<string, ReadParams>> = {
       const taken = readAccountFilters(filters)
       if (!taken.ok) throw new Invalid(taken.refusal.message)
       const view = accountView(rest)
-      const lane = laneOf(commitment)
-      return { kind: 'program', lane, key: program, view, filters: distinct(taken.value) }
+      return {
+        kind: 'program',
+        commitment: commitmentOf(commitment),
+        key: program,
+        view,
+        filters: distinct(taken.value),
+      }
     }),
   logs: (params) =>
     read(params, ([filter, config]) => {
-      const lane = laneOf(configOf(config).commitment)
+      const commitment = commitmentOf(configOf(config).commitment)
       const withVotes = filter === 'allWithVotes'
-      if (withVotes || filter === 'all') return { kind: 'logs', lane, mention: null, withVotes }
+      if (withVotes || filter === 'all')
+        return { kind: 'logs', commitment, mention: null, withVotes }
       const { mentions } = configOf(filter)
       if (!Array.isArray(mentions)) throw new Invalid('Invalid params: unknown logs filter')
       if (mentions.length !== 1) throw new Invalid('Invalid Request: Only 1 address supported')
       const mention = keyFrom(mentions[0], 'mentions')
-      return { kind: 'logs', lane, mention, withVotes: true }
+      return { kind: 'logs', commitment, mention, withVotes: true }
     }),
   signature: (params) =>
     read(params, ([signature, config]) => {
       const { commitment, enableReceivedNotification } = configOf(config)
       return {
         kind: 'signature',
-        lane: laneOf(commitment),
+        commitment: commitmentOf(commitment),
         key: signatureFrom(signature),
         wantsReceived: flagOf(enableReceivedNotification) ?? false,
       }
     }),
   block: (params) =>
     read(params, ([filter, config]) => {
-      const { commitment, ...rest } = configOf(config)
-      const lane = laneOf(commitment)
-      if (lane === 0) throw new Invalid('Method does not support commitment below `confirmed`')
+      const { commitment: name, ...rest } = configOf(config)
+      const commitment = commitmentOf(name)
+      if (commitment === Commitment.processed)
+        throw new Invalid('Method does not support commitment below `confirmed`')
       const view = transactionView(rest)
-      if (filter === 'all') return { kind: 'block', lane, mention: null, view }
+      if (filter === 'all') return { kind: 'block', commitment, mention: null, view }
       const { mentionsAccountOrProgram } = configOf(filter)
       const mention = keyFrom(mentionsAccountOrProgram, 'mentions_account_or_program')
-      return { kind: 'block', lane, mention, view }
+      return { kind: 'block', commitment, mention, view }
     }),
   transaction: (params) =>
     read(params, ([filter, config]) => {
@@ -86,7 +93,7 @@ export const readers: Readonly<Record<string, ReadParams>> = {
       const showRewards = view.showRewards && showsContent(view)
       return {
         kind: 'transaction',
-        lane: laneOf(commitment),
+        commitment: commitmentOf(commitment),
         filter: transactionFilter(configOf(filter)),
         view: { ...view, showRewards },
       }
@@ -133,12 +140,12 @@ function configOf(value: unknown): Config {
   return value as Config
 }
 
-function laneOf(commitment: unknown): Lane {
-  if (commitment === undefined || commitment === null) return 2
-  const lane = ['processed', 'confirmed', 'finalized'].indexOf(commitment as string)
-  if (lane === -1)
+function commitmentOf(name: unknown): Commitment {
+  if (name === undefined || name === null) return Commitment.finalized
+  const commitment = commitmentNamed(name)
+  if (commitment === null)
     throw new Invalid('Invalid params: commitment is `processed`, `confirmed` or `finalized`')
-  return lane as Lane
+  return commitment
 }
 
 function keyFrom(value: unknown, thing: string): string {

@@ -1,5 +1,5 @@
 // Notifications of logs, signatures and whole transactions. Thread: main.
-
+import { Commitment } from '../base/commitment.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import type { TransactionContent } from '../solana/geyser-content.ts'
 import { decodeTransactionInfo } from '../solana/geyser-decode.ts'
@@ -7,9 +7,8 @@ import { keyOf } from '../solana/keys.ts'
 import { errText } from '../solana/ui-meta.ts'
 import { isShowable, type TransactionView, uiTransactionText } from '../solana/ui-transaction.ts'
 import type { SignatureStatus, TransactionUpdate } from '../solana/updates.ts'
-import type { Lane } from '../stream/hub.ts'
 import type { Feed } from './feed.ts'
-import type { FeedIndex, LaneIndex } from './feed-index.ts'
+import type { CommitmentFeeds, FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import type { Outbox } from './outbox.ts'
 import type { Registry } from './registry.ts'
@@ -29,12 +28,12 @@ export class TransactionNotices {
     this.#parts = parts
   }
 
-  take(lane: Lane, update: TransactionUpdate): void {
+  take(commitment: Commitment, update: TransactionUpdate): void {
     const { index } = this.#parts
-    const feeds = index.lane(lane)
+    const feeds = index.at(commitment)
     const texts = new TransactionTexts(update)
-    const createdAtMs = lane === 0 ? update.createdAtMs : null
-    this.#takeSignature(lane, feeds, texts, createdAtMs)
+    const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
+    this.#takeSignature(commitment, feeds, texts, createdAtMs)
     if (feeds.wantsKeys || feeds.logsOfAll.size > 0) this.#takeLogs(feeds, texts, createdAtMs)
     this.#takeTransaction(feeds, texts, createdAtMs)
   }
@@ -47,14 +46,14 @@ export class TransactionNotices {
   }
 
   #takeSignature(
-    lane: Lane,
-    feeds: LaneIndex,
+    commitment: Commitment,
+    feeds: CommitmentFeeds,
     texts: TransactionTexts,
     createdAtMs: number | null,
   ): void {
     const { index, outbox, registry, meters } = this.#parts
     const { slot, err } = texts.update
-    if (lane === 0 && !index.received.isEmpty)
+    if (commitment === Commitment.processed && !index.received.isEmpty)
       for (const feed of index.received.find(texts.signatureKey)) {
         meters.examined++
         outbox.send(feed, receivedResult(slot), createdAtMs)
@@ -67,7 +66,7 @@ export class TransactionNotices {
     }
   }
 
-  #takeLogs(feeds: LaneIndex, texts: TransactionTexts, createdAtMs: number | null): void {
+  #takeLogs(feeds: CommitmentFeeds, texts: TransactionTexts, createdAtMs: number | null): void {
     const { outbox, meters } = this.#parts
     for (const feed of feeds.logsOfAll) {
       meters.examined++
@@ -82,7 +81,11 @@ export class TransactionNotices {
       }
   }
 
-  #takeTransaction(feeds: LaneIndex, texts: TransactionTexts, createdAtMs: number | null): void {
+  #takeTransaction(
+    feeds: CommitmentFeeds,
+    texts: TransactionTexts,
+    createdAtMs: number | null,
+  ): void {
     const { outbox, meters } = this.#parts
     const consider = (feed: Feed<TransactionWanted>) => {
       meters.examined++

@@ -1,21 +1,21 @@
 // What a subscription asks for, read and checked. Thread: any (types, and one pure function).
 // Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal wishes are
 // equal texts.
+import type { Commitment } from '../base/commitment.ts'
 import type { AccountFilter } from '../solana/account-filter.ts'
 import type { AccountView } from '../solana/ui-account.ts'
 import type { TransactionView } from '../solana/ui-transaction.ts'
-import type { Lane } from '../stream/hub.ts'
 
 export interface AccountWanted {
   readonly kind: 'account'
-  readonly lane: Lane
+  readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
 }
 
 export interface ProgramWanted {
   readonly kind: 'program'
-  readonly lane: Lane
+  readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
   readonly filters: readonly AccountFilter[]
@@ -23,7 +23,7 @@ export interface ProgramWanted {
 
 export interface LogsWanted {
   readonly kind: 'logs'
-  readonly lane: Lane
+  readonly commitment: Commitment
   /** Null for every transaction. */
   readonly mention: string | null
   readonly withVotes: boolean
@@ -31,14 +31,14 @@ export interface LogsWanted {
 
 export interface SignatureWanted {
   readonly kind: 'signature'
-  readonly lane: Lane
+  readonly commitment: Commitment
   readonly key: string
   readonly wantsReceived: boolean
 }
 
 export interface BlockWanted {
   readonly kind: 'block'
-  readonly lane: Lane
+  readonly commitment: Commitment
   /** Null for whole blocks. */
   readonly mention: string | null
   readonly view: TransactionView
@@ -46,7 +46,7 @@ export interface BlockWanted {
 
 export interface TransactionWanted {
   readonly kind: 'transaction'
-  readonly lane: Lane
+  readonly commitment: Commitment
   readonly filter: TransactionFilter
   readonly view: TransactionView
 }

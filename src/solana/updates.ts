@@ -1,4 +1,5 @@
 // Types of what a Solana chain reports: updates, slot statuses and heads. Thread: any.
+import type { Commitment } from '../base/commitment.ts'
 import type { Outcome } from '../base/errors.ts'
 import type {
   AccountContent,
@@ -7,9 +8,6 @@ import type {
   TransactionContent,
 } from './geyser-content.ts'
 import type { TransactionError } from './transaction-error.ts'
-
-/** Commitment, numbered as in geyser: processed, confirmed, finalized. */
-export type Commitment = 0 | 1 | 2
 
 /** Slot status, numbered as in geyser; the first three are the commitments. */
 export const slotStatus = {

@@ -2,19 +2,17 @@
 // last slots for replay. It numbers no update, drops none for a listener, and waits for none.
 // Thread: main.
 //
-//   content(slot 9) ---> lane 0 now          status(slot 9, confirmed) --+
-//                   \--> kept for slot 9 -------> lane 1: all of slot 9, then the status
-//                                          -----> lane 2: the same when it is finalized
+//   content(slot 9) ---> processed now       status(slot 9, confirmed) --+
+//                   \--> kept for slot 9 ----> confirmed: all of slot 9, then the status
+//                                        ----> finalized: the same when it is finalized
 //
-//   era 7 -> era 8 -> era 9      an era holds what was published while that slot was the newest;
-//   [0 1 2] [0 1 2] [0 1 2]      whole eras are evicted from the front, so all updates of slot n
-//                                are there as long as era n is
+//   era 7 -> era 8 -> era 9      an era keeps, per commitment, what was published while that slot
+//   [p c f] [p c f] [p c f]      was the newest; whole eras are evicted from the front, so all
+//                                updates of slot n are there as long as era n is
 import { assert } from '../base/assert.ts'
+import { allCommitments, Commitment } from '../base/commitment.ts'
 
-/** One stream of updates per commitment: 0 processed, 1 confirmed, 2 finalized. */
-export type Lane = 0 | 1 | 2
-
-export type HubListener<U> = (lane: Lane, update: U) => void
+export type HubListener<U> = (commitment: Commitment, update: U) => void
 
 export interface HubBounds {
   /** Slots kept for replay; 0 keeps none. */
@@ -27,7 +25,7 @@ const unfinalizedSlotsMax = 1_024
 
 interface Era<U> {
   readonly slot: number
-  readonly lanes: readonly [U[], U[], U[]]
+  readonly updates: readonly [processed: U[], confirmed: U[], finalized: U[]]
   bytes: number
   next: Era<U> | null
   isDropped: boolean
@@ -35,7 +33,7 @@ interface Era<U> {
 
 interface SlotContent<U> {
   readonly updates: U[]
-  reached: Lane
+  reached: Commitment
 }
 
 export class Hub<U extends { readonly slot: number }> {
@@ -53,7 +51,7 @@ export class Hub<U extends { readonly slot: number }> {
     this.#bytesOf = bytesOf
   }
 
-  /** Publishes an update of a slot: as processed now, to the other lanes at their commitment. */
+  /** Publishes an update of a slot: as processed now, then at each commitment that it reaches. */
   content(update: U): void {
     const content = this.#contentOf(update.slot)
     content.updates.push(update)
@@ -61,34 +59,34 @@ export class Hub<U extends { readonly slot: number }> {
     const bytes = this.#bytesOf(update)
     era.bytes += bytes
     this.#bytes += bytes
-    this.#emit(era, 0, update)
-    if (content.reached >= 1) this.#emit(era, 1, update)
-    if (content.reached === 2) this.#emit(era, 2, update)
+    this.#emit(era, Commitment.processed, update)
+    if (content.reached >= Commitment.confirmed) this.#emit(era, Commitment.confirmed, update)
+    if (content.reached === Commitment.finalized) this.#emit(era, Commitment.finalized, update)
     this.#trim()
   }
 
   /**
-   * Publishes a slot's change of status on all lanes. `reached` is the commitment that the slot
-   * reached with it, if any: the slot's content then goes to that lane first.
+   * Publishes a slot's change of status at all commitments. `reached` is the commitment that the
+   * slot reached with it, if any: the slot's content is then published at that commitment first.
    */
-  status(update: U, reached: Lane | null): void {
+  status(update: U, reached: Commitment | null): void {
     const era = this.#eraOf(update)
     const content = this.#contents.get(update.slot)
     if (content !== undefined && reached !== null) {
       while (content.reached < reached) {
-        content.reached = (content.reached + 1) as Lane
+        content.reached = (content.reached + 1) as Commitment
         for (const earlier of content.updates) this.#emit(era, content.reached, earlier)
       }
-      if (reached === 2) this.#contents.delete(update.slot)
+      if (reached === Commitment.finalized) this.#contents.delete(update.slot)
     }
-    for (const lane of [0, 1, 2] as const) this.#emit(era, lane, update)
+    for (const commitment of allCommitments) this.#emit(era, commitment, update)
     this.#trim()
   }
 
   /** Replaces the content of a slot that is only processed; confirmed and finalized get this. */
   restate(slot: number, updates: readonly U[]): void {
     const content = this.#contents.get(slot)
-    if (content?.reached !== 0) return
+    if (content?.reached !== Commitment.processed) return
     content.updates.length = 0
     for (const update of updates) content.updates.push(update)
   }
@@ -118,18 +116,18 @@ export class Hub<U extends { readonly slot: number }> {
     return this.#bytes
   }
 
-  /** Replays a lane's updates of `fromSlot` and later slots; null when some were evicted. */
-  replay(lane: Lane, fromSlot: number): Replay<U> | null {
+  /** Replays `fromSlot` and later slots at a commitment; null when some were evicted. */
+  replay(commitment: Commitment, fromSlot: number): Replay<U> | null {
     let era = this.#first
     if (era === null || fromSlot < era.slot) return null
     while (era.next !== null && era.slot < fromSlot) era = era.next
-    return new Replay(era, lane, fromSlot)
+    return new Replay(era, commitment, fromSlot)
   }
 
   #contentOf(slot: number): SlotContent<U> {
     const known = this.#contents.get(slot)
     if (known !== undefined) return known
-    const content: SlotContent<U> = { updates: [], reached: 0 }
+    const content: SlotContent<U> = { updates: [], reached: Commitment.processed }
     this.#contents.set(slot, content)
     if (this.#contents.size > unfinalizedSlotsMax)
       this.#contents.delete(this.#contents.keys().next().value!)
@@ -139,8 +137,8 @@ export class Hub<U extends { readonly slot: number }> {
   #eraOf(update: U): Era<U> {
     const last = this.#last
     if (last !== null && update.slot <= last.slot) return last
-    const lanes: Era<U>['lanes'] = [[], [], []]
-    const era: Era<U> = { slot: update.slot, lanes, bytes: 0, next: null, isDropped: false }
+    const { slot } = update
+    const era: Era<U> = { slot, updates: [[], [], []], bytes: 0, next: null, isDropped: false }
     if (last === null) this.#first = era
     else last.next = era
     this.#last = era
@@ -148,10 +146,10 @@ export class Hub<U extends { readonly slot: number }> {
     return era
   }
 
-  #emit(era: Era<U>, lane: Lane, update: U): void {
+  #emit(era: Era<U>, commitment: Commitment, update: U): void {
     // Into the era first: a replay that reaches its end inside a listener has then read this one.
-    era.lanes[lane].push(update)
-    for (const listener of this.#listeners) listener(lane, update)
+    era.updates[commitment].push(update)
+    for (const listener of this.#listeners) listener(commitment, update)
   }
 
   #trim(): void {
@@ -171,14 +169,14 @@ export class Hub<U extends { readonly slot: number }> {
 
 /** Reads kept updates. At its end (`next` returns null) a listener takes over in the same turn. */
 export class Replay<U extends { readonly slot: number }> {
-  readonly #lane: Lane
+  readonly #commitment: Commitment
   readonly #fromSlot: number
   #era: Era<U>
   #at = 0
 
-  constructor(era: Era<U>, lane: Lane, fromSlot: number) {
+  constructor(era: Era<U>, commitment: Commitment, fromSlot: number) {
     this.#era = era
-    this.#lane = lane
+    this.#commitment = commitment
     this.#fromSlot = fromSlot
   }
 
@@ -189,7 +187,7 @@ export class Replay<U extends { readonly slot: number }> {
 
   next(): U | null {
     for (;;) {
-      const updates = this.#era.lanes[this.#lane]
+      const updates = this.#era.updates[this.#commitment]
       while (this.#at < updates.length) {
         const update = updates[this.#at++]!
         if (update.slot >= this.#fromSlot) return update

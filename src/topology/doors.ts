@@ -1,6 +1,7 @@
 // The products, each behind its own door. Thread: main. Called by topology.ts, last.
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
+import { Commitment } from '../base/commitment.ts'
 import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
 import type { DoorAddress, Running } from '../base/running.ts'
@@ -71,7 +72,7 @@ export async function openDoors(
       methods: [],
       solana: solana && {
         ...solana,
-        readAccount: (key) => solana.chain.ledger.account(key, 0),
+        readAccount: (key) => solana.chain.ledger.account(key, Commitment.processed),
       },
       relayed: { relay: upstream.pubsub, setOf: upstream.setOf },
     }),
@@ -144,9 +145,10 @@ export async function openTpu(
     startTpu(config.tpu, {
       senders: own === null ? senders : [new ChainSender(own.chain)],
       hub: own?.hub ?? road?.hub ?? null,
-      slot: () => own?.chain.slot(0) ?? road?.heads.at(0)?.slot ?? null,
+      slot: () =>
+        own?.chain.slot(Commitment.processed) ?? road?.heads.at(Commitment.processed)?.slot ?? null,
       isBlockhashValid: (blockhash) =>
-        own?.chain.isBlockhashValid(blockhash, 0) ??
+        own?.chain.isBlockhashValid(blockhash, Commitment.processed) ??
         road?.heads.isBlockhashValid(encodeBase58(blockhash), 0) ??
         null,
       verifier,

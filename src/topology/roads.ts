@@ -5,6 +5,7 @@
 //   chain process ─► ledger ─► hub that keeps 150 slots or 256 MiB;  verify pool
 //   nodes of a set ─► geyser stream ─► slots ─► a hub of the same kind, per set
 import { join } from 'node:path'
+import { allCommitments } from '../base/commitment.ts'
 import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
@@ -124,6 +125,6 @@ async function startChain(
 export function chainStatus(solana: Solana | null) {
   if (solana === null) return null
   const { chain, pid } = solana
-  const [processed, confirmed, finalized] = ([0, 1, 2] as const).map((level) => chain.slot(level))
+  const [processed, confirmed, finalized] = allCommitments.map((one) => chain.slot(one))
   return { pid: pid(), healthy: chain.slotsBehind() === 0, processed, confirmed, finalized }
 }

@@ -29,7 +29,7 @@ export function declareUpstreamMeters(meters: Meters, upstreams: Upstreams): voi
   gauge('sluice_upstream_up', 'Whether the node is in the rotation', (node) =>
     node.state === 'up' ? 1 : 0,
   )
-  gauge('sluice_upstream_slot', 'Last slot that the node processed', (node) => node.slot(0))
+  gauge('sluice_upstream_slot', 'Last slot that the node processed', (node) => node.slot())
   gauge('sluice_upstream_lag_slots', 'Slots behind the best of its set', (node) => node.lagSlots)
   gauge(
     'sluice_upstream_waiting',

@@ -2,7 +2,7 @@
 // Made by upstream-set.ts. Everybody calls it `<set>/<number>`; its addresses and its token are for
 // those alone who open connections, and are never told, logged or counted by.
 import type { Clock } from '../base/clock.ts'
-import type { Commitment } from '../solana/updates.ts'
+import { Commitment } from '../base/commitment.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import { LatencyTally } from '../telemetry/tally.ts'
 import type { NodeSection } from './config.ts'
@@ -133,7 +133,7 @@ export class UpstreamNode {
   }
 
   /** The last slot it is known to have reached; null when it never told. */
-  slot(commitment: Commitment = 0): number | null {
+  slot(commitment: Commitment = Commitment.processed): number | null {
     return this.#slots[commitment]
   }
 
@@ -177,13 +177,14 @@ export class UpstreamNode {
    * only when two probes say so, as after a restart from a snapshot.
    */
   tellSlots(processed: number | null, finalized: number | null, shred: number | null): void {
-    const isLower = processed !== null && processed < (this.#slots[0] ?? 0)
+    const slots = this.#slots
+    const isLower = processed !== null && processed < (slots[Commitment.processed] ?? 0)
     this.#lowProbes = isLower ? this.#lowProbes + 1 : 0
     if (!isLower || this.#lowProbes > 1) {
-      this.#slots[0] = processed ?? this.#slots[0]
-      this.#slots[2] = finalized ?? this.#slots[2]
+      slots[Commitment.processed] = processed ?? slots[Commitment.processed]
+      slots[Commitment.finalized] = finalized ?? slots[Commitment.finalized]
       // Between the two: what is processed bounds it from above.
-      this.#slots[1] = this.#slots[0]
+      slots[Commitment.confirmed] = slots[Commitment.processed]
     }
     this.#shredSlot = shred
   }
@@ -244,8 +245,8 @@ export class UpstreamNode {
       region: this.region,
       state: this.state,
       ways: (['rpc', 'ws', 'grpc'] as const).filter((way) => this.has(way)),
-      slot: this.slot(0),
-      finalizedSlot: this.slot(2),
+      slot: this.slot(Commitment.processed),
+      finalizedSlot: this.slot(Commitment.finalized),
       lagSlots: this.#lagSlots,
       p50Ms: rounded(this.latency.percentile(0.5, nowMs)),
       p99Ms: rounded(this.latency.percentile(0.99, nowMs)),

@@ -2,7 +2,7 @@
 // Made by upstreams.ts. `choose` draws two nodes by weight and takes the one with less load: the
 // weights give the shares while the nodes are alike, and a slow node loses every comparison.
 import type { Clock } from '../base/clock.ts'
-import type { Commitment } from '../solana/updates.ts'
+import { Commitment } from '../base/commitment.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { SetSection } from './config.ts'
 import { NodeProbe } from './node-probe.ts'
@@ -73,7 +73,7 @@ export class UpstreamSet {
     }
     const { minContextSlot } = options
     if (minContextSlot !== undefined && found.length > 0)
-      found = atLeast(found, minContextSlot, options.commitment ?? 2)
+      found = atLeast(found, minContextSlot, options.commitment ?? Commitment.finalized)
     return this.#draw(found)
   }
 
@@ -95,16 +95,16 @@ export class UpstreamSet {
   }
 
   /** The best slot of nodes that are there; null when none told one. */
-  slot(commitment: Commitment = 0): number | null {
+  slot(commitment: Commitment = Commitment.processed): number | null {
     const isSure = ({ state }: UpstreamNode) => state === 'up' || state === 'lagging'
     return this.#best(commitment, isSure) ?? this.#best(commitment, ({ state }) => state !== 'down')
   }
 
   /** Sets every node against the best one, and against the shreds that it has itself. */
   judge(): void {
-    const best = this.slot(0)
+    const best = this.slot()
     for (const node of this.nodes) {
-      const slot = node.slot(0)
+      const slot = node.slot()
       const ahead = Math.max(best ?? 0, node.shredSlot ?? 0)
       node.judgeLag(slot === null ? null : Math.max(0, ahead - slot), this.section.lagSlots)
     }

@@ -51,11 +51,11 @@ function got(subscription: Subscription): Expected[] {
 
 const read = new WeakMap<Subscription, Expected[]>()
 
-/** What each lane of the hub says from now on. */
+/** What the hub publishes from now on, by commitment. */
 function record(): [SolanaUpdate[], SolanaUpdate[], SolanaUpdate[]] {
-  const lanes: [SolanaUpdate[], SolanaUpdate[], SolanaUpdate[]] = [[], [], []]
-  stage.hub!.listen((lane, update) => void lanes[lane].push(update))
-  return lanes
+  const published: [SolanaUpdate[], SolanaUpdate[], SolanaUpdate[]] = [[], [], []]
+  stage.hub!.listen((commitment, update) => void published[commitment].push(update))
+  return published
 }
 
 async function open(asked: object, token = stage.provision().token): Promise<Subscription> {
@@ -69,12 +69,14 @@ describe('Subscribe', () => {
   it('sends every kind of update at every commitment, in order', async () => {
     stage = await GrpcStage.open()
     const chain = new SyntheticSolana({ seed: 9 })
-    const lanes = record()
+    const published = record()
     const asked = [0, 1, 2].map((commitment) => ({ ...everything, commitment })) as Asked[]
     const streams = await Promise.all(asked.map((one) => open(requestOf(one))))
     for (let slot = 0; slot < 8; slot++) stage.publish(chain.next())
-    for (const [lane, stream] of streams.entries()) {
-      const expected = lanes[lane as 0].flatMap((update) => expectedOf(asked[lane]!, update))
+    for (const [commitment, stream] of streams.entries()) {
+      const expected = published[commitment as 0].flatMap((update) =>
+        expectedOf(asked[commitment]!, update),
+      )
       await until(() => got(stream).length >= expected.length, 'all updates')
       expect(got(stream)).toEqual(expected)
       // Content, block, block meta, status: the order within a slot.
@@ -123,10 +125,10 @@ describe('Subscribe', () => {
         { offset: 100, length: 8 },
       ],
     }
-    const lanes = record()
+    const published = record()
     const stream = await open(requestOf(asked))
     for (let slot = 0; slot < 20; slot++) stage.publish(chain.next())
-    const expected = lanes[0].flatMap((update) => expectedOf(asked, update))
+    const expected = published[0].flatMap((update) => expectedOf(asked, update))
     await until(() => got(stream).length >= expected.length, 'all updates')
     expect(got(stream)).toEqual(expected)
     const names = new Set(expected.flatMap(({ filters }) => filters))
@@ -244,7 +246,7 @@ describe('replay', () => {
   it('goes back to a slot, then live, with no gap and no duplicate', async () => {
     stage = await GrpcStage.open()
     const chain = new SyntheticSolana({ seed: 21, transactionsPerSlot: 8 })
-    const lanes = record()
+    const published = record()
     for (let slot = 0; slot < 20; slot++) stage.publish(chain.next())
     const froms = [1000, 1017]
     const streams: { asked: Asked; from: number; stream: Subscription }[] = []
@@ -262,7 +264,7 @@ describe('replay', () => {
       await new Promise((resolve) => setImmediate(resolve))
     }
     for (const { asked, from, stream } of streams) {
-      const expected = lanes[asked.commitment]
+      const expected = published[asked.commitment]
         .filter(({ slot }) => slot >= from)
         .flatMap((update) => expectedOf(asked, update))
       await until(() => got(stream).length >= expected.length, `replay from ${from}`)

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/base/clock.ts'
+import type { Commitment } from '../../src/base/commitment.ts'
 import type { Outcome } from '../../src/base/errors.ts'
 import type { LocalChain } from '../../src/devnode/chain.ts'
 import type { ChainSection } from '../../src/devnode/config.ts'
@@ -31,7 +32,7 @@ export class ChainStage {
   readonly section: ChainSection
   readonly verifier = new VerifyPool({ log: silentLog })
   hub: SolanaHub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
-  /** Everything told on the first lane, in order. */
+  /** Every update published as processed, in order. */
   readonly told: SolanaUpdate[] = []
   #running: RunningChain | null = null
 
@@ -50,8 +51,8 @@ export class ChainStage {
 
   async start(isFresh = false): Promise<void> {
     this.hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
-    this.hub.listen((lane, update) => {
-      if (lane === 0) this.told.push(update)
+    this.hub.listen((commitment, update) => {
+      if (commitment === 0) this.told.push(update)
     })
     this.#running = await startEmbeddedChain(this.section, {
       path: join(this.folder, 'chain'),
@@ -79,7 +80,7 @@ export class ChainStage {
   }
 
   /** Waits until the slot has reached the commitment. */
-  reached(slot: number, commitment: 0 | 1 | 2): Promise<void> {
+  reached(slot: number, commitment: Commitment): Promise<void> {
     return until(() => this.chain.ledger.newestBlockSlot(commitment) >= slot, `slot ${slot}`)
   }
 }

@@ -1,4 +1,5 @@
 // Random Subscribe requests over the keys of a synthetic chain, and what a client reads back.
+import type { Commitment } from '../../src/base/commitment.ts'
 import type { Codec } from '../../src/geyser/codec.ts'
 import { decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
 import { buildCuckoo } from './cuckoo-builder.ts'
@@ -47,7 +48,7 @@ export function randomAsked(chain: SyntheticSolana, random: () => number): Asked
   const some = <F>(make: () => F): Record<string, F> =>
     Object.fromEntries(Array.from({ length: below(4) }, (_, index) => [`f${index}`, make()]))
   return {
-    commitment: below(3) as 0 | 1 | 2,
+    commitment: below(3) as Commitment,
     accounts: some(accounts),
     slots: some(() => compact({ filterByCommitment: maybe(flag), interslotUpdates: maybe(flag) })),
     transactions: some(transactions),

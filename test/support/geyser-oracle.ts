@@ -1,6 +1,6 @@
 // The meaning of geyser filters, written slowly and obviously: what a stream with a request must get
 // for an update. Works on base58 texts and knows nothing of the product's compiled filters.
-
+import type { Commitment } from '../../src/base/commitment.ts'
 import { decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
 import type {
   AccountUpdate,
@@ -42,7 +42,7 @@ export interface AskedBlocks {
 }
 /** A request in the form that the test's generator makes. */
 export interface Asked {
-  commitment: 0 | 1 | 2
+  commitment: Commitment
   accounts: Record<string, AskedAccounts>
   slots: Record<string, { filterByCommitment?: boolean; interslotUpdates?: boolean }>
   transactions: Record<string, AskedTransactions>

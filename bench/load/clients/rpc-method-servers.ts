@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../../src/base/clock.ts'
+import { Commitment } from '../../../src/base/commitment.ts'
 import type { ChainSection } from '../../../src/devnode/config.ts'
 import { declareChainMeters } from '../../../src/devnode/meters.ts'
 import { embeddedRpcMethods } from '../../../src/devnode/rpc/methods.ts'
@@ -62,7 +63,7 @@ async function start(open: typeof startDoor): Promise<StartedChain> {
   const version = { 'solana-core': '0', 'feature-set': 0 }
   const started = await open([embeddedRpcMethods(chain, version)])
   const accounts: string[] = []
-  for (const { pubkey } of chain.ledger.accountsByOwner(programs.token, 0))
+  for (const { pubkey } of chain.ledger.accountsByOwner(programs.token, Commitment.processed))
     if (accounts.length < accountsAsked) accounts.push(encodeBase58(pubkey))
   return { ...started, accounts }
 }

@@ -3,10 +3,10 @@
 // one consistent moment. Nobody changes what it hands out: bytes are shared, never copied.
 //
 // Keys of maps and parameters named `key` are binary strings (`keyOf(bytes)`), not base58.
-
+import type { Commitment } from '../../base/commitment.ts'
 import type { EntryContent, MetaContent, TransactionContent } from '../../solana/geyser-content.ts'
 import type { TransactionError } from '../../solana/transaction-error.ts'
-import type { Commitment, LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
+import type { LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
 
 /** One version of an account. An account of 0 lamports does not exist and is never handed out. */
 export interface LedgerAccount {

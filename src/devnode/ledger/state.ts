@@ -1,13 +1,14 @@
 // The one truth of the embedded chain: accounts, blocks, transactions. Thread: main.
 // Changed by chain.ts alone, read by the RPC methods through the interface in ledger.ts.
 //
-//   open slot 133   transactions land as they run             commitment 0 sees up to here
+//   open slot 133   transactions land as they run             processed sees up to here
 //   block 132       complete                                   confirmed with the next block
-//   block 131       confirmed                                  commitment 1
-//   block 101       finalized: older versions of accounts go   commitment 2
+//   block 131       confirmed
+//   block 101       finalized: older versions of accounts go
 import { assert } from '../../base/assert.ts'
+import { Commitment } from '../../base/commitment.ts'
 import { keyOf } from '../../solana/keys.ts'
-import type { Commitment, LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
+import type { LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
 import { Accounts } from './accounts.ts'
 import type { Block } from './block.ts'
 import { History } from './history.ts'
@@ -174,12 +175,12 @@ export class LedgerState implements Ledger {
   // What the RPC methods ask.
 
   slot(commitment: Commitment): number {
-    if (commitment === 0) return this.newest.slot + 1
-    return commitment === 1 ? this.#confirmed : this.#finalized
+    if (commitment === Commitment.processed) return this.newest.slot + 1
+    return commitment === Commitment.confirmed ? this.#confirmed : this.#finalized
   }
 
   blockHeight(commitment: Commitment): number {
-    if (commitment === 0) return this.newest.blockHeight + 1
+    if (commitment === Commitment.processed) return this.newest.blockHeight + 1
     return this.#viewBlock(commitment).blockHeight
   }
 
@@ -200,11 +201,15 @@ export class LedgerState implements Ledger {
 
   transactionCount(commitment: Commitment): number {
     const { transactionsTotal } = this.#viewBlock(commitment).facts
-    return commitment === 0 ? transactionsTotal + this.#open.length : transactionsTotal
+    return commitment === Commitment.processed
+      ? transactionsTotal + this.#open.length
+      : transactionsTotal
   }
 
   supply(commitment: Commitment): bigint {
-    return commitment === 0 ? this.lamports : this.#viewBlock(commitment).facts.supply
+    return commitment === Commitment.processed
+      ? this.lamports
+      : this.#viewBlock(commitment).facts.supply
   }
 
   rentExemptMinimum(dataBytes: number): bigint {
@@ -244,7 +249,7 @@ export class LedgerState implements Ledger {
   }
 
   newestBlockSlot(commitment: Commitment): number {
-    return commitment === 0 ? this.newest.slot : this.slot(commitment)
+    return commitment === Commitment.processed ? this.newest.slot : this.slot(commitment)
   }
 
   blockSlots(
@@ -271,7 +276,8 @@ export class LedgerState implements Ledger {
     const found = this.#history.find(signature)
     if (found === null) return null
     const commitment = this.#commitmentOf(found.slot)
-    const confirmations = commitment === 2 ? null : this.newest.slot + 1 - found.slot
+    const confirmations =
+      commitment === Commitment.finalized ? null : this.newest.slot + 1 - found.slot
     return { slot: found.slot, confirmations, err: found.err, commitment }
   }
 
@@ -343,12 +349,14 @@ export class LedgerState implements Ledger {
   }
 
   #viewBlock(commitment: Commitment): Block {
-    return commitment === 0 ? this.newest : this.#blocks.get(this.slot(commitment))!
+    return commitment === Commitment.processed
+      ? this.newest
+      : this.#blocks.get(this.slot(commitment))!
   }
 
   #commitmentOf(slot: number): Commitment {
-    if (slot <= this.#finalized) return 2
-    return slot <= this.#confirmed ? 1 : 0
+    if (slot <= this.#finalized) return Commitment.finalized
+    return slot <= this.#confirmed ? Commitment.confirmed : Commitment.processed
   }
 }
 

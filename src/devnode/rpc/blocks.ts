@@ -1,10 +1,9 @@
 // RPC methods on blocks and blockhashes. Thread: main.
-
+import type { Commitment } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { TransactionView } from '../../solana/ui-transaction.ts'
-import type { Commitment } from '../../solana/updates.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
 import { transactionText, transactionViewOf } from './encode-transaction.ts'
 import { rpcFaults } from './errors.ts'

@@ -1,7 +1,7 @@
 // RPC methods on the node and the cluster. Thread: main.
 // There is one validator here, without stake, votes or inflation: what depends on those has fixed
 // answers; slots, heights, counts, fees and samples are the ledger's.
-
+import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedBytes, encodedText, failure } from '../../jsonrpc/build.ts'
@@ -65,8 +65,14 @@ function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     }),
     getGenesisHash: answering(noParams, () => () => asJson(ledger.genesisHash)),
     getIdentity: answering(noParams, () => () => asJson({ identity: ledger.identity })),
-    getMaxRetransmitSlot: answering(noParams, () => () => asJson(ledger.newestBlockSlot(0))),
-    getMaxShredInsertSlot: answering(noParams, () => () => asJson(ledger.newestBlockSlot(0))),
+    getMaxRetransmitSlot: answering(
+      noParams,
+      () => () => asJson(ledger.newestBlockSlot(Commitment.processed)),
+    ),
+    getMaxShredInsertSlot: answering(
+      noParams,
+      () => () => asJson(ledger.newestBlockSlot(Commitment.processed)),
+    ),
     getHighestSnapshotSlot: answering(noParams, () => () => failure(rpcFaults.noSnapshot)),
     // The consensus that would sign such a certificate does not run here.
     getAgGenesisCert: answering(noParams, () => () => asJson(null)),
@@ -74,7 +80,7 @@ function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       const slot = params.u64(0)
       return () => {
         const commitment = ledger.blockCommitment(slot)
-        const isVoting = commitment !== null && commitment < 2
+        const isVoting = commitment !== null && commitment < Commitment.finalized
         // Nobody has stake, so a block that may still be voted on has none behind it.
         return asJson({
           commitment: isVoting ? new Array(commitmentDepths).fill(0) : null,
@@ -96,7 +102,8 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   }
   /** Schedules are known up to the next epoch. */
   const isScheduled = (slot: number) =>
-    Math.floor(slot / slotsPerEpoch) <= Math.floor(ledger.slot(0) / slotsPerEpoch) + 1
+    Math.floor(slot / slotsPerEpoch) <=
+    Math.floor(ledger.slot(Commitment.processed) / slotsPerEpoch) + 1
   return {
     getSlotLeader: answering(oneConfig, (params) => {
       viewOf(params.config(0, 'RpcContextConfig'), ledger)
@@ -190,7 +197,7 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       return () => asJson({ foundation: 0, foundationTerm: 0, initial: 0, taper: 0, terminal: 0 })
     }),
     getInflationRate: answering(noParams, () => () => {
-      const epoch = Math.floor(ledger.slot(2) / slotsPerEpoch)
+      const epoch = Math.floor(ledger.slot(Commitment.finalized) / slotsPerEpoch)
       return asJson({ epoch, foundation: 0, total: 0, validator: 0 })
     }),
     getInflationReward: answering({ least: 1, most: 2 }, (params) => {

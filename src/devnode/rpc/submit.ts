@@ -2,6 +2,7 @@
 // getFeeForMessage. Thread: main; running and verifying happen in other processes and threads.
 //
 //   text -> decode strictly -> simulate (verifies signatures) -> submit -> signature
+import { Commitment, commitmentNames } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
@@ -13,7 +14,6 @@ import { decodeBase64, type WireTransaction, wireTransactionOf } from './wire-tr
 
 const sendEncodings = ['binary', 'base64', 'base58', 'json', 'jsonParsed'] as const
 const messageTextMax = 1644
-const levels = ['processed', 'confirmed', 'finalized'] as const
 
 export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { chain, ledger } = node
@@ -22,10 +22,10 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       const config = params.config(1, 'RpcSendTransactionConfig')
       const wire = readWire(params, config)
       const isPreflight = config.flag('skipPreflight') !== true
-      config.choice('preflightCommitment', levels)
+      config.choice('preflightCommitment', commitmentNames)
       config.u64('maxRetries')
       // Transactions run on the newest state, whatever commitment the preflight asks for.
-      viewOf(config, ledger, 0)
+      viewOf(config, ledger, Commitment.processed)
       return () => send(wire!, isPreflight)
     }),
     simulateTransaction: answering({ least: 1, most: 2 }, (params) => {
@@ -37,7 +37,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
         params.fail('sigVerify may not be used with replaceRecentBlockhash')
       const hasCalls = config.flag('innerInstructions') === true
       const accounts = readAccounts(config, wire)
-      viewOf(config, ledger, 0)
+      viewOf(config, ledger, Commitment.processed)
       return async () => {
         const outcome = await chain.simulate(wire!.bytes, { isBlockhashReplaced, isVerified })
         if (!outcome.ok) return failure(refusalError(outcome.refusal))

@@ -1,11 +1,10 @@
 // RPC methods on the history of transactions: getTransaction, getSignaturesForAddress,
 // getSignatureStatuses. Thread: main.
-
+import { Commitment, commitmentNames } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import { type TransactionView, transactionEncodings } from '../../solana/ui-transaction.ts'
-import type { Commitment } from '../../solana/updates.ts'
 import type { LedgerTransaction } from '../ledger/ledger.ts'
 import { transactionText, transactionViewOf } from './encode-transaction.ts'
 import { choiceOf, Fields, type Params } from './params.ts'
@@ -15,7 +14,6 @@ const signaturesMax = 1_000
 const statusesMax = 256
 /** Without `searchTransactionHistory` a validator knows as many slots as it keeps blockhashes. */
 const statusSlots = 300
-const levelNames = ['processed', 'confirmed', 'finalized'] as const
 
 export function transactionMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
@@ -50,7 +48,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
           jsonText(
             ledger.signaturesForAddress(address, options).map((info) => ({
               blockTime: info.blockTime,
-              confirmationStatus: levelNames[info.commitment],
+              confirmationStatus: commitmentNames[info.commitment],
               err: info.err,
               memo: info.memo,
               signature: encodeBase58(info.signature),
@@ -64,7 +62,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
       const config = params.config(1, 'RpcSignatureStatusConfig')
       const hasHistory = config.flag('searchTransactionHistory') === true
       return () => {
-        const slot = ledger.slot(0)
+        const slot = ledger.slot(Commitment.processed)
         const oldest = hasHistory ? 0 : slot - statusSlots
         const texts = signatures.map((signature) => statusText(signature, oldest))
         return inContext(node, slot, `[${texts.join(',')}]`)
@@ -96,7 +94,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
     if (status === null || status.slot < oldestSlot) return 'null'
     const { err } = status
     return jsonText({
-      confirmationStatus: levelNames[status.commitment],
+      confirmationStatus: commitmentNames[status.commitment],
       confirmations: status.confirmations,
       err,
       slot: status.slot,

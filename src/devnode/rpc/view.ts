@@ -1,8 +1,8 @@
 // At which commitment a call looks at the ledger, and the context its answer carries.
 // Thread: main. Used by every family of methods.
+import { Commitment, commitmentNamed, commitmentNames } from '../../base/commitment.ts'
 import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
-import type { Commitment } from '../../solana/updates.ts'
 import type { EmbeddedChain } from '../embedded-chain.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { rpcFaults } from './errors.ts'
@@ -25,28 +25,29 @@ export interface View {
   readonly slot: number
 }
 
-const levels = ['processed', 'confirmed', 'finalized'] as const
-
 /** `commitment` of a config; finalized when it is not there. */
-export function commitmentOf(fields: Fields, fallback: Commitment = 2): Commitment {
-  return levelOf(fields.params, fields.text('commitment'), fallback)
-}
-
-function levelOf(params: Params, text: string | null, fallback: Commitment): Commitment {
-  const level = choiceOf(params, text, levels)
-  // Reason for the cast: the levels stand at their own numbers.
-  return level === null ? fallback : (levels.indexOf(level) as Commitment)
+export function commitmentOf(
+  fields: Fields,
+  fallback: Commitment = Commitment.finalized,
+): Commitment {
+  const name = choiceOf(fields.params, fields.text('commitment'), commitmentNames)
+  return commitmentNamed(name) ?? fallback
 }
 
 /** The slot a call with this config reads at; refused when `minContextSlot` lies ahead of it. */
-export function viewOf(fields: Fields, ledger: Ledger, fallback: Commitment = 2): View {
+export function viewOf(
+  fields: Fields,
+  ledger: Ledger,
+  fallback: Commitment = Commitment.finalized,
+): View {
   return viewAt(fields, ledger, commitmentOf(fields, fallback))
 }
 
 /** For methods on the history, which begins at confirmed. */
 export function historyViewOf(fields: Fields, ledger: Ledger): View {
   const commitment = commitmentOf(fields)
-  if (commitment === 0) fields.params.fail('Method does not support commitment below `confirmed`')
+  if (commitment === Commitment.processed)
+    fields.params.fail('Method does not support commitment below `confirmed`')
   return viewAt(fields, ledger, commitment)
 }
 

@@ -2,11 +2,12 @@
 // process. Thread: main.
 //
 //   event log ----- EventSource --+                                writer process
-//   hub, lane 1 --- SlotSource ---+--> Outbox (8 MiB unacked) ----> rows/ --> sink
+//   hub, confirmed  SlotSource ---+--> Outbox (8 MiB unacked) ----> rows/ --> sink
 //   tips, queries - QueueSource --+        ^----- durable ------------'
 //
 // Sources are pulled at the writer's pace; a stalled writer never slows the other pipelines.
 import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
 import type { Running } from '../../base/running.ts'
 import type { SolanaUpdate } from '../../solana/updates.ts'
 import type { Hub } from '../../stream/hub.ts'
@@ -115,9 +116,9 @@ export async function startIngest(
     // Updates that the hub received before the listener was added count as waiting from now on.
     slots.onUpdate()
     ends.push(
-      deps.solana.hub.listen((lane) => {
-        // A slot's content reaches lane 1 (confirmed) with its status, or after it.
-        if (lane !== 1) return
+      deps.solana.hub.listen((commitment) => {
+        // A slot's content is published as confirmed with its status, or after it.
+        if (commitment !== Commitment.confirmed) return
         slots.onUpdate()
         outbox.wake()
       }),

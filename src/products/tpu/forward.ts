@@ -7,6 +7,7 @@
 // blockhash did, or two minutes passed) or failed (in a block with an error, refused by all
 // upstreams, or accepted by none). Nothing is dropped without being counted.
 import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
 import { keyOf } from '../../solana/keys.ts'
 import type { SolanaUpdate } from '../../solana/updates.ts'
@@ -168,8 +169,13 @@ export class Forwarder {
     return noUpstream
   }
 
-  #onUpdate(commitment: number, update: SolanaUpdate): void {
-    if (commitment !== 0 || update.kind !== 'transaction' || this.#live.size === 0) return
+  #onUpdate(commitment: Commitment, update: SolanaUpdate): void {
+    if (
+      commitment !== Commitment.processed ||
+      update.kind !== 'transaction' ||
+      this.#live.size === 0
+    )
+      return
     const submission = this.#live.get(keyOf(update.signature))
     if (submission === undefined) return
     this.#land(submission, { slot: update.slot, isSuccess: update.err === null })

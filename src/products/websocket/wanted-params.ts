@@ -1,7 +1,7 @@
 // Writes a wish back as the params of its subscribe method, for a node to read. Thread: any (pure).
 // Called by relay-subscriptions.ts. One wish, one text: members stand in a fixed order, defaults
 // are written out, and members that nobody knows are gone.
-
+import { commitmentNames } from '../../base/commitment.ts'
 import type { TransactionFilter, Wanted } from '../../pubsub/wanted.ts'
 import type { AccountFilter } from '../../solana/account-filter.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
@@ -9,16 +9,14 @@ import { bytesOf } from '../../solana/keys.ts'
 import type { AccountView } from '../../solana/ui-account.ts'
 import type { TransactionView } from '../../solana/ui-transaction.ts'
 
-const commitments = ['processed', 'confirmed', 'finalized'] as const
-
 /** JSON of the params, a list. */
 export function wantedParams(wanted: Wanted): string {
   return JSON.stringify(paramsOf(wanted))
 }
 
 function paramsOf(wanted: Wanted): readonly unknown[] {
-  if (!('lane' in wanted)) return []
-  const commitment = commitments[wanted.lane]
+  if (!('commitment' in wanted)) return []
+  const commitment = commitmentNames[wanted.commitment]
   switch (wanted.kind) {
     case 'account':
       return [textOf(wanted.key), { commitment, ...accountConfig(wanted.view) }]

@@ -6,6 +6,7 @@
 //     ▲                                                                   │
 //     └── rest a little ◄── ended, silent 3 s, no news for long, too far behind
 import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import type { GeyserSink } from '../ports.ts'
@@ -211,7 +212,7 @@ export class GeyserFeed {
     this.#judge(nowMs - this.#openMs < graceMs)
     const newest = sink.newestSlot()
     if (node === null || newest === null) return
-    node.sawSlot(newest, 0)
+    node.sawSlot(newest, Commitment.processed)
     const best = this.#set.slot() ?? newest
     if (best - newest <= this.#set.section.lagSlots) this.#aheadMs = nowMs
     const isAlone = !this.#rests.hasOther(node)

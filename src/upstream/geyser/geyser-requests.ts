@@ -1,5 +1,6 @@
 // What is asked of a node's geyser.Geyser, and the few answers that are read. Thread: any (pure).
 // Used by geyser-feed.ts. Field numbers are those of proto/geyser.proto.
+import { Commitment } from '../../base/commitment.ts'
 import { BackWriter } from '../../solana/back-writer.ts'
 import { ProtoReader } from '../../solana/proto-reader.ts'
 
@@ -24,7 +25,7 @@ export function subscribeRequest(fromSlot: number | null): Uint8Array {
   const writer = new BackWriter()
   if (fromSlot !== null) writer.numberAlways(field.fromSlot, fromSlot)
   writeFilter(writer, field.entry)
-  writer.numberAlways(field.commitment, 0)
+  writer.numberAlways(field.commitment, Commitment.processed)
   writeFilter(writer, field.blocksMeta)
   writeFilter(writer, field.transactions)
   writeFilter(writer, field.slots, () => {

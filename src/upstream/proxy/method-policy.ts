@@ -1,7 +1,7 @@
 // What may be done with a call of each method: asked again, shared, kept, waited for. Thread: any.
 // Pure; called by proxy-set.ts once per call.
+import { Commitment } from '../../base/commitment.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
-import type { Commitment } from '../../solana/updates.ts'
 
 /**
  * - `read`: may be asked of another node, joined with others like it, hedged.
@@ -68,14 +68,14 @@ export function policyOf(method: string): MethodPolicy {
   return policies.get(method) ?? plain
 }
 
-const nothingSaid: ReadOptions = { commitment: 2, minContextSlot: undefined }
-const commitments: Readonly<Record<string, Commitment>> = {
-  processed: 0,
-  recent: 0,
-  confirmed: 1,
-  single: 1,
-  singleGossip: 1,
-}
+const nothingSaid: ReadOptions = { commitment: Commitment.finalized, minContextSlot: undefined }
+const commitments: ReadonlyMap<unknown, Commitment> = new Map([
+  ['processed', Commitment.processed],
+  ['recent', Commitment.processed],
+  ['confirmed', Commitment.confirmed],
+  ['single', Commitment.confirmed],
+  ['singleGossip', Commitment.confirmed],
+])
 
 /** The options stand in the last param, when that is an object; finalized when nothing is said. */
 export function readOptions({ params }: Call): ReadOptions {
@@ -84,7 +84,7 @@ export function readOptions({ params }: Call): ReadOptions {
   if (typeof last !== 'object' || last === null) return nothingSaid
   const { commitment, minContextSlot } = last as Record<string, unknown>
   return {
-    commitment: typeof commitment === 'string' ? (commitments[commitment] ?? 2) : 2,
+    commitment: commitments.get(commitment) ?? Commitment.finalized,
     minContextSlot: typeof minContextSlot === 'number' ? minContextSlot : undefined,
   }
 }
@@ -102,7 +102,7 @@ export function isLasting(
     case 'always':
       return true
     case 'finalized':
-      return commitment === 2
+      return commitment === Commitment.finalized
     case 'rooted': {
       const slot: unknown = Array.isArray(params) ? params[0] : undefined
       return typeof slot === 'number' && finalizedSlot !== null && slot <= finalizedSlot

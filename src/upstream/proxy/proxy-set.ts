@@ -6,6 +6,7 @@
 //        -> an identical read is in flight: its answer is shared
 //        -> Read: nodes, failover, hedge                  -> answer -> cache, marks
 import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
 import {
   type Answer,
   encodedBytes,
@@ -83,7 +84,7 @@ export class ProxySet implements ReadOwner {
     if (policy.kind === 'send') return send(call, this.set, this.tally)
     const options = readOptions(call)
     const key = `${call.method} ${call.paramsText}`
-    const lasts = isLasting(policy, call, options, this.set.slot(2))
+    const lasts = isLasting(policy, call, options, this.set.slot(Commitment.finalized))
     if (lasts) {
       const kept = this.cache.get(key)
       if (kept !== null) {

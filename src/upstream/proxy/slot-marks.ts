@@ -1,8 +1,8 @@
 // The highest slot that each customer was told at each commitment. Thread: main.
 // Owned by proxy-set.ts. Nodes of one set are not equally far; asked by turns they would show a
 // customer a chain that runs backwards. So nodes known to be at the mark are preferred.
+import type { Commitment } from '../../base/commitment.ts'
 import type { Answer } from '../../jsonrpc/build.ts'
-import type { Commitment } from '../../solana/updates.ts'
 
 /** Customers remembered; the least recently used is forgotten first. */
 const CUSTOMERS_MAX = 100_000

@@ -11,7 +11,7 @@ import { silentLog } from '../../../src/telemetry/log.ts'
 import { messageOf } from '../../support/geyser-messages.ts'
 import { randomOf, SyntheticSolana } from '../../support/synthetic-solana.ts'
 
-type Lanes = [string[], string[], string[]]
+type Published = [string[], string[], string[]]
 
 /** An update as text, without the values that each node assigns itself. */
 function describeUpdate(update: SolanaUpdate): string {
@@ -28,16 +28,16 @@ function describeUpdate(update: SolanaUpdate): string {
 
 const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex').slice(0, 24)
 
-function collect(hub: SolanaHub): Lanes {
-  const lanes: Lanes = [[], [], []]
-  hub.listen((lane, update) => void lanes[lane].push(describeUpdate(update)))
-  return lanes
+function collect(hub: SolanaHub): Published {
+  const published: Published = [[], [], []]
+  hub.listen((commitment, update) => void published[commitment].push(describeUpdate(update)))
+  return published
 }
 
 function open() {
   const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 1e9 })
   const sink = new SolanaUpstream(hub, { clock: systemClock, log: silentLog })
-  return { hub, sink, lanes: collect(hub) }
+  return { hub, sink, published: collect(hub) }
 }
 
 /** A block contains each account once, at the position of its first write. */
@@ -52,11 +52,11 @@ const chainOf = (slots: number, options = {}): SolanaUpdate[] => {
   return Array.from({ length: slots }, () => chain.next()).flat()
 }
 
-function publishedBy(updates: readonly SolanaUpdate[]): Lanes {
+function publishedBy(updates: readonly SolanaUpdate[]): Published {
   const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 1e9 })
-  const lanes = collect(hub)
+  const published = collect(hub)
   for (const update of updates) publishUpdate(hub, asBlocksAre(update))
-  return lanes
+  return published
 }
 
 const send = (sink: SolanaUpstream, updates: readonly SolanaUpdate[]) => {
@@ -77,10 +77,10 @@ function asAnotherNodeSends(update: SolanaUpdate): SolanaUpdate {
 describe('slot tracker', () => {
   it('publishes a node’s slots at every commitment like the embedded chain, with blocks', () => {
     const updates = chainOf(30)
-    const { sink, lanes } = open()
+    const { sink, published } = open()
     sink.opened(null)
     send(sink, updates)
-    expect(lanes).toEqual(publishedBy(updates))
+    expect(published).toEqual(publishedBy(updates))
     expect(sink.counts()).toMatchObject({ duplicates: 0, gapSlots: 0, incompleteBlocks: 0 })
   })
 
@@ -91,7 +91,7 @@ describe('slot tracker', () => {
     const calm = updates.findIndex(({ slot }) => slot === 1030)
     const random = randomOf(77)
     for (let round = 0; round < 60; round++) {
-      const { sink, lanes } = open()
+      const { sink, published } = open()
       let at = 0
       sink.opened(null)
       while (at < updates.length) {
@@ -105,29 +105,29 @@ describe('slot tracker', () => {
         sink.opened(from)
         send(sink, replayOf(updates, from, at))
       }
-      expect(lanes[0].toSorted()).toEqual(expected[0].toSorted())
-      for (const lane of [1, 2] as const)
-        expect(contentOf(lanes[lane])).toEqual(contentOf(expected[lane]))
-      expect(new Set(lanes[0]).size).toBe(lanes[0].length)
+      expect(published[0].toSorted()).toEqual(expected[0].toSorted())
+      for (const commitment of [1, 2] as const)
+        expect(contentOf(published[commitment])).toEqual(contentOf(expected[commitment]))
+      expect(new Set(published[0]).size).toBe(published[0].length)
       expect(sink.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0, rewrittenBlocks: 0 })
     }
   })
 
   it('deduplicates a replay of another node with its own write versions and times', () => {
     const updates = chainOf(24)
-    const { sink, lanes } = open()
+    const { sink, published } = open()
     sink.opened(null)
     const cut = Math.floor(updates.length / 2) + 5
     send(sink, updates.slice(0, cut))
     const from = sink.resumeFrom()!
     sink.opened(from)
     send(sink, replayOf(chainOf(24), from, updates.length).map(asAnotherNodeSends))
-    expect(lanes[0].toSorted()).toEqual(publishedBy(updates)[0].toSorted())
+    expect(published[0].toSorted()).toEqual(publishedBy(updates)[0].toSorted())
   })
 
   it('counts slots that no node could replay, and continues', () => {
     const updates = chainOf(20)
-    const { sink, lanes } = open()
+    const { sink, published } = open()
     sink.opened(null)
     const cut = updates.findIndex(({ kind, slot }) => kind === 'entry' && slot === 1005)
     send(sink, updates.slice(0, cut))
@@ -136,7 +136,7 @@ describe('slot tracker', () => {
     send(sink, replayOf(updates, 1008, updates.length))
     expect(sink.counts().gapSlots).toBe(3)
     expect(sink.resumeFrom()).toBe(1019)
-    const metas = lanes[1]
+    const metas = published[1]
       .filter((words) => words.includes('meta'))
       .map((words) => Number.parseInt(words, 10))
     // 1004 was complete, but whether the chain continued from it is lost with the slots after it.
@@ -167,7 +167,7 @@ describe('slot tracker', () => {
 
   it('publishes the new version at confirmed and finalized when a restarted node rebuilds a slot', () => {
     const before = chainOf(6)
-    const { sink, lanes } = open()
+    const { sink, published } = open()
     sink.opened(null)
     const cut = before.findIndex(({ kind, slot }) => kind === 'entry' && slot === 1005)
     send(sink, before.slice(0, cut))
@@ -179,11 +179,11 @@ describe('slot tracker', () => {
     const after = [again.next(), again.next(), again.next()].flat()
     send(sink, after)
     const kept = describeUpdate(after.find(({ kind }) => kind === 'transaction')!)
-    expect(lanes[0]).toContain(lost)
-    expect(lanes[0]).toContain(kept)
-    expect(lanes[1]).toContain(kept)
-    expect(lanes[1]).not.toContain(lost)
-    expect(contentOf(lanes[1]).filter((words) => words.startsWith('1005'))).toEqual(
+    expect(published[0]).toContain(lost)
+    expect(published[0]).toContain(kept)
+    expect(published[1]).toContain(kept)
+    expect(published[1]).not.toContain(lost)
+    expect(contentOf(published[1]).filter((words) => words.startsWith('1005'))).toEqual(
       contentOf(
         after.filter(({ slot }) => slot === 1005).map((one) => describeUpdate(asBlocksAre(one))),
       ),
@@ -192,7 +192,7 @@ describe('slot tracker', () => {
 
   it('replaces a complete block that the node replays differently, until it is confirmed', () => {
     const updates = chainOf(4)
-    const { sink, lanes } = open()
+    const { sink, published } = open()
     sink.opened(null)
     send(sink, updates)
     const other = new SyntheticSolana({ seed: 50, firstSlot: 1002, finalizedAfter: 9 })
@@ -200,7 +200,8 @@ describe('slot tracker', () => {
     const after = [other.next(), other.next(), other.next()].flat()
     send(sink, after)
     expect(sink.counts().rewrittenBlocks).toBe(2)
-    const metaOf = (slot: number) => lanes[1].filter((words) => words.startsWith(`${slot} meta`))
+    const metaOf = (slot: number) =>
+      published[1].filter((words) => words.startsWith(`${slot} meta`))
     // 1002 was confirmed as it was; 1003 was not.
     const hashIn = (from: readonly SolanaUpdate[], slot: number) =>
       describeUpdate(from.find((one) => one.kind === 'blockMeta' && one.slot === slot)!)
@@ -214,7 +215,7 @@ describe('slot tracker', () => {
       update.kind === 'slot' &&
       (update.status === 1 || update.status === 2) &&
       update.slot % 4 !== 0
-    const { sink, lanes } = open()
+    const { sink, published } = open()
     sink.opened(null)
     send(
       sink,
@@ -223,9 +224,9 @@ describe('slot tracker', () => {
     const expected = publishedBy(updates)
     const upTo = (words: readonly string[], slot: number) =>
       contentOf(words).filter((one) => Number.parseInt(one, 10) <= slot)
-    expect(upTo(lanes[1], 1012)).toEqual(upTo(expected[1], 1012))
-    expect(upTo(lanes[2], 1008)).toEqual(upTo(expected[2], 1008))
-    expect(lanes[0].filter((one) => one === '1003 status 1')).toHaveLength(1)
+    expect(upTo(published[1], 1012)).toEqual(upTo(expected[1], 1012))
+    expect(upTo(published[2], 1008)).toEqual(upTo(expected[2], 1008))
+    expect(published[0].filter((one) => one === '1003 status 1')).toHaveLength(1)
   })
 
   it('waits for parts that arrive after the meta, and publishes no status before the block', () => {
@@ -240,10 +241,10 @@ describe('slot tracker', () => {
     const mixed = updates.filter((update) => !late(update))
     const behind = mixed.indexOf(updates[at]!)
     mixed.splice(behind + 1, 0, ...moved.toReversed())
-    const { sink, lanes } = open()
+    const { sink, published } = open()
     sink.opened(null)
     send(sink, mixed)
-    const of = lanes[0].filter((words) => words.startsWith('1001'))
+    const of = published[0].filter((words) => words.startsWith('1001'))
     expect(of.findIndex((words) => words.includes('block'))).toBe(of.length - 4)
     expect(of.slice(-3).map((words) => words.split(' ')[1])).toEqual(['meta', 'status', 'status'])
     const block = of.find((words) => words.includes('block'))
@@ -253,14 +254,14 @@ describe('slot tracker', () => {
   it('publishes the meta without the block when parts are missing, and counts it', () => {
     const updates = chainOf(5)
     const missing = updates.find(({ kind, slot }) => kind === 'transaction' && slot === 1002)
-    const { sink, lanes } = open()
+    const { sink, published } = open()
     sink.opened(null)
     send(
       sink,
       updates.filter((update) => update !== missing),
     )
     expect(sink.counts().incompleteBlocks).toBe(1)
-    const of = lanes[1].filter((words) => words.startsWith('1002'))
+    const of = published[1].filter((words) => words.startsWith('1002'))
     expect(of.some((words) => words.includes('block'))).toBe(false)
     expect(of.slice(-3).map((words) => words.split(' ').slice(1, 3).join(' ').slice(0, 8))).toEqual(
       ['entry 0', expect.stringContaining('meta'), 'status 1'],
@@ -268,7 +269,7 @@ describe('slot tracker', () => {
   })
 
   it('forgets forks and dead slots when another slot is finalized', () => {
-    const { hub, sink, lanes } = open()
+    const { hub, sink, published } = open()
     sink.opened(null)
     const updates = chainOf(3)
     send(sink, updates)
@@ -289,17 +290,17 @@ describe('slot tracker', () => {
     )
     send(sink, [slotUpdate(at(1005), { parent: 1002, status: 2 })])
     expect(
-      lanes[2]
+      published[2]
         .filter((words) => words.startsWith('1003'))
         .every((words) => words.includes('status')),
     ).toBe(true)
-    expect(lanes[2]).toContain('1002 status 2')
-    expect(lanes[0]).not.toContain('1003 status 2')
+    expect(published[2]).toContain('1002 status 2')
+    expect(published[0]).not.toContain('1003 status 2')
     expect(hub.newestSlot).toBe(1005)
   })
 })
 
 /** Everything but the interslot statuses, which go to all commitments at once. */
-function contentOf(lane: readonly string[]): string[] {
-  return lane.filter((words) => !words.includes('status'))
+function contentOf(updates: readonly string[]): string[] {
+  return updates.filter((words) => !words.includes('status'))
 }

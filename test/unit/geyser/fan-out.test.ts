@@ -1,6 +1,7 @@
 // Random filters against random updates: the index, the groups and the frames on one side, the
 // slow oracle on the other.
 import { describe, expect, it } from 'vitest'
+import type { Commitment } from '../../../src/base/commitment.ts'
 import { loadCodec, type SubscribeRequest } from '../../../src/geyser/codec.ts'
 import { FanOut } from '../../../src/geyser/fan-out.ts'
 import { compileFilters } from '../../../src/geyser/filter-compile.ts'
@@ -74,9 +75,10 @@ describe('live streams', () => {
     const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
     const live = new Map<Collector, Group>()
     const all: Collector[] = []
-    hub.listen((lane, update) => {
+    hub.listen((commitment, update) => {
       for (const sink of live.keys())
-        if (sink.asked.commitment === lane) sink.expected.push(...expectedOf(sink.asked, update))
+        if (sink.asked.commitment === commitment)
+          sink.expected.push(...expectedOf(sink.asked, update))
     })
     for (let slot = 0; slot < 12; slot++) {
       for (const update of chain.next()) {
@@ -122,7 +124,7 @@ describe('live streams', () => {
     const [one, two] = [new Collector(asked), new Collector(turned)]
     const group = fanOut.join(one, compiled(asked))
     expect(fanOut.join(two, compiled(turned))).toBe(group)
-    const other = { ...asked, commitment: ((asked.commitment + 1) % 3) as 0 | 1 | 2 }
+    const other = { ...asked, commitment: ((asked.commitment + 1) % 3) as Commitment }
     expect(fanOut.join(new Collector(other), compiled(other))).not.toBe(group)
   })
 })

@@ -11,16 +11,16 @@ const invalid = (message: string) => ({ code: -32602, message })
 describe('params of the subscribe methods', () => {
   it('stand for finalized and binary where nothing is said', () => {
     expect(read('account', key)).toMatchObject({
-      lane: 2,
+      commitment: 2,
       view: { encoding: 'binary', dataSlice: null },
     })
-    expect(read('program', key)).toMatchObject({ lane: 2, filters: [] })
+    expect(read('program', key)).toMatchObject({ commitment: 2, filters: [] })
     expect(read('block', 'all')).toMatchObject({
-      lane: 2,
+      commitment: 2,
       mention: null,
       view: { encoding: 'base64', details: 'full', showRewards: false, versionMax: null },
     })
-    expect(read('transaction', {})).toMatchObject({ lane: 2, view: { versionMax: 0 } })
+    expect(read('transaction', {})).toMatchObject({ commitment: 2, view: { versionMax: 0 } })
     expect(read('slot')).toEqual({ kind: 'slot' })
     expect(readers.slot!(undefined)).toEqual({ kind: 'slot' })
   })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { Hub, type Lane } from '../../../src/stream/hub.ts'
+import type { Commitment } from '../../../src/base/commitment.ts'
+import { Hub } from '../../../src/stream/hub.ts'
 
 interface Said {
   readonly slot: number
@@ -9,12 +10,12 @@ interface Said {
 function open(replaySlots = 150, replayBytesMax = 1_000_000) {
   const hub = new Hub<Said>({ replaySlots, replayBytesMax }, () => 10)
   const heard: [string[], string[], string[]] = [[], [], []]
-  hub.listen((lane, { slot, text }) => void heard[lane].push(`${slot}${text}`))
+  hub.listen((commitment, { slot, text }) => void heard[commitment].push(`${slot}${text}`))
   return { hub, heard }
 }
 
-function drain(hub: Hub<Said>, lane: Lane, from: number): string[] | null {
-  const replay = hub.replay(lane, from)
+function drain(hub: Hub<Said>, commitment: Commitment, from: number): string[] | null {
+  const replay = hub.replay(commitment, from)
   if (replay === null) return null
   const said: string[] = []
   for (let next = replay.next(); next !== null; next = replay.next())
@@ -47,7 +48,7 @@ describe('the hub', () => {
     ])
   })
 
-  it('publishes no content of an abandoned slot, and late content to the lanes it missed', () => {
+  it('publishes no content of an abandoned slot, and late content at the commitments it missed', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'a' })
     hub.status({ slot: 5, text: 'D' }, null)
@@ -60,7 +61,7 @@ describe('the hub', () => {
     expect(heard[1].slice(2)).toEqual(['6a', '6C', '6late'])
   })
 
-  it('replays a lane from a slot as it was published, and knows its oldest slot', () => {
+  it('replays one commitment from a slot as it was published, and knows its oldest slot', () => {
     const { hub, heard } = open(3)
     expect(hub.oldestSlot).toBeNull()
     expect(hub.replay(0, 1)).toBeNull()
@@ -71,10 +72,10 @@ describe('the hub', () => {
     }
     expect(hub.oldestSlot).toBe(4)
     expect(drain(hub, 0, 3)).toBeNull()
-    for (const lane of [0, 1] as const)
+    for (const commitment of [0, 1] as const)
       for (const from of [4, 5, 6])
-        expect(drain(hub, lane, from)).toEqual(
-          heard[lane].filter((text) => Number.parseInt(text, 10) >= from),
+        expect(drain(hub, commitment, from)).toEqual(
+          heard[commitment].filter((text) => Number.parseInt(text, 10) >= from),
         )
     expect(drain(hub, 0, 99)).toEqual([])
   })

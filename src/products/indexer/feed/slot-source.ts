@@ -1,12 +1,13 @@
-// Source of complete slots at commitment `confirmed` (lane 1), read by a replay of the hub.
+// Source of complete slots at commitment `confirmed`, read by a replay of the hub.
 // Thread: main. The hub is the queue: slots that it evicts before they were read are lost, and
 // counted.
 //
-//   lane 1: accounts, transactions, meta, status(confirmed) -> one slot -> slot-parcels.ts
+//   confirmed: accounts, transactions, meta, status(confirmed) -> one slot -> slot-parcels.ts
 //
 // A slot is emitted when it is confirmed and its block meta was received; late content is emitted
 // when the slot is finalized.
 import type { Clock } from '../../../base/clock.ts'
+import { Commitment } from '../../../base/commitment.ts'
 import {
   type SlotStatus,
   type SlotUpdate,
@@ -65,12 +66,12 @@ export class SlotSource implements Source {
     if (!isEmbedded || hub.oldestSlot === null) return
     const from = Math.max(hub.oldestSlot, (this.#lastSlot ?? -1) + 1)
     this.#open.clear()
-    this.#replay = hub.replay(0, from)
+    this.#replay = hub.replay(Commitment.processed, from)
     this.#emitStatus = slotStatus.processed
     this.onUpdate()
   }
 
-  /** The hub has a new update on lane 1. A replay that lost its position restarts at once. */
+  /** The hub has a new confirmed update. A replay that lost its position restarts at once. */
   onUpdate(): void {
     this.#waitingSinceMs ??= this.#deps.clock.monotonicMs()
     if (this.#replay?.isLost) this.#begin()
@@ -112,7 +113,7 @@ export class SlotSource implements Source {
     // Incomplete slots are discarded: their missing updates are gone.
     if (this.#replay !== null) this.#isAfterLoss = true
     this.#open.clear()
-    this.#replay = hub.oldestSlot === null ? null : hub.replay(1, hub.oldestSlot)
+    this.#replay = hub.oldestSlot === null ? null : hub.replay(Commitment.confirmed, hub.oldestSlot)
   }
 
   #take(update: SolanaUpdate): void {

@@ -60,8 +60,8 @@ describe('SlotSource', () => {
     const lost = new Count()
     const source = new SlotSource({ hub, isEmbedded, lost, clock })
     source.resume(mark)
-    hub.listen((lane) => {
-      if (lane === 1) source.onUpdate()
+    hub.listen((commitment) => {
+      if (commitment === 1) source.onUpdate()
     })
     const tell = (solana: SyntheticSolana, slots: number) => {
       const told: SolanaUpdate[] = []
