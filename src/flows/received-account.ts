@@ -2,7 +2,7 @@
 // The fields that filters read are located in one pass over the message, on first access; each
 // other field is located when it is read.
 
-import { ProtoReader } from '../solana/proto-reader.ts'
+import { ProtoReader } from '../base/proto-reader.ts'
 import type { AccountUpdate } from '../solana/updates.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)

@@ -2,9 +2,9 @@
 // The constructor locates its parts; keys, error, logs and owners are read on first access and
 // cached.
 
+import { ProtoReader } from '../base/proto-reader.ts'
 import { readError, readKeys, readLogs, readTokenBalances } from '../solana/geyser-parts.ts'
 import { encodeTransactionStatus } from '../solana/geyser-transaction.ts'
-import { ProtoReader } from '../solana/proto-reader.ts'
 import { changedTokenOwnersOf, tokenOwnersOf } from '../solana/update-build.ts'
 import type { TransactionUpdate } from '../solana/updates.ts'
 

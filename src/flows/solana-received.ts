@@ -5,8 +5,8 @@
 //   message: | filters | tag len |  body  | created_at |      only the body is forwarded
 //                                | … info … |
 
+import { ProtoReader } from '../base/proto-reader.ts'
 import { readEnvelope, readWrapped, updateField } from '../solana/geyser-parts.ts'
-import { ProtoReader } from '../solana/proto-reader.ts'
 import type {
   BlockMetaUpdate,
   BlockUpdate,

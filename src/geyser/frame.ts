@@ -6,6 +6,8 @@
 // Frames of one group stand one behind the other in a slab; a finished run of them is handed to
 // every stream of the group as one buffer. A slab is only ever appended to, so runs that were
 // handed out stay as they are.
+import { BackWriter } from '../base/back-writer.ts'
+import { varintBytes, writeVarint } from '../base/varint.ts'
 import { framePrefixBytes } from '../transport/grpc-stream.ts'
 import { type Run, type Slab, SlabPool } from './slab.ts'
 
@@ -22,7 +24,7 @@ export const updateTag = {
   transactionStatus: 0x52,
 } as const
 
-const createdAtTag = 0x5a
+const createdAtField = 11
 /** A body beyond this is not copied: it goes out as a buffer of its own, shared by all groups. */
 const copyBytesMax = 32 * 1024
 const loopBytesMax = 24
@@ -103,13 +105,12 @@ export class FrameBatch {
   }
 }
 
+const writer = new BackWriter()
+
 /** A filter's name as field 1 of SubscribeUpdate. */
 export function namePrefix(name: string): Buffer {
-  const bytes = Buffer.from(name)
-  const out = Buffer.alloc(1 + varintBytes(bytes.length) + bytes.length)
-  out[0] = 0x0a
-  bytes.copy(out, writeVarint(out, 1, bytes.length))
-  return out
+  writer.stringAlways(1, name)
+  return writer.take()
 }
 
 // Updates of one moment come in a row.
@@ -128,17 +129,10 @@ export function createdAtSuffix(createdAtMs: number): Buffer {
 function encodeCreatedAt(createdAtMs: number): Buffer {
   const seconds = Math.floor(createdAtMs / 1000)
   const nanos = Math.min(999_999_999, Math.round((createdAtMs - seconds * 1000) * 1e6))
-  const nanosBytes = nanos === 0 ? 0 : 1 + varintBytes(nanos)
-  const out = Buffer.alloc(3 + varintBytes(seconds) + nanosBytes)
-  out[0] = createdAtTag
-  out[1] = out.length - 2
-  out[2] = 0x08
-  const at = writeVarint(out, 3, seconds)
-  if (nanos > 0) {
-    out[at] = 0x10
-    writeVarint(out, at + 1, nanos)
-  }
-  return out
+  writer.number(2, nanos)
+  writer.numberAlways(1, seconds)
+  writer.wrap(createdAtField, 0)
+  return writer.take()
 }
 
 /** One whole frame, for what goes to a single stream. */
@@ -158,21 +152,4 @@ function copyInto(target: Buffer, source: Uint8Array, at: number): number {
 
 function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}
-
-function varintBytes(value: number): number {
-  let bytes = 1
-  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes++
-  return bytes
-}
-
-function writeVarint(target: Buffer, start: number, value: number): number {
-  let at = start
-  let rest = value
-  while (rest >= 0x80) {
-    target[at++] = (rest % 0x80) | 0x80
-    rest = Math.floor(rest / 0x80)
-  }
-  target[at++] = rest
-  return at
 }

@@ -3,7 +3,7 @@
 //
 //   request -> size, ping, filters: each is charged -> fan-out (live) or replayer (the past)
 //   runs -> queue (at most 16 MiB) -> http2 (at most 256 KiB of it)
-
+import { BackWriter } from '../base/back-writer.ts'
 import { Bucket } from '../base/bucket.ts'
 import type { Clock } from '../base/clock.ts'
 import type { SolanaUpdate } from '../solana/updates.ts'
@@ -223,11 +223,10 @@ export class Subscriber implements StreamEvents, ReplayingStream {
 
 const noRequest = 'the message is no SubscribeRequest'
 
+const pongWriter = new BackWriter()
+
 /** SubscribeUpdatePong: id is an int32, negative ones in ten bytes. */
 function pongFrame(id: number, nowMs: number): Buffer {
-  let rest = BigInt.asUintN(64, BigInt(id))
-  const bytes = rest === 0n ? [] : [0x08]
-  for (; rest >= 0x80n; rest >>= 7n) bytes.push(Number(rest & 0x7fn) | 0x80)
-  if (id !== 0) bytes.push(Number(rest))
-  return frameOf(updateTag.pong, Uint8Array.from(bytes), nowMs)
+  pongWriter.big(1, BigInt(id))
+  return frameOf(updateTag.pong, pongWriter.take(), nowMs)
 }

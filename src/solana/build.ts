@@ -4,6 +4,7 @@ import { assert } from '../base/assert.ts'
 import type { Keypair } from './keypair.ts'
 import { keyOf } from './keys.ts'
 import { programs } from './programs.ts'
+import { counted } from './wire.ts'
 
 export interface AccountMeta {
   readonly pubkey: Uint8Array
@@ -56,8 +57,7 @@ function compile(
   const body = instructions.flatMap(({ program, accounts, data }) => [
     Uint8Array.of(indexOf.get(keyOf(program))!, accounts.length),
     Uint8Array.from(accounts, ({ pubkey }) => indexOf.get(keyOf(pubkey))!),
-    compactLength(data.length),
-    data,
+    ...counted(data),
   ])
   return Buffer.concat([
     Uint8Array.of(signing.size, 0, readonly.length, keys.length),
@@ -66,10 +66,6 @@ function compile(
     Uint8Array.of(instructions.length),
     ...body,
   ])
-}
-
-function compactLength(length: number): Uint8Array {
-  return length < 0x80 ? Uint8Array.of(length) : Uint8Array.of((length & 0x7f) | 0x80, length >> 7)
 }
 
 const written = (pubkey: Uint8Array, isSigner = false): AccountMeta => ({

@@ -2,6 +2,8 @@
 // For the few updates that a client requests in full: an update carries only its encoded bytes,
 // whatever its source. Field numbers are those of proto/geyser.proto and
 // proto/solana-storage.proto.
+
+import { ProtoReader } from '../base/proto-reader.ts'
 import type {
   InstructionContent,
   MessageContent,
@@ -10,7 +12,6 @@ import type {
   TokenBalanceContent,
   TransactionContent,
 } from './geyser-content.ts'
-import { ProtoReader } from './proto-reader.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 type Open<T> = { -readonly [K in keyof T]: T[K] }

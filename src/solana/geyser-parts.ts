@@ -1,9 +1,10 @@
 // Reads single fields out of geyser messages without decoding the rest. Thread: any (pure).
 // Filters need few fields of few updates, so an upstream's messages are decoded lazily. Returns
 // views, no copies.
+
+import { ProtoReader } from '../base/proto-reader.ts'
 import type { TokenBalanceContent } from './geyser-content.ts'
 import { decodeTokenBalance } from './geyser-decode.ts'
-import { ProtoReader } from './proto-reader.ts'
 
 /** What a SubscribeUpdate carries, by the field of its update_oneof. */
 export const updateField = {

@@ -4,6 +4,7 @@
 //   | n instructions: program u8, n accounts, n data | n lookups (v0 only); every n is compact-u16
 import type { TransactionContent } from './geyser-content.ts'
 
+/** First byte of a v0 message; a legacy one begins with its count of signatures. */
 const VERSION_ZERO = 0x80
 
 export function transactionBytes({ signatures, message }: TransactionContent): Buffer {
@@ -30,10 +31,12 @@ export function transactionBytes({ signatures, message }: TransactionContent): B
   return Buffer.concat(parts)
 }
 
-function counted(bytes: Uint8Array): [Uint8Array, Uint8Array] {
+/** Bytes after their length. */
+export function counted(bytes: Uint8Array): [Uint8Array, Uint8Array] {
   return [compact(bytes.length), bytes]
 }
 
+/** compact-u16: one to three bytes of seven bits. */
 function compact(count: number): Uint8Array {
   if (count < 0x80) return Uint8Array.of(count)
   if (count < 0x4000) return Uint8Array.of((count & 0x7f) | 0x80, count >> 7)

@@ -1,6 +1,7 @@
 // gRPC status codes by name, and the trailers that carry a retry delay. Thread: main.
 // transport/reply.ts maps refusals to their code; the codes here without a refusal kind (out of
 // range, data loss) are for streams only.
+import { BackWriter } from '../base/back-writer.ts'
 
 export const grpcCode = {
   ok: 0,
@@ -25,42 +26,20 @@ export interface GrpcStatus {
   readonly retryAfterMs?: number
 }
 
+const writer = new BackWriter()
 const retryInfoType = 'type.googleapis.com/google.rpc.RetryInfo'
 
-/**
- * The bytes of `grpc-status-details-bin`: a google.rpc.Status that contains one RetryInfo. Encoded
- * by hand, as three nested messages do not need a codec.
- */
+/** The bytes of `grpc-status-details-bin`: a google.rpc.Status that contains one RetryInfo. */
 export function retryDetails(status: GrpcStatus, retryAfterMs: number): Buffer {
   const seconds = Math.floor(retryAfterMs / 1000)
-  const nanos = Math.round((retryAfterMs - seconds * 1000) * 1e6)
-  const duration = Buffer.concat([varintField(1, seconds), varintField(2, nanos)])
-  const any = Buffer.concat([
-    bytesField(1, Buffer.from(retryInfoType)),
-    bytesField(2, bytesField(1, duration)),
-  ])
-  return Buffer.concat([
-    varintField(1, status.code),
-    bytesField(2, Buffer.from(status.details)),
-    bytesField(3, any),
-  ])
-}
-
-function varintField(field: number, value: number): Buffer {
-  return value === 0 ? Buffer.alloc(0) : Buffer.from([field << 3, ...varint(value)])
-}
-
-function bytesField(field: number, bytes: Uint8Array): Buffer {
-  return Buffer.concat([Buffer.from([(field << 3) | 2, ...varint(bytes.length)]), bytes])
-}
-
-function varint(value: number): number[] {
-  const bytes: number[] = []
-  let rest = value
-  while (rest >= 0x80) {
-    bytes.push((rest % 0x80) | 0x80)
-    rest = Math.floor(rest / 0x80)
-  }
-  bytes.push(rest)
-  return bytes
+  writer.number(2, Math.round((retryAfterMs - seconds * 1000) * 1e6))
+  writer.number(1, seconds)
+  // RetryInfo { retry_delay }, in Any { type_url, value }, in Status { code, message, details }.
+  writer.wrap(1, 0)
+  writer.wrap(2, 0)
+  writer.stringAlways(1, retryInfoType)
+  writer.wrap(3, 0)
+  writer.stringAlways(2, status.details)
+  writer.number(1, status.code)
+  return writer.take()
 }

@@ -1,6 +1,6 @@
 // A stream that asks for everything, and what it says with the times left out.
 import type { Client } from '@grpc/grpc-js'
-import { ProtoReader } from '../../src/solana/proto-reader.ts'
+import { ProtoReader } from '../../src/base/proto-reader.ts'
 import { Subscription, withToken } from './grpc-stage.ts'
 
 const keys = { accountInclude: [], accountExclude: [], accountRequired: [] }

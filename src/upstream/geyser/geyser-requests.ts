@@ -1,8 +1,8 @@
 // What is asked of a node's geyser.Geyser, and the few answers that are read. Thread: any (pure).
 // Used by geyser-feed.ts. Field numbers are those of proto/geyser.proto.
+import { BackWriter } from '../../base/back-writer.ts'
 import { Commitment } from '../../base/commitment.ts'
-import { BackWriter } from '../../solana/back-writer.ts'
-import { ProtoReader } from '../../solana/proto-reader.ts'
+import { ProtoReader } from '../../base/proto-reader.ts'
 
 const field = {
   accounts: 1,

@@ -1,7 +1,7 @@
 // What the hand-written encoders write, protobufjs must read, field by field.
 import { describe, expect, it } from 'vitest'
+import { BackWriter } from '../../../src/base/back-writer.ts'
 import { loadCodec } from '../../../src/geyser/codec.ts'
-import { BackWriter } from '../../../src/solana/back-writer.ts'
 import { encodeBlock, encodeRewards } from '../../../src/solana/geyser-encode.ts'
 import { encodeTransaction } from '../../../src/solana/geyser-transaction.ts'
 import { slotUpdate } from '../../../src/solana/update-build.ts'

@@ -2,10 +2,11 @@
 import { describe, expect, test } from 'vitest'
 import { finish } from '../../../src/base/steps.ts'
 import { flawOf, flaws, leafOf, offsets, slotOf, variants } from '../../../src/solana/shred.ts'
-import { encodeEntries, encodeTransaction } from '../../../src/solana/shred-entry.ts'
+import { encodeEntries } from '../../../src/solana/shred-entry.ts'
 import { ShredMaker } from '../../../src/solana/shred-maker.ts'
 import { ShredSet } from '../../../src/solana/shred-set.ts'
 import { LeaderSignatures, signerOf } from '../../../src/solana/shred-signature.ts'
+import { transactionBytes } from '../../../src/solana/wire.ts'
 import {
   joinBatch,
   makeShreds,
@@ -143,7 +144,7 @@ describe('the maker', () => {
     const signatures = [new Uint8Array(64).fill(6)]
     // Reason for the cast: the encoder does not read the outcome of the transaction.
     const transaction = { signatures, message } as never
-    const wire = encodeTransaction(transaction)
+    const wire = transactionBytes(transaction)
     const expected =
       `01${'06'.repeat(64)}80010001` +
       `02${'01'.repeat(32)}${'02'.repeat(32)}${'03'.repeat(32)}` +

@@ -6,6 +6,7 @@
 //                                   ^ at                                     ^ end
 //
 // Fields are therefore written last first. Zero and empty values are left out, as proto3 does.
+import { varintBytes, writeVarint } from './varint.ts'
 
 const scratchBytesFirst = 64 * 1024
 
@@ -110,14 +111,8 @@ export class BackWriter {
 
   #varint(value: number): void {
     // The length decides where the first byte goes; the varint itself is written forwards.
-    let at = this.#at - varintLength(value)
-    this.#at = at
-    let rest = value
-    while (rest >= 0x80) {
-      this.#scratch[at++] = (rest % 0x80) | 0x80
-      rest = Math.floor(rest / 0x80)
-    }
-    this.#scratch[at] = rest
+    this.#at -= varintBytes(value)
+    writeVarint(this.#scratch, this.#at, value)
   }
 
   #big(value: bigint): void {
@@ -147,10 +142,4 @@ export class BackWriter {
     this.#end = size
     this.#at = size - written
   }
-}
-
-function varintLength(value: number): number {
-  let length = 1
-  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) length++
-  return length
 }

@@ -8,12 +8,14 @@
 
 const WIRE_VARINT = 0
 const WIRE_64 = 1
-const WIRE_BYTES = 2
+export const WIRE_BYTES = 2
 const WIRE_32 = 5
 
 export class ProtoReader {
   /** The field's number; its value is in one of the members below. */
   field = 0
+  /** Its wire type. */
+  wire = WIRE_VARINT
   /** Position of the value's bytes in the message: from `start` up to `end`. */
   start = 0
   end = 0
@@ -82,7 +84,8 @@ export class ProtoReader {
   #step(): boolean {
     if (!this.#varint()) return false
     this.field = this.#low >>> 3
-    switch (this.#low & 7) {
+    this.wire = this.#low & 7
+    switch (this.wire) {
       case WIRE_VARINT:
         this.start = this.#at
         this.end = this.#at
