@@ -1,7 +1,7 @@
 // Worker thread of the embedded shred feed: makes shreds from entry batches and sends them to the
 // ingest port.
 import { parentPort, workerData } from 'node:worker_threads'
-import { ShredMaker } from '../src/solana/shred-maker.ts'
+import { ShredMaker } from '../src/devnode/shred-maker.ts'
 import { signerOf } from '../src/solana/shred-signature.ts'
 import { UdpSocket } from '../src/transport/udp.ts'
 

@@ -1,13 +1,13 @@
 // Signed transactions with and without a tip, each of a signer of its own, for the tpu benches.
 // Thread: any.
 import { createHash } from 'node:crypto'
-import { encodeBase58 } from '../../src/solana/base58.ts'
 import {
   buildTransaction,
   transferInstruction,
   unitLimitInstruction,
   unitPriceInstruction,
-} from '../../src/solana/build.ts'
+} from '../../src/devnode/build.ts'
+import { encodeBase58 } from '../../src/solana/base58.ts'
 import { Keypair } from '../../src/solana/keypair.ts'
 
 const bytesOf = (name: string) => createHash('sha256').update(name).digest()

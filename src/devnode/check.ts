@@ -2,16 +2,10 @@
 // The runtime checks the rest: balances, programs, lookup tables.
 import { Commitment } from '../base/commitment.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
-import {
-  durableNonce,
-  isNonceAccount,
-  nonceAuthorityOf,
-  nonceIndexOf,
-  nonceOf,
-} from '../solana/nonce.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 import type { Ledger } from './ledger/ledger.ts'
+import { durableNonce, isNonceAccount, nonceAuthorityOf, nonceIndexOf, nonceOf } from './nonce.ts'
 
 /** Accounts that one transaction may lock. */
 const locksMax = 128

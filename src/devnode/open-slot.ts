@@ -1,9 +1,9 @@
 // The slot under way: groups its transactions into entries and ends it. Thread: main.
 // Called by chain.ts. Transactions of one entry must not stand in each other's way, as validators
 // run them side by side; one that does begins the next entry.
-import { EntryChain } from '../solana/entries.ts'
 import type { EntryContent } from '../solana/geyser-content.ts'
 import { keyOf } from '../solana/keys.ts'
+import { EntryChain } from './entries.ts'
 
 /** Ticks that end every slot, as on the real chain. */
 const ticksPerSlot = 64

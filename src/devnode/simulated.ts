@@ -1,13 +1,13 @@
 // What a simulation tells. Thread: main. Called by chain.ts.
 import { Commitment } from '../base/commitment.ts'
-import { feeOf } from '../solana/fee.ts'
 import { keyOf } from '../solana/keys.ts'
-import { messageContent } from '../solana/message-content.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 import type { Simulated } from './embedded-chain.ts'
+import { feeOf } from './fee.ts'
 import { metaOf } from './landing.ts'
 import type { LedgerState } from './ledger/state.ts'
+import { messageContent } from './message-content.ts'
 import type { Executed } from './protocol.ts'
 
 /** `layout` holds the transaction of `bytes`. */

@@ -4,11 +4,11 @@
 // and keeps no history: the ledger on the server's side does all three.
 import { Account, type FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js'
 import { isSameKey } from '../solana/keys.ts'
-import { lookedUp } from '../solana/lookup-table.ts'
-import { durableNonce, isNonceAccount, nonceOf, withNonce } from '../solana/nonce.ts'
 import { programs, sysvarOwner } from '../solana/programs.ts'
 import { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
+import { lookedUp } from './lookup-table.ts'
+import { durableNonce, isNonceAccount, nonceOf, withNonce } from './nonce.ts'
 import type { Executed, ExecuteInput, ExecuteJob, Genesis, VmAccount } from './protocol.ts'
 import { executed, readError, refused } from './svm-outcome.ts'
 

@@ -3,8 +3,8 @@
 //   clock:              slot u64 | epoch start i64 | epoch u64 | schedule epoch u64 | unix time i64
 //   slot hashes:        count u64 | { slot u64, hash[32] }…  newest first, 512
 //   recent blockhashes: count u64 | { hash[32], lamports per signature u64 }…  newest first, 150
-import { lamportsPerSignature } from '../solana/fee.ts'
 import { sysvarOwner, sysvars } from '../solana/programs.ts'
+import { lamportsPerSignature } from './fee.ts'
 import type { Block } from './ledger/block.ts'
 import type { VmAccount } from './protocol.ts'
 

@@ -10,7 +10,7 @@ import {
   transferInstruction,
   unitLimitInstruction,
   unitPriceInstruction,
-} from '../solana/build.ts'
+} from './build.ts'
 import type { LocalChain } from './chain.ts'
 import { type ChainKeys, trafficDecimals, type Wallet } from './genesis.ts'
 

@@ -1,7 +1,7 @@
 // Shreds for tests: made by our own maker, or read from the recorded capture.
 import { readFileSync } from 'node:fs'
+import { ShredMaker } from '../../src/devnode/shred-maker.ts'
 import { flagBits, flagsOf, indexOf, offsets } from '../../src/solana/shred.ts'
-import { ShredMaker } from '../../src/solana/shred-maker.ts'
 import { publicKeyOfSeed, signerOf } from '../../src/solana/shred-signature.ts'
 import { readPcap } from '../../src/transport/pcap.ts'
 import { realData } from './real-data.ts'

@@ -2,8 +2,8 @@
 // taken. Thread: a process of its own.
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
+import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
 import { decodeKey, encodeBase58 } from '../../../src/solana/base58.ts'
-import { buildTransaction, transferInstruction } from '../../../src/solana/build.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { LatencyHistogram } from '../../lib/histogram.ts'
 import type { LoadAnswer } from '../../lib/http-load.ts'

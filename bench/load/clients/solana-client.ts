@@ -1,8 +1,8 @@
 // A customer of a server of its own: starts it, provisions a token, sends transfers and waits to
 // hear of them. Thread: main of the bench process.
 import { WebSocket } from 'ws'
+import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
 import { decodeBase58, encodeBase58 } from '../../../src/solana/base58.ts'
-import { buildTransaction, transferInstruction } from '../../../src/solana/build.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { startWholeServer } from '../../lib/whole-server.ts'
 

@@ -11,9 +11,9 @@ import type {
   TokenBalanceContent,
   TransactionContent,
 } from '../../solana/geyser-content.ts'
-import { messageContent, signaturesOf, staticKeys } from '../../solana/message-content.ts'
 import { TransactionLayout } from '../../solana/transaction.ts'
 import { decodeTransactionError, type TransactionError } from '../../solana/transaction-error.ts'
+import { messageContent, signaturesOf, staticKeys } from '../message-content.ts'
 import { ByteReader, ByteWriter } from './bytes.ts'
 import type { LedgerTransaction } from './ledger.ts'
 

@@ -3,9 +3,9 @@
 import { jsonText, ReadyJson } from '../../base/json-text.ts'
 import type { RpcError } from '../../jsonrpc/build.ts'
 import { parsedInstruction } from '../../solana/json-parsed/instructions.ts'
-import { transactionErrorText } from '../../solana/transaction-error-text.ts'
 import { loadedText, returnDataText, tokenBalanceText } from '../../solana/ui-meta.ts'
 import type { Simulated } from '../embedded-chain.ts'
+import { transactionErrorText } from '../transaction-error-text.ts'
 import { accountText } from './encode-account.ts'
 
 /** Accounts to show as they would be afterwards. */

@@ -1,8 +1,8 @@
 // The executor by itself, in the test's process: what the child would answer.
 import { describe, expect, it } from 'vitest'
+import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
 import type { VmAccount } from '../../../src/devnode/protocol.ts'
 import { Svm } from '../../../src/devnode/svm.ts'
-import { buildTransaction, transferInstruction } from '../../../src/solana/build.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { programs } from '../../../src/solana/programs.ts'
 

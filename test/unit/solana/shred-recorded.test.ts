@@ -1,9 +1,9 @@
 // Shreds that a validator made: our parser, maker and recovery agree with them byte for byte.
 import { describe, expect, test } from 'vitest'
 import { finish } from '../../../src/base/steps.ts'
+import { ShredMaker } from '../../../src/devnode/shred-maker.ts'
 import { flawOf, flaws, indexOf, isCodeVariant, offsets } from '../../../src/solana/shred.ts'
 import { encodeParity } from '../../../src/solana/shred-erasure.ts'
-import { ShredMaker } from '../../../src/solana/shred-maker.ts'
 import { rootOf } from '../../../src/solana/shred-merkle.ts'
 import { ShredSet } from '../../../src/solana/shred-set.ts'
 import { LeaderSignatures, publicKeyOfSeed, signerOf } from '../../../src/solana/shred-signature.ts'

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
+import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
+import { messageContent, signaturesOf } from '../../../src/devnode/message-content.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
-import { buildTransaction, transferInstruction } from '../../../src/solana/build.ts'
 import type { MetaContent, TransactionContent } from '../../../src/solana/geyser-content.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
-import { messageContent, signaturesOf } from '../../../src/solana/message-content.ts'
 import { programs } from '../../../src/solana/programs.ts'
 import { TransactionLayout } from '../../../src/solana/transaction.ts'
 import {

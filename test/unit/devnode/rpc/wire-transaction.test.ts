@@ -1,8 +1,8 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { buildTransaction, transferInstruction } from '../../../../src/devnode/build.ts'
 import { wireTransactionOf } from '../../../../src/devnode/rpc/wire-transaction.ts'
 import { encodeBase58 } from '../../../../src/solana/base58.ts'
-import { buildTransaction, transferInstruction } from '../../../../src/solana/build.ts'
 import { Keypair } from '../../../../src/solana/keypair.ts'
 
 const from = new Keypair(randomBytes(32))

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { VersionedTransaction } from '@solana/web3.js'
 import { describe, expect, test } from 'vitest'
+import { messageContent, signaturesOf } from '../../../../../src/devnode/message-content.ts'
 import {
   noTransaction,
   packAccounts,
@@ -12,7 +13,6 @@ import { addSlotRows } from '../../../../../src/products/indexer/rows/slot-rows.
 import { encodeBase58 } from '../../../../../src/solana/base58.ts'
 import type { TransactionContent } from '../../../../../src/solana/geyser-content.ts'
 import { encodeTransaction } from '../../../../../src/solana/geyser-transaction.ts'
-import { messageContent, signaturesOf } from '../../../../../src/solana/message-content.ts'
 import { programs } from '../../../../../src/solana/programs.ts'
 import { TransactionLayout } from '../../../../../src/solana/transaction.ts'
 import { rowsOf, slowTransactionRows } from '../../../../support/index-rows.ts'

@@ -2,9 +2,9 @@
 //
 //   nonce account 80: version u32 | state u32 (1 initialized) | authority[32] | nonce[32] | fee u64
 import { createHash } from 'node:crypto'
-import { isSameKey } from './keys.ts'
-import { programs } from './programs.ts'
-import type { TransactionLayout } from './transaction.ts'
+import { isSameKey } from '../solana/keys.ts'
+import { programs } from '../solana/programs.ts'
+import type { TransactionLayout } from '../solana/transaction.ts'
 
 const nonceAccountBytes = 80
 const nonceAt = 40

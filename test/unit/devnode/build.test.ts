@@ -8,9 +8,9 @@ import {
   transferInstruction,
   unitLimitInstruction,
   unitPriceInstruction,
-} from '../../../src/solana/build.ts'
-import { EntryChain, merkleRoot } from '../../../src/solana/entries.ts'
-import { feeOf } from '../../../src/solana/fee.ts'
+} from '../../../src/devnode/build.ts'
+import { EntryChain, merkleRoot } from '../../../src/devnode/entries.ts'
+import { feeOf } from '../../../src/devnode/fee.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { TransactionLayout } from '../../../src/solana/transaction.ts'
 import { Verifier } from '../../../src/solana/verify.ts'

@@ -1,10 +1,10 @@
 // Builds and signs legacy transactions. Thread: any.
 // For the embedded chain's faucet and background traffic; customers sign their own.
 import { assert } from '../base/assert.ts'
-import type { Keypair } from './keypair.ts'
-import { keyOf } from './keys.ts'
-import { programs } from './programs.ts'
-import { counted } from './wire.ts'
+import type { Keypair } from '../solana/keypair.ts'
+import { keyOf } from '../solana/keys.ts'
+import { programs } from '../solana/programs.ts'
+import { counted } from '../solana/wire.ts'
 
 export interface AccountMeta {
   readonly pubkey: Uint8Array

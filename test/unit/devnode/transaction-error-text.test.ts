@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { transactionErrorText } from '../../../src/solana/transaction-error-text.ts'
+import { transactionErrorText } from '../../../src/devnode/transaction-error-text.ts'
 
 describe('transactionErrorText', () => {
   it('matches the sentences of a validator', () => {

@@ -1,8 +1,8 @@
 // Computes a transaction's fee: 5,000 lamports per signature, plus its priority fee.
 // Thread: any (pure).
-import { isSameKey } from './keys.ts'
-import { programs } from './programs.ts'
-import type { TransactionLayout } from './transaction.ts'
+import { isSameKey } from '../solana/keys.ts'
+import { programs } from '../solana/programs.ts'
+import type { TransactionLayout } from '../solana/transaction.ts'
 
 export const lamportsPerSignature = 5_000n
 const unitsMax = 1_400_000

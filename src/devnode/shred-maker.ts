@@ -17,9 +17,9 @@ import {
   setShreds,
   signatureBytes,
   variants,
-} from './shred.ts'
-import { encodeParity } from './shred-erasure.ts'
-import { treeOf, writeProof } from './shred-merkle.ts'
+} from '../solana/shred.ts'
+import { encodeParity } from '../solana/shred-erasure.ts'
+import { treeOf, writeProof } from '../solana/shred-merkle.ts'
 
 export interface MakerOptions {
   /** The cluster's shred version. */

@@ -1,6 +1,6 @@
 // Converts a decoded transaction into plain values. Thread: any (pure).
-import type { MessageContent } from './geyser-content.ts'
-import type { TransactionLayout } from './transaction.ts'
+import type { MessageContent } from '../solana/geyser-content.ts'
+import type { TransactionLayout } from '../solana/transaction.ts'
 
 /** The message that `layout` found in `bytes`; everything in it is a view of them. */
 export function messageContent(layout: TransactionLayout, bytes: Uint8Array): MessageContent {
