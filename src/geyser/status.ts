@@ -1,7 +1,7 @@
 // The gRPC status of a refusal. Thread: any. Pure.
+import { codesOf } from '../base/codes.ts'
 import type { Refusal } from '../base/errors.ts'
 import type { GrpcStatus } from '../transport/grpc-status.ts'
-import { codesOf } from '../transport/reply.ts'
 
 export function statusOf(refusal: Refusal): GrpcStatus {
   const status = { code: codesOf[refusal.kind].grpc, details: refusal.message }

@@ -6,6 +6,7 @@
 // A batch is admitted or refused whole, its items are called concurrently and answered in order.
 // What cannot be parsed costs as much as the cheapest call, so that garbage is not free. A streamed
 // response keeps its in-flight permit until the stream ends.
+import { codesOf } from '../base/codes.ts'
 import {
   type Answer,
   answerMessage,
@@ -236,10 +237,10 @@ const EXHAUSTED_TEXTS: Readonly<Record<string, string>> = {
   'in-flight': 'Too many requests: too many calls are in flight',
 }
 
-/** -32429: clients read the codes near -32005 as a state of the chain and retry in loops. */
 function exhausted(reason: string, retryAfterMs: number): RpcError {
   const message = EXHAUSTED_TEXTS[reason] ?? 'Too many requests'
-  return { code: -32429, message, data: { reason, retryAfterMs: Math.ceil(retryAfterMs) } }
+  const data = { reason, retryAfterMs: Math.ceil(retryAfterMs) }
+  return { code: codesOf.exhausted.jsonrpc, message, data }
 }
 
 function enterAll<C, A extends Allowance>(count: number, caller: C, host: Host<C, A>): boolean {

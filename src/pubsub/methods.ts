@@ -1,5 +1,6 @@
 // The subscribe and unsubscribe methods of the websocket door. Thread: main.
 // Subscribing answers with the id, then notifications follow; the answer always comes first.
+import { codesOf } from '../base/codes.ts'
 import { type Answer, encodedText, failure, type RpcError, rpcErrors } from '../jsonrpc/build.ts'
 import type { Method, MethodTable } from '../jsonrpc/methods.ts'
 import type { Asked, Engine } from './engine.ts'
@@ -73,5 +74,5 @@ function refused(reason: Refused, { budget }: Session): Answer {
 }
 
 function exhausted(why: string, data: object): Answer {
-  return failure({ code: -32429, message: `Too many requests: ${why}`, data })
+  return failure({ code: codesOf.exhausted.jsonrpc, message: `Too many requests: ${why}`, data })
 }

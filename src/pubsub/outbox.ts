@@ -5,7 +5,9 @@
 //     over its rate     -> the customer is taken out of the feed with -32429
 //     end of the turn   -> connections that read too slowly are closed with 1013
 //     once a second     -> messages and bytes are metered for each connection
+
 import type { Clock } from '../base/clock.ts'
+import { codesOf } from '../base/codes.ts'
 import { errorMessage } from '../jsonrpc/build.ts'
 import type { Feed, Publish } from './feed.ts'
 import type { SubscriptionMeters } from './meters.ts'
@@ -92,7 +94,7 @@ export class Outbox {
 function endedMessage({ id }: Feed, budget: Customer): string {
   const message = `Too many requests: subscription ${id} has ended, its notifications cost too much`
   return errorMessage('null', {
-    code: -32429,
+    code: codesOf.exhausted.jsonrpc,
     message,
     data: { ...overRate(budget), subscription: id },
   })

@@ -1,5 +1,5 @@
 // gRPC status codes by name, and the trailers that carry a retry delay. Thread: main.
-// transport/reply.ts maps refusals to their code; the codes here without a refusal kind (out of
+// base/codes.ts maps refusals to their code; the codes here without a refusal kind (out of
 // range, data loss) are for streams only.
 import { BackWriter } from '../base/back-writer.ts'
 

@@ -1,26 +1,5 @@
-// HTTP replies, and the only table from a refusal's kind to HTTP status, gRPC status, JSON-RPC
-// code and WebSocket close code. Thread: any (pure).
+// HTTP replies, their headers, and close codes of WebSockets. Thread: any (pure).
 import { assert } from '../base/assert.ts'
-import type { RefusalKind } from '../base/errors.ts'
-
-export interface Codes {
-  readonly http: number
-  readonly grpc: number
-  readonly jsonrpc: number
-  readonly close: number
-}
-
-/** Errors: a missing token is 401 on HTTP and PermissionDenied on gRPC. */
-export const codesOf: Readonly<Record<RefusalKind, Codes>> = {
-  unauthenticated: { http: 401, grpc: 7, jsonrpc: -32401, close: 1008 },
-  exhausted: { http: 429, grpc: 8, jsonrpc: -32429, close: 1013 },
-  invalid: { http: 400, grpc: 3, jsonrpc: -32602, close: 1007 },
-  'unknown-method': { http: 404, grpc: 12, jsonrpc: -32601, close: 1008 },
-  'not-found': { http: 404, grpc: 5, jsonrpc: -32602, close: 1008 },
-  rejected: { http: 400, grpc: 9, jsonrpc: -32602, close: 1008 },
-  // -32005 is Solana's "node is unhealthy".
-  unavailable: { http: 503, grpc: 14, jsonrpc: -32005, close: 1013 },
-}
 
 /** Close codes without a refusal kind. */
 export const CLOSE_GOING_AWAY = 1001

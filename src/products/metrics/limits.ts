@@ -1,13 +1,15 @@
 // Rate-limits client addresses by cost: charged before the work, and by the bytes sent.
 // Thread: main. Costs are fixed figures, not measured times: on a busy machine measured times would
 // charge a caller for the work of others.
+
 import type { Clock } from '../../base/clock.ts'
+import { codesOf } from '../../base/codes.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
 import type { AddressBudget, Cost } from '../../quota/address-budget.ts'
 import { Rates } from '../../quota/rates.ts'
 import { RefusalDelay } from '../../quota/refusal-delay.ts'
 import type { CounterChild } from '../../telemetry/meters.ts'
-import { codesOf, errorReply, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import { errorReply, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 
 /** Any request: reading its head, the lookup, a short answer. */

@@ -1,10 +1,10 @@
 // Implements the JSON-RPC methods of POST /: recent blocks for Ethereum clients.
 // Thread: main. No sockets here. Answers are built in pieces, so that a large one is built while
 // it is sent; the answer of a batch is bounded, a single block is not.
+import { codesOf } from '../../base/codes.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { errorMessage, type RpcError } from '../../jsonrpc/build.ts'
 import { type Item, type Parsed, parseRequests } from '../../jsonrpc/parse.ts'
-import { codesOf } from '../../transport/reply.ts'
 import type { BlockText, ExecutionView } from '../../upstream/ports.ts'
 
 export interface RpcParts {

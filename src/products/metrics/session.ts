@@ -1,10 +1,12 @@
 // Handles WebSocket handshakes and messages of the endpoint: each becomes a stream client.
 // Thread: main. Both are charged to the client's address.
+
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
+import { codesOf } from '../../base/codes.ts'
 import { refuse } from '../../base/errors.ts'
 import type { Encoding } from '../../stream/encoded.ts'
-import { CLOSE_POLICY, codesOf, type Reply } from '../../transport/reply.ts'
+import { CLOSE_POLICY, type Reply } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { Socket } from '../../transport/socket.ts'
 import { offeredProtocols, type SocketRoute } from '../../transport/websocket.ts'

@@ -4,8 +4,10 @@
 //                  -> RpcHandler: parse -> quota -> route.ts -> answer
 //
 // All of the door's own errors are JSON-RPC errors with id null, since no id was read yet.
+
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
+import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import type { Running } from '../../base/running.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
 import type { Elsewhere, MethodTable } from '../../jsonrpc/methods.ts'
@@ -15,7 +17,7 @@ import type { Log } from '../../telemetry/log.ts'
 import { openDoor } from '../../transport/door.ts'
 import type { HttpOptions } from '../../transport/http.ts'
 import { mediaTypeOf } from '../../transport/media-type.ts'
-import { codesOf, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import { type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { RpcSection } from './config.ts'
@@ -114,11 +116,6 @@ function errorReply(
 ): Reply {
   // Nothing is spent; the empty batch only shows what is left.
   const head = budget === undefined ? base : rateHead(base, budget.spend([]))
-  const body = `${errorMessage('null', { code: codeOf(status), message })}\n`
+  const body = `${errorMessage('null', { code: rpcCodeOf(status), message })}\n`
   return new Reply(status, status === 429 ? withRetryAfter(head, BUSY_RETRY_MS) : head, body)
-}
-
-function codeOf(status: number): number {
-  if (status === 429) return codesOf.exhausted.jsonrpc
-  return status === 500 ? -32603 : -32600
 }

@@ -1,11 +1,12 @@
 // Charges each request to the TPU Sender to the budget of its client address. Thread: main.
 // Charged by size when the head is read, before anything is parsed or decoded. This budget is
 // separate from the rate of transactions per address, which only transactions with a good tip use.
+import { codesOf } from '../../base/codes.ts'
 import { refuse } from '../../base/errors.ts'
 import { errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
 import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { CounterChild } from '../../telemetry/meters.ts'
-import { codesOf, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import { type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import { rpcErrorOf } from './refusals.ts'
 

@@ -1,9 +1,9 @@
 // Builds every refusal of a submission: its code and its error text. Thread: main. Pure.
 // The code of a refusal is its machine-readable reason; it is also the label of the meter.
+import { codesOf } from '../../base/codes.ts'
 import { type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { errorTextOf, type RpcError } from '../../jsonrpc/build.ts'
 import type { DecodeProblem } from '../../solana/transaction.ts'
-import { codesOf } from '../../transport/reply.ts'
 import { minimumTipLamports, type TipReason, tipReasons } from './tip.ts'
 
 export const rejectReasons = [
@@ -23,7 +23,7 @@ export const rejectReasons = [
 ] as const
 export type RejectReason = (typeof rejectReasons)[number]
 
-/** JSON-RPC codes that Solana defines; all others follow from the kind (transport/reply.ts). */
+/** JSON-RPC codes that Solana defines; all others follow from the kind (base/codes.ts). */
 const solanaCodes: Partial<Readonly<Record<string, number>>> = {
   CHAIN_REJECTED: -32002,
   BAD_SIGNATURE: -32003,

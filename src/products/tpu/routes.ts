@@ -5,13 +5,14 @@
 //   POST /batch                 octet-stream, framed           200 [{"signature"}|{"error"}]
 //   POST /check                 any of the above               200 {"accepted",...}
 //   GET  /ping, /tip-accounts, /health
+import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
 import { errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
 import { parseRequests } from '../../jsonrpc/parse.ts'
 import type { Served } from '../../jsonrpc/serve.ts'
 import type { HttpRoute } from '../../transport/http.ts'
 import { mediaTypeOf } from '../../transport/media-type.ts'
-import { codesOf, Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import { type AddressCost, speaksRpc } from './address-cost.ts'
 import { batchItemsMax, decodeText, splitBatch } from './bodies.ts'
@@ -106,7 +107,7 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
 
 /** Errors of the listener itself: JSON-RPC on its paths, the same object without id elsewhere. */
 export function endpointError(status: number, message: string, request: Request | null): Reply {
-  const code = status === 429 ? codesOf.exhausted.jsonrpc : status === 500 ? -32603 : -32600
+  const code = rpcCodeOf(status)
   const isRpc = request === null || speaksRpc(request)
   const body = isRpc
     ? errorMessage('null', { code, message })

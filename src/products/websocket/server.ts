@@ -6,9 +6,11 @@
 //   chain update -> Subscriptions: index -> text, once -> published to all subscribers
 //   node's notice -> Subscriptions: the feed it belongs to -> the same way
 //   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
+
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
+import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import type { Running } from '../../base/running.ts'
 import { encodedText, errorMessage } from '../../jsonrpc/build.ts'
 import { whole } from '../../jsonrpc/message-stream.ts'
@@ -18,7 +20,7 @@ import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Quota } from '../../quota/quota.ts'
 import type { Log } from '../../telemetry/log.ts'
 import { openDoor } from '../../transport/door.ts'
-import { codesOf, jsonHead, Reply, withRetryAfter } from '../../transport/reply.ts'
+import { jsonHead, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { SocketRoute, Upgrade } from '../../transport/websocket.ts'
@@ -161,7 +163,6 @@ function upgrade(
 }
 
 function errorReply(status: number, message: string, retryAfterMs = BUSY_RETRY_MS): Reply {
-  const code = status === 429 ? codesOf.exhausted.jsonrpc : status === 500 ? -32603 : -32600
   const head = status === 429 ? withRetryAfter(jsonHead, retryAfterMs) : jsonHead
-  return new Reply(status, head, errorMessage('null', { code, message }))
+  return new Reply(status, head, errorMessage('null', { code: rpcCodeOf(status), message }))
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { codesOf } from '../../../src/base/codes.ts'
 import {
-  codesOf,
   errorReply,
   Head,
   jsonHead,
