@@ -2,6 +2,7 @@
 // Thread: main of its own process.
 import { type DevnodeOptions, type RunningDevnode, startDevnode } from '../src/devnode/node.ts'
 import { forwardedLog } from '../src/devnode/reports.ts'
+import type { ShredTarget } from '../src/devnode/shred-feed.ts'
 import { serveFrames } from '../src/threads/frames.ts'
 
 let node: RunningDevnode | null = null
@@ -16,6 +17,7 @@ const parent = serveFrames(
       })
       return node.addresses
     },
+    sendShreds: (target: ShredTarget) => node?.sendShreds(target),
   },
   () => node?.stop(),
 )

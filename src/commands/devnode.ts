@@ -1,5 +1,6 @@
 // `sluice devnode`: a local Solana node for tests, without token and quota. Thread: main.
 // The node runs in a child process, so that an abort of native code costs a restart, not the node.
+import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
@@ -14,6 +15,7 @@ const host = '127.0.0.1'
 /** As solana-test-validator: PubSub on the port after RPC; geyser where its plugins listen. */
 const rpcPort = 8_899
 const grpcPort = 10_000
+const shredVersion = 1
 
 export const devnodeVerb: Verb = {
   words: ['devnode'],
@@ -23,6 +25,7 @@ export const devnodeVerb: Verb = {
     { name: 'ws-port', value: 'port', doc: 'Port of PubSub [the RPC port + 1].' },
     { name: 'grpc-port', value: 'port', doc: `Port of geyser [${grpcPort}].` },
     { name: 'ledger', value: 'folder', doc: 'Folder of the chain [<data>/devnode].' },
+    { name: 'shreds', value: 'host:port', doc: 'Send shreds by UDP to this literal address.' },
     { name: 'reset', doc: 'Drop the chain in that folder and begin at slot 0.' },
     { name: 'traffic', value: 'rate', doc: 'Background transactions per second [0].' },
     { name: 'slot-ms', value: 'ms', doc: 'Slot time in milliseconds [400].' },
@@ -75,6 +78,8 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
   }
   const wrong = Object.values(numbers).find((value) => typeof value === 'string')
   if (wrong !== undefined) return misuse(wrong)
+  const shreds = shredsOf(call)
+  if (typeof shreds === 'string') return misuse(shreds)
   // Reason for the cast: texts are problems, and there is none.
   const { wsPort, traffic, slotMs, ...ports } = numbers as Record<keyof typeof numbers, number>
   const nextPort = ports.rpcPort === 0 ? 0 : ports.rpcPort + 1
@@ -86,6 +91,7 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
     ...ports,
     wsPort: wsPort ?? nextPort,
     chain: { ...chain, traffic, slotMs },
+    shreds,
     version: packageVersion(),
   })
 }
@@ -101,6 +107,17 @@ function numberOf(
   if (text === undefined) return initial
   const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
   return value >= min && value <= max ? value : `--${name} must be an integer, ${min} to ${max}`
+}
+
+/** The address of --shreds, null without it, or a sentence on what is wrong. */
+function shredsOf(call: Call): DevnodeOptions['shreds'] | string {
+  const text = flagOf(call, 'shreds')
+  if (text === undefined) return null
+  const [, inBrackets, plain, port] = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? []
+  const host = inBrackets ?? plain ?? ''
+  const target = { host, port: Number(port), version: shredVersion }
+  const isTarget = isIP(host) !== 0 && target.port > 0 && target.port <= 65_535
+  return isTarget ? target : '--shreds must be a literal address and a port, such as 127.0.0.1:8002'
 }
 
 /** How to point the usual clients at the node. */

@@ -32,7 +32,7 @@ export interface ChainKeys {
 export function keysOf(seed: Uint8Array): ChainKeys {
   return {
     faucet: Keypair.derive(seed, 'faucet'),
-    identity: Keypair.derive(seed, 'identity').publicKey,
+    identity: identityOf(seed).publicKey,
     mint: Keypair.derive(seed, 'mint').publicKey,
     wallets: Array.from({ length: walletCount }, (_, index) => ({
       keypair: Keypair.derive(seed, `wallet ${index}`),
@@ -40,6 +40,11 @@ export function keysOf(seed: Uint8Array): ChainKeys {
     })),
     genesisHash: createHash('sha256').update(seed).update('genesis').digest(),
   }
+}
+
+/** The node's own key pair: the leader of every slot. */
+export function identityOf(seed: Uint8Array): Keypair {
+  return Keypair.derive(seed, 'identity')
 }
 
 /** What is asked of the VM at its birth: programs and sysvars, so that the ledger has them too. */

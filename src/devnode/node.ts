@@ -1,7 +1,7 @@
 // The devnode: a Solana node with a chain of its own. Thread: main of its process.
 //
 //   chain (ledger, VM) ─► sink ─► hub ─► geyser, PubSub
-//         ▲                └────► shreds by UDP
+//         ▲                └────► shred feed ─► shreds by UDP
 //         └── JSON-RPC: reads, sends, airdrops
 //
 // It speaks what a validator speaks and takes no token: it listens on loopback only.
@@ -23,6 +23,7 @@ import { startPubsubServer } from './pubsub-server.ts'
 import { type DevnodeStats, StatsCounter } from './reports.ts'
 import { embeddedRpcMethods } from './rpc/methods.ts'
 import { startRpcServer } from './rpc-server.ts'
+import { ShredFeed, type ShredTarget } from './shred-feed.ts'
 import { startEmbeddedChain } from './start.ts'
 import { SolanaTee } from './tee.ts'
 
@@ -37,6 +38,8 @@ export interface DevnodeOptions {
   readonly wsPort: number
   readonly grpcPort: number
   readonly chain: Omit<ChainSection, 'source'>
+  /** Where shreds go; null sends none. */
+  readonly shreds: ShredTarget | null
   /** The version of the package. */
   readonly version: string
 }
@@ -60,6 +63,7 @@ export interface NodeDeps {
 
 export interface RunningDevnode {
   readonly addresses: DevnodeAddresses
+  sendShreds(target: ShredTarget): Promise<void>
   stop(): Promise<void>
 }
 
@@ -80,17 +84,18 @@ export async function startDevnode(
   const hub = openSolanaHub(hubBounds)
   const heads = new Heads(hub)
   const verifier = new VerifyPool({ log })
-  const stops: (() => unknown)[] = [() => heads.stop(), () => verifier.stop()]
+  const feed = new ShredFeed({ clock, log, onDown })
+  const stops: (() => unknown)[] = [() => heads.stop(), () => verifier.stop(), () => feed.stop()]
   const stop = async () => {
     for (const end of stops.splice(0).reverse()) await end()
   }
   try {
-    const { chain, ...running } = await startEmbeddedChain(
+    const { chain, seed, ...running } = await startEmbeddedChain(
       { ...options.chain, source: 'embedded' },
       {
         path: options.ledger,
         isFresh: options.isReset,
-        sink: new SolanaTee(solanaFeed(hub, clock)),
+        sink: new SolanaTee(solanaFeed(hub, clock), feed),
         verifier,
         meters: counter,
         clock,
@@ -151,7 +156,9 @@ export async function startDevnode(
       faucet,
       pid: process.pid,
     }
-    return { addresses, stop }
+    const sendShreds = (target: ShredTarget) => feed.sendTo(target, seed)
+    if (options.shreds !== null) await sendShreds(options.shreds)
+    return { addresses, sendShreds, stop }
   } catch (error) {
     await stop()
     throw error

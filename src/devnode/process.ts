@@ -8,6 +8,7 @@ import type { RestartPolicy, SupervisorDeps } from '../threads/supervisor.ts'
 import { type ChainMeters, declareChainMeters } from './meters.ts'
 import type { DevnodeAddresses, DevnodeOptions } from './node.ts'
 import type { DevnodeStats, LogLine } from './reports.ts'
+import type { ShredTarget } from './shred-feed.ts'
 
 export interface DevnodeDeps extends Pick<SupervisorDeps, 'clock' | 'log' | 'onDown'> {
   readonly meters: Meters
@@ -25,10 +26,12 @@ export class DevnodeProcess {
   readonly #meters: ChainMeters
   #child: SupervisedChild | null = null
   #addresses: DevnodeAddresses | null = null
+  #shreds: ShredTarget | null
   #stats: DevnodeStats | null = null
 
   private constructor(options: DevnodeOptions, deps: DevnodeDeps) {
     this.#options = options
+    this.#shreds = options.shreds
     this.#deps = deps
     this.#meters = declareChainMeters(deps.meters)
   }
@@ -53,6 +56,12 @@ export class DevnodeProcess {
   /** Of the current process; 0 while there is none. */
   get pid(): number {
     return this.#child?.pid ?? 0
+  }
+
+  /** Sends the chain's shreds to this address, also after a restart. */
+  async sendShreds(target: ShredTarget): Promise<void> {
+    this.#shreds = target
+    await this.#child?.call('sendShreds', target, startMsMax)
   }
 
   async stop(): Promise<void> {
@@ -91,7 +100,7 @@ export class DevnodeProcess {
     if (this.#addresses === null || this.#child === null) return
     const { rpc, ws, grpc } = this.#addresses
     const ports = { rpcPort: rpc.port, wsPort: ws.port, grpcPort: grpc.port }
-    const options = { ...this.#options, ...ports, isReset: false }
+    const options = { ...this.#options, ...ports, shreds: this.#shreds, isReset: false }
     const { log } = this.#deps
     try {
       this.#addresses = await this.#child.call<DevnodeAddresses>('start', options, startMsMax)

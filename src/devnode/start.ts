@@ -42,6 +42,8 @@ export interface EmbeddedDeps {
 
 export interface RunningChain {
   readonly chain: LocalChain
+  /** All keys of the chain are derived from it. */
+  readonly seed: Uint8Array
   /** Of the child process; 0 while there is none. */
   pid(): number
   stop(): Promise<void>
@@ -118,6 +120,7 @@ export async function startEmbeddedChain(
   traffic.start()
   return {
     chain,
+    seed: store.seed,
     pid: () => executor.pid,
     async stop() {
       traffic.stop()

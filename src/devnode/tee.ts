@@ -1,5 +1,4 @@
-// Hands what a Solana chain does to several sinks, in their order. Thread: main.
-// The first is the hub's; others (the shred feed) join when their product has started.
+// Passes what a Solana chain does to several sinks, in their order. Thread: main.
 
 import type {
   AccountContent,

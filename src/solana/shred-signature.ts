@@ -1,10 +1,10 @@
 // Verifies the leader's signature on shreds: one Ed25519 check for the 64 shreds of a set.
-// Thread: shred worker, shred feed worker.
+// Thread: shred worker.
 //
 // A slot has one leader. Its key is known from the first set that verified, or because there is
 // only one key; from then on a set costs one check. Before that the keys are tried one after the
 // other, a few per turn of the caller's loop: neither a long list nor forged sets stall it.
-import { createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto'
+import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { signatureBytes, slotOf } from './shred.ts'
 import { rootOf } from './shred-merkle.ts'
 
@@ -149,30 +149,6 @@ export class LeaderSignatures {
     return verify(null, root, leader, signature)
   }
 }
-
-/** Signs with the 32-byte seed of an Ed25519 key pair. */
-export function signerOf(seed: Uint8Array): (root: Uint8Array) => Uint8Array {
-  const key = createPrivateKey({
-    key: Buffer.concat([pkcs8Prefix, seed]),
-    format: 'der',
-    type: 'pkcs8',
-  })
-  return (root) => sign(null, root, key)
-}
-
-/** The public key of such a seed. */
-export function publicKeyOfSeed(seed: Uint8Array): Uint8Array {
-  const key = createPrivateKey({
-    key: Buffer.concat([pkcs8Prefix, seed]),
-    format: 'der',
-    type: 'pkcs8',
-  })
-  const jwk = createPublicKey(key).export({ format: 'jwk' })
-  return Buffer.from(jwk.x!, 'base64url')
-}
-
-/** RFC 8410: the prefix of the seed in a PKCS #8 Ed25519 key. */
-const pkcs8Prefix = Buffer.from('302e020100300506032b657004220420', 'hex')
 
 function publicKeyOf(key: Uint8Array): KeyObject {
   const x = Buffer.from(key).toString('base64url')

@@ -6,7 +6,9 @@ import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
 import type { DoorAddress, Running } from '../base/running.ts'
 import { type Config, tpuUpstreamsOf } from '../config/config.ts'
+import { identityOf } from '../devnode/genesis.ts'
 import { embeddedRpcMethods } from '../devnode/rpc/methods.ts'
+import { ShredFeed } from '../devnode/shred-feed.ts'
 import { declareGrpcMeters } from '../geyser/meters.ts'
 import { startGrpc } from '../products/grpc/server.ts'
 import { startMetrics } from '../products/metrics/server.ts'
@@ -115,11 +117,16 @@ export async function openShreds(
     deps.exit(1)
   }
   const { clock, log } = deps
+  const { solana } = given
+  const embeddedLeader = solana === null ? null : identityOf(solana.seed).publicKey
   const shreds = await parts.add('shredstream', () =>
-    startShredstream(config.shredstream, { ...given, clock, log, onDown }),
+    startShredstream(config.shredstream, { ...given, embeddedLeader, clock, log, onDown }),
   )
   if (shreds.address !== null) given.doors.shredstream = shreds.address
-  if (shreds.feed !== null) given.solana?.tee.add(shreds.feed)
+  if (solana === null || config.shredstream.feed !== 'embedded') return shreds
+  const feed = await parts.add('shred feed', () => new ShredFeed({ clock, log, onDown }))
+  await feed.sendTo(shreds.ingest, solana.seed)
+  solana.tee.add(feed)
   return shreds
 }
 

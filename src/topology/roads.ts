@@ -85,7 +85,7 @@ function startGeyser(
   return roads
 }
 
-export interface Solana extends Pick<RunningChain, 'chain' | 'pid'> {
+export interface Solana extends Pick<RunningChain, 'chain' | 'pid' | 'seed'> {
   readonly hub: SolanaHub
   readonly heads: Heads
   /** Who else hears what the chain does. */
@@ -103,7 +103,7 @@ async function startChain(
   const hub = openSolanaHub(hubBounds)
   const heads = new Heads(hub)
   const tee = new SolanaTee(solanaFeed(hub, clock))
-  const { chain, pid } = await parts.add('chain', () =>
+  const { chain, pid, seed } = await parts.add('chain', () =>
     startEmbeddedChain(config.chain, {
       path: join(data, 'chain'),
       isFresh,
@@ -118,7 +118,7 @@ async function startChain(
       },
     }),
   )
-  return { chain, pid, hub, heads, tee }
+  return { chain, pid, seed, hub, heads, tee }
 }
 
 /** For `sluice status`. */

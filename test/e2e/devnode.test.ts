@@ -1,6 +1,8 @@
 // `sluice devnode`: a node of its own that unmodified clients use without a token, that outlives
 // the death of its process, and that a gateway takes for any other node.
 import { execFile } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -8,6 +10,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { slotOf } from '../../src/solana/shred.ts'
 import { type Devnode, devnodeWords, startDevnode } from '../support/devnode.ts'
 import { describePubsubClients } from '../support/pubsub-clients.ts'
 import { SolanaNode, transfer } from '../support/solana-node.ts'
@@ -66,6 +69,21 @@ describe('the node', () => {
       const block = await quiet.call('getBlock', 3, { transactionDetails: 'signatures' })
       expect(block.result.signatures).toEqual([])
     } finally {
+      await own.dispose()
+    }
+  })
+
+  it('sends shreds to the address of --shreds', async () => {
+    const socket = createSocket('udp4')
+    const slots = new Set<number>()
+    socket.on('message', (shred) => slots.add(slotOf(shred)))
+    socket.bind(0, '127.0.0.1')
+    await once(socket, 'listening')
+    const own = await startDevnode({ flags: [`--shreds=127.0.0.1:${socket.address().port}`] })
+    try {
+      await until(() => slots.size > 2, 'shreds of some slots')
+    } finally {
+      socket.close()
       await own.dispose()
     }
   })
@@ -155,6 +173,7 @@ describe('the command', () => {
   it.each([
     ['--rpc-port=70000', '--rpc-port must be an integer, 0 to 65535'],
     ['--slot-ms=1', '--slot-ms must be an integer, 20 to 60000'],
+    ['--shreds=localhost:1', '--shreds must be a literal address and a port'],
     ['--traffic=many', '--traffic must be an integer, 0 to 5000'],
   ])('refuses %s', async (flag, sentence) => {
     const failed = await run(process.execPath, devnodeWords(flag)).catch((error) => error)

@@ -1,4 +1,6 @@
 // The devnode as a gateway owns it: one child process with ports, log lines, stats and meters.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -6,6 +8,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import type { Fault } from '../../src/base/errors.ts'
 import { DevnodeProcess } from '../../src/devnode/process.ts'
+import { decodeBase58 } from '../../src/solana/base58.ts'
+import { flawOf, flaws, slotOf } from '../../src/solana/shred.ts'
+import { LeaderSignatures } from '../../src/solana/shred-signature.ts'
 import { type Log, silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { until } from '../support/until.ts'
@@ -24,6 +29,7 @@ const options = {
   wsPort: 0,
   grpcPort: 0,
   version: '0.0.0',
+  shreds: null,
   chain: {
     traffic: 100,
     slotMs: 40,
@@ -50,7 +56,7 @@ async function meter(name: string): Promise<number> {
   return Number(line?.split(' ')[1])
 }
 
-async function slotOf(): Promise<number> {
+async function finalizedSlot(): Promise<number> {
   const { host, port } = node.addresses.rpc
   const response = await fetch(`http://${host}:${port}`, {
     method: 'POST',
@@ -78,13 +84,13 @@ test('reports its slots, its health and the meters of the chain', async () => {
 test('comes back from its journal on the same ports after kill -9', async () => {
   const { rpc, ws, grpc, identity } = node.addresses
   const before = node.pid
-  const finalized = await slotOf()
+  const finalized = await finalizedSlot()
   const landed = await meter('sluice_chain_transactions_total{outcome="landed"}')
   process.kill(before, 'SIGKILL')
   await until(() => node.stats.slotsBehind === null, 'the parent to see that it is gone')
   await until(() => node.addresses.pid !== before, 'a new process')
   expect(node.addresses).toMatchObject({ rpc, ws, grpc, identity })
-  expect(await slotOf()).toBeGreaterThanOrEqual(finalized)
+  expect(await finalizedSlot()).toBeGreaterThanOrEqual(finalized)
   expect(await meter('sluice_chain_executor_restarts_total')).toBe(1)
   await until(
     async () => (await meter('sluice_chain_transactions_total{outcome="landed"}')) > landed,
@@ -92,6 +98,28 @@ test('comes back from its journal on the same ports after kill -9', async () => 
   )
   expect(lines).toContain('devnode restarted from its journal')
   expect(faults).toEqual([])
+})
+
+test('sends shreds that its identity signed, also after a restart', async () => {
+  const socket = createSocket('udp4')
+  const shreds: Buffer[] = []
+  socket.on('message', (shred) => shreds.push(shred))
+  socket.bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  const { port } = socket.address()
+  await node.sendShreds({ host: '127.0.0.1', port, version: 7 })
+  await until(() => new Set(shreds.map(slotOf)).size > 2, 'shreds of some slots')
+  const before = node.pid
+  process.kill(before, 'SIGKILL')
+  await until(() => node.addresses.pid !== before, 'a new process')
+  shreds.length = 0
+  await until(() => new Set(shreds.map(slotOf)).size > 2, 'shreds of the new process')
+  socket.close()
+  const leader = new LeaderSignatures([decodeBase58(node.addresses.identity)!])
+  for (const shred of shreds) {
+    expect(flawOf(shred, 0, shred.length, 7)).toBe(flaws.none)
+    expect(leader.check(shred)).toBe(true)
+  }
 })
 
 test("writes the node's log lines into its parent's log", async () => {

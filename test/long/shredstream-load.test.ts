@@ -2,8 +2,14 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { offsets } from '../../src/solana/shred.ts'
-import { publicKeyOfSeed } from '../../src/solana/shred-signature.ts'
-import { makeShreds, randomBytes, randomOf, shuffled, testLeader } from '../support/shreds.ts'
+import {
+  makeShreds,
+  publicKeyOfSeed,
+  randomBytes,
+  randomOf,
+  shuffled,
+  testLeader,
+} from '../support/shreds.ts'
 import { asTexts, ShredStage } from '../support/shredstream.ts'
 import { until } from '../support/until.ts'
 

@@ -1,8 +1,8 @@
 // Shreds for tests: made by our own maker, or read from the recorded capture.
 import { readFileSync } from 'node:fs'
 import { ShredMaker } from '../../src/devnode/shred-maker.ts'
+import { Keypair } from '../../src/solana/keypair.ts'
 import { flagBits, flagsOf, indexOf, offsets } from '../../src/solana/shred.ts'
-import { publicKeyOfSeed, signerOf } from '../../src/solana/shred-signature.ts'
 import { readPcap } from '../../src/transport/pcap.ts'
 import { realData } from './real-data.ts'
 
@@ -27,6 +27,16 @@ export function makeShreds(about: {
     const batch = random.subarray(0, (about.sets - 1) * setPayloadBytes + 32 * 899)
     return maker.make(batch, { isLastInSlot: true, tick: 5 })
   }).flat()
+}
+
+export function publicKeyOfSeed(seed: Uint8Array): Uint8Array {
+  return new Keypair(seed).publicKey
+}
+
+/** Signs with the key pair of a seed. */
+export function signerOf(seed: Uint8Array): (root: Uint8Array) => Uint8Array {
+  const keypair = new Keypair(seed)
+  return (root) => keypair.sign(root)
 }
 
 /** The same bytes for the same seed (xorshift). */

@@ -63,6 +63,7 @@ export class ShredStage {
         clock: systemClock,
         log: silentLog,
         meters: stage.meters,
+        embeddedLeader: null,
         onDown(fault) {
           throw fault
         },

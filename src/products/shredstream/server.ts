@@ -1,24 +1,21 @@
 // Starts ShredStream: the worker, its shared memory and the tracking of destinations. Thread: main.
 //
-//   feed or sources ─UDP─► shred worker ─UDP─► destinations
+//   sources ─UDP─► shred worker ─UDP─► destinations
 //                            ▲       │ echo, refused
 //              target table  │       ▼
 //   registry ─► directory ─► destinations.ts ─► registry (confirm, fail)
 //
 // No packet ever reaches the main thread.
-import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { parseCidr } from '../../base/cidr.ts'
 import { Fault } from '../../base/errors.ts'
 import type { Running } from '../../base/running.ts'
 import { decodeBase58 } from '../../solana/base58.ts'
-import { publicKeyOfSeed } from '../../solana/shred-signature.ts'
 import type { Meters } from '../../telemetry/meters.ts'
 import { DedicatedWorker } from '../../threads/dedicated.ts'
 import type { SupervisorDeps } from '../../threads/supervisor.ts'
 import { type ShredstreamSection, sourcePortOf } from './config.ts'
 import { Destinations, type DestinationsDeps } from './destinations.ts'
-import { ShredFeed } from './feed.ts'
 import type { WorkerMessage, WorkerSettings } from './handle.ts'
 import { declareShredstreamMeters } from './meters.ts'
 import { ioNames, SharedStats, sourcesMax, windowSlots } from './shared-stats.ts'
@@ -29,20 +26,22 @@ export interface ShredstreamDeps
   extends Pick<DestinationsDeps, 'directory' | 'store' | 'clock' | 'log'>,
     Pick<SupervisorDeps, 'onDown'> {
   readonly meters: Meters
+  /** Key of the embedded node, which signs its shreds. */
+  readonly embeddedLeader: Uint8Array | null
   /** Replaces the worker's entry and adds data to it: tests crash the worker from within. */
   readonly workerEntry?: { readonly entry: URL; readonly data: Readonly<Record<string, unknown>> }
 }
 
 export interface Shredstream extends Running {
-  /** Receives the embedded chain's blocks; null when shreds come from external sources. */
-  readonly feed: ShredFeed | null
+  /** Where an embedded node sends its shreds. */
+  readonly ingest: { readonly host: string; readonly port: number; readonly version: number }
   readonly sourcePort: number
   /** Live state for `sluice shreds`. */
   report(): Readonly<Record<string, unknown>>
   restarts(): number
 }
 
-/** Shred version of the embedded chain when none is configured. */
+/** Shred version of the embedded node when none is configured. */
 const embeddedVersion = 1
 const bitsPerMegabit = 1_000_000
 
@@ -55,8 +54,7 @@ export async function startShredstream(
   const table = new TargetTable()
   const ownPorts = () => [stats.sockets.get(0, 'ingestPort'), stats.sockets.get(0, 'outPort')]
   const destinations = new Destinations({ ...deps, log, table, stats, ownPorts })
-  const seed = section.feed === 'embedded' ? randomBytes(32) : null
-  const settings = settingsOf(section, seed)
+  const settings = settingsOf(section, deps.embeddedLeader)
   const meters = declareShredstreamMeters(deps.meters, {
     stats,
     sources: settings.sources.length,
@@ -92,15 +90,11 @@ export async function startShredstream(
     sourcePort: stats.sockets.get(0, 'outPort'),
     io: ioOf(),
   })
-  const feed =
-    seed === null
-      ? null
-      : await ShredFeed.start({ host: section.host, port, seed, version: settings.version }, deps)
   destinations.start()
   return {
     address: { host: section.host, port, tls: false },
     sourcePort: stats.sockets.get(0, 'outPort'),
-    feed,
+    ingest: { host: section.host, port, version: settings.version },
     restarts: () => worker.restarts,
     report: () => ({
       ...reportOf(stats, destinations, section, ioOf()),
@@ -108,13 +102,15 @@ export async function startShredstream(
     }),
     async stop() {
       destinations.stop()
-      await feed?.stop()
       await worker.stop()
     },
   }
 }
 
-function settingsOf(section: ShredstreamSection, seed: Uint8Array | null): WorkerSettings {
+function settingsOf(
+  section: ShredstreamSection,
+  embeddedLeader: Uint8Array | null,
+): WorkerSettings {
   if (section.sources.length > sourcesMax)
     throw new Fault('shred-sources', `shredstream.sources: at most ${sourcesMax}`)
   const { host, port, io, idle, segments, recover, bufferBytes } = section
@@ -123,8 +119,9 @@ function settingsOf(section: ShredstreamSection, seed: Uint8Array | null): Worke
     if (bytes?.length !== 32) throw new Fault('shred-leaders', `${key} is not a base58 key`)
     return bytes
   })
-  // The embedded chain's own key is the most likely leader, so it is tried first.
-  if (seed !== null) leaders.unshift(publicKeyOfSeed(seed))
+  const isEmbedded = section.feed === 'embedded'
+  // The embedded node's key is the most likely leader, so it is tried first.
+  if (isEmbedded && embeddedLeader !== null) leaders.unshift(embeddedLeader)
   if (section.verify && leaders.length === 0)
     throw new Fault('shred-leaders', 'shredstream.verify needs shredstream.leaders')
   return {
@@ -133,7 +130,7 @@ function settingsOf(section: ShredstreamSection, seed: Uint8Array | null): Worke
     sourceHosts: sourceHostsOf(section),
     sourcePort: sourcePortOf(section),
     sources: section.sources.map((text) => parseCidr(text)!),
-    version: section.version === 0 && seed !== null ? embeddedVersion : section.version,
+    version: section.version === 0 && isEmbedded ? embeddedVersion : section.version,
     io,
     idle,
     segments,

@@ -6,8 +6,8 @@ import { flawOf, flaws, indexOf, isCodeVariant, offsets } from '../../../src/sol
 import { encodeParity } from '../../../src/solana/shred-erasure.ts'
 import { rootOf } from '../../../src/solana/shred-merkle.ts'
 import { ShredSet } from '../../../src/solana/shred-set.ts'
-import { LeaderSignatures, publicKeyOfSeed, signerOf } from '../../../src/solana/shred-signature.ts'
-import { demo, joinBatch, shuffled } from '../../support/shreds.ts'
+import { LeaderSignatures } from '../../../src/solana/shred-signature.ts'
+import { demo, joinBatch, publicKeyOfSeed, shuffled, signerOf } from '../../support/shreds.ts'
 
 describe.skipIf(demo.pcap.isMissing)(demo.pcap.title('the recorded shreds'), () => {
   test('are all well formed, and of their version only', () => {

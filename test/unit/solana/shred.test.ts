@@ -5,13 +5,14 @@ import { ShredMaker } from '../../../src/devnode/shred-maker.ts'
 import { flawOf, flaws, leafOf, offsets, slotOf, variants } from '../../../src/solana/shred.ts'
 import { encodeEntries } from '../../../src/solana/shred-entry.ts'
 import { ShredSet } from '../../../src/solana/shred-set.ts'
-import { LeaderSignatures, signerOf } from '../../../src/solana/shred-signature.ts'
+import { LeaderSignatures } from '../../../src/solana/shred-signature.ts'
 import { transactionBytes } from '../../../src/solana/wire.ts'
 import {
   joinBatch,
   makeShreds,
   randomBytes,
   randomOf,
+  signerOf,
   testLeader,
   testSeed,
   testVersion,

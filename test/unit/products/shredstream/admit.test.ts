@@ -5,9 +5,10 @@ import { Recovery } from '../../../../src/products/shredstream/recovery.ts'
 import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import { SlotWindow, windowBytes } from '../../../../src/products/shredstream/window.ts'
 import { codeShredBytes, offsets } from '../../../../src/solana/shred.ts'
-import { LeaderSignatures, publicKeyOfSeed } from '../../../../src/solana/shred-signature.ts'
+import { LeaderSignatures } from '../../../../src/solana/shred-signature.ts'
 import {
   makeShreds,
+  publicKeyOfSeed,
   randomBytes,
   randomOf,
   shuffled,

@@ -1,0 +1,84 @@
+// Sends the chain's blocks as shreds by UDP, as a validator does. Thread: main of the devnode
+// collects the entries of a block; a worker makes, signs and sends the shreds.
+import type {
+  AccountContent,
+  BlockMetaContent,
+  EntryContent,
+  TransactionContent,
+} from '../solana/geyser-content.ts'
+import { encodeEntries } from '../solana/shred-entry.ts'
+import type { SlotChange, SolanaSink } from '../solana/updates.ts'
+import { DedicatedWorker } from '../threads/dedicated.ts'
+import type { SupervisorDeps } from '../threads/supervisor.ts'
+
+/** Where shreds go. */
+export interface ShredTarget {
+  readonly host: string
+  readonly port: number
+  /** Shred version of the cluster. */
+  readonly version: number
+}
+
+/** A message to the worker: all entries of a slot. */
+export interface SlotBatch {
+  readonly slot: number
+  readonly parent: number
+  readonly batch: Uint8Array
+}
+
+/** Ignores the chain until it has a target. */
+export class ShredFeed implements SolanaSink {
+  readonly #deps: SupervisorDeps
+  #worker: DedicatedWorker | null = null
+  #slot = -1
+  #entries: EntryContent[] = []
+  #transactions: TransactionContent[] = []
+
+  constructor(deps: SupervisorDeps) {
+    this.#deps = deps
+  }
+
+  /** Sends to this address from now on, and to no other. `seed`: that of the chain's keys. */
+  async sendTo(target: ShredTarget, seed: Uint8Array): Promise<void> {
+    await this.stop()
+    this.#worker = await DedicatedWorker.start(
+      { name: 'shred feed', entry: 'shred-feed', data: { ...target, seed } },
+      this.#deps,
+    )
+  }
+
+  status(_change: SlotChange): void {}
+
+  account(_slot: number, _content: AccountContent): void {}
+
+  transaction(slot: number, content: TransactionContent): void {
+    if (this.#takes(slot)) this.#transactions.push(content)
+  }
+
+  entry(slot: number, content: EntryContent): void {
+    if (this.#takes(slot)) this.#entries.push(content)
+  }
+
+  /** The slot is complete. It is dropped while the worker restarts, as packets may be. */
+  block(slot: number, { parentSlot }: BlockMetaContent): void {
+    if (!this.#takes(slot)) return
+    const batch = encodeEntries(this.#entries, this.#transactions)
+    const message: SlotBatch = { slot, parent: parentSlot, batch }
+    this.#worker?.post(message)
+  }
+
+  async stop(): Promise<void> {
+    const worker = this.#worker
+    this.#worker = null
+    await worker?.stop()
+  }
+
+  #takes(slot: number): boolean {
+    if (this.#worker === null) return false
+    if (slot === this.#slot) return true
+    this.#slot = slot
+    this.#entries = []
+    this.#transactions = []
+    return true
+  }
+}
