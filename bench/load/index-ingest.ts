@@ -88,7 +88,7 @@ function template(): SolanaUpdate[] {
 function templateRows(updates: readonly SolanaUpdate[]): RowBatch[] {
   const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1 << 30 })
   const lost = { inc() {} }
-  const source = new SlotSource({ hub, isEmbedded: false, lost, clock: systemClock })
+  const source = new SlotSource({ hub, lost, clock: systemClock })
   for (const update of updates) publishUpdate(hub, update)
   const rows = new RowBatches()
   for (let parcel = source.next(); parcel !== null; parcel = source.next())
@@ -123,7 +123,7 @@ async function ingest(folder: string, seconds: number, hasQueries = false) {
   const meters = new Meters()
   const running = await startIngest(section, {
     events: new EventLog({ reserve: () => 0, clock: systemClock }),
-    solana: { hub, isEmbedded: true },
+    hub,
     folder,
     holder: 'bench',
     meters: declareIngestMeters(meters),

@@ -122,6 +122,14 @@ export class Producer {
     return block
   }
 
+  /** Ends the last slot. The next start takes its block as final, so it is confirmed now. */
+  stop(): Block {
+    const block = this.endSlot()
+    this.#deps.ledger.confirm(block.slot)
+    this.#status(block.slot, slotStatus.confirmed)
+    return block
+  }
+
   /** The sysvars as they are now, for a VM that was just born. */
   sysvars(): VmAccount[] {
     const { ledger } = this.#deps

@@ -109,13 +109,12 @@ export async function startEmbeddedChain(
     historyBytes: () => ledger.blockBytes,
   })
   const traffic = new Traffic(chain, { keys, perSecond: section.traffic, clock })
-  const endSlot = () => {
-    const block = producer.endSlot()
+  const keep = (block: Block) => {
     store.append(block, ledger.writtenIn(block.slot))
     if (store.slotsSinceSnapshot >= section.snapshotSlots)
       void store.snapshot(ledger, meters.snapshotSeconds)
   }
-  const slots = new SlotClock(section.slotMs, clock, endSlot)
+  const slots = new SlotClock(section.slotMs, clock, () => keep(producer.endSlot()))
   slots.start()
   traffic.start()
   return {
@@ -126,7 +125,7 @@ export async function startEmbeddedChain(
       traffic.stop()
       slots.stop()
       // What the open slot holds is kept: the next start goes on after it.
-      endSlot()
+      keep(producer.stop())
       await executor.stop()
       await store.close()
     },

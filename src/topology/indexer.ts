@@ -55,7 +55,7 @@ export async function openIndexer(
   // Both wait for a process that loads an engine: side by side, the start is not longer by both.
   const feeding = startIngest(config.indexer, {
     events,
-    solana: solanaOf(given),
+    hub: hubOf(given),
     folder,
     holder,
     meters: declareIngestMeters(meters),
@@ -88,10 +88,8 @@ export async function openIndexer(
   if (address !== null) given.doors.indexer = address
 }
 
-/** The chain of everybody; a dedicated set's rows are nobody else's business. */
-function solanaOf({ solana, upstream, geyser }: Roads) {
+/** The hub of the shared set: rows of a dedicated set belong to its subscription alone. */
+function hubOf({ solana, upstream, geyser }: Roads) {
   const set = upstream.setOf({ upstream: null })
-  if (set === null) return solana && { hub: solana.hub, isEmbedded: true }
-  const chain = geyser.of(set)
-  return chain && { hub: chain.hub, isEmbedded: false }
+  return (set === null ? solana?.hub : geyser.of(set)?.hub) ?? null
 }

@@ -28,7 +28,7 @@ export class IngestStage {
   #snapshots: SnapshotClient | null = null
 
   /** A run: a new log, as after a restart of the server, over the same index. */
-  async start(hub: Hub<SolanaUpdate> | null, isEmbedded = true): Promise<void> {
+  async start(hub: Hub<SolanaUpdate> | null): Promise<void> {
     this.meters = new Meters()
     const { framesMax } = this
     this.log = new EventLog({ reserve: this.#reserve, clock: systemClock, framesMax })
@@ -36,7 +36,7 @@ export class IngestStage {
       { engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 20_000_000_000 },
       {
         events: this.log,
-        solana: hub && { hub, isEmbedded },
+        hub,
         folder: this.folder,
         holder: 'test',
         meters: declareIngestMeters(this.meters),

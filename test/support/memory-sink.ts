@@ -31,6 +31,11 @@ export class MemorySink implements RowSink {
     for (const name of tableNames) for (const row of found[name] ?? []) this.#put(name, row)
   }
 
+  async blockhash(slot: number): Promise<string | null> {
+    const row = this.rows('blocks').find((one) => Number(one.slot) === slot)
+    return row === undefined ? null : String(row.blockhash)
+  }
+
   async cut(from: number, to: number): Promise<void> {
     for (const name of tableNames) {
       if (tables[name].feed !== 'slots') continue

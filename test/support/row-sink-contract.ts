@@ -100,8 +100,12 @@ export function describeRowSink(name: string, stage: SinkStage): void {
       await sink!.write([blockRows(5, 20), tpsRows(5, 20)], { slots: 20, events: 20 })
       await reopen()
       await sink!.write([blockRows(21, 22)], { slots: 22 })
+      expect(await sink!.blockhash(8)).toBe('hash8')
+      expect(await sink!.blockhash(22)).toBe('hash22')
+      expect(await sink!.blockhash(23)).toBeNull()
       await sink!.cut(8, 21)
       expect(await sink!.marks()).toEqual({ slots: 7, events: 20 })
+      expect(await sink!.blockhash(8)).toBeNull()
       const anew = blockRows(8, 9, 'anew')
       await sink!.write([anew], { slots: 9 })
       await reopen()
@@ -175,13 +179,13 @@ async function writeAndKill(place: SinkConfig, kills: number): Promise<number> {
 const quick = { firstMs: 10, lastMs: 50, deathsMax: 100, healthyMs: 1 }
 
 function tpsDelivery(first: number, last: number): Delivery {
-  const events = range(first, last).map((seq) => ({
-    seq,
-    kind: 'TPS' as const,
-    payload: Buffer.from(String(seq * 2)),
-    facts: { blockNumber: seq + 1, atNs: 1n },
-  }))
-  return { slots: [], events, tips: [], usage: [], marks: { events: last }, cut: null }
+  const parcels = range(first, last).map((seq) => {
+    const facts = { blockNumber: seq + 1, atNs: 1n }
+    const payload = Buffer.from(String(seq * 2))
+    const content = { seq, kind: 'TPS' as const, payload, facts }
+    return { feed: 'events' as const, content, bytes: 1, sinceMs: 0, mark: seq }
+  })
+  return { parcels, marks: { events: last } }
 }
 
 function tpsRows(first: number, last: number): RowBatch {

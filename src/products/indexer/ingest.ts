@@ -2,7 +2,7 @@
 // process. Thread: main.
 //
 //   event log ----- EventSource --+                                writer process
-//   hub, confirmed  SlotSource ---+--> Outbox (8 MiB unacked) ----> rows/ --> sink
+//   hub ----------- SlotSource ---+--> Outbox (8 MiB unacked) ----> rows/ --> sink
 //   tips, queries - QueueSource --+        ^----- durable ------------'
 //
 // Sources are pulled at the writer's pace; a stalled writer never slows the other pipelines.
@@ -14,11 +14,10 @@ import type { Hub } from '../../stream/hub.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { IndexerSection } from './config.ts'
-import { EventSource } from './feed/event-source.ts'
 import type { IngestMeters } from './feed/meters.ts'
 import { Outbox, type Sending } from './feed/outbox.ts'
 import { SlotSource } from './feed/slot-source.ts'
-import { QueueSource } from './feed/source.ts'
+import { EventSource, QueueSource } from './feed/source.ts'
 import { WriterLink } from './feed/writer-link.ts'
 import type { TipFact, UsageFact } from './parcels.ts'
 
@@ -33,8 +32,8 @@ export type IngestSection = Pick<
 
 export interface IngestDeps {
   readonly events: EventLog
-  /** Null without a Solana chain. Only an embedded one may restart at a slot the index has. */
-  readonly solana: { readonly hub: Hub<SolanaUpdate>; readonly isEmbedded: boolean } | null
+  /** Updates of the indexed set of nodes; null when it has no stream. */
+  readonly hub: Hub<SolanaUpdate> | null
   /** Folder of DuckDB's files. */
   readonly folder: string
   /** Names this server in the writer lease of ClickHouse. */
@@ -72,15 +71,10 @@ export async function startIngest(
   const log = deps.log.area('indexer')
   const fresh = new FreshnessTally(clock)
   const eventSource = new EventSource(events, meters.lost.events)
-  const tips = new QueueSource<TipFact>(
-    (content, about) => ({ feed: 'tips', content, ...about }),
-    meters.lost.tips,
-  )
-  const queries = new QueueSource<UsageFact>(
-    (content, about) => ({ feed: 'usage', content, ...about }),
-    meters.lost.usage,
-  )
-  const slots = deps.solana && new SlotSource({ ...deps.solana, lost: meters.lost.slots, clock })
+  const tips = new QueueSource('tips', meters.lost.tips)
+  const queries = new QueueSource('usage', meters.lost.usage)
+  const { hub } = deps
+  const slots = hub && new SlotSource({ hub, lost: meters.lost.slots, clock })
   const sources = [eventSource, tips, queries, ...(slots === null ? [] : [slots])]
   const { engine, url, retentionDays, retentionBytes } = section
   let link: WriterLink | null = null
@@ -112,11 +106,11 @@ export async function startIngest(
     },
   })
   const ends = [events.listen(() => outbox.wake())]
-  if (deps.solana !== null && slots !== null) {
+  if (hub !== null && slots !== null) {
     // Updates that the hub received before the listener was added count as waiting from now on.
     slots.onUpdate()
     ends.push(
-      deps.solana.hub.listen((commitment) => {
+      hub.listen((commitment) => {
         // A slot's content is published as confirmed with its status, or after it.
         if (commitment !== Commitment.confirmed) return
         slots.onUpdate()
@@ -124,26 +118,24 @@ export async function startIngest(
       }),
     )
   }
-  const queue = <T>(into: QueueSource<T>, fact: T) => {
-    into.push(fact, clock.monotonicMs())
-    outbox.wake()
-  }
   let stopping: Promise<void> | null = null
   return {
     address: null,
-    tip: (fact) => queue(tips, fact),
-    usage: (fact) => queue(queries, fact),
+    tip(fact) {
+      tips.push(fact, clock.monotonicMs())
+      outbox.wake()
+    },
+    usage(fact) {
+      queries.push(fact, clock.monotonicMs())
+      outbox.wake()
+    },
     freshness: () => fresh.read(),
     lagMs: () => outbox.lagMs(),
     pid: () => link.pid,
     stop() {
       stopping ??= (async () => {
-        const endMs = performance.now() + drainMsMax
-        await drain(outbox, link, endMs)
+        await drain(outbox, link)
         for (const end of ends) end()
-        slots?.finish()
-        outbox.wake()
-        await drain(outbox, link, endMs)
         outbox.stop()
         await link.stop()
       })()
@@ -153,16 +145,19 @@ export async function startIngest(
 }
 
 /** Waits until the outbox is empty; returns at once without a writer. */
-async function drain(outbox: Outbox, link: WriterLink, endMs: number): Promise<void> {
+async function drain(outbox: Outbox, link: WriterLink): Promise<void> {
+  const endMs = performance.now() + drainMsMax
   while (!outbox.isEmpty && link.isOpen && performance.now() < endMs)
     await new Promise((resolve) => setTimeout(resolve, drainStepMs))
 }
 
+/** A large slot is several parcels, and counts once. */
 function countLost({ delivery }: Sending, { lost }: IngestMeters): void {
-  lost.slots.inc(new Set(delivery.slots.map(({ slot }) => slot)).size)
-  lost.events.inc(delivery.events.length)
-  lost.tips.inc(delivery.tips.length)
-  lost.usage.inc(delivery.usage.length)
+  const slots = new Set<number>()
+  for (const { feed, content } of delivery.parcels)
+    if (feed === 'slots') slots.add(content.slot)
+    else lost[feed].inc()
+  lost.slots.inc(slots.size)
 }
 
 /** Tracks the newest durable slot and block. */
@@ -188,9 +183,11 @@ class FreshnessTally {
       this.#slot = slots
       this.#slotMs = sinceMs
     }
-    const block = delivery.events.findLast(({ kind }) => kind === 'ContentionData')?.facts
-    if (block === undefined || block === null) return
-    this.#block = block.blockNumber
+    const last = delivery.parcels.findLast(
+      ({ feed, content }) => feed === 'events' && content.kind === 'ContentionData',
+    )
+    if (last?.feed !== 'events' || last.content.facts === null) return
+    this.#block = last.content.facts.blockNumber
     this.#blockMs = sinceMs
   }
 

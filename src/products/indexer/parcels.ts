@@ -8,28 +8,41 @@ import type { Marks } from './engine.ts'
 
 /** One message to the writer, acknowledged as a whole. */
 export interface Delivery {
-  readonly slots: readonly SlotParcel[]
-  readonly events: readonly EventParcel[]
-  readonly tips: readonly TipFact[]
-  readonly usage: readonly UsageFact[]
+  readonly parcels: readonly Parcel[]
   /** Position of each feed once this delivery is durable. */
   readonly marks: Marks
-  /** Slots of a chain that restarted; their rows are deleted before the rest is written. */
-  readonly cut: SlotRange | null
 }
 
-/** Both ends are included. */
-export interface SlotRange {
+/** One update for the index, with what the outbox must know about it. */
+export type Parcel = {
+  readonly bytes: number
+  /** Monotonic milliseconds at which the update happened. */
+  readonly sinceMs: number
+  /** Position of its feed once this parcel is durable; null when it does not advance. */
+  readonly mark: number | null
+} & (
+  | { readonly feed: 'slots'; readonly content: SlotParcel; readonly cut: Cut | null }
+  | { readonly feed: 'events'; readonly content: EventParcel }
+  | { readonly feed: 'tips'; readonly content: TipFact }
+  | { readonly feed: 'usage'; readonly content: UsageFact }
+)
+
+/**
+ * The index has slots up to `to`. When its block at `from` has another hash, the chain restarted
+ * there: the rows of `from` to `to` are deleted before the rest is written.
+ */
+export interface Cut {
   readonly from: number
   readonly to: number
+  readonly blockhash: string
 }
 
-/** A confirmed slot, or a part of a large one. */
+/** A confirmed slot, or one piece of a large one. */
 export interface SlotParcel {
   readonly slot: number
   /** Seconds since 1970; 0 when it is not known. */
   readonly blockTime: number
-  /** Set in the last part. */
+  /** Set in the last piece. */
   readonly block: BlockFacts | null
   /** One encoded SubscribeUpdateTransactionInfo each. */
   readonly transactions: readonly Uint8Array[]

@@ -10,7 +10,7 @@ import { assert } from '../../base/assert.ts'
 import { backoffMs } from '../../base/backoff.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import type { Marks, RowSink } from './engine.ts'
-import type { Delivery } from './parcels.ts'
+import type { Cut, Delivery } from './parcels.ts'
 import { RowBatches } from './rows/batches.ts'
 import { addDeliveryRows } from './rows/delivery-rows.ts'
 
@@ -56,7 +56,9 @@ export class IndexWriter {
   #timer: NodeJS.Timeout | null = null
   /** The running write; never rejects. */
   #writing: Promise<void> | null = null
-  #cutting: Promise<void> | null = null
+  #cutting: Promise<unknown> | null = null
+  /** The rows of an earlier chain were deleted; the index has none but ours since. */
+  #hasCut = false
   #isStopping = false
 
   constructor(open: (config: SinkConfig) => Promise<RowSink>, events: WriterEvents) {
@@ -76,8 +78,9 @@ export class IndexWriter {
     assert(sink !== null, 'the sink is open before rows come')
     // Deliveries that wait for a cut continue in their order.
     while (this.#cutting !== null) await this.#cutting
-    if (delivery.cut !== null) {
-      this.#cutting = this.#cut(sink, delivery.cut)
+    const cuts = delivery.parcels.flatMap((parcel) => (parcel.feed === 'slots' && parcel.cut) || [])
+    if (cuts.length > 0 && !this.#hasCut) {
+      this.#cutting = this.#cut(sink, cuts)
       await this.#cutting
       this.#cutting = null
     }
@@ -96,20 +99,30 @@ export class IndexWriter {
   /** Writes all pending rows, then closes the sink. */
   async stop(): Promise<void> {
     this.#isStopping = true
-    while (this.#writing !== null || this.#waiting.length > 0) {
-      if (this.#writing === null && this.#sink !== null) this.#flush(this.#sink)
-      await this.#writing
-    }
+    if (this.#sink !== null) await this.#drain(this.#sink)
     await this.#sink?.stop()
   }
 
-  async #cut(sink: RowSink, { from, to }: { from: number; to: number }): Promise<void> {
-    // Earlier rows belong to the previous chain, or to other tables: they are written first.
+  /** Deletes the rows of a chain that restarted, from the first block that is another one now. */
+  #cut(sink: RowSink, cuts: readonly Cut[]): Promise<unknown> {
+    return this.#untilDone(async () => {
+      for (const { from, to, blockhash } of cuts) {
+        const known = await sink.blockhash(from)
+        if (known === null || known === blockhash) continue
+        // Earlier rows belong to the previous chain, or to other tables: they are written first.
+        await this.#drain(sink)
+        await sink.cut(from, to)
+        this.#hasCut = true
+        return
+      }
+    })
+  }
+
+  async #drain(sink: RowSink): Promise<void> {
     while (this.#writing !== null || this.#waiting.length > 0) {
       if (this.#writing === null) this.#flush(sink)
       await this.#writing
     }
-    await this.#untilDone(() => sink.cut(from, to))
   }
 
   #schedule(sink: RowSink): void {

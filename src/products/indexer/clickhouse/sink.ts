@@ -110,6 +110,13 @@ class ClickhouseSink implements RowSink {
     })
   }
 
+  async blockhash(slot: number): Promise<string | null> {
+    const rows = await this.#client.rows<{ blockhash: string }>(
+      `SELECT blockhash FROM ${storedName('blocks')} FINAL WHERE slot = ${slot}`,
+    )
+    return rows[0]?.blockhash ?? null
+  }
+
   async cut(from: number, to: number): Promise<void> {
     await this.#flushing
     await this.#lease.confirm()

@@ -117,6 +117,18 @@ export class DuckdbSink implements RowSink {
     })
   }
 
+  async blockhash(slot: number): Promise<string | null> {
+    return this.#inTurn(async () => {
+      const sealed = await this.#sealedRows.holding('blocks', slot, slot)
+      const parts = [this.#hot.catalog, ...sealed].map(
+        (catalog) => `SELECT blockhash FROM ${catalog}.blocks WHERE slot = ${slot}`,
+      )
+      const found = await this.#writer.runAndReadAll(parts.join(' UNION ALL '))
+      const hash = found.getRows()[0]?.[0]
+      return hash === undefined ? null : String(hash)
+    })
+  }
+
   /**
    * Deletes the rows of these slots. Rows go first, the mark last: after a crash in between, the
    * old mark makes the next start repeat the cut.
@@ -281,14 +293,14 @@ export class DuckdbSink implements RowSink {
     this.#removals.add(timer)
   }
 
-  async #inTurn(task: () => Promise<void>): Promise<void> {
+  async #inTurn<T>(task: () => Promise<T>): Promise<T> {
     const done = this.#writes.then(async () => {
       if (this.#isBroken) await this.#reopen()
-      await task()
+      return task()
     })
     this.#writes = done.catch(() => {})
     try {
-      await done
+      return await done
     } catch (error) {
       // After an internal error DuckDB rejects every statement: reopen before the next task.
       if (/^(FATAL|INTERNAL) Error|invalidated/i.test(messageOf(error))) this.#isBroken = true

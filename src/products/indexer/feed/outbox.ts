@@ -8,9 +8,9 @@
 // logs may evict what was not read. A delivery that crashes the writer, or that the sink rejects,
 // is retried alone and then dropped: one bad delivery must not block the rest forever.
 import type { Clock } from '../../../base/clock.ts'
-import type { Delivery } from '../parcels.ts'
+import type { Delivery, Parcel } from '../parcels.ts'
+import type { FeedName } from '../tables.ts'
 import type { Taken } from '../writer.ts'
-import { Load } from './load.ts'
 import type { Source } from './source.ts'
 
 /** Most bytes of unacknowledged deliveries. */
@@ -181,20 +181,24 @@ export class Outbox {
 
   /** Round-robin over the sources, so that a full one does not starve the others. */
   #gather(): Sending | null {
-    const load = new Load()
-    for (let isMore = true; isMore && load.bytes < deliveryBytesMax; ) {
+    const parcels: Parcel[] = []
+    const marks: Partial<Record<FeedName, number>> = {}
+    let bytes = 0
+    let sinceMs = Number.POSITIVE_INFINITY
+    for (let isMore = true; isMore && bytes < deliveryBytesMax; ) {
       isMore = false
       for (const source of this.#sources) {
         const parcel = source.next()
         if (parcel === null) continue
-        load.add(parcel)
         isMore = true
+        parcels.push(parcel)
+        bytes += parcel.bytes
+        sinceMs = Math.min(sinceMs, parcel.sinceMs)
+        if (parcel.mark !== null) marks[parcel.feed] = parcel.mark
       }
     }
-    if (load.bytes === 0) return null
-    const { bytes, sinceMs } = load
-    const delivery = load.take()
+    if (parcels.length === 0) return null
     const state = { isSent: false, isAlone: false, tries: 0 }
-    return { id: ++this.#lastId, delivery, bytes, sinceMs, ...state }
+    return { id: ++this.#lastId, delivery: { parcels, marks }, bytes, sinceMs, ...state }
   }
 }

@@ -6,14 +6,15 @@ import type { AccountUpdate, BlockMetaUpdate, TransactionUpdate } from '../../..
 import {
   type AccountFact,
   accountRecordBytes,
+  type BlockFacts,
+  type Cut,
   noTransaction,
+  type Parcel,
   packAccounts,
-  type SlotRange,
 } from '../parcels.ts'
-import type { Parcel } from './source.ts'
 
 /** A parcel is full when it has reached this size. */
-export const partBytesMax = 256 * 1024
+export const parcelBytesMax = 256 * 1024
 /** Approximate overhead of a transaction in addition to its bytes. */
 const overheadBytes = 64
 
@@ -29,7 +30,7 @@ export interface OpenSlot {
 export interface SlotHead {
   readonly slot: number
   readonly blockTime: number
-  readonly cut: SlotRange | null
+  readonly cut: Cut | null
   readonly mark: number | null
   readonly sinceMs: number
 }
@@ -40,36 +41,25 @@ export function* parcelsOf(
   { slot, blockTime, cut, mark, sinceMs }: SlotHead,
 ): Generator<Parcel, undefined> {
   const { transactions, accounts, meta } = open
-  const indexOf = indexes(transactions)
+  const indexOf = new Map(transactions.map((one) => [keyOf(one.signature), one.index]))
   for (let tx = 0, account = 0, isLast = false, isFirst = true; !isLast; isFirst = false) {
     const infos: Uint8Array[] = []
     let bytes = overheadBytes
-    for (; tx < transactions.length && bytes < partBytesMax; tx++) {
+    for (; tx < transactions.length && bytes < parcelBytesMax; tx++) {
       const { info } = transactions[tx]!
       infos.push(info)
       bytes += info.length + overheadBytes
     }
-    const space = Math.max(0, Math.ceil((partBytesMax - bytes) / accountRecordBytes))
+    const space = Math.max(0, Math.ceil((parcelBytesMax - bytes) / accountRecordBytes))
     const facts = accounts.slice(account, account + space).map((one) => factOf(one, indexOf))
     account += facts.length
     bytes += facts.length * accountRecordBytes
     isLast = tx === transactions.length && account === accounts.length
     const block = isLast && meta !== null ? blockOf(meta) : null
     const content = { slot, blockTime, block, transactions: infos, accounts: packAccounts(facts) }
-    const parcel: Parcel = {
-      feed: 'slots',
-      content,
-      cut: isFirst ? cut : null,
-      mark: isLast ? mark : null,
-      bytes,
-      sinceMs,
-    }
-    yield parcel
+    const about = { cut: isFirst ? cut : null, mark: isLast ? mark : null, bytes, sinceMs }
+    yield { feed: 'slots', content, ...about }
   }
-}
-
-function indexes(transactions: readonly TransactionUpdate[]): ReadonlyMap<string, number> {
-  return new Map(transactions.map(({ signature, index }) => [keyOf(signature), index]))
 }
 
 function factOf(update: AccountUpdate, indexOf: ReadonlyMap<string, number>): AccountFact {
@@ -79,12 +69,7 @@ function factOf(update: AccountUpdate, indexOf: ReadonlyMap<string, number>): Ac
   return { pubkey, owner, lamports, writeVersion, dataBytes, index: index ?? noTransaction }
 }
 
-function blockOf({
-  parentSlot,
-  blockhash,
-  blockHeight,
-  executedTransactionCount,
-}: BlockMetaUpdate) {
-  const txCount = executedTransactionCount
+function blockOf(meta: BlockMetaUpdate): BlockFacts {
+  const { parentSlot, blockhash, blockHeight, executedTransactionCount: txCount } = meta
   return { parentSlot, blockhash, height: blockHeight ?? 0, txCount }
 }

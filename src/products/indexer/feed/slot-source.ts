@@ -1,24 +1,19 @@
-// Source of complete slots at commitment `confirmed`, read by a replay of the hub.
-// Thread: main. The hub is the queue: slots that it evicts before they were read are lost, and
-// counted.
+// Source of complete slots at commitment `confirmed`, read by a replay of the hub. Thread: main.
+// The hub is the queue: slots that it evicts before they were read are lost, and counted.
 //
-//   confirmed: accounts, transactions, meta, status(confirmed) -> one slot -> slot-parcels.ts
+//   accounts, transactions, meta, status(confirmed) -> one slot -> slot-parcels.ts
 //
 // A slot is emitted when it is confirmed and its block meta was received; late content is emitted
-// when the slot is finalized.
+// when the slot is finalized. Slots that the index already has are emitted with their blockhash, so
+// that the writer sees whether the chain restarted.
 import type { Clock } from '../../../base/clock.ts'
 import { Commitment } from '../../../base/commitment.ts'
-import {
-  type SlotStatus,
-  type SlotUpdate,
-  type SolanaUpdate,
-  slotStatus,
-} from '../../../solana/updates.ts'
+import { type SlotUpdate, type SolanaUpdate, slotStatus } from '../../../solana/updates.ts'
 import type { Hub, Replay } from '../../../stream/hub.ts'
 import type { CounterChild } from '../../../telemetry/meters.ts'
-import type { SlotRange } from '../parcels.ts'
+import type { Cut, Parcel } from '../parcels.ts'
 import { type OpenSlot, parcelsOf } from './slot-parcels.ts'
-import type { Parcel, Source } from './source.ts'
+import type { Source } from './source.ts'
 
 /** Most slots that wait for their block meta or have late content. */
 const openSlotsMax = 64
@@ -27,8 +22,6 @@ const timesMax = 64
 
 export interface SlotSourceDeps {
   readonly hub: Hub<SolanaUpdate>
-  /** An embedded chain may restart at a slot that the index already has. */
-  readonly isEmbedded: boolean
   readonly lost: CounterChild
   readonly clock: Clock
 }
@@ -39,13 +32,12 @@ export class SlotSource implements Source {
   readonly #times = new Map<number, number>()
   #replay: Replay<SolanaUpdate> | null = null
   readonly #ready: Generator<Parcel, undefined>[] = []
-  /** The newest emitted slot; before the first one, the index's mark. */
+  /** The index's mark before the first slot of this run. */
+  #indexedTo: number | null = null
+  /** The newest emitted slot. */
   #lastSlot: number | null = null
-  #isFirst = true
   #isAfterLoss = false
   #waitingSinceMs: number | null = null
-  /** The status at which a slot is emitted. */
-  #emitStatus: SlotStatus = slotStatus.confirmed
 
   constructor(deps: SlotSourceDeps) {
     this.#deps = deps
@@ -53,22 +45,7 @@ export class SlotSource implements Source {
 
   /** Sets the index's mark, before the first `next`. */
   resume(mark: number | undefined): void {
-    if (this.#isFirst) this.#lastSlot = mark ?? null
-  }
-
-  /**
-   * Emits the remaining processed slots at shutdown: an embedded chain treats its processed blocks
-   * as final when it restarts, without sending them again. A block that a crash undoes is cut
-   * after the next start.
-   */
-  finish(): void {
-    const { hub, isEmbedded } = this.#deps
-    if (!isEmbedded || hub.oldestSlot === null) return
-    const from = Math.max(hub.oldestSlot, (this.#lastSlot ?? -1) + 1)
-    this.#open.clear()
-    this.#replay = hub.replay(Commitment.processed, from)
-    this.#emitStatus = slotStatus.processed
-    this.onUpdate()
+    if (this.#lastSlot === null) this.#indexedTo = mark ?? null
   }
 
   /** The hub has a new confirmed update. A replay that lost its position restarts at once. */
@@ -79,7 +56,7 @@ export class SlotSource implements Source {
 
   next(): Parcel | null {
     for (;;) {
-      const parcel = this.#nextPart()
+      const parcel = this.#nextParcel()
       if (parcel !== null) {
         this.#waitingSinceMs = parcel.sinceMs
         return parcel
@@ -98,12 +75,11 @@ export class SlotSource implements Source {
     return this.#waitingSinceMs
   }
 
-  #nextPart(): Parcel | null {
+  #nextParcel(): Parcel | null {
     for (;;) {
-      const parts = this.#ready[0]
-      if (parts === undefined) return null
-      const { value } = parts.next()
-      if (value !== undefined) return value
+      const next = this.#ready[0]?.next()
+      if (next === undefined) return null
+      if (next.value !== undefined) return next.value
       this.#ready.shift()
     }
   }
@@ -140,7 +116,7 @@ export class SlotSource implements Source {
     if (open === undefined) return
     if (status === slotStatus.dead) this.#open.delete(slot)
     else if (status === slotStatus.finalized) this.#emit(slot, open, createdAtMs)
-    else if (status === this.#emitStatus) {
+    else if (status === slotStatus.confirmed) {
       open.isConfirmed = true
       if (open.meta !== null) this.#emit(slot, open, createdAtMs)
     }
@@ -161,8 +137,8 @@ export class SlotSource implements Source {
   /** Queues the slot's parcels, which are built when `next` requests them. */
   #emit(slot: number, open: OpenSlot, createdAtMs: number): void {
     this.#open.delete(slot)
-    const cut = this.#advance(slot)
-    const mark = this.#lastSlot
+    const cut = this.#cutOf(slot, open)
+    const mark = this.#advance(slot)
     const { clock } = this.#deps
     const sinceMs = clock.monotonicMs() - Math.max(0, clock.nowMs() - createdAtMs)
     const blockTime = open.meta?.blockTime ?? this.#times.get(slot) ?? 0
@@ -170,18 +146,21 @@ export class SlotSource implements Source {
     this.#ready.push(parcelsOf(open, { slot, blockTime, cut, mark, sinceMs }))
   }
 
-  /** Counts lost slots before this one; returns the slots to cut when the chain restarted. */
-  #advance(slot: number): SlotRange | null {
-    const { isEmbedded, lost } = this.#deps
-    const last = this.#lastSlot
-    const isFirst = this.#isFirst
-    const isAfterGap = this.#isAfterLoss || (isFirst && isEmbedded)
-    this.#isFirst = false
+  /** Only in ascending order: a late slot must not delete the rows of a newer one. */
+  #cutOf(slot: number, { meta }: OpenSlot): Cut | null {
+    const to = this.#indexedTo
+    const isNew = to === null || slot > to || slot <= (this.#lastSlot ?? -1)
+    return isNew || meta === null ? null : { from: slot, to, blockhash: meta.blockhash }
+  }
+
+  /** Counts the slots lost before this one; returns the mark. */
+  #advance(slot: number): number {
+    const last = this.#lastSlot ?? this.#indexedTo
+    const isAfterGap = this.#isAfterLoss || this.#lastSlot === null
+    if (isAfterGap && last !== null && slot > last + 1) this.#deps.lost.inc(slot - last - 1)
     this.#isAfterLoss = false
-    this.#lastSlot = Math.max(slot, isFirst && isEmbedded ? 0 : (last ?? 0))
-    if (last === null) return null
-    if (isAfterGap && slot > last + 1) lost.inc(slot - last - 1)
-    return isFirst && isEmbedded && slot <= last ? { from: slot, to: last } : null
+    this.#lastSlot = Math.max(slot, this.#lastSlot ?? 0)
+    return this.#lastSlot
   }
 
   #remember(slot: number, time: number): void {

@@ -1,25 +1,8 @@
-// The interface of a source that the outbox pulls, and `QueueSource` for tips and usage.
+// The interface of a source that the outbox pulls, and the sources of frames, tips and usage.
 // Thread: main. A source is read only while the outbox's window has space (backpressure).
+import type { EventLog } from '../../../stream/log.ts'
 import type { CounterChild } from '../../../telemetry/meters.ts'
-import type { EventParcel, SlotParcel, SlotRange, TipFact, UsageFact } from '../parcels.ts'
-
-/** One update for the index, with what the outbox must know about it. */
-export type Parcel = {
-  readonly bytes: number
-  /** Monotonic milliseconds at which the update happened. */
-  readonly sinceMs: number
-  /** Position of its feed once this parcel is durable; null when it does not advance. */
-  readonly mark: number | null
-} & (
-  | {
-      readonly feed: 'slots'
-      readonly content: SlotParcel
-      readonly cut: SlotRange | null
-    }
-  | { readonly feed: 'events'; readonly content: EventParcel }
-  | { readonly feed: 'tips'; readonly content: TipFact }
-  | { readonly feed: 'usage'; readonly content: UsageFact }
-)
+import type { Parcel } from '../parcels.ts'
 
 export interface Source {
   /** The next complete parcel; null when there is none now. */
@@ -28,39 +11,77 @@ export interface Source {
   waitingSinceMs(): number | null
 }
 
+/** Approximate overhead of an event in addition to its payload. */
+const eventOverheadBytes = 200
+
+/** Reads the event log by a cursor. Frames evicted before they were read are lost, and counted. */
+export class EventSource implements Source {
+  readonly #log: EventLog
+  readonly #lost: CounterChild
+  #cursor: number
+
+  /** Starts with the oldest frame of the log. */
+  constructor(log: EventLog, lost: CounterChild) {
+    this.#log = log
+    this.#lost = lost
+    this.#cursor = log.oldestSeq === 0 ? log.position : log.oldestSeq - 1
+  }
+
+  next(): Parcel | null {
+    const oldest = this.#log.oldestSeq
+    if (oldest > this.#cursor + 1) {
+      this.#lost.inc(oldest - this.#cursor - 1)
+      this.#cursor = oldest - 1
+    }
+    const frame = this.#log.at(this.#cursor + 1)
+    if (frame === null) return null
+    this.#cursor = frame.seq
+    const { seq, kind, payload, facts, sinceMs } = frame
+    const bytes = payload.length + eventOverheadBytes
+    return { feed: 'events', content: { seq, kind, payload, facts }, bytes, sinceMs, mark: seq }
+  }
+
+  waitingSinceMs(): number | null {
+    const next = Math.max(this.#cursor + 1, this.#log.oldestSeq)
+    return this.#log.at(next)?.sinceMs ?? null
+  }
+}
+
 /** Most facts queued in memory; they cannot be replayed from a log. */
 export const queueMax = 10_000
 /** Approximate size of one fact. */
-const queuedBytes = 400
+const factBytes = 400
 
-type Pack<T> = (fact: T, about: { bytes: number; sinceMs: number; mark: null }) => Parcel
+type Queued<F> = Extract<Parcel, { readonly feed: F }>
 
-export class QueueSource<T> implements Source {
-  readonly #pack: Pack<T>
+export class QueueSource<F extends 'tips' | 'usage'> implements Source {
+  readonly #feed: F
   readonly #lost: CounterChild
-  #queue: { readonly fact: T; readonly sinceMs: number }[] = []
+  #queue: Parcel[] = []
   #first = 0
 
-  constructor(pack: Pack<T>, lost: CounterChild) {
-    this.#pack = pack
+  constructor(feed: F, lost: CounterChild) {
+    this.#feed = feed
     this.#lost = lost
   }
 
   /** A fact beyond the bound is lost, and counted. */
-  push(fact: T, sinceMs: number): void {
+  push(content: Queued<F>['content'], sinceMs: number): void {
+    // Reason for the cast: the compiler does not join `feed` and `content` of the same F.
+    const parcel = { feed: this.#feed, content, bytes: factBytes, sinceMs, mark: null } as Queued<F>
     if (this.#queue.length - this.#first >= queueMax) this.#lost.inc()
-    else this.#queue.push({ fact, sinceMs })
+    else this.#queue.push(parcel)
   }
 
   next(): Parcel | null {
-    const waiting = this.#queue[this.#first]
-    if (waiting === undefined) return null
+    const parcel = this.#queue[this.#first]
+    if (parcel === undefined) return null
     this.#first++
     if (this.#first === this.#queue.length || this.#first >= queueMax) {
       this.#queue = this.#queue.slice(this.#first)
       this.#first = 0
     }
-    return this.#pack(waiting.fact, { bytes: queuedBytes, sinceMs: waiting.sinceMs, mark: null })
+    return parcel
   }
 
   waitingSinceMs(): number | null {

@@ -4,34 +4,22 @@ import type { RowBatches } from './batches.ts'
 import { addEventRows } from './event-rows.ts'
 import { addSlotRows } from './slot-rows.ts'
 
-export function addDeliveryRows(delivery: Delivery, rows: RowBatches): void {
-  for (const parcel of delivery.slots) addSlotRows(parcel, rows)
-  for (const parcel of delivery.events) addEventRows(parcel, rows)
-  for (const fact of delivery.tips) addTip(fact, rows)
-  for (const fact of delivery.usage) addUsage(fact, rows)
+export function addDeliveryRows({ parcels }: Delivery, rows: RowBatches): void {
+  for (const { feed, content } of parcels)
+    if (feed === 'slots') addSlotRows(content, rows)
+    else if (feed === 'events') addEventRows(content, rows)
+    else if (feed === 'tips') addTip(content, rows)
+    else addUsage(content, rows)
 }
 
 function addTip(tip: TipFact, rows: RowBatches): void {
-  rows.add('tips', [
-    Math.floor(tip.receivedAtMs),
-    tip.signature,
-    tip.feePayer,
-    tip.tipAccount,
-    tip.lamports,
-    tip.outcome,
-    tip.reason,
-    tip.landedSlot,
-  ])
+  const { signature, feePayer, tipAccount, lamports, outcome, reason, landedSlot } = tip
+  const at = Math.floor(tip.receivedAtMs)
+  rows.add('tips', [at, signature, feePayer, tipAccount, lamports, outcome, reason, landedSlot])
 }
 
 function addUsage(query: UsageFact, rows: RowBatches): void {
-  rows.add('usage', [
-    query.subscription,
-    Math.floor(query.atMs),
-    query.queryId,
-    query.elapsedMs,
-    query.rows,
-    query.bytes,
-    query.code,
-  ])
+  const { subscription, queryId, elapsedMs, rows: count, bytes, code } = query
+  const at = Math.floor(query.atMs)
+  rows.add('usage', [subscription, at, queryId, elapsedMs, count, bytes, code])
 }

@@ -5,7 +5,7 @@ import { IndexWriter, type SinkConfig } from '../../../../src/products/indexer/w
 import { MemorySink, retryable } from '../../../support/memory-sink.ts'
 import { until } from '../../../support/until.ts'
 
-const place: SinkConfig = {
+const config: SinkConfig = {
   engine: 'duckdb',
   folder: '',
   url: '',
@@ -14,28 +14,25 @@ const place: SinkConfig = {
   holder: 'test',
 }
 
-function delivery(seqs: readonly number[], more: Partial<Delivery> = {}): Delivery {
-  const events = seqs.map((seq) => ({
-    seq,
-    kind: 'TPS' as const,
-    payload: Buffer.from('400'),
-    facts: null,
-  }))
-  return {
-    slots: [],
-    events,
-    tips: [],
-    usage: [],
-    marks: { events: seqs.at(-1)! },
-    cut: null,
-    ...more,
-  }
+function delivery(seqs: readonly number[]): Delivery {
+  const parcels = seqs.map((seq) => {
+    const content = { seq, kind: 'TPS' as const, payload: Buffer.from('400'), facts: null }
+    return { feed: 'events' as const, content, bytes: 1, sinceMs: 0, mark: seq }
+  })
+  return { parcels, marks: { events: seqs.at(-1)! } }
 }
 
-function block(slot: number): Delivery['slots'][number] {
-  const facts = { parentSlot: slot - 1, blockhash: `h${slot}`, height: slot, txCount: 0 }
-  const accounts = new Uint8Array(0)
-  return { slot, blockTime: 1, block: facts, transactions: [], accounts }
+/** Blocks of these slots; each asks for a cut up to `to` where it is another block. */
+function blocks(slots: readonly number[], chain: string, to: number | null = null): Delivery {
+  const parcels = slots.map((slot) => {
+    const blockhash = `${chain}${slot}`
+    const block = { parentSlot: slot - 1, blockhash, height: slot, txCount: 0 }
+    const accounts = new Uint8Array(0)
+    const content = { slot, blockTime: 1, block, transactions: [], accounts }
+    const cut = to === null ? null : { from: slot, to, blockhash }
+    return { feed: 'slots' as const, content, cut, bytes: 1, sinceMs: 0, mark: slot }
+  })
+  return { parcels, marks: { slots: slots.at(-1)! } }
 }
 
 async function stage(lingerMs = 0) {
@@ -47,7 +44,7 @@ async function stage(lingerMs = 0) {
     wrote: ({ rows }) => wrote.push(rows),
     failed: (message) => failures.push(message),
   })
-  await writer.open(place)
+  await writer.open(config)
   return { sink, writer, wrote, failures }
 }
 
@@ -106,17 +103,23 @@ describe('the index writer', () => {
     expect(await writer.take(delivery([2]))).toEqual({ isWritten: true })
   })
 
-  test('cuts before it writes, and delays deliveries meanwhile', async () => {
+  test('cuts where the chain restarted before it writes, and delays deliveries meanwhile', async () => {
     const { sink, writer } = await stage()
-    const old = { slots: [block(8), block(9), block(10)], events: [], marks: { slots: 10 } }
-    await writer.take(delivery([1], old))
-    const anew = { slots: [block(9)], events: [], marks: { slots: 9 }, cut: { from: 9, to: 10 } }
-    const next = { slots: [block(10)], events: [], marks: { slots: 10 } }
-    const both = [writer.take(delivery([1], anew)), writer.take(delivery([1], next))]
-    expect(await Promise.all(both)).toEqual([{ isWritten: true }, { isWritten: true }])
-    expect(sink.rows('blocks').map(({ slot }) => slot)).toEqual([8, 9, 10])
-    expect(sink.repeated).toBe(0)
+    await writer.take(blocks([7, 8, 9, 10, 11], 'old'))
+    // The restarted chain has slot 8 as before, and another block from slot 9 on.
+    const same = writer.take(blocks([8], 'old', 11))
+    const anew = [writer.take(blocks([9], 'new', 11)), writer.take(blocks([10], 'new', 11))]
+    for (const taken of [same, ...anew]) expect(await taken).toEqual({ isWritten: true })
+    const hashes = sink.rows('blocks').map(({ blockhash }) => blockhash)
+    expect(hashes).toEqual(['old7', 'old8', 'new9', 'new10'])
     expect(await sink.marks()).toMatchObject({ slots: 10 })
+  })
+
+  test('deletes nothing when the slots that come again are the same blocks', async () => {
+    const { sink, writer } = await stage()
+    await writer.take(blocks([8, 9, 10], 'old'))
+    expect(await writer.take(blocks([9, 10, 11], 'old', 10))).toEqual({ isWritten: true })
+    expect(sink.rows('blocks').map(({ slot }) => slot)).toEqual([8, 9, 10, 11])
   })
 
   test('writes pending rows when it stops', async () => {

@@ -6,8 +6,8 @@ import {
   triesMax,
   windowBytesMax,
 } from '../../../../../src/products/indexer/feed/outbox.ts'
-import type { Parcel, Source } from '../../../../../src/products/indexer/feed/source.ts'
-import type { Delivery } from '../../../../../src/products/indexer/parcels.ts'
+import type { Source } from '../../../../../src/products/indexer/feed/source.ts'
+import type { Delivery, Parcel } from '../../../../../src/products/indexer/parcels.ts'
 import type { Taken } from '../../../../../src/products/indexer/writer.ts'
 import { HandClock } from '../../../../support/fake-execution.ts'
 import { until } from '../../../../support/until.ts'
@@ -51,7 +51,7 @@ class Stage {
   readonly outbox: Outbox
 
   constructor() {
-    const seqs = ({ delivery }: Sending) => delivery.events.map(({ seq }) => seq)
+    const seqs = ({ delivery }: Sending) => seqsOf(delivery)
     const deps: OutboxDeps = {
       deliver: (delivery) =>
         new Promise((resolve, reject) => {
@@ -100,6 +100,10 @@ class Stage {
       return this.outbox.isEmpty
     }, 'everything is durable')
   }
+}
+
+function seqsOf({ parcels }: Delivery): number[] {
+  return parcels.map(({ mark }) => mark!)
 }
 
 const upTo = (last: number) => Array.from({ length: last }, (_, index) => index + 1)
@@ -159,7 +163,7 @@ describe('the outbox', () => {
     const bad = 5
     await until(async () => {
       for (const call of stage.calls) {
-        if (call.delivery.events[0]!.seq === bad) {
+        if (seqsOf(call.delivery)[0] === bad) {
           await stage.die()
           break
         }
@@ -177,7 +181,7 @@ describe('the outbox', () => {
     let rejections = 0
     await until(() => {
       // Written together, they are rejected together.
-      const hasBad = stage.calls.some(({ delivery }) => delivery.events[0]!.seq === 3)
+      const hasBad = stage.calls.some(({ delivery }) => seqsOf(delivery)[0] === 3)
       if (hasBad) rejections++
       for (const call of stage.calls)
         call.answer(hasBad ? { rejected: 'bad' } : { isWritten: true })

@@ -1,16 +1,19 @@
 import { describe, expect, test } from 'vitest'
 import { openSolanaHub, publishUpdate } from '../../../../../src/geyser/hub.ts'
-import { EventSource } from '../../../../../src/products/indexer/feed/event-source.ts'
-import { partBytesMax } from '../../../../../src/products/indexer/feed/slot-parcels.ts'
+import { parcelBytesMax } from '../../../../../src/products/indexer/feed/slot-parcels.ts'
 import { SlotSource } from '../../../../../src/products/indexer/feed/slot-source.ts'
 import {
-  type Parcel,
+  EventSource,
   QueueSource,
   queueMax,
 } from '../../../../../src/products/indexer/feed/source.ts'
-import { noTransaction, unpackAccounts } from '../../../../../src/products/indexer/parcels.ts'
+import {
+  noTransaction,
+  type Parcel,
+  unpackAccounts,
+} from '../../../../../src/products/indexer/parcels.ts'
 import { Count } from '../../../../../src/products/tpu/meters.ts'
-import { accountUpdate } from '../../../../../src/solana/update-build.ts'
+import { accountUpdate, slotUpdate } from '../../../../../src/solana/update-build.ts'
 import type { SolanaUpdate } from '../../../../../src/solana/updates.ts'
 import { EventLog } from '../../../../../src/stream/log.ts'
 import { HandClock, handOutSeqs } from '../../../../support/fake-execution.ts'
@@ -54,11 +57,11 @@ describe('EventSource', () => {
 })
 
 describe('SlotSource', () => {
-  const stage = (options: { isEmbedded?: boolean; mark?: number; replaySlots?: number } = {}) => {
-    const { isEmbedded = true, mark, replaySlots = 150 } = options
+  const stage = (options: { mark?: number; replaySlots?: number } = {}) => {
+    const { mark, replaySlots = 150 } = options
     const hub = openSolanaHub({ replaySlots, replayBytesMax: 64 << 20 })
     const lost = new Count()
-    const source = new SlotSource({ hub, isEmbedded, lost, clock })
+    const source = new SlotSource({ hub, lost, clock })
     source.resume(mark)
     hub.listen((commitment) => {
       if (commitment === 1) source.onUpdate()
@@ -108,7 +111,7 @@ describe('SlotSource', () => {
     const told = tell(solanaAt(10, { transactionsPerSlot: 3_000, accounts: 400 }), 2)
     const parts = all(source)
     expect(parts.length).toBeGreaterThan(3)
-    for (const { bytes } of parts) expect(bytes).toBeLessThan(partBytesMax + 4_096)
+    for (const { bytes } of parts) expect(bytes).toBeLessThan(parcelBytesMax + 4_096)
     const count = (kind: string) =>
       told.filter((one) => one.kind === kind && one.slot === 10).length
     expect(parts.flatMap(({ content }) => content.transactions)).toHaveLength(count('transaction'))
@@ -145,16 +148,30 @@ describe('SlotSource', () => {
     expect(rest).toEqual(Array.from({ length: rest.length }, (_, index) => rest[0]! + index))
   })
 
-  test('returns the slots to cut when an embedded chain restarted', () => {
-    const { lost, source, tell } = stage({ mark: 500 })
-    tell(solanaAt(3), 4)
+  test('returns the blockhash of each slot that the index has, in ascending order', () => {
+    const { hub, lost, source, tell } = stage({ mark: 12 })
+    for (const update of solanaAt(9).next()) publishUpdate(hub, update)
+    const told = tell(solanaAt(10), 6)
+    const hashes = told.flatMap((one) => (one.kind === 'blockMeta' ? [one.blockhash] : []))
     const slots = all(source)
-    expect(slots.map(({ cut }) => cut)).toEqual([{ from: 3, to: 500 }, null, null])
-    expect(marksOf(slots)).toEqual([3, 4, 5])
+    expect(slots.map(({ cut }) => cut)).toEqual([
+      { from: 10, to: 12, blockhash: hashes[0] },
+      { from: 11, to: 12, blockhash: hashes[1] },
+      { from: 12, to: 12, blockhash: hashes[2] },
+      null,
+      null,
+    ])
+    expect(marksOf(slots)).toEqual([10, 11, 12, 13, 14])
     expect(lost.value).toBe(0)
+    // An older slot that is confirmed late must not delete the rows of newer ones.
+    publishUpdate(hub, slotUpdate({ slot: 9, createdAtMs: 0 }, { parent: 8, status: 1 }))
+    const late = all(source)
+    expect(late.map(({ content }) => content.slot)).toEqual([9])
+    expect(late[0]!.cut).toBeNull()
+    expect(marksOf(late)).toEqual([14])
   })
 
-  test('counts the slots lost between two runs of an embedded chain', () => {
+  test('counts the slots lost between two runs', () => {
     const { lost, source, tell } = stage({ mark: 500 })
     tell(solanaAt(503), 3)
     const slots = all(source)
@@ -162,45 +179,17 @@ describe('SlotSource', () => {
     expect(lost.value).toBe(2)
   })
 
-  test('returns the processed blocks of an embedded chain at shutdown, without the open slot', () => {
-    const { hub, source, tell } = stage()
-    const solana = solanaAt(10, { confirmedAfter: 3 })
-    tell(solana, 5)
-    for (const update of solana.next().slice(0, 8)) publishUpdate(hub, update)
-    expect(marksOf(all(source))).toEqual([10, 11])
-    source.finish()
-    const rest = all(source)
-    expect(marksOf(rest)).toEqual([12, 13, 14])
-    for (const { content } of rest) expect(content.block).toMatchObject({ txCount: 6 })
-    expect(source.waitingSinceMs()).toBeNull()
-  })
-
-  test('waits for confirmation on a real chain until the end', () => {
-    const { source, tell } = stage({ isEmbedded: false })
+  test('waits for the confirmation of a slot', () => {
+    const { source, tell } = stage()
     tell(solanaAt(10, { confirmedAfter: 3 }), 5)
-    all(source)
-    source.finish()
-    expect(all(source)).toEqual([])
-  })
-
-  test('never cuts slots of a real chain', () => {
-    const { lost, source, tell } = stage({ mark: 500, isEmbedded: false })
-    tell(solanaAt(490), 4)
-    const slots = all(source)
-    expect(slots.map(({ cut }) => cut)).toEqual([null, null, null])
-    // The mark never decreases.
-    expect(marksOf(slots)).toEqual([500, 500, 500])
-    expect(lost.value).toBe(0)
+    expect(marksOf(all(source))).toEqual([10, 11])
   })
 })
 
 test('a queue keeps the oldest facts and counts those beyond its bound', () => {
   const lost = new Count()
-  const queue = new QueueSource<number>(
-    (fact, about) => ({ ...about, feed: 'tips', content: fact as never }),
-    lost,
-  )
-  for (let fact = 0; fact < queueMax + 5; fact++) queue.push(fact, fact)
+  const queue = new QueueSource('tips', lost)
+  for (let fact = 0; fact < queueMax + 5; fact++) queue.push(fact as never, fact)
   expect(lost.value).toBe(5)
   expect(queue.waitingSinceMs()).toBe(0)
   const facts = []

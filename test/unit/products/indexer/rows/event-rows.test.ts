@@ -134,10 +134,10 @@ test('tips and queries become a row each', () => {
     bytes: 99,
     code: 60,
   }
-  addDeliveryRows(
-    { slots: [], events: [], tips: [tip], usage: [query], marks: {}, cut: null },
-    rows,
-  )
+  const about = { bytes: 1, sinceMs: 0, mark: null }
+  const tips = { ...about, feed: 'tips' as const, content: tip }
+  const usage = { ...about, feed: 'usage' as const, content: query }
+  addDeliveryRows({ parcels: [tips, usage], marks: {} }, rows)
   expect(rows.count).toBe(2)
   expect(rowsOf(rows.take())).toEqual({
     tips: [
