@@ -236,6 +236,10 @@ describe('the house', () => {
     expect(product.map(({ path }) => path).filter((path) => !reached.has(path))).toEqual([])
   })
 
+  test('has no import cycle, type-only imports included', () => {
+    expect(cyclesIn(everything)).toEqual([])
+  })
+
   test('exports nothing that only tests use', () => {
     const users = [...everything.filter(({ path }) => !path.startsWith('test/')), ...scripts]
     const unused = product.flatMap((file) =>
@@ -294,6 +298,17 @@ import {
     ])
   })
 
+  test('finds an import cycle and names only its files', () => {
+    const file = (path: string, ...targets: string[]): SourceFile => ({
+      path,
+      text: '',
+      lines: 0,
+      imports: targets.map((target) => ({ target, isPackage: false })),
+    })
+    const files = [file('a', 'b'), file('b', 'c'), file('c', 'd', 'b'), file('d')]
+    expect(cyclesIn(files)).toEqual(['b -> c -> b'])
+  })
+
   test('refuses what the table does not name', () => {
     expect(allows('src/base/a.ts', 'src/telemetry/log.ts')).toBe(false)
     expect(allows('src/products/rpc/server.ts', 'src/products/grpc/server.ts')).toBe(false)
@@ -305,6 +320,22 @@ import {
     expect(isDoor('left-pad', 'src/quota/quota.ts')).toBe(false)
   })
 })
+
+/** Each import that closes a cycle, as the path of files it closes (depth-first search). */
+function cyclesIn(files: readonly SourceFile[]): string[] {
+  const byPath = new Map(files.map((file) => [file.path, file]))
+  const done = new Set<string>()
+  const found: string[] = []
+  const visit = (path: string, above: readonly string[]): void => {
+    const start = above.indexOf(path)
+    if (start !== -1) found.push([...above.slice(start), path].join(' -> '))
+    if (start !== -1 || done.has(path)) return
+    for (const { target } of byPath.get(path)?.imports ?? []) visit(target, [...above, path])
+    done.add(path)
+  }
+  for (const { path } of files) visit(path, [])
+  return found
+}
 
 /** Values that a file exports; types are erased and cost nothing. */
 function exportsOf(text: string): string[] {

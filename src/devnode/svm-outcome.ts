@@ -2,7 +2,13 @@
 // Called by svm.ts alone; knows litesvm's objects by their shape, so that it needs no door.
 import type { InstructionError, TransactionError } from '../solana/transaction-error.ts'
 import type { Executed, VmAccount } from './protocol.ts'
-import type { Keys } from './svm.ts'
+
+/** Account keys of a transaction, with those of lookup tables. */
+export interface Keys {
+  readonly all: readonly Uint8Array[]
+  readonly loadedWritable: readonly Uint8Array[]
+  readonly loadedReadonly: readonly Uint8Array[]
+}
 
 interface VmMeta {
   logs(): string[]

@@ -10,17 +10,11 @@ import type { TransactionError } from '../solana/transaction-error.ts'
 import { lookedUp } from './lookup-table.ts'
 import { durableNonce, isNonceAccount, nonceOf, withNonce } from './nonce.ts'
 import type { Executed, ExecuteInput, ExecuteJob, Genesis, VmAccount } from './protocol.ts'
-import { executed, readError, refused } from './svm-outcome.ts'
+import { executed, type Keys, readError, refused } from './svm-outcome.ts'
 
 const empty = new Uint8Array(0)
 /** As a validator's default. */
 const logBytesMax = 10_000n
-
-export interface Keys {
-  readonly all: readonly Uint8Array[]
-  readonly loadedWritable: readonly Uint8Array[]
-  readonly loadedReadonly: readonly Uint8Array[]
-}
 
 export class Svm {
   readonly #vm = new LiteSvm()

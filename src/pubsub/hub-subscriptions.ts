@@ -5,7 +5,7 @@
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { accountParser } from '../solana/json-parsed/account-parser.ts'
-import type { ReadAccount } from '../solana/json-parsed/accounts.ts'
+import type { ReadAccount } from '../solana/json-parsed/parsed.ts'
 import { bytesOf } from '../solana/keys.ts'
 import type { SolanaChain, SolanaUpdate } from '../solana/updates.ts'
 import type { Hub } from '../stream/hub.ts'

@@ -2,8 +2,8 @@
 // Thread: main of its own process, which only starts the worker.
 import { parseAddress, parseCidr } from '../../../src/base/cidr.ts'
 import { systemClock } from '../../../src/base/clock.ts'
-import type { WorkerSettings } from '../../../src/products/shredstream/handle.ts'
 import { SharedStats } from '../../../src/products/shredstream/shared-stats.ts'
+import type { WorkerSettings } from '../../../src/products/shredstream/shred-components.ts'
 import { TargetTable } from '../../../src/products/shredstream/targets.ts'
 import { windowBytes } from '../../../src/products/shredstream/window.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'

@@ -9,9 +9,9 @@ import { BatchSender, type SendTarget, ShredVectors } from '../../transport/udp-
 import { verdicts } from './admit.ts'
 import { closeSockets, openSockets } from './batch-sockets.ts'
 import { Caps } from './caps.ts'
-import type { ShredComponents, WorkerSettings } from './handle.ts'
 import { ioNames } from './shared-stats.ts'
-import { rowsMax } from './targets.ts'
+import type { ShredComponents, WorkerSettings } from './shred-components.ts'
+import { challengeOf, rowsMax } from './targets.ts'
 
 const maintenanceMs = 10
 /** Time limit of one drain of the source port. */
@@ -161,7 +161,7 @@ export class BatchLoop {
     this.#count()
     this.#follow()
     for (const target of tracker.dueChallenges())
-      this.#sendSocketFor(target)?.sender.sendOne(target, this.#components.challengeOf(target))
+      this.#sendSocketFor(target)?.sender.sendOne(target, challengeOf(target))
     for (const { sender, receiver } of this.#outs) {
       sender.drainErrors()
       this.#drainEchoes(receiver)

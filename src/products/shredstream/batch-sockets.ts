@@ -11,8 +11,8 @@ import {
   openSocket,
   type SocketOptions,
 } from '../../transport/udp-batch.ts'
-import type { WorkerSettings } from './handle.ts'
 import type { SharedStats } from './shared-stats.ts'
+import type { WorkerSettings } from './shred-components.ts'
 
 /** Receive timeout: a stop or a changed target is noticed within this time. */
 const waitMs = 20

@@ -8,9 +8,9 @@ import { codeShredBytes, dataShredBytes } from '../../solana/shred.ts'
 import { UdpSocket } from '../../transport/udp.ts'
 import { verdicts } from './admit.ts'
 import { Caps } from './caps.ts'
-import type { ShredComponents, WorkerSettings } from './handle.ts'
 import { ioNames } from './shared-stats.ts'
-import { rowsMax, type Target } from './targets.ts'
+import type { ShredComponents, WorkerSettings } from './shred-components.ts'
+import { challengeOf, rowsMax, type Target } from './targets.ts'
 
 const maintenanceMs = 10
 const warnMs = 1000
@@ -147,7 +147,7 @@ export class DgramLoop {
       if (tracker.refresh()) this.#isTablePending = true
       if (this.#isTablePending) await this.#follow()
       for (const target of tracker.dueChallenges())
-        this.#open.get(keyOf(target))?.socket.send(this.#components.challengeOf(target), () => {})
+        this.#open.get(keyOf(target))?.socket.send(challengeOf(target), () => {})
       tracker.report(this.#components.nowMs())
     } finally {
       this.#isBusy = false

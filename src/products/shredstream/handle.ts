@@ -1,36 +1,17 @@
 // Runs the shred worker: receives shreds, deduplicates them, sends each to every destination.
 // Thread: shred worker. State that must outlive the worker is in shared memory made by server.ts.
-import type { Cidr } from '../../base/cidr.ts'
 import { LeaderSignatures } from '../../solana/shred-signature.ts'
 import { loadLibc } from '../../transport/udp-batch.ts'
 import { Admission } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
-import type { CapOptions } from './caps.ts'
 import { DgramLoop } from './dgram-loop.ts'
 import { Recovery } from './recovery.ts'
 import { SharedStats } from './shared-stats.ts'
+import type { ShredComponents, WorkerSettings } from './shred-components.ts'
 import { Sources } from './sources.ts'
 import { TargetTracker, type WorkerEvent } from './target-tracker.ts'
-import { challengeOf, type Target, TargetTable } from './targets.ts'
+import { TargetTable } from './targets.ts'
 import { SlotWindow } from './window.ts'
-
-export interface WorkerSettings {
-  readonly host: string
-  readonly port: number
-  /** Source addresses of sent shreds: an IPv4 address, an IPv6 address, or both; one port. */
-  readonly sourceHosts: readonly string[]
-  readonly sourcePort: number
-  readonly sources: readonly Cidr[]
-  readonly version: number
-  readonly io: 'batch' | 'dgram'
-  readonly idle: 'sleep' | 'yield' | 'spin'
-  readonly segments: boolean
-  /** Public keys of possible leaders; null when signatures are not verified. */
-  readonly leaders: readonly Uint8Array[] | null
-  readonly recover: boolean
-  readonly caps: CapOptions
-  readonly bufferBytes: number
-}
 
 export interface ShredWorkerData {
   readonly control: SharedArrayBuffer
@@ -38,18 +19,6 @@ export interface ShredWorkerData {
   readonly targets: SharedArrayBuffer
   readonly window: SharedArrayBuffer
   readonly settings: WorkerSettings
-}
-
-/** The components that both loops share. */
-export interface ShredComponents {
-  readonly stats: SharedStats
-  readonly tracker: TargetTracker
-  readonly admission: Admission
-  readonly sources: Sources
-  /** Wall time that is monotonic while the worker runs and comparable across its restarts. */
-  nowMs(): number
-  challengeOf(target: Target): Uint8Array
-  warn(text: string): void
 }
 
 export type WorkerMessage = WorkerEvent | { readonly kind: 'warning'; readonly text: string }
@@ -71,7 +40,6 @@ export async function runShreds(
     admission: new Admission(stats, window, { version: settings.version, signatures, recovery }),
     sources: new Sources(settings.sources),
     nowMs: () => originMs + performance.now(),
-    challengeOf,
     warn: (text) => link.post({ kind: 'warning', text }),
   }
   const libc = settings.io === 'batch' ? await loadLibc() : null

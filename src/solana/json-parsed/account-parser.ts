@@ -2,7 +2,8 @@
 
 import { jsonText } from '../../base/json-text.ts'
 import type { AccountParser } from '../ui-account.ts'
-import { parsedAccount, type ReadAccount } from './accounts.ts'
+import { parsedAccount } from './accounts.ts'
+import type { ReadAccount } from './parsed.ts'
 
 /** `read` finds the mint of a token account, whose decimals are not in the account itself. */
 export function accountParser(read: ReadAccount): AccountParser {

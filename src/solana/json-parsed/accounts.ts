@@ -4,28 +4,18 @@ import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
 import { keyOf } from '../keys.ts'
 import { programs, sysvarOwner } from '../programs.ts'
+import type { Parsed, ParsedAccount, ReadAccount } from './parsed.ts'
 import { parsedStake } from './stake-account.ts'
 import { parsedSysvar } from './sysvars.ts'
 import { parsedToken } from './token-accounts.ts'
 
-export interface ParsedAccount {
-  readonly owner: Uint8Array
-  readonly pubkey: Uint8Array
-  readonly data: Uint8Array
-}
-
-/** Reads another account of the same state. */
-export type ReadAccount = (
-  pubkey: Uint8Array,
-) => { readonly owner: Uint8Array; readonly data: Uint8Array } | null
-
-export interface ParsedData {
-  readonly parsed: { readonly info: unknown; readonly type: string }
+interface ParsedData {
+  readonly parsed: Parsed
   readonly program: string
   readonly space: number
 }
 
-type Parse = (account: ParsedAccount, read: ReadAccount) => ParsedData['parsed'] | null
+type Parse = (account: ParsedAccount, read: ReadAccount) => Parsed | null
 
 const parsers = new Map<string, { readonly program: string; readonly parse: Parse }>([
   [keyOf(programs.token), { program: 'spl-token', parse: parsedToken }],
@@ -48,7 +38,7 @@ export function parsedAccount(account: ParsedAccount, read: ReadAccount): Parsed
 }
 
 /** version u32 | state u32 | authority[32] | nonce[32] | lamports per signature u64 */
-function parsedNonce({ data }: ParsedAccount): ParsedData['parsed'] | null {
+function parsedNonce({ data }: ParsedAccount): Parsed | null {
   const nonceBytes = 80
   if (data.length !== nonceBytes) return null
   const cursor = new Cursor(data)
@@ -67,7 +57,7 @@ function parsedNonce({ data }: ParsedAccount): ParsedData['parsed'] | null {
 }
 
 /** type u32 | deactivated u64 | extended u64 | start u8 | authority option 1 + [32] | pad 2 */
-function parsedLookupTable({ data }: ParsedAccount): ParsedData['parsed'] | null {
+function parsedLookupTable({ data }: ParsedAccount): Parsed | null {
   const headBytes = 56
   const cursor = new Cursor(data)
   const type = cursor.u32()
@@ -93,7 +83,7 @@ function parsedLookupTable({ data }: ParsedAccount): ParsedData['parsed'] | null
 }
 
 /** Tag u32: 0 nothing, 1 buffer (authority), 2 program (its data), 3 program data (slot, …). */
-function parsedProgram({ data }: ParsedAccount): ParsedData['parsed'] | null {
+function parsedProgram({ data }: ParsedAccount): Parsed | null {
   const programDataHeadBytes = 45
   const bufferHeadBytes = 37
   const cursor = new Cursor(data)

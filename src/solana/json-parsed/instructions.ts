@@ -7,19 +7,12 @@ import { keyText } from '../key-text.ts'
 import { keyOf } from '../keys.ts'
 import { programs } from '../programs.ts'
 import { parsedLookupTableInstruction } from './lookup-table-instructions.ts'
+import type { Parsed } from './parsed.ts'
 import { parsedSystemInstruction } from './system-instructions.ts'
 import { parsedAssociatedInstruction, parsedTokenInstruction } from './token-instructions.ts'
 
-export interface ParsedInstruction {
-  readonly info: unknown
-  readonly type: string
-}
-
 /** `accounts` are texts, in the instruction's order; null for an unknown instruction. */
-export type ParseInstruction = (
-  accounts: readonly string[],
-  data: Uint8Array,
-) => ParsedInstruction | string | null
+type ParseInstruction = (accounts: readonly string[], data: Uint8Array) => Parsed | string | null
 
 const parsers = new Map<string, { readonly program: string; readonly parse: ParseInstruction }>([
   [keyOf(programs.system), { program: 'system', parse: parsedSystemInstruction }],

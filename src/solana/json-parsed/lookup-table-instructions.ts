@@ -1,12 +1,12 @@
 // Parses instructions of the address lookup table program for `jsonParsed`. Thread: any (pure).
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
-import type { ParsedInstruction } from './instructions.ts'
+import type { Parsed } from './parsed.ts'
 
 export function parsedLookupTableInstruction(
   accounts: readonly string[],
   data: Uint8Array,
-): ParsedInstruction | null {
+): Parsed | null {
   const cursor = new Cursor(data)
   const tag = cursor.u32()
   if (cursor.isShort || accounts.length < 2) return null

@@ -4,9 +4,9 @@
 //   tag 2 also: voter[32] stake u64 activation u64 deactivation u64 rate f64 | credits u64
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
-import type { ParsedAccount, ParsedData } from './accounts.ts'
+import type { Parsed, ParsedAccount } from './parsed.ts'
 
-export function parsedStake({ data }: ParsedAccount): ParsedData['parsed'] | null {
+export function parsedStake({ data }: ParsedAccount): Parsed | null {
   const cursor = new Cursor(data)
   const tag = cursor.u32()
   if (cursor.isShort || tag > 3) return null

@@ -2,7 +2,7 @@
 import { encodeBase58 } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
-import type { ParsedInstruction } from './instructions.ts'
+import type { Parsed } from './parsed.ts'
 
 type Read = (accounts: readonly string[], cursor: Cursor) => unknown
 
@@ -110,7 +110,7 @@ const instructions: readonly (readonly [type: string, accounts: number, read: Re
 export function parsedSystemInstruction(
   accounts: readonly string[],
   data: Uint8Array,
-): ParsedInstruction | null {
+): Parsed | null {
   const cursor = new Cursor(data)
   const found = instructions[cursor.u32()]
   if (found === undefined || cursor.isShort) return null

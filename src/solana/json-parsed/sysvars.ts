@@ -4,7 +4,7 @@ import { encodeBase58 } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
 import { keyOf } from '../keys.ts'
 import { sysvars } from '../programs.ts'
-import type { ParsedAccount, ParsedData } from './accounts.ts'
+import type { Parsed, ParsedAccount } from './parsed.ts'
 
 type Read = (cursor: Cursor) => unknown
 
@@ -20,7 +20,7 @@ const readers = new Map<string, { readonly type: string; readonly read: Read }>(
   ],
 ])
 
-export function parsedSysvar({ pubkey, data }: ParsedAccount): ParsedData['parsed'] | null {
+export function parsedSysvar({ pubkey, data }: ParsedAccount): Parsed | null {
   const reader = readers.get(keyOf(pubkey))
   if (reader === undefined) return null
   const cursor = new Cursor(data)

@@ -12,16 +12,13 @@ import {
   tokenAccountBytes,
 } from '../token-account.ts'
 import { uiTokenAmount } from '../token-amount.ts'
-import type { ParsedAccount, ParsedData, ReadAccount } from './accounts.ts'
+import type { Parsed, ParsedAccount, ReadAccount } from './parsed.ts'
 
 const multisigBytes = 355
 const frozen = 2
 const nativeDecimals = 9
 
-export function parsedToken(
-  { owner, data }: ParsedAccount,
-  read: ReadAccount,
-): ParsedData['parsed'] | null {
+export function parsedToken({ owner, data }: ParsedAccount, read: ReadAccount): Parsed | null {
   if (data.length === multisigBytes) return parsedMultisig(data)
   const account = readTokenAccount(owner, data)
   if (account !== null) {
@@ -70,7 +67,7 @@ function mintInfo(mint: Mint, extensions: unknown[] | undefined) {
 }
 
 /** m u8 | n u8 | initialized u8 | signers [32] x 11 */
-function parsedMultisig(data: Uint8Array): ParsedData['parsed'] | null {
+function parsedMultisig(data: Uint8Array): Parsed | null {
   const signersMax = 11
   const cursor = new Cursor(data)
   const numRequiredSigners = cursor.u8()

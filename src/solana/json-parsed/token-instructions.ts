@@ -3,7 +3,7 @@
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
 import { uiTokenAmount } from '../token-amount.ts'
-import type { ParsedInstruction } from './instructions.ts'
+import type { Parsed } from './parsed.ts'
 
 type Accounts = readonly string[]
 type Read = (accounts: Accounts, cursor: Cursor) => unknown
@@ -161,10 +161,7 @@ const instructions: readonly (readonly [type: string, accounts: number, read: Re
   ],
 ]
 
-export function parsedTokenInstruction(
-  accounts: Accounts,
-  data: Uint8Array,
-): ParsedInstruction | null {
+export function parsedTokenInstruction(accounts: Accounts, data: Uint8Array): Parsed | null {
   const cursor = new Cursor(data)
   const found = instructions[cursor.u8()]
   if (found === undefined || cursor.isShort) return null
@@ -188,10 +185,7 @@ function readSetAuthority(accounts: Accounts, cursor: Cursor): unknown {
 
 const associatedTypes = ['create', 'createIdempotent', 'recoverNested']
 
-export function parsedAssociatedInstruction(
-  accounts: Accounts,
-  data: Uint8Array,
-): ParsedInstruction | null {
+export function parsedAssociatedInstruction(accounts: Accounts, data: Uint8Array): Parsed | null {
   const type = associatedTypes[data[0] ?? 0]
   if (type === undefined) return null
   if (type !== 'recoverNested') {

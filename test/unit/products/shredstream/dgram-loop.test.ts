@@ -2,13 +2,13 @@
 import { expect, test } from 'vitest'
 import { parseAddress } from '../../../../src/base/cidr.ts'
 import { DgramLoop } from '../../../../src/products/shredstream/dgram-loop.ts'
+import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
 import type {
   ShredComponents,
   WorkerSettings,
-} from '../../../../src/products/shredstream/handle.ts'
-import { SharedStats } from '../../../../src/products/shredstream/shared-stats.ts'
+} from '../../../../src/products/shredstream/shred-components.ts'
 import { TargetTracker } from '../../../../src/products/shredstream/target-tracker.ts'
-import { challengeOf, TargetTable } from '../../../../src/products/shredstream/targets.ts'
+import { TargetTable } from '../../../../src/products/shredstream/targets.ts'
 import { until } from '../../../support/until.ts'
 
 test('maintenance that fails once is retried, and the new targets are applied', async () => {
@@ -28,7 +28,6 @@ test('maintenance that fails once is retried, and the new targets are applied', 
     stats,
     tracker,
     nowMs: () => performance.now(),
-    challengeOf,
     warn: (text: string) => void warnings.push(text),
   } as unknown as ShredComponents
   const settings = {
