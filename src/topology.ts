@@ -5,7 +5,7 @@
 //      │                           ├─► rpc 8899, websocket 8900, grpc 10010
 //      ├─► quota ──────────────────┘          ▲
 //      │   chain (child process) ─► ledger ─► hub;  verify pool
-//      │   nodes elsewhere ─► proxy, PubSub relay, geyser streams ─► hubs
+//      │   nodes elsewhere ─► proxy, geyser streams ─► hubs
 //      └─► seq blocks ─► event log ◄─ analysis pool ◄─ event ring ◄─ source thread
 //                            ├─► metrics 8443
 //                            └─► writer process ─► rows ◄─ query processes ◄─ indexer 8123

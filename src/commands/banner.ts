@@ -16,12 +16,18 @@ const protocols: Readonly<Record<string, readonly [plain: string, secure: string
   shredstream: ['udp', 'udp'],
 }
 
-export function banner(service: Pick<Service, 'doors' | 'sources'>, demo: Demo | null): string {
+/** `warnings` are whole sentences. */
+export function banner(
+  service: Pick<Service, 'doors' | 'sources'>,
+  demo: Demo | null,
+  warnings: readonly string[] = [],
+): string {
   const { doors, sources } = service
   const lines = demo === null ? [] : [...credentials(demo), '']
   for (const [name, door] of Object.entries(doors))
     lines.push(`${name.padEnd(12)}${urlOf(name, door)}`)
   for (const [key, source] of sources) lines.push(`${key.padEnd(18)}${source}`)
+  lines.push(...warnings)
   if (demo !== null) lines.push('', ...calls(doors))
   return `${lines.join('\n')}\n`
 }

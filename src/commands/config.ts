@@ -2,7 +2,7 @@
 // Thread: main.
 import { access, constants } from 'node:fs/promises'
 import { accept } from '../base/errors.ts'
-import { configFields } from '../config/config.ts'
+import { configFields, setsWithoutGeyser } from '../config/config.ts'
 import { renderConfigDocs } from '../config/docs.ts'
 import { type Loaded, loadConfig } from '../config/load.ts'
 import { renderConfig, visibleConfig } from '../config/print.ts'
@@ -18,8 +18,10 @@ export const configVerbs: readonly Verb[] = [
       const result = await loadConfig(request)
       const problems = result.ok ? await unreadable(result) : result.problems
       const isGood = problems.length === 0
-      const text = isGood ? 'The configuration is valid.' : problems.join('\n')
-      return accept({ json: { ok: isGood, problems }, text, exit: isGood ? 0 : 1 })
+      const warnings = result.ok ? setsWithoutGeyser(result.config) : []
+      const lines = isGood ? ['The configuration is valid.', ...warnings] : problems
+      const json = { ok: isGood, problems, ...(warnings.length > 0 && { warnings }) }
+      return accept({ json, text: lines.join('\n'), exit: isGood ? 0 : 1 })
     },
   },
   {

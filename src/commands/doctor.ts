@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { resolve } from 'node:path'
 import { accept, messageOf } from '../base/errors.ts'
-import { type Endpoint, enabledEndpoints } from '../config/config.ts'
+import { type Endpoint, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
 import { problemOfRegistry } from '../subscriptions/seen-head.ts'
 import type { OperatorAnswer } from '../transport/operator-socket.ts'
 import { askServer } from './ask-server.ts'
@@ -31,6 +31,9 @@ export const doctorVerb: Verb = {
         enabledEndpoints(config).map((endpoint) => checkPort(endpoint, isRunning)),
       )),
       ...(await checkUdpBuffers()),
+      ...setsWithoutGeyser(config).map((found) =>
+        bad('geyser', 'warn', found, 'set it, or disable websocket and grpc'),
+      ),
       await checkRegistry(call),
       checkServer(answer),
     ]

@@ -1,7 +1,7 @@
 // `sluice products`: lists every product with its authorization, state and address.
 // Thread: main. The rows are those of the specification's table of products.
 import { accept } from '../base/errors.ts'
-import { type Config, enabledEndpoints, sourcesOf } from '../config/config.ts'
+import { type Config, enabledEndpoints, setsWithoutGeyser, sourcesOf } from '../config/config.ts'
 import { askServer } from './ask-server.ts'
 import { tableOf } from './output.ts'
 import type { Verb } from './verb.ts'
@@ -110,7 +110,9 @@ export const productsVerb: Verb = {
       one.source ?? '',
     ])
     const head = ['product', 'name', 'authorization', 'state', 'address', 'source']
-    return accept({ json: { products }, text: tableOf(head, rows, '') })
+    const warnings = setsWithoutGeyser(loaded.config)
+    const text = [tableOf(head, rows, ''), ...warnings].join('\n')
+    return accept({ json: { products, ...(warnings.length > 0 && { warnings }) }, text })
   },
 }
 

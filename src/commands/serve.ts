@@ -4,7 +4,7 @@
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, isFault, refuse } from '../base/errors.ts'
-import { openingOf } from '../config/config.ts'
+import { openingOf, setsWithoutGeyser } from '../config/config.ts'
 import { faultReport, type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
@@ -42,7 +42,7 @@ export const serveVerb: Verb = {
         ...(process.stderr.isTTY ? { playing: new ProgressBar() } : {}),
       })
       const demo = await firstStart(config, service)
-      process.stdout.write(banner(service, demo))
+      process.stdout.write(banner(service, demo, setsWithoutGeyser(config)))
       await service.announce()
       const endSurviving = surviveFaults(log)
       const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))

@@ -140,6 +140,20 @@ export function isAllEmbedded(config: Config): boolean {
   return [...sourcesOf(config).values()].every(isEmbedded)
 }
 
+/** One sentence per set without a geyser node, whose stream feeds websocket and grpc. */
+export function setsWithoutGeyser(config: Config): string[] {
+  const names = ['websocket', 'grpc'].filter((name) =>
+    enabledEndpoints(config).some((endpoint) => endpoint.name === name),
+  )
+  if (names.length === 0) return []
+  const missing = names.map((name) => `no ${name}`).join(' and ')
+  return Object.entries(config.upstreams ?? {}).flatMap(([set, { nodes }]) =>
+    nodes.some(({ grpc }) => grpc !== '')
+      ? []
+      : [`upstreams.${set} has ${missing}: set grpc of a node to its geyser address`],
+  )
+}
+
 /** Upstreams of the TPU Sender: addresses and names of sets; empty means the embedded chain. */
 export function tpuUpstreamsOf(config: Config): readonly string[] {
   if (config.tpu.upstreams.length > 0) return config.tpu.upstreams

@@ -6,7 +6,6 @@
 //
 // It speaks what a validator speaks and takes no token: it listens on loopback only.
 import { systemClock } from '../base/clock.ts'
-import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'
 import type { DoorAddress } from '../base/running.ts'
 import { Heads } from '../geyser/heads.ts'
@@ -120,10 +119,9 @@ export async function startDevnode(
       },
     )
     stops.push(() => rpc.stop())
-    const readAccount = (key: Uint8Array) => chain.ledger.account(key, Commitment.processed)
     const ws = await startPubsubServer(
       { host, port: options.wsPort, portKey: '--ws-port' },
-      { hub, chain, readAccount, version: solanaVersion, meters, clock, log },
+      { hub, chain, version: solanaVersion, meters, clock, log },
     )
     stops.push(() => ws.stop())
     const grpc = await startGeyserServer(

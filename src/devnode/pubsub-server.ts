@@ -4,10 +4,13 @@
 //   message      -> jsonrpc/serve -> subscribe methods -> registry -> feed
 //   chain update -> hub -> pubsub engine: text once -> published to all subscribers
 import type { Clock } from '../base/clock.ts'
+import { Commitment } from '../base/commitment.ts'
+import type { SolanaHub } from '../geyser/hub.ts'
 import { encodedText, errorMessage } from '../jsonrpc/build.ts'
 import { whole } from '../jsonrpc/message-stream.ts'
 import { serve } from '../jsonrpc/serve.ts'
-import { HubSubscriptions, type Subscribed } from '../pubsub/hub-subscriptions.ts'
+import type { PubsubChain } from '../pubsub/chain.ts'
+import { HubSubscriptions } from '../pubsub/hub-subscriptions.ts'
 import { declareSubscriptionMeters } from '../pubsub/meters.ts'
 import { subscriptionMethods } from '../pubsub/methods.ts'
 import { Outbox } from '../pubsub/outbox.ts'
@@ -19,9 +22,12 @@ import { openDoor } from '../transport/door.ts'
 import type { Place } from '../transport/ports.ts'
 import { CLOSE_TOO_SLOW, jsonHead, Reply } from '../transport/reply.ts'
 import type { Socket } from '../transport/socket.ts'
+import type { LocalChain } from './chain.ts'
 import { UnlimitedHost, unlimitedCustomer } from './unlimited.ts'
 
-export interface PubsubServerDeps extends Subscribed {
+export interface PubsubServerDeps {
+  readonly hub: SolanaHub
+  readonly chain: LocalChain
   /** Answer of getVersion. */
   readonly version: Readonly<Record<string, string | number>>
   readonly meters: Meters
@@ -38,8 +44,16 @@ const silenceMsMax = 90_000
 export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
   const { clock, log } = deps
   const meters = declareSubscriptionMeters(deps.meters)
+  const chain: PubsubChain = {
+    hub: deps.hub,
+    isUp: () => true,
+    slot: (commitment) => deps.chain.slot(commitment),
+    signatureStatus: async (signature) => deps.chain.signatureStatus(signature),
+    readAccounts: async (keys) =>
+      keys.map((key) => deps.chain.ledger.account(key, Commitment.processed)),
+  }
   const outbox = new Outbox(meters, clock)
-  const engine = new HubSubscriptions({ ...deps, ids: new Ids(), outbox, meters })
+  const engine = new HubSubscriptions({ ...deps, chain, ids: new Ids(), outbox, meters })
   const version = encodedText(JSON.stringify(deps.version))
   const methods = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
   const host = new UnlimitedHost<Connection>({ methods, clock, log }, '')

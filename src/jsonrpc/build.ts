@@ -34,6 +34,8 @@ export const rpcErrors = {
   unknownMethod: { code: -32601, message: 'Method not found' },
   invalidParams: { code: -32602, message: 'Invalid params' },
   internal: { code: -32603, message: 'Internal error' },
+  // Solana's own; clients know to retry it.
+  nodeUnhealthy: { code: -32005, message: 'Node is unhealthy', data: { numSlotsBehind: null } },
 } as const satisfies Record<string, RpcError>
 
 export function value(result: unknown): Answer {

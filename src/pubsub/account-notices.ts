@@ -1,33 +1,59 @@
-// Notifications of accounts and of the accounts of programs. Thread: main.
-// Every write is told, in order; an account that is gone is told with 0 lamports.
+// Sends notifications of accounts and of the accounts of programs. Thread: main.
+// Every write is notified, in order; a closed account is notified with 0 lamports.
+//
+//   update -> feeds by account and owner -> text once -> send
+//             jsonParsed, mint unknown   -> waits in the feed's queue, later ones after it -> send
+import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { filtersTake } from '../solana/account-filter.ts'
 import { encodeBase58 } from '../solana/base58.ts'
+import { accountParser } from '../solana/json-parsed/account-parser.ts'
 import { type AccountParser, type AccountView, uiAccountText } from '../solana/ui-account.ts'
 import type { AccountUpdate } from '../solana/updates.ts'
+import type { PubsubChain } from './chain.ts'
+import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
+import { MintCache } from './mint-cache.ts'
 import type { Outbox } from './outbox.ts'
+import type { AccountWanted, ProgramWanted } from './wanted.ts'
+
+/** Notifications of one feed that wait for mints; one more sends them all, as base64. */
+const WAITING_MAX = 1_000
+
+type AccountFeed = Feed<AccountWanted> | Feed<ProgramWanted>
+
+interface Waiting {
+  readonly texts: AccountTexts
+  readonly createdAtMs: number | null
+  isReady: boolean
+}
 
 export class AccountNotices {
   readonly #index: FeedIndex
   readonly #outbox: Outbox
   readonly #meters: SubscriptionMeters
+  readonly #mints: MintCache
   readonly #parse: AccountParser
+  /** Oldest first; a feed without an entry has nothing waiting. */
+  readonly #waiting = new Map<AccountFeed, Waiting[]>()
 
   constructor(parts: {
     readonly index: FeedIndex
     readonly outbox: Outbox
     readonly meters: SubscriptionMeters
-    readonly parse: AccountParser
+    readonly clock: Clock
+    readonly readAccounts: PubsubChain['readAccounts']
   }) {
     this.#index = parts.index
     this.#outbox = parts.outbox
     this.#meters = parts.meters
-    this.#parse = parts.parse
+    this.#mints = new MintCache(parts.readAccounts, parts.clock)
+    this.#parse = accountParser(this.#mints.read)
   }
 
   take(commitment: Commitment, update: AccountUpdate): void {
+    if (commitment === Commitment.processed) this.#learn(update)
     const { accounts, programs } = this.#index.at(commitment)
     const ofAccount = accounts.findBytes(update.pubkey)
     const ofProgram = programs.findBytes(update.owner)
@@ -35,45 +61,71 @@ export class AccountNotices {
     this.#meters.examined += ofAccount.length + ofProgram.length
     const texts = new AccountTexts(update, this.#parse)
     const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
-    const context = `{"context":{"slot":${update.slot}},"value":`
-    for (const feed of ofAccount)
-      this.#outbox.send(feed, `${context}${texts.shown(feed.wanted.view)}}`, createdAtMs)
-    for (const feed of ofProgram) {
-      const { filters, view } = feed.wanted
-      if (!filtersTake(filters, update)) {
-        this.#outbox.pass(feed)
-        continue
-      }
-      const value = `{"pubkey":"${texts.pubkey}","account":${texts.shown(view)}}`
-      this.#outbox.send(feed, `${context}${value}}`, createdAtMs)
+    for (const feed of ofAccount) this.#send(feed, texts, createdAtMs)
+    for (const feed of ofProgram)
+      if (filtersTake(feed.wanted.filters, update)) this.#send(feed, texts, createdAtMs)
+      else this.#outbox.pass(feed)
+  }
+
+  #learn(update: AccountUpdate): void {
+    if (this.#index.parsedFeeds > 0) this.#mints.learn(update)
+    else this.#mints.clear()
+  }
+
+  #send(feed: AccountFeed, texts: AccountTexts, createdAtMs: number | null): void {
+    const isParsed = feed.wanted.view.encoding === 'jsonParsed'
+    const loading = isParsed ? this.#mints.load(texts.update) : null
+    const queue = this.#waiting.get(feed)
+    if (loading === null && queue === undefined) {
+      this.#outbox.send(feed, texts.result(feed.wanted), createdAtMs)
+      return
     }
+    const waiting: Waiting = { texts, createdAtMs, isReady: loading === null }
+    if (queue === undefined) this.#waiting.set(feed, [waiting])
+    else if (queue.push(waiting) > WAITING_MAX) this.#drain(feed, true)
+    void loading?.then(() => {
+      waiting.isReady = true
+      this.#drain(feed, false)
+    })
+  }
+
+  #drain(feed: AccountFeed, isAll: boolean): void {
+    const queue = this.#waiting.get(feed) ?? []
+    while (queue.length > 0 && (isAll || queue[0]!.isReady)) {
+      const { texts, createdAtMs } = queue.shift()!
+      if (feed.shares.size > 0) this.#outbox.send(feed, texts.result(feed.wanted), createdAtMs)
+    }
+    if (queue.length === 0) this.#waiting.delete(feed)
   }
 }
 
 /** The texts of one update, each made at most once however many feeds show it. */
 class AccountTexts {
-  readonly #update: AccountUpdate
+  readonly update: AccountUpdate
   readonly #parse: AccountParser
   readonly #shown = new Map<string, string>()
   #pubkey: string | null = null
 
   constructor(update: AccountUpdate, parse: AccountParser) {
-    this.#update = update
+    this.update = update
     this.#parse = parse
   }
 
-  get pubkey(): string {
-    this.#pubkey ??= encodeBase58(this.#update.pubkey)
-    return this.#pubkey
+  result({ kind, view }: AccountWanted | ProgramWanted): string {
+    const context = `{"context":{"slot":${this.update.slot}},"value":`
+    const account = this.#account(view)
+    if (kind === 'account') return `${context}${account}}`
+    this.#pubkey ??= encodeBase58(this.update.pubkey)
+    return `${context}{"pubkey":"${this.#pubkey}","account":${account}}}`
   }
 
-  shown(view: AccountView): string {
+  #account(view: AccountView): string {
     const { encoding, dataSlice } = view
     const name =
       dataSlice === null ? encoding : `${encoding} ${dataSlice.offset} ${dataSlice.length}`
     let text = this.#shown.get(name)
     if (text === undefined) {
-      text = uiAccountText(this.#update, view, this.#parse)
+      text = uiAccountText(this.update, view, this.#parse)
       this.#shown.set(name, text)
     }
     return text

@@ -82,6 +82,8 @@ export class FeedIndex {
   readonly slot = new Set<Feed<SlotWanted>>()
   readonly slotsUpdates = new Set<Feed<SlotWanted>>()
   readonly root = new Set<Feed<SlotWanted>>()
+  /** Feeds that show accounts as `jsonParsed`. */
+  parsedFeeds = 0
 
   at(commitment: Commitment): CommitmentFeeds {
     return this.#byCommitment[commitment]
@@ -98,6 +100,8 @@ export class FeedIndex {
   #place(feed: Feed, verb: 'add' | 'remove'): void {
     const { wanted } = feed
     const set = verb === 'add' ? 'add' : 'delete'
+    if ('view' in wanted && wanted.kind !== 'block' && wanted.kind !== 'transaction')
+      if (wanted.view.encoding === 'jsonParsed') this.parsedFeeds += verb === 'add' ? 1 : -1
     // Reason for the casts: `wanted.kind` tells which feed it is, and TypeScript does not narrow
     // the type parameter by it.
     switch (wanted.kind) {

@@ -30,6 +30,8 @@ export class Feed<W extends Wanted = Wanted> {
   passed = 0
   /** True when it has said its last word and nobody is subscribed any more. */
   isOver = false
+  /** Result of a signature's `receivedSignature` notification once it was sent. */
+  received: string | null = null
   readonly #opening: string
   readonly #closing: string
   readonly #evict: (budget: Customer) => void

@@ -3,7 +3,7 @@
 import { codesOf } from '../base/codes.ts'
 import { type Answer, encodedText, failure, type RpcError, rpcErrors } from '../jsonrpc/build.ts'
 import type { Method, MethodTable } from '../jsonrpc/methods.ts'
-import type { Asked, Engine } from './engine.ts'
+import type { HubSubscriptions } from './hub-subscriptions.ts'
 import { overRate } from './outbox.ts'
 import { readers, readId } from './params.ts'
 import type { Refused } from './registry.ts'
@@ -11,27 +11,25 @@ import type { Session } from './session.ts'
 import type { Topic } from './wanted.ts'
 import { topics } from './wanted.ts'
 
-/** `engineOf` says who serves a connection; null where nobody does. */
+/** `engineOf` returns the engine that serves a connection. */
 export function subscriptionMethods<S extends Session>(
-  engineOf: (session: S) => Engine | null,
+  engineOf: (session: S) => HubSubscriptions,
 ): MethodTable<S> {
-  const table: Record<string, Method<S>> = {}
+  const table: Record<string, Method<S>> = {
+    voteSubscribe: () => failure(NO_VOTES),
+    voteUnsubscribe: () => failure(NO_VOTES),
+  }
   for (const topic of topics) {
     table[`${topic}Subscribe`] = ({ params }, session) => {
-      const engine = engineOf(session)
-      if (engine === null) return failure(rpcErrors.unknownMethod)
       const wanted = readersOf(topic)(params)
       if ('code' in wanted) return failure(wanted)
-      const asked = engine.subscribe(session, wanted)
-      if (asked instanceof Promise) return asked.then((done) => answerOf(done, session))
-      return answerOf(asked, session)
+      const feed = engineOf(session).subscribe(session, wanted)
+      return typeof feed === 'string' ? refused(feed, session) : encodedText(String(feed.id))
     }
     table[`${topic}Unsubscribe`] = ({ params }, session) => {
-      const engine = engineOf(session)
-      if (engine === null) return failure(rpcErrors.unknownMethod)
       const id = readId(params)
       if (id === null) return failure(rpcErrors.invalidParams)
-      return engine.unsubscribe(session, id) ? DONE : failure(UNKNOWN_ID)
+      return engineOf(session).unsubscribe(session, id) ? DONE : failure(UNKNOWN_ID)
     }
   }
   return table
@@ -39,6 +37,10 @@ export function subscriptionMethods<S extends Session>(
 
 const DONE = encodedText('true')
 const UNKNOWN_ID: RpcError = { code: -32602, message: 'Invalid subscription id.' }
+const NO_VOTES: RpcError = {
+  code: rpcErrors.unknownMethod.code,
+  message: 'Method not supported: the geyser stream carries no votes',
+}
 const NODE_FULL: RpcError = {
   code: -32603,
   message: 'Internal Error: Subscription refused. Node subscription limit reached',
@@ -48,14 +50,11 @@ function readersOf(topic: Topic) {
   return readers[topic]!
 }
 
-function answerOf(asked: Asked, session: Session): Answer {
-  if (typeof asked === 'string') return refused(asked, session)
-  return 'code' in asked ? failure(asked) : encodedText(String(asked.id))
-}
-
 function refused(reason: Refused, { budget }: Session): Answer {
   const { subscriptionsPerConnection: perConnection, distinctSubscriptions } = budget.plan
   switch (reason) {
+    case 'chain-down':
+      return failure(rpcErrors.nodeUnhealthy)
     case 'node-full':
       return failure(NODE_FULL)
     case 'connection-full':

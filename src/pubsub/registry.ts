@@ -32,7 +32,12 @@ export class Ids {
   }
 }
 
-export type Refused = 'connection-full' | 'customer-full' | 'customer-over-rate' | 'node-full'
+export type Refused =
+  | 'chain-down'
+  | 'connection-full'
+  | 'customer-full'
+  | 'customer-over-rate'
+  | 'node-full'
 
 export class Registry {
   readonly #holder: FeedHolder

@@ -6,7 +6,8 @@ import { decodeTransactionInfo } from '../solana/geyser-decode.ts'
 import { keyOf } from '../solana/keys.ts'
 import { errText } from '../solana/ui-meta.ts'
 import { isShowable, type TransactionView, uiTransactionText } from '../solana/ui-transaction.ts'
-import type { SignatureStatus, TransactionUpdate } from '../solana/updates.ts'
+import type { TransactionUpdate } from '../solana/updates.ts'
+import type { LandedSignature } from './chain.ts'
 import type { Feed } from './feed.ts'
 import type { CommitmentFeeds, FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
@@ -38,11 +39,19 @@ export class TransactionNotices {
     this.#takeTransaction(feeds, texts, createdAtMs)
   }
 
-  /** A signature that landed before anybody asked: told at once, after the subscribe's answer. */
-  takeLanded(feed: Feed<SignatureWanted>, status: SignatureStatus): void {
-    if (feed.isOver || feed.shares.size === 0) return
-    this.#parts.outbox.send(feed, signatureResult(status.slot, JSON.stringify(status.err)))
+  /** A signature that landed before it was subscribed to. */
+  takeLanded(feed: Feed<SignatureWanted>, { slot, err, commitment }: LandedSignature): void {
+    this.#received(feed, slot, null)
+    if (commitment < feed.wanted.commitment) return
+    this.#parts.outbox.send(feed, signatureResult(slot, JSON.stringify(err)))
     this.#parts.registry.finish(feed)
+  }
+
+  /** Notifies once of the first sight of a signature, where that was asked for. */
+  #received(feed: Feed<SignatureWanted>, slot: number, createdAtMs: number | null): void {
+    if (!feed.wanted.wantsReceived || feed.received !== null) return
+    feed.received = `{"context":{"slot":${slot}},"value":"receivedSignature"}`
+    this.#parts.outbox.send(feed, feed.received, createdAtMs)
   }
 
   #takeSignature(
@@ -56,7 +65,7 @@ export class TransactionNotices {
     if (commitment === Commitment.processed && !index.received.isEmpty)
       for (const feed of index.received.find(texts.signatureKey)) {
         meters.examined++
-        outbox.send(feed, receivedResult(slot), createdAtMs)
+        this.#received(feed, slot, createdAtMs)
       }
     if (feeds.signatures.isEmpty) return
     for (const feed of feeds.signatures.find(texts.signatureKey)) {
@@ -106,10 +115,6 @@ export class TransactionNotices {
         consider(feed)
       }
   }
-}
-
-export function receivedResult(slot: number): string {
-  return `{"context":{"slot":${slot}},"value":"receivedSignature"}`
 }
 
 function signatureResult(slot: number, err: string): string {

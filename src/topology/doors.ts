@@ -46,6 +46,10 @@ export async function openDoors(
     isUp: () => true,
     watch: () => () => {},
     solanaVersion: () => solanaVersion['solana-core'],
+    slot: (commitment: Commitment) => solana.chain.slot(commitment),
+    signatureStatus: async (signature: Uint8Array) => solana.chain.signatureStatus(signature),
+    readAccounts: async (keys: readonly Uint8Array[]) =>
+      keys.map((key) => solana.chain.ledger.account(key, Commitment.processed)),
   }
   const chainOf = (served: Served) => {
     const set = upstream.setOf(served)
@@ -72,11 +76,7 @@ export async function openDoors(
       meters: declareWebsocketMeters(meters),
       version,
       methods: [],
-      solana: solana && {
-        ...solana,
-        readAccount: (key) => solana.chain.ledger.account(key, Commitment.processed),
-      },
-      relayed: { relay: upstream.pubsub, setOf: upstream.setOf },
+      chainOf,
     }),
   )
   await open('grpc', config.grpc.enabled, () =>

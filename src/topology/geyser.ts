@@ -2,13 +2,17 @@
 // Made by roads.ts. A set's stream carries its whole chain, so it is opened for sets that somebody
 // reads: everybody's and those of subscriptions at the start, others with their first caller.
 import type { Clock } from '../base/clock.ts'
+import { Commitment } from '../base/commitment.ts'
 import { SolanaUpstream } from '../flows/solana-upstream.ts'
 import { Heads } from '../geyser/heads.ts'
 import { openSolanaHub, type SolanaHub } from '../geyser/hub.ts'
+import type { PubsubChain } from '../pubsub/chain.ts'
+import { MINT_BYTES_READ } from '../pubsub/mint-cache.ts'
 import type { HubBounds } from '../stream/hub.ts'
 import type { Log } from '../telemetry/log.ts'
 import { GeyserFeed } from '../upstream/geyser/geyser-feed.ts'
 import type { FeedReading } from '../upstream/geyser/meters.ts'
+import { readAccounts, readSignatureStatus } from '../upstream/set-reads.ts'
 import type { Upstreams } from '../upstream/upstreams.ts'
 
 /** The chain behind a set, as its nodes' stream tells it. */
@@ -18,6 +22,9 @@ export interface GeyserRoad {
   isUp(): boolean
   watch(listener: () => void): () => void
   solanaVersion(): string
+  slot(commitment: Commitment): number
+  signatureStatus: PubsubChain['signatureStatus']
+  readAccounts: PubsubChain['readAccounts']
 }
 
 /** For `sluice status`; no address in it. */
@@ -53,14 +60,20 @@ export class GeyserRoads {
     const hub = openSolanaHub(bounds)
     const sink = new SolanaUpstream(hub, { clock, log })
     const feed = new GeyserFeed(set, { sink, clock, log })
+    const heads = new Heads(hub)
+    const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     const road = {
       hub,
-      heads: new Heads(hub),
+      heads,
       feed,
       sink,
       isUp: () => feed.isUp(),
       watch: (listener: () => void) => feed.watch(listener),
       solanaVersion: () => feed.solanaVersion(),
+      slot,
+      signatureStatus: (signature: Uint8Array) =>
+        readSignatureStatus(set, signature, slot(Commitment.processed)),
+      readAccounts: (keys: readonly Uint8Array[]) => readAccounts(set, keys, MINT_BYTES_READ),
     }
     this.#roads.set(name, road)
     return road

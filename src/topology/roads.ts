@@ -77,8 +77,8 @@ function startGeyser(
 ): GeyserRoads {
   const roads = new GeyserRoads(nodes, { bounds: hubBounds, clock, log })
   declareGeyserMeters(meters, () => roads.readings())
-  const { grpc, tpu, indexer } = config
-  if (!grpc.enabled && !tpu.enabled && !indexer.enabled) return roads
+  const { websocket, grpc, tpu, indexer } = config
+  if (![websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)) return roads
   const subscriptions = store.list().filter(({ state }) => state === 'active')
   const names = new Set([setOf({ upstream: null }), ...subscriptions.map(setOf)])
   for (const name of names) if (name !== null) roads.of(name)

@@ -2,7 +2,6 @@
 // Called by topology.ts, after the ground. Without configured sets all of it is there and empty.
 //
 //   probes ─► nodes ─► proxy ─► rpc
-//               ├────► PubSub relay ─► websocket
 //               └────► senders ─► tpu
 import type { Components } from '../base/components.ts'
 import type { Config } from '../config/config.ts'
@@ -10,8 +9,6 @@ import { defaultSet } from '../upstream/config.ts'
 import { declareUpstreamMeters } from '../upstream/meters.ts'
 import { declareProxyMeters } from '../upstream/proxy/meters.ts'
 import { RpcProxy } from '../upstream/proxy/rpc-proxy.ts'
-import { declarePubsubRelayMeters } from '../upstream/pubsub/meters.ts'
-import { UpstreamPubsub } from '../upstream/pubsub/relay.ts'
 import { Upstreams } from '../upstream/upstreams.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
 
@@ -32,8 +29,6 @@ export async function startUpstream(
     return made
   })
   declareUpstreamMeters(meters, nodes)
-  const pubsub = await parts.add('pubsub relay', () => new UpstreamPubsub(nodes, { clock, log }))
-  declarePubsubRelayMeters(meters, pubsub)
   const everybody = config.chain.source === 'upstream' ? defaultSet : null
   const tally = declareProxyMeters(meters)
   const proxy = await parts.add(
@@ -43,9 +38,8 @@ export async function startUpstream(
   return {
     nodes,
     proxy,
-    pubsub,
     /** A row per node, for `sluice status`. */
-    report: () => nodes.report().map((row) => ({ ...row, pubsub: pubsub.at(row.name) })),
+    report: () => nodes.report(),
     /** The set that serves a subscription, and no other ever does; null is our own chain. */
     setOf: ({ upstream }: Served): string | null => upstream ?? everybody,
   }

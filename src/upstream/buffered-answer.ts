@@ -1,5 +1,5 @@
 // A small answer of a node, whole: for probes and for what the service itself asks. Thread: main.
-// Used by node-probe.ts, set-sender.ts and pubsub/ask-node.ts.
+// Used by node-probe.ts and set-sender.ts.
 import type { AnswerHeaders, AnswerListener, CallFault, NodeCall } from './node-call.ts'
 
 const answerBytesMax = 1024 * 1024

@@ -1,5 +1,5 @@
 // The body of a call as it goes to a node: params as written, under an id of ours.
-// Thread: any (pure). Called by whoever asks a node: proxy, probes, senders, PubSub's re-checks.
+// Thread: any (pure). Called by whoever asks a node: proxy, probes, senders, reads of a set.
 // Each call has an HTTP exchange to itself, but a node that answers twice would have its second
 // answer taken for that of the next call, which may be another customer's: so the ids of
 // customers' calls tell the two apart.

@@ -26,13 +26,13 @@ const nodeFields = {
   ws: text({
     initial: '',
     secret: 'after-origin',
-    doc: 'Address of its PubSub, ws or wss; empty when it has none.',
+    doc: 'Ignored: PubSub is computed from the geyser stream. Accepted for older files.',
     check: (value) => (isUrl(value, /^wss?:\/\/./) ? undefined : 'must be ws(s)://'),
   }),
   grpc: text({
     initial: '',
     secret: 'after-origin',
-    doc: 'Address of its geyser.Geyser, http or https; empty when it has none.',
+    doc: 'Address of its geyser.Geyser, http or https; a set needs one for websocket and grpc.',
     check: isHttp,
   }),
   xToken: text({
@@ -108,7 +108,7 @@ export function checkUpstreams(
       problems.push(`upstreams.${name} has no nodes: name one, or leave the set out`)
     for (const [index, { rpc, ws, grpc }] of nodes.entries())
       if (rpc === '' && ws === '' && grpc === '')
-        problems.push(`upstreams.${name}.nodes.${index} has no address: set rpc, ws or grpc`)
+        problems.push(`upstreams.${name}.nodes.${index} has no address: set rpc or grpc`)
   }
   return problems
 }

@@ -1,6 +1,6 @@
 // Keeps a node's address, keys and token out of text that comes from it. Thread: main.
-// Every error of a node passes here before a customer or the log gets it: the RPC proxy, the PubSub
-// relay and the transaction senders. Found plain, JSON-escaped or percent-encoded, in any case.
+// Every error of a node passes here before a customer or the log gets it: the RPC proxy and
+// the transaction senders. Found plain, JSON-escaped or percent-encoded, in any case.
 import { type RpcError, rpcErrors } from '../jsonrpc/build.ts'
 
 /** As in the configuration; an empty address is none. */

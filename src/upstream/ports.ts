@@ -1,6 +1,5 @@
 // What products and flows use of nodes and of execution event sources. Thread: any (types only).
 import type { Outcome } from '../base/errors.ts'
-import type { RpcError } from '../jsonrpc/build.ts'
 
 /**
  * Takes execution events in source order. `descriptor` is the 64-byte event descriptor of the
@@ -98,45 +97,4 @@ export interface TransactionSender {
   /** What became of them, in order; null where nothing is known. Never rejects. */
   fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]>
   stop(): Promise<void>
-}
-
-/** What a caller hears when no node can serve it. */
-export const nodeUnhealthy: RpcError = {
-  code: -32005,
-  message: 'Node is unhealthy',
-  data: { numSlotsBehind: null },
-}
-
-/** A subscription to be held at a node of an upstream set. */
-export interface PubsubWish {
-  readonly set: string
-  /** `account` for accountSubscribe and accountNotification. */
-  readonly topic: string
-  /** JSON of the params of the subscribe call. */
-  readonly params: string
-}
-
-/** Hears what becomes of a wish. Nothing is told before `subscribe` has returned. */
-export interface PubsubListener {
-  /** A node has taken it; told once, before any notice. */
-  opened(): void
-  /** Told instead of `opened`, and the end: the node's own error, or that none is healthy. */
-  refused(error: RpcError): void
-  /** A result, as the node wrote it. `isLast` when the subscription ends with it. */
-  notice(result: string, isLast: boolean): void
-}
-
-export interface PubsubSubscription {
-  /** Nothing is told from now on; the node is told too. */
-  close(): void
-}
-
-/**
- * Holds subscriptions at the nodes of upstream sets, through the loss of any node. Each wish is one
- * subscription at one node: that equal wishes come once is the caller's business.
- */
-export interface PubsubRelay {
-  /** Why a new subscription would find no node; null when it would find one. */
-  problem(wish: Pick<PubsubWish, 'set' | 'topic'>): RpcError | null
-  subscribe(wish: PubsubWish, listener: PubsubListener): PubsubSubscription
 }

@@ -7,12 +7,12 @@ import type { Fate, TransactionSender } from './ports.ts'
 import { RpcSender, type RpcSenderDeps } from './rpc-sender.ts'
 import { askFates, type RpcAnswer, sendBody, sendWord } from './send-words.ts'
 import type { UpstreamNode } from './upstream-node.ts'
-import type { UpstreamSet } from './upstream-set.ts'
+import type { ChooseOptions, UpstreamSet } from './upstream-set.ts'
 import type { Upstreams } from './upstreams.ts'
 
 const answerMsMax = 5_000
-/** Nodes that are asked what became of a transaction before nothing is known. */
-const fateNodesMax = 2
+/** Nodes that a read is tried at. */
+const readNodesMax = 2
 
 const unreached = refuse('unavailable', 'upstream', 'the upstream cannot be reached')
 
@@ -53,7 +53,7 @@ export class SetSender implements TransactionSender {
   }
 
   fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]> {
-    return askFates(signatures, (body) => this.#read('getSignatureStatuses', body))
+    return askFates(signatures, (body) => readNodes(this.#set, 'getSignatureStatuses', body))
   }
 
   async stop(): Promise<void> {}
@@ -74,19 +74,24 @@ export class SetSender implements TransactionSender {
         })
     })
   }
+}
 
-  /** A read may be asked again elsewhere. */
-  async #read(method: string, body: string): Promise<RpcAnswer | null> {
-    const asked: UpstreamNode[] = []
-    while (asked.length < fateNodesMax) {
-      const node = this.#set.choose(method, { not: asked })
-      if (node === null) return null
-      const answer = await ask(node, body, false)
-      if (answer.ok) return answer.value
-      asked.push(node)
-    }
-    return null
+/** Null when no node answered; a read that failed is retried at another node. Never rejects. */
+export async function readNodes(
+  set: UpstreamSet,
+  method: string,
+  body: string,
+  options: ChooseOptions = {},
+): Promise<RpcAnswer | null> {
+  const asked: UpstreamNode[] = []
+  while (asked.length < readNodesMax) {
+    const node = set.choose(method, { ...options, not: asked })
+    if (node === null) return null
+    const answer = await ask(node, body, false)
+    if (answer.ok) return answer.value
+    asked.push(node)
   }
+  return null
 }
 
 /** Once: a send is never given up for another node, since this one may have it already. */

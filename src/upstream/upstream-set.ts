@@ -6,7 +6,7 @@ import { Commitment } from '../base/commitment.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { SetSection } from './config.ts'
 import { NodeProbe } from './node-probe.ts'
-import { type NodeReport, type NodeWay, UpstreamNode } from './upstream-node.ts'
+import { type NodeReport, UpstreamNode } from './upstream-node.ts'
 
 /** The second one drawn wins only with clearly less load: noise must not undo the weights. */
 const clearlyLess = 0.75
@@ -18,8 +18,6 @@ export interface SetDeps {
   readonly log: Log
   /** 0 to 1, as Math.random. */
   readonly random?: () => number
-  /** A node's state changed. */
-  readonly onChange?: (node: UpstreamNode) => void
 }
 
 export interface ChooseOptions {
@@ -29,7 +27,6 @@ export interface ChooseOptions {
   readonly commitment?: Commitment
   /** Nodes that were asked already. */
   readonly not?: readonly UpstreamNode[]
-  readonly way?: NodeWay
   /** No node on trial: what is sent once must arrive. */
   readonly isOnce?: boolean
 }
@@ -45,10 +42,7 @@ export class UpstreamSet {
     this.name = name
     this.section = section
     this.#random = deps.random ?? Math.random
-    const onChange = (node: UpstreamNode) => {
-      this.#moved(node)
-      deps.onChange?.(node)
-    }
+    const onChange = (node: UpstreamNode) => this.#moved(node)
     const { clock, log } = deps
     this.nodes = section.nodes.map(
       (node, index) => new UpstreamNode(name, index + 1, node, { clock, log, onChange }),
@@ -58,13 +52,13 @@ export class UpstreamSet {
 
   /** The node to ask now; null when none is good. */
   choose(method: string, options: ChooseOptions = {}): UpstreamNode | null {
-    const { way = 'rpc', not = [], isOnce = false } = options
+    const { not = [], isOnce = false } = options
     let tier: Tier = Tier.none
     let found: UpstreamNode[] = []
     for (const node of this.nodes) {
       const its = tierOf(node, isOnce)
-      if (its > tier || its === Tier.none || !node.has(way)) continue
-      if (not.includes(node) || (way === 'rpc' && !node.serves(method))) continue
+      if (its > tier || its === Tier.none || !node.has('rpc')) continue
+      if (not.includes(node) || !node.serves(method)) continue
       if (its < tier) {
         tier = its
         found = []
@@ -85,8 +79,8 @@ export class UpstreamSet {
   }
 
   /** True when some node can be asked now. */
-  isServing(way: NodeWay = 'rpc'): boolean {
-    return this.nodes.some((node) => node.has(way) && tierOf(node, false) !== Tier.none)
+  isServing(): boolean {
+    return this.nodes.some((node) => node.has('rpc') && tierOf(node, false) !== Tier.none)
   }
 
   /** True when a node is configured for the method, whether or not it is up. */

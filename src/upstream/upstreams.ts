@@ -2,7 +2,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { SetSection, UpstreamsSection } from './config.ts'
-import type { NodeReport, UpstreamNode } from './upstream-node.ts'
+import type { NodeReport } from './upstream-node.ts'
 import { UpstreamSet } from './upstream-set.ts'
 
 /** How often probes are looked at; each is sent once per slot. */
@@ -18,16 +18,12 @@ export interface UpstreamsDeps {
 
 export class Upstreams {
   readonly #sets: ReadonlyMap<string, UpstreamSet>
-  readonly #watchers = new Set<(node: UpstreamNode) => void>()
   #timer: NodeJS.Timeout | null = null
 
   constructor(section: UpstreamsSection, deps: UpstreamsDeps) {
     const log = deps.log.area('upstream')
-    const onChange = (node: UpstreamNode) => {
-      for (const watcher of this.#watchers) watcher(node)
-    }
     const make = ([name, set]: [string, SetSection]) =>
-      [name, new UpstreamSet(name, set, { ...deps, log, onChange })] as const
+      [name, new UpstreamSet(name, set, { ...deps, log })] as const
     this.#sets = new Map(Object.entries(section).map(make))
   }
 
@@ -38,12 +34,6 @@ export class Upstreams {
 
   sets(): readonly UpstreamSet[] {
     return [...this.#sets.values()]
-  }
-
-  /** Told whenever a node's state changed. Gives back how to stop it. */
-  watch(watcher: (node: UpstreamNode) => void): () => void {
-    this.#watchers.add(watcher)
-    return () => this.#watchers.delete(watcher)
   }
 
   /** Asks every node once, so that the doors open knowing them, and goes on asking. */

@@ -24,11 +24,11 @@ describePubsubClients(() => ({
 }))
 
 describe('the meters', () => {
-  it('show what is held at the nodes', async () => {
+  it('count the notifications and name no node of the chain', async () => {
     const response = await fetch(`${front.server.url('metrics')}/metrics`)
     const text = await response.text()
-    expect(text).toMatch(/^sluice_upstream_pubsub_subscriptions\{set="default"\} \d+$/m)
-    expect(text).toMatch(/^sluice_upstream_pubsub_notices_total\{set="default"\} [1-9]\d*$/m)
+    expect(text).toMatch(/^sluice_websocket_notifications_total\{topic="slot"\} [1-9]\d*$/m)
+    expect(text).toMatch(/^sluice_upstream_geyser_up\{set="default"\} 1$/m)
     for (const { token } of [...nodes, chain]) expect(text).not.toContain(token)
   })
 })

@@ -1,4 +1,4 @@
-// The WebSocket of `sluice/client/node`, and that of the PubSub relay, against peers good and bad.
+// The WebSocket of `sluice/client/node` against peers good and bad.
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
@@ -7,8 +7,6 @@ import type { Duplex } from 'node:stream'
 import { afterEach, describe, expect, it } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { NodeSocket } from '../../src/client/node-socket.ts'
-import type { PubsubNode } from '../../src/upstream/pubsub/node.ts'
-import { connectNode } from '../../src/upstream/pubsub/node-socket.ts'
 import { until } from '../support/until.ts'
 
 const closings: (() => unknown)[] = []
@@ -194,63 +192,5 @@ describe('the socket of sluice/client/node', () => {
     one.socket.close()
     await until(() => one.closes.length === 1, 'it to close', 20_000)
     await until(() => server.sockets.size === 0, 'the connection to be cut')
-  })
-})
-
-describe("the relay's socket to a node", () => {
-  const node = (ws: string) => ({ addresses: { ws, xToken: '' } }) as unknown as PubsubNode
-
-  function connect(ws: string) {
-    const heard = { opens: 0, notices: 0, losses: [] as string[] }
-    const connection = connectNode(node(ws), {
-      opened: () => void heard.opens++,
-      notice: () => void heard.notices++,
-      lost: (loss) => void heard.losses.push(loss),
-    })
-    closings.push(() => connection.close())
-    return { connection, heard }
-  }
-
-  it('takes and sends 100 KB, and refuses a wrong handshake', async () => {
-    const answered: boolean[] = []
-    const server = new WebSocketServer({ noServer: true })
-    const good = await peer((request, stream, head) =>
-      server.handleUpgrade(request, stream, head, (socket) =>
-        socket.on('message', (data) => {
-          const { id, params } = JSON.parse(String(data))
-          socket.send(JSON.stringify({ jsonrpc: '2.0', id, result: params }))
-        }),
-      ),
-    )
-    const params = JSON.stringify(['x'.repeat(100_000)])
-    const { connection, heard } = connect(good.url)
-    connection.ask('logsSubscribe', params, (answer) =>
-      answered.push(answer.ok && answer.result === params),
-    )
-    await until(() => answered.length === 1, 'the answer')
-    expect([answered, heard.losses]).toEqual([[true], []])
-    const wrong = await byHand(
-      () => {},
-      () => 'AAAAAAAAAAAAAAAAAAAAAAAAAAA=',
-    )
-    const refused = connect(wrong.url)
-    await until(() => refused.heard.losses.length === 1, 'it to be refused')
-    expect([refused.heard.opens, refused.heard.losses]).toEqual([0, ['refused']])
-  })
-
-  it('bounds the fragments of a message', async () => {
-    const server = await byHand((stream) => {
-      stream.write(frame(1, false, Buffer.from('x')))
-      const pieces = Buffer.concat(Array(10_000).fill(frame(0, false, Buffer.from('x'))))
-      const go = () => {
-        if (stream.destroyed) return
-        if (stream.write(pieces)) setImmediate(go)
-        else stream.once('drain', go)
-      }
-      go()
-    })
-    const { heard } = connect(server.url)
-    await until(() => heard.losses.length === 1, 'the loss', 30_000)
-    expect(heard).toEqual({ opens: 1, notices: 0, losses: ['closed'] })
   })
 })

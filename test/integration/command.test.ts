@@ -65,6 +65,31 @@ describe('configuration', () => {
     expect(unread.stdout).toContain('cannot read /absent.pem')
   })
 
+  test('check, products and doctor name a set that has no websocket and no grpc', async () => {
+    const flagsWith = (node: object) => {
+      const config = {
+        chain: { source: 'embedded' },
+        metrics: { source: 'embedded' },
+        shredstream: { enabled: false },
+        upstreams: { acme: { nodes: [node] } },
+      }
+      // YAML takes JSON as it is.
+      return ['--config', file('sets.yaml', JSON.stringify(config)), '--data', data]
+    }
+    const sentence =
+      'upstreams.acme has no websocket and no grpc: set grpc of a node to its geyser address'
+    const rpc = 'http://127.0.0.1:9'
+    for (const words of [['config', 'check'], ['products'], ['doctor']]) {
+      const plain = await runCommand([...words, ...flagsWith({ rpc })])
+      expect(plain.stdout.split(sentence)).toHaveLength(2)
+      const fed = await runCommand([...words, ...flagsWith({ rpc, grpc: rpc })])
+      expect(fed.stdout).not.toContain('no websocket')
+    }
+    const flags = [...flagsWith({ rpc }), '--output', 'json']
+    const checked = await runCommand(['config', 'check', ...flags])
+    expect(checked.json()).toEqual({ ok: true, problems: [], warnings: [sentence] })
+  })
+
   test('any other verb stops on a bad one with exit code 2 and the whole list', async () => {
     const ran = await runCommand(['products'], { SLUICE_LOG_LEVEL: 'loud', SLUICE_TLS__CRT: 'x' })
     expect(ran.code).toBe(2)

@@ -8,8 +8,6 @@ import { Upstreams } from '../../src/upstream/upstreams.ts'
 import { FakeSender } from '../support/fake-senders.ts'
 import { LeakyNode, writings } from '../support/leaky-node.ts'
 import { ProxyStage } from '../support/proxy-stage.ts'
-import { RelayStage } from '../support/relay-stage.ts'
-import type { Client } from '../support/subscription-stage.ts'
 import { newAddress, newPayer, sign, transfer } from '../support/tipped.ts'
 import { TpuStage } from '../support/tpu-stage.ts'
 import { setSection } from '../support/upstream-sections.ts'
@@ -44,24 +42,6 @@ describe("a node's error with its secrets in it", () => {
         code: -32010,
         message: 'Invalid param: WrongSize',
         data: { logs: ['a%20b'] },
-      })
-    } finally {
-      await stage.stop()
-    }
-  })
-
-  it('reaches a customer of websocket as its code alone', async () => {
-    const { rpc, xToken, ws } = node
-    const stage = await RelayStage.start({ default: [{ rpc, xToken, ws }] })
-    try {
-      const client: Client = await stage.connect()
-      const ask = async () => JSON.stringify(await client.ask('logsSubscribe', ['all']))
-      await expectRedacted(ask)
-      node.members = '"message":"Invalid param: WrongSize","data":{"a":1}'
-      expect(JSON.parse(await ask()).error).toEqual({
-        code: -32010,
-        message: 'Invalid param: WrongSize',
-        data: { a: 1 },
       })
     } finally {
       await stage.stop()

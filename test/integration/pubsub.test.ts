@@ -178,7 +178,6 @@ describe('signatureSubscribe', () => {
     const signature = new Uint8Array(64).fill(9)
     stage.statuses.set(keyOf(signature), {
       slot: 5,
-      confirmations: null,
       err: { InstructionError: [1, { Custom: 3 }] },
       commitment: 2,
     })
@@ -323,8 +322,10 @@ describe('the limits of a connection', () => {
     expect((await poor.ask('rootSubscribe')).result).toEqual(expect.any(Number))
   })
 
-  it('offers no voteSubscribe: no source has votes', async () => {
-    expect(await client.ask('voteSubscribe')).toMatchObject({ error: { code: -32601 } })
+  it('refuses voteSubscribe and says why', async () => {
+    const message = 'Method not supported: the geyser stream carries no votes'
+    for (const method of ['voteSubscribe', 'voteUnsubscribe'])
+      expect(await client.ask(method)).toMatchObject({ error: { code: -32601, message } })
   })
 
   it('meters notifications and bytes, and counts subscriptions', async () => {

@@ -26,6 +26,7 @@ import { openStore, type Store } from '../../src/subscriptions/store.ts'
 import type { AddRequest, Issued } from '../../src/subscriptions/subscription.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
+import { idleChain } from './pubsub-chain.ts'
 
 export const nodeVersion = { 'solana-core': '3.1.0', 'feature-set': 1, sluice: '0.1.0' }
 
@@ -93,6 +94,7 @@ export class Bundle {
     changes: Partial<WebsocketDeps> & { section?: object; table?: MethodTable<Session> } = {},
   ): Promise<Running & { port: number }> {
     const { section, table, ...deps } = changes
+    const chain = idleChain()
     const door = await startWebsocket(
       { ...initialOf(websocketSection.fields), port: 0, ...section },
       {
@@ -102,8 +104,7 @@ export class Bundle {
         meters: deps.meters ?? declareWebsocketMeters(this.meters),
         version: nodeVersion,
         methods: table === undefined ? [] : [table],
-        solana: null,
-        relayed: null,
+        chainOf: () => chain,
         tls: null,
         trustedProxies: [],
         clock: systemClock,

@@ -1,9 +1,8 @@
-// A node that answers every call and subscription with an error of a test's choice, and whose
+// A node that answers every call with an error of a test's choice, and whose
 // address holds everything that providers put there: a user, a password, a path key, a query key.
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { WebSocketServer } from 'ws'
 
 export class LeakyNode {
   readonly xToken = 'xT0ken-secret'
@@ -19,20 +18,14 @@ export class LeakyNode {
     })
     request.on('end', () => response.end(this.#answer(text)))
   })
-  readonly #sockets = new WebSocketServer({ server: this.#server })
 
   async listen(): Promise<this> {
-    this.#sockets.on('connection', (socket) =>
-      socket.on('message', (data) => socket.send(this.#answer(String(data)))),
-    )
     this.#server.listen(0, '127.0.0.1')
     await once(this.#server, 'listening')
     return this
   }
 
   async close(): Promise<void> {
-    for (const socket of this.#sockets.clients) socket.terminate()
-    this.#sockets.close()
     this.#server.closeAllConnections()
     await new Promise((resolve) => this.#server.close(resolve))
   }

@@ -19,16 +19,15 @@ export interface LooseSession extends Session {
   end(): void
 }
 
-export function looseSession(budget: Budget, upstream: string | null = null): LooseSession {
+export function looseSession(budget: Budget, engine: Session['engine']): LooseSession {
   const topics = new Set<string>()
   const told: string[] = []
   const endings: (() => void)[] = []
   return {
     topics,
     told,
-    // Reason for the cast: the subscriptions look at this member alone.
-    subscription: { upstream } as never,
     budget,
+    engine,
     notify: (message) => void told.push(String(message)),
     join: (topic) => void topics.add(topic),
     leave: (topic) => void topics.delete(topic),

@@ -3,12 +3,15 @@
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import type { Running } from '../../src/base/running.ts'
-import { openSolanaHub, publishUpdate } from '../../src/geyser/hub.ts'
+import { publishUpdate } from '../../src/geyser/hub.ts'
 import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
+import type { LandedSignature, PubsubChain } from '../../src/pubsub/chain.ts'
 import type { SubscriptionMeters } from '../../src/pubsub/meters.ts'
+import type { AccountData } from '../../src/solana/json-parsed/parsed.ts'
 import { keyOf } from '../../src/solana/keys.ts'
-import type { SignatureStatus, SolanaUpdate } from '../../src/solana/updates.ts'
+import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { Bundle } from './bundle.ts'
+import { idleChain } from './pubsub-chain.ts'
 import { type SyntheticOptions, SyntheticSolana } from './synthetic-solana.ts'
 import { until } from './until.ts'
 
@@ -22,9 +25,17 @@ export interface Notice {
 
 export class SubscriptionStage {
   readonly bundle: Bundle
-  readonly hub = openSolanaHub({ replaySlots: 0, replayBytesMax: 0 })
   readonly synthetic: SyntheticSolana
-  readonly statuses = new Map<string, SignatureStatus>()
+  readonly statuses = new Map<string, LandedSignature>()
+  readonly accounts = new Map<string, AccountData>()
+  isUp = true
+  readonly chain: PubsubChain = idleChain({
+    isUp: () => this.isUp,
+    slot: () => 77,
+    signatureStatus: async (signature) => this.statuses.get(keyOf(signature)) ?? null,
+    readAccounts: async (keys) => keys.map((key) => this.accounts.get(keyOf(key)) ?? null),
+  })
+  readonly hub = this.chain.hub
   readonly meters: SubscriptionMeters
   readonly #websocketMeters
   readonly #clients: Client[] = []
@@ -41,14 +52,7 @@ export class SubscriptionStage {
     const door = await this.bundle.openWebsocket({
       section: { connectionsPerAddress: 0, ...section },
       meters: this.#websocketMeters,
-      solana: {
-        hub: this.hub,
-        chain: {
-          slot: () => 77,
-          signatureStatus: (signature) => this.statuses.get(keyOf(signature)) ?? null,
-        },
-        readAccount: () => null,
-      },
+      chainOf: () => this.chain,
     })
     this.port = door.port
     return door

@@ -121,11 +121,16 @@ function nextTurn(): Promise<void> {
 function indexSender(): Sender {
   const hub = openSolanaHub({ replaySlots: 0, replayBytesMax: 0 })
   const subscriptions = new Subscriptions({
-    solana: { hub, chain: { signatureStatus: () => null, slot: () => 0 }, readAccount: () => null },
-    relayed: null,
     meters: declareSubscriptionMeters(new Meters()),
     clock: systemClock,
     log: silentLog,
+  })
+  const engine = subscriptions.engineOf({
+    hub,
+    isUp: () => true,
+    slot: () => 0,
+    signatureStatus: async () => null,
+    readAccounts: async () => [],
   })
   return {
     begin: ({ sockets }) =>
@@ -134,18 +139,17 @@ function indexSender(): Sender {
       const key = encodeBase58(accounts[account]!.pubkey)
       const params = [key, { encoding: 'base64', commitment: 'processed' }]
       const call = { method: '', params, paramsText: '', id: '1' }
-      subscriptions.methods.accountSubscribe!(call, sessionOf(socket))
+      subscriptions.methods.accountSubscribe!(call, sessionOf(socket, engine))
     },
     send: (update) => hub.content(update),
   }
 }
 
 /** A connection of a customer without customer. */
-function sessionOf(socket: Socket<null>): Session {
+function sessionOf(socket: Socket<null>, engine: Session['engine']): Session {
   return {
-    // Reason for the cast: nothing of it is used.
-    subscription: {} as never,
     budget,
+    engine,
     notify: (message) => void socket.send(message),
     join: (topic) => socket.subscribe(topic),
     leave: (topic) => socket.unsubscribe(topic),

@@ -1,9 +1,9 @@
-// One customer's connection from upgrade to close: its place in the plan, its hold on the token,
-// what it may still be sent. Thread: main. Made by server.ts.
+// One customer's connection from upgrade to close: its permit of the plan, the lease of its token,
+// and the bound of its unsent bytes. Thread: main.
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
+import type { HubSubscriptions } from '../../pubsub/hub-subscriptions.ts'
 import type { Budget } from '../../quota/quota.ts'
-import type { Subscription } from '../../subscriptions/subscription.ts'
 import { CLOSE_POLICY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
 import type { Socket } from '../../transport/socket.ts'
 import type { Session } from './handle.ts'
@@ -11,8 +11,16 @@ import type { Session } from './handle.ts'
 /** Clients ping every few seconds to keep a connection warm; only a flood shall cost something. */
 const PINGS_PER_CREDIT = 10
 
+export interface ConnectionDeps {
+  readonly principal: Principal
+  readonly budget: Budget
+  readonly engine: HubSubscriptions
+  readonly unsentBytesMax: number
+}
+
 export class Connection implements Session {
   readonly budget: Budget
+  readonly engine: HubSubscriptions
   readonly #principal: Principal
   readonly #unsentBytesMax: number
   readonly #endings: (() => void)[] = []
@@ -20,14 +28,11 @@ export class Connection implements Session {
   #pings = 0
 
   /** The caller has entered the budget's connections; `close` leaves them. */
-  constructor(principal: Principal, budget: Budget, unsentBytesMax: number) {
-    this.#principal = principal
-    this.budget = budget
-    this.#unsentBytesMax = unsentBytesMax
-  }
-
-  get subscription(): Subscription {
-    return this.#principal.subscription
+  constructor(deps: ConnectionDeps) {
+    this.#principal = deps.principal
+    this.budget = deps.budget
+    this.engine = deps.engine
+    this.#unsentBytesMax = deps.unsentBytesMax
   }
 
   /** Ties the connection to its token: when that dies, 1008 follows within a second. */
@@ -47,7 +52,7 @@ export class Connection implements Session {
     this.checkUnsent()
   }
 
-  /** Sends an answer; '' stands for none. */
+  /** Sends an answer; '' is none. */
   answer(message: string | Uint8Array): void {
     if (message !== '') this.send(message)
   }

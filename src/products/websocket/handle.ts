@@ -5,17 +5,18 @@ import type { Answer } from '../../jsonrpc/build.ts'
 import type { Methods } from '../../jsonrpc/methods.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { type Allowance, type Host, type Served, serve } from '../../jsonrpc/serve.ts'
+import type { HubSubscriptions } from '../../pubsub/hub-subscriptions.ts'
 import type { Session as PubsubSession } from '../../pubsub/session.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
-import type { Subscription } from '../../subscriptions/subscription.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import type { WebsocketMeters } from './meters.ts'
 
 /** One connection of a customer, as methods see it. */
 export interface Session extends PubsubSession {
-  readonly subscription: Subscription
   readonly budget: Budget
+  /** Serves its subscriptions. */
+  readonly engine: HubSubscriptions
 }
 
 export interface HandleDeps {

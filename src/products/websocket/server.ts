@@ -1,10 +1,10 @@
 // Opens the websocket door. Thread: main.
 //
-//   upgrade on / -> admit: token in headers (401) -> connections per address and plan, rate (429)
+//   upgrade on / -> admit: token in headers (401) -> chain of the subscription (503 without one)
+//                -> connections per address and plan, rate (429)
 //                -> open: gate.lease closes it with 1008 within 1 s of the token's death
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
-//   chain update -> Subscriptions: index -> text, once -> published to all subscribers
-//   node's notice -> Subscriptions: the feed it belongs to -> the same way
+//   stream update -> engine of the chain: index -> text, once -> published to all subscribers
 //   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
 
 import type { Gate } from '../../auth/gate.ts'
@@ -15,9 +15,10 @@ import type { Running } from '../../base/running.ts'
 import { encodedText, errorMessage } from '../../jsonrpc/build.ts'
 import { whole } from '../../jsonrpc/message-stream.ts'
 import { Methods, type MethodTable } from '../../jsonrpc/methods.ts'
-import type { Subscribed } from '../../pubsub/hub-subscriptions.ts'
+import type { PubsubChain } from '../../pubsub/chain.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Quota } from '../../quota/quota.ts'
+import type { Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
 import { openDoor } from '../../transport/door.ts'
 import { jsonHead, Reply, withRetryAfter } from '../../transport/reply.ts'
@@ -25,10 +26,10 @@ import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { SocketRoute, Upgrade } from '../../transport/websocket.ts'
 import type { WebsocketSection } from './config.ts'
-import { Connection } from './connection.ts'
+import { Connection, type ConnectionDeps } from './connection.ts'
 import { MessageHandler, type Session } from './handle.ts'
 import { closingOf, type WebsocketMeters } from './meters.ts'
-import { type Relayed, Subscriptions } from './subscriptions.ts'
+import { Subscriptions } from './subscriptions.ts'
 
 export interface WebsocketDeps {
   readonly gate: Gate
@@ -39,10 +40,8 @@ export interface WebsocketDeps {
   readonly version: Readonly<Record<string, string | number>>
   /** Methods besides getVersion and the subscriptions. */
   readonly methods: readonly MethodTable<Session>[]
-  /** Our own chain, for whom no upstream set serves. */
-  readonly solana: Subscribed | null
-  /** The upstream sets. Whom neither serves is offered no subscriptions (-32601). */
-  readonly relayed: Relayed | null
+  /** The chain that a subscription reads; null when no node has its stream: 503 at the upgrade. */
+  chainOf(subscription: Subscription): PubsubChain | null
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
@@ -62,20 +61,14 @@ export async function startWebsocket(
 ): Promise<Running> {
   const log = deps.log.area('websocket')
   const version = encodedText(JSON.stringify(deps.version))
-  const { solana, relayed, clock } = deps
-  const subscriptions = new Subscriptions({
-    solana,
-    relayed,
-    meters: deps.meters.subscriptions,
-    clock,
-    log,
-  })
+  const { clock } = deps
+  const subscriptions = new Subscriptions({ meters: deps.meters.subscriptions, clock, log })
   const tables = [{ getVersion: () => version }, subscriptions.methods, ...deps.methods]
   const handler = new MessageHandler({
     methods: new Methods<Session>(...tables),
     meters: deps.meters,
     quotaMeters: deps.quotaMeters,
-    clock: deps.clock,
+    clock,
     log,
   })
   const door = await openDoor<Principal>({
@@ -83,14 +76,14 @@ export async function startWebsocket(
     place: section,
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
-    clock: deps.clock,
+    clock,
     log,
     http: {
       admit: (request) => admit(request, deps),
       error: (status, message) => errorReply(status, message),
       routes: [{ verb: 'GET', path: '/', handle: () => upgradeRequired }],
     },
-    sockets: [socketRoute(section, deps, handler)],
+    sockets: [socketRoute(section, deps, { handler, subscriptions })],
   })
   deps.meters.openSockets = () => door.sockets.open.size
   subscriptions.usePublisher((topic, message) => door.sockets.publish(topic, message))
@@ -106,8 +99,9 @@ export async function startWebsocket(
 function socketRoute(
   section: WebsocketSection,
   deps: WebsocketDeps,
-  handler: MessageHandler,
+  made: { readonly handler: MessageHandler; readonly subscriptions: Subscriptions },
 ): SocketRoute<Principal, Connection> {
+  const { handler, subscriptions } = made
   return {
     path: '/',
     inboundBytesMax: INBOUND_BYTES_MAX,
@@ -115,7 +109,12 @@ function socketRoute(
     pingMs: section.pingMs,
     silenceMsMax: section.pingMs * SILENCE_PINGS_MAX,
     perAddressMax: section.connectionsPerAddress,
-    upgrade: (_, principal) => upgrade(principal, section, deps),
+    upgrade: (_, principal) => {
+      const chain = deps.chainOf(principal.subscription)
+      if (chain === null) return noStream
+      const { unsentBytes: unsentBytesMax } = section
+      return upgrade({ principal, engine: subscriptions.engineOf(chain), unsentBytesMax }, deps)
+    },
     open: (socket) => socket.state.open(socket, deps.gate),
     message: ({ state }, data) => {
       const served = handler.handle(data, state)
@@ -143,20 +142,28 @@ const upgradeRequired = new Reply(
   errorMessage('null', { code: -32600, message: 'this door speaks WebSocket' }),
 )
 
+const noStream = new Reply(
+  codesOf.unavailable.http,
+  jsonHead,
+  errorMessage('null', {
+    code: codesOf.unavailable.jsonrpc,
+    message: 'WebSocket is not available: no node of this subscription has a geyser stream',
+  }),
+)
+
 /** Authentication 3: the two headers, and nothing else on this door. */
 function admit(request: Request, { gate }: WebsocketDeps): Principal | Reply {
   return gate.admit('websocket', request.credentials, request.address) ?? unauthorized
 }
 
 function upgrade(
-  principal: Principal,
-  section: WebsocketSection,
+  given: Omit<ConnectionDeps, 'budget'>,
   { quota, quotaMeters }: WebsocketDeps,
 ): Upgrade<Connection> | Reply {
-  const budget = quota.budgetOf(principal.subscription)
+  const budget = quota.budgetOf(given.principal.subscription)
   const { ok, retryAfterMs } = budget.spend(HANDSHAKE)
   if (ok && budget.enter('connections'))
-    return { state: new Connection(principal, budget, section.unsentBytes), protocol: '' }
+    return { state: new Connection({ ...given, budget }), protocol: '' }
   quotaMeters.refused.websocket.inc()
   const reason = ok ? 'too many connections on this plan' : 'the rate of the plan is used up'
   return errorReply(429, `Too many requests: ${reason}`, ok ? BUSY_RETRY_MS : retryAfterMs)

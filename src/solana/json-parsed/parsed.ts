@@ -6,13 +6,14 @@ export interface Parsed {
   readonly type: string
 }
 
-export interface ParsedAccount {
+export interface AccountData {
   readonly owner: Uint8Array
-  readonly pubkey: Uint8Array
   readonly data: Uint8Array
 }
 
+export interface ParsedAccount extends AccountData {
+  readonly pubkey: Uint8Array
+}
+
 /** Reads another account of the same state. */
-export type ReadAccount = (
-  pubkey: Uint8Array,
-) => { readonly owner: Uint8Array; readonly data: Uint8Array } | null
+export type ReadAccount = (pubkey: Uint8Array) => AccountData | null

@@ -8,6 +8,13 @@ function printed(door: { host: string; port: number; tls: boolean }): string {
   return banner({ doors, sources: new Map([['chain.source', 'embedded']]) }, demo)
 }
 
+describe('the warnings of a start', () => {
+  it('are lines of their own', () => {
+    const text = banner({ doors: {}, sources: new Map() }, null, ['upstreams.a has no grpc'])
+    expect(text).toBe('upstreams.a has no grpc\n')
+  })
+})
+
 describe('the calls of the first start', () => {
   it('hold the token once, and use it by name in every call', () => {
     const text = printed({ host: '127.0.0.1', port: 1, tls: false })

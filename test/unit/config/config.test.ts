@@ -105,7 +105,7 @@ describe('upstreams', () => {
     expect(checked({ upstreams })).toEqual([
       'upstreams.own has no nodes: name one, or leave the set out',
       "upstreams.a b: a set's name is letters, digits, - and _, 32 at most",
-      'upstreams.x.nodes.0 has no address: set rpc, ws or grpc',
+      'upstreams.x.nodes.0 has no address: set rpc or grpc',
     ])
   })
 

@@ -1,18 +1,20 @@
 // What an update costs, and who is told: on sessions without sockets.
 import { describe, expect, it } from 'vitest'
 import { systemClock } from '../../../src/base/clock.ts'
-import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
+import { publishUpdate } from '../../../src/geyser/hub.ts'
 import type { Answer } from '../../../src/jsonrpc/build.ts'
 import type { Session } from '../../../src/products/websocket/handle.ts'
 import { Subscriptions } from '../../../src/products/websocket/subscriptions.ts'
 import { declareSubscriptionMeters } from '../../../src/pubsub/meters.ts'
+import { Budget } from '../../../src/quota/budget.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { accountUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
 import type { AccountUpdate, TransactionUpdate } from '../../../src/solana/updates.ts'
 import type { PlanValues } from '../../../src/subscriptions/plans.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
-import { budgetOn, looseSession } from '../../support/loose-session.ts'
+import { budgetOn, type LooseSession, looseSession } from '../../support/loose-session.ts'
+import { idleChain } from '../../support/pubsub-chain.ts'
 import { SyntheticSolana } from '../../support/synthetic-solana.ts'
 
 const key = (number: number) => {
@@ -22,16 +24,11 @@ const key = (number: number) => {
 }
 
 class Stage {
-  readonly hub = openSolanaHub({ replaySlots: 0, replayBytesMax: 0 })
+  readonly chain = idleChain()
+  readonly hub = this.chain.hub
   readonly meters = declareSubscriptionMeters(new Meters())
   readonly published: { topic: string; text: string }[] = []
   readonly subscriptions = new Subscriptions({
-    solana: {
-      hub: this.hub,
-      chain: { signatureStatus: () => null, slot: () => 0 },
-      readAccount: () => null,
-    },
-    relayed: null,
     meters: this.meters,
     clock: systemClock,
     log: silentLog,
@@ -42,6 +39,12 @@ class Stage {
     this.subscriptions.usePublisher((topic, message) =>
       this.published.push({ topic, text: Buffer.from(message).toString() }),
     )
+  }
+
+  /** A connection of a customer; of its own unless a budget is given. */
+  session(of: Budget | Partial<PlanValues> = roomy): LooseSession {
+    const budget = of instanceof Budget ? of : budgetOn(of)
+    return looseSession(budget, this.subscriptions.engineOf(this.chain))
   }
 
   subscribe(session: Session, topic: string, ...params: unknown[]): number {
@@ -76,8 +79,6 @@ class Stage {
   }
 }
 
-/** A connection of a customer of its own. */
-const session = (plan: Partial<PlanValues> = roomy) => looseSession(budgetOn(plan))
 const roomy = { subscriptionsPerConnection: 100_000, distinctSubscriptions: 0 }
 
 const processed = { commitment: 'processed' }
@@ -87,7 +88,7 @@ const slice = (offset: number, length: number) => ({ dataSlice: { offset, length
 describe('what an update costs', () => {
   it('grows with the subscriptions that match it, not with those that exist', () => {
     const stage = new Stage()
-    const one = session()
+    const one = stage.session()
     for (let at = 0; at < 3000; at++) {
       stage.subscribe(one, 'account', encodeBase58(key(at)), processed)
       stage.subscribe(one, 'program', encodeBase58(key(10_000 + at)), processed)
@@ -111,7 +112,7 @@ describe('what an update costs', () => {
 
   it('is one message for all subscribers of one wish', () => {
     const stage = new Stage()
-    const sessions = Array.from({ length: 500 }, () => session())
+    const sessions = Array.from({ length: 500 }, () => stage.session())
     const ids = sessions.map((one) =>
       stage.subscribe(one, 'account', encodeBase58(key(1)), processed),
     )
@@ -124,7 +125,7 @@ describe('what an update costs', () => {
 
   it('is nothing once the last subscriber is gone', () => {
     const stage = new Stage()
-    const [first, second] = [session(), session()]
+    const [first, second] = [stage.session(), stage.session()]
     for (const one of [first, second]) stage.subscribe(one, 'account', encodeBase58(key(1)))
     stage.subscribe(first, 'block', 'all')
     first.end()
@@ -142,7 +143,7 @@ const refusal = (answer: unknown) => (answer as { error: { code: number; data: o
 describe('what one customer may cost', () => {
   it('is one feed for 150 subscriptions that differ in what has no effect', () => {
     const stage = new Stage()
-    const one = session({ subscriptionsPerConnection: 1000 })
+    const one = stage.session({ subscriptionsPerConnection: 1000 })
     const ids = new Set<number>()
     for (let at = 0; at < 150; at++) {
       const config = { maxSupportedTransactionVersion: at, commitment: 'processed' }
@@ -158,7 +159,7 @@ describe('what one customer may cost', () => {
   it('is bounded in distinct feeds over all its connections; others do not feel it', () => {
     const stage = new Stage()
     const budget = budgetOn({ distinctSubscriptions: 10 })
-    const [first, second] = [looseSession(budget), looseSession(budget)]
+    const [first, second] = [stage.session(budget), stage.session(budget)]
     const account = (at: number) => [encodeBase58(key(at)), processed] as const
     for (let at = 0; at < 5; at++) stage.subscribe(first, 'account', ...account(at))
     for (let at = 5; at < 10; at++) stage.subscribe(second, 'account', ...account(at))
@@ -169,7 +170,7 @@ describe('what one customer may cost', () => {
     })
     // What the customer has already is no other feed, and another customer has its own bound.
     stage.subscribe(second, 'account', ...account(0))
-    const other = session({ distinctSubscriptions: 10 })
+    const other = stage.session({ distinctSubscriptions: 10 })
     stage.subscribe(other, 'account', ...account(10))
     expect(stage.costOf(stage.account(key(0), key(99)))).toEqual([1, 1])
     // Given back when the last connection of the customer has left it, and not before.
@@ -184,7 +185,7 @@ describe('what one customer may cost', () => {
     const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
     const stage = new Stage()
     const budget = budgetOn({ notificationBytesPerSecond: 10_000 }, clock)
-    const [one, other] = [looseSession(budget), session()]
+    const [one, other] = [stage.session(budget), stage.session()]
     const [large, small] = [encodeBase58(key(1)), encodeBase58(key(2))]
     const ended = stage.subscribe(one, 'account', large, base64)
     stage.subscribe(one, 'account', small, base64)
@@ -229,7 +230,7 @@ describe('what one customer may cost', () => {
     const stage = new Stage()
     const plan = { notificationBytesPerSecond: 10_000 }
     const clock = { nowMs: () => 0, monotonicMs: () => 0 }
-    const customers = [1, 2, 3].map(() => looseSession(budgetOn(plan, clock)))
+    const customers = [1, 2, 3].map(() => stage.session(budgetOn(plan, clock)))
     for (const one of customers) stage.subscribe(one, 'account', encodeBase58(key(1)), base64)
     // Four notifications fit into a budget, so twelve into three.
     for (let at = 0; at < 12; at++) stage.costOf(stage.account(key(1), key(9), 1))
@@ -243,7 +244,7 @@ describe('what one customer may cost', () => {
   it('counts the updates that its filters turn away', () => {
     const stage = new Stage()
     const clock = { nowMs: () => 0, monotonicMs: () => 0 }
-    const one = looseSession(budgetOn({ notificationBytesPerSecond: 10_000 }, clock))
+    const one = stage.session(budgetOn({ notificationBytesPerSecond: 10_000 }, clock))
     const filters = [{ dataSize: 7 }]
     stage.subscribe(one, 'program', encodeBase58(key(9)), { ...processed, filters })
     const update = stage.account(key(1), key(9), 1)

@@ -95,11 +95,9 @@ describe('the choice of a node', () => {
     expect(narrow.choose('getBlock')).toBeNull()
   })
 
-  test('looks for the way that is asked for', () => {
-    const { set } = setOf([{ ws: 'ws://127.0.0.1:9' }, { rpc: '', grpc: 'http://127.0.0.1:9' }])
+  test('picks no node without rpc', () => {
+    const { set } = setOf([{}, { rpc: '', grpc: 'http://127.0.0.1:9' }])
     expect(shares(set)).toEqual([100, 0])
-    expect(shares(set, { way: 'ws' })).toEqual([100, 0])
-    expect(shares(set, { way: 'grpc' })).toEqual([0, 100])
   })
 
   test('on trial a node gets one call at a time, and nothing that is sent once', () => {

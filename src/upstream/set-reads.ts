@@ -1,0 +1,53 @@
+// Reads from the nodes of a set what their geyser stream does not carry. Thread: main.
+// Nothing here rejects: a read that no node answered returns nothing.
+import { Commitment, commitmentNamed } from '../base/commitment.ts'
+import { decodeKey, encodeBase58 } from '../solana/base58.ts'
+import type { TransactionError } from '../solana/transaction-error.ts'
+import type { SignatureStatus } from '../solana/updates.ts'
+import { bodyOf } from './call-body.ts'
+import { readNodes } from './set-sender.ts'
+import type { UpstreamSet } from './upstream-set.ts'
+
+/** Reads the first `length` bytes of accounts, in the order of their keys. */
+export async function readAccounts(
+  set: UpstreamSet,
+  keys: readonly Uint8Array[],
+  length: number,
+): Promise<({ readonly owner: Uint8Array; readonly data: Uint8Array } | null)[]> {
+  const method = 'getMultipleAccounts'
+  const dataSlice = { offset: 0, length }
+  const config = { commitment: 'processed', encoding: 'base64', dataSlice }
+  const paramsText = JSON.stringify([keys.map((key) => encodeBase58(key)), config])
+  const answer = await readNodes(set, method, bodyOf({ method, paramsText }))
+  return valuesOf(answer).map((value) => {
+    const { owner, data } = (value ?? {}) as { owner?: unknown; data?: unknown }
+    const key = typeof owner === 'string' ? decodeKey(owner) : null
+    const text: unknown = Array.isArray(data) ? data[0] : null
+    return key === null || typeof text !== 'string'
+      ? null
+      : { owner: key, data: Buffer.from(text, 'base64') }
+  })
+}
+
+/** Null for a signature that no node knows among its recent ones. `minSlot` is processed. */
+export async function readSignatureStatus(
+  set: UpstreamSet,
+  signature: Uint8Array,
+  minSlot: number,
+): Promise<Pick<SignatureStatus, 'slot' | 'err' | 'commitment'> | null> {
+  const method = 'getSignatureStatuses'
+  const paramsText = `[["${encodeBase58(signature)}"]]`
+  // A node behind the stream may not have it yet.
+  const options = { minContextSlot: minSlot, commitment: Commitment.processed }
+  const answer = await readNodes(set, method, bodyOf({ method, paramsText }), options)
+  const { slot, err, confirmationStatus } = (valuesOf(answer)[0] ?? {}) as Record<string, unknown>
+  const commitment = commitmentNamed(confirmationStatus)
+  if (typeof slot !== 'number' || commitment === null) return null
+  // Reason for the cast: the error is sent as it came.
+  return { slot, err: (err ?? null) as TransactionError | null, commitment }
+}
+
+function valuesOf(answer: { readonly result?: unknown } | null): readonly unknown[] {
+  const { value } = (answer?.result ?? {}) as { value?: unknown }
+  return Array.isArray(value) ? value : []
+}

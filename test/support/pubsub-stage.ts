@@ -1,0 +1,80 @@
+// The websocket endpoint in front of sets of nodes, in process: their geyser streams and customers.
+import { once } from 'node:events'
+import { WebSocket } from 'ws'
+import { systemClock } from '../../src/base/clock.ts'
+import { type Log, silentLog } from '../../src/telemetry/log.ts'
+import { GeyserRoads } from '../../src/topology/geyser.ts'
+import type { NodeSection } from '../../src/upstream/config.ts'
+import { Upstreams } from '../../src/upstream/upstreams.ts'
+import { Bundle } from './bundle.ts'
+import type { SolanaNode } from './solana-node.ts'
+import { Client } from './subscription-stage.ts'
+import { until } from './until.ts'
+import { setSection } from './upstream-sections.ts'
+
+export class PubsubStage {
+  readonly bundle = new Bundle()
+  readonly upstreams: Upstreams
+  readonly streams: GeyserRoads
+  readonly #clients: Client[] = []
+  port = 0
+
+  private constructor(
+    sets: Readonly<Record<string, readonly Partial<NodeSection>[]>>,
+    { log = silentLog }: { readonly log?: Log },
+  ) {
+    const entries = Object.entries(sets).map(([name, nodes]) => [name, setSection(nodes)] as const)
+    const deps = { clock: systemClock, log }
+    this.upstreams = new Upstreams(Object.fromEntries(entries), deps)
+    const bounds = { replaySlots: 150, replayBytesMax: 2 ** 28 }
+    this.streams = new GeyserRoads(this.upstreams, { ...deps, bounds })
+  }
+
+  static async start(
+    sets: Readonly<Record<string, readonly Partial<NodeSection>[]>>,
+    options: { readonly log?: Log } = {},
+  ): Promise<PubsubStage> {
+    const stage = new PubsubStage(sets, options)
+    await stage.upstreams.start()
+    const { port } = await stage.bundle.openWebsocket({
+      section: { connectionsPerAddress: 0 },
+      chainOf: ({ upstream }) => stage.streams.of(upstream ?? 'default'),
+    })
+    stage.port = port
+    for (const name of Object.keys(sets)) {
+      const stream = stage.streams.of(name)
+      if (stream !== null) await until(() => stream.slot(2) > 0, `the stream of ${name}`, 30_000)
+    }
+    return stage
+  }
+
+  get url(): string {
+    return `ws://127.0.0.1:${this.port}`
+  }
+
+  async connect(token = this.bundle.issue().token): Promise<Client> {
+    const socket = new WebSocket(this.url, { headers: { 'x-token': token } })
+    socket.on('error', () => {})
+    await once(socket, 'open')
+    const client = new Client(socket)
+    this.#clients.push(client)
+    return client
+  }
+
+  /** Counts of a set's stream. */
+  counts(set = 'default') {
+    return this.streams.readings().find((reading) => reading.set === set)!.counts
+  }
+
+  async stop(): Promise<void> {
+    for (const client of this.#clients) client.socket.terminate()
+    await this.bundle.dispose()
+    this.streams.stop()
+    await this.upstreams.stop()
+  }
+}
+
+/** A running server or devnode as a node of a set. */
+export function nodeOf(node: SolanaNode): Partial<NodeSection> {
+  return { rpc: node.url, grpc: node.server.url('grpc'), xToken: node.token }
+}
