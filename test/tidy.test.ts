@@ -122,15 +122,15 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 // One package, one door.
 const doors: Readonly<Record<string, readonly string[]>> = {
   'uWebSockets.js': ['src/transport/'],
-  '@grpc/grpc-js': ['src/transport/grpc.ts'],
+  '@grpc/grpc-js': ['src/transport/grpc.ts', 'src/transport/grpc-bind.ts'],
   protobufjs: ['src/geyser/codec.ts', 'src/products/grpc/', 'src/transport/'],
   piscina: ['src/threads/pool.ts'],
   'prom-client': ['src/telemetry/meters.ts'],
-  msgpackr: ['src/stream/encoded.ts', 'src/subscriptions/store.ts', 'src/threads/frames.ts'],
+  msgpackr: ['src/stream/encoded.ts', 'src/subscriptions/tables.ts', 'src/threads/frames.ts'],
   'node:dgram': ['src/transport/udp.ts', 'src/commands/doctor.ts'],
   // Batched datagrams, and the lock on a file, which Node has no call for.
   koffi: ['src/transport/udp-batch.ts', 'src/subscriptions/lock.ts'],
-  lmdb: ['src/subscriptions/store.ts'],
+  lmdb: ['src/subscriptions/tables.ts'],
   litesvm: ['src/devnode/svm.ts'],
   pino: ['src/telemetry/log.ts'],
   yaml: ['src/config/load.ts'],

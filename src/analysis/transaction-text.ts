@@ -149,7 +149,7 @@ export class TransactionText {
     if (type === 0) return
     out.ascii(keys.accessList)
     const access = lists.filter(
-      (record) => typeAt(records, record) === EventType.TxnAccessListEntry,
+      (record) => readU32(records, record) === EventType.TxnAccessListEntry,
     )
     writeEach(out, access, (record) => writeAccess(out, records, record + headBytes))
     if (type === 3) {
@@ -161,7 +161,7 @@ export class TransactionText {
     }
     if (type !== 4) return
     out.ascii(keys.authorizationList)
-    const rest = lists.filter((record) => typeAt(records, record) !== EventType.TxnAccessListEntry)
+    const rest = lists.filter((record) => readU32(records, record) !== EventType.TxnAccessListEntry)
     writeEach(out, rest, (record) => writeAuthorization(out, records, record + headBytes))
   }
 
@@ -191,7 +191,7 @@ function placesOf(records: Uint8Array): Place[] {
     const index = readU32(records, at + 4) - 1
     places[index] ??= { index, header: -1, lists: null }
     const place = places[index]
-    if (typeAt(records, at) === EventType.TxnHeaderStart) place.header = at
+    if (readU32(records, at) === EventType.TxnHeaderStart) place.header = at
     else {
       place.lists ??= []
       place.lists.push(at)
@@ -199,10 +199,6 @@ function placesOf(records: Uint8Array): Place[] {
     at = (at + headBytes + readU32(records, at + 8) + 7) & ~7
   }
   return places.filter(({ header }) => header !== -1)
-}
-
-function typeAt(records: Uint8Array, at: number): number {
-  return readU32(records, at)
 }
 
 function isZero(records: Uint8Array, at: number, length: number): boolean {

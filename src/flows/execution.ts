@@ -10,14 +10,13 @@
 // The main thread sees block-level events and finished frames, never an access. Where loss is not
 // allowed (a snapshot, whose source can wait), the rings apply backpressure to the source;
 // otherwise an overrun becomes a Gap, never a wrong number.
-import { accessSync, constants } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { type Control, type ControlEvent, rangeStatus } from '../analysis/control.ts'
 import type { BlockResult } from '../analysis/job.ts'
 import { type AnalysisMemory, createMemory } from '../analysis/memory.ts'
 import { SyncTable } from '../analysis/sync-table.ts'
 import type { Clock } from '../base/clock.ts'
-import { Fault, messageOf } from '../base/errors.ts'
+import { type Fault, messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
 import { blockStart } from '../evm/event-payload.ts'
 import { EventType } from '../evm/event-type.ts'
@@ -26,13 +25,18 @@ import { moveHold, takeHold } from '../rings/holds.ts'
 import { openViews, type RingViews } from '../rings/layout.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Meters } from '../telemetry/meters.ts'
-import { DedicatedWorker } from '../threads/dedicated.ts'
 import { Pool } from '../threads/pool.ts'
 import type { ExecutionBlock, ExecutionView } from '../upstream/ports.ts'
 import { loadAnalysisModule } from './analysis-module.ts'
 import { BlockJobs, type JobOutcome, jobsMax } from './block-jobs.ts'
 import { ControlReader } from './control-reader.ts'
 import { type BlockRef, ExecutionProjector, type FrameLog } from './execution-projector.ts'
+import {
+  checkRecording,
+  type ExecutionSection,
+  ExecutionSource,
+  type PlayProgress,
+} from './execution-source.ts'
 import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
 
 /** Holds some 200 blocks like the real recording's, and a block of 15,000 transactions. */
@@ -40,13 +44,6 @@ const eventRingBytes = 64 * 1024 * 1024
 const workersMax = 4
 /** Ring hold by which the main thread keeps records that are not analysed yet. */
 const holdSlot = 0
-
-/** Selects the source; plain values that the source thread opens (upstream/execution/open.ts). */
-export interface ExecutionSection {
-  readonly source: 'embedded' | 'snapshot' | 'ring'
-  /** File of a snapshot or ring. */
-  readonly path?: string
-}
 
 export interface ExecutionDeps {
   readonly events: FrameLog
@@ -66,13 +63,6 @@ export interface ExecutionDeps {
   onProgress?(progress: PlayProgress): void
 }
 
-/** Events of this pass (passes count from 0) that were delivered. */
-export interface PlayProgress {
-  readonly pass: number
-  readonly events: number
-  readonly eventsTotal: number
-}
-
 export interface ExecutionPipeline extends Running, ExecutionView {
   /** Restarts the source thread, for a source that was silent for too long. */
   restartSource(): void
@@ -87,26 +77,13 @@ export async function startExecution(
   const module = await loadAnalysisModule()
   const memory = createMemory(module, { eventRingBytes: deps.ringBytes ?? eventRingBytes, workers })
   const pipeline = new Pipeline(section, deps, memory)
-  await pipeline.startSource()
+  await pipeline.start()
   return pipeline
-}
-
-/** A ring file may appear later; a missing recording at startup is a configuration mistake. */
-function checkRecording({ source, path }: ExecutionSection): void {
-  if (source !== 'snapshot' || path === undefined) return
-  try {
-    accessSync(path, constants.R_OK)
-  } catch (error) {
-    const message = `metrics.path: the recording cannot be read: ${messageOf(error)}`
-    throw new Fault('recording-unreadable', message, { cause: error })
-  }
 }
 
 class Pipeline implements ExecutionPipeline {
   readonly address = null
-  readonly #section: ExecutionSection
   readonly #deps: ExecutionDeps
-  readonly #memory: AnalysisMemory
   readonly #syncTable: SyncTable
   readonly #ring: RingViews
   readonly #meters: ExecutionMeters
@@ -114,10 +91,9 @@ class Pipeline implements ExecutionPipeline {
   readonly #jobs: BlockJobs
   readonly #reader: ControlReader
   readonly #projector: ExecutionProjector
+  readonly #source: ExecutionSource
   readonly #isLossless: boolean
   readonly #startedMs: number
-  #source: DedicatedWorker | null = null
-  #restarting: Promise<void> = Promise.resolve()
   #lastSeqno = 0
   #isAfterOverrun = false
   #timestampSecs = 0
@@ -127,9 +103,7 @@ class Pipeline implements ExecutionPipeline {
   #isStopped = false
 
   constructor(section: ExecutionSection, deps: ExecutionDeps, memory: AnalysisMemory) {
-    this.#section = section
     this.#deps = deps
-    this.#memory = memory
     this.#syncTable = new SyncTable(memory)
     this.#ring = openViews(memory.eventRing)
     this.#meters = declareExecutionMeters(deps.meters)
@@ -161,49 +135,18 @@ class Pipeline implements ExecutionPipeline {
       waitForCapacity: () => this.#jobs.waitForCapacity(),
     })
     void this.#reader.run()
-  }
-
-  async startSource(): Promise<void> {
-    const { clock, log, sourceEntry } = this.#deps
-    const data = {
-      memory: this.#memory,
-      section: this.#section,
-      isLossless: this.#isLossless,
-      // The thread stamps events in our monotonic time: both threads share the process clock.
-      originMs: Number(process.hrtime.bigint()) / 1e6 - clock.monotonicMs(),
-    }
-    this.#source = await DedicatedWorker.start(
-      {
-        name: 'execution source',
-        entry: sourceEntry ?? 'execution',
-        data,
-        onMessage: (message) => this.#onMessage(message),
-      },
-      {
-        clock,
-        log,
-        restarts: this.#meters.sourceRestarts,
-        onDown: (fault) => this.#deps.onDown(fault),
-      },
+    this.#source = new ExecutionSource(
+      { memory, section, isLossless: this.#isLossless },
+      { ...deps, restarts: this.#meters.sourceRestarts },
     )
   }
 
-  /** Messages of the source thread other than its readiness. */
-  #onMessage(message: unknown): void {
-    // Reason for the cast: workers/execution.ts posts nothing else.
-    const { progress } = message as { progress?: PlayProgress }
-    if (progress !== undefined) this.#deps.onProgress?.(progress)
+  start(): Promise<void> {
+    return this.#source.start()
   }
 
   restartSource(): void {
-    this.#restarting = this.#restarting.then(async () => {
-      await this.#source?.stop()
-      if (this.#isStopped) return
-      this.#meters.sourceRestarts.inc()
-      await this.startSource().catch((error: unknown) => {
-        this.#deps.log.error('execution source restart failed', { reason: messageOf(error) })
-      })
-    })
+    this.#source.restart()
   }
 
   async stop(): Promise<void> {
@@ -211,8 +154,7 @@ class Pipeline implements ExecutionPipeline {
     this.#isStopped = true
     this.#reader.stop()
     this.#jobs.close()
-    await this.#restarting
-    await this.#source?.stop()
+    await this.#source.stop()
     await this.#pool.stop()
   }
 

@@ -3,15 +3,6 @@
 // A change and its audit entry are one transaction, flushed to disk before the call returns, so
 // an acknowledged change survives a kill. Reads see other processes' changes in the next event
 // loop turn.
-//
-//   records   id -> Registered
-//   names     label:<label>, destination:<ip:port> -> id
-//   audit     seq -> AuditEntry
-//   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
-//   marks     'head' -> AuditHead, 'format' -> version of these tables,
-//             ['seq', name] -> first number not reserved yet
-import { type Database, open, type RootDatabase } from 'lmdb'
-import { Packr } from 'msgpackr'
 import { assert, isBug } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
 import { accept, Fault, messageOf, type Outcome, type Refusal, refuse } from '../base/errors.ts'
@@ -30,21 +21,9 @@ import { issueId } from './issue.ts'
 import { builtInPlans } from './plans.ts'
 import { prepareRegistryFolder } from './registry-file.ts'
 import type { By, CredentialState, Registered, Subscription } from './subscription.ts'
-import {
-  addToDay,
-  addToWindow,
-  creditsIn,
-  dayOf,
-  type OpenWindow,
-  oldestDayKept,
-  type UsageCounts,
-  type UsageDay,
-  type UsageDelta,
-  type UsageReport,
-  type WindowUse,
-  windowBounds,
-  windowOf,
-} from './usage.ts'
+import { Tables } from './tables.ts'
+import { isoTime, type OpenWindow, type UsageDelta, type UsageReport } from './usage.ts'
+import { addUsage, openWindow, usageReport } from './usage-table.ts'
 import { type Step, Verbs } from './verbs.ts'
 
 export interface StoreOptions {
@@ -52,11 +31,6 @@ export interface StoreOptions {
   /** Requests are checked against it; the built-in plans and strict destinations when absent. */
   readonly known?: Known
 }
-
-/** Address space, not memory; fixed, so that no process has to remap when another grows it. */
-const mapBytes = 1 << 30
-/** Version of the tables; raised by a change that an older version cannot read. */
-const formatHere = 1
 
 const unknownHere: Known = { plans: Object.keys(builtInPlans), destinationRules: strictRules }
 
@@ -77,36 +51,13 @@ export function openStore(path: string, options: StoreOptions): Store {
 }
 
 export class Store extends Verbs {
-  readonly #root: RootDatabase
-  readonly #records: Database<Registered, string>
-  readonly #names: Database<string, string>
-  readonly #audit: Database<AuditEntry, number>
-  readonly #usage: Database<unknown, [string, string]>
-  readonly #marks: Database<unknown, string | [string, string]>
+  readonly #tables: Tables
   readonly #clock: Clock
 
   constructor(path: string, { clock, known = unknownHere }: StoreOptions) {
     super(known)
-    // Pages are zeroed before use (noMemInit off): otherwise stale memory of this process, such as
-    // a token just issued, could reach the disk.
-    this.#root = open({
-      path,
-      noSubdir: false,
-      mapSize: mapBytes,
-      maxDbs: 8,
-      noMemInit: false,
-      overlappingSync: false,
-      ...packed(),
-    })
-    this.#records = this.#root.openDB('records', packed())
-    this.#names = this.#root.openDB('names', packed())
-    this.#audit = this.#root.openDB('audit', packed())
-    this.#usage = this.#root.openDB('usage', packed())
-    this.#marks = this.#root.openDB('marks', packed())
+    this.#tables = new Tables(path)
     this.#clock = clock
-    // Killed processes leave entries in the reader table, which would fill up and pin pages.
-    this.#root.readerCheck()
-    this.#checkFormat()
   }
 
   // Reading.
@@ -118,25 +69,26 @@ export class Store extends Verbs {
 
   /** The newest change. */
   head(): AuditHead {
-    return (this.#marks.get('head') as AuditHead | undefined) ?? emptyHead
+    return (this.#tables.marks.get('head') as AuditHead | undefined) ?? emptyHead
   }
 
   /** True when this registry contains that change; an older copy lacks the newest ones. */
   holds({ seq, hash }: AuditHead): boolean {
-    return seq === 0 || this.#audit.get(seq)?.hash === hash
+    return seq === 0 || this.#tables.audit.get(seq)?.hash === hash
   }
 
   /** Ids changed after that version, each once; null when there are more than `max` entries. */
   changedSince(version: number, max: number): ReadonlySet<string> | null {
     const ids = new Set<string>()
     if (this.version() - version > max) return null
-    for (const { value } of this.#audit.getRange({ start: version + 1 })) ids.add(value.subject)
+    for (const { value } of this.#tables.audit.getRange({ start: version + 1 }))
+      ids.add(value.subject)
     return ids
   }
 
   /** All subscriptions, including ended ones, in order of creation. */
   list(): Subscription[] {
-    const all = [...this.#records.getRange()].map(({ value }) => value.subscription)
+    const all = [...this.#tables.records.getRange()].map(({ value }) => value.subscription)
     return all.sort((a, b) => (a.createdAt + a.id < b.createdAt + b.id ? -1 : 1))
   }
 
@@ -146,11 +98,11 @@ export class Store extends Verbs {
 
   /** The stored record with its digests. */
   registered(id: string): Registered | null {
-    return this.#records.get(id) ?? null
+    return this.#tables.records.get(id) ?? null
   }
 
   *allRegistered(): Iterable<Registered> {
-    for (const { value } of this.#records.getRange()) yield value
+    for (const { value } of this.#tables.records.getRange()) yield value
   }
 
   credentials(ref: string): CredentialState | null {
@@ -168,17 +120,17 @@ export class Store extends Verbs {
 
   /** Entries in order, from `after` on, of one subject or all. */
   *audit(which: { after?: number; subject?: string } = {}): Iterable<AuditEntry> {
-    for (const { value } of this.#audit.getRange({ start: (which.after ?? 0) + 1 }))
+    for (const { value } of this.#tables.audit.getRange({ start: (which.after ?? 0) + 1 }))
       if (which.subject === undefined || value.subject === which.subject) yield value
   }
 
   verifyAudit(): AuditReport {
     // One snapshot of all three tables, isolated from changes by other processes.
-    const transaction = this.#root.useReadTransaction()
+    const transaction = this.#tables.root.useReadTransaction()
     try {
-      const entries = this.#audit.getRange({ transaction }).map(({ value }) => value)
-      const head = this.#marks.get('head', { transaction }) as AuditHead | undefined
-      const subjects = this.#records
+      const entries = this.#tables.audit.getRange({ transaction }).map(({ value }) => value)
+      const head = this.#tables.marks.get('head', { transaction }) as AuditHead | undefined
+      const subjects = this.#tables.records
         .getRange({ transaction })
         .map(({ key, value }) => [key, value] as const)
       return verifyAudit(entries, head ?? emptyHead, subjects)
@@ -189,42 +141,18 @@ export class Store extends Verbs {
 
   // Usage.
 
-  /** The current 30-day window of a subscription and the credits used in it so far. */
   openWindow(id: string): OpenWindow {
-    const nowMs = this.#clock.nowMs()
-    const createdAt = this.#records.get(id)?.subscription.createdAt
-    const createdAtMs = createdAt === undefined ? nowMs : Date.parse(createdAt)
-    const window = windowOf(createdAtMs, nowMs)
-    const stored = this.#usage.get([id, 'window']) as WindowUse | undefined
-    return { window, credits: creditsIn(stored, window), ...windowBounds(createdAtMs, window) }
+    return openWindow(this.#tables, id, this.#clock.nowMs())
   }
 
   usage(ref: string): UsageReport | null {
     const subscription = this.find(ref)
-    if (subscription === null) return null
-    const { id } = subscription
-    const { startsAtMs, endsAtMs, credits } = this.openWindow(id)
-    const days = [...this.#usage.getRange({ start: [id, '0'], end: [id, 'a'] })].map(
-      ({ key, value }): UsageDay => ({ day: key[1], ...(value as UsageCounts) }),
-    )
-    return { id, window: { from: isoTime(startsAtMs), to: isoTime(endsAtMs), credits }, days }
+    return subscription && usageReport(this.#tables, subscription.id, this.#clock.nowMs())
   }
 
   /** Adds the usage since the last call. Resolves when it is on disk. */
   async addUsage(deltas: readonly UsageDelta[]): Promise<void> {
-    const nowMs = this.#clock.nowMs()
-    const day = dayOf(nowMs)
-    await this.#root.transaction(() => {
-      for (const delta of deltas) {
-        const { id, window, ...counts } = delta
-        const stored = this.#usage.get([id, 'window']) as WindowUse | undefined
-        const running = this.openWindow(id).window
-        this.#usage.put([id, 'window'], addToWindow(stored, delta, running))
-        const today = this.#usage.get([id, day]) as UsageCounts | undefined
-        this.#usage.put([id, day], addToDay(today, counts))
-        if (today === undefined) this.#dropOldDays(id, nowMs)
-      }
-    })
+    await addUsage(this.#tables, deltas, this.#clock.nowMs())
   }
 
   /**
@@ -233,33 +161,25 @@ export class Store extends Verbs {
    */
   reserveSeq(name: string, count: number): number {
     assert(Number.isSafeInteger(count) && count > 0, 'count must be a positive integer')
-    return this.#root.transactionSync(() => {
-      const first = (this.#marks.get(['seq', name]) as number | undefined) ?? 1
-      this.#marks.putSync(['seq', name], first + count)
+    return this.#tables.root.transactionSync(() => {
+      const first = (this.#tables.marks.get(['seq', name]) as number | undefined) ?? 1
+      this.#tables.marks.putSync(['seq', name], first + count)
       return first
     })
   }
 
   close(): Promise<void> {
-    return this.#root.close()
-  }
-
-  /** A later version may store fields that this one would silently drop. */
-  #checkFormat(): void {
-    const format = this.#marks.get('format') as number | undefined
-    if (format === undefined) this.#marks.putSync('format', formatHere)
-    else if (format > formatHere)
-      throw new Fault('registry', `the registry was written by a later version (format ${format})`)
+    return this.#tables.root.close()
   }
 
   #find(ref: string): Registered | null {
-    const byId = this.#records.get(ref)
+    const byId = this.#tables.records.get(ref)
     if (byId !== undefined) return byId
-    const id = this.#names.get(`label:${ref}`)
-    if (id !== undefined) return this.#records.get(id) ?? null
+    const id = this.#tables.names.get(`label:${ref}`)
+    if (id !== undefined) return this.#tables.records.get(id) ?? null
     // Ended subscriptions free their label; the newest with that label is used.
     const ended = this.list().findLast(({ label }) => label === ref)
-    return ended === undefined ? null : (this.#records.get(ended.id) ?? null)
+    return ended === undefined ? null : (this.#tables.records.get(ended.id) ?? null)
   }
 
   protected override create(
@@ -268,7 +188,7 @@ export class Store extends Verbs {
   ): Outcome<Subscription> {
     return this.#transaction(by, (nowMs) => {
       let id = issueId()
-      while (this.#records.doesExist(id)) id = issueId()
+      while (this.#tables.records.doesExist(id)) id = issueId()
       const record = make(id, isoTime(nowMs))
       if (!record.ok) return record
       return this.#save({ what: 'subscription.add', before: null, by, nowMs }, record.value)
@@ -304,12 +224,12 @@ export class Store extends Verbs {
     const freed = namesOf(before)
     const taken = namesOf(after)
     for (const name of taken) {
-      const owner = this.#names.get(name)
+      const owner = this.#tables.names.get(name)
       if (owner !== undefined && owner !== subscription.id) return nameTaken(name, owner)
     }
-    for (const name of freed) if (!taken.includes(name)) this.#names.removeSync(name)
-    for (const name of taken) this.#names.putSync(name, subscription.id)
-    this.#records.putSync(subscription.id, after)
+    for (const name of freed) if (!taken.includes(name)) this.#tables.names.removeSync(name)
+    for (const name of taken) this.#tables.names.putSync(name, subscription.id)
+    this.#tables.records.putSync(subscription.id, after)
     const entry = nextEntry(this.head(), {
       at,
       who: by.who,
@@ -319,8 +239,8 @@ export class Store extends Verbs {
       after: recordDigest(after),
       reason: by.reason ?? '',
     })
-    this.#audit.putSync(entry.seq, entry)
-    this.#marks.putSync('head', { seq: entry.seq, hash: entry.hash } satisfies AuditHead)
+    this.#tables.audit.putSync(entry.seq, entry)
+    this.#tables.marks.putSync('head', { seq: entry.seq, hash: entry.hash } satisfies AuditHead)
     return accept(subscription)
   }
 
@@ -330,12 +250,7 @@ export class Store extends Verbs {
       checkKeptText('name of the user', by.who, null) ??
       checkKeptText('reason', by.reason ?? '', null)
     if (problem !== null) return problem
-    return this.#root.transactionSync(() => action(this.#clock.nowMs()))
-  }
-
-  #dropOldDays(id: string, nowMs: number): void {
-    const old = this.#usage.getKeys({ start: [id, '0'], end: [id, oldestDayKept(nowMs)] })
-    for (const key of [...old]) this.#usage.remove(key)
+    return this.#tables.root.transactionSync(() => action(this.#clock.nowMs()))
   }
 }
 
@@ -351,13 +266,4 @@ function nameTaken(name: string, owner: string): { ok: false; refusal: Refusal }
   return name.startsWith('label:')
     ? refuse('rejected', 'label-taken', `the label belongs to ${owner}; choose another`)
     : refuse('rejected', 'destination-taken', `that destination belongs to ${owner}`)
-}
-
-function isoTime(timeMs: number): string {
-  return new Date(timeMs).toISOString()
-}
-
-/** Encodes values with our msgpackr: the one bundled with lmdb is older. */
-function packed() {
-  return { encoder: new Packr({ useRecords: false }) } as object
 }

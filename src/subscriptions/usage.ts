@@ -63,8 +63,12 @@ export function windowBounds(createdAtMs: number, window: number) {
   return { startsAtMs, endsAtMs: startsAtMs + windowMs }
 }
 
+export function isoTime(timeMs: number): string {
+  return new Date(timeMs).toISOString()
+}
+
 export function dayOf(nowMs: number): string {
-  return new Date(nowMs).toISOString().slice(0, 10)
+  return isoTime(nowMs).slice(0, 10)
 }
 
 /** The oldest day whose row is kept. */

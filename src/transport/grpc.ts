@@ -8,10 +8,8 @@
 //                             +-- unary   -> answer(bytes) -> bytes or refusal
 //                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
 import {
-  experimental,
   Metadata,
   Server,
-  ServerCredentials,
   type ServerDuplexStream,
   ServerInterceptingCall,
   type ServerInterceptor,
@@ -19,9 +17,10 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js'
 import { isBrokenInvariant } from '../base/assert.ts'
-import { Fault, messageOf } from '../base/errors.ts'
+import { messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
 import type { Log } from '../telemetry/log.ts'
+import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
 import { type ConnectionLimits, GrpcConnections } from './grpc-connections.ts'
 import { limitRequests, type RequestLimits } from './grpc-requests.ts'
 import { type GrpcStatus, grpcCode, retryDetails } from './grpc-status.ts'
@@ -63,13 +62,6 @@ export type GrpcMethod<C> = {
   | { kind: 'unary'; answer(request: Buffer, caller: C): UnaryAnswer }
   | { kind: 'stream'; open(stream: GrpcStream, caller: C): StreamEvents }
 )
-
-/** A certificate pair that was checked, with notification of changes. */
-export interface GrpcCertificates {
-  readonly cert: Buffer
-  readonly key: Buffer
-  onChange(listener: () => void): () => void
-}
 
 export interface GrpcDoorOptions<C> extends ConnectionLimits {
   readonly host: string
@@ -113,7 +105,7 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
   // Probed first for its error message: the library's own does not say what to do.
   const asked = options.port === 0 ? 0 : await resolvePort(options, 'grpc')
-  const port = await bind(server, `${host}:${asked}`, options.certificates)
+  const port = await bindGrpc(server, `${host}:${asked}`, options.certificates)
   connections.watch(server)
   let stopping: Promise<void> | undefined
   return {
@@ -146,16 +138,16 @@ function guard<C>(
         next({
           onReceiveMetadata(metadata, proceed) {
             const stream = http2StreamOf(call)
+            const xToken = headerOf(metadata, 'x-token')
             const admission = options.admit({
               path: method.path,
               address: options.clientAddress(
                 withoutMapping(peerAddress),
                 headerOf(metadata, 'x-forwarded-for') ?? '',
               ),
-              xToken: headerOf(metadata, 'x-token'),
+              xToken,
               authorization: headerOf(metadata, 'authorization'),
-              isRepeated:
-                connections.hasRepeated(stream) || hasComma(headerOf(metadata, 'x-token')),
+              isRepeated: connections.hasRepeated(stream) || xToken?.includes(',') === true,
             })
             if (!admission.ok) {
               call.sendStatus(partial(admission.status))
@@ -278,49 +270,6 @@ function openStream<C>(
   })
 }
 
-function bind(
-  server: Server,
-  address: string,
-  certificates: GrpcCertificates | null,
-): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.bindAsync(address, credentialsOf(certificates), (error, port) => {
-      if (error === null) return resolve(port)
-      reject(new Fault('listen', `grpc: cannot listen on ${address}`, { cause: error }))
-    })
-  })
-}
-
-/** With certificates the library uses a provider, which notifies it of each new pair. */
-function credentialsOf(certificates: GrpcCertificates | null): ServerCredentials {
-  if (certificates === null) return ServerCredentials.createInsecure()
-  const watches = new Map<unknown, () => void>()
-  type Listen = Parameters<experimental.CertificateProvider['addIdentityCertificateListener']>[0]
-  const provider: experimental.CertificateProvider = {
-    addCaCertificateListener() {},
-    removeCaCertificateListener() {},
-    addIdentityCertificateListener(listener: Listen) {
-      const notify = () =>
-        listener({ certificate: certificates.cert, privateKey: certificates.key })
-      watches.set(listener, certificates.onChange(notify))
-      // Deferred, as the library registers itself only after this call.
-      process.nextTick(notify)
-    },
-    removeIdentityCertificateListener(listener: Listen) {
-      watches.get(listener)?.()
-      watches.delete(listener)
-    },
-  }
-  // Reason for the cast: the declaration swaps the names of the two providers; the code takes the
-  // identity first, and null for no client certificates.
-  const create = experimental.createCertificateProviderServerCredentials as unknown as (
-    identity: experimental.CertificateProvider,
-    ca: null,
-    requireClientCertificate: boolean,
-  ) => ServerCredentials
-  return create(provider, null, false)
-}
-
 const lateRequest: GrpcStatus = {
   code: grpcCode.deadlineExceeded,
   details: 'the request message did not arrive within 10 seconds',
@@ -339,10 +288,6 @@ function partial(status: GrpcStatus) {
 function headerOf(metadata: Metadata, name: string): string | undefined {
   const value = metadata.get(name)[0]
   return typeof value === 'string' ? value : undefined
-}
-
-function hasComma(value: string | undefined): boolean {
-  return value?.includes(',') ?? false
 }
 
 function withoutMapping(address: string): string {

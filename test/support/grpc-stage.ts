@@ -37,7 +37,7 @@ import type {
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { Addresses } from '../../src/transport/address.ts'
-import type { GrpcCertificates } from '../../src/transport/grpc.ts'
+import type { GrpcCertificates } from '../../src/transport/grpc-bind.ts'
 import { until } from './until.ts'
 
 export const codec: Codec = loadCodec()

@@ -44,9 +44,8 @@ export let spare: u32 = 0
 
 let order: u32 = 0
 let slotTable: u32 = 0
-let slotMask: u32 = 0
+let tableMask: u32 = 0
 let contractTable: u32 = 0
-let contractMask: u32 = 0
 let touchedSlots: u32 = 0
 let touchedSlotCount: u32 = 0
 let touchedContracts: u32 = 0
@@ -91,8 +90,7 @@ function layOut(): bool {
   touchedContractCount = 0
   pairsLeft = PAIRS_MAX
   const size = powerOfTwo(storageCount * 2)
-  slotMask = size - 1
-  contractMask = slotMask
+  tableMask = size - 1
   order = free
   touchedSlots = order + storageCount * 4
   touchedContracts = touchedSlots + storageCount * 4
@@ -157,7 +155,7 @@ function count(access: u32, txn: u32): void {
 // @ts-ignore: decorator
 @inline
 function findContract(address: u32, hash: u32): u32 {
-  let place = hash & contractMask
+  let place = hash & tableMask
   for (;;) {
     const entry = load<u64>(contractTable + (place << 3))
     if (entry == 0) break
@@ -165,7 +163,7 @@ function findContract(address: u32, hash: u32): u32 {
       const found = <u32>entry - 1
       if (sameAddress(load<u32>(contracts + found * CONTRACT), address)) return found
     }
-    place = (place + 1) & contractMask
+    place = (place + 1) & tableMask
   }
   const made = contractCount++
   store<u64>(contractTable + (place << 3), (<u64>hash << 32) | <u64>(made + 1))
@@ -179,7 +177,7 @@ function findContract(address: u32, hash: u32): u32 {
 // @ts-ignore: decorator
 @inline
 function findSlot(payload: u32, contract: u32, hash: u32): u32 {
-  let place = hash & slotMask
+  let place = hash & tableMask
   for (;;) {
     const entry = load<u64>(slotTable + (place << 3))
     if (entry == 0) break
@@ -192,7 +190,7 @@ function findSlot(payload: u32, contract: u32, hash: u32): u32 {
       )
         return found
     }
-    place = (place + 1) & slotMask
+    place = (place + 1) & tableMask
   }
   const made = slotCount++
   store<u64>(slotTable + (place << 3), (<u64>hash << 32) | <u64>(made + 1))

@@ -1,0 +1,63 @@
+// Opens the registry's tables in LMDB and checks their format.
+// Thread: main, of the server and of the operator's command concurrently; LMDB isolates them.
+//
+//   records   id -> Registered
+//   names     label:<label>, destination:<ip:port> -> id
+//   audit     seq -> AuditEntry
+//   usage     [id, 'window'] -> WindowUse, [id, day] -> UsageCounts
+//   marks     'head' -> AuditHead, 'format' -> version of these tables,
+//             ['seq', name] -> first number not reserved yet
+import { type Database, open, type RootDatabase } from 'lmdb'
+import { Packr } from 'msgpackr'
+import { Fault } from '../base/errors.ts'
+import type { AuditEntry } from './audit.ts'
+import type { Registered } from './subscription.ts'
+
+/** Address space, not memory; fixed, so that no process has to remap when another grows it. */
+const mapBytes = 1 << 30
+/** Version of the tables; raised by a change that an older version cannot read. */
+const formatHere = 1
+
+export class Tables {
+  readonly root: RootDatabase
+  readonly records: Database<Registered, string>
+  readonly names: Database<string, string>
+  readonly audit: Database<AuditEntry, number>
+  readonly usage: Database<unknown, [string, string]>
+  readonly marks: Database<unknown, string | [string, string]>
+
+  constructor(path: string) {
+    // Pages are zeroed before use (noMemInit off): otherwise stale memory of this process, such as
+    // a token just issued, could reach the disk.
+    this.root = open({
+      path,
+      noSubdir: false,
+      mapSize: mapBytes,
+      maxDbs: 8,
+      noMemInit: false,
+      overlappingSync: false,
+      ...packed(),
+    })
+    this.records = this.root.openDB('records', packed())
+    this.names = this.root.openDB('names', packed())
+    this.audit = this.root.openDB('audit', packed())
+    this.usage = this.root.openDB('usage', packed())
+    this.marks = this.root.openDB('marks', packed())
+    // Killed processes leave entries in the reader table, which would fill up and pin pages.
+    this.root.readerCheck()
+    this.#checkFormat()
+  }
+
+  /** A later version may store fields that this one would silently drop. */
+  #checkFormat(): void {
+    const format = this.marks.get('format') as number | undefined
+    if (format === undefined) this.marks.putSync('format', formatHere)
+    else if (format > formatHere)
+      throw new Fault('registry', `the registry was written by a later version (format ${format})`)
+  }
+}
+
+/** Encodes values with our msgpackr: the one bundled with lmdb is older. */
+function packed() {
+  return { encoder: new Packr({ useRecords: false }) } as object
+}
