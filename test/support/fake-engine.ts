@@ -14,7 +14,7 @@ import type {
   QueryResult,
   RunningQuery,
 } from '../../src/products/indexer/engine.ts'
-import { renderSmall, type SmallResult } from '../../src/products/indexer/small-result.ts'
+import { renderSmall, type SmallResult } from '../../src/products/indexer/formats.ts'
 
 const CHUNK_ROWS = 1_000
 const cancelledError: QueryError = {

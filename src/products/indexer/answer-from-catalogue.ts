@@ -1,8 +1,8 @@
 // Answers SHOW, DESCRIBE, EXISTS and USE from the catalogue without an engine. Thread: any (pure).
 // Tools send these before anything else.
 import { DATABASE, databases, type VisibleTable, visibleTables } from './catalogue.ts'
-import { type Checked, checked, fail } from './exceptions.ts'
-import type { SmallResult } from './small-result.ts'
+import { type Checked, checked, fail, shownName } from './exceptions.ts'
+import type { SmallResult } from './formats.ts'
 import { Cursor } from './sql/cursor.ts'
 import type { Reading } from './sql/reading.ts'
 
@@ -147,7 +147,7 @@ function tableAt(cursor: Cursor): Checked<VisibleTable> {
     (table) => table.name === name && (table.database as string) === database,
   )
   return found === undefined
-    ? fail('UNKNOWN_TABLE', `there is no table ${shown(name)}; SHOW TABLES lists them`)
+    ? fail('UNKNOWN_TABLE', `there is no table ${shownName(name)}; SHOW TABLES lists them`)
     : checked(found)
 }
 
@@ -160,8 +160,4 @@ export function databaseOf(name: string | null): string | null {
 
 function unclear() {
   return fail('SYNTAX_ERROR', 'the statement has a word too many or too few')
-}
-
-function shown(name: string): string {
-  return /^\w{1,64}$/.test(name) ? name : 'of that name'
 }

@@ -1,16 +1,14 @@
 // The catalogue that customers see: databases, tables, columns. Thread: any. Data only.
 // The single source for SHOW and DESCRIBE of the endpoint and for `system.*` of an engine.
-import { type ColumnType, tableNames, tables } from './tables.ts'
+import { readColumns, type Table, tableNames, tables } from './tables.ts'
 
 /** Database of the tables; `default` is an alias. */
 export const DATABASE = 'chain'
 export const databases = [DATABASE, 'system'] as const
 
-export interface VisibleTable {
+export interface VisibleTable extends Pick<Table, 'columns' | 'key'> {
   readonly database: (typeof databases)[number]
   readonly name: string
-  readonly columns: Readonly<Record<string, ColumnType>>
-  readonly key: readonly string[]
 }
 
 /** Customers see only their own rows of `usage`, so the column is hidden. */
@@ -27,31 +25,23 @@ const chainTables: readonly VisibleTable[] = tableNames.map((name) => {
   }
 })
 
-const systemTables: readonly VisibleTable[] = [
-  { name: 'databases', columns: { name: 'String' }, key: ['name'] },
+const systemTables = [
+  { name: 'databases', columns: 'name String', key: ['name'] },
   {
     name: 'tables',
-    columns: { database: 'String', name: 'String', engine: 'String', comment: 'String' },
+    columns: 'database String, name String, engine String, comment String',
     key: ['database', 'name'],
   },
   {
     name: 'columns',
-    columns: {
-      database: 'String',
-      table: 'String',
-      name: 'String',
-      type: 'String',
-      position: 'UInt64',
-      default_kind: 'String',
-      default_expression: 'String',
-      comment: 'String',
-      is_in_primary_key: 'UInt8',
-    },
+    columns:
+      'database String, table String, name String, type String, position UInt64, ' +
+      'default_kind String, default_expression String, comment String, is_in_primary_key UInt8',
     key: ['database', 'table', 'position'],
   },
-].map((table) => ({ ...table, database: 'system', columns: table.columns as ColumnsOf }))
-
-type ColumnsOf = VisibleTable['columns']
+].map((table): VisibleTable => {
+  return { ...table, database: 'system', columns: readColumns(table.columns) }
+})
 
 export const visibleTables: readonly VisibleTable[] = [...chainTables, ...systemTables].sort(
   (a, b) => (`${a.database}.${a.name}` < `${b.database}.${b.name}` ? -1 : 1),

@@ -59,38 +59,27 @@ export function fail(name: ExceptionName, message: string) {
   return { ok: false, error: exception(name, message) } as const
 }
 
-/** Codes that are not the query's fault; every other code is 400. */
-const statuses: Readonly<Record<number, number>> = {
-  48: 501,
-  89: 415,
-  159: 408,
-  160: 408,
-  164: 403,
-  192: 401,
-  193: 401,
-  194: 401,
-  201: 429,
-  202: 429,
-  209: 408,
-  216: 409,
-  497: 403,
-  516: 401,
+/** Codes by status: those that are not the query's fault; every other code is 400. */
+const codesByStatus: Readonly<Record<number, readonly number[]>> = {
+  401: [192, 193, 194, 516],
+  403: [164, 497],
+  408: [159, 160, 209],
+  409: [216],
+  415: [89],
+  429: [201, 202],
+  501: [48],
   // Engine failures: 503 where a retry may help, 500 for a bug.
-  49: 500,
-  1002: 500,
-  74: 503,
-  75: 503,
-  76: 503,
-  198: 503,
-  210: 503,
-  236: 503,
-  243: 503,
-  279: 503,
-  301: 503,
+  500: [49, 1002],
+  503: [74, 75, 76, 198, 210, 236, 243, 279, 301],
 }
+const statuses = new Map(
+  Object.entries(codesByStatus).flatMap(([status, codes]) =>
+    codes.map((code) => [code, Number(status)] as const),
+  ),
+)
 
 export function statusOf({ code }: Pick<QueryError, 'code'>): number {
-  return statuses[code] ?? 400
+  return statuses.get(code) ?? 400
 }
 
 /** One line with its line break. */
@@ -107,4 +96,9 @@ function readable(message: string): string {
     .replaceAll(/[\r\n]+/g, ' ')
     .replaceAll(/\(([A-Z0-9_]+)\)/g, '( $1 )')
     .replace(/[.\s]+$/, '')
+}
+
+/** A name from the caller, for a message; it may be anything. */
+export function shownName(name: string): string {
+  return /^\w{1,64}$/.test(name) ? name : 'of that name'
 }

@@ -1,8 +1,8 @@
 // Response headers and error replies of the indexer's endpoint. Thread: main. Pure.
 import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
-import type { OutputFormat, QueryError, QueryTotals } from './engine.ts'
+import { type OutputFormat, outputFormats, type QueryError, type QueryTotals } from './engine.ts'
 import { exception, exceptionText, statusOf } from './exceptions.ts'
-import { contentTypes } from './formats.ts'
+import { contentTypeOf } from './formats.ts'
 import type { Freshness } from './ingest.ts'
 
 const common = {
@@ -13,9 +13,9 @@ const common = {
 }
 const plainHead = Head.of({ 'content-type': 'text/plain; charset=UTF-8', ...common })
 const resultHeads = Object.fromEntries(
-  Object.entries(contentTypes).map(([format, type]) => [
+  outputFormats.map((format) => [
     format,
-    Head.of({ 'content-type': type, 'x-clickhouse-format': format, ...common }),
+    Head.of({ 'content-type': contentTypeOf(format), 'x-clickhouse-format': format, ...common }),
   ]),
 ) as Readonly<Record<OutputFormat, Head>>
 

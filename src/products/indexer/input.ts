@@ -6,13 +6,13 @@ import { gunzip } from 'node:zlib'
 import { holdsToken } from '../../subscriptions/issue.ts'
 import { databaseOf } from './answer-from-catalogue.ts'
 import { type Checked, checked, fail } from './exceptions.ts'
-import { readMultipart } from './multipart.ts'
+import type { Setting } from './sql/reading.ts'
 
 export interface Asked {
   readonly text: string
   /** Values of `{name:Type}` parameters. */
   readonly parameters: ReadonlyMap<string, string>
-  readonly settings: readonly (readonly [name: string, value: string])[]
+  readonly settings: readonly Setting[]
   /** '' when the caller sets none. */
   readonly queryId: string
   readonly format: string
@@ -40,6 +40,7 @@ const QUERY_BYTES_MAX = 262_144
 /** A multipart body may contain parameters in addition to the query. */
 export const BODY_BYTES_MAX = 1_048_576
 const PARAMETERS_MAX = 1_000
+const PARTS_MAX = 1_000
 const QUERY_ID = /^[\x21-\x7e]{1,128}$/
 
 /** Reads URL and headers. `password` is the caller's, which must not be stored in a row. */
@@ -123,4 +124,25 @@ async function decompress(bytes: Buffer): Promise<Buffer | null> {
   } catch {
     return null
   }
+}
+
+/**
+ * Values of multipart/form-data by name, in which clients send parameters too long for a URL; null
+ * when the body is not a valid form. Files and other headers of a part are ignored.
+ */
+function readMultipart(body: string, contentType: string): ReadonlyMap<string, string> | null {
+  const found = /;\s*boundary=(?:"([^"]{1,100})"|([^;\s]{1,100}))/i.exec(contentType)
+  const boundary = found?.[1] ?? found?.[2]
+  if (boundary === undefined) return null
+  // A line break is prepended, so that the first boundary is like the others.
+  const parts = `\r\n${body}`.split(`\r\n--${boundary}`)
+  if (parts.length > PARTS_MAX || !parts.at(-1)?.startsWith('--')) return null
+  const values = new Map<string, string>()
+  for (const part of parts.slice(1, -1)) {
+    const end = part.indexOf('\r\n\r\n')
+    const name = /^content-disposition:[^\r\n]*;\s*name="([^"]*)"/im.exec(part.slice(0, end))?.[1]
+    if (end < 0 || name === undefined || values.has(name)) return null
+    values.set(name, part.slice(end + 4))
+  }
+  return values
 }

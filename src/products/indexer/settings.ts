@@ -4,7 +4,8 @@
 // would change the result must still be refused, because ignoring it would return a wrong result.
 import type { PlanValues } from '../../subscriptions/plans.ts'
 import type { QueryLimits } from './engine.ts'
-import { type Checked, checked, type ExceptionName, exception, fail } from './exceptions.ts'
+import { type Checked, checked, type ExceptionName, fail, shownName } from './exceptions.ts'
+import type { Setting } from './sql/reading.ts'
 
 export interface QuerySettings {
   readonly limits: QueryLimits
@@ -16,19 +17,11 @@ export interface QuerySettings {
 }
 
 type PlanLimits = PlanValues['indexer']
-type Written = { -readonly [K in keyof QueryLimits]: QueryLimits[K] }
-interface Draft {
-  readonly limits: Written
-  quotes64: boolean
-  waitsForEnd: boolean
-  compresses: boolean
-}
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+type Draft = Writable<Omit<QuerySettings, 'limits'>> & { readonly limits: Writable<QueryLimits> }
 
 /** Later settings win, so those of the query itself follow those of the URL. */
-export function readSettings(
-  given: Iterable<readonly [name: string, value: string]>,
-  plan: PlanLimits,
-): Checked<QuerySettings> {
+export function readSettings(given: Iterable<Setting>, plan: PlanLimits): Checked<QuerySettings> {
   const { timeMs, rows, resultBytes, memoryBytes } = plan
   const draft: Draft = {
     limits: { timeMs, rows, resultBytes, memoryBytes, overflow: 'throw' },
@@ -40,10 +33,9 @@ export function readSettings(
     if (isHarmless(name)) continue
     const take = Object.hasOwn(taken, name) ? taken[name] : undefined
     if (take === undefined)
-      return fail('UNKNOWN_SETTING', `setting ${shown(name)} is neither known nor ignored here`)
+      return fail('UNKNOWN_SETTING', `setting ${shownName(name)} is neither known nor ignored here`)
     const problem = take(value, draft, plan)
-    if (problem !== null)
-      return { ok: false, error: exception(problem, `setting ${name} cannot have this value`) }
+    if (problem !== null) return fail(problem, `setting ${name} cannot have this value`)
   }
   return checked(draft)
 }
@@ -61,15 +53,9 @@ const taken: Readonly<Record<string, Take>> = {
     limits.overflow = value
     return null
   },
-  output_format_json_quote_64bit_integers: flag((draft, isOn) => {
-    draft.quotes64 = isOn
-  }),
-  wait_end_of_query: flag((draft, isOn) => {
-    draft.waitsForEnd = isOn
-  }),
-  enable_http_compression: flag((draft, isOn) => {
-    draft.compresses = isOn
-  }),
+  output_format_json_quote_64bit_integers: flag('quotes64'),
+  wait_end_of_query: flag('waitsForEnd'),
+  enable_http_compression: flag('compresses'),
   // ClickHouse's own block compression, which no tool but its own can read.
   compress: mustBe('NOT_IMPLEMENTED', '0', 'false'),
   decompress: mustBe('NOT_IMPLEMENTED', '0', 'false'),
@@ -91,11 +77,11 @@ function clamp(limit: 'timeMs' | 'rows' | 'resultBytes' | 'memoryBytes', unit = 
   }
 }
 
-function flag(set: (draft: Draft, isOn: boolean) => void): Take {
+function flag(name: 'quotes64' | 'waitsForEnd' | 'compresses'): Take {
   return (value, draft) => {
     const lower = value.toLowerCase()
     if (!['0', '1', 'true', 'false'].includes(lower)) return 'BAD_ARGUMENTS'
-    set(draft, lower === '1' || lower === 'true')
+    draft[name] = lower === '1' || lower === 'true'
     return null
   }
 }
@@ -105,37 +91,26 @@ function mustBe(otherwise: ExceptionName, ...values: readonly string[]): Take {
 }
 
 /** Ignored settings: they affect how a server works and not its result, or are fixed here. */
-const harmless = new Set([
-  ...['readonly', 'session_id', 'session_timeout', 'quota_key', 'client_protocol_version'],
-  ...['send_progress_in_http_headers', 'http_headers_progress_interval_ms', 'buffer_size'],
-  ...['cancel_http_readonly_queries_on_client_close', 'add_http_cors_header', 'stacktrace'],
-  ...['http_zlib_compression_level', 'http_response_buffer_size', 'http_wait_end_of_query'],
-  ...['http_write_exception_in_output_format', 'http_make_head_request', 'http_max_uri_size'],
-  ...['connect_timeout', 'receive_timeout', 'send_timeout', 'idle_connection_timeout'],
-  ...['http_connection_timeout', 'http_receive_timeout', 'http_send_timeout', 'poll_interval'],
-  ...['max_threads', 'max_block_size', 'max_query_size', 'max_ast_depth', 'max_ast_elements'],
-  ...['max_rows_to_read', 'max_bytes_to_read', 'read_overflow_mode', 'timeout_overflow_mode'],
-  ...['max_estimated_execution_time', 'max_memory_usage_for_user', 'max_network_bandwidth'],
-  ...['max_rows_to_group_by', 'max_bytes_before_external_group_by', 'use_uncompressed_cache'],
-  ...['max_bytes_before_external_sort', 'max_concurrent_queries_for_user', 'priority', 'workload'],
-  ...['log_queries', 'log_comment', 'log_query_settings', 'log_queries_probability', 'final'],
-  ...['use_query_cache', 'query_cache_ttl', 'load_balancing', 'skip_unavailable_shards'],
-  ...['date_time_input_format', 'replace_running_query_max_wait_ms'],
-  ...['async_insert', 'wait_for_async_insert'],
-])
-const harmlessPrefixes = [
-  'input_format_',
-  'insert_',
-  'optimize_',
-  'allow_experimental_',
-  'opentelemetry_',
-]
+const harmless = new Set(
+  `
+  readonly session_id session_timeout quota_key client_protocol_version
+  send_progress_in_http_headers http_headers_progress_interval_ms buffer_size
+  cancel_http_readonly_queries_on_client_close add_http_cors_header stacktrace
+  http_zlib_compression_level http_response_buffer_size http_wait_end_of_query
+  http_write_exception_in_output_format http_make_head_request http_max_uri_size connect_timeout
+  receive_timeout send_timeout idle_connection_timeout http_connection_timeout
+  http_receive_timeout http_send_timeout poll_interval max_threads max_block_size max_query_size
+  max_ast_depth max_ast_elements max_rows_to_read max_bytes_to_read read_overflow_mode
+  timeout_overflow_mode max_estimated_execution_time max_memory_usage_for_user
+  max_network_bandwidth max_rows_to_group_by max_bytes_before_external_group_by
+  use_uncompressed_cache max_bytes_before_external_sort max_concurrent_queries_for_user priority
+  workload log_queries log_comment log_query_settings log_queries_probability final
+  use_query_cache query_cache_ttl load_balancing skip_unavailable_shards date_time_input_format
+  replace_running_query_max_wait_ms async_insert wait_for_async_insert
+  `.split(/\s+/),
+)
+const harmlessPrefix = /^(input_format|insert|optimize|allow_experimental|opentelemetry)_/
 
 function isHarmless(name: string): boolean {
-  return harmless.has(name) || harmlessPrefixes.some((prefix) => name.startsWith(prefix))
-}
-
-/** Names come from the caller and may be anything. */
-function shown(name: string): string {
-  return /^\w{1,64}$/.test(name) ? name : 'of that name'
+  return name !== '' && (harmless.has(name) || harmlessPrefix.test(name))
 }

@@ -18,8 +18,8 @@ export function literal({ type, value }: TypedValue): string {
 
 function written(type: SqlType, value: TypedValue['value']): string {
   if (value === null) return 'NULL'
-  if (type.kind === 'nullable') return written(type.of, value)
-  if (type.kind === 'array') {
+  if ('of' in type) {
+    if (type.kind === 'nullable') return written(type.of, value)
     const items = typeof value === 'string' ? [] : value
     return `[${items.map((item) => written(type.of, item.value)).join(', ')}]`
   }
@@ -29,8 +29,8 @@ function written(type: SqlType, value: TypedValue['value']): string {
 }
 
 function typeOf(type: SqlType): string {
-  if (type.kind === 'nullable') return typeOf(type.of)
-  return type.kind === 'array' ? `${typeOf(type.of)}[]` : scalarType(type)
+  if (!('of' in type)) return scalarType(type)
+  return type.kind === 'array' ? `${typeOf(type.of)}[]` : typeOf(type.of)
 }
 
 function scalarType({ kind, name, precision, scale = 0 }: Scalar): string {

@@ -12,7 +12,7 @@ import {
   type DuckDBType,
   DuckDBTypeId,
 } from '@duckdb/node-api'
-import type { CellKind, ResultColumn } from '../formats/cells.ts'
+import type { CellKind, ResultColumn } from '../formats.ts'
 
 export interface PlannedColumn {
   readonly name: string

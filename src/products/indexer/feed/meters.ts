@@ -1,9 +1,7 @@
 // Declares the meters of the ingest pipeline. Thread: main.
 import type { CounterChild, Meters } from '../../../telemetry/meters.ts'
 import { LatencyTally } from '../../../telemetry/tally.ts'
-import { type FeedName, tableNames } from '../tables.ts'
-
-const feedNames = ['slots', 'events', 'tips', 'usage'] as const satisfies FeedName[]
+import { type FeedName, feedNames, tableNames } from '../tables.ts'
 
 export interface IngestMeters {
   readonly lost: Readonly<Record<FeedName, CounterChild>>

@@ -10,18 +10,10 @@
 
 export type Dialect = 'duckdb' | 'duckdb-native' | 'clickhouse'
 
-export type TokenKind =
-  | 'word'
-  | 'quoted'
-  | 'string'
-  | 'number'
-  | 'symbol'
-  | 'comment'
-  | 'broken'
-  | 'unknown'
+type Plain = 'word' | 'quoted' | 'string' | 'number' | 'symbol' | 'comment'
 
 export interface Token {
-  readonly kind: TokenKind
+  readonly kind: Plain | 'broken' | 'unknown'
   readonly start: number
   readonly end: number
 }
@@ -29,14 +21,12 @@ export interface Token {
 /** At most `max + 1` tokens: one more than `max` shows that there are more. */
 export function lex(text: string, dialect: Dialect, max = Number.POSITIVE_INFINITY): Token[] {
   const tokens: Token[] = []
-  let at = 0
-  while (tokens.length <= max) {
-    while (isSpace(text.charCodeAt(at))) at++
-    if (at >= text.length) break
-    const start = at
+  for (let at = 0; tokens.length <= max; ) {
+    const start = endOf(spaces, text, at)
+    if (start >= text.length) break
     const { kind, end } = tokenAt(text, start, dialect, tokens.at(-1))
-    at = end
     tokens.push({ kind, start, end })
+    at = end
   }
   return tokens
 }
@@ -67,27 +57,36 @@ export function isSymbol(text: string, token: Token | undefined, symbol: string)
 
 /** True when there is more than white space between two tokens. */
 export function hasComment(text: string, from: number, to: number): boolean {
-  for (let at = from; at < to; at++) if (!isSpace(text.charCodeAt(at))) return true
-  return false
+  return endOf(spaces, text, from) < to
 }
 
-interface Found {
-  readonly kind: TokenKind
-  readonly end: number
-}
+type Found = Omit<Token, 'start'>
+
+const spaces = /[ \t-\r\u00a0\ufeff]*/y
+/** Letters of DuckDB: ASCII, and everything above it but white space. */
+const letters = 'A-Za-z_\\u0080-\\u009f\\u00a1-\\ufefe\\uff00-\\uffff'
+const word = new RegExp(`[${letters}][${letters}\\d$]*`, 'y')
+/** A sign belongs to a number only after the e of a decimal exponent. */
+const number = new RegExp(`0[xX][${letters}\\d$.]*|\\d(?:[eE][+-]|[${letters}\\d$.])*`, 'y')
+/** `$$` or `$tag$`. */
+const heredoc = new RegExp(`\\$(?!\\d)[${letters}\\d]{0,64}\\$`, 'y')
 
 function tokenAt(text: string, start: number, dialect: Dialect, before: Token | undefined): Found {
-  const code = text.charCodeAt(start)
+  const char = text[start]
   const hasEscapes = dialect !== 'duckdb-native'
-  if (code === QUOTE) return quoteAt(text, start, hasEscapes, 'string')
-  if (code === DOUBLE_QUOTE || code === BACKTICK) return quoteAt(text, start, hasEscapes, 'quoted')
+  if (char === "'") return quoteAt(text, start, hasEscapes, 'string')
+  if (char === '"' || char === '`') return quoteAt(text, start, hasEscapes, 'quoted')
   const comment = commentAt(text, start, dialect)
   if (comment !== null) return comment
   if (dialect === 'clickhouse') return plainAt(text, start, before)
-  if (isWordStart(code)) return wordAt(text, start)
-  if (isDigit(code)) return { kind: 'number', end: numberEnd(text, start) }
-  if (code === DOLLAR) return heredocAt(text, start)
-  return { kind: 'symbol', end: start + 1 }
+  // E'…' is DuckDB's own, and reads its backslashes itself.
+  if ((char === 'e' || char === 'E') && text[start + 1] === "'")
+    return quoteAt(text, start + 1, true, 'string')
+  const wordEnd = endOf(word, text, start)
+  if (wordEnd > 0) return { kind: 'word', end: wordEnd }
+  const numberEnd = endOf(number, text, start)
+  if (numberEnd > 0) return { kind: 'number', end: numberEnd }
+  return char === '$' ? heredocAt(text, start) : { kind: 'symbol', end: start + 1 }
 }
 
 const plainWord = /[A-Za-z_]\w*/y
@@ -101,7 +100,7 @@ function plainAt(text: string, start: number, before: Token | undefined): Found 
   let end = endOf(plainWord, text, start)
   if (end > 0) return { kind: 'word', end }
   const isElement = isSymbol(text, before, '.')
-  const isDot = text.charCodeAt(start) === DOT && isValueEnd(text, before)
+  const isDot = text[start] === '.' && isValueEnd(text, before)
   end = isDot ? 0 : endOf(isElement ? elementNumber : plainNumber, text, start)
   if (end > 0) return { kind: 'number', end }
   end = endOf(operator, text, start)
@@ -120,22 +119,13 @@ function endOf(pattern: RegExp, text: string, start: number): number {
   return pattern.test(text) ? pattern.lastIndex : 0
 }
 
-function wordAt(text: string, start: number): Found {
-  // E'…' is DuckDB's own, and reads its backslashes itself.
-  if ((text.charCodeAt(start) | 0x20) === LETTER_E && text.charCodeAt(start + 1) === QUOTE)
-    return quoteAt(text, start + 1, true, 'string')
-  let end = start + 1
-  while (isWordPart(text.charCodeAt(end))) end++
-  return { kind: 'word', end }
-}
-
-function quoteAt(text: string, start: number, hasEscapes: boolean, kind: TokenKind): Found {
-  const quote = text.charCodeAt(start)
+function quoteAt(text: string, start: number, hasEscapes: boolean, kind: Plain): Found {
+  const quote = text[start]
   for (let at = start + 1; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (hasEscapes && code === BACKSLASH) at++
-    else if (code === quote) {
-      if (text.charCodeAt(at + 1) !== quote) return { kind, end: at + 1 }
+    const char = text[at]
+    if (hasEscapes && char === '\\') at++
+    else if (char === quote) {
+      if (text[at + 1] !== quote) return { kind, end: at + 1 }
       at++
     }
   }
@@ -144,12 +134,10 @@ function quoteAt(text: string, start: number, hasEscapes: boolean, kind: TokenKi
 
 /** `$$…$$` and `$tag$…$tag$`; a dollar that opens neither is a symbol. */
 function heredocAt(text: string, start: number): Found {
-  let end = start + 1
-  while (end - start <= TAG_CHARS_MAX && isTagPart(text.charCodeAt(end))) end++
-  if (text.charCodeAt(end) !== DOLLAR || isDigit(text.charCodeAt(start + 1)))
-    return { kind: 'symbol', end: start + 1 }
-  const tag = text.slice(start, end + 1)
-  const close = text.indexOf(tag, end + 1)
+  const open = endOf(heredoc, text, start)
+  if (open === 0) return { kind: 'symbol', end: start + 1 }
+  const tag = text.slice(start, open)
+  const close = text.indexOf(tag, open)
   return close < 0
     ? { kind: 'broken', end: text.length }
     : { kind: 'string', end: close + tag.length }
@@ -157,75 +145,20 @@ function heredocAt(text: string, start: number): Found {
 
 function commentAt(text: string, start: number, dialect: Dialect): Found | null {
   const two = text.slice(start, start + 2)
-  if (two === '--') return { kind: 'comment', end: lineEnd(text, start) }
-  if (dialect === 'clickhouse' && (two === '# ' || two === '#!'))
-    return { kind: 'comment', end: lineEnd(text, start) }
+  const isLine = two === '--' || (dialect === 'clickhouse' && (two === '# ' || two === '#!'))
+  if (isLine) {
+    const end = text.indexOf('\n', start)
+    return { kind: 'comment', end: end < 0 ? text.length : end }
+  }
   if (two !== '/*') return null
   let depth = 1
-  for (let at = start + 2; at < text.length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === STAR && text.charCodeAt(at + 1) === SLASH) {
+  for (let at = start + 2; at < text.length; at++)
+    if (text[at] === '*' && text[at + 1] === '/') {
       if (--depth === 0) return { kind: 'comment', end: at + 2 }
       at++
-    } else if (dialect !== 'clickhouse' && code === SLASH && text.charCodeAt(at + 1) === STAR) {
+    } else if (dialect !== 'clickhouse' && text[at] === '/' && text[at + 1] === '*') {
       depth++
       at++
     }
-  }
   return { kind: 'broken', end: text.length }
-}
-
-function lineEnd(text: string, start: number): number {
-  const end = text.indexOf('\n', start)
-  return end < 0 ? text.length : end
-}
-
-function numberEnd(text: string, start: number): number {
-  let end = start + 1
-  for (;;) {
-    const code = text.charCodeAt(end)
-    const isSign = code === PLUS || code === MINUS
-    // A sign belongs to a number only after the e of a decimal exponent.
-    const isExponent = (text.charCodeAt(end - 1) | 0x20) === LETTER_E && !isHex(text, start)
-    if (isWordPart(code) || code === DOT || (isSign && isExponent)) end++
-    else return end
-  }
-}
-
-function isHex(text: string, start: number): boolean {
-  return /^0x/i.test(text.slice(start, start + 2))
-}
-
-const TAG_CHARS_MAX = 64
-const QUOTE = 0x27
-const DOUBLE_QUOTE = 0x22
-const BACKTICK = 0x60
-const BACKSLASH = 0x5c
-const DOLLAR = 0x24
-const STAR = 0x2a
-const SLASH = 0x2f
-const DOT = 0x2e
-const PLUS = 0x2b
-const MINUS = 0x2d
-const LETTER_E = 0x65
-
-function isSpace(code: number): boolean {
-  return code === 0x20 || (code >= 0x09 && code <= 0x0d) || code === 0xa0 || code === 0xfeff
-}
-
-function isDigit(code: number): boolean {
-  return code >= 0x30 && code <= 0x39
-}
-
-function isWordStart(code: number): boolean {
-  const lower = code | 0x20
-  return (lower >= 0x61 && lower <= 0x7a) || code === 0x5f || (code >= 0x80 && !isSpace(code))
-}
-
-function isWordPart(code: number): boolean {
-  return isWordStart(code) || isDigit(code) || code === DOLLAR
-}
-
-function isTagPart(code: number): boolean {
-  return isWordStart(code) || isDigit(code)
 }

@@ -96,14 +96,10 @@ function utf8Of(bytes: Buffer): string | null {
   return Buffer.from(text).equals(bytes) ? text : null
 }
 
-const shortEscapes: Readonly<Record<string, string>> = {
-  '\0': '\\0',
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
-  '\b': '\\b',
-  '\f': '\\f',
-}
+/** The escape of a control character that has a short one. */
+export const shortEscapes: ReadonlyMap<string, string> = new Map(
+  [...'0nrtbf'].map((letter) => [escapes[letter]!, `\\${letter}`]),
+)
 
 function escapedFor(text: string, quote: string): string {
   return (
@@ -113,7 +109,7 @@ function escapedFor(text: string, quote: string): string {
       .replaceAll('\\', '\\\\')
       .replaceAll(quote, `\\${quote}`)
       // biome-ignore lint/suspicious/noControlCharactersInRegex: those are what has to be escaped
-      .replaceAll(/[\u0000-\u001f\u007f]/g, (char) => shortEscapes[char] ?? hexEscape(char))
+      .replaceAll(/[\u0000-\u001f\u007f]/g, (char) => shortEscapes.get(char) ?? hexEscape(char))
   )
 }
 

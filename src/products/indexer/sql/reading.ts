@@ -15,8 +15,10 @@ export interface Reading {
   /** The name after FORMAT; null when there is none. */
   readonly format: string | null
   /** As written; a later one of the same name wins. */
-  readonly settings: readonly (readonly [name: string, value: string])[]
+  readonly settings: readonly Setting[]
 }
+
+export type Setting = readonly [name: string, value: string]
 
 /** Before and after FORMAT; more are a mistake, and each costs a pass over the tokens. */
 const SETTINGS_CLAUSES_MAX = 2
@@ -29,19 +31,14 @@ export function readStatement(text: string, dialect: Dialect): Checked<Reading> 
     return fail('SYNTAX_ERROR', `a query has at most ${TOKENS_MAX} words and signs`)
   const problem = lexProblem(text, all)
   if (problem !== null) return fail('SYNTAX_ERROR', problem)
-  const single = firstStatement(
-    text,
-    all.filter(({ kind }) => kind !== 'comment'),
-  )
+  const single = firstStatement(text, all)
   if (!single.ok) return single
-  const tail = new Tail(text, single.value)
-  tail.strip()
-  const tokens = tail.tokens
+  const { tokens, format, settings } = withoutTail(text, single.value)
   const kind = kindOf(text, tokens)
   if (!kind.ok) return kind
   const strayed = misplaced(text, tokens)
   if (strayed !== null) return fail(...strayed)
-  return checked({ kind: kind.value, text, tokens, format: tail.format, settings: tail.settings })
+  return checked({ kind: kind.value, text, tokens, format, settings })
 }
 
 /** Why the text cannot be parsed; null when it can. */
@@ -68,7 +65,8 @@ function unknownSign(text: string, at: number): string {
 }
 
 /** The tokens up to the semicolon, after which nothing may follow. */
-function firstStatement(text: string, tokens: readonly Token[]): Checked<readonly Token[]> {
+function firstStatement(text: string, all: readonly Token[]): Checked<readonly Token[]> {
+  const tokens = all.filter(({ kind }) => kind !== 'comment')
   const end = tokens.findIndex((token) => isSymbol(text, token, ';'))
   const first = end < 0 ? tokens : tokens.slice(0, end)
   const rest = end < 0 ? [] : tokens.slice(end)
@@ -78,56 +76,40 @@ function firstStatement(text: string, tokens: readonly Token[]): Checked<readonl
   return checked(first)
 }
 
-/** Removes FORMAT and SETTINGS from the end, in either order. */
-class Tail {
+interface Tail {
   tokens: readonly Token[]
-  format: string | null = null
-  settings: (readonly [string, string])[] = []
-  #settingsClauses = 0
-  readonly #text: string
+  format: string | null
+  settings: readonly Setting[]
+}
 
-  constructor(text: string, tokens: readonly Token[]) {
-    this.#text = text
-    this.tokens = tokens
-  }
-
-  strip(): void {
-    while (this.#stripFormat() || this.#stripSettings()) {
-      // Repeated for the clause before.
+/** Removes FORMAT and SETTINGS from the end, in either order. */
+function withoutTail(text: string, all: readonly Token[]): Tail {
+  const tail: Tail = { tokens: all, format: null, settings: [] }
+  let clauses = 0
+  for (;;) {
+    const { tokens } = tail
+    const name = tokens.at(-1)
+    const isFormat = tail.format === null && name?.kind === 'word'
+    if (isFormat && isClauseAt(text, tokens, tokens.length - 2, 'FORMAT')) {
+      tail.format = text.slice(name.start, name.end)
+      tail.tokens = tokens.slice(0, -2)
+      continue
     }
+    const at = tokens.findLastIndex((token) => isWord(text, token, 'SETTINGS'))
+    const found = at > 0 ? readSettings(text, tokens.slice(at + 1)) : null
+    const isClause = found !== null && isClauseAt(text, tokens, at, 'SETTINGS')
+    if (!isClause || ++clauses > SETTINGS_CLAUSES_MAX) return tail
+    tail.settings = [...found, ...tail.settings]
+    tail.tokens = tokens.slice(0, at)
   }
+}
 
-  #stripFormat(): boolean {
-    const at = this.tokens.length - 2
-    const name = this.tokens[at + 1]
-    const isHere = at > 0 && isWord(this.#text, this.tokens[at], 'FORMAT')
-    if (!isHere || this.format !== null || name?.kind !== 'word' || !this.#isClauseAt(at))
-      return false
-    this.format = this.#text.slice(name.start, name.end)
-    this.tokens = this.tokens.slice(0, at)
-    return true
-  }
-
-  #stripSettings(): boolean {
-    if (this.#settingsClauses === SETTINGS_CLAUSES_MAX) return false
-    for (let at = this.tokens.length - 1; at > 0; at--) {
-      if (!isWord(this.#text, this.tokens[at], 'SETTINGS')) continue
-      const found = readSettings(this.#text, this.tokens.slice(at + 1))
-      if (found === null || !this.#isClauseAt(at)) return false
-      this.#settingsClauses += 1
-      this.settings = [...found, ...this.settings]
-      this.tokens = this.tokens.slice(0, at)
-      return true
-    }
-    return false
-  }
-
-  /** After a comma, a dot, a symbol or FROM the word is an ordinary name. */
-  #isClauseAt(at: number): boolean {
-    const before = this.tokens[at - 1]!
-    if (before.kind === 'symbol') return ')]}*'.includes(symbolOf(this.#text, before))
-    return !beforeNames.has(wordOf(this.#text, before))
-  }
+/** After a comma, a dot, a symbol or FROM the word is an ordinary name. */
+function isClauseAt(text: string, tokens: readonly Token[], at: number, word: string): boolean {
+  if (at < 1 || !isWord(text, tokens[at], word)) return false
+  const before = tokens[at - 1]!
+  if (before.kind === 'symbol') return ')]}*'.includes(symbolOf(text, before))
+  return !beforeNames.has(wordOf(text, before))
 }
 
 const beforeNames = new Set(
@@ -135,11 +117,8 @@ const beforeNames = new Set(
 )
 
 /** Parses `a = 1, b = 'x'` and nothing else; null when it is not that. */
-function readSettings(
-  text: string,
-  tokens: readonly Token[],
-): readonly (readonly [string, string])[] | null {
-  const settings: (readonly [string, string])[] = []
+function readSettings(text: string, tokens: readonly Token[]): readonly Setting[] | null {
+  const settings: Setting[] = []
   let at = 0
   for (;;) {
     const name = tokens[at++]
@@ -156,23 +135,14 @@ function readSettings(
   }
 }
 
-const kinds: Readonly<Record<string, StatementKind>> = {
-  SELECT: 'query',
-  WITH: 'query',
-  EXPLAIN: 'query',
-  FROM: 'query',
-  VALUES: 'query',
-  TABLE: 'query',
-  SUMMARIZE: 'query',
-  PIVOT: 'query',
-  UNPIVOT: 'query',
-  KILL: 'kill',
-  SHOW: 'show',
-  DESCRIBE: 'describe',
-  DESC: 'describe',
-  EXISTS: 'exists',
-  USE: 'use',
-}
+const queryWords = 'SELECT WITH EXPLAIN FROM VALUES TABLE SUMMARIZE PIVOT UNPIVOT'
+const kinds: ReadonlyMap<string, StatementKind> = new Map<string, StatementKind>([
+  ...queryWords.split(' ').map((word) => [word, 'query'] as const),
+  ...(['KILL', 'SHOW', 'DESCRIBE', 'EXISTS', 'USE'] as const).map(
+    (word) => [word, word.toLowerCase() as Lowercase<typeof word>] as const,
+  ),
+  ['DESC', 'describe'],
+])
 
 /** First words of statements that change something, in either engine's SQL. */
 const changing = new Set(
@@ -187,7 +157,7 @@ const changing = new Set(
 function kindOf(text: string, tokens: readonly Token[]): Checked<StatementKind> {
   const first = tokens.findIndex((token) => !isSymbol(text, token, '('))
   const word = wordOf(text, tokens[first])
-  const kind = Object.hasOwn(kinds, word) ? kinds[word] : undefined
+  const kind = kinds.get(word)
   const change = word === 'WITH' || word === 'EXPLAIN' ? changeAfter(text, tokens, first) : word
   if (changing.has(change))
     return fail('READONLY', `cannot execute ${change}: this database is read-only`)
@@ -203,7 +173,7 @@ function changeAfter(text: string, tokens: readonly Token[], first: number): str
     else if (isSymbol(text, token, ')')) depth--
     else if (depth === 0 && token.kind === 'word') {
       const word = wordOf(text, token)
-      if (Object.hasOwn(kinds, word) || writing.has(word)) return word
+      if (kinds.has(word) || writing.has(word)) return word
     }
   }
   return ''
@@ -212,10 +182,8 @@ function changeAfter(text: string, tokens: readonly Token[], first: number): str
 /** Words that can follow WITH or EXPLAIN and are not a common table's name or an option. */
 const writing = new Set('INSERT UPDATE DELETE MERGE CREATE DROP ALTER COPY'.split(' '))
 
-type Strayed = Parameters<typeof fail>
-
 /** Clauses that must not reach an engine: inner settings would bypass the plan's limits. */
-function misplaced(text: string, tokens: readonly Token[]): Strayed | null {
+function misplaced(text: string, tokens: readonly Token[]): Parameters<typeof fail> | null {
   for (let at = 0; at < tokens.length; at++) {
     const token = tokens[at]
     if (isWord(text, token, 'INTO') && isWord(text, tokens[at + 1], 'OUTFILE'))

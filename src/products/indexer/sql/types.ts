@@ -25,17 +25,12 @@ export interface Scalar {
   /** Decimals and DateTime64: fractional digits. */
   readonly scale?: number
 }
-export interface ArrayType {
-  readonly kind: 'array'
+export interface NestedType {
+  readonly kind: 'array' | 'nullable'
   readonly name: string
   readonly of: SqlType
 }
-export interface NullableType {
-  readonly kind: 'nullable'
-  readonly name: string
-  readonly of: SqlType
-}
-export type SqlType = Scalar | ArrayType | NullableType
+export type SqlType = Scalar | NestedType
 
 const DEPTH_MAX = 8
 const TEXT_CHARS_MAX = 200
@@ -50,11 +45,13 @@ function typeOf(text: string, depth: number): SqlType | null {
   const form = /^([A-Za-z]\w*)\s*(?:\((.*)\))?$/s.exec(text)
   if (form === null) return null
   const [, name = '', inside] = form
-  if (inside === undefined) return plain.get(name) ?? null
+  if (inside === undefined) return plainOf(name)
   if (name === 'Array' || name === 'Nullable' || name === 'LowCardinality')
     return nestedOf(name, inside.trim(), depth)
-  const args = inside.split(',').map((part) => part.trim())
-  return withArguments(name, args)
+  return withArguments(
+    name,
+    inside.split(',').map((argument) => argument.trim()),
+  )
 }
 
 function nestedOf(name: string, inside: string, depth: number): SqlType | null {
@@ -76,21 +73,18 @@ function withArguments(name: string, args: readonly string[]): Scalar | null {
         ? { kind: 'fixed-string', name: `FixedString(${number})`, precision: number }
         : null
     case 'DateTime':
-      return args.length === 1 && isUtc(first) ? datetime : null
+      return args.length === 1 && isUtc(first) ? plainOf(name) : null
     case 'DateTime64':
       if (number === null || number > 9 || args.length > 2) return null
       if (second !== undefined && !isUtc(second)) return null
-      return { kind: 'datetime64', name: `DateTime64(${number})`, scale: number }
-    case 'Decimal': {
-      const scale = second === undefined ? '0' : second
-      if (number === null || args.length > 2 || !/^\d{1,2}$/.test(scale)) return null
-      return decimalOf(number, Number(scale))
-    }
+      return datetime64(number)
+    case 'Decimal':
+      if (number === null || args.length > 2 || !/^\d{1,2}$/.test(second ?? '0')) return null
+      return decimalOf(number, Number(second ?? 0))
     default: {
       const precision = decimalDigits.get(name)
-      return precision === undefined || number === null || args.length !== 1
-        ? null
-        : decimalOf(precision, number)
+      if (precision === undefined || number === null || args.length !== 1) return null
+      return decimalOf(precision, number)
     }
   }
 }
@@ -112,32 +106,29 @@ function isUtc(text: string): boolean {
   return /^'(UTC|Etc\/UTC|GMT)'$/.test(text)
 }
 
-const datetime: Scalar = { kind: 'datetime', name: 'DateTime' }
-const plain: ReadonlyMap<string, Scalar> = new Map(
-  [
-    ...[8, 16, 32, 64, 128].flatMap((bits) => [
-      {
-        kind: 'integer' as const,
-        name: `UInt${bits}`,
-        min: 0n,
-        max: (1n << BigInt(bits)) - 1n,
-      },
-      {
-        kind: 'integer' as const,
-        name: `Int${bits}`,
-        min: -(1n << BigInt(bits - 1)),
-        max: (1n << BigInt(bits - 1)) - 1n,
-      },
-    ]),
-    { kind: 'float' as const, name: 'Float32' },
-    { kind: 'float' as const, name: 'Float64' },
-    { kind: 'bool' as const, name: 'Bool' },
-    { kind: 'string' as const, name: 'String' },
-    { kind: 'uuid' as const, name: 'UUID' },
-    { kind: 'date' as const, name: 'Date' },
-    { kind: 'date' as const, name: 'Date32' },
-    datetime,
-    { kind: 'datetime64' as const, name: 'DateTime64(3)', scale: 3 },
-    { kind: 'identifier' as const, name: 'Identifier' },
-  ].map((type: Scalar) => [type.name.replace('(3)', ''), type]),
-)
+function datetime64(scale: number): Scalar {
+  return { kind: 'datetime64', name: `DateTime64(${scale})`, scale }
+}
+
+const kinds: Readonly<Record<string, ScalarName>> = {
+  Float32: 'float',
+  Float64: 'float',
+  Bool: 'bool',
+  String: 'string',
+  UUID: 'uuid',
+  Date: 'date',
+  Date32: 'date',
+  DateTime: 'datetime',
+  Identifier: 'identifier',
+}
+
+/** A type without arguments. */
+function plainOf(name: string): Scalar | null {
+  if (name === 'DateTime64') return datetime64(3)
+  const integer = /^(U?)Int(8|16|32|64|128)$/.exec(name)
+  if (integer === null) return Object.hasOwn(kinds, name) ? { kind: kinds[name]!, name } : null
+  const bits = BigInt(integer[2]!)
+  const isSigned = integer[1] === ''
+  const max = (1n << (isSigned ? bits - 1n : bits)) - 1n
+  return { kind: 'integer', name, min: isSigned ? -max - 1n : 0n, max }
+}

@@ -3,61 +3,45 @@
 // escapes, arrays are `['a','b']`.
 import type { TypedValue } from '../engine.ts'
 import { unescaped } from './quoting.ts'
-import type { ArrayType, Scalar, SqlType } from './types.ts'
+import type { NestedType, Scalar, ScalarName, SqlType } from './types.ts'
 
-/** The value, or null when the text is not a value of the type. */
-export function parseValue(type: SqlType, text: string): TypedValue | null {
-  if (type.kind === 'nullable') {
-    if (text === '\\N') return { type: type.name, value: null }
-    const inner = parseValue(type.of, text)
+/** The value, or null when the text is not a value of the type. An item is inside an array. */
+export function parseValue(type: SqlType, text: string, isItem = false): TypedValue | null {
+  if ('of' in type) {
+    if (type.kind === 'array') return parseArray(type, text)
+    if (isItem ? /^null$/i.test(text) : text === '\\N') return { type: type.name, value: null }
+    const inner = parseValue(type.of, text, isItem)
     return inner === null ? null : { type: type.name, value: inner.value }
   }
-  if (type.kind === 'array') return parseArray(type, text)
-  const value = parseScalar(type, isText(type) ? unescaped(text) : text)
+  const isText = type.kind === 'string' || type.kind === 'fixed-string'
+  const plain = isItem ? itemText(text, isText) : isText ? unescaped(text) : text
+  const value = plain === null ? null : parsers[type.kind](plain, type)
   return value === null ? null : { type: type.name, value }
 }
 
-function isText({ kind }: SqlType): boolean {
-  return kind === 'string' || kind === 'fixed-string'
+/** Texts have quotes inside an array; other values may have them. */
+function itemText(text: string, isText: boolean): string | null {
+  if (/^'(?:[^'\\]|\\.)*'$/s.test(text)) return unescaped(text.slice(1, -1))
+  return isText ? null : text
 }
 
-/** Canonical text of one scalar, which both engines read the same way. */
-function parseScalar(type: Scalar, text: string | null): string | null {
-  if (text === null) return null
-  switch (type.kind) {
-    case 'integer':
-      return parseInteger(type, text)
-    case 'float':
-      return parseFloatText(text)
-    case 'bool':
-      return boolTexts.get(text.toLowerCase()) ?? null
-    case 'string':
-      return text
-    case 'fixed-string':
-      return Buffer.byteLength(text) <= (type.precision ?? 0) ? text : null
-    case 'uuid':
-      return /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : null
-    case 'date':
-      return /^\d{4}-\d\d-\d\d$/.test(text) && isDay(text) ? text : null
-    case 'datetime':
-      return parseTime(text, 0)
-    case 'datetime64':
-      return parseTime(text, type.scale ?? 0)
-    case 'decimal':
-      return parseDecimal(type, text)
-    case 'identifier':
-      return /^[A-Za-z_]\w{0,127}$/.test(text) ? text : null
-  }
+/** Canonical text of one scalar, which both engines read the same way; null when it is none. */
+const parsers: Readonly<Record<ScalarName, (text: string, type: Scalar) => string | null>> = {
+  integer: parseInteger,
+  float: parseFloatText,
+  bool: (text) => (/^(1|true)$/i.test(text) ? 'true' : /^(0|false)$/i.test(text) ? 'false' : null),
+  string: (text) => text,
+  'fixed-string': (text, { precision = 0 }) => (Buffer.byteLength(text) <= precision ? text : null),
+  uuid: (text) =>
+    /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text) ? text.toLowerCase() : null,
+  date: (text) => (/^\d{4}-\d\d-\d\d$/.test(text) && isDay(text) ? text : null),
+  datetime: (text) => parseTime(text, 0),
+  datetime64: (text, { scale = 0 }) => parseTime(text, scale),
+  decimal: parseDecimal,
+  identifier: (text) => (/^[A-Za-z_]\w{0,127}$/.test(text) ? text : null),
 }
 
-const boolTexts = new Map([
-  ['1', 'true'],
-  ['true', 'true'],
-  ['0', 'false'],
-  ['false', 'false'],
-])
-
-function parseInteger({ min = 0n, max = 0n }: Scalar, text: string): string | null {
+function parseInteger(text: string, { min = 0n, max = 0n }: Scalar): string | null {
   if (!/^[+-]?\d{1,40}$/.test(text)) return null
   const value = BigInt(text.replace('+', ''))
   return value >= min && value <= max ? String(value) : null
@@ -72,7 +56,7 @@ function parseFloatText(text: string): string | null {
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?$/i.test(text) ? text.replace(/^\+/, '') : null
 }
 
-function parseDecimal({ precision = 0, scale = 0 }: Scalar, text: string): string | null {
+function parseDecimal(text: string, { precision = 0, scale = 0 }: Scalar): string | null {
   const form = /^([+-]?)0*(\d*)(?:\.(\d*))?$/.exec(text)
   if (form === null || !/\d/.test(text)) return null
   const [, sign = '', whole = '', rest = ''] = form
@@ -110,29 +94,16 @@ function isDay(text: string): boolean {
 const ITEMS_MAX = 100_000
 
 /** `[1,2]`, `['a', 'it\'s']`, `[[1],[]]`, `[NULL]`. */
-function parseArray(type: ArrayType, text: string): TypedValue | null {
+function parseArray(type: NestedType, text: string): TypedValue | null {
+  const values: TypedValue[] = []
   const items = splitArray(text)
   if (items === null) return null
-  const values: TypedValue[] = []
   for (const item of items) {
-    const value = parseItem(type.of, item)
+    const value = parseValue(type.of, item, true)
     if (value === null) return null
     values.push(value)
   }
   return { type: type.name, value: values }
-}
-
-function parseItem(type: SqlType, text: string): TypedValue | null {
-  if (type.kind === 'array') return parseArray(type, text)
-  if (type.kind === 'nullable') {
-    if (/^null$/i.test(text)) return { type: type.name, value: null }
-    const inner = parseItem(type.of, text)
-    return inner === null ? null : { type: type.name, value: inner.value }
-  }
-  const isQuoted = /^'(?:[^'\\]|\\.)*'$/s.test(text)
-  if (isText(type) && !isQuoted) return null
-  const value = parseScalar(type, isQuoted ? unescaped(text.slice(1, -1)) : text)
-  return value === null ? null : { type: type.name, value }
 }
 
 /** The items of `[…]`, split at the outer commas; null when it is not an array. */

@@ -1,8 +1,8 @@
 // The formats of a result, byte by byte.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { ResultCell, ResultColumn } from '../../../../../src/products/indexer/formats/cells.ts'
-import { encoderOf, type TextFormat } from '../../../../../src/products/indexer/formats/encoder.ts'
+import type { ResultCell, ResultColumn } from '../../../../src/products/indexer/formats.ts'
+import { encoderOf, type TextFormat } from '../../../../src/products/indexer/formats.ts'
 
 const columns: readonly ResultColumn[] = [
   { name: 'n', type: 'UInt64', kind: 'big' },
