@@ -1,13 +1,12 @@
 // What an update costs when 1,000 streams each watch an account of their own.
 // Thread: main of the bench process.
-
 import { loadCodec, type SubscribeRequest } from '../../src/geyser/codec.ts'
 import { compileFilters } from '../../src/geyser/filter-compile.ts'
-import { keyTextOf } from '../../src/geyser/filter-set.ts'
 import { Group } from '../../src/geyser/group.ts'
 import { Matcher } from '../../src/geyser/matcher.ts'
 import { SlabPool } from '../../src/geyser/slab.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
+import { keyOf } from '../../src/solana/keys.ts'
 import { accountUpdate } from '../../src/solana/update-build.ts'
 import { SyntheticSolana } from '../../test/support/synthetic-solana.ts'
 import type { Bench } from '../lib/bench.ts'
@@ -67,7 +66,7 @@ export const bench: Bench = {
     callsEach: updatesEach,
     call() {
       for (const { pubkey } of updates) {
-        const key = keyTextOf(pubkey)
+        const key = keyOf(pubkey)
         for (const set of sets) if (set.accounts[0]!.accounts.has(key)) delivered++
       }
       rounds++

@@ -1,9 +1,8 @@
 // The bodies of one update in the variants that filters ask for, each encoded at most once.
-// Thread: main. Made by matcher.ts per update and forgotten with it.
-
+// Thread: main.
 import { encodeAccount, encodeAccountInfo, encodeBlock } from '../solana/geyser-encode.ts'
 import type { AccountUpdate, BlockUpdate } from '../solana/updates.ts'
-import { blockTakesKey, blockTakesTransaction, sliceData } from './filter-match.ts'
+import { includesKey, includesTransaction, sliceData } from './filter-match.ts'
 import type { BlockFilter, FilterSet } from './filter-set.ts'
 
 /** An account's body reduced to slices of its data. */
@@ -47,10 +46,10 @@ export class BlockBodies {
 
 function select(block: BlockUpdate, filter: BlockFilter, filters: FilterSet): Buffer {
   const transactions = filter.withTransactions
-    ? block.transactions.filter((transaction) => blockTakesTransaction(filter, transaction))
+    ? block.transactions.filter((transaction) => includesTransaction(filter, transaction))
     : []
   const accounts = filter.withAccounts
-    ? block.accounts.filter(({ pubkey }) => blockTakesKey(filter, pubkey))
+    ? block.accounts.filter(({ pubkey }) => includesKey(filter, pubkey))
     : []
   return encodeBlock({
     slot: block.slot,

@@ -1,5 +1,4 @@
-// The chain that a caller reads: the embedded one, or that behind a set of nodes. Thread: main.
-// The topology says which is whose; here each gets its fan-out with the first stream that reads it.
+// The chain that a caller reads, and its fan-out, opened with the first stream. Thread: main.
 import type { SolanaHeads, SolanaUpdate } from '../solana/updates.ts'
 import type { Hub } from '../stream/hub.ts'
 import { type GrpcStatus, grpcCode } from '../transport/grpc-status.ts'
@@ -9,11 +8,11 @@ import type { GrpcMeters } from './meters.ts'
 export interface GrpcChain {
   readonly hub: Hub<SolanaUpdate>
   readonly heads: SolanaHeads
-  /** False while its source is gone for longer than a moment: what is known is old by then. */
+  /** False when its source is disconnected for too long: cached state is stale by then. */
   isUp(): boolean
-  /** Calls when `isUp` has changed. Gives back how to stop that. */
+  /** Calls the listener when `isUp` has changed; returns how to unsubscribe. */
   watch(listener: () => void): () => void
-  /** What the validator calls its version; '' when it is not known. */
+  /** The validator's version; '' when unknown. */
   solanaVersion(): string
 }
 
@@ -22,7 +21,7 @@ export class FanOuts {
   readonly #meters: GrpcMeters
   readonly #changed: (chain: GrpcChain) => void
 
-  /** `changed` hears of each chain with a fan-out that went down or came back. */
+  /** `changed` is called when a chain with a fan-out goes down or comes back up. */
   constructor(meters: GrpcMeters, changed: (chain: GrpcChain) => void) {
     this.#meters = meters
     this.#changed = changed
@@ -53,10 +52,7 @@ export class FanOuts {
 const { unavailable } = grpcCode
 export const noChain: GrpcStatus = { code: unavailable, details: 'no chain is attached' }
 
-/**
- * Where a stream or a call cannot be served now. Clients of geyser services come back by
- * themselves, with from_slot; a stream that is silent without a word is what they complain about.
- */
+/** Ends streams instead of leaving them silent: geyser clients reconnect with from_slot. */
 export const chainDown: GrpcStatus = {
   code: unavailable,
   details: 'the node behind this stream is not reachable, subscribe again with from_slot',

@@ -1,5 +1,5 @@
 // Decodes requests and encodes unary answers by the .proto files of the package. Thread: main.
-// Updates do not pass here: their bytes are built once by solana/geyser-*.ts and spliced.
+// Updates are not encoded here: solana/geyser-*.ts builds their bytes once.
 // A map entry with a key and no value is an empty message: that is how Rust clients send `{}`.
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -133,7 +133,7 @@ export function bigintOf(long: Long64): bigint {
   return (BigInt(long.high >>> 0) << 32n) | BigInt(long.low >>> 0)
 }
 
-/** The number, or null beyond what a double holds exactly. */
+/** The number, or null beyond the safe integers. */
 export function numberOf(long: Long64): number | null {
   const value = (long.high >>> 0) * 2 ** 32 + (long.low >>> 0)
   return Number.isSafeInteger(value) ? value : null

@@ -1,5 +1,5 @@
-// A set of account keys squeezed into 16-bit fingerprints, as clients send it. Thread: main.
-// Called by filter-match.ts per key. No key of the set is ever missed; a few others slip in.
+// A cuckoo filter of account keys (16-bit fingerprints), as clients send it. Thread: main.
+// No false negatives; a few false positives.
 //
 //   data: bucket 0 [fp fp fp fp] bucket 1 [fp fp fp fp] …   u16 little-endian, 0 = free
 //   hash(key) = SipHash-2-4(k0 = seed, k1 = seed rotated by 32) over u64 32, then the 32 bytes
@@ -17,7 +17,7 @@ export class Cuckoo {
   readonly #mask: number
   readonly #sip: SipHash
 
-  /** `data` holds whole buckets, a power of two of them. */
+  /** `data` is a power of two of whole buckets. */
   constructor(data: Uint8Array, seed: { low: number; high: number }) {
     const copy = Uint8Array.from(data)
     this.#fingerprints = new Uint16Array(copy.buffer)

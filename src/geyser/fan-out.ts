@@ -1,6 +1,5 @@
-// Keeps the live streams in groups and brings every update to them. Thread: main.
-// Hears stream/hub.ts; subscriber.ts joins and leaves. Frames gather until the end of the turn of
-// the event loop, or until 64 KiB of them wait in a group, whichever comes first.
+// Fans every update of a hub out to the live streams, grouped by equal filters. Thread: main.
+// Frames are batched until the end of the event-loop turn or 64 KiB per group.
 import type { SolanaUpdate } from '../solana/updates.ts'
 import type { Hub } from '../stream/hub.ts'
 import type { FilterSet } from './filter-set.ts'
@@ -34,7 +33,7 @@ export class FanOut {
     return this.#groups.size
   }
 
-  /** From the next update on. What the group has gathered so far goes to its other streams only. */
+  /** Delivers from the next update on; frames batched so far go to the other streams only. */
   join(sink: RunSink, filters: FilterSet): Group {
     let group = this.#groups.get(filters.key)
     if (group === undefined) {
@@ -47,7 +46,7 @@ export class FanOut {
     return group
   }
 
-  /** The stream still gets what was gathered for it before. */
+  /** The stream still gets the frames batched before. */
   leave(sink: RunSink, group: Group): void {
     group.flush()
     group.sinks.delete(sink)

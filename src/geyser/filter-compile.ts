@@ -1,5 +1,5 @@
-// Turns a SubscribeRequest into a FilterSet, or says which field is wrong. Thread: main.
-// Called by subscriber.ts for each request. Pure; refuses, never throws. Limits are yellowstone's.
+// Compiles a SubscribeRequest into a FilterSet, or reports the invalid field. Thread: main.
+// Pure; refuses, never throws. Limits are yellowstone's.
 import { createHash } from 'node:crypto'
 import { Commitment, isCommitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
@@ -33,7 +33,7 @@ export interface FilterLimits {
   readonly ownersMax: number
   readonly dataSlicesMax: number
   readonly cuckooBytesMax: number
-  /** Whether a filter without conditions is let through. */
+  /** Whether a filter without conditions is allowed. */
   readonly any: boolean
   readonly accountReject: ReadonlySet<string>
   readonly ownerReject: ReadonlySet<string>
@@ -53,7 +53,7 @@ export function compileFilters(
   }
 }
 
-/** Keys that the request names in all its lists: what compiling it costs. */
+/** Number of keys in all lists of the request: the cost of compiling it. */
 export function countKeys(request: SubscribeRequest): number {
   let keys = 0
   for (const { account, owner } of Object.values(request.accounts))
@@ -207,7 +207,7 @@ function dataSlices(request: SubscribeRequest, limits: FilterLimits): DataSlice[
   let end = -1
   let start = -1
   return request.accountsDataSlice.map((slice) => {
-    // Beyond what a number holds exactly is beyond any account: no data reaches there.
+    // No account has data beyond the safe integers.
     const offset = numberOf(slice.offset) ?? Number.MAX_SAFE_INTEGER
     const length = numberOf(slice.length) ?? Number.MAX_SAFE_INTEGER
     if (offset < start) throw new Problem(`${field}: slices must be in ascending order`)
@@ -238,7 +238,7 @@ function cuckooOf(
   return new Cuckoo(data.length > 0 ? data : Buffer.alloc(8), hashSeed)
 }
 
-/** Names and lists in any order ask for the same; the request's text does not depend on them. */
+/** Digest of the request, independent of the order of names and lists. */
 function keyOf(request: SubscribeRequest): string {
   const ordered = (value: unknown): unknown => {
     if (value instanceof Uint8Array) return Buffer.from(value).toString('base64')

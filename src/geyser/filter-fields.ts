@@ -1,10 +1,11 @@
 // Reads single fields of a filter: keys, signatures, conditions on an account's state.
-// Thread: main. Called by filter-compile.ts, which turns a Problem into a refusal.
+// Thread: main.
 import { decodeBase58, decodeKey } from '../solana/base58.ts'
+import { keyOf } from '../solana/keys.ts'
 import { bigintOf, numberOf, type StateFilterRequest } from './codec.ts'
-import { type KeyText, keyTextOf, type StateFilter } from './filter-set.ts'
+import type { KeyText, StateFilter } from './filter-set.ts'
 
-/** What is wrong with a field; leaves filter-compile.ts as a refusal and goes no further. */
+/** An invalid field; filter-compile.ts turns it into a refusal. */
 export class Problem extends Error {}
 
 const statesMax = 4
@@ -26,7 +27,7 @@ export function readKeys(
     const key = decodeKey(text)
     if (key === null) throw new Problem(`${at}: ${quote(text)} is not a base58 key of 32 bytes`)
     if (rejected.has(text)) throw new Problem(`${at}: ${quote(text)} is not allowed in filters`)
-    keys.add(keyTextOf(key))
+    keys.add(keyOf(key))
   }
   return keys
 }
@@ -35,7 +36,7 @@ export function readSignature(at: string, text: string): KeyText {
   const bytes = decodeBase58(text)
   if (bytes?.length !== signatureBytes)
     throw new Problem(`${at}: ${quote(text)} is not a base58 signature of 64 bytes`)
-  return keyTextOf(bytes)
+  return keyOf(bytes)
 }
 
 export function readState(at: string, filters: readonly StateFilterRequest[]): StateFilter[] {
@@ -65,7 +66,7 @@ export function readState(at: string, filters: readonly StateFilterRequest[]): S
 
 function readMemcmp(at: string, request: StateFilterRequest): StateFilter {
   const memcmp = request.memcmp!
-  // An offset beyond exact numbers lies beyond any account: nothing matches there.
+  // No account has data beyond the safe integers: nothing matches.
   const offset = numberOf(memcmp.offset) ?? Number.MAX_SAFE_INTEGER
   const bytes = memcmpBytes(at, memcmp)
   if (bytes.length > memcmpBytesMax)
@@ -93,7 +94,7 @@ function memcmpBytes(at: string, memcmp: NonNullable<StateFilterRequest['memcmp'
   }
 }
 
-/** A caller's text, cut so that an answer stays small. */
+/** Text from a request, truncated for an error message. */
 function quote(text: string): string {
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}…` : text)
 }

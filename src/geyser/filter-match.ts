@@ -1,19 +1,18 @@
-// Decides whether one filter takes one update. Thread: main. Pure; called by matcher.ts for the
-// candidates that its index names, and nothing here knows of that index.
+// Decides whether one filter matches one update. Thread: main. Pure.
+import { keyOf } from '../solana/keys.ts'
 import type { AccountUpdate, SlotUpdate, TransactionUpdate } from '../solana/updates.ts'
 import { slotStatus } from '../solana/updates.ts'
-import {
-  type AccountFilter,
-  type BlockFilter,
-  type DataSlice,
-  type KeyText,
-  keyTextOf,
-  type SlotFilter,
-  type StateFilter,
-  type TransactionFilter,
+import type {
+  AccountFilter,
+  BlockFilter,
+  DataSlice,
+  KeyText,
+  SlotFilter,
+  StateFilter,
+  TransactionFilter,
 } from './filter-set.ts'
 
-/** The keys of a transaction as texts, worked out at most once whatever the number of filters. */
+/** The keys of a transaction as map keys, computed at most once for all filters. */
 export class TransactionKeys {
   readonly update: TransactionUpdate
   #texts: KeyText[] | null = null
@@ -27,23 +26,23 @@ export class TransactionKeys {
   }
 
   get texts(): readonly KeyText[] {
-    this.#texts ??= this.update.keys.map(keyTextOf)
+    this.#texts ??= this.update.keys.map(keyOf)
     return this.#texts
   }
 
   get signature(): KeyText {
-    this.#signature ??= keyTextOf(this.update.signature)
+    this.#signature ??= keyOf(this.update.signature)
     return this.#signature
   }
 
-  /** Owners that count as mentioned under the filter's mode. */
+  /** Token owners that count as mentioned in the filter's mode. */
   owners(mode: TransactionFilter['tokenOwners']): readonly KeyText[] {
     if (mode === 'none') return []
     if (mode === 'all') {
-      this.#tokenOwners ??= this.update.tokenOwners.map(keyTextOf)
+      this.#tokenOwners ??= this.update.tokenOwners.map(keyOf)
       return this.#tokenOwners
     }
-    this.#changedTokenOwners ??= this.update.changedTokenOwners.map(keyTextOf)
+    this.#changedTokenOwners ??= this.update.changedTokenOwners.map(keyOf)
     return this.#changedTokenOwners
   }
 
@@ -67,15 +66,15 @@ export function matchesTransaction(filter: TransactionFilter, keys: TransactionK
   if (filter.exclude.size > 0 && keys.mentionsAny(filter.exclude, mode)) return false
   if (filter.include.size === 0 && filter.cuckoo === null) return true
   if (filter.include.size > 0 && keys.mentionsAny(filter.include, mode)) return true
-  return filter.cuckoo !== null && cuckooTakes(filter, update)
+  return filter.cuckoo !== null && cuckooMatches(filter, update)
 }
 
 export function matchesAccount(filter: AccountFilter, update: AccountUpdate): boolean {
   const { hasSignature, accounts, cuckoo, owners } = filter
   if (hasSignature !== undefined && hasSignature !== (update.txnSignature !== null)) return false
-  if (owners.size > 0 && !owners.has(keyTextOf(update.owner))) return false
+  if (owners.size > 0 && !owners.has(keyOf(update.owner))) return false
   if (accounts.size > 0 || cuckoo !== null) {
-    const isListed = accounts.size > 0 && accounts.has(keyTextOf(update.pubkey))
+    const isListed = accounts.size > 0 && accounts.has(keyOf(update.pubkey))
     if (!isListed && cuckoo?.has(update.pubkey) !== true) return false
   }
   return filter.states.every((state) => matchesState(state, update))
@@ -86,28 +85,28 @@ export function matchesSlot(filter: SlotFilter, update: SlotUpdate, commitment: 
   return filter.interslot || update.status <= slotStatus.finalized
 }
 
-/** Whether a block filter's narrowing takes a transaction of the block. */
-export function blockTakesTransaction(filter: BlockFilter, update: TransactionUpdate): boolean {
+/** Whether a block filter includes a transaction of the block. */
+export function includesTransaction(filter: BlockFilter, update: TransactionUpdate): boolean {
   if (filter.include.size === 0 && filter.cuckoo === null) return true
-  return update.keys.some((key) => blockTakesKey(filter, key))
+  return update.keys.some((key) => includesKey(filter, key))
 }
 
-/** Whether a block filter's narrowing takes an account of the block. */
-export function blockTakesKey(filter: BlockFilter, key: Uint8Array): boolean {
+/** Whether a block filter includes an account of the block. */
+export function includesKey(filter: BlockFilter, key: Uint8Array): boolean {
   if (filter.include.size === 0 && filter.cuckoo === null) return true
-  if (filter.include.size > 0 && filter.include.has(keyTextOf(key))) return true
+  if (filter.include.size > 0 && filter.include.has(keyOf(key))) return true
   return filter.cuckoo?.has(key) === true
 }
 
-/** The slices of the data, one behind the other; one that runs past the end is left out. */
+/** The slices of the data, concatenated; one that exceeds the data is omitted. */
 export function sliceData(data: Uint8Array, slices: readonly DataSlice[]): Uint8Array {
-  const parts = slices
+  const sliced = slices
     .filter(({ offset, length }) => offset + length <= data.length)
     .map(({ offset, length }) => data.subarray(offset, offset + length))
-  return parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+  return sliced.length === 1 ? sliced[0]! : Buffer.concat(sliced)
 }
 
-function cuckooTakes(filter: TransactionFilter, update: TransactionUpdate): boolean {
+function cuckooMatches(filter: TransactionFilter, update: TransactionUpdate): boolean {
   const has = (key: Uint8Array) => filter.cuckoo?.has(key) === true
   if (update.keys.some(has)) return true
   if (filter.tokenOwners === 'all') return update.tokenOwners.some(has)
@@ -122,7 +121,7 @@ function matchesState(state: StateFilter, update: AccountUpdate): boolean {
     case 'tokenAccount':
       return isTokenAccount(data)
     case 'memcmp':
-      return holdsAt(data, state.offset, state.bytes)
+      return hasBytesAt(data, state.offset, state.bytes)
     case 'lamports':
       if (state.cmp === 'eq') return lamports === state.value
       if (state.cmp === 'ne') return lamports !== state.value
@@ -130,7 +129,7 @@ function matchesState(state: StateFilter, update: AccountUpdate): boolean {
   }
 }
 
-function holdsAt(data: Uint8Array, offset: number, bytes: Uint8Array): boolean {
+function hasBytesAt(data: Uint8Array, offset: number, bytes: Uint8Array): boolean {
   if (data.length < offset + bytes.length) return false
   for (let index = 0; index < bytes.length; index++)
     if (data[offset + index] !== bytes[index]) return false
@@ -142,7 +141,7 @@ const tokenStateAt = 108
 const multisigBytes = 355
 const accountTypeAccount = 2
 
-/** An initialised token account, with or without extensions behind it. */
+/** An initialised token account, with or without extensions. */
 function isTokenAccount(data: Uint8Array): boolean {
   if (data.length < tokenAccountBytes || data[tokenStateAt] === 0) return false
   if (data.length === tokenAccountBytes) return true

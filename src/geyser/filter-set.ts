@@ -1,13 +1,12 @@
-// What a stream asked for, compiled. Thread: main (types, and how keys are written).
-// Made by filter-compile.ts, read by filter-match.ts and matcher.ts, never changed.
+// Types of compiled filters. Thread: main. Immutable.
 import type { Commitment } from '../base/commitment.ts'
 import type { Cuckoo } from './cuckoo.ts'
 
-/** A 32-byte key, or a signature, as a string of its bytes: what maps and sets are keyed by. */
+/** A 32-byte key or a signature, as `keyOf` of solana/keys.ts returns it. */
 export type KeyText = string
 
 export interface NamedFilter {
-  /** Place among the filters of its kind; names go out in this order. */
+  /** Position among the filters of its kind; names are sent in this order. */
   readonly ordinal: number
   /** The name as field 1 of SubscribeUpdate, encoded. */
   readonly prefix: Buffer
@@ -19,7 +18,7 @@ export type StateFilter =
   | { readonly kind: 'tokenAccount' }
   | { readonly kind: 'lamports'; readonly cmp: 'eq' | 'ne' | 'lt' | 'gt'; readonly value: bigint }
 
-/** All conditions hold at once; an empty set of keys is no condition. */
+/** All conditions apply at once; an empty set of keys is no condition. */
 export interface AccountFilter extends NamedFilter {
   readonly accounts: ReadonlySet<KeyText>
   readonly cuckoo: Cuckoo | null
@@ -75,15 +74,3 @@ export interface FilterSet {
   /** Equal texts, equal slices; empty for whole data. */
   readonly sliceKey: string
 }
-
-/** The bytes as a string of one character each. */
-export function keyTextOf(bytes: Uint8Array): KeyText {
-  return latin1Slice.call(bytes, 0, bytes.length)
-}
-
-// Reason for the cast: Buffer's method works on any byte array; its type asks for a Buffer.
-const latin1Slice = (
-  Buffer.prototype as unknown as {
-    latin1Slice(this: Uint8Array, start: number, end: number): string
-  }
-).latin1Slice

@@ -1,11 +1,10 @@
-// Puts updates on the wire: a gRPC frame spliced of bytes that exist already. Thread: main.
+// Builds gRPC frames of updates from bytes that are encoded already. Thread: main.
 //
 //   0 | length u32 | 0a len name … | tag len body | 5a len created_at
 //   gRPC prefix      filters matched  encoded once   encoded once per update
 //
-// Frames of one group stand one behind the other in a slab; a finished run of them is handed to
-// every stream of the group as one buffer. A slab is only ever appended to, so runs that were
-// handed out stay as they are.
+// Frames of one group follow each other in a slab; a run of them goes to every stream of the group
+// as one buffer. A slab is append-only, so published runs never change.
 import { BackWriter } from '../base/back-writer.ts'
 import { varintBytes, writeVarint } from '../base/varint.ts'
 import { framePrefixBytes } from '../transport/grpc-stream.ts'
@@ -25,7 +24,7 @@ export const updateTag = {
 } as const
 
 const createdAtField = 11
-/** A body beyond this is not copied: it goes out as a buffer of its own, shared by all groups. */
+/** A larger body is not copied: it is sent as a buffer of its own, shared by all groups. */
 const copyBytesMax = 32 * 1024
 const loopBytesMax = 24
 const none = Buffer.alloc(0)
@@ -33,7 +32,7 @@ const none = Buffer.alloc(0)
 export class FrameBatch {
   readonly #pool: SlabPool
   #slab: Slab | null = null
-  /** Where the run that is not handed out yet starts, and where the next frame goes. */
+  /** Start of the unpublished run, and offset of the next frame. */
   #start = 0
   #at = 0
   #runs: Run[] = []
@@ -50,7 +49,7 @@ export class FrameBatch {
     const lengthBytes = varintBytes(body.length)
     const headBytes = framePrefixBytes + prefix.length + 1 + lengthBytes
     const payloadBytes = headBytes - framePrefixBytes + body.length + suffix.length
-    const slab = this.#room(headBytes + suffix.length + (isShared ? 0 : body.length))
+    const slab = this.#reserve(headBytes + suffix.length + (isShared ? 0 : body.length))
     let at = this.#at
     slab[at] = 0
     slab[at + 1] = payloadBytes >>> 24
@@ -71,7 +70,7 @@ export class FrameBatch {
     this.frames++
   }
 
-  /** The runs since the last call; their slabs count one use for whoever takes them. */
+  /** Returns the runs since the last call; the caller must release each slab once. */
   take(): readonly Run[] {
     this.#close()
     const runs = this.#runs
@@ -90,13 +89,13 @@ export class FrameBatch {
     this.#start = this.#at
   }
 
-  /** The memory that has room for `bytes` at `#at`. */
-  #room(bytes: number): Buffer {
+  /** Memory with at least `bytes` free at `#at`. */
+  #reserve(bytes: number): Buffer {
     const slab = this.#slab
     if (slab !== null && slab.bytes.length - this.#at >= bytes) return slab.bytes
     this.#close()
     const fresh = this.#pool.take(bytes, slab?.bytes.length ?? 0)
-    // Its runs keep the old one until they are sent.
+    // The old slab lives until its runs are sent.
     slab?.release()
     this.#slab = fresh
     this.#start = 0
@@ -113,7 +112,7 @@ export function namePrefix(name: string): Buffer {
   return writer.take()
 }
 
-// Updates of one moment come in a row.
+// Consecutive updates often have the same time.
 let lastCreatedAtMs = Number.NaN
 let lastSuffix: Buffer = none
 
@@ -135,7 +134,7 @@ function encodeCreatedAt(createdAtMs: number): Buffer {
   return writer.take()
 }
 
-/** One whole frame, for what goes to a single stream. */
+/** One whole frame, for a single stream. */
 export function frameOf(tag: number, body: Uint8Array, createdAtMs: number): Buffer {
   const batch = new FrameBatch(new SlabPool())
   batch.append(tag, none, body, createdAtSuffix(createdAtMs))

@@ -1,19 +1,19 @@
-// Streams that asked for the same: each update is matched and framed once for all of them.
-// Thread: main. Made by fan-out.ts; matcher.ts appends, and a flush hands the runs to the streams.
+// A group of streams with equal filters: each update is matched and framed once for all of them.
+// Thread: main.
 import type { FilterSet, NamedFilter } from './filter-set.ts'
 import { FrameBatch } from './frame.ts'
 import type { Run, SlabPool } from './slab.ts'
 
-/** Frames are handed to the streams at the end of the turn, or when this much of them waits. */
+/** Batched bytes that are flushed before the end of the turn. */
 const flushBytes = 64 * 1024
 
-/** Takes runs of whole frames; subscriber.ts is one. */
+/** Receives runs of whole frames. */
 export interface RunSink {
-  /** Releases the slab of each run when it is sent. */
+  /** Must release the slab of each run once it is sent. */
   take(runs: readonly Run[], bytes: number, frames: number): void
 }
 
-/** A filter in its group. `stamp` keeps one that is reached by two ways from counting twice. */
+/** A filter in its group. `stamp` deduplicates one that the index names twice. */
 export interface Entry<F> {
   readonly filter: F
   readonly group: Group
@@ -25,12 +25,12 @@ export class Group {
   readonly sinks = new Set<RunSink>()
   readonly #batch: FrameBatch
   readonly #wantsFlush: (group: Group) => void
-  /** Scratch of matcher.ts: which update was last matched, and by which filters. */
+  /** Scratch of the matcher: which update matched last, and by which filters. */
   stamp = 0
   hit: NamedFilter | null = null
   moreHits: NamedFilter[] | null = null
 
-  /** `wantsFlush` is told once, when the first frame after a flush was appended. */
+  /** `wantsFlush` is called with the first frame after a flush. */
   constructor(filters: FilterSet, pool: SlabPool, wantsFlush: (group: Group) => void) {
     this.filters = filters
     this.#batch = new FrameBatch(pool)
@@ -44,7 +44,7 @@ export class Group {
     if (batch.bytes >= flushBytes) this.flush()
   }
 
-  /** Hands everything appended so far to the streams that are in the group now. */
+  /** Sends all batched frames to the current streams of the group. */
   flush(): void {
     const { bytes, frames } = this.#batch
     if (frames === 0) return

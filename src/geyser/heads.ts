@@ -1,11 +1,11 @@
-// What a hub's updates say of its chain: newest slot, block and blockhashes per commitment.
-// Thread: main. Hears stream/hub.ts from its opening on; read by the gRPC door and the tpu.
+// Tracks the newest block and the recent blockhashes of a hub's chain, per commitment.
+// Thread: main.
 import { Commitment, isCommitment } from '../base/commitment.ts'
 import type { BlockMetaUpdate, Head, SolanaHeads } from '../solana/updates.ts'
 import { blockhashBlocks } from '../solana/updates.ts'
 import type { SolanaHub } from './hub.ts'
 
-/** Blocks remembered: the window, and those above it that are not finalized yet. */
+/** Tracked blocks: the window of valid blockhashes, and unfinalized blocks above it. */
 const blocksMax = 512
 
 interface KnownBlock extends Head {
@@ -23,7 +23,7 @@ export class Heads implements SolanaHeads {
     this.#stopListening = hub.listen((commitment, update) => {
       // Every update is published as processed; the other commitments only repeat it.
       if (commitment !== Commitment.processed) return
-      if (update.kind === 'blockMeta') this.#learn(update)
+      if (update.kind === 'blockMeta') this.#add(update)
       else if (update.kind === 'slot' && isCommitment(update.status))
         this.#raise(update.slot, update.status)
     })
@@ -44,13 +44,13 @@ export class Heads implements SolanaHeads {
     this.#stopListening()
   }
 
-  #learn(meta: BlockMetaUpdate): void {
+  #add(meta: BlockMetaUpdate): void {
     const { slot, blockhash, blockHeight } = meta
     const reached = Commitment.processed
     const block: KnownBlock = { slot, blockhash, blockHeight: blockHeight ?? slot, reached }
     this.#bySlot.set(slot, block)
     this.#byHash.set(blockhash, block)
-    this.#lift(block, Commitment.processed)
+    this.#advance(block, Commitment.processed)
     if (this.#bySlot.size <= blocksMax) return
     const oldest = this.#bySlot.values().next().value!
     this.#bySlot.delete(oldest.slot)
@@ -61,11 +61,11 @@ export class Heads implements SolanaHeads {
     const block = this.#bySlot.get(slot)
     if (block === undefined) return
     if (commitment > block.reached) block.reached = commitment
-    this.#lift(block, commitment)
+    this.#advance(block, commitment)
   }
 
-  /** A finalized block is confirmed too, should its confirmation have been missed. */
-  #lift(block: KnownBlock, commitment: Commitment): void {
+  /** Also advances the lower commitments, whose own status may have been missed. */
+  #advance(block: KnownBlock, commitment: Commitment): void {
     for (let lower = commitment; lower >= Commitment.processed; lower--) {
       const newest = this.#newest[lower] ?? null
       if (newest === null || block.slot > newest.slot) this.#newest[lower] = block

@@ -1,5 +1,4 @@
-// The road of Solana updates: from a chain into the hub. Thread: main.
-// Called by the chain's side for each update, in the order that upstream/ports.ts states.
+// Publishes Solana updates to a hub. Thread: main.
 import { isCommitment } from '../base/commitment.ts'
 import { type SolanaUpdate, slotStatus } from '../solana/updates.ts'
 import { Hub, type HubBounds } from '../stream/hub.ts'
@@ -19,15 +18,15 @@ export function publishUpdate(hub: SolanaHub, update: SolanaUpdate): void {
   if (update.status === slotStatus.dead) hub.abandon(update.slot)
 }
 
-/** A transaction's status and an update's plain fields; near enough for a bound. */
+/** Estimate for a transaction's status and an update's plain fields. */
 const besideBodyBytes = 128
 
-/** What keeping an update costs; a block only refers to parts that are counted already. */
+/** Memory of a kept update; a block only refers to updates that are counted already. */
 function bytesOf(update: SolanaUpdate): number {
   switch (update.kind) {
     case 'account':
     case 'transaction':
-      // Not asked for more than its body: an update from a node decodes the rest when it is read.
+      // Only the body is read: an update from a node decodes other fields on first access.
       return update.body.length + besideBodyBytes
     case 'block':
       return 0

@@ -1,14 +1,14 @@
-// Finds the entries that asked for a key, among many keys that nobody asked for. Thread: main.
-// Called by matcher.ts for every key of every update. A bitmap over the key's first bytes answers
-// "nobody" without making a string; only then a map is asked.
-import { type KeyText, keyTextOf } from './filter-set.ts'
+// An index from keys to filters, fast for the many keys without any. Thread: main.
+// A bitmap over a key's first bytes finds most absent keys without building a string for the map.
+import { keyOf } from '../solana/keys.ts'
+import type { KeyText } from './filter-set.ts'
 
 const bitmapBits = 1 << 20
 const bitmapMask = bitmapBits - 1
 
 export class KeyIndex<E> {
   readonly #entries = new Map<KeyText, E[]>()
-  /** Made with the first key: most indices of a replaying stream stay empty. */
+  /** Allocated with the first key: most indices of a replaying stream stay empty. */
   #bitmap: Uint32Array | null = null
   /** Keys per bit: a bit is cleared with its last key. */
   readonly #counts = new Map<number, number>()
@@ -46,12 +46,12 @@ export class KeyIndex<E> {
     }
   }
 
-  /** Those who asked for this key; undefined when nobody did. */
+  /** The entries of this key; undefined when there are none. */
   find(key: Uint8Array): readonly E[] | undefined {
     if (this.#bitmap === null) return undefined
     const bit = bitOf(key[0]!, key[1]!, key[2]!)
     if ((this.#bitmap[bit >>> 5]! & (1 << (bit & 31))) === 0) return undefined
-    return this.#entries.get(keyTextOf(key))
+    return this.#entries.get(keyOf(key))
   }
 }
 

@@ -1,11 +1,11 @@
-// Brings each update to the groups that asked for it. Thread: main.
-// One per commitment for live streams, and one of its own for each stream that replays.
+// Matches each update against the filters of all groups. Thread: main.
+// One matcher per commitment for live streams, and one for each replaying stream.
 //
-//   update -> index: which filters may take it -> filter-match.ts: which do -> group.append
+//   update -> index: candidate filters -> filter-match.ts: matching ones -> group.append
 //
-// The index names candidates by account, owner, mentioned key or signature, so that the cost of an
-// update follows the streams it reaches, not the streams there are. Filters that no key narrows
-// (all accounts, cuckoo sets) stand in lists that are walked every time.
+// The index finds candidates by account, owner, mentioned key or signature, so that an update
+// costs by the streams it reaches, not by all streams. Filters without a key (all accounts, cuckoo
+// sets) are in lists that every update scans.
 import type {
   AccountUpdate,
   BlockUpdate,
@@ -34,7 +34,7 @@ export class Matcher {
   readonly #withEntries = new Set<Group>()
   readonly #withBlocks = new Set<Group>()
   readonly #withMeta = new Set<Group>()
-  /** Groups hit by the update at hand: the first `#touchedCount`. */
+  /** Groups that matched the current update: the first `#touchedCount`. */
   readonly #touched: Group[] = []
   #touchedCount = 0
   #stamp = 0
@@ -63,7 +63,8 @@ export class Matcher {
 
   remove(group: Group): void {
     for (const entry of this.#groups.get(group) ?? []) {
-      // Reason for the casts: an entry stands in the lists of its own kind and is asked of all.
+      // Reason for the casts: the type of an entry is unknown here, and removing it from the lists
+      // of another kind does nothing.
       const asAccount = entry as Entry<AccountFilter>
       const asTransaction = entry as Entry<TransactionFilter>
       const asSlot = entry as Entry<SlotFilter>
@@ -79,7 +80,7 @@ export class Matcher {
     this.#groups.delete(group)
   }
 
-  /** Appends the update, framed, to every group that takes it; gives back how many times. */
+  /** Appends the framed update to every matching group; returns the number of deliveries. */
   deliver(update: SolanaUpdate): number {
     if (this.#groups.size === 0) return 0
     switch (update.kind) {
@@ -100,7 +101,7 @@ export class Matcher {
 
   #deliverAccount(update: AccountUpdate): number {
     const stamp = ++this.#stamp
-    // Not read unless somebody asks by them: an update from a node would be taken apart for it.
+    // Read only when needed: keys of an update from a node are decoded on first access.
     const listed = this.#byAccount.isEmpty ? undefined : this.#byAccount.find(update.pubkey)
     if (listed !== undefined) for (const entry of listed) this.#tryAccount(entry, update, stamp)
     const owned = this.#byOwner.isEmpty ? undefined : this.#byOwner.find(update.owner)
@@ -167,7 +168,7 @@ export class Matcher {
     return reached
   }
 
-  /** Blocks go out once per filter, since each selects another part. */
+  /** A block is sent once per filter, since each selects different content. */
   #deliverBlock(update: BlockUpdate): number {
     if (this.#withBlocks.size === 0) return 0
     const bodies = new BlockBodies(update)
@@ -195,7 +196,7 @@ export class Matcher {
     this.#touched[this.#touchedCount++] = group
   }
 
-  /** To every group that was hit; `account` is given where groups may want slices of its data. */
+  /** Sends to every group that matched; `account` is given where groups may ask for slices. */
   #send(tag: number, body: Uint8Array, createdAtMs: number, account?: AccountUpdate): number {
     const count = this.#touchedCount
     if (count === 0) return 0
@@ -218,7 +219,7 @@ export class Matcher {
 
   #addAccount(entry: Entry<AccountFilter>): void {
     const { accounts, cuckoo, owners } = entry.filter
-    // By accounts when only they decide; a cuckoo set beside them may take any account.
+    // Not by account when a cuckoo set may match others.
     if (accounts.size > 0 && cuckoo === null)
       for (const key of accounts) this.#byAccount.add(key, entry)
     else if (owners.size > 0) for (const key of owners) this.#byOwner.add(key, entry)

@@ -1,4 +1,4 @@
-// The meters of the gRPC door. Thread: main.
+// The meters of the gRPC endpoint. Thread: main.
 import type { CounterChild, GaugeChild, Meters } from '../telemetry/meters.ts'
 
 export const grpcMethods = [
@@ -45,7 +45,7 @@ export interface GrpcMeters {
   readonly sentBytes: CounterChild
   readonly ended: Readonly<Record<EndReason, CounterChild>>
   readonly streams: GaugeChild
-  /** Read at scrape; the product says how. */
+  /** Read at scrape; set by the service. */
   readonly groups: { count(): number }
   readonly backlog: { bytes(): number }
 }
@@ -87,6 +87,6 @@ export function declareGrpcMeters(meters: Meters): GrpcMeters {
 }
 
 function record<K extends string, V>(keys: readonly K[], make: (key: K) => V): Record<K, V> {
-  // Reason for the cast: every key of the list is there, which fromEntries cannot say.
+  // Reason for the cast: fromEntries loses that every key is present.
   return Object.fromEntries(keys.map((key) => [key, make(key)])) as Record<K, V>
 }

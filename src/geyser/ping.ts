@@ -1,10 +1,10 @@
 // Finds the ping in a SubscribeRequest without decoding the rest of it. Thread: any. Pure.
-// Decoding 4 MB of filters that a ping carries, and that are ignored, would hold the main thread.
+// Decoding 4 MB of filters that a ping carries, and that are ignored, would block the main thread.
 import { ProtoReader, WIRE_BYTES } from '../base/proto-reader.ts'
 
 const pingField = 9
 
-/** The bytes of the last `ping` field; null when there is none or the fields cannot be read. */
+/** The bytes of the last `ping` field; null when it is absent or the fields are malformed. */
 export function pingIn(request: Uint8Array): Uint8Array | null {
   const reader = new ProtoReader(request)
   let ping: Uint8Array | null = null

@@ -1,6 +1,6 @@
-// Brings one stream from a slot in the past up to now. Thread: main.
-// Made by subscriber.ts. Reads the hub's log no faster than the stream drains; at its end the
-// stream joins the live ones in the same turn, so that nothing is missing and nothing comes twice.
+// Replays the hub's log to one stream from a past slot, then switches it to live. Thread: main.
+// Reads no faster than the stream drains (backpressure). At the end of the log the stream joins
+// the live fan-out in the same turn, so that no update is lost or duplicated.
 import type { SolanaUpdate } from '../solana/updates.ts'
 import type { Replay } from '../stream/hub.ts'
 import type { FilterSet } from './filter-set.ts'
@@ -8,17 +8,17 @@ import { Group, type RunSink } from './group.ts'
 import { Matcher } from './matcher.ts'
 import type { SlabPool } from './slab.ts'
 
-/** How far ahead of the stream's own sending the replay reads. */
+/** Unsent bytes at which the replay pauses. */
 const aheadBytes = 1024 * 1024
-/** Updates looked at in one turn, so that other streams get theirs in between. */
+/** Updates per event-loop turn, so that other streams are served in between. */
 const updatesPerTurn = 256
 
 export interface ReplayingStream extends RunSink {
   readonly backlogBytes: number
-  /** The log was read to its end: live from here. */
+  /** The end of the log is reached: the stream is live from here. */
   caughtUp(): void
-  /** The hub dropped what should have come next. */
-  fellBehind(): void
+  /** The hub evicted the next update. */
+  lostReplay(): void
 }
 
 export class Replayer {
@@ -43,7 +43,7 @@ export class Replayer {
     this.#schedule()
   }
 
-  /** The stream drained: go on where the last turn stopped. */
+  /** The stream drained: resumes. */
   drained(): void {
     this.#schedule()
   }
@@ -64,7 +64,7 @@ export class Replayer {
       if (this.#isStopped) return
       if (this.#replay.isLost) {
         this.#isStopped = true
-        this.#stream.fellBehind()
+        this.#stream.lostReplay()
         return
       }
       if (this.#stream.backlogBytes >= aheadBytes) break

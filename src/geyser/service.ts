@@ -23,13 +23,13 @@ export interface GeyserDeps<C> {
   readonly version: string
   readonly meters: GrpcMeters
   readonly clock: Clock
-  /** The chain that a caller reads; null when there is none, which answers UNAVAILABLE. */
+  /** The chain that a caller reads; null (no chain) is answered with UNAVAILABLE. */
   chainOf(caller: C): GrpcChain | null
-  /** Counts what goes out to a caller. */
+  /** Counts bytes and updates sent to a caller. */
   meter(caller: C, bytes: number, updates: number): void
-  /** Takes credits of a caller; a status when there are not enough. */
+  /** Charges credits to a caller; a status when it has too few left. */
   charge(caller: C, credits: number): GrpcStatus | null
-  /** Ends the stream when the caller loses its access; the returned function ends the watch. */
+  /** Ends the stream when the caller loses access; the returned function releases the lease. */
   lease(caller: C, end: (status: GrpcStatus) => void): () => void
 }
 
@@ -101,7 +101,7 @@ export class GeyserService<C> {
     return subscriber
   }
 
-  /** A stream that is answered with a status and nothing else. */
+  /** Ends the stream with a status, before any message. */
   #refuse(call: GrpcStream, status: GrpcStatus): StreamEvents {
     this.#deps.meters.ended.unavailable.inc()
     call.end(status)

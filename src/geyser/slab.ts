@@ -1,17 +1,16 @@
-// A pool of reference-counted buffers that frames are written into. Thread: main.
-// A busy endpoint writes hundreds of megabytes a second; left to the garbage collector, that alone
-// would keep a core busy.
+// A pool of reference-counted buffers for frames. Thread: main.
+// A busy endpoint writes hundreds of megabytes a second; garbage collecting them would take a core.
 //
 //   slab: [ run | run | run being written | free ]     uses = 1 for the writer
-//                                                      + 1 per run that is not handed out yet
-//                                                      + 1 per run and stream that has it
+//                                                      + 1 per unpublished run
+//                                                      + 1 per run and stream
 //
 // A stream that ends with runs in its queue never releases them: the buffer then goes to the
 // garbage collector. Each time a buffer leaves the pool it gets a `Slab` of its own, so a late or
 // second release cannot touch the count of the next writer: it throws, and the process stops.
 import { assert } from '../base/assert.ts'
 
-/** Several runs long, so that few of them are cut in two by its end. */
+/** Several runs long, so that few runs are split at its end. */
 export const slabBytesMax = 256 * 1024
 const slabBytesMin = 4 * 1024
 /** Buffers in the pool: 16 MiB. */
@@ -20,7 +19,7 @@ const pooledMax = 64
 export class SlabPool {
   readonly #free: Buffer[] = []
 
-  /** A slab of at least `bytes`, with the writer's use counted. */
+  /** A slab of at least `bytes`, retained once for the writer. */
   take(bytes: number, lastBytes: number): Slab {
     // Twice the last one, so that a quiet group stays small and a busy one takes large runs.
     const size = Math.max(bytes, Math.min(slabBytesMax, Math.max(slabBytesMin, lastBytes * 2)))
@@ -44,7 +43,7 @@ export class Slab {
     this.#uses += uses
   }
 
-  /** A function of its own, so that it can be handed over as a callback without a new one. */
+  /** A bound function, so that no closure is allocated per callback. */
   readonly release = (): void => {
     assert(this.#uses > 0, 'a slab was released more often than retained')
     if (--this.#uses > 0 || this.#pool === null) return
@@ -55,6 +54,6 @@ export class Slab {
 /** Whole frames, one after the other. */
 export interface Run {
   readonly bytes: Buffer
-  /** To be released once for each stream that has sent the run; null for memory of others. */
+  /** Released once per stream that has sent the run; null for memory outside the pool. */
   readonly slab: Slab | null
 }

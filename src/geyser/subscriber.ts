@@ -1,7 +1,7 @@
-// One Subscribe stream: its requests, its filters, its unsent bytes. Thread: main.
-// A stream that reads slowly delays no other.
+// One Subscribe stream: its requests, filters and send queue. Thread: main.
+// A slow reader delays no other stream: its queue is bounded, and overflow ends the stream.
 //
-//   request -> size, ping, filters: each is charged -> fan-out (live) or replayer (the past)
+//   request -> charge size, ping, filters -> fan-out (live) or replayer (from_slot)
 //   runs -> queue (at most 16 MiB) -> http2 (at most 256 KiB of it)
 import { BackWriter } from '../base/back-writer.ts'
 import { Bucket } from '../base/bucket.ts'
@@ -21,17 +21,17 @@ import { pingIn } from './ping.ts'
 import { Replayer, type ReplayingStream } from './replayer.ts'
 import type { Run } from './slab.ts'
 
-/** What http2 holds of a stream; the rest waits in our queue, where a status need not follow it. */
+/** Unsent bytes in http2; the rest stays in our queue, which a status can overtake. */
 const handedBytesMax = 256 * 1024
 const keysPerCredit = 1_000
-/** Of a request, charged before it is decoded; a list of 1,000 keys is some 46 kB. */
+/** Request size, charged before decoding; a list of 1,000 keys is some 46 kB. */
 const bytesPerCredit = 64 * 1024
-/** A ping needs a few bytes; whatever else it carries is ignored. */
+/** A ping needs a few bytes; other fields of its request are ignored. */
 const pingBytesMax = 4 * 1024
-/** Pings of one stream that cost nothing; of those beyond it, a credit pays for this many. */
+/** Free pings of one stream; beyond them one credit pays for `pingsPerCredit`. */
 const freePings = { perSecond: 1, burst: 10 }
 const pingsPerCredit = 10
-/** Taken runs are cut off the queue's front this many at a time. */
+/** Sent runs are removed from the front of the queue this many at a time. */
 const queueCut = 256
 
 export interface SubscriberDeps {
@@ -42,9 +42,9 @@ export interface SubscriberDeps {
   readonly backlogBytesMax: number
   readonly clock: Clock
   readonly meters: GrpcMeters
-  /** Counts what goes out, against the caller's budget. */
+  /** Counts sent bytes and updates against the caller's budget. */
   meter(bytes: number, updates: number): void
-  /** Takes credits for a request; a status when there are not enough. */
+  /** Charges credits for a request; a status when too few are left. */
   charge(credits: number): GrpcStatus | null
   ended(): void
 }
@@ -60,7 +60,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   #filters: FilterSet | null = null
   readonly #freePings = new Bucket(freePings)
   #chargedPings = 0
-  #hasAsked = false
+  #hasRequested = false
   #isOver = false
 
   constructor(stream: GrpcStream, deps: SubscriberDeps) {
@@ -77,13 +77,12 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     const sizeCredits = Math.floor(bytes.length / bytesPerCredit)
     if (!this.#pay(sizeCredits)) return
     const ping = pingIn(bytes)
-    // A ping is answered alone, whatever else the request carries.
-    if (ping === null) this.#ask(bytes, sizeCredits)
+    if (ping === null) this.#onRequest(bytes, sizeCredits)
     else if (bytes.length > pingBytesMax) this.#refuse(`a ping takes at most ${pingBytesMax} bytes`)
     else this.#answerPing(ping)
   }
 
-  /** A client that will ask for nothing more still listens. */
+  /** A client that sends no more requests still receives. */
   halfClosed(): void {}
 
   drained(): void {
@@ -118,14 +117,14 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#group = this.#deps.fanOut.join(this, this.#filters!)
   }
 
-  fellBehind(): void {
+  lostReplay(): void {
     this.end('lagged', {
       code: grpcCode.dataLoss,
       details: 'lagged: the replayed slots left the replay window before they were read',
     })
   }
 
-  /** Ends the stream with a status. What waits in our own queue is dropped, so that it is seen. */
+  /** Ends the stream with a status; queued frames are dropped so that the status arrives. */
   end(reason: EndReason, status: GrpcStatus): void {
     if (this.#isOver) return
     this.#finish(reason)
@@ -142,17 +141,17 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     else this.#send(pongFrame(ping.id, clock.nowMs()))
   }
 
-  #ask(bytes: Buffer, sizeCredits: number): void {
+  #onRequest(bytes: Buffer, sizeCredits: number): void {
     const request = this.#deps.codec.decode<SubscribeRequest>('geyser.SubscribeRequest', bytes)
     if (request === null || request.ping) {
       this.#refuse(noRequest)
       return
     }
-    // The first request was paid for when the stream opened; long lists of keys cost extra, as
-    // reading them keeps everybody waiting.
+    // Opening the stream paid for the first request; long lists of keys cost extra, as compiling
+    // them blocks the main thread.
     const keyCredits = Math.floor(countKeys(request) / keysPerCredit)
-    const credits = (this.#hasAsked ? 1 : 0) + Math.max(0, keyCredits - sizeCredits)
-    this.#hasAsked = true
+    const credits = (this.#hasRequested ? 1 : 0) + Math.max(0, keyCredits - sizeCredits)
+    this.#hasRequested = true
     if (!this.#pay(credits)) return
     const compiled = compileFilters(request, this.#deps.limits)
     if (compiled.ok) this.#follow(compiled.value, given(request, 'fromSlot'))
@@ -168,13 +167,13 @@ export class Subscriber implements StreamEvents, ReplayingStream {
       this.end('out-of-range', { code: grpcCode.outOfRange, details })
       return
     }
-    this.#part()
+    this.#leave()
     this.#filters = filters
     if (replay === null) this.#group = fanOut.join(this, filters)
     else this.#replayer = new Replayer(replay, filters, fanOut.pool, this)
   }
 
-  /** False when the budget does not allow it; the stream is ended then. */
+  /** Ends the stream and returns false when the budget is exhausted. */
   #pay(credits: number): boolean {
     const refusal = credits === 0 ? null : this.#deps.charge(credits)
     if (refusal !== null) this.end('quota', refusal)
@@ -185,7 +184,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.end('invalid', { code: grpcCode.invalidArgument, details })
   }
 
-  #part(): void {
+  #leave(): void {
     this.#replayer?.stop()
     this.#replayer = null
     if (this.#group !== null) this.#deps.fanOut.leave(this, this.#group)
@@ -215,7 +214,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
     this.#queue = []
     this.#head = 0
     this.#queuedBytes = 0
-    this.#part()
+    this.#leave()
     this.#deps.meters.ended[reason].inc()
     this.#deps.ended()
   }

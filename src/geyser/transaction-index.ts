@@ -1,6 +1,6 @@
-// Names the transaction filters that may take a transaction. Thread: main. Called by matcher.ts.
-// A filter stands where fewest transactions lead to it: at its signature, else at one of the keys
-// it requires, else at each key it includes, else in the list that every transaction walks.
+// An index of transaction filters that finds the candidates for a transaction. Thread: main.
+// A filter is under its most selective key: its signature, else one key that it requires, else
+// each key that it includes, else in the list that every transaction scans.
 import type { TransactionUpdate } from '../solana/updates.ts'
 import type { TransactionFilter } from './filter-set.ts'
 import type { Entry } from './group.ts'
@@ -31,13 +31,13 @@ export class TransactionIndex {
     this.#each(entry, (index, key) => index.remove(key, entry))
   }
 
-  /** Calls `take` for each; the same entry may come more than once. */
+  /** Calls `take` for each candidate, with duplicates. */
   candidates(update: TransactionUpdate, take: (entry: TransactionEntry) => void): void {
     if (!this.#bySignature.isEmpty) this.#bySignature.find(update.signature)?.forEach(take)
     if (!this.#byMention.isEmpty)
       for (const key of update.keys) this.#byMention.find(key)?.forEach(take)
     if (!this.#byOwner.isEmpty)
-      // Those that changed are among all of them.
+      // Owners whose balance changed are among them.
       for (const key of update.tokenOwners) this.#byOwner.find(key)?.forEach(take)
     this.#any.forEach(take)
   }

@@ -1,5 +1,4 @@
 // Answers the unary methods of geyser.Geyser: bytes in, bytes or a status out. Thread: main.
-// Called by server.ts. No sockets; the streams are subscriber.ts.
 import { Commitment, isCommitment } from '../base/commitment.ts'
 import { refuse } from '../base/errors.ts'
 import { blockhashBlocks, type Head } from '../solana/updates.ts'
@@ -17,7 +16,7 @@ export interface UnaryDeps {
   readonly version: string
 }
 
-/** `chain` is the caller's; null when there is none for it. */
+/** `chain` is the caller's; null when it has none. */
 export type Answer = (request: Uint8Array, chain: GrpcChain | null) => UnaryAnswer
 
 /** The methods by name. */
@@ -29,7 +28,7 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
   })
   /** Decodes, finds the head at the commitment asked for, answers. */
   const atHead =
-    (name: string, answer: (head: Head, asked: HeadQuestion) => object): Answer =>
+    (name: string, answer: (head: Head, asked: HeadCall) => object): Answer =>
     (bytes, chain) => {
       const request = codec.decode<HeadRequest>(`geyser.${name}Request`, bytes)
       if (request === null) return badRequest(name)
@@ -67,7 +66,7 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
   }
 }
 
-interface HeadQuestion {
+interface HeadCall {
   readonly request: HeadRequest
   readonly commitment: Commitment
   readonly chain: GrpcChain
@@ -79,8 +78,8 @@ interface HeadRequest {
 }
 
 /**
- * What GetVersion tells is JSON; `solana` is the validator behind the caller's chain, and fields of
- * a validator's build that we have none of are empty.
+ * GetVersion returns JSON; `solana` is the version of the caller's validator, and the fields of a
+ * validator's build are empty.
  */
 function versionText(version: string, chain: GrpcChain | null): string {
   const solana = chain?.solanaVersion() ?? ''
@@ -105,7 +104,7 @@ function badRequest(name: string): UnaryAnswer {
   return { ok: false, status: statusOf(refuse('invalid', 'bad-request', message).refusal) }
 }
 
-function badCommitment(level: number): UnaryAnswer {
-  const message = `commitment: ${level} is no commitment level`
+function badCommitment(commitment: number): UnaryAnswer {
+  const message = `commitment: ${commitment} is no commitment level`
   return { ok: false, status: statusOf(refuse('invalid', 'bad-commitment', message).refusal) }
 }

@@ -5,8 +5,15 @@
  * Back to bytes with `bytesOf`.
  */
 export function keyOf(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1')
+  return latin1Slice.call(bytes, 0, bytes.length)
 }
+
+// Reason for the cast: Buffer's method works on any byte array; its type asks for a Buffer.
+const latin1Slice = (
+  Buffer.prototype as unknown as {
+    latin1Slice(this: Uint8Array, start: number, end: number): string
+  }
+).latin1Slice
 
 export function bytesOf(key: string): Uint8Array {
   return Buffer.from(key, 'latin1')
