@@ -1,24 +1,24 @@
 // A connection to a node's geyser.Geyser: messages in and out as bytes. Thread: main.
-// Used by geyser-feed.ts, one client per try. gRPC is spoken on node:http2 itself: a library's call
-// object costs ten times the CPU per message of taking them off the stream, and windows, pings and
-// their silence are ours to judge here. No error of this file names an address or a token.
+// gRPC over node:http2 directly: a call object of @grpc/grpc-js costs ten times the CPU per
+// message, and flow-control windows and ping timeouts are set here. No error contains an address
+// or a token.
 //
 //   subscribe ──► POST /geyser.Geyser/Subscribe, x-token ──► DATA ──► MessageSplitter ──► listener
-//   silence of a second ──► HTTP/2 ping ──► three seconds without a byte ──► `silent`
+//   no byte for 1 s ──► HTTP/2 ping ──► no byte for 3 s ──► timeout, `silent`
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { frameMessage, MessageSplitter } from './messages.ts'
 
-/** What a node may send ahead of our reading: a distant one fills a link of 1 Gbit/s at 250 ms. */
+/** HTTP/2 flow-control window: fills a link of 1 Gbit/s at 250 ms. */
 const windowBytes = 32 * 1024 * 1024
 const frameBytesMax = 1024 * 1024
 const sessionMegabytesMax = 512
-/** Silence after which the node is asked whether it is there, and after which it is not. */
+/** Time without a byte before a ping, and before the connection times out. */
 const pingAfterMs = 1_000
-const silentMs = 3_000
+const silenceTimeoutMs = 3_000
 const watchEveryMs = 250
-/** A timer that is later than this tells of a stall of our own, which is nobody's silence. */
+/** A timer this late means that our event loop stalled, not that the node is silent. */
 const lateMs = 500
 
 const service = '/geyser.Geyser/'
@@ -26,21 +26,21 @@ const grpcOk = 0
 const grpcUnknown = 2
 const { HTTP2_HEADER_STATUS, NGHTTP2_CANCEL } = constants
 
-/** How a call or a stream ended: a gRPC status of the node, or what became of the connection. */
+/** How a call or a stream ended: a gRPC status of the node, or a connection failure. */
 export interface GeyserEnd {
   readonly kind: 'status' | 'connection' | 'silent' | 'broken'
-  /** The gRPC code; 2 where there was none. */
+  /** The gRPC code; 2 (unknown) without a status. */
   readonly code: number
-  /** The node's own words; not for customers. */
+  /** The node's own message; not for customers. */
   readonly details: string
 }
 
 export interface GeyserListener {
-  /** The node took the call; a refusal may still follow. */
+  /** The node accepted the call; an error status may still follow. */
   opened?(): void
-  /** One message; the bytes are the listener's to keep. */
+  /** One message; the listener may keep the bytes. */
   message(bytes: Uint8Array): void
-  /** Nothing follows. */
+  /** Called last. */
   ended(end: GeyserEnd): void
 }
 
@@ -50,9 +50,9 @@ export interface GeyserStream {
 }
 
 export interface GeyserTarget {
-  /** http:// or https:// and what the operator wrote behind it. */
+  /** URL with scheme http or https. */
   readonly address: string
-  /** '' for a node that asks for none. */
+  /** '' for a node without a token. */
   readonly xToken: string
 }
 
@@ -63,16 +63,16 @@ export class GeyserClient {
   readonly #clock: Clock
   readonly #watcher: NodeJS.Timeout
   readonly #calls = new Set<(end: GeyserEnd) => void>()
-  #heardMs: number
+  #receivedMs: number
   #watchedMs: number
   #end: GeyserEnd | null = null
 
-  /** Connects at once; whoever calls before the connection is there waits for it. */
+  /** Connects at once; calls wait until it is connected. */
   constructor(target: GeyserTarget, clock: Clock) {
     const { origin, pathname } = new URL(target.address)
     this.#clock = clock
-    this.#heardMs = clock.monotonicMs()
-    this.#watchedMs = this.#heardMs
+    this.#receivedMs = clock.monotonicMs()
+    this.#watchedMs = this.#receivedMs
     this.#path = pathname.replace(/\/$/, '')
     this.#headers = {
       ':method': 'POST',
@@ -90,14 +90,14 @@ export class GeyserClient {
       },
     })
     session.on('connect', () => {
-      // A session that was given up as silent can still hear that it is connected.
+      // Also emitted after a timeout has destroyed the session.
       if (session.destroyed) return
-      this.#heard()
+      this.#received()
       session.setLocalWindowSize(windowBytes)
     })
-    session.on('error', (error) => this.#over(connectionEnd(error)))
-    session.on('goaway', () => this.#over({ ...lost, details: 'GOAWAY' }))
-    session.on('close', () => this.#over(lost))
+    session.on('error', (error) => this.#close(connectionEnd(error)))
+    session.on('goaway', () => this.#close({ ...lost, details: 'GOAWAY' }))
+    session.on('close', () => this.#close(lost))
     this.#session = session
     this.#watcher = setInterval(() => this.#watch(), watchEveryMs).unref()
   }
@@ -148,7 +148,7 @@ export class GeyserClient {
       listener.ended(end)
     })
     this.#calls.add(finish)
-    this.#hear(stream, listener, finish)
+    this.#read(stream, listener, finish)
     stream.write(frameMessage(request))
     if (isLast) stream.end()
     return {
@@ -163,27 +163,27 @@ export class GeyserClient {
     }
   }
 
-  /** Ends everything that is under way. */
+  /** Ends all calls and streams. */
   close(): void {
-    this.#over(lost)
+    this.#close(lost)
   }
 
-  #hear(stream: ClientHttp2Stream, listener: GeyserListener, finish: Finish): void {
+  #read(stream: ClientHttp2Stream, listener: GeyserListener, finish: Finish): void {
     const splitter = new MessageSplitter((bytes) => {
       if (!finish.isDone) listener.message(bytes)
     })
     let status: GeyserEnd | null = null
     stream.on('response', (headers) => {
-      this.#heard()
-      // A status among the headers is all that comes.
+      this.#received()
+      // A trailers-only response.
       if (headers['grpc-status'] !== undefined) status = statusEnd(headers)
       else if (Number(headers[HTTP2_HEADER_STATUS]) !== 200)
         finish({ ...lost, details: `HTTP ${headers[HTTP2_HEADER_STATUS]}` })
       else if (!finish.isDone) listener.opened?.()
     })
     stream.on('data', (chunk: Buffer) => {
-      this.#heard()
-      if (!finish.isDone && !splitter.push(chunk)) finish(noMessages)
+      this.#received()
+      if (!finish.isDone && !splitter.push(chunk)) finish(malformed)
     })
     stream.on('trailers', (headers) => {
       status = statusEnd(headers)
@@ -193,24 +193,24 @@ export class GeyserClient {
     stream.on('close', () => finish(status ?? lost))
   }
 
-  #heard(): void {
-    this.#heardMs = this.#clock.monotonicMs()
+  #received(): void {
+    this.#receivedMs = this.#clock.monotonicMs()
   }
 
   #watch(): void {
     const nowMs = this.#clock.monotonicMs()
-    // What came in during a stall of ours is read after this timer: nothing can be said yet.
-    if (nowMs - this.#watchedMs > watchEveryMs + lateMs) this.#heardMs = nowMs
+    // After a stall of our event loop, socket data is read only after this timer.
+    if (nowMs - this.#watchedMs > watchEveryMs + lateMs) this.#receivedMs = nowMs
     this.#watchedMs = nowMs
-    const quietMs = nowMs - this.#heardMs
-    if (quietMs >= silentMs) this.#over({ ...lost, kind: 'silent' })
+    const quietMs = nowMs - this.#receivedMs
+    if (quietMs >= silenceTimeoutMs) this.#close({ ...lost, kind: 'silent' })
     else if (quietMs >= pingAfterMs && !this.#session.destroyed && !this.#session.connecting)
       this.#session.ping((error) => {
-        if (error === null) this.#heard()
+        if (error === null) this.#received()
       })
   }
 
-  #over(end: GeyserEnd): void {
+  #close(end: GeyserEnd): void {
     if (this.#end !== null) return
     this.#end = end
     clearInterval(this.#watcher)
@@ -221,7 +221,7 @@ export class GeyserClient {
 
 type Finish = ((end: GeyserEnd) => void) & { isDone: boolean }
 
-/** Calls through once; whoever wants to know asks `isDone`. */
+/** A callback that runs once. */
 function once(run: (end: GeyserEnd) => void): Finish {
   const finish: Finish = Object.assign(
     (end: GeyserEnd) => {
@@ -235,13 +235,17 @@ function once(run: (end: GeyserEnd) => void): Finish {
 }
 
 const lost: GeyserEnd = { kind: 'connection', code: grpcUnknown, details: '' }
-const noMessages: GeyserEnd = { kind: 'broken', code: grpcUnknown, details: 'no gRPC messages' }
+const malformed: GeyserEnd = {
+  kind: 'broken',
+  code: grpcUnknown,
+  details: 'malformed gRPC messages',
+}
 
 function notAnswered(end: GeyserEnd): Outcome<never> {
   return refuse('unavailable', 'upstream', 'the node did not answer', { data: end })
 }
 
-/** The code alone: the message of a socket's error names the address. */
+/** Only the code: the message of a socket error contains the address. */
 function connectionEnd(error: Error): GeyserEnd {
   const { code } = error as NodeJS.ErrnoException
   return { ...lost, details: code ?? '' }

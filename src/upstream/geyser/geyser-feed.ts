@@ -1,10 +1,10 @@
-// One geyser stream out of a set of nodes, kept alive. Thread: main. Started by the topology.
-// It picks a node, asks it from where it can begin, follows it until it fails, falls silent or
-// behind, and goes to the next with the slot that the sink still needs.
+// One geyser stream per set of nodes, with failover. Thread: main.
+// Picks a node, asks for its replay range, and reads its stream until it fails, times out or lags;
+// then reconnects to the next node and resumes at the first slot that the sink has incomplete.
 //
 //   pick ──► ask: first slot, newest slot ──► Subscribe from_slot ──► messages ──► sink
 //     ▲                                                                   │
-//     └── rest a little ◄── ended, silent 3 s, no news for long, too far behind
+//     └── back-off ◄── ended, silent 3 s, no updates for 10 s, lagging ◄──┘
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
@@ -19,23 +19,24 @@ import {
   solanaVersionIn,
   subscribeRequest,
 } from './geyser-requests.ts'
-import { GeyserRests } from './geyser-rests.ts'
 import type { FeedCounts } from './meters.ts'
+import { NodeRotation } from './node-rotation.ts'
 
-/** Before the first connection: enough slots that the finalized ones to come are whole. */
+/** Replayed on the first connection, so that the next finalized slots are complete. */
 const warmSlots = 40
-const askMsMax = 3_000
+const askTimeoutMs = 3_000
 const watchEveryMs = 250
-/** Connected, and no news: a stream that hangs behind a proxy, or a chain that stands still. */
+/** Timeout without updates: a hanging proxy, or a halted chain. */
 const stalledMs = 10_000
+/** The same without another node to fail over to. */
 const stalledAloneMs = 30_000
-/** Behind the best node of the set for so long. */
+/** How long a node may lag the best node of the set before a failover. */
 const laggingMs = 3_000
-/** Without a stream for so long it is down for its readers; shorter is nobody's business. */
+/** How long readers are kept waiting for a reconnect before the set counts as down. */
 const graceMs = 5_000
 const outOfRange = 11
 const unimplemented = 12
-/** How nodes say that they cannot begin there: too old, no replay, not allowed. */
+/** gRPC codes with which nodes refuse from_slot: too old, no replay, not allowed. */
 const noReplay: ReadonlySet<number> = new Set([3, outOfRange, unimplemented, 13])
 
 export interface FeedSet {
@@ -56,17 +57,17 @@ export class GeyserFeed {
   readonly #set: FeedSet
   readonly #deps: GeyserFeedDeps
   readonly #throttle = new LogThrottle()
-  readonly #rests: GeyserRests
+  readonly #rotation: NodeRotation
   readonly #listeners = new Set<() => void>()
   readonly #timer: NodeJS.Timeout
   #client: GeyserClient | null = null
   #node: UpstreamNode | null = null
-  /** Ends the connection at hand. */
+  /** Ends the current connection. */
   #leave: ((end: GeyserEnd) => void) | null = null
-  /** When a stream was open last, when it told something, when it was not behind. */
+  /** Times when a stream was last open, last sent an update, and last was not lagging. */
   #openMs: number
-  #newsMs: number
-  #aheadMs: number
+  #updateMs: number
+  #inSyncMs: number
   #isUp = true
   #isStopped = false
   #version = ''
@@ -75,16 +76,16 @@ export class GeyserFeed {
   constructor(set: FeedSet, deps: GeyserFeedDeps) {
     this.#set = set
     this.#deps = deps
-    this.#rests = new GeyserRests(set.nodes, deps.clock)
+    this.#rotation = new NodeRotation(set.nodes, deps.clock)
     this.#openMs = deps.clock.monotonicMs()
-    this.#newsMs = this.#openMs
-    this.#aheadMs = this.#openMs
-    // After the sockets of the same turn, so that a stall of our own is nobody's silence.
+    this.#updateMs = this.#openMs
+    this.#inSyncMs = this.#openMs
+    // After socket reads of the same turn: event-loop stalls must not count as upstream silence.
     this.#timer = setInterval(() => setImmediate(() => this.#watch()), watchEveryMs).unref()
     void this.#run()
   }
 
-  /** False when no node of the set has a stream open, for more than a moment. */
+  /** False when no node of the set has had a stream open for `graceMs`. */
   isUp(): boolean {
     return this.#isUp
   }
@@ -94,12 +95,12 @@ export class GeyserFeed {
     return () => this.#listeners.delete(listener)
   }
 
-  /** What the node calls its validator; '' before the first connection. */
+  /** The validator's version; '' before the first connection. */
   solanaVersion(): string {
     return this.#version
   }
 
-  /** Whom it follows, by name; null while it is looking. */
+  /** Name of the connected node; null while reconnecting. */
   get node(): string | null {
     return this.#node?.name ?? null
   }
@@ -114,9 +115,9 @@ export class GeyserFeed {
 
   async #run(): Promise<void> {
     while (!this.#isStopped) {
-      const node = this.#rests.pick()
+      const node = this.#rotation.pick()
       if (node === null) {
-        await pause(this.#rests.nextMs())
+        await pause(this.#rotation.nextMs())
         continue
       }
       const end = await this.#follow(node)
@@ -124,12 +125,12 @@ export class GeyserFeed {
       this.#client = null
       this.#node = null
       if (this.#isStopped) return
-      this.#rests.failed(node)
-      this.#tell(node, end)
+      this.#rotation.failed(node)
+      this.#report(node, end)
     }
   }
 
-  /** To the end of a connection, whatever ends it. */
+  /** Resolves when the connection ends, for any reason. */
   async #follow(node: UpstreamNode): Promise<GeyserEnd> {
     const { sink, clock } = this.#deps
     const { grpc: address, xToken } = node.addresses
@@ -138,38 +139,38 @@ export class GeyserFeed {
     this.#client = client
     const [replay, slot, version] = await Promise.all(
       ['SubscribeReplayInfo', 'GetSlot', 'GetVersion'].map((method) =>
-        client.call(method, nothing, askMsMax),
+        client.call(method, nothing, askTimeoutMs),
       ),
     )
-    const gone = goneIn(slot!)
-    if (gone !== null) return gone
+    const end = endIn(slot!)
+    if (end !== null) return end
     if (version!.ok) this.#version = solanaVersionIn(version!.value)
     const newest = slot!.ok ? slotIn(slot!.value) : null
     const wanted = sink.resumeFrom()
-    const told = sink.newestSlot()
-    if (newest !== null && told !== null && told - newest > this.#set.section.lagSlots)
-      return { ...behind, details: `${told - newest} slots behind` }
+    const published = sink.newestSlot()
+    if (newest !== null && published !== null && published - newest > this.#set.section.lagSlots)
+      return { ...lagging, details: `${published - newest} slots behind` }
     const first = replay!.ok ? firstAvailableIn(replay!.value) : null
     let from = wanted ?? (newest === null ? null : Math.max(0, newest - warmSlots))
     if (from !== null && first !== null && from < first) {
-      if (wanted !== null && this.#rests.hasOther(node)) return cannotReplay
+      if (wanted !== null && this.#rotation.hasOther(node)) return cannotReplay
       from = first
     }
-    if (this.#rests.isWithoutReplay(node)) from = null
-    return this.#listen(client, node, from)
+    if (this.#rotation.isWithoutReplay(node)) from = null
+    return this.#read(client, node, from)
   }
 
-  #listen(client: GeyserClient, node: UpstreamNode, from: number | null): Promise<GeyserEnd> {
+  #read(client: GeyserClient, node: UpstreamNode, from: number | null): Promise<GeyserEnd> {
     const { sink, clock } = this.#deps
     const { counts } = this
     return new Promise((resolve) => {
-      let hasBegun = false
+      let hasStarted = false
       const stream = client.subscribe(subscribeRequest(from), {
         opened: () => this.#opened(node, from),
         message: (bytes) => {
-          if (!hasBegun) {
-            hasBegun = true
-            this.#rests.began(node)
+          if (!hasStarted) {
+            hasStarted = true
+            this.#rotation.started(node)
             sink.opened(from)
           }
           counts.messages++
@@ -177,12 +178,12 @@ export class GeyserFeed {
           if (isPing(bytes)) stream.send(pong)
           else {
             sink.message(bytes)
-            this.#newsMs = clock.monotonicMs()
+            this.#updateMs = clock.monotonicMs()
           }
         },
         ended: (end) => {
-          if (!hasBegun && from !== null && end.kind === 'status' && noReplay.has(end.code))
-            this.#rests.hasNoReplay(node)
+          if (!hasStarted && from !== null && end.kind === 'status' && noReplay.has(end.code))
+            this.#rotation.hasNoReplay(node)
           resolve(end)
         },
       })
@@ -197,10 +198,10 @@ export class GeyserFeed {
   #opened(node: UpstreamNode, fromSlot: number | null): void {
     const { log, clock } = this.#deps
     this.#node = node
-    this.#newsMs = clock.monotonicMs()
-    this.#aheadMs = this.#newsMs
+    this.#updateMs = clock.monotonicMs()
+    this.#inSyncMs = this.#updateMs
     this.counts.connections++
-    log.info('geyser stream open', { node: node.name, fromSlot })
+    log.info('geyser stream opened', { node: node.name, fromSlot })
   }
 
   #watch(): void {
@@ -209,57 +210,57 @@ export class GeyserFeed {
     const nowMs = clock.monotonicMs()
     const node = this.#node
     if (node !== null) this.#openMs = nowMs
-    this.#judge(nowMs - this.#openMs < graceMs)
+    this.#setUp(nowMs - this.#openMs < graceMs)
     const newest = sink.newestSlot()
     if (node === null || newest === null) return
     node.sawSlot(newest, Commitment.processed)
     const best = this.#set.slot() ?? newest
-    if (best - newest <= this.#set.section.lagSlots) this.#aheadMs = nowMs
-    const isAlone = !this.#rests.hasOther(node)
-    const quietMs = nowMs - this.#newsMs
+    if (best - newest <= this.#set.section.lagSlots) this.#inSyncMs = nowMs
+    const isAlone = !this.#rotation.hasOther(node)
+    const quietMs = nowMs - this.#updateMs
     if (quietMs >= (isAlone ? stalledAloneMs : stalledMs)) this.#leave?.(stalled)
-    else if (nowMs - this.#aheadMs >= laggingMs && !isAlone) this.#leave?.(behind)
+    else if (nowMs - this.#inSyncMs >= laggingMs && !isAlone) this.#leave?.(lagging)
   }
 
-  #judge(isUp: boolean): void {
+  #setUp(isUp: boolean): void {
     if (isUp === this.#isUp) return
     this.#isUp = isUp
     const fields = { set: this.#set.name }
-    if (isUp) this.#deps.log.info('the geyser stream of a set is back', fields)
-    else this.#deps.log.warn('no node of a set sends its geyser stream', fields)
+    if (isUp) this.#deps.log.info('geyser stream of the set restored', fields)
+    else this.#deps.log.warn('geyser stream of the set is down: no node delivers it', fields)
     for (const listener of this.#listeners) listener()
   }
 
-  #tell(node: UpstreamNode, { kind, code, details }: GeyserEnd): void {
+  #report(node: UpstreamNode, { kind, code, details }: GeyserEnd): void {
     const { log, clock } = this.#deps
     this.counts.failures++
     if (!this.#throttle.allows(node.name, clock.monotonicMs())) return
-    // The node's own words stay out: they may hold what only the operator's file should.
+    // Without the node's own message: it may contain secrets of the configuration.
     const reason = kind === 'status' ? `status ${code}` : details || kind
-    log.warn('a geyser stream ended', { node: node.name, reason })
+    log.warn('geyser stream ended', { node: node.name, reason })
   }
 }
 
 const nothing = new Uint8Array(0)
 const none = { kind: 'connection', code: 2 } as const
 const stopped: GeyserEnd = { ...none, details: 'stopped' }
-const stalled: GeyserEnd = { ...none, details: 'it has no news' }
-const noAddress: GeyserEnd = { ...none, details: 'its address cannot be read' }
-const behind: GeyserEnd = { ...none, details: 'it is too far behind' }
-const cannotReplay: GeyserEnd = { ...none, details: 'it cannot replay far enough' }
+const stalled: GeyserEnd = { ...none, details: 'no updates' }
+const noAddress: GeyserEnd = { ...none, details: 'invalid address' }
+const lagging: GeyserEnd = { ...none, details: 'it lags too far behind the set' }
+const cannotReplay: GeyserEnd = { ...none, details: 'its replay does not reach back far enough' }
 
 const pong = pingRequest(1)
 const pingTag = 0x32
 
-/** An update that is a ping; those carry no filter's name, so that it stands first. */
+/** A ping has no filter names before it, so its tag is the first byte. */
 function isPing(message: Uint8Array): boolean {
   return message[0] === pingTag
 }
 
-/** How the connection ended; null when the node answered, even that it has no such method. */
-function goneIn(answer: Outcome<Uint8Array>): GeyserEnd | null {
+/** How the connection ended; null when the node answered, even with an error status. */
+function endIn(answer: Outcome<Uint8Array>): GeyserEnd | null {
   if (answer.ok) return null
-  // Reason for the cast: the client refuses with nothing else.
+  // Reason for the cast: the client's refusals carry no other data.
   const end = answer.refusal.data as GeyserEnd
   return end.kind === 'status' ? null : end
 }

@@ -1,5 +1,5 @@
-// What is asked of a node's geyser.Geyser, and the few answers that are read. Thread: any (pure).
-// Used by geyser-feed.ts. Field numbers are those of proto/geyser.proto.
+// Builds requests to a node's geyser.Geyser and parses its unary responses. Thread: any (pure).
+// Field numbers are those of proto/geyser.proto.
 import { BackWriter } from '../../base/back-writer.ts'
 import { Commitment } from '../../base/commitment.ts'
 import { ProtoReader } from '../../base/proto-reader.ts'
@@ -17,9 +17,9 @@ const field = {
 const filterName = 's'
 
 /**
- * Everything, once: accounts, transactions, entries, block metas and every status of a slot, as it
- * is processed. What is surer follows from the statuses, and blocks from their parts, so that
- * nothing is sent twice.
+ * Subscribes to accounts, transactions, entries, block metas and slot statuses at `processed`.
+ * Higher commitments follow from the statuses and blocks from their content, so that the node
+ * sends nothing twice.
  */
 export function subscribeRequest(fromSlot: number | null): Uint8Array {
   const writer = new BackWriter()
@@ -36,7 +36,7 @@ export function subscribeRequest(fromSlot: number | null): Uint8Array {
   return writer.take()
 }
 
-/** SubscribeRequest with a ping and nothing else: changes no filter. */
+/** SubscribeRequest with only a ping: changes no filter. */
 export function pingRequest(id: number): Uint8Array {
   const writer = new BackWriter()
   writer.number(1, id)
@@ -44,7 +44,7 @@ export function pingRequest(id: number): Uint8Array {
   return writer.take()
 }
 
-/** The first slot a node can replay, from a SubscribeReplayInfoResponse; null when it has none. */
+/** The first slot that a node can replay (SubscribeReplayInfoResponse); null without replay. */
 export function firstAvailableIn(answer: Uint8Array): number | null {
   const reader = new ProtoReader(answer)
   while (reader.next()) if (reader.field === 1) return reader.number
@@ -58,7 +58,7 @@ export function slotIn(answer: Uint8Array): number {
   return 0
 }
 
-/** The validator's version out of the JSON of a GetVersionResponse; '' when it does not tell. */
+/** The validator's version out of the JSON of a GetVersionResponse; '' when absent. */
 export function solanaVersionIn(answer: Uint8Array): string {
   const reader = new ProtoReader(answer)
   while (reader.next()) {
@@ -69,7 +69,7 @@ export function solanaVersionIn(answer: Uint8Array): string {
   return ''
 }
 
-/** A map entry: the filter's name, and the filter, which is there even when it is empty. */
+/** A map entry: the filter's name, and the filter, written even when it is empty. */
 function writeFilter(writer: BackWriter, map: number, write: () => void = () => {}): void {
   const entry = writer.mark
   const value = writer.mark

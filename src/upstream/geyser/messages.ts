@@ -1,6 +1,5 @@
-// Cuts the bytes of a gRPC stream into messages, and puts a message into its frame. Thread: main.
-// Used by geyser-client.ts. A message that lies whole in a chunk is handed on as a view of it; one
-// that spans chunks is put together once.
+// Splits the bytes of a gRPC stream into messages, and frames a message. Thread: main.
+// A message inside one chunk is returned as a view of it; one that spans chunks is copied once.
 //
 //   chunk: | 0 | length u32 | message | 0 | length u32 | mess      chunk: age | 0 | …
 
@@ -13,7 +12,7 @@ export class MessageSplitter {
   readonly #take: (message: Uint8Array) => void
   readonly #prefix = Buffer.alloc(framePrefixBytes)
   #prefixBytes = 0
-  /** The message that spans chunks, and how much of it is there; null between messages. */
+  /** The message that spans chunks, and how many bytes of it arrived; null between messages. */
   #partial: Buffer | null = null
   #partialBytes = 0
 
@@ -21,7 +20,7 @@ export class MessageSplitter {
     this.#take = take
   }
 
-  /** False when these are no messages: compressed though we asked for none, or beyond all size. */
+  /** False for a malformed stream: a compressed message, or one over the size limit. */
   push(chunk: Buffer): boolean {
     let at = 0
     while (at < chunk.length) {
@@ -80,7 +79,7 @@ export class MessageSplitter {
   }
 }
 
-/** The message behind its prefix. */
+/** The message with its gRPC prefix. */
 export function frameMessage(message: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(framePrefixBytes + message.length)
   frame[0] = 0

@@ -1,8 +1,8 @@
-// The meters of the geyser streams out of the nodes. Thread: main.
-// Counted in plain numbers per set and read at scrape: a meter costs more than a message.
+// The meters of the geyser streams from upstream nodes. Thread: main.
+// Counted in plain numbers per set and read at scrape: a meter is too expensive per message.
 import type { Meters } from '../../telemetry/meters.ts'
 
-/** Counted by a set's feed. */
+/** Counted by the feed of a set. */
 export interface FeedCounts {
   messages: number
   bytes: number
@@ -10,8 +10,8 @@ export interface FeedCounts {
   failures: number
 }
 
-/** Counted by whoever takes the messages apart. */
-export interface ToldCounts {
+/** Counted by the sink of the messages. */
+export interface SinkCounts {
   readonly duplicates: number
   readonly gapSlots: number
   readonly incompleteBlocks: number
@@ -23,28 +23,32 @@ export interface FeedReading {
   readonly set: string
   readonly isUp: boolean
   readonly slot: number | null
-  readonly counts: FeedCounts & ToldCounts
+  readonly counts: FeedCounts & SinkCounts
 }
 
 export function declareGeyserMeters(meters: Meters, read: () => readonly FeedReading[]): void {
-  // The sets are the configuration's; a meter without series is declared all the same.
+  // The names of sets come from the configuration.
   const labels = { set: [] as string[] }
-  const counter = (name: string, help: string, count: keyof (FeedCounts & ToldCounts)) =>
+  const counter = (name: string, help: string, count: keyof (FeedCounts & SinkCounts)) =>
     meters.counterRead(`sluice_upstream_geyser_${name}_total`, help, labels, function* () {
       for (const { set, counts } of read()) yield [{ set }, counts[count]]
     })
   counter('messages', 'Messages that nodes sent on the geyser stream of a set', 'messages')
   counter('bytes', 'Bytes of those messages', 'bytes')
-  counter('connections', 'Geyser streams that a node began to send', 'connections')
-  counter('failures', 'Geyser streams that ended or did not begin', 'failures')
-  counter('gap_slots', 'Slots that no node could tell again after a failure', 'gapSlots')
-  counter('duplicates', 'Messages left out because they were told before', 'duplicates')
-  counter('incomplete_blocks', 'Blocks whose parts never came together', 'incompleteBlocks')
-  counter('rewritten_blocks', 'Blocks that a node told otherwise later', 'rewrittenBlocks')
-  counter('unreadable', 'Messages that are no geyser updates', 'unreadable')
+  counter('connections', 'Geyser streams opened to nodes', 'connections')
+  counter('failures', 'Geyser streams that failed or ended', 'failures')
+  counter('gap_slots', 'Slots lost in a failover: no node could replay them', 'gapSlots')
+  counter('duplicates', 'Duplicate messages discarded after a reconnect', 'duplicates')
+  counter('incomplete_blocks', 'Blocks published without some of their updates', 'incompleteBlocks')
+  counter(
+    'rewritten_blocks',
+    'Blocks that a node replayed with different content',
+    'rewrittenBlocks',
+  )
+  counter('unreadable', 'Messages discarded as malformed', 'unreadable')
   meters.gaugesRead(
     'sluice_upstream_geyser_up',
-    'Whether a node of the set sends its geyser stream',
+    '1 while a node of the set delivers its geyser stream',
     labels,
     function* () {
       for (const { set, isUp } of read()) yield [{ set }, isUp ? 1 : 0]
@@ -52,7 +56,7 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
   )
   meters.gaugesRead(
     'sluice_upstream_geyser_slot',
-    'Newest slot that the geyser stream of a set told of',
+    'Newest slot received on the geyser stream of a set',
     labels,
     function* () {
       for (const { set, slot } of read()) if (slot !== null) yield [{ set }, slot]

@@ -1,0 +1,82 @@
+// Picks the node of a set to stream from next. Thread: main.
+// A node that failed is retried with exponential back-off.
+import { backoffMs } from '../../base/backoff.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { NodeState } from '../node-health.ts'
+import type { UpstreamNode } from '../upstream-node.ts'
+
+const backoff = { firstMs: 250, lastMs: 2_000 }
+/** Longest wait before the states of the nodes are checked again. */
+const pollMs = 250
+
+interface Retry {
+  atMs: number
+  failures: number
+  /** It refused from_slot. */
+  hasNoReplay: boolean
+}
+
+/** A node whose JSON-RPC is down may still stream: it is the last choice. */
+const order: Readonly<Record<NodeState, number>> = { up: 0, probing: 1, lagging: 2, down: 3 }
+
+export class NodeRotation {
+  readonly #nodes: readonly UpstreamNode[]
+  readonly #clock: Clock
+  readonly #retries = new Map<UpstreamNode, Retry>()
+
+  constructor(nodes: readonly UpstreamNode[], clock: Clock) {
+    this.#nodes = nodes.filter((node) => node.has('grpc'))
+    this.#clock = clock
+    for (const node of this.#nodes)
+      this.#retries.set(node, { atMs: 0, failures: 0, hasNoReplay: false })
+  }
+
+  /** The best node that is not backing off; null when all are. */
+  pick(): UpstreamNode | null {
+    const nowMs = this.#clock.monotonicMs()
+    const ready = this.#nodes.filter((node) => this.#of(node).atMs <= nowMs)
+    const rank = (node: UpstreamNode) =>
+      order[node.state] * 2 + (node.weight > 0 ? 0 : 1) + this.#of(node).failures * 0.1
+    return ready.sort((a, b) => rank(a) - rank(b) || b.weight - a.weight)[0] ?? null
+  }
+
+  /** Milliseconds until a node can be retried. */
+  nextMs(): number {
+    const nowMs = this.#clock.monotonicMs()
+    const waits = this.#nodes.map((node) => this.#of(node).atMs - nowMs)
+    return Math.max(1, Math.min(pollMs, ...waits))
+  }
+
+  /** Whether another node is available now. */
+  hasOther(node: UpstreamNode): boolean {
+    const nowMs = this.#clock.monotonicMs()
+    return this.#nodes.some(
+      (other) => other !== node && other.state === 'up' && this.#of(other).atMs <= nowMs,
+    )
+  }
+
+  failed(node: UpstreamNode): void {
+    const retry = this.#of(node)
+    retry.failures++
+    retry.atMs = this.#clock.monotonicMs() + backoffMs(retry.failures, backoff)
+  }
+
+  started(node: UpstreamNode): void {
+    const retry = this.#of(node)
+    retry.failures = 0
+    retry.hasNoReplay = false
+  }
+
+  hasNoReplay(node: UpstreamNode): void {
+    this.#of(node).hasNoReplay = true
+  }
+
+  isWithoutReplay(node: UpstreamNode): boolean {
+    return this.#of(node).hasNoReplay
+  }
+
+  #of(node: UpstreamNode): Retry {
+    // Reason for the assertion: the constructor adds every node with a geyser address.
+    return this.#retries.get(node)!
+  }
+}
