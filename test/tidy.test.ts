@@ -248,7 +248,7 @@ describe('the house', () => {
         .map((name) => `${file.path}: ${name}`),
     )
     // Lets the stress test restart a reader where the one before it was killed.
-    expect(unused).toEqual(['src/rings/holds.ts: holdPosition'])
+    expect(unused).toEqual(['src/rings/leases.ts: leasePosition'])
   })
 
   test('names only files and rows of the design record that exist', () => {

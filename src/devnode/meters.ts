@@ -1,12 +1,10 @@
 // Meters of the embedded Solana chain. Thread: main. Declared once by start.ts.
 import type { CounterChild, GaugeChild, HistogramChild, Meters } from '../telemetry/meters.ts'
 
+const outcomes = ['landed', 'failed', 'rejected'] as const
+
 export interface ChainMeters {
-  readonly transactions: {
-    readonly landed: CounterChild
-    readonly failed: CounterChild
-    readonly rejected: CounterChild
-  }
+  readonly transactions: Readonly<Record<(typeof outcomes)[number], CounterChild>>
   readonly executorRestarts: CounterChild
   readonly executorUp: GaugeChild
   readonly snapshotSeconds: HistogramChild
@@ -21,17 +19,13 @@ export interface ChainReadings {
 }
 
 export function declareChainMeters(meters: Meters): ChainMeters {
-  const transactions = meters.counter(
-    'sluice_chain_transactions_total',
-    'Transactions of the embedded chain: landed, landed with an error, not taken.',
-    { outcome: ['landed', 'failed', 'rejected'] },
-  )
   return {
-    transactions: {
-      landed: transactions.with({ outcome: 'landed' }),
-      failed: transactions.with({ outcome: 'failed' }),
-      rejected: transactions.with({ outcome: 'rejected' }),
-    },
+    transactions: meters.counters(
+      'sluice_chain_transactions_total',
+      'Transactions of the embedded chain: landed, landed with an error, not taken.',
+      'outcome',
+      outcomes,
+    ),
     executorRestarts: meters.counter(
       'sluice_chain_executor_restarts_total',
       "Starts of the embedded chain's process after it died.",

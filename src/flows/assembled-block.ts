@@ -1,6 +1,5 @@
-// Block update assembled from the parts that a node streamed. Thread: main.
+// Block update assembled from the items that a node streamed. Thread: main.
 // The lists are built on first access, so they cost nothing unless a subscriber reads blocks.
-
 import { keyOf } from '../solana/keys.ts'
 import type {
   AccountUpdate,
@@ -9,29 +8,29 @@ import type {
   EntryUpdate,
   TransactionUpdate,
 } from '../solana/updates.ts'
-import type { SlotPart } from './replay-dedup.ts'
+import type { SlotItem } from './replay-dedup.ts'
 
 export class AssembledBlock implements BlockUpdate {
   readonly kind = 'block'
   readonly slot: number
   readonly createdAtMs: number
   readonly meta: BlockMetaUpdate
-  readonly #parts: readonly SlotPart[]
+  readonly #items: readonly SlotItem[]
   #transactions: readonly TransactionUpdate[] | null = null
   #accounts: readonly AccountUpdate[] | null = null
 
-  /** `parts` holds all parts of the slot, in the order of arrival. */
-  constructor(meta: BlockMetaUpdate, parts: readonly SlotPart[]) {
+  /** `items` are all those of the slot, in the order of arrival. */
+  constructor(meta: BlockMetaUpdate, items: readonly SlotItem[]) {
     this.slot = meta.slot
     this.createdAtMs = meta.createdAtMs
     this.meta = meta
-    this.#parts = parts
+    this.#items = items
   }
 
   /** Sorted by index in the block: nodes send them in the order their threads finish. */
   get transactions(): readonly TransactionUpdate[] {
     if (this.#transactions === null) {
-      const found = this.#parts.filter((part) => part.kind === 'transaction')
+      const found = this.#items.filter((item) => item.kind === 'transaction')
       this.#transactions = isAscending(found) ? found : found.sort((a, b) => a.index - b.index)
     }
     return this.#transactions
@@ -41,15 +40,15 @@ export class AssembledBlock implements BlockUpdate {
   get accounts(): readonly AccountUpdate[] {
     if (this.#accounts === null) {
       const last = new Map<string, AccountUpdate>()
-      for (const part of this.#parts)
-        if (part.kind === 'account') last.set(keyOf(part.pubkey), part)
+      for (const item of this.#items)
+        if (item.kind === 'account') last.set(keyOf(item.pubkey), item)
       this.#accounts = [...last.values()]
     }
     return this.#accounts
   }
 
   get entries(): readonly EntryUpdate[] {
-    return this.#parts.filter((part) => part.kind === 'entry')
+    return this.#items.filter((item) => item.kind === 'entry')
   }
 }
 

@@ -27,8 +27,8 @@ export class ControlReader {
   #isStopped = false
 
   constructor(ring: RingDescriptor, options: ControlReaderOptions) {
-    const hold = options.isLossless ? { hold: 0 } : {}
-    this.#reader = new RingReader(ring, { from: 'oldest', ...hold })
+    const lease = options.isLossless ? { lease: 0 } : {}
+    this.#reader = new RingReader(ring, { from: 'oldest', ...lease })
     this.#options = options
   }
 

@@ -21,8 +21,8 @@ import type { Running } from '../base/running.ts'
 import { blockStart } from '../evm/event-payload.ts'
 import { EventType } from '../evm/event-type.ts'
 import { readU64 } from '../evm/words.ts'
-import { moveHold, takeHold } from '../rings/holds.ts'
 import { openViews, type RingViews } from '../rings/layout.ts'
+import { moveLease, takeLease } from '../rings/leases.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Meters } from '../telemetry/meters.ts'
 import { Pool } from '../threads/pool.ts'
@@ -39,11 +39,11 @@ import {
 } from './execution-source.ts'
 import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
 
-/** Holds some 200 blocks like the real recording's, and a block of 15,000 transactions. */
+/** Fits some 200 blocks like the real recording's, and a block of 15,000 transactions. */
 const eventRingBytes = 64 * 1024 * 1024
 const workersMax = 4
-/** Ring hold by which the main thread keeps records that are not analysed yet. */
-const holdSlot = 0
+/** Ring lease that keeps the source from overwriting records that are not analysed yet. */
+const leaseSlot = 0
 
 export interface ExecutionDeps {
   readonly events: FrameLog
@@ -110,7 +110,7 @@ class Pipeline implements ExecutionPipeline {
     this.#projector = new ExecutionProjector(deps.events)
     this.#startedMs = deps.clock.monotonicMs()
     this.#isLossless = deps.isLossless ?? section.source === 'snapshot'
-    if (this.#isLossless) takeHold(this.#ring, holdSlot, 0)
+    if (this.#isLossless) takeLease(this.#ring, leaseSlot, 0)
     this.#pool = new Pool(
       {
         entry: deps.analysisEntry ?? 'analysis',
@@ -252,7 +252,7 @@ class Pipeline implements ExecutionPipeline {
 
   /** Lets the source overwrite everything below the position. */
   #release(position: number): void {
-    if (this.#isLossless) moveHold(this.#ring, holdSlot, position)
+    if (this.#isLossless) moveLease(this.#ring, leaseSlot, position)
   }
 
   #noteFailure(error: unknown, isGivenUp: boolean): void {

@@ -21,20 +21,13 @@ export interface ExecutionMeters {
 }
 
 export function declareExecutionMeters(meters: Meters): ExecutionMeters {
-  const blocks = meters.counter(
-    'sluice_analysis_blocks_total',
-    'Executed blocks by the outcome of their analysis.',
-    { outcome: blockOutcomes },
-  )
   return {
-    blocks: {
-      analysed: blocks.with({ outcome: 'analysed' }),
-      overrun: blocks.with({ outcome: 'overrun' }),
-      malformed: blocks.with({ outcome: 'malformed' }),
-      'too-large': blocks.with({ outcome: 'too-large' }),
-      failed: blocks.with({ outcome: 'failed' }),
-      'half-seen': blocks.with({ outcome: 'half-seen' }),
-    },
+    blocks: meters.counters(
+      'sluice_analysis_blocks_total',
+      'Executed blocks by the outcome of their analysis.',
+      'outcome',
+      blockOutcomes,
+    ),
     analysis: meters.histogram(
       'sluice_analysis_seconds',
       'Time from reading a BlockEnd to appending its frames to the log.',

@@ -1,14 +1,13 @@
 // Account update over a node's message bytes, with lazily read fields. Thread: main.
 // The fields that filters read are located in one pass over the message, on first access; each
 // other field is located when it is read.
-
 import { ProtoReader } from '../base/proto-reader.ts'
 import type { AccountUpdate } from '../solana/updates.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 
 /** Fields of a SubscribeUpdateAccountInfo as views or offsets; numbers are read later. */
-interface Parts {
+interface Fields {
   pubkey: Uint8Array
   owner: Uint8Array
   dataStart: number
@@ -27,7 +26,7 @@ export class ReceivedAccount implements AccountUpdate {
   readonly body: Uint8Array
   readonly #infoStart: number
   readonly #infoEnd: number
-  #parts: Parts | null = null
+  #fields: Fields | null = null
   #lamports: bigint | null = null
 
   private constructor(
@@ -94,9 +93,9 @@ export class ReceivedAccount implements AccountUpdate {
     return this.#number(field.writeVersion)
   }
 
-  #read(): Parts {
-    if (this.#parts !== null) return this.#parts
-    const parts: Parts = {
+  #read(): Fields {
+    if (this.#fields !== null) return this.#fields
+    const fields: Fields = {
       pubkey: NONE,
       owner: NONE,
       dataStart: 0,
@@ -106,16 +105,16 @@ export class ReceivedAccount implements AccountUpdate {
     }
     const reader = this.#reader()
     while (reader.next()) {
-      if (reader.field === 1) parts.pubkey = reader.bytes
-      else if (reader.field === 3) parts.owner = reader.bytes
-      else if (reader.field === 4) parts.executable = reader.flag
+      if (reader.field === 1) fields.pubkey = reader.bytes
+      else if (reader.field === 3) fields.owner = reader.bytes
+      else if (reader.field === 4) fields.executable = reader.flag
       else if (reader.field === 6) {
-        parts.dataStart = reader.start
-        parts.dataEnd = reader.end
-      } else if (reader.field === 8) parts.txnSignature = reader.bytes
+        fields.dataStart = reader.start
+        fields.dataEnd = reader.end
+      } else if (reader.field === 8) fields.txnSignature = reader.bytes
     }
-    this.#parts = parts
-    return parts
+    this.#fields = fields
+    return fields
   }
 
   #number(which: number): bigint {

@@ -1,7 +1,6 @@
 // Transaction update over a node's message bytes, with lazily read fields. Thread: main.
-// The constructor locates its parts; keys, error, logs and owners are read on first access and
+// The constructor locates its fields; keys, error, logs and owners are read on first access and
 // cached.
-
 import { ProtoReader } from '../base/proto-reader.ts'
 import { readError, readKeys, readLogs, readTokenBalances } from '../solana/geyser-parts.ts'
 import { encodeTransactionStatus } from '../solana/geyser-transaction.ts'
@@ -10,7 +9,7 @@ import type { TransactionUpdate } from '../solana/updates.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 
-interface Place {
+interface Offsets {
   slot: number
   infoStart: number
   infoEnd: number
@@ -36,13 +35,13 @@ export class ReceivedTransaction implements TransactionUpdate {
   #changedTokenOwners: readonly Uint8Array[] | null = null
   #statusBody: Uint8Array | null = null
 
-  private constructor(body: Uint8Array, place: Place, createdAtMs: number) {
+  private constructor(body: Uint8Array, at: Offsets, createdAtMs: number) {
     this.body = body
-    this.slot = place.slot
+    this.slot = at.slot
     this.createdAtMs = createdAtMs
-    this.#infoStart = place.infoStart
-    this.#infoEnd = place.infoEnd
-    const reader = new ProtoReader(body, place.infoStart, place.infoEnd)
+    this.#infoStart = at.infoStart
+    this.#infoEnd = at.infoEnd
+    const reader = new ProtoReader(body, at.infoStart, at.infoEnd)
     while (reader.next()) {
       if (reader.field === 1) this.signature = reader.bytes
       else if (reader.field === 2) this.isVote = reader.flag
@@ -55,16 +54,16 @@ export class ReceivedTransaction implements TransactionUpdate {
 
   /** Parses a SubscribeUpdateTransaction; null for malformed bytes. */
   static from(body: Uint8Array, createdAtMs: number): ReceivedTransaction | null {
-    const place: Place = { slot: 0, infoStart: 0, infoEnd: 0 }
+    const at: Offsets = { slot: 0, infoStart: 0, infoEnd: 0 }
     const reader = new ProtoReader(body)
     while (reader.next()) {
       if (reader.field === 1) {
-        place.infoStart = reader.start
-        place.infoEnd = reader.end
-      } else if (reader.field === 2) place.slot = reader.number
+        at.infoStart = reader.start
+        at.infoEnd = reader.end
+      } else if (reader.field === 2) at.slot = reader.number
     }
     if (reader.isBroken) return null
-    const update = new ReceivedTransaction(body, place, createdAtMs)
+    const update = new ReceivedTransaction(body, at, createdAtMs)
     return update.#isBroken ? null : update
   }
 

@@ -1,8 +1,8 @@
 // Orders and deduplicates the updates of a node and publishes them to the hub, across reconnects.
 // Thread: main. The order is the one that solana/updates.ts states; each update is published once.
 //
-//   parts ────────────────────────► hub          after a reconnect the node replays incomplete
-//   meta ──► waits until all parts               slots from their start: duplicate parts are
+//   items ────────────────────────► hub          after a reconnect the node replays incomplete
+//   meta ──► waits until all items               slots from their start: duplicate items are
 //            of its block are there              dropped, and confirmed and finalized get the
 //            ─► block, meta ──────► hub          slot as the last connection sent it
 //   processed ─► waits for the block ► hub
@@ -11,12 +11,16 @@
 // Nodes send a status for some slots only (a confirmation skips ancestors, a restart forgets them);
 // the others are derived from the chain of parents. A slot below a finalized one that is not its
 // ancestor was a fork.
-
 import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
 import { slotUpdate } from '../solana/update-build.ts'
-import { type BlockMetaUpdate, type SlotUpdate, slotStatus } from '../solana/updates.ts'
+import {
+  type BlockMetaUpdate,
+  type SlotStatus,
+  type SlotUpdate,
+  slotStatus,
+} from '../solana/updates.ts'
 import { AssembledBlock } from './assembled-block.ts'
-import type { SlotPart } from './replay-dedup.ts'
+import type { SlotItem } from './replay-dedup.ts'
 import { isComplete, statusBit, TrackedSlot } from './tracked-slot.ts'
 
 /** Slots remembered below the newest finalized one: a replay may contain them. */
@@ -29,7 +33,7 @@ export interface SlotCounts {
   duplicates: number
   /** Slots that no node could replay after a reconnect. */
   gapSlots: number
-  /** Blocks published without some of their parts. */
+  /** Blocks published without some of their items. */
   incompleteBlocks: number
   /** Blocks that a node replayed with another blockhash after a reconnect. */
   rewrittenBlocks: number
@@ -77,18 +81,18 @@ export class SlotTracker {
       this.counts.gapSlots += fromSlot - expected
     for (const tracked of this.#slots.values()) {
       if (!tracked.isOpen || (fromSlot !== null && tracked.slot >= fromSlot)) continue
-      // Its missing parts will never come; parts that still arrive are not duplicates.
+      // Its missing items will never come; items that still arrive are not duplicates.
       tracked.connection = this.#connection
       tracked.isLost = true
       this.#giveUp(tracked)
     }
   }
 
-  part(update: SlotPart): void {
+  item(update: SlotItem): void {
     const tracked = this.#track(update.slot)
     if (tracked === null) return
     if (tracked.blockhash !== null) {
-      this.#partAfter(tracked, update)
+      this.#itemAfter(tracked, update)
       return
     }
     if (tracked.connection !== this.#connection) tracked.restart(this.#connection)
@@ -108,7 +112,7 @@ export class SlotTracker {
     }
     tracked.meta = update
     this.#tryComplete(tracked)
-    // Too late to wait for missing parts.
+    // Too late to wait for missing items.
     if (tracked.blockhash === null && (tracked.isLost || tracked.hasStatus(slotStatus.confirmed)))
       this.#giveUp(tracked)
   }
@@ -148,14 +152,14 @@ export class SlotTracker {
     const { meta } = tracked
     if (meta === null || !isComplete(tracked, meta)) return
     // Several connections sent it: confirmed and finalized get the last connection's version.
-    if (tracked.dedup !== null) this.#hub.restate(tracked.slot, tracked.parts)
-    this.#hub.content(new AssembledBlock(meta, tracked.parts))
+    if (tracked.dedup !== null) this.#hub.restate(tracked.slot, tracked.items)
+    this.#hub.content(new AssembledBlock(meta, tracked.items))
     this.#close(tracked, meta)
     if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
       this.#newestComplete = tracked.slot
   }
 
-  /** Missing parts will not come any more: publishes the meta without the block. */
+  /** Missing items will not come any more: publishes the meta without the block. */
   #giveUp(tracked: TrackedSlot): void {
     if (tracked.meta !== null) {
       this.counts.incompleteBlocks++
@@ -173,19 +177,19 @@ export class SlotTracker {
     for (const update of tracked.takeDeferred()) publishUpdate(this.#hub, update)
   }
 
-  /** A part of a block that was published: late, or replayed by another connection. */
-  #partAfter(tracked: TrackedSlot, update: SlotPart): void {
+  /** An item of a block that was published: late, or replayed by another connection. */
+  #itemAfter(tracked: TrackedSlot, update: SlotItem): void {
     if (tracked.connection === this.#connection) {
       this.#hub.content(update)
       return
     }
     this.counts.duplicates++
-    if (tracked.checkedConnection !== this.#connection) tracked.replayedParts.push(update)
+    if (tracked.checkedConnection !== this.#connection) tracked.replayedItems.push(update)
   }
 
   #metaAfter(tracked: TrackedSlot, update: BlockMetaUpdate): void {
-    const replayed = tracked.replayedParts
-    tracked.replayedParts = []
+    const replayed = tracked.replayedItems
+    tracked.replayedItems = []
     if (tracked.connection === this.#connection || tracked.blockhash === update.blockhash) {
       this.counts.duplicates++
       tracked.checkedConnection = this.#connection
@@ -197,7 +201,7 @@ export class SlotTracker {
     if (tracked.hasStatus(slotStatus.confirmed)) return
     this.#hub.abandon(tracked.slot)
     tracked.reopen(this.#connection)
-    for (const part of replayed) this.part(part)
+    for (const item of replayed) this.item(item)
     this.meta(update)
   }
 
@@ -220,7 +224,7 @@ export class SlotTracker {
   }
 
   /** The slot and its ancestors that lack this status, oldest first. */
-  #ancestry(tracked: TrackedSlot, status: 1 | 2): TrackedSlot[] {
+  #ancestry(tracked: TrackedSlot, status: SlotStatus): TrackedSlot[] {
     const line = [tracked]
     let at: TrackedSlot | undefined = tracked
     while (at !== undefined && at.parent !== null && at.parent < at.slot) {
@@ -262,7 +266,7 @@ function isConfirmedOnly(tracked: TrackedSlot): boolean {
 }
 
 /** A status that no node sent, derived from a descendant's. */
-function derived(tracked: TrackedSlot, status: 1 | 2, from: SlotUpdate): SlotUpdate {
+function derived(tracked: TrackedSlot, status: SlotStatus, from: SlotUpdate): SlotUpdate {
   const { slot, parent } = tracked
   return slotUpdate({ slot, createdAtMs: from.createdAtMs }, { parent, status })
 }

@@ -47,7 +47,7 @@ export class SolanaUpstream implements GeyserSink {
     if (update === null) this.#unreadable++
     else if (update.kind === 'slot') this.#tracker.status(update)
     else if (update.kind === 'blockMeta') this.#tracker.meta(update)
-    else this.#tracker.part(update)
+    else this.#tracker.item(update)
   }
 
   counts(): UpstreamCounts {

@@ -1,29 +1,29 @@
-// State of one slot in the slot tracker: its parts, deferred statuses, statuses already published.
-// Thread: main. Holds state only; slot-tracker.ts makes the decisions.
+// State of one slot in the slot tracker: its items, deferred and published statuses.
+// Thread: main. State only; slot-tracker.ts makes the decisions.
 import type { BlockMetaUpdate, SlotStatus, SlotUpdate } from '../solana/updates.ts'
-import { ReplayDedup, type SlotPart } from './replay-dedup.ts'
+import { ReplayDedup, type SlotItem } from './replay-dedup.ts'
 
 export class TrackedSlot {
   readonly slot: number
   parent: number | null = null
   /** Statuses that were published or are deferred, one bit each. */
   statuses = 0
-  /** Number of the connection that its parts come from. */
+  /** Number of the connection that its items come from. */
   connection: number
   /** Number of the connection that last replayed the complete block. */
   checkedConnection = -1
-  parts: SlotPart[] = []
+  items: SlotItem[] = []
   transactions = 0
   entries = 0
-  /** Received, but not published until all parts of the block arrived. */
+  /** Received, but not published until all items of the block arrived. */
   meta: BlockMetaUpdate | null = null
-  /** Parts published from earlier connections; null when there was none. */
+  /** Items published from earlier connections; null when there was none. */
   dedup: ReplayDedup | null = null
   /** Blockhash of the published block; null before. */
   blockhash: string | null = null
-  /** Parts that another connection replays of a published block. */
-  replayedParts: SlotPart[] = []
-  /** Parts are missing and will never come. */
+  /** Items that another connection replays of a published block. */
+  replayedItems: SlotItem[] = []
+  /** Items are missing and will never come. */
   isLost = false
   #deferred: SlotUpdate[] = []
 
@@ -35,17 +35,17 @@ export class TrackedSlot {
   /** Something of it arrived, and its block was not published yet. */
   get isOpen(): boolean {
     if (this.blockhash !== null || this.isLost) return false
-    return this.parts.length > 0 || this.meta !== null || this.dedup !== null
+    return this.items.length > 0 || this.meta !== null || this.dedup !== null
   }
 
   hasStatus(status: SlotStatus): boolean {
     return (this.statuses & statusBit(status)) !== 0
   }
 
-  add(part: SlotPart): void {
-    this.parts.push(part)
-    if (part.kind === 'transaction') this.transactions++
-    else if (part.kind === 'entry') this.entries++
+  add(item: SlotItem): void {
+    this.items.push(item)
+    if (item.kind === 'transaction') this.transactions++
+    else if (item.kind === 'entry') this.entries++
   }
 
   /** Keeps a status back that must not be published before the block. */
@@ -63,7 +63,7 @@ export class TrackedSlot {
   /** A new connection replays the slot from its start. */
   restart(connection: number): void {
     this.connection = connection
-    this.dedup = new ReplayDedup(this.parts, this.dedup)
+    this.dedup = new ReplayDedup(this.items, this.dedup)
     this.#empty()
   }
 
@@ -82,7 +82,7 @@ export class TrackedSlot {
   }
 
   #empty(): void {
-    this.parts = []
+    this.items = []
     this.transactions = 0
     this.entries = 0
     this.meta = null
@@ -93,7 +93,7 @@ export function statusBit(status: SlotStatus): number {
   return 1 << status
 }
 
-/** Whether every part of the block has arrived. */
+/** Whether every item of the block has arrived. */
 export function isComplete(tracked: TrackedSlot, meta: BlockMetaUpdate): boolean {
   return (
     tracked.transactions >= meta.executedTransactionCount && tracked.entries >= meta.entriesCount

@@ -56,14 +56,6 @@ export function declareGrpcMeters(meters: Meters): GrpcMeters {
     'Calls by method, and whether token and quota let them in',
     { method: grpcMethods, outcome: ['admitted', 'refused'] },
   )
-  const updates = meters.counter(
-    'sluice_grpc_updates_total',
-    'Updates handed to streams, by kind; one for each stream that gets it',
-    { kind: updateKinds },
-  )
-  const ended = meters.counter('sluice_grpc_streams_ended_total', 'Streams ended, by reason', {
-    reason: endReasons,
-  })
   const groups = { count: () => 0 }
   meters.gaugeRead('sluice_grpc_groups', 'Distinct sets of filters among the open streams', () =>
     groups.count(),
@@ -73,20 +65,31 @@ export function declareGrpcMeters(meters: Meters): GrpcMeters {
     backlog.bytes(),
   )
   return {
-    requests: record(grpcMethods, (method) => ({
-      admitted: requests.with({ method, outcome: 'admitted' }),
-      refused: requests.with({ method, outcome: 'refused' }),
-    })),
-    updates: record(updateKinds, (kind) => updates.with({ kind })),
+    // Reason for the cast: fromEntries loses that every method is a key.
+    requests: Object.fromEntries(
+      grpcMethods.map((method) => [
+        method,
+        {
+          admitted: requests.with({ method, outcome: 'admitted' }),
+          refused: requests.with({ method, outcome: 'refused' }),
+        },
+      ]),
+    ) as GrpcMeters['requests'],
+    updates: meters.counters(
+      'sluice_grpc_updates_total',
+      'Updates handed to streams, by kind; one for each stream that gets it',
+      'kind',
+      updateKinds,
+    ),
     sentBytes: meters.counter('sluice_grpc_sent_bytes_total', 'Bytes of frames handed to streams'),
-    ended: record(endReasons, (reason) => ended.with({ reason })),
+    ended: meters.counters(
+      'sluice_grpc_streams_ended_total',
+      'Streams ended, by reason',
+      'reason',
+      endReasons,
+    ),
     streams: meters.gauge('sluice_grpc_streams', 'Subscribe streams open now'),
     groups,
     backlog,
   }
-}
-
-function record<K extends string, V>(keys: readonly K[], make: (key: K) => V): Record<K, V> {
-  // Reason for the cast: fromEntries loses that every key is present.
-  return Object.fromEntries(keys.map((key) => [key, make(key)])) as Record<K, V>
 }

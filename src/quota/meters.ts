@@ -16,16 +16,6 @@ export interface QuotaMeters {
 }
 
 export function declareQuotaMeters(meters: Meters, quota: Quota): QuotaMeters {
-  const refused = meters.counter(
-    'sluice_quota_refused_total',
-    'Requests refused because the budget of the subscription is spent',
-    { door: meteredEndpoints },
-  )
-  const addressRefused = meters.counter(
-    'sluice_address_refused_total',
-    'Requests on open endpoints refused because the budget of their address is spent',
-    { door: openEndpoints },
-  )
   meters.counterRead(
     'sluice_quota_flush_failures_total',
     'Usage flushes to the registry that failed',
@@ -33,16 +23,17 @@ export function declareQuotaMeters(meters: Meters, quota: Quota): QuotaMeters {
     () => [[{}, quota.flushesFailed()]],
   )
   return {
-    refused: {
-      rpc: refused.with({ door: 'rpc' }),
-      websocket: refused.with({ door: 'websocket' }),
-      grpc: refused.with({ door: 'grpc' }),
-      indexer: refused.with({ door: 'indexer' }),
-    },
-    addressRefused: {
-      metrics: addressRefused.with({ door: 'metrics' }),
-      grpc: addressRefused.with({ door: 'grpc' }),
-      tpu: addressRefused.with({ door: 'tpu' }),
-    },
+    refused: meters.counters(
+      'sluice_quota_refused_total',
+      'Requests refused because the budget of the subscription is spent',
+      'door',
+      meteredEndpoints,
+    ),
+    addressRefused: meters.counters(
+      'sluice_address_refused_total',
+      'Requests on open endpoints refused because the budget of their address is spent',
+      'door',
+      openEndpoints,
+    ),
   }
 }

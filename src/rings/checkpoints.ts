@@ -35,8 +35,9 @@ export function oldest(ring: RingViews, fence: Int32Array): RingCheckpoint {
   for (;;) {
     const start = loadPosition(ring.words, reclaimedAt)
     const published = loadPosition(ring.words, publishedAt)
-    const mark = start === 0 ? { position: 0, count: 0 } : markOf(ring, start / ring.chunkBytes)
-    const found = skipContinuations(ring, mark, published)
+    const first =
+      start === 0 ? { position: 0, count: 0 } : chunkStart(ring, start / ring.chunkBytes)
+    const found = skipContinuations(ring, first, published)
     if (found !== null && isIntact(ring, start, fence)) return found
   }
 }
@@ -47,9 +48,9 @@ export function countUpTo(
   position: number,
   fence: Int32Array,
 ): RingCheckpoint | null {
-  // The previous chunk: some record began in it, so its mark was written and published.
+  // The previous chunk: some record began in it, so its start was written and published.
   const chunk = Math.floor(position / ring.chunkBytes) - 1
-  const from = chunk < 1 ? { position: 0, count: 0 } : markOf(ring, chunk)
+  const from = chunk < 1 ? { position: 0, count: 0 } : chunkStart(ring, chunk)
   const start = chunk < 1 ? 0 : chunk * ring.chunkBytes
   let { position: at, count } = from
   while (at < position) {
@@ -62,9 +63,9 @@ export function countUpTo(
 }
 
 /** True when a published record begins between the start of `position`'s chunk and `position`. */
-export function isMarked(ring: RingViews, position: number): boolean {
+export function isChunkStarted(ring: RingViews, position: number): boolean {
   const chunk = Math.floor(position / ring.chunkBytes)
-  const before = chunk < 2 ? 0 : markOf(ring, chunk - 1).position
+  const before = chunk < 2 ? 0 : chunkStart(ring, chunk - 1).position
   let at = before
   while (at < position && at < chunk * ring.chunkBytes) at += recordBytes(wordAt(ring, at))
   return at < position
@@ -86,9 +87,9 @@ export function recordBytes(lengthWord: number): number {
   return ((lengthWord & lengthMask) + recordHeaderBytes + 7) & ~7
 }
 
-function markOf(ring: RingViews, chunk: number): RingCheckpoint {
+function chunkStart(ring: RingViews, chunk: number): RingCheckpoint {
   const at = (chunk % chunks) * 2
-  return { position: ring.marks[at]!, count: ring.marks[at + 1]! }
+  return { position: ring.chunkStarts[at]!, count: ring.chunkStarts[at + 1]! }
 }
 
 function skipContinuations(

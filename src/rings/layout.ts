@@ -1,5 +1,5 @@
 // Memory layout of a ring: header words, shared positions and records.
-// Thread: any. A WebAssembly reader needs only the record part.
+// Thread: any. A WebAssembly reader needs only the records.
 //
 //   header: each word that one side writes has a 128-byte line of its own, so that no two threads
 //   share a cache line
@@ -9,9 +9,9 @@
 //   |  256   | reclaimed: low u32, high u32                      (writer)                |
 //   |  384   | a reader sleeps: 0 or 1                     (readers set, writer clears)  |
 //   |  512   | the writer sleeps: 0 or 1                   (writer sets, readers clear)  |
-//   |  640   | hold 0: low u32, high u32, taken u32              (reader of hold 0)      |
-//   |  ...   | holds 1, 2, 3                                                             |
-//   | 1152   | marks: 16 x (position f64, whole messages before it f64)      (writer)    |
+//   |  640   | lease 0: low u32, high u32, taken u32             (reader of lease 0)     |
+//   |  ...   | leases 1, 2, 3                                                            |
+//   | 1152   | chunkStarts: 16 x (position f64, messages before it f64)      (writer)    |
 //   | 1408   | data: `capacity` bytes, a power of two                                    |
 //   +--------+---------------------------------------------------------------------------+
 //
@@ -25,7 +25,7 @@
 // Positions count bytes since the ring was created and only grow; a record at position p lies at
 // offset p & (capacity - 1). The data is divided into 16 equal chunks. The writer reclaims whole
 // chunks, and no record is longer than a chunk, so at least one record begins in every chunk;
-// mark k holds the position of the first one and how many whole messages precede it.
+// chunkStarts has its position and the number of whole messages before it.
 import { assert } from '../base/assert.ts'
 
 /** Location of a ring, possibly inside a shared WebAssembly.Memory. Can be posted to a worker. */
@@ -35,12 +35,12 @@ export interface RingDescriptor {
   readonly byteLength: number
 }
 
-/** Typed arrays over a ring. `words` is its header; `data` and `bytes` both view its data part. */
+/** Typed arrays over a ring. `words` is its header; `data` and `bytes` both view its data. */
 export interface RingViews {
   readonly capacity: number
   readonly chunkBytes: number
   readonly words: Int32Array<SharedArrayBuffer>
-  readonly marks: Float64Array<SharedArrayBuffer>
+  readonly chunkStarts: Float64Array<SharedArrayBuffer>
   readonly data: Int32Array<SharedArrayBuffer>
   readonly bytes: Uint8Array<SharedArrayBuffer>
 }
@@ -48,7 +48,7 @@ export interface RingViews {
 export const cacheLineBytes = 128
 export const chunks = 16
 /** Readers that can apply backpressure to the writer, where loss is not allowed. */
-export const holds = 4
+export const leases = 4
 const capacityBytesMin = 4096
 /** Twice this still is a small integer. */
 const capacityBytesMax = 2 ** 29
@@ -70,14 +70,14 @@ export const publishedAt = lineWords
 export const reclaimedAt = 2 * lineWords
 export const readerSleepsAt = 3 * lineWords
 export const writerSleepsAt = 4 * lineWords
-const holdsAt = 5 * lineWords
-const marksByte = (5 + holds) * cacheLineBytes
-export const dataByte = marksByte + chunks * 16
+const leasesAt = 5 * lineWords
+const chunkStartsByte = (5 + leases) * cacheLineBytes
+export const dataByte = chunkStartsByte + chunks * 16
 const magic = 0x534c5231 // "SLR1"
 
-export const holdAt = (slot: number): number => holdsAt + slot * lineWords
-/** The third word of a hold's line. */
-export const holdTakenAt = (slot: number): number => holdAt(slot) + 2
+export const leaseAt = (slot: number): number => leasesAt + slot * lineWords
+/** The third word of a lease's line. */
+export const leaseTakenAt = (slot: number): number => leaseAt(slot) + 2
 
 /** Total bytes of a ring with `capacityBytes` of data. */
 export function ringByteLength(capacityBytes: number): number {
@@ -119,15 +119,15 @@ export function openViews(at: RingDescriptor): RingViews {
     capacity,
     chunkBytes: capacity / chunks,
     words,
-    marks: new Float64Array(at.buffer, at.byteOffset + marksByte, chunks * 2),
+    chunkStarts: new Float64Array(at.buffer, at.byteOffset + chunkStartsByte, chunks * 2),
     data: new Int32Array(at.buffer, dataOffset, capacity / 4),
     bytes: new Uint8Array(at.buffer, dataOffset, capacity),
   }
 }
 
 // A position (up to 2^53) is shared as two 32-bit words, because BigInt atomics allocate. Counted
-// in units of 8 bytes, `low` holds bits 0 to 31 and `high` bits 18 to 49: the 14 bits that both
-// hold show a reader whether the two belong together.
+// in units of 8 bytes, `low` is bits 0 to 31 and `high` bits 18 to 49: the 14 bits that both
+// contain show a reader whether the two belong together.
 export const unitBytes = 8
 export const highShift = 18
 const overlapMask = 0x3fff

@@ -1,5 +1,5 @@
 // Reads records from a ring. A ring has any number of readers, each at its own pace; none blocks
-// the writer unless it takes a hold.
+// the writer unless it takes a lease.
 // Thread: any; `wait` only in workers, `waitAsync` on the main thread. Memory layout: layout.ts.
 //
 //   if (reader.poll() === 0) { reader.wait(timeoutMs); continue }
@@ -17,7 +17,6 @@ import {
   type RingCheckpoint,
   recordBytes,
 } from './checkpoints.ts'
-import { moveHold, takeHold } from './holds.ts'
 import {
   closedAt,
   continuationFlag,
@@ -33,21 +32,22 @@ import {
   reclaimedAt,
   recordHeaderBytes,
 } from './layout.ts'
+import { moveLease, takeLease } from './leases.ts'
 import { sleep, sleepAsync } from './wake.ts'
 
 export interface RingReaderOptions {
   /** A checkpoint that was overrun counts its loss; an overrun position starts at the newest. */
   readonly from: 'oldest' | 'newest' | number | RingCheckpoint
-  /** Makes the writer's `fits` respect this reader; each hold (0 to 3) has one reader at a time. */
-  readonly hold?: number
+  /** The writer's `fits` respects this reader; each lease (0 to 3) has one reader at a time. */
+  readonly lease?: number
 }
 
 export class RingReader {
   readonly #ring: RingViews
   readonly #mask: number
-  readonly #hold: number
+  readonly #lease: number
   readonly #fence = new Int32Array(1)
-  /** The data part of the ring, at `dataOffset` of the buffer; `offset` points into it. */
+  /** The data of the ring, at `dataOffset` of the buffer; `offset` points into it. */
   readonly bytes: Uint8Array<SharedArrayBuffer>
   readonly data: Int32Array<SharedArrayBuffer>
   readonly dataOffset: number
@@ -77,11 +77,11 @@ export class RingReader {
     this.bytes = this.#ring.bytes
     this.data = this.#ring.data
     this.dataOffset = at.byteOffset + dataByte
-    this.#hold = options.hold ?? -1
+    this.#lease = options.lease ?? -1
     const start = this.#startAt(options.from)
     this.#position = start.position
     this.#count = start.count
-    if (this.#hold >= 0) takeHold(this.#ring, this.#hold, start.position)
+    if (this.#lease >= 0) takeLease(this.#ring, this.#lease, start.position)
   }
 
   /** The first byte not yet confirmed by `commit`. */
@@ -173,7 +173,7 @@ export class RingReader {
     return true
   }
 
-  /** True while the writer has not reclaimed that position; call it after reading in place. */
+  /** True while the writer has not reclaimed that position; call it after reading. */
   isIntact(position: number): boolean {
     return isIntact(this.#ring, position, this.#fence)
   }
@@ -219,12 +219,12 @@ export class RingReader {
 
   #moveTo(position: number): void {
     this.#position = position
-    if (this.#hold >= 0) moveHold(this.#ring, this.#hold, position)
+    if (this.#lease >= 0) moveLease(this.#ring, this.#lease, position)
   }
 
   /** An invalid header was overwritten while it was read; any other cause is a bug of ours. */
   #garbled(): false {
-    assert(!this.isIntact(this.#position), 'an intact ring holds whole records')
+    assert(!this.isIntact(this.#position), 'an intact ring has whole records')
     return false
   }
 }

@@ -4,11 +4,10 @@
 //   writer.write(tag, payload)   or   offset = writer.reserve(tag, length); fill; writer.commit()
 //   writer.publish()                  once per batch: readers see it all, sleepers are woken
 //
-// Backpressure: where loss is not allowed, readers take a hold and the writer calls `fits` before
+// Backpressure: where loss is not allowed, readers take a lease and the writer calls `fits` before
 // it writes.
 import { assert } from '../base/assert.ts'
-import { isMarked, newest, type RingCheckpoint } from './checkpoints.ts'
-import { slowestHold } from './holds.ts'
+import { isChunkStarted, newest, type RingCheckpoint } from './checkpoints.ts'
 import {
   closedAt,
   continuationFlag,
@@ -30,13 +29,14 @@ import {
   unitBytes,
   writerSleepsAt,
 } from './layout.ts'
+import { slowestLease } from './leases.ts'
 import { sleep, wake } from './wake.ts'
 
 export class RingWriter {
   readonly #ring: RingViews
   readonly #words: Int32Array<SharedArrayBuffer>
   readonly #capacity: number
-  /** Memory for payloads that are built in place; offsets from `reserve` point into these. */
+  /** Memory for payloads that are built without a copy; offsets from `reserve` point into these. */
   readonly bytes: Uint8Array<SharedArrayBuffer>
   readonly data: Int32Array<SharedArrayBuffer>
   /** Longest payload of one record, and of one message over several records. */
@@ -48,16 +48,16 @@ export class RingWriter {
   #lapUnits: number
   #stretch = -1
   #at: number
-  #nextMarkAt: number
+  #nextChunkAt: number
   /** The writer may write up to here without reclaiming another chunk. */
   #writableAt: number
-  /** No reader with a hold needs the bytes that a record ending here overwrites. */
-  #heldAt = 0
+  /** No reader with a lease needs the bytes that a record ending here overwrites. */
+  #leaseLimitAt = 0
   #count: number
   #reservedSize = 0
   #isMidMessage = false
 
-  private constructor(ring: RingViews, start: RingCheckpoint & { readonly nextMark: number }) {
+  private constructor(ring: RingViews, start: RingCheckpoint & { readonly nextChunk: number }) {
     this.#ring = ring
     this.#words = ring.words
     this.#capacity = ring.capacity
@@ -69,23 +69,23 @@ export class RingWriter {
     this.#lapUnits = (this.#lap / unitBytes) | 0
     this.#at = start.position - this.#lap
     this.#count = start.count
-    this.#nextMarkAt = start.nextMark - this.#lap
+    this.#nextChunkAt = start.nextChunk - this.#lap
     this.#writableAt = loadPosition(ring.words, reclaimedAt) + ring.capacity - this.#lap
   }
 
   /** Formats the memory and becomes its only writer. */
   static create(at: RingDescriptor): RingWriter {
     formatRing(at)
-    return new RingWriter(openViews(at), { position: 0, count: 0, nextMark: 0 })
+    return new RingWriter(openViews(at), { position: 0, count: 0, nextChunk: 0 })
   }
 
   /** Takes over from a writer that is gone; what it had not published is discarded. */
   static resume(at: RingDescriptor): RingWriter {
     const ring = openViews(at)
     const start = newest(ring, new Int32Array(1))
-    const chunkStart = Math.floor(start.position / ring.chunkBytes) * ring.chunkBytes
-    const nextMark = isMarked(ring, start.position) ? chunkStart + ring.chunkBytes : chunkStart
-    return new RingWriter(ring, { ...start, nextMark })
+    const chunkAt = Math.floor(start.position / ring.chunkBytes) * ring.chunkBytes
+    const nextChunk = isChunkStarted(ring, start.position) ? chunkAt + ring.chunkBytes : chunkAt
+    return new RingWriter(ring, { ...start, nextChunk })
   }
 
   /** Position of the next record. */
@@ -119,7 +119,7 @@ export class RingWriter {
     const size = (length + recordHeaderBytes + 7) & ~7
     if (this.#at + size > this.#capacity) this.#wrap()
     if (this.#at + size > this.#writableAt) this.#reclaim(this.#at + size)
-    if (this.#at >= this.#nextMarkAt) this.#mark()
+    if (this.#at >= this.#nextChunkAt) this.#startChunk()
     const at = this.#at
     this.data[at >> 2] = length
     this.data[(at >> 2) + 1] = tag
@@ -164,8 +164,8 @@ export class RingWriter {
   }
 
   /**
-   * True when a message of that size overwrites nothing that a reader with a hold still needs. A
-   * hold taken while the writer runs takes effect at the writer's next check of the holds, at
+   * True when a message of that size overwrites nothing that a reader with a lease still needs. A
+   * lease taken while the writer runs takes effect at the writer's next check of the leases, at
    * most one ring later.
    */
   fits(payloadBytes: number): boolean {
@@ -173,11 +173,11 @@ export class RingWriter {
     const pieces = payloadBytes <= this.pieceBytesMax ? 1 : payloadBytes / this.pieceBytesMax + 1
     // An upper bound: headers, alignment, and the padding of at most one end of the ring.
     const end = this.#at + payloadBytes + pieces * 2 * recordHeaderBytes + chunkBytes
-    if (end <= this.#heldAt) return true
-    const slowest = slowestHold(this.#ring, this.position)
+    if (end <= this.#leaseLimitAt) return true
+    const slowest = slowestLease(this.#ring, this.position)
     const reusable = Math.floor(slowest / chunkBytes) * chunkBytes
-    this.#heldAt = reusable + this.#capacity - this.#lap
-    return end <= this.#heldAt
+    this.#leaseLimitAt = reusable + this.#capacity - this.#lap
+    return end <= this.#leaseLimitAt
   }
 
   /** Blocks until the message fits or the timeout; for workers. Publishes first. */
@@ -210,15 +210,15 @@ export class RingWriter {
     const bytes = this.#capacity - this.#at
     if (bytes > 0) {
       if (this.#capacity > this.#writableAt) this.#reclaim(this.#capacity)
-      if (this.#at >= this.#nextMarkAt) this.#mark()
+      if (this.#at >= this.#nextChunkAt) this.#startChunk()
       this.data[this.#at >> 2] = paddingFlag | (bytes - recordHeaderBytes)
     }
     this.#lap += this.#capacity
     this.#lapUnits = (this.#lap / unitBytes) | 0
     this.#at = 0
-    this.#nextMarkAt -= this.#capacity
+    this.#nextChunkAt -= this.#capacity
     this.#writableAt -= this.#capacity
-    this.#heldAt -= this.#capacity
+    this.#leaseLimitAt -= this.#capacity
   }
 
   #reclaim(endAt: number): void {
@@ -234,14 +234,14 @@ export class RingWriter {
    * Records the first record of a chunk. Plain writes: the publish that shows the chunk releases
    * them, the reclaim of the previous chunk guards them.
    */
-  #mark(): void {
-    const { marks, chunkBytes } = this.#ring
+  #startChunk(): void {
+    const { chunkStarts, chunkBytes } = this.#ring
     const chunk = Math.floor(this.#at / chunkBytes)
-    marks[chunk * 2] = this.#lap + this.#at
-    marks[chunk * 2 + 1] = this.#count
-    this.#nextMarkAt = (chunk + 1) * chunkBytes
-    // A reader that looks for the newest record walks there from a mark: the published position
-    // must never lag further than the marks reach. At 0 only padding may be new, not a message.
+    chunkStarts[chunk * 2] = this.#lap + this.#at
+    chunkStarts[chunk * 2 + 1] = this.#count
+    this.#nextChunkAt = (chunk + 1) * chunkBytes
+    // A reader finds the newest record by walking from the start of a chunk, so the published
+    // position must never lag by more than a chunk. At 0 only padding may be new, not a message.
     if (!this.#isMidMessage && this.#at > 0) this.publish()
   }
 }

@@ -62,6 +62,19 @@ export class Meters {
     return { with: (values: Record<string, string>) => counter.labels(values) }
   }
 
+  /** A counter with one label: its children by label value. */
+  counters<const V extends string>(
+    name: string,
+    help: string,
+    label: string,
+    values: readonly V[],
+  ): Readonly<Record<V, CounterChild>> {
+    const counter = this.counter(name, help, { [label]: values as readonly string[] })
+    const children = values.map((value) => [value, counter.with({ [label]: value })])
+    // Reason for the cast: fromEntries loses that every value is a key.
+    return Object.fromEntries(children) as Record<V, CounterChild>
+  }
+
   gauge(name: string, help: string): GaugeChild
   gauge<const L extends Labels>(
     name: string,

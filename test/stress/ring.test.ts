@@ -3,8 +3,8 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
-import { holdPosition } from '../../src/rings/holds.ts'
 import { allocateRing, type RingDescriptor } from '../../src/rings/layout.ts'
+import { leasePosition } from '../../src/rings/leases.ts'
 import { RingReader } from '../../src/rings/ring-reader.ts'
 import { RingWriter } from '../../src/rings/ring-writer.ts'
 import { until } from '../support/until.ts'
@@ -17,7 +17,7 @@ interface Work {
   readonly records?: number
   readonly batch?: number
   readonly isLossless?: boolean
-  readonly hold?: number
+  readonly lease?: number
   /** The reader stalls for 2 ms after this many batches. */
   readonly stallEvery?: number
   readonly isAsync?: boolean
@@ -52,8 +52,8 @@ function startEnd<T>(work: Work): { worker: Worker; answer: Promise<T> } {
 }
 
 /** A reader must exist before the first record, or it would correctly start at a later one. */
-async function holdTaken(ring: RingDescriptor, hold: number): Promise<void> {
-  await until(() => holdPosition(ring, hold) !== null, 'the reader takes its hold')
+async function leaseTaken(ring: RingDescriptor, lease: number): Promise<void> {
+  await until(() => leasePosition(ring, lease) !== null, 'the reader takes its lease')
 }
 
 describe('ring between threads', () => {
@@ -62,8 +62,8 @@ describe('ring between threads', () => {
     it(`passes five million records without loss to a reader ${how}`, async () => {
       const ring = formatted(2 ** 18)
       const records = 5_000_000
-      const reading = startEnd<Read>({ role: 'read', ring, hold: 0, isAsync })
-      await holdTaken(ring, 0)
+      const reading = startEnd<Read>({ role: 'read', ring, lease: 0, isAsync })
+      await leaseTaken(ring, 0)
       const shared = { role: 'write', ring, records, batch: 64, isLossless: true } as const
       const written = await startEnd<{ sum: number; count: number }>(shared).answer
       const read = await reading.answer
@@ -95,8 +95,8 @@ describe('ring between threads', () => {
   it('loses no record when a reader is killed and restarted', async () => {
     const ring = formatted(2 ** 16)
     const records = 1_500_000
-    let reading = startEnd<Read>({ role: 'read', ring, hold: 1 })
-    await holdTaken(ring, 1)
+    let reading = startEnd<Read>({ role: 'read', ring, lease: 1 })
+    await leaseTaken(ring, 1)
     const shared = { role: 'write', ring, records, batch: 16, isLossless: true } as const
     const writing = startEnd<{ count: number }>(shared)
     const progress = new RingReader(ring, { from: 'newest' })
@@ -104,7 +104,7 @@ describe('ring between threads', () => {
       const due = kill * 200_000
       await until(() => countOf(progress) > due, 'the writer goes on', 30_000)
       await reading.worker.terminate()
-      reading = startEnd<Read>({ role: 'read', ring, hold: 1 })
+      reading = startEnd<Read>({ role: 'read', ring, lease: 1 })
     }
     expect((await writing.answer).count).toBe(records)
     const { first, read, end, wrong, lost } = await reading.answer
@@ -116,8 +116,8 @@ describe('ring between threads', () => {
   it('loses no record when a writer is killed and another one takes over', async () => {
     const ring = formatted(2 ** 16)
     const records = 1_500_000
-    const reading = startEnd<Read>({ role: 'read', ring, hold: 0 })
-    await holdTaken(ring, 0)
+    const reading = startEnd<Read>({ role: 'read', ring, lease: 0 })
+    await leaseTaken(ring, 0)
     const work = { role: 'write', ring, records, batch: 16, isLossless: true } as const
     let writing = startEnd<{ count: number }>(work)
     const progress = new RingReader(ring, { from: 'newest' })
@@ -136,9 +136,9 @@ describe('ring between threads', () => {
     const records = 600
     for (const isLossless of [true, false]) {
       const ring = formatted(2 ** 21)
-      // Both readers take a hold, which shows that they started; only one writer respects it.
-      const reading = startEnd<Read>({ role: 'readLong', ring, hold: 0 })
-      await holdTaken(ring, 0)
+      // Both readers take a lease, which shows that they started; only one writer respects it.
+      const reading = startEnd<Read>({ role: 'readLong', ring, lease: 0 })
+      await leaseTaken(ring, 0)
       await startEnd({ role: 'writeLong', ring, records, isLossless }).answer
       const { read, wrong, lost } = await reading.answer
       expect(wrong).toBe(0)

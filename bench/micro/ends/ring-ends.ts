@@ -112,7 +112,7 @@ function write(): Done {
 }
 
 async function read(): Promise<Done> {
-  const reader = new RingReader(work.ring!, { from: 'oldest', hold: 0 })
+  const reader = new RingReader(work.ring!, { from: 'oldest', lease: 0 })
   const last = work.words - 1
   const { data } = reader
   const times = new Float64Array(data.buffer, data.byteOffset, data.length / 2)
@@ -141,7 +141,7 @@ async function read(): Promise<Done> {
       } else sum = (sum + data[at]! + data[at + last]! + data[at + (reader.tag & last)]!) | 0
       count += 1
     }
-    if (!reader.commit()) throw new Error('overrun in spite of a hold')
+    if (!reader.commit()) throw new Error('overrun in spite of a lease')
   }
 }
 

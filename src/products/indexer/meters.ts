@@ -38,21 +38,17 @@ export function declareIndexerMeters(meters: Meters): IndexerMeters {
     latency.buckets,
     () => latency.read(),
   )
-  const stopped = meters.counter(
-    'sluice_index_queries_stopped_total',
-    'Queries stopped before their end: by KILL QUERY, by a client that left, by a lost credential',
-    { way: ways },
-  )
   const own: IndexerMeters = {
     finished: (outcome) => finished.count(outcome, 'all'),
     latency,
     rows: meters.counter('sluice_index_query_rows_total', 'Rows returned by queries'),
     bytes: meters.counter('sluice_index_query_bytes_total', 'Bytes of results before compression'),
-    stopped: {
-      killed: stopped.with({ way: 'killed' }),
-      client_gone: stopped.with({ way: 'client_gone' }),
-      access_lost: stopped.with({ way: 'access_lost' }),
-    },
+    stopped: meters.counters(
+      'sluice_index_queries_stopped_total',
+      'Queries stopped early: by KILL QUERY, by a client that left, by a lost credential',
+      'way',
+      ways,
+    ),
     running: () => 0,
   }
   meters.gaugeRead('sluice_index_queries_running', 'Running queries', () => own.running())

@@ -53,34 +53,36 @@ export function declareMetricsMeters(meters: Meters): MetricsMeters {
     delivery.buckets,
     () => delivery.read(),
   )
-  const resumes = meters.counter(
-    'sluice_ws_connects_total',
-    'Stream connections by mode at connect',
-    {
-      mode: ['resume', 'snapshot'],
-    },
-  )
-  const refused = meters.counter('sluice_ws_refused_total', 'Refused stream connections', {
-    reason: refusalReasons,
-  })
-  const requests = meters.counter('sluice_metrics_requests_total', 'HTTP requests by route', {
-    route: routeNames,
-  })
   return {
     framesSent: sent,
     framesDropped: dropped,
     frameDelivery: delivery,
-    resumes: byKey(['resume', 'snapshot'], (mode) => resumes.with({ mode })),
+    resumes: meters.counters(
+      'sluice_ws_connects_total',
+      'Stream connections by mode at connect',
+      'mode',
+      ['resume', 'snapshot'],
+    ),
     slowCuts: meters.counter(
       'sluice_ws_slow_cuts_total',
       'Stream clients disconnected for being too slow',
     ),
-    refused: byKey(refusalReasons, (reason) => refused.with({ reason })),
+    refused: meters.counters(
+      'sluice_ws_refused_total',
+      'Refused stream connections',
+      'reason',
+      refusalReasons,
+    ),
     staleCloses: meters.counter(
       'sluice_metrics_stale_closes_total',
       'How often the endpoint closed because the source was silent for 30 s',
     ),
-    requests: byKey(routeNames, (route) => requests.with({ route })),
+    requests: meters.counters(
+      'sluice_metrics_requests_total',
+      'HTTP requests by route',
+      'route',
+      routeNames,
+    ),
   }
 }
 

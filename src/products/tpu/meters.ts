@@ -86,9 +86,6 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
     meters.counterRead(name, help, {}, () => [[{}, kept.value]])
     return kept
   }
-  const sent = meters.counter('sluice_tpu_sends_total', 'Sends to upstreams by result', {
-    result: sendResults,
-  })
   let state: ForwardState | null = null
   meters.gaugeRead('sluice_tpu_in_flight', 'Accepted submissions that have not ended', () =>
     state === null ? 0 : state.inFlight(),
@@ -112,11 +109,12 @@ export function declareTpuMeters(meters: Meters): TpuMeters {
       'Tips of submissions that landed, and so were paid',
     ),
     endings,
-    sends: {
-      ok: sent.with({ result: 'ok' }),
-      refused: sent.with({ result: 'refused' }),
-      unavailable: sent.with({ result: 'unavailable' }),
-    },
+    sends: meters.counters(
+      'sluice_tpu_sends_total',
+      'Sends to upstreams by result',
+      'result',
+      sendResults,
+    ),
     landSlots: meters.histogram(
       'sluice_tpu_land_slots',
       'Slots from acceptance to landing',

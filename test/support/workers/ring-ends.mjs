@@ -1,11 +1,11 @@
 // Ring readers and writers for the stress tests, each on a thread of its own.
 import { parentPort, workerData } from 'node:worker_threads'
 import { crc32 } from 'node:zlib'
-import { holdPosition } from '../../../dist/src/rings/holds.js'
+import { leasePosition } from '../../../dist/src/rings/leases.js'
 import { RingReader } from '../../../dist/src/rings/ring-reader.js'
 import { RingWriter } from '../../../dist/src/rings/ring-writer.js'
 
-const { role, ring, records, batch, isLossless, hold, stallEvery, isAsync } = workerData
+const { role, ring, records, batch, isLossless, lease, stallEvery, isAsync } = workerData
 const idleMs = 5000
 
 /** Every word of record `seq` follows from `seq`, so a torn record cannot pass for a whole one. */
@@ -37,8 +37,8 @@ function write() {
 
 /** Reads to the end; `wrong` counts records that are torn, out of order or duplicate. */
 async function read() {
-  const from = hold === undefined ? 'oldest' : (holdPosition(ring, hold) ?? 'oldest')
-  const reader = new RingReader(ring, { from, ...(hold === undefined ? {} : { hold }) })
+  const from = lease === undefined ? 'oldest' : (leasePosition(ring, lease) ?? 'oldest')
+  const reader = new RingReader(ring, { from, ...(lease === undefined ? {} : { lease }) })
   const alive = setInterval(() => {}, 1000)
   const state = { read: 0, sum: 0, wrong: 0, batches: 0, first: reader.checkpoint.count }
   let next = state.first
@@ -97,7 +97,7 @@ function writeLong() {
 }
 
 function readLong() {
-  const reader = new RingReader(ring, { from: 'oldest', ...(hold === undefined ? {} : { hold }) })
+  const reader = new RingReader(ring, { from: 'oldest', ...(lease === undefined ? {} : { lease }) })
   const state = { read: 0, wrong: 0, bytes: 0 }
   for (;;) {
     // One message at a time, so that a slow checksum loses one message and not the whole ring.

@@ -1,13 +1,13 @@
 // The contract of one ring, writer and readers in one thread. Real threads: test/stress.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { holdPosition } from '../../../src/rings/holds.ts'
 import {
   allocateRing,
   loadPosition,
   ringByteLength,
   storePosition,
 } from '../../../src/rings/layout.ts'
+import { leasePosition } from '../../../src/rings/leases.ts'
 import { RingReader } from '../../../src/rings/ring-reader.ts'
 import { RingWriter } from '../../../src/rings/ring-writer.ts'
 
@@ -246,10 +246,10 @@ describe('ring', () => {
     expect(new Uint8Array(buffer, 0, 65_536).every((byte) => byte === 0)).toBe(true)
   })
 
-  it('applies backpressure for a reader with a hold, and lets a restarted one resume', () => {
+  it('applies backpressure for a reader with a lease, and lets a restarted one resume', () => {
     const at = allocateRing(small)
     const writer = RingWriter.create(at)
-    let reader = new RingReader(at, { from: 'oldest', hold: 2 })
+    let reader = new RingReader(at, { from: 'oldest', lease: 2 })
     let written = 0
     let read = 0
     for (let round = 0; round < 50; round += 1) {
@@ -259,7 +259,7 @@ describe('ring', () => {
       }
       writer.publish()
       expect(writer.waitFits(100, 1)).toBe(false)
-      reader = new RingReader(at, { from: holdPosition(at, 2)!, hold: 2 })
+      reader = new RingReader(at, { from: leasePosition(at, 2)!, lease: 2 })
       for (const { tag } of drain(reader)) {
         expect(tag).toBe(read)
         read += 1

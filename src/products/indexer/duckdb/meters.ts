@@ -10,18 +10,14 @@ export interface QueryProcessMeters {
 }
 
 export function declareQueryProcessMeters(meters: Meters): QueryProcessMeters {
-  const kills = meters.counter(
-    'sluice_index_query_kills_total',
-    'Query processes that were killed or crashed, by reason',
-    { reason: reasons },
-  )
   return {
     processes: meters.gauge('sluice_index_query_processes', 'Query processes, busy and idle'),
     busy: meters.gauge('sluice_index_query_processes_busy', 'Query processes that run a query'),
-    kills: {
-      memory: kills.with({ reason: 'memory' }),
-      time: kills.with({ reason: 'time' }),
-      crash: kills.with({ reason: 'crash' }),
-    },
+    kills: meters.counters(
+      'sluice_index_query_kills_total',
+      'Query processes that were killed or crashed, by reason',
+      'reason',
+      reasons,
+    ),
   }
 }

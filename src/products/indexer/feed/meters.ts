@@ -43,11 +43,6 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
     { table: tableNames },
     () => tableNames.map((table) => [{ table }, rows.get(table)!] as const),
   )
-  const lost = meters.counter(
-    'sluice_index_lost_total',
-    'Slots, frames, tips and queries lost before they were indexed',
-    { feed: feedNames },
-  )
   const delay = new LatencyTally()
   meters.histogramRead(
     'sluice_index_delay_seconds',
@@ -63,12 +58,12 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
     () => write.read(),
   )
   return {
-    lost: {
-      slots: lost.with({ feed: 'slots' }),
-      events: lost.with({ feed: 'events' }),
-      tips: lost.with({ feed: 'tips' }),
-      usage: lost.with({ feed: 'usage' }),
-    },
+    lost: meters.counters(
+      'sluice_index_lost_total',
+      'Slots, frames, tips and queries lost before they were indexed',
+      'feed',
+      feedNames,
+    ),
     reread: meters.counter(
       'sluice_index_reread_total',
       'Deliveries that were retried after the writer had ended or rejected them',
