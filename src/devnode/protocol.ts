@@ -5,17 +5,11 @@
 //   execute  { nonce, jobs }           -> Executed[]  kept in the VM
 //   simulate { bytes }                 -> Executed    not kept
 //   genesis  keys                      -> { accounts, rent } what the VM was born with
+import type { AccountState } from '../solana/geyser-content.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 
-export interface VmAccount {
-  readonly pubkey: Uint8Array
-  /** 0: the account does not exist. */
-  readonly lamports: bigint
-  readonly owner: Uint8Array
-  readonly executable: boolean
-  readonly rentEpoch: bigint
-  readonly data: Uint8Array
-}
+/** An account with 0 lamports does not exist. */
+export type VmAccount = AccountState
 
 export interface ExecuteJob {
   readonly bytes: Uint8Array

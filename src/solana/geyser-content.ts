@@ -1,14 +1,19 @@
 // Types of the contents of geyser updates, as plain values. Thread: any (types only).
 // Field names follow proto/geyser.proto and proto/solana-storage.proto in camelCase.
 
-export interface AccountContent {
+/** One state of an account. */
+export interface AccountState {
   readonly pubkey: Uint8Array
   readonly lamports: bigint
   readonly owner: Uint8Array
   readonly executable: boolean
   readonly rentEpoch: bigint
   readonly data: Uint8Array
+}
+
+export interface AccountContent extends AccountState {
   readonly writeVersion: bigint
+  /** Null when no transaction wrote it. */
   readonly txnSignature: Uint8Array | null
 }
 

@@ -2,6 +2,7 @@
 // Lamports and rent epoch are u64 and written as plain digits: a JavaScript number cannot hold
 // them all.
 import { encodeBase58 } from './base58.ts'
+import type { AccountState } from './geyser-content.ts'
 import { keyText } from './key-text.ts'
 import { storeZstd } from './zstd-stored.ts'
 
@@ -14,23 +15,13 @@ export interface DataSlice {
   readonly length: number
 }
 
-/** The fields of an account that are shown; ledger accounts and account updates have them. */
-export interface ShownAccount {
-  readonly pubkey: Uint8Array
-  readonly lamports: bigint
-  readonly owner: Uint8Array
-  readonly executable: boolean
-  readonly rentEpoch: bigint
-  readonly data: Uint8Array
-}
-
 export interface AccountView {
   readonly encoding: AccountEncoding
   readonly dataSlice: DataSlice | null
 }
 
 /** The JSON of parsed data (`{"program":…,"parsed":…,"space":…}`); null when no parser knows it. */
-export type AccountParser = (account: ShownAccount) => string | null
+export type AccountParser = (account: AccountState) => string | null
 
 /** Longer data has no base58 form. */
 export const base58DataBytesMax = 128
@@ -38,7 +29,7 @@ const TOO_LARGE = '"error: data too large for bs58 encoding"'
 
 /** The UiAccount. Data that `parse` does not know is shown as base64 under `jsonParsed`. */
 export function uiAccountText(
-  account: ShownAccount,
+  account: AccountState,
   view: AccountView,
   parse: AccountParser,
 ): string {
@@ -51,7 +42,7 @@ export function uiAccountText(
   )
 }
 
-function dataText(account: ShownAccount, view: AccountView, parse: AccountParser): string {
+function dataText(account: AccountState, view: AccountView, parse: AccountParser): string {
   const { encoding, dataSlice } = view
   if (encoding === 'jsonParsed') {
     const parsed = parse(account)

@@ -42,17 +42,8 @@ interface UpdateBase {
   readonly createdAtMs: number
 }
 
-export interface AccountUpdate extends UpdateBase {
+export interface AccountUpdate extends UpdateBase, AccountContent {
   readonly kind: 'account'
-  readonly pubkey: Uint8Array
-  readonly lamports: bigint
-  readonly owner: Uint8Array
-  readonly executable: boolean
-  readonly rentEpoch: bigint
-  readonly data: Uint8Array
-  readonly writeVersion: bigint
-  /** Null when no transaction wrote it. */
-  readonly txnSignature: Uint8Array | null
   readonly isStartup: boolean
   /** SubscribeUpdateAccount; `info` is the SubscribeUpdateAccountInfo inside it. */
   readonly body: Uint8Array

@@ -115,15 +115,7 @@ export class Meters {
 
   /** A gauge that is read at each scrape. */
   gaugeRead(name: string, help: string, read: () => number): void {
-    this.#declare('gauge', name, help, {})
-    new Gauge({
-      name,
-      help,
-      registers: [this.#registry],
-      collect() {
-        this.set(read())
-      },
-    })
+    this.gaugesRead(name, help, {}, () => [[{}, read()]])
   }
 
   /** Labelled gauges that are read at each scrape; labels without a value have no series. */

@@ -8,7 +8,9 @@ import { Fault } from '../base/errors.ts'
 import { workerEntry } from './entry.ts'
 import { childPipe, FrameLink } from './frames.ts'
 import {
+  endWithin,
   type Incarnation,
+  outcomeOfStart,
   type RestartPolicy,
   Supervisor,
   type SupervisorDeps,
@@ -23,7 +25,6 @@ export interface ChildOptions {
   readonly words?: readonly string[]
   readonly backoff?: RestartPolicy
   readonly callsMax?: number
-  readonly startMsMax?: number
   readonly stopMsMax?: number
   onEvent?(event: string, data: unknown): void
   /** Called after each start, the first included: send the state that a new process lacks. */
@@ -52,11 +53,7 @@ export class SupervisedChild {
   private constructor(options: ChildOptions, deps: SupervisorDeps) {
     this.#options = options
     this.#supervisor = new Supervisor(
-      {
-        name: options.name,
-        launch: () => this.#launch(),
-        ...(options.backoff === undefined ? {} : { backoff: options.backoff }),
-      },
+      { name: options.name, backoff: options.backoff, launch: () => this.#launch() },
       deps,
     )
   }
@@ -136,7 +133,11 @@ export class SupervisedChild {
       onReady = () => resolve(null)
     })
     const link = new FrameLink(pipe, (value) => this.#receive(value, onReady))
-    await this.#started(child, ready, ended)
+    const outcome = await outcomeOfStart(ready, ended, startMsMax)
+    if (outcome !== null) {
+      child.kill('SIGKILL')
+      throw new Fault('child-start', `child process ${name} ${outcome}`)
+    }
     this.#link = link
     this.#pid = child.pid
     void ended.then(() => {
@@ -144,21 +145,12 @@ export class SupervisedChild {
       for (const id of [...this.#pending.keys()]) this.#settle(id)?.reject(gone(name))
     })
     this.#options.onStart?.()
-    const timeoutMs = this.#options.stopMsMax ?? stopMsMax
-    return { ended, stop: () => endWithin(child, link, ended, timeoutMs) }
+    return { ended, stop: () => this.#end(child, link, ended) }
   }
 
-  async #started(child: ChildProcess, ready: Promise<null>, ended: Promise<string>): Promise<void> {
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<string>((resolve) => {
-      const timeoutMs = this.#options.startMsMax ?? startMsMax
-      timer = setTimeout(() => resolve('did not become ready in time'), timeoutMs)
-    })
-    const outcome = await Promise.race([ready, ended, late])
-    clearTimeout(timer)
-    if (outcome === null) return
-    child.kill('SIGKILL')
-    throw new Fault('child-start', `child process ${this.#options.name} ${outcome}`)
+  #end(child: ChildProcess, link: FrameLink, ended: Promise<string>): Promise<void> {
+    link.send({ stop: true })
+    return endWithin(ended, this.#options.stopMsMax ?? stopMsMax, () => child.kill('SIGKILL'))
   }
 
   #receive(value: unknown, onReady: () => void): void {
@@ -199,16 +191,4 @@ function watch(child: ChildProcess): Promise<string> {
       resolve(signal === null ? `exited with code ${code}` : `was ended by ${signal}`),
     )
   })
-}
-
-async function endWithin(
-  child: ChildProcess,
-  link: FrameLink,
-  ended: Promise<string>,
-  timeoutMs: number,
-): Promise<void> {
-  link.send({ stop: true })
-  const timer = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
-  await ended
-  clearTimeout(timer)
 }

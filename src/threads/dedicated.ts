@@ -9,7 +9,9 @@ import { Fault, messageOf } from '../base/errors.ts'
 import { ControlWord } from '../rings/control.ts'
 import { workerEntry } from './entry.ts'
 import {
+  endWithin,
   type Incarnation,
+  outcomeOfStart,
   type RestartPolicy,
   Supervisor,
   type SupervisorDeps,
@@ -23,7 +25,6 @@ export interface DedicatedOptions {
   /** Becomes workerData, with `control` added. Shared memory in it survives a restart. */
   readonly data: Readonly<Record<string, unknown>>
   readonly backoff?: RestartPolicy
-  readonly startMsMax?: number
   readonly stopMsMax?: number
   /** Messages that the worker posts, except its 'ready'. */
   onMessage?(message: unknown): void
@@ -42,11 +43,7 @@ export class DedicatedWorker {
   private constructor(options: DedicatedOptions, deps: SupervisorDeps) {
     this.#options = options
     this.#supervisor = new Supervisor(
-      {
-        name: options.name,
-        launch: () => this.#launch(),
-        ...(options.backoff === undefined ? {} : { backoff: options.backoff }),
-      },
+      { name: options.name, backoff: options.backoff, launch: () => this.#launch() },
       deps,
     )
   }
@@ -90,24 +87,23 @@ export class DedicatedWorker {
     void ended.then(() => {
       if (this.#worker === worker) this.#worker = null
     })
-    const timeoutMs = this.#options.stopMsMax ?? stopMsMax
-    return { ended, stop: () => endWithin(worker, control, ended, timeoutMs) }
+    return { ended, stop: () => this.#end(worker, control, ended) }
   }
 
   async #ready(worker: Worker, ended: Promise<string>): Promise<void> {
-    const { name } = this.#options
-    let timer: NodeJS.Timeout | undefined
     const ready = new Promise<null>((resolve) => worker.once('message', () => resolve(null)))
-    const late = new Promise<string>((resolve) => {
-      const timeoutMs = this.#options.startMsMax ?? startMsMax
-      timer = setTimeout(() => resolve('did not become ready in time'), timeoutMs)
-    })
-    const outcome = await Promise.race([ready, ended, late])
-    clearTimeout(timer)
+    const outcome = await outcomeOfStart(ready, ended, startMsMax)
     if (outcome === null) return
     await worker.terminate()
     const retryable = outcome.startsWith(noThread)
-    throw new Fault('worker-start', `worker ${name} ${outcome}`, { retryable })
+    throw new Fault('worker-start', `worker ${this.#options.name} ${outcome}`, { retryable })
+  }
+
+  #end(worker: Worker, control: ControlWord, ended: Promise<string>): Promise<void> {
+    control.stop()
+    // For workers that handle messages instead of running a loop.
+    worker.postMessage('stop')
+    return endWithin(ended, this.#options.stopMsMax ?? stopMsMax, () => void worker.terminate())
   }
 }
 
@@ -120,18 +116,4 @@ function watch(worker: Worker): Promise<string> {
   return new Promise((resolve) => {
     worker.once('exit', (code) => resolve(reason === '' ? `exited with code ${code}` : reason))
   })
-}
-
-async function endWithin(
-  worker: Worker,
-  control: ControlWord,
-  ended: Promise<string>,
-  timeoutMs: number,
-): Promise<void> {
-  control.stop()
-  // For workers that handle messages instead of running a loop.
-  worker.postMessage('stop')
-  const timer = setTimeout(() => void worker.terminate(), timeoutMs)
-  await ended
-  clearTimeout(timer)
 }

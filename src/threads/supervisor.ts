@@ -31,7 +31,7 @@ export interface SupervisorDeps {
 
 export interface SupervisorOptions {
   readonly name: string
-  readonly backoff?: RestartPolicy
+  readonly backoff?: RestartPolicy | undefined
   launch(): Promise<Incarnation>
 }
 
@@ -126,4 +126,30 @@ export class Supervisor {
       })
     }, delayMs)
   }
+}
+
+/** Null once it is ready, or a phrase on why it is not. */
+export async function outcomeOfStart(
+  ready: Promise<null>,
+  ended: Promise<string>,
+  timeoutMs: number,
+): Promise<string | null> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<string>((resolve) => {
+    timer = setTimeout(() => resolve('did not become ready in time'), timeoutMs)
+  })
+  const outcome = await Promise.race([ready, ended, late])
+  clearTimeout(timer)
+  return outcome
+}
+
+/** Resolves when it has ended; kills it after the timeout. */
+export async function endWithin(
+  ended: Promise<string>,
+  timeoutMs: number,
+  kill: () => void,
+): Promise<void> {
+  const timer = setTimeout(kill, timeoutMs)
+  await ended
+  clearTimeout(timer)
 }

@@ -4,18 +4,17 @@
 //
 // Keys of maps and parameters named `key` are binary strings (`keyOf(bytes)`), not base58.
 import type { Commitment } from '../../base/commitment.ts'
-import type { EntryContent, MetaContent, TransactionContent } from '../../solana/geyser-content.ts'
+import type {
+  AccountState,
+  EntryContent,
+  MetaContent,
+  TransactionContent,
+} from '../../solana/geyser-content.ts'
 import type { TransactionError } from '../../solana/transaction-error.ts'
 import type { LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
 
 /** One version of an account. An account of 0 lamports does not exist and is never handed out. */
-export interface LedgerAccount {
-  readonly pubkey: Uint8Array
-  readonly lamports: bigint
-  readonly owner: Uint8Array
-  readonly executable: boolean
-  readonly rentEpoch: bigint
-  readonly data: Uint8Array
+export interface LedgerAccount extends AccountState {
   /** The slot that wrote this version. */
   readonly slot: number
   readonly writeVersion: bigint

@@ -17,7 +17,7 @@ import { Duplicates, digestOf } from './duplicates.ts'
 import { type Forwarder, triesMax } from './forward.ts'
 import type { TpuMeters } from './meters.ts'
 import { badSignature, busy, decodeRefusal, rateRefusal, tipRefusal } from './refusals.ts'
-import { Submission, type TipLog } from './submission.ts'
+import { type Submission, submissionOf, type TipLog } from './submission.ts'
 import { minimumTipLamports, TipCheck } from './tip.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
@@ -118,7 +118,7 @@ export class TpuHandler {
   #submissionOf(bytes: Uint8Array, maxRetries: number): Submission {
     const { signaturesAt, keysAt, blockhashAt } = this.#layout
     const owned = new Uint8Array(bytes)
-    return new Submission({
+    return submissionOf({
       bytes: owned,
       signature: owned.subarray(signaturesAt, signaturesAt + 64),
       feePayer: owned.subarray(keysAt, keysAt + 32),

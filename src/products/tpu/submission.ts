@@ -2,7 +2,8 @@
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { Ending } from './meters.ts'
 
-export class Submission {
+/** An accepted transaction. */
+interface Accepted {
   /** The whole transaction; a copy that outlives the request. */
   readonly bytes: Uint8Array
   readonly signature: Uint8Array
@@ -15,37 +16,31 @@ export class Submission {
   /** Monotonic. */
   readonly takenMs: number
   readonly triesMax: number
-  /** Newest slot when it was accepted; null when unknown. */
-  slot: number | null = null
-  /** Whether its blockhash was valid then: that of a durable nonce is not, and never expires. */
-  hasLiveBlockhash = false
-  tries = 0
-  /** True once an upstream accepted it. */
-  isReached = false
-  isSending = false
-  isOver = false
-  dueMs = 0
+}
 
-  constructor(parts: {
-    readonly bytes: Uint8Array
-    readonly signature: Uint8Array
-    readonly feePayer: Uint8Array
-    readonly blockhash: Uint8Array
-    readonly tipAccount: string
-    readonly tipLamports: number
-    readonly receivedAtMs: number
-    readonly takenMs: number
-    readonly triesMax: number
-  }) {
-    this.bytes = parts.bytes
-    this.signature = parts.signature
-    this.feePayer = parts.feePayer
-    this.blockhash = parts.blockhash
-    this.tipAccount = parts.tipAccount
-    this.tipLamports = parts.tipLamports
-    this.receivedAtMs = parts.receivedAtMs
-    this.takenMs = parts.takenMs
-    this.triesMax = parts.triesMax
+export interface Submission extends Accepted {
+  /** Newest slot when it was accepted; null when unknown. */
+  slot: number | null
+  /** Whether its blockhash was valid then: that of a durable nonce is not, and never expires. */
+  hasLiveBlockhash: boolean
+  tries: number
+  /** True once an upstream accepted it. */
+  isReached: boolean
+  isSending: boolean
+  isOver: boolean
+  dueMs: number
+}
+
+export function submissionOf(accepted: Accepted): Submission {
+  return {
+    ...accepted,
+    slot: null,
+    hasLiveBlockhash: false,
+    tries: 0,
+    isReached: false,
+    isSending: false,
+    isOver: false,
+    dueMs: 0,
   }
 }
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Outcome } from '../../../../src/base/errors.ts'
 import { Forwarder } from '../../../../src/products/tpu/forward.ts'
 import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
-import { Submission, TipLog } from '../../../../src/products/tpu/submission.ts'
+import { submissionOf, TipLog } from '../../../../src/products/tpu/submission.ts'
 import { keyOf } from '../../../../src/solana/keys.ts'
 import { Meters } from '../../../../src/telemetry/meters.ts'
 import { FakeClock, FakeSender, notTaken, unreachable } from '../../../support/fake-senders.ts'
@@ -27,7 +27,7 @@ function stage(options: { whenDown?: 'refuse' | 'queue'; wait?: boolean; senders
   })
   let made = 0
   const submission = (triesMax = 5) =>
-    new Submission({
+    submissionOf({
       bytes: Uint8Array.of(made),
       signature: Buffer.alloc(64, String(++made).padStart(8, '0')),
       feePayer: new Uint8Array(32),
