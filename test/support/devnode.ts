@@ -22,11 +22,15 @@ export function devnodeWords(...flags: string[]): string[] {
 }
 
 export async function startDevnode(
-  options: { readonly ledger?: string; readonly flags?: readonly string[] } = {},
+  options: {
+    readonly ledger?: string
+    readonly slotMs?: number
+    readonly flags?: readonly string[]
+  } = {},
 ): Promise<Devnode> {
   const ledger = options.ledger ?? mkdtempSync(join(tmpdir(), 'sluice-devnode-'))
   const ports = ['--rpc-port=0', '--ws-port=0', '--grpc-port=0']
-  const words = devnodeWords(`--ledger=${ledger}`, '--slot-ms=60', ...ports)
+  const words = devnodeWords(`--ledger=${ledger}`, `--slot-ms=${options.slotMs ?? 60}`, ...ports)
   const child = spawn(process.execPath, [...words, ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })

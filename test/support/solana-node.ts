@@ -20,6 +20,13 @@ export interface RpcAnswer {
   readonly error?: { readonly code: number; readonly message: string; readonly data?: unknown }
 }
 
+/** Where a gateway reaches a node. */
+export interface NodeAddress {
+  readonly url: string
+  readonly token: string
+  readonly server: Pick<Server, 'url'>
+}
+
 export class SolanaNode {
   readonly server: Server
   readonly token: string
@@ -49,12 +56,11 @@ export class SolanaNode {
   }
 
   /** One whose chain is that of other nodes. */
-  static async before(nodes: readonly SolanaNode[], ...flags: string[]): Promise<SolanaNode> {
+  static async before(nodes: readonly NodeAddress[], ...flags: string[]): Promise<SolanaNode> {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'))
     const path = join(folder, 'sluice.yaml')
     const list = nodes.map(({ url, token, server }) => ({
       rpc: url,
-      ws: server.url('websocket'),
       grpc: server.url('grpc'),
       xToken: token,
     }))
