@@ -1,14 +1,13 @@
 // Solana PubSub over WebSocket as a validator serves it: no token, no quota.
 // Thread: main of the devnode.
 //
-//   message      -> jsonrpc/serve -> subscribe methods -> registry -> feed
+//   message      -> subscribe methods -> registry -> feed
 //   chain update -> hub -> pubsub engine: text once -> published to all subscribers
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import { encodedText, errorMessage } from '../jsonrpc/build.ts'
 import { whole } from '../jsonrpc/message-stream.ts'
-import { serve } from '../jsonrpc/serve.ts'
 import type { PubsubChain } from '../pubsub/chain.ts'
 import { HubSubscriptions } from '../pubsub/hub-subscriptions.ts'
 import { declareSubscriptionMeters } from '../pubsub/meters.ts'
@@ -23,7 +22,7 @@ import type { Place } from '../transport/ports.ts'
 import { CLOSE_TOO_SLOW, jsonHead, Reply } from '../transport/reply.ts'
 import type { Socket } from '../transport/socket.ts'
 import type { LocalChain } from './chain.ts'
-import { UnlimitedHost, unlimitedCustomer } from './unlimited.ts'
+import { UnlimitedMethods, unlimitedCustomer } from './unlimited.ts'
 
 export interface PubsubServerDeps {
   readonly hub: SolanaHub
@@ -55,8 +54,8 @@ export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
   const outbox = new Outbox(meters, clock)
   const engine = new HubSubscriptions({ ...deps, chain, ids: new Ids(), outbox, meters })
   const version = encodedText(JSON.stringify(deps.version))
-  const methods = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
-  const host = new UnlimitedHost<Connection>({ methods, clock, log }, '')
+  const table = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
+  const methods = new UnlimitedMethods<Connection>({ methods: table, log })
   const door = await openDoor<null>({
     product: 'devnode websocket',
     place,
@@ -81,10 +80,9 @@ export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
         upgrade: () => ({ state: new Connection(), protocol: '' }),
         open: (socket: Socket<Connection>) => socket.state.open(socket),
         message: ({ state }: Socket<Connection>, data: Buffer) => {
-          const served = serve(data, state, host)
-          if (served instanceof Promise)
-            void served.then(({ message }) => state.answer(whole(message)))
-          else state.answer(whole(served.message))
+          const message = methods.serve(data, state)
+          if (message instanceof Promise) void message.then((done) => state.answer(whole(done)))
+          else state.answer(whole(message))
         },
         close: ({ state }: Socket<Connection>) => state.close(),
       },

@@ -1,17 +1,16 @@
 // JSON-RPC over HTTP as a validator serves it: no token, no quota. Thread: main of the devnode.
 //
-//   POST /        one call or a batch -> jsonrpc/serve -> the chain's method table
+//   POST /        one call or a batch -> the chain's method table
 //   GET  /health  ok | unknown
 import type { Clock } from '../base/clock.ts'
 import { errorMessage } from '../jsonrpc/build.ts'
 import type { MethodTable } from '../jsonrpc/methods.ts'
-import { serve } from '../jsonrpc/serve.ts'
 import type { Log } from '../telemetry/log.ts'
 import { type Door, openDoor } from '../transport/door.ts'
 import { mediaTypeOf } from '../transport/media-type.ts'
 import type { Place } from '../transport/ports.ts'
 import { Head, Reply } from '../transport/reply.ts'
-import { UnlimitedHost } from './unlimited.ts'
+import { UnlimitedMethods } from './unlimited.ts'
 
 export interface RpcServerDeps {
   readonly methods: MethodTable<null>
@@ -33,7 +32,7 @@ const preflight = Head.of({
 })
 
 export function startRpcServer(place: Place, deps: RpcServerDeps): Promise<Door<null>> {
-  const host = new UnlimitedHost<null>(deps, '\n')
+  const methods = new UnlimitedMethods<null>(deps, '\n')
   return openDoor<null>({
     product: 'devnode rpc',
     place,
@@ -54,9 +53,9 @@ export function startRpcServer(place: Place, deps: RpcServerDeps): Promise<Door<
           check: ({ contentType }) =>
             mediaTypeOf(contentType) === 'application/json' ? null : wrongMediaType,
           handle: (_, body) => {
-            const served = serve(body, null, host)
-            if (!(served instanceof Promise)) return new Reply(200, jsonHead, served.message)
-            return served.then(({ message }) => new Reply(200, jsonHead, message))
+            const message = methods.serve(body, null)
+            if (!(message instanceof Promise)) return new Reply(200, jsonHead, message)
+            return message.then((done) => new Reply(200, jsonHead, done))
           },
         },
         {

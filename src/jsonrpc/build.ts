@@ -22,7 +22,12 @@ export type Answer =
       readonly release?: () => void
     }
   | { readonly kind: 'stream'; readonly stream: ByteStream }
-  | { readonly kind: 'error'; readonly error: RpcError }
+  | {
+      readonly kind: 'error'
+      readonly error: RpcError
+      /** For the Retry-After header, where a rate limit refused the call. */
+      readonly retryAfterMs?: number
+    }
 
 /** A message on the wire; bytes or a stream only where a result is one. */
 export type Message = string | Uint8Array | PiecedMessage | MessageStream

@@ -29,17 +29,20 @@ export interface NoCall {
 
 export type Item = Call | NoCall
 
-export type Parsed =
-  | { readonly kind: 'single'; readonly item: Item }
-  | { readonly kind: 'batch'; readonly items: readonly Item[] }
-  /** Nothing in it can be answered one by one: a single error with id null. */
-  | { readonly kind: 'broken'; readonly error: RpcError }
+/** A request with at least one item, exactly one unless it is a batch. */
+export interface RpcRequest {
+  readonly isBatch: boolean
+  readonly items: readonly Item[]
+}
 
 /** Deeper nesting is refused; no valid request comes near. */
 export const DEPTH_MAX = 128
 
-/** Never throws. A batch longer than `itemsMax` is refused whole. */
-export function parseRequests(body: Buffer, itemsMax: number): Parsed {
+/**
+ * Never throws. What is not JSON, an empty batch and one longer than `itemsMax` become a single
+ * item that is answered with an error under id null.
+ */
+export function parseRequest(body: Buffer, itemsMax: number): RpcRequest {
   const text = decode(body)
   if (text === null) return broken(rpcErrors.parse)
   const start = skipSpace(text, 0)
@@ -47,7 +50,7 @@ export function parseRequests(body: Buffer, itemsMax: number): Parsed {
   const walk: Walk = { text, at: start }
   const item = readItem(walk, DEPTH_MAX)
   if (item === null || skipSpace(text, walk.at) !== text.length) return broken(rpcErrors.parse)
-  return { kind: 'single', item }
+  return { isBatch: false, items: [item] }
 }
 
 /** The text and how far it was read. */
@@ -61,12 +64,12 @@ function decode(body: Buffer): string | null {
   return isUtf8(body) ? body.toString('utf8') : null
 }
 
-function readBatch(text: string, start: number, itemsMax: number): Parsed {
+function readBatch(text: string, start: number, itemsMax: number): RpcRequest {
   const walk: Walk = { text, at: skipSpace(text, start + 1) }
   const items = readItems(walk)
   if (items === null || skipSpace(text, walk.at) !== text.length) return broken(rpcErrors.parse)
   if (items.length === 0) return broken(rpcErrors.invalidRequest)
-  if (items.length <= itemsMax) return { kind: 'batch', items }
+  if (items.length <= itemsMax) return { isBatch: true, items }
   const message = `Invalid request: a batch has at most ${itemsMax} items`
   return broken({ code: rpcErrors.invalidRequest.code, message })
 }
@@ -106,7 +109,7 @@ interface Members {
   isVersion2: boolean
   method: string | null
   id: string | null
-  isIdLawful: boolean
+  isIdValid: boolean
   params: unknown
   paramsText: string
 }
@@ -117,7 +120,7 @@ function readObject(walk: Walk, depthMax: number): Item | null {
     isVersion2: false,
     method: null,
     id: null,
-    isIdLawful: true,
+    isIdValid: true,
     params: undefined,
     paramsText: '',
   }
@@ -156,11 +159,11 @@ function takeMember(members: Members, key: string, value: string): boolean {
     case 'id': {
       members.id = value
       if (PLAIN_TEXT.test(value) || PLAIN_INTEGER.test(value)) {
-        members.isIdLawful = true
+        members.isIdValid = true
         return true
       }
       const id = parsed(value)
-      members.isIdLawful = id === null || typeof id === 'string' || typeof id === 'number'
+      members.isIdValid = id === null || typeof id === 'string' || typeof id === 'number'
       return id !== undefined
     }
     case 'params':
@@ -177,8 +180,8 @@ function takeMember(members: Members, key: string, value: string): boolean {
   }
 }
 
-function itemOf({ isVersion2, method, id, isIdLawful, params, paramsText }: Members): Item {
-  if (!isIdLawful) return noCall('null')
+function itemOf({ isVersion2, method, id, isIdValid, params, paramsText }: Members): Item {
+  if (!isIdValid) return noCall('null')
   const hasParams = params === undefined || typeof params === 'object'
   if (!isVersion2 || method === null || !hasParams) return noCall(id ?? 'null')
   return { method, params: params ?? undefined, paramsText, id }
@@ -209,10 +212,10 @@ function isJson(text: string): boolean {
   return parsed(text) !== undefined
 }
 
-function noCall(id: string): NoCall {
-  return { method: null, id, error: rpcErrors.invalidRequest }
+function noCall(id: string, error: RpcError = rpcErrors.invalidRequest): NoCall {
+  return { method: null, id, error }
 }
 
-function broken(error: RpcError): Parsed {
-  return { kind: 'broken', error }
+function broken(error: RpcError): RpcRequest {
+  return { isBatch: false, items: [noCall('null', error)] }
 }

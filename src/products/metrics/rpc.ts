@@ -4,7 +4,7 @@
 import { codesOf } from '../../base/codes.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import { errorMessage, type RpcError } from '../../jsonrpc/build.ts'
-import { type Item, type Parsed, parseRequests } from '../../jsonrpc/parse.ts'
+import { type Item, parseRequest } from '../../jsonrpc/parse.ts'
 import type { BlockText, ExecutionView } from '../../upstream/ports.ts'
 
 export interface RpcParts {
@@ -55,19 +55,15 @@ export interface Asked {
 
 /** Reads a body: one call or a batch. Never throws. */
 export function readBody(body: Buffer, parts: RpcParts): Asked {
-  const parsed = parseRequests(body, batchItemsMax)
-  const calls = itemsOf(parsed).flatMap((item) => callOf(item, parts) ?? [])
+  const { isBatch, items } = parseRequest(body, batchItemsMax)
+  const calls = items.flatMap((item) => callOf(item, parts) ?? [])
   const bytes = calls.reduce((sum, call) => sum + bytesOf(call), 0)
-  const isBatch = parsed.kind === 'batch'
   return {
     cost: {
       workMs: calls.length * callWorkMs,
       bytes: isBatch ? Math.min(bytes, batchBytesMax) : bytes,
     },
-    pieces: () => {
-      if (parsed.kind === 'broken') return single({ id: 'null', error: parsed.error })
-      return isBatch ? batch(calls) : single(calls[0])
-    },
+    pieces: () => (isBatch ? batch(calls) : single(calls[0])),
   }
 }
 
@@ -82,11 +78,6 @@ interface Call {
 /** Estimated length of its answer. */
 function bytesOf({ text }: Call): number {
   return text?.estimatedBytes ?? shortBytes
-}
-
-function itemsOf(parsed: Parsed): readonly Item[] {
-  if (parsed.kind === 'broken') return []
-  return parsed.kind === 'single' ? [parsed.item] : parsed.items
 }
 
 /** Null for a notification: it has no answer, so nothing is done. */

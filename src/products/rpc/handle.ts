@@ -1,26 +1,27 @@
-// The decision of the rpc door: a body and its caller in, an answer out. Thread: main. No sockets.
+// Decides on one rpc request: takes its body and caller, returns the HTTP reply. Thread: main.
+// No sockets.
 //
-//   body -> jsonrpc/serve: parse, spend, enter, call -> message
-//        -> status and rate lines (reply-head.ts) -> server.ts
+//   body -> parse -> admit: charge, permits -> refused: one error per item
+//                                           -> answer each call -> response, rate headers
 import type { Clock } from '../../base/clock.ts'
 import type { Answer, Message } from '../../jsonrpc/build.ts'
 import { MessageStream } from '../../jsonrpc/message-stream.ts'
 import type { Answering } from '../../jsonrpc/methods.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
-import { type Allowance, type Host, type Served, serve } from '../../jsonrpc/serve.ts'
-import type { MeteredEndpoint, QuotaMeters } from '../../quota/meters.ts'
+import { parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
+import { admit, answerCalls, refusalMessage, responseMessage } from '../../jsonrpc/serve.ts'
+import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
-import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { faultReport, type Log } from '../../telemetry/log.ts'
 import { type Body, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { RpcMeters } from './meters.ts'
 import { rateHead } from './reply-head.ts'
 
-/** Who calls; handed to every method. */
+/** Who calls; passed to every method. */
 export interface Caller {
   readonly subscription: Subscription
   readonly budget: Budget
-  /** The lines that its answers begin with. */
+  /** First headers of every answer. */
   readonly head: Head
 }
 
@@ -32,77 +33,59 @@ export interface HandleDeps {
   readonly log: Log
 }
 
-/** A budget writes over its verdict at the next call, so what an answer needs is taken at once. */
-interface RpcAllowance extends Allowance {
-  readonly head: Head
-}
-
-const door: MeteredEndpoint = 'rpc'
 /** Solana's server ends each body with a line break; a lone notification has no body. */
 const LINE_BREAK = '\n'
 
-export class RpcHandler implements Host<Caller, RpcAllowance> {
+export class RpcHandler {
   readonly #deps: HandleDeps
-  readonly #throttle = new LogThrottle()
-  readonly messageEnd = LINE_BREAK
+  readonly #reportBug: (error: unknown) => void
 
   constructor(deps: HandleDeps) {
     this.#deps = deps
+    this.#reportBug = faultReport(deps.log, 'method failed')
   }
 
   /** Never throws and never rejects. */
   handle(body: Buffer, caller: Caller): Reply | Promise<Reply> {
-    const beganMs = this.#deps.clock.monotonicMs()
-    const served = serve(body, caller, this)
-    if (served instanceof Promise) return served.then((done) => this.#finish(done, caller, beganMs))
-    return this.#finish(served, caller, beganMs)
+    const { clock, meters, methods, quotaMeters } = this.#deps
+    const beganMs = clock.monotonicMs()
+    const { budget } = caller
+    const request = parseRequest(body, budget.plan.batchItems)
+    const { allowance, refusal } = admit(request, budget)
+    const head = rateHead(caller.head, allowance)
+    const reply = (status: number, head: Head, message: Message) => {
+      meters.latency.observeMs(clock.monotonicMs() - beganMs)
+      return new Reply(status, head, metered(message, budget))
+    }
+    if (refusal !== null) {
+      this.#countRefused(request)
+      const message = refusalMessage(request, refusal.error, LINE_BREAK)
+      if (!refusal.isExhausted) return reply(200, head, message)
+      quotaMeters.refused.rpc.inc()
+      return reply(429, withRetryAfter(head, refusal.retryAfterMs), message)
+    }
+    const respond = (answers: readonly Answer[]) => {
+      this.#countAnswered(request, answers)
+      return reply(200, head, responseMessage(request, answers, LINE_BREAK))
+    }
+    const answers = answerCalls(request, {
+      answer: (call) => methods.call(call, caller),
+      failed: this.#reportBug,
+      budget,
+    })
+    return answers instanceof Promise ? answers.then(respond) : respond(answers)
   }
 
-  batchItemsMax({ budget }: Caller): number {
-    return budget.plan.batchItems
+  #countRefused({ items }: RpcRequest): void {
+    for (const { method } of items)
+      if (method !== null) this.#deps.meters.calls.count(method, 'refused')
   }
 
-  spend({ budget, head }: Caller, methods: string | readonly string[]): RpcAllowance {
-    const verdict = budget.spend(methods)
-    const { ok, reason, retryAfterMs } = verdict
-    return { ok, reason, retryAfterMs, head: rateHead(head, verdict) }
-  }
-
-  enter({ budget }: Caller): boolean {
-    return budget.enter('calls')
-  }
-
-  leave({ budget }: Caller): void {
-    budget.leave('calls')
-  }
-
-  call(call: Call, caller: Caller): Answer | Promise<Answer> {
-    return this.#deps.methods.call(call, caller)
-  }
-
-  answered(method: string, { kind }: Answer): void {
-    this.#deps.meters.calls.count(method, kind === 'error' ? 'error' : 'ok')
-  }
-
-  refused(method: string): void {
-    this.#deps.meters.calls.count(method, 'refused')
-  }
-
-  failed(method: string, error: unknown): void {
-    this.#deps.meters.calls.count(method, 'error')
-    if (this.#throttle.allows('method', this.#deps.clock.monotonicMs()))
-      this.#deps.log.error('a method failed', { reason: String(error) })
-  }
-
-  #finish(served: Served<RpcAllowance>, { budget }: Caller, beganMs: number): Reply {
-    const { message, allowance, isExhausted, retryAfterMs } = served
-    this.#deps.meters.latency.observeMs(this.#deps.clock.monotonicMs() - beganMs)
-    // Nothing is ignored on this door, so there always is an allowance.
-    const { head } = allowance!
-    const body = metered(message, budget)
-    if (!isExhausted) return new Reply(200, head, body)
-    this.#deps.quotaMeters.refused[door].inc()
-    return new Reply(429, withRetryAfter(head, retryAfterMs), body)
+  #countAnswered({ items }: RpcRequest, answers: readonly Answer[]): void {
+    const { calls } = this.#deps.meters
+    items.forEach(({ method }, index) => {
+      if (method !== null) calls.count(method, answers[index]!.kind === 'error' ? 'error' : 'ok')
+    })
   }
 }
 

@@ -7,29 +7,32 @@
 //   GET  /ping, /tip-accounts, /health
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import { accept, type Outcome, type Refusal, refuse } from '../../base/errors.ts'
-import { errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
-import { parseRequests } from '../../jsonrpc/parse.ts'
-import type { Served } from '../../jsonrpc/serve.ts'
+import { type Answer, errorMessage, errorTextOf } from '../../jsonrpc/build.ts'
+import type { Methods } from '../../jsonrpc/methods.ts'
+import { parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
+import { answerCalls, responseMessage, unlimitedCalls } from '../../jsonrpc/serve.ts'
 import type { HttpRoute } from '../../transport/http.ts'
 import { mediaTypeOf } from '../../transport/media-type.ts'
 import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import { type AddressCost, speaksRpc } from './address-cost.ts'
 import { batchItemsMax, decodeText, splitBatch } from './bodies.ts'
-import type { Checked, TpuHandler } from './handle.ts'
+import type { Checked, Sender, TpuHandler } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
-import { type RpcCaller, readSend, type TpuMethods } from './methods.ts'
+import { readSend } from './methods.ts'
 import { rpcErrorOf } from './refusals.ts'
 import { minimumTipLamports } from './tip.ts'
 import type { TipAccounts } from './tip-accounts.ts'
 
 export interface RouteDeps {
   readonly handler: TpuHandler
-  readonly methods: TpuMethods
+  readonly methods: Methods<Sender>
   readonly accounts: TipAccounts
   readonly meters: TpuMeters
   readonly cost: AddressCost
   isUp(): boolean
+  /** Reports an error that a method threw. */
+  reportBug(error: unknown): void
 }
 
 /** When the head of the request arrived, and the head of its answer. */
@@ -139,39 +142,32 @@ function postRoute({ path, bodyBytesMax, types, handle, cost }: PostOptions): Ht
   }
 }
 
-class Caller implements RpcCaller {
-  readonly beganMs: number
-  calls = 0
-  exhausted = 0
-  retryAfterMs = 0
-  readonly #request: Request
-
-  constructor(request: Request, beganMs: number) {
-    this.#request = request
-    this.beganMs = beganMs
-  }
-
-  get address(): string {
-    return this.#request.address
-  }
-}
-
 function serveRpc(
-  request: Request,
+  { address }: Request,
   body: Buffer,
   { beganMs, head }: Arrival,
-  { methods }: RouteDeps,
+  { methods, reportBug }: RouteDeps,
 ): Reply | Promise<Reply> {
-  const caller = new Caller(request, beganMs)
-  const served = methods.serve(body, caller)
-  if (served instanceof Promise) return served.then((done) => rpcReply(done, caller, head))
-  return rpcReply(served, caller, head)
+  const request = parseRequest(body, batchItemsMax)
+  const sender = { address, beganMs }
+  const answers = answerCalls(request, {
+    answer: (call) => methods.call(call, sender),
+    failed: reportBug,
+    budget: unlimitedCalls,
+  })
+  if (answers instanceof Promise) return answers.then((done) => rpcReply(request, done, head))
+  return rpcReply(request, answers, head)
 }
 
-function rpcReply({ message }: Served<unknown>, caller: RpcCaller, head: Head): Reply {
-  const isExhausted = caller.exhausted > 0 && caller.exhausted === caller.calls
-  if (!isExhausted) return new Reply(200, head, message)
-  return new Reply(429, withRetryAfter(head, caller.retryAfterMs), message)
+/** 429 when a rate limit refused every call. */
+function rpcReply(request: RpcRequest, answers: readonly Answer[], head: Head): Reply {
+  const message = responseMessage(request, answers)
+  const waits = answers.flatMap((answer) =>
+    answer.kind === 'error' && answer.retryAfterMs !== undefined ? [answer.retryAfterMs] : [],
+  )
+  const calls = request.items.filter(({ method }) => method !== null)
+  if (waits.length === 0 || waits.length < calls.length) return new Reply(200, head, message)
+  return new Reply(429, withRetryAfter(head, Math.max(...waits)), message)
 }
 
 function serveOne(
@@ -185,7 +181,7 @@ function serveOne(
     meters.rejected.count(decoded.refusal.code)
     return oneReply(decoded, head)
   }
-  const outcome = handler.submit(decoded.value, new Caller(request, beganMs))
+  const outcome = handler.submit(decoded.value, { address: request.address, beganMs })
   if (outcome instanceof Promise) return outcome.then((done) => oneReply(done, head))
   return oneReply(outcome, head)
 }
@@ -207,7 +203,7 @@ async function serveBatch(
     meters.rejected.count(badBatch.refusal.code)
     return new Reply(400, head, itemOf(badBatch))
   }
-  const sender = new Caller(request, beganMs)
+  const sender = { address: request.address, beganMs }
   const outcomes = await Promise.all(items.map((item) => handler.submit(item, sender)))
   return new Reply(200, head, `[${outcomes.map(itemOf).join(',')}]`)
 }
@@ -243,9 +239,10 @@ function decodeBody({ contentType }: Request, body: Buffer): Outcome<Uint8Array>
     case plainText:
       return decodeText(body.toString('latin1').trim(), 'base64')
     default: {
-      const parsed = parseRequests(body, 1)
-      const isSend = parsed.kind === 'single' && parsed.item.method === 'sendTransaction'
-      const request = readSend(isSend ? (parsed.item as { params: unknown }).params : undefined)
+      const { isBatch, items } = parseRequest(body, 1)
+      const call = items[0]!
+      const isSend = !isBatch && call.method === 'sendTransaction'
+      const request = readSend(isSend ? call.params : undefined)
       return request.ok ? accept(request.value.bytes) : request
     }
   }

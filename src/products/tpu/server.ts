@@ -12,7 +12,7 @@ import type { Running } from '../../base/running.ts'
 import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { SolanaUpdate } from '../../solana/updates.ts'
 import type { Hub } from '../../stream/hub.ts'
-import type { Log } from '../../telemetry/log.ts'
+import { faultReport, type Log } from '../../telemetry/log.ts'
 import type { CounterChild } from '../../telemetry/meters.ts'
 import { openDoor } from '../../transport/door.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
@@ -22,7 +22,7 @@ import type { TpuSection } from './config.ts'
 import { Forwarder } from './forward.ts'
 import { TpuHandler, type TpuHandlerDeps } from './handle.ts'
 import type { TpuMeters } from './meters.ts'
-import { TpuMethods } from './methods.ts'
+import { tpuMethods } from './methods.ts'
 import { type Arrival, endpointError, headFor, preflightHead, tpuRoutes } from './routes.ts'
 import { TipLog, type TipRow } from './submission.ts'
 import { keptTipAccounts, TipAccounts } from './tip-accounts.ts'
@@ -79,7 +79,8 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   const handler = new TpuHandler({ ...deps, accounts, forwarder, tips })
   const isUp = () => forwarder.isUp
   const cost = new AddressCost({ ...deps, headFor })
-  const methods = new TpuMethods({ ...deps, handler, accounts, isUp, log })
+  const methods = tpuMethods({ ...deps, handler, accounts, isUp })
+  const reportBug = faultReport(log, 'method failed')
   forwarder.start()
   const endpoint = await openDoor<Arrival>({
     product: 'tpu',
@@ -92,7 +93,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
       preflight: preflightHead,
       inFlightPerAddressMax: section.inFlightPerAddress,
       error: endpointError,
-      routes: tpuRoutes({ handler, methods, accounts, meters, cost, isUp }),
+      routes: tpuRoutes({ handler, methods, accounts, meters, cost, isUp, reportBug }),
     },
     clock,
     log,

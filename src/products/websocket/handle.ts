@@ -1,15 +1,14 @@
-// The decision on one inbound message: its bytes and its session in, an answer out. Thread: main.
+// Decides on one inbound message: takes its bytes and session, returns the answer. Thread: main.
 // No sockets: `Session` shows only what a method may do with the connection.
-import type { Clock } from '../../base/clock.ts'
-import type { Answer } from '../../jsonrpc/build.ts'
+import type { Answer, Message } from '../../jsonrpc/build.ts'
 import type { Methods } from '../../jsonrpc/methods.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
-import { type Allowance, type Host, type Served, serve } from '../../jsonrpc/serve.ts'
+import { parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
+import { admit, answerCalls, refusalMessage, responseMessage } from '../../jsonrpc/serve.ts'
 import type { HubSubscriptions } from '../../pubsub/hub-subscriptions.ts'
 import type { Session as PubsubSession } from '../../pubsub/session.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
-import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { faultReport, type Log } from '../../telemetry/log.ts'
 import type { WebsocketMeters } from './meters.ts'
 
 /** One connection of a customer, as methods see it. */
@@ -23,66 +22,48 @@ export interface HandleDeps {
   readonly methods: Methods<Session>
   readonly meters: WebsocketMeters
   readonly quotaMeters: QuotaMeters
-  readonly clock: Clock
   readonly log: Log
 }
 
-export class MessageHandler implements Host<Session, Allowance> {
+export class MessageHandler {
   readonly #deps: HandleDeps
-  readonly #throttle = new LogThrottle()
+  readonly #reportBug: (error: unknown) => void
 
   constructor(deps: HandleDeps) {
     this.#deps = deps
+    this.#reportBug = faultReport(deps.log, 'method failed')
   }
 
-  /** What to send back, '' for nothing. Never throws and never rejects. */
-  handle(message: Buffer, session: Session): Served<Allowance> | Promise<Served<Allowance>> {
-    return serve(message, session, this)
+  /** The response, '' for none; 'ping' for a keep-alive. Never throws and never rejects. */
+  handle(body: Buffer, session: Session): 'ping' | Message | Promise<Message> {
+    const { meters, methods, quotaMeters } = this.#deps
+    const { budget } = session
+    const request = parseRequest(body, budget.plan.batchItems)
+    if (isPing(request)) return 'ping'
+    const { refusal } = admit(request, budget)
+    if (refusal !== null) {
+      quotaMeters.refused.websocket.inc()
+      for (const { method } of request.items)
+        if (method !== null) meters.calls.count(method, 'refused')
+      return refusalMessage(request, refusal.error)
+    }
+    const respond = (answers: readonly Answer[]) => {
+      request.items.forEach(({ method }, index) => {
+        const outcome = answers[index]!.kind === 'error' ? 'error' : 'ok'
+        if (method !== null) meters.calls.count(method, outcome)
+      })
+      return responseMessage(request, answers)
+    }
+    const answers = answerCalls(request, {
+      answer: (call) => methods.call(call, session),
+      failed: this.#reportBug,
+      budget,
+    })
+    return answers instanceof Promise ? answers.then(respond) : respond(answers)
   }
+}
 
-  batchItemsMax({ budget }: Session): number {
-    return budget.plan.batchItems
-  }
-
-  spend({ budget }: Session, methods: string | readonly string[]): Allowance {
-    const { ok, reason, retryAfterMs } = budget.spend(methods)
-    if (!ok) this.#deps.quotaMeters.refused.websocket.inc()
-    return { ok, reason, retryAfterMs }
-  }
-
-  enter({ budget }: Session): boolean {
-    const isIn = budget.enter('calls')
-    if (!isIn) this.#deps.quotaMeters.refused.websocket.inc()
-    return isIn
-  }
-
-  leave({ budget }: Session): void {
-    budget.leave('calls')
-  }
-
-  /** web3.js and kit send this notification every few seconds to keep a connection warm. */
-  ignores({ method, id }: Call): boolean {
-    return method === 'ping' && id === null
-  }
-
-  call(call: Call, session: Session): Answer | Promise<Answer> {
-    const answer = this.#deps.methods.call(call, session)
-    if (answer instanceof Promise) return answer.then((done) => this.#count(call, done))
-    return this.#count(call, answer)
-  }
-
-  refused(method: string): void {
-    this.#deps.meters.calls.count(method, 'refused')
-  }
-
-  failed(method: string, error: unknown): void {
-    this.#deps.meters.calls.count(method, 'error')
-    if (this.#throttle.allows('method', this.#deps.clock.monotonicMs()))
-      this.#deps.log.error('a method failed', { reason: String(error) })
-  }
-
-  #count(call: Call, answer: Answer): Answer {
-    this.#deps.meters.calls.count(call.method, answer.kind === 'error' ? 'error' : 'ok')
-    return answer
-  }
+/** web3.js and kit send this notification every few seconds to keep a connection open. */
+function isPing({ isBatch, items: [item] }: RpcRequest): boolean {
+  return !isBatch && item!.method === 'ping' && item!.id === null
 }

@@ -68,7 +68,6 @@ export async function startWebsocket(
     methods: new Methods<Session>(...tables),
     meters: deps.meters,
     quotaMeters: deps.quotaMeters,
-    clock,
     log,
   })
   const door = await openDoor<Principal>({
@@ -117,10 +116,10 @@ function socketRoute(
     },
     open: (socket) => socket.state.open(socket, deps.gate),
     message: ({ state }, data) => {
-      const served = handler.handle(data, state)
-      if (served instanceof Promise) void served.then(({ message }) => state.answer(whole(message)))
-      else if (served.allowance === null) state.countPing()
-      else state.answer(whole(served.message))
+      const message = handler.handle(data, state)
+      if (message === 'ping') state.countPing()
+      else if (message instanceof Promise) void message.then((done) => state.answer(whole(done)))
+      else state.answer(whole(message))
     },
     ping: ({ state }) => state.countPing(),
     close: ({ state }, code) => {

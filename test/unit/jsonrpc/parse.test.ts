@@ -1,19 +1,24 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Call, DEPTH_MAX, type Item, parseRequests } from '../../../src/jsonrpc/parse.ts'
+import { type Call, DEPTH_MAX, type Item, parseRequest } from '../../../src/jsonrpc/parse.ts'
 import { slowParse } from '../../support/slow-jsonrpc.ts'
 
 function parse(text: string, itemsMax = 100) {
-  return parseRequests(Buffer.from(text), itemsMax)
+  return parseRequest(Buffer.from(text), itemsMax)
 }
 
 function single(text: string) {
   const parsed = parse(text)
-  if (parsed.kind !== 'single') throw new Error(`not single: ${JSON.stringify(parsed)}`)
-  return parsed.item
+  if (parsed.isBatch) throw new Error(`not single: ${JSON.stringify(parsed)}`)
+  return parsed.items[0]!
 }
 
-describe('parseRequests', () => {
+/** A request that is answered with one error under id null. */
+function broken(code: number) {
+  return { isBatch: false, items: [{ method: null, id: 'null', error: { code } }] }
+}
+
+describe('parseRequest', () => {
   it('reads a call with its parameters', () => {
     const item = single('{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"a":1}]}')
     expect(item).toEqual({
@@ -82,30 +87,30 @@ describe('parseRequests', () => {
   it.each(['', ' ', '{', '{"a":}', '[1,]', 'nul', '{"jsonrpc":"2.0"}x', '\ufeff{}', "{'a':1}"])(
     'answers %j with -32700',
     (text) => {
-      expect(parse(text)).toMatchObject({ kind: 'broken', error: { code: -32700 } })
+      expect(parse(text)).toMatchObject(broken(-32700))
     },
   )
 
   it('answers invalid UTF-8 with -32700', () => {
     const body = Buffer.from('{"jsonrpc":"2.0","id":"\xff","method":"m"}', 'latin1')
-    expect(parseRequests(body, 100)).toMatchObject({ kind: 'broken', error: { code: -32700 } })
+    expect(parseRequest(body, 100)).toMatchObject(broken(-32700))
   })
 
   it('answers nesting beyond the bound with -32700 and takes what is within it', () => {
     const nested = (depth: number) =>
       `{"jsonrpc":"2.0","id":1,"method":"m","params":${'['.repeat(depth)}${']'.repeat(depth)}}`
-    expect(parse(nested(10_000))).toMatchObject({ kind: 'broken', error: { code: -32700 } })
-    expect(parse(nested(DEPTH_MAX))).toMatchObject({ kind: 'broken' })
-    expect(parse(nested(DEPTH_MAX - 1)).kind).toBe('single')
+    expect(parse(nested(10_000))).toMatchObject(broken(-32700))
+    expect(parse(nested(DEPTH_MAX))).toMatchObject(broken(-32700))
+    expect(single(nested(DEPTH_MAX - 1)).method).toBe('m')
     const inText = `{"jsonrpc":"2.0","id":1,"method":"m","params":["${'['.repeat(1000)}\\""]}`
-    expect(parse(inText).kind).toBe('single')
+    expect(single(inText).method).toBe('m')
   })
 
   it('reads a batch in order, including items that are not calls', () => {
     const parsed = parse(
       '[{"jsonrpc":"2.0","id":1.0,"method":"a"} , 5,\n{"jsonrpc":"2.0","method":"b"},[],"x"]',
     )
-    if (parsed.kind !== 'batch') throw new Error('not a batch')
+    if (!parsed.isBatch) throw new Error('not a batch')
     expect(parsed.items.map(({ method, id }) => [method, id])).toEqual([
       ['a', '1.0'],
       [null, 'null'],
@@ -116,9 +121,9 @@ describe('parseRequests', () => {
   })
 
   it('refuses an empty batch and one with too many items', () => {
-    expect(parse('[]')).toMatchObject({ kind: 'broken', error: { code: -32600 } })
-    expect(parse('[1,2,3]', 2)).toMatchObject({ kind: 'broken', error: { code: -32600 } })
-    expect(parse('[1,2]', 2).kind).toBe('batch')
+    expect(parse('[]')).toMatchObject(broken(-32600))
+    expect(parse('[1,2,3]', 2)).toMatchObject(broken(-32600))
+    expect(parse('[1,2]', 2).isBatch).toBe(true)
   })
 
   it('finds ids as written in any JSON around them', () => {
@@ -134,7 +139,7 @@ describe('parseRequests', () => {
             .map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value, null, 1)},`)
           const text = `{${around.join(' ')}"id":${id},"params":[${JSON.stringify(params)}],"jsonrpc":"2.0","method":"m"}`
           const batch = parse(`[${text} , ${text}]`)
-          if (batch.kind !== 'batch') throw new Error('not a batch')
+          if (!batch.isBatch) throw new Error('not a batch')
           for (const item of [single(text), ...batch.items]) {
             expect(item.id).toBe(id)
             expect((item as Call).paramsText).toBe(`[${JSON.stringify(params)}]`)
@@ -148,14 +153,14 @@ describe('parseRequests', () => {
   it('refuses random and truncated bytes without throwing', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
-        parseRequests(Buffer.from(bytes), 10)
+        parseRequest(Buffer.from(bytes), 10)
       }),
       { numRuns: 500 },
     )
     const whole =
       '[{"jsonrpc":"2.0","id":"a\\"","method":"m","params":[{"x":[1,2.5e3,true,null]}]}]'
     for (let length = 0; length < whole.length; length++)
-      expect(parse(whole.slice(0, length)).kind).toBe('broken')
+      expect(parse(whole.slice(0, length))).toMatchObject(broken(-32700))
   })
 
   it('agrees with the obvious version on valid, unusual and broken texts', () => {
@@ -239,9 +244,10 @@ describe('parseRequests', () => {
 /** What was read, in the terms of the obvious version. */
 function plain(text: string) {
   const parsed = parse(text, 1000)
-  if (parsed.kind === 'broken') return parsed.error.code === -32600 ? [] : null
-  const items = parsed.kind === 'single' ? [parsed.item] : parsed.items
-  return items.map((item: Item) => {
+  const [first] = parsed.items
+  if (first?.method === null && first.error.code === -32700) return null
+  if (!parsed.isBatch && text.trimStart().startsWith('[')) return []
+  return parsed.items.map((item: Item) => {
     const id = item.id === null ? undefined : JSON.parse(item.id)
     return item.method === null
       ? { method: null, id }

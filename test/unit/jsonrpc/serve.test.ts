@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import {
+  type Answer,
   encodedBytes,
   encodedText,
   failure,
@@ -9,26 +10,49 @@ import {
   value,
 } from '../../../src/jsonrpc/build.ts'
 import { type ByteStream, MessageStream } from '../../../src/jsonrpc/message-stream.ts'
-import { type Allowance, type Host, type Served, serve } from '../../../src/jsonrpc/serve.ts'
+import { type Call, parseRequest } from '../../../src/jsonrpc/parse.ts'
+import {
+  type Allowance,
+  admit,
+  answerCalls,
+  type CallBudget,
+  type RequestRefusal,
+  refusalMessage,
+  responseMessage,
+} from '../../../src/jsonrpc/serve.ts'
 
-interface Caller {
-  allowance: Allowance
-  places: number
-  spent: (string | readonly string[])[]
-  refused: string[]
-  failed: string[]
+class Caller implements CallBudget {
+  readonly spent: (string | readonly string[])[] = []
+  readonly bugs: unknown[] = []
+  permits: number
+  readonly #allowance: Allowance
+
+  constructor({ permits = 10, allowance = fine } = {}) {
+    this.permits = permits
+    this.#allowance = allowance
+  }
+
+  spend(methods: string | readonly string[]): Allowance {
+    this.spent.push(methods)
+    return this.#allowance
+  }
+
+  enter(): boolean {
+    if (this.permits === 0) return false
+    this.permits--
+    return true
+  }
+
+  leave(): void {
+    this.permits++
+  }
 }
 
 const fine: Allowance = { ok: true, reason: 'ok', retryAfterMs: 0 }
 
-function caller(changes: Partial<Caller> = {}): Caller {
-  return { allowance: fine, places: 10, spent: [], refused: [], failed: [], ...changes }
-}
-
-let current: Caller
 let source: Source
 
-/** A result in three pieces, or one that breaks off behind the first. */
+/** A result in three pieces, or one that fails after the first. */
 class Source implements ByteStream {
   readonly #pieces = ['{"s":', '"o', 'k"}']
   readonly #breaksOff: boolean
@@ -52,38 +76,38 @@ async function textOf(message: Message): Promise<string> {
   for await (const chunk of message) chunks.push(chunk)
   return Buffer.concat(chunks).toString()
 }
-const host: Host<Caller, Allowance> = {
-  batchItemsMax: () => 5,
-  spend(who, methods) {
-    who.spent.push(methods)
-    return who.allowance
-  },
-  enter(who) {
-    if (who.places === 0) return false
-    who.places--
-    return true
-  },
-  leave: (who) => {
-    who.places++
-  },
-  ignores: ({ method, id }) => method === 'ping' && id === null,
-  refused: (method) => current.refused.push(method),
-  failed: (method) => current.failed.push(method),
-  call: ({ method, params }) => {
-    if (method === 'echo') return value(params)
-    if (method === 'text') return encodedText('[1]')
-    if (method === 'bytes') return encodedBytes(Buffer.from('{"b":1}'))
-    if (method === 'stream') return streamed(source)
-    if (method === 'later') return Promise.resolve(value('late'))
-    if (method === 'throws') throw new Error('a bug')
-    if (method === 'rejects') return Promise.reject(new Error('a bug'))
-    return failure(rpcErrors.unknownMethod)
-  },
+
+function answer({ method, params }: Call): Answer | Promise<Answer> {
+  if (method === 'echo') return value(params)
+  if (method === 'text') return encodedText('[1]')
+  if (method === 'bytes') return encodedBytes(Buffer.from('{"b":1}'))
+  if (method === 'stream') return streamed(source)
+  if (method === 'later') return Promise.resolve(value('late'))
+  if (method === 'throws') throw new Error('a bug')
+  if (method === 'rejects') return Promise.reject(new Error('a bug'))
+  return failure(rpcErrors.unknownMethod)
 }
 
-async function run(body: string, who = caller()): Promise<Served<Allowance> & { json: unknown }> {
-  current = who
-  const served = await serve(Buffer.from(body), who, host)
+interface Served {
+  readonly message: Message
+  readonly refusal: RequestRefusal | null
+}
+
+/** What an endpoint does with a body. */
+async function serve(body: string, who: Caller, end = ''): Promise<Served> {
+  const request = parseRequest(Buffer.from(body), 5)
+  const { refusal } = admit(request, who)
+  if (refusal !== null) return { message: refusalMessage(request, refusal.error, end), refusal }
+  const answers = await answerCalls(request, {
+    answer,
+    failed: (error) => who.bugs.push(error),
+    budget: who,
+  })
+  return { message: responseMessage(request, answers, end), refusal: null }
+}
+
+async function run(body: string, who = new Caller()): Promise<Served & { json: unknown }> {
+  const served = await serve(body, who)
   const text = served.message.toString()
   return { ...served, json: text === '' ? '' : JSON.parse(text) }
 }
@@ -91,7 +115,7 @@ async function run(body: string, who = caller()): Promise<Served<Allowance> & { 
 const call = (method: string, id: string, params = '[]') =>
   `{"jsonrpc":"2.0","method":"${method}","params":${params},"id":${id}}`
 
-describe('serve', () => {
+describe('admit, answerCalls, responseMessage', () => {
   it('answers values, ready text, ready bytes and late answers under the id as written', async () => {
     expect((await run(call('echo', '1.0', '[2]'))).message).toBe(
       '{"jsonrpc":"2.0","result":[2],"id":1.0}',
@@ -114,16 +138,16 @@ describe('serve', () => {
     })
   })
 
-  it('answers a method that throws with -32603, frees its permit, notifies the host', async () => {
+  it('answers a method that throws with -32603, frees its permit, reports the error', async () => {
     for (const method of ['throws', 'rejects']) {
-      const who = caller()
+      const who = new Caller()
       expect((await run(call(method, '1'), who)).json).toMatchObject({ error: { code: -32603 } })
-      expect([who.places, who.failed]).toEqual([10, [method]])
+      expect([who.permits, who.bugs]).toEqual([10, [new Error('a bug')]])
     }
   })
 
   it('answers a batch in order, without an element for notifications', async () => {
-    const who = caller()
+    const who = new Caller()
     const body = `[${call('later', '1')},{"jsonrpc":"2.0","method":"echo"},5,${call('bytes', '2')}]`
     const { json } = await run(body, who)
     expect(json).toEqual([
@@ -132,7 +156,7 @@ describe('serve', () => {
       { jsonrpc: '2.0', result: { b: 1 }, id: 2 },
     ])
     expect(who.spent).toEqual([['later', 'echo', '', 'bytes']])
-    expect(who.places).toBe(10)
+    expect(who.permits).toBe(10)
   })
 
   it('answers notifications with nothing, alone or as a batch', async () => {
@@ -140,23 +164,17 @@ describe('serve', () => {
     expect((await run('[{"jsonrpc":"2.0","method":"echo"}]')).message).toBe('')
   })
 
-  it('ignores what the host ignores, free of charge', async () => {
-    const who = caller()
-    const served = await run('{"jsonrpc":"2.0","method":"ping"}', who)
-    expect([served.message, served.allowance, who.spent]).toEqual(['', null, []])
-  })
-
   it('charges what cannot be parsed', async () => {
-    const who = caller()
+    const who = new Caller()
     expect((await run('{', who)).json).toMatchObject({ error: { code: -32700 }, id: null })
     expect((await run('[]', who)).json).toMatchObject({ error: { code: -32600 }, id: null })
     expect(who.spent).toEqual(['', ''])
   })
 
   it('refuses a call over its budget with -32429 under its id', async () => {
-    const who = caller({ allowance: { ok: false, reason: 'rate', retryAfterMs: 1200 } })
+    const who = new Caller({ allowance: { ok: false, reason: 'rate', retryAfterMs: 1200 } })
     const served = await run(call('echo', '"x"'), who)
-    expect([served.isExhausted, served.retryAfterMs, who.refused]).toEqual([true, 1200, ['echo']])
+    expect(served.refusal).toMatchObject({ isExhausted: true, retryAfterMs: 1200 })
     expect(served.json).toMatchObject({
       error: { code: -32429, data: { reason: 'rate' } },
       id: 'x',
@@ -165,7 +183,7 @@ describe('serve', () => {
   })
 
   it('refuses a batch whole, one error per item, ids kept', async () => {
-    const who = caller({ allowance: { ok: false, reason: 'rate', retryAfterMs: 5 } })
+    const who = new Caller({ allowance: { ok: false, reason: 'rate', retryAfterMs: 5 } })
     const { json } = await run(`[${call('echo', '1')},${call('text', '"b"')}]`, who)
     expect(json).toMatchObject([
       { error: { code: -32429 }, id: 1 },
@@ -175,66 +193,66 @@ describe('serve', () => {
   })
 
   it('answers a batch that costs more than the burst with -32600, not retryable', async () => {
-    const who = caller({ allowance: { ok: false, reason: 'too-dear', retryAfterMs: 0 } })
+    const who = new Caller({ allowance: { ok: false, reason: 'too-dear', retryAfterMs: 0 } })
     const served = await run(`[${call('echo', '1')}]`, who)
-    expect([served.isExhausted, served.json]).toMatchObject([
+    expect([served.refusal?.isExhausted, served.json]).toMatchObject([
       false,
       [{ error: { code: -32600 }, id: 1 }],
     ])
   })
 
   it('refuses a batch whole when not every call gets an in-flight permit', async () => {
-    const who = caller({ places: 1 })
+    const who = new Caller({ permits: 1 })
     const served = await run(`[${call('later', '1')},${call('later', '2')}]`, who)
-    expect(served.isExhausted).toBe(true)
+    expect(served.refusal?.isExhausted).toBe(true)
     expect(served.json).toMatchObject([{ error: { code: -32429 } }, { error: { code: -32429 } }])
-    expect(who.places).toBe(1)
-    expect((await run(call('echo', '1'), caller({ places: 0 }))).isExhausted).toBe(true)
+    expect(who.permits).toBe(1)
+    const full = await run(call('echo', '1'), new Caller({ permits: 0 }))
+    expect(full.refusal?.isExhausted).toBe(true)
   })
 
   it('streams a long answer, and keeps its permit until the stream ends', async () => {
-    const who = caller()
+    const who = new Caller()
     source = new Source()
-    const served = await serve(Buffer.from(call('stream', '"x"')), who, host)
-    expect(who.places).toBe(9)
+    const served = await serve(call('stream', '"x"'), who)
+    expect(who.permits).toBe(9)
     expect(await textOf(served.message)).toBe('{"jsonrpc":"2.0","result":{"s":"ok"},"id":"x"}')
-    expect(who.places).toBe(10)
+    expect(who.permits).toBe(10)
   })
 
-  it('streams inside a batch, in order, and appends the message end of the host', async () => {
+  it('streams inside a batch, in order, and appends the end of the endpoint', async () => {
     source = new Source()
     const body = `[${call('later', '1')},${call('stream', '2')},${call('bytes', '3')}]`
-    const door = { ...host, messageEnd: '\n' }
-    const who = caller()
-    const text = await textOf((await serve(Buffer.from(body), who, door)).message)
+    const who = new Caller()
+    const text = await textOf((await serve(body, who, '\n')).message)
     expect(text.endsWith(']\n')).toBe(true)
     expect(JSON.parse(text)).toEqual([
       { jsonrpc: '2.0', result: 'late', id: 1 },
       { jsonrpc: '2.0', result: { s: 'ok' }, id: 2 },
       { jsonrpc: '2.0', result: { b: 1 }, id: 3 },
     ])
-    expect(who.places).toBe(10)
-    expect((await serve(Buffer.from(call('bytes', '1')), who, door)).message.toString()).toBe(
+    expect(who.permits).toBe(10)
+    expect((await serve(call('bytes', '1'), who, '\n')).message.toString()).toBe(
       '{"jsonrpc":"2.0","result":{"b":1},"id":1}\n',
     )
   })
 
   it('rejects when the source of a stream fails, and frees the permit', async () => {
-    const who = caller()
+    const who = new Caller()
     source = new Source(true)
-    const { message } = await serve(Buffer.from(call('stream', '1')), who, host)
+    const { message } = await serve(call('stream', '1'), who)
     await expect(textOf(message)).rejects.toThrow('broken off')
-    expect(who.places).toBe(10)
+    expect(who.permits).toBe(10)
   })
 
   it('cancels a stream that is not read: a notification, a client that disconnected', async () => {
-    const who = caller()
+    const who = new Caller()
     source = new Source()
-    await serve(Buffer.from('{"jsonrpc":"2.0","method":"stream"}'), who, host)
-    expect([source.isCancelled, who.places]).toEqual([true, 10])
+    await serve('{"jsonrpc":"2.0","method":"stream"}', who)
+    expect([source.isCancelled, who.permits]).toEqual([true, 10])
     source = new Source()
-    const { message } = await serve(Buffer.from(call('stream', '1')), who, host)
+    const { message } = await serve(call('stream', '1'), who)
     await (message as MessageStream).return()
-    expect([source.isCancelled, who.places]).toEqual([true, 10])
+    expect([source.isCancelled, who.permits]).toEqual([true, 10])
   })
 })
