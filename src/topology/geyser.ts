@@ -12,8 +12,8 @@ import type { HubBounds } from '../stream/hub.ts'
 import type { Log } from '../telemetry/log.ts'
 import { GeyserFeed } from '../upstream/geyser/geyser-feed.ts'
 import type { FeedReading } from '../upstream/geyser/meters.ts'
+import type { Upstreams } from '../upstream/node-pool/upstreams.ts'
 import { readAccounts, readSignatureStatus } from '../upstream/set-reads.ts'
-import type { Upstreams } from '../upstream/upstreams.ts'
 
 /** The chain behind a set, as its nodes' stream tells it. */
 export interface GeyserRoad {

@@ -6,10 +6,10 @@
 import type { Components } from '../base/components.ts'
 import type { Config } from '../config/config.ts'
 import { defaultSet } from '../upstream/config.ts'
-import { declareUpstreamMeters } from '../upstream/meters.ts'
+import { declareUpstreamMeters } from '../upstream/node-pool/meters.ts'
+import { Upstreams } from '../upstream/node-pool/upstreams.ts'
 import { declareProxyMeters } from '../upstream/proxy/meters.ts'
 import { RpcProxy } from '../upstream/proxy/rpc-proxy.ts'
-import { Upstreams } from '../upstream/upstreams.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
 
 /** Who is served: all that the choice of a set depends on. */
@@ -31,10 +31,7 @@ export async function startUpstream(
   declareUpstreamMeters(meters, nodes)
   const everybody = config.chain.source === 'upstream' ? defaultSet : null
   const tally = declareProxyMeters(meters)
-  const proxy = await parts.add(
-    'rpc proxy',
-    () => new RpcProxy({ upstreams: nodes, everybody, tally, version, clock }),
-  )
+  const proxy = new RpcProxy({ upstreams: nodes, everybody, tally, version, clock })
   return {
     nodes,
     proxy,

@@ -1,6 +1,7 @@
 // The `upstreams` section of the configuration: named sets of nodes. Thread: any.
-// The set `default` serves everybody; a dedicated-node subscription is bound to a set of its own.
+// The set `default` serves every subscription; a dedicated-node subscription has a set of its own.
 import {
+  type Fields,
   flag,
   group,
   integer,
@@ -84,6 +85,20 @@ export const upstreamsSection = named(
 )
 export type UpstreamsSection = Readonly<Record<string, SetSection>>
 
+/** A set of one node, with the initial values for everything but its address. */
+export function singleNodeSet(rpc: string): SetSection {
+  return { ...initialsOf(setFields), nodes: [{ ...initialsOf(nodeFields), rpc }] }
+}
+
+function initialsOf<F extends Fields>(fields: F): Values<F> {
+  const entries = Object.entries(fields).map(([key, field]) => [
+    key,
+    'initial' in field ? field.initial : [],
+  ])
+  // Reason for the cast: an entry per field, of the type that the field declares.
+  return Object.fromEntries(entries) as Values<F>
+}
+
 const setName = /^[a-z][a-z0-9_-]{0,31}$/i
 
 /** Whether a text can be the name of a set: subscriptions, labels and reports carry it. */
@@ -91,7 +106,7 @@ export function isSetName(value: string): boolean {
   return setName.test(value)
 }
 
-/** What no single field can see. Gives one sentence per problem; never an address. */
+/** Checks across fields. Returns one sentence per problem; never an address. */
 export function checkUpstreams(
   sets: UpstreamsSection,
   { isChain }: { /** The bundle runs on them. */ readonly isChain: boolean },

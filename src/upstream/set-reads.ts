@@ -5,8 +5,8 @@ import { decodeKey, encodeBase58 } from '../solana/base58.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 import type { SignatureStatus } from '../solana/updates.ts'
 import { bodyOf } from './call-body.ts'
-import { readNodes } from './set-sender.ts'
-import type { UpstreamSet } from './upstream-set.ts'
+import { readNodes } from './node-pool/call-node.ts'
+import type { UpstreamSet } from './node-pool/upstream-set.ts'
 
 /** Reads the first `length` bytes of accounts, in the order of their keys. */
 export async function readAccounts(

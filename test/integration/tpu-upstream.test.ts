@@ -3,12 +3,14 @@ import type { KeyPairSigner } from '@solana/kit'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { RpcSender } from '../../src/upstream/rpc-sender.ts'
+import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
+import { transactionSenders } from '../../src/upstream/transaction-senders.ts'
 import { NodeStub } from '../support/node-stub.ts'
 import { newAddress, newPayer, sign, transfer } from '../support/tipped.ts'
 import { TpuStage } from '../support/tpu-stage.ts'
 import { until } from '../support/until.ts'
 
+const deps = { clock: systemClock, log: silentLog }
 const tipAccounts = [newAddress()]
 let payer: KeyPairSigner
 let lamports = 1_000_000n
@@ -30,12 +32,9 @@ async function start(count: number, section: object = {}) {
     const node = new NodeStub()
     nodes.push(node)
     const address = `http://127.0.0.1:${await node.listen()}/path?key=secret`
-    const sender = new RpcSender(`upstream ${index}`, address, {
-      clock: systemClock,
-      log: silentLog,
-    })
-    await sender.warm()
-    senders.push(sender)
+    const [sender] = transactionSenders([address], new Upstreams({}, deps), deps)
+    await sender!.warm()
+    senders.push(sender!)
   }
   await stage.start({ tipAccounts, ...section }, senders)
   return { senders, nodes: [...nodes] }

@@ -3,13 +3,13 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import type { Log, LogFields } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
-import { bufferAnswer } from '../../src/upstream/buffered-answer.ts'
 import type { NodeSection, SetSection } from '../../src/upstream/config.ts'
-import { declareUpstreamMeters } from '../../src/upstream/meters.ts'
-import type { CallFault } from '../../src/upstream/node-call.ts'
-import type { UpstreamNode } from '../../src/upstream/upstream-node.ts'
-import type { UpstreamSet } from '../../src/upstream/upstream-set.ts'
-import { Upstreams } from '../../src/upstream/upstreams.ts'
+import { BodyStream } from '../../src/upstream/http-client/body-stream.ts'
+import type { HttpRequest } from '../../src/upstream/http-client/http-request.ts'
+import { declareUpstreamMeters } from '../../src/upstream/node-pool/meters.ts'
+import type { UpstreamNode } from '../../src/upstream/node-pool/upstream-node.ts'
+import type { UpstreamSet } from '../../src/upstream/node-pool/upstream-set.ts'
+import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { FakeNode } from '../support/fake-node.ts'
 import { until } from '../support/until.ts'
 import { setSection } from '../support/upstream-sections.ts'
@@ -56,8 +56,7 @@ const becomes = (...wanted: string[]) =>
   until(() => `${states()}` === `${wanted}`, `${wanted}, but it is ${states()}`)
 
 const body = '{"jsonrpc":"2.0","id":7,"method":"getThing","params":[]}'
-const call = (node: UpstreamNode, timeoutMs = 10_000) =>
-  bufferAnswer((listener) => node.call(body, { timeoutMs }, listener))
+const call = (node: UpstreamNode, timeoutMs = 10_000) => node.call(body, { timeoutMs }).response
 
 describe('probes', () => {
   it('know every node when the start is over: health, slots, shreds', async () => {
@@ -91,7 +90,7 @@ describe('probes', () => {
     const [first] = await start([{}])
     first!.isHealthy = false
     await becomes('lagging')
-    expect(set.choose('getThing')).toBeNull()
+    expect(set.pick('getThing')).toBeNull()
     first!.isHealthy = true
     await becomes('up')
   })
@@ -126,8 +125,8 @@ describe('calls', () => {
     const [first] = await start([{ node: { xToken: 'node-token' } }])
     first!.answers.set('getThing', () => 'this')
     const answer = await call(nodes[0]!)
-    expect(answer).toMatchObject({ ok: true, status: 200 })
-    expect(answer.ok && answer.body.toString()).toBe('{"jsonrpc":"2.0","id":7,"result":"this"}')
+    const text = '{"jsonrpc":"2.0","id":7,"result":"this"}'
+    expect(answer).toEqual({ ok: true, status: 200, body: text })
     expect([...first!.tokens]).toEqual(['node-token'])
   })
 
@@ -141,7 +140,7 @@ describe('calls', () => {
     const [first] = await start([{}])
     first!.answers.set('getThing', () => 'this')
     first!.delayMs = 400
-    expect(await call(nodes[0]!, 100)).toEqual({ ok: false, fault: 'timeout', isSent: true })
+    expect(await call(nodes[0]!, 100)).toMatchObject({ fault: 'timeout', isSent: true })
     expect(nodes[0]?.waiting).toBe(0)
     expect(nodes[0]?.outcomes.timeout).toBe(1)
   })
@@ -149,25 +148,24 @@ describe('calls', () => {
   it('that wait at a node which leaves are let go: scans late, sends never', async () => {
     const [first] = await start([{}, {}])
     first!.behaviour = 'hang'
-    const faults: (CallFault | 'end')[] = []
-    const listener = {
-      onHead() {},
-      onData() {},
-      onEnd: () => void faults.push('end'),
-      onFault: (fault: CallFault) => void faults.push(fault),
+    const faults: string[] = []
+    const note = (request: HttpRequest) => {
+      void request.response.then((response) => faults.push(response.ok ? 'ok' : response.fault))
+      return request
     }
-    nodes[0]!.call(body, { timeoutMs: 60_000 }, listener)
-    nodes[0]!.call(body, { timeoutMs: 60_000, isHeavy: true }, listener)
-    const kept = nodes[0]!.call(body, { timeoutMs: 60_000, isKept: true }, listener)
+    note(nodes[0]!.call(body, { timeoutMs: 60_000 }))
+    note(nodes[0]!.call(body, { timeoutMs: 60_000, isHeavy: true }))
+    const send = note(nodes[0]!.call(body, { timeoutMs: 60_000, isSend: true }))
     await until(() => faults.length > 0, 'the first to be let go')
     expect(states()).toEqual(['probing', 'up'])
     expect(faults).toEqual(['left'])
     await becomes('down', 'up')
     expect(faults).toEqual(['left', 'left'])
     expect(nodes[0]?.waiting).toBe(1)
-    kept.abort()
+    send.abort()
+    await until(() => faults.length === 3, 'the send to end')
     expect(nodes[0]?.waiting).toBe(0)
-    expect(faults).toEqual(['left', 'left'])
+    expect(faults).toEqual(['left', 'left', 'aborted'])
   })
 
   it('to a node that is gone are refused, and take it out of the rotation at once', async () => {
@@ -176,7 +174,7 @@ describe('calls', () => {
     const faults = await Promise.all([call(nodes[0]!), call(nodes[0]!)])
     for (const fault of faults) expect(fault.ok).toBe(false)
     await becomes('down', 'up')
-    for (let time = 0; time < 50; time++) expect(set.choose('getThing')).toBe(nodes[1])
+    for (let time = 0; time < 50; time++) expect(set.pick('getThing')).toBe(nodes[1])
   })
 
   it('that fail in a row open the breaker, although its probes are fine', async () => {
@@ -199,15 +197,15 @@ describe('calls', () => {
     first!.status = 429
     await call(nodes[0]!)
     expect(states()).toEqual(['up', 'up'])
-    expect(set.choose('getThing')).toBe(nodes[1])
-    expect(set.choose('getThing', { not: [nodes[1]!] })).toBe(nodes[0])
+    expect(set.pick('getThing')).toBe(nodes[1])
+    expect(set.pick('getThing', { exclude: [nodes[1]!] })).toBe(nodes[0])
     expect(nodes[0]?.outcomes.limited).toBe(1)
   })
 
   it('that break within the body say so', async () => {
     const [first] = await start([{}])
     first!.behaviour = 'break-late'
-    expect(await call(nodes[0]!)).toEqual({ ok: false, fault: 'broken', isSent: true })
+    expect(await call(nodes[0]!)).toMatchObject({ ok: false, fault: 'broken', isSent: true })
     first!.behaviour = 'answer'
   })
 
@@ -215,46 +213,39 @@ describe('calls', () => {
     const [first] = await start([{}])
     const bytes = 40_000_000
     first!.answers.set('getThing', () => 'x'.repeat(bytes))
-    const faults: CallFault[] = []
+    const response = await call(nodes[0]!, 30_000)
+    const stream = response.ok ? response.body : null
+    if (!(stream instanceof BodyStream)) throw new Error('it is not streamed')
     let seen = 0
-    let isPaused = false
-    let wasPaused = false
-    let isOver = false
-    const handle = nodes[0]!.call(
-      body,
-      { timeoutMs: 30_000 },
-      {
-        onHead() {},
-        onData(chunk) {
-          expect(isPaused).toBe(false)
-          seen += chunk.length
-          if (seen > 1_000_000 && !wasPaused) {
-            wasPaused = true
-            isPaused = true
-            handle.pause()
-          }
-        },
-        onEnd() {
-          isOver = true
-        },
-        onFault: (fault) => void faults.push(fault),
-      },
-    )
-    await until(() => isPaused, 'the pause')
-    const before = seen
+    while (seen < 1_000_000) seen += (await stream.read())?.length ?? Number.NaN
     // The socket of the sender is what fills up now.
-    await until(() => [...first!.sockets].some(({ writableLength }) => writableLength > 0), 'it')
-    await until(() => nodes[0]!.slot() !== null && fakes[0]!.probes > 3, 'some more turns')
-    expect(seen).toBe(before)
-    isPaused = false
-    handle.resume()
-    await until(() => isOver || faults.length > 0, 'the end', 30_000)
-    expect(faults).toEqual([])
+    const unsent = () => [...first!.sockets].reduce((sum, each) => sum + each.writableLength, 0)
+    await until(() => unsent() > 0, 'the sender to be blocked')
+    const probes = first!.probes
+    await until(() => first!.probes > probes + 3, 'some more probes')
+    expect(unsent()).toBeGreaterThan(bytes / 2)
+    for (let chunk = await stream.read(); chunk !== null; chunk = await stream.read())
+      seen += chunk.length
     expect(seen).toBeGreaterThan(bytes)
+    await until(() => nodes[0]?.outcomes.ok === 1, 'the call to be counted')
+  })
+
+  it('whose stream breaks off count as broken', async () => {
+    const [first] = await start([{}])
+    first!.answers.set('getThing', () => 'x'.repeat(20_000_000))
+    const response = await call(nodes[0]!)
+    const stream = response.ok ? response.body : null
+    if (!(stream instanceof BodyStream)) throw new Error('it is not streamed')
+    await first!.kill()
+    const readAll = async () => {
+      while ((await stream.read()) !== null);
+    }
+    await expect(readAll()).rejects.toThrow('the node broke off')
+    await until(() => nodes[0]?.outcomes.broken === 1, 'the call to be counted')
   })
 })
 
-describe('what is told of the nodes', () => {
+describe('the report of the nodes', () => {
   it('is their share, errors and percentiles', async () => {
     const [first] = await start([{ node: { region: 'fra' } }, {}])
     first!.answers.set('getThing', () => 1)

@@ -2,9 +2,8 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { RpcSender } from '../../src/upstream/rpc-sender.ts'
-import { SetSender, transactionSenders } from '../../src/upstream/set-sender.ts'
-import { Upstreams } from '../../src/upstream/upstreams.ts'
+import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
+import { type SetSender, transactionSenders } from '../../src/upstream/transaction-senders.ts'
 import { FakeNode } from '../support/fake-node.ts'
 import { until } from '../support/until.ts'
 import { setSection } from '../support/upstream-sections.ts'
@@ -39,10 +38,12 @@ describe('a set as the way of transactions', () => {
   it('is named in tpu.upstreams beside addresses', async () => {
     await start(1)
     const [set, node] = transactionSenders(['main', fakes[0]!.url], upstreams, deps)
-    expect(set).toBeInstanceOf(SetSender)
     expect(set?.name).toBe('main')
-    expect(node).toBeInstanceOf(RpcSender)
     expect(node?.name).toBe('upstream 2')
+    await node?.warm()
+    expect(node?.isUp()).toBe(true)
+    expect((await node?.send(transaction))?.ok).toBe(true)
+    expect(sends()).toEqual([1])
     await node?.stop()
   })
 

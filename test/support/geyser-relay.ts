@@ -5,7 +5,7 @@ import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type GeyserRoad, GeyserRoads } from '../../src/topology/geyser.ts'
 import type { NodeSection, SetSection } from '../../src/upstream/config.ts'
-import { Upstreams } from '../../src/upstream/upstreams.ts'
+import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { GrpcStage, type StageOptions } from './grpc-stage.ts'
 import { until } from './until.ts'
 

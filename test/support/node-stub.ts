@@ -19,20 +19,27 @@ export class NodeStub {
         text += chunk
       })
       request.on('end', () => {
-        const { id, method, params } = JSON.parse(text)
-        const answer = this.#answer(method, params)
+        const asked = JSON.parse(text)
+        const answer = Array.isArray(asked)
+          ? asked.map((call) => this.#answer(call))
+          : this.#answer(asked)
         response.setHeader('content-type', 'application/json')
-        response.end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }))
+        response.end(JSON.stringify(answer))
       })
     })
     this.#server.on('connection', (socket) => this.connections.add(socket))
   }
 
-  #answer(method: string, params: unknown[]): object {
+  #answer({ id, method, params }: { id: unknown; method: string; params: unknown[] }): object {
+    return { jsonrpc: '2.0', id, ...this.#outcome(method, params) }
+  }
+
+  #outcome(method: string, params: unknown[]): object {
     if (method === 'getHealth')
       return this.isHealthy ? { result: 'ok' } : { error: { code: -32005, message: 'behind' } }
     if (method === 'getSignatureStatuses')
       return { result: { value: (params[0] as unknown[]).map(() => this.status) } }
+    if (method !== 'sendTransaction') return { error: { code: -32601, message: 'not found' } }
     this.sent.push({ transaction: params[0] as string, options: params[1] })
     return this.error === null ? { result: 'signature' } : { error: this.error }
   }

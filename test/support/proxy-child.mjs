@@ -14,9 +14,9 @@ import { unlimitedPlan } from '../../dist/src/subscriptions/plans.js'
 import { openStore } from '../../dist/src/subscriptions/store.js'
 import { silentLog as log } from '../../dist/src/telemetry/log.js'
 import { Meters } from '../../dist/src/telemetry/meters.js'
+import { Upstreams } from '../../dist/src/upstream/node-pool/upstreams.js'
 import { declareProxyMeters } from '../../dist/src/upstream/proxy/meters.js'
 import { RpcProxy } from '../../dist/src/upstream/proxy/rpc-proxy.js'
-import { Upstreams } from '../../dist/src/upstream/upstreams.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-proxy-'))
 process.once('exit', () => rmSync(folder, { recursive: true, force: true }))

@@ -2,9 +2,9 @@
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type NodeSection, type SetSection, upstreamsSection } from '../../src/upstream/config.ts'
+import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { declareProxyMeters, type ProxyTally } from '../../src/upstream/proxy/meters.ts'
 import { RpcProxy } from '../../src/upstream/proxy/rpc-proxy.ts'
-import { Upstreams } from '../../src/upstream/upstreams.ts'
 import { Bundle } from './bundle.ts'
 import { ScriptedNode } from './scripted-node.ts'
 import { until } from './until.ts'
@@ -29,7 +29,6 @@ export class ProxyStage {
   readonly bundle: Bundle
   readonly token: string
   readonly port: number
-  readonly #proxy: RpcProxy
 
   private constructor(parts: {
     nodes: Record<string, ScriptedNode[]>
@@ -37,14 +36,12 @@ export class ProxyStage {
     tally: ProxyTally
     bundle: Bundle
     port: number
-    proxy: RpcProxy
   }) {
     this.nodes = parts.nodes
     this.upstreams = parts.upstreams
     this.tally = parts.tally
     this.bundle = parts.bundle
     this.port = parts.port
-    this.#proxy = parts.proxy
     this.token = this.bundle.issue().token
   }
 
@@ -73,7 +70,7 @@ export class ProxyStage {
     const everybody = 'default' in sets ? 'default' : null
     const proxy = new RpcProxy({ upstreams, everybody, tally, version: '9.9.9', clock })
     const { port } = await bundle.openRpc({ elsewhere: proxy })
-    return new ProxyStage({ nodes, upstreams, tally, bundle, port, proxy })
+    return new ProxyStage({ nodes, upstreams, tally, bundle, port })
   }
 
   /** A node of the set `default`, from 1. */
@@ -102,7 +99,6 @@ export class ProxyStage {
 
   async stop(): Promise<void> {
     await this.bundle.dispose()
-    this.#proxy.stop()
     await this.upstreams.stop()
     for (const list of Object.values(this.nodes)) for (const node of list) await node.close()
   }

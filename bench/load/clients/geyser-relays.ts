@@ -11,7 +11,7 @@ import { systemClock } from '../../../src/base/clock.ts'
 import { loadCodec } from '../../../src/geyser/codec.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { GeyserRoads } from '../../../src/topology/geyser.ts'
-import { Upstreams } from '../../../src/upstream/upstreams.ts'
+import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { serveBench } from '../../lib/process.ts'
 import { openGrpcDoor } from './grpc-door.ts'
 

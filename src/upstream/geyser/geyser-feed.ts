@@ -9,8 +9,8 @@ import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { GeyserSink } from '../ports.ts'
-import type { UpstreamNode } from '../upstream-node.ts'
 import { GeyserClient, type GeyserEnd } from './geyser-client.ts'
 import {
   firstAvailableIn,
@@ -213,7 +213,7 @@ export class GeyserFeed {
     this.#setUp(nowMs - this.#openMs < graceMs)
     const newest = sink.newestSlot()
     if (node === null || newest === null) return
-    node.sawSlot(newest, Commitment.processed)
+    node.observeSlot(newest, Commitment.processed)
     const best = this.#set.slot() ?? newest
     if (best - newest <= this.#set.section.lagSlots) this.#inSyncMs = nowMs
     const isAlone = !this.#rotation.hasOther(node)

@@ -2,8 +2,8 @@
 // A node that failed is retried with exponential back-off.
 import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
-import type { NodeState } from '../node-health.ts'
-import type { UpstreamNode } from '../upstream-node.ts'
+import type { NodeState } from '../node-pool/node-health.ts'
+import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 
 const backoff = { firstMs: 250, lastMs: 2_000 }
 /** Longest wait before the states of the nodes are checked again. */

@@ -1,12 +1,11 @@
-// Answers that can never change, the least used of them dropped first. Thread: main.
-// Owned by proxy-set.ts, one per set: nodes of two sets may stand in two clusters. Bounded by bytes
-// of keys and answers; what is being collected from a stream counts from its first byte.
+// LRU cache of answers that can never change, bounded by bytes of keys and answers. Thread: main.
+// Bytes that are being collected from a stream count from the first one.
 import { type Answer, encodedBytes } from '../../jsonrpc/build.ts'
 import type { ByteStream } from '../../jsonrpc/message-stream.ts'
 
-/** One answer may take this part of the whole, so that a few long ones do not empty it. */
-const PART_MAX = 1 / 8
-/** Bookkeeping per entry, roughly. */
+/** Largest share for one answer, so that a few long ones do not evict all others. */
+const SHARE_MAX = 1 / 8
+/** Overhead per entry, roughly. */
 const ENTRY_BYTES = 200
 
 interface Entry {
@@ -16,7 +15,7 @@ interface Entry {
 
 export class AnswerCache {
   readonly #bytesMax: number
-  /** In the order of use, the latest last. */
+  /** Least recently used first. */
   readonly #entries = new Map<string, Entry>()
   #bytes = 0
   #collecting = 0
@@ -41,20 +40,20 @@ export class AnswerCache {
     return entry.answer
   }
 
-  /** Keeps a result; errors, null and what is too long are not kept. */
+  /** Caches a copy of a result; errors, null and what is too long are not cached. */
   put(key: string, answer: Answer): void {
     if (answer.kind === 'text') {
       if (answer.text === 'null') return
-      this.#keep(key, { kind: 'text', text: ownText(answer.text) }, answer.text.length)
+      this.#add(key, { kind: 'text', text: ownText(answer.text) }, answer.text.length)
     } else if (answer.kind === 'bytes') {
       const length = lengthOf(answer.pieces)
-      // A copy: the pieces may be views of something longer.
-      if (length <= this.#partMax())
-        this.#keep(key, encodedBytes(Buffer.concat(answer.pieces)), length)
+      // A copy: the pieces may be views of a pooled buffer.
+      if (length <= this.#entryBytesMax())
+        this.#add(key, encodedBytes(Buffer.concat(answer.pieces)), length)
     }
   }
 
-  /** The same stream; what passes is kept when it comes to its end and is not too long. */
+  /** The same stream; what is read from it is cached when it ends and is not too long. */
   collect(key: string, stream: ByteStream): ByteStream {
     let pieces: Uint8Array[] | null = []
     let length = 0
@@ -65,20 +64,20 @@ export class AnswerCache {
     const take = (bytes: Uint8Array) => {
       if (pieces === null) return
       if (
-        length + bytes.length > this.#partMax() ||
+        length + bytes.length > this.#entryBytesMax() ||
         this.#collecting + bytes.length > this.#bytesMax
       )
         return drop()
       pieces.push(Buffer.from(bytes))
       length += bytes.length
       this.#collecting += bytes.length
-      this.#shrink()
+      this.#evict()
     }
     const finish = () => {
       if (pieces === null) return
       const whole = Buffer.concat(pieces)
       drop()
-      this.#keep(key, encodedBytes(whole), whole.length)
+      this.#add(key, encodedBytes(whole), whole.length)
     }
     return {
       async read() {
@@ -99,18 +98,18 @@ export class AnswerCache {
     }
   }
 
-  #keep(key: string, answer: Answer, length: number): void {
+  #add(key: string, answer: Answer, length: number): void {
     const bytes = length + key.length + ENTRY_BYTES
-    if (bytes > this.#partMax()) return
+    if (bytes > this.#entryBytesMax()) return
     const before = this.#entries.get(key)
     if (before !== undefined) this.#bytes -= before.bytes
     this.#entries.delete(key)
     this.#entries.set(key, { answer, bytes })
     this.#bytes += bytes
-    this.#shrink()
+    this.#evict()
   }
 
-  #shrink(): void {
+  #evict(): void {
     for (const [key, { bytes }] of this.#entries) {
       if (this.bytes <= this.#bytesMax) return
       this.#entries.delete(key)
@@ -118,12 +117,12 @@ export class AnswerCache {
     }
   }
 
-  #partMax(): number {
-    return this.#bytesMax * PART_MAX
+  #entryBytesMax(): number {
+    return this.#bytesMax * SHARE_MAX
   }
 }
 
-/** A text of its own: a slice would keep the longer text that it was cut from. */
+/** A copy: a slice would retain the longer text that it was cut from. */
 function ownText(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1')
 }

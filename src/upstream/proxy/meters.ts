@@ -1,68 +1,45 @@
-// The meters of the proxy. Thread: main. Plain numbers, read at scrape: the road is hot.
+// Meters of the proxy. Thread: main. Plain numbers, read at scrape, because the path is hot.
 import type { Meters } from '../../telemetry/meters.ts'
 
-export class ProxyTally {
-  /** Reads that were asked of a further node because one failed. */
-  failovers = 0
-  /** Slow reads that a second node was asked, too. */
-  hedges = 0
-  /** Reads that shared the answer to one like them. */
-  joined = 0
-  cacheHits = 0
-  cacheMisses = 0
-  streams = 0
-  streamsBroken = 0
-  streamedBytes = 0
+const counters = {
+  failovers: ['failovers', 'Reads that were sent to a further node because one failed'],
+  hedges: ['hedges', 'Slow reads that were sent to a second node, too'],
+  joined: ['joined', 'Reads that shared the answer to an identical one in flight'],
+  cacheHits: ['cache_hits', 'Reads of what cannot change, answered from memory'],
+  cacheMisses: ['cache_misses', 'Reads of what cannot change that were sent to a node'],
+  streams: ['streams', 'Answers that were streamed because they are long'],
+  streamsBroken: ['streams_broken', 'Streamed answers that their node broke off'],
+  streamedBytes: ['streamed_bytes', 'Bytes of streamed answers'],
+} as const
+
+export type ProxyTally = Record<keyof typeof counters, number> & {
   /** Bytes that the caches hold now. */
-  cacheBytes: () => number = () => 0
+  cacheBytes: () => number
 }
 
 export function declareProxyMeters(meters: Meters): ProxyTally {
-  const tally = new ProxyTally()
-  const count = (name: string, help: string, read: () => number) =>
-    meters.counterRead(name, help, {}, () => [[{}, read()]])
-  count(
-    'sluice_upstream_failovers_total',
-    'Reads that were asked of a further node because one failed',
-    () => tally.failovers,
-  )
-  count(
-    'sluice_upstream_hedges_total',
-    'Slow reads that a second node was asked, too',
-    () => tally.hedges,
-  )
-  count(
-    'sluice_upstream_joined_total',
-    'Reads that shared the answer to an identical one in flight',
-    () => tally.joined,
-  )
-  count(
-    'sluice_upstream_cache_hits_total',
-    'Reads of what cannot change, answered from memory',
-    () => tally.cacheHits,
-  )
-  count(
-    'sluice_upstream_cache_misses_total',
-    'Reads of what cannot change that had to be asked',
-    () => tally.cacheMisses,
-  )
-  count(
-    'sluice_upstream_streams_total',
-    'Answers that were streamed because they are long',
-    () => tally.streams,
-  )
-  count(
-    'sluice_upstream_streams_broken_total',
-    'Streamed answers that their node broke off',
-    () => tally.streamsBroken,
-  )
-  count(
-    'sluice_upstream_streamed_bytes_total',
-    'Bytes of streamed answers',
-    () => tally.streamedBytes,
-  )
+  const tally = newTally()
+  for (const [key, [name, help]] of Object.entries(counters))
+    meters.counterRead(`sluice_upstream_${name}_total`, help, {}, () => [
+      // Reason for the cast: entries of an object lose the type of its keys.
+      [{}, tally[key as keyof typeof counters]],
+    ])
   meters.gaugeRead('sluice_upstream_cache_bytes', 'Bytes that the caches of answers hold', () =>
     tally.cacheBytes(),
   )
   return tally
+}
+
+function newTally(): ProxyTally {
+  return {
+    failovers: 0,
+    hedges: 0,
+    joined: 0,
+    cacheHits: 0,
+    cacheMisses: 0,
+    streams: 0,
+    streamsBroken: 0,
+    streamedBytes: 0,
+    cacheBytes: () => 0,
+  }
 }

@@ -1,32 +1,31 @@
-// What may be done with a call of each method: asked again, shared, kept, waited for. Thread: any.
-// Pure; called by proxy-set.ts once per call.
+// Policy of each method: may it be retried, shared or cached, is it expensive. Thread: any (pure).
 import { Commitment } from '../../base/commitment.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 
 /**
- * - `read`: may be asked of another node, joined with others like it, hedged.
- * - `send`: changes something; exactly one try at a node.
+ * - `read`: may fail over to another node, be shared with identical ones, be hedged.
+ * - `send`: changes something; sent exactly once to a node.
  */
 export type MethodKind = 'read' | 'send'
 
 /**
  * Which answers of a method can never change.
  * - `always`: every one.
- * - `finalized`: those asked for at finalized, which is what nodes take when nothing is said.
+ * - `finalized`: those requested at finalized, which is the default of nodes.
  * - `rooted`: those about a slot that is finalized already.
  */
 export type Lasting = 'always' | 'finalized' | 'rooted' | 'never'
 
 export interface MethodPolicy {
   readonly kind: MethodKind
-  /** A scan: it gets more time, and its time says nothing about the node. */
+  /** A scan: it gets more time, and its latency does not show how fast the node is. */
   readonly isHeavy: boolean
   readonly lasting: Lasting
-  /** Its answer tells how far the node is; a customer should not see that go back. */
+  /** Its answer contains the node's slot, which must not go back for a customer. */
   readonly tellsSlot: boolean
 }
 
-/** What the options of a call say that a choice of node depends on. */
+/** Options of a call that the pick of a node depends on. */
 export interface ReadOptions {
   readonly commitment: Commitment
   readonly minContextSlot: number | undefined
@@ -68,7 +67,7 @@ export function policyOf(method: string): MethodPolicy {
   return policies.get(method) ?? plain
 }
 
-const nothingSaid: ReadOptions = { commitment: Commitment.finalized, minContextSlot: undefined }
+const defaults: ReadOptions = { commitment: Commitment.finalized, minContextSlot: undefined }
 const commitments: ReadonlyMap<unknown, Commitment> = new Map([
   ['processed', Commitment.processed],
   ['recent', Commitment.processed],
@@ -77,11 +76,11 @@ const commitments: ReadonlyMap<unknown, Commitment> = new Map([
   ['singleGossip', Commitment.confirmed],
 ])
 
-/** The options stand in the last param, when that is an object; finalized when nothing is said. */
+/** The options are the last param, when that is an object; finalized by default. */
 export function readOptions({ params }: Call): ReadOptions {
-  if (!Array.isArray(params) || params.length === 0) return nothingSaid
+  if (!Array.isArray(params) || params.length === 0) return defaults
   const last: unknown = params[params.length - 1]
-  if (typeof last !== 'object' || last === null) return nothingSaid
+  if (typeof last !== 'object' || last === null) return defaults
   const { commitment, minContextSlot } = last as Record<string, unknown>
   return {
     commitment: commitments.get(commitment) ?? Commitment.finalized,
@@ -89,7 +88,7 @@ export function readOptions({ params }: Call): ReadOptions {
   }
 }
 
-/** True when a result of this call, once there, is the same for ever. */
+/** True when a result of this call can never change. */
 export function isLasting(
   policy: MethodPolicy,
   { params }: Call,

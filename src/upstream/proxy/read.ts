@@ -1,181 +1,173 @@
-// One read on its way: tried at a node, at another when that fails, at a second one beside it when
-// it is slow. Thread: main. Made by proxy-set.ts, which looks at it now and then.
+// One read: sent to a node, to another one when that fails (failover), to a second one beside it
+// when it is slow (hedge). Thread: main. One object per read.
 //
-//   begin -> choose -> Attempt ── answer ──────────────► done
-//                 ▲        └─ fault, -32004/5/14/16 ─┐
-//                 └── another node, within the time ─┘ none left: the node's error, or -32005
+//   pick ─► try ── answer ─────────────────────────► done
+//     ▲      └─ fault, or an error of failoverCodes ─┐
+//     └── another node, within the deadline ─────────┘ no node left: the node's error, or -32005
 import type { Answer } from '../../jsonrpc/build.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { bodyOf, newId } from '../call-body.ts'
-import type { UpstreamNode } from '../upstream-node.ts'
-import type { UpstreamSet } from '../upstream-set.ts'
-import { Attempt, type TryFault, type TryOwner } from './attempt.ts'
-import { elsewhere, tooSlow, unhealthy } from './errors.ts'
+import { firstGood } from '../first-good.ts'
+import type { HttpRequest } from '../http-client/http-request.ts'
+import type { UpstreamNode } from '../node-pool/upstream-node.ts'
+import type { UpstreamSet } from '../node-pool/upstream-set.ts'
+import { answerOf } from './answer.ts'
+import { failoverCodes, tooSlow, unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
 import type { MethodPolicy, ReadOptions } from './method-policy.ts'
 
-/** A read may go through all nodes twice: a connection can break under a node that is well. */
+/** A read may try all nodes twice: a connection can break although its node is well. */
 const ROUNDS_MAX = 2
 const ROUND_PAUSE_MS = 30
-/** Part of the time that is left which one try may take while there are others to ask. */
-const TRY_PART = 0.5
+/** Share of the remaining time for one try while there are other nodes. */
+const TRY_SHARE = 0.5
 const TRY_MS_MIN = 250
-/** What a short answer may take behind its head, besides. */
-const BODY_MS = 100
 const HEAVY_FACTOR = 3
 
-export interface ReadOwner {
-  readonly set: UpstreamSet
-  readonly tally: ProxyTally
-  nowMs(): number
-  /** The answer, and the node that gave it; null when it is ours. */
-  done(read: Read, answer: Answer, node: UpstreamNode | null): void
-}
-
-export class Read implements TryOwner {
+export interface ReadRequest {
   readonly call: Call
   readonly policy: MethodPolicy
   readonly options: ReadOptions
-  readonly beganMs: number
-  /** The slot that this customer was told already; 0 when that does not matter. */
-  readonly mark: number
-  readonly resolve: (answer: Answer) => void
-  readonly #owner: ReadOwner
-  readonly #deadlineMs: number
+  /** Nodes at or above it are preferred; 0 for any. */
+  readonly minSlot: number
+}
+
+export interface ReadDeps {
+  readonly set: UpstreamSet
+  readonly tally: ProxyTally
+  nowMs(): number
+}
+
+/** The node is null when the answer is our own. */
+export interface ReadResult {
+  readonly answer: Answer
+  readonly node: UpstreamNode | null
+}
+
+interface Try {
+  readonly request: HttpRequest
+  /** Null when it failed. */
+  readonly result: Promise<ReadResult | null>
+}
+
+export class Read {
+  readonly #request: ReadRequest
+  readonly #deps: ReadDeps
   readonly #id = newId()
-  #body = ''
-  #asked: UpstreamNode[] = []
-  #attempts: Attempt[] = []
+  readonly #body: string
+  readonly #startMs: number
+  readonly #deadlineMs: number
+  /** Null when it may not be hedged, or is already. */
+  #hedgeMs: number | null
+  #tried: UpstreamNode[] = []
+  #tries = 0
   #rounds = 1
-  #isHedged = false
-  #isOver = false
-  /** What a node said that was no good answer; passed on when nobody has a better one. */
-  #honest: Answer | null = null
+  /** A node's error that another node might not have; returned when all fail. */
+  #refusal: Answer | null = null
 
-  constructor(
-    owner: ReadOwner,
-    what: { call: Call; policy: MethodPolicy; options: ReadOptions; mark: number },
-    resolve: (answer: Answer) => void,
-  ) {
-    this.#owner = owner
-    this.call = what.call
-    this.policy = what.policy
-    this.options = what.options
-    this.mark = what.mark
-    this.resolve = resolve
-    this.beganMs = owner.nowMs()
-    const { timeoutMs } = owner.set.section
-    this.#deadlineMs = this.beganMs + timeoutMs * (what.policy.isHeavy ? HEAVY_FACTOR : 1)
+  /** After `hedgeMs` a second node is asked, too; null for never. */
+  constructor(request: ReadRequest, deps: ReadDeps, hedgeMs: number | null) {
+    this.#request = request
+    this.#deps = deps
+    this.#hedgeMs = hedgeMs
+    this.#body = bodyOf(request.call, this.#id)
+    this.#startMs = deps.nowMs()
+    const { timeoutMs } = deps.set.section
+    this.#deadlineMs = this.#startMs + timeoutMs * (request.policy.isHeavy ? HEAVY_FACTOR : 1)
   }
 
-  begin(): void {
-    this.#body = bodyOf(this.call, this.#id)
-    this.#try()
-  }
-
-  answered(attempt: Attempt, answer: Answer): void {
-    if (this.#isOver) {
-      discard(answer)
-      return
+  async run(): Promise<ReadResult> {
+    for (;;) {
+      const node = this.#pick()
+      if (node === null) {
+        if (!this.#hasNextRound()) return { answer: this.#refusal ?? unhealthy, node: null }
+        await pause(ROUND_PAUSE_MS)
+        continue
+      }
+      if (this.#tries > 0) this.#deps.tally.failovers++
+      const hedgeMs = this.#hedgeMs
+      const result = await (hedgeMs === null ? this.#try(node).result : this.#hedge(node, hedgeMs))
+      if (result !== null) return result
+      if (this.#leftMs() <= 0) return { answer: this.#refusal ?? tooSlow, node: null }
     }
-    if (answer.kind === 'error' && elsewhere.has(answer.error.code)) {
-      this.#honest = answer
-      this.#failed(attempt)
-      return
-    }
-    this.#finish(answer, attempt)
   }
 
-  failed(attempt: Attempt, _fault: TryFault, _isSent: boolean): void {
-    if (!this.#isOver) this.#failed(attempt)
-  }
-
-  /** Looks whether its time is over, or long enough to ask a second node (`hedgeMs`). */
-  look(nowMs: number, hedgeMs: number | null): void {
-    for (const attempt of this.#attempts) if (nowMs >= attempt.untilMs) this.#giveUp(attempt)
-    if (this.#isOver) return
-    if (nowMs >= this.#deadlineMs) {
-      this.#finish(this.#honest ?? tooSlow, null)
-      return
-    }
-    if (hedgeMs === null || this.#isHedged || this.#attempts.length !== 1) return
-    if (nowMs - this.beganMs < hedgeMs) return
-    const node = this.#choose()
-    if (node === null) return
-    this.#isHedged = true
-    this.#owner.tally.hedges++
-    this.#ask(node)
-  }
-
-  /** Its head came in time, the rest does not: the node stands still. */
-  #giveUp(attempt: Attempt): void {
-    attempt.abort()
-    attempt.node.failed('timeout')
-    this.#failed(attempt)
-  }
-
-  #failed(attempt: Attempt): void {
-    this.#attempts = this.#attempts.filter((each) => each !== attempt)
-    // A hedge is still on its way.
-    if (this.#attempts.length > 0) return
-    this.#owner.tally.failovers++
-    this.#try()
-  }
-
-  #try(): void {
-    const node = this.#choose()
-    if (node !== null) {
-      this.#ask(node)
-      return
-    }
-    const mayGoOn = this.#rounds < ROUNDS_MAX && this.#asked.length > 0 && this.#honest === null
-    if (!mayGoOn || !this.#owner.set.isServing()) {
-      this.#finish(this.#last(), null)
-      return
-    }
-    this.#rounds++
-    this.#asked = []
-    setTimeout(() => this.#tryAgain(), ROUND_PAUSE_MS)
-  }
-
-  #tryAgain(): void {
-    if (!this.#isOver) this.#try()
-  }
-
-  #choose(): UpstreamNode | null {
-    const { minContextSlot = 0, commitment } = this.options
-    const slot = Math.max(minContextSlot, this.mark)
-    const not = this.#asked
-    return this.#owner.set.choose(
-      this.call.method,
-      slot === 0 ? { not } : { not, minContextSlot: slot, commitment },
+  #pick(): UpstreamNode | null {
+    const { call, options, minSlot } = this.#request
+    const { minContextSlot = 0, commitment } = options
+    const slot = Math.max(minContextSlot, minSlot)
+    const exclude = this.#tried
+    return this.#deps.set.pick(
+      call.method,
+      slot === 0 ? { exclude } : { exclude, minContextSlot: slot, commitment },
     )
   }
 
-  #ask(node: UpstreamNode): void {
-    this.#asked.push(node)
-    const leftMs = this.#deadlineMs - this.#owner.nowMs()
-    const isLast = this.#asked.length >= this.#owner.set.nodes.length
-    const timeoutMs = Math.max(TRY_MS_MIN, isLast ? leftMs : leftMs * TRY_PART)
-    const attempt = new Attempt(node, this, this.#owner.tally, this.#id)
-    attempt.untilMs = this.#owner.nowMs() + timeoutMs + BODY_MS
-    this.#attempts.push(attempt)
-    attempt.begin(this.#body, { timeoutMs, isHeavy: this.policy.isHeavy })
+  #hasNextRound(): boolean {
+    if (this.#rounds === ROUNDS_MAX || this.#tried.length === 0 || this.#refusal !== null)
+      return false
+    this.#rounds++
+    this.#tried = []
+    return this.#deps.set.isServing()
   }
 
-  #last(): Answer {
-    return this.#honest ?? unhealthy
+  /** Asks a node, and a second one beside it when it is slow; the slower one is aborted. */
+  async #hedge(node: UpstreamNode, hedgeMs: number): Promise<ReadResult | null> {
+    const first = this.#try(node)
+    const waitMs = this.#startMs + hedgeMs - this.#deps.nowMs()
+    const other = (await isSlower(first.result, waitMs)) ? this.#pick() : null
+    if (other === null) return first.result
+    this.#hedgeMs = null
+    this.#deps.tally.hedges++
+    const second = this.#try(other)
+    const winner = await firstGood([first.result, second.result], (result) => result !== null)
+    const loser = winner?.node === other ? first : second
+    loser.request.abort()
+    void loser.result.then((result) => {
+      if (result?.answer.kind === 'stream' && result !== winner) result.answer.stream.cancel()
+    })
+    return winner
   }
 
-  #finish(answer: Answer, winner: Attempt | null): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    for (const attempt of this.#attempts) if (attempt !== winner) attempt.abort()
-    this.#attempts = []
-    this.#owner.done(this, answer, winner?.node ?? null)
+  #try(node: UpstreamNode): Try {
+    this.#tries++
+    this.#tried.push(node)
+    const leftMs = this.#leftMs()
+    const isLast = this.#tried.length >= this.#deps.set.nodes.length
+    const shareMs = isLast ? leftMs : Math.max(TRY_MS_MIN, leftMs * TRY_SHARE)
+    const timeoutMs = Math.ceil(Math.max(1, Math.min(leftMs, shareMs)))
+    const { isHeavy } = this.#request.policy
+    const request = node.call(this.#body, { timeoutMs, isHeavy })
+    return { request, result: this.#resultOf(request, node) }
+  }
+
+  async #resultOf(request: HttpRequest, node: UpstreamNode): Promise<ReadResult | null> {
+    const response = await request.response
+    if (!response.ok) return null
+    const answer = await answerOf(response, this.#id, node, this.#deps.tally)
+    if (typeof answer === 'string') return null
+    if (answer.kind !== 'error' || !failoverCodes.has(answer.error.code)) return { answer, node }
+    this.#refusal = answer
+    return null
+  }
+
+  #leftMs(): number {
+    return this.#deadlineMs - this.#deps.nowMs()
   }
 }
 
-function discard(answer: Answer): void {
-  if (answer.kind === 'stream') answer.stream.cancel()
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}
+
+/** True when the promise is pending after so many milliseconds. */
+function isSlower(promise: Promise<unknown>, ms: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    // Timers run before what the sockets brought in the same turn of the event loop.
+    const timer = setTimeout(() => setImmediate(resolve, true), Math.max(0, ms))
+    void promise.then(() => {
+      clearTimeout(timer)
+      resolve(false)
+    })
+  })
 }

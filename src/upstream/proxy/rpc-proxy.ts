@@ -1,13 +1,12 @@
-// Answers the JSON-RPC of customers whose nodes stand elsewhere, each from its own set alone.
-// Thread: main. Handed to the rpc door by the topology.
+// Proxies the JSON-RPC calls of customers to nodes, each to its own set only. Thread: main.
 import type { Clock } from '../../base/clock.ts'
 import type { Answer } from '../../jsonrpc/build.ts'
 import type { Elsewhere } from '../../jsonrpc/methods.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
-import type { Upstreams } from '../upstreams.ts'
+import type { Upstreams } from '../node-pool/upstreams.ts'
 import { unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
-import { ProxySet } from './proxy-set.ts'
+import { SetProxy } from './set-proxy.ts'
 
 export interface ProxyCaller {
   readonly subscription: { readonly id: string; readonly upstream: string | null }
@@ -15,22 +14,22 @@ export interface ProxyCaller {
 
 export interface RpcProxyDeps {
   readonly upstreams: Upstreams
-  /** The set of everybody who is bound to none; null when those are on another chain. */
+  /** The set of customers that are bound to none; null when those are on another chain. */
   readonly everybody: string | null
   readonly tally: ProxyTally
-  /** Our version, told beside the node's. */
+  /** Our version, added to the node's in getVersion. */
   readonly version: string
   readonly clock: Clock
 }
 
 export class RpcProxy implements Elsewhere<ProxyCaller> {
-  readonly #sets: ReadonlyMap<string, ProxySet>
+  readonly #sets: ReadonlyMap<string, SetProxy>
   readonly #everybody: string | null
 
   constructor(deps: RpcProxyDeps) {
     this.#everybody = deps.everybody
     this.#sets = new Map(
-      deps.upstreams.sets().map((set) => [set.name, new ProxySet(set, deps)] as const),
+      deps.upstreams.sets().map((set) => [set.name, new SetProxy(set, deps)] as const),
     )
     deps.tally.cacheBytes = () => {
       let bytes = 0
@@ -39,7 +38,7 @@ export class RpcProxy implements Elsewhere<ProxyCaller> {
     }
   }
 
-  /** True for whoever has a set, also when that set is gone: nobody is led to other nodes. */
+  /** True for a customer with a set, also when that set is gone: it never gets other nodes. */
   takes({ subscription }: ProxyCaller): boolean {
     return subscription.upstream !== null || this.#everybody !== null
   }
@@ -47,9 +46,5 @@ export class RpcProxy implements Elsewhere<ProxyCaller> {
   call(call: Call, { subscription }: ProxyCaller): Answer | Promise<Answer> {
     const set = this.#sets.get(subscription.upstream ?? this.#everybody ?? '')
     return set === undefined ? unhealthy : set.call(call, subscription.id)
-  }
-
-  stop(): void {
-    for (const set of this.#sets.values()) set.stop()
   }
 }

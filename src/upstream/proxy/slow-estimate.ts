@@ -1,6 +1,6 @@
-// How long all but the slowest reads of a method take, in two numbers. Thread: any (pure).
-// Called by proxy-set.ts for hedging. Steps up nineteen times as far as down, so it rests where one
-// read in twenty is slower: the 95th percentile, following changes within some hundred reads.
+// Estimates the 95th percentile of a method's latency in two numbers. Thread: any (pure).
+// Steps up nineteen times as far as down, so it settles where one read in twenty is slower, and
+// follows changes within some hundred reads.
 
 const STEP = 0.05
 const UP = 0.95

@@ -1,0 +1,211 @@
+// One HTTP request and its response: the state object that a connection drives and a caller awaits.
+// Thread: main. A short body is collected whole, a long one becomes a stream as soon as enough of
+// it is here to be judged. A request is sent at most once: whether it may be retried is the
+// caller's decision.
+//
+//   waiting ──► whole body ──────────────► over
+//        ├────► streaming ──► last byte ──► over
+//        ├────► discarding (429, 5xx) ────► over
+//        └────► fault ────────────────────► over
+import { isAscii } from 'node:buffer'
+import type { Clock } from '../../base/clock.ts'
+import { type BodySource, BodyStream } from './body-stream.ts'
+import { POOLED_BYTES, PooledBuffer } from './buffer-pool.ts'
+import type { ResponseSink } from './response-parser.ts'
+
+/**
+ * Why there is no response.
+ * - `unreached`: no connection; nothing was sent.
+ * - `broken`: the connection ended before the response did, or it was not HTTP.
+ * - `timeout`: no response in time.
+ * - `busy`: the client's queue is full; nothing was sent.
+ * - `left`: the node left the rotation meanwhile; another one can be asked.
+ * - `aborted`: the caller gave it up.
+ */
+export type HttpFault = 'unreached' | 'broken' | 'timeout' | 'busy' | 'left' | 'aborted'
+
+export interface HttpResponse {
+  readonly ok: true
+  readonly status: number
+  /** Short ASCII bodies are text; the body of 429 and 5xx is discarded and empty. */
+  readonly body: string | PooledBuffer | BodyStream
+}
+
+export interface HttpFailure {
+  readonly ok: false
+  readonly fault: HttpFault
+  /** Whether the server may have seen the request. */
+  readonly isSent: boolean
+  /** Error code of the socket, such as ECONNREFUSED; '' when there is none. */
+  readonly code: string
+}
+
+export interface RequestOptions {
+  /** Until the response is whole or its stream begins; a stream lasts while it makes progress. */
+  readonly timeoutMs: number
+}
+
+/** The connection that carries a request. */
+export interface RequestConnection {
+  readonly isConnected: boolean
+  pause(): void
+  resume(): void
+  destroy(): void
+}
+
+/** Longest body that becomes text, which is cheaper to frame than bytes. */
+const TEXT_BYTES_MAX = 16_384
+/** A stream begins when more than this is here: enough to find where its value starts. */
+const STREAM_OPENING_BYTES = 4_096
+/** A body that is discarded is read up to here, to keep the connection. */
+const DISCARDED_BYTES_MAX = 65_536
+
+export class HttpRequest implements ResponseSink, BodySource {
+  readonly response: Promise<HttpResponse | HttpFailure>
+  readonly bytes: string | Uint8Array
+  /** 0 before the head of the response. */
+  status = 0
+  /** When it was created and when the head came; monotonic. */
+  readonly startMs: number
+  headMs = 0
+  isPaused = false
+  isOver = false
+  readonly #clock: Clock
+  readonly #timer: NodeJS.Timeout
+  #resolve!: (result: HttpResponse | HttpFailure) => void
+  #connection: RequestConnection | null = null
+  /** Content length; -1 when the head does not state it. */
+  #length = -1
+  #text: string | null = null
+  #buffer: PooledBuffer | null = null
+  #bodyBytes = 0
+  #stream: BodyStream | null = null
+  #isResolved = false
+
+  constructor(bytes: string | Uint8Array, { timeoutMs }: RequestOptions, clock: Clock) {
+    this.bytes = bytes
+    this.#clock = clock
+    this.startMs = clock.monotonicMs()
+    this.#timer = setTimeout(expireLater, timeoutMs, this)
+    this.response = new Promise((resolve) => {
+      this.#resolve = resolve
+    })
+  }
+
+  /** True when the response, or the first bytes of its stream, came. */
+  get isResolved(): boolean {
+    return this.#isResolved
+  }
+
+  sendOn(connection: RequestConnection): void {
+    this.#connection = connection
+  }
+
+  pause(): void {
+    if (this.isOver) return
+    this.isPaused = true
+    this.#connection?.pause()
+  }
+
+  resume(): void {
+    if (this.isOver || !this.isPaused) return
+    this.isPaused = false
+    this.#connection?.resume()
+  }
+
+  /** Ends it, and its connection when it is on one. A response that is resolved stays so. */
+  abort(fault: HttpFault = 'aborted'): void {
+    if (this.isOver) return
+    const isSent = this.#connection?.isConnected === true
+    this.isOver = true
+    this.#connection?.destroy()
+    this.#stream?.fail()
+    this.#fail(fault, isSent, '')
+  }
+
+  head(status: number, length: number): void {
+    this.status = status
+    this.headMs = this.#clock.monotonicMs()
+    this.#length = length
+    if (status === 429 || status >= 500) this.#settle({ ok: true, status, body: '' })
+    else if (length > POOLED_BYTES) this.#stream = new BodyStream(this)
+  }
+
+  data(chunk: Buffer): void {
+    if (this.isOver) return
+    this.#bodyBytes += chunk.length
+    if (this.#stream !== null) {
+      this.#stream.push(chunk)
+      if (!this.#isResolved && this.#bodyBytes > STREAM_OPENING_BYTES) this.#settleStream()
+    } else if (this.#isResolved) {
+      if (this.#bodyBytes > DISCARDED_BYTES_MAX) this.abort()
+    } else this.#collect(chunk)
+  }
+
+  /** The response is whole. */
+  end(): void {
+    if (this.isOver) return
+    this.isOver = true
+    if (this.#stream !== null) this.#stream.end()
+    else if (!this.#isResolved) this.#settle({ ok: true, status: this.status, body: this.#body() })
+  }
+
+  /** The connection was lost before that; `code` is the error code of the socket. */
+  lost(code: string): void {
+    if (this.isOver) return
+    this.isOver = true
+    const isSent = this.#connection?.isConnected === true
+    this.#stream?.fail()
+    this.#fail(isSent ? 'broken' : 'unreached', isSent, code)
+  }
+
+  #collect(chunk: Buffer): void {
+    // Most responses are this: plain, short, and here in one piece.
+    if (chunk.length === this.#length && chunk.length <= TEXT_BYTES_MAX && isAscii(chunk)) {
+      this.#text = chunk.toString('latin1')
+    } else if (this.#bodyBytes <= POOLED_BYTES) {
+      this.#buffer ??= new PooledBuffer(this.#length < 0 ? POOLED_BYTES : this.#length)
+      this.#buffer.append(chunk)
+    } else {
+      this.#stream = new BodyStream(this)
+      if (this.#buffer !== null) {
+        this.#stream.push(this.#buffer.bytes)
+        this.#buffer.release()
+      }
+      this.#stream.push(chunk)
+      this.#settleStream()
+    }
+  }
+
+  #body(): string | PooledBuffer {
+    const buffer = this.#buffer
+    if (buffer === null) return this.#text ?? ''
+    const { bytes } = buffer
+    if (bytes.length > TEXT_BYTES_MAX || !isAscii(bytes)) return buffer
+    const text = bytes.toString('latin1')
+    buffer.release()
+    return text
+  }
+
+  #settleStream(): void {
+    this.#settle({ ok: true, status: this.status, body: this.#stream! })
+  }
+
+  #fail(fault: HttpFault, isSent: boolean, code: string): void {
+    this.#settle({ ok: false, fault, isSent, code })
+  }
+
+  #settle(result: HttpResponse | HttpFailure): void {
+    if (this.#isResolved) return
+    this.#isResolved = true
+    clearTimeout(this.#timer)
+    this.#resolve(result)
+  }
+}
+
+/** Timers run before what the sockets brought in the same turn of the loop: that still counts. */
+function expireLater(request: HttpRequest): void {
+  setImmediate(() => {
+    if (!request.isResolved) request.abort('timeout')
+  })
+}

@@ -1,0 +1,168 @@
+// Probes a node for its health and its slots, once per slot. Thread: main. Clock passed in.
+// At most one probe is in flight. A late one makes the node doubtful and then down, but counts when
+// it is answered after all, so that a node that is only slow returns. Any other response of the
+// node ends the silence, too.
+import type { Clock } from '../../base/clock.ts'
+import { bodyOf } from '../call-body.ts'
+import { readText } from '../http-client/read-text.ts'
+import type { UpstreamNode } from './upstream-node.ts'
+
+/** One slot. */
+export const probeEveryMs = 400
+/** Silence after a probe that makes a node doubtful: others are preferred. */
+export const overdueMs = 600
+/** Silence after a probe that makes a node down. */
+export const silentMs = 1_500
+const probeMsMax = 3_000
+/** JSON-RPC: method not found. */
+const notFound = -32601
+
+interface Question {
+  readonly id: number
+  readonly method: string
+  readonly params: string
+}
+
+const questions: readonly Question[] = [
+  { id: 1, method: 'getHealth', params: '[]' },
+  { id: 2, method: 'getSlot', params: '[{"commitment":"processed"}]' },
+  { id: 3, method: 'getSlot', params: '[{"commitment":"finalized"}]' },
+  { id: 4, method: 'getMaxShredInsertSlot', params: '[]' },
+]
+
+interface Reply {
+  readonly id?: unknown
+  readonly result?: unknown
+  readonly error?: { readonly code?: unknown }
+}
+
+export class NodeProbe {
+  readonly #node: UpstreamNode
+  readonly #clock: Clock
+  readonly #onAnswer: () => void
+  #questions: readonly Question[]
+  #isBatch = true
+  #sentMs = Number.NEGATIVE_INFINITY
+  #isAsking = false
+  #isSilent = false
+  /** HTTP status or socket error of the last response, for the log. */
+  #code = ''
+
+  constructor(node: UpstreamNode, clock: Clock, onAnswer: () => void) {
+    this.#node = node
+    this.#clock = clock
+    this.#onAnswer = onAnswer
+    this.#questions = questions.filter(({ method }) => node.serves(method))
+    // A node that only takes sends cannot be probed: its calls show its health.
+    if (this.#questions.length === 0) node.health.probeAnswered({ isBehind: false })
+  }
+
+  /** Sends a probe when it is due, or checks how long the last one is unanswered. */
+  tick(): void {
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#isAsking) this.#watch(nowMs)
+    else if (nowMs - this.#sentMs >= probeEveryMs) void this.probe()
+  }
+
+  /** One probe, to its end. Never rejects. */
+  async probe(): Promise<void> {
+    if (this.#isAsking || this.#questions.length === 0 || this.#node.http === null) return
+    this.#isAsking = true
+    this.#isSilent = false
+    this.#sentMs = this.#clock.monotonicMs()
+    const result = this.#isBatch
+      ? await this.#exchange(`[${this.#questions.map(textOf).join(',')}]`)
+      : await this.#oneByOne()
+    this.#isAsking = false
+    this.#judge(result)
+    this.#onAnswer()
+  }
+
+  #watch(nowMs: number): void {
+    const silenceMs = nowMs - Math.max(this.#sentMs, this.#node.respondedMs)
+    if (silenceMs >= silentMs && !this.#isSilent) {
+      this.#isSilent = true
+      this.#node.probeFailures++
+      this.#node.failureReason = 'no response to probes'
+      this.#node.health.probeSilent()
+    } else if (silenceMs >= overdueMs) this.#node.health.probeOverdue()
+  }
+
+  async #oneByOne(): Promise<ProbeResult> {
+    const all: Reply[] = []
+    for (const question of this.#questions) {
+      const result = await this.#exchange(textOf(question))
+      if (!Array.isArray(result)) return result
+      all.push(...result)
+    }
+    return all
+  }
+
+  async #exchange(body: string): Promise<ProbeResult> {
+    const startMs = this.#clock.monotonicMs()
+    // Reason for the assertion: `probe` checked.
+    const response = await this.#node.http!.request(body, { timeoutMs: probeMsMax }).response
+    if (!response.ok) {
+      this.#code = response.code
+      return response.fault === 'unreached' ? 'unreached' : 'broken'
+    }
+    this.#node.observeLatency(this.#clock.monotonicMs() - startMs)
+    const { status } = response
+    this.#code = status === 200 ? '' : `HTTP ${status}`
+    const text = await readText(response)
+    if (status === 429) return 'limited'
+    if (status >= 500 || status === 401 || status === 403) return 'status'
+    return text === null ? 'broken' : this.#parsed(text)
+  }
+
+  #parsed(text: string): ProbeResult {
+    try {
+      const parsed: unknown = JSON.parse(text)
+      if (Array.isArray(parsed)) return parsed.filter((one) => typeof one === 'object' && one)
+      if (typeof parsed !== 'object' || parsed === null) return 'broken'
+      if (!this.#isBatch) return [parsed as Reply]
+      // One response to a batch: it supports none, so the questions are sent one by one now.
+      this.#isBatch = false
+      return 'limited'
+    } catch {
+      return 'broken'
+    }
+  }
+
+  #judge(result: ProbeResult): void {
+    const { health } = this.#node
+    if (typeof result === 'string' && result !== 'limited') {
+      this.#node.probeFailed(result, this.#code)
+      return
+    }
+    // Rate-limited: it is alive, and there is nothing new.
+    if (result === 'limited') {
+      health.probeAnswered({ isBehind: false })
+      return
+    }
+    const replies = new Map(result.map((reply) => [reply.id, reply]))
+    this.#forget(replies)
+    const slotOf = (id: number) => numberOf(replies.get(id)?.result)
+    this.#node.probedSlots(slotOf(2), slotOf(3), slotOf(4))
+    // Before it may return: one that lags far must not be up for a moment.
+    this.#onAnswer()
+    const { error } = replies.get(1) ?? {}
+    health.probeAnswered({ isBehind: error !== undefined && error.code !== notFound })
+  }
+
+  /** Methods that the node does not have are not asked for again. */
+  #forget(replies: ReadonlyMap<unknown, Reply>): void {
+    const left = this.#questions.filter(({ id }) => replies.get(id)?.error?.code !== notFound)
+    if (left.length > 0) this.#questions = left
+  }
+}
+
+type ProbeResult = readonly Reply[] | 'limited' | 'unreached' | 'broken' | 'status'
+
+function textOf({ id, method, params }: Question): string {
+  return bodyOf({ method, paramsText: params }, String(id))
+}
+
+function numberOf(value: unknown): number | null {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null
+}

@@ -1,0 +1,266 @@
+// One node of a set: its HTTP client, its health, slots, latency and counters. Thread: main.
+// Its only name outside is `<set>/<number>`; its addresses and token are for opening connections
+// and never appear in results, logs or meters.
+import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
+import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { LatencyTally } from '../../telemetry/tally.ts'
+import type { NodeSection } from '../config.ts'
+import { BodyStream } from '../http-client/body-stream.ts'
+import { HttpClient } from '../http-client/http-client.ts'
+import type {
+  HttpFailure,
+  HttpRequest,
+  HttpResponse,
+  RequestOptions,
+} from '../http-client/http-request.ts'
+import { LatencyWindow } from './latency-window.ts'
+import { MethodList } from './method-list.ts'
+import { isNodeFault, type NodeFault, NodeHealth, type NodeState } from './node-health.ts'
+
+/** A node that responds 429 is avoided for this long, where there is another. */
+const rateLimitedMs = 500
+/** A failed call counts as one of this latency: failing fast must not look like being fast. */
+const failureMs = 1_000
+/** Weight of a new latency in the moving average, when it is above or below the average. */
+const averageUp = 0.3
+const averageDown = 0.1
+/** Differences below a millisecond are noise. */
+const latencyMsMin = 1
+
+/** How a call ended. `limited` is a 429, `left` was given up because its node left the rotation. */
+export const callOutcomes = [
+  'ok',
+  'limited',
+  'status',
+  'unreached',
+  'broken',
+  'timeout',
+  'busy',
+  'left',
+  'aborted',
+] as const
+export type CallOutcome = (typeof callOutcomes)[number]
+
+/** Endpoints of a node; an empty address is one that it does not have. */
+export type NodeEndpoint = 'rpc' | 'ws' | 'grpc'
+
+export interface CallOptions extends RequestOptions {
+  /** A scan, whose latency does not show how fast the node is. */
+  readonly isHeavy?: boolean
+  /** Not given up when the node leaves the rotation: a send, which must not be sent twice. */
+  readonly isSend?: boolean
+}
+
+export interface NodeDeps {
+  readonly clock: Clock
+  readonly log: Log
+  /** Called after the state changed. */
+  readonly onChange: (node: UpstreamNode) => void
+}
+
+export class UpstreamNode {
+  readonly name: string
+  readonly set: string
+  /** From 1, in the order of the configuration. */
+  readonly number: number
+  readonly region: string
+  readonly weight: number
+  /** Only for opening connections. */
+  readonly addresses: Readonly<Record<NodeEndpoint, string>> & { readonly xToken: string }
+  readonly health: NodeHealth
+  readonly latency = new LatencyWindow()
+  readonly seconds = new LatencyTally()
+  readonly outcomes: Record<CallOutcome, number>
+  /** For probes: requests to it are neither counted nor watched by the circuit breaker. */
+  readonly http: HttpClient | null
+  probeFailures = 0
+  lagSlots: number | null = null
+  /** The last slot whose shreds it received; null when it does not report that. */
+  shredSlot: number | null = null
+  /** When it last responded to a call or a probe, monotonic; 0 before. */
+  respondedMs = 0
+  /** What failed last, for the log. */
+  failureReason = ''
+  readonly #methods: MethodList
+  readonly #deps: NodeDeps
+  readonly #waiting = new Map<HttpRequest, CallOptions>()
+  readonly #slots: [number | null, number | null, number | null] = [null, null, null]
+  readonly #throttle = new LogThrottle()
+  #lowProbes = 0
+  #averageMs = 0
+  #rateLimitedUntilMs = 0
+
+  constructor(set: string, number: number, section: NodeSection, deps: NodeDeps) {
+    const { rpc, ws, grpc, xToken } = section
+    this.set = set
+    this.number = number
+    this.name = `${set}/${number}`
+    this.region = section.region
+    this.weight = section.weight
+    this.addresses = { rpc, ws, grpc, xToken }
+    this.outcomes = Object.fromEntries(callOutcomes.map((outcome) => [outcome, 0])) as never
+    this.health = new NodeHealth(deps.clock, (state, before) => this.#changed(state, before))
+    this.http = rpc === '' ? null : new HttpClient(rpc, { xToken, clock: deps.clock })
+    this.#methods = new MethodList(section)
+    this.#deps = deps
+    // A node without JSON-RPC cannot be probed: whoever streams from it finds out.
+    if (this.http === null) this.health.probeAnswered({ isBehind: false })
+  }
+
+  get state(): NodeState {
+    return this.health.state
+  }
+
+  /** Calls that wait for a response. */
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** Estimated cost of a call here, for load balancing: latency times the calls before it. */
+  get load(): number {
+    const queue = this.#waiting.size / Math.max(this.weight, 0.001)
+    return (this.#averageMs + latencyMsMin) * (1 + queue)
+  }
+
+  get isRateLimited(): boolean {
+    return this.#rateLimitedUntilMs > this.nowMs()
+  }
+
+  nowMs(): number {
+    return this.#deps.clock.monotonicMs()
+  }
+
+  serves(method: string): boolean {
+    return this.#methods.has(method)
+  }
+
+  has(endpoint: NodeEndpoint): boolean {
+    return this.addresses[endpoint] !== ''
+  }
+
+  /** The last slot that it is known to have reached; null when it never reported one. */
+  slot(commitment: Commitment = Commitment.processed): number | null {
+    return this.#slots[commitment]
+  }
+
+  /** Sends a JSON-RPC body as it is; only to a node with an rpc endpoint. */
+  call(body: string | Uint8Array, options: CallOptions): HttpRequest {
+    const request = this.http!.request(body, options)
+    this.#waiting.set(request, options)
+    void request.response.then((result) => this.#settled(request, result, options))
+    return request
+  }
+
+  /** A call failed: it had no response, half of one, or one that is not JSON-RPC. */
+  failed(fault: NodeFault, code = ''): void {
+    this.failureReason = code === '' ? fault : code
+    this.#observeAverage(failureMs)
+    this.health.callFailed(fault)
+  }
+
+  /** A probe failed. */
+  probeFailed(fault: NodeFault, code: string): void {
+    this.failureReason = code === '' ? fault : code
+    this.probeFailures++
+    this.health.probeFailed(fault)
+  }
+
+  /** A stream or a response showed that the node reached this slot. */
+  observeSlot(slot: number, commitment: Commitment): void {
+    const known = this.#slots[commitment]
+    if (known === null || slot > known) this.#slots[commitment] = slot
+  }
+
+  /**
+   * The slots of a probe. It may be older than what a stream showed since: a slot goes back only
+   * when two probes report it, as after a restart from a snapshot.
+   */
+  probedSlots(processed: number | null, finalized: number | null, shred: number | null): void {
+    const slots = this.#slots
+    const isLower = processed !== null && processed < (slots[Commitment.processed] ?? 0)
+    this.#lowProbes = isLower ? this.#lowProbes + 1 : 0
+    if (!isLower || this.#lowProbes > 1) {
+      slots[Commitment.processed] = processed ?? slots[Commitment.processed]
+      slots[Commitment.finalized] = finalized ?? slots[Commitment.finalized]
+      // Confirmed is between the two: processed is its upper bound.
+      slots[Commitment.confirmed] = slots[Commitment.processed]
+    }
+    this.shredSlot = shred
+  }
+
+  setLag(lagSlots: number | null, limit: number): void {
+    this.lagSlots = lagSlots
+    this.health.setLag(lagSlots ?? 0, limit)
+  }
+
+  /** Latency of a probe. */
+  observeLatency(ms: number): void {
+    this.respondedMs = this.nowMs()
+    this.#observeAverage(ms)
+  }
+
+  /**
+   * Gives up the calls without a response, so that they can be sent to another node. While it is
+   * only doubtful, scans stay: one may be what keeps the node busy, and would do so to the next.
+   */
+  abandonCalls(): void {
+    const isDoubtful = this.state === 'probing'
+    for (const [request, { isSend, isHeavy }] of [...this.#waiting])
+      if (request.status === 0 && isSend !== true && !(isDoubtful && isHeavy === true))
+        request.abort('left')
+  }
+
+  stop(): void {
+    this.http?.stop()
+  }
+
+  #settled(request: HttpRequest, result: HttpResponse | HttpFailure, options: CallOptions): void {
+    this.#waiting.delete(request)
+    if (!result.ok) {
+      const { fault, code } = result
+      this.outcomes[fault]++
+      if (isNodeFault(fault)) this.failed(fault, code)
+      return
+    }
+    this.#responded(request, options)
+    if (result.body instanceof BodyStream)
+      void result.body.closed.then((end) => {
+        this.outcomes[end]++
+        if (end === 'broken') this.failed('broken')
+      })
+    else this.outcomes[outcomeOf(result.status)]++
+  }
+
+  #responded({ status, startMs, headMs }: HttpRequest, { isHeavy }: CallOptions): void {
+    this.respondedMs = headMs
+    if (status >= 500) {
+      this.failed('status', `HTTP ${status}`)
+      return
+    }
+    const ms = headMs - startMs
+    if (status === 429) this.#rateLimitedUntilMs = headMs + rateLimitedMs
+    if (isHeavy !== true) this.#observeAverage(ms)
+    this.latency.observe(ms, headMs)
+    this.seconds.observeMs(ms)
+    this.health.callAnswered()
+  }
+
+  #observeAverage(ms: number): void {
+    const weight = ms > this.#averageMs ? averageUp : averageDown
+    this.#averageMs += (ms - this.#averageMs) * weight
+  }
+
+  #changed(state: NodeState, before: NodeState): void {
+    const fields = { node: this.name, state, before }
+    if (this.#throttle.allows(state, this.nowMs()))
+      if (state === 'down')
+        this.#deps.log.warn('node left the rotation', { ...fields, reason: this.failureReason })
+      else this.#deps.log.info('node state changed', fields)
+    this.#deps.onChange(this)
+  }
+}
+
+function outcomeOf(status: number): CallOutcome {
+  return status >= 500 ? 'status' : status === 429 ? 'limited' : 'ok'
+}

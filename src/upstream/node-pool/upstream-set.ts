@@ -1,0 +1,178 @@
+// A named set of nodes, compared with each other only. Thread: main.
+// `pick` load-balances: it samples two nodes by weight and takes the one with less load. The
+// weights are the shares while the nodes are alike, and a slow node loses every comparison.
+import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
+import type { Log } from '../../telemetry/log.ts'
+import type { SetSection } from '../config.ts'
+import { NodeProbe } from './node-probe.ts'
+import { UpstreamNode } from './upstream-node.ts'
+
+/** The second sample wins only with clearly less load: noise must not undo the weights. */
+const clearlyLess = 0.75
+/** Weight of a node that has none, among others of its kind. */
+const leastWeight = 0.001
+
+export interface SetDeps {
+  readonly clock: Clock
+  readonly log: Log
+  /** 0 to 1, as Math.random. */
+  readonly random?: () => number
+}
+
+export interface PickOptions {
+  /** Nodes known to be below it are excluded, unless all are: the best of them may answer. */
+  readonly minContextSlot?: number
+  /** Commitment of that slot; finalized by default, as for nodes. */
+  readonly commitment?: Commitment
+  /** Nodes that were tried already. */
+  readonly exclude?: readonly UpstreamNode[]
+  /** Excludes trial calls to half-open nodes: what is sent only once must arrive. */
+  readonly isSend?: boolean
+}
+
+export class UpstreamSet {
+  readonly name: string
+  readonly section: SetSection
+  readonly nodes: readonly UpstreamNode[]
+  readonly probes: readonly NodeProbe[]
+  readonly #random: () => number
+
+  constructor(name: string, section: SetSection, deps: SetDeps) {
+    this.name = name
+    this.section = section
+    this.#random = deps.random ?? Math.random
+    const onChange = (node: UpstreamNode) => this.#changed(node)
+    const { clock, log } = deps
+    this.nodes = section.nodes.map(
+      (node, index) => new UpstreamNode(name, index + 1, node, { clock, log, onChange }),
+    )
+    this.probes = this.nodes.map((node) => new NodeProbe(node, clock, () => this.compareLag()))
+  }
+
+  /** The node for the next call; null when none is good. */
+  pick(method: string, options: PickOptions = {}): UpstreamNode | null {
+    const { exclude = [], isSend = false } = options
+    let tier: Tier = Tier.none
+    let found: UpstreamNode[] = []
+    for (const node of this.nodes) {
+      const its = tierOf(node, isSend)
+      if (its > tier || its === Tier.none || !node.has('rpc')) continue
+      if (exclude.includes(node) || !node.serves(method)) continue
+      if (its < tier) {
+        tier = its
+        found = []
+      }
+      found.push(node)
+    }
+    const { minContextSlot } = options
+    if (minContextSlot !== undefined && found.length > 0)
+      found = atLeast(found, minContextSlot, options.commitment ?? Commitment.finalized)
+    return this.#balance(found)
+  }
+
+  /** Every node that is good now, for broadcasts. */
+  all(method: string): readonly UpstreamNode[] {
+    return this.nodes.filter(
+      (node) => node.has('rpc') && node.serves(method) && tierOf(node, true) !== Tier.none,
+    )
+  }
+
+  /** True when some node is good now. */
+  isServing(): boolean {
+    return this.nodes.some((node) => node.has('rpc') && tierOf(node, false) !== Tier.none)
+  }
+
+  /** True when a node is configured for the method, whether or not it is up. */
+  serves(method: string): boolean {
+    return this.nodes.some((node) => node.has('rpc') && node.serves(method))
+  }
+
+  /** The best slot of the reachable nodes; null when none reported one. */
+  slot(commitment: Commitment = Commitment.processed): number | null {
+    const isSure = ({ state }: UpstreamNode) => state === 'up' || state === 'lagging'
+    return this.#best(commitment, isSure) ?? this.#best(commitment, ({ state }) => state !== 'down')
+  }
+
+  /** Compares every node with the best one, and with the shreds that it received itself. */
+  compareLag(): void {
+    const best = this.slot()
+    for (const node of this.nodes) {
+      const slot = node.slot()
+      const ahead = Math.max(best ?? 0, node.shredSlot ?? 0)
+      node.setLag(slot === null ? null : Math.max(0, ahead - slot), this.section.lagSlots)
+    }
+  }
+
+  stop(): void {
+    for (const node of this.nodes) node.stop()
+  }
+
+  #best(commitment: Commitment, counts: (node: UpstreamNode) => boolean): number | null {
+    let best: number | null = null
+    for (const node of this.nodes) {
+      const slot = counts(node) ? node.slot(commitment) : null
+      if (slot !== null && (best === null || slot > best)) best = slot
+    }
+    return best
+  }
+
+  /** Samples two by weight and returns the better one. */
+  #balance(found: readonly UpstreamNode[]): UpstreamNode | null {
+    if (found.length < 2) return found[0] ?? null
+    const first = this.#sample(found, null)
+    const second = this.#sample(found, first)
+    return second.load < first.load * clearlyLess ? second : first
+  }
+
+  #sample(found: readonly UpstreamNode[], exclude: UpstreamNode | null): UpstreamNode {
+    let total = 0
+    for (const node of found) if (node !== exclude) total += weightOf(node)
+    let left = this.#random() * total
+    let last = found[0] as UpstreamNode
+    for (const node of found) {
+      if (node === exclude) continue
+      last = node
+      left -= weightOf(node)
+      if (left < 0) break
+    }
+    return last
+  }
+
+  /** Calls that wait at a node that left fail over, where another node can take them. */
+  #changed(node: UpstreamNode): void {
+    // When the best node leaves, the next one no longer lags, and takes over at once.
+    if (node.state === 'down' || node.state === 'probing') this.compareLag()
+    const isDoubtful = node.state === 'probing'
+    if (node.state === 'down' || (isDoubtful && this.nodes.some(({ state }) => state === 'up')))
+      node.abandonCalls()
+  }
+}
+
+/** Failover order: only nodes of the best tier that has any are picked from. */
+const Tier = { good: 0, spare: 1, rateLimited: 2, doubtful: 3, none: 4 } as const
+type Tier = (typeof Tier)[keyof typeof Tier]
+
+function tierOf(node: UpstreamNode, isSend: boolean): Tier {
+  const { state } = node
+  if (state === 'up') {
+    if (node.isRateLimited) return Tier.rateLimited
+    return node.weight > 0 ? Tier.good : Tier.spare
+  }
+  if (state !== 'probing') return Tier.none
+  // Half-open it gets one trial call at a time beside the good ones, or it would never return.
+  if (node.health.isHalfOpen && !isSend && node.waiting === 0) return Tier.good
+  return Tier.doubtful
+}
+
+function weightOf(node: UpstreamNode): number {
+  return Math.max(node.weight * node.health.slowStart(), leastWeight)
+}
+
+/** Nodes that reached the slot, or may have; when none did, those with the highest slot. */
+function atLeast(nodes: UpstreamNode[], slot: number, commitment: Commitment): UpstreamNode[] {
+  const reached = nodes.filter((node) => (node.slot(commitment) ?? slot) >= slot)
+  if (reached.length > 0) return reached
+  const best = Math.max(...nodes.map((node) => node.slot(commitment) ?? 0))
+  return nodes.filter((node) => node.slot(commitment) === best)
+}

@@ -1,0 +1,188 @@
+// Answers the calls of one set's customers: cache, single flight, then the nodes. Thread: main.
+// Nothing here is shared between sets: their nodes may be in different clusters.
+//
+//   call ─► send                                    ─► one node, or all
+//        ├► cache hit                               ─► answer
+//        ├► an identical read is in flight          ─► its answer (single flight)
+//        └► Read: pick, failover, hedge             ─► answer ─► cache, slots seen
+import type { Clock } from '../../base/clock.ts'
+import { Commitment } from '../../base/commitment.ts'
+import {
+  type Answer,
+  encodedBytes,
+  encodedText,
+  failure,
+  rpcErrors,
+  streamed,
+} from '../../jsonrpc/build.ts'
+import type { Call } from '../../jsonrpc/parse.ts'
+import type { UpstreamNode } from '../node-pool/upstream-node.ts'
+import type { UpstreamSet } from '../node-pool/upstream-set.ts'
+import { AnswerCache } from './answer-cache.ts'
+import { unhealthy } from './errors.ts'
+import type { ProxyTally } from './meters.ts'
+import { isLasting, policyOf, readOptions } from './method-policy.ts'
+import { Read, type ReadDeps, type ReadRequest } from './read.ts'
+import { send } from './send.ts'
+import { SlotTracker, slotIn } from './slot-tracker.ts'
+import { SlowEstimate } from './slow-estimate.ts'
+
+/** A read is hedged no sooner than this, however fast its method usually is. */
+const HEDGE_MS_MIN = 100
+/** Before the latency of a method is known. */
+const HEDGE_MS_INITIAL = 1_000
+/** Reads of a method before its percentile is used. */
+const HEDGE_READS_MIN = 20
+/** Methods whose latency is estimated; their names come from callers. */
+const METHODS_MAX = 128
+const VERSION_MS = 1_000
+
+interface CustomerRead extends ReadRequest {
+  /** Identical reads have the same key. */
+  readonly key: string
+  /** Id of the subscription. */
+  readonly customer: string
+  /** The answer can never change. */
+  readonly isLasting: boolean
+  /** Others share the answer. */
+  isJoined: boolean
+}
+
+/** A read on its way, whose answer others can share. */
+interface Flight {
+  readonly read: CustomerRead
+  readonly answer: Promise<Answer>
+}
+
+export interface SetProxyDeps {
+  readonly tally: ProxyTally
+  readonly clock: Clock
+  /** Added to the answer of getVersion. */
+  readonly version: string
+}
+
+export class SetProxy implements ReadDeps {
+  readonly set: UpstreamSet
+  readonly tally: ProxyTally
+  readonly cache: AnswerCache
+  readonly #deps: SetProxyDeps
+  readonly #flights = new Map<string, Flight>()
+  readonly #slots = new SlotTracker()
+  readonly #estimates = new Map<string, SlowEstimate>()
+  #version: { readonly answer: Answer; readonly untilMs: number } | null = null
+
+  constructor(set: UpstreamSet, deps: SetProxyDeps) {
+    this.set = set
+    this.tally = deps.tally
+    this.cache = new AnswerCache(set.section.cacheBytes)
+    this.#deps = deps
+  }
+
+  /** `customer` is the subscription's id. */
+  call(call: Call, customer: string): Answer | Promise<Answer> {
+    const { method } = call
+    if (method === 'getHealth') return this.set.isServing() ? healthy : unhealthy
+    if (method === 'getVersion') return this.#getVersion(call, customer)
+    const policy = policyOf(method)
+    if (policy.kind === 'send') return send(call, this.set, this.tally)
+    const options = readOptions(call)
+    const key = `${method} ${call.paramsText}`
+    const lasts = isLasting(policy, call, options, this.set.slot(Commitment.finalized))
+    const cached = lasts ? this.#cached(key) : null
+    if (cached !== null) return cached
+    const minSlot = policy.tellsSlot ? this.#slots.get(customer, options.commitment) : 0
+    const where = { key, customer, isLasting: lasts, isJoined: false }
+    return this.#read({ call, policy, options, minSlot, ...where })
+  }
+
+  nowMs(): number {
+    return this.#deps.clock.monotonicMs()
+  }
+
+  #cached(key: string): Answer | null {
+    const answer = this.cache.get(key)
+    if (answer === null) this.tally.cacheMisses++
+    else this.tally.cacheHits++
+    return answer
+  }
+
+  #read(read: CustomerRead): Answer | Promise<Answer> {
+    if (!this.set.serves(read.call.method)) return failure(rpcErrors.unknownMethod)
+    const flight = this.#flights.get(read.key)
+    if (flight !== undefined && flight.read.minSlot >= read.minSlot) return this.#join(flight, read)
+    if (!this.set.isServing()) return unhealthy
+    const answer = this.#run(read)
+    this.#flights.set(read.key, { read, answer })
+    return answer
+  }
+
+  async #run(read: CustomerRead): Promise<Answer> {
+    const { key, call, policy } = read
+    const startMs = this.nowMs()
+    const { answer, node } = await new Read(read, this, this.#hedgeMs(call.method)).run()
+    if (this.#flights.get(key)?.read === read) this.#flights.delete(key)
+    if (node !== null) {
+      this.#observe(call.method, this.nowMs() - startMs)
+      if (policy.tellsSlot) this.#trackSlot(read, answer, node)
+    }
+    const isStream = answer.kind === 'stream'
+    if (read.isLasting && !isStream) this.cache.put(key, answer)
+    if (read.isLasting && isStream) return streamed(this.cache.collect(key, answer.stream))
+    // Several have it: none of them may release its buffer.
+    if (read.isJoined && answer.kind === 'bytes') return encodedBytes(...answer.pieces)
+    return answer
+  }
+
+  /** Shares the answer of a read in flight; a stream has one reader, so then each asks anew. */
+  async #join(flight: Flight, read: CustomerRead): Promise<Answer> {
+    this.tally.joined++
+    flight.read.isJoined = true
+    const answer = await flight.answer
+    if (answer.kind !== 'stream') return answer
+    return this.#run({ ...read, minSlot: 0, isLasting: false })
+  }
+
+  /** The node's version with our own added; kept for a second. */
+  #getVersion(call: Call, customer: string): Answer | Promise<Answer> {
+    const kept = this.#version
+    if (kept !== null && this.nowMs() < kept.untilMs) return kept.answer
+    const { method: key } = call
+    const read = { call, policy: policyOf(key), options: readOptions(call), minSlot: 0 }
+    const answer = this.#read({ ...read, key, customer, isLasting: false, isJoined: false })
+    return answer instanceof Promise ? answer.then((given) => this.#addVersion(given)) : answer
+  }
+
+  #addVersion(answer: Answer): Answer {
+    if (answer.kind !== 'text' || !answer.text.endsWith('}') || answer.text === '{}') return answer
+    // A node that is a sluice itself has such a member already.
+    const text = answer.text.replace(VERSION_MEMBER, '').slice(0, -1)
+    const added = encodedText(`${text},"sluice":${JSON.stringify(this.#deps.version)}}`)
+    this.#version = { answer: added, untilMs: this.nowMs() + VERSION_MS }
+    return added
+  }
+
+  #trackSlot({ call, options, customer }: CustomerRead, answer: Answer, node: UpstreamNode): void {
+    const slot = slotIn(call.method, answer)
+    if (slot === null) return
+    node.observeSlot(slot, options.commitment)
+    this.#slots.raise(customer, options.commitment, slot)
+  }
+
+  #observe(method: string, ms: number): void {
+    if (!this.set.section.hedge) return
+    const known = this.#estimates.get(method)
+    if (known !== undefined) known.observe(ms)
+    else if (this.#estimates.size < METHODS_MAX)
+      this.#estimates.set(method, new SlowEstimate(Math.max(ms, 1)))
+  }
+
+  #hedgeMs(method: string): number | null {
+    if (!this.set.section.hedge) return null
+    const estimate = this.#estimates.get(method)
+    if (estimate === undefined || estimate.count < HEDGE_READS_MIN) return HEDGE_MS_INITIAL
+    return Math.max(HEDGE_MS_MIN, estimate.ms)
+  }
+}
+
+const VERSION_MEMBER = /,"sluice":"[^"]*"/
+const healthy = encodedText('"ok"')

@@ -1,0 +1,50 @@
+// Tracks the highest slot that each customer has seen at each commitment. Thread: main.
+// The nodes of a set are not at the same slot; asked in rotation they would show a customer a chain
+// that runs backwards. So nodes known to have reached that slot are preferred.
+import type { Commitment } from '../../base/commitment.ts'
+import type { Answer } from '../../jsonrpc/build.ts'
+
+/** Customers tracked; the least recently used is evicted first (LRU). */
+const CUSTOMERS_MAX = 100_000
+/** A slot is near the beginning of an answer that contains one. */
+const SEARCHED_BYTES = 160
+const NUMBER = /^\d{1,15}$/
+const CONTEXT = /^\{"context":\{[^}]*"slot":(\d{1,15})/
+const ABSOLUTE = /"absoluteSlot":(\d{1,15})/
+
+export class SlotTracker {
+  /** The least recently raised first. */
+  readonly #slots = new Map<string, [number, number, number]>()
+  readonly #customersMax: number
+
+  constructor(customersMax = CUSTOMERS_MAX) {
+    this.#customersMax = customersMax
+  }
+
+  /** 0 when it has seen none yet. */
+  get(customer: string, commitment: Commitment): number {
+    return this.#slots.get(customer)?.[commitment] ?? 0
+  }
+
+  raise(customer: string, commitment: Commitment, slot: number): void {
+    const slots = this.#slots.get(customer) ?? [0, 0, 0]
+    if (slot > slots[commitment]) slots[commitment] = slot
+    // A map keeps the order of insertion, so that its first key is the least recently used.
+    this.#slots.delete(customer)
+    this.#slots.set(customer, slots)
+    if (this.#slots.size <= this.#customersMax) return
+    const { value } = this.#slots.keys().next()
+    if (value !== undefined) this.#slots.delete(value)
+  }
+}
+
+/** The slot in an answer; null when there is none. */
+export function slotIn(method: string, answer: Answer): number | null {
+  if (answer.kind !== 'text') return null
+  if (method === 'getSlot') return NUMBER.test(answer.text) ? Number(answer.text) : null
+  if (method === 'getBlockHeight') return null
+  const found = (method === 'getEpochInfo' ? ABSOLUTE : CONTEXT).exec(
+    answer.text.slice(0, SEARCHED_BYTES),
+  )
+  return found === null ? null : Number(found[1])
+}

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest'
+import { MethodList } from '../../../../src/upstream/node-pool/method-list.ts'
+
+test('without lists every method is served', () => {
+  expect(new MethodList({ allow: [], deny: [] }).has('anything')).toBe(true)
+})
+
+test('an allow list serves what it names, a name may end in *', () => {
+  const list = new MethodList({ allow: ['sendTransaction', 'getBlock*'], deny: [] })
+  expect(list.has('sendTransaction')).toBe(true)
+  expect(list.has('getBlockTime')).toBe(true)
+  expect(list.has('getBlock')).toBe(true)
+  expect(list.has('getSlot')).toBe(false)
+  expect(list.has('sendTransactions')).toBe(false)
+})
+
+test('a deny list wins', () => {
+  const list = new MethodList({ allow: ['get*'], deny: ['getProgramAccounts'] })
+  expect(list.has('getProgramAccounts')).toBe(false)
+  expect(list.has('getSlot')).toBe(true)
+  expect(new MethodList({ allow: [], deny: ['*'] }).has('getSlot')).toBe(false)
+})
+
+test('names that callers invent do not change what is known of others', () => {
+  const list = new MethodList({ allow: ['getSlot'], deny: [] })
+  for (let number = 0; number < 2_000; number++) expect(list.has(`x${number}`)).toBe(false)
+  expect(list.has('getSlot')).toBe(true)
+})
