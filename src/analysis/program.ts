@@ -32,7 +32,6 @@ export interface Program {
   readonly textBytes: Cell
   readonly headersAt: Cell
   readonly headersBytes: Cell
-  readonly txnCount: Cell
 }
 
 /** A global variable of the module. */

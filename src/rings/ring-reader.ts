@@ -9,14 +9,7 @@
 // A reader that was overrun resumes after the newest message; messages confirmed by `commit` and
 // messages counted in `lost` add up to exactly those written since the reader's start.
 import { assert } from '../base/assert.ts'
-import {
-  countUpTo,
-  isIntact,
-  newest,
-  oldest,
-  type RingCheckpoint,
-  recordBytes,
-} from './checkpoints.ts'
+import { countUpTo, isIntact, newest, oldest, type RingCheckpoint } from './checkpoints.ts'
 import {
   closedAt,
   continuationFlag,
@@ -82,17 +75,6 @@ export class RingReader {
     this.#position = start.position
     this.#count = start.count
     if (this.#lease >= 0) takeLease(this.#ring, this.#lease, start.position)
-  }
-
-  /** The first byte not yet confirmed by `commit`. */
-  get position(): number {
-    return this.#position
-  }
-
-  /** Position of the current record. */
-  get recordPosition(): number {
-    const read = this.#batchBytes - this.#left
-    return this.#position + read - recordBytes(this.length)
   }
 
   /** Where a reader of this thread or another one can resume. */

@@ -38,7 +38,7 @@ export let textAt: u32 = 0
 export let textBytes: u32 = 0
 export let headersAt: u32 = 0
 export let headersBytes: u32 = 0
-export let txnCount: u32 = 0
+let txnCount: u32 = 0
 
 let scratchAt: u32 = 0
 

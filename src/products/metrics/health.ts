@@ -24,7 +24,7 @@ export function ageSecs(ageMs: number): number {
   return Math.floor(Math.max(0, ageMs) / 1000)
 }
 
-export type StaleState = 'open' | 'draining' | 'closed'
+type StaleState = 'open' | 'draining' | 'closed'
 /** What the caller must do now. */
 export type StaleStep = 'nothing' | 'drain' | 'recover' | 'close' | 'restart' | 'open'
 
@@ -33,10 +33,6 @@ export class StaleWatch {
   /** When the state began, or when the source was last restarted. */
   #sinceMs = 0
   #closedMs = 0
-
-  get state(): StaleState {
-    return this.#state
-  }
 
   /** To be called several times a second, with the last event's age and the monotonic time. */
   step(ageMs: number, nowMs: number): StaleStep {

@@ -41,11 +41,6 @@ export class SlotWindow {
     this.#stats = stats
   }
 
-  /** The highest slot accepted; -1 before the first. */
-  get head(): number {
-    return this.#state[state.isOpen] === 1 ? this.#state[state.head]! : -1
-  }
-
   /** Whether a shred of that slot is worth checking further. Cheap, without side effects. */
   mayTake(slot: number, nowMs: number): boolean {
     return this.#isInside(slot) || this.#isLoose(nowMs)

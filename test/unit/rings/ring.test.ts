@@ -164,7 +164,7 @@ describe('ring', () => {
     writer.publish()
     reader.poll()
     reader.next()
-    const first = reader.recordPosition
+    const first = reader.checkpoint.position
     expect(reader.isIntact(first)).toBe(true)
     for (let tag = 10; tag < 60; tag += 1) writer.write(tag, filled(100, tag))
     writer.publish()
