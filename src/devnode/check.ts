@@ -1,5 +1,5 @@
-// What the chain looks at before a transaction may run. Thread: main. Called by chain.ts.
-// The runtime checks the rest: balances, programs, lookup tables.
+// Checks a transaction before it is executed: locks, blockhash, durable nonce. Thread: main of the
+// devnode. The runtime checks the rest: balances, programs, lookup tables.
 import { Commitment } from '../base/commitment.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
@@ -12,7 +12,7 @@ const locksMax = 128
 
 export interface Check {
   readonly err: TransactionError | null
-  /** Place of the durable nonce account that stands in for the blockhash; -1 without one. */
+  /** Index of the durable nonce account that replaces the blockhash; -1 without one. */
   readonly nonceIndex: number
 }
 
@@ -54,16 +54,16 @@ function usableNonce(
 ): number {
   const index = nonceIndexOf(layout, bytes)
   if (index < 0) return -1
-  const keyAt = (place: number) =>
-    bytes.subarray(layout.keysAt + place * 32, layout.keysAt + place * 32 + 32)
+  const keyAt = (at: number) =>
+    bytes.subarray(layout.keysAt + at * 32, layout.keysAt + at * 32 + 32)
   const account = ledger.account(keyAt(index), 0)
   if (account === null || !isNonceAccount(account.owner, account.data)) return -1
   const blockhash = bytes.subarray(layout.blockhashAt, layout.blockhashAt + 32)
   const nonce = nonceOf(account.data)
-  // One that was set in this very slot would become itself again, and the transaction run twice.
+  // A nonce that was set in this slot would advance to itself, and the transaction could run twice.
   if (!isSameKey(nonce, blockhash) || isSameKey(nonce, durableNonce(newestHash))) return -1
   const authority = nonceAuthorityOf(account.data)
-  for (let place = 0; place < layout.requiredSignatures; place++)
-    if (isSameKey(keyAt(place), authority)) return index
+  for (let signer = 0; signer < layout.requiredSignatures; signer++)
+    if (isSameKey(keyAt(signer), authority)) return index
   return -1
 }

@@ -49,7 +49,7 @@ export class EntryChain {
 const leafPrefix = Uint8Array.of(0)
 const nodePrefix = Uint8Array.of(1)
 
-/** Root over the leaves; an odd one at the end of a level is paired with itself. */
+/** Merkle root over the leaves; an odd node at the end of a layer is paired with itself. */
 export function merkleRoot(leaves: readonly Uint8Array[]): Uint8Array {
   let level = leaves.map((leaf) => sha256(leafPrefix, leaf))
   if (level.length === 0) return new Uint8Array(32)

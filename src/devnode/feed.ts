@@ -1,8 +1,8 @@
-// The embedded chain's side of the Solana road: encodes what it tells, once, and publishes it.
-// Thread: main. Called by devnode/producer.ts through the SolanaSink port.
+// Encodes what the chain does as geyser updates, once, and publishes them to the hub.
+// Thread: main of the devnode.
 //
 //   transaction, written accounts -> account updates, transaction update -> hub
-//   end of the slot               -> block (parts told already), block meta -> hub
+//   end of the slot               -> block of updates published before, block meta -> hub
 import type { Clock } from '../base/clock.ts'
 import { publishUpdate, type SolanaHub } from '../geyser/hub.ts'
 import { keyOf } from '../solana/keys.ts'
@@ -22,7 +22,7 @@ import type {
   TransactionUpdate,
 } from '../solana/updates.ts'
 
-/** What was told about the slot under way. */
+/** Updates of the open slot. */
 interface OpenBlock {
   readonly transactions: TransactionUpdate[]
   /** The last write of each account: a block shows no other. */

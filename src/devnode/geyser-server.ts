@@ -22,7 +22,7 @@ export interface GeyserServerDeps {
 }
 
 const mebibyte = 1024 * 1024
-/** A node of one's own serves whoever reaches it; these only keep a mistake from taking it down. */
+/** A local node serves every client; these bounds only protect it from mistakes. */
 const filterLimits = {
   filtersMax: 1_000,
   accountsMax: 100_000,

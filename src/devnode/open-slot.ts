@@ -1,6 +1,6 @@
-// The slot under way: groups its transactions into entries and ends it. Thread: main.
-// Called by chain.ts. Transactions of one entry must not stand in each other's way, as validators
-// run them side by side; one that does begins the next entry.
+// Groups the transactions of the open slot into entries, and ends the slot. Thread: main of the
+// devnode. Transactions of one entry must not conflict, as validators run them in parallel; one
+// that does begins the next entry.
 import type { EntryContent } from '../solana/geyser-content.ts'
 import { keyOf } from '../solana/keys.ts'
 import { EntryChain } from './entries.ts'
@@ -32,10 +32,10 @@ export class OpenSlot {
 
   add({ signatures, keys, isWritable }: Locks): void {
     const names = keys.map(keyOf)
-    const isTaken = names.some(
+    const isConflict = names.some(
       (key, index) => this.#written.has(key) || (isWritable(index) && this.#read.has(key)),
     )
-    if (isTaken || this.#signatures.length >= entryTransactionsMax) this.#record()
+    if (isConflict || this.#signatures.length >= entryTransactionsMax) this.#record()
     this.#signatures.push(signatures)
     names.forEach((key, index) => {
       if (isWritable(index)) this.#written.add(key)
@@ -43,7 +43,7 @@ export class OpenSlot {
     })
   }
 
-  /** Records what is left, ticks, and gives the block's hash. */
+  /** Records the last entry and the ticks; returns the block's hash. */
   end(): Uint8Array {
     this.#record()
     for (let tick = 0; tick < ticksPerSlot; tick++) this.#emit(this.#chain.tick())

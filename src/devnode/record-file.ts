@@ -1,5 +1,5 @@
-// Files of checked records: what the chain writes to disk and reads back. Thread: main.
-// A record that a crash cut short, or that rotted, ends the reading of its file.
+// Writes and reads files of checksummed records. Thread: main of the devnode.
+// Reading a file ends at the first record that is truncated or corrupt.
 //
 //   +--------------+--------------+-----------------+
 //   | length u32   | crc32 u32    | payload         |  …
@@ -20,12 +20,12 @@ export class RecordWriter {
     this.#file = file
   }
 
-  /** Begins the file anew. */
+  /** Creates the file, or truncates it. */
   static async create(path: string): Promise<RecordWriter> {
     return new RecordWriter(await open(path, 'w', 0o600))
   }
 
-  /** What the first write that failed threw; nothing is written after it. */
+  /** The error of the first write that failed; nothing is written after it. */
   get fault(): unknown {
     return this.#fault
   }
@@ -54,7 +54,7 @@ export class RecordWriter {
     return this.#tail
   }
 
-  /** Everything is on the disk itself afterwards. Throws what a write before it threw. */
+  /** Flushes to the disk itself. Throws the error of an earlier write. */
   async close(): Promise<void> {
     await this.#tail
     try {

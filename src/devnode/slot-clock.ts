@@ -1,9 +1,9 @@
-// Ends a slot every so many milliseconds. Thread: main. Called by chain.ts.
-// Ticks keep to the grid they began on, so that a late one does not delay those after it; a clock
-// that fell far behind (a suspended machine) begins a new grid instead of racing.
+// Ends a slot every so many milliseconds. Thread: main of the devnode.
+// Ticks are due at fixed times, so that a late one does not delay the following ones; a clock that
+// is many slots late (a suspended machine) skips them instead of catching up.
 import type { Clock } from '../base/clock.ts'
 
-const slotsBehindMax = 4
+const slotsLateMax = 4
 
 export class SlotClock {
   readonly #slotMs: number
@@ -36,7 +36,7 @@ export class SlotClock {
   #tick(): void {
     const nowMs = this.#clock.monotonicMs()
     this.#nextMs += this.#slotMs
-    if (nowMs - this.#nextMs > slotsBehindMax * this.#slotMs) this.#nextMs = nowMs + this.#slotMs
+    if (nowMs - this.#nextMs > slotsLateMax * this.#slotMs) this.#nextMs = nowMs + this.#slotMs
     this.#arm()
     this.#onSlot()
   }

@@ -1,7 +1,7 @@
-// Keeps the chain on disk. Thread: main. Called by start.ts.
-// Every complete block is appended to a journal with what it left in its accounts; now and then
-// all accounts go into a snapshot. A snapshot is written while the chain runs on: it may hold newer
-// versions than its slot's, and the journal from that slot on puts everything right again.
+// Keeps the chain on disk. Thread: main of the devnode.
+// Every complete block is appended to a journal with the accounts it wrote; every so many slots all
+// accounts go into a snapshot. It is written while the chain runs: it may contain newer versions
+// than its slot's, and replaying the journal from that slot on corrects them.
 //
 //   snapshot-4500   journal-3000   journal-4500        accounts: the snapshot, then what
 //                   history only   blocks after 4500   the blocks after it wrote
@@ -19,7 +19,7 @@ import type { LedgerState } from './ledger/state.ts'
 import { RecordWriter, readRecords } from './record-file.ts'
 
 const chunkBytes = 256 * 1024
-/** A disk that is this far behind is as good as gone. */
+/** A disk with more unwritten bytes counts as broken. */
 const pendingBytesMax = 256 * 1024 * 1024
 const seedBytes = 32
 const slotsBetweenJournals = 64
@@ -62,8 +62,8 @@ export class ChainStore {
   }
 
   /**
-   * Fills the ledger with what is kept; false when there is nothing. `isKept` tells which accounts
-   * belong on disk at all.
+   * Fills the ledger from disk; false when there is nothing. `isKept`: whether an account belongs
+   * on disk at all.
    */
   async restore(
     ledger: LedgerState,
@@ -94,7 +94,7 @@ export class ChainStore {
     return true
   }
 
-  /** A complete block and what it left. Returns at once; order is kept. */
+  /** Queues a complete block and the accounts it wrote; returns at once, order is kept. */
   append(block: Block, written: Iterable<LedgerAccount>): void {
     this.#newestSlot = block.slot
     const journal = this.#journal
@@ -104,17 +104,20 @@ export class ChainStore {
     void journal.append(this.#writer.take())
     const { fault } = journal
     if (fault === null && journal.pendingBytes <= pendingBytesMax) return
-    // A journal with a hole is worth nothing: the next snapshot begins another one.
+    // A journal with a gap is useless: the next snapshot begins another one.
     this.#journal = null
-    this.#warn('the chain cannot be written to disk', fault ?? 'the disk is too slow')
+    this.#warn(
+      'chain journal write failed, retried with the next snapshot',
+      fault ?? 'the disk is too slow',
+    )
     // Its fault is reported already; only the descriptor must not be left open.
     this.#closing = journal.close().catch(() => {})
   }
 
-  /** Writes all accounts, beside the running chain. One at a time; never throws. */
+  /** Writes all accounts while the chain runs. One at a time; never throws. */
   snapshot(ledger: LedgerState, seconds?: HistogramChild): Promise<void> {
     this.#isSnapshotting ??= this.#snapshot(ledger, seconds)
-      .catch((error: unknown) => this.#warn('the snapshot failed', error))
+      .catch((error: unknown) => this.#warn('chain snapshot failed', error))
       .finally(() => {
         this.#isSnapshotting = null
       })
@@ -124,7 +127,9 @@ export class ChainStore {
   async close(): Promise<void> {
     await this.#isSnapshotting
     await this.#closing
-    await this.#journal?.close().catch((error: unknown) => this.#warn('the journal broke', error))
+    await this.#journal
+      ?.close()
+      .catch((error: unknown) => this.#warn('chain journal close failed', error))
   }
 
   async #snapshot(ledger: LedgerState, seconds?: HistogramChild): Promise<void> {
@@ -132,12 +137,12 @@ export class ChainStore {
     const beganMs = clock.monotonicMs()
     const { newest } = ledger
     const { slot } = newest
-    // From here on, so that a snapshot that fails is not tried again with every slot.
+    // Set first, so that a snapshot that fails is not retried with every slot.
     this.#snapshotSlot = slot
     const journal = await RecordWriter.create(this.#file('journal', slot))
     const before = this.#journal
     this.#journal = journal
-    // The first journal, or the first after a hole, begins with a block that goes before.
+    // The first journal, or the first after a gap, begins with the block before it.
     if (before === null) this.append(newest, [])
     await before?.close()
     const fresh = this.#file('unfinished', slot)
@@ -161,7 +166,7 @@ export class ChainStore {
       await file.append(writer.take())
     }
     if (bytes > 0) await file.append(writer.take())
-    // An empty record says that nothing is missing.
+    // An empty record marks the end: nothing is missing.
     await file.append(empty)
     await file.close()
   }
@@ -175,7 +180,7 @@ export class ChainStore {
     if (!isWhole) throw broken('its snapshot is damaged')
   }
 
-  /** Removes what the new snapshot makes superfluous; journals stay while they hold history. */
+  /** Removes older snapshots, and journals whose blocks are no longer in the history. */
   async #prune(snapshot: number, firstSlot: number): Promise<void> {
     for (const slot of await this.#slotsOf('snapshot'))
       if (slot < snapshot) await rm(this.#file('snapshot', slot), { force: true })

@@ -125,6 +125,6 @@ test('sends shreds that its identity signed, also after a restart', async () => 
 test("writes the node's log lines into its parent's log", async () => {
   // A snapshot without a folder fails, which the node survives and logs.
   rmSync(options.ledger, { recursive: true })
-  await until(() => lines.includes('the snapshot failed'), 'the line of the child')
+  await until(() => lines.includes('chain snapshot failed'), 'the line of the child')
   expect(node.stats.slotsBehind).toBe(0)
 })

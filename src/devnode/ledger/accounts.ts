@@ -1,11 +1,11 @@
-// Every account, with the versions that the commitments still tell apart. Thread: main.
-// Called by state.ts. The newest version is first; one slot has one version, its last.
+// Every account, with one version per slot for as long as a commitment needs it. Thread: main of
+// the devnode. The newest version is first; the version of a slot is its last write.
 //
 //   key -> slot 120 -> slot 118 -> slot 77        finalized 100: 77 is what it sees
-//          processed   confirmed   finalized      when 118 is finalized, 77 goes
+//          processed   confirmed   finalized      when 118 is finalized, 77 is dropped
 //
-// Indexes name accounts that have a version under that owner, mint, token owner or delegate; a
-// reader looks at the version it sees before it believes them.
+// An index has every account with a version under that owner, mint, token owner or delegate; a
+// reader checks the version that it sees.
 import { isSameKey, keyOf } from '../../solana/keys.ts'
 import { isTokenProgram, readTokenAccount } from '../../solana/token-account.ts'
 import type { LedgerAccount, TokenIndex } from './ledger.ts'
@@ -32,7 +32,7 @@ export class Accounts {
     return seen(this.#newest.get(keyOf(pubkey)), slot)
   }
 
-  /** The newest version, with 0 lamports when it is gone; null when it never was. */
+  /** The newest version, with 0 lamports when it was closed; null when it never existed. */
   newest(pubkey: Uint8Array): LedgerAccount | null {
     return this.#newest.get(keyOf(pubkey))?.account ?? null
   }
@@ -58,7 +58,7 @@ export class Accounts {
     this.#leave(key, replaced)
   }
 
-  /** Nobody sees older states than this slot's any more. */
+  /** Drops the versions that are older than this slot's. */
   finalize(slot: number): void {
     for (const key of this.#touched.get(slot) ?? []) {
       const newest = this.#newest.get(key)
@@ -73,7 +73,7 @@ export class Accounts {
     this.#touched.delete(slot)
   }
 
-  /** Everything up to this slot is final: what was read from disk. */
+  /** Finalizes every slot up to this one: what was read from disk. */
   settle(slot: number): void {
     const settled = [...this.#touched.keys()].filter((touched) => touched <= slot)
     for (const touched of settled.sort((a, b) => a - b)) this.finalize(touched)
@@ -110,7 +110,7 @@ export class Accounts {
     }
   }
 
-  /** Takes out what no version of the account says any more. */
+  /** Removes the index entries that no version of the account has any more. */
   #leave(key: string, dropped: LedgerAccount): void {
     const kept = new Set<string>()
     for (let at = this.#newest.get(key) ?? null; at !== null; at = at.older)
@@ -130,7 +130,7 @@ function seen(newest: Version | undefined, slot: number): LedgerAccount | null {
   return version === null || version.account.lamports === 0n ? null : version.account
 }
 
-/** True when both stand at the same places of the index for sure; the usual case of a transfer. */
+/** True only when both have the same index entries; the usual case of a transfer. */
 function isIndexedAlike(a: LedgerAccount, b: LedgerAccount): boolean {
   if ((a.lamports === 0n) !== (b.lamports === 0n) || !isSameKey(a.owner, b.owner)) return false
   if (!isTokenProgram(a.owner)) return true

@@ -1,4 +1,4 @@
-// A complete block as the ledger keeps it. Thread: main. Made by state.ts or read from the journal.
+// A complete block, as the ledger and the journal keep it. Thread: main of the devnode.
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { EntryContent } from '../../solana/geyser-content.ts'
 import { ByteReader, ByteWriter } from './bytes.ts'
@@ -22,7 +22,7 @@ const writer = new ByteWriter()
 export class Block implements LedgerBlock {
   readonly facts: BlockFacts
   readonly stored: readonly StoredTransaction[]
-  /** Entries packed: a block has 64 and more, and hardly anybody asks for them. */
+  /** Packed: a block has 64 entries or more, and they are rarely read. */
   readonly #entries: Buffer
   readonly blockhash: string
   readonly previousBlockhash: string
@@ -59,7 +59,7 @@ export class Block implements LedgerBlock {
     return unpackEntries(this.#entries)
   }
 
-  /** About what it costs to keep. */
+  /** Memory that it takes, about. */
   get bytes(): number {
     let bytes = this.#entries.length + 512
     for (const { record } of this.stored) bytes += record.length + 256
@@ -97,7 +97,7 @@ export class Block implements LedgerBlock {
     }
     const entries = Buffer.from(reader.bytes())
     const { slot, blockTime } = facts
-    // Copied one by one: views would keep the whole file in memory for as long as one of them.
+    // Copied one by one: a view would keep the whole file in memory.
     const records = reader.each(() => Buffer.from(reader.bytes()))
     const stored = records.map(
       (record, index) => new StoredTransaction(record, { slot, index, blockTime }),

@@ -1,6 +1,5 @@
 // Writes and reads the compact records of history and journal. Thread: any (pure).
-// Little-endian; lengths before what they count. A reader trusts its bytes: the journal's checksum
-// has vouched for them.
+// Little-endian, length-prefixed. A reader trusts its bytes: the journal verified the checksum.
 
 const firstBytes = 4096
 
@@ -9,39 +8,33 @@ export class ByteWriter {
   #at = 0
 
   u8(value: number): this {
-    this.#room(1)
+    this.#reserve(1)
     this.#buffer[this.#at++] = value
     return this
   }
 
-  u16(value: number): this {
-    this.#room(2)
-    this.#at = this.#buffer.writeUInt16LE(value, this.#at)
-    return this
-  }
-
   u32(value: number): this {
-    this.#room(4)
+    this.#reserve(4)
     this.#at = this.#buffer.writeUInt32LE(value, this.#at)
     return this
   }
 
   u64(value: bigint): this {
-    this.#room(8)
+    this.#reserve(8)
     this.#at = this.#buffer.writeBigUInt64LE(value, this.#at)
     return this
   }
 
   /** A whole number below 2^53. */
   number(value: number): this {
-    this.#room(8)
+    this.#reserve(8)
     this.#at = this.#buffer.writeDoubleLE(value, this.#at)
     return this
   }
 
   /** Bytes whose length the reader knows. */
   raw(value: Uint8Array): this {
-    this.#room(value.length)
+    this.#reserve(value.length)
     this.#buffer.set(value, this.#at)
     this.#at += value.length
     return this
@@ -54,7 +47,7 @@ export class ByteWriter {
   text(value: string): this {
     const length = Buffer.byteLength(value)
     this.u32(length)
-    this.#room(length)
+    this.#reserve(length)
     this.#at += this.#buffer.write(value, this.#at)
     return this
   }
@@ -66,7 +59,7 @@ export class ByteWriter {
     return this
   }
 
-  /** A copy of what was written, and an empty writer again. */
+  /** Returns a copy of what was written, and empties the writer. */
   take(): Buffer {
     const taken = Buffer.allocUnsafeSlow(this.#at)
     this.#buffer.copy(taken, 0, 0, this.#at)
@@ -74,7 +67,7 @@ export class ByteWriter {
     return taken
   }
 
-  #room(bytes: number): void {
+  #reserve(bytes: number): void {
     if (this.#at + bytes <= this.#buffer.length) return
     let size = this.#buffer.length * 2
     while (size < this.#at + bytes) size *= 2
@@ -100,11 +93,6 @@ export class ByteReader {
     return this.#buffer.readUInt8(this.#at++)
   }
 
-  u16(): number {
-    this.#at += 2
-    return this.#buffer.readUInt16LE(this.#at - 2)
-  }
-
   u32(): number {
     this.#at += 4
     return this.#buffer.readUInt32LE(this.#at - 4)
@@ -120,7 +108,7 @@ export class ByteReader {
     return this.#buffer.readDoubleLE(this.#at - 8)
   }
 
-  /** A view into the record; whoever keeps it keeps the record. */
+  /** A view into the record, which stays in memory as long as the view does. */
   raw(length: number): Buffer {
     this.#at += length
     return this.#buffer.subarray(this.#at - length, this.#at)

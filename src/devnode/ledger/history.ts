@@ -1,18 +1,14 @@
-// Transactions by signature and by address, as long as their blocks are kept. Thread: main.
-// Called by state.ts. Addresses hold their transactions oldest first; blocks leave oldest first
-// too, so what leaves an address always stands at its front.
+// Indexes the transactions of the history by signature and by address. Thread: main of the devnode.
+// An address has its transactions oldest first; blocks are evicted oldest first too, so an evicted
+// transaction is always the first of its addresses.
 import { keyOf } from '../../solana/keys.ts'
 import type { StoredTransaction } from './stored-transaction.ts'
 
 export class History {
   readonly #bySignature = new Map<string, StoredTransaction>()
-  readonly #byAddress = new Map<string, Line>()
+  readonly #byAddress = new Map<string, Queue>()
 
-  get size(): number {
-    return this.#bySignature.size
-  }
-
-  /** `known`: what the caller has at hand already and would cost a decoding here. */
+  /** `known`: signature and keys where the caller has decoded them already. */
   add(
     transaction: StoredTransaction,
     known: { readonly signature: Uint8Array; readonly keys: readonly Uint8Array[] } = transaction,
@@ -20,12 +16,12 @@ export class History {
     this.#bySignature.set(keyOf(known.signature), transaction)
     for (const key of known.keys) {
       const address = keyOf(key)
-      let line = this.#byAddress.get(address)
-      if (line === undefined) {
-        line = new Line()
-        this.#byAddress.set(address, line)
+      let queue = this.#byAddress.get(address)
+      if (queue === undefined) {
+        queue = new Queue()
+        this.#byAddress.set(address, queue)
       }
-      line.push(transaction)
+      queue.push(transaction)
     }
   }
 
@@ -33,28 +29,50 @@ export class History {
     return this.#bySignature.get(keyOf(signature)) ?? null
   }
 
-  /** The oldest block leaves: its transactions are the oldest of their addresses. */
+  /** Removes the transactions of the oldest block. */
   drop(transactions: readonly StoredTransaction[]): void {
     for (const transaction of transactions) {
       this.#bySignature.delete(keyOf(transaction.signature))
       for (const key of transaction.keys) {
         const address = keyOf(key)
-        const line = this.#byAddress.get(address)
-        line?.shift()
-        if (line?.length === 0) this.#byAddress.delete(address)
+        const queue = this.#byAddress.get(address)
+        queue?.shift()
+        if (queue?.length === 0) this.#byAddress.delete(address)
       }
     }
   }
 
-  /** Newest first. */
-  *of(address: Uint8Array): IterableIterator<StoredTransaction> {
-    const line = this.#byAddress.get(keyOf(address))
-    if (line !== undefined) yield* line.backwards()
+  /**
+   * Transactions of an address up to a slot, newest first. `before` and `until` are signatures,
+   * both excluded; an unknown `before` gives none.
+   */
+  page(
+    address: Uint8Array,
+    range: {
+      readonly limit: number
+      readonly before: Uint8Array | null
+      readonly until: Uint8Array | null
+      readonly newestSlot: number
+    },
+  ): StoredTransaction[] {
+    const before = range.before === null ? null : this.find(range.before)
+    if (range.before !== null && before === null) return []
+    const until = range.until === null ? null : this.find(range.until)
+    const found: StoredTransaction[] = []
+    const transactions = this.#byAddress.get(keyOf(address))
+    for (const transaction of transactions?.backwards() ?? []) {
+      if (found.length >= range.limit) break
+      // Both signatures may be those of other addresses: their positions count.
+      if (until !== null && !isOlder(until, transaction)) break
+      if (before !== null && !isOlder(transaction, before)) continue
+      if (transaction.slot <= range.newestSlot) found.push(transaction)
+    }
+    return found
   }
 }
 
-/** A queue that gives up its front without moving the rest each time. */
-class Line {
+/** A queue whose front is removed without moving the rest each time. */
+class Queue {
   #items: (StoredTransaction | null)[] = []
   #from = 0
 
@@ -77,4 +95,8 @@ class Line {
   *backwards(): IterableIterator<StoredTransaction> {
     for (let at = this.#items.length - 1; at >= this.#from; at--) yield this.#items[at]!
   }
+}
+
+function isOlder(a: StoredTransaction, b: StoredTransaction): boolean {
+  return a.slot < b.slot || (a.slot === b.slot && a.index < b.index)
 }

@@ -1,6 +1,6 @@
-// What the embedded chain's ledger can be asked: the interface that the JSON-RPC methods read.
-// Thread: main (types only). Implemented by ledger/state.ts; every read is synchronous and sees
-// one consistent moment. Nobody changes what it hands out: bytes are shared, never copied.
+// The read interface of the embedded chain's ledger, for the JSON-RPC methods. Thread: main of the
+// devnode (types only). Every read is synchronous and consistent. Returned bytes are shared, not
+// copied: they must not be changed.
 //
 // Keys of maps and parameters named `key` are binary strings (`keyOf(bytes)`), not base58.
 import type { Commitment } from '../../base/commitment.ts'
@@ -13,7 +13,7 @@ import type {
 import type { TransactionError } from '../../solana/transaction-error.ts'
 import type { LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
 
-/** One version of an account. An account of 0 lamports does not exist and is never handed out. */
+/** One version of an account. An account of 0 lamports does not exist and is never returned. */
 export interface LedgerAccount extends AccountState {
   /** The slot that wrote this version. */
   readonly slot: number
@@ -102,8 +102,8 @@ export interface Ledger {
   readonly epochSchedule: EpochSchedule
 
   /**
-   * The slot a commitment stands at. Processed is the open slot, whose transactions run as they
-   * come; confirmed and finalized are complete blocks.
+   * The slot of a commitment. Processed is the open slot, whose transactions run as they come;
+   * confirmed and finalized are complete blocks.
    */
   slot(commitment: Commitment): number
   blockHeight(commitment: Commitment): number
@@ -128,7 +128,7 @@ export interface Ledger {
   /** Every account. Slow: for getLargestAccounts. */
   accounts(commitment: Commitment): IterableIterator<LedgerAccount>
 
-  /** Null: never was, not complete yet, or dropped from the history. */
+  /** Null: skipped, not complete yet, or evicted from the history. */
   block(slot: number): LedgerBlock | null
   /** Oldest slot whose block is kept. */
   readonly firstAvailableSlot: number
@@ -143,11 +143,11 @@ export interface Ledger {
   blockCommitment(slot: number): Commitment | null
 
   transaction(signature: Uint8Array): LedgerTransaction | null
-  /** As told by the processed view; callers look at `commitment` or `confirmations`. */
+  /** Also of the open slot; callers look at `commitment` or `confirmations`. */
   signatureStatus(signature: Uint8Array): SignatureStatus | null
   /**
-   * Newest first, at most `limit`, of blocks at least so sure. `before` and `until` are
-   * signatures, both excluded; an unknown `before` gives nothing.
+   * Newest first, at most `limit`, of blocks with at least that commitment. `before` and `until`
+   * are signatures, both excluded; an unknown `before` gives none.
    */
   signaturesForAddress(
     address: Uint8Array,

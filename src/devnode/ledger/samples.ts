@@ -1,4 +1,4 @@
-// What the last blocks tell about fees and performance. Thread: main. Called by state.ts.
+// Fee and performance samples of the last blocks. Thread: main of the devnode.
 import { keyOf } from '../../solana/keys.ts'
 import type { PerformanceSample, PrioritizationFee } from './ledger.ts'
 
@@ -7,7 +7,7 @@ const feeBlocksMax = 150
 const samplesMax = 720
 const samplePeriodSecs = 60
 
-/** What one transaction offered and which accounts it wrote. */
+/** The priority fee of a transaction and the accounts it wrote. */
 export interface Offer {
   /** Micro-lamports per compute unit. */
   readonly price: number

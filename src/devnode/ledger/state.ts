@@ -1,16 +1,19 @@
-// The one truth of the embedded chain: accounts, blocks, transactions. Thread: main.
-// Changed by chain.ts alone, read by the RPC methods through the interface in ledger.ts.
+// The state of the embedded chain: accounts, blocks, transactions. Thread: main of the devnode.
+// The RPC methods read it through the interface in ledger.ts.
 //
 //   open slot 133   transactions land as they run             processed sees up to here
 //   block 132       complete                                   confirmed with the next block
 //   block 131       confirmed
-//   block 101       finalized: older versions of accounts go
-import { assert } from '../../base/assert.ts'
+//   block 101       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
-import { keyOf } from '../../solana/keys.ts'
-import type { LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
+import {
+  blockhashBlocks,
+  type LatestBlockhash,
+  type SignatureStatus,
+} from '../../solana/updates.ts'
 import { Accounts } from './accounts.ts'
 import type { Block } from './block.ts'
+import { Blocks, type LedgerBounds } from './blocks.ts'
 import { History } from './history.ts'
 import type {
   EpochSchedule,
@@ -25,17 +28,6 @@ import type {
 import { memoOf } from './memo.ts'
 import { type Offer, Samples } from './samples.ts'
 import type { StoredTransaction } from './stored-transaction.ts'
-
-/** Blocks after which a transaction that names a blockhash is refused. */
-export const blockhashBlocks = 150
-const blockhashesKept = 300
-/** Whatever the bounds say, duplicates must be recognised for as long as a blockhash is good. */
-const historySlotsMin = 320
-
-export interface LedgerBounds {
-  readonly historySlots: number
-  readonly historyBytes: number
-}
 
 export interface LedgerIdentity {
   readonly genesisHash: string
@@ -54,16 +46,10 @@ export class LedgerState implements Ledger {
     firstNormalEpoch: 0,
     firstNormalSlot: 0,
   }
-  readonly #bounds: LedgerBounds
   readonly #accounts = new Accounts()
   readonly #history = new History()
   readonly #samples = new Samples()
-  /** Ascending by slot. */
-  readonly #blocks = new Map<number, Block>()
-  /** Heights of the last blocks by their hash. */
-  readonly #heightOf = new Map<string, number>()
-  #blockBytes = 0
-  #newest: Block | null = null
+  readonly #blocks: Blocks
   #confirmed = 0
   #finalized = 0
   #open: StoredTransaction[] = []
@@ -74,15 +60,14 @@ export class LedgerState implements Ledger {
     this.genesisHash = identity.genesisHash
     this.identity = identity.identity
     this.faucet = identity.faucet
-    this.#bounds = bounds
+    this.#blocks = new Blocks(bounds)
   }
 
-  // What chain.ts does to it.
+  // Changes: the chain alone makes them.
 
   /** The last complete block. */
   get newest(): Block {
-    assert(this.#newest !== null, 'the ledger has its first block')
-    return this.#newest
+    return this.#blocks.newest
   }
 
   get openCount(): number {
@@ -94,7 +79,7 @@ export class LedgerState implements Ledger {
   }
 
   get blockBytes(): number {
-    return this.#blockBytes
+    return this.#blocks.bytes
   }
 
   nextWriteVersion(): bigint {
@@ -107,12 +92,12 @@ export class LedgerState implements Ledger {
     this.#accounts.write(account)
   }
 
-  /** Lamports that came into being (genesis) or ceased to be (fees are burned). */
+  /** Adds lamports to the supply (genesis), or takes them away (fees are burned). */
   mint(lamports: bigint): void {
     this.#supply += lamports
   }
 
-  /** All lamports there are now. */
+  /** The supply, the open slot included. */
   get lamports(): bigint {
     return this.#supply
   }
@@ -136,14 +121,14 @@ export class LedgerState implements Ledger {
     this.#append(block)
   }
 
-  /** A block from the journal, whose transactions are not known yet. */
+  /** Appends a block from the journal with its transactions. */
   restore(block: Block): void {
     for (const transaction of block.stored) this.#history.add(transaction)
     this.#append(block)
     this.#supply = block.facts.supply
   }
 
-  /** All that is here is final: the state after genesis, or as it was read from disk. */
+  /** Finalizes everything: the state after genesis, or as it was read from disk. */
   settle(): void {
     const { slot } = this.newest
     this.#accounts.settle(slot)
@@ -172,7 +157,7 @@ export class LedgerState implements Ledger {
     return this.#history.find(signature)
   }
 
-  // What the RPC methods ask.
+  // Reads: the RPC methods.
 
   slot(commitment: Commitment): number {
     if (commitment === Commitment.processed) return this.newest.slot + 1
@@ -193,10 +178,7 @@ export class LedgerState implements Ledger {
   }
 
   isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
-    const height = this.#heightOf.get(keyOf(blockhash))
-    if (height === undefined) return false
-    const age = this.#viewBlock(commitment).blockHeight - height
-    return age >= 0 && age <= blockhashBlocks
+    return this.#blocks.isBlockhashValid(blockhash, this.#viewBlock(commitment).blockHeight)
   }
 
   transactionCount(commitment: Commitment): number {
@@ -241,11 +223,11 @@ export class LedgerState implements Ledger {
   }
 
   block(slot: number): Block | null {
-    return this.#blocks.get(slot) ?? null
+    return this.#blocks.get(slot)
   }
 
   get firstAvailableSlot(): number {
-    return this.#blocks.keys().next().value ?? 0
+    return this.#blocks.firstSlot
   }
 
   newestBlockSlot(commitment: Commitment): number {
@@ -256,16 +238,12 @@ export class LedgerState implements Ledger {
     range: { readonly from: number; readonly to: number; readonly limit: number },
     commitment: Commitment,
   ): number[] {
-    const slots: number[] = []
-    const last = Math.min(range.to, this.newestBlockSlot(commitment))
-    let slot = Math.max(range.from, this.firstAvailableSlot)
-    for (; slot <= last && slots.length < range.limit; slot++)
-      if (this.#blocks.has(slot)) slots.push(slot)
-    return slots
+    const to = Math.min(range.to, this.newestBlockSlot(commitment))
+    return this.#blocks.slots({ ...range, to })
   }
 
   blockCommitment(slot: number): Commitment | null {
-    return this.#blocks.has(slot) ? this.#commitmentOf(slot) : null
+    return this.#blocks.get(slot) === null ? null : this.#commitmentOf(slot)
   }
 
   transaction(signature: Uint8Array): LedgerTransaction | null {
@@ -290,30 +268,12 @@ export class LedgerState implements Ledger {
       readonly commitment: Commitment
     },
   ): SignatureInfo[] {
-    const { limit, before, until, commitment } = options
-    const newestSlot = this.slot(commitment)
-    const last = until === null ? null : this.#history.find(until)
-    let isPast = before === null
-    const from = before === null ? null : this.#history.find(before)
-    if (before !== null && from === null) return []
-    const found: SignatureInfo[] = []
-    for (const transaction of this.#history.of(address)) {
-      if (transaction === last || found.length >= limit) break
-      // A signature of another address still says where to begin.
-      if (from !== null && !isPast) {
-        if (transaction === from) {
-          isPast = true
-          continue
-        }
-        isPast = isBefore(transaction, from)
-      }
-      if (!isPast || transaction.slot > newestSlot) continue
-      if (last !== null && isBefore(transaction, last)) break
+    const newestSlot = this.slot(options.commitment)
+    return this.#history.page(address, { ...options, newestSlot }).map((transaction) => {
       const { signature, slot, err, blockTime } = transaction
       const memo = memoOf(transaction.bytes)
-      found.push({ signature, slot, err, blockTime, commitment: this.#commitmentOf(slot), memo })
-    }
-    return found
+      return { signature, slot, err, blockTime, commitment: this.#commitmentOf(slot), memo }
+    })
   }
 
   prioritizationFees(addresses: readonly Uint8Array[]): PrioritizationFee[] {
@@ -325,27 +285,8 @@ export class LedgerState implements Ledger {
   }
 
   #append(block: Block): void {
-    this.#newest = block
-    this.#blocks.set(block.slot, block)
-    this.#blockBytes += block.bytes
-    this.#heightOf.set(keyOf(block.facts.hash), block.blockHeight)
-    if (this.#heightOf.size > blockhashesKept)
-      this.#heightOf.delete(this.#heightOf.keys().next().value!)
+    for (const { stored } of this.#blocks.append(block)) this.#history.drop(stored)
     this.#samples.closed(block)
-    this.#trim()
-  }
-
-  #trim(): void {
-    const { historySlots, historyBytes } = this.#bounds
-    while (
-      this.#blocks.size > historySlotsMin &&
-      (this.#blocks.size > historySlots || this.#blockBytes > historyBytes)
-    ) {
-      const oldest = this.#blocks.values().next().value!
-      this.#blocks.delete(oldest.slot)
-      this.#blockBytes -= oldest.bytes
-      this.#history.drop(oldest.stored)
-    }
   }
 
   #viewBlock(commitment: Commitment): Block {
@@ -358,8 +299,4 @@ export class LedgerState implements Ledger {
     if (slot <= this.#finalized) return Commitment.finalized
     return slot <= this.#confirmed ? Commitment.confirmed : Commitment.processed
   }
-}
-
-function isBefore(a: StoredTransaction, b: StoredTransaction): boolean {
-  return a.slot < b.slot || (a.slot === b.slot && a.index < b.index)
 }

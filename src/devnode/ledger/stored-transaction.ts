@@ -1,6 +1,5 @@
-// A transaction in the history: its bytes and outcome packed into one buffer. Thread: main.
-// Made by chain.ts when a transaction lands, read back by the RPC methods. The same buffer is what
-// the journal keeps, so a transaction is packed once in its life.
+// A transaction in the history: its bytes and outcome packed into one buffer. Thread: main of the
+// devnode. The journal keeps the same buffer, so a transaction is packed once.
 //
 //   record: transaction bytes | err option | fee | balances | inner | logs | tokens | loaded
 //           | return data option | units option

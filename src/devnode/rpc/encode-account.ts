@@ -1,5 +1,4 @@
 // Accounts in answers: which form a config asks for, and the text. Thread: main.
-// Used by accounts.ts, tokens.ts and submit.ts.
 import { accountParser } from '../../solana/json-parsed/account-parser.ts'
 import { keyText } from '../../solana/key-text.ts'
 import {
@@ -13,7 +12,7 @@ import type { LedgerAccount } from '../ledger/ledger.ts'
 import { inTurns, whenDone } from './in-turns.ts'
 import type { Fields } from './params.ts'
 
-/** Texts of accounts that somebody has read, up to this many bytes of data each. */
+/** Texts of accounts that were read are cached, up to this many bytes of data each. */
 const texts = new WeakMap<LedgerAccount, string>()
 const keptBytesMax = 4_096
 /** About a millisecond of work. */

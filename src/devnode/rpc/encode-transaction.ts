@@ -1,5 +1,4 @@
 // Landed transactions in answers: which form a config asks for, and the text. Thread: main.
-// Used by transactions.ts and blocks.ts.
 import type { RpcError } from '../../jsonrpc/build.ts'
 import {
   isShowable,

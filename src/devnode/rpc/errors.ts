@@ -1,4 +1,4 @@
-// Errors of Solana's RPC in a validator's own codes and words. Thread: any (pure).
+// Errors of Solana's RPC with a validator's own codes and messages. Thread: any (pure).
 // Client libraries match on both. Codes of our own (401, 429) never fall among these.
 import type { Refusal } from '../../base/errors.ts'
 import { type RpcError, rpcErrors } from '../../jsonrpc/build.ts'
@@ -43,7 +43,7 @@ export const rpcFaults = {
   },
 } as const
 
-/** What the chain said no to, where the method has no words of its own for it. */
+/** The error of a refusal, where the method has no error of its own for it. */
 export function refusalError(refusal: Refusal): RpcError {
   if (refusal.kind === 'unavailable') return rpcFaults.unhealthy
   if (refusal.code === 'signature-verification') return rpcFaults.signatureVerification

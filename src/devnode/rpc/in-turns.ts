@@ -1,7 +1,7 @@
-// Builds long answers a part at a time, so that other calls get their turn in between.
-// Thread: main. Used for blocks and for lists of accounts, whose parts never change.
+// Builds long answers over several turns of the event loop, so that other calls run in between.
+// Thread: main of the devnode. For blocks and lists of accounts, whose items never change.
 
-/** A few items are done at once; of many, `perTurn` in each turn of the event loop. */
+/** At most `perTurn` items are made at once; of more, `perTurn` in each turn. */
 export function inTurns<T, R>(
   items: readonly T[],
   perTurn: number,
@@ -10,7 +10,7 @@ export function inTurns<T, R>(
   return items.length <= perTurn ? items.map(make) : inManyTurns(items, perTurn, make)
 }
 
-/** Goes on with a value that is there or will be. */
+/** Continues with a value, now or when its promise resolves. */
 export function whenDone<T, R>(value: T | Promise<T>, next: (value: T) => R): R | Promise<R> {
   return value instanceof Promise ? value.then(next) : next(value)
 }

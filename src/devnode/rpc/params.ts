@@ -77,7 +77,7 @@ export class Params {
     return this.at(index) === null ? null : this.u64(index)
   }
 
-  /** Texts of a list; `most` is told in the words of a validator. */
+  /** Texts of a list; more than `most` is refused with a validator's message. */
   texts(index: number, most: number): string[] {
     const list = this.at(index)
     if (!Array.isArray(list)) {
@@ -88,7 +88,7 @@ export class Params {
     return this.problem === null ? list.map((text) => this.#text(text)) : []
   }
 
-  /** The config object at this place; an absent one has no fields. */
+  /** The config object at this index; an absent one has no fields. */
   config(index: number, name: string): Fields {
     return this.fieldsOf(this.at(index), name) ?? new Fields(this, {})
   }

@@ -70,7 +70,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
     }),
   }
 
-  /** An encoding alone stands for a config, as old clients send it. */
+  /** An encoding alone is a config of just that encoding, as old clients send it. */
   function readTransactionConfig(params: Params): {
     readonly commitment: Commitment
     readonly view: TransactionView
@@ -103,7 +103,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
   }
 }
 
-/** Time and slot go in among the parts, where their names put them. */
+/** Inserts time and slot in the alphabetical order of the fields. */
 function placed({ blockTime, slot }: LedgerTransaction, text: string): string {
   return `{"blockTime":${blockTime},"slot":${slot},${text.slice(1)}`
 }

@@ -1,0 +1,84 @@
+// The newest complete blocks and their hashes, within the bounds of the history. Thread: main of
+// the devnode.
+import { assert } from '../../base/assert.ts'
+import { keyOf } from '../../solana/keys.ts'
+import { blockhashBlocks } from '../../solana/updates.ts'
+import type { Block } from './block.ts'
+
+const blockhashesMax = 300
+/** Whatever the bounds are, duplicates must be recognised while their blockhash is valid. */
+const blocksMin = 320
+
+export interface LedgerBounds {
+  readonly historySlots: number
+  readonly historyBytes: number
+}
+
+export class Blocks {
+  readonly #bounds: LedgerBounds
+  /** Ascending by slot. */
+  readonly #bySlot = new Map<number, Block>()
+  /** Heights of the last blocks by their hash. */
+  readonly #heightOf = new Map<string, number>()
+  #newest: Block | null = null
+  /** Memory that they take, about. */
+  bytes = 0
+
+  constructor(bounds: LedgerBounds) {
+    this.#bounds = bounds
+  }
+
+  get newest(): Block {
+    assert(this.#newest !== null, 'the ledger has its first block')
+    return this.#newest
+  }
+
+  get firstSlot(): number {
+    return this.#bySlot.keys().next().value ?? 0
+  }
+
+  get(slot: number): Block | null {
+    return this.#bySlot.get(slot) ?? null
+  }
+
+  /** Appends the newest block; returns those that the bounds evict, oldest first. */
+  append(block: Block): Block[] {
+    this.#newest = block
+    this.#bySlot.set(block.slot, block)
+    this.bytes += block.bytes
+    this.#heightOf.set(keyOf(block.facts.hash), block.blockHeight)
+    if (this.#heightOf.size > blockhashesMax)
+      this.#heightOf.delete(this.#heightOf.keys().next().value!)
+    return this.#evict()
+  }
+
+  /** Slots of blocks from `from` to `to`, both included; at most `limit`. */
+  slots(range: { readonly from: number; readonly to: number; readonly limit: number }): number[] {
+    const slots: number[] = []
+    let slot = Math.max(range.from, this.firstSlot)
+    for (; slot <= range.to && slots.length < range.limit; slot++)
+      if (this.#bySlot.has(slot)) slots.push(slot)
+    return slots
+  }
+
+  /** Known and at most 150 blocks older than the block of that height. */
+  isBlockhashValid(blockhash: Uint8Array, height: number): boolean {
+    const known = this.#heightOf.get(keyOf(blockhash))
+    return known !== undefined && known <= height && height - known <= blockhashBlocks
+  }
+
+  #evict(): Block[] {
+    const { historySlots, historyBytes } = this.#bounds
+    const evicted: Block[] = []
+    while (
+      this.#bySlot.size > blocksMin &&
+      (this.#bySlot.size > historySlots || this.bytes > historyBytes)
+    ) {
+      const oldest = this.#bySlot.values().next().value!
+      this.#bySlot.delete(oldest.slot)
+      this.bytes -= oldest.bytes
+      evicted.push(oldest)
+    }
+    return evicted
+  }
+}
