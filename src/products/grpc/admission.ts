@@ -1,5 +1,6 @@
 // Decides who may call: token, then budget, before any message is read. Thread: main.
-// The health service takes no token: what its callers may cost is counted per client address.
+// Calls of the health service, which takes no token, and calls with a wrong token are charged to
+// the budget of the client's address.
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import { refuse } from '../../base/errors.ts'
@@ -27,8 +28,8 @@ export interface AdmissionDeps {
   readonly healthCalls: OpenCalls
 }
 
-/** What a health call costs its address; more than it takes, as opening a call takes most of it. */
-const healthCost = { workMs: 0.5, bytes: 256 }
+/** What a call without a valid token costs its address: opening the call is most of the work. */
+const callCost = { workMs: 0.5, bytes: 256 }
 const healthPath = '/grpc.health.v1.Health/'
 const streamMethods: readonly string[] = ['Subscribe', 'SubscribeDeshred', 'ServerReflectionInfo']
 
@@ -44,7 +45,7 @@ export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | n
 
 function admitHealth(address: string, deps: AdmissionDeps): Admission<null> {
   const { addressBudget, healthCalls, quotaMeters } = deps
-  const retryAfterMs = addressBudget.admit(address, healthCost)
+  const retryAfterMs = addressBudget.admit(address, callCost)
   if (retryAfterMs === 0 && healthCalls.enter(address))
     return { ok: true, caller: null, leave: () => healthCalls.leave(address) }
   quotaMeters.addressRefused.grpc.inc()
@@ -73,7 +74,11 @@ function decide(peer: GrpcPeer, method: string, deps: AdmissionDeps): Admission<
     ...(peer.authorization === undefined ? {} : { authorization: peer.authorization }),
   }
   const principal = deps.gate.admit('grpc', credentials, peer.address)
-  if (principal === null) return { ok: false, status: noToken }
+  if (principal === null) {
+    // The status is the same over the budget, too: a retry with this token cannot succeed.
+    deps.addressBudget.admit(peer.address, callCost)
+    return { ok: false, status: noToken }
+  }
   const budget = deps.quota.budgetOf(principal.subscription)
   const kind = streamMethods.includes(method) ? 'streams' : 'calls'
   if (!budget.enter(kind)) {
