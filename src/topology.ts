@@ -57,7 +57,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
     doors,
     sources: Object.fromEntries(sources),
-    chain: chainStatus(roads.solana),
+    chain: chainStatus(roads.devnode),
     upstreams: roads.upstream.report(),
     ...geyserStatus(roads.geyser),
     registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },

@@ -93,6 +93,17 @@ export function many<F extends Fields>(doc: string, of: Group<F>): Many<F> {
   return { node: 'many', doc, of }
 }
 
+/** The values of fields of which none is set. */
+export function initialOf<F extends Fields>(fields: F): Values<F> {
+  const initial = (node: Node): unknown => {
+    if (node.node === 'field' || node.node === 'named') return node.initial
+    return node.node === 'group' ? initialOf(node.fields) : []
+  }
+  const entries = Object.entries(fields).map(([name, node]) => [name, initial(node)])
+  // Reason for the cast: each value is the default of its declaration.
+  return Object.fromEntries(entries) as Values<F>
+}
+
 export function integer(about: About<number> & { min: number; max: number }): Field<number> {
   return quantity('integer', about, (raw) => {
     const value = typeof raw === 'string' && /^-?\d+$/.test(raw.trim()) ? Number(raw) : raw

@@ -4,7 +4,7 @@
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, isFault, refuse } from '../base/errors.ts'
-import { openingOf, setsWithoutGeyser } from '../config/config.ts'
+import { setsWithoutGeyser } from '../config/config.ts'
 import { faultReport, type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
@@ -22,13 +22,8 @@ export const serveVerb: Verb = {
   takesConfig: true,
   flags: [{ name: 'fresh', doc: "Delete the embedded chain's state first, and nothing else." }],
   async run(call) {
-    const { config, closed } = call.loaded
+    const { config } = call.loaded
     const log = openLog(config.logLevel)
-    for (const product of closed)
-      log.warn('product disabled: its source is embedded by default beside a real one', {
-        product,
-        toOpen: openingOf(config, product),
-      })
     const ending = endingOf(log)
     ending.code.then(() => boundStop(log))
     const { startTopology } = await import('../topology.ts')

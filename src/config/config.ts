@@ -87,21 +87,8 @@ const PRODUCTS_OF: Readonly<Record<(typeof SOURCES)[number], readonly string[]>>
   'shredstream.feed': ['shredstream'],
 }
 
-/** The key of a product's source; '' for a product without one. */
-export function sourceKeyOf(product: string): string {
-  return SOURCES.find((key) => PRODUCTS_OF[key].includes(product)) ?? ''
-}
-
-/** The setting that would enable a product of `closedProducts`. */
-export function openingOf(config: Config, product: string): string {
-  const key = sourceKeyOf(product)
-  // Without the embedded chain there is nothing to make shreds from.
-  if (key === 'shredstream.feed' && config.chain.source === 'upstream') return `${key}: udp`
-  return `${key}: embedded`
-}
-
-/** True when an enabled product needs the embedded Solana chain. */
-export function needsEmbeddedChain(config: Config): boolean {
+/** True when an enabled product reads the devnode: the embedded Solana chain. */
+export function needsDevnode(config: Config): boolean {
   if (config.chain.source === 'upstream') return false
   const needing = config.shredstream?.feed === 'embedded' ? ['shredstream'] : []
   const names = [...PRODUCTS_OF['chain.source'], ...needing]
@@ -109,14 +96,31 @@ export function needsEmbeddedChain(config: Config): boolean {
 }
 
 /**
- * Products to disable: once one real source is configured, an embedded source is used only where
- * its key is set explicitly. `isSet` returns whether a key was set.
+ * Once one real source is configured, every enabled product has its source set explicitly: none
+ * serves generated data beside real data because a key was forgotten.
  */
-export function closedProducts(config: Config, isSet: (key: string) => boolean): string[] {
-  if (isAllEmbedded(config)) return []
-  const embedded = SOURCES.filter((key) => sourcesOf(config).get(key) === 'embedded')
-  const closed = embedded.filter((key) => !isSet(key)).flatMap((key) => PRODUCTS_OF[key])
-  return config.tpu.upstreams.length === 0 ? closed : closed.filter((name) => name !== 'tpu')
+function checkSources(config: Config, isSet: (key: string) => boolean): string[] {
+  const real = realSourceOf(config)
+  if (real === null) return []
+  const enabled = new Set(enabledEndpoints(config).map(({ name }) => name))
+  // Transactions go to the named nodes, not to the chain.
+  if (config.tpu.upstreams.length > 0) enabled.delete('tpu')
+  return SOURCES.flatMap((key) => {
+    const products = PRODUCTS_OF[key].filter((name) => enabled.has(name))
+    const isImplicit = sourcesOf(config).get(key) === 'embedded' && !isSet(key)
+    if (!isImplicit || products.length === 0) return []
+    const disable = products.map((name) => `${name}.enabled: false`).join(', ')
+    return [`${real} is a real source and ${key} is not set: set ${key}, or ${disable}`]
+  })
+}
+
+/** The key of a configured source that is not embedded; null while there is none. */
+function realSourceOf(config: Config): string | null {
+  if (config.tpu.upstreams.length > 0) return 'tpu.upstreams'
+  const real = [...sourcesOf(config)].find(([, source]) => source !== 'embedded')
+  if (real !== undefined) return real[0]
+  const [set] = Object.keys(config.upstreams ?? {})
+  return set === undefined ? null : `upstreams.${set}`
 }
 
 /** The configured source of each such key whose section exists. */
@@ -134,10 +138,7 @@ export function sourcesOf(config: Config): ReadonlyMap<string, string> {
 
 /** True while no real source is configured; an upstream set counts as one. */
 export function isAllEmbedded(config: Config): boolean {
-  const isEmbedded = (source: string) => source === 'embedded'
-  if (config.tpu.upstreams.length > 0 || Object.keys(config.upstreams ?? {}).length > 0)
-    return false
-  return [...sourcesOf(config).values()].every(isEmbedded)
+  return realSourceOf(config) === null
 }
 
 /** One sentence per set without a geyser node, whose stream feeds websocket and grpc. */
@@ -154,15 +155,14 @@ export function setsWithoutGeyser(config: Config): string[] {
   )
 }
 
-/** Upstreams of the TPU Sender: addresses and names of sets; empty means the embedded chain. */
-export function tpuUpstreamsOf(config: Config): readonly string[] {
-  if (config.tpu.upstreams.length > 0) return config.tpu.upstreams
-  return config.chain?.source === 'upstream' ? [defaultSet] : []
+/** Upstreams of the TPU Sender: addresses and names of sets. */
+export function tpuUpstreamsOf({ tpu }: Config): readonly string[] {
+  return tpu.upstreams.length > 0 ? tpu.upstreams : [defaultSet]
 }
 
 /**
  * Checks rules over several fields. Returns one sentence per problem. `isSet` returns whether a
- * key was set: a default value may disable a product instead of being a problem.
+ * key was set.
  */
 export function checkConfig(config: Config, isSet: (key: string) => boolean): string[] {
   const problems: string[] = []
@@ -174,7 +174,8 @@ export function checkConfig(config: Config, isSet: (key: string) => boolean): st
     problems.push(`metrics.source is ${config.metrics.source}: set metrics.path to its file`)
   return [
     ...problems,
-    ...checkUpstreams(config.upstreams ?? {}, { isChain: config.chain?.source === 'upstream' }),
+    ...checkUpstreams(config.upstreams ?? {}, config.chain?.source ?? 'embedded'),
+    ...checkSources(config, isSet),
     ...checkTpu(config),
     ...checkIndexer(config),
     ...checkShredstream(config, isSet),
@@ -190,7 +191,8 @@ function checkTpu(config: Config): string[] {
   for (const [index, upstream] of upstreams.entries())
     if (!isAddress(upstream) && !Object.hasOwn(config.upstreams ?? {}, upstream))
       problems.push(`tpu.upstreams.${index} is neither an address nor a set of upstreams`)
-  if (tpuUpstreamsOf(config).length > 0 && tipAccounts.length === 0)
+  const isReal = upstreams.length > 0 || config.chain?.source === 'upstream'
+  if (isReal && tipAccounts.length === 0)
     problems.push(
       upstreams.length > 0
         ? 'tpu.upstreams is set: set tpu.tipAccounts, too, or real tips are lost'

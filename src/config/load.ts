@@ -5,13 +5,7 @@ import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
 import { messageOf } from '../base/errors.ts'
 import type { Field } from '../base/fields.ts'
-import {
-  type Config,
-  checkConfig,
-  closedProducts,
-  configFields,
-  enabledEndpoints,
-} from './config.ts'
+import { type Config, checkConfig, configFields } from './config.ts'
 import { buildValues, type GivenKeys, locate, readFileTree, unknownKey } from './tree.ts'
 
 export interface ConfigFlag {
@@ -24,8 +18,6 @@ export interface Loaded {
   readonly config: Config
   /** Keys that were set, and where; every other key has its default. */
   readonly origins: ReadonlyMap<string, string>
-  /** Products disabled because their source is embedded by default beside a real one. */
-  readonly closed: readonly string[]
 }
 
 export type LoadResult =
@@ -76,21 +68,7 @@ export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult>
   if (problems.length > 0) return { ok: false, problems }
   const keys = [...given].filter(([key]) => !key.endsWith('.'))
   const origins = new Map(keys.map(([key, { origin }]) => [key, origin]))
-  const sourceless = closedProducts(config, isSet)
-  const closed = enabledEndpoints(config).flatMap(({ name }) =>
-    sourceless.includes(name) ? [name] : [],
-  )
-  return { ok: true, config: withoutProducts(config, closed), origins, closed }
-}
-
-function withoutProducts(config: Config, closed: readonly string[]): Config {
-  const sections = Object.entries(config).map(([name, section]) =>
-    closed.includes(name)
-      ? [name, Object.freeze({ ...(section as object), enabled: false })]
-      : [name, section],
-  )
-  // Reason for the cast: the same sections, some of them disabled.
-  return closed.length === 0 ? config : (Object.freeze(Object.fromEntries(sections)) as Config)
+  return { ok: true, config, origins }
 }
 
 /** The declared field of a flag, whatever its spelling. */

@@ -25,24 +25,3 @@ export class Methods<C> implements Answering<C> {
     return method === undefined ? failure(rpcErrors.unknownMethod) : method(call, caller)
   }
 }
-
-/** A proxy that answers all calls, of whatever method, of the callers that it accepts. */
-export interface Elsewhere<C> extends Answering<C> {
-  takes(caller: C): boolean
-}
-
-/** Calls of callers that the proxy `elsewhere` accepts go there, all others to `here`. */
-export class Fork<C> implements Answering<C> {
-  readonly #elsewhere: Elsewhere<C>
-  readonly #here: Answering<C>
-
-  constructor(elsewhere: Elsewhere<C>, here: Answering<C>) {
-    this.#elsewhere = elsewhere
-    this.#here = here
-  }
-
-  call(call: Call, caller: C): Answer | Promise<Answer> {
-    const answering = this.#elsewhere.takes(caller) ? this.#elsewhere : this.#here
-    return answering.call(call, caller)
-  }
-}

@@ -6,9 +6,6 @@ import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
 import type { DoorAddress, Running } from '../base/running.ts'
 import { type Config, tpuUpstreamsOf } from '../config/config.ts'
-import { identityOf } from '../devnode/genesis.ts'
-import { embeddedRpcMethods } from '../devnode/rpc/methods.ts'
-import { ShredFeed } from '../devnode/shred-feed.ts'
 import { declareGrpcMeters } from '../geyser/meters.ts'
 import { startGrpc } from '../products/grpc/server.ts'
 import { startMetrics } from '../products/metrics/server.ts'
@@ -19,9 +16,8 @@ import { declareTpuMeters } from '../products/tpu/meters.ts'
 import { type RunningTpu, startTpu } from '../products/tpu/server.ts'
 import { declareWebsocketMeters } from '../products/websocket/meters.ts'
 import { startWebsocket } from '../products/websocket/server.ts'
-import { encodeBase58 } from '../solana/base58.ts'
+import { decodeKey, encodeBase58 } from '../solana/base58.ts'
 import { Addresses } from '../transport/address.ts'
-import { ChainSender } from '../upstream/chain-sender.ts'
 import { transactionSenders } from '../upstream/transaction-senders.ts'
 import type { Ground, TopologyDeps } from './ground.ts'
 import type { Roads } from './roads.ts'
@@ -37,24 +33,11 @@ export async function openDoors(
   parts: Components,
   given: Ground & Roads,
 ): Promise<Record<string, DoorAddress>> {
-  const { meters, events, execution, solana, upstream, geyser, tls } = given
+  const { meters, events, execution, upstream, geyser, tls } = given
   const { trustedProxies } = config
   const shared = { ...given, trustedProxies, clock: deps.clock, log: deps.log }
   const version = { ...solanaVersion, sluice: deps.version }
-  const ownChain = solana && {
-    ...solana,
-    isUp: () => true,
-    watch: () => () => {},
-    solanaVersion: () => solanaVersion['solana-core'],
-    slot: (commitment: Commitment) => solana.chain.slot(commitment),
-    signatureStatus: async (signature: Uint8Array) => solana.chain.signatureStatus(signature),
-    readAccounts: async (keys: readonly Uint8Array[]) =>
-      keys.map((key) => solana.chain.ledger.account(key, Commitment.processed)),
-  }
-  const chainOf = (served: Served) => {
-    const set = upstream.setOf(served)
-    return set === null ? ownChain : geyser.of(set)
-  }
+  const chainOf = (served: Served) => geyser.of(upstream.setOf(served))
   const doors: Record<string, DoorAddress> = {}
   const open = async (name: string, isEnabled: boolean, start: () => Promise<Running>) => {
     if (!isEnabled) return
@@ -65,9 +48,7 @@ export async function openDoors(
     startRpc(config.rpc, {
       ...shared,
       meters: declareRpcMeters(meters),
-      facts: { version, slotsBehind: () => solana?.chain.slotsBehind() ?? null },
-      methods: solana === null ? [] : [embeddedRpcMethods(solana.chain, version)],
-      elsewhere: upstream.proxy,
+      proxy: upstream.proxy,
     }),
   )
   await open('websocket', config.websocket.enabled, () =>
@@ -117,47 +98,40 @@ export async function openShreds(
     deps.exit(1)
   }
   const { clock, log } = deps
-  const { solana } = given
-  const embeddedLeader = solana === null ? null : identityOf(solana.seed).publicKey
+  const { devnode } = given
+  const embeddedLeader = devnode && decodeKey(devnode.addresses.identity)
   const shreds = await parts.add('shredstream', () =>
     startShredstream(config.shredstream, { ...given, embeddedLeader, clock, log, onDown }),
   )
   if (shreds.address !== null) given.doors.shredstream = shreds.address
-  if (solana === null || config.shredstream.feed !== 'embedded') return shreds
-  const feed = await parts.add('shred feed', () => new ShredFeed({ clock, log, onDown }))
-  await feed.sendTo(shreds.ingest, solana.seed)
-  solana.tee.add(feed)
+  if (config.shredstream.feed === 'embedded') await devnode?.sendShreds(shreds.ingest)
   return shreds
 }
 
-/** No token here: the tip decides. Into the nodes that are named, or our own chain. */
+/** No token here: the tip decides. */
 export async function openTpu(
   config: Config,
   deps: TopologyDeps,
   parts: Components,
   given: Ground & Roads & { doors: Record<string, DoorAddress> },
 ): Promise<RunningTpu | null> {
-  const { solana, upstream, geyser, verifier, meters, data, tls } = given
+  const { upstream, geyser, verifier, meters, data, tls } = given
   const { addressBudget, quotaMeters } = given
   const names = tpuUpstreamsOf(config)
-  const own = names.length === 0 ? solana : null
-  if (!config.tpu.enabled || (names.length === 0 && own === null)) return null
+  if (!config.tpu.enabled) return null
   const { clock } = deps
   const log = deps.log.area('tpu')
   const senders = transactionSenders(names, upstream.nodes, { clock, log })
   await Promise.all(senders.map((sender) => sender.warm()))
-  // Where the nodes' own stream shows what landed, nobody has to ask for it.
-  const road = names.map((name) => geyser.of(name)).find((found) => found !== null) ?? null
+  // Where a set's stream shows what landed, no node is asked for it.
+  const chain = names.map((name) => geyser.of(name)).find((found) => found !== null) ?? null
   const tpu = await parts.add('tpu', () =>
     startTpu(config.tpu, {
-      senders: own === null ? senders : [new ChainSender(own.chain)],
-      hub: own?.hub ?? road?.hub ?? null,
-      slot: () =>
-        own?.chain.slot(Commitment.processed) ?? road?.heads.at(Commitment.processed)?.slot ?? null,
+      senders,
+      hub: chain?.hub ?? null,
+      slot: () => chain?.heads.at(Commitment.processed)?.slot ?? null,
       isBlockhashValid: (blockhash) =>
-        own?.chain.isBlockhashValid(blockhash, Commitment.processed) ??
-        road?.heads.isBlockhashValid(encodeBase58(blockhash), 0) ??
-        null,
+        chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.processed) ?? null,
       verifier,
       meters: declareTpuMeters(meters),
       addressBudget,

@@ -89,7 +89,6 @@ export async function openIndexer(
 }
 
 /** The hub of the shared set: rows of a dedicated set belong to its subscription alone. */
-function hubOf({ solana, upstream, geyser }: Roads) {
-  const set = upstream.setOf({ upstream: null })
-  return (set === null ? solana?.hub : geyser.of(set)?.hub) ?? null
+function hubOf({ upstream, geyser }: Roads) {
+  return geyser.of(upstream.setOf({ upstream: null }))?.hub ?? null
 }

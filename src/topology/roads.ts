@@ -1,22 +1,15 @@
-// The two roads that feed several doors, and the chain behind the second. Thread: main.
-// Called by topology.ts, after the ground.
+// Starts the two pipelines that feed several products. Thread: main.
 //
 //   source thread ─► event ring 64 MiB ─► analysis pool ─► event log of 100,000 frames
-//   chain process ─► ledger ─► hub that keeps 150 slots or 256 MiB;  verify pool
-//   nodes of a set ─► geyser stream ─► slots ─► a hub of the same kind, per set
+//   nodes of a set ─► geyser stream ─► slots ─► a hub that keeps 150 slots or 256 MiB, per set
+//   devnode (child process): the one node of the set `default` where chain.source is embedded
 import { join } from 'node:path'
-import { allCommitments } from '../base/commitment.ts'
 import type { Components } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
-import { type Config, needsEmbeddedChain } from '../config/config.ts'
-import { solanaFeed } from '../devnode/feed.ts'
-import { declareChainMeters } from '../devnode/meters.ts'
-import { type RunningChain, startEmbeddedChain } from '../devnode/start.ts'
-import { SolanaTee } from '../devnode/tee.ts'
+import { type Config, needsDevnode } from '../config/config.ts'
+import { DevnodeProcess } from '../devnode/process.ts'
 import { startExecution } from '../flows/execution.ts'
-import { Heads } from '../geyser/heads.ts'
-import { openSolanaHub, type SolanaHub } from '../geyser/hub.ts'
 import { EventLog } from '../stream/log.ts'
 import type { Store } from '../subscriptions/store.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
@@ -42,17 +35,18 @@ export async function startRoads(
     log.error('the execution source is down for good', { reason: fault.message })
     deps.exit(1)
   }
-  const execution = await parts.add('execution', () =>
-    startExecution(config.metrics, { ...deps.playing, events, clock, log, meters, onDown }),
-  )
-  const upstream = await startUpstream(config, deps, parts, ground)
+  const [devnode, execution] = await Promise.all([
+    needsDevnode(config)
+      ? parts.add('devnode', () => startDevnode(config, deps, ground))
+      : Promise.resolve(null),
+    parts.add('execution', () =>
+      startExecution(config.metrics, { ...deps.playing, events, clock, log, meters, onDown }),
+    ),
+  ])
+  const upstream = await startUpstream(config, deps, parts, { ...ground, devnode })
   const geyser = await parts.add('geyser', () => startGeyser(config, deps, ground, upstream))
-  const chainLog = log.area('chain')
-  const verifier = await parts.add('verify pool', () => new VerifyPool({ log: chainLog }))
-  const solana = needsEmbeddedChain(config)
-    ? await startChain(config, deps, parts, { ...ground, verifier })
-    : null
-  return { events, execution, upstream, geyser, verifier, solana }
+  const verifier = await parts.add('verify pool', () => new VerifyPool({ log: log.area('tpu') }))
+  return { events, execution, upstream, geyser, verifier, devnode }
 }
 export type Roads = Awaited<ReturnType<typeof startRoads>>
 
@@ -85,46 +79,40 @@ function startGeyser(
   return roads
 }
 
-export interface Solana extends Pick<RunningChain, 'chain' | 'pid' | 'seed'> {
-  readonly hub: SolanaHub
-  readonly heads: Heads
-  /** Who else hears what the chain does. */
-  readonly tee: SolanaTee
-}
-
-async function startChain(
-  config: Config,
+/** The embedded chain: a node on free ports of loopback, in a process of its own. */
+function startDevnode(
+  { chain }: Config,
   deps: TopologyDeps,
-  parts: Components,
-  { data, meters, verifier }: Ground & { readonly verifier: VerifyPool },
-): Promise<Solana> {
-  const { clock, isFresh } = deps
+  { data, meters }: Ground,
+): Promise<DevnodeProcess> {
   const log = deps.log.area('chain')
-  const hub = openSolanaHub(hubBounds)
-  const heads = new Heads(hub)
-  const tee = new SolanaTee(solanaFeed(hub, clock))
-  const { chain, pid, seed } = await parts.add('chain', () =>
-    startEmbeddedChain(config.chain, {
-      path: join(data, 'chain'),
-      isFresh,
-      sink: tee,
-      verifier,
-      meters: declareChainMeters(meters),
-      clock,
+  return DevnodeProcess.start(
+    {
+      ledger: join(data, 'chain'),
+      isReset: deps.isFresh,
+      host: '127.0.0.1',
+      rpcPort: 0,
+      wsPort: 0,
+      grpcPort: 0,
+      shreds: null,
+      chain,
+      version: deps.version,
+    },
+    {
+      clock: deps.clock,
       log,
+      meters,
       onDown(fault) {
-        log.error('the chain is down for good', { reason: fault.message })
+        log.error('devnode is down for good', { reason: fault.message })
         deps.exit(1)
       },
-    }),
+    },
   )
-  return { chain, pid, seed, hub, heads, tee }
 }
 
-/** For `sluice status`. */
-export function chainStatus(solana: Solana | null) {
-  if (solana === null) return null
-  const { chain, pid } = solana
-  const [processed, confirmed, finalized] = allCommitments.map((one) => chain.slot(one))
-  return { pid: pid(), healthy: chain.slotsBehind() === 0, processed, confirmed, finalized }
+/** For `sluice status`: the embedded chain; null when the nodes are configured ones. */
+export function chainStatus(devnode: DevnodeProcess | null) {
+  if (devnode === null) return null
+  const { slots, slotsBehind } = devnode.stats
+  return { pid: devnode.pid, healthy: slotsBehind === 0, ...slots }
 }

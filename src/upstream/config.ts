@@ -1,9 +1,9 @@
 // The `upstreams` section of the configuration: named sets of nodes. Thread: any.
 // The set `default` serves every subscription; a dedicated-node subscription has a set of its own.
 import {
-  type Fields,
   flag,
   group,
+  initialOf,
   integer,
   many,
   named,
@@ -85,18 +85,9 @@ export const upstreamsSection = named(
 )
 export type UpstreamsSection = Readonly<Record<string, SetSection>>
 
-/** A set of one node, with the initial values for everything but its address. */
-export function singleNodeSet(rpc: string): SetSection {
-  return { ...initialsOf(setFields), nodes: [{ ...initialsOf(nodeFields), rpc }] }
-}
-
-function initialsOf<F extends Fields>(fields: F): Values<F> {
-  const entries = Object.entries(fields).map(([key, field]) => [
-    key,
-    'initial' in field ? field.initial : [],
-  ])
-  // Reason for the cast: an entry per field, of the type that the field declares.
-  return Object.fromEntries(entries) as Values<F>
+/** A set of one node, with the initial values of everything but its addresses. */
+export function singleNodeSet(addresses: Partial<NodeSection>): SetSection {
+  return { ...initialOf(setFields), nodes: [{ ...initialOf(nodeFields), ...addresses }] }
 }
 
 const setName = /^[a-z][a-z0-9_-]{0,31}$/i
@@ -109,9 +100,15 @@ export function isSetName(value: string): boolean {
 /** Checks across fields. Returns one sentence per problem; never an address. */
 export function checkUpstreams(
   sets: UpstreamsSection,
-  { isChain }: { /** The bundle runs on them. */ readonly isChain: boolean },
+  chainSource: 'embedded' | 'upstream',
 ): string[] {
   const problems: string[] = []
+  const isChain = chainSource === 'upstream'
+  if (!isChain && Object.hasOwn(sets, defaultSet))
+    problems.push(
+      `upstreams.${defaultSet} is configured and chain.source is embedded: ` +
+        `set chain.source: upstream, or give the set another name`,
+    )
   if (isChain && sets[defaultSet]?.nodes.some(({ rpc }) => rpc !== '') !== true)
     problems.push(
       `chain.source is upstream: give upstreams.${defaultSet}.nodes at least one node with rpc`,

@@ -38,7 +38,7 @@ export function transactionSenders(
 
 /** The address may hold a key of the provider: only `name` appears in logs. */
 function addressSender(name: string, address: string, deps: SenderDeps): SetSender {
-  const upstreams = new Upstreams({ [name]: singleNodeSet(address) }, deps)
+  const upstreams = new Upstreams({ [name]: singleNodeSet({ rpc: address }) }, deps)
   return new SetSender(upstreams.set(name)!, upstreams)
 }
 

@@ -6,6 +6,11 @@ import { startServer } from '../support/server.ts'
 import { isSlice } from '../support/slice.ts'
 import { until } from '../support/until.ts'
 
+/** A real source of the metrics: products on embedded sources must be disabled or asked for. */
+const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map(
+  (name) => `--${name}.enabled=false`,
+)
+
 test.skipIf(isSlice)(
   'a silent source degrades the service, closes its door and opens it again',
   async () => {
@@ -66,6 +71,7 @@ test.skipIf(isSlice)(
       '--metrics.source=ring',
       '--metrics.path=/nonexistent/ring',
       '--metrics.onStale=exit',
+      ...metricsAlone,
     ]
     const server = await startServer({ flags })
     try {
@@ -82,7 +88,12 @@ test('a live ring that falls silent closes only the metrics door; its next event
   await writer.create()
   // This client asks more often than the budget of its address allows.
   const unlimited = '--addressBudget.workMsPerSecond=0'
-  const flags = ['--metrics.source=ring', `--metrics.path=${writer.path}`, unlimited]
+  const flags = [
+    '--metrics.source=ring',
+    `--metrics.path=${writer.path}`,
+    ...metricsAlone,
+    unlimited,
+  ]
   const server = await startServer({ flags })
   const { host, port } = server.doors.metrics!
   const health = () =>

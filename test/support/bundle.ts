@@ -6,7 +6,8 @@ import { Directory } from '../../src/auth/directory.ts'
 import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import type { Running } from '../../src/base/running.ts'
-import type { MethodTable } from '../../src/jsonrpc/methods.ts'
+import { encodedText } from '../../src/jsonrpc/build.ts'
+import { Methods, type MethodTable } from '../../src/jsonrpc/methods.ts'
 import { indexerSection } from '../../src/products/indexer/config.ts'
 import { declareIndexerMeters } from '../../src/products/indexer/meters.ts'
 import { type IndexerDeps, startIndexer } from '../../src/products/indexer/server.ts'
@@ -29,6 +30,12 @@ import { Meters } from '../../src/telemetry/meters.ts'
 import { idleChain } from './pubsub-chain.ts'
 
 export const nodeVersion = { 'solana-core': '3.1.0', 'feature-set': 1, sluice: '0.1.0' }
+
+/** What a node answers in tests that are not about its chain. */
+const nodeMethods = {
+  getVersion: () => encodedText(JSON.stringify(nodeVersion)),
+  getHealth: () => encodedText('"ok"'),
+}
 
 export class Bundle {
   readonly folder = mkdtempSync(join(tmpdir(), 'sluice-bundle-'))
@@ -78,8 +85,7 @@ export class Bundle {
         quota: this.quota,
         quotaMeters: this.#quotaMeters,
         meters: deps.meters ?? declareRpcMeters(this.meters),
-        facts: { version: nodeVersion, slotsBehind: () => 0 },
-        methods: table === undefined ? [] : [table],
+        proxy: new Methods<Caller>(nodeMethods, table ?? {}),
         tls: null,
         trustedProxies: [],
         clock: systemClock,

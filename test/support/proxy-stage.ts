@@ -67,9 +67,8 @@ export class ProxyStage {
     const upstreams = new Upstreams(sections, { clock, log: silentLog })
     await upstreams.start()
     const tally = declareProxyMeters(bundle.meters)
-    const everybody = 'default' in sets ? 'default' : null
-    const proxy = new RpcProxy({ upstreams, everybody, tally, version: '9.9.9', clock })
-    const { port } = await bundle.openRpc({ elsewhere: proxy })
+    const proxy = new RpcProxy({ upstreams, tally, version: '9.9.9', clock })
+    const { port } = await bundle.openRpc({ proxy })
     return new ProxyStage({ nodes, upstreams, tally, bundle, port })
   }
 

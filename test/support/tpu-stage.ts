@@ -1,6 +1,8 @@
 // The TPU Sender with its door open, on an embedded chain or on upstreams of a test's choice.
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
+import { accept, type Outcome } from '../../src/base/errors.ts'
+import type { LocalChain } from '../../src/devnode/chain.ts'
 import type { TpuSection } from '../../src/products/tpu/config.ts'
 import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
 import { type RunningTpu, startTpu } from '../../src/products/tpu/server.ts'
@@ -8,8 +10,7 @@ import { AddressBudget } from '../../src/quota/address-budget.ts'
 import type { AddressLimits } from '../../src/quota/config.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
-import { ChainSender } from '../../src/upstream/chain-sender.ts'
-import type { TransactionSender } from '../../src/upstream/ports.ts'
+import type { Fate, TransactionSender } from '../../src/upstream/ports.ts'
 import { ChainStage } from './chain-stage.ts'
 
 export const tpuDefaults: TpuSection = {
@@ -35,6 +36,36 @@ interface StageOptions {
   readonly limits?: AddressLimits
   readonly clock?: Clock
   readonly trustedProxies?: readonly string[]
+}
+
+/** Submits to a chain in this process. */
+class ChainSender implements TransactionSender {
+  readonly name = 'chain'
+  readonly #chain: LocalChain
+
+  constructor(chain: LocalChain) {
+    this.#chain = chain
+  }
+
+  isUp(): boolean {
+    return this.#chain.slotsBehind() !== null
+  }
+
+  async send(transaction: Uint8Array): Promise<Outcome<null>> {
+    const submitted = await this.#chain.submit(transaction, { isVerified: true })
+    if (submitted.ok) return accept(null)
+    const { err } = (submitted.refusal.data ?? {}) as { err?: unknown }
+    return err === 'AlreadyProcessed' ? accept(null) : submitted
+  }
+
+  async fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]> {
+    return signatures.map((signature) => {
+      const status = this.#chain.signatureStatus(signature)
+      return status && { slot: status.slot, isSuccess: status.err === null }
+    })
+  }
+
+  async stop(): Promise<void> {}
 }
 
 export class TpuStage {

@@ -66,10 +66,7 @@ async function startOurs(port: number): Promise<Started> {
   const upstreams = new Upstreams({ default: { ...set, nodes: [node] } }, { clock, log })
   await upstreams.start()
   const tally = declareProxyMeters(new Meters())
-  return startDoor(
-    [],
-    new RpcProxy({ upstreams, everybody: 'default', tally, version: '0', clock }),
-  )
+  return startDoor(new RpcProxy({ upstreams, tally, version: '0', clock }))
 }
 
 /** The same token check and budget; bodies go through as they are. */

@@ -15,7 +15,7 @@ import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { VerifyPool } from '../../../src/threads/verify-pool.ts'
 import { serveBench } from '../../lib/process.ts'
-import { type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
+import { answering, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
 
 export interface StartedChain extends Started {
   /** Token accounts that the chain was born with. */
@@ -61,7 +61,7 @@ async function start(open: typeof startDoor): Promise<StartedChain> {
     },
   })
   const version = { 'solana-core': '0', 'feature-set': 0 }
-  const started = await open([embeddedRpcMethods(chain, version)])
+  const started = await open(answering(embeddedRpcMethods(chain, version)))
   const accounts: string[] = []
   for (const { pubkey } of chain.ledger.accountsByOwner(programs.token, Commitment.processed))
     if (accounts.length < accountsAsked) accounts.push(encodeBase58(pubkey))

@@ -8,10 +8,10 @@ import { join } from 'node:path'
 import { Directory } from '../../../src/auth/directory.ts'
 import { Gate } from '../../../src/auth/gate.ts'
 import { systemClock } from '../../../src/base/clock.ts'
-import type { Elsewhere, MethodTable } from '../../../src/jsonrpc/methods.ts'
+import { encodedText } from '../../../src/jsonrpc/build.ts'
+import { type Answering, Methods, type MethodTable } from '../../../src/jsonrpc/methods.ts'
 import { type Caller, RpcHandler } from '../../../src/products/rpc/handle.ts'
 import { declareRpcMeters } from '../../../src/products/rpc/meters.ts'
-import { routeMethods } from '../../../src/products/rpc/route.ts'
 import { startRpc } from '../../../src/products/rpc/server.ts'
 import { declareQuotaMeters } from '../../../src/quota/meters.ts'
 import { Quota } from '../../../src/quota/quota.ts'
@@ -53,31 +53,28 @@ export function parts() {
     quota,
     quotaMeters: declareQuotaMeters(meters, quota),
     meters: declareRpcMeters(meters),
-    facts: {
-      version: { 'solana-core': '0', 'feature-set': 0, sluice: '0' },
-      slotsBehind: () => 0,
-    },
   }
 }
 
-/** Our door with these methods of a chain, or with one that answers everybody elsewhere. */
-export async function startDoor(
-  methods: readonly MethodTable<Caller>[],
-  elsewhere: Elsewhere<Caller> | null = null,
-): Promise<Started> {
+const healthy = encodedText('"ok"')
+/** The method that the benches call, and those of a chain. */
+export const answering = (...chain: readonly MethodTable<Caller>[]): Answering<Caller> =>
+  new Methods({ getHealth: () => healthy }, ...chain)
+
+/** Our endpoint in front of this. */
+export async function startDoor(proxy: Answering<Caller>): Promise<Started> {
   const { token, ...deps } = parts()
   const door = await startRpc(
     { enabled: true, host, port: 0, inFlightPerAddress: 1000 },
-    { ...deps, methods, elsewhere, tls: null, trustedProxies: [], clock, log },
+    { ...deps, proxy, tls: null, trustedProxies: [], clock, log },
   )
   return { port: door.address!.port, token }
 }
 
 /** The same token check, budget and handler behind node:http. */
-export function startNodeHttp(chain: readonly MethodTable<Caller>[]): Promise<Started> {
-  const { token, gate, quota, facts, ...deps } = parts()
-  const methods = routeMethods(facts, chain)
-  const handler = new RpcHandler({ ...deps, methods, clock, log })
+export function startNodeHttp(proxy: Answering<Caller>): Promise<Started> {
+  const { token, gate, quota, ...deps } = parts()
+  const handler = new RpcHandler({ ...deps, proxy, clock, log })
   const server = createServer((request, response) => {
     const credentials = { xToken: String(request.headers['x-token'] ?? '') }
     const principal = gate.admit('rpc', credentials, request.socket.remoteAddress ?? '')

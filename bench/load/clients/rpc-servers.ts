@@ -3,13 +3,13 @@
 import type { AddressInfo } from 'node:net'
 import { listen, uws } from '../../../src/transport/uws.ts'
 import { serveBench } from '../../lib/process.ts'
-import { host, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
+import { answering, host, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
 
 const answer = '{"jsonrpc":"2.0","result":"ok","id":1}\n'
 
 serveBench({
-  ours: () => startDoor([]),
-  node: () => startNodeHttp([]),
+  ours: () => startDoor(answering()),
+  node: () => startNodeHttp(answering()),
   bare: startBare,
   cpuSeconds: () => {
     const { user, system } = process.cpuUsage()

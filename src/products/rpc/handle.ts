@@ -26,7 +26,7 @@ export interface Caller {
 }
 
 export interface HandleDeps {
-  readonly methods: Answering<Caller>
+  readonly proxy: Answering<Caller>
   readonly meters: RpcMeters
   readonly quotaMeters: QuotaMeters
   readonly clock: Clock
@@ -47,7 +47,7 @@ export class RpcHandler {
 
   /** Never throws and never rejects. */
   handle(body: Buffer, caller: Caller): Reply | Promise<Reply> {
-    const { clock, meters, methods, quotaMeters } = this.#deps
+    const { clock, meters, proxy, quotaMeters } = this.#deps
     const beganMs = clock.monotonicMs()
     const { budget } = caller
     const request = parseRequest(body, budget.plan.batchItems)
@@ -69,7 +69,7 @@ export class RpcHandler {
       return reply(200, head, responseMessage(request, answers, LINE_BREAK))
     }
     const answers = answerCalls(request, {
-      answer: (call) => methods.call(call, caller),
+      answer: (call) => proxy.call(call, caller),
       failed: this.#reportBug,
       budget,
     })

@@ -1,5 +1,5 @@
 // The methods of Solana's JSON-RPC, as labels of meters: a closed set, whatever callers send.
-// Thread: any (a table). What this door answers is in route.ts.
+// Thread: any.
 
 const solanaMethods = `
   getAccountInfo getAgGenesisCert getBalance getBlock getBlockCommitment getBlockHeight

@@ -1,7 +1,7 @@
 // Opens the rpc door. Thread: main.
 //
 //   transport/door -> admit: token (401) -> path 404 -> verb 405 -> media type 415 -> size 413
-//                  -> RpcHandler: parse -> quota -> route.ts -> answer
+//                  -> RpcHandler: parse -> quota -> proxy -> answer
 //
 // All of the door's own errors are JSON-RPC errors with id null, since no id was read yet.
 
@@ -10,7 +10,7 @@ import type { Clock } from '../../base/clock.ts'
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import type { Running } from '../../base/running.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
-import type { Elsewhere, MethodTable } from '../../jsonrpc/methods.ts'
+import type { Answering } from '../../jsonrpc/methods.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget, Quota } from '../../quota/quota.ts'
 import type { Log } from '../../telemetry/log.ts'
@@ -24,18 +24,14 @@ import type { RpcSection } from './config.ts'
 import { type Caller, RpcHandler } from './handle.ts'
 import type { RpcMeters } from './meters.ts'
 import { baseHead, preflightHead, rateHead } from './reply-head.ts'
-import { type NodeFacts, routeMethods } from './route.ts'
 
 export interface RpcDeps {
   readonly gate: Gate
   readonly quota: Quota
   readonly quotaMeters: QuotaMeters
   readonly meters: RpcMeters
-  readonly facts: NodeFacts
-  /** Methods that the chain answers. */
-  readonly methods: readonly MethodTable<Caller>[]
-  /** Answers callers who are not on that chain; null when everybody is. */
-  readonly elsewhere?: Elsewhere<Caller> | null
+  /** Answers every call that the endpoint admits. */
+  readonly proxy: Answering<Caller>
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
@@ -49,7 +45,7 @@ const BUSY_RETRY_MS = 1_000
 export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
   const log = deps.log.area('rpc')
   const handler = new RpcHandler({
-    methods: routeMethods(deps.facts, deps.methods, deps.elsewhere),
+    proxy: deps.proxy,
     meters: deps.meters,
     quotaMeters: deps.quotaMeters,
     clock: deps.clock,

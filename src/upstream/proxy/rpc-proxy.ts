@@ -1,8 +1,9 @@
 // Proxies the JSON-RPC calls of customers to nodes, each to its own set only. Thread: main.
 import type { Clock } from '../../base/clock.ts'
 import type { Answer } from '../../jsonrpc/build.ts'
-import type { Elsewhere } from '../../jsonrpc/methods.ts'
+import type { Answering } from '../../jsonrpc/methods.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
+import { defaultSet } from '../config.ts'
 import type { Upstreams } from '../node-pool/upstreams.ts'
 import { unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
@@ -14,20 +15,16 @@ export interface ProxyCaller {
 
 export interface RpcProxyDeps {
   readonly upstreams: Upstreams
-  /** The set of customers that are bound to none; null when those are on another chain. */
-  readonly everybody: string | null
   readonly tally: ProxyTally
   /** Our version, added to the node's in getVersion. */
   readonly version: string
   readonly clock: Clock
 }
 
-export class RpcProxy implements Elsewhere<ProxyCaller> {
+export class RpcProxy implements Answering<ProxyCaller> {
   readonly #sets: ReadonlyMap<string, SetProxy>
-  readonly #everybody: string | null
 
   constructor(deps: RpcProxyDeps) {
-    this.#everybody = deps.everybody
     this.#sets = new Map(
       deps.upstreams.sets().map((set) => [set.name, new SetProxy(set, deps)] as const),
     )
@@ -38,13 +35,8 @@ export class RpcProxy implements Elsewhere<ProxyCaller> {
     }
   }
 
-  /** True for a customer with a set, also when that set is gone: it never gets other nodes. */
-  takes({ subscription }: ProxyCaller): boolean {
-    return subscription.upstream !== null || this.#everybody !== null
-  }
-
   call(call: Call, { subscription }: ProxyCaller): Answer | Promise<Answer> {
-    const set = this.#sets.get(subscription.upstream ?? this.#everybody ?? '')
+    const set = this.#sets.get(subscription.upstream ?? defaultSet)
     return set === undefined ? unhealthy : set.call(call, subscription.id)
   }
 }

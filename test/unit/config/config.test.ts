@@ -2,13 +2,10 @@ import { describe, expect, test } from 'vitest'
 import {
   type Config,
   checkConfig,
-  closedProducts,
   enabledEndpoints,
   isAllEmbedded,
   isLoopback,
-  needsEmbeddedChain,
-  openingOf,
-  sourceKeyOf,
+  needsDevnode,
   sourcesOf,
   tpuUpstreamsOf,
 } from '../../../src/config/config.ts'
@@ -66,8 +63,18 @@ describe('sources', () => {
     expect(isAllEmbedded(config({ tpu }))).toBe(false)
     expect(checked({ tpu })).toEqual([expect.stringContaining('set tpu.tipAccounts')])
     expect(checked({ tpu: { ...tpu, tipAccounts: ['x'] } })).toEqual([])
-    const mixed = config({ tpu, chain: { source: 'embedded' }, metrics: { source: 'embedded' } })
-    expect(closedProducts(mixed, () => false)).toEqual(['rpc', 'websocket', 'grpc', 'metrics'])
+    const rpc = door('127.0.0.1', 1)
+    const mixed = config({
+      tpu: { ...tpu, ...door('127.0.0.1', 2), tipAccounts: ['x'] },
+      rpc,
+      chain: { source: 'embedded' },
+      metrics: { source: 'embedded', ...door('127.0.0.1', 3) },
+    })
+    expect(checkConfig(mixed, () => false)).toEqual([
+      'tpu.upstreams is a real source and chain.source is not set: set chain.source, or rpc.enabled: false',
+      'tpu.upstreams is a real source and metrics.source is not set: set metrics.source, or metrics.enabled: false',
+    ])
+    expect(checkConfig(mixed, () => true)).toEqual([])
   })
 
   test('are named, and one real source is enough not to be embedded', () => {
@@ -121,7 +128,7 @@ describe('upstreams', () => {
     const upstreams = { default: { nodes: [node] } }
     const tpu = { enabled: true, upstreams: [], tipAccounts: [] }
     expect(tpuUpstreamsOf(config({ chain, tpu }))).toEqual(['default'])
-    expect(tpuUpstreamsOf(config({ tpu }))).toEqual([])
+    expect(tpuUpstreamsOf(config({ tpu }))).toEqual(['default'])
     expect(checked({ chain, upstreams, tpu })).toEqual([
       'chain.source is upstream: set tpu.tipAccounts, or real tips are lost',
     ])
@@ -132,31 +139,34 @@ describe('upstreams', () => {
     const upstreams = { default: { nodes: [node] } }
     const shredstream = { ...door('127.0.0.1', 1), feed: 'embedded' }
     const real = config({ chain, upstreams, shredstream, rpc: door('127.0.0.1', 2) })
-    expect(needsEmbeddedChain(real)).toBe(false)
-    expect(needsEmbeddedChain(config({ chain: { source: 'embedded' }, rpc: door('x', 1) }))).toBe(
-      true,
-    )
+    expect(needsDevnode(real)).toBe(false)
+    expect(needsDevnode(config({ chain: { source: 'embedded' }, rpc: door('x', 1) }))).toBe(true)
     expect(checkConfig(real, () => true)).toEqual([
       'shredstream.feed is embedded and chain.source is upstream: set it to udp',
     ])
-    expect(checkConfig(real, () => false)).toEqual([])
-    expect(closedProducts(real, () => false)).toEqual(['shredstream'])
-    expect(openingOf(real, 'shredstream')).toBe('shredstream.feed: udp')
-    expect(openingOf(config({ chain: { source: 'embedded' } }), 'rpc')).toBe(
-      'chain.source: embedded',
-    )
+    expect(checkConfig(real, () => false)).toEqual([
+      'chain.source is a real source and shredstream.feed is not set: set shredstream.feed, or shredstream.enabled: false',
+    ])
   })
 
   test('a dedicated set is a real source: the embedded chain must then be asked for', () => {
     const mixed = config({ chain: { source: 'embedded' }, upstreams: { own: { nodes: [node] } } })
     expect(isAllEmbedded(mixed)).toBe(false)
-    expect(closedProducts(mixed, () => false)).toContain('rpc')
-    expect(closedProducts(mixed, (key) => key === 'chain.source')).toEqual([])
+    const serving = config({
+      chain: { source: 'embedded' },
+      upstreams: { own: { nodes: [node] } },
+      rpc: door('127.0.0.1', 1),
+    })
+    expect(checkConfig(serving, () => false)).toEqual([
+      'upstreams.own is a real source and chain.source is not set: set chain.source, or rpc.enabled: false',
+    ])
+    expect(checkConfig(serving, (key) => key === 'chain.source')).toEqual([])
   })
-})
 
-test('a disabled product names the key that would enable it', () => {
-  expect(sourceKeyOf('grpc')).toBe('chain.source')
-  expect(sourceKeyOf('metrics')).toBe('metrics.source')
-  expect(sourceKeyOf('nothing')).toBe('')
+  test('the set default cannot be both the devnode and configured nodes', () => {
+    const upstreams = { default: { nodes: [node] } }
+    expect(checked({ chain: { source: 'embedded' }, upstreams })).toEqual([
+      'upstreams.default is configured and chain.source is embedded: set chain.source: upstream, or give the set another name',
+    ])
+  })
 })

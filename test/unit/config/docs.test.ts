@@ -65,7 +65,7 @@ describe('the configuration in force', () => {
     ['nodes.0.xToken', 'a.yaml'],
   ])
   // Reason for the casts: the printer is tried on declarations of its own.
-  const loaded = { config: config as never, origins, closed: [] }
+  const loaded = { config: config as never, origins }
 
   test('is YAML that says who set what and hides secrets', () => {
     const printed = renderConfig(loaded, fields)

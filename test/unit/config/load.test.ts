@@ -141,30 +141,24 @@ describe('problems', () => {
 })
 
 describe('sources', () => {
-  const closedBy = async (...flags: { key: string; value: string }[]) => {
-    const result = await load({ flags })
-    if (!result.ok) throw new Error(result.problems.join())
-    const isOpen = (name: 'rpc' | 'grpc' | 'metrics') => result.config[name].enabled
-    return { closed: result.closed, rpc: isOpen('rpc'), metrics: isOpen('metrics') }
-  }
   const recorded = [
     { key: 'metrics.source', value: 'snapshot' },
     { key: 'metrics.path', value: 'a.zst' },
   ]
 
-  test('all embedded: every door opens', async () => {
-    expect(await closedBy()).toEqual({ closed: [], rpc: true, metrics: true })
+  test('mixing embedded with real sources is a problem that names the keys to set', async () => {
+    const result = await load({ flags: recorded })
+    expect(result.ok ? [] : result.problems).toEqual([
+      'metrics.source is a real source and chain.source is not set: set chain.source, or ' +
+        'rpc.enabled: false, websocket.enabled: false, grpc.enabled: false, tpu.enabled: false',
+      'metrics.source is a real source and shredstream.feed is not set: set shredstream.feed, or ' +
+        'shredstream.enabled: false',
+    ])
   })
 
-  test('one real source shuts the doors whose source is embedded by default alone', async () => {
-    const found = await closedBy(...recorded)
-    expect(found).toMatchObject({ rpc: false, metrics: true })
-    expect(found.closed).toEqual(expect.arrayContaining(['rpc', 'websocket', 'grpc']))
-  })
-
-  test('a key that says embedded in so many words opens them', async () => {
-    const found = await closedBy(...recorded, { key: 'chain.source', value: 'embedded' })
-    expect(found).toMatchObject({ rpc: true, metrics: true })
-    expect(found.closed).not.toContain('rpc')
+  test('a key that is set to embedded explicitly is no problem', async () => {
+    const explicit = ['chain.source', 'shredstream.feed'].map((key) => ({ key, value: 'embedded' }))
+    const result = await load({ flags: [...recorded, ...explicit] })
+    expect(result.ok).toBe(true)
   })
 })
