@@ -90,7 +90,8 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
   await until(
     () => {
       if (child.exitCode !== null) throw new Error(`server ended: ${output.err}${output.out}`)
-      return existsSync(doorsFile)
+      // The banner is written first, but its pipe may be read later than the file is seen.
+      return existsSync(doorsFile) && output.out.endsWith('\n')
     },
     'the doors to open',
     startDeadlineMs,
