@@ -75,7 +75,6 @@ export class DevnodeProcess {
         name: 'devnode',
         entry: 'devnode',
         backoff,
-        startMsMax,
         stopMsMax,
         onStart: () => void this.#restart(),
         onEvent: (event, data) => this.#receive(event, data),

@@ -33,7 +33,7 @@ export interface ChildOptions {
 
 const callsMax = 1024
 const unsentBytesMax = 32 * 1024 * 1024
-const startMsMax = 10_000
+const startMsMax = 30_000
 const stopMsMax = 3000
 
 interface PendingCall {
