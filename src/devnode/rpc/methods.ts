@@ -1,5 +1,5 @@
-// The RPC methods of the embedded chain: one table for the rpc door. Thread: main.
-// getHealth and getVersion are the door's own (products/rpc/route.ts).
+// The JSON-RPC methods of the devnode as one table. Thread: main of the devnode.
+// getHealth and getVersion are in node.ts.
 import type { MethodTable } from '../../jsonrpc/methods.ts'
 import type { EmbeddedChain } from '../embedded-chain.ts'
 import { accountMethods } from './accounts.ts'
