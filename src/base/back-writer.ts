@@ -97,6 +97,20 @@ export class BackWriter {
     this.wrap(field, mark)
   }
 
+  /** A repeated message: `write` writes the fields of each item. */
+  messages<T>(field: number, items: readonly T[], write: (item: T) => void): void {
+    for (let index = items.length - 1; index >= 0; index--) {
+      const mark = this.mark
+      write(items[index]!)
+      this.wrap(field, mark)
+    }
+  }
+
+  /** A repeated field of ready-made bytes. */
+  list(field: number, items: readonly Uint8Array[]): void {
+    for (let index = items.length - 1; index >= 0; index--) this.bytesAlways(field, items[index]!)
+  }
+
   /** Returns a copy of everything written and empties the writer. */
   take(): Buffer {
     const taken = Buffer.allocUnsafeSlow(this.mark)

@@ -32,11 +32,11 @@ export function filtersTake(
   filters: readonly AccountFilter[],
   account: { readonly owner: Uint8Array; readonly data: Uint8Array },
 ): boolean {
-  for (const filter of filters) if (!takes(filter, account)) return false
+  for (const filter of filters) if (!matches(filter, account)) return false
   return true
 }
 
-function takes(
+function matches(
   filter: AccountFilter,
   { owner, data }: { readonly owner: Uint8Array; readonly data: Uint8Array },
 ): boolean {
@@ -44,13 +44,13 @@ function takes(
     case 'dataSize':
       return data.length === filter.size
     case 'memcmp':
-      return holds(data, filter.offset, filter.bytes)
+      return hasBytesAt(data, filter.offset, filter.bytes)
     case 'tokenAccountState':
       return readTokenAccount(owner, data) !== null
   }
 }
 
-function holds(data: Uint8Array, offset: number, bytes: Uint8Array): boolean {
+function hasBytesAt(data: Uint8Array, offset: number, bytes: Uint8Array): boolean {
   if (offset + bytes.length > data.length) return false
   for (let at = 0; at < bytes.length; at++) if (data[offset + at] !== bytes[at]) return false
   return true

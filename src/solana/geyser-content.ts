@@ -100,6 +100,7 @@ export interface BlockMetaContent {
   readonly parentSlot: number
   readonly parentBlockhash: string
   readonly blockHeight: number | null
+  /** Seconds since 1970. */
   readonly blockTime: number | null
   readonly executedTransactionCount: number
   readonly entriesCount: number

@@ -2,7 +2,6 @@
 // For the few updates that a client requests in full: an update carries only its encoded bytes,
 // whatever its source. Field numbers are those of proto/geyser.proto and
 // proto/solana-storage.proto.
-
 import { ProtoReader } from '../base/proto-reader.ts'
 import type {
   InstructionContent,
@@ -36,7 +35,7 @@ export function decodeTransactionInfo(info: Uint8Array): TransactionContent {
   return { signatures, isVote, index, message, meta }
 }
 
-/** How many transactions an entry holds, from a SubscribeUpdateEntry. */
+/** The number of transactions in an entry, from a SubscribeUpdateEntry. */
 export function decodeEntryTransactions(body: Uint8Array): number {
   const reader = new ProtoReader(body)
   while (reader.next()) if (reader.field === 5) return reader.number

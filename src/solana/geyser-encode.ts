@@ -11,9 +11,16 @@ import type {
 // Every function here is synchronous, so one writer serves all.
 const writer = new BackWriter()
 
-/** SubscribeUpdateAccountInfo, with `data` in place of the account's own when given. */
+/** SubscribeUpdateAccountInfo; `data` replaces the account's own. */
 export function encodeAccountInfo(account: AccountContent, data = account.data): Buffer {
-  writeAccountInfo(account, data)
+  if (account.txnSignature !== null) writer.bytesAlways(8, account.txnSignature)
+  writer.big(7, account.writeVersion)
+  writer.bytes(6, data)
+  writer.big(5, account.rentEpoch)
+  writer.flag(4, account.executable)
+  writer.bytes(3, account.owner)
+  writer.big(2, account.lamports)
+  writer.bytes(1, account.pubkey)
   return writer.take()
 }
 
@@ -24,10 +31,10 @@ export function encodeAccount(
 ): { body: Buffer; info: Buffer } {
   writer.flag(3, at.isStartup)
   writer.number(2, at.slot)
-  const behind = writer.mark
+  const afterInfo = writer.mark
   writer.bytesAlways(1, info)
   const body = writer.take()
-  const end = body.length - behind
+  const end = body.length - afterInfo
   return { body, info: body.subarray(end - info.length, end) }
 }
 
@@ -72,7 +79,7 @@ export function encodeBlockMeta(slot: number, meta: BlockMetaContent, rewards: U
   return writer.take()
 }
 
-/** SubscribeUpdateBlock, spliced from parts that are already encoded. */
+/** SubscribeUpdateBlock, spliced from encoded messages. */
 export function encodeBlock(block: {
   slot: number
   meta: Omit<BlockMetaContent, 'rewards'>
@@ -82,14 +89,14 @@ export function encodeBlock(block: {
   accounts: readonly Uint8Array[]
   entries: readonly Uint8Array[]
 }): Buffer {
-  writeEach(13, block.entries)
+  writer.list(13, block.entries)
   writer.number(12, block.meta.entriesCount)
-  writeEach(11, block.accounts)
+  writer.list(11, block.accounts)
   writer.number(10, block.updatedAccountCount)
   writer.number(9, block.meta.executedTransactionCount)
   writer.string(8, block.meta.parentBlockhash)
   writer.number(7, block.meta.parentSlot)
-  writeEach(6, block.transactions)
+  writer.list(6, block.transactions)
   writeBlockHead(block.slot, block.meta, block.rewards)
   return writer.take()
 }
@@ -99,16 +106,13 @@ export function writeRewards(
   field: number,
   rewards: readonly RewardContent[],
 ): void {
-  for (let index = rewards.length - 1; index >= 0; index--) {
-    const reward = rewards[index]!
-    const mark = out.mark
+  out.messages(field, rewards, (reward) => {
     out.string(5, reward.commission)
     out.number(4, reward.rewardType)
     out.big(3, reward.postBalance)
     out.big(2, reward.lamports)
     out.string(1, reward.pubkey)
-    out.wrap(field, mark)
-  }
+  })
 }
 
 /** The fields whose numbers are the same in a block and its meta. */
@@ -130,20 +134,4 @@ function writeBlockHead(
   writer.bytesAlways(3, rewards)
   writer.string(2, meta.blockhash)
   writer.number(1, slot)
-}
-
-function writeEach(field: number, messages: readonly Uint8Array[]): void {
-  for (let index = messages.length - 1; index >= 0; index--)
-    writer.bytesAlways(field, messages[index]!)
-}
-
-function writeAccountInfo(account: AccountContent, data: Uint8Array): void {
-  if (account.txnSignature !== null) writer.bytesAlways(8, account.txnSignature)
-  writer.big(7, account.writeVersion)
-  writer.bytes(6, data)
-  writer.big(5, account.rentEpoch)
-  writer.flag(4, account.executable)
-  writer.bytes(3, account.owner)
-  writer.big(2, account.lamports)
-  writer.bytes(1, account.pubkey)
 }

@@ -59,7 +59,7 @@ export class LeaderSignatures {
 
   /**
    * Whether the slot's leader signed the root that this well-formed shred's proof leads to. A
-   * search while that is unknown: the caller holds the shred until `search` returns that search.
+   * search while that is unknown: the caller keeps the shred until `search` returns that search.
    */
   check(shred: Uint8Array): boolean | LeaderSearch {
     const root = rootOf(shred)

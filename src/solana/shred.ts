@@ -11,7 +11,7 @@
 
 export const dataShredBytes = 1203
 export const codeShredBytes = 1228
-/** A repair response appends a nonce of four bytes to the shred; it is not part of the shred. */
+/** A repair response appends a nonce of four bytes to the shred. */
 const nonceBytes = 4
 export const setShreds = 32
 /** Shreds of one kind in a slot; a protocol bound. */
@@ -46,7 +46,7 @@ export const flagBits = { tick: 0x3f, dataComplete: 0x40, lastInSlot: 0xc0 } as 
 export const flaws = { none: 0, size: 1, variant: 2, version: 3, slot: 4, layout: 5 } as const
 export type Flaw = (typeof flaws)[keyof typeof flaws]
 
-/** Slots are counted since 2020; none comes near this, and a number holds all below it. */
+/** Slots are counted since 2020; all of them are below this and safe integers. */
 const slotMax = 2 ** 48
 
 /**

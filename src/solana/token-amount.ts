@@ -13,14 +13,14 @@ export function uiTokenAmount(amount: bigint, decimals: number): UiTokenAmount {
     amount: String(amount),
     decimals,
     uiAmount: Number.isFinite(uiAmount) ? uiAmount : null,
-    uiAmountString: decimalText(amount, decimals),
+    uiAmountString: decimalText(String(amount), decimals),
   }
 }
 
 /** Exact, without trailing zeros: 1500000 of 6 decimals is `1.5`. */
-function decimalText(amount: bigint, decimals: number): string {
-  if (decimals === 0) return String(amount)
-  const digits = String(amount).padStart(decimals + 1, '0')
+export function decimalText(amount: string, decimals: number): string {
+  if (decimals === 0) return amount
+  const digits = amount.padStart(decimals + 1, '0')
   const whole = digits.slice(0, -decimals)
   const fraction = digits.slice(-decimals).replace(/0+$/, '')
   return fraction === '' ? whole : `${whole}.${fraction}`

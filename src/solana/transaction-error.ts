@@ -44,7 +44,7 @@ const transactionErrorNumber = new Map(transactionErrors.map((name, index) => [n
 const instructionErrorNumber = new Map(instructionErrors.map((name, index) => [name, index]))
 const sanitizeFailure = transactionErrorNumber.get('SanitizeFailure')!
 
-/** The error in bincode, as geyser's TransactionError.err holds it. */
+/** The error in bincode, as in geyser's TransactionError.err. */
 export function encodeTransactionError(error: TransactionError): Uint8Array {
   if (typeof error === 'string') return u32(transactionErrorNumber.get(error) ?? sanitizeFailure)
   const [name, value] = Object.entries(error)[0]!

@@ -97,7 +97,7 @@ export class TransactionLayout {
     return index < this.requiredSignatures
   }
 
-  /** Whether the message marks the account as writable, by its index over all keys. */
+  /** Whether the message declares the account writable, by its index over all keys. */
   isWritable(index: number): boolean {
     if (index < this.requiredSignatures)
       return index < this.requiredSignatures - this.readonlySigned

@@ -1,6 +1,6 @@
 // Formats an account as the JSON text of JSON-RPC and its notifications. Thread: any (pure).
-// Lamports and rent epoch are u64 and written as plain digits: a JavaScript number cannot hold
-// them all.
+// Lamports and rent epoch are u64 and written as plain digits: they exceed the
+// safe integers.
 import { encodeBase58 } from './base58.ts'
 import type { AccountState } from './geyser-content.ts'
 import { keyText } from './key-text.ts'

@@ -19,18 +19,18 @@ export function metaText(
   { showRewards }: { readonly showRewards: boolean },
   writeInner: WriteInner,
 ): string {
-  const parts = [
+  const members = [
     headText(meta),
     `"innerInstructions":${innersText(meta.innerInstructions, writeInner)}`,
     `"logMessages":${meta.logMessages === null ? 'null' : JSON.stringify(meta.logMessages)}`,
     balancesText(meta),
     `"rewards":${showRewards ? rewardsText(meta.rewards) : 'null'}`,
+    `"loadedAddresses":${loadedText(meta)}`,
   ]
-  parts.push(`"loadedAddresses":${loadedText(meta)}`)
-  if (meta.returnData !== null) parts.push(`"returnData":${returnDataText(meta.returnData)}`)
+  if (meta.returnData !== null) members.push(`"returnData":${returnDataText(meta.returnData)}`)
   if (meta.computeUnitsConsumed !== null)
-    parts.push(`"computeUnitsConsumed":${meta.computeUnitsConsumed}`)
-  return `{${parts.join(',')}}`
+    members.push(`"computeUnitsConsumed":${meta.computeUnitsConsumed}`)
+  return `{${members.join(',')}}`
 }
 
 /** The addresses loaded from lookup tables. */

@@ -76,22 +76,14 @@ export interface EntryUpdate extends UpdateBase {
   readonly body: Uint8Array
 }
 
-export interface BlockMetaUpdate extends UpdateBase {
+export interface BlockMetaUpdate extends UpdateBase, Omit<BlockMetaContent, 'rewards'> {
   readonly kind: 'blockMeta'
-  readonly blockhash: string
-  readonly parentSlot: number
-  readonly parentBlockhash: string
-  readonly blockHeight: number | null
-  /** Seconds since 1970. */
-  readonly blockTime: number | null
-  readonly executedTransactionCount: number
-  readonly entriesCount: number
   /** solana.storage.ConfirmedBlock.Rewards, encoded. */
   readonly rewards: Uint8Array
   readonly body: Uint8Array
 }
 
-/** A whole block: each filter selects different parts of it, so it has parts and no body. */
+/** A whole block without a body: each filter selects different content of it. */
 export interface BlockUpdate extends UpdateBase {
   readonly kind: 'block'
   readonly meta: BlockMetaUpdate

@@ -1,5 +1,5 @@
-// Computes which accounts a transaction may write: those its message marks writable, minus those
-// that the runtime demotes.
+// Computes which accounts a transaction may write: those its message declares writable, minus
+// those that the runtime demotes.
 // Thread: any (pure). The same rules as agave: reserved keys are never written, and a program is
 // not written by a transaction that calls it unless the upgradeable loader is among the keys.
 import { decodeKey } from './base58.ts'
@@ -50,13 +50,13 @@ export function writeLocks(
   const loadedEnd = message.accountKeys.length + writable.length
   return names.map((name, index) => {
     const isAsked =
-      index < message.accountKeys.length ? isMarkedWritable(message, index) : index < loadedEnd
+      index < message.accountKeys.length ? isDeclaredWritable(message, index) : index < loadedEnd
     return isAsked && !reserved.has(name) && (isUpgrading || !called.has(index))
   })
 }
 
-/** Whether the message's header marks one of its static keys as writable. */
-function isMarkedWritable(message: MessageContent, index: number): boolean {
+/** Whether the message's header declares one of its static keys writable. */
+function isDeclaredWritable(message: MessageContent, index: number): boolean {
   const { accountKeys, numRequiredSignatures: signers } = message
   if (index < signers) return index < signers - message.numReadonlySignedAccounts
   return index < accountKeys.length - message.numReadonlyUnsignedAccounts

@@ -30,7 +30,7 @@ export interface DedicatedOptions {
   onMessage?(message: unknown): void
 }
 
-/** How Node says that the thread itself could not be made: out of descriptors, mostly. */
+/** Node's error when the thread itself could not be created, mostly for lack of descriptors. */
 const noThread = 'threw: Worker initialization failure'
 const startMsMax = 10_000
 const stopMsMax = 2000

@@ -107,12 +107,12 @@ export class Supervisor {
     this.#deathsInRow += 1
     if (this.#deathsInRow >= this.#backoff.deathsMax) {
       const message = `${name} ${how}, ${this.#deathsInRow} times in a row`
-      log.error('component failed permanently', { part: name, how })
-      onDown(new Fault('part-down', message))
+      log.error('component failed permanently', { component: name, how })
+      onDown(new Fault('component-down', message))
       return
     }
     const delayMs = Math.round(backoffMs(this.#deathsInRow, this.#backoff))
-    log.warn('component died, restarting', { part: name, how, delayMs })
+    log.warn('component died, restarting', { component: name, how, delayMs })
     this.restarts += 1
     this.#deps.restarts?.inc()
     this.#timer = setTimeout(() => {

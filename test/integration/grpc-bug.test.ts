@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 
-const dist = fileURLToPath(new URL('../../dist/src/', import.meta.url))
+const dist = fileURLToPath(new URL('../../dist/src', import.meta.url))
 
 /** Serves one stream whose handler throws, calls it, and prints the status that the client saw. */
 function serve(thrown: string): Promise<{ code: number | null; output: string }> {

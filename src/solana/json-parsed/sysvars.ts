@@ -1,5 +1,4 @@
 // Parses sysvar accounts for `jsonParsed`. Thread: any (pure).
-
 import { encodeBase58 } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
 import { keyOf } from '../keys.ts'
@@ -66,7 +65,7 @@ function readBlockhashes(cursor: Cursor) {
   })
 }
 
-/** Reads as many items as the count before them says, or fewer when the data ends first. */
+/** Reads the items after their count, or fewer when the data ends first. */
 function readEach<T>(cursor: Cursor, read: () => T): T[] {
   const count = cursor.u64()
   const found: T[] = []

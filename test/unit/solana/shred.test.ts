@@ -1,9 +1,9 @@
 // Single shreds: which are refused, rebuilt or ignored.
 import { describe, expect, test } from 'vitest'
 import { finish } from '../../../src/base/steps.ts'
+import { encodeEntries } from '../../../src/devnode/shred-entry.ts'
 import { ShredMaker } from '../../../src/devnode/shred-maker.ts'
 import { flawOf, flaws, leafOf, offsets, slotOf, variants } from '../../../src/solana/shred.ts'
-import { encodeEntries } from '../../../src/solana/shred-entry.ts'
 import { ShredSet } from '../../../src/solana/shred-set.ts'
 import { LeaderSignatures } from '../../../src/solana/shred-signature.ts'
 import { transactionBytes } from '../../../src/solana/wire.ts'

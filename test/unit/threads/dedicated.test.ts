@@ -68,7 +68,7 @@ describe('dedicated worker', () => {
     await expect.poll(() => faults.length, deadline).toBe(1)
     clearInterval(deaths)
     expect(faults[0]).toMatchObject({
-      kind: 'part-down',
+      kind: 'component-down',
       message: 'test exited with code 7, 4 times in a row',
     })
     expect(worker.restarts).toBe(3)

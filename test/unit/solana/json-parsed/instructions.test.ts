@@ -103,6 +103,8 @@ describe('jsonParsed instructions', () => {
     expect(shown(programs.system, 1, bytes([2, 0, 0, 0], 1n))).toMatchObject({
       accounts: [names[0]],
     })
+    // The count of the addresses is cut off.
+    expect(shown(programs.addressLookupTable, 2, bytes([2, 0, 0, 0]))).not.toHaveProperty('parsed')
     const all = Object.values(programs)
     for (let round = 0; round < 3_000; round++) {
       const data = randomBytes(round % 60)
