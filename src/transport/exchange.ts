@@ -5,7 +5,7 @@
 // are corked.
 import { type Body, Reply, statusLine } from './reply.ts'
 import type { Request } from './request.ts'
-import { type OpenExchange, sendLarge, sendPieces, sendStream } from './stream-reply.ts'
+import { type OpenExchange, sendPieces, sendStream } from './stream-reply.ts'
 import type { NativeResponse } from './uws.ts'
 
 // Bodies up to this size are written in one call; longer ones are sent with backpressure.
@@ -105,14 +105,10 @@ export class Exchange implements OpenExchange {
   }
 
   answer(reply: Reply): void {
-    if (this.#state !== 'open') {
-      discard(reply)
-      return
-    }
     const response = this.#response
     const { status, head, body } = reply
-    // The reader may be slow from here on: the request counts as in flight until it is sent.
-    if (isLong(body) && !this.#owner.waits(this)) {
+    // A slow reader: the request counts as in flight until a long body is sent.
+    if (this.#state !== 'open' || (!isShort(body) && !this.#owner.waits(this))) {
       discard(reply)
       return
     }
@@ -128,17 +124,11 @@ export class Exchange implements OpenExchange {
       if (length !== undefined) response.writeHeader('content-length', String(length))
       response.endWithoutBody()
     } else if (status === 204 || status === 304) response.endWithoutBody()
-    else if (typeof body !== 'string' && !(body instanceof Uint8Array)) {
-      if ('pieces' in body) {
-        sendPieces(response, body, this)
-        return
-      }
-      void sendStream(response, body, this)
+    else if (isShort(body)) response.end(body, this.isLast)
+    else {
+      this.#send(typeof body === 'string' ? Buffer.from(body) : body)
       return
-    } else if (isLong(body)) {
-      sendLarge(response, body, this)
-      return
-    } else response.end(body, this.isLast)
+    }
     this.done()
   }
 
@@ -169,6 +159,14 @@ export class Exchange implements OpenExchange {
     this.request?.seal()
   }
 
+  /** Sends with backpressure; the senders call `done`. */
+  #send(body: Exclude<Body, string>): void {
+    if (body instanceof Uint8Array)
+      sendPieces(this.#response, { pieces: [body], length: body.length }, this)
+    else if ('pieces' in body) sendPieces(this.#response, body, this)
+    else void sendStream(this.#response, body, this)
+  }
+
   #abort(): void {
     if (this.#state === 'over') return
     this.request?.seal()
@@ -190,10 +188,10 @@ export class Exchange implements OpenExchange {
   }
 }
 
-/** Whether a body is sent with backpressure. */
-function isLong(body: Body): boolean {
-  if (typeof body === 'string' || body instanceof Uint8Array) return body.length > WHOLE_BYTES_MAX
-  return true
+/** Whether a body is sent in one write; others are sent with backpressure. */
+function isShort(body: Body): body is string | Uint8Array {
+  const isWhole = typeof body === 'string' || body instanceof Uint8Array
+  return isWhole && body.length <= WHOLE_BYTES_MAX
 }
 
 /** Releases a body that will not be sent. */

@@ -5,17 +5,13 @@
 import { addressKey } from '../base/cidr.ts'
 
 export class InFlight {
-  readonly #max: number
+  /** How many one address may have. */
+  readonly max: number
   readonly #counts = new Map<string, number>()
   #full = 0
 
   constructor(perAddressMax: number) {
-    this.#max = perAddressMax
-  }
-
-  /** How many one address may have. */
-  get max(): number {
-    return this.#max
+    this.max = perAddressMax
   }
 
   get isEmpty(): boolean {
@@ -28,23 +24,23 @@ export class InFlight {
   }
 
   isFull(address: string): boolean {
-    return (this.#counts.get(addressKey(address)) ?? 0) >= this.#max
+    return (this.#counts.get(addressKey(address)) ?? 0) >= this.max
   }
 
   /** Takes a permit; false when the address has none left. */
   enter(address: string): boolean {
     const key = addressKey(address)
     const count = this.#counts.get(key) ?? 0
-    if (count >= this.#max) return false
+    if (count >= this.max) return false
     this.#counts.set(key, count + 1)
-    if (count + 1 === this.#max) this.#full++
+    if (count + 1 === this.max) this.#full++
     return true
   }
 
   leave(address: string): void {
     const key = addressKey(address)
     const count = this.#counts.get(key) ?? 0
-    if (count === this.#max) this.#full--
+    if (count === this.max) this.#full--
     if (count <= 1) this.#counts.delete(key)
     else this.#counts.set(key, count - 1)
   }

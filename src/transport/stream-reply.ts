@@ -16,31 +16,6 @@ export interface OpenExchange {
   done(): void
 }
 
-/** A body whose length is known. */
-export function sendLarge(
-  response: NativeResponse,
-  body: string | Uint8Array,
-  exchange: OpenExchange,
-): void {
-  const bytes = typeof body === 'string' ? Buffer.from(body) : body
-  const watch = watchBlocked(response, exchange)
-  // Offsets of the native server count from the start of the body, without the headers.
-  const push = (from: number): boolean => {
-    const [isWritten, hasEnded] = response.tryEnd(bytes.subarray(from), bytes.length)
-    if (hasEnded) {
-      watch.end()
-      exchange.done()
-    }
-    return isWritten
-  }
-  response.onWritable((offset) => {
-    watch.progress()
-    return exchange.isOpen() ? push(offset) : true
-  })
-  push(0)
-  if (!exchange.isOpen()) watch.end()
-}
-
 /** A body in pieces; nothing is copied here, however slow the reader is. */
 export function sendPieces(response: NativeResponse, body: Pieces, exchange: OpenExchange): void {
   const { pieces, length, release } = body
@@ -66,7 +41,7 @@ export function sendPieces(response: NativeResponse, body: Pieces, exchange: Ope
   if (push(0)) return
   watch = watchBlocked(response, exchange)
   response.onWritable((offset) => {
-    watch?.progress()
+    watch?.block()
     return exchange.isOpen() ? push(offset) : true
   })
 }
@@ -81,7 +56,7 @@ export async function sendStream(
   watch.flow()
   let unblock: (() => void) | null = null
   response.onWritable(() => {
-    if (unblock !== null) watch.progress()
+    if (unblock !== null) watch.block()
     unblock?.()
     return true
   })
@@ -114,10 +89,10 @@ export async function sendStream(
 }
 
 interface Watch {
+  /** The reader blocks, or has read some of it: its timeout starts now. */
   block(): void
   /** The reader has read everything: an idle source does not count as a blocked reader. */
   flow(): void
-  progress(): void
   end(): void
   onGone: (() => void) | null
 }
@@ -139,9 +114,6 @@ function watchBlocked(response: NativeResponse, exchange: OpenExchange): Watch {
     },
     flow() {
       blockedSinceMs = null
-    },
-    progress() {
-      blockedSinceMs = performance.now()
     },
     end() {
       clearInterval(timer)

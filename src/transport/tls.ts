@@ -15,11 +15,11 @@ const WATCH_MS = 1_000
 
 export class CertificatePair {
   readonly files: TlsFiles
+  cert: Buffer
+  key: Buffer
   readonly #log: Log
   readonly #listeners = new Set<() => void>()
   readonly #timer: NodeJS.Timeout
-  #cert: Buffer
-  #key: Buffer
   #rejected: string | null = null
 
   /** Reads and checks the pair; throws a Fault that names the file at fault. */
@@ -27,17 +27,9 @@ export class CertificatePair {
     this.files = files
     this.#log = log
     const { cert, key } = readPair(files)
-    this.#cert = cert
-    this.#key = key
+    this.cert = cert
+    this.key = key
     this.#timer = setInterval(() => this.check(), WATCH_MS).unref()
-  }
-
-  get cert(): Buffer {
-    return this.#cert
-  }
-
-  get key(): Buffer {
-    return this.#key
   }
 
   /** Calls `listener` after each change to a valid pair; returns its unsubscribe. */
@@ -49,11 +41,11 @@ export class CertificatePair {
   /** Checks the files now. Contents are compared, since a copy can keep its time stamp. */
   check(): void {
     try {
-      const { cert, key } = readPair(this.files, { cert: this.#cert, key: this.#key })
+      const { cert, key } = readPair(this.files, this)
       this.#rejected = null
-      if (cert.equals(this.#cert) && key.equals(this.#key)) return
-      this.#cert = cert
-      this.#key = key
+      if (cert.equals(this.cert) && key.equals(this.key)) return
+      this.cert = cert
+      this.key = key
       this.#log.info('certificate reloaded', { cert: this.files.certPath })
       for (const listener of this.#listeners) listener()
     } catch (error) {

@@ -27,7 +27,6 @@ export interface Uws {
   App(options?: AppOptions): App
   SSLApp(options: AppOptions): App
   us_listen_socket_close(listener: Listener): void
-  readonly DISABLED: number
 }
 
 const LISTEN_EXCLUSIVELY = 1
