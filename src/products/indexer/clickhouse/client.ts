@@ -3,7 +3,8 @@
 import type { Readable } from 'node:stream'
 import { Pool } from 'undici'
 import { Fault, messageOf } from '../../../base/errors.ts'
-import { readException, type ServerException } from './server-exception.ts'
+import type { QueryError } from '../engine.ts'
+import { readException } from './server-exception.ts'
 
 const keepAliveMs = 8_000
 const connectMs = 5_000
@@ -24,7 +25,7 @@ export interface Call {
 
 export type Streamed =
   | { readonly ok: true; readonly body: Readable; readonly tag: string | null }
-  | { readonly ok: false; readonly exception: ServerException }
+  | { readonly ok: false; readonly exception: QueryError }
 
 export class ClickhouseClient {
   readonly #pool: Pool
@@ -35,8 +36,8 @@ export class ClickhouseClient {
     const { origin, pathname, username, password } = readAddress(url)
     this.#path = pathname
     this.#headers = {
-      'x-clickhouse-user': username || 'default',
-      ...(password !== '' && { 'x-clickhouse-key': password }),
+      'x-clickhouse-user': decodeURIComponent(username) || 'default',
+      ...(password !== '' && { 'x-clickhouse-key': decodeURIComponent(password) }),
     }
     this.#pool = new Pool(origin, {
       connections: options.connections,
@@ -101,30 +102,13 @@ export class ClickhouseClient {
 }
 
 /** Parses the URL; errors do not quote it, because it may contain a password. */
-function readAddress(url: string): {
-  readonly origin: string
-  readonly pathname: string
-  readonly username: string
-  readonly password: string
-} {
-  let address: URL
-  try {
-    address = new URL(url)
-  } catch {
-    throw new Fault(
-      'clickhouse-address',
-      'indexer.url is not a URL like http://user:password@host:8123',
-    )
-  }
+function readAddress(url: string): URL {
+  const wrong = (why: string) => new Fault('clickhouse-address', `indexer.url ${why}`)
+  if (!URL.canParse(url)) throw wrong('is not a URL like http://user:password@host:8123')
+  const address = new URL(url)
   if (address.protocol !== 'http:' && address.protocol !== 'https:')
-    throw new Fault('clickhouse-address', 'indexer.url must begin with http:// or https://')
-  const { origin, pathname, username, password } = address
-  return {
-    origin,
-    pathname,
-    username: decodeURIComponent(username),
-    password: decodeURIComponent(password),
-  }
+    throw wrong('must begin with http:// or https://')
+  return address
 }
 
 async function collect(body: Readable, bytesMax: number): Promise<Buffer> {
@@ -139,13 +123,13 @@ async function collect(body: Readable, bytesMax: number): Promise<Buffer> {
 }
 
 /** Retryable error codes: busy, out of memory, merging, keeper unreachable. */
-const retryableCodes: ReadonlySet<number> = new Set([
+const retryableCodes: readonly number[] = [
   ...[159, 160, 198, 202, 203, 209, 210, 236, 241, 242, 243, 252, 279, 285, 319, 425, 999],
-])
+]
 
-function faultOf({ code, name, message }: ServerException): Fault {
+function faultOf({ code, name, message }: QueryError): Fault {
   return new Fault('clickhouse', `ClickHouse answered ${code} ${name}: ${message}`, {
-    retryable: retryableCodes.has(code),
+    retryable: retryableCodes.includes(code),
   })
 }
 

@@ -20,7 +20,7 @@ import { forbiddenFunctions, forbiddenPrefixes, harmlessTableFunctions } from '.
 import { type Edit, isForeignSymbol, rebuilt, writtenToken } from './rebuild.ts'
 import { hiddenTables, isShownAsStored, storedName, visibleSql } from './schema.ts'
 import type { ServerFacts } from './server-facts.ts'
-import { type TablePlace, tablePlaces } from './table-places.ts'
+import { type TablePosition, tablePositions } from './table-positions.ts'
 
 export interface Caller {
   readonly subscription: string
@@ -35,8 +35,8 @@ export function admit(text: string, caller: Caller): Checked<string> {
   const problem = wordProblem(text, tokens) ?? functionProblem(text, tokens)
   if (problem !== null) return fail(...problem)
   const edits: Edit[] = []
-  for (const place of tablePlaces(text, tokens)) {
-    const edit = tableAt({ ...place, text, tokens, caller })
+  for (const position of tablePositions(text, tokens)) {
+    const edit = tableAt({ ...position, text, tokens, caller })
     if (!edit.ok) return edit
     edits.push(...edit.value)
   }
@@ -131,14 +131,14 @@ function hasForeignDatabase(
 
 const serverDatabases = new Set(['system', 'information_schema', '_temporary_and_external_tables'])
 
-interface Place extends TablePlace {
+interface Found extends TablePosition {
   readonly text: string
   readonly tokens: readonly Token[]
   readonly caller: Caller
 }
 
-function tableAt(place: Place): Checked<readonly Edit[]> {
-  const { text, tokens, at, isSet, isDefined, caller } = place
+function tableAt(found: Found): Checked<readonly Edit[]> {
+  const { text, tokens, at, isSet, isDefined, caller } = found
   const first = nameOf(text, tokens[at])
   if (first === '') return fail('SYNTAX_ERROR', 'a table or a subquery is expected in FROM')
   const isDotted = symbolOf(text, tokens[at + 1]) === '.'
@@ -156,7 +156,7 @@ function tableAt(place: Place): Checked<readonly Edit[]> {
   if (known === undefined)
     return fail('UNKNOWN_TABLE', `table ${`${database}.${name}`.slice(0, 80)} does not exist`)
   const { alias, end } = suffixOf(text, tokens, last)
-  const written = isSet ? known : sourceText({ ...place, name, known, alias })
+  const written = isSet ? known : sourceText({ ...found, name, known, alias })
   return checked([{ first: at, last: isSet ? last : end, text: written }])
 }
 
@@ -165,7 +165,7 @@ function tableAt(place: Place): Checked<readonly Edit[]> {
  * through a view with FINAL.
  */
 function sourceText(
-  source: Place & { readonly name: string; readonly known: string; readonly alias: string },
+  source: Found & { readonly name: string; readonly known: string; readonly alias: string },
 ): string {
   const { text, tokens, at, caller, name, known, alias } = source
   const isFirst = wordOf(text, tokens[at - 1]) === 'FROM'

@@ -21,9 +21,8 @@ import { ClickhouseClient } from './client.ts'
 import { admit } from './gate.ts'
 import { withLiterals } from './literals.ts'
 import { ResultReader } from './result-reader.ts'
-import { ensureTables } from './schema.ts'
+import { ensureTables, reportRights } from './schema.ts'
 import { known, readServerFacts, type ServerFacts } from './server-facts.ts'
-import { reportWalls } from './server-walls.ts'
 
 export interface ClickhouseEngineDeps {
   readonly log: Log
@@ -46,7 +45,7 @@ export async function startClickhouseEngine(
     const facts = await readServerFacts(writer)
     // Queries may arrive before the writer has created the tables.
     await ensureTables(writer, facts)
-    await reportWalls({ writer, query }, deps.log)
+    await reportRights({ writer, query }, deps.log)
     if (query !== writer) await writer.stop()
     return new ClickhouseEngine(query, facts, deps)
   } catch (error) {
@@ -131,6 +130,8 @@ class Run implements RunningQuery {
   readonly #timer: NodeJS.Timeout
   /** Why we ended the query ourselves. */
   #cause: QueryError | null = null
+  /** The error after the first bytes. */
+  #failed: QueryError | null = null
   #isEnded = false
   #endedMs = 0
 
@@ -138,7 +139,9 @@ class Run implements RunningQuery {
     this.#query = query
     this.#deps = deps
     const deadlineMs = query.limits.timeMs + graceMs
-    this.#timer = setTimeout(() => this.#stop(this.#timeout()), deadlineMs)
+    const message = `the query took longer than ${query.limits.timeMs} ms`
+    const timeout = exception('TIMEOUT_EXCEEDED', message)
+    this.#timer = setTimeout(() => this.#stop(timeout), deadlineMs)
     this.started = Promise.resolve()
       .then(() => this.#start())
       .catch((error) => this.#fail(this.#errorOf(error)))
@@ -170,15 +173,9 @@ class Run implements RunningQuery {
   }
 
   #result(reader: ResultReader, first: Buffer | null): QueryResult {
-    let failed: QueryError | null = null
-    const end = (error: QueryError | null) => {
-      failed = error
-      this.#end()
-    }
-    const chunks = this.#chunks(reader, first, end)
     return {
-      chunks,
-      failed: () => failed,
+      chunks: this.#chunks(reader, first),
+      failed: () => this.#failed,
       totals: () => ({
         rows: reader.rows,
         bytes: reader.bytes,
@@ -187,23 +184,23 @@ class Run implements RunningQuery {
     }
   }
 
-  async *#chunks(
-    reader: ResultReader,
-    first: Buffer | null,
-    end: (error: QueryError | null) => void,
-  ): AsyncGenerator<Uint8Array> {
+  async *#chunks(reader: ResultReader, first: Buffer | null): AsyncGenerator<Uint8Array> {
     const { resultBytes, overflow } = this.#query.limits
     // With `break` ClickHouse truncates by its own byte count, which differs from the text's.
     const bytesMax = overflow === 'break' ? resultBytes * 4 : resultBytes
+    const message = `the result is larger than ${resultBytes} bytes`
+    const tooLarge = exception('TOO_MANY_ROWS_OR_BYTES', message)
     try {
       for (let chunk = first; chunk !== null; chunk = await reader.next()) {
-        if (reader.bytes > bytesMax) this.#stop(tooLarge(resultBytes))
+        if (reader.bytes > bytesMax) this.#stop(tooLarge)
         if (this.#cause !== null) break
         yield chunk
       }
-      end(this.#cause ?? reader.error)
+      this.#failed = this.#cause ?? reader.error
+      this.#end()
     } catch (error) {
-      end(this.#cause ?? reader.breakOff() ?? this.#errorOf(error))
+      this.#failed = this.#cause ?? reader.breakOff() ?? this.#errorOf(error)
+      this.#end()
     } finally {
       // The reader stopped before the end.
       if (!this.#isEnded) this.cancel()
@@ -226,7 +223,7 @@ class Run implements RunningQuery {
       output_format_json_quote_64bit_integers: quotes64 ? 1 : 0,
       output_format_json_escape_forward_slashes: 0,
       enable_optimize_predicate_expression: 1,
-      // Scope of common tables of WITH, as table-places.ts assumes.
+      // Scope of common tables of WITH, as table-positions.ts assumes.
       enable_global_with_statement: 1,
       join_default_strictness: 'ALL',
       cancel_http_readonly_queries_on_client_close: 1,
@@ -259,20 +256,9 @@ class Run implements RunningQuery {
     this.#deps.onEnd()
   }
 
-  #timeout(): QueryError {
-    return exception(
-      'TIMEOUT_EXCEEDED',
-      `the query took longer than ${this.#query.limits.timeMs} ms`,
-    )
-  }
-
   #errorOf(error: unknown): QueryError {
     if (this.#cause !== null) return this.#cause
     const message = error instanceof Fault ? error.message : 'the result broke off'
     return exception('NETWORK_ERROR', message)
   }
-}
-
-function tooLarge(bytes: number): QueryError {
-  return exception('TOO_MANY_ROWS_OR_BYTES', `the result is larger than ${bytes} bytes`)
 }

@@ -2,7 +2,6 @@
 // is clear that it is not an exception, and counts rows and bytes. Thread: main.
 import type { Readable } from 'node:stream'
 import type { OutputFormat, QueryError } from '../engine.ts'
-import { type RowCounter, rowCounter } from './row-counter.ts'
 import { trailingException } from './server-exception.ts'
 
 /** Longer than the text of an exception, including the query that it may quote. */
@@ -16,7 +15,8 @@ export class ResultReader {
   #kept: Buffer[] = []
   #keptBytes = 0
   #isDone = false
-  #error: QueryError | null = null
+  /** The exception at the end of the answer, if any. */
+  error: QueryError | null = null
   bytes = 0
 
   constructor(body: Readable, format: OutputFormat, tag: string | null) {
@@ -28,11 +28,6 @@ export class ResultReader {
 
   get rows(): number {
     return this.#counter.rows()
-  }
-
-  /** The exception at the end of the answer, if any. */
-  get error(): QueryError | null {
-    return this.#error
   }
 
   /** The next bytes that belong to the result; null at its end. Rejects when the server is gone. */
@@ -50,7 +45,7 @@ export class ResultReader {
   /** The connection broke; the received end may still be an exception. */
   breakOff(): QueryError | null {
     this.#end()
-    return this.#error
+    return this.error
   }
 
   #end(): Buffer | null {
@@ -59,7 +54,7 @@ export class ResultReader {
     this.#kept = []
     const found = trailingException(end, kindOf(this.#format), this.#tag)
     if (found === null) return end.length === 0 ? null : this.#give(end)
-    this.#error = found.exception
+    this.error = found.exception
     return found.at === 0 ? null : this.#give(end.subarray(0, found.at))
   }
 
@@ -81,4 +76,49 @@ export class ResultReader {
 function kindOf(format: OutputFormat): 'json' | 'text' | 'binary' {
   if (format === 'Parquet') return 'binary'
   return format.startsWith('JSON') ? 'json' : 'text'
+}
+
+interface RowCounter {
+  see(bytes: Uint8Array): void
+  rows(): number
+}
+
+/** Counts the rows of a streamed result from its bytes. */
+function rowCounter(format: OutputFormat): RowCounter {
+  if (format === 'Parquet') return { see() {}, rows: () => 0 }
+  if (format === 'JSON' || format === 'JSONCompact') return writtenCount()
+  return countLines(format.startsWith('CSV'), format.endsWith('WithNames') ? 1 : 0)
+}
+
+/** Each line break ends a row, except between the quotes of CSV; others escape it in values. */
+function countLines(hasQuotes: boolean, heads: number): RowCounter {
+  let lines = -heads
+  let isQuoted = false
+  return {
+    see(bytes) {
+      if (!hasQuotes)
+        for (let at = bytes.indexOf(newline); at >= 0; at = bytes.indexOf(newline, at + 1)) lines++
+      else
+        for (const byte of bytes)
+          if (byte === quote) isQuoted = !isQuoted
+          else if (byte === newline && !isQuoted) lines++
+    },
+    rows: () => Math.max(0, lines),
+  }
+}
+
+const newline = 0x0a
+const quote = 0x22
+const endChars = 4_096
+
+/** `"rows": n` follows the data; a value that contains it distorts only the caller's own count. */
+function writtenCount(): RowCounter {
+  let end = ''
+  return {
+    see(bytes) {
+      const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+      end = (end + text.subarray(-endChars).toString('latin1')).slice(-endChars)
+    },
+    rows: () => Number([...end.matchAll(/\n\t"rows": (\d+)/g)].at(-1)?.[1] ?? 0),
+  }
 }

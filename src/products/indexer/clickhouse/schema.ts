@@ -1,4 +1,5 @@
-// Creates the tables on a ClickHouse server. Thread: writer process and main, once at start.
+// Creates the tables on a ClickHouse server, and reports who may read them. Thread: writer process
+// and main, once at start.
 //
 //   chain._transactions   ReplacingMergeTree, ORDER BY the key: rows are written here
 //   chain.transactions    a view with FINAL over it: customers read it, deduplicated by key
@@ -10,6 +11,8 @@
 // Columns are only ever added.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../base/backoff.ts'
+import { messageOf } from '../../../base/errors.ts'
+import type { Log } from '../../../telemetry/log.ts'
 import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
 import type { ClickhouseClient } from './client.ts'
 import type { ServerFacts } from './server-facts.ts'
@@ -147,10 +150,42 @@ async function columnsOf(client: ClickhouseClient): Promise<Map<string, string[]
     `SELECT table, name FROM system.columns WHERE database = '${database}'`,
   )
   const found = new Map<string, string[]>()
-  for (const { table, name } of rows) {
-    const names = found.get(table)
-    if (names === undefined) found.set(table, [name])
-    else names.push(name)
-  }
+  for (const { table, name } of rows) found.set(table, [...(found.get(table) ?? []), name])
   return found
+}
+
+/**
+ * Logs which accesses the server itself would refuse if the query gate failed, as a warning when one
+ * is missing. `query` runs customers' queries and may be the same user as `writer`.
+ */
+export async function reportRights(
+  { writer, query }: { readonly writer: ClickhouseClient; readonly query: ClickhouseClient },
+  log: Log,
+): Promise<void> {
+  const [processes, seen, stored] = await Promise.all([
+    rowsIn(query, 'system.processes'),
+    rowsIn(query, storedName('usage')),
+    rowsIn(writer, storedName('usage')),
+  ])
+  const isSystemReadable = processes !== null
+  const rights = {
+    queryUser: query === writer ? 'the writer' : 'its own',
+    systemTables: isSystemReadable ? 'readable' : 'refused',
+    usageRows:
+      seen === 0 ? (stored === 0 ? 'none yet' : 'own only') : seen === null ? 'refused' : 'all',
+  }
+  const isComplete = query !== writer && !isSystemReadable && rights.usageRows !== 'all'
+  if (isComplete) log.info('ClickHouse guards customers from each other', rights)
+  else log.warn('only the query gate guards customers from each other, see OPERATING.md', rights)
+}
+
+/** Null when the server refuses. */
+async function rowsIn(client: ClickhouseClient, table: string): Promise<number | null> {
+  try {
+    const [row] = await client.rows<{ n: string }>(`SELECT toString(count()) AS n FROM ${table}`)
+    return Number(row?.n)
+  } catch (error) {
+    if (/cannot be reached/.test(messageOf(error))) throw error
+    return null
+  }
 }

@@ -5,12 +5,10 @@
 import type { QueryError } from '../engine.ts'
 import { codeOf, exception } from '../exceptions.ts'
 
-export type ServerException = QueryError
-
 const messageCharsMax = 1_000
 const head = /Code: (\d+)(?:\.|, e\.displayText\(\) =) DB::(?:Net)?Exception: /
 
-export function readException(text: string, statusCode = 500): ServerException {
+export function readException(text: string, statusCode = 500): QueryError {
   const found = head.exec(text)
   if (found === null) {
     if (statusCode === 401 || statusCode === 403) return customerError(516, 'access was refused')
@@ -33,7 +31,7 @@ export function trailingException(
   end: Buffer,
   kind: 'json' | 'text' | 'binary',
   tag: string | null,
-): { readonly exception: ServerException; readonly at: number } | null {
+): { readonly exception: QueryError; readonly at: number } | null {
   const text = end.toString('latin1')
   const tagged = tag === null ? -1 : text.indexOf(`\r\n__exception__\r\n${tag}`)
   if (tagged >= 0) {
@@ -54,45 +52,30 @@ export function trailingException(
 }
 
 /** Removes internals. Too many rows are always TOO_MANY_ROWS, however the server reports them. */
-function customerError(code: number, sentence: string, name?: string): ServerException {
+function customerError(code: number, sentence: string, name?: string): QueryError {
   const message = withoutInternals(sentence)
   if (code === codeOf.TOO_MANY_ROWS_OR_BYTES && /rows/.test(message) && !/bytes:/.test(message))
     return exception('TOO_MANY_ROWS', message)
   return { code, name: name ?? nameOf.get(code) ?? 'UNKNOWN_EXCEPTION', message }
 }
 
-const nameOf: ReadonlyMap<number, string> = new Map<number, string>([
+/** Names of codes that only a server has, for servers that do not send them. */
+const serverCodes = `
+  10 NOT_FOUND_COLUMN_IN_BLOCK 16 NO_SUCH_COLUMN_IN_TABLE
+  27 CANNOT_PARSE_INPUT_ASSERTION_FAILED 41 CANNOT_PARSE_DATETIME
+  42 NUMBER_OF_ARGUMENTS_DOESNT_MATCH 44 ILLEGAL_COLUMN 49 LOGICAL_ERROR
+  63 UNKNOWN_AGGREGATE_FUNCTION 70 CANNOT_CONVERT_TYPE 72 CANNOT_PARSE_NUMBER
+  153 ILLEGAL_DIVISION 160 TOO_SLOW 161 TOO_MANY_COLUMNS 162 TOO_DEEP_SUBQUERIES
+  167 TOO_DEEP_AST 168 TOO_BIG_AST 179 MULTIPLE_EXPRESSIONS_FOR_ALIAS 184 ILLEGAL_AGGREGATION
+  192 UNKNOWN_USER 193 WRONG_PASSWORD 215 NOT_AN_AGGREGATE 252 TOO_MANY_PARTS
+  352 AMBIGUOUS_COLUMN_NAME 386 NO_COMMON_TYPE 395 FUNCTION_THROW_IF_VALUE_IS_NON_ZERO
+  497 ACCESS_DENIED
+`
+const nameOf: ReadonlyMap<number, string> = new Map([
   ...Object.entries(codeOf).map(([name, code]) => [code, name] as const),
-  [10, 'NOT_FOUND_COLUMN_IN_BLOCK'],
-  [16, 'NO_SUCH_COLUMN_IN_TABLE'],
-  [27, 'CANNOT_PARSE_INPUT_ASSERTION_FAILED'],
-  [41, 'CANNOT_PARSE_DATETIME'],
-  [42, 'NUMBER_OF_ARGUMENTS_DOESNT_MATCH'],
-  [43, 'ILLEGAL_TYPE_OF_ARGUMENT'],
-  [44, 'ILLEGAL_COLUMN'],
-  [46, 'UNKNOWN_FUNCTION'],
-  [47, 'UNKNOWN_IDENTIFIER'],
-  [49, 'LOGICAL_ERROR'],
-  [53, 'TYPE_MISMATCH'],
-  [63, 'UNKNOWN_AGGREGATE_FUNCTION'],
-  [70, 'CANNOT_CONVERT_TYPE'],
-  [72, 'CANNOT_PARSE_NUMBER'],
-  [153, 'ILLEGAL_DIVISION'],
-  [160, 'TOO_SLOW'],
-  [161, 'TOO_MANY_COLUMNS'],
-  [162, 'TOO_DEEP_SUBQUERIES'],
-  [167, 'TOO_DEEP_AST'],
-  [168, 'TOO_BIG_AST'],
-  [179, 'MULTIPLE_EXPRESSIONS_FOR_ALIAS'],
-  [184, 'ILLEGAL_AGGREGATION'],
-  [192, 'UNKNOWN_USER'],
-  [193, 'WRONG_PASSWORD'],
-  [215, 'NOT_AN_AGGREGATE'],
-  [252, 'TOO_MANY_PARTS'],
-  [352, 'AMBIGUOUS_COLUMN_NAME'],
-  [386, 'NO_COMMON_TYPE'],
-  [395, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'],
-  [497, 'ACCESS_DENIED'],
+  ...[...serverCodes.matchAll(/(\d+) (\w+)/g)].map(
+    (found) => [Number(found[1]), found[2]!] as const,
+  ),
 ])
 
 function withoutInternals(sentence: string): string {

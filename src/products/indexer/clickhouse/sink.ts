@@ -5,8 +5,7 @@
 //
 // An acknowledged INSERT survives a crash of the ClickHouse server. Marks are written after their
 // rows: after a crash in between the rows are written again, and the tables deduplicate them by
-// key. Writes are sequential; ClickHouse prefers few and large inserts, so `lingerMs` is long and
-// waiting writes are batched.
+// key. Writes are sequential; ClickHouse prefers few and large inserts, so `lingerMs` is long.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../base/backoff.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
@@ -44,13 +43,6 @@ const dropEveryMs = 3_600_000
 const cutMsMax = 600_000
 const cutPollMs = 50
 
-interface Waiting {
-  readonly batches: readonly RowBatch[]
-  readonly marks: Marks
-  resolve(): void
-  reject(error: Fault): void
-}
-
 export async function openClickhouseSink(
   url: string,
   options: ClickhouseSinkOptions,
@@ -81,8 +73,8 @@ class ClickhouseSink implements RowSink {
   readonly #lease: WriterLease
   readonly #options: ClickhouseSinkOptions
   readonly #dropTimer: NodeJS.Timeout
-  #waiting: Waiting[] = []
-  #flushing: Promise<void> | null = null
+  /** The last write; never rejects. */
+  #writing: Promise<unknown> = Promise.resolve()
   #version = 0
   #isStopped = false
 
@@ -104,10 +96,9 @@ class ClickhouseSink implements RowSink {
 
   write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
     if (this.#isStopped) return Promise.reject(new Fault('clickhouse', 'the sink is stopped'))
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ batches, marks, resolve, reject })
-      this.#flushing ??= this.#flushAll()
-    })
+    const written = this.#writing.then(() => this.#write(batches, marks))
+    this.#writing = written.catch(() => {})
+    return written
   }
 
   async blockhash(slot: number): Promise<string | null> {
@@ -118,7 +109,7 @@ class ClickhouseSink implements RowSink {
   }
 
   async cut(from: number, to: number): Promise<void> {
-    await this.#flushing
+    await this.#writing
     await this.#lease.confirm()
     const cutTables = tableNames.filter((name) => tables[name].feed === 'slots')
     for (const name of cutTables)
@@ -127,7 +118,8 @@ class ClickhouseSink implements RowSink {
       })
     // The mutations run asynchronously; until they are done, queries still see those rows.
     const endMs = performance.now() + cutMsMax
-    while ((await this.#mutationsLeft()) > 0) {
+    const left = `SELECT 1 FROM system.mutations WHERE database = '${database}' AND is_done = 0`
+    while ((await this.#client.rows(left)).length > 0) {
       if (performance.now() > endMs)
         throw new Fault('clickhouse', 'rows of the old chain are still being deleted', {
           retryable: true,
@@ -137,45 +129,24 @@ class ClickhouseSink implements RowSink {
     await this.#setMarks({ slots: from - 1 })
   }
 
-  async #mutationsLeft(): Promise<number> {
-    const rows = await this.#client.rows<{ left: string }>(
-      `SELECT toString(count()) AS left FROM system.mutations
-        WHERE database = '${database}' AND is_done = 0`,
-    )
-    return Number(rows[0]?.left ?? 0)
-  }
-
   async stop(): Promise<void> {
     this.#isStopped = true
     clearInterval(this.#dropTimer)
-    await this.#flushing
+    await this.#writing
     await this.#lease.release()
     await this.#client.stop()
   }
 
-  async #flushAll(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const taken = this.#waiting
-      this.#waiting = []
-      try {
-        await this.#flush(taken)
-        for (const { resolve } of taken) resolve()
-      } catch (error) {
-        const fault = error instanceof Fault ? error : new Fault('clickhouse', messageOf(error))
-        for (const { reject } of taken) reject(fault)
+  async #write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
+    try {
+      for (const table of tableNames) {
+        const own = batches.filter((batch) => batch.table === table && batch.count > 0)
+        for (const text of this.#insertsOf(own)) await this.#insert(storedName(table), text)
       }
+      await this.#setMarks(marks)
+    } catch (error) {
+      throw error instanceof Fault ? error : new Fault('clickhouse', messageOf(error))
     }
-    // In the same turn as the last check: a later write starts a new flush.
-    this.#flushing = null
-  }
-
-  async #flush(taken: readonly Waiting[]): Promise<void> {
-    const batches = taken.flatMap((one) => one.batches)
-    for (const table of tableNames) {
-      const own = batches.filter((batch) => batch.table === table && batch.count > 0)
-      for (const text of this.#insertsOf(own)) await this.#insert(storedName(table), text)
-    }
-    await this.#setMarks(Object.assign({}, ...taken.map((one) => one.marks)))
   }
 
   async #setMarks(marks: Marks): Promise<void> {

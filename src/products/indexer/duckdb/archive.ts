@@ -26,8 +26,6 @@ import {
 const mergeWidth = 8
 /** Longest time a merged file covers: retention drops whole files, so it must stay bounded. */
 const mergedMsMax = 24 * 3_600_000
-/** Grace period before a replaced file is deleted: readers of an older snapshot may open it. */
-export const removeDelayMs = 15_000
 
 export interface ArchiveOptions {
   readonly folder: string

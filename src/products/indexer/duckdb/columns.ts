@@ -21,45 +21,39 @@ import {
   VARCHAR,
 } from '@duckdb/node-api'
 import type { Cell } from '../engine.ts'
-import { type ColumnType, type Table, type TableName, tables } from '../tables.ts'
+import { type ColumnType, type TableName, tables } from '../tables.ts'
+import { sqlTypes } from './types.ts'
 
 interface Storage {
   readonly type: DuckDBType
-  readonly sql: string
   value(cell: Cell): DuckDBValue
 }
 
-const plain = (cell: Cell): DuckDBValue => cell as DuckDBValue
 const whole = (cell: Cell): bigint => (typeof cell === 'bigint' ? cell : BigInt(cell as number))
-const small = (cell: Cell): number => Number(cell)
 
 const storages: Readonly<Record<ColumnType, Storage>> = {
-  UInt8: { type: UTINYINT, sql: 'UTINYINT', value: small },
-  UInt16: { type: USMALLINT, sql: 'USMALLINT', value: small },
-  UInt32: { type: UINTEGER, sql: 'UINTEGER', value: small },
-  UInt64: { type: UBIGINT, sql: 'UBIGINT', value: whole },
-  Int8: { type: TINYINT, sql: 'TINYINT', value: small },
-  Int16: { type: SMALLINT, sql: 'SMALLINT', value: small },
-  Float64: { type: DOUBLE, sql: 'DOUBLE', value: small },
-  String: { type: VARCHAR, sql: 'VARCHAR', value: plain },
+  UInt8: { type: UTINYINT, value: Number },
+  UInt16: { type: USMALLINT, value: Number },
+  UInt32: { type: UINTEGER, value: Number },
+  UInt64: { type: UBIGINT, value: whole },
+  Int8: { type: TINYINT, value: Number },
+  Int16: { type: SMALLINT, value: Number },
+  Float64: { type: DOUBLE, value: Number },
+  String: { type: VARCHAR, value: (cell) => cell as string },
   'Array(String)': {
     type: LIST(VARCHAR),
-    sql: 'VARCHAR[]',
     value: (cell) => listValue(cell as readonly string[]),
   },
   DateTime: {
     type: TIMESTAMP_S,
-    sql: 'TIMESTAMP_S',
     value: (cell) => new DuckDBTimestampSecondsValue(whole(cell)),
   },
   'DateTime64(3)': {
     type: TIMESTAMP_MS,
-    sql: 'TIMESTAMP_MS',
     value: (cell) => new DuckDBTimestampMillisecondsValue(whole(cell)),
   },
   'DateTime64(9)': {
     type: TIMESTAMP_NS,
-    sql: 'TIMESTAMP_NS',
     value: (cell) => new DuckDBTimestampNanosecondsValue(whole(cell)),
   },
 }
@@ -69,12 +63,11 @@ export function storageOf(type: ColumnType): Storage {
 }
 
 export function columnsOf(table: TableName): readonly (readonly [string, ColumnType])[] {
-  // Reason for the cast: a table's own type names each of its columns.
-  return Object.entries(tables[table].columns as Table['columns'])
+  return Object.entries(tables[table].columns)
 }
 
 export function createTableSql(catalog: string, table: TableName): string {
-  const columns = columnsOf(table).map(([name, type]) => `"${name}" ${storages[type].sql}`)
+  const columns = columnsOf(table).map(([name, type]) => `"${name}" ${sqlTypes[type]}`)
   return `CREATE TABLE ${catalog}."${table}" (${columns.join(', ')})`
 }
 
@@ -83,14 +76,14 @@ export function createTableSql(catalog: string, table: TableName): string {
  * A row above the highest value seen so far cannot be a duplicate.
  */
 export function orderColumnOf(table: TableName): string {
-  const columns = tables[table].columns as Table['columns']
-  return tables[table].key.find((name) => columns[name] !== 'String') ?? tables[table].key[0]!
+  const { columns, key } = tables[table]
+  return key.find((name) => columns[name] !== 'String') ?? key[0]!
 }
 
 /** The order value of a row: its order column as a number in the column's own unit, in SQL. */
 export function orderSql(table: TableName, of = ''): string {
   const column = orderColumnOf(table)
-  const type = (tables[table].columns as Table['columns'])[column]!
+  const type = tables[table].columns[column]
   const value = `${of}"${column}"`
   if (type === 'DateTime64(3)') return `epoch_ms(${value})`
   return type === 'DateTime' ? `epoch(${value})::BIGINT` : value

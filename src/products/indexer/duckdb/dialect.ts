@@ -7,6 +7,7 @@
 //   arrayMap(x -> x + 1, a)    list_transform(a, x -> x + 1)
 //   LIMIT 20, 10               LIMIT 10 OFFSET 20
 import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
+import { timeType } from './types.ts'
 
 /** The query in DuckDB's syntax; relies on the macros of `macros.ts`. */
 export function toDuckdb(text: string): string {
@@ -44,15 +45,11 @@ const calls: Readonly<Record<string, Call>> = {
   arraycount: two((f, a) => `len(list_filter(${a}, ${f}))`),
   arraysum: two((f, a) => `coalesce(list_sum(list_transform(${a}, ${f})), 0)`),
   todatetime64: (args) => {
-    const type = timeTypes[Number(args[1])]
-    return args.length < 2 || type === undefined ? null : `CAST(${args[0]} AS ${type})`
+    const digits = Number(args[1])
+    const isKnown = Number.isInteger(digits) && digits >= 0 && digits <= 9
+    return isKnown ? `CAST(${args[0]} AS ${timeType(digits)})` : null
   },
 }
-
-const timeTypes = [
-  ...['TIMESTAMP_S', 'TIMESTAMP_MS', 'TIMESTAMP_MS', 'TIMESTAMP_MS'],
-  ...['TIMESTAMP', 'TIMESTAMP', 'TIMESTAMP', 'TIMESTAMP_NS', 'TIMESTAMP_NS', 'TIMESTAMP_NS'],
-]
 
 const level: Parametric = (params, args) =>
   params.length === 1 && args.length === 1 ? `quantile_cont(${args[0]}, ${params[0]})` : null

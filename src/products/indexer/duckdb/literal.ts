@@ -4,6 +4,7 @@
 import type { Statement, TypedValue } from '../engine.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
+import { sqlTypes, timeType } from './types.ts'
 
 /** The statement with its parameter values inserted. */
 export function statementText({ texts, values }: Statement): string {
@@ -34,39 +35,7 @@ function typeOf(type: SqlType): string {
 }
 
 function scalarType({ kind, name, precision, scale = 0 }: Scalar): string {
-  switch (kind) {
-    case 'integer':
-      return integers[name] ?? 'HUGEINT'
-    case 'float':
-      return name === 'Float32' ? 'FLOAT' : 'DOUBLE'
-    case 'bool':
-      return 'BOOLEAN'
-    case 'uuid':
-      return 'UUID'
-    case 'date':
-      return 'DATE'
-    case 'datetime':
-      return 'TIMESTAMP_S'
-    case 'datetime64':
-      if (scale === 0) return 'TIMESTAMP_S'
-      if (scale <= 3) return 'TIMESTAMP_MS'
-      return scale <= 6 ? 'TIMESTAMP' : 'TIMESTAMP_NS'
-    case 'decimal':
-      return `DECIMAL(${precision}, ${scale})`
-    default:
-      return 'VARCHAR'
-  }
-}
-
-const integers: Readonly<Record<string, string>> = {
-  UInt8: 'UTINYINT',
-  UInt16: 'USMALLINT',
-  UInt32: 'UINTEGER',
-  UInt64: 'UBIGINT',
-  UInt128: 'UHUGEINT',
-  Int8: 'TINYINT',
-  Int16: 'SMALLINT',
-  Int32: 'INTEGER',
-  Int64: 'BIGINT',
-  Int128: 'HUGEINT',
+  if (kind === 'datetime64') return timeType(scale)
+  if (kind === 'decimal') return `DECIMAL(${precision}, ${scale})`
+  return kind === 'date' ? 'DATE' : (sqlTypes[name] ?? 'VARCHAR')
 }

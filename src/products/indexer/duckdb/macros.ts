@@ -6,6 +6,8 @@
 // DATE. `typeof` is folded while a query is planned, so a CASE over it costs nothing per row.
 // A macro of the same name hides DuckDB's function; `system.main.` reaches the hidden one.
 
+import { sqlTypes } from './types.ts'
+
 export interface Macro {
   readonly name: string
   /** The complete CREATE MACRO statement. */
@@ -19,21 +21,13 @@ const isInteger = (x: string) => `typeof(${x}) LIKE '%INT%'`
 const toTime = (x: string) => `CAST(${x} AS TIMESTAMP)`
 const instant = "timezone('UTC', current_timestamp)"
 
-const integers = {
-  UInt8: 'UTINYINT',
-  UInt16: 'USMALLINT',
-  UInt32: 'UINTEGER',
-  UInt64: 'UBIGINT',
-  Int8: 'TINYINT',
-  Int16: 'SMALLINT',
-  Int32: 'INTEGER',
-  Int64: 'BIGINT',
-} as const
-const reals = { Float32: 'FLOAT', Float64: 'DOUBLE' } as const
+const ofNames = (pattern: RegExp) => Object.entries(sqlTypes).filter(([name]) => pattern.test(name))
+const integers = ofNames(/^U?Int(8|16|32|64)$/)
+const reals = ofNames(/^Float/)
 
 /** Truncates towards zero as ClickHouse does; overflow is an error and does not wrap. */
 function conversions(): Macro[] {
-  const whole = Object.entries(integers).map(([name, type]) =>
+  const whole = integers.map(([name, type]) =>
     macro(
       `to${name}`,
       `(x) AS CASE WHEN ${isReal('x')} THEN CAST(trunc(TRY_CAST(x AS DOUBLE)) AS ${type})
@@ -41,15 +35,38 @@ function conversions(): Macro[] {
        ELSE CAST(x AS ${type}) END`,
     ),
   )
-  const real = Object.entries(reals).map(([name, type]) =>
-    macro(`to${name}`, `(x) AS CAST(x AS ${type})`),
-  )
-  const careful = Object.entries({ ...integers, ...reals }).flatMap(([name, type]) => [
+  const real = reals.map(([name, type]) => macro(`to${name}`, `(x) AS CAST(x AS ${type})`))
+  const careful = [...integers, ...reals].flatMap(([name, type]) => [
     macro(`to${name}OrNull`, `(x) AS TRY_CAST(x AS ${type})`),
     macro(`to${name}OrZero`, `(x) AS coalesce(TRY_CAST(x AS ${type}), CAST(0 AS ${type}))`),
   ])
   return [...whole, ...real, ...careful]
 }
+
+/** Functions that DuckDB has under another name, by their number of arguments. */
+const renamed = [
+  [
+    'x',
+    'lengthUTF8 len, lowerUTF8 lower, upperUTF8 upper, anyLast last, anyHeavy mode, ' +
+      'varPop var_pop, varSamp var_samp, stddevPop stddev_pop, stddevSamp stddev_samp, ' +
+      'groupBitAnd bit_and, groupBitOr bit_or, groupBitXor bit_xor, arrayJoin unnest, ' +
+      'arraySort list_sort, arrayReverseSort list_reverse_sort, arrayReverse list_reverse, ' +
+      'arrayDistinct list_distinct',
+  ],
+  [
+    'x, y',
+    'startsWith starts_with, endsWith ends_with, positionUTF8 instr, match regexp_matches, ' +
+      'quantiles quantile_cont, topK approx_top_k, covarPop covar_pop, covarSamp covar_samp, ' +
+      'has list_contains, hasAny list_has_any, hasAll list_has_all, ' +
+      'arrayElement list_extract, arrayConcat list_concat, bitXor xor, ifNull coalesce',
+  ],
+  ['x, y, z', 'replaceAll replace, replaceRegexpOne regexp_replace'],
+].flatMap(([args, names]) =>
+  names!.split(', ').map((pair) => {
+    const [name, own] = pair.split(' ')
+    return macro(name!, `(${args}) AS ${own}(${args})`)
+  }),
+)
 
 const texts = [
   macro(
@@ -59,21 +76,12 @@ const texts = [
   ),
   macro('empty', '(x) AS len(x) = 0'),
   macro('notEmpty', '(x) AS len(x) > 0'),
-  macro('lengthUTF8', '(x) AS len(x)'),
-  macro('lowerUTF8', '(x) AS lower(x)'),
-  macro('upperUTF8', '(x) AS upper(x)'),
   macro(
     'substringUTF8',
     '(x, start) AS substring(x, start), (x, start, n) AS substring(x, start, n)',
   ),
-  macro('startsWith', '(x, part) AS starts_with(x, part)'),
-  macro('endsWith', '(x, part) AS ends_with(x, part)'),
-  macro('positionUTF8', '(x, part) AS instr(x, part)'),
   macro('positionCaseInsensitive', '(x, part) AS instr(lower(x), lower(part))'),
-  macro('replaceAll', '(x, part, other) AS replace(x, part, other)'),
   macro('replaceRegexpAll', "(x, pattern, other) AS regexp_replace(x, pattern, other, 'g')"),
-  macro('replaceRegexpOne', '(x, pattern, other) AS regexp_replace(x, pattern, other)'),
-  macro('match', '(x, pattern) AS regexp_matches(x, pattern)'),
   macro('splitByChar', '(sep, x) AS string_split(x, sep)'),
   macro('splitByString', '(sep, x) AS string_split(x, sep)'),
   macro('arrayStringConcat', "(a) AS array_to_string(a, ''), (a, sep) AS array_to_string(a, sep)"),
@@ -176,8 +184,6 @@ const aggregates = [
     ),
     macro(`${name}If`, '(x, cond) AS count(DISTINCT x) FILTER (WHERE cond)'),
   ]),
-  macro('anyLast', '(x) AS last(x)'),
-  macro('anyHeavy', '(x) AS mode(x)'),
   macro('groupArray', '(x) AS coalesce(list(x), [])'),
   macro('groupUniqArray', '(x) AS coalesce(list(DISTINCT x), [])'),
   macro('groupArrayIf', '(x, cond) AS coalesce(list(x) FILTER (WHERE cond), [])'),
@@ -189,36 +195,15 @@ const aggregates = [
   macro('argMinIf', '(x, y, cond) AS arg_min(x, y) FILTER (WHERE cond)'),
   macro('argMaxIf', '(x, y, cond) AS arg_max(x, y) FILTER (WHERE cond)'),
   macro('quantile', '(x) AS quantile_cont(x, 0.5), (x, level) AS quantile_cont(x, level)'),
-  macro('quantiles', '(x, levels) AS quantile_cont(x, levels)'),
   macro('quantileIf', '(x, cond, level) AS quantile_cont(x, level) FILTER (WHERE cond)'),
   macro('quantileExact', `(x) AS ${exact('0.5')}, (x, level) AS ${exact('level')}`),
   macro('medianExact', `(x) AS ${exact('0.5')}`),
-  macro('topK', '(x, n) AS approx_top_k(x, n)'),
-  macro('varPop', '(x) AS var_pop(x)'),
-  macro('varSamp', '(x) AS var_samp(x)'),
-  macro('stddevPop', '(x) AS stddev_pop(x)'),
-  macro('stddevSamp', '(x) AS stddev_samp(x)'),
-  macro('covarPop', '(x, y) AS covar_pop(x, y)'),
-  macro('covarSamp', '(x, y) AS covar_samp(x, y)'),
-  macro('groupBitAnd', '(x) AS bit_and(x)'),
-  macro('groupBitOr', '(x) AS bit_or(x)'),
-  macro('groupBitXor', '(x) AS bit_xor(x)'),
 ]
 
 const rest = [
-  macro('has', '(a, x) AS list_contains(a, x)'),
-  macro('hasAny', '(a, b) AS list_has_any(a, b)'),
-  macro('hasAll', '(a, b) AS list_has_all(a, b)'),
   macro('indexOf', '(a, x) AS CAST(coalesce(list_position(a, x), 0) AS UBIGINT)'),
-  macro('arrayJoin', '(a) AS unnest(a)'),
-  macro('arrayElement', '(a, n) AS list_extract(a, n)'),
   macro('arraySlice', '(a, start) AS a[start:], (a, start, n) AS a[start:start + n - 1]'),
-  macro('arraySort', '(a) AS list_sort(a)'),
-  macro('arrayReverseSort', '(a) AS list_reverse_sort(a)'),
-  macro('arrayReverse', '(a) AS list_reverse(a)'),
-  macro('arrayDistinct', '(a) AS list_distinct(a)'),
   macro('arrayUniq', '(a) AS CAST(list_unique(a) AS UINTEGER)'),
-  macro('arrayConcat', '(a, b) AS list_concat(a, b)'),
   macro('arraySum', '(a) AS coalesce(list_sum(a), 0)'),
   macro('tuple', '(a) AS row(a), (a, b) AS row(a, b), (a, b, c) AS row(a, b, c)'),
   macro('intDiv', '(a, b) AS a // b'),
@@ -238,7 +223,6 @@ const rest = [
   macro('negate', '(a) AS -a'),
   macro('bitAnd', '(a, b) AS a & b'),
   macro('bitOr', '(a, b) AS a | b'),
-  macro('bitXor', '(a, b) AS xor(a, b)'),
   macro('bitNot', '(a) AS ~a'),
   macro('bitShiftLeft', '(a, n) AS a << n'),
   macro('bitShiftRight', '(a, n) AS a >> n'),
@@ -247,12 +231,12 @@ const rest = [
   macro('toNullable', '(x) AS x'),
   macro('materialize', '(x) AS x'),
   macro('identity', '(x) AS x'),
-  macro('ifNull', '(x, other) AS coalesce(x, other)'),
   macro('currentDatabase', "() AS 'chain'"),
 ]
 
 export const macros: readonly Macro[] = [
   ...conversions(),
+  ...renamed,
   ...texts,
   ...times,
   ...aggregates,

@@ -10,12 +10,13 @@ import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
 import { type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
 import { type TableName, tableNames } from '../tables.ts'
-import { columnsOf, storageOf } from './columns.ts'
+import { columnsOf } from './columns.ts'
 import { quoted } from './hot-file.ts'
 import { macros } from './macros.ts'
 import { systemSchema } from './rewrite.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'
 import type { TreeRules } from './syntax-tree.ts'
+import { sqlTypes } from './types.ts'
 
 export interface DatabaseOptions {
   /** Path of the index's folder in this process. */
@@ -144,7 +145,7 @@ export class QueryDatabase {
       .filter((file) => file.tables.includes(table))
       .map((file) => `SELECT ${names} FROM ${catalogOf(file.name)}."${table}" ${only}`)
     if (parts.length > 0) return parts.join(' UNION ALL ')
-    const none = columns.map(([name, type]) => `CAST(NULL AS ${storageOf(type).sql}) AS "${name}"`)
+    const none = columns.map(([name, type]) => `CAST(NULL AS ${sqlTypes[type]}) AS "${name}"`)
     return `SELECT ${none.join(', ')} WHERE false`
   }
 }
@@ -180,9 +181,7 @@ function systemTableSql(name: string, rows: readonly SystemRow[]): string {
   const columns = types.map(([column]) => column)
   const values = rows.map((row) => `(${columns.map((column) => cell(row[column]!)).join(', ')})`)
   const names = columns.map((column) => `"${column}"`).join(', ')
-  const typed = types.map(
-    ([name, type]) => `CAST("${name}" AS ${storageOf(type).sql}) AS "${name}"`,
-  )
+  const typed = types.map(([name, type]) => `CAST("${name}" AS ${sqlTypes[type]}) AS "${name}"`)
   return `CREATE TABLE ${systemSchema}."${name}" AS
     SELECT ${typed.join(', ')} FROM (VALUES ${values.join(', ')}) AS t(${names})`
 }

@@ -2,6 +2,7 @@
 // Thread: main. A process runs one query at a time. When the system cannot start a process (no
 // file descriptors, no memory), that start rejects with a Fault and nothing else is affected.
 import { type ChildProcess, spawn } from 'node:child_process'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Duplex } from 'node:stream'
@@ -9,7 +10,6 @@ import { fileURLToPath } from 'node:url'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import { workerEntry } from '../../../threads/entry.ts'
 import { childPipe, FrameLink } from '../../../threads/frames.ts'
-import { ProcessMemory } from './process-memory.ts'
 import {
   type QueryGreeting,
   type QueryJob,
@@ -33,19 +33,16 @@ export interface ProcessOptions {
   readonly threads: number
 }
 
-/** Resident memory above which the process is killed. */
-function rssBytesMaxOf(memoryBytes: number): number {
-  return memoryBytes + overheadBytes
-}
-
 export class QueryProcess {
   readonly memoryBytes: number
+  /** Resident memory above which the process is killed. */
   readonly rssBytesMax: number
   /** Resolves when the process is gone. */
   readonly ended: Promise<void>
   readonly #child: ChildProcess
   readonly #link: FrameLink
-  readonly #bytes: ResultBytes
+  /** Bytes of the running query's result. */
+  readonly bytes: ResultBytes
   readonly #memory: ProcessMemory
   readonly #waiting = new Map<number, (report: unknown) => void>()
   #calls = 0
@@ -59,18 +56,18 @@ export class QueryProcess {
 
   private constructor(options: ProcessOptions, child: ChildProcess) {
     this.memoryBytes = options.memoryBytes
-    this.rssBytesMax = rssBytesMaxOf(options.memoryBytes)
+    this.rssBytesMax = options.memoryBytes + overheadBytes
     this.#child = child
     for (const pipe of child.stdio.slice(childPipe)) pipe?.on('error', () => this.kill())
     this.#link = new FrameLink(child.stdio[childPipe] as Duplex, (value) => this.#receive(value))
-    this.#bytes = new ResultBytes(child.stdio[resultPipe] as Duplex)
+    this.bytes = new ResultBytes(child.stdio[resultPipe] as Duplex)
     this.#memory = new ProcessMemory(this.pid)
     this.ended = new Promise((resolve) => {
       child.once('exit', (_, signal) => {
         this.signal = signal
         this.isGone = true
         this.#memory.close()
-        this.#bytes.end()
+        this.bytes.end()
         for (const settle of [...this.#waiting.values()]) settle(null)
         this.#waiting.clear()
         void rm(join(options.folder, scratchOf(options)), { recursive: true, force: true })
@@ -82,19 +79,16 @@ export class QueryProcess {
 
   /** Resolves when the process is ready for a query; rejects with a Fault. */
   static async start(options: ProcessOptions): Promise<QueryProcess> {
-    const made = new QueryProcess(options, await launch(rssBytesMaxOf(options.memoryBytes)))
+    const made = new QueryProcess(options, await launch(options.memoryBytes + overheadBytes))
     const timer = setTimeout(() => made.kill(), startMsMax)
     const ready = new Promise<void>((resolve) => {
       made.#ready = resolve
     })
     await Promise.race([ready, made.ended])
-    const config: QueryProcessConfig = {
-      folder: options.folder,
-      scratch: scratchOf(options),
-      memoryBytes: options.memoryBytes,
-      rssBytesMax: made.rssBytesMax,
-      threads: options.threads,
-    }
+    const { folder, memoryBytes, threads } = options
+    const { rssBytesMax } = made
+    const scratch = scratchOf(options)
+    const config: QueryProcessConfig = { folder, scratch, memoryBytes, rssBytesMax, threads }
     const opened = made.isGone ? null : await made.#call('open', config)
     clearTimeout(timer)
     if (opened === null || typeof opened === 'string') {
@@ -114,14 +108,10 @@ export class QueryProcess {
     return this.#memory.rssBytes()
   }
 
-  get bytes(): ResultBytes {
-    return this.#bytes
-  }
-
   /** The report; null when the process died during the query. */
   async run(job: QueryJob): Promise<QueryReport | null> {
     this.runs += 1
-    this.#bytes.begin()
+    this.bytes.begin()
     const report = await this.#call('run', job)
     // Reason for the cast: both ends are ours. A string is an error of the child's own code.
     return typeof report === 'string' ? null : (report as QueryReport | null)
@@ -154,20 +144,13 @@ export class QueryProcess {
 
   /** The peer runs untrusted SQL: whatever it sends, nothing here may throw. */
   #receive(value: unknown): void {
-    const frame = value as Frame | null
+    const frame = value as { id?: number; output?: unknown; error?: string; event?: string } | null
     if (frame?.event === 'ready') this.#ready()
     const id = frame?.id ?? 0
     const settle = this.#waiting.get(id)
     this.#waiting.delete(id)
     settle?.(frame?.error ?? frame?.output ?? true)
   }
-}
-
-interface Frame {
-  readonly id?: number
-  readonly output?: unknown
-  readonly error?: string
-  readonly event?: string
 }
 
 function scratchOf({ number }: ProcessOptions): string {
@@ -210,4 +193,37 @@ function launch(rssBytesMax: number): Promise<ChildProcess> {
 function notStarted(reason: string, cause?: unknown): Fault {
   const message = `query process start failed: ${reason}`
   return new Fault('query-process', message, { cause, retryable: true })
+}
+
+/** Page size of Linux on supported machines; statm counts pages. */
+const pageBytes = 4096
+
+/** Resident memory of a process, from /proc; the file stays open. */
+class ProcessMemory {
+  readonly #buffer = Buffer.alloc(128)
+  #file: number | null
+
+  constructor(pid: number) {
+    try {
+      this.#file = openSync(`/proc/${pid}/statm`, 'r')
+    } catch {
+      this.#file = null
+    }
+  }
+
+  /** 0 when the process is gone or the system does not report it. */
+  rssBytes(): number {
+    if (this.#file === null) return 0
+    try {
+      const length = readSync(this.#file, this.#buffer, 0, this.#buffer.length, 0)
+      return Number(this.#buffer.toString('latin1', 0, length).split(' ')[1] ?? 0) * pageBytes
+    } catch {
+      return 0
+    }
+  }
+
+  close(): void {
+    if (this.#file !== null) closeSync(this.#file)
+    this.#file = null
+  }
 }

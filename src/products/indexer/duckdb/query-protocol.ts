@@ -1,6 +1,6 @@
 // Messages between the server and a query process. Thread: any. Types and names only: the server
 // must not load DuckDB for them.
-import type { OutputFormat, QueryError, QueryLimits, Statement } from '../engine.ts'
+import type { Query, QueryError } from '../engine.ts'
 import type { Snapshot } from './store-files.ts'
 
 /** File descriptor of the result bytes in the process; frames use the one before it. */
@@ -20,12 +20,7 @@ export interface QueryGreeting {
   readonly version: string
 }
 
-export interface QueryJob {
-  readonly subscription: string
-  readonly statement: Statement
-  readonly format: OutputFormat
-  readonly limits: QueryLimits
-  readonly quotes64: boolean
+export interface QueryJob extends Omit<Query, 'id'> {
   readonly snapshot: Snapshot
 }
 

@@ -13,6 +13,8 @@ import {
   DuckDBTypeId,
 } from '@duckdb/node-api'
 import type { CellKind, ResultColumn } from '../formats.ts'
+import { duckdbName, duckdbString } from '../sql/quoting.ts'
+import { typeNames } from './types.ts'
 
 export interface PlannedColumn {
   readonly name: string
@@ -55,7 +57,7 @@ export function jsonRowsSql(
   const names = new Set(columns.map(({ name }) => name.toLowerCase()))
   if (names.size !== columns.length || names.has('') || !columns.every(isEasy)) return null
   const fields = columns.map(
-    ({ name, type }, at) => `${quoted(name)} := ${jsonSql(type, `q.c${at}`, quotes64)}`,
+    ({ name, type }, at) => `${duckdbName(name)} := ${jsonSql(type, `q.c${at}`, quotes64)}`,
   )
   const row = `to_json(struct_pack(${fields.join(', ')}))`
   return `SELECT CAST(${row} AS VARCHAR) FROM ${wrapped(sql, columns.length)}`
@@ -72,34 +74,17 @@ function wrapped(sql: string, count: number): string {
   return `(${sql}\n) AS q(${names.join(', ')})`
 }
 
-const small = new Set([
-  DuckDBTypeId.TINYINT,
-  DuckDBTypeId.SMALLINT,
-  DuckDBTypeId.INTEGER,
-  DuckDBTypeId.UTINYINT,
-  DuckDBTypeId.USMALLINT,
-  DuckDBTypeId.UINTEGER,
-])
-const big = new Set([
-  DuckDBTypeId.BIGINT,
-  DuckDBTypeId.UBIGINT,
-  DuckDBTypeId.HUGEINT,
-  DuckDBTypeId.UHUGEINT,
-])
-const nested = new Set([
-  DuckDBTypeId.LIST,
-  DuckDBTypeId.ARRAY,
-  DuckDBTypeId.STRUCT,
-  DuckDBTypeId.MAP,
-])
+const kinds: readonly (readonly [RegExp, CellKind])[] = [
+  [/^U?(TINYINT|SMALLINT|INTEGER)$/, 'number'],
+  [/^U?(BIGINT|HUGEINT)$/, 'big'],
+  [/^(LIST|ARRAY|STRUCT|MAP)$/, 'nested'],
+  [/^(DOUBLE|FLOAT)$/, 'float'],
+  [/^BOOLEAN$/, 'bool'],
+  [/^DECIMAL$/, 'decimal'],
+]
 
 function kindOf({ typeId }: DuckDBType): CellKind {
-  if (small.has(typeId)) return 'number'
-  if (big.has(typeId)) return 'big'
-  if (nested.has(typeId)) return 'nested'
-  if (typeId === DuckDBTypeId.DOUBLE || typeId === DuckDBTypeId.FLOAT) return 'float'
-  if (typeId === DuckDBTypeId.BOOLEAN) return 'bool'
-  return typeId === DuckDBTypeId.DECIMAL ? 'decimal' : 'text'
+  return kinds.find(([types]) => types.test(DuckDBTypeId[typeId]))?.[1] ?? 'text'
 }
 
 /** Types whose JSON DuckDB already writes in the required format. */
@@ -187,8 +172,8 @@ function jsonSql(type: DuckDBType, value: string, quotes64: boolean): string {
 function structSql(type: DuckDBStructType, value: string, quotes64: boolean): string {
   if (type.entryNames.some((name) => name === '')) return value
   const fields = type.entryNames.map((name, at) => {
-    const field = `struct_extract(${value}, ${text(name)})`
-    return `${quoted(name)} := ${jsonSql(type.entryTypes[at]!, field, quotes64)}`
+    const field = `struct_extract(${value}, ${duckdbString(name)})`
+    return `${duckdbName(name)} := ${jsonSql(type.entryTypes[at]!, field, quotes64)}`
   })
   return `CASE WHEN ${value} IS NOT NULL THEN struct_pack(${fields.join(', ')}) END`
 }
@@ -206,7 +191,7 @@ function nestedTextSql(type: DuckDBType, value: string): string {
     case DuckDBTypeId.STRUCT: {
       const { entryNames, entryTypes } = type as DuckDBStructType
       const parts = entryTypes.map((entry, at) => {
-        const field = entryNames[at] === '' ? at + 1 : text(entryNames[at]!)
+        const field = entryNames[at] === '' ? at + 1 : duckdbString(entryNames[at]!)
         return `coalesce(${nestedTextSql(entry, `struct_extract(${value}, ${field})`)}, 'NULL')`
       })
       return `'(' || ${parts.join(` || ',' || `)} || ')'`
@@ -223,30 +208,6 @@ function nestedTextSql(type: DuckDBType, value: string): string {
 function itemName(value: string): string {
   const used = [...value.matchAll(/\bi(\d+)_/g)].map((found) => Number(found[1]))
   return `i${Math.max(0, ...used) + 1}_`
-}
-
-const plainNames: Readonly<Partial<Record<DuckDBTypeId, string>>> = {
-  [DuckDBTypeId.BOOLEAN]: 'Bool',
-  [DuckDBTypeId.TINYINT]: 'Int8',
-  [DuckDBTypeId.SMALLINT]: 'Int16',
-  [DuckDBTypeId.INTEGER]: 'Int32',
-  [DuckDBTypeId.BIGINT]: 'Int64',
-  [DuckDBTypeId.HUGEINT]: 'Int128',
-  [DuckDBTypeId.UTINYINT]: 'UInt8',
-  [DuckDBTypeId.USMALLINT]: 'UInt16',
-  [DuckDBTypeId.UINTEGER]: 'UInt32',
-  [DuckDBTypeId.UBIGINT]: 'UInt64',
-  [DuckDBTypeId.UHUGEINT]: 'UInt128',
-  [DuckDBTypeId.FLOAT]: 'Float32',
-  [DuckDBTypeId.DOUBLE]: 'Float64',
-  [DuckDBTypeId.DATE]: 'Date',
-  [DuckDBTypeId.UUID]: 'UUID',
-  [DuckDBTypeId.TIMESTAMP_S]: 'DateTime',
-  [DuckDBTypeId.TIMESTAMP_MS]: 'DateTime64(3)',
-  [DuckDBTypeId.TIMESTAMP]: 'DateTime64(6)',
-  [DuckDBTypeId.TIMESTAMP_TZ]: 'DateTime64(6)',
-  [DuckDBTypeId.TIMESTAMP_NS]: 'DateTime64(9)',
-  [DuckDBTypeId.SQLNULL]: 'Nullable(Nothing)',
 }
 
 function typeName(type: DuckDBType): string {
@@ -268,14 +229,6 @@ function typeName(type: DuckDBType): string {
       return `Tuple(${fields.join(', ')})`
     }
     default:
-      return plainNames[type.typeId] ?? 'String'
+      return typeNames.get(DuckDBTypeId[type.typeId]) ?? 'String'
   }
-}
-
-function quoted(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
-}
-
-function text(value: string): string {
-  return `'${value.replaceAll("'", "''")}'`
 }

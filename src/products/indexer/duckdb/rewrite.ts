@@ -4,7 +4,7 @@
 //   system.tables         system is a catalog of DuckDB             -> our schema system_
 //   default.transactions  default is a keyword                      -> chain
 //   SELECT at FROM usage  at and table are keywords                 -> "at", "table"
-import { lex, symbolOf, wordOf } from '../sql/lexer.ts'
+import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
 
 /** Schema of the views for `system.*`. */
 export const systemSchema = 'system_'
@@ -13,15 +13,8 @@ export function rewrite(text: string): string {
   const tokens = lex(text, 'duckdb-native')
   let made = ''
   let end = 0
-  for (const [index, token] of tokens.entries()) {
-    const word = wordOf(text, token)
-    const next = tokens[index + 1]
-    const isQualified = symbolOf(text, tokens[index - 1]) === '.'
-    const replacement = replacementOf(word, {
-      isQualifier: symbolOf(text, next) === '.' && !isQualified,
-      isBeforeName: next?.kind === 'quoted' || isName(wordOf(text, next)),
-      next: wordOf(text, next),
-    })
+  for (const [at, token] of tokens.entries()) {
+    const replacement = replacementAt(text, tokens, at)
     if (replacement === null) continue
     made += text.slice(end, token.start) + replacement
     end = token.end
@@ -29,20 +22,16 @@ export function rewrite(text: string): string {
   return made + text.slice(end)
 }
 
-interface WordContext {
-  readonly isQualifier: boolean
-  readonly isBeforeName: boolean
-  readonly next: string
-}
-
-function replacementOf(
-  word: string,
-  { isQualifier, isBeforeName, next }: WordContext,
-): string | null {
+function replacementAt(text: string, tokens: readonly Token[], at: number): string | null {
+  const word = wordOf(text, tokens[at])
+  const next = tokens[at + 1]
+  const nextWord = wordOf(text, next)
+  const isQualifier = symbolOf(text, next) === '.' && symbolOf(text, tokens[at - 1]) !== '.'
   if (word === 'SYSTEM' && isQualifier) return systemSchema
   if (word === 'DEFAULT' && isQualifier) return 'chain'
-  if (word === 'AT' && next !== 'TIME') return '"at"'
+  if (word === 'AT' && nextWord !== 'TIME') return '"at"'
   // `TABLE transactions` is a complete query.
+  const isBeforeName = next?.kind === 'quoted' || (nextWord !== '' && !grammar.has(nextWord))
   return word === 'TABLE' && !isBeforeName ? '"table"' : null
 }
 
@@ -53,7 +42,3 @@ const grammar = new Set(
     'WHERE HAVING LIMIT OFFSET UNION EXCEPT INTERSECT QUALIFY WINDOW ON USING JOIN COLLATE'
   ).split(' '),
 )
-
-function isName(word: string): boolean {
-  return word !== '' && !grammar.has(word)
-}

@@ -27,19 +27,12 @@ import type { Snapshot } from './store-files.ts'
 const niceness = 10
 const watchMs = 10
 
-export interface QueryService {
-  open(config: QueryProcessConfig): Promise<QueryGreeting>
-  run(job: QueryJob): Promise<QueryReport>
-  /** Opens the files of a snapshot ahead of a query. */
-  refresh(snapshot: Snapshot): Promise<null>
-  cancel(): null
-}
-
-export function queryService(): QueryService {
+/** The calls of the process. */
+export function queryService() {
   let runner: QueryRunner | null = null
   let database: QueryDatabase | null = null
   return {
-    open: async (config) => {
+    open: async (config: QueryProcessConfig): Promise<QueryGreeting> => {
       const { folder, scratch } = await settle(config)
       const { memoryBytes, threads } = config
       database = await QueryDatabase.open({ folder, scratch, memoryBytes, threads })
@@ -49,15 +42,16 @@ export function queryService(): QueryService {
       setPriority(niceness)
       return { version: database.version }
     },
-    run: (job) => {
+    run: (job: QueryJob): Promise<QueryReport> => {
       if (runner === null) throw new Error('the process is not open')
       return runner.run(job)
     },
-    refresh: async (snapshot) => {
+    /** Opens the files of a snapshot ahead of a query. */
+    refresh: async (snapshot: Snapshot): Promise<null> => {
       await database?.refresh(snapshot).catch(() => {})
       return null
     },
-    cancel: () => {
+    cancel: (): null => {
       runner?.cancel()
       return null
     },

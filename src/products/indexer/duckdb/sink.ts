@@ -12,9 +12,10 @@ import { isBug } from '../../../base/assert.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
 import type { TableName } from '../tables.ts'
-import { Archive, removeDelayMs } from './archive.ts'
+import { Archive } from './archive.ts'
 import { joinBatches } from './chunks.ts'
 import { HotFile, type SealedRows } from './hot-file.ts'
+import { Publisher } from './publisher.ts'
 import { serveSnapshots } from './snapshot-socket.ts'
 import {
   emptySnapshot,
@@ -24,7 +25,6 @@ import {
   readSnapshot,
   removeFiles,
   type Snapshot,
-  writeSnapshot,
 } from './store-files.ts'
 import { Tails } from './tails.ts'
 
@@ -38,9 +38,11 @@ export interface DuckdbSinkOptions {
   readonly mergedBytesMax?: number
 }
 
-const hotBytesMax = 64 * 1024 * 1024
-const hotMsMax = 3_600_000
-const mergedBytesMax = 512 * 1024 * 1024
+const defaults = {
+  hotBytesMax: 64 * 1024 * 1024,
+  hotMsMax: 3_600_000,
+  mergedBytesMax: 512 * 1024 * 1024,
+}
 /** Batching delay: a commit costs a few milliseconds, so one write covers a block of rows. */
 const lingerMs = 50
 const memoryLimit = '1GB'
@@ -66,25 +68,22 @@ export class DuckdbSink implements RowSink {
   readonly lingerMs = lingerMs
   #instance!: DuckDBInstance
   readonly #folder: string
-  readonly #options: DuckdbSinkOptions
+  readonly #options: Required<DuckdbSinkOptions>
+  #publisher!: Publisher
   #writer!: DuckDBConnection
   #archive!: Archive
   #tails!: Tails
   #hot!: HotFile
   #snapshotServer: { close(): Promise<void> } | null = null
-  #version = 0
   #writes: Promise<unknown> = Promise.resolve()
   #publishing: Promise<unknown> = Promise.resolve()
   /** The running copy of the hot file's rows; the file cannot be detached until it is done. */
   #copying: Promise<unknown> = Promise.resolve()
-  #announced: Snapshot | null = null
-  #announcing: Promise<unknown> = Promise.resolve()
   #isOpen = false
   #isBroken = false
   /** The running seal of the previous hot file. */
   #sealing: Promise<void> = Promise.resolve()
   #upkeep: NodeJS.Timeout | null = null
-  readonly #removals = new Set<NodeJS.Timeout>()
   readonly #sealedRows: SealedRows = {
     top: (table) => this.#archive.top(table),
     holding: async (table: TableName, low, high) => {
@@ -95,7 +94,7 @@ export class DuckdbSink implements RowSink {
 
   constructor(folder: string, options: DuckdbSinkOptions) {
     this.#folder = folder
-    this.#options = options
+    this.#options = { ...defaults, ...options }
   }
 
   async open(): Promise<void> {
@@ -112,7 +111,7 @@ export class DuckdbSink implements RowSink {
   async write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
     await this.#inTurn(async () => {
       await this.#hot.write(this.#writer, joinBatches(batches), marks, this.#sealedRows)
-      if ((await this.#hot.logBytes()) >= (this.#options.hotBytesMax ?? hotBytesMax))
+      if ((await this.#hot.logBytes()) >= this.#options.hotBytesMax)
         await this.#sealHot(this.#hot.marks)
     })
   }
@@ -152,7 +151,7 @@ export class DuckdbSink implements RowSink {
       const superseded = await copied
       this.#isOpen = true
       const snapshot = await this.#announce()
-      this.#removeLater(superseded)
+      this.#publisher.removeLater(superseded)
       return snapshot
     })
     this.#publishing = published.catch(() => {})
@@ -162,7 +161,7 @@ export class DuckdbSink implements RowSink {
   /** Drops files beyond the retention limits and merges small ones; also runs on a timer. */
   async tidy(): Promise<void> {
     await this.#archive.tidy(Date.now())
-    await this.#announcing
+    await this.#publisher.idle()
   }
 
   async stop(): Promise<void> {
@@ -174,7 +173,7 @@ export class DuckdbSink implements RowSink {
     await this.#archive.stop()
     // The next start then has no write-ahead log to replay.
     await this.#writer.run(`CHECKPOINT ${this.#hot.catalog}`).catch(() => {})
-    for (const timer of this.#removals) clearTimeout(timer)
+    this.#publisher.stop()
     this.#instance.closeSync()
   }
 
@@ -198,19 +197,17 @@ export class DuckdbSink implements RowSink {
     this.#isOpen = false
     this.#writer = await this.#instance.connect()
     this.#tails = new Tails(await this.#instance.connect(), this.#folder)
+    this.#publisher ??= new Publisher(this.#folder, (await readSnapshot(this.#folder)).version)
     this.#archive = new Archive(await this.#instance.connect(), {
+      ...this.#options,
       folder: this.#folder,
-      retentionMs: this.#options.retentionMs,
-      retentionBytes: this.#options.retentionBytes,
-      mergedBytesMax: this.#options.mergedBytesMax ?? mergedBytesMax,
       onChange: () => void this.#announce().catch(() => {}),
-      remove: (names) => this.#removeLater(names),
+      remove: (names) => this.#publisher.removeLater(names),
     })
-    this.#version = Math.max(this.#version, (await readSnapshot(this.#folder)).version)
     await this.#archive.open(listing.sealed)
     await this.#openHot(listing)
     await this.publish()
-    this.#removeLater(listing.obsolete)
+    this.#publisher.removeLater(listing.obsolete)
   }
 
   async #openHot(listing: Listing): Promise<void> {
@@ -248,7 +245,7 @@ export class DuckdbSink implements RowSink {
   }
 
   async #keepUp(): Promise<void> {
-    const isOld = Date.now() - this.#hot.bornAtMs > (this.#options.hotMsMax ?? hotMsMax)
+    const isOld = Date.now() - this.#hot.bornAtMs > this.#options.hotMsMax
     if (isOld && this.#hot.spans.totalRows > 0)
       await this.#inTurn(() => this.#sealHot(this.#hot.marks))
     await this.#archive.tidy(Date.now())
@@ -265,32 +262,9 @@ export class DuckdbSink implements RowSink {
   /** Publishes the current list of files; a sealed file replaces its tails. */
   async #announce(): Promise<Snapshot> {
     const tails = this.#archive.has(this.#tails.hot) ? [] : this.#tails.files
-    const files = [...this.#archive.files, ...tails]
     // While the folder is being opened, the snapshot from before the crash is more complete.
     if (!this.#isOpen) return emptySnapshot
-    const before = this.#announced
-    if (before !== null && isSame(before.files, files)) {
-      // Its write may still be running, and the caller may read it from disk.
-      await this.#announcing
-      return before
-    }
-    this.#version += 1
-    const snapshot = { version: this.#version, files }
-    this.#announced = snapshot
-    const written = this.#announcing.then(() => writeSnapshot(this.#folder, snapshot))
-    this.#announcing = written.catch(() => {})
-    await written
-    return snapshot
-  }
-
-  #removeLater(names: readonly string[]): void {
-    if (names.length === 0) return
-    const timer = setTimeout(() => {
-      this.#removals.delete(timer)
-      void removeFiles(this.#folder, names).catch(() => {})
-    }, removeDelayMs)
-    timer.unref()
-    this.#removals.add(timer)
+    return this.#publisher.publish([...this.#archive.files, ...tails])
   }
 
   async #inTurn<T>(task: () => Promise<T>): Promise<T> {
@@ -325,8 +299,4 @@ function faultOf(error: unknown, what: string): Fault {
   const isOurs = isBug(error) || error instanceof RangeError || error instanceof SyntaxError
   const retryable = !isRows && !isOurs
   return new Fault('index-write', `${what}: ${message}`, { cause: error, retryable })
-}
-
-function isSame(a: Snapshot['files'], b: Snapshot['files']): boolean {
-  return a.length === b.length && a.every((file, index) => file.name === b[index]!.name)
 }

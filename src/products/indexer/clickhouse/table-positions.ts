@@ -7,7 +7,7 @@
 import { symbolOf, type Token, wordOf } from '../sql/lexer.ts'
 import { nameOf } from '../sql/quoting.ts'
 
-export interface TablePlace {
+export interface TablePosition {
   /** Index of the first token of the name. */
   readonly at: number
   /** Follows IN. */
@@ -46,7 +46,7 @@ const callsWithFrom = new Set(['EXTRACT', 'TRIM', 'SUBSTRING', 'SUBSTR', 'OVERLA
 const setOperators = new Set(['UNION', 'EXCEPT', 'INTERSECT'])
 const queryWords = new Set(['SELECT', 'WITH', 'FROM', 'EXPLAIN'])
 
-export function* tablePlaces(text: string, tokens: readonly Token[]): Iterable<TablePlace> {
+export function* tablePositions(text: string, tokens: readonly Token[]): Iterable<TablePosition> {
   const frames: Frame[] = [frameOf({})]
   for (const [at, token] of tokens.entries()) {
     const frame = frames.at(-1)!
@@ -65,7 +65,7 @@ export function* tablePlaces(text: string, tokens: readonly Token[]): Iterable<T
       if (frames.length > 1) frames.pop()
       if (frame.defines !== '') frames.at(-1)!.tables.add(frame.defines)
     } else if (symbol === ',') frame.expects = frame.clause === 'tables'
-    else if (word === 'IN') yield* setPlace(text, tokens, at + 1, frames)
+    else if (word === 'IN') yield* setPosition(text, tokens, at + 1, frames)
     else step(frame, { text, tokens, at }, word)
   }
 }
@@ -122,12 +122,12 @@ function isNamedSet(frames: readonly Frame[], name: string): boolean {
 }
 
 /** `x IN t`, `x IN (t)`, `x IN (t AS y)`: a single name is a table, also in parentheses. */
-function* setPlace(
+function* setPosition(
   text: string,
   tokens: readonly Token[],
   first: number,
   frames: readonly Frame[],
-): Iterable<TablePlace> {
+): Iterable<TablePosition> {
   let at = first
   while (symbolOf(text, tokens[at]) === '(') at++
   if (!isName(tokens[at])) return
