@@ -1,7 +1,6 @@
 // Child process of the indexer's writer: receives deliveries over the pipe and stores their rows.
 // Thread: main of its own process.
-import { openSink } from '../src/products/indexer/sink.ts'
-import { IndexWriter } from '../src/products/indexer/writer.ts'
+import { IndexWriter, openSink } from '../src/products/indexer/writer.ts'
 import { serveFrames } from '../src/threads/frames.ts'
 
 // Only the server may read what DuckDB creates; files that queries read are shared one by one.

@@ -2,8 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openSink } from '../../src/products/indexer/sink.ts'
-import type { SinkConfig } from '../../src/products/indexer/writer.ts'
+import { openSink, type SinkConfig } from '../../src/products/indexer/writer.ts'
 import { readRows } from '../support/index-reader.ts'
 import { describeRowSink } from '../support/row-sink-contract.ts'
 

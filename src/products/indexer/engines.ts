@@ -1,13 +1,13 @@
 // Starts the configured query engine, DuckDB or ClickHouse. Thread: main.
-// Its counterpart for rows is sink.ts, in the writer process.
+// Its counterpart for rows is openSink of writer.ts, in the writer process.
 import type { Log } from '../../telemetry/log.ts'
 import type { Meters } from '../../telemetry/meters.ts'
 import { refuseSecondWriter } from './clickhouse/lease.ts'
 import { startClickhouseEngine } from './clickhouse/query-engine.ts'
 import type { IndexerSection } from './config.ts'
-import { declareQueryProcessMeters } from './duckdb/meters.ts'
 import { startDuckdbEngine } from './duckdb/start-engine.ts'
 import type { QueryEngine } from './engine.ts'
+import { declareQueryProcessMeters } from './meters.ts'
 
 export interface EngineDeps {
   /** Folder of DuckDB's files. */

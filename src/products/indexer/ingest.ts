@@ -14,11 +14,11 @@ import type { Hub } from '../../stream/hub.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { IndexerSection } from './config.ts'
-import type { IngestMeters } from './feed/meters.ts'
 import { Outbox, type Sending } from './feed/outbox.ts'
 import { SlotSource } from './feed/slot-source.ts'
 import { EventSource, QueueSource } from './feed/source.ts'
 import { WriterLink } from './feed/writer-link.ts'
+import type { IngestMeters } from './meters.ts'
 import type { TipFact, UsageFact } from './parcels.ts'
 
 /** Timeout of draining unacknowledged deliveries at shutdown. */
@@ -163,10 +163,8 @@ function countLost({ delivery }: Sending, { lost }: IngestMeters): void {
 /** Tracks the newest durable slot and block. */
 class FreshnessTally {
   readonly #clock: Clock
-  #slot: number | null = null
-  #slotMs: number | null = null
-  #block: number | null = null
-  #blockMs: number | null = null
+  #slot: { readonly number: number; readonly sinceMs: number | null } | null = null
+  #block: { readonly number: number; readonly sinceMs: number } | null = null
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -174,31 +172,27 @@ class FreshnessTally {
 
   /** The slot mark left by an earlier run. */
   resume(slot: number | undefined): void {
-    this.#slot ??= slot ?? null
+    if (slot !== undefined) this.#slot ??= { number: slot, sinceMs: null }
   }
 
   durable({ delivery, sinceMs }: Sending): void {
     const { slots } = delivery.marks
-    if (slots !== undefined) {
-      this.#slot = slots
-      this.#slotMs = sinceMs
-    }
+    if (slots !== undefined) this.#slot = { number: slots, sinceMs }
     const last = delivery.parcels.findLast(
       ({ feed, content }) => feed === 'events' && content.kind === 'ContentionData',
     )
     if (last?.feed !== 'events' || last.content.facts === null) return
-    this.#block = last.content.facts.blockNumber
-    this.#blockMs = sinceMs
+    this.#block = { number: last.content.facts.blockNumber, sinceMs }
   }
 
   read(): Freshness {
     const nowMs = this.#clock.monotonicMs()
-    const age = (sinceMs: number | null) => (sinceMs === null ? null : nowMs - sinceMs)
+    const age = (sinceMs: number | null = null) => (sinceMs === null ? null : nowMs - sinceMs)
     return {
-      slot: this.#slot,
-      slotAgeMs: age(this.#slotMs),
-      block: this.#block,
-      blockAgeMs: age(this.#blockMs),
+      slot: this.#slot?.number ?? null,
+      slotAgeMs: age(this.#slot?.sinceMs),
+      block: this.#block?.number ?? null,
+      blockAgeMs: age(this.#block?.sinceMs),
     }
   }
 }

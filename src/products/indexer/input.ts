@@ -59,13 +59,13 @@ export function readUrl(request: Asking, password: string): Checked<Asked> {
   if (own.has('role')) return fail('UNKNOWN_ROLE', 'there are no roles')
   const database = own.get('database') ?? request.header('x-clickhouse-database')
   if (databaseOf(database) !== 'chain')
-    return fail('UNKNOWN_DATABASE', 'there is no such database; the tables stand in chain')
+    return fail('UNKNOWN_DATABASE', 'there is no such database; the tables are in chain')
   const queryId = own.get('query_id') ?? ''
   if (queryId !== '' && !QUERY_ID.test(queryId))
     return fail('BAD_ARGUMENTS', 'a query_id is 1 to 128 visible ASCII characters')
   // The query id is stored in `usage` and sent to engines and back.
   if (holdsToken(queryId) || queryId.includes(password))
-    return fail('BAD_ARGUMENTS', 'a query_id holds no token and no password; choose another')
+    return fail('BAD_ARGUMENTS', 'a query_id may contain no token and no password; choose another')
   const format = own.get('default_format') ?? request.header('x-clickhouse-format')
   const text = own.get('query') ?? ''
   return checked({ text, parameters, settings: [...settings], queryId, format })

@@ -1,6 +1,6 @@
 // Opens the indexer's endpoint: ClickHouse's HTTP interface. Thread: main.
 //
-//   transport/door -> open: GET /, /ping, /play
+//   transport      -> open: GET /, /ping, /play
 //                  -> admit: Basic or X-ClickHouse-User/-Key, and x-token (401)
 //                  -> path 404 -> verb 405 -> IndexerHandler -> engine -> answer
 //
@@ -27,8 +27,7 @@ import { BODY_BYTES_MAX, canDecode, wantedHeaders } from './input.ts'
 import type { IndexerMeters } from './meters.ts'
 import type { UsageFact } from './parcels.ts'
 import { playReply } from './play.ts'
-import type { Caller } from './run.ts'
-import { RunningQueries } from './running.ts'
+import { type Caller, RunningQueries } from './run.ts'
 
 export interface IndexerDeps {
   readonly gate: Gate
@@ -55,7 +54,7 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
   const running = new RunningQueries()
   deps.meters.running = () => running.count
   const handler = new IndexerHandler({
-    ...pick(deps),
+    ...deps,
     running,
     dialect: deps.engine.name,
     slowQueryMs: section.slowQueryMs,
@@ -94,19 +93,6 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
   }
   const { tls, trustedProxies, clock } = deps
   return openDoor({ product: 'indexer', place: section, tls, trustedProxies, http, clock, log })
-}
-
-function pick(deps: IndexerDeps) {
-  const { gate, quotaMeters, engine, meters, clock } = deps
-  return {
-    gate,
-    quotaMeters,
-    engine,
-    meters,
-    clock,
-    usage: (fact: UsageFact) => deps.usage(fact),
-    freshness: () => deps.freshness(),
-  }
 }
 
 /** Authentication, Indexer: both halves in headers, of one active subscription. */

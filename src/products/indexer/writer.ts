@@ -178,3 +178,16 @@ export class IndexWriter {
     }
   }
 }
+
+const msPerDay = 86_400_000
+
+/** Opens the configured sink. Engines are imported on demand: DuckDB's module is large. */
+export async function openSink(config: SinkConfig): Promise<RowSink> {
+  const { folder, url, retentionDays, retentionBytes, holder } = config
+  if (config.engine === 'clickhouse') {
+    const { openClickhouseSink } = await import('./clickhouse/sink.ts')
+    return openClickhouseSink(url, { retentionDays, holder })
+  }
+  const { openDuckdbSink } = await import('./duckdb/sink.ts')
+  return openDuckdbSink(folder, { retentionMs: retentionDays * msPerDay, retentionBytes })
+}

@@ -41,7 +41,7 @@ export function admit(text: string, caller: Caller): Checked<string> {
     edits.push(...edit.value)
   }
   if (hasForeignDatabase(text, tokens, edits))
-    return fail('UNKNOWN_TABLE', 'tables of system stand behind FROM or JOIN only')
+    return fail('UNKNOWN_TABLE', 'tables of system may follow FROM or JOIN only')
   return checked(rebuilt(text, tokens, edits))
 }
 

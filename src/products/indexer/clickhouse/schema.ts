@@ -155,8 +155,8 @@ async function columnsOf(client: ClickhouseClient): Promise<Map<string, string[]
 }
 
 /**
- * Logs which accesses the server itself would refuse if the query gate failed, as a warning when one
- * is missing. `query` runs customers' queries and may be the same user as `writer`.
+ * Logs which accesses the server itself would refuse if the query gate failed, as a warning when
+ * one is missing. `query` runs customers' queries and may be the same user as `writer`.
  */
 export async function reportRights(
   { writer, query }: { readonly writer: ClickhouseClient; readonly query: ClickhouseClient },

@@ -7,9 +7,10 @@
 import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { duckdbString } from '../sql/quoting.ts'
 import { type TableName, tableNames, tables } from '../tables.ts'
 import { orderColumnOf } from './columns.ts'
-import { type HotFile, quoted } from './hot-file.ts'
+import type { HotFile } from './hot-file.ts'
 import { Spans } from './spans.ts'
 import {
   describe,
@@ -184,7 +185,7 @@ export class Archive {
     const { folder } = this.#options
     const made = `new-${sealedName(span)}`
     await removeFiles(folder, [made])
-    await this.#connection.run(`ATTACH ${quoted(join(folder, made))} AS made`)
+    await this.#connection.run(`ATTACH ${duckdbString(join(folder, made))} AS made`)
     try {
       for (const table of tableNames) await this.#connection.run(copySql(table, run, only(table)))
       const spans = new Spans()
@@ -202,7 +203,7 @@ export class Archive {
 
   /** Attaches a sealed file and adds it to the list in place of `replaced`. */
   async #admit(file: Sealed, replaced: readonly Member[]): Promise<void> {
-    const path = quoted(join(this.#options.folder, file.name))
+    const path = duckdbString(join(this.#options.folder, file.name))
     await this.#connection.run(`ATTACH ${path} AS ${catalogOf(file)} (READ_ONLY)`)
     const spans = new Spans()
     await spans.load(this.#connection, catalogOf(file))

@@ -8,7 +8,7 @@ import {
 } from '@duckdb/node-api'
 import { assert } from '../../../base/assert.ts'
 import type { Cell, RowBatch } from '../engine.ts'
-import { type TableName, tables } from '../tables.ts'
+import { type TableName, tableNames, tables } from '../tables.ts'
 import { columnsOf, orderColumnOf, storageOf } from './columns.ts'
 
 /** Rows per chunk: DuckDB's vector size. */
@@ -20,8 +20,6 @@ interface Layout {
   /** Column indexes of the order column, then of the rest of the key. */
   readonly key: readonly number[]
 }
-
-const layouts = new Map<TableName, Layout>()
 
 /** Joins batches of the same table, so that there is one batch per table. */
 export function joinBatches(batches: readonly RowBatch[]): readonly RowBatch[] {
@@ -97,19 +95,21 @@ function joinTwo(a: RowBatch, b: RowBatch): RowBatch {
 }
 
 function layoutOf(table: TableName): Layout {
-  const known = layouts.get(table)
-  if (known !== undefined) return known
+  return layouts.get(table)!
+}
+
+const layouts = new Map(tableNames.map((table) => [table, makeLayout(table)]))
+
+function makeLayout(table: TableName): Layout {
   const columns = columnsOf(table)
   const storages = columns.map(([, type]) => storageOf(type))
   const order = orderColumnOf(table)
   const names = [order, ...tables[table].key.filter((name) => name !== order)]
-  const layout = {
+  return {
     types: storages.map((storage) => storage.type),
     values: storages.map((storage) => storage.value),
     key: names.map((name) => columns.findIndex(([column]) => column === name)),
   }
-  layouts.set(table, layout)
-  return layout
 }
 
 /** Strictly ascending, so that no key is duplicated: the cheap test, and true of most batches. */

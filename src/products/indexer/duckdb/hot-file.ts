@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { assert } from '../../../base/assert.ts'
 import type { Marks, RowBatch } from '../engine.ts'
+import { duckdbString } from '../sql/quoting.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { appendRows, firstFresh, orderSpan } from './chunks.ts'
 import { createTableSql, orderSql } from './columns.ts'
@@ -54,7 +55,7 @@ export class HotFile {
     marks: Marks,
   ): Promise<HotFile> {
     const hot = new HotFile(file, new Spans(), marks)
-    await connection.run(`ATTACH ${quoted(hot.#path)} AS ${hot.catalog}`)
+    await connection.run(`ATTACH ${duckdbString(hot.#path)} AS ${hot.catalog}`)
     await connection.run('BEGIN')
     for (const table of tableNames) await connection.run(createTableSql(hot.catalog, table))
     await connection.run(`CREATE TABLE ${hot.catalog}.marks (feed VARCHAR, mark UBIGINT)`)
@@ -71,7 +72,7 @@ export class HotFile {
   ): Promise<HotFile | null> {
     const spans = new Spans()
     const hot = new HotFile(file, spans, {})
-    await connection.run(`ATTACH ${quoted(hot.#path)} AS ${hot.catalog}`)
+    await connection.run(`ATTACH ${duckdbString(hot.#path)} AS ${hot.catalog}`)
     const found = await connection.runAndReadAll(
       `SELECT 1 FROM duckdb_tables()
         WHERE database_name = '${hot.catalog}' AND table_name = 'marks'`,
@@ -188,11 +189,6 @@ export class HotFile {
     })
     return rows.length === 0 ? '' : `INSERT INTO ${this.catalog}.marks VALUES ${rows.join(', ')}`
   }
-}
-
-/** Quotes a path or a string for use inside an SQL statement. */
-export function quoted(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`
 }
 
 function higher(before: Marks, now: Marks): Marks {

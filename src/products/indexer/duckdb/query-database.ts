@@ -9,9 +9,9 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
 import { type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
+import { duckdbString } from '../sql/quoting.ts'
 import { type TableName, tableNames } from '../tables.ts'
 import { columnsOf } from './columns.ts'
-import { quoted } from './hot-file.ts'
 import { macros } from './macros.ts'
 import { systemSchema } from './rewrite.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'
@@ -96,7 +96,7 @@ export class QueryDatabase {
       this.#attached.delete(name)
     }
     for (const file of snapshot.files.filter((one) => !this.#attached.has(one.name))) {
-      const path = quoted(join(this.#options.folder, file.name))
+      const path = duckdbString(join(this.#options.folder, file.name))
       try {
         await this.connection.run(`ATTACH ${path} AS ${catalogOf(file.name)} (READ_ONLY)`)
       } catch (error) {
@@ -115,7 +115,7 @@ export class QueryDatabase {
       if (table === 'usage') {
         // A copy, not a view: the query's conditions are never evaluated on another customer's
         // rows, so that not even an error can reveal their content.
-        const only = `WHERE ${hiddenColumn} = ${quoted(subscription)}`
+        const only = `WHERE ${hiddenColumn} = ${duckdbString(subscription)}`
         await this.connection.run(
           `CREATE OR REPLACE TABLE memory.chain."usage" AS ${this.#unionSql(table, only)}`,
         )
@@ -155,7 +155,7 @@ export const resultName = 'result.parquet'
 
 /** The order matters: the last ones lock the configuration. */
 function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
-  const folders = [folder, scratch].map((path) => quoted(`${path}/`))
+  const folders = [folder, scratch].map((path) => duckdbString(`${path}/`))
   return [
     "search_path = 'memory.chain,memory.main'",
     "TimeZone = 'UTC'",
@@ -187,5 +187,5 @@ function systemTableSql(name: string, rows: readonly SystemRow[]): string {
 }
 
 function cell(value: string | number): string {
-  return typeof value === 'number' ? String(value) : quoted(value)
+  return typeof value === 'number' ? String(value) : duckdbString(value)
 }

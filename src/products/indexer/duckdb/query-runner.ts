@@ -10,6 +10,7 @@ import { messageOf } from '../../../base/errors.ts'
 import type { QueryError } from '../engine.ts'
 import { exception } from '../exceptions.ts'
 import { type Encoder, encoderOf, type ResultCell, type TextFormat } from '../formats.ts'
+import { duckdbString } from '../sql/quoting.ts'
 import { engineError } from './engine-error.ts'
 import { type Gated, passGate } from './gate.ts'
 import { statementText } from './literal.ts'
@@ -156,7 +157,7 @@ export class QueryRunner {
     const rowsMax = limits.overflow === 'break' ? limits.rows : limits.rows + 1
     const { rowsChanged } = await this.#database.connection.run(
       `COPY (SELECT * FROM (${sql}\n) LIMIT ${rowsMax})
-        TO '${path.replaceAll("'", "''")}' (FORMAT parquet)`,
+        TO ${duckdbString(path)} (FORMAT parquet)`,
     )
     out.count(rowsChanged)
     const file = await open(path, 'r')

@@ -10,13 +10,12 @@ import { messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
 import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.ts'
 import { fail } from '../exceptions.ts'
-import { BackOff } from './back-off.ts'
+import type { QueryProcessMeters } from '../meters.ts'
 import { openFolder } from './file-access.ts'
-import { LatestSnapshot } from './latest-snapshot.ts'
-import type { QueryProcessMeters } from './meters.ts'
 import { QueryPool } from './query-pool.ts'
 import { QueryRun } from './running-query.ts'
-import { QueryWatch } from './watch.ts'
+import { LatestSnapshot } from './snapshot-socket.ts'
+import { BackOff, QueryWatch } from './watch.ts'
 
 export interface DuckdbEngineDeps {
   readonly log: Log
@@ -27,8 +26,7 @@ export interface DuckdbEngineDeps {
   readonly warm?: number
 }
 
-const processesMax = 6
-const warm = 2
+const defaults = { processesMax: 6, warm: 2 }
 const threadsMax = 4
 /** Memory of a query of the plan `standard`. */
 const memoryBytes = 512_000_000
@@ -45,16 +43,9 @@ export async function startDuckdbEngine(
   await openFolder(join(path, 'scratch'))
   const snapshots = new LatestSnapshot(path)
   const threads = Math.min(threadsMax, availableParallelism())
-  const pool = new QueryPool(
-    {
-      folder: path,
-      processesMax: deps.processesMax ?? processesMax,
-      warm: deps.warm ?? warm,
-      threads,
-      memoryBytes,
-    },
-    deps.log,
-  )
+  const { processesMax, warm } = { ...defaults, ...deps }
+  const sizes = { folder: path, processesMax, warm, threads, memoryBytes }
+  const pool = new QueryPool(sizes, deps.log)
   const version = await pool.start()
   return new DuckdbEngine(version, pool, snapshots, deps)
 }

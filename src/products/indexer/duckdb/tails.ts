@@ -8,8 +8,9 @@
 // copied only a few times.
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
+import { duckdbString } from '../sql/quoting.ts'
 import { type TableName, tableNames } from '../tables.ts'
-import { type HotFile, quoted } from './hot-file.ts'
+import type { HotFile } from './hot-file.ts'
 import { keepAs, removeFiles, type SnapshotFile, tailName } from './store-files.ts'
 
 type Counts = ReadonlyMap<TableName, number>
@@ -77,7 +78,7 @@ export class Tails {
     const made = `new-${name}`
     const tables = tableNames.filter((table) => rowsOf(to, table) > rowsOf(from, table))
     await removeFiles(this.#folder, [made])
-    const path = quoted(join(this.#folder, made))
+    const path = duckdbString(join(this.#folder, made))
     await this.#connection.run(`ATTACH ${path} AS tail (BLOCK_SIZE ${blockBytes})`)
     try {
       await this.#connection.run('BEGIN')

@@ -1,6 +1,7 @@
-// Enforces memory limit and timeout of running queries from outside their process.
-// Thread: main. Over the time limit a query is interrupted, and killed when it does not end within
-// the grace period; over the memory limit it is killed at once.
+// Enforces memory limit and timeout of running queries from outside their process, and the back-off
+// after a kill. Thread: main. Over the time limit a query is interrupted, and killed when it does
+// not end within the grace period; over the memory limit it is killed at once.
+import { backoffMs } from '../../../base/backoff.ts'
 
 /** A running query. */
 export interface Watched {
@@ -81,5 +82,40 @@ export class QueryWatch {
     }
     const { endRequestedAtMs } = entry
     if (endRequestedAtMs !== null && nowMs - endRequestedAtMs >= graceMs) watched.onKill('time')
+  }
+}
+
+const backoff = { firstMs: 1_000, lastMs: 60_000 }
+/** A subscription without a kill for this long starts from zero. */
+const forgetMs = 300_000
+const entriesMax = 10_000
+
+/**
+ * Exponential back-off for subscriptions whose queries had to be killed: replacing a process costs
+ * the machine far more than the query costs the caller.
+ */
+export class BackOff {
+  readonly #entries = new Map<string, { readonly kills: number; readonly untilMs: number }>()
+  readonly #nowMs: () => number
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
+
+  /** How long the subscription has to wait; 0 when it may run a query now. */
+  waitMs(subscription: string): number {
+    const entry = this.#entries.get(subscription)
+    return entry === undefined ? 0 : Math.max(0, entry.untilMs - this.#nowMs())
+  }
+
+  killed(subscription: string): void {
+    const nowMs = this.#nowMs()
+    for (const [name, entry] of this.#entries)
+      if (nowMs - entry.untilMs > forgetMs) this.#entries.delete(name)
+    const kills = (this.#entries.get(subscription)?.kills ?? 0) + 1
+    this.#entries.delete(subscription)
+    if (this.#entries.size >= entriesMax)
+      this.#entries.delete(this.#entries.keys().next().value as string)
+    this.#entries.set(subscription, { kills, untilMs: nowMs + backoffMs(kills, backoff) })
   }
 }

@@ -7,9 +7,9 @@ import type { Log } from '../../../telemetry/log.ts'
 import { SupervisedChild } from '../../../threads/child.ts'
 import type { RestartPolicy } from '../../../threads/supervisor.ts'
 import type { Marks } from '../engine.ts'
+import type { IngestMeters } from '../meters.ts'
 import type { Delivery } from '../parcels.ts'
 import type { SinkConfig, Taken, WriterEvents } from '../writer.ts'
-import type { IngestMeters } from './meters.ts'
 
 /** Restarted forever: the rest of the service works without a writer. */
 const backoff: RestartPolicy = {

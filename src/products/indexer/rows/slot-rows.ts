@@ -71,18 +71,7 @@ function addInstruction(
   // A failed transaction transfers nothing.
   const moved = transaction.err === null ? tokenTransfer(instruction, program, transaction) : null
   if (moved === null) return
-  const key = (at: number) => keys[at] ?? ''
-  rows.add('token_transfers', [
-    slot,
-    index,
-    ix,
-    signature,
-    moved.mintAt === null ? moved.mint : key(moved.mintAt),
-    key(moved.sourceAt),
-    key(moved.destinationAt),
-    key(moved.authorityAt),
-    moved.amount,
-    moved.decimals,
-    innerIx,
-  ])
+  const { mint, source, destination, authority, amount, decimals } = moved
+  const cells = [signature, mint, source, destination, authority, amount, decimals, innerIx]
+  rows.add('token_transfers', [slot, index, ix, ...cells])
 }

@@ -14,14 +14,11 @@ const tag = { transfer: 3, transferChecked: 12, transferFee: 26 } as const
 /** Second tag byte, after the tag of the transfer-fee extension. */
 const transferCheckedWithFee = 1
 
-/** Fields that end in `At` are indexes into the transaction's keys. */
 export interface TokenTransfer {
-  readonly sourceAt: number
-  readonly destinationAt: number
-  readonly authorityAt: number
-  /** Index of the mint; null when the instruction has none and `mint` is set instead. */
-  readonly mintAt: number | null
-  /** The mint from the token balances; '' when they have none. */
+  readonly source: string
+  readonly destination: string
+  readonly authority: string
+  /** '' when neither the instruction nor the token balances have it. */
   readonly mint: string
   readonly amount: bigint
   readonly decimals: number
@@ -34,43 +31,28 @@ export function tokenTransfer(
   transaction: TransactionFacts,
 ): TokenTransfer | null {
   if (program !== token && program !== token2022) return null
-  const { dataStart, dataEnd } = instruction
-  const { bytes } = transaction
-  if (dataEnd - dataStart < 9) return null
-  if (bytes[dataStart] === tag.transfer) return plain(instruction, transaction)
-  if (bytes[dataStart] === tag.transferChecked) return checked(instruction, bytes, dataStart + 1)
-  const isWithFee = program === token2022 && bytes[dataStart] === tag.transferFee
-  if (!isWithFee || bytes[dataStart + 1] !== transferCheckedWithFee) return null
-  return checked(instruction, bytes, dataStart + 2)
-}
-
-function plain(
-  { accountsStart, accountsEnd, dataStart }: InstructionFacts,
-  transaction: TransactionFacts,
-): TokenTransfer | null {
-  const { bytes } = transaction
-  if (accountsEnd - accountsStart < 3) return null
-  const sourceAt = bytes[accountsStart]!
-  const destinationAt = bytes[accountsStart + 1]!
-  const authorityAt = bytes[accountsStart + 2]!
-  const { mint = '', decimals = 0 } = transaction.tokenOf(sourceAt, destinationAt) ?? {}
-  const amount = bytes.readBigUInt64LE(dataStart + 1)
-  return { sourceAt, destinationAt, authorityAt, mintAt: null, mint, amount, decimals }
-}
-
-function checked(
-  { accountsStart, accountsEnd, dataEnd }: InstructionFacts,
-  bytes: Buffer,
-  at: number,
-): TokenTransfer | null {
-  if (accountsEnd - accountsStart < 4 || dataEnd < at + 9) return null
-  return {
-    sourceAt: bytes[accountsStart]!,
-    mintAt: bytes[accountsStart + 1]!,
-    destinationAt: bytes[accountsStart + 2]!,
-    authorityAt: bytes[accountsStart + 3]!,
-    mint: '',
-    amount: bytes.readBigUInt64LE(at),
-    decimals: bytes[at + 8]!,
-  }
+  const { accountsStart, accountsEnd, dataStart, dataEnd } = instruction
+  const { bytes, keys } = transaction
+  const kind = bytes[dataStart]
+  const isWithFee = program === token2022 && kind === tag.transferFee
+  const hasMint = kind === tag.transferChecked || isWithFee
+  if (dataEnd - dataStart < 9 || (kind !== tag.transfer && !hasMint)) return null
+  if (isWithFee && bytes[dataStart + 1] !== transferCheckedWithFee) return null
+  const amountAt = dataStart + (isWithFee ? 2 : 1)
+  const isShort = accountsEnd - accountsStart < (hasMint ? 4 : 3)
+  if (isShort || (hasMint && dataEnd < amountAt + 9)) return null
+  const key = (at: number) => keys[bytes[accountsStart + at]!] ?? ''
+  const amount = bytes.readBigUInt64LE(amountAt)
+  if (hasMint)
+    return {
+      source: key(0),
+      mint: key(1),
+      destination: key(2),
+      authority: key(3),
+      amount,
+      decimals: bytes[amountAt + 8]!,
+    }
+  const found = transaction.tokenOf(bytes[accountsStart]!, bytes[accountsStart + 1]!)
+  const { mint, decimals } = found ?? { mint: '', decimals: 0 }
+  return { source: key(0), destination: key(1), authority: key(2), mint, amount, decimals }
 }

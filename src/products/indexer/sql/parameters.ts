@@ -20,74 +20,33 @@ export function bindParameters(
   parameters: ReadonlyMap<string, string>,
   dialect: Dialect,
 ): Checked<Statement> {
-  const made = new Making(text, tokens[0]?.start ?? 0)
+  const texts: string[] = []
+  const values: TypedValue[] = []
+  let made = ''
   let chars = 0
-  for (let at = 0; at < tokens.length; at++) {
+  for (let at = 0, end = tokens[0]?.start ?? 0; at < tokens.length; end = tokens[at++]!.end) {
     const token = tokens[at]!
-    made.reach(token)
+    const gap = token.start - end > 1 && hasComment(text, end, token.start)
+    made += gap ? ' ' : text.slice(end, token.start)
     const parameter = isSymbol(text, token, '{') ? parameterAt(text, tokens, at) : null
-    if (parameter === null) {
-      const requoted = dialect === 'duckdb' ? requotedForDuckdb(text, token) : null
-      if (requoted !== null) made.put(requoted, token.end)
-      continue
-    }
-    chars += parameters.get(parameter.name)?.length ?? 0
+    chars += (parameter && parameters.get(parameter.name)?.length) ?? 0
     if (chars > VALUE_CHARS_MAX)
       return fail('BAD_QUERY_PARAMETER', `values have at most ${VALUE_CHARS_MAX} characters in all`)
-    const bound = bind(parameter, parameters)
+    const bound = parameter === null ? checked(null) : bind(parameter, parameters)
     if (!bound.ok) return bound
-    if (bound.value === null) continue
-    at = parameter.last
-    const { end } = tokens[at]!
-    if (bound.value.type === 'Identifier') made.put(`"${String(bound.value.value)}"`, end)
-    else made.value(bound.value, end)
-  }
-  return checked(made.statement(tokens.at(-1)?.end ?? 0))
-}
-
-/** Copies the text in long ranges, because a query may have thousands of tokens. */
-class Making {
-  readonly #text: string
-  readonly #texts: string[] = []
-  readonly #values: TypedValue[] = []
-  #part = ''
-  /** Start and end of the range that is to be copied next. */
-  #from: number
-  #end: number
-  #start = 0
-
-  constructor(text: string, from: number) {
-    this.#text = text
-    this.#from = this.#end = from
-  }
-
-  /** Advances to a token; a comment before it becomes a space. */
-  reach({ start, end }: Token): void {
-    if (start - this.#end > 1 && hasComment(this.#text, this.#end, start)) {
-      this.#part += `${this.#text.slice(this.#from, this.#end)} `
-      this.#from = start
+    if (parameter === null || bound.value === null) {
+      made += writtenFor(dialect, text, token)
+      continue
     }
-    this.#start = start
-    this.#end = end
+    at = parameter.last
+    if (bound.value.type === 'Identifier') made += `"${String(bound.value.value)}"`
+    else {
+      texts.push(made)
+      values.push(bound.value)
+      made = ''
+    }
   }
-
-  /** Replaces the text that starts at the current token. */
-  put(written: string, end: number): void {
-    this.#part += this.#text.slice(this.#from, this.#start) + written
-    this.#from = this.#end = end
-  }
-
-  value(value: TypedValue, end: number): void {
-    this.put('', end)
-    this.#texts.push(this.#part)
-    this.#values.push(value)
-    this.#part = ''
-  }
-
-  statement(end: number): Statement {
-    const last = this.#part + this.#text.slice(this.#from, end)
-    return { texts: [...this.#texts, last], values: this.#values }
-  }
+  return checked({ texts: [...texts, made], values })
 }
 
 interface Parameter {
@@ -98,13 +57,13 @@ interface Parameter {
   readonly last: number
 }
 
-const PLACE_TOKENS_MAX = 40
+const PARAMETER_TOKENS_MAX = 40
 
 /** `{` name `:` … `}` without braces inside. */
 function parameterAt(text: string, tokens: readonly Token[], at: number): Parameter | null {
   const name = tokens[at + 1]
   if (name?.kind !== 'word' || !isSymbol(text, tokens[at + 2], ':')) return null
-  for (let last = at + 3; last < tokens.length && last - at < PLACE_TOKENS_MAX; last++) {
+  for (let last = at + 3; last < tokens.length && last - at < PARAMETER_TOKENS_MAX; last++) {
     if (isSymbol(text, tokens[last], '{')) return null
     if (!isSymbol(text, tokens[last], '}')) continue
     const typeText = text.slice(tokens[at + 2]!.end, tokens[last]!.start).trim()
@@ -132,12 +91,13 @@ function bind(
     : checked(value)
 }
 
-/** A literal or a name that DuckDB would read differently, requoted; null for all others. */
-function requotedForDuckdb(text: string, { kind, start, end }: Token): string | null {
-  const quote = text.charAt(start)
-  if (kind !== 'quoted' && !(kind === 'string' && quote === "'")) return null
+/** The token; for DuckDB a literal or a name that it would read differently is requoted. */
+function writtenFor(dialect: Dialect, text: string, { kind, start, end }: Token): string {
   const written = text.slice(start, end)
-  if (quote !== '`' && !written.includes('\\')) return null
+  const quote = text.charAt(start)
+  const isQuoted = kind === 'quoted' || (kind === 'string' && quote === "'")
+  if (dialect !== 'duckdb' || !isQuoted || (quote !== '`' && !written.includes('\\')))
+    return written
   // `readStatement` already refused invalid literals.
   const plain = readQuoted(written) ?? ''
   return kind === 'quoted' ? duckdbName(plain) : duckdbString(plain)

@@ -4,8 +4,10 @@ import { createServer, Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { LatestSnapshot } from '../../../../../src/products/indexer/duckdb/latest-snapshot.ts'
-import { serveSnapshots } from '../../../../../src/products/indexer/duckdb/snapshot-socket.ts'
+import {
+  LatestSnapshot,
+  serveSnapshots,
+} from '../../../../../src/products/indexer/duckdb/snapshot-socket.ts'
 import {
   emptySnapshot,
   type Snapshot,

@@ -1,7 +1,10 @@
 // QueryWatch and BackOff on a fake clock.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { BackOff } from '../../../../../src/products/indexer/duckdb/back-off.ts'
-import { QueryWatch, type Watched } from '../../../../../src/products/indexer/duckdb/watch.ts'
+import {
+  BackOff,
+  QueryWatch,
+  type Watched,
+} from '../../../../../src/products/indexer/duckdb/watch.ts'
 
 let nowMs = 0
 beforeEach(() => {
