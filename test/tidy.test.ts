@@ -1,11 +1,11 @@
-// Holds the tree to its own rules: who may know whom, one package one door, sizes, workers, text.
+// Checks the tree's own rules: imports, one package one importer, sizes, workers, text.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { importsOf, root, type SourceFile, sourceFiles } from './support/tree.ts'
 
-// A room is a folder below src/ (products one deeper), or a file that stands alone.
-// Each row: what the room may import besides itself.
+// A module is a folder below src/ (products one deeper), or a single file.
+// Each row: what the module may import besides itself.
 const ground = ['base']
 const floorTwo = ['base', 'telemetry']
 const mayImport: Readonly<Record<string, readonly string[]>> = {
@@ -119,7 +119,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
 }
 
-// One package, one door.
+// One package, one importer.
 const doors: Readonly<Record<string, readonly string[]>> = {
   'uWebSockets.js': ['src/transport/'],
   '@grpc/grpc-js': ['src/transport/grpc.ts', 'src/transport/grpc-bind.ts'],
@@ -174,7 +174,7 @@ const entryPoints: readonly string[] = [
 ]
 
 describe('the house', () => {
-  test('imports only from the rooms its table allows', () => {
+  test('imports only from the modules that its table allows', () => {
     const wrong = product.flatMap((file) =>
       file.imports
         .filter((found) => !found.isPackage && !allows(file.path, found.target))
@@ -183,7 +183,7 @@ describe('the house', () => {
     expect(wrong).toEqual([])
   })
 
-  test('takes a package in by its one door', () => {
+  test('imports a package in one file', () => {
     const wrong = product.flatMap((file) =>
       file.imports
         .filter((found) => found.isPackage && !isDoor(found.target, file.path))
@@ -192,7 +192,7 @@ describe('the house', () => {
     expect(wrong).toEqual([])
   })
 
-  test('reads the environment in one place', () => {
+  test('reads the environment in one file', () => {
     const readers = product.filter((file) => /process\.env\b/.test(file.text)).map((f) => f.path)
     expect(readers.filter((path) => path !== 'src/config/load.ts')).toEqual([])
   })
@@ -215,7 +215,7 @@ describe('the house', () => {
     expect(wide).toEqual([])
   })
 
-  test('opens every file with a comment that tells its thread', () => {
+  test('opens every file with a comment that names its thread', () => {
     const silent = product
       .filter(
         (file) => !/^(#!.*\n)?(\/\/.*\n)+/.test(file.text) || !/Thread|thread/.test(head(file)),
@@ -268,7 +268,7 @@ describe('the house', () => {
     expect(wrong).toEqual([])
   })
 
-  test('has no barrels, no catch-all names, no left-over marks', () => {
+  test('has no barrels, no catch-all names, no left-over markers', () => {
     const names = product.filter((f) => /\/(index|utils|helpers|common|manager)\.ts$/.test(f.path))
     const marks = product.filter((f) => /TODO|FIXME|XXX|not implemented/.test(f.text))
     const focused = everything.filter(
@@ -278,7 +278,7 @@ describe('the house', () => {
   })
 })
 
-describe('the scanner behind these rules', () => {
+describe('the scanner of these rules', () => {
   test('sees every form of import', () => {
     const text = `import { a } from './a.ts'
 import type { B } from '../b/b.ts'

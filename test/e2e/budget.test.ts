@@ -1,4 +1,4 @@
-// One budget per subscription, whatever door and machine the calls come through.
+// One budget per subscription, across endpoints and machines.
 import { rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -69,7 +69,7 @@ describe('a budget', () => {
     expect((await tryGrpc(server, sent(token))).status).toBe(8)
   })
 
-  test('is back after what Retry-After says', async () => {
+  test('is restored after the time in Retry-After', async () => {
     const { token } = await issue('back', 'tight')
     await until(async () => (await tryRpc(server, sent(token))).status === 200, 'the token')
     let refused = await tryRpc(server, sent(token))

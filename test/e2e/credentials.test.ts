@@ -1,4 +1,4 @@
-// Every place of a token, on every door, with every kind of token: exactly the contract's answer.
+// Every position of a token, on every endpoint, with every kind of token: the contract's response.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type DoorName, type Sent, type Tried, tryDoor, tryRpc } from '../support/doors.ts'
 import { provision, type Server, sluice, startServer } from '../support/server.ts'
@@ -15,7 +15,7 @@ const places: Readonly<Record<string, Place>> = {
   '?api-key=': (token) => ({ query: `?api-key=${token}` }),
   '?api_key=': (token) => ({ query: `?api_key=${token}` }),
 }
-/** Authentication 3 and 4: two headers everywhere, the other places on rpc alone. */
+/** Authentication 3 and 4: two headers everywhere, the other positions on rpc alone. */
 const everywhere = ['x-token', 'Authorization: Bearer', 'authorization: bearer']
 const accepted: Readonly<Record<DoorName, number>> = { rpc: 200, websocket: 101, grpc: 0 }
 
@@ -54,7 +54,7 @@ describe('a token', () => {
         const good = await tryDoor(server, door, place(tokens.valid!))
         if (isPlace) expect(good.status).toBe(accepted[door])
         else expectRefused(door, good, name, name.startsWith('?'))
-        // On gRPC a query is part of the method's name, and nobody has such a method.
+        // On gRPC a query belongs to the method's name, and no such method exists.
         for (const [kind, token] of Object.entries(tokens))
           if (kind !== 'valid') {
             const tried = await tryDoor(server, door, place(token))

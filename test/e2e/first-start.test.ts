@@ -25,7 +25,7 @@ describe('the first start', () => {
     expect(server.stderr()).not.toContain(server.token)
   })
 
-  test('prints one call per open product, and each of them works as it stands', async () => {
+  test('prints one call per open product, and each of them works unchanged', async () => {
     const calls = server.stdout().match(/^(curl|node -e) .+$/gm) ?? []
     // Shreds are pushed: there is nothing to call.
     const { shredstream: _, ...callable } = server.doors
@@ -68,7 +68,7 @@ describe('the first start', () => {
 })
 
 describe('a start that cannot be', () => {
-  test('names the process that holds the data folder', async () => {
+  test('names the process that has locked the data folder', async () => {
     const server = await startServer()
     await expect(startServer({ data: server.data })).rejects.toThrow(
       new RegExp(`in use by process ${server.child.pid}`),
@@ -76,7 +76,7 @@ describe('a start that cannot be', () => {
     await server.dispose()
   })
 
-  test('names the door whose port is taken', async () => {
+  test('names the endpoint whose port is taken', async () => {
     const server = await startServer()
     const port = server.doors.rpc?.port
     await expect(startServer({ flags: [`--rpc.port=${port}`] })).rejects.toThrow(

@@ -1,4 +1,4 @@
-// After a run that used every credential in every place, good and bad, no secret is anywhere:
+// After a run with every credential in every position, good and bad, no secret is anywhere:
 // not in a log, a metric, an error, an audit entry or a file of the data folder.
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -108,7 +108,7 @@ async function tryIndexer(server: Server, value: string): Promise<string[]> {
       const authorization = `Basic ${Buffer.from(pair).toString('base64')}`
       const headers = { 'x-token': token, authorization }
       const answer = await fetch(url, { headers })
-      // The asker may read its own words again; nobody else may.
+      // A caller may get its own input back; no other caller may.
       const isOwn = answer.status !== 401
       texts.push(isOwn ? '' : await answer.text())
     }

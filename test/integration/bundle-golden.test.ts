@@ -1,4 +1,4 @@
-// The shapes of every answer and error of the rpc and websocket doors, held by golden files:
+// The shapes of every answer and error of the rpc and websocket endpoints, in golden files:
 // inside v1 fields are only added.
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, it } from 'vitest'
@@ -46,13 +46,13 @@ async function ask(body: string, changes: Changes = {}) {
 const call = (method: string) => `{"jsonrpc":"2.0","id":1,"method":"${method}"}`
 
 describe('golden shapes of the bundle', () => {
-  it('holds the answers of rpc', async () => {
+  it('match the answers of rpc', async () => {
     expectShape('rpc/get-health', await ask(call('getHealth')))
     expectShape('rpc/get-version', await ask(call('getVersion')))
     expectShape('rpc/batch', await ask(`[${call('getHealth')},${call('getHealth')}]`))
   })
 
-  it('holds the errors of rpc', async () => {
+  it('match the errors of rpc', async () => {
     expectShape('rpc/unauthorized', await ask(call('getHealth'), { token: 'none' }))
     expectShape('rpc/unknown-path', await ask(call('getHealth'), { path: '/x' }))
     expectShape('rpc/unknown-method', await ask(call('nothing')))
@@ -62,7 +62,7 @@ describe('golden shapes of the bundle', () => {
     expectShape('rpc/exhausted', await ask(call('getHealth'), { token: poor }))
   })
 
-  it('holds the errors of rpc that are no calls', async () => {
+  it('match the errors of rpc that are no calls', async () => {
     expectShape('rpc/wrong-verb', await ask('{}', { verb: 'PUT' }))
     expectShape('rpc/wrong-type', await ask('{}', { type: 'text/plain' }))
     expectShape('rpc/too-large', await ask(' '.repeat(51_201)))
@@ -72,7 +72,7 @@ describe('golden shapes of the bundle', () => {
     expectShape('rpc/batch-too-long', await ask(long, { token: standard }))
   })
 
-  it('holds the refusals of a batch', async () => {
+  it('match the refusals of a batch', async () => {
     const pair = `[${call('getHealth')},${call('getVersion')}]`
     expectShape('rpc/too-dear', await ask(pair, { token: poor }))
     const thrifty = bundle.issue({ plan: 'thrifty' }).token
@@ -80,7 +80,7 @@ describe('golden shapes of the bundle', () => {
     expectShape('rpc/exhausted-batch', await ask(pair, { token: thrifty }))
   })
 
-  it('holds the answers and errors of websocket', async () => {
+  it('match the answers and errors of websocket', async () => {
     const socket = new WebSocket(`ws://127.0.0.1:${websocketPort}`, {
       headers: { 'x-token': token },
     })
@@ -101,7 +101,7 @@ describe('golden shapes of the bundle', () => {
     expectShape('websocket/upgrade-required', await upgrade.json())
   })
 
-  it('holds the refusal of a call on a socket over its budget', async () => {
+  it('match the refusal of a call on a socket over its budget', async () => {
     const headers = { 'x-token': bundle.issue({ plan: 'thrifty' }).token }
     const socket = new WebSocket(`ws://127.0.0.1:${websocketPort}`, { headers })
     await once(socket, 'open')

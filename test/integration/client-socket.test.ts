@@ -98,7 +98,7 @@ function open(url: string, headers: Record<string, string> = {}): Opened {
   return opened
 }
 
-/** A frame of a server: opcode 0 goes on, 1 is text; the last bit says that it ends there. */
+/** A frame of a server: opcode 0 continues, 1 is text; the last bit ends it. */
 function frame(opcode: number, isLast: boolean, payload: Buffer): Buffer {
   const head = Buffer.alloc(10)
   head[0] = (isLast ? 0x80 : 0) | opcode
@@ -163,7 +163,7 @@ describe('the socket of sluice/client/node', () => {
     }
   })
 
-  it('tells a refused handshake and a server that is not there', async () => {
+  it('reports a refused handshake and an unreachable server', async () => {
     const server = await peer((_, stream) => stream.end('HTTP/1.1 401 Unauthorized\r\n\r\n'))
     for (const url of [server.url, 'ws://127.0.0.1:9']) {
       const one = open(url)

@@ -1,4 +1,4 @@
-// The shapes of what the command prints with --output json, held by golden files: scripts of
+// The shapes of what the command prints with --output json, in golden files: scripts of
 // operators read them, so inside v1 fields are only added.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { expectShape } from '../support/golden.ts'
 const data = mkdtempSync(join(tmpdir(), 'sluice-golden-'))
 afterAll(() => rmSync(data, { recursive: true }))
 
-/** What a command says, on stdout when it is done and on stderr when it refuses. */
+/** Output of a command: stdout when it succeeds, stderr when it refuses. */
 async function say(words: string): Promise<{ code: number; json: unknown }> {
   let text = ''
   const taps = [process.stdout, process.stderr].map((stream) =>
@@ -34,7 +34,7 @@ async function holds(golden: string, words: string, code = 0): Promise<void> {
 }
 
 describe('golden shapes of the command', () => {
-  it('holds what provisioning prints', async () => {
+  it('match what provisioning prints', async () => {
     const products = 'bundle,indexer,shredstream'
     await holds('subscription-add', `subscription add acme --product ${products}`)
     await holds('subscription', 'subscription set acme --cidr 127.0.0.0/8')
@@ -47,7 +47,7 @@ describe('golden shapes of the command', () => {
     await holds('note-add', 'note add acme paid --kind other')
   })
 
-  it('holds what the verbs of a destination print', async () => {
+  it('match what the verbs of a destination print', async () => {
     await holds('destination', 'destination set acme 127.0.0.1:20010')
     await holds('destination', 'destination confirm acme --reason seen')
     await holds('destination', 'destination pause acme')
@@ -56,7 +56,7 @@ describe('golden shapes of the command', () => {
     await holds('destination-cleared', 'destination clear acme')
   })
 
-  it('holds what the looking verbs print', async () => {
+  it('match what the read-only verbs print', async () => {
     await holds('usage', 'usage acme')
     await holds('usage-all', 'usage')
     await holds('audit-show', 'audit show acme')
@@ -67,7 +67,7 @@ describe('golden shapes of the command', () => {
     await holds('subscription', 'subscription end acme')
   })
 
-  it('holds refusals, usage errors, and what is not found', async () => {
+  it('match refusals, usage errors, and what is not found', async () => {
     await holds('error', 'subscription add other --product nothing', 1)
     await holds('error', 'subscription frobnicate', 2)
     await holds('error', 'subscription show nobody', 3)

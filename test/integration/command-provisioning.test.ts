@@ -198,7 +198,7 @@ describe('refusals', () => {
     expect(misused.code).toBe(2)
   })
 
-  test('never repeat a token that was given in the wrong place', async () => {
+  test('never echo a token that was given as the wrong argument', async () => {
     const ran = await run('subscription', 'show', secrets[0] ?? '')
     expect(ran.code).toBe(3)
     expect(ran.stderr).not.toContain(secrets[0]?.slice(4))
@@ -224,7 +224,7 @@ describe('credentials', () => {
     expect(shown.stdout).toContain(second.graceUntil)
   })
 
-  test('indexer rotate gives a new password to those who hold the indexer', async () => {
+  test('indexer rotate gives a new password to subscriptions with the indexer', async () => {
     const rotated = await json<Issued>('indexer', 'rotate', 'acme')
     keep(rotated)
     expect(Object.keys(rotated)).toEqual(['subscription', 'indexer'])
@@ -327,7 +327,7 @@ describe('beside a running server', () => {
 })
 
 describe('secrets', () => {
-  test('each was printed once, to stdout, and stands in no file', () => {
+  test('each was printed once, to stdout, and is in no file', () => {
     expect(secrets.length).toBeGreaterThan(10)
     const files = readdirSync(data, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())

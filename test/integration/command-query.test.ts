@@ -1,4 +1,4 @@
-// `sluice query` as an operator or a customer runs it, against the door in this process.
+// `sluice query` as an operator or a customer runs it, against the endpoint in this process.
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -65,7 +65,7 @@ describe('sluice query', () => {
     expect(stdout.endsWith('{"n":199999,"text":"row 199999"}\n')).toBe(true)
   })
 
-  it('finds the door by --url and takes the credentials from single files', async () => {
+  it('finds the endpoint by --url and takes the credentials from single files', async () => {
     const ran = await runCommand([
       ...['query', 'SELECT rows 1', '--url', stage.url, '--user', userOf()],
       ...['--password-file', join(folder, 'password'), '--token-file', join(folder, 'token')],
@@ -74,7 +74,7 @@ describe('sluice query', () => {
   })
 
   it('reads the statement from standard input', () => {
-    // spawnSync would keep the door in this process from answering.
+    // spawnSync would block the endpoint in this process.
     return new Promise<void>((resolve, reject) => {
       const words = [commandPath, 'query', '--data', folder, '--credentials', credentials]
       const child = spawn(process.execPath, words, { env: { PATH: process.env.PATH } })
@@ -91,7 +91,7 @@ describe('sluice query', () => {
     })
   })
 
-  it('tells errors and ends with 1, 2 or 3', async () => {
+  it('reports errors and exits with 1, 2 or 3', async () => {
     const syntax = await query('SELEC 1')
     expect([syntax.code, syntax.stdout]).toEqual([1, ''])
     expect(syntax.stderr).toMatch(/^sluice: Code: 62\. DB::Exception: .*\(SYNTAX_ERROR\)\n$/)

@@ -70,7 +70,7 @@ describe('query and tail without a running server', () => {
     await expectRefused(/no server runs on .*--url/)
   })
 
-  it('are refused when the server was killed and left its addresses behind', async () => {
+  it('are refused when a killed server left a stale address file', async () => {
     const door = { host: '127.0.0.1', port, tls: false }
     writeFileSync(doorsFile, JSON.stringify({ indexer: door, metrics: door }))
     await expectRefused(/no server runs on .*--url/)

@@ -48,7 +48,7 @@ describe('help', () => {
 })
 
 describe('configuration', () => {
-  test('check tells all problems with exit code 1, and a good one with 0', async () => {
+  test('check reports all problems with exit code 1, and a valid one with 0', async () => {
     const path = file('bad.yaml', 'dta: 1\nlogLevel: loud\n')
     const bad = await runCommand(['config', 'check', '--config', path, '--output', 'json'])
     expect(bad.code).toBe(1)
@@ -151,7 +151,7 @@ describe('looking', () => {
     expect((await runCommand(['products'])).stdout).toMatch(/^PRODUCT +NAME +AUTHORIZATION/)
   })
 
-  test('status says when no server runs, and what a running one says', async () => {
+  test('status reports that no server runs, and the state of a running one', async () => {
     const none = await runCommand(['status', '--data', data, '--output', 'json'])
     expect(none.code).toBe(1)
     expect(none.json()).toEqual({ running: false, data })
@@ -189,7 +189,7 @@ describe('looking', () => {
     expect(existsSync(join(data, 'registry'))).toBe(false)
   })
 
-  test('doctor fails on a registry that is none', async () => {
+  test('doctor fails on a file that is not a registry', async () => {
     const broken = join(folder, 'broken')
     mkdirSync(join(broken, 'registry', 'data.mdb'), { recursive: true })
     const ran = await runCommand(['doctor', '--data', broken, '--output', 'json'])

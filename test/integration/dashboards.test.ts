@@ -47,7 +47,7 @@ describe('dashboards', () => {
           /sluice_[a-z0-9_]+/g,
         ))
           declared.add(name)
-    // Products that declare theirs in a later room are named by the service's contract.
+    // Products that declare theirs in a later module are named by the service's contract.
     for (const name of contractSeries) declared.add(name)
     const used = ['alerts.yml', 'grafana.json'].flatMap((name) => [
       ...read(name).matchAll(/sluice_[a-z0-9_]+/g),
@@ -59,7 +59,7 @@ describe('dashboards', () => {
     expect([...new Set(unknown)]).toEqual([])
   })
 
-  test('every alert says what to do', () => {
+  test('every alert has instructions', () => {
     const alerts = read('alerts.yml').split('- alert: ').slice(1)
     expect(alerts.length).toBeGreaterThan(8)
     for (const alert of alerts)

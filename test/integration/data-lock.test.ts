@@ -73,7 +73,7 @@ describe('the lock of the data folder', () => {
     expect(String(other.stderr)).toContain('EACCES')
   })
 
-  it('refuses a file that other users may open, and says what to do', async () => {
+  it('refuses a file that other users may open, with instructions', async () => {
     const file = join(folder, 'lock')
     writeFileSync(file, '')
     chmodSync(file, 0o644)
@@ -100,7 +100,7 @@ describe('whether a server runs', () => {
     expect(await lockHolder(folder)).toBeNull()
   })
 
-  it('tells a server that does not answer from no server', async () => {
+  it('distinguishes a server that does not answer from no server', async () => {
     const status = () => runCommand(['status', '--data', folder])
     const stopped = await status()
     expect(stopped.stdout).toContain('No server runs')

@@ -13,7 +13,7 @@ const door = (port: number, more: object = {}) => ({
 })
 
 describe('doctor on ports', () => {
-  test('tells a taken TCP port from a free one, and ours from a stranger', async () => {
+  test('distinguishes a taken TCP port from a free one, and our own from that of another program', async () => {
     const server = createServer().listen(0, '127.0.0.1')
     await once(server, 'listening')
     const { port } = server.address() as AddressInfo
@@ -26,7 +26,7 @@ describe('doctor on ports', () => {
     expect(await checkPort(door(0), false)).toMatchObject({ state: 'ok', found: 'any free port' })
   })
 
-  test('tells a taken UDP port', async () => {
+  test('detects a taken UDP port', async () => {
     const socket = createSocket('udp4').bind(0, '127.0.0.1')
     await once(socket, 'listening')
     const { port } = socket.address()
@@ -36,7 +36,7 @@ describe('doctor on ports', () => {
     expect(await checkPort(door(port, { udp: true }), false)).toMatchObject({ state: 'ok' })
   })
 
-  test('tells an address that is not of this machine', async () => {
+  test('detects an address that is not of this machine', async () => {
     const foreign = await checkPort(door(30_000, { host: '192.0.2.1' }), false)
     expect(foreign).toMatchObject({ state: 'fail', next: expect.stringMatching('set rpc.host') })
   })

@@ -129,7 +129,7 @@ describe('the execution pipeline', () => {
     const script = new EventScript(tape)
     const ranges: { from: number; to: number }[] = []
     for (let number = 1; number <= 2500; number++) {
-      // First as fast as it goes, then one by one, so that there is something behind the loss.
+      // First as fast as it goes, then one by one, so that something follows the loss.
       if (number > 1500) tape.pause()
       const from = script.start(number)
       for (let index = 0; index < 20; index++) script.account(addressOf(index), 0)

@@ -165,7 +165,7 @@ describe('/metrics', () => {
   })
 
   const promtool = findTool('promtool')
-  test.skipIf(promtool === null)('gives promtool nothing to say (skipped without it)', async () => {
+  test.skipIf(promtool === null)('has no promtool lint findings (skipped without it)', async () => {
     expect(lint(promtool!, await (await get('/metrics')).text())).toBe('')
   })
 })

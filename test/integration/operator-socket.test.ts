@@ -56,13 +56,13 @@ describe('operator socket', () => {
     expect(await askOperator(data, 'echo', params)).toEqual({ ok: true, value: params })
   })
 
-  test('stands with mode 0600 in a 0700 folder', async () => {
+  test('has mode 0600 in a 0700 folder', async () => {
     await start()
     expect(statSync(operatorSocketPath(data)).mode & 0o777).toBe(0o600)
     expect(statSync(data).mode & 0o777).toBe(0o700)
   })
 
-  test('says so when no server runs, before, after and over a stale file', async () => {
+  test('reports that no server runs, before, after and over a stale file', async () => {
     const before = await askOperator(data, 'status')
     expect(before).toMatchObject({ ok: false, reason: 'no-server' })
     const started = await start()

@@ -43,7 +43,7 @@ function start(): void {
   running.catch(() => {})
 }
 
-/** Starts on an empty ring and waits until the reader stands at its beginning. */
+/** Starts on an empty ring and waits until the reader is at its beginning. */
 async function startOnEmpty(options: Parameters<RingWriterProcess['create']>[0] = {}) {
   await writer.create(options)
   start()

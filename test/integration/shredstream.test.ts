@@ -73,7 +73,7 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     stage = await ShredStage.open({ io })
     const { sourcePort } = stage.product
     const noise = await stage.source('127.0.0.9')
-    // More than the socket's buffer holds, before any challenge is pending.
+    // More than the socket's buffer fits, before any challenge is pending.
     for (let round = 0; round < 400; round += 1) {
       for (let packet = 0; packet < 100; packet += 1)
         noise.send(Buffer.alloc(40), sourcePort, '127.0.0.1')

@@ -42,7 +42,7 @@ afterAll(async () => {
   if (folder !== '') rmSync(folder, { recursive: true, force: true })
 })
 
-/** Opens a TLS connection and tells whose certificate it was shown. */
+/** Opens a TLS connection and returns the subject of the server's certificate. */
 async function greet(port: number): Promise<{ socket: TLSSocket; name: string }> {
   const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false })
   socket.on('error', () => {})

@@ -86,7 +86,7 @@ describe('probes', () => {
     await becomes('up', 'up')
   })
 
-  it('see a node that says it is behind', async () => {
+  it('detect a node that reports its own lag', async () => {
     const [first] = await start([{}])
     first!.isHealthy = false
     await becomes('lagging')
@@ -95,7 +95,7 @@ describe('probes', () => {
     await becomes('up')
   })
 
-  it('see a node that hangs, and hear it when it goes on', async () => {
+  it('detect a node that hangs, and its recovery', async () => {
     const [first] = await start([{}, {}])
     first!.behaviour = 'hang'
     await until(() => states()[0] !== 'up', 'it to be doubted')
@@ -202,14 +202,14 @@ describe('calls', () => {
     expect(nodes[0]?.outcomes.limited).toBe(1)
   })
 
-  it('that break within the body say so', async () => {
+  it('that break within the body report it', async () => {
     const [first] = await start([{}])
     first!.behaviour = 'break-late'
     expect(await call(nodes[0]!)).toMatchObject({ ok: false, fault: 'broken', isSent: true })
     first!.behaviour = 'answer'
   })
 
-  it('hold a big answer at its source while the reader is slow', async () => {
+  it('apply backpressure to a large answer while the reader is slow', async () => {
     const [first] = await start([{}])
     const bytes = 40_000_000
     first!.answers.set('getThing', () => 'x'.repeat(bytes))
@@ -260,7 +260,7 @@ describe('the report of the nodes', () => {
     expect(other).toMatchObject({ requests: 1, errors: 0, share: 0.25 })
   })
 
-  it('holds no address and no token: report, log, meters', async () => {
+  it('never exposes an address or a token: report, log, meters', async () => {
     const meters = new Meters()
     const [first] = await start([{ node: { xToken: 'node-token', region: 'fra' } }, {}])
     declareUpstreamMeters(meters, upstreams)

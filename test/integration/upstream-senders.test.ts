@@ -92,7 +92,7 @@ describe('a set as the way of transactions', () => {
     await until(() => sender.isUp(), 'the set to be up')
   })
 
-  it('tells what became of them, from another node when one fails', async () => {
+  it('reports their status, from another node when one fails', async () => {
     const sender = await start(2)
     const signatures = [new Uint8Array(64).fill(1), new Uint8Array(64).fill(2)]
     expect(await sender.fates(signatures)).toEqual([null, null])

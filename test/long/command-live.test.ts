@@ -26,13 +26,13 @@ async function statusWith(token: string): Promise<number> {
 }
 
 describe('beside a running server', () => {
-  test('status tells its doors and sources', async () => {
+  test('status prints its endpoints and sources', async () => {
     const status = await json('status')
     expect(status).toMatchObject({ running: true, pid: server.child.pid, doors: server.doors })
     expect(status.sources).toMatchObject({ 'metrics.source': 'embedded' })
   })
 
-  test('products tells where the doors really stand', async () => {
+  test('products prints the actual addresses of the endpoints', async () => {
     const { products } = (await json('products')) as { products: Record<string, unknown>[] }
     const rpc = products.find((one) => one.name === 'Bundle: RPC')
     const door = server.doors.rpc
@@ -77,7 +77,7 @@ describe('beside a running server', () => {
     expect((await json('status')).pid).toBe(server.child.pid)
   })
 
-  test('after a kill -9 status says that none runs, and the next start takes the socket over', async () => {
+  test('after a kill -9 status reports no server, and the next start takes the socket over', async () => {
     await server.stop('SIGKILL')
     const dead = await runCommand(['status', '--data', server.data])
     expect(dead.code).toBe(1)

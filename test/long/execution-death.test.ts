@@ -19,7 +19,7 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-death-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 let entries = 0
 
-/** An entry that says how and when it dies: a pool takes a file, and nothing beside it. */
+/** An entry that encodes how and when it dies: a pool takes a file and no arguments. */
 function dying(mode: Record<string, string | number>): URL {
   entries += 1
   const path = join(folder, `${entries}.mjs`)

@@ -65,7 +65,7 @@ async function status(): Promise<Status> {
   return answer.value as Status
 }
 
-/** Index of the node that sends the geyser stream; -1 while there is none. */
+/** Index of the node that sends the geyser stream; -1 while no node does. */
 async function streaming(): Promise<number> {
   return Number((await status()).geyser.default.node?.split('/')[1] ?? 0) - 1
 }
@@ -147,7 +147,7 @@ interface Pair {
   readonly name: string
   readonly through: number
   readonly direct: number
-  /** What tells one notification from another. */
+  /** Identity of a notification. */
   keyOf(result: never): string | number
 }
 

@@ -96,7 +96,7 @@ describe('a server without free descriptors', () => {
     try {
       await until(() => used() >= limit - 40, 'the descriptors to run out', deadlineMs)
       for (let round = 0; round < 3; round++) {
-        // What is held in reserve is for the operator and for the server itself.
+        // The reserve is for the operator and for the server itself.
         expect(await expectAnswers(server)).toMatchObject({ operator: 'ok' })
       }
     } finally {
@@ -106,7 +106,7 @@ describe('a server without free descriptors', () => {
   }, 300_000)
 })
 
-describe('an error that nobody handles', () => {
+describe('an unhandled error', () => {
   // Two signals let errors loose in the server, as an emitter without a listener would.
   const loose = `import { EventEmitter } from 'node:events'
     const fault = Object.assign(new Error('accept EMFILE'), { code: 'EMFILE' })
@@ -177,7 +177,7 @@ describe('a server whose disk', () => {
   )
 })
 
-/** The modes of files hold root only without these capabilities. Null where they stay. */
+/** File modes apply to root only without these capabilities. Null where they cannot be dropped. */
 function plainUser(): readonly string[] | null {
   if (process.getuid?.() !== 0) return []
   const none = '-dac_override,-dac_read_search'

@@ -83,7 +83,7 @@ test.skipIf(isSlice)(
   },
 )
 
-test('a live ring that falls silent closes only the metrics door; its next event opens it', async () => {
+test('a live ring that falls silent closes only the metrics endpoint; its next event opens it', async () => {
   const writer = new RingWriterProcess()
   await writer.create()
   // This client asks more often than the budget of its address allows.
@@ -121,7 +121,7 @@ test('a live ring that falls silent closes only the metrics door; its next event
       const status = await (await fetch(`http://${host}:${port}/v1/status`)).json()
       return (status as { ring_seqno: number }).ring_seqno
     }
-    // The door opens with the first event; the count follows with the batch it came in.
+    // The endpoint opens with the first event; the count follows with the batch it came in.
     await until(async () => (await ringSeqno()) > 100, 'the events to be counted', 30_000)
     expect(await ringSeqno()).toBeLessThanOrEqual(written)
   } finally {

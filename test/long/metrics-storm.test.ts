@@ -50,7 +50,7 @@ test('1,000 clients resume for a minute without gap or repetition, beside one th
   expect(total(({ snapshots }) => snapshots)).toBe(0)
   for (const client of clients) client.end()
 
-  // What the kernel holds for the stalled one is some megabytes: more is pushed until it lags.
+  // The kernel buffers some megabytes for the stalled one: more is pushed until it lags.
   await until(
     async () => {
       for (let count = 0; count < 20; count++) execution.run(number++, { padBytes: 60_000 })

@@ -1,4 +1,4 @@
-// Every command of the README is run, as it stands there, on its own data folder and ports.
+// Every command of the README is run unchanged, on its own data folder and ports.
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -40,10 +40,10 @@ describe('the README', () => {
   })
 
   for (const command of commands.filter((line) => !aboutThisRun.includes(line)))
-    test(`tells the truth with: ${command}`, async () => {
+    test(`is right about: ${command}`, async () => {
       const ready = withPorts(command, server)
       const cwd = command.startsWith('npm run') ? root : folder
-      // Doctor, on a small machine, may find something to say: exit 1 is its word for that.
+      // Doctor may report findings on a small machine: exit code 1.
       const mayFail = command.endsWith('doctor')
       const result = await run('bash', ['-c', ready], {
         cwd,
@@ -71,7 +71,7 @@ describe('the README', () => {
       writeFileSync(file, block ?? '')
       const words = ['config', 'check', `--config=${file}`]
       const { stdout, stderr, code } = await sluice(server.data, ...words)
-      // Problems are told one a line; nobody here has the certificate of the example.
+      // Problems are printed one a line; the certificate of the example does not exist here.
       const lines = `${stdout}${stderr}`.split('\n').filter((line) => line !== '')
       const others = lines.filter((line) => !/ cannot read \/etc\/sluice\//.test(line))
       if (others.length > 0) expect(code, `${block}\n${others.join('\n')}`).toBe(0)

@@ -23,7 +23,7 @@ describe.skipIf(recording.isMissing)(recording.title('sluice replay of the real 
     expect(ran.code).toBe(0)
   })
 
-  test('gives the same bytes in two runs, and leaves nothing behind', async () => {
+  test('gives the same bytes in two runs, and leaves no files', async () => {
     const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith('sluice-replay-'))
     const before = folders()
     const runs = [

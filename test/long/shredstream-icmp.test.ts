@@ -16,7 +16,7 @@ afterEach(async () => {
 })
 
 const shreds = makeShreds({ slots: 32, sets: 2 })
-/** Sends one shred after the other until the condition holds; returns how many were sent. */
+/** Sends one shred after the other until the condition is true; returns how many were sent. */
 async function sendUntil(holds: () => boolean, what: string, from: number): Promise<number> {
   let next = from
   const source = await stage!.source()

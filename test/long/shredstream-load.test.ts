@@ -146,7 +146,7 @@ describe('the worker', () => {
     },
   )
 
-  test('goes on while garbage is collected: what the kernel writes to stays in place', async () => {
+  test('keeps the buffers of the kernel alive while garbage is collected', async () => {
     stage = await ShredStage.open()
     const receiver = await stage.receiver()
     stage.subscribe(receiver.port)

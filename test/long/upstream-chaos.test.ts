@@ -10,7 +10,7 @@ let fleet: Fleet
 
 beforeAll(async () => {
   const setFlags = ['--upstreams.default.lagSlots=60']
-  // The third one falls behind the others, four slots a second.
+  // The third one lags the others by four more slots each second.
   fleet = await Fleet.start({ slotMs: [200, 200, 1_000], setFlags })
 }, 120_000)
 afterAll(() => fleet?.dispose(), 60_000)
@@ -71,7 +71,7 @@ describe('reads and sends through three nodes', () => {
     expect((await fleet.call('"getSlot","params":[]')).json.result).toBeTypeOf('number')
   }, 120_000)
 
-  it('never tell where the nodes are', async () => {
+  it('never reveal the addresses of the nodes', async () => {
     const { stdout } = await sluice(fleet.front.data, 'status')
     const told = stdout + fleet.front.stderr()
     expect(told).toContain('default/2')

@@ -1,5 +1,5 @@
 // What an analyst asks of the tables, in ClickHouse's SQL as far as both engines speak it. Every
-// question gives its rows in one order only, so that two engines can be held against each other.
+// question gives its rows in one order only, so that two engines can be compared.
 
 export interface Question {
   readonly name: string

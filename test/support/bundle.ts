@@ -1,4 +1,4 @@
-// A registry in a fresh folder with gate, quota and the bundle's doors over it, in process.
+// A registry in a fresh folder with gate, quota and the bundle's endpoints over it, in process.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -63,7 +63,7 @@ export class Bundle {
     this.#quotaMeters = declareQuotaMeters(this.meters, this.quota)
   }
 
-  /** Provisions a subscription and lets the doors know it at once. */
+  /** Provisions a subscription; the endpoints know it at once. */
   issue(request: Partial<AddRequest> = {}): Issued {
     const outcome = this.store.add(
       { label: `customer-${++this.#made}`, products: ['bundle'], plan: 'unlimited', ...request },

@@ -1,4 +1,4 @@
-// Self-signed certificates for loopback, made with the openssl command; null where there is none.
+// Self-signed certificates for loopback, made with the openssl command; null without openssl.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'

@@ -8,7 +8,7 @@ export interface Ran {
   readonly code: number | null
   readonly stdout: string
   readonly stderr: string
-  /** What stdout holds, for commands run with --output json. */
+  /** The parsed stdout of commands run with --output json. */
   json(): Record<string, unknown>
 }
 

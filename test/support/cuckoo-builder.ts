@@ -39,7 +39,7 @@ export function sipHash(seed: bigint, input: Uint8Array): bigint {
   return a ^ b ^ c ^ d
 }
 
-/** The `data` of a CuckooFilter message that holds the keys, and its number of buckets. */
+/** The `data` of a CuckooFilter message with the keys, and its number of buckets. */
 export function buildCuckoo(
   keys: readonly Uint8Array[],
   seed: bigint,

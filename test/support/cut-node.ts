@@ -1,4 +1,4 @@
-// A node of a set that can be killed and frozen alone: RPC and geyser of a devnode behind wires of
+// A node of a set that can be killed and frozen alone: RPC and geyser of a devnode through relays of
 // its own. Several of them in front of one devnode are nodes of one chain.
 import type { Devnode } from './devnode.ts'
 import type { NodeAddress } from './solana-node.ts'

@@ -1,4 +1,4 @@
-// One call on each of the bundle's doors with whatever credentials a test wants to try, as a plain
+// One call on each of the bundle's endpoints with the credentials that a test tries, as a plain
 // client would make it: node:http, ws and grpc-js.
 import { request } from 'node:http'
 import { Client, credentials, Metadata } from '@grpc/grpc-js'
@@ -14,7 +14,7 @@ export interface Sent {
   readonly query?: string
 }
 
-/** The outcome in the door's own words: an HTTP status, 101 for an open socket, a gRPC code. */
+/** The outcome in the endpoint's own code: an HTTP status, 101 for an open socket, a gRPC code. */
 export interface Tried {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -39,7 +39,7 @@ export function tryRpc(
 ): Promise<Tried> {
   const { host, port } = server.doors.rpc!
   return new Promise((resolve, reject) => {
-    // A flat list of raw headers, so that one can stand there twice.
+    // A flat list of raw headers, so that one can be repeated.
     const headers = ['host', `${host}:${port}`, 'content-type', 'application/json']
     headers.push('content-length', String(Buffer.byteLength(body)))
     for (const [name, value] of sent.headers ?? []) headers.push(name, value)

@@ -1,5 +1,4 @@
-// Keeps what an execution source tells, for tests: counts by type, order, and the bytes if asked.
-
+// Records the events of an execution source, for tests: counts by type, order, optionally bytes.
 import { computedPayloadSize } from '../../src/evm/event-payload.ts'
 import { descriptor } from '../../src/evm/event-ring.ts'
 import { readU16, readU32, readU64 } from '../../src/evm/words.ts'
@@ -15,14 +14,14 @@ export interface SeenEvent {
 export class SeenEvents implements ExecutionSink {
   readonly counts = new Map<number, number>()
   readonly gaps: { from: number; to: number }[] = []
-  /** Kept only when the constructor is told so. */
+  /** Kept only with `isKeeping`. */
   readonly events: SeenEvent[] = []
   total = 0
   flushes = 0
   lastSeqno = 0
   /** Events whose payload size is not what its own length fields give, or not the descriptor's. */
   misshapen = 0
-  /** Events whose sequence number does not follow the one before (or a told gap). */
+  /** Events whose sequence number does not follow the one before (or a reported gap). */
   jumps = 0
   onEvent: (event: SeenEvent) => void = () => {}
   readonly #isKeeping: boolean

@@ -1,11 +1,11 @@
-// An engine that does what its query says, for tests of the door: no SQL is run.
+// An engine scripted by its query, for tests of the endpoint: no SQL is run.
 //
 //   SELECT rows 5            five rows of n and text, in the format that was asked for
 //   SELECT late 5            five rows, then exception 159
 //   SELECT fail 60           no row, exception 60
 //   SELECT wait              nothing until it is cancelled
 //   SELECT slow 3            three rows, 100 ms apart
-//   anything else            one row that says what it was
+//   anything else            one row with the query's text
 import type {
   Query,
   QueryEngine,

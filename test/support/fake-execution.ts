@@ -1,10 +1,9 @@
-// A stand-in for the execution road: feeds an event log by hand and answers an ExecutionView.
-// Shapes are those of the real road; numbers are made up. Used by tests and load benches' checks.
-
+// A fake of the execution pipeline: feeds an event log by hand and implements ExecutionView.
+// Shapes are those of the real pipeline; numbers are made up.
 import type { EventLog } from '../../src/stream/log.ts'
 import type { BlockText, ExecutionBlock, ExecutionView } from '../../src/upstream/ports.ts'
 
-/** Time that stands still until it is moved. */
+/** A clock that only a test advances. */
 export class HandClock {
   #ms: number
   constructor(startMs = 1_000_000) {

@@ -53,7 +53,7 @@ export class FakeNode {
     this.#server = this.#make()
   }
 
-  /** Gives the answers that were held while it hung, as a process that goes on. */
+  /** Sends the answers that were pending while it hung, as a resumed process does. */
   thaw(): void {
     this.behaviour = 'answer'
     for (const { response, body } of this.#held.splice(0)) response.end(body)

@@ -1,4 +1,4 @@
-// Upstreams of the TPU Sender that do as a test says, and a clock that a test moves.
+// Upstreams of the TPU Sender scripted by a test, and a clock that a test advances.
 import type { Clock } from '../../src/base/clock.ts'
 import { accept, type Outcome, refuse } from '../../src/base/errors.ts'
 import { keyOf } from '../../src/solana/keys.ts'

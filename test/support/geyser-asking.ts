@@ -161,7 +161,7 @@ function decode(text: string): Uint8Array {
 }
 
 function compact<T extends object>(value: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  // Reason for the cast: what is undefined is left out, which is what the type then says.
+  // Reason for the cast: undefined members are omitted, which the type then states.
   return Object.fromEntries(
     Object.entries(value).filter(([, inner]) => inner !== undefined),
   ) as never

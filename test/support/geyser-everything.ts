@@ -1,4 +1,4 @@
-// A stream that asks for everything, and what it says with the times left out.
+// A stream that asks for everything, and its messages without times.
 import type { Client } from '@grpc/grpc-js'
 import { ProtoReader } from '../../src/base/proto-reader.ts'
 import { Subscription, withToken } from './grpc-stage.ts'

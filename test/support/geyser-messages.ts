@@ -1,5 +1,4 @@
-// SubscribeUpdate messages as a node sends them: made of updates by the framing of our own door.
-
+// SubscribeUpdate messages as a node sends them: framed by our own gRPC code.
 import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../src/geyser/frame.ts'
 import { SlabPool } from '../../src/geyser/slab.ts'
 import type { SolanaUpdate } from '../../src/solana/updates.ts'

@@ -53,7 +53,7 @@ export interface Asked {
   accountsDataSlice: { offset: number; length: number }[]
 }
 
-/** What the stream gets: the field of SubscribeUpdate, the names, and what tells it apart. */
+/** What the stream gets: the field of SubscribeUpdate, the names, and its identity. */
 export interface Expected {
   readonly field: string
   readonly filters: readonly string[]
@@ -122,7 +122,7 @@ function takesAccount(filter: AskedAccounts, update: AccountUpdate): boolean {
   })
 }
 
-/** 165 bytes with a state, alone or followed by the mark of an account (2) and extensions. */
+/** 165 bytes with a state, alone or followed by the type of an account (2) and extensions. */
 function isTokenAccount(data: Uint8Array): boolean {
   const isLong = data.length > 165 && data.length !== 355 && data[165] === 2
   return (data.length === 165 || isLong) && data[108] !== 0

@@ -1,5 +1,5 @@
-// A gRPC door in front of others: nodes that are doors of our own, a set of them, and the stage
-// that customers see. Everything real but the chain, which is the same story at each node.
+// A gRPC endpoint in front of others: nodes that are our own endpoints, a set of them, and the stage
+// that customers see. Everything is real but the chain, which is the same at each node.
 import { systemClock } from '../../src/base/clock.ts'
 import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
@@ -41,7 +41,7 @@ export class RelayStage {
     return relay
   }
 
-  /** One node behind it, a stage of its own. */
+  /** One node of the set, a stage of its own. */
   static async before(node: GrpcStage, options: StageOptions = {}): Promise<RelayStage> {
     const { token } = node.provision({ plan: 'unlimited' })
     const relay = await RelayStage.open([nodeSection(`http://${node.target}`, token)], options)

@@ -1,10 +1,10 @@
-// Golden shapes: a file under test/golden/ holds one example of an answer, and a test compares what
-// the service says now. A removed or renamed field, or a changed type, fails; an added one does not.
+// Golden shapes: a file under test/golden/ has one example of an answer, and a test compares what
+// the service sends now. A removed or renamed field, or a changed type, fails; an added one does not.
 //
 //   expectShape('metrics/status', await response.json())
 //
-// In a golden file a key that ends with `?` may be absent. An array's first element stands for all
-// of them; an empty one says nothing about elements. Strings that look like hex must stay hex.
+// In a golden file a key that ends with `?` may be absent. An array's first element represents all
+// of them; an empty one leaves elements open. Strings that look like hex must stay hex.
 // SLUICE_TEST_GOLDEN=write writes files that are missing; present ones are only changed by hand.
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

@@ -46,7 +46,7 @@ export interface StageOptions {
   readonly section?: Partial<GrpcSection>
   readonly plans?: Readonly<Record<string, PlanValues>>
   readonly hub?: SolanaHub | null
-  /** The chain of everybody, in place of the stage's own. */
+  /** The chain of all callers, instead of the stage's own. */
   readonly chain?: GrpcChain
   /** Whose chain is whose; that of everybody unless given. */
   readonly chainOf?: (subscription: SubscriptionRecord) => GrpcChain | null
@@ -56,7 +56,7 @@ export interface StageOptions {
   readonly trustedProxies?: readonly string[]
 }
 
-/** A chain that goes down and comes back when it is told. */
+/** A chain that a test takes down and brings back up. */
 export class TestChain implements GrpcChain {
   readonly hub: SolanaHub
   readonly heads: Heads
@@ -164,7 +164,7 @@ export class GrpcStage {
     return client
   }
 
-  /** A value of a meter, by name and labels as they stand in the exposition. */
+  /** A value of a meter, by name and labels as in the exposition. */
   async meter(line: string): Promise<number> {
     const { body } = await this.meters.render('text')
     const found = body.split('\n').find((one) => one.startsWith(`${line} `))

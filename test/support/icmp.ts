@@ -1,5 +1,5 @@
 // Forged ICMP "port unreachable" packets, by a small Python program with a raw socket.
-// Raw sockets need a privilege and Python may be missing: `canForge` says whether it works here.
+// Raw sockets need a privilege and Python may be missing: `canForge` is true where it works.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 

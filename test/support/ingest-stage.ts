@@ -57,7 +57,7 @@ export class IngestStage {
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  /** Waits until everything that was said is durable. */
+  /** Waits until everything published is durable. */
   settled(): Promise<void> {
     return until(() => this.ingest.lagMs() === 0, 'everything is durable', 60_000)
   }

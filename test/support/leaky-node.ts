@@ -1,5 +1,5 @@
 // A node that answers every call with an error of a test's choice, and whose
-// address holds everything that providers put there: a user, a password, a path key, a query key.
+// address has everything that providers put there: a user, a password, a path key, a query key.
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,7 +9,7 @@ export class LeakyNode {
   readonly pathKey = 'SECRETPATH-9f8e7d6c5b4a'
   readonly queryKey = 'q1w2'
   readonly password = 'pa55/word'
-  /** Parts of the error object behind its code, as JSON. */
+  /** Members of the error object after its code, as JSON. */
   members = '"message":"no"'
   readonly #server: Server = createServer((request, response) => {
     let text = ''

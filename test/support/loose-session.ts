@@ -1,4 +1,4 @@
-// A connection of the websocket door without a socket, and the budget of a customer without a
+// A connection of the websocket endpoint without a socket, and the budget of a customer without a
 // registry.
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import type { Session } from '../../src/products/websocket/handle.ts'

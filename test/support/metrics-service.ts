@@ -1,4 +1,4 @@
-// The metrics product with its door open on a free port, fed by hand.
+// The metrics product with its endpoint open on a free port, fed by hand.
 import { WebSocket } from 'ws'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { type MetricsSection, metricsSection } from '../../src/products/metrics/config.ts'
@@ -15,7 +15,7 @@ export interface ServiceOptions {
   readonly section?: Partial<MetricsSection>
   readonly deps?: Partial<MetricsDeps>
   readonly events?: Partial<EventLogOptions>
-  /** A log that outlives the service, to play a door that closes and opens. */
+  /** A log that outlives the service, for an endpoint that closes and opens. */
   readonly eventLog?: EventLog
   readonly clock?: Clock
   readonly addressLimits?: Partial<AddressLimits>
@@ -60,7 +60,7 @@ export async function openService(options: ServiceOptions = {}) {
 /** The defaults of a section. */
 function initialOf<T>(section: { fields: Record<string, unknown> }): T {
   const fields = section.fields as Record<string, { readonly initial?: unknown }>
-  // Reason for the cast: the section's own type says what its fields make.
+  // Reason for the cast: the section's type follows from its fields.
   return Object.fromEntries(Object.entries(fields).map(([key, { initial }]) => [key, initial])) as T
 }
 

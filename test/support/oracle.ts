@@ -46,7 +46,7 @@ export const distinctPairs: readonly number[] = [
   278, 94, 156, 212, 0, 81, 332, 797, 80, 93,
 ]
 
-/** Efficiency in percent, to two places. */
+/** Efficiency in percent, to two digits. */
 export const efficiency: readonly number[] = [
   98.01, 98.56, 98.77, 99.09, 99.29, 98.73, 98.82, 98.92, 98.91, 95.32, 98.85, 98.61, 96.47, 98.52,
   99.14, 98.83, 93.92, 99.28, 98.33, 95.47, 99.3, 97.56, 87.19, 98.83, 0, 95.86, 99.01, 99.0, 97.19,

@@ -1,5 +1,5 @@
 // Finds the Prometheus tools where a machine has them: in the PATH or in SLUICE_TEST_PROMETHEUS_DIR.
-// Tests that need them skip elsewhere, and say so by their name.
+// Tests that need them are skipped without them; their names state it.
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 
@@ -10,7 +10,7 @@ export function findTool(name: 'promtool' | 'prometheus'): string | null {
   return null
 }
 
-/** What promtool's lint says about an exposition; empty when it has nothing to say. */
+/** promtool's lint findings for an exposition; empty for none. */
 export function lint(promtool: string, exposition: string): string {
   const { status, stdout, stderr } = spawnSync(promtool, ['check', 'metrics'], {
     input: exposition,

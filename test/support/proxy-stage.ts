@@ -1,4 +1,4 @@
-// Scripted nodes, the sets over them and the rpc door in front, in process.
+// Scripted nodes, the sets over them and the rpc endpoint in front, in process.
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type NodeSection, type SetSection, upstreamsSection } from '../../src/upstream/config.ts'

@@ -90,7 +90,7 @@ export class RawStream {
   }
 }
 
-/** A message behind its gRPC prefix. */
+/** A message with its gRPC prefix. */
 export function framed(message: Uint8Array, compressed = 0): Buffer {
   const head = Buffer.alloc(5)
   head[0] = compressed
@@ -100,7 +100,7 @@ export function framed(message: Uint8Array, compressed = 0): Buffer {
 
 /**
  * Adds header lines to every HEADERS frame that is sent. Node's client refuses to send
- * `authorization` twice, so the second one is written into the frame behind its back.
+ * `authorization` twice, so the second one is written into the frame directly.
  */
 function appending(socket: Socket, appended: readonly Pair[]): Duplex {
   if (appended.length === 0) return socket

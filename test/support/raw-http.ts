@@ -13,7 +13,7 @@ export interface RawOptions {
   /** Stop once this many whole answers have arrived; a close always stops. */
   readonly answers?: number
   readonly deadlineMs?: number
-  /** Sent after the first part, one by one, with this pause between them. */
+  /** Sent after the first chunk, one by one, with this pause between them. */
   readonly later?: { readonly parts: readonly (string | Buffer)[]; readonly everyMs: number }
 }
 

@@ -1,4 +1,4 @@
-// Finds recorded real data for tests; nothing of it is part of the project.
+// Finds recorded real data for tests; it is not in the repository.
 // The folder is named by SLUICE_TEST_DATA, else it is looked for at ../shared/data.
 //
 //   const recording = realData('execution/emn-30b-15m.snapshot.zst')
@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 export interface RealData {
   readonly path: string
   readonly isMissing: boolean
-  /** The name of a suite; says why it is skipped when it is. */
+  /** The name of a suite, with the reason when it is skipped. */
   title(name: string): string
 }
 

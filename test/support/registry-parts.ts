@@ -40,7 +40,7 @@ export function runPart(...args: string[]): Part {
   return { lines, child, errors: () => errors, exited: () => isOver }
 }
 
-/** What the changes acknowledged so far must have left behind, label by label. */
+/** The expected result of the changes acknowledged so far, label by label. */
 export function checkDone(store: Store, prefix: string, done: number): void {
   for (let number = 0; number < done; number += 5) {
     const last = Math.min(done - 1, number + 4) - number

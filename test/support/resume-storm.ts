@@ -1,5 +1,5 @@
 // Clients that come, go and resume at random, each keeping what it got; afterwards every one of
-// them must hold the whole sequence of its kinds, once and in order.
+// them must receive the whole sequence of its kinds, once and in order.
 import { WebSocket } from 'ws'
 import { type StreamKind, streamKinds } from '../../src/stream/encoded.ts'
 import { until } from './until.ts'
@@ -77,7 +77,7 @@ export class StormClient {
     } else if (Number(seq) > 0) this.seqs.push(Number(seq))
   }
 
-  /** Half of them say goodbye, the others are torn off. */
+  /** Half of them close properly, the others are cut. */
   #leave(): void {
     const socket = this.#socket
     this.#socket = null

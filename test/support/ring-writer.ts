@@ -47,13 +47,13 @@ export class RingWriterProcess {
 export function isAsWritten({ seqno, type, payload }: SeenEvent): boolean {
   if (type === EventType.BlockVerified) return readU64(payload, blockVerified.blockNumber) === seqno
   const input = payload.subarray(txnCallFrame.size)
-  // All bytes are the same mark: the first is it, and each equals the one before.
+  // All bytes are equal: each equals the one before.
   const isMarked = input.length === 0 || input[0] === (seqno & 255)
   const isEven = Buffer.compare(input.subarray(1), input.subarray(0, -1)) === 0
   return readU64(payload, txnCallFrame.gas) === seqno && isMarked && isEven
 }
 
-/** Holds this thread until the writer has come that far: what a stalled reader does. */
+/** Blocks this thread until the writer has come that far, as a stalled reader does. */
 export function stallUntil(fd: number, seqno: number, deadlineMs = 50_000): void {
   const header = new Uint8Array(ringHeader.usedBytes)
   const sleep = new Int32Array(new SharedArrayBuffer(4))

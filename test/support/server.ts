@@ -40,7 +40,7 @@ export interface ServerOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly nodeFlags?: readonly string[]
   /** Everything that a default start opens. Without it the indexer, which has processes of its
-   *  own, stays shut unless a flag names it: most tests ask nothing of it. */
+   *  own, is disabled unless a flag names it: most tests do not use it. */
   readonly isWhole?: boolean
   /** Words of a command that runs the server's: to limit descriptors, to drop capabilities. */
   readonly through?: readonly string[]
@@ -48,7 +48,7 @@ export interface ServerOptions {
   readonly isGroup?: boolean
 }
 
-/** Doors on any free port unless a flag says otherwise. */
+/** Endpoints listen on free ports unless a flag sets one. */
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
   const data = options.data ?? mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const doorsFile = join(data, 'doors.json')
@@ -78,7 +78,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       detached: options.isGroup ?? false,
     },
   )
-  // A test that fails half-way must not leave a server behind.
+  // A test that fails half-way must not leave a server running.
   process.once('exit', () => child.kill('SIGKILL'))
   const output = { out: '', err: '' }
   child.stdout?.on('data', (chunk) => {

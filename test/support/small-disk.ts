@@ -1,5 +1,5 @@
 // A small file system of its own (tmpfs), for tests of a full disk. Needs root and
-// the right to mount (`canMount`); a test without it says that it was skipped.
+// the right to mount (`canMount`); a test without it reports that it was skipped.
 import { spawnSync } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, rmdirSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'

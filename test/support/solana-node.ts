@@ -1,4 +1,4 @@
-// A running server with short slots and a token without limits, and its rpc door in the hands of
+// A running server with short slots and a token without limits, and its rpc endpoint used by
 // web3.js, or called bare.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

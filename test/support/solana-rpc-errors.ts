@@ -1,4 +1,4 @@
-// What the rpc door says when something is wrong: a validator's codes, words and data.
+// Errors of the rpc endpoint: a validator's codes, messages and data.
 import { Keypair, PublicKey } from '@solana/web3.js'
 import { decompress } from 'fzstd'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -53,7 +53,7 @@ export function describeRpcErrors(start: () => Promise<SolanaNode>): void {
       })
     })
 
-    it('tells a missing account, an unknown blockhash and a repetition apart', async () => {
+    it('distinguishes a missing account, an unknown blockhash and a duplicate', async () => {
       const from = await node.funded()
       const to = await node.funded()
       const nobody = Keypair.generate()

@@ -1,4 +1,4 @@
-// The shapes of every Solana method's answer, held by golden files: inside v1 fields are only
+// The shapes of every Solana method's answer, in golden files: inside v1 fields are only
 // added. Every name of the list that the meters know is asked for here.
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -68,7 +68,7 @@ export function describeRpcShapes(start: () => Promise<SolanaNode>): void {
   }
 
   describe('golden shapes of the Solana methods', () => {
-    it('holds accounts and tokens', async () => {
+    it('match accounts and tokens', async () => {
       const parsed = { ...processed, encoding: 'jsonParsed' }
       const base64 = { ...processed, encoding: 'base64' }
       await holds('accounts', {
@@ -97,7 +97,7 @@ export function describeRpcShapes(start: () => Promise<SolanaNode>): void {
       })
     })
 
-    it('holds blocks and transactions', async () => {
+    it('match blocks and transactions', async () => {
       await holds('history', {
         getBlock: [slot, confirmed],
         'getBlock accounts': [slot, { ...confirmed, transactionDetails: 'accounts' }],
@@ -120,7 +120,7 @@ export function describeRpcShapes(start: () => Promise<SolanaNode>): void {
       })
     })
 
-    it('holds submission', async () => {
+    it('match submission', async () => {
       const to = (await node.funded()).publicKey
       const encoding = { encoding: 'base64', ...processed }
       const wire = async (lamports: number) =>
@@ -137,7 +137,7 @@ export function describeRpcShapes(start: () => Promise<SolanaNode>): void {
       })
     })
 
-    it('holds the cluster', async () => {
+    it('match the cluster', async () => {
       const identity = name(mint)
       await holds('cluster', {
         getSlot: [],

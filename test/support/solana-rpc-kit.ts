@@ -141,7 +141,7 @@ export function describeKit(start: () => Promise<SolanaNode>): void {
     })
 
     it('reads blocks at confirmed and finalized, and the numbers of the cluster', async () => {
-      // Kit asks for confirmed when nothing is said.
+      // Kit asks for confirmed by default.
       const finalized = { commitment: 'finalized' } as const
       await until(
         async () => (await rpc.getSlot(finalized).send()) > 2n,

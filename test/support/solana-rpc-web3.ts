@@ -158,7 +158,7 @@ export function describeWeb3(start: () => Promise<SolanaNode>): void {
       expect(held?.sort()).toEqual(['1250000', '2250000'])
     })
 
-    it('simulates, and tells the fee of a message', async () => {
+    it('simulates, and returns the fee of a message', async () => {
       const { connection } = node
       const from = await node.funded()
       const to = Keypair.generate().publicKey
@@ -260,7 +260,7 @@ export function describeWeb3(start: () => Promise<SolanaNode>): void {
       })
     })
 
-    it('tells the state of the cluster', async () => {
+    it('returns the state of the cluster', async () => {
       const { connection } = node
       const info = await connection.getEpochInfo('processed')
       expect(info.slotsInEpoch).toBe(432_000)

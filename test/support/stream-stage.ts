@@ -1,4 +1,4 @@
-// The event stream without a network: peers that read when told to, and a clock moved by hand.
+// The event stream without a network: peers that read on request, and a clock advanced by hand.
 // Used by the unit tests of products/metrics.
 import { unpack } from 'msgpackr'
 import { ActiveBlocks } from '../../src/products/metrics/active-blocks.ts'

@@ -1,5 +1,5 @@
-// The websocket door over a synthetic chain: a client that asks and keeps what it is told, and a
-// hub that moves when the test says so.
+// The websocket endpoint over a synthetic chain: a client that keeps what it receives, and a
+// hub that the test advances.
 import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import type { Running } from '../../src/base/running.ts'
@@ -67,7 +67,7 @@ export class SubscriptionStage {
     return client
   }
 
-  /** Tells the next slot and gives what was told. */
+  /** Publishes the next slot and returns its updates. */
   step(): SolanaUpdate[] {
     const updates = this.synthetic.next()
     for (const update of updates) publishUpdate(this.hub, update)

@@ -1,6 +1,5 @@
-// A Solana chain that never was: the same seed tells the same story, slot by slot.
-// For tests and benches of what stands behind the hub; nothing in it executes anything.
-
+// A synthetic Solana chain: the same seed gives the same updates, slot by slot.
+// For tests and benches of what reads the hub; nothing in it executes anything.
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import type {
   AccountContent,
@@ -59,12 +58,12 @@ export class SyntheticSolana {
     this.owners = this.#many(this.#options.owners, 32)
   }
 
-  /** Number of the slot that `next` will tell. */
+  /** Number of the slot that `next` will publish. */
   get slot(): number {
     return this.#slot
   }
 
-  /** Everything about one more slot, and what became surer of earlier ones, in order. */
+  /** Everything of one more slot, and new commitments of earlier ones, in order. */
   next(): SolanaUpdate[] {
     const slot = this.#slot++
     const moment = { slot, createdAtMs: 1_700_000_000_000 + slot * 400 + 0.25 }

@@ -1,8 +1,8 @@
 // Events recorded on a tape of bytes, to be played by a source thread (tape-source.mjs).
 //
-//   event   u32 bytes behind this word   descriptor[64]   payload
+//   event   u32 bytes after this word    descriptor[64]   payload
 //   gap     u32 0   from f64   to f64
-//   pause   u32 0xffffffff: the source waits for one more call of the road's `release`
+//   pause   u32 0xffffffff: the source waits for one more call of the pipeline's `release`
 import type { EventSink } from './recording.ts'
 
 export class Tape implements EventSink {

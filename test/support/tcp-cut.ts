@@ -1,4 +1,4 @@
-// A wire between a client and a server that a test can cut, hold and mend.
+// A TCP relay between a client and a server that a test can cut, stall and restore.
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
 export class TcpCut {
@@ -51,7 +51,7 @@ export class TcpCut {
     for (const socket of this.#sockets) socket.destroy()
   }
 
-  /** Nobody gets through from now on. */
+  /** Refuses all connections from now on. */
   refuse(isRefusing: boolean): void {
     this.#isRefusing = isRefusing
     if (isRefusing) this.cut()

@@ -30,7 +30,7 @@ export interface TransferOptions {
   readonly lamports: bigint
   /** The destination is asked for read-only. */
   readonly isReadonly?: boolean
-  /** The destination stands in this lookup table. */
+  /** The destination is in this lookup table. */
   readonly table?: Address
   readonly extraData?: number
 }

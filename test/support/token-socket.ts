@@ -23,7 +23,7 @@ export async function kitWithToken(token: string): Promise<typeof import('@solan
   return import('@solana/kit')
 }
 
-/** web3.js requires `ws` through rpc-websockets: its place in the cache is taken beforehand. */
+/** web3.js requires `ws` through rpc-websockets: its entry in the cache is set beforehand. */
 export function web3WithToken(token: string): typeof import('@solana/web3.js') {
   const require = createRequire(import.meta.url)
   const web3Path = require.resolve('@solana/web3.js')

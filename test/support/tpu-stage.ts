@@ -1,4 +1,4 @@
-// The TPU Sender with its door open, on an embedded chain or on upstreams of a test's choice.
+// The TPU Sender with its endpoint open, on an embedded chain or on upstreams of a test's choice.
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { accept, type Outcome } from '../../src/base/errors.ts'

@@ -1,4 +1,4 @@
-// Reads the project's own tree for the tests that hold it to its rules.
+// Reads the project's own tree for the tests that check its rules.
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, posix, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -39,7 +39,7 @@ function read(absolute: string): SourceFile {
   return { path, text, lines: text.split('\n').length - 1, imports: importsOf(path, text) }
 }
 
-// The compiler has no parser to import, so imports are found by their form: `from '…'` behind an
+// The compiler has no parser to import, so imports are found by their form: `from '…'` after an
 // import or export, `import '…'`, and `import('…')`.
 const importForms =
   /(?:^|\n)\s*(?:import|export)\s[^'"`;]*?from\s*'([^']+)'|(?:^|\n)\s*import\s*'([^']+)'|\bimport\(\s*'([^']+)'\s*\)/g

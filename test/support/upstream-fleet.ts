@@ -7,7 +7,7 @@ import { provision, type Server, startServer } from './server.ts'
 import { SlowWire } from './slow-wire.ts'
 import { until } from './until.ts'
 
-/** Every door but the one of RPC is shut. */
+/** Every endpoint except RPC is disabled. */
 const quiet = Object.entries(configFields).flatMap(([name, node]) =>
   node.node === 'group' && 'enabled' in node.fields && name !== 'rpc'
     ? [`--${name}.enabled=false`]
@@ -47,7 +47,7 @@ export class Fleet {
   #timer: NodeJS.Timeout | null = null
   #sends = 0
 
-  /** A node per slot time; one with longer slots than the others falls behind them. */
+  /** A node per slot time; one with longer slots than the others lags them. */
   static async start(options: {
     slotMs: readonly number[]
     setFlags: readonly string[]

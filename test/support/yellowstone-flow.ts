@@ -1,5 +1,5 @@
-// What an unmodified yellowstone client does with a door: every method it has, every kind of
-// filter. The same flow runs against the door before its own chain and before a node.
+// What an unmodified yellowstone client does with an endpoint: every method, every kind of
+// filter. The same flow runs against a devnode and against the gateway.
 import { createRequire } from 'node:module'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
@@ -10,11 +10,11 @@ import { until } from './until.ts'
 // biome-ignore-start lint/suspicious/noExplicitAny: the client's generated types add nothing here.
 const Yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc').default as any
 
-/** A door with a chain behind it, however far. */
+/** An endpoint with a chain. */
 export interface FlowStage {
   readonly target: string
   readonly token: string
-  /** Lets the chain say this; resolves when the door knows it. */
+  /** Publishes this on the chain; resolves when the endpoint has it. */
   publish(updates: readonly SolanaUpdate[]): Promise<void>
   close(): Promise<void>
 }

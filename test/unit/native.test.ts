@@ -1,4 +1,4 @@
-// Native parts: the binaries we load are the ones we recorded, for both architectures.
+// Native packages: the binaries we load are the ones we recorded, for both architectures.
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -24,7 +24,7 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as
   devDependencies: Record<string, string>
 }
 
-describe('native parts', () => {
+describe('native packages', () => {
   const folder = dirname(createRequire(import.meta.url).resolve('uWebSockets.js'))
 
   for (const [name, recorded] of Object.entries(uwsBinaries)) {
@@ -34,7 +34,7 @@ describe('native parts', () => {
     })
   }
 
-  test('the lock file holds the linux arm64 and x64 build of every native package', () => {
+  test('the lock file has the linux arm64 and x64 build of every native package', () => {
     const names = Object.keys(lock.packages).map((path) => path.replace(/^.*node_modules\//, ''))
     const platformName = /^(.*[-/])(linux)[-](arm64|x64)(-gnu)?$/
     const families = new Map<string, Set<string>>()

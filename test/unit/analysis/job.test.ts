@@ -85,7 +85,7 @@ describe('block analysis', () => {
     expect(bench.syncTable.turn()).toEqual({ ticket: 0, state: 0 })
   })
 
-  test('returns retry when a dead worker still holds the scratch', () => {
+  test('returns retry when a dead worker still has the scratch', () => {
     const { bench } = open()
     expect(bench.syncTable.acquireScratch(0)).toBe(0)
     const job = { ticket: 0, round: 0, from: 0, to: 0, number: 1, wallNs: 0, timestampSecs: 0 }

@@ -90,7 +90,7 @@ describe.skipIf(recorded.isMissing)(recorded.title('the recording of 30 real blo
   })
 
   test('counts the top slot and the top account exactly with 1,000 counters', () => {
-    // The blocks carry their original times, which cross a 5-minute mark: held still here.
+    // The blocks carry their original times, which cross a 5-minute boundary: fixed here.
     const { top } = play({ timestampSecs: 1 }).at(-1)!
     const counts = (name: string) => list(top, name).map((entry) => entry.count - entry.error)
     expect(list(top, 'account')[0]).toMatchObject({ count: 2776, error: 0 })

@@ -146,7 +146,7 @@ describe('admission', () => {
     expect(rotated.ok && asks(a.token, rotated.value.indexer)).toBe(true)
   })
 
-  it('refuses an empty password for a subscription that has none', () => {
+  it('refuses an empty password for a subscription without one', () => {
     const { token, subscription } = provision()
     const basic = { user: subscription.id, password: '' }
     expect(gate.admit('indexer', { xToken: token, basic }, here)).toBeNull()

@@ -123,7 +123,7 @@ describe('CIDRs', () => {
   })
 })
 
-describe('the client behind trusted proxies', () => {
+describe('the client address from trusted proxies', () => {
   const trusted = ['10.0.0.0/8', '2001:db8::/32'].map((text) => parseCidr(text)!)
 
   it('is the peer when no proxy is trusted, whatever the header contains', () => {

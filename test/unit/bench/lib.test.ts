@@ -64,7 +64,7 @@ describe('bench', () => {
     expect(isClosed).toBe(true)
   })
 
-  it('leaves out what cannot run here and says so', async () => {
+  it('skips and reports what cannot run here', async () => {
     const native = { ...scripted('C', []), missing: () => 'no compiler' }
     const result = await runBench(bench({ candidates: [native], cores: 10_000 }), options)
     expect(result.rows.map(({ name }) => name)).toEqual(['plain'])
@@ -110,7 +110,7 @@ describe('bench options', () => {
     expect(parseOptions(['compare', 'a', 'b'])).toEqual({ names: [], compare: ['a', 'b'] })
   })
 
-  it('say what is wrong with them', () => {
+  it('report what is wrong with them', () => {
     expect(parseOptions(['--speed', '1'])).toBe('unknown option --speed')
     expect(parseOptions(['--seconds'])).toBe('--seconds needs a value')
     expect(parseOptions(['--seconds', 'many'])).toBe('--seconds is 0 to 600')

@@ -34,7 +34,7 @@ function refused(words: string[], of = verb): string {
 }
 
 describe('flags', () => {
-  test('are taken in both writings, in any place, repeated where that is meant', () => {
+  test('are taken in both forms, at any position, repeated where that is meant', () => {
     const args = parsed(['--product=a,b', 'acme', '--product', 'c', '--fast', '--plan', 'gold'])
     expect(args.positionals).toEqual(['acme'])
     expect(listOf(args, 'product')).toEqual(['a', 'b', 'c'])

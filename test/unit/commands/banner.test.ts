@@ -16,7 +16,7 @@ describe('the warnings of a start', () => {
 })
 
 describe('the calls of the first start', () => {
-  it('hold the token once, and use it by name in every call', () => {
+  it('print the token once, and use it by name in every call', () => {
     const text = printed({ host: '127.0.0.1', port: 1, tls: false })
     expect(text.split('slu_secret')).toHaveLength(2)
     const calls = text.split('\n').filter((line) => /^(curl|node) /.test(line))
@@ -25,7 +25,7 @@ describe('the calls of the first start', () => {
     expect(text).toContain('chain.source      embedded')
   })
 
-  it('speak TLS to every door that has it', () => {
+  it('use TLS for every endpoint that has it', () => {
     const text = printed({ host: '127.0.0.1', port: 1, tls: true })
     expect(text).toContain('createSsl()')
     expect(text).not.toMatch(/createInsecure|http:|ws:/)

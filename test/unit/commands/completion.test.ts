@@ -29,7 +29,7 @@ describe('completion', () => {
     expect(offered('completion', 'z')).toEqual(['zsh'])
   })
 
-  test('every verb stands in every script', () => {
+  test('every verb is in every script', () => {
     for (const script of [bashScript(verbs), zshScript(verbs), fishScript(verbs)])
       for (const verb of verbs) for (const word of verb.words) expect(script).toContain(word)
   })

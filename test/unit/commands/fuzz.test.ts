@@ -1,4 +1,4 @@
-// Whatever an operator, a shell or a file holds: refused with a sentence, never thrown.
+// Any input of an operator, a shell or a file: refused with a sentence, never thrown.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -32,7 +32,7 @@ describe('doctor', () => {
     expect(checkNode('18.20.0').state).toBe('fail')
   })
 
-  test('tells a missing or broken certificate', () => {
+  test('detects a missing or broken certificate', () => {
     expect(checkCertificate({ cert: '', key: '' }, 0).state).toBe('ok')
     const broken = join(folder, 'broken.pem')
     writeFileSync(broken, 'noise')
@@ -40,7 +40,7 @@ describe('doctor', () => {
     expect(checkCertificate({ cert: '/absent', key: '/absent' }, 0).state).toBe('fail')
   })
 
-  test('tells how long a certificate lasts and whether the key fits', (context) => {
+  test('reports how long a certificate is valid and whether the key matches', (context) => {
     const one = pair('one')
     const other = pair('other')
     if (one === null || other === null) return context.skip('openssl is not here')

@@ -25,7 +25,7 @@ function capture() {
 }
 
 describe('output', () => {
-  test('columns stand under their heads, empty cells are dashes', () => {
+  test('columns are aligned with their heads, empty cells are dashes', () => {
     const rows = [
       ['1', 'long one'],
       ['22', ''],
@@ -54,7 +54,7 @@ describe('output', () => {
     expect(written.err).toBe('sluice: m\nhint\n{"error":{"code":"c","message":"m"}}\n')
   })
 
-  test('a token pasted in the wrong place is not repeated', () => {
+  test('a token passed as the wrong argument is not echoed', () => {
     const { written, streams } = capture()
     const token = `slu_${'a'.repeat(38)}`
     printRefusal({ code: 'c', message: `no subscription "${token}"` }, 'table', undefined, streams)

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { lineOf, ProgressBar } from '../../../src/commands/progress-bar.ts'
 
 describe('ProgressBar', () => {
-  test('draws how far a recording is', () => {
+  test('shows how far a recording is', () => {
     expect(lineOf({ pass: 0, events: 0, eventsTotal: 2000 })).toBe(
       `[${'.'.repeat(30)}] 0 %  0 of 2,000 events`,
     )
@@ -12,7 +12,7 @@ describe('ProgressBar', () => {
     expect(lineOf({ pass: 0, events: 0, eventsTotal: 0 })).toContain('100 %')
   })
 
-  test('draws at most ten times a second, the end always, and makes room for lines', () => {
+  test('renders at most ten times a second, the end always, and clears itself for log lines', () => {
     const written: string[] = []
     const bar = new ProgressBar({ write: (text: string) => written.push(text) })
     for (let events = 1; events <= 1000; events++)

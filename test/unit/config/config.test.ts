@@ -11,7 +11,7 @@ import {
 } from '../../../src/config/config.ts'
 import { knownOf } from '../../../src/config/known.ts'
 
-/** A configuration with these sections, and defaults elsewhere. */
+/** A configuration with these sections, and defaults for the others. */
 function config(sections: object): Config {
   const defaults = { tls: { cert: '', key: '' }, allowPlaintext: false, metrics: {}, plans: {} }
   return { ...defaults, tpu: { upstreams: [] }, ...sections } as never
@@ -31,7 +31,7 @@ describe('doors', () => {
     expect(checked({ shredstream: door('0.0.0.0', 1) })).toEqual([])
   })
 
-  test('two doors cannot have one address, but any number may take a free port', () => {
+  test('two endpoints cannot have one address, but any number may take a free port', () => {
     const clash = { rpc: door('127.0.0.1', 9), grpc: door('127.0.0.1', 9) }
     expect(checked(clash)).toEqual(['grpc.port 9 is taken by rpc: set another port'])
     const free = { rpc: door('127.0.0.1', 0), grpc: door('127.0.0.1', 0) }

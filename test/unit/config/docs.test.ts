@@ -67,7 +67,7 @@ describe('the configuration in force', () => {
   // Reason for the casts: the printer is tried on declarations of its own.
   const loaded = { config: config as never, origins }
 
-  test('is YAML that says who set what and hides secrets', () => {
+  test('is YAML with the source of each value, and hides secrets', () => {
     const printed = renderConfig(loaded, fields)
     expect(printed).not.toContain('hush')
     expect(printed).toContain('    rate: 3  # SLUICE_PLANS__GOLD__RATE')

@@ -98,7 +98,7 @@ describe('problems', () => {
     )
   })
 
-  test('clashes between keys are told in the same run as bad keys', async () => {
+  test('conflicts between keys are reported in the same run as bad keys', async () => {
     const flags = [
       { key: 'rpc.prt', value: '5' },
       { key: 'rpc.host', value: '0.0.0.0' },
@@ -108,7 +108,7 @@ describe('problems', () => {
     expect(problems[1]).toContain('rpc.host 0.0.0.0 is not a loopback address')
   })
 
-  test('a broken line is named and not quoted: it may hold a secret', async () => {
+  test('a broken line is named and not quoted: it may contain a secret', async () => {
     const path = file('quoted.yaml', 'data: "x\ntls: {key: hush')
     const problems = await problemsOf({ file: path })
     expect(problems.join()).toContain('line ')

@@ -60,7 +60,7 @@ describe('names and lists', () => {
     expect(read12.map((node) => node.rpc)).toEqual(nodes.map((node) => node.rpc))
   })
 
-  test('a bad name, a list that is none and one that is too long are problems', () => {
+  test('a bad name, a value that is no list and a list that is too long are problems', () => {
     expect(read({ plans: { 'a.b': {} } }).problems[0]).toContain('a name is 1 to 32')
     expect(read({ upstreams: { m: { nodes: 'x' } } }).problems[0]).toContain('must be a list')
     const nodes = Array.from({ length: 101 }, () => ({}))

@@ -91,14 +91,14 @@ describe('ring header', () => {
 })
 
 describe('payload sizes', () => {
-  test('of fixed parts match the schema', () => {
+  test('of fixed fields match the schema', () => {
     expect(blockStart.size).toBe(528)
     expect(blockEnd.gasUsed + 8).toBe(blockEnd.size)
     expect(storageAccess.endValue + 32 + 1).toBe(storageAccess.size)
     expect(accountAccess.transientKeyCount + 4).toBe(accountAccess.size)
   })
 
-  test('of variable parts come from the payload itself', () => {
+  test('of variable fields come from the payload itself', () => {
     const call = new Uint8Array(txnCallFrame.size + 5)
     writeU64(call, txnCallFrame.inputLength, 3)
     writeU64(call, txnCallFrame.returnLength, 2)

@@ -229,7 +229,7 @@ describe('slot tracker', () => {
     expect(published[0].filter((one) => one === '1003 status 1')).toHaveLength(1)
   })
 
-  it('waits for parts that arrive after the meta, and publishes no status before the block', () => {
+  it('waits for items that arrive after the meta, and publishes no status before the block', () => {
     const updates = chainOf(3)
     const late = (update: SolanaUpdate) =>
       update.slot === 1001 &&
@@ -251,7 +251,7 @@ describe('slot tracker', () => {
     expect(block).toBe(publishedBy(updates)[0].find((words) => words.startsWith('1001 block')))
   })
 
-  it('publishes the meta without the block when parts are missing, and counts it', () => {
+  it('publishes the meta without the block when items are missing, and counts it', () => {
     const updates = chainOf(5)
     const missing = updates.find(({ kind, slot }) => kind === 'transaction' && slot === 1002)
     const { sink, published } = open()

@@ -68,7 +68,7 @@ function turn(): Promise<void> {
 }
 
 describe('live streams', () => {
-  it.each([1, 2, 3, 4])('get what the oracle says, seed %i', async (seed) => {
+  it.each([1, 2, 3, 4])('get what the oracle expects, seed %i', async (seed) => {
     const chain = new SyntheticSolana({ seed, accounts: 30 })
     const random = randomOf(seed * 77)
     const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })

@@ -117,7 +117,7 @@ describe('a request', () => {
     }
   })
 
-  it('may be held to filters with conditions; a signature alone is none', () => {
+  it('may be required to have conditions; a signature alone is no condition', () => {
     const strict = { any: false }
     const signature = encodeBase58(new Uint8Array(64).fill(3))
     for (const request of [
@@ -134,7 +134,7 @@ describe('a request', () => {
     expect(problem({ slots: { s: {} } }, strict)).toBe('ok')
   })
 
-  it('may name its filters anything, even what objects hold already', () => {
+  it('may name its filters anything, even members of Object', () => {
     const bytes = Buffer.from('120b0a095f5f70726f746f5f5f', 'hex')
     const read = codec.decode<SubscribeRequest>('geyser.SubscribeRequest', bytes)!
     const outcome = compileFilters(read, limits)

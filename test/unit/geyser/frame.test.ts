@@ -41,7 +41,7 @@ describe('slabs', () => {
     const now = pool.take(slabBytesMax, 0)
     expect(now.bytes === before.bytes).toBe(true)
     expect(before.release).toThrow('invariant broken')
-    // The present writer still holds it.
+    // The current writer still has it.
     expect(pool.take(slabBytesMax, 0).bytes === now.bytes).toBe(false)
     now.release()
   })
@@ -64,7 +64,7 @@ describe('slabs', () => {
 })
 
 describe('frames', () => {
-  it('are what protobufjs would write, behind the prefix of gRPC', () => {
+  it('are what protobufjs would write, after the prefix of gRPC', () => {
     const type = codec.root.lookupType('geyser.SubscribeUpdate')
     const value = { filters: ['a', 'ü'], entry: { slot: 5, index: 300 } }
     const createdAt = { seconds: 1_700_000_000, nanos: 250_000 }

@@ -13,7 +13,7 @@ function idIn(bytes: Uint8Array): number | null {
 }
 
 describe('the ping of a request', () => {
-  it('is found among everything else, and is absent where there is none', () => {
+  it('is found among everything else, and null when absent', () => {
     const rest = { slots: { a: {} }, commitment: 1, accountsDataSlice: [{ offset: 1, length: 2 }] }
     expect(idIn(encode({ ping: { id: 7 } }))).toBe(7)
     expect(idIn(encode({ ping: { id: -7 } }))).toBe(-7)
@@ -21,7 +21,7 @@ describe('the ping of a request', () => {
     expect(idIn(encode({ ...rest, ping: { id: 300 }, fromSlot: 5 }))).toBe(300)
     expect(idIn(encode(rest))).toBeNull()
     expect(idIn(Buffer.alloc(0))).toBeNull()
-    // Bytes inside a filter that look like a ping are none.
+    // Bytes inside a filter that look like a ping are ignored.
     expect(idIn(encode({ slots: { '\x4a\x02\x08\x07': {} } }))).toBeNull()
     // The field number in more bytes than it needs.
     expect(idIn(Buffer.from([0xca, 0x80, 0x00, 0x02, 0x08, 0x07]))).toBe(7)

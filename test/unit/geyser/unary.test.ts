@@ -28,7 +28,7 @@ describe('the unary methods', () => {
     expect(ask('SubscribeReplayInfo')).toEqual({})
   })
 
-  it('tell the head at each commitment', () => {
+  it('return the head at each commitment', () => {
     const { hub, ask } = open()
     const chain = new SyntheticSolana({ confirmedAfter: 1, finalizedAfter: 4 })
     const hashes: string[] = []
@@ -60,7 +60,7 @@ describe('the unary methods', () => {
     expect(ask('SubscribeReplayInfo')).toEqual({ firstAvailable: 1050 })
   })
 
-  it('refuse a commitment that is none, and bytes that are no request', () => {
+  it('refuse an unknown commitment, and bytes that are no request', () => {
     const { ask, chain, methods } = open()
     expect(ask('GetSlot', { commitment: 9 })).toEqual({ code: 3 })
     for (const method of ['GetSlot', 'Ping']) {

@@ -90,7 +90,7 @@ describe('ring', () => {
     expect(reader.checkpoint.count).toBe(1000)
   })
 
-  it('lets a record be built in place and shortened', () => {
+  it('lets a record be built without a copy and shortened', () => {
     const at = allocateRing(small)
     const writer = RingWriter.create(at)
     const reader = new RingReader(at, { from: 'oldest' })

@@ -24,7 +24,7 @@ describe('base58', () => {
     expect(encodeBase58(new Uint8Array(0))).toBe('')
   })
 
-  test('encodes a range in place', () => {
+  test('encodes a range of a larger buffer', () => {
     const bytes = Uint8Array.from({ length: 100 }, (_, index) => index * 7)
     expect(encodeBase58(bytes, 30, 62)).toBe(encodeBase58(bytes.slice(30, 62)))
   })

@@ -41,7 +41,7 @@ describe('bodies of updates', () => {
     expect(seen.size).toBe(5)
   })
 
-  it('hold the part that blocks splice in', () => {
+  it('contain the bytes that blocks splice in', () => {
     for (const update of updates) {
       if (update.kind !== 'account' && update.kind !== 'transaction') continue
       const isAccount = update.kind === 'account'
@@ -91,7 +91,7 @@ describe('bodies of updates', () => {
 })
 
 describe('blocks', () => {
-  it('are spliced from encoded parts', () => {
+  it('are spliced from encoded messages', () => {
     const block = new SyntheticSolana().next().find((update) => update.kind === 'block')!
     const rewards = encodeRewards([
       { pubkey: 'a', lamports: -5n, postBalance: 2n ** 63n, rewardType: 2, commission: '7' },

@@ -105,7 +105,7 @@ describe('a set', () => {
 })
 
 describe('the maker', () => {
-  test('marks the end of a batch and of the slot, and chains sets', () => {
+  test('flags the end of a batch and of the slot, and chains sets', () => {
     const maker = new ShredMaker({ version: testVersion, sign: signerOf(testSeed) })
     maker.startSlot({ slot: 5, parent: 4 })
     const batch = randomBytes(40_000, 3)

@@ -97,7 +97,7 @@ describe('EventLog', () => {
     const reserve = registry()
     const before = open({ reserve, framesMax: 3 })
     let cursor = 0
-    // The whole block is used up, so the next run begins right behind it.
+    // The whole block is used up, so the next run begins right after it.
     for (let i = 0; i < seqBlock - 1; i++) cursor = before.append('TPS', bytes(0))
     const after = open({ reserve })
     const first = after.append('TPS', bytes(0))

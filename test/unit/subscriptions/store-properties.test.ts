@@ -99,7 +99,7 @@ function checkUnique(store: Store): void {
   expect(new Set(claimed).size).toBe(claimed.length)
 }
 
-/** The index in memory holds exactly the tokens that the registry says are alive. */
+/** The index in memory has exactly the live tokens of the registry. */
 function checkDirectory(store: Store, directory: Directory, nowMs: number): void {
   for (const record of store.allRegistered()) {
     const isActive = record.subscription.state === 'active'

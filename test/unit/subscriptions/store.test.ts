@@ -177,7 +177,7 @@ describe('destinations', () => {
     expect(code(store.setDestination('b', '127.0.0.1:9000', by))).toBe('destination-taken')
     value(store.confirmDestination('a', by))
     value(store.setDestination('a', '127.0.0.1:9001', by))
-    // The standing address still receives, so it is still taken.
+    // The current address still receives, so it is still taken.
     expect(code(store.setDestination('b', '127.0.0.1:9000', by))).toBe('destination-taken')
     value(store.confirmDestination('a', by))
     value(store.setDestination('b', '127.0.0.1:9000', by))

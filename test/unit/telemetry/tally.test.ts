@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { LatencyTally, PairTally } from '../../../src/telemetry/tally.ts'
 
 describe('LatencyTally', () => {
-  it('puts each duration into the first bucket that holds it, the longest into +Inf', () => {
+  it('puts each duration into the first bucket that fits, the longest into +Inf', () => {
     const tally = new LatencyTally()
     tally.observeMs(0)
     tally.observeMs(tally.buckets[0]! * 1000)

@@ -9,7 +9,7 @@ const backoff = { firstMs: 1, lastMs: 1, deathsMax: 3, healthyMs: 60_000 }
 let supervisor: Supervisor | null = null
 afterEach(() => supervisor?.stop())
 
-/** One that runs once, dies, and then fails to start as often and in the way that is told. */
+/** One that runs once, dies, and then fails to start as often and in the way that a test sets. */
 async function supervise(failures: number, fault: Error) {
   const seen = { launches: 0, downs: 0, die: (_how: string) => {} }
   supervisor = new Supervisor(
@@ -35,7 +35,7 @@ async function supervise(failures: number, fault: Error) {
 }
 
 describe('a supervisor', () => {
-  it('waits for as long as the machine has no room for what it starts', async () => {
+  it('retries for as long as the machine lacks resources for the launch', async () => {
     const noRoom = new Fault('child-start', 'spawn EMFILE', { retryable: true })
     const seen = await supervise(20, noRoom)
     await until(() => supervisor?.isRunning === true, 'the start that works')

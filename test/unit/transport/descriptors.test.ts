@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 
-/** Runs in a process of its own, whose descriptors may run out. */
+/** Runs in a process of its own, which may use up its descriptors. */
 function runLimited(script: string): unknown {
   const url = new URL('../../../dist/src/transport/descriptors.js', import.meta.url).href
   const head = `const { DescriptorReserve } = await import(${JSON.stringify(url)})

@@ -10,7 +10,7 @@ const records = payloads.map((payload, place) =>
 )
 const file = Buffer.concat([pcapHeader(), ...records])
 
-test('a capture that we write holds its datagrams and their times', () => {
+test('a capture that we write has its datagrams and their times', () => {
   const read = readPcap(file)!
   expect(read.map(({ payload }) => Buffer.from(payload))).toEqual(
     payloads.map((p) => Buffer.from(p)),

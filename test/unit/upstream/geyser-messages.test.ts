@@ -30,7 +30,7 @@ describe('the messages of a gRPC stream', () => {
     )
   })
 
-  it('are views of a chunk that holds them whole', () => {
+  it('are views of a chunk that contains them whole', () => {
     const chunk = Buffer.concat([
       frameMessage(Buffer.from('one')),
       frameMessage(Buffer.from('two')),

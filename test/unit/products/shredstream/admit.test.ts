@@ -170,7 +170,7 @@ describe('admission', () => {
     expect(totals()).toMatchObject({ accepted: 64, rebuilt: 0 })
   })
 
-  test('with many leaders, shreds are held until their leader is found, and none is lost', () => {
+  test('with many leaders, shreds wait until their leader is found, and none is lost', () => {
     const { admit, signatures, turns, totals } = open({ leaders: [...strangers, testLeader] })
     for (const shred of shreds.slice(0, 64)) expect(admit(shred)).toBe(verdicts.drop)
     // A second copy that arrives meanwhile is a duplicate.
@@ -178,12 +178,12 @@ describe('admission', () => {
     expect(asTexts(turns().flat())).toEqual(asTexts(shreds.slice(0, 64)))
     expect(signatures!.checks).toBe(strangers.length + 1)
     expect(totals()).toMatchObject({ accepted: 64, duplicate: 1, signature: 0 })
-    // The slot's leader is known from now on: no shred is held.
+    // The slot's leader is known from now on: no shred waits.
     for (const shred of shreds.slice(64, 128)) expect(admit(shred)).not.toBe(verdicts.drop)
     expect(signatures!.checks).toBe(strangers.length + 2)
   })
 
-  test('with many leaders, held shreds are bounded and forged ones are dropped', () => {
+  test('with many leaders, waiting shreds are bounded and forged ones are dropped', () => {
     const { admit, admission, turns, totals } = open({ leaders: strangers })
     const many = makeShreds({ slots: 40, sets: 2 })
     for (const shred of many) expect(admit(shred)).toBe(verdicts.drop)

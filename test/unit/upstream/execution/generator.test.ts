@@ -231,7 +231,7 @@ describe('the embedded generator', () => {
     expect(idle.count(EventType.BlockEnd)).toBeGreaterThanOrEqual(10)
   })
 
-  test('every transaction has its own hash and all of its parts', async () => {
+  test('every transaction has its own hash and all of its events', async () => {
     const sink = await generate({}, 10)
     const hashes = of(sink, EventType.TxnHeaderStart).map(({ payload }) =>
       hexOf(payload, txnHeaderStart.hash, 32),

@@ -40,7 +40,7 @@ describe('probes', () => {
     expect(moves).toEqual(['up', 'probing', 'down', 'up'])
   })
 
-  test('an answered call takes the doubt away, but not a silence that was judged', () => {
+  test('an answered call clears failures, but not a silence that was judged', () => {
     health.probeAnswered(answered)
     health.probeOverdue()
     health.callAnswered()
@@ -62,7 +62,7 @@ describe('probes', () => {
     expect(health.state).toBe('down')
   })
 
-  test("the node's own word that it is behind counts like lag", () => {
+  test('a lag that the node reports itself counts like a measured one', () => {
     health.probeAnswered({ isBehind: true })
     expect(health.state).toBe('lagging')
     health.probeAnswered(answered)

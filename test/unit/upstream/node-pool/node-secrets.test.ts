@@ -4,7 +4,7 @@ import { NodeSecrets, secretsOf } from '../../../../src/upstream/node-pool/node-
 const address = 'https://me:pass1234@rpc.example.com:8443/v2/k3y0f-provider?api-key=abcd'
 
 describe('text from a node', () => {
-  test('is withheld when it holds its host, its key or its token', () => {
+  test('is withheld when it contains its host, its key or its token', () => {
     const secrets = new NodeSecrets({ rpc: address, ws: '', grpc: '', xToken: 'token-of-node' })
     for (const secret of [
       'token-of-node',
@@ -31,7 +31,7 @@ describe('text from a node', () => {
       expect(secrets.isIn(text), text).toBe(true)
   })
 
-  test('is found behind an IPv6 address and characters that a URL encodes', () => {
+  test('is found after an IPv6 address and characters that a URL encodes', () => {
     const secrets = secretsOf({ rpc: 'http://[2001:db8::7]:8899/k%C3%A9y-12345678' })
     for (const text of ['[2001:db8::7]:8899', '2001:db8::7', 'kéy-12345678', 'k%c3%a9y-12345678'])
       expect(secrets.isIn(text), text).toBe(true)
@@ -43,7 +43,7 @@ describe('text from a node', () => {
     expect(secretsOf({ rpc: address }).isIn('100% of %20 and \\n')).toBe(false)
   })
 
-  test('is read without a throw whatever the address holds', () => {
+  test('is read without a throw for any address', () => {
     const secrets = new NodeSecrets({ rpc: 'http://a%zz:b%@host.example/%zz', ws: 'no address' })
     expect(secrets.isIn('b%@host.example')).toBe(true)
     expect(secrets.isIn('%zz')).toBe(false)
