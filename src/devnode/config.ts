@@ -1,12 +1,12 @@
 // Configuration of the Solana chain behind the bundle. Thread: main.
 import { choice, group, integer, type Values } from '../base/fields.ts'
 
-export const chainSection = group('The Solana chain behind rpc, websocket, grpc and tpu.', {
+export const chainSection = group('The Solana chain that rpc, websocket, grpc and tpu serve.', {
   source: choice(['embedded', 'upstream'], {
     initial: 'embedded',
     doc:
       'Where the chain is: embedded runs one inside the server, ' +
-      'upstream stands in front of the nodes of upstreams.default.',
+      'upstream uses the nodes of upstreams.default.',
   }),
   traffic: integer({
     initial: 50,

@@ -24,7 +24,7 @@ const gcKindOf: Readonly<Record<number, GcKind>> = {
 /** Declares the series and begins to watch. `stop` ends the timer and the observer. */
 export function startProcessMeters(meters: Meters, about: { version: string }): { stop(): void } {
   meters
-    .gauge('sluice_build_info', 'Always 1; the labels hold the versions of server and Node', {
+    .gauge('sluice_build_info', 'Always 1; the labels are the versions of server and Node', {
       version: [about.version],
       node: [process.version],
     })

@@ -64,7 +64,7 @@ const setFields = {
     min: 100,
     max: 600_000,
     unit: 'ms',
-    doc: 'Longest time for a call, all tries together; heavy scans get three times that.',
+    doc: 'Timeout of a call, all attempts together; heavy scans get three times that.',
   }),
   hedge: flag({ initial: false, doc: 'Asks a second node when a read is slower than most.' }),
   broadcast: flag({ initial: false, doc: 'sendTransaction goes to all nodes instead of one.' }),
@@ -79,7 +79,7 @@ const setFields = {
 export type SetSection = Values<typeof setFields>
 
 export const upstreamsSection = named(
-  'Sets of nodes to stand in front of.',
+  'Sets of upstream nodes.',
   'set',
   group('One set.', setFields),
 )

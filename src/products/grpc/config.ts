@@ -3,8 +3,8 @@ import { flag, group, integer, text, texts, type Values } from '../../base/field
 
 const mebibyte = 1024 * 1024
 
-export const grpcSection = group('The gRPC door of the bundle: geyser.Geyser', {
-  enabled: flag({ initial: true, doc: 'Whether the door opens' }),
+export const grpcSection = group('The gRPC endpoint of the bundle: geyser.Geyser', {
+  enabled: flag({ initial: true, doc: 'Whether the endpoint opens' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on' }),
   // Endpoints: Bundle endpoints.
   port: integer({
@@ -13,7 +13,7 @@ export const grpcSection = group('The gRPC door of the bundle: geyser.Geyser', {
     max: 65535,
     doc: 'Port to listen on; 0 is any free one',
   }),
-  reflection: flag({ initial: false, doc: 'Whether the door describes its services to tools' }),
+  reflection: flag({ initial: false, doc: 'Whether the endpoint describes its services to tools' }),
   messageBytesMax: integer({
     initial: 4 * mebibyte,
     min: 1024,

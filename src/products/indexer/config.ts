@@ -2,7 +2,7 @@
 import { choice, flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const indexerSection = group('SQL over what passed, on the HTTP interface of ClickHouse.', {
-  enabled: flag({ initial: true, doc: 'Opens the door.' }),
+  enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
   port: integer({ initial: 8123, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
   inFlightPerAddress: integer({

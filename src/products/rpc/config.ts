@@ -2,7 +2,7 @@
 import { flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const rpcSection = group('JSON-RPC over HTTP.', {
-  enabled: flag({ initial: true, doc: 'Opens the door.' }),
+  enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
   port: integer({ initial: 8899, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
   inFlightPerAddress: integer({

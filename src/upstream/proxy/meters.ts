@@ -24,7 +24,7 @@ export function declareProxyMeters(meters: Meters): ProxyTally {
       // Reason for the cast: entries of an object lose the type of its keys.
       [{}, tally[key as keyof typeof counters]],
     ])
-  meters.gaugeRead('sluice_upstream_cache_bytes', 'Bytes that the caches of answers hold', () =>
+  meters.gaugeRead('sluice_upstream_cache_bytes', 'Bytes in the caches of answers', () =>
     tally.cacheBytes(),
   )
   return tally
