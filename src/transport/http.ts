@@ -7,6 +7,7 @@
 // anything else is the context of the later steps), `routes` do the rest. The body passed to
 // `handle` is borrowed: it is valid until the handler returns or first awaits; copy what must live
 // longer. Handlers may be async, may throw (500), and need not handle a client that disconnected.
+import { isBrokenInvariant } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { Addresses } from './address.ts'
@@ -141,8 +142,10 @@ export class Http<C> implements ExchangeOwner {
       this.#waiting.leave(exchange.request!.address)
   }
 
-  /** A bug in a handler: the caller gets 500, the log gets the reason. */
+  /** An error of a handler: the caller gets 500, the log gets the reason. A broken invariant stops
+   *  the process. */
   failed(exchange: Exchange, error: unknown): void {
+    if (isBrokenInvariant(error)) throw error
     this.#reading.delete(exchange)
     if (this.#throttle.allows('handler', this.#parts.clock.monotonicMs()))
       this.#parts.log.error('HTTP request handler failed', { reason: reasonOf(error) })

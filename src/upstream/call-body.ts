@@ -1,14 +1,13 @@
-// The body of a call as it goes to a node: params as written, under an id of ours.
-// Thread: any (pure). Called by whoever asks a node: proxy, probes, senders, reads of a set.
-// Each call has an HTTP exchange to itself, but a node that answers twice would have its second
-// answer taken for that of the next call, which may be another customer's: so the ids of
-// customers' calls tell the two apart.
+// Builds the JSON-RPC body of a call to a node: params as written, under an id of ours.
+// Thread: any (pure). Each call has an HTTP exchange of its own, but a node that answers twice would
+// have its second answer taken for that of the next call, perhaps of another customer: the random
+// ids of customers' calls prevent that.
 import type { Call } from '../jsonrpc/parse.ts'
 
 const PLAIN_NAME = /^\w+$/
 const ID_MAX = 1_000_000_000
 
-/** A number as text, that the call before on the same connection did not have. */
+/** A random number as text. */
 export function newId(): string {
   return String(1 + Math.floor(Math.random() * ID_MAX))
 }

@@ -1,11 +1,12 @@
-// What products and flows use of nodes and of execution event sources. Thread: any (types only).
+// Interfaces of nodes and of execution event sources for products and flows.
+// Thread: any (types only).
 import type { Outcome } from '../base/errors.ts'
 
 /**
  * Takes execution events in source order. `descriptor` is the 64-byte event descriptor of the
  * Monad event ring (sequence number, type, payload size, time, flow tags), `payload` the event's
- * bytes. Both are only valid during the call: the sink copies what it keeps.
- * Sequence numbers follow one another, save after `gap` and where a source begins again (a ring
+ * bytes. Both are only valid during the call: the sink copies what it needs later.
+ * Sequence numbers are consecutive, except after `gap` and where a source restarts (a ring
  * that was replaced): a number that is not above the last ends whatever block was open.
  */
 export interface ExecutionSink {
@@ -20,7 +21,7 @@ export interface ExecutionSink {
 
 /** Where execution events come from: generator, recorded snapshot or live event ring. */
 export interface ExecutionSource {
-  /** Runs until `stop` or the end of the recording. Faults are told by rejection. */
+  /** Runs until `stop` or the end of the recording. Faults reject. */
   run(sink: ExecutionSink): Promise<void>
   stop(): void
 }
@@ -32,11 +33,11 @@ export interface BlockText {
   /** Of the whole text; exact once all of it was made. */
   readonly estimatedBytes: number
   /** The piece at an index, null after the last one. To be asked for in order. Throws when the
-   *  block is no longer kept. */
+   *  block was evicted. */
   piece(index: number): Uint8Array | null
 }
 
-/** The header and transactions of an executed block, as the event source told them. */
+/** The header and transactions of an executed block, as the event source reported them. */
 export interface ExecutionBlock {
   readonly number: number
   /** The consensus id of the proposal. */
@@ -46,7 +47,7 @@ export interface ExecutionBlock {
   text(full: boolean): BlockText
 }
 
-/** What the metrics product may ask of the execution road besides its event log. */
+/** What the metrics product reads from the execution pipeline besides its event log. */
 export interface ExecutionView {
   /** Monotonic milliseconds since the last source event; since the start before the first one. */
   lastEventAgeMs(): number
@@ -63,38 +64,38 @@ export interface ExecutionView {
 }
 
 /**
- * Takes what a node's geyser stream tells, message by message, over any number of connections.
- * The chain's side knows no hub: flows/solana-upstream.ts takes the messages apart and publishes.
+ * Receives the messages of a set's geyser stream, over any number of connections.
+ * flows/solana-upstream.ts decodes them and publishes to the hub.
  */
 export interface GeyserSink {
-  /** The slot from which a new connection must tell everything again; null takes what comes. */
+  /** The slot that a new connection replays from; null for no replay. */
   resumeFrom(): number | null
-  /** A connection is there. `fromSlot` is where it begins; null: with what happens next. */
+  /** A connection is open. `fromSlot` is its first slot; null for no replay. */
   opened(fromSlot: number | null): void
-  /** One SubscribeUpdate. Nobody changes or reuses the bytes afterwards. */
+  /** One SubscribeUpdate. The bytes are not changed or reused afterwards. */
   message(bytes: Uint8Array): void
-  /** The newest slot that any message told of; null before the first. */
+  /** The newest slot of any message; null before the first. */
   newestSlot(): number | null
 }
 
-/** What became of a transaction, as somebody who looks at blocks tells it. */
+/** Where a transaction landed. */
 export interface Fate {
   readonly slot: number
   /** True when it ran without an error. */
   readonly isSuccess: boolean
 }
 
-/** A way into a chain for transactions that are decoded and verified: a node, or our own chain. */
+/** Sends transactions that are decoded and verified to a chain. */
 export interface TransactionSender {
   readonly name: string
   /** False while it makes no sense to send. */
   isUp(): boolean
   /**
-   * Hands the bytes over once and brings back the other side's word. Refusals: `rejected` (it will
-   * never take them), `unavailable` (not reached, or not now). Never rejects.
+   * Sends the bytes once. Refusals: `rejected` (the chain will never accept them), `unavailable`
+   * (not reached, or not now). Never rejects.
    */
   send(transaction: Uint8Array): Promise<Outcome<null>>
-  /** What became of them, in order; null where nothing is known. Never rejects. */
+  /** Where they landed, in order; null where it is unknown. Never rejects. */
   fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]>
   stop(): Promise<void>
 }

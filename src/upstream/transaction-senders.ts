@@ -9,7 +9,7 @@ import { bodyOf } from './call-body.ts'
 import { singleNodeSet } from './config.ts'
 import { firstGood } from './first-good.ts'
 import { callNode, type RpcReply, readNodes, unreached } from './node-pool/call-node.ts'
-import { type NodeSecrets, secretsOf } from './node-pool/node-secrets.ts'
+import type { NodeSecrets } from './node-pool/node-secrets.ts'
 import type { UpstreamNode } from './node-pool/upstream-node.ts'
 import type { UpstreamSet } from './node-pool/upstream-set.ts'
 import { Upstreams } from './node-pool/upstreams.ts'
@@ -104,7 +104,7 @@ function sendBody({ buffer, byteOffset, length }: Uint8Array): string {
 
 async function sendTo(node: UpstreamNode, body: string): Promise<Outcome<null>> {
   const reply = await callNode(node, body, { isSend: true })
-  return reply.ok ? outcomeOf(reply.value, secretsOf(node.addresses)) : reply
+  return reply.ok ? outcomeOf(reply.value, node.secrets) : reply
 }
 
 function outcomeOf({ error }: RpcReply, secrets: NodeSecrets): Outcome<null> {

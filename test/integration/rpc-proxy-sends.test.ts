@@ -75,6 +75,24 @@ describe('reads', () => {
     expect(stage.node().count('getBalance')).toBe(2)
   })
 
+  for (const method of ['getProgramAccounts', 'getVersion'])
+    it(`share the buffer of a long answer without releasing it twice: ${method}`, async () => {
+      stage = await ProxyStage.start({ default: { nodes: 1 } })
+      const long = (text: string) => JSON.stringify(text.repeat(100_000))
+      const waiting: (() => void)[] = []
+      stage.node().scripts[method] = (asked, response) =>
+        waiting.push(() => result(long('a'))(asked, response))
+      const calls = [1, 2, 3].map(() => stage.call(method, '[]'))
+      await until(() => stage.tally.joined === 2 && waiting.length === 1, 'joined')
+      waiting[0]!()
+      for (const { json } of await Promise.all(calls)) expect(json.result).toBe('a'.repeat(100_000))
+      for (const letter of 'bcd') {
+        stage.node().scripts.getBalance = result(long(letter))
+        const { json } = await stage.call('getBalance', `["${letter}"]`)
+        expect(json.result).toBe(letter.repeat(100_000))
+      }
+    })
+
   it('are hedged when they are slow, once, and sends never', async () => {
     stage = await ProxyStage.start({ default: { nodes: 3, hedge: true } })
     for (let read = 0; read < 40; read++) await stage.call('getBalance', `[${read}]`)

@@ -1,12 +1,17 @@
 // Streams a response body that is too long to hold, with backpressure. Thread: main.
-// The connection is paused while enough is queued here, in a few blocks that are reused. Any
-// failure on the way rejects: half a body must never look like a whole one.
+// The bytes wait in a ring; the connection is paused while it is nearly full. Any failure on the way
+// rejects: half a body must never look like a whole one.
+//
+//   ring:  …free │ lent to the reader │ queued │ held back: the tail │ free…
+//                #start               #next                          #end
 import { assert } from '../../base/assert.ts'
 import type { ByteStream } from '../../jsonrpc/message-stream.ts'
+import { POOLED_BYTES } from './buffer-pool.ts'
 
-const BLOCK_BYTES = 65_536
-/** Above this the connection is paused. */
-const QUEUED_BYTES_MAX = 2 * BLOCK_BYTES
+/** Bytes of one push at most: a read of the connection. */
+export const CHUNK_BYTES = 65_536
+/** A body that was collected first, the chunk that made it too long, and one more. */
+const RING_BYTES = POOLED_BYTES + 2 * CHUNK_BYTES
 
 /** Where the bytes come from. */
 export interface BodySource {
@@ -15,19 +20,12 @@ export interface BodySource {
   abort(): void
 }
 
-/** How a stream ended: read whole, broken by the server, or cancelled by its reader. */
+/** How a stream ended: received whole, broken by the server, or cancelled by its reader. */
 export type StreamEnd = 'ok' | 'broken' | 'aborted'
 
 interface Reader {
   resolve(bytes: Uint8Array | null): void
   reject(error: Error): void
-}
-
-interface Block {
-  readonly bytes: Buffer
-  /** Bytes before it are not part of the stream. */
-  start: number
-  end: number
 }
 
 interface Trim {
@@ -41,12 +39,12 @@ export class BodyStream implements ByteStream {
   /** Called with the number of bytes of each read. */
   onBytes: ((count: number) => void) | null = null
   readonly #source: BodySource
-  readonly #queue: Block[] = []
-  readonly #free: Block[] = []
+  readonly #ring = Buffer.allocUnsafeSlow(RING_BYTES)
   #close!: (end: StreamEnd) => void
-  /** What the reader has, until it asks for more. */
-  #lent: Block | null = null
-  #queuedBytes = 0
+  /** Offsets in the body: of what the reader still has, of what it gets next, after the last. */
+  #start = 0
+  #next = 0
+  #end = 0
   #reader: Reader | null = null
   #state: 'open' | 'received' | 'broken' | 'over' = 'open'
   #isPaused = false
@@ -59,16 +57,9 @@ export class BodyStream implements ByteStream {
     })
   }
 
-  /** The first bytes as Latin-1 text, up to a block; they stay in the stream. */
+  /** The first bytes as Latin-1 text; they stay in the stream. Called before the first read. */
   peek(bytesMax: number): string {
-    const first = this.#queue[0]
-    return first === undefined
-      ? ''
-      : first.bytes.toString('latin1', 0, Math.min(first.end, bytesMax))
-  }
-
-  get queuedBytes(): number {
-    return this.#queuedBytes
+    return this.#text(0, Math.min(bytesMax, this.#end))
   }
 
   /**
@@ -77,15 +68,13 @@ export class BodyStream implements ByteStream {
    * when the body is broken. Called before the first read; `start` is within what was peeked.
    */
   trim(start: number, tailBytes: number, keep: (tail: string) => number): void {
-    this.#queue[0]!.start = start
-    this.#queuedBytes -= start
+    this.#start = this.#next = start
     this.#trim = { tailBytes, keep }
     if (this.#state === 'received') this.#cutTail()
   }
 
   read(): Promise<Uint8Array | null> {
-    if (this.#lent !== null) this.#release(this.#lent)
-    this.#lent = null
+    this.#start = this.#next
     const ready = this.#take()
     if (ready !== undefined) return Promise.resolve(ready)
     if (this.#state === 'broken') return Promise.reject(brokenOff())
@@ -102,7 +91,9 @@ export class BodyStream implements ByteStream {
 
   cancel(): void {
     const wasOpen = this.#state === 'open'
-    this.#finish('over', 'aborted')
+    this.#state = 'over'
+    this.#next = this.#end
+    this.#close('aborted')
     if (wasOpen) this.#source.abort()
     this.#reader?.resolve(null)
     this.#reader = null
@@ -111,16 +102,13 @@ export class BodyStream implements ByteStream {
   /** More bytes of the body; copied. */
   push(bytes: Buffer): void {
     if (this.#state !== 'open') return
-    this.#queuedBytes += bytes.length
-    for (let at = 0; at < bytes.length; ) {
-      const block = this.#lastWithRoom()
-      const count = Math.min(bytes.length - at, BLOCK_BYTES - block.end)
-      bytes.copy(block.bytes, block.end, at, at + count)
-      block.end += count
-      at += count
-    }
+    assert(bytes.length <= this.#freeBytes(), 'a streamed body has space for what is read')
+    const at = this.#end % RING_BYTES
+    const count = bytes.copy(this.#ring, at)
+    if (count < bytes.length) bytes.copy(this.#ring, 0, count)
+    this.#end += bytes.length
     this.#serve()
-    if (this.#reader !== null || this.#isPaused || this.#queuedBytes <= QUEUED_BYTES_MAX) return
+    if (this.#isPaused || this.#freeBytes() >= 2 * CHUNK_BYTES) return
     this.#isPaused = true
     this.#source.pause()
   }
@@ -133,29 +121,26 @@ export class BodyStream implements ByteStream {
     this.#serve()
   }
 
-  /** The connection was lost before the end of the body. */
+  /** The connection was lost before the end of the body, or the end is not that of a value. */
   fail(): void {
     if (this.#state !== 'open' && this.#state !== 'received') return
-    this.#finish('broken', 'broken')
+    this.#state = 'broken'
+    this.#next = this.#end
+    this.#close('broken')
     this.#reader?.reject(brokenOff())
     this.#reader = null
   }
 
   #cutTail(): void {
-    const tail = this.#tail()
-    const kept = this.#trim!.keep(tail)
+    const { tailBytes, keep } = this.#trim!
+    const from = Math.max(this.#next, this.#end - tailBytes)
+    const kept = keep(this.#text(from, this.#end))
     if (kept < 0) {
       this.fail()
       return
     }
-    this.#drop(tail.length - kept)
+    this.#end = from + kept
     this.#close('ok')
-  }
-
-  #finish(state: 'broken' | 'over', end: StreamEnd): void {
-    this.#state = state
-    this.#queue.length = this.#free.length = this.#queuedBytes = 0
-    this.#close(end)
   }
 
   #serve(): void {
@@ -169,63 +154,30 @@ export class BodyStream implements ByteStream {
 
   /** Bytes that surely belong to the value; null after the last, undefined when none is ready. */
   #take(): Uint8Array | null | undefined {
-    const next = this.#queue[0]
-    if (next === undefined) {
-      if (this.#state !== 'received') return undefined
-      this.#finish('over', 'ok')
-      return null
+    const isReceived = this.#state === 'received'
+    if (!isReceived && this.#state !== 'open') return undefined
+    const heldBack = isReceived ? 0 : (this.#trim?.tailBytes ?? 0)
+    const at = this.#next % RING_BYTES
+    const length = Math.min(this.#end - heldBack - this.#next, RING_BYTES - at)
+    if (length > 0) {
+      this.#next += length
+      this.onBytes?.(length)
+      return this.#ring.subarray(at, at + length)
     }
-    const length = next.end - next.start
-    const heldBack = this.#trim?.tailBytes ?? 0
-    if (this.#state === 'open' && this.#queuedBytes - length < heldBack) return undefined
-    this.#queue.shift()
-    this.#queuedBytes -= length
-    this.onBytes?.(length)
-    this.#lent = next
-    return next.bytes.subarray(next.start, next.end)
+    if (!isReceived) return undefined
+    this.#state = 'over'
+    this.#close('ok')
+    return null
   }
 
-  #lastWithRoom(): Block {
-    const last = this.#queue[this.#queue.length - 1]
-    if (last !== undefined && last.end < BLOCK_BYTES) return last
-    const block = this.#free.pop() ?? {
-      bytes: Buffer.allocUnsafeSlow(BLOCK_BYTES),
-      start: 0,
-      end: 0,
-    }
-    block.start = block.end = 0
-    this.#queue.push(block)
-    return block
+  #freeBytes(): number {
+    return RING_BYTES - (this.#end - this.#start)
   }
 
-  #release(block: Block): void {
-    assert(
-      !this.#free.includes(block) && !this.#queue.includes(block),
-      'a block was released twice',
-    )
-    this.#free.push(block)
-  }
-
-  /** The last bytes of what is queued, as text. */
-  #tail(): string {
-    let text = ''
-    for (let at = this.#queue.length - 1; at >= 0; at--) {
-      const { bytes, start, end } = this.#queue[at]!
-      const from = Math.max(start, end - (this.#trim!.tailBytes - text.length))
-      text = bytes.toString('latin1', from, end) + text
-    }
-    return text
-  }
-
-  #drop(count: number): void {
-    this.#queuedBytes -= count
-    for (let left = count; left > 0; ) {
-      const last = this.#queue[this.#queue.length - 1]!
-      const taken = Math.min(left, last.end - last.start)
-      last.end -= taken
-      left -= taken
-      if (last.end === last.start) this.#queue.pop()
-    }
+  #text(from: number, to: number): string {
+    const at = from % RING_BYTES
+    const first = this.#ring.toString('latin1', at, Math.min(at + to - from, RING_BYTES))
+    return first + this.#ring.toString('latin1', 0, to - from - first.length)
   }
 }
 

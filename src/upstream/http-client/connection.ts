@@ -60,7 +60,7 @@ export class Connection implements RequestConnection {
     this.#request = request
     this.#quietChecks = 0
     this.#parser.reset(request)
-    request.sendOn(this)
+    request.connection = this
     this.#socket.write(request.bytes, 'latin1')
   }
 

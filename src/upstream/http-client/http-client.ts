@@ -7,12 +7,12 @@
 //          └─► the queue, up to queuedMax; else `busy`
 import { unescape as percentDecode } from 'node:querystring'
 import type { Clock } from '../../base/clock.ts'
+import { CHUNK_BYTES } from './body-stream.ts'
 import { Connection, type ConnectionOwner, type ConnectionTarget } from './connection.ts'
 import { HttpRequest, type RequestOptions } from './http-request.ts'
 
 const connectionsMax = 256
 const queuedMax = 3_840
-const readBytes = 64 * 1024
 const checkEveryMs = 1_000
 
 export interface HttpClientOptions {
@@ -39,7 +39,7 @@ export class HttpClient implements ConnectionOwner {
     const isTls = url.protocol === 'https:'
     const port = url.port === '' ? (isTls ? 443 : 80) : Number(url.port)
     const host = url.hostname.replace(/^\[|\]$/g, '')
-    const readBuffer = Buffer.allocUnsafeSlow(readBytes)
+    const readBuffer = Buffer.allocUnsafeSlow(CHUNK_BYTES)
     this.#target = { isTls, port, host, readBuffer, ...(ca === undefined ? {} : { ca }) }
     this.#clock = clock
     this.#head = headOf(url, xToken)

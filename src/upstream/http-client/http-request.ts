@@ -70,10 +70,11 @@ export class HttpRequest implements ResponseSink, BodySource {
   headMs = 0
   isPaused = false
   isOver = false
+  /** Set when it is sent. */
+  connection: RequestConnection | null = null
   readonly #clock: Clock
   readonly #timer: NodeJS.Timeout
   #resolve!: (result: HttpResponse | HttpFailure) => void
-  #connection: RequestConnection | null = null
   /** Content length; -1 when the head does not state it. */
   #length = -1
   #text: string | null = null
@@ -97,37 +98,30 @@ export class HttpRequest implements ResponseSink, BodySource {
     return this.#isResolved
   }
 
-  sendOn(connection: RequestConnection): void {
-    this.#connection = connection
-  }
-
   pause(): void {
     if (this.isOver) return
     this.isPaused = true
-    this.#connection?.pause()
+    this.connection?.pause()
   }
 
   resume(): void {
     if (this.isOver || !this.isPaused) return
     this.isPaused = false
-    this.#connection?.resume()
+    this.connection?.resume()
   }
 
   /** Ends it, and its connection when it is on one. A response that is resolved stays so. */
   abort(fault: HttpFault = 'aborted'): void {
     if (this.isOver) return
-    const isSent = this.#connection?.isConnected === true
-    this.isOver = true
-    this.#connection?.destroy()
-    this.#stream?.fail()
-    this.#fail(fault, isSent, '')
+    this.#fail(fault, '')
+    this.connection?.destroy()
   }
 
   head(status: number, length: number): void {
     this.status = status
     this.headMs = this.#clock.monotonicMs()
     this.#length = length
-    if (status === 429 || status >= 500) this.#settle({ ok: true, status, body: '' })
+    if (status === 429 || status >= 500) this.#respond('')
     else if (length > POOLED_BYTES) this.#stream = new BodyStream(this)
   }
 
@@ -136,7 +130,7 @@ export class HttpRequest implements ResponseSink, BodySource {
     this.#bodyBytes += chunk.length
     if (this.#stream !== null) {
       this.#stream.push(chunk)
-      if (!this.#isResolved && this.#bodyBytes > STREAM_OPENING_BYTES) this.#settleStream()
+      if (!this.#isResolved && this.#bodyBytes > STREAM_OPENING_BYTES) this.#respond(this.#stream)
     } else if (this.#isResolved) {
       if (this.#bodyBytes > DISCARDED_BYTES_MAX) this.abort()
     } else this.#collect(chunk)
@@ -147,16 +141,13 @@ export class HttpRequest implements ResponseSink, BodySource {
     if (this.isOver) return
     this.isOver = true
     if (this.#stream !== null) this.#stream.end()
-    else if (!this.#isResolved) this.#settle({ ok: true, status: this.status, body: this.#body() })
+    else if (!this.#isResolved) this.#respond(this.#body())
   }
 
   /** The connection was lost before that; `code` is the error code of the socket. */
   lost(code: string): void {
-    if (this.isOver) return
-    this.isOver = true
-    const isSent = this.#connection?.isConnected === true
-    this.#stream?.fail()
-    this.#fail(isSent ? 'broken' : 'unreached', isSent, code)
+    if (!this.isOver)
+      this.#fail(this.connection?.isConnected === true ? 'broken' : 'unreached', code)
   }
 
   #collect(chunk: Buffer): void {
@@ -171,9 +162,10 @@ export class HttpRequest implements ResponseSink, BodySource {
       if (this.#buffer !== null) {
         this.#stream.push(this.#buffer.bytes)
         this.#buffer.release()
+        this.#buffer = null
       }
       this.#stream.push(chunk)
-      this.#settleStream()
+      this.#respond(this.#stream)
     }
   }
 
@@ -187,12 +179,15 @@ export class HttpRequest implements ResponseSink, BodySource {
     return text
   }
 
-  #settleStream(): void {
-    this.#settle({ ok: true, status: this.status, body: this.#stream! })
+  #respond(body: HttpResponse['body']): void {
+    this.#settle({ ok: true, status: this.status, body })
   }
 
-  #fail(fault: HttpFault, isSent: boolean, code: string): void {
-    this.#settle({ ok: false, fault, isSent, code })
+  #fail(fault: HttpFault, code: string): void {
+    this.isOver = true
+    this.#buffer?.release()
+    this.#stream?.fail()
+    this.#settle({ ok: false, fault, isSent: this.connection?.isConnected === true, code })
   }
 
   #settle(result: HttpResponse | HttpFailure): void {

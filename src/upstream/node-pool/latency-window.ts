@@ -42,7 +42,7 @@ export class LatencyWindow {
     return upperEdgeMs(bucketCount - 1)
   }
 
-  /** Moves to the slice of this moment, wiping those that were skipped; gives its place. */
+  /** Moves to the current slice, wiping those that were skipped; returns its index. */
   #advance(nowMs: number): number {
     const slice = Math.floor(nowMs / sliceMs)
     if (slice > this.#slice) {
@@ -53,9 +53,9 @@ export class LatencyWindow {
     return this.#slice % sliceCount
   }
 
-  #wipe(place: number): void {
-    this.#counts.fill(0, place * bucketCount, (place + 1) * bucketCount)
-    this.#totals[place] = 0
+  #wipe(index: number): void {
+    this.#counts.fill(0, index * bucketCount, (index + 1) * bucketCount)
+    this.#totals[index] = 0
   }
 }
 

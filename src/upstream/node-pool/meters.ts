@@ -1,6 +1,5 @@
-// The meters of the nodes behind the service. Thread: main. Everything is kept at the nodes and
-// read at scrape. A set's name and a node's number are the operator's words: addresses and tokens
-// have no way in here.
+// Meters of the upstream nodes, read from them at scrape. Thread: main.
+// The labels are a set's name and a node's number, never an address or a token.
 import type { Meters } from '../../telemetry/meters.ts'
 import { latencyBuckets } from '../../telemetry/meters.ts'
 import { callOutcomes, type UpstreamNode } from './upstream-node.ts'
@@ -30,11 +29,7 @@ export function declareUpstreamMeters(meters: Meters, upstreams: Upstreams): voi
   )
   gauge('sluice_upstream_slot', 'Last slot that the node processed', (node) => node.slot())
   gauge('sluice_upstream_lag_slots', 'Slots behind the best of its set', (node) => node.lagSlots)
-  gauge(
-    'sluice_upstream_waiting',
-    'Calls that wait for the head of an answer',
-    (node) => node.waiting,
-  )
+  gauge('sluice_upstream_waiting', 'Calls that wait for a response', (node) => node.waiting)
   meters.counterRead(
     'sluice_upstream_requests_total',
     'Calls to the node by how they ended',

@@ -1,5 +1,5 @@
 // Which methods a node serves: allow and deny lists whose names may end in *. Thread: any. Pure.
-// Called by upstream-node.ts; a verdict is kept per method, for as many as there are real ones.
+// Verdicts are cached per method, for more methods than there are real ones.
 
 const verdictsMax = 512
 
@@ -19,7 +19,7 @@ export class MethodList {
     if (known !== undefined) return known
     const isAllowed = this.#allow.length === 0 || matchesAny(this.#allow, method)
     const verdict = isAllowed && !matchesAny(this.#deny, method)
-    // Names come from callers: what they invent must not grow without end.
+    // Names come from callers: invented ones must not grow the cache without bound.
     if (this.#verdicts.size >= verdictsMax) this.#verdicts.clear()
     this.#verdicts.set(method, verdict)
     return verdict

@@ -1,10 +1,10 @@
-// Keeps a node's address, keys and token out of text that comes from it. Thread: main.
+// Withholds texts of a node that contain its address, keys or token. Thread: main.
 // Every error of a node passes here before a customer or the log gets it, in the proxy and in the
 // transaction senders. Secrets are found plain, JSON-escaped or percent-encoded, in any case.
 import { unescape as percentDecode } from 'node:querystring'
 import { type RpcError, rpcErrors } from '../../jsonrpc/build.ts'
 
-/** As in the configuration; an empty address is none. */
+/** As in the configuration; '' for none. */
 export interface NodeAddresses {
   readonly rpc?: string
   readonly ws?: string
@@ -12,39 +12,27 @@ export interface NodeAddresses {
   readonly xToken?: string
 }
 
-/** A text that is encoded more often than this is withheld unread. */
+/** A text that is encoded more often than this is withheld unchecked. */
 const ENCODINGS_MAX = 5
-/** A shorter path or name is no key of a provider. */
+/** A shorter path or name is not a provider's key. */
 const NAME_LENGTH_MIN = 8
 const KEY_LENGTH_MIN = 16
-/** A shorter password or value is part of too many words to be looked for by itself. */
+/** A shorter password or value is part of too many words to search for it. */
 const VALUE_LENGTH_MIN = 4
 const KEY_NAME = /key|token|auth|secret|pass/i
 const ENCODED = /\\u([0-9a-f]{4})|\\(.)|%([0-9a-f]{2})/g
-
-const known = new WeakMap<NodeAddresses, NodeSecrets>()
-
-/** The same for the same object: collecting is done once per node. */
-export function secretsOf(addresses: NodeAddresses): NodeSecrets {
-  let secrets = known.get(addresses)
-  if (secrets === undefined) {
-    secrets = new NodeSecrets(addresses)
-    known.set(addresses, secrets)
-  }
-  return secrets
-}
 
 export class NodeSecrets {
   /** Lower-case. */
   readonly #secrets: readonly string[]
 
-  constructor({ xToken = '', ...ways }: NodeAddresses) {
-    const addresses = Object.values(ways).filter((address) => URL.canParse(address))
+  constructor({ xToken = '', ...rest }: NodeAddresses) {
+    const addresses = Object.values(rest).filter((address) => URL.canParse(address))
     const secrets = [xToken, ...addresses.flatMap((address) => secretsIn(new URL(address)))]
     this.#secrets = [...new Set(secrets.flatMap(formsOf))].filter((secret) => secret !== '')
   }
 
-  /** Whether the text shows where the node is or how to get in. */
+  /** Whether the text contains a secret of the node. */
   isIn(text: string): boolean {
     let plain = text.toLowerCase()
     for (let round = 0; round < ENCODINGS_MAX; round++) {
@@ -56,7 +44,7 @@ export class NodeSecrets {
     return true
   }
 
-  /** An error of the node as it may be passed on: as it is, or its code alone. */
+  /** The error as it is, or its code only when it contains a secret. */
   redactError(error: RpcError): RpcError {
     const text = error.text ?? JSON.stringify(error)
     return this.isIn(text) ? { ...rpcErrors.internal, code: error.code } : error
@@ -88,7 +76,7 @@ const DEFAULT_PORTS: Readonly<Record<string, string>> = {
   'wss:': '443',
 }
 
-/** Long, or with a digit in it: `mainnet-beta` is none. */
+/** Long, or with a digit in it: `mainnet-beta` is not a key. */
 function isKey(part: string): boolean {
   return part.length >= KEY_LENGTH_MIN || (part.length >= NAME_LENGTH_MIN && /\d/.test(part))
 }

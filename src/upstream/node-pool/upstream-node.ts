@@ -17,6 +17,7 @@ import type {
 import { LatencyWindow } from './latency-window.ts'
 import { MethodList } from './method-list.ts'
 import { isNodeFault, type NodeFault, NodeHealth, type NodeState } from './node-health.ts'
+import { NodeSecrets } from './node-secrets.ts'
 
 /** A node that responds 429 is avoided for this long, where there is another. */
 const rateLimitedMs = 500
@@ -68,6 +69,7 @@ export class UpstreamNode {
   readonly weight: number
   /** Only for opening connections. */
   readonly addresses: Readonly<Record<NodeEndpoint, string>> & { readonly xToken: string }
+  readonly secrets: NodeSecrets
   readonly health: NodeHealth
   readonly latency = new LatencyWindow()
   readonly seconds = new LatencyTally()
@@ -99,12 +101,13 @@ export class UpstreamNode {
     this.region = section.region
     this.weight = section.weight
     this.addresses = { rpc, ws, grpc, xToken }
+    this.secrets = new NodeSecrets(this.addresses)
     this.outcomes = Object.fromEntries(callOutcomes.map((outcome) => [outcome, 0])) as never
     this.health = new NodeHealth(deps.clock, (state, before) => this.#changed(state, before))
     this.http = rpc === '' ? null : new HttpClient(rpc, { xToken, clock: deps.clock })
     this.#methods = new MethodList(section)
     this.#deps = deps
-    // A node without JSON-RPC cannot be probed: whoever streams from it finds out.
+    // A node without JSON-RPC cannot be probed: its geyser stream shows its health.
     if (this.http === null) this.health.probeAnswered({ isBehind: false })
   }
 

@@ -14,7 +14,6 @@ import { BodyStream } from '../http-client/body-stream.ts'
 import type { PooledBuffer } from '../http-client/buffer-pool.ts'
 import type { HttpResponse } from '../http-client/http-request.ts'
 import { readText } from '../http-client/read-text.ts'
-import { secretsOf } from '../node-pool/node-secrets.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { ProxyTally } from './meters.ts'
 
@@ -100,14 +99,14 @@ function streamAnswer(body: BodyStream, id: string, tally: ProxyTally) {
   return streamed(body)
 }
 
-function errorAnswer(text: string, { addresses }: UpstreamNode): Answer | null {
+function errorAnswer(text: string, { secrets }: UpstreamNode): Answer | null {
   try {
     const error: unknown = JSON.parse(text)
     if (typeof error !== 'object' || error === null) return null
     const { code, message } = error as Record<string, unknown>
     if (typeof code !== 'number') return null
     const plain = { code, message: typeof message === 'string' ? message : '', text }
-    return failure(secretsOf(addresses).redactError(plain))
+    return failure(secrets.redactError(plain))
   } catch {
     return null
   }

@@ -48,7 +48,7 @@ interface CustomerRead extends ReadRequest {
   isJoined: boolean
 }
 
-/** A read on its way, whose answer others can share. */
+/** A read in flight, whose answer others can share. */
 interface Flight {
   readonly read: CustomerRead
   readonly answer: Promise<Answer>
@@ -142,10 +142,10 @@ export class SetProxy implements ReadDeps {
     return this.#run({ ...read, minSlot: 0, isLasting: false })
   }
 
-  /** The node's version with our own added; kept for a second. */
+  /** The node's version with our own added; cached for a second. */
   #getVersion(call: Call, customer: string): Answer | Promise<Answer> {
-    const kept = this.#version
-    if (kept !== null && this.nowMs() < kept.untilMs) return kept.answer
+    const cached = this.#version
+    if (cached !== null && this.nowMs() < cached.untilMs) return cached.answer
     const { method: key } = call
     const read = { call, policy: policyOf(key), options: readOptions(call), minSlot: 0 }
     const answer = this.#read({ ...read, key, customer, isLasting: false, isJoined: false })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { NodeSecrets, secretsOf } from '../../../../src/upstream/node-pool/node-secrets.ts'
+import { NodeSecrets } from '../../../../src/upstream/node-pool/node-secrets.ts'
 
 const address = 'https://me:pass1234@rpc.example.com:8443/v2/k3y0f-provider?api-key=abcd'
 
@@ -25,22 +25,22 @@ describe('text from a node', () => {
   })
 
   test('is passed on when it only shares a common word with the address', () => {
-    const secrets = secretsOf({ rpc: 'http://node:8899/mainnet-beta', ws: 'ws://node/' })
+    const secrets = new NodeSecrets({ rpc: 'http://node:8899/mainnet-beta', ws: 'ws://node/' })
     expect(secrets.isIn('the node of mainnet-beta is behind')).toBe(false)
     for (const text of ['at node:8899', 'at ws://node', 'at node:80', 'http:\\/\\/node'])
       expect(secrets.isIn(text), text).toBe(true)
   })
 
   test('is found after an IPv6 address and characters that a URL encodes', () => {
-    const secrets = secretsOf({ rpc: 'http://[2001:db8::7]:8899/k%C3%A9y-12345678' })
+    const secrets = new NodeSecrets({ rpc: 'http://[2001:db8::7]:8899/k%C3%A9y-12345678' })
     for (const text of ['[2001:db8::7]:8899', '2001:db8::7', 'kéy-12345678', 'k%c3%a9y-12345678'])
       expect(secrets.isIn(text), text).toBe(true)
   })
 
   test('is withheld when it is encoded deeper than anybody writes', () => {
     const nested = `%${'25'.repeat(8)}41`
-    expect(secretsOf({ rpc: address }).isIn(nested)).toBe(true)
-    expect(secretsOf({ rpc: address }).isIn('100% of %20 and \\n')).toBe(false)
+    expect(new NodeSecrets({ rpc: address }).isIn(nested)).toBe(true)
+    expect(new NodeSecrets({ rpc: address }).isIn('100% of %20 and \\n')).toBe(false)
   })
 
   test('is read without a throw for any address', () => {
@@ -50,7 +50,7 @@ describe('text from a node', () => {
   })
 
   test('of an error is replaced as a whole, and its code stays', () => {
-    const secrets = secretsOf({ rpc: address })
+    const secrets = new NodeSecrets({ rpc: address })
     const good = { code: -32002, message: 'Blockhash not found', data: { err: 'x' } }
     expect(secrets.redactError(good)).toBe(good)
     const leaks = { code: -32002, message: 'no', data: { at: ['rpc.example.com'] } }
