@@ -1,6 +1,6 @@
 // Streams a response body that is too long to hold, with backpressure. Thread: main.
-// The bytes wait in a ring; the connection is paused while it is nearly full. Any failure on the way
-// rejects: half a body must never look like a whole one.
+// The bytes wait in a ring; the connection is paused while it is nearly full. Any failure rejects:
+// half a body must never look like a whole one.
 //
 //   ring:  …free │ lent to the reader │ queued │ held back: the tail │ free…
 //                #start               #next                          #end
