@@ -1,5 +1,5 @@
-// How fast the embedded chain takes transactions. Thread: main of the bench process; the chain's
-// own process and verify workers beside it. Transactions are signed before the clock starts.
+// How fast the embedded chain takes transactions. Thread: main of the bench process.
+// Transactions are signed before the clock starts; calls are synchronous, one at a time.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,19 +8,16 @@ import { systemClock } from '../../src/base/clock.ts'
 import { buildTransaction, transferInstruction } from '../../src/devnode/build.ts'
 import { type ChainSection, chainSection } from '../../src/devnode/config.ts'
 import { solanaFeed } from '../../src/devnode/feed.ts'
-import { declareChainMeters } from '../../src/devnode/meters.ts'
+import { StatsCounter } from '../../src/devnode/reports.ts'
 import { type RunningChain, startEmbeddedChain } from '../../src/devnode/start.ts'
 import { openSolanaHub } from '../../src/geyser/hub.ts'
 import { Keypair } from '../../src/solana/keypair.ts'
 import { programs } from '../../src/solana/programs.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
-import { VerifyPool } from '../../src/threads/verify-pool.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
 
 const perRoundMax = 12_000
-const inFlight = 512
 const wallets = Array.from({ length: 32 }, (_, index) =>
   Keypair.derive(new Uint8Array(32).fill(8), `bench ${index}`),
 )
@@ -66,12 +63,10 @@ const plainVm: Contender = {
 
 function embedded(name: string, isVerified: boolean): Contender {
   let running: RunningChain | null = null
-  let verifier: VerifyPool | null = null
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-chain-'))
   return {
     name,
     async prepare() {
-      verifier = new VerifyPool({ log: silentLog })
       const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
       const { fields } = chainSection
       const values = Object.entries(fields).map(([key, field]) => [key, field.initial])
@@ -82,15 +77,13 @@ function embedded(name: string, isVerified: boolean): Contender {
           path: folder,
           isFresh: false,
           sink: solanaFeed(hub, systemClock),
-          verifier,
-          meters: declareChainMeters(new Meters()),
+          counters: new StatsCounter(),
           clock: systemClock,
           log: silentLog,
-          onDown() {},
         },
       )
       for (const { publicKey } of wallets)
-        await running.chain.requestAirdrop(publicKey, 1_000_000_000_000n)
+        running.chain.requestAirdrop(publicKey, 1_000_000_000_000n)
     },
     async run({ seconds }) {
       const { chain } = running!
@@ -101,21 +94,17 @@ function embedded(name: string, isVerified: boolean): Contender {
       let next = 0
       const began = performance.now()
       const endMs = began + seconds * 1000
-      const lane = async () => {
-        while (next < prepared.length && performance.now() < endMs) {
-          const bytes = prepared[next++]!
-          const at = performance.now()
-          const outcome = await chain.submit(bytes, { isVerified })
-          latency.recordNs((performance.now() - at) * 1e6)
-          if (outcome.ok && outcome.value.err === null) landed += 1
-        }
+      while (next < prepared.length && performance.now() < endMs) {
+        const bytes = prepared[next++]!
+        const at = performance.now()
+        const outcome = chain.submit(bytes, { isVerified })
+        latency.recordNs((performance.now() - at) * 1e6)
+        if (outcome.ok && outcome.value.err === null) landed += 1
       }
-      await Promise.all(Array.from({ length: inFlight }, lane))
       return measured({ asked: next, landed, elapsedMs: performance.now() - began, latency })
     },
     async close() {
       await running?.stop()
-      await verifier?.stop()
       rmSync(folder, { recursive: true, force: true })
     },
   }
@@ -124,10 +113,10 @@ function embedded(name: string, isVerified: boolean): Contender {
 export const bench: Bench = {
   name: 'chain-submit',
   question: 'How many signed transfers a second does the embedded chain check, run and record?',
-  cores: 3,
+  cores: 1,
   baseline: plainVm,
   candidates: [
-    embedded('submit, signatures in workers', false),
+    embedded('submit, signatures verified', false),
     embedded('submit, signatures known good', true),
   ],
   verify({ evidence }) {

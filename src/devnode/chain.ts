@@ -1,44 +1,49 @@
-// The embedded Solana chain as everybody else sees it. Thread: main. Started by start.ts.
+// The devnode's chain: checks, executes and lands transactions, each in one synchronous call.
+// Thread: main of the devnode.
 //
-//   submit -> decode -> check -> verify workers -> executor (child process) -> producer: land
-//   simulate, airdrop: the same road, and back
+//   submit   -> decode -> check -> verify signatures -> VM -> producer: land in the open slot
+//   simulate -> decode -> check -> verify signatures -> VM, nothing kept
 import type { Commitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import { keyOf } from '../solana/keys.ts'
 import { type DecodeProblem, TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
-import type { LatestBlockhash, SignatureStatus, Submitted } from '../solana/updates.ts'
-import type { VerifyPool } from '../threads/verify-pool.ts'
+import { Verifier } from '../solana/verify.ts'
 import { buildTransaction, transferInstruction, unitLimitInstruction } from './build.ts'
 import { type Check, checkTransaction } from './check.ts'
-import type { EmbeddedChain, Simulated, SimulateOptions } from './embedded-chain.ts'
-import type { Executor } from './executor.ts'
+import { notExecuted } from './executed.ts'
 import { feeOf } from './fee.ts'
 import type { ChainKeys } from './genesis.ts'
 import type { LedgerState } from './ledger/state.ts'
-import type { ChainMeters } from './meters.ts'
-import { failedBefore, simulatedOf } from './simulated.ts'
+import type { ChainCounters } from './meters.ts'
+import type { Producer } from './producer.ts'
+import { type Simulated, type SimulateOptions, simulatedOf } from './simulated.ts'
+import type { Svm } from './svm.ts'
 
 export interface ChainDeps {
   readonly ledger: LedgerState
-  readonly executor: Executor
-  readonly verifier: Pick<VerifyPool, 'verify'>
+  readonly svm: Svm
+  readonly producer: Producer
   readonly keys: ChainKeys
-  readonly meters: ChainMeters
+  readonly counters: ChainCounters
   readonly airdropLamportsMax: bigint
 }
 
-/** An airdrop is told from the one before it by its compute limit. */
+/** A transaction that landed in a block: also one that failed and paid its fee. */
+export interface Submitted {
+  readonly signature: Uint8Array
+  readonly slot: number
+  readonly err: TransactionError | null
+}
+
+/** Airdrops of the same amount to the same key differ in their compute limit. */
 const airdropUnitsMin = 1_000
 const airdropUnitsSpread = 100_000
 
-export class LocalChain implements EmbeddedChain {
-  readonly source = 'embedded'
+export class LocalChain {
   readonly ledger: LedgerState
   readonly #deps: ChainDeps
   readonly #layout = new TransactionLayout()
-  /** Signatures that are on their way and not in the ledger yet. */
-  readonly #inFlight = new Set<string>()
+  readonly #verifier = new Verifier()
   #airdrops = 0
 
   constructor(deps: ChainDeps) {
@@ -46,53 +51,54 @@ export class LocalChain implements EmbeddedChain {
     this.ledger = deps.ledger
   }
 
-  async submit(
+  /**
+   * Executes a transaction and lands it in the open slot. `isVerified`: the caller has verified its
+   * signatures. Refusals: `invalid` (bytes or signatures), `rejected` (`data.err` is the
+   * TransactionError).
+   */
+  submit(
     transaction: Uint8Array,
     { isVerified }: { readonly isVerified: boolean },
-  ): Promise<Outcome<Submitted>> {
-    const { meters } = this.#deps
+  ): Outcome<Submitted> {
     const taken = this.#take(transaction)
     if (!taken.ok) return taken
-    const { signature, check } = taken.value
-    if (check.err !== null) {
-      meters.transactions.rejected.inc()
-      return rejected(check.err)
+    const { svm, producer, counters } = this.#deps
+    const { err, nonceIndex } = taken.value
+    if (err === null && !isVerified && !this.#verifier.verify(transaction)) return badSignature
+    const executed =
+      err === null
+        ? svm.execute(transaction, { nonceIndex, nonce: producer.nonce })
+        : notExecuted(err)
+    if (!executed.isCharged) {
+      counters.transactions.rejected.inc()
+      return rejected(executed.err ?? 'SanitizeFailure')
     }
-    const name = keyOf(signature)
-    this.#inFlight.add(name)
-    try {
-      const outcome = await this.#run(transaction, check.nonceIndex, isVerified)
-      if (!outcome.ok) return outcome
-      const { err, isCharged } = outcome.value
-      if (!isCharged) {
-        meters.transactions.rejected.inc()
-        return rejected(err ?? 'SanitizeFailure')
-      }
-      return accept({ signature, slot: this.ledger.stored(signature)?.slot ?? null, err })
-    } finally {
-      this.#inFlight.delete(name)
-    }
+    const landed = producer.land(transaction, executed)
+    if (landed.err === null) counters.transactions.landed.inc()
+    else counters.transactions.failed.inc()
+    return accept({ signature: landed.signature, slot: landed.slot, err: landed.err })
   }
 
-  async simulate(transaction: Uint8Array, options: SimulateOptions): Promise<Outcome<Simulated>> {
-    const { isBlockhashReplaced, isVerified } = options
+  /**
+   * Runs a transaction on the processed state without keeping anything. Refused `invalid` for its
+   * bytes or signatures. What the chain itself would refuse (an unknown blockhash, a duplicate) is
+   * `err` in the outcome, as in agave.
+   */
+  simulate(
+    transaction: Uint8Array,
+    { isBlockhashReplaced, isVerified }: SimulateOptions,
+  ): Outcome<Simulated> {
     const taken = this.#take(transaction, isBlockhashReplaced)
     if (!taken.ok) return taken
-    if (isVerified) {
-      const verdict = await this.#verify(transaction)
-      if (!verdict.ok) return verdict
-    }
-    const { err } = taken.value.check
-    const outcome =
-      err === null ? await this.#deps.executor.simulate(transaction) : accept(failedBefore(err))
-    if (!outcome.ok) return outcome
-    this.#layout.decode(transaction)
-    const executed = outcome.value
+    if (isVerified && !this.#verifier.verify(transaction)) return badSignature
+    const { err } = taken.value
+    const executed = err === null ? this.#deps.svm.simulate(transaction) : notExecuted(err)
     const { ledger } = this
     return accept(simulatedOf(this.#layout, transaction, { executed, ledger, isBlockhashReplaced }))
   }
 
-  async requestAirdrop(to: Uint8Array, lamports: bigint): Promise<Outcome<Uint8Array>> {
+  /** A signed transfer from the faucet; returns its signature. */
+  requestAirdrop(to: Uint8Array, lamports: bigint): Outcome<Uint8Array> {
     const { airdropLamportsMax, keys } = this.#deps
     if (lamports > airdropLamportsMax)
       return refuse('rejected', 'airdrop-limit', `at most ${airdropLamportsMax} lamports at once`)
@@ -105,14 +111,18 @@ export class LocalChain implements EmbeddedChain {
         transferInstruction(keys.faucet.publicKey, to, lamports),
       ],
     })
-    const submitted = await this.submit(bytes, { isVerified: true })
+    const submitted = this.submit(bytes, { isVerified: true })
     if (!submitted.ok) return submitted
     const { err, signature } = submitted.value
     return err === null ? accept(signature) : rejected(err)
   }
 
+  /**
+   * Fee of a message (without signatures) in lamports; null when its blockhash is not valid.
+   * Refused `invalid` for bytes that are no message.
+   */
   feeForMessage(message: Uint8Array, blockhashAt: Commitment): Outcome<bigint | null> {
-    // The decoder takes whole transactions: empty signatures stand in for the missing ones.
+    // The decoder takes whole transactions: empty signatures replace the missing ones.
     const signers = (message[0] ?? 0) >= 0x80 ? (message[1] ?? 0) : (message[0] ?? 0)
     const bytes = Buffer.concat([
       Uint8Array.of(signers & 0x7f),
@@ -126,61 +136,17 @@ export class LocalChain implements EmbeddedChain {
     return accept(feeOf(this.#layout, bytes).lamports)
   }
 
-  slot(commitment: Commitment): number {
-    return this.ledger.slot(commitment)
-  }
-
-  blockHeight(commitment: Commitment): number {
-    return this.ledger.blockHeight(commitment)
-  }
-
-  latestBlockhash(commitment: Commitment): LatestBlockhash {
-    return this.ledger.latestBlockhash(commitment)
-  }
-
-  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean {
-    return this.ledger.isBlockhashValid(blockhash, commitment)
-  }
-
-  signatureStatus(signature: Uint8Array): SignatureStatus | null {
-    return this.ledger.signatureStatus(signature)
-  }
-
-  slotsBehind(): number | null {
-    return this.#deps.executor.isReady ? 0 : null
-  }
-
-  /** Decodes and checks. The bytes come back as a copy of the signature and a verdict. */
-  #take(
-    bytes: Uint8Array,
-    isBlockhashReplaced = false,
-  ): Outcome<{ signature: Uint8Array; check: Check }> {
+  /** Decodes into the layout and checks what the VM does not. */
+  #take(bytes: Uint8Array, isBlockhashReplaced = false): Outcome<Check> {
     const layout = this.#layout
     const problem = layout.decode(bytes)
     if (problem !== 'ok') return malformed(problem)
     const { ledger } = this
-    const newestHash = ledger.newest.facts.hash
     const at = layout.signaturesAt
-    const signature = new Uint8Array(bytes.subarray(at, at + 64))
-    const isKnown = ledger.stored(signature) !== null || this.#inFlight.has(keyOf(signature))
-    if (isKnown && !isBlockhashReplaced)
-      return accept({ signature, check: { err: 'AlreadyProcessed', nonceIndex: -1 } })
-    const check = checkTransaction(layout, bytes, { ledger, newestHash, isBlockhashReplaced })
-    return accept({ signature, check })
-  }
-
-  async #run(bytes: Uint8Array, nonceIndex: number, isVerified: boolean) {
-    if (!isVerified) {
-      const verdict = await this.#verify(bytes)
-      if (!verdict.ok) return verdict
-    }
-    return this.#deps.executor.execute({ bytes, nonceIndex })
-  }
-
-  async #verify(bytes: Uint8Array): Promise<Outcome<true>> {
-    const verdict = await this.#deps.verifier.verify(bytes)
-    if (!verdict.ok) return verdict
-    return verdict.value ? accept(true) : badSignature
+    if (!isBlockhashReplaced && ledger.stored(bytes.subarray(at, at + 64)) !== null)
+      return accept({ err: 'AlreadyProcessed', nonceIndex: -1 })
+    const newestHash = ledger.newest.facts.hash
+    return accept(checkTransaction(layout, bytes, { ledger, newestHash, isBlockhashReplaced }))
   }
 }
 

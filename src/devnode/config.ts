@@ -1,4 +1,4 @@
-// Configuration of the Solana chain behind the bundle. Thread: main.
+// Declares the `chain` section of the configuration. Thread: any.
 import { choice, group, integer, type Values } from '../base/fields.ts'
 
 export const chainSection = group('The Solana chain that rpc, websocket, grpc and tpu serve.', {

@@ -17,10 +17,10 @@ import {
 import type {
   AccountUpdate,
   EntryUpdate,
-  SolanaSink,
   SolanaUpdate,
   TransactionUpdate,
 } from '../solana/updates.ts'
+import type { SolanaSink } from './sink.ts'
 
 /** Updates of the open slot. */
 interface OpenBlock {

@@ -1,10 +1,10 @@
-// The embedded chain's own keys and the accounts it begins with. Thread: main. Called by chain.ts.
-// Everything follows from one seed, which is kept beside the chain's state.
+// The embedded chain's own keys and the accounts of its first block. Thread: main of the devnode.
+// All of it is derived from one seed, which is kept in the chain's folder.
 import { createHash } from 'node:crypto'
 import { Keypair } from '../solana/keypair.ts'
 import { nativeMint, programs, sysvars } from '../solana/programs.ts'
 import { mintBytes, tokenAccountBytes } from '../solana/token-account.ts'
-import type { VmAccount } from './protocol.ts'
+import type { VmAccount } from './executed.ts'
 
 const lamportsPerSol = 1_000_000_000n
 const faucetLamports = 500_000_000n * lamportsPerSol
@@ -47,14 +47,14 @@ export function identityOf(seed: Uint8Array): Keypair {
   return Keypair.derive(seed, 'identity')
 }
 
-/** What is asked of the VM at its birth: programs and sysvars, so that the ledger has them too. */
+/** Programs and sysvars that a new VM has: the ledger takes them over. */
 export const birthKeys: readonly Uint8Array[] = [
   ...Object.values(programs),
   ...Object.values(sysvars),
   nativeMint,
 ]
 
-/** Accounts of the first block, besides those the VM was born with. */
+/** Accounts of the first block, besides those of a new VM. */
 export function genesisAccounts(
   keys: ChainKeys,
   rentExemptMinimum: (dataBytes: number) => bigint,

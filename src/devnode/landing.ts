@@ -1,15 +1,14 @@
-// Turns what the VM did into what the ledger and the streams tell. Thread: main.
-// Called by chain.ts for each transaction that landed, and for simulations. Balances before it are
-// the ledger's, which stands exactly there: results arrive in the order of execution.
+// Turns the VM's outcome into the meta and the account versions of the ledger. Thread: main of the
+// devnode. The ledger has the state before the transaction: each lands right after its execution.
 import { encodeBase58 } from '../solana/base58.ts'
 import type { MetaContent, TokenBalanceContent } from '../solana/geyser-content.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
 import { isTokenProgram, readMint, readTokenAccount } from '../solana/token-account.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import { encodeTransactionError } from '../solana/transaction-error.ts'
+import type { Executed, VmAccount } from './executed.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
-import type { Executed, VmAccount } from './protocol.ts'
 
 type Read = (pubkey: Uint8Array) => { owner: Uint8Array; data: Uint8Array; lamports: bigint } | null
 
@@ -50,14 +49,14 @@ export function metaOf(
   }
 }
 
-/** A version for the ledger. Bytes that did not change are shared with the version before. */
+/** A version for the ledger. Bytes that did not change are shared with the older version. */
 export function versionOf(
   account: VmAccount,
   at: { readonly slot: number; readonly ledger: LedgerState },
 ): LedgerAccount {
   const before = at.ledger.newestAccount(account.pubkey)
   return {
-    // Copies: what came over the pipe are views of its chunks.
+    // A copy: the key may be a view of the transaction's bytes.
     pubkey: before?.pubkey ?? new Uint8Array(account.pubkey),
     lamports: account.lamports,
     owner: kept(before?.owner, account.owner),

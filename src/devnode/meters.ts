@@ -1,18 +1,22 @@
-// Meters of the embedded Solana chain. Thread: main. Declared once by start.ts.
+// Meters of the embedded Solana chain, kept by the devnode's parent. Thread: main.
 import type { CounterChild, GaugeChild, HistogramChild, Meters } from '../telemetry/meters.ts'
 
 const outcomes = ['landed', 'failed', 'rejected'] as const
 
-export interface ChainMeters {
+/** What the chain counts as it runs. */
+export interface ChainCounters {
   readonly transactions: Readonly<Record<(typeof outcomes)[number], CounterChild>>
+  readonly snapshotSeconds: HistogramChild
+}
+
+export interface ChainMeters extends ChainCounters {
   readonly executorRestarts: CounterChild
   readonly executorUp: GaugeChild
-  readonly snapshotSeconds: HistogramChild
-  /** Lets the scraper read what the ledger knows. */
+  /** Lets the scraper read the ledger's figures. */
   watch(read: ChainReadings): void
 }
 
-export interface ChainReadings {
+interface ChainReadings {
   slot(): number
   accounts(): number
   historyBytes(): number

@@ -6,25 +6,25 @@
 //
 // It speaks what a validator speaks and takes no token: it listens on loopback only.
 import { systemClock } from '../base/clock.ts'
+import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'
 import type { DoorAddress } from '../base/running.ts'
 import { Heads } from '../geyser/heads.ts'
 import { openSolanaHub } from '../geyser/hub.ts'
-import { encodedText, failure } from '../jsonrpc/build.ts'
+import { encodedText } from '../jsonrpc/build.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Meters } from '../telemetry/meters.ts'
-import { VerifyPool } from '../threads/verify-pool.ts'
-import type { LocalChain } from './chain.ts'
 import type { ChainSection } from './config.ts'
 import { solanaFeed } from './feed.ts'
 import { startGeyserServer } from './geyser-server.ts'
+import type { LedgerState } from './ledger/state.ts'
 import { startPubsubServer } from './pubsub-server.ts'
 import { type DevnodeStats, StatsCounter } from './reports.ts'
 import { embeddedRpcMethods } from './rpc/methods.ts'
 import { startRpcServer } from './rpc-server.ts'
 import { ShredFeed, type ShredTarget } from './shred-feed.ts'
+import { bothSinks } from './sink.ts'
 import { startEmbeddedChain } from './start.ts'
-import { SolanaTee } from './tee.ts'
 
 export interface DevnodeOptions {
   /** Folder of the chain's state. */
@@ -82,28 +82,22 @@ export async function startDevnode(
   const counter = new StatsCounter()
   const hub = openSolanaHub(hubBounds)
   const heads = new Heads(hub)
-  const verifier = new VerifyPool({ log })
   const feed = new ShredFeed({ clock, log, onDown })
-  const stops: (() => unknown)[] = [() => heads.stop(), () => verifier.stop(), () => feed.stop()]
+  const stops: (() => unknown)[] = [() => heads.stop(), () => feed.stop()]
   const stop = async () => {
     for (const end of stops.splice(0).reverse()) await end()
   }
   try {
-    const { chain, seed, ...running } = await startEmbeddedChain(
-      { ...options.chain, source: 'embedded' },
-      {
-        path: options.ledger,
-        isFresh: options.isReset,
-        sink: new SolanaTee(solanaFeed(hub, clock), feed),
-        verifier,
-        meters: counter,
-        clock,
-        log,
-        onDown,
-      },
-    )
+    const { chain, seed, ...running } = await startEmbeddedChain(options.chain, {
+      path: options.ledger,
+      isFresh: options.isReset,
+      sink: bothSinks(solanaFeed(hub, clock), feed),
+      counters: counter,
+      clock,
+      log,
+    })
     stops.push(() => running.stop())
-    const isHealthy = () => chain.slotsBehind() === 0
+    const { ledger } = chain
     const version = encodedText(JSON.stringify(solanaVersion))
     const rpc = await startRpcServer(
       { host, port: options.rpcPort, portKey: '--rpc-port' },
@@ -111,9 +105,8 @@ export async function startDevnode(
         methods: {
           ...embeddedRpcMethods(chain, solanaVersion),
           getVersion: () => version,
-          getHealth: () => (isHealthy() ? healthy : unhealthy),
+          getHealth: () => healthy,
         },
-        isHealthy,
         clock,
         log,
       },
@@ -121,7 +114,7 @@ export async function startDevnode(
     stops.push(() => rpc.stop())
     const ws = await startPubsubServer(
       { host, port: options.wsPort, portKey: '--ws-port' },
-      { hub, chain, version: solanaVersion, meters, clock, log },
+      { hub, ledger, version: solanaVersion, meters, clock, log },
     )
     stops.push(() => ws.stop())
     const grpc = await startGeyserServer(
@@ -141,11 +134,11 @@ export async function startDevnode(
       },
     )
     stops.push(() => grpc.stop())
-    const sendStats = () => report(statsOf(chain, counter))
+    const sendStats = () => report(statsOf(ledger, counter))
     sendStats()
     const timer = setInterval(sendStats, reportMs)
     stops.push(() => clearInterval(timer))
-    const { identity, faucet } = chain.ledger
+    const { identity, faucet } = ledger
     const addresses = {
       rpc: rpc.address,
       ws: ws.address,
@@ -163,14 +156,14 @@ export async function startDevnode(
   }
 }
 
-function statsOf(chain: LocalChain, counter: StatsCounter): DevnodeStats {
-  const slots = { processed: chain.slot(0), confirmed: chain.slot(1), finalized: chain.slot(2) }
-  return { slots, slotsBehind: chain.slotsBehind(), ...counter.take() }
+function statsOf(ledger: LedgerState, counter: StatsCounter): DevnodeStats {
+  const slots = {
+    processed: ledger.slot(Commitment.processed),
+    confirmed: ledger.slot(Commitment.confirmed),
+    finalized: ledger.slot(Commitment.finalized),
+  }
+  const { accountCount: accounts, blockBytes: historyBytes } = ledger
+  return { slots, accounts, historyBytes, ...counter.take() }
 }
 
 const healthy = encodedText('"ok"')
-const unhealthy = failure({
-  code: -32005,
-  message: 'Node is unhealthy',
-  data: { numSlotsBehind: null },
-})

@@ -47,10 +47,14 @@ export class DevnodeProcess {
     return this.#addresses!
   }
 
-  /** Of the last report; unhealthy while no process runs. */
+  /** Of the last report. */
   get stats(): DevnodeStats {
-    const stats = this.#stats!
-    return this.pid === 0 ? { ...stats, slotsBehind: null } : stats
+    return this.#stats!
+  }
+
+  /** Whether a process serves: one that starts does not yet. */
+  get isUp(): boolean {
+    return this.#addresses !== null && this.pid === this.#addresses.pid
   }
 
   /** Of the current process; 0 while there is none. */

@@ -1,11 +1,12 @@
-// Makes the blocks: lands transactions in the open slot, ends it, opens the next. Thread: main.
-// Publishes to the sink in the order of upstream/ports.ts: what was written, then the transaction;
-// entries; block; statuses.
+// Makes the blocks: lands transactions in the open slot, ends it, opens the next. Thread: main of
+// the devnode. Publishes to the sink: written accounts, then the transaction; entries; block;
+// statuses.
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { TransactionLayout } from '../solana/transaction.ts'
-import { type SlotStatus, type SolanaSink, slotStatus } from '../solana/updates.ts'
+import { type SlotStatus, slotStatus } from '../solana/updates.ts'
 import { writeLocks } from '../solana/write-locks.ts'
+import type { Executed, VmAccount } from './executed.ts'
 import { feeOf } from './fee.ts'
 import { metaOf, versionOf } from './landing.ts'
 import { Block, packEntries } from './ledger/block.ts'
@@ -14,7 +15,7 @@ import { packTransaction, StoredTransaction } from './ledger/stored-transaction.
 import { messageContent, signaturesOf } from './message-content.ts'
 import { durableNonce } from './nonce.ts'
 import { OpenSlot } from './open-slot.ts'
-import type { Executed, VmAccount } from './protocol.ts'
+import type { SolanaSink } from './sink.ts'
 import { sysvarAccounts } from './sysvars.ts'
 
 /** A block is confirmed when the next one is there, and finalized 32 slots later. */
@@ -26,7 +27,7 @@ export interface ProducerDeps {
   readonly ledger: LedgerState
   readonly sink: SolanaSink
   readonly clock: Clock
-  /** Brings accounts that no transaction wrote to the VM. */
+  /** Writes accounts to the VM that no transaction wrote. */
   writeVm(accounts: readonly VmAccount[]): void
 }
 
@@ -36,10 +37,10 @@ export class Producer {
   #open: OpenSlot
   #nonce: Uint8Array
   #blockTime: number
-  /** The oldest slot that was told to anybody; earlier ones are final since before the start. */
+  /** The first slot of this process; earlier ones were finalized before the start. */
   readonly #firstSlot: number
 
-  /** Goes on after the ledger's newest block. */
+  /** Continues after the ledger's newest block. */
   constructor(deps: ProducerDeps) {
     this.#deps = deps
     const { newest } = deps.ledger
@@ -49,12 +50,12 @@ export class Producer {
     this.#open = this.#openSlot()
   }
 
-  /** What a nonce becomes that is set or advanced in the open slot. */
+  /** The value of a nonce that is set or advanced in the open slot. */
   get nonce(): Uint8Array {
     return this.#nonce
   }
 
-  /** The transaction ran and paid: it is in the open slot from now on. */
+  /** Adds a transaction that ran and paid to the open slot. */
   land(bytes: Uint8Array, executed: Executed): StoredTransaction {
     const { ledger, sink } = this.#deps
     const { slot } = this.#open
@@ -76,8 +77,8 @@ export class Producer {
         ledger.write(version)
         return { ...version, txnSignature }
       })
-    const place = { slot, index, blockTime: this.#blockTime }
-    const stored = new StoredTransaction(packTransaction(bytes, content), place)
+    const position = { slot, index, blockTime: this.#blockTime }
+    const stored = new StoredTransaction(packTransaction(bytes, content), position)
     ledger.mint(-fee.lamports)
     const locks = writeLocks(message, meta)
     const writable = keys.filter((_, at) => locks[at])
@@ -87,7 +88,7 @@ export class Producer {
     return stored
   }
 
-  /** Ends the open slot: its block is complete, earlier ones become surer, the next slot opens. */
+  /** Completes the block of the open slot, raises earlier commitments, opens the next slot. */
   endSlot(): Block {
     const { ledger, sink } = this.#deps
     const open = this.#open
@@ -130,8 +131,7 @@ export class Producer {
     return block
   }
 
-  /** The sysvars as they are now, for a VM that was just born. */
-  sysvars(): VmAccount[] {
+  #sysvars(): VmAccount[] {
     const { ledger } = this.#deps
     const blocks: Block[] = []
     for (let slot = ledger.newest.slot; blocks.length < slotHashesMax; slot--) {
@@ -171,7 +171,7 @@ export class Producer {
     this.#status(slot, slotStatus.firstShredReceived)
     this.#status(slot, slotStatus.createdBank)
     const open = new OpenSlot(slot, facts.hash, (entry) => sink.entry(slot, entry))
-    const accounts = this.sysvars()
+    const accounts = this.#sysvars()
     writeVm(accounts)
     for (const account of accounts) {
       const version = versionOf(account, { slot, ledger })

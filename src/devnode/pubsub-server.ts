@@ -9,10 +9,10 @@ import type { SolanaHub } from '../geyser/hub.ts'
 import { encodedText, errorMessage } from '../jsonrpc/build.ts'
 import { whole } from '../jsonrpc/message-stream.ts'
 import type { PubsubChain } from '../pubsub/chain.ts'
-import { PubsubEngine } from '../pubsub/engine.ts'
+import { HubSubscriptions } from '../pubsub/hub-subscriptions.ts'
 import { declareSubscriptionMeters } from '../pubsub/meters.ts'
 import { subscriptionMethods } from '../pubsub/methods.ts'
-import { Notifier } from '../pubsub/notifier.ts'
+import { Outbox } from '../pubsub/outbox.ts'
 import { Ids } from '../pubsub/registry.ts'
 import type { Session } from '../pubsub/session.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -21,12 +21,12 @@ import { openDoor } from '../transport/door.ts'
 import type { Place } from '../transport/ports.ts'
 import { CLOSE_TOO_SLOW, jsonHead, Reply } from '../transport/reply.ts'
 import type { Socket } from '../transport/socket.ts'
-import type { LocalChain } from './chain.ts'
+import type { Ledger } from './ledger/ledger.ts'
 import { UnlimitedMethods, unlimitedCustomer } from './unlimited.ts'
 
 export interface PubsubServerDeps {
   readonly hub: SolanaHub
-  readonly chain: LocalChain
+  readonly ledger: Ledger
   /** Answer of getVersion. */
   readonly version: Readonly<Record<string, string | number>>
   readonly meters: Meters
@@ -41,18 +41,17 @@ const pingMs = 30_000
 const silenceMsMax = 90_000
 
 export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
-  const { clock, log } = deps
+  const { ledger, clock, log } = deps
   const meters = declareSubscriptionMeters(deps.meters)
   const chain: PubsubChain = {
     hub: deps.hub,
     isUp: () => true,
-    slot: (commitment) => deps.chain.slot(commitment),
-    signatureStatus: async (signature) => deps.chain.signatureStatus(signature),
-    readAccounts: async (keys) =>
-      keys.map((key) => deps.chain.ledger.account(key, Commitment.processed)),
+    slot: (commitment) => ledger.slot(commitment),
+    signatureStatus: async (signature) => ledger.signatureStatus(signature),
+    readAccounts: async (keys) => keys.map((key) => ledger.account(key, Commitment.processed)),
   }
-  const notifier = new Notifier(meters, clock)
-  const engine = new PubsubEngine({ ...deps, chain, ids: new Ids(), notifier, meters })
+  const outbox = new Outbox(meters, clock)
+  const engine = new HubSubscriptions({ ...deps, chain, ids: new Ids(), outbox, meters })
   const version = encodedText(JSON.stringify(deps.version))
   const table = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
   const methods = new UnlimitedMethods<Connection>({ methods: table, log })
@@ -88,13 +87,13 @@ export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
       },
     ],
   })
-  notifier.usePublisher((topic, message) => door.sockets.publish(topic, message))
+  outbox.usePublisher((topic, message) => door.sockets.publish(topic, message))
   return {
     address: door.address,
     async stop() {
       await door.stop()
       engine.stop()
-      notifier.stop()
+      outbox.stop()
     },
   }
 }

@@ -2,7 +2,7 @@
 // second. Thread: main of the devnode. Counts are those since the last stats, so that the parent's
 // counters go on rising when a new process begins at zero.
 import type { Log, LogFields } from '../telemetry/log.ts'
-import type { ChainMeters, ChainReadings } from './meters.ts'
+import type { ChainCounters } from './meters.ts'
 
 export interface LogLine {
   readonly level: 'debug' | 'info' | 'warn' | 'error'
@@ -16,8 +16,6 @@ export interface DevnodeStats {
     readonly confirmed: number
     readonly finalized: number
   }
-  /** 0 when healthy; null when transactions cannot be executed. */
-  readonly slotsBehind: number | null
   readonly accounts: number
   readonly historyBytes: number
   readonly transactions: TransactionCounts
@@ -48,9 +46,7 @@ export function forwardedLog(send: (line: LogLine) => void): Log {
 }
 
 /** Collects what the chain counts between two stats. */
-export class StatsCounter implements ChainMeters {
-  readonly executorRestarts = { inc() {} }
-  readonly executorUp = { set() {} }
+export class StatsCounter implements ChainCounters {
   readonly transactions = {
     landed: { inc: () => void this.#transactions.landed++ },
     failed: { inc: () => void this.#transactions.failed++ },
@@ -59,20 +55,13 @@ export class StatsCounter implements ChainMeters {
   readonly snapshotSeconds = { observe: (value: number) => void this.#snapshotSeconds.push(value) }
   #transactions: TransactionCounts = { landed: 0, failed: 0, rejected: 0 }
   #snapshotSeconds: number[] = []
-  #readings: ChainReadings | null = null
-
-  watch(readings: ChainReadings): void {
-    this.#readings = readings
-  }
 
   /** Everything since the last call. */
-  take(): Pick<DevnodeStats, 'accounts' | 'historyBytes' | 'transactions' | 'snapshotSeconds'> {
+  take(): Pick<DevnodeStats, 'transactions' | 'snapshotSeconds'> {
     const transactions = this.#transactions
     const snapshotSeconds = this.#snapshotSeconds
     this.#transactions = { landed: 0, failed: 0, rejected: 0 }
     this.#snapshotSeconds = []
-    const accounts = this.#readings?.accounts() ?? 0
-    const historyBytes = this.#readings?.historyBytes() ?? 0
-    return { accounts, historyBytes, transactions, snapshotSeconds }
+    return { transactions, snapshotSeconds }
   }
 }

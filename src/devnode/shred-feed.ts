@@ -6,10 +6,10 @@ import type {
   EntryContent,
   TransactionContent,
 } from '../solana/geyser-content.ts'
-import type { SlotChange, SolanaSink } from '../solana/updates.ts'
 import { DedicatedWorker } from '../threads/dedicated.ts'
 import type { SupervisorDeps } from '../threads/supervisor.ts'
 import { encodeEntries } from './shred-entry.ts'
+import type { SlotChange, SolanaSink } from './sink.ts'
 
 /** Where shreds go. */
 export interface ShredTarget {

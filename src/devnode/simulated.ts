@@ -1,14 +1,48 @@
-// What a simulation tells. Thread: main. Called by chain.ts.
+// The outcome of a simulation. Thread: main of the devnode.
 import { Commitment } from '../base/commitment.ts'
+import type { MetaContent } from '../solana/geyser-content.ts'
 import { keyOf } from '../solana/keys.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
-import type { Simulated } from './embedded-chain.ts'
+import type { Executed } from './executed.ts'
 import { feeOf } from './fee.ts'
 import { metaOf } from './landing.ts'
+import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { messageContent } from './message-content.ts'
-import type { Executed } from './protocol.ts'
+
+export interface SimulateOptions {
+  /** Takes the newest blockhash instead of the transaction's own. */
+  readonly isBlockhashReplaced: boolean
+  /** Verifies signatures first: refused `invalid`, code `signature-verification`. */
+  readonly isVerified: boolean
+}
+
+export interface Simulated {
+  /** The slot it ran on. */
+  readonly slot: number
+  readonly err: TransactionError | null
+  readonly logs: readonly string[]
+  readonly unitsConsumed: bigint
+  readonly innerInstructions: NonNullable<MetaContent['innerInstructions']>
+  readonly returnData: MetaContent['returnData']
+  readonly fee: bigint
+  readonly loadedWritableAddresses: readonly Uint8Array[]
+  readonly loadedReadonlyAddresses: readonly Uint8Array[]
+  readonly preBalances: readonly bigint[]
+  readonly postBalances: readonly bigint[]
+  readonly preTokenBalances: MetaContent['preTokenBalances']
+  readonly postTokenBalances: MetaContent['postTokenBalances']
+  /** Bytes of all accounts it loaded. */
+  readonly loadedAccountsDataSize: number
+  /** Set when the blockhash was replaced. */
+  readonly replacementBlockhash: {
+    readonly blockhash: string
+    readonly lastValidBlockHeight: number
+  } | null
+  /** An account as it would be afterwards; null when it would not exist. */
+  account(pubkey: Uint8Array): LedgerAccount | null
+}
 
 /** `layout` holds the transaction of `bytes`. */
 export function simulatedOf(
@@ -52,20 +86,5 @@ export function simulatedOf(
       if (after === undefined) return ledger.account(pubkey, Commitment.processed)
       return after.lamports === 0n ? null : { ...after, slot, writeVersion: 0n }
     },
-  }
-}
-
-/** The outcome of a transaction that never reached the VM. */
-export function failedBefore(err: TransactionError): Executed {
-  return {
-    err,
-    isCharged: false,
-    logs: [],
-    units: 0n,
-    inner: [],
-    returnData: null,
-    loadedWritable: [],
-    loadedReadonly: [],
-    accounts: [],
   }
 }

@@ -1,7 +1,7 @@
-// Turns what litesvm says of a transaction into plain values. Thread: main of the child process.
-// Called by svm.ts alone; knows litesvm's objects by their shape, so that it needs no door.
+// Turns litesvm's outcome of a transaction into plain values. Thread: main of the devnode.
+// It knows litesvm's objects by their shape: svm.ts alone imports litesvm.
 import type { InstructionError, TransactionError } from '../solana/transaction-error.ts'
-import type { Executed, VmAccount } from './protocol.ts'
+import type { Executed, VmAccount } from './executed.ts'
 
 /** Account keys of a transaction, with those of lookup tables. */
 export interface Keys {
@@ -49,19 +49,6 @@ const instructionErrors = `GenericError InvalidArgument InvalidInstructionData I
   AccountNotRentExempt InvalidAccountOwner ArithmeticOverflow UnsupportedSysvar IllegalOwner
   MaxAccountsDataAllocationsExceeded MaxAccountsExceeded MaxInstructionTraceLengthExceeded
   BuiltinProgramsMustConsumeComputeUnits BorshIoError`.split(/\s+/)
-
-/** What a transaction gets that is no transaction. The server never sends one. */
-export const refused: Executed = {
-  err: 'SanitizeFailure',
-  isCharged: false,
-  logs: [],
-  units: 0n,
-  inner: [],
-  returnData: null,
-  loadedWritable: [],
-  loadedReadonly: [],
-  accounts: [],
-}
 
 export function executed(
   meta: VmMeta,

@@ -1,20 +1,21 @@
-// Runs transactions in litesvm. Thread: main of the child process workers/chain.ts.
-// The only door to litesvm. It aborts the process on malformed bytes, so everything is decoded
-// strictly first, here as well as by the caller. The VM checks neither signatures nor blockhashes
-// and keeps no history: the ledger on the server's side does all three.
+// Executes transactions in litesvm, synchronously. Thread: main of the devnode.
+// The only importer of litesvm, which aborts the process on malformed bytes: everything is decoded
+// strictly first. The VM checks neither signatures nor blockhashes and keeps no history: the chain
+// and its ledger do all three.
 import { Account, type FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js'
 import { isSameKey } from '../solana/keys.ts'
 import { programs, sysvarOwner } from '../solana/programs.ts'
 import { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
+import { type Executed, notExecuted, type VmAccount } from './executed.ts'
 import { lookedUp } from './lookup-table.ts'
 import { durableNonce, isNonceAccount, nonceOf, withNonce } from './nonce.ts'
-import type { Executed, ExecuteInput, ExecuteJob, Genesis, VmAccount } from './protocol.ts'
-import { executed, type Keys, readError, refused } from './svm-outcome.ts'
+import { executed, type Keys, readError } from './svm-outcome.ts'
 
 const empty = new Uint8Array(0)
 /** As a validator's default. */
 const logBytesMax = 10_000n
+const malformed = notExecuted('SanitizeFailure')
 
 export class Svm {
   readonly #vm = new LiteSvm()
@@ -27,8 +28,8 @@ export class Svm {
     this.#vm.setLogBytesLimit(logBytesMax)
   }
 
-  /** Gives how many of them the VM refused: a program whose code it cannot load. */
-  load(accounts: readonly VmAccount[]): number {
+  /** Returns how many of them the VM refused: a program whose code it cannot load. */
+  load(accounts: Iterable<VmAccount>): number {
     let refusedCount = 0
     for (const account of accounts) {
       try {
@@ -40,19 +41,16 @@ export class Svm {
     return refusedCount
   }
 
-  genesis(keys: readonly Uint8Array[]): Genesis {
+  /** Those of these accounts that a new VM has, with the code of upgradeable programs. */
+  genesis(keys: readonly Uint8Array[]): VmAccount[] {
     const accounts = keys.map((key) => this.#read(key)).filter(({ lamports }) => lamports > 0n)
     // A program of the upgradeable loader has its code in an account of its own.
     const code = accounts.filter(isUpgradeable).map(({ data }) => this.#read(data.subarray(4)))
-    return { accounts: [...accounts, ...code.filter(({ lamports }) => lamports > 0n)] }
+    return [...accounts, ...code.filter(({ lamports }) => lamports > 0n)]
   }
 
-  execute({ nonce, jobs }: ExecuteInput): Executed[] {
-    return jobs.map((job) => this.#execute(job, nonce))
-  }
-
-  simulate({ bytes }: { readonly bytes: Uint8Array }): Executed {
-    if (this.#layout.decode(bytes) !== 'ok') return refused
+  simulate(bytes: Uint8Array): Executed {
+    if (this.#layout.decode(bytes) !== 'ok') return malformed
     const keys = this.#keys(bytes)
     const outcome = this.#vm.simulateVersionedTransaction(bytes)
     if (isFailure(outcome))
@@ -63,12 +61,17 @@ export class Svm {
     return executed(outcome.meta(), { keys, err: null, accounts })
   }
 
-  #execute({ bytes, nonceIndex }: ExecuteJob, nonce: Uint8Array): Executed {
-    if (this.#layout.decode(bytes) !== 'ok') return refused
+  /**
+   * Executes a transaction and keeps what it wrote. `nonceIndex`: index among its keys of the
+   * durable nonce account that it uses, -1 without one. `nonce`: the value of a nonce that is set
+   * or advanced now.
+   */
+  execute(
+    bytes: Uint8Array,
+    { nonceIndex, nonce }: { readonly nonceIndex: number; readonly nonce: Uint8Array },
+  ): Executed {
+    if (this.#layout.decode(bytes) !== 'ok') return malformed
     const keys = this.#keys(bytes)
-    // Two that use one nonce may both have been let in: the first of them has used it up.
-    if (nonceIndex > 0 && !this.#holdsNonce(bytes, keys.all[nonceIndex]!))
-      return { ...refused, err: 'BlockhashNotFound' }
     const payer = keys.all[0]!
     const before = this.#vm.getBalance(payer)
     const outcome = this.#vm.sendVersionedTransaction(bytes)
@@ -89,12 +92,7 @@ export class Svm {
     return executed(outcome.meta(), { keys, err, accounts })
   }
 
-  #holdsNonce(bytes: Uint8Array, pubkey: Uint8Array): boolean {
-    const at = this.#layout.blockhashAt
-    return isSameKey(nonceOf(this.#read(pubkey).data), bytes.subarray(at, at + 32))
-  }
-
-  /** The VM does not tell a program that is missing from one that cannot run; validators do. */
+  /** The VM has one error for a missing program and one that cannot run; validators have two. */
   #errorOf(outcome: FailedTransactionMetadata, { all }: Keys): TransactionError {
     const err = readError(outcome.err())
     if (err !== 'InvalidProgramForExecution') return err
@@ -109,7 +107,7 @@ export class Svm {
     for (let index = 0; index < all.length; index++) {
       if (!this.#layout.isWritable(index)) continue
       const account = this.#read(all[index]!)
-      // The runtime does not let go of these, whatever the message asks for.
+      // The runtime never writes these, whatever the message asks for.
       const isReserved =
         isSameKey(account.owner, sysvarOwner) || isSameKey(account.owner, programs.nativeLoader)
       if (!isReserved) written.push(this.#renewed(bytes, account, nonce))

@@ -1,12 +1,12 @@
-// The sysvar accounts that change with every slot. Thread: main. Called by chain.ts.
+// Builds the sysvar accounts that change with every slot. Thread: main of the devnode.
 //
 //   clock:              slot u64 | epoch start i64 | epoch u64 | schedule epoch u64 | unix time i64
 //   slot hashes:        count u64 | { slot u64, hash[32] }…  newest first, 512
 //   recent blockhashes: count u64 | { hash[32], lamports per signature u64 }…  newest first, 150
 import { sysvarOwner, sysvars } from '../solana/programs.ts'
+import type { VmAccount } from './executed.ts'
 import { lamportsPerSignature } from './fee.ts'
 import type { Block } from './ledger/block.ts'
-import type { VmAccount } from './protocol.ts'
 
 const slotHashesMax = 512
 const recentBlockhashesMax = 150

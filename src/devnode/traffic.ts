@@ -1,6 +1,6 @@
 // Background traffic of the embedded chain: real transactions, signed by wallets of its own.
-// Thread: main. Started by start.ts. Of ten, six transfer lamports, three a token, one is a memo;
-// some offer a priority fee, so that the fee methods have something to tell.
+// Thread: main of the devnode. Of ten, six transfer lamports, three a token, one is a memo; some
+// offer a priority fee, so that the fee methods have something to report.
 import type { Clock } from '../base/clock.ts'
 import {
   buildTransaction,
@@ -14,11 +14,10 @@ import {
 import type { LocalChain } from './chain.ts'
 import { type ChainKeys, trafficDecimals, type Wallet } from './genesis.ts'
 
-/** Often enough that a slot sees an even flow, rarely enough to cost nothing. */
+/** Short enough for an even flow within a slot. */
 const turnMs = 50
-/** What could not be sent in a stalled second is not made up for. */
+/** Transactions that a stall delayed; more are skipped. */
 const owedMax = 500
-const inFlightMax = 2_000
 
 export class Traffic {
   readonly #chain: LocalChain
@@ -29,7 +28,6 @@ export class Traffic {
   #lastMs = 0
   #owed = 0
   #count = 0
-  #inFlight = 0
 
   constructor(
     chain: LocalChain,
@@ -61,11 +59,10 @@ export class Traffic {
   }
 
   #send(): void {
-    if (this.#chain.slotsBehind() !== 0 || this.#inFlight >= inFlightMax) return
     const { wallets } = this.#keys
     const count = this.#count++
     const from = wallets[count % wallets.length]!
-    // The step changes with every round, so that all pairs meet.
+    // The step changes with every round, so that all pairs occur.
     const step = 1 + (Math.floor(count / wallets.length) % (wallets.length - 1))
     const to = wallets[(count + step) % wallets.length]!
     const bytes = buildTransaction({
@@ -73,11 +70,7 @@ export class Traffic {
       blockhash: this.#chain.ledger.newest.facts.hash,
       instructions: this.#instructions(count, from, to),
     })
-    this.#inFlight += 1
-    const done = () => {
-      this.#inFlight -= 1
-    }
-    this.#chain.submit(bytes, { isVerified: true }).then(done, done)
+    this.#chain.submit(bytes, { isVerified: true })
   }
 
   #instructions(count: number, from: Wallet, to: Wallet): Instruction[] {

@@ -1,9 +1,9 @@
-// One distinct subscription and all its subscribers. Thread: main.
+// One distinct subscription and everybody who has it. Thread: main. Made by registry.ts.
 // Its number is the subscription id of all its subscribers, as on a validator: a notification is
-// therefore the same bytes for all of them, encoded once and published under the feed's topic.
+// therefore the same bytes for everybody, encoded once and published under the feed's topic.
 
 import type { Customer, Session } from './session.ts'
-import type { SubscriptionParams } from './subscription-params.ts'
+import type { Wanted } from './wanted.ts'
 
 /** Hands one message to every socket that joined the topic. */
 export type Publish = (topic: string, message: Uint8Array) => void
@@ -17,10 +17,10 @@ export interface Share {
   meteredBytes: number
 }
 
-export class Feed<W extends SubscriptionParams = SubscriptionParams> {
+export class Feed<W extends Wanted = Wanted> {
   readonly id: number
-  readonly params: W
-  /** The params as text, by which the registry finds the feed. */
+  readonly wanted: W
+  /** The wish as text, by which the registry finds the feed. */
   readonly text: string
   readonly topic: string
   readonly shares = new Map<Session, Share>()
@@ -28,23 +28,25 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   bytes = 0
   /** Updates it was compared with in vain. */
   passed = 0
-  /** True once its last notification was sent and every subscriber removed. */
+  /** True when it has said its last word and nobody is subscribed any more. */
   isOver = false
+  /** Result of a signature's `receivedSignature` notification once it was sent. */
+  received: string | null = null
   readonly #opening: string
   readonly #closing: string
   readonly #evict: (budget: Customer) => void
   /** Connections of each customer that have it, by the customer's budget. */
-  readonly #customers = new Map<Customer, number>()
-  #payers = this.#customers.keys()
+  readonly #holders = new Map<Customer, number>()
+  #payers = this.#holders.keys()
 
   /** `evict` takes all connections of a customer out. */
-  constructor(id: number, params: W, text: string, evict: (budget: Customer) => void) {
+  constructor(id: number, wanted: W, text: string, evict: (budget: Customer) => void) {
     this.id = id
-    this.params = params
+    this.wanted = wanted
     this.text = text
     this.#evict = evict
     this.topic = String(id)
-    this.#opening = `{"jsonrpc":"2.0","method":"${params.kind}Notification","params":{"result":`
+    this.#opening = `{"jsonrpc":"2.0","method":"${wanted.kind}Notification","params":{"result":`
     this.#closing = `,"subscription":${id}}}`
   }
 
@@ -67,19 +69,19 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     }
     const { messages: meteredMessages, bytes: meteredBytes } = this
     this.shares.set(session, { times: 1, meteredMessages, meteredBytes })
-    this.#customers.set(session.budget, (this.#customers.get(session.budget) ?? 0) + 1)
+    this.#holders.set(session.budget, (this.#holders.get(session.budget) ?? 0) + 1)
     session.join(this.topic)
   }
 
-  hasCustomer(budget: Customer): boolean {
-    return this.#customers.has(budget)
+  isHeldBy(budget: Customer): boolean {
+    return this.#holders.has(budget)
   }
 
   /** The customers in turn, so that all pay alike and each message is paid once. */
   nextPayer(): Customer | null {
     let next = this.#payers.next()
     if (next.done === true) {
-      this.#payers = this.#customers.keys()
+      this.#payers = this.#holders.keys()
       next = this.#payers.next()
     }
     return next.value ?? null
@@ -106,9 +108,9 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     if (share === undefined) return
     this.settle(session, share)
     this.shares.delete(session)
-    const left = (this.#customers.get(session.budget) ?? 1) - 1
-    if (left === 0) this.#customers.delete(session.budget)
-    else this.#customers.set(session.budget, left)
+    const left = (this.#holders.get(session.budget) ?? 1) - 1
+    if (left === 0) this.#holders.delete(session.budget)
+    else this.#holders.set(session.budget, left)
     session.leave(this.topic)
   }
 }

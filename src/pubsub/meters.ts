@@ -1,18 +1,18 @@
 // The meters of the subscriptions. Thread: main. Plain numbers, read at scrape.
 import type { Meters } from '../telemetry/meters.ts'
 import { LatencyTally } from '../telemetry/tally.ts'
-import { type Topic, topics } from './subscription-params.ts'
+import { type Topic, topics } from './wanted.ts'
 
 export interface SubscriptionMeters {
-  /** From the update's creation to the socket, processed only. */
+  /** From the chain's word to the socket, processed level only. */
   readonly delivery: LatencyTally
   /** `count` subscribers were sent a notification. */
   notified(topic: Topic, count: number): void
   /** A feed was compared with an update. */
   examined: number
-  /** Customers removed from a feed whose notifications cost more than the plan allows. */
+  /** A customer was taken out of a feed whose notifications cost more than its plan allows. */
   ended: number
-  /** Set by the owner of the subscriptions. */
+  /** Set by whoever holds the subscriptions. */
   subscriptions: () => { readonly count: number; readonly distinct: number }
 }
 
@@ -51,7 +51,7 @@ export function declareSubscriptionMeters(meters: Meters): SubscriptionMeters {
   )
   meters.gaugeRead(
     'sluice_websocket_subscriptions',
-    'WebSocket subscriptions',
+    'WebSocket subscriptions there are',
     () => own.subscriptions().count,
   )
   meters.gaugeRead(
@@ -61,7 +61,7 @@ export function declareSubscriptionMeters(meters: Meters): SubscriptionMeters {
   )
   meters.histogramRead(
     'sluice_websocket_delivery_seconds',
-    'From the creation of an update to its notification, processed only',
+    "From the chain's word to the notification, at the processed level",
     own.delivery.buckets,
     () => own.delivery.read(),
   )

@@ -1,12 +1,6 @@
 // Types of what a Solana chain reports: updates, slot statuses and heads. Thread: any.
 import type { Commitment } from '../base/commitment.ts'
-import type { Outcome } from '../base/errors.ts'
-import type {
-  AccountContent,
-  BlockMetaContent,
-  EntryContent,
-  TransactionContent,
-} from './geyser-content.ts'
+import type { AccountContent, BlockMetaContent } from './geyser-content.ts'
 import type { TransactionError } from './transaction-error.ts'
 
 /** Slot status, numbered as in geyser; the first three are the commitments. */
@@ -99,71 +93,12 @@ export interface SlotUpdate extends UpdateBase {
   readonly body: Uint8Array
 }
 
-/** A slot's change of status. */
-export interface SlotChange {
-  readonly slot: number
-  readonly parent: number | null
-  readonly status: SlotStatus
-}
-
-/**
- * Receives what a Solana chain does, as plain values and in the order of `SolanaUpdate`. The chain
- * does not know the hub: devnode/feed.ts encodes what it receives here and publishes it.
- */
-export interface SolanaSink {
-  status(change: SlotChange): void
-  /** An account that was written outside of any transaction (a sysvar). */
-  account(slot: number, content: AccountContent): void
-  /** A transaction that landed, and what it wrote, in the order of its keys. */
-  transaction(slot: number, content: TransactionContent, written: readonly AccountContent[]): void
-  entry(slot: number, content: EntryContent): void
-  /** The slot is complete; everything reported since its start is the block. */
-  block(slot: number, content: BlockMetaContent): void
-}
-
-/** A transaction that landed in a block: also one that failed and paid its fee. */
-export interface Submitted {
-  readonly signature: Uint8Array
-  /** Where it landed; null while unknown (upstream). */
-  readonly slot: number | null
-  readonly err: TransactionError | null
-}
-
-export interface LatestBlockhash {
-  readonly blockhash: string
-  /** The slot at which the answer was read (the context). */
-  readonly slot: number
-  readonly lastValidBlockHeight: number
-}
-
 export interface SignatureStatus {
   readonly slot: number
   /** Blocks on top of it; null when it is finalized. */
   readonly confirmations: number | null
   readonly err: TransactionError | null
   readonly commitment: Commitment
-}
-
-/** The requests that products may make to a Solana chain, embedded or upstream. */
-export interface SolanaChain {
-  readonly source: 'embedded' | 'upstream'
-  /**
-   * Submits a transaction's bytes. `isVerified`: the caller has decoded it strictly and
-   * verified its signatures. Refusals: `invalid` (bytes, signatures), `rejected` (the chain
-   * refuses it; `data.err` is the TransactionError), `unavailable` (no chain right now).
-   */
-  submit(
-    transaction: Uint8Array,
-    options: { readonly isVerified: boolean },
-  ): Promise<Outcome<Submitted>>
-  slot(commitment: Commitment): number
-  blockHeight(commitment: Commitment): number
-  latestBlockhash(commitment: Commitment): LatestBlockhash
-  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean
-  /** Null for a signature that never landed or is older than the history. */
-  signatureStatus(signature: Uint8Array): SignatureStatus | null
-  /** Slots behind the cluster; 0 is healthy, null when it cannot be known. */
-  slotsBehind(): number | null
 }
 
 /** Blocks after which a transaction that names a blockhash is refused by the chain. */

@@ -113,6 +113,5 @@ function startDevnode(
 /** For `sluice status`: the embedded chain; null when the nodes are configured ones. */
 export function chainStatus(devnode: DevnodeProcess | null) {
   if (devnode === null) return null
-  const { slots, slotsBehind } = devnode.stats
-  return { pid: devnode.pid, healthy: slotsBehind === 0, ...slots }
+  return { pid: devnode.pid, healthy: devnode.isUp, ...devnode.stats.slots }
 }

@@ -1,4 +1,4 @@
-// The embedded chain in its own process: real execution, blocks, commitments.
+// The embedded chain: real execution, blocks, commitments.
 import {
   AddressLookupTableAccount,
   AddressLookupTableProgram,
@@ -21,16 +21,16 @@ const stage = new ChainStage({ traffic: 100 })
 beforeAll(() => stage.start())
 afterAll(() => stage.dispose())
 
-async function funded(lamports = 10_000_000_000n): Promise<Keypair> {
+function funded(lamports = 10_000_000_000n): Keypair {
   const keypair = Keypair.generate()
-  good(await stage.chain.requestAirdrop(keypair.publicKey.toBytes(), lamports))
+  good(stage.chain.requestAirdrop(keypair.publicKey.toBytes(), lamports))
   return keypair
 }
 
 function signed(
   instructions: TransactionInstruction[],
   signers: Keypair[],
-  blockhash = stage.chain.latestBlockhash(0).blockhash,
+  blockhash = stage.chain.ledger.latestBlockhash(0).blockhash,
 ): Uint8Array {
   const transaction = new Transaction({
     feePayer: signers[0]!.publicKey,
@@ -45,19 +45,17 @@ const transfer = (from: Keypair, to: PublicKey, lamports: number) =>
 
 const submit = (bytes: Uint8Array) => stage.chain.submit(bytes, { isVerified: false })
 
-async function errorOf(bytes: Uint8Array) {
-  const outcome = await submit(bytes)
+function errorOf(bytes: Uint8Array) {
+  const outcome = submit(bytes)
   if (outcome.ok) return outcome.value.err
   return (outcome.refusal.data as { err?: unknown } | undefined)?.err ?? outcome.refusal.code
 }
 
 describe('the embedded chain', () => {
   it('runs a transfer at once and tells balances, fee and logs', async () => {
-    const from = await funded()
+    const from = funded()
     const to = Keypair.generate().publicKey
-    const { signature, slot, err } = good(
-      await submit(signed([transfer(from, to, 5_000_000)], [from])),
-    )
+    const { signature, slot, err } = good(submit(signed([transfer(from, to, 5_000_000)], [from])))
     expect(err).toBeNull()
     const { ledger } = stage.chain
     expect(ledger.account(to.toBytes(), 0)?.lamports).toBe(5_000_000n)
@@ -82,9 +80,9 @@ describe('the embedded chain', () => {
   })
 
   it('shows a write at each commitment when the slot reaches it', async () => {
-    const from = await funded()
+    const from = funded()
     const to = Keypair.generate().publicKey
-    const { slot, signature } = good(await submit(signed([transfer(from, to, 5_000_000)], [from])))
+    const { slot, signature } = good(submit(signed([transfer(from, to, 5_000_000)], [from])))
     const { ledger } = stage.chain
     expect(ledger.account(to.toBytes(), 2)).toBeNull()
     expect(ledger.signatureStatus(signature)?.commitment).toBe(0)
@@ -112,46 +110,42 @@ describe('the embedded chain', () => {
   })
 
   it('gives the errors of a validator', async () => {
-    const from = await funded()
-    const to = await funded()
+    const from = funded()
+    const to = funded()
     const much = 1_000_000_000_000
-    expect(await errorOf(signed([transfer(from, to.publicKey, much)], [from]))).toEqual({
+    expect(errorOf(signed([transfer(from, to.publicKey, much)], [from]))).toEqual({
       InstructionError: [0, { Custom: 1 }],
     })
-    expect(
-      await errorOf(signed([transfer(from, Keypair.generate().publicKey, 1)], [from])),
-    ).toEqual({
+    expect(errorOf(signed([transfer(from, Keypair.generate().publicKey, 1)], [from]))).toEqual({
       InsufficientFundsForRent: { account_index: 1 },
     })
     const nobody = Keypair.generate()
-    expect(await errorOf(signed([transfer(nobody, to.publicKey, 1)], [nobody]))).toBe(
-      'AccountNotFound',
-    )
-    const poor = await funded(1_000_000n)
+    expect(errorOf(signed([transfer(nobody, to.publicKey, 1)], [nobody]))).toBe('AccountNotFound')
+    const poor = funded(1_000_000n)
     const bid = ComputeBudgetProgram.setComputeUnitPrice({ microLamports: 10_000_000_000 })
-    expect(await errorOf(signed([bid, transfer(poor, to.publicKey, 1)], [poor]))).toBe(
+    expect(errorOf(signed([bid, transfer(poor, to.publicKey, 1)], [poor]))).toBe(
       'InsufficientFundsForFee',
     )
     const unknown = new PublicKey(new Uint8Array(32).fill(7)).toBase58()
-    expect(await errorOf(signed([transfer(from, to.publicKey, 1)], [from], unknown))).toBe(
+    expect(errorOf(signed([transfer(from, to.publicKey, 1)], [from], unknown))).toBe(
       'BlockhashNotFound',
     )
     const once = signed([transfer(from, to.publicKey, 7)], [from])
-    expect(await errorOf(once)).toBeNull()
-    expect(await errorOf(once)).toBe('AlreadyProcessed')
+    expect(errorOf(once)).toBeNull()
+    expect(errorOf(once)).toBe('AlreadyProcessed')
     const forged = Uint8Array.from(signed([transfer(from, to.publicKey, 8)], [from]))
     forged[5]! ^= 1
-    expect(await errorOf(forged)).toBe('signature-verification')
+    expect(errorOf(forged)).toBe('signature-verification')
   })
 
   it('charges the fee that it tells, with a bid and without', async () => {
-    const to = await funded()
+    const to = funded()
     const price = ComputeBudgetProgram.setComputeUnitPrice({ microLamports: 1_000_000 })
     const limit = ComputeBudgetProgram.setComputeUnitLimit({ units: 7_000 })
     for (const extra of [[], [price], [price, limit]]) {
-      const from = await funded()
+      const from = funded()
       const bytes = signed([...extra, transfer(from, to.publicKey, 1_000)], [from])
-      const { signature } = good(await submit(bytes))
+      const { signature } = good(submit(bytes))
       const { meta } = stage.chain.ledger.transaction(signature)!
       expect(meta.preBalances[0]! - meta.postBalances[0]! - 1_000n).toBe(meta.fee)
       const message = bytes.subarray(65)
@@ -160,7 +154,7 @@ describe('the embedded chain', () => {
   })
 
   it('advances durable nonces, also under a transaction that fails', async () => {
-    const from = await funded()
+    const from = funded()
     const nonce = Keypair.generate()
     const { ledger } = stage.chain
     const create = SystemProgram.createNonceAccount({
@@ -169,7 +163,7 @@ describe('the embedded chain', () => {
       authorizedPubkey: from.publicKey,
       lamports: Number(ledger.rentExemptMinimum(NONCE_ACCOUNT_LENGTH)),
     })
-    const { slot } = good(await submit(signed(create.instructions, [from, nonce])))
+    const { slot } = good(submit(signed(create.instructions, [from, nonce])))
     const value = () =>
       new PublicKey(ledger.account(nonce.publicKey.toBytes(), 0)!.data.subarray(40, 72)).toBase58()
     const advance = SystemProgram.nonceAdvance({
@@ -179,28 +173,27 @@ describe('the embedded chain', () => {
     const to = Keypair.generate().publicKey
     const first = value()
     await stage.reached(slot!, 1)
-    // Of two at once that use the same nonce, one lands.
-    const pair = [2_000_000, 2_000_001].map((lamports) =>
+    // Of two that use the same nonce, one lands.
+    const outcomes = [2_000_000, 2_000_001].map((lamports) =>
       errorOf(signed([advance, transfer(from, to, lamports)], [from], first)),
     )
-    const outcomes = await Promise.all(pair)
     expect(outcomes.filter((err) => err === null)).toHaveLength(1)
     expect(outcomes).toContain('BlockhashNotFound')
     const second = value()
     expect(second).not.toBe(first)
     await stage.reached(ledger.slot(0), 0)
-    expect(await errorOf(signed([advance, transfer(from, to, 1e12)], [from], second))).toEqual({
+    expect(errorOf(signed([advance, transfer(from, to, 1e12)], [from], second))).toEqual({
       InstructionError: [1, { Custom: 1 }],
     })
     expect(value()).not.toBe(second)
     await stage.reached(ledger.slot(0), 0)
-    expect(await errorOf(signed([advance, transfer(from, to, 3_000_000)], [from], second))).toBe(
+    expect(errorOf(signed([advance, transfer(from, to, 3_000_000)], [from], second))).toBe(
       'BlockhashNotFound',
     )
   })
 
   it('loads addresses from a lookup table', async () => {
-    const from = await funded()
+    const from = funded()
     const to = Keypair.generate().publicKey
     const { ledger } = stage.chain
     const [create, table] = AddressLookupTableProgram.createLookupTable({
@@ -214,7 +207,7 @@ describe('the embedded chain', () => {
       payer: from.publicKey,
       addresses: [to],
     })
-    const { slot } = good(await submit(signed([create, extend], [from])))
+    const { slot } = good(submit(signed([create, extend], [from])))
     await stage.reached(slot!, 0)
     const known = new AddressLookupTableAccount({
       key: table,
@@ -222,13 +215,13 @@ describe('the embedded chain', () => {
     })
     const message = MessageV0.compile({
       payerKey: from.publicKey,
-      recentBlockhash: stage.chain.latestBlockhash(0).blockhash,
+      recentBlockhash: stage.chain.ledger.latestBlockhash(0).blockhash,
       instructions: [transfer(from, to, 3_000_000)],
       addressLookupTableAccounts: [known],
     })
     const transaction = new VersionedTransaction(message)
     transaction.sign([from])
-    const { signature, err } = good(await submit(transaction.serialize()))
+    const { signature, err } = good(submit(transaction.serialize()))
     expect(err).toBeNull()
     const landed = ledger.transaction(signature)!
     expect(landed.version).toBe(0)
@@ -239,7 +232,7 @@ describe('the embedded chain', () => {
   })
 
   it('tells inner instructions, and indexes token accounts by owner', async () => {
-    const from = await funded()
+    const from = funded()
     const { ledger } = stage.chain
     const mint = Keypair.generate()
     const tokenProgram = new PublicKey(programs.token)
@@ -296,7 +289,7 @@ describe('the embedded chain', () => {
         data: mintTo,
       }),
     ]
-    const { signature, err } = good(await submit(signed(instructions, [from, mint])))
+    const { signature, err } = good(submit(signed(instructions, [from, mint])))
     expect(err).toBeNull()
     const landed = ledger.transaction(signature)!
     expect(landed.meta.fee).toBe(10_000n)
@@ -313,7 +306,7 @@ describe('the embedded chain', () => {
   })
 
   it('simulates without keeping anything', async () => {
-    const from = await funded()
+    const from = funded()
     const to = Keypair.generate().publicKey
     const bytes = signed(
       [transfer(from, to, 4_000_000)],
@@ -321,11 +314,11 @@ describe('the embedded chain', () => {
       new PublicKey(new Uint8Array(32).fill(9)).toBase58(),
     )
     const refused = good(
-      await stage.chain.simulate(bytes, { isBlockhashReplaced: false, isVerified: true }),
+      stage.chain.simulate(bytes, { isBlockhashReplaced: false, isVerified: true }),
     )
     expect(refused.err).toBe('BlockhashNotFound')
     const outcome = good(
-      await stage.chain.simulate(bytes, { isBlockhashReplaced: true, isVerified: false }),
+      stage.chain.simulate(bytes, { isBlockhashReplaced: true, isVerified: false }),
     )
     expect(outcome.err).toBeNull()
     expect(outcome.account(to.toBytes())?.lamports).toBe(4_000_000n)
@@ -357,7 +350,7 @@ describe('the embedded chain', () => {
   })
 
   it('tells everything in the order of the streams', async () => {
-    await stage.reached(stage.chain.slot(0) + 3, 0)
+    await stage.reached(stage.chain.ledger.slot(0) + 3, 0)
     const slot = stage.chain.ledger.newestBlockSlot(0) - 2
     const told = stage.told.filter((update) => update.slot === slot)
     const kinds = told.map((update) =>

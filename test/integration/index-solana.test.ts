@@ -41,7 +41,7 @@ describe('the Solana chain in the index', () => {
 
   async function land(instructions: TransactionInstruction[], signers: Keypair[]) {
     const transaction = new Transaction()
-    transaction.recentBlockhash = chain().latestBlockhash(0).blockhash
+    transaction.recentBlockhash = chain().ledger.latestBlockhash(0).blockhash
     transaction.feePayer = signers[0]!.publicKey
     transaction.add(...instructions).sign(...signers)
     return good(await chain().submit(transaction.serialize(), { isVerified: false }))
@@ -49,7 +49,7 @@ describe('the Solana chain in the index', () => {
 
   /** Every slot up to now is confirmed, and in the index. */
   async function settled(): Promise<void> {
-    const slot = chain().slot(0)
+    const slot = chain().ledger.slot(0)
     await tpu.chain.reached(slot, 1)
     await until(() => (stage.ingest.freshness().slot ?? 0) >= slot, `slot ${slot}`, 30_000)
   }
@@ -105,19 +105,19 @@ describe('the Solana chain in the index', () => {
   test('equals what getBlock tells of the same slots', async () => {
     const payer = await newPayer()
     await airdrop(decodeKey(payer.address)!)
-    const from = chain().slot(0)
+    const from = chain().ledger.slot(0)
     for (let serial = 0n; serial < 60n; serial++) {
       // Every fifth one spends more than there is.
       const lamports = serial % 5n === 4n ? 10n ** 15n : 1_000_000n + serial
       const version = serial % 2n === 0n ? ('legacy' as const) : (0 as const)
       const instructions = [transfer({ from: payer, to: newAddress(), lamports })]
-      const { blockhash } = chain().latestBlockhash(0)
+      const { blockhash } = chain().ledger.latestBlockhash(0)
       const bytes = await sign(payer, instructions, { blockhash, version })
       good(await chain().submit(bytes, { isVerified: false }))
     }
     await settled()
     const { getBlock } = embeddedRpcMethods(chain(), { 'solana-core': '4.0.0', 'feature-set': 0 })
-    const to = chain().slot(1)
+    const to = chain().ledger.slot(1)
     const inRange = ({ slot }: ReadRow) => Number(slot) >= from && Number(slot) <= to
     const transactions = (await stage.rows('transactions')).filter(inRange)
     const instructions = (await stage.rows('instructions')).filter(inRange)
@@ -169,7 +169,7 @@ describe('the Solana chain in the index', () => {
         transfer({ from: payer, to: newAddress(), lamports: 1_000_000n + serial }),
         transfer({ from: payer, to: tipAccount, lamports: 1_000_000n * (serial + 1n) }),
       ]
-      const { blockhash } = chain().latestBlockhash(0)
+      const { blockhash } = chain().ledger.latestBlockhash(0)
       const { json } = await tpu.send(await sign(payer, instructions, { blockhash }))
       expect(json.result).toBeTypeOf('string')
     }

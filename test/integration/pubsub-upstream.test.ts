@@ -62,7 +62,7 @@ describe('every kind of notification', () => {
     await node.connection.sendRawTransaction(bytes, { preflightCommitment: 'processed' })
     for (const [name, id] of ids) {
       const found = () =>
-        client.notifications.find(
+        client.notices.find(
           ({ subscription, result }) =>
             subscription === id && (name !== 'slots-updates' || 'stats' in result),
         )

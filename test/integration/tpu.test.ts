@@ -33,7 +33,7 @@ async function funded(): Promise<KeyPairSigner> {
 
 const balance = (account: string) =>
   stage.chain.chain.ledger.account(decodeKey(account)!, 0)?.lamports ?? 0n
-const newest = () => stage.chain.chain.latestBlockhash(0).blockhash
+const newest = () => stage.chain.chain.ledger.latestBlockhash(0).blockhash
 let serial = 0n
 
 /** A transfer with a tip, unique in the test. */
@@ -62,7 +62,7 @@ describe('a transaction with a tip of exactly 1,000,000 lamports', () => {
     expect(signature).toBe(encodeBase58(bytes, 1, 65))
     await until(() => stage.tpu.report(1).landed === 1, 'it to land')
     expect(balance(tipAccount) - before).toBe(1_000_000n)
-    const status = stage.chain.chain.signatureStatus(decodeBase58(signature)!)
+    const status = stage.chain.chain.ledger.signatureStatus(decodeBase58(signature)!)
     expect(status).toMatchObject({ err: null })
     // The same transaction on the hub, which websocket and grpc listen to.
     const seen = stage.chain.told.find(

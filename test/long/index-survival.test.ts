@@ -111,9 +111,9 @@ describe('a writer', () => {
     const pid = stage.ingest.pid()
     process.kill(pid, 'SIGSTOP')
     try {
-      const before = { slot: chain.chain.slot(0), blocks: roads.blocks }
+      const before = { slot: chain.chain.ledger.slot(0), blocks: roads.blocks }
       // Both roads go on: so many slots and blocks while nobody takes a row.
-      await until(() => chain.chain.slot(0) >= before.slot + 60, '60 slots', 60_000)
+      await until(() => chain.chain.ledger.slot(0) >= before.slot + 60, '60 slots', 60_000)
       expect(roads.blocks).toBeGreaterThan(before.blocks + 60)
       expect(stage.ingest.lagMs()).toBeGreaterThan(500)
     } finally {
@@ -178,7 +178,7 @@ describe('an index', () => {
     const tpsBefore = (await stage.rows('tps')).length
     await stage.stop()
     await begin(true)
-    await until(() => chain.chain.slot(1) >= 8, 'the new chain', 60_000)
+    await until(() => chain.chain.ledger.slot(1) >= 8, 'the new chain', 60_000)
     await end()
     const slots = await expectWholeSlots()
     const blocks = await stage.rows('blocks')

@@ -8,13 +8,11 @@ import type { Outcome } from '../../src/base/errors.ts'
 import type { LocalChain } from '../../src/devnode/chain.ts'
 import type { ChainSection } from '../../src/devnode/config.ts'
 import { solanaFeed } from '../../src/devnode/feed.ts'
-import { declareChainMeters } from '../../src/devnode/meters.ts'
+import { StatsCounter } from '../../src/devnode/reports.ts'
 import { type RunningChain, startEmbeddedChain } from '../../src/devnode/start.ts'
 import { openSolanaHub, type SolanaHub } from '../../src/geyser/hub.ts'
 import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { Meters } from '../../src/telemetry/meters.ts'
-import { VerifyPool } from '../../src/threads/verify-pool.ts'
 import { until } from './until.ts'
 
 export const quickSection: ChainSection = {
@@ -30,7 +28,6 @@ export const quickSection: ChainSection = {
 export class ChainStage {
   readonly folder: string
   readonly section: ChainSection
-  readonly verifier = new VerifyPool({ log: silentLog })
   hub: SolanaHub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
   /** Every update published as processed, in order. */
   readonly told: SolanaUpdate[] = []
@@ -45,10 +42,6 @@ export class ChainStage {
     return this.#running!.chain
   }
 
-  get pid(): number {
-    return this.#running!.pid()
-  }
-
   async start(isFresh = false): Promise<void> {
     this.hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 64 << 20 })
     this.hub.listen((commitment, update) => {
@@ -58,13 +51,9 @@ export class ChainStage {
       path: join(this.folder, 'chain'),
       isFresh,
       sink: solanaFeed(this.hub, systemClock),
-      verifier: this.verifier,
-      meters: declareChainMeters(new Meters()),
+      counters: new StatsCounter(),
       clock: systemClock,
       log: silentLog,
-      onDown: (fault) => {
-        throw fault
-      },
     })
   }
 
@@ -75,7 +64,6 @@ export class ChainStage {
 
   async dispose(): Promise<void> {
     await this.stop()
-    await this.verifier.stop()
     rmSync(this.folder, { recursive: true, force: true })
   }
 

@@ -10,6 +10,7 @@ import { AddressBudget } from '../../src/quota/address-budget.ts'
 import type { AddressLimits } from '../../src/quota/config.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
+import { VerifyPool } from '../../src/threads/verify-pool.ts'
 import type { Fate, TransactionSender } from '../../src/upstream/ports.ts'
 import { ChainStage } from './chain-stage.ts'
 
@@ -48,11 +49,11 @@ class ChainSender implements TransactionSender {
   }
 
   isUp(): boolean {
-    return this.#chain.slotsBehind() !== null
+    return true
   }
 
   async send(transaction: Uint8Array): Promise<Outcome<null>> {
-    const submitted = await this.#chain.submit(transaction, { isVerified: true })
+    const submitted = this.#chain.submit(transaction, { isVerified: true })
     if (submitted.ok) return accept(null)
     const { err } = (submitted.refusal.data ?? {}) as { err?: unknown }
     return err === 'AlreadyProcessed' ? accept(null) : submitted
@@ -60,7 +61,7 @@ class ChainSender implements TransactionSender {
 
   async fates(signatures: readonly Uint8Array[]): Promise<readonly (Fate | null)[]> {
     return signatures.map((signature) => {
-      const status = this.#chain.signatureStatus(signature)
+      const status = this.#chain.ledger.signatureStatus(signature)
       return status && { slot: status.slot, isSuccess: status.err === null }
     })
   }
@@ -71,6 +72,7 @@ class ChainSender implements TransactionSender {
 export class TpuStage {
   readonly chain = new ChainStage()
   readonly meters = declareTpuMeters(new Meters())
+  readonly #verifier = new VerifyPool({ log: silentLog })
   addressRefused = 0
   tpu: RunningTpu = null as unknown as RunningTpu
 
@@ -85,16 +87,17 @@ export class TpuStage {
     { limits = budgetDefaults, clock = systemClock, trustedProxies = [] }: StageOptions = {},
   ): Promise<void> {
     await this.chain.start()
-    const { chain, hub, verifier } = this.chain
+    const { chain, hub } = this.chain
+    const { ledger } = chain
     this.tpu = await startTpu(
       { ...tpuDefaults, ...section },
       {
         senders: senders ?? [new ChainSender(chain)],
         hub: senders === undefined ? hub : null,
-        slot: () => (senders === undefined ? chain.slot(0) : null),
+        slot: () => (senders === undefined ? ledger.slot(0) : null),
         isBlockhashValid: (hash) =>
-          senders === undefined ? chain.isBlockhashValid(hash, 0) : null,
-        verifier,
+          senders === undefined ? ledger.isBlockhashValid(hash, 0) : null,
+        verifier: this.#verifier,
         meters: this.meters,
         addressBudget: new AddressBudget(limits, clock),
         addressRefused: { inc: () => void this.addressRefused++ },
@@ -110,6 +113,7 @@ export class TpuStage {
 
   async dispose(): Promise<void> {
     await this.tpu?.stop()
+    await this.#verifier.stop()
     await this.chain.dispose()
   }
 

@@ -1,4 +1,4 @@
-// The servers of the rpc-methods bench: an embedded chain of their own with our endpoint, or with
+// The servers of the rpc-methods bench: an embedded chain of their own behind our door, or behind
 // node:http with the same handler. Thread: a process of its own.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -6,14 +6,12 @@ import { join } from 'node:path'
 import { systemClock } from '../../../src/base/clock.ts'
 import { Commitment } from '../../../src/base/commitment.ts'
 import type { ChainSection } from '../../../src/devnode/config.ts'
-import { declareChainMeters } from '../../../src/devnode/meters.ts'
+import { StatsCounter } from '../../../src/devnode/reports.ts'
 import { embeddedRpcMethods } from '../../../src/devnode/rpc/methods.ts'
 import { startEmbeddedChain } from '../../../src/devnode/start.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { programs } from '../../../src/solana/programs.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
-import { Meters } from '../../../src/telemetry/meters.ts'
-import { VerifyPool } from '../../../src/threads/verify-pool.ts'
 import { serveBench } from '../../lib/process.ts'
 import { answering, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
 
@@ -52,13 +50,9 @@ async function start(open: typeof startDoor): Promise<StartedChain> {
       entry: nothing,
       block: nothing,
     },
-    verifier: new VerifyPool({ log: silentLog }),
-    meters: declareChainMeters(new Meters()),
+    counters: new StatsCounter(),
     clock: systemClock,
     log: silentLog,
-    onDown: (fault) => {
-      throw fault
-    },
   })
   const version = { 'solana-core': '0', 'feature-set': 0 }
   const started = await open(answering(embeddedRpcMethods(chain, version)))

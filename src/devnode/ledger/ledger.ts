@@ -11,7 +11,7 @@ import type {
   TransactionContent,
 } from '../../solana/geyser-content.ts'
 import type { TransactionError } from '../../solana/transaction-error.ts'
-import type { LatestBlockhash, SignatureStatus } from '../../solana/updates.ts'
+import type { SignatureStatus } from '../../solana/updates.ts'
 
 /** One version of an account. An account of 0 lamports does not exist and is never returned. */
 export interface LedgerAccount extends AccountState {
@@ -54,6 +54,13 @@ export interface LedgerBlock {
   transactions(): LedgerTransaction[]
   /** Signatures alone, without decoding. */
   signatures(): readonly Uint8Array[]
+}
+
+export interface LatestBlockhash {
+  readonly blockhash: string
+  /** The slot at which it was read (the context). */
+  readonly slot: number
+  readonly lastValidBlockHeight: number
 }
 
 export interface SignatureInfo {

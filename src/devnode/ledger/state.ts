@@ -6,17 +6,14 @@
 //   block 131       confirmed
 //   block 101       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
-import {
-  blockhashBlocks,
-  type LatestBlockhash,
-  type SignatureStatus,
-} from '../../solana/updates.ts'
+import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
 import { Accounts } from './accounts.ts'
 import type { Block } from './block.ts'
 import { Blocks, type LedgerBounds } from './blocks.ts'
 import { History } from './history.ts'
 import type {
   EpochSchedule,
+  LatestBlockhash,
   Ledger,
   LedgerAccount,
   LedgerTransaction,

@@ -81,7 +81,7 @@ function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       return () => {
         const commitment = ledger.blockCommitment(slot)
         const isVoting = commitment !== null && commitment < Commitment.finalized
-        // Nobody has stake, so a block that may still be voted on has none behind it.
+        // There is no stake: a block that may still be voted on has no votes.
         return asJson({
           commitment: isVoting ? new Array(commitmentDepths).fill(0) : null,
           totalStake: 0,
@@ -207,9 +207,9 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     }),
     getStakeMinimumDelegation: answering(oneConfig, (params) => {
       const view = viewOf(params.config(0, 'RpcContextConfig'), ledger)
-      return async () => {
+      return () => {
         // The program's answer never changes, so it is asked once.
-        minimum ??= await probeMinimumDelegation(chain, programs.stake)
+        minimum ??= probeMinimumDelegation(chain, programs.stake)
         if (minimum.ok) return inContext(node, view.slot, String(minimum.value))
         const { refusal } = minimum
         minimum = null

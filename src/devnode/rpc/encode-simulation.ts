@@ -1,10 +1,10 @@
-// What a simulation saw, as simulateTransaction and a failed preflight tell it. Thread: main.
-// Called by submit.ts.
+// Formats a simulation for simulateTransaction and for a failed preflight. Thread: main of the
+// devnode.
 import { jsonText, ReadyJson } from '../../base/json-text.ts'
 import type { RpcError } from '../../jsonrpc/build.ts'
 import { parsedInstruction } from '../../solana/json-parsed/instructions.ts'
 import { loadedText, returnDataText, tokenBalanceText } from '../../solana/ui-meta.ts'
-import type { Simulated } from '../embedded-chain.ts'
+import type { Simulated } from '../simulated.ts'
 import { transactionErrorText } from '../transaction-error-text.ts'
 import { accountText } from './encode-account.ts'
 

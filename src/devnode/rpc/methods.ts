@@ -1,7 +1,7 @@
 // The JSON-RPC methods of the devnode as one table. Thread: main of the devnode.
 // getHealth and getVersion are in node.ts.
 import type { MethodTable } from '../../jsonrpc/methods.ts'
-import type { EmbeddedChain } from '../embedded-chain.ts'
+import type { LocalChain } from '../chain.ts'
 import { accountMethods } from './accounts.ts'
 import { blockMethods } from './blocks.ts'
 import { clusterMethods } from './cluster.ts'
@@ -10,9 +10,9 @@ import { tokenMethods } from './tokens.ts'
 import { transactionMethods } from './transactions.ts'
 import type { RpcNode } from './view.ts'
 
-/** `version` as getVersion tells it. */
+/** `version`: the result of getVersion. */
 export function embeddedRpcMethods(
-  chain: EmbeddedChain,
+  chain: LocalChain,
   version: { readonly 'solana-core': string; readonly 'feature-set': number },
 ): MethodTable<unknown> {
   const node: RpcNode = {

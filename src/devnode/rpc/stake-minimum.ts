@@ -1,18 +1,18 @@
-// Asks the stake program itself for the least delegation, by a simulation that nobody signs.
-// Thread: main. Called by cluster.ts for getStakeMinimumDelegation.
+// Reads the minimum delegation from the stake program by a simulation without signatures, for
+// getStakeMinimumDelegation. Thread: main of the devnode.
 import { accept, type Outcome } from '../../base/errors.ts'
 import { decodeKey } from '../../solana/base58.ts'
-import type { EmbeddedChain } from '../embedded-chain.ts'
+import type { LocalChain } from '../chain.ts'
 
 /** GetMinimumDelegation of the stake program. */
 const instructionTag = 13
 
-export async function probeMinimumDelegation(
-  chain: EmbeddedChain,
+export function probeMinimumDelegation(
+  chain: LocalChain,
   stakeProgram: Uint8Array,
-): Promise<Outcome<bigint>> {
+): Outcome<bigint> {
   const payer = decodeKey(chain.ledger.faucet)!
-  const simulated = await chain.simulate(question(payer, stakeProgram), {
+  const simulated = chain.simulate(question(payer, stakeProgram), {
     isBlockhashReplaced: true,
     isVerified: false,
   })

@@ -1,5 +1,5 @@
-// RPC methods that hand in transactions: sendTransaction, simulateTransaction, requestAirdrop,
-// getFeeForMessage. Thread: main; running and verifying happen in other processes and threads.
+// RPC methods that submit transactions: sendTransaction, simulateTransaction, requestAirdrop,
+// getFeeForMessage. Thread: main of the devnode.
 //
 //   text -> decode strictly -> simulate (verifies signatures) -> submit -> signature
 import { Commitment, commitmentNames } from '../../base/commitment.ts'
@@ -38,8 +38,8 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       const hasCalls = config.flag('innerInstructions') === true
       const accounts = readAccounts(config, wire)
       viewOf(config, ledger, Commitment.processed)
-      return async () => {
-        const outcome = await chain.simulate(wire!.bytes, { isBlockhashReplaced, isVerified })
+      return () => {
+        const outcome = chain.simulate(wire!.bytes, { isBlockhashReplaced, isVerified })
         if (!outcome.ok) return failure(refusalError(outcome.refusal))
         const simulated = outcome.value
         return inContext(
@@ -56,8 +56,8 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       const blockhash = config.text('recentBlockhash')
       if (blockhash !== null) params.keyOf(blockhash)
       viewOf(config, ledger)
-      return async () => {
-        const outcome = await chain.requestAirdrop(to, BigInt(lamports))
+      return () => {
+        const outcome = chain.requestAirdrop(to, BigInt(lamports))
         return outcome.ok
           ? encodedText(`"${encodeBase58(outcome.value)}"`)
           : failure(refusalError(outcome.refusal))
@@ -77,17 +77,15 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
     }),
   }
 
-  async function send(wire: WireTransaction, isPreflight: boolean): Promise<Answer> {
+  function send(wire: WireTransaction, isPreflight: boolean): Answer {
     if (isPreflight) {
-      const outcome = await chain.simulate(wire.bytes, {
-        isBlockhashReplaced: false,
-        isVerified: true,
-      })
+      const options = { isBlockhashReplaced: false, isVerified: true }
+      const outcome = chain.simulate(wire.bytes, options)
       if (!outcome.ok) return failure(refusalError(outcome.refusal))
       if (outcome.value.err !== null) return failure(preflightFailure(outcome.value))
     }
-    const submitted = await chain.submit(wire.bytes, { isVerified: isPreflight })
-    // A validator forwards and answers before it knows; what the chain does not take is not told.
+    const submitted = chain.submit(wire.bytes, { isVerified: isPreflight })
+    // A validator forwards and answers before it knows: a rejection is not reported.
     if (!submitted.ok && submitted.refusal.kind !== 'rejected')
       return failure(refusalError(submitted.refusal))
     return encodedText(`"${encodeBase58(wire.signature)}"`)

@@ -1,18 +1,18 @@
-// At which commitment a call looks at the ledger, and the context its answer carries.
-// Thread: main. Used by every family of methods.
+// The commitment at which a call reads the ledger, and the context of its answer.
+// Thread: main of the devnode.
 import { Commitment, commitmentNamed, commitmentNames } from '../../base/commitment.ts'
 import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
-import type { EmbeddedChain } from '../embedded-chain.ts'
+import type { LocalChain } from '../chain.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { rpcFaults } from './errors.ts'
 import { choiceOf, type Fields, Params } from './params.ts'
 
-/** What the methods stand on. */
+/** What the methods read. */
 export interface RpcNode {
-  readonly chain: EmbeddedChain
+  readonly chain: LocalChain
   readonly ledger: Ledger
-  /** As getVersion tells it; goes into every context. */
+  /** As in getVersion; part of every context. */
   readonly apiVersion: string
   readonly featureSet: number
 }

@@ -1,10 +1,10 @@
 // What a landed transaction tells the fee samples and the entries: only keys that it may write.
 import { expect, test } from 'vitest'
 import { buildTransaction, type Instruction } from '../../../src/devnode/build.ts'
+import type { Executed } from '../../../src/devnode/executed.ts'
 import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
 import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import { Producer } from '../../../src/devnode/producer.ts'
-import type { Executed } from '../../../src/devnode/protocol.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { programs, sysvars } from '../../../src/solana/programs.ts'
 

@@ -1,7 +1,7 @@
-// The executor by itself, in the test's process: what the child would answer.
+// The VM by itself: what it writes, what it refuses, what it loads.
 import { describe, expect, it } from 'vitest'
 import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
-import type { VmAccount } from '../../../src/devnode/protocol.ts'
+import type { VmAccount } from '../../../src/devnode/executed.ts'
 import { Svm } from '../../../src/devnode/svm.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { programs } from '../../../src/solana/programs.ts'
@@ -22,10 +22,10 @@ const wallet: VmAccount = {
 
 function run(svm: Svm, instruction: Parameters<typeof buildTransaction>[0]['instructions'][0]) {
   const bytes = buildTransaction({ signers: [payer], blockhash, instructions: [instruction] })
-  return svm.execute({ nonce, jobs: [{ bytes, nonceIndex: -1 }] })[0]!
+  return svm.execute(bytes, { nonce, nonceIndex: -1 })
 }
 
-describe('the executor', () => {
+describe('the VM', () => {
   it('gives the state of what was written and says who paid', () => {
     const svm = new Svm()
     expect(svm.load([wallet])).toBe(0)
@@ -40,7 +40,7 @@ describe('the executor', () => {
 
   it('takes programs back from the ledger, their code first', () => {
     const svm = new Svm()
-    const [program, code] = svm.genesis([programs.token]).accounts
+    const [program, code] = svm.genesis([programs.token])
     const codeKey = Keypair.derive(seed, 'code').publicKey
     const programKey = Keypair.derive(seed, 'program').publicKey
     const data = new Uint8Array(program!.data)
@@ -64,8 +64,8 @@ describe('the executor', () => {
     expect(missing).toMatchObject({ err: 'ProgramAccountNotFound', isCharged: false })
     for (const bytes of [new Uint8Array(0), Uint8Array.of(1), new Uint8Array(200).fill(255)]) {
       const refused = { err: 'SanitizeFailure', isCharged: false }
-      expect(svm.execute({ nonce, jobs: [{ bytes, nonceIndex: -1 }] })[0]).toMatchObject(refused)
-      expect(svm.simulate({ bytes })).toMatchObject(refused)
+      expect(svm.execute(bytes, { nonce, nonceIndex: -1 })).toMatchObject(refused)
+      expect(svm.simulate(bytes)).toMatchObject(refused)
     }
   })
 })

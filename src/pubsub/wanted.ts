@@ -1,19 +1,19 @@
-// The params of a subscription, read and checked. Thread: any (types, and one pure function).
-// Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal params are
+// What a subscription asks for, read and checked. Thread: any (types, and one pure function).
+// Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal wishes are
 // equal texts.
 import type { Commitment } from '../base/commitment.ts'
 import type { AccountFilter } from '../solana/account-filter.ts'
 import type { AccountView } from '../solana/ui-account.ts'
 import type { TransactionView } from '../solana/ui-transaction.ts'
 
-export interface AccountParams {
+export interface AccountWanted {
   readonly kind: 'account'
   readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
 }
 
-export interface ProgramParams {
+export interface ProgramWanted {
   readonly kind: 'program'
   readonly commitment: Commitment
   readonly key: string
@@ -21,7 +21,7 @@ export interface ProgramParams {
   readonly filters: readonly AccountFilter[]
 }
 
-export interface LogsParams {
+export interface LogsWanted {
   readonly kind: 'logs'
   readonly commitment: Commitment
   /** Null for every transaction. */
@@ -29,14 +29,14 @@ export interface LogsParams {
   readonly withVotes: boolean
 }
 
-export interface SignatureParams {
+export interface SignatureWanted {
   readonly kind: 'signature'
   readonly commitment: Commitment
   readonly key: string
-  readonly withReceived: boolean
+  readonly wantsReceived: boolean
 }
 
-export interface BlockParams {
+export interface BlockWanted {
   readonly kind: 'block'
   readonly commitment: Commitment
   /** Null for whole blocks. */
@@ -44,7 +44,7 @@ export interface BlockParams {
   readonly view: TransactionView
 }
 
-export interface TransactionParams {
+export interface TransactionWanted {
   readonly kind: 'transaction'
   readonly commitment: Commitment
   readonly filter: TransactionFilter
@@ -61,18 +61,18 @@ export interface TransactionFilter {
   readonly required: readonly string[]
 }
 
-export interface SlotParams {
+export interface SlotWanted {
   readonly kind: 'slot' | 'slotsUpdates' | 'root'
 }
 
-export type SubscriptionParams =
-  | AccountParams
-  | ProgramParams
-  | LogsParams
-  | SignatureParams
-  | BlockParams
-  | TransactionParams
-  | SlotParams
+export type Wanted =
+  | AccountWanted
+  | ProgramWanted
+  | LogsWanted
+  | SignatureWanted
+  | BlockWanted
+  | TransactionWanted
+  | SlotWanted
 
 export const topics = [
   'account',
@@ -87,7 +87,7 @@ export const topics = [
 ] as const
 export type Topic = (typeof topics)[number]
 
-/** Equal for equal params. */
-export function paramsText(params: SubscriptionParams): string {
-  return JSON.stringify(params)
+/** The same text for the same wish, whoever has it. */
+export function wantedText(wanted: Wanted): string {
+  return JSON.stringify(wanted)
 }

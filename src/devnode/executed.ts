@@ -1,29 +1,11 @@
-// What the server and the executor's child process say to each other. Thread: any (types only).
-// Frames are threads/frames.ts; the child answers calls strictly in order, one after the other.
-//
-//   load     accounts                  -> number      how many of them the VM refused
-//   execute  { nonce, jobs }           -> Executed[]  kept in the VM
-//   simulate { bytes }                 -> Executed    not kept
-//   genesis  keys                      -> { accounts, rent } what the VM was born with
+// What goes into the VM and what comes out of it, as plain values. Thread: main (types only).
 import type { AccountState } from '../solana/geyser-content.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 
 /** An account with 0 lamports does not exist. */
 export type VmAccount = AccountState
 
-export interface ExecuteJob {
-  readonly bytes: Uint8Array
-  /** Place among the keys of the durable nonce account that it uses; -1 without one. */
-  readonly nonceIndex: number
-}
-
-export interface ExecuteInput {
-  /** What a nonce becomes that is set or advanced now. */
-  readonly nonce: Uint8Array
-  readonly jobs: readonly ExecuteJob[]
-}
-
-export interface VmInstruction {
+interface VmInstruction {
   readonly programIdIndex: number
   readonly accounts: Uint8Array
   readonly data: Uint8Array
@@ -44,6 +26,17 @@ export interface Executed {
   readonly accounts: readonly VmAccount[]
 }
 
-export interface Genesis {
-  readonly accounts: readonly VmAccount[]
+/** The outcome of a transaction that the VM did not run. */
+export function notExecuted(err: TransactionError): Executed {
+  return {
+    err,
+    isCharged: false,
+    logs: [],
+    units: 0n,
+    inner: [],
+    returnData: null,
+    loadedWritable: [],
+    loadedReadonly: [],
+    accounts: [],
+  }
 }

@@ -1,0 +1,56 @@
+// What the chain reports to: the hub's feed and the shred feed. Thread: main of the devnode.
+import type {
+  AccountContent,
+  BlockMetaContent,
+  EntryContent,
+  TransactionContent,
+} from '../solana/geyser-content.ts'
+import type { SlotStatus } from '../solana/updates.ts'
+
+/** A slot's change of status. */
+export interface SlotChange {
+  readonly slot: number
+  readonly parent: number | null
+  readonly status: SlotStatus
+}
+
+/**
+ * Receives what the chain does, as plain values, once and in this order within a slot: accounts,
+ * transactions and entries as they happen, then the block, then the slot's status.
+ */
+export interface SolanaSink {
+  status(change: SlotChange): void
+  /** An account that was written outside of any transaction (a sysvar). */
+  account(slot: number, content: AccountContent): void
+  /** A transaction that landed, and what it wrote, in the order of its keys. */
+  transaction(slot: number, content: TransactionContent, written: readonly AccountContent[]): void
+  entry(slot: number, content: EntryContent): void
+  /** The slot is complete; everything reported since its start is the block. */
+  block(slot: number, content: BlockMetaContent): void
+}
+
+/** Passes everything to both, in this order. */
+export function bothSinks(first: SolanaSink, second: SolanaSink): SolanaSink {
+  return {
+    status(change) {
+      first.status(change)
+      second.status(change)
+    },
+    account(slot, content) {
+      first.account(slot, content)
+      second.account(slot, content)
+    },
+    transaction(slot, content, written) {
+      first.transaction(slot, content, written)
+      second.transaction(slot, content, written)
+    },
+    entry(slot, content) {
+      first.entry(slot, content)
+      second.entry(slot, content)
+    },
+    block(slot, content) {
+      first.block(slot, content)
+      second.block(slot, content)
+    },
+  }
+}
