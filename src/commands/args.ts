@@ -87,11 +87,17 @@ function checkFlag(
 ): string | undefined {
   if (spec.value === undefined && inline !== undefined) return `--${spec.name} takes no value`
   if (isRepeated && spec.many !== true) return `--${spec.name} is given twice`
+  if (spec.range !== undefined && !isInteger(value, spec.range))
+    return `--${spec.name} must be an integer, ${spec.range.join(' to ')}`
   if (spec.options === undefined) return undefined
   const parts = spec.many === true ? value.split(',') : [value]
   const wrong = parts.find((part) => !spec.options?.includes(part.trim()))
   if (wrong === undefined) return undefined
   return `--${spec.name} must be one of ${spec.options.join(', ')}`
+}
+
+function isInteger(text: string, [min, max]: readonly [number, number]): boolean {
+  return /^\d{1,16}$/.test(text) && Number(text) >= min && Number(text) <= max
 }
 
 function checkPositionals(verb: Verb, given: readonly string[]): string | undefined {

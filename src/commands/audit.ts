@@ -2,22 +2,26 @@
 import { accept } from '../base/errors.ts'
 import { tableOf } from './output.ts'
 import { notFound, refSpec, withStore } from './registry.ts'
-import { flagOf, misuse, type Report, type Verb } from './verb.ts'
+import { numberOf, type Report, type Verb } from './verb.ts'
 
 const ENTRIES_INITIAL = 100
-const ENTRIES_MAX = 1_000_000
 
 export const auditVerbs: readonly Verb[] = [
   {
     words: ['audit', 'show'],
     summary: 'Show the newest changes, of one subscription or of all.',
     positionals: [{ ...refSpec, optional: true }],
-    flags: [{ name: 'limit', value: 'n', doc: `How many of the newest [${ENTRIES_INITIAL}].` }],
+    flags: [
+      {
+        name: 'limit',
+        value: 'n',
+        range: [1, 1_000_000],
+        doc: `How many of the newest [${ENTRIES_INITIAL}].`,
+      },
+    ],
     async run(call) {
       const [ref] = call.positionals
-      const limit = Number(flagOf(call, 'limit') ?? ENTRIES_INITIAL)
-      if (!Number.isSafeInteger(limit) || limit < 1 || limit > ENTRIES_MAX)
-        return misuse(`--limit must be 1 to ${ENTRIES_MAX}`)
+      const limit = numberOf(call, 'limit', ENTRIES_INITIAL)
       return withStore(call, (store) => {
         const subject = ref === undefined ? undefined : store.find(ref)?.id
         if (ref !== undefined && subject === undefined) return notFound(ref)

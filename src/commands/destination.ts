@@ -3,9 +3,8 @@
 import { accept, type Outcome } from '../base/errors.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { By, Subscription } from '../subscriptions/subscription.ts'
-import { confirm } from './ask.ts'
 import { recordOf } from './output.ts'
-import { byOf, notFound, reasonFlag, refSpec, withStore } from './registry.ts'
+import { byOf, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
 import type { Report, Verb } from './verb.ts'
 
 type Change = (store: Store, id: string, by: By) => Outcome<Subscription>
@@ -33,12 +32,7 @@ export const destinationVerbs: readonly Verb[] = [
     words: ['destination', 'show'],
     summary: 'Show the address and its state.',
     positionals: [refSpec],
-    run: (call) =>
-      withStore(call, (store) => {
-        const [ref = ''] = call.positionals
-        const found = store.find(ref)
-        return found === null ? notFound(ref) : accept(reportOf(found))
-      }),
+    run: (call) => withSubscription(call, (_, found) => accept(reportOf(found))),
   },
 ]
 
@@ -49,16 +43,14 @@ function change(name: string, summary: string, act: Change, asks = false): Verb 
     positionals: [refSpec],
     flags: [reasonFlag],
     run: (call) =>
-      withStore(call, async (store) => {
-        const [ref = ''] = call.positionals
-        const found = store.find(ref)
-        if (found === null) return notFound(ref)
-        const question = `${name} the destination of ${found.id} (${found.label})?`
-        const agreed = asks ? await confirm(call, question) : accept(null)
-        if (!agreed.ok) return agreed
-        const changed = act(store, found.id, byOf(call))
-        return changed.ok ? accept(reportOf(changed.value)) : changed
-      }),
+      withSubscription(
+        call,
+        (store, found) => {
+          const changed = act(store, found.id, byOf(call))
+          return changed.ok ? accept(reportOf(changed.value)) : changed
+        },
+        asks ? (subject) => `${name} the destination of ${subject}?` : undefined,
+      ),
   }
 }
 

@@ -1,34 +1,46 @@
 // `sluice devnode`: a local Solana node for tests, without token and quota. Thread: main.
 // The node runs in a child process, so that an abort of native code costs a restart, not the node.
-import { isIP } from 'node:net'
 import { join, resolve } from 'node:path'
+import { formatAddress } from '../base/cidr.ts'
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
 import type { DevnodeAddresses, DevnodeOptions } from '../devnode/node.ts'
+import { parseEndpoint } from '../subscriptions/destination.ts'
 import { lockData } from '../subscriptions/lock.ts'
 import { openLog } from '../telemetry/log.ts'
 import { urlOf } from './banner.ts'
 import { packageVersion } from './package-version.ts'
-import { type Call, flagOf, hasSwitch, misuse, type Verb } from './verb.ts'
+import { type Call, flagOf, hasSwitch, misuse, numberOf, type Verb } from './verb.ts'
 
 const host = '127.0.0.1'
 /** As solana-test-validator: PubSub on the port after RPC; geyser where its plugins listen. */
 const rpcPort = 8_899
 const grpcPort = 10_000
+const ports = [0, 65_535] as const
 const shredVersion = 1
 
 export const devnodeVerb: Verb = {
   words: ['devnode'],
   summary: 'Run a local Solana node for tests: RPC, PubSub and geyser, no token.',
   flags: [
-    { name: 'rpc-port', value: 'port', doc: `Port of JSON-RPC [${rpcPort}]; 0 is any free one.` },
-    { name: 'ws-port', value: 'port', doc: 'Port of PubSub [the RPC port + 1].' },
-    { name: 'grpc-port', value: 'port', doc: `Port of geyser [${grpcPort}].` },
+    {
+      name: 'rpc-port',
+      value: 'port',
+      range: ports,
+      doc: `Port of JSON-RPC [${rpcPort}]; 0 is any free one.`,
+    },
+    { name: 'ws-port', value: 'port', range: ports, doc: 'Port of PubSub [the RPC port + 1].' },
+    { name: 'grpc-port', value: 'port', range: ports, doc: `Port of geyser [${grpcPort}].` },
     { name: 'ledger', value: 'folder', doc: 'Folder of the chain [<data>/devnode].' },
     { name: 'shreds', value: 'host:port', doc: 'Send shreds by UDP to this literal address.' },
     { name: 'reset', doc: 'Drop the chain in that folder and begin at slot 0.' },
-    { name: 'traffic', value: 'rate', doc: 'Background transactions per second [0].' },
-    { name: 'slot-ms', value: 'ms', doc: 'Slot time in milliseconds [400].' },
+    {
+      name: 'traffic',
+      value: 'rate',
+      range: [0, 5_000],
+      doc: 'Background transactions per second [0].',
+    },
+    { name: 'slot-ms', value: 'ms', range: [20, 60_000], doc: 'Slot time in milliseconds [400].' },
   ],
   async run(call) {
     const options = optionsOf(call)
@@ -69,55 +81,31 @@ function giveUp(fault: Fault): void {
 
 function optionsOf(call: Call): Outcome<DevnodeOptions> {
   const { chain, data } = call.loaded.config
-  const numbers = {
-    rpcPort: numberOf(call, 'rpc-port', rpcPort, [0, 65_535]),
-    wsPort: numberOf(call, 'ws-port', null, [0, 65_535]),
-    grpcPort: numberOf(call, 'grpc-port', grpcPort, [0, 65_535]),
-    traffic: numberOf(call, 'traffic', 0, [0, 5_000]),
-    slotMs: numberOf(call, 'slot-ms', chain.slotMs, [20, 60_000]),
-  }
-  const wrong = Object.values(numbers).find((value) => typeof value === 'string')
-  if (wrong !== undefined) return misuse(wrong)
-  const shreds = shredsOf(call)
-  if (typeof shreds === 'string') return misuse(shreds)
-  // Reason for the cast: texts are problems, and there is none.
-  const { wsPort, traffic, slotMs, ...ports } = numbers as Record<keyof typeof numbers, number>
-  const nextPort = ports.rpcPort === 0 ? 0 : ports.rpcPort + 1
+  const shreds = flagOf(call, 'shreds')
+  const target = shreds === undefined ? null : parseEndpoint(shreds)
+  if (shreds !== undefined && target === null)
+    return misuse('--shreds must be a literal address and a port, such as 127.0.0.1:8002')
+  const rpc = numberOf(call, 'rpc-port', rpcPort)
   return accept({
     // Beside the lock file of the folder, which a reset must not remove.
     ledger: join(resolve(flagOf(call, 'ledger') ?? join(data, 'devnode')), 'chain'),
     isReset: hasSwitch(call, 'reset'),
     host,
-    ...ports,
-    wsPort: wsPort ?? nextPort,
-    chain: { ...chain, traffic, slotMs },
-    shreds,
+    rpcPort: rpc,
+    wsPort: numberOf(call, 'ws-port', rpc === 0 ? 0 : rpc + 1),
+    grpcPort: numberOf(call, 'grpc-port', grpcPort),
+    chain: {
+      ...chain,
+      traffic: numberOf(call, 'traffic', 0),
+      slotMs: numberOf(call, 'slot-ms', chain.slotMs),
+    },
+    shreds: target && {
+      host: formatAddress(target.address),
+      port: target.port,
+      version: shredVersion,
+    },
     version: packageVersion(),
   })
-}
-
-/** The number of a flag, `initial` without it, or a sentence on what is wrong. */
-function numberOf(
-  call: Call,
-  name: string,
-  initial: number | null,
-  [min, max]: readonly [number, number],
-): number | null | string {
-  const text = flagOf(call, name)
-  if (text === undefined) return initial
-  const value = /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN
-  return value >= min && value <= max ? value : `--${name} must be an integer, ${min} to ${max}`
-}
-
-/** The address of --shreds, null without it, or a sentence on what is wrong. */
-function shredsOf(call: Call): DevnodeOptions['shreds'] | string {
-  const text = flagOf(call, 'shreds')
-  if (text === undefined) return null
-  const [, inBrackets, plain, port] = /^(?:\[(.+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? []
-  const host = inBrackets ?? plain ?? ''
-  const target = { host, port: Number(port), version: shredVersion }
-  const isTarget = isIP(host) !== 0 && target.port > 0 && target.port <= 65_535
-  return isTarget ? target : '--shreds must be a literal address and a port, such as 127.0.0.1:8002'
 }
 
 /** How to point the usual clients at the node. */

@@ -4,6 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
+import { type Call, flagOf } from './verb.ts'
 
 interface Address {
   readonly host: string
@@ -11,8 +12,11 @@ interface Address {
   readonly tls: boolean
 }
 
-/** The endpoint that the running server wrote into `doors.json`. */
-export async function endpointUrl(data: string, name: string): Promise<Outcome<string>> {
+/** The URL of --url, else the endpoint that the running server wrote into `doors.json`. */
+export async function endpointUrl(call: Call, name: string): Promise<Outcome<string>> {
+  const given = flagOf(call, 'url')
+  if (given !== undefined) return accept(given)
+  const { data } = call.loaded.config
   const { lockHolder } = await import('../subscriptions/lock.ts')
   if ((await lockHolder(resolve(data))) === null)
     return absent(`no server runs on ${data}: start it, or name the server with --url`)
@@ -24,7 +28,8 @@ export async function endpointUrl(data: string, name: string): Promise<Outcome<s
   return accept(`${address.tls ? 'https' : 'http'}://${host}:${address.port}`)
 }
 
-function readEndpoints(data: string): Readonly<Record<string, Address | undefined>> | null {
+/** What the server on that folder wrote; null when none has. */
+export function readEndpoints(data: string): Readonly<Record<string, Address | undefined>> | null {
   try {
     return JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
   } catch {

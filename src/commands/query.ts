@@ -47,9 +47,7 @@ async function once(target: QueryTarget, sql: string, form: QueryForm): Promise<
 }
 
 async function targetOf(call: Call): Promise<Outcome<QueryTarget>> {
-  const given = flagOf(call, 'url')
-  const found =
-    given === undefined ? await endpointUrl(call.loaded.config.data, 'indexer') : accept(given)
+  const found = await endpointUrl(call, 'indexer')
   if (!found.ok) return found
   const url = found.value
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ''))

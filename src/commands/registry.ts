@@ -8,7 +8,8 @@ import type { Config } from '../config/config.ts'
 import { knownOf } from '../config/known.ts'
 import { userName } from '../config/load.ts'
 import type { Store } from '../subscriptions/store.ts'
-import type { By } from '../subscriptions/subscription.ts'
+import type { By, Subscription } from '../subscriptions/subscription.ts'
+import { confirm } from './ask.ts'
 import { type Call, type FlagSpec, flagOf, type PositionalSpec } from './verb.ts'
 
 export const refSpec: PositionalSpec = { name: 'id|label', doc: 'Which subscription.' }
@@ -44,6 +45,22 @@ export async function withStore<T>(
   } finally {
     await store.close()
   }
+}
+
+/** Runs `work` on the subscription that the first positional names; asks before, if to ask. */
+export function withSubscription<T>(
+  call: Call,
+  work: (store: Store, found: Subscription) => Outcome<T> | Promise<Outcome<T>>,
+  question?: (name: string) => string,
+): Promise<Outcome<T>> {
+  return withStore(call, async (store) => {
+    const [ref = ''] = call.positionals
+    const found = store.find(ref)
+    if (found === null) return notFound(ref)
+    if (question === undefined) return work(store, found)
+    const agreed = await confirm(call, question(`${found.id} (${found.label})`))
+    return agreed.ok ? work(store, found) : agreed
+  })
 }
 
 /** Who makes the change, and why, for the audit table. */

@@ -12,8 +12,8 @@ import { loadConfig } from '../config/load.ts'
 import { type Log, silentLog } from '../telemetry/log.ts'
 import { packageVersion } from './package-version.ts'
 import { ProgressBar } from './progress-bar.ts'
-import { jsonOf, lineOf, topics } from './stream-lines.ts'
-import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
+import { frameText, topics } from './stream-lines.ts'
+import { type Call, flagOf, isJson, misuse, type Report, type Verb } from './verb.ts'
 
 const topicNames = Object.keys(topics)
 /** Poll interval for the end of the stream once the recording has ended. */
@@ -40,7 +40,7 @@ export const replayVerb: Verb = {
     const data = mkdtempSync(join(tmpdir(), 'sluice-replay-'))
     try {
       const config = await configOf(call, { path, data })
-      return await play(config, { kind, isJson: flagOf(call, 'output') === 'json' })
+      return await play(config, { kind, isJson: isJson(call) })
     } catch (error) {
       if (!(error instanceof Fault)) throw error
       return refuse('unavailable', error.kind, error.message)
@@ -112,7 +112,7 @@ async function play(
   for await (const frame of client) {
     if (frame.kind !== kind && frame.kind !== 'Gap') continue
     bar.clear()
-    process.stdout.write(`${isJson ? jsonOf(frame) : lineOf(frame)}\n`)
+    process.stdout.write(frameText(frame, isJson))
     printed++
   }
   clearInterval(watch)

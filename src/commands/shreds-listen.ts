@@ -7,13 +7,14 @@ import { ShredTally, type SlotTally } from '../solana/shred-tally.ts'
 import { pcapHeader, pcapRecord } from '../transport/pcap.ts'
 import { UdpSocket } from '../transport/udp.ts'
 import { byOf, withStore } from './registry.ts'
-import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
+import { type Call, flagOf, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
 /** A challenge: 8 bytes of name, 32 hexadecimal digits. */
 const challengeShape = /^SLUICE1 [0-9a-f]{32}$/
 const challengeBytes = 40
 const bufferBytes = 32 * 1024 * 1024
 const reportMs = 1000
+const limits = [0, 999_999_999] as const
 
 export const listenVerb: Verb = {
   words: ['shreds', 'listen'],
@@ -22,22 +23,19 @@ export const listenVerb: Verb = {
   flags: [
     { name: 'host', value: 'address', doc: 'Address to listen on [127.0.0.1].' },
     { name: 'for', value: 'id|label', doc: 'Make this address the destination of a subscription.' },
-    { name: 'count', value: 'n', doc: 'Exit after this many shreds.' },
-    { name: 'seconds', value: 'n', doc: 'Exit after this many seconds.' },
+    { name: 'count', value: 'n', range: limits, doc: 'Exit after this many shreds.' },
+    { name: 'seconds', value: 'n', range: limits, doc: 'Exit after this many seconds.' },
     { name: 'pcap', value: 'file', doc: 'Save the packets as a capture file.' },
   ],
   async run(call) {
-    const port = wholeNumber(call.positionals[0])
-    if (port === null || port > 65_535) return misuse('<port> must be 0 to 65535')
-    const count = limitOf(call, 'count')
-    const seconds = limitOf(call, 'seconds')
-    if (count === null || seconds === null)
-      return misuse('--count and --seconds must be whole numbers')
+    const [portText = ''] = call.positionals
+    const port = Number(portText)
+    if (!/^\d{1,5}$/.test(portText) || port > 65_535) return misuse('<port> must be 0 to 65535')
     const host = flagOf(call, 'host') ?? '127.0.0.1'
     try {
       const socket = await UdpSocket.open({ host, port, bufferBytes })
       const ready = await register(call, host, socket.port)
-      if (ready.ok) return await listen(call, socket, { count, seconds })
+      if (ready.ok) return await listen(call, socket)
       socket.close()
       return ready
     } catch (error) {
@@ -45,11 +43,6 @@ export const listenVerb: Verb = {
       return refuse('unavailable', error.kind, error.message)
     }
   },
-}
-
-interface Limits {
-  readonly count: number
-  readonly seconds: number
 }
 
 /** With --for: sets this socket as the destination; the challenge will prove it. */
@@ -60,10 +53,11 @@ async function register(call: Call, host: string, port: number): Promise<Outcome
   return withStore(call, (store) => store.setDestination(ref, address, byOf(call)))
 }
 
-async function listen(call: Call, socket: UdpSocket, limits: Limits): Promise<Outcome<Report>> {
-  const isJson = flagOf(call, 'output') === 'json'
+async function listen(call: Call, socket: UdpSocket): Promise<Outcome<Report>> {
+  const count = numberOf(call, 'count', Number.POSITIVE_INFINITY)
+  const seconds = numberOf(call, 'seconds', Number.POSITIVE_INFINITY)
   const report: Print = (json, text) =>
-    process.stdout.write(`${isJson ? JSON.stringify(json) : text}\n`)
+    process.stdout.write(`${isJson(call) ? JSON.stringify(json) : text}\n`)
   const file = flagOf(call, 'pcap')
   const capture = file === undefined ? null : openSync(file, 'w')
   if (capture !== null) writeSync(capture, pcapHeader())
@@ -82,11 +76,11 @@ async function listen(call: Call, socket: UdpSocket, limits: Limits): Promise<Ou
     const timeMs = performance.timeOrigin + performance.now()
     tally.add(packet, timeMs)
     if (capture !== null) writeSync(capture, pcapRecord({ timeMs, payload: packet }, socket.port))
-    if (tally.shreds >= limits.count) finish()
+    if (tally.shreds >= count) finish()
   })
   const reporter = new RateReporter(tally, report)
   const reporting = setInterval(() => reporter.report(), reportMs)
-  const timer = setTimeout(finish, Math.min(limits.seconds * 1000, 2 ** 31 - 1))
+  const timer = setTimeout(finish, Math.min(seconds * 1000, 2 ** 31 - 1))
   process.once('SIGINT', finish)
   await finished
   process.removeListener('SIGINT', finish)
@@ -142,14 +136,4 @@ class RateReporter {
 function isChallenge(packet: Uint8Array): boolean {
   if (packet.length !== challengeBytes) return false
   return challengeShape.test(Buffer.from(packet).toString('latin1'))
-}
-
-/** Infinity when absent, null when not a number. */
-function limitOf(call: Call, name: string): number | null {
-  const text = flagOf(call, name)
-  return text === undefined ? Number.POSITIVE_INFINITY : wholeNumber(text)
-}
-
-function wholeNumber(text: string | undefined): number | null {
-  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : null
 }

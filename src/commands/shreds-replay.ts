@@ -1,14 +1,18 @@
 // `sluice shreds replay`: sends the datagrams of a capture file, like a source of shreds.
 // Thread: main.
 import { existsSync, readFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { resolve } from 'node:path'
+import { formatAddress } from '../base/cidr.ts'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
 import type { Config } from '../config/config.ts'
+import { parseEndpoint } from '../subscriptions/destination.ts'
 import { readPcap } from '../transport/pcap.ts'
 import { UdpSocket } from '../transport/udp.ts'
-import { flagOf, misuse, type Report, type Verb } from './verb.ts'
+import { readEndpoints } from './endpoint-url.ts'
+import { flagOf, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
 const rateDefault = 5000
+const limits = [1, 1_000_000] as const
 /** Packets are sent in batches of this duration. */
 const sliceMs = 5
 
@@ -23,18 +27,16 @@ export const replayShredsVerb: Verb = {
   positionals: [{ name: 'pcap', doc: 'Capture file, for example of sluice shreds listen --pcap.' }],
   flags: [
     { name: 'to', value: 'ip:port', doc: 'Where to [the ingest port of the data folder].' },
-    { name: 'rate', value: 'n', doc: `Packets per second [${rateDefault}].` },
-    { name: 'times', value: 'n', doc: 'How often the whole file is sent [1].' },
+    { name: 'rate', value: 'n', range: limits, doc: `Packets per second [${rateDefault}].` },
+    { name: 'times', value: 'n', range: limits, doc: 'How often the whole file is sent [1].' },
   ],
   async run(call) {
     const path = resolve(call.positionals[0] ?? '')
     if (!existsSync(path)) return refuse('not-found', 'no-file', `there is no file ${path}`)
     const packets = readPcap(readFileSync(path))
     if (packets === null) return refuse('invalid', 'no-pcap', `${path} is not a pcap file`)
-    const rate = Number(flagOf(call, 'rate') ?? rateDefault)
-    const times = Number(flagOf(call, 'times') ?? 1)
-    if (!(rate >= 1 && rate <= 1e6)) return misuse('--rate must be 1 to 1000000')
-    if (!(times >= 1 && times <= 1e6)) return misuse('--times must be 1 to 1000000')
+    const rate = numberOf(call, 'rate', rateDefault)
+    const times = numberOf(call, 'times', 1)
     const target = targetOf(flagOf(call, 'to'), call.loaded.config)
     if (target === null) return misuse('--to must be written as 127.0.0.1:20000')
     const payloads = packets.map(({ payload }) => payload)
@@ -75,15 +77,9 @@ async function play(
 
 function targetOf(text: string | undefined, { data, shredstream }: Config): Target | null {
   if (text !== undefined) {
-    const match = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text)
-    if (match === null) return null
-    return { host: match[1] ?? match[2]!, port: Number(match[3]) }
+    const endpoint = parseEndpoint(text)
+    return endpoint && { host: formatAddress(endpoint.address), port: endpoint.port }
   }
-  try {
-    const doors = JSON.parse(readFileSync(join(resolve(data), 'doors.json'), 'utf8'))
-    if (doors.shredstream !== undefined) return doors.shredstream
-  } catch {
-    // No server runs on this folder: falls back to the configured port.
-  }
-  return { host: shredstream.host, port: shredstream.port }
+  const { host, port } = readEndpoints(data)?.shredstream ?? shredstream
+  return { host, port }
 }

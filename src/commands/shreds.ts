@@ -6,7 +6,7 @@ import { askServer } from './ask-server.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
 import { listenVerb } from './shreds-listen.ts'
 import { replayShredsVerb } from './shreds-replay.ts'
-import { type Call, flagOf, hasSwitch, type Report, type Verb } from './verb.ts'
+import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
 
 type Numbers = Readonly<Record<string, number>>
 
@@ -40,9 +40,8 @@ const shredsVerb: Verb = {
       const report = reportOf(before, next.value)
       if (!hasSwitch(call, 'watch')) return accept(report)
       before = next.value
-      const isJson = flagOf(call, 'output') === 'json'
       process.stdout.write(
-        isJson ? `${JSON.stringify(report.json)}\n` : `\u001b[2J\u001b[H${report.text}\n`,
+        isJson(call) ? `${JSON.stringify(report.json)}\n` : `\u001b[2J\u001b[H${report.text}\n`,
       )
     }
   },

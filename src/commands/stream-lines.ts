@@ -19,7 +19,12 @@ export const topics: Readonly<Record<string, Kind>> = {
 
 const topRows = 5
 
-/** One frame as one line; TopAccesses takes several. */
+/** A frame with its line break: as on the wire, or as one line; TopAccesses takes several. */
+export function frameText(frame: Frame, isJson: boolean): string {
+  if (!isJson) return `${lineOf(frame)}\n`
+  return `${JSON.stringify({ seq: frame.seq, [frame.kind]: frame.payload })}\n`
+}
+
 export function lineOf(frame: Frame): string {
   switch (frame.kind) {
     case 'TPS':
@@ -33,11 +38,6 @@ export function lineOf(frame: Frame): string {
     case 'Gap':
       return `gap: source events ${frame.payload.from} to ${frame.payload.to} are lost`
   }
-}
-
-/** The same object as on the wire. */
-export function jsonOf(frame: Frame): string {
-  return JSON.stringify({ seq: frame.seq, [frame.kind]: frame.payload })
 }
 
 function contentionLine(data: ContentionData): string {

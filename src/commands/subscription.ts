@@ -1,7 +1,6 @@
 // `sluice subscription ...`: provisions customers. Thread: main.
 // Secrets are printed once, to stdout, by the verb that issued them, and are in no other output.
 import { accept, type Outcome } from '../base/errors.ts'
-import type { Store } from '../subscriptions/store.ts'
 import {
   type CredentialState,
   type IndexerCredentials,
@@ -9,9 +8,8 @@ import {
   type SetRequest,
   type Subscription,
 } from '../subscriptions/subscription.ts'
-import { confirm } from './ask.ts'
 import { recordOf, tableOf } from './output.ts'
-import { byOf, notFound, reasonFlag, refSpec, withStore } from './registry.ts'
+import { byOf, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
 import { type Call, type FlagSpec, flagOf, listOf, misuse, type Report, type Verb } from './verb.ts'
 
 const fieldFlags: readonly FlagSpec[] = [
@@ -160,11 +158,8 @@ function list(call: Call): Promise<Outcome<Report>> {
 }
 
 function show(call: Call): Promise<Outcome<Report>> {
-  const [ref = ''] = call.positionals
-  return withStore(call, (store) => {
-    const subscription = store.find(ref)
-    const credentials = store.credentials(ref)
-    if (subscription === null || credentials === null) return notFound(ref)
+  return withSubscription(call, (store, subscription) => {
+    const credentials = store.credentials(subscription.id)!
     const text = subscriptionText(subscription, credentials)
     return accept({ json: { subscription, credentials }, text })
   })
@@ -176,19 +171,17 @@ function move(name: 'suspend' | 'resume' | 'end', summary: string, warning?: str
     summary,
     positionals: [refSpec],
     flags: [reasonFlag],
-    async run(call) {
-      const [ref = ''] = call.positionals
-      return withStore(call, async (store: Store) => {
-        const found = store.find(ref)
-        if (found === null) return notFound(ref)
-        const question = `${name} ${found.id} (${found.label})? ${warning}`
-        const agreed = warning === undefined ? accept(null) : await confirm(call, question)
-        if (!agreed.ok) return agreed
-        const moved = store[name](found.id, byOf(call))
-        if (!moved.ok) return moved
-        return accept({ json: { subscription: moved.value }, text: subscriptionText(moved.value) })
-      })
-    },
+    run: (call) =>
+      withSubscription(
+        call,
+        (store, found) => {
+          const moved = store[name](found.id, byOf(call))
+          if (!moved.ok) return moved
+          const json = { subscription: moved.value }
+          return accept({ json, text: subscriptionText(moved.value) })
+        },
+        warning === undefined ? undefined : (subject) => `${name} ${subject}? ${warning}`,
+      ),
   }
 }
 

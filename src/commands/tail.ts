@@ -2,21 +2,27 @@
 // Reconnects and resumes by itself; exits on Ctrl-C, or after --count frames.
 import { readFileSync } from 'node:fs'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
-import { type Frame, MetricsClient } from '../client/client.ts'
+import { MetricsClient } from '../client/client.ts'
 import { endpointUrl } from './endpoint-url.ts'
-import { jsonOf, lineOf, topics } from './stream-lines.ts'
-import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
+import { frameText, topics } from './stream-lines.ts'
+import { flagOf, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
 /** Failed reconnects in a row before it gives up: about ten seconds. */
 const failuresMax = 6
+const anyNumber = [0, Number.MAX_SAFE_INTEGER] as const
 
 export const tailVerb: Verb = {
   words: ['tail'],
   summary: 'Follow the metrics stream: tps, contention, top or lifecycle.',
   positionals: [{ name: 'topic', doc: `one of ${Object.keys(topics).join(', ')}` }],
   flags: [
-    { name: 'from-seq', value: 'n', doc: 'Resume after this frame, if the server still has it.' },
-    { name: 'count', value: 'n', doc: 'Exit after this many frames.' },
+    {
+      name: 'from-seq',
+      value: 'n',
+      range: anyNumber,
+      doc: 'Resume after this frame, if the server still has it.',
+    },
+    { name: 'count', value: 'n', range: anyNumber, doc: 'Exit after this many frames.' },
     { name: 'url', value: 'url', doc: 'The metrics service [the server of the data folder].' },
     { name: 'token-file', value: 'file', doc: 'File with a token, for metrics.auth: token.' },
   ],
@@ -25,13 +31,8 @@ export const tailVerb: Verb = {
     const kind = topics[topic]
     if (kind === undefined)
       return misuse(`<topic> must be one of ${Object.keys(topics).join(', ')}`)
-    const fromSeq = wholeNumber(call, 'from-seq')
-    const count = wholeNumber(call, 'count')
-    if (!fromSeq.ok) return fromSeq
-    if (!count.ok) return count
-    const given = flagOf(call, 'url')
-    const found =
-      given === undefined ? await endpointUrl(call.loaded.config.data, 'metrics') : accept(given)
+    const fromSeq = numberOf(call, 'from-seq', null)
+    const found = await endpointUrl(call, 'metrics')
     if (!found.ok) return found
     const url = found.value
     const file = flagOf(call, 'token-file')
@@ -42,13 +43,13 @@ export const tailVerb: Verb = {
       url,
       events: [kind],
       open: (target) => new NodeSocket(target, headers),
-      ...(fromSeq.value === null ? {} : { resumeFrom: fromSeq.value }),
+      ...(fromSeq === null ? {} : { resumeFrom: fromSeq }),
     })
-    return follow(client, { url, count: count.value, isJson: flagOf(call, 'output') === 'json' })
+    return follow(client, { url, count: numberOf(call, 'count', null), isJson: isJson(call) })
   },
 }
 
-export interface FollowOptions {
+interface FollowOptions {
   readonly url: string
   /** Null: until Ctrl-C. */
   readonly count: number | null
@@ -76,7 +77,8 @@ async function follow(
   let printed = 0
   if (count === 0) return done(0)
   for await (const frame of client) {
-    print(frame, isJson)
+    const stream = frame.kind === 'Gap' && !isJson ? process.stderr : process.stdout
+    stream.write(frameText(frame, isJson))
     if (++printed === count) break
   }
   process.removeListener('SIGINT', stop)
@@ -87,17 +89,4 @@ async function follow(
 
 function done(frames: number): Outcome<Report> {
   return accept({ json: { frames }, text: '', isPrinted: true })
-}
-
-function print(frame: Frame, isJson: boolean): void {
-  const stream = frame.kind === 'Gap' && !isJson ? process.stderr : process.stdout
-  stream.write(`${isJson ? jsonOf(frame) : lineOf(frame)}\n`)
-}
-
-function wholeNumber(call: Call, name: string): Outcome<number | null> {
-  const text = flagOf(call, name)
-  if (text === undefined) return accept(null)
-  const value = Number(text)
-  if (/^\d+$/.test(text) && Number.isSafeInteger(value)) return accept(value)
-  return misuse(`--${name} must be a whole number`)
 }

@@ -3,7 +3,7 @@
 import { accept, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
-import { flagOf, misuse, type Verb } from './verb.ts'
+import { numberOf, type Verb } from './verb.ts'
 
 /** As the server reports it; counts are since its start. */
 interface TipsReport {
@@ -31,13 +31,17 @@ const lastMax = 1_000
 export const tipsVerb: Verb = {
   words: ['tips'],
   summary: 'Show what the TPU Sender accepted, rejected by reason, and saw land.',
-  flags: [{ name: 'last', value: 'n', doc: `Outcomes to show, at most ${lastMax} [20].` }],
+  flags: [
+    {
+      name: 'last',
+      value: 'n',
+      range: [0, lastMax],
+      doc: `Outcomes to show, at most ${lastMax} [20].`,
+    },
+  ],
   async run(call) {
     const { data } = call.loaded.config
-    const count = Number(flagOf(call, 'last') ?? 20)
-    if (!Number.isInteger(count) || count < 0 || count > lastMax)
-      return misuse(`--last must be 0 to ${lastMax}`)
-    const answer = await askServer(data, 'tips', { count })
+    const answer = await askServer(data, 'tips', { count: numberOf(call, 'last', 20) })
     if (!answer.ok)
       return answer.reason === 'no-server'
         ? refuse('unavailable', 'no-server', `no server runs on ${data}`)

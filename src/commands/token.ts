@@ -2,8 +2,7 @@
 // Without --grace the old one is revoked at once, as a leak requires.
 import { parseDuration } from '../base/duration.ts'
 import { accept } from '../base/errors.ts'
-import { confirm } from './ask.ts'
-import { byOf, notFound, reasonFlag, refSpec, withStore } from './registry.ts'
+import { byOf, reasonFlag, refSpec, withSubscription } from './registry.ts'
 import { secretsText } from './subscription.ts'
 import { flagOf, misuse, type Verb } from './verb.ts'
 
@@ -17,23 +16,22 @@ export const tokenVerbs: readonly Verb[] = [
       reasonFlag,
     ],
     async run(call) {
-      const [ref = ''] = call.positionals
       const graceMs = parseDuration(flagOf(call, 'grace') ?? '0s')
       if (graceMs === null) return misuse('--grace must be a time such as 90s, 30m, 1h or 7d')
-      return withStore(call, async (store) => {
-        const found = store.find(ref)
-        if (found === null) return notFound(ref)
-        const effect = `The old token stops working ${graceMs === 0 ? 'at once' : 'after --grace'}.`
-        const agreed = await confirm(call, `rotate ${found.id} (${found.label})? ${effect}`)
-        if (!agreed.ok) return agreed
-        const rotated = store.rotate(found.id, { graceMs }, byOf(call))
-        if (!rotated.ok) return rotated
-        const { subscription, token } = rotated.value
-        const graceUntil = store.credentials(found.id)?.graceUntil ?? null
-        const old = graceUntil === null ? 'no longer works' : `works until ${graceUntil}`
-        const text = `${secretsText({ token })}\n\nThe old token of ${subscription.label} ${old}.`
-        return accept({ json: { subscription, token, graceUntil }, text })
-      })
+      const effect = `The old token stops working ${graceMs === 0 ? 'at once' : 'after --grace'}.`
+      return withSubscription(
+        call,
+        (store, found) => {
+          const rotated = store.rotate(found.id, { graceMs }, byOf(call))
+          if (!rotated.ok) return rotated
+          const { subscription, token } = rotated.value
+          const graceUntil = store.credentials(found.id)?.graceUntil ?? null
+          const old = graceUntil === null ? 'no longer works' : `works until ${graceUntil}`
+          const text = `${secretsText({ token })}\n\nThe old token of ${subscription.label} ${old}.`
+          return accept({ json: { subscription, token, graceUntil }, text })
+        },
+        (name) => `rotate ${name}? ${effect}`,
+      )
     },
   },
 ]

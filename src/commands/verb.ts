@@ -12,6 +12,8 @@ export interface FlagSpec {
   readonly value?: string
   /** The allowed values, for completion and validation. */
   readonly options?: readonly string[]
+  /** Bounds of a value that must be an integer. */
+  readonly range?: readonly [min: number, max: number]
   /** May be given more than once. */
   readonly many?: boolean
 }
@@ -87,6 +89,16 @@ export function exitOf(refusal: { kind: RefusalKind; code: string }): number {
 
 export function flagOf(call: Pick<Call, 'flags'>, name: string): string | undefined {
   return call.flags.get(name)?.at(-1)
+}
+
+/** The value of a flag with a range; `initial` when it is not given. */
+export function numberOf<T>(call: Pick<Call, 'flags'>, name: string, initial: T): number | T {
+  const text = flagOf(call, name)
+  return text === undefined ? initial : Number(text)
+}
+
+export function isJson(call: Pick<Call, 'flags'>): boolean {
+  return flagOf(call, 'output') === 'json'
 }
 
 export function hasSwitch(call: Pick<Call, 'flags'>, name: string): boolean {
