@@ -2,8 +2,8 @@
 // Thread: main of the bench process.
 //
 // To add a bench: one file in bench/micro (single functions, threads) or bench/load (a server and
-// its clients as processes) that exports `bench` of the type in lib/bench.ts. It is found by its
-// place; nothing is registered. Helpers: lib/single-function.ts (the `benchmark` package),
+// its clients as processes) that exports `bench` of the type in lib/bench.ts. It is found in its
+// folder; nothing is registered. Helpers: lib/single-function.ts (the `benchmark` package),
 // lib/process.ts (child processes; their entries lie in bench/<folder>/clients and are no
 // benches), lib/native.ts (C programs from bench/native), lib/histogram.ts (latencies). `verify`
 // gets every round's `evidence` and must refuse lost or wrong answers.
@@ -47,7 +47,7 @@ async function runAll(options: BenchOptions): Promise<void> {
       console.log(`${formatResult(result)}  kept in ${path}\n`)
     } catch (error) {
       progress('')
-      // One false answer fails the run; the other benches still have something to say.
+      // One wrong result fails the run; the other benches still run.
       console.error(`${bench.name} FAILED: ${error instanceof Error ? error.message : error}\n`)
       process.exitCode = 1
     }

@@ -20,7 +20,7 @@ export interface RoundContext {
 
 export interface Contender {
   readonly name: string
-  /** Why it cannot run here (no compiler, no nginx): its row is left out and the reason told. */
+  /** Why it cannot run here (no compiler, no nginx): its row is left out and the reason printed. */
   missing?(context: RoundContext): string | undefined | Promise<string | undefined>
   /** Once before its first round: start servers, build programs, warm up. */
   prepare?(context: RoundContext): Promise<void>

@@ -27,7 +27,7 @@ export interface ClickhouseServer {
 
 const startDeadlineMs = 40_000
 
-/** True where a test with a real server can run; tells why not, once, where it cannot. */
+/** True where a test with a real server can run; prints the reason once where it cannot. */
 export function hasClickhouseServer(): boolean {
   const found = binary() !== null
   if (!found) console.warn('skipped: no clickhouse-server')

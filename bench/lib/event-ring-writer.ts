@@ -57,7 +57,7 @@ export class EventRingWriter implements ExecutionSink {
   #nextByte: number
   #windowStart = 0
 
-  /** Makes the file beside its place and moves it there, as the engine does. */
+  /** Creates a temporary file and renames it, as the engine does. */
   constructor(path: string, options: EventRingOptions = {}) {
     this.#header = eventRingHeader(options)
     const parsed = parseRingHeader(this.#header)
@@ -75,7 +75,7 @@ export class EventRingWriter implements ExecutionSink {
     return this.#seqno
   }
 
-  /** Takes type, size, time and flow tags from `bytes`; number and place are the ring's own. */
+  /** Takes type, size, time and flow tags from `bytes`; number and offset are the ring's own. */
   event(bytes: Uint8Array, payload: Uint8Array): void {
     const size = Math.ceil(payload.length / payloadAlignBytes) * payloadAlignBytes
     if (this.#nextByte - this.#groupByte + size > groupBytes) this.flush()

@@ -25,9 +25,9 @@ export class LatencyHistogram {
     this.total += other.total
   }
 
-  /** Microseconds that the given part (0 to 1) of the records stayed within. */
-  percentileUs(part: number): number {
-    let left = Math.ceil(this.total * part)
+  /** The percentile in microseconds; `share` is 0 to 1. */
+  percentileUs(share: number): number {
+    let left = Math.ceil(this.total * share)
     for (let index = 0; index < this.counts.length; index += 1) {
       left -= this.counts[index]!
       if (left <= 0) return middleOf(index) / 1000

@@ -12,7 +12,7 @@ export interface HttpLoad {
   readonly connections: number
   /** The whole request as it goes over the wire; ######## becomes another number each time. */
   readonly request: string
-  /** What every answer must hold. */
+  /** What every answer must contain. */
   readonly expected: string
 }
 

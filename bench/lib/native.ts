@@ -31,7 +31,7 @@ export async function buildNative(name: string): Promise<string> {
   const compiler = await findCompiler()
   if (compiler === null) throw new Error('no C compiler')
   mkdirSync(folder, { recursive: true })
-  // Renamed into place: a bench that runs beside this one never starts half a program.
+  // Renamed when complete: another bench never starts half a program.
   const fresh = `${program}.${process.pid}`
   await run(compiler, [...flags, '-o', fresh, source, '-lm'])
   renameSync(fresh, program)

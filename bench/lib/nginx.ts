@@ -24,7 +24,7 @@ export function nginxMissing(): Promise<string | undefined> {
   )
 }
 
-/** Starts it; `http` is what stands in the http block beside the server's listen line. */
+/** Starts it; `http` is added to the http block besides the server's listen line. */
 export async function startNginx(http: string, location: string): Promise<Nginx> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-nginx-'))
   const port = await freePort()

@@ -1,4 +1,4 @@
-// Reads the words behind `npm run bench --`. Thread: main of the bench process.
+// Parses the arguments of `npm run bench --`. Thread: main of the bench process.
 
 export interface BenchOptions {
   readonly names: readonly string[]
@@ -16,7 +16,7 @@ npm run bench -- compare a.json b.json
   --out folder    where <name>.json goes (bench/results)
   --target host --token t   aim the load benches at a running deployment`
 
-/** The options, or a sentence that says what is wrong with them. */
+/** The options, or a sentence on what is wrong with them. */
 export function parseOptions(words: readonly string[]): BenchOptions | string {
   const names: string[] = []
   const values = new Map<string, string>()

@@ -1,5 +1,5 @@
 // The ways from a client to a node that the proxy benches compare: none between, nginx with kept
-// connections, node:http with undici, and our door. Thread: main of the bench process; each server
+// connections, node:http with undici, and our endpoint. Thread: main of the bench; each server
 // and the client are processes of their own.
 import type { Bench, Contender, Measurement } from './bench.ts'
 import { httpLoad, verifyLoad } from './http-load.ts'

@@ -1,4 +1,4 @@
-// What a bench run leaves behind: a table on stdout, a JSON file, and two such files side by side.
+// Results of a bench run: a table on stdout, a JSON file, and two such files side by side.
 // Thread: main of the bench process.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'

@@ -58,7 +58,7 @@ export class RowMaker {
     return this.#only === null || this.#only.has(table)
   }
 
-  /** By column name; the table says which and in what order. */
+  /** By column name; the table defines which and in what order. */
   add(table: TableName, row: Readonly<Record<string, Cell>>): void {
     if (!this.wants(table)) return
     const names = Object.keys((tables[table] as Table).columns)

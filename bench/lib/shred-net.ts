@@ -18,7 +18,7 @@ export interface NetProcess {
   stop(): Promise<NetAnswer>
 }
 
-/** Starts a mode that runs until it is told to stop; resolves when its port is open. */
+/** Starts a mode that runs until `stop`; resolves when its port is open. */
 export async function startNet(...words: (string | number)[]): Promise<NetProcess> {
   const child = await start(words)
   const answer = answerOf(child)

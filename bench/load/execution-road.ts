@@ -1,8 +1,8 @@
 // Events per second from a source to frames: the real recording, looped, unpaced, one analysis
-// worker. Thread: main of the bench process, which is the road's main thread.
+// worker. Thread: main of the bench process, which is the pipeline's main thread.
 // The plain way does the same with Maps and Sets on one thread; the limit is one thread of C that
-// drops, copies, analyses, counts and writes the same (bench/native/road.c). The recording is no
-// part of the package: SLUICE_TEST_DATA names its folder.
+// drops, copies, analyses, counts and writes the same (bench/native/road.c). The recording is not
+// in the package: SLUICE_TEST_DATA names its folder.
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -24,7 +24,7 @@ import { PlainContention } from '../lib/plain-contention.ts'
 
 const folder = process.env.SLUICE_TEST_DATA ?? resolve(packageRoot(), '../shared/data')
 const path = join(folder, 'execution', 'emn-30b-15m.snapshot.zst')
-/** What the recording holds. */
+/** Content of the recording. */
 const blocksEach = 30
 const eventsEach = 136_891
 const uniqueSlots = 29_720

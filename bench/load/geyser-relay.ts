@@ -1,4 +1,4 @@
-// Updates from a node's geyser stream to customers: our road beside a relay by the book. Thread:
+// Updates from a node's geyser stream to customers: our pipeline beside a plain relay. Thread:
 // main of the bench process; node and relays are processes of their own, the customers one C
 // program. The node sends at a steady rate, as a chain does; what counts is how much of a core the
 // relay needs for it, so ops/s are updates delivered per second of the relay's CPU time.

@@ -1,7 +1,7 @@
-// Messages per second to gRPC streams: the whole product beside grpc-js by the book, a bare http2
+// Messages per second to gRPC streams: the whole product beside plain grpc-js, a bare http2
 // writer of the same bytes, and a C program. Thread: main of the bench process; servers and the
 // client are processes of their own. The client is a C program too: how much of a core it needed is
-// told, since a client that is the limit would make all servers look alike.
+// shown, since a client that is the limit would make all servers look alike.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import type { Bench, Contender } from '../lib/bench.ts'

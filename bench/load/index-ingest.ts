@@ -24,7 +24,7 @@ import { SyntheticSolana } from '../../test/support/synthetic-solana.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 
 const transactionsPerSlot = 400
-/** Slots that are told and not yet durable: the hub keeps more, so nothing is lost. */
+/** Slots published and not yet durable: the hub keeps more, so nothing is lost. */
 const aheadSlots = 24
 const firstSlot = 1_000
 /** Linux counts a process's time in these. */
@@ -74,7 +74,7 @@ async function inFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   }
 }
 
-/** One slot of updates, made once; told again under other numbers. */
+/** One slot of updates, made once and published under other numbers. */
 function template(): SolanaUpdate[] {
   const options = { transactionsPerSlot, accounts: 20_000, owners: 50, finalizedAfter: 1_000 }
   const solana = new SyntheticSolana({ ...options, firstSlot })

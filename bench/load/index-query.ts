@@ -82,7 +82,7 @@ export const bench: Bench = {
         contender('duckdb', question, duckdbStage),
       ]),
   ],
-  // The embedded engine stays within a small multiple of a server; each question's ratio is told.
+  // The embedded engine stays within a small multiple of a server; each question's ratio is shown.
   goals: questions.map(
     ([name]): Goal => ({
       contender: `${name}: duckdb`,

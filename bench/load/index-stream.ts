@@ -1,6 +1,6 @@
-// Rows per second that a client takes in as JSONEachRow: through our door on DuckDB and on
-// ClickHouse, against what DuckDB itself can write when nobody reads it.
-// Thread: main of the bench process, which is the client; door and engines are other processes.
+// Rows per second that a client takes in as JSONEachRow: through our endpoint on DuckDB and on
+// ClickHouse, against what DuckDB itself can write without a reader.
+// Thread: main of the bench process, which is the client; endpoint and engines are other processes.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'

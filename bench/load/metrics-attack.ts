@@ -50,7 +50,7 @@ async function measure(tps: number, isAttacked: boolean, seconds: number): Promi
   const flags = [`--metrics.generator.tps=${tps}`, '--indexer.enabled=false']
   const { doors, token, stop } = await startWholeServer(flags)
   const strangers = startProcess(new URL('./clients/attackers.js', import.meta.url))
-  // Elsewhere in real life: what they compute must not take this machine's time.
+  // Attackers have machines of their own: their computing must not take this machine's time.
   setPriority(strangers.pid, constants.priority.PRIORITY_LOW)
   const customer = startProcess(new URL('./clients/bystander.js', import.meta.url))
   try {

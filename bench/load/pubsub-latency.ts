@@ -34,7 +34,7 @@ export const bench: Bench = {
     Number(evidence?.landed) > 0 ? undefined : 'no transaction was heard of',
 }
 
-/** `prepare` gives what lands one transaction and waits to hear of it. */
+/** `prepare` returns what lands one transaction and waits for its notification. */
 function contender(
   name: string,
   prepare: (client: SolanaClient) => Promise<(transaction: string) => Promise<void>>,

@@ -1,4 +1,4 @@
-// Calls per second of processor time through the rpc door: the same contenders as rpc-door.ts,
+// Calls per second of processor time through the rpc endpoint: the contenders of rpc-door.ts,
 // judged by what the server process used and not by the clock, for machines that are not at rest.
 // Thread: main of the bench process; servers and client are processes of their own.
 import type { Bench } from '../lib/bench.ts'
@@ -7,7 +7,7 @@ import { bare, node, ours, serverContender } from './rpc-door.ts'
 
 export const bench: Bench = {
   name: 'rpc-door-cpu',
-  question: 'How many authenticated calls does the rpc door answer per second of one core?',
+  question: 'How many authenticated calls does the rpc endpoint answer per second of one core?',
   cores: 2,
   baseline: serverContender(bare, 'bare', 'cpu'),
   candidates: [serverContender(ours, 'ours', 'cpu'), serverContender(node, 'node', 'cpu')],

@@ -1,4 +1,4 @@
-// Requests per second through the rpc door with its token check and budget, beside the native
+// Requests per second through the rpc endpoint with its token check and budget, beside the native
 // server answering a constant, node:http with the same handler, and nginx.
 // Thread: main of the bench process; servers and client are processes of their own.
 import type { Bench, Contender, RoundContext } from '../lib/bench.ts'
@@ -20,7 +20,7 @@ const nginx = 'nginx, constant answer'
 
 export const bench: Bench = {
   name: 'rpc-door',
-  question: 'How many authenticated calls per second does the rpc door answer?',
+  question: 'How many authenticated calls per second does the rpc endpoint answer?',
   cores: 2,
   baseline: serverContender(bare, 'bare'),
   candidates: [oursContender(), serverContender(node, 'node'), nginxContender()],

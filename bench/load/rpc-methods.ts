@@ -1,4 +1,4 @@
-// Calls per second of the methods that clients use most, through the rpc door on the embedded
+// Calls per second of the methods that clients use most, through the rpc endpoint on the embedded
 // chain, beside node:http with the same handler. sendTransaction is the whole way: preflight,
 // signatures, execution. Thread: main of the bench process; servers and clients are processes.
 import type { Bench, Contender, Goal, Measurement } from '../lib/bench.ts'
@@ -41,7 +41,7 @@ export const bench: Bench = {
   cores: 2,
   baseline: contenders[0]!,
   candidates: contenders.slice(1),
-  // sendTransaction has none: it costs its signatures and its execution, whatever the door.
+  // sendTransaction has none: it costs its signatures and its execution, on any endpoint.
   goals: Object.keys(reads).map(
     (method): Goal => ({
       contender: title(method, 'ours'),

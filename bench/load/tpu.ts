@@ -1,4 +1,4 @@
-// Transactions without a tip per second through the door of the TPU Sender, which anybody may send
+// Transactions without a tip per second through the TPU Sender's endpoint, which anybody may send
 // at any rate, beside the native server reading the same body and answering a constant. Counted per
 // second of processor time that the server used, which other programs disturb less.
 // Thread: main of the bench process; servers and client are processes of their own.
@@ -13,7 +13,7 @@ const expected = 'TIP_MISSING'
 const text = Buffer.from(signedTransactions(1, { tip: false })[0]!).toString('base64')
 const params = `["${text}",{"encoding":"base64"}]`
 const call = `{"jsonrpc":"2.0","id":1,"method":"sendTransaction","params":${params}}`
-/** What our door answers, so that both send as many bytes. */
+/** The answer of our endpoint, so that both send as many bytes. */
 const answer =
   '{"jsonrpc":"2.0","error":{"code":-32602,"message":"Transaction rejected: no top-level System ' +
   'Program transfer to a tip account","data":{"reason":"TIP_MISSING","requiredLamports":1000000,' +

@@ -214,7 +214,7 @@ class MapTracker {
   }
 }
 
-/** Keys back to back, drawn by a seeded generator: every run measures the same ones. */
+/** Keys back to back from a seeded generator: every run measures the same ones. */
 function zipfKeys(length: number): Uint8Array {
   const cumulative = new Float64Array(distinct)
   let sum = 0

@@ -1,5 +1,5 @@
-// What saying who calls, and whether he may, costs a request. Thread: main of the bench process.
-// Each call makes the header text anew from bytes, as a door does; it is part of every row.
+// What authentication and quota cost a request. Thread: main of the bench process.
+// Each call makes the header text anew from bytes, as an endpoint does; every row includes it.
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { Directory } from '../../src/auth/directory.ts'
 import { Gate } from '../../src/auth/gate.ts'

@@ -9,10 +9,10 @@ import type { SolanaHub } from '../geyser/hub.ts'
 import { encodedText, errorMessage } from '../jsonrpc/build.ts'
 import { whole } from '../jsonrpc/message-stream.ts'
 import type { PubsubChain } from '../pubsub/chain.ts'
-import { HubSubscriptions } from '../pubsub/hub-subscriptions.ts'
+import { PubsubEngine } from '../pubsub/engine.ts'
 import { declareSubscriptionMeters } from '../pubsub/meters.ts'
 import { subscriptionMethods } from '../pubsub/methods.ts'
-import { Outbox } from '../pubsub/outbox.ts'
+import { Notifier } from '../pubsub/notifier.ts'
 import { Ids } from '../pubsub/registry.ts'
 import type { Session } from '../pubsub/session.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -50,8 +50,8 @@ export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
     signatureStatus: async (signature) => ledger.signatureStatus(signature),
     readAccounts: async (keys) => keys.map((key) => ledger.account(key, Commitment.processed)),
   }
-  const outbox = new Outbox(meters, clock)
-  const engine = new HubSubscriptions({ ...deps, chain, ids: new Ids(), outbox, meters })
+  const notifier = new Notifier(meters, clock)
+  const engine = new PubsubEngine({ ...deps, chain, ids: new Ids(), notifier, meters })
   const version = encodedText(JSON.stringify(deps.version))
   const table = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
   const methods = new UnlimitedMethods<Connection>({ methods: table, log })
@@ -87,13 +87,13 @@ export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
       },
     ],
   })
-  outbox.usePublisher((topic, message) => door.sockets.publish(topic, message))
+  notifier.usePublisher((topic, message) => door.sockets.publish(topic, message))
   return {
     address: door.address,
     async stop() {
       await door.stop()
       engine.stop()
-      outbox.stop()
+      notifier.stop()
     },
   }
 }

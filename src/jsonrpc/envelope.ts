@@ -7,7 +7,7 @@
 //
 // Texts are Latin-1 views of the bytes, so offsets in them are offsets in the bytes; characters
 // outside ASCII occur in strings only. The walk finds where values end and does not validate them.
-import { skipSpace, skipString, skipValue } from './scan.ts'
+import { skipSpace, walkMembers } from './scan.ts'
 
 export interface Opening {
   readonly isError: boolean
@@ -52,7 +52,7 @@ export function openingOf(head: string, id = '1'): Opening | null {
   const usual = usualOpening(head)
   if (usual !== null) return usual
   let found: Opening | null = null
-  walk(head, (key, start, end) => {
+  walkMembers(head, skipSpace(head, 0), DEPTH_MAX, (key, start, end) => {
     if (key === 'result' || key === 'error') found = { isError: key === 'error', start }
     const isOther = key === 'id' && head.slice(start, end) !== id
     return found === null && !isOther
@@ -93,7 +93,7 @@ function walkWhole(text: string, id: string): Split | null {
   let result: Split | null = null
   let error: Split | null = null
   let hasId = false
-  const end = walk(text, (key, start, valueEnd) => {
+  const end = walkMembers(text, skipSpace(text, 0), DEPTH_MAX, (key, start, valueEnd) => {
     if (valueEnd === -1) return false
     if (key === 'id') hasId = text.slice(start, valueEnd) === id
     else if (key === 'result') result = { isError: false, start, end: valueEnd }
@@ -104,28 +104,4 @@ function walkWhole(text: string, id: string): Split | null {
   })
   if (end === -1 || skipSpace(text, end) !== text.length || !hasId) return null
   return error ?? result
-}
-
-/**
- * Passes each member with the offsets of its value (end -1 when the text ends inside it) to `take`
- * until that returns false. Returns the offset after the closing brace; -1 when not reached.
- */
-function walk(text: string, take: (key: string, start: number, end: number) => boolean): number {
-  let at = skipSpace(text, 0)
-  if (text[at] !== '{') return -1
-  at = skipSpace(text, at + 1)
-  if (text[at] === '}') return at + 1
-  for (;;) {
-    const keyEnd = text[at] === '"' ? skipString(text, at) : -1
-    if (keyEnd === -1) return -1
-    const colon = skipSpace(text, keyEnd)
-    if (text[colon] !== ':') return -1
-    const start = skipSpace(text, colon + 1)
-    const end = skipValue(text, start, DEPTH_MAX)
-    if (!take(text.slice(at + 1, keyEnd - 1), start, end) || end === -1) return -1
-    at = skipSpace(text, end)
-    if (text[at] === '}') return at + 1
-    if (text[at] !== ',') return -1
-    at = skipSpace(text, at + 1)
-  }
 }

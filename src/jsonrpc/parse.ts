@@ -8,7 +8,7 @@
 // whether a value is JSON. Tested against a slow, obvious version.
 import { isAscii, isUtf8 } from 'node:buffer'
 import { type RpcError, rpcErrors } from './build.ts'
-import { isOpeningBrace, skipSpace, skipString, skipValue } from './scan.ts'
+import { isOpeningBrace, skipSpace, skipValue, walkMembers } from './scan.ts'
 
 export interface Call {
   readonly method: string
@@ -124,24 +124,11 @@ function readObject(walk: Walk, depthMax: number): Item | null {
     params: undefined,
     paramsText: '',
   }
-  let at = skipSpace(text, walk.at + 1)
-  if (text.charCodeAt(at) !== CLOSING_BRACE)
-    for (;;) {
-      const keyEnd = text.charCodeAt(at) === QUOTE ? skipString(text, at) : -1
-      if (keyEnd === -1) return null
-      const colon = skipSpace(text, keyEnd)
-      if (text.charCodeAt(colon) !== COLON) return null
-      const start = skipSpace(text, colon + 1)
-      const end = skipValue(text, start, depthMax - 1)
-      if (end === -1) return null
-      if (!takeMember(members, text.slice(at + 1, keyEnd - 1), text.slice(start, end))) return null
-      at = skipSpace(text, end)
-      const code = text.charCodeAt(at)
-      if (code === CLOSING_BRACE) break
-      if (code !== COMMA) return null
-      at = skipSpace(text, at + 1)
-    }
-  walk.at = at + 1
+  const end = walkMembers(text, walk.at, depthMax, (key, valueStart, valueEnd) => {
+    return valueEnd !== -1 && takeMember(members, key, text.slice(valueStart, valueEnd))
+  })
+  if (end === -1) return null
+  walk.at = end
   return itemOf(members)
 }
 
@@ -187,12 +174,9 @@ function itemOf({ isVersion2, method, id, isIdValid, params, paramsText }: Membe
   return { method, params: params ?? undefined, paramsText, id }
 }
 
-const QUOTE = 0x22
 const COMMA = 0x2c
-const COLON = 0x3a
 const OPENING_BRACKET = 0x5b
 const CLOSING_BRACKET = 0x5d
-const CLOSING_BRACE = 0x7d
 const KNOWN: ReadonlySet<unknown> = new Set(['jsonrpc', 'method', 'id', 'params'])
 
 /** Texts and integers that are certainly valid JSON. */

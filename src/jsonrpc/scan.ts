@@ -3,6 +3,9 @@
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const COLON = 0x3a
+const CLOSING_BRACE = 0x7d
 
 export function skipSpace(text: string, start: number): number {
   let at = start
@@ -57,11 +60,41 @@ function skipNested(text: string, start: number, depthMax: number): number {
     at++
     if (isOpeningBrace(code) || isOpeningBracket(code)) {
       if (++depth > depthMax) return -1
-    } else if (code === 0x5d || code === 0x7d) {
+    } else if (code === 0x5d || code === CLOSING_BRACE) {
       if (--depth === 0) return at
     }
   }
   return -1
+}
+
+/**
+ * Walks the object that opens at `start`: passes each member with the offsets of its value (end -1
+ * when the text ends inside it or nests deeper) to `take` until that returns false. Returns the
+ * offset after the closing brace; -1 when not reached.
+ */
+export function walkMembers(
+  text: string,
+  start: number,
+  depthMax: number,
+  take: (key: string, start: number, end: number) => boolean,
+): number {
+  if (!isOpeningBrace(text.charCodeAt(start))) return -1
+  let at = skipSpace(text, start + 1)
+  if (text.charCodeAt(at) === CLOSING_BRACE) return at + 1
+  for (;;) {
+    const keyEnd = text.charCodeAt(at) === QUOTE ? skipString(text, at) : -1
+    if (keyEnd === -1) return -1
+    const colon = skipSpace(text, keyEnd)
+    if (text.charCodeAt(colon) !== COLON) return -1
+    const value = skipSpace(text, colon + 1)
+    const end = skipValue(text, value, depthMax - 1)
+    if (!take(text.slice(at + 1, keyEnd - 1), value, end) || end === -1) return -1
+    at = skipSpace(text, end)
+    const code = text.charCodeAt(at)
+    if (code === CLOSING_BRACE) return at + 1
+    if (code !== COMMA) return -1
+    at = skipSpace(text, at + 1)
+  }
 }
 
 /** Digits, letters, sign and point: the characters of numbers, true, false and null. */

@@ -6,16 +6,16 @@ import type { Commitment } from '../base/commitment.ts'
 import { keyOf } from '../solana/keys.ts'
 import type { Feed } from './feed.ts'
 import type {
-  AccountWanted,
-  BlockWanted,
-  LogsWanted,
-  ProgramWanted,
-  SignatureWanted,
-  SlotWanted,
-  TransactionWanted,
-} from './wanted.ts'
+  AccountParams,
+  BlockParams,
+  LogsParams,
+  ProgramParams,
+  SignatureParams,
+  SlotParams,
+  TransactionParams,
+} from './subscription-params.ts'
 
-/** Feeds by key; a key nobody asked for costs one look. */
+/** Feeds by key; a key without feeds costs one lookup. */
 export class KeyedFeeds<F> {
   readonly #byKey = new Map<string, F[]>()
   #none: readonly F[] = []
@@ -35,7 +35,7 @@ export class KeyedFeeds<F> {
     const at = feeds?.indexOf(feed) ?? -1
     if (feeds === undefined || at === -1) return
     if (feeds.length === 1) this.#byKey.delete(key)
-    // A fresh list: whoever walks the old one is not disturbed.
+    // A copy: the old list may be being iterated.
     else
       this.#byKey.set(
         key,
@@ -54,16 +54,16 @@ export class KeyedFeeds<F> {
 
 /** The feeds of one commitment. */
 export class CommitmentFeeds {
-  readonly accounts = new KeyedFeeds<Feed<AccountWanted>>()
-  readonly programs = new KeyedFeeds<Feed<ProgramWanted>>()
-  readonly logsOfAll = new Set<Feed<LogsWanted>>()
-  readonly logsByMention = new KeyedFeeds<Feed<LogsWanted>>()
-  readonly signatures = new KeyedFeeds<Feed<SignatureWanted>>()
-  readonly blocks = new Set<Feed<BlockWanted>>()
-  readonly blocksByMention = new KeyedFeeds<Feed<BlockWanted>>()
-  readonly transactionsOfAll = new Set<Feed<TransactionWanted>>()
-  readonly transactionsByKey = new KeyedFeeds<Feed<TransactionWanted>>()
-  readonly transactionsBySignature = new KeyedFeeds<Feed<TransactionWanted>>()
+  readonly accounts = new KeyedFeeds<Feed<AccountParams>>()
+  readonly programs = new KeyedFeeds<Feed<ProgramParams>>()
+  readonly logsOfAll = new Set<Feed<LogsParams>>()
+  readonly logsByMention = new KeyedFeeds<Feed<LogsParams>>()
+  readonly signatures = new KeyedFeeds<Feed<SignatureParams>>()
+  readonly blocks = new Set<Feed<BlockParams>>()
+  readonly blocksByMention = new KeyedFeeds<Feed<BlockParams>>()
+  readonly transactionsOfAll = new Set<Feed<TransactionParams>>()
+  readonly transactionsByKey = new KeyedFeeds<Feed<TransactionParams>>()
+  readonly transactionsBySignature = new KeyedFeeds<Feed<TransactionParams>>()
 
   /** True when some feed looks at the keys of transactions. */
   get wantsKeys(): boolean {
@@ -78,10 +78,10 @@ export class FeedIndex {
     new CommitmentFeeds(),
   ]
   /** Signatures whose subscribers want to hear of the first sight of them, at any commitment. */
-  readonly received = new KeyedFeeds<Feed<SignatureWanted>>()
-  readonly slot = new Set<Feed<SlotWanted>>()
-  readonly slotsUpdates = new Set<Feed<SlotWanted>>()
-  readonly root = new Set<Feed<SlotWanted>>()
+  readonly received = new KeyedFeeds<Feed<SignatureParams>>()
+  readonly slot = new Set<Feed<SlotParams>>()
+  readonly slotsUpdates = new Set<Feed<SlotParams>>()
+  readonly root = new Set<Feed<SlotParams>>()
   /** Feeds that show accounts as `jsonParsed`. */
   parsedFeeds = 0
 
@@ -90,55 +90,55 @@ export class FeedIndex {
   }
 
   add(feed: Feed): void {
-    this.#place(feed, 'add')
+    this.#change(feed, 'add')
   }
 
   remove(feed: Feed): void {
-    this.#place(feed, 'remove')
+    this.#change(feed, 'remove')
   }
 
-  #place(feed: Feed, verb: 'add' | 'remove'): void {
-    const { wanted } = feed
+  #change(feed: Feed, verb: 'add' | 'remove'): void {
+    const { params } = feed
     const set = verb === 'add' ? 'add' : 'delete'
-    if ('view' in wanted && wanted.kind !== 'block' && wanted.kind !== 'transaction')
-      if (wanted.view.encoding === 'jsonParsed') this.parsedFeeds += verb === 'add' ? 1 : -1
-    // Reason for the casts: `wanted.kind` tells which feed it is, and TypeScript does not narrow
-    // the type parameter by it.
-    switch (wanted.kind) {
+    if ('view' in params && params.kind !== 'block' && params.kind !== 'transaction')
+      if (params.view.encoding === 'jsonParsed') this.parsedFeeds += verb === 'add' ? 1 : -1
+    // Reason for the casts: `params.kind` determines the feed's type, and TypeScript does not
+    // narrow the type parameter by it.
+    switch (params.kind) {
       case 'account':
-        this.at(wanted.commitment).accounts[verb](wanted.key, feed as Feed<AccountWanted>)
+        this.at(params.commitment).accounts[verb](params.key, feed as Feed<AccountParams>)
         break
       case 'program':
-        this.at(wanted.commitment).programs[verb](wanted.key, feed as Feed<ProgramWanted>)
+        this.at(params.commitment).programs[verb](params.key, feed as Feed<ProgramParams>)
         break
       case 'logs': {
-        const { logsByMention, logsOfAll } = this.at(wanted.commitment)
-        if (wanted.mention === null) logsOfAll[set](feed as Feed<LogsWanted>)
-        else logsByMention[verb](wanted.mention, feed as Feed<LogsWanted>)
+        const { logsByMention, logsOfAll } = this.at(params.commitment)
+        if (params.mention === null) logsOfAll[set](feed as Feed<LogsParams>)
+        else logsByMention[verb](params.mention, feed as Feed<LogsParams>)
         break
       }
       case 'signature':
-        this.at(wanted.commitment).signatures[verb](wanted.key, feed as Feed<SignatureWanted>)
-        if (wanted.wantsReceived) this.received[verb](wanted.key, feed as Feed<SignatureWanted>)
+        this.at(params.commitment).signatures[verb](params.key, feed as Feed<SignatureParams>)
+        if (params.withReceived) this.received[verb](params.key, feed as Feed<SignatureParams>)
         break
       case 'block': {
-        const { blocks, blocksByMention } = this.at(wanted.commitment)
-        if (wanted.mention === null) blocks[set](feed as Feed<BlockWanted>)
-        else blocksByMention[verb](wanted.mention, feed as Feed<BlockWanted>)
+        const { blocks, blocksByMention } = this.at(params.commitment)
+        if (params.mention === null) blocks[set](feed as Feed<BlockParams>)
+        else blocksByMention[verb](params.mention, feed as Feed<BlockParams>)
         break
       }
       case 'transaction':
-        this.#placeTransaction(feed as Feed<TransactionWanted>, verb)
+        this.#changeTransaction(feed as Feed<TransactionParams>, verb)
         break
       default:
-        this[wanted.kind][set](feed as Feed<SlotWanted>)
+        this[params.kind][set](feed as Feed<SlotParams>)
     }
   }
 
   /** Under the rarest thing it asks for: a signature, one key it requires, any it includes. */
-  #placeTransaction(feed: Feed<TransactionWanted>, verb: 'add' | 'remove'): void {
-    const feeds = this.at(feed.wanted.commitment)
-    const { signature, required, include } = feed.wanted.filter
+  #changeTransaction(feed: Feed<TransactionParams>, verb: 'add' | 'remove'): void {
+    const feeds = this.at(feed.params.commitment)
+    const { signature, required, include } = feed.params.filter
     if (signature !== null) feeds.transactionsBySignature[verb](signature, feed)
     else if (required.length > 0) feeds.transactionsByKey[verb](required[0]!, feed)
     else if (include.length > 0) for (const key of include) feeds.transactionsByKey[verb](key, feed)

@@ -1,9 +1,9 @@
-// One distinct subscription and everybody who has it. Thread: main. Made by registry.ts.
+// One distinct subscription and all its subscribers. Thread: main.
 // Its number is the subscription id of all its subscribers, as on a validator: a notification is
-// therefore the same bytes for everybody, encoded once and published under the feed's topic.
+// therefore the same bytes for all of them, encoded once and published under the feed's topic.
 
 import type { Customer, Session } from './session.ts'
-import type { Wanted } from './wanted.ts'
+import type { SubscriptionParams } from './subscription-params.ts'
 
 /** Hands one message to every socket that joined the topic. */
 export type Publish = (topic: string, message: Uint8Array) => void
@@ -17,10 +17,10 @@ export interface Share {
   meteredBytes: number
 }
 
-export class Feed<W extends Wanted = Wanted> {
+export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   readonly id: number
-  readonly wanted: W
-  /** The wish as text, by which the registry finds the feed. */
+  readonly params: W
+  /** The params as text, by which the registry finds the feed. */
   readonly text: string
   readonly topic: string
   readonly shares = new Map<Session, Share>()
@@ -28,25 +28,23 @@ export class Feed<W extends Wanted = Wanted> {
   bytes = 0
   /** Updates it was compared with in vain. */
   passed = 0
-  /** True when it has said its last word and nobody is subscribed any more. */
+  /** True once its last notification was sent and every subscriber removed. */
   isOver = false
-  /** Result of a signature's `receivedSignature` notification once it was sent. */
-  received: string | null = null
   readonly #opening: string
   readonly #closing: string
   readonly #evict: (budget: Customer) => void
   /** Connections of each customer that have it, by the customer's budget. */
-  readonly #holders = new Map<Customer, number>()
-  #payers = this.#holders.keys()
+  readonly #customers = new Map<Customer, number>()
+  #payers = this.#customers.keys()
 
   /** `evict` takes all connections of a customer out. */
-  constructor(id: number, wanted: W, text: string, evict: (budget: Customer) => void) {
+  constructor(id: number, params: W, text: string, evict: (budget: Customer) => void) {
     this.id = id
-    this.wanted = wanted
+    this.params = params
     this.text = text
     this.#evict = evict
     this.topic = String(id)
-    this.#opening = `{"jsonrpc":"2.0","method":"${wanted.kind}Notification","params":{"result":`
+    this.#opening = `{"jsonrpc":"2.0","method":"${params.kind}Notification","params":{"result":`
     this.#closing = `,"subscription":${id}}}`
   }
 
@@ -69,19 +67,19 @@ export class Feed<W extends Wanted = Wanted> {
     }
     const { messages: meteredMessages, bytes: meteredBytes } = this
     this.shares.set(session, { times: 1, meteredMessages, meteredBytes })
-    this.#holders.set(session.budget, (this.#holders.get(session.budget) ?? 0) + 1)
+    this.#customers.set(session.budget, (this.#customers.get(session.budget) ?? 0) + 1)
     session.join(this.topic)
   }
 
-  isHeldBy(budget: Customer): boolean {
-    return this.#holders.has(budget)
+  hasCustomer(budget: Customer): boolean {
+    return this.#customers.has(budget)
   }
 
   /** The customers in turn, so that all pay alike and each message is paid once. */
   nextPayer(): Customer | null {
     let next = this.#payers.next()
     if (next.done === true) {
-      this.#payers = this.#holders.keys()
+      this.#payers = this.#customers.keys()
       next = this.#payers.next()
     }
     return next.value ?? null
@@ -108,9 +106,9 @@ export class Feed<W extends Wanted = Wanted> {
     if (share === undefined) return
     this.settle(session, share)
     this.shares.delete(session)
-    const left = (this.#holders.get(session.budget) ?? 1) - 1
-    if (left === 0) this.#holders.delete(session.budget)
-    else this.#holders.set(session.budget, left)
+    const left = (this.#customers.get(session.budget) ?? 1) - 1
+    if (left === 0) this.#customers.delete(session.budget)
+    else this.#customers.set(session.budget, left)
     session.leave(this.topic)
   }
 }

@@ -1,18 +1,18 @@
 // The meters of the subscriptions. Thread: main. Plain numbers, read at scrape.
 import type { Meters } from '../telemetry/meters.ts'
 import { LatencyTally } from '../telemetry/tally.ts'
-import { type Topic, topics } from './wanted.ts'
+import { type Topic, topics } from './subscription-params.ts'
 
 export interface SubscriptionMeters {
-  /** From the chain's word to the socket, processed level only. */
+  /** From the update's creation to the socket, processed only. */
   readonly delivery: LatencyTally
   /** `count` subscribers were sent a notification. */
   notified(topic: Topic, count: number): void
   /** A feed was compared with an update. */
   examined: number
-  /** A customer was taken out of a feed whose notifications cost more than its plan allows. */
+  /** Customers removed from a feed whose notifications cost more than the plan allows. */
   ended: number
-  /** Set by whoever holds the subscriptions. */
+  /** Set by the owner of the subscriptions. */
   subscriptions: () => { readonly count: number; readonly distinct: number }
 }
 
@@ -51,7 +51,7 @@ export function declareSubscriptionMeters(meters: Meters): SubscriptionMeters {
   )
   meters.gaugeRead(
     'sluice_websocket_subscriptions',
-    'WebSocket subscriptions there are',
+    'WebSocket subscriptions',
     () => own.subscriptions().count,
   )
   meters.gaugeRead(
@@ -61,7 +61,7 @@ export function declareSubscriptionMeters(meters: Meters): SubscriptionMeters {
   )
   meters.histogramRead(
     'sluice_websocket_delivery_seconds',
-    "From the chain's word to the notification, at the processed level",
+    'From the creation of an update to its notification, processed only',
     own.delivery.buckets,
     () => own.delivery.read(),
   )

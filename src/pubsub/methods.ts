@@ -1,29 +1,28 @@
-// The subscribe and unsubscribe methods of the websocket door. Thread: main.
+// The subscribe and unsubscribe methods of PubSub. Thread: main.
 // Subscribing answers with the id, then notifications follow; the answer always comes first.
 import { codesOf } from '../base/codes.ts'
 import { type Answer, encodedText, failure, type RpcError, rpcErrors } from '../jsonrpc/build.ts'
 import type { Method, MethodTable } from '../jsonrpc/methods.ts'
-import type { HubSubscriptions } from './hub-subscriptions.ts'
-import { overRate } from './outbox.ts'
-import { readers, readId } from './params.ts'
+import type { PubsubEngine } from './engine.ts'
+import { overRate } from './notifier.ts'
+import { readers, readId } from './read-params.ts'
 import type { Refused } from './registry.ts'
 import type { Session } from './session.ts'
-import type { Topic } from './wanted.ts'
-import { topics } from './wanted.ts'
+import { topics } from './subscription-params.ts'
 
 /** `engineOf` returns the engine that serves a connection. */
 export function subscriptionMethods<S extends Session>(
-  engineOf: (session: S) => HubSubscriptions,
+  engineOf: (session: S) => PubsubEngine,
 ): MethodTable<S> {
   const table: Record<string, Method<S>> = {
     voteSubscribe: () => failure(NO_VOTES),
     voteUnsubscribe: () => failure(NO_VOTES),
   }
   for (const topic of topics) {
-    table[`${topic}Subscribe`] = ({ params }, session) => {
-      const wanted = readersOf(topic)(params)
-      if ('code' in wanted) return failure(wanted)
-      const feed = engineOf(session).subscribe(session, wanted)
+    table[`${topic}Subscribe`] = (call, session) => {
+      const params = readers[topic](call.params)
+      if ('code' in params) return failure(params)
+      const feed = engineOf(session).subscribe(session, params)
       return typeof feed === 'string' ? refused(feed, session) : encodedText(String(feed.id))
     }
     table[`${topic}Unsubscribe`] = ({ params }, session) => {
@@ -44,10 +43,6 @@ const NO_VOTES: RpcError = {
 const NODE_FULL: RpcError = {
   code: -32603,
   message: 'Internal Error: Subscription refused. Node subscription limit reached',
-}
-
-function readersOf(topic: Topic) {
-  return readers[topic]!
 }
 
 function refused(reason: Refused, { budget }: Session): Answer {

@@ -1,29 +1,24 @@
-// Who subscribed to what: equal wishes share one feed, and a connection knows its own.
-// Thread: main. One for each engine; what fills the feeds is the engine's business.
+// Tracks which connection is subscribed to which feed; equal params share one feed.
+// Thread: main. One for each engine.
 //
-//   session --subscribe(wish)--> feed of that wish (made, indexed) --join--> topic
-//   unsubscribe, end of the connection, last word --> drop --> an empty feed leaves the index
+//   session --subscribe(params)--> feed of those params (created, indexed) --join--> topic
+//   unsubscribe, end of the connection, last notification --> drop --> an empty feed is removed
 
 import { Feed } from './feed.ts'
+import type { FeedIndex } from './feed-index.ts'
 import type { Customer, Session } from './session.ts'
-import { type Wanted, wantedText } from './wanted.ts'
+import { paramsText, type SubscriptionParams } from './subscription-params.ts'
 
 /** As many as a validator takes. */
 const SUBSCRIPTIONS_MAX = 1_000_000
 
-interface Holding {
+interface SessionFeeds {
   readonly feeds: Map<number, Feed>
-  /** Subscriptions, counting each time one was asked for. */
+  /** Subscriptions; one that was subscribed to twice counts twice. */
   count: number
 }
 
-/** Hears of a feed when its first subscriber comes, and when the last one has gone. */
-export interface FeedHolder {
-  add(feed: Feed): void
-  remove(feed: Feed): void
-}
-
-/** Numbers of feeds: the registries of a door share them, as their topics are the door's. */
+/** Numbers of feeds; the engines of an endpoint share them, because topics are the endpoint's. */
 export class Ids {
   #last = 0
 
@@ -40,18 +35,18 @@ export type Refused =
   | 'node-full'
 
 export class Registry {
-  readonly #holder: FeedHolder
+  readonly #index: FeedIndex
   readonly #ids: Ids
   readonly #feeds = new Map<string, Feed>()
-  readonly #holdings = new Map<Session, Holding>()
+  readonly #sessions = new Map<Session, SessionFeeds>()
   #count = 0
 
-  constructor(holder: FeedHolder, ids: Ids) {
-    this.#holder = holder
+  constructor(index: FeedIndex, ids: Ids) {
+    this.#index = index
     this.#ids = ids
   }
 
-  /** Subscriptions there are, and distinct ones among them. */
+  /** Subscriptions, and distinct ones among them. */
   get count(): number {
     return this.#count
   }
@@ -59,80 +54,80 @@ export class Registry {
     return this.#feeds.size
   }
 
-  subscribe(session: Session, wanted: Wanted): Feed | Refused {
-    const holding = this.#holdingOf(session)
-    if (holding.count >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
+  subscribe(session: Session, params: SubscriptionParams): Feed | Refused {
+    const own = this.#feedsOf(session)
+    if (own.count >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
     if (this.#count >= SUBSCRIPTIONS_MAX) return 'node-full'
-    const text = wantedText(wanted)
+    const text = paramsText(params)
     const known = this.#feeds.get(text)
-    if (known === undefined || !known.isHeldBy(session.budget)) {
+    if (known === undefined || !known.hasCustomer(session.budget)) {
       if (session.budget.notificationWaitMs() > 0) return 'customer-over-rate'
       if (!session.budget.enter('distinctSubscriptions')) return 'customer-full'
     }
-    const feed = known ?? this.#open(wanted, text)
+    const feed = known ?? this.#open(params, text)
     feed.join(session)
-    holding.feeds.set(feed.id, feed)
-    holding.count++
+    own.feeds.set(feed.id, feed)
+    own.count++
     this.#count++
     return feed
   }
 
   /** False when the connection has no such subscription. */
   unsubscribe(session: Session, id: number): boolean {
-    const holding = this.#holdings.get(session)
-    const feed = holding?.feeds.get(id)
+    const own = this.#sessions.get(session)
+    const feed = own?.feeds.get(id)
     const share = feed?.shares.get(session)
-    if (holding === undefined || feed === undefined || share === undefined) return false
+    if (own === undefined || feed === undefined || share === undefined) return false
     if (share.times > 1) {
       share.times--
-      holding.count--
+      own.count--
       this.#count--
-    } else this.#take(session, holding, feed)
+    } else this.#remove(session, own, feed)
     return true
   }
 
-  /** The feed has said its last word: everybody is taken out of it. */
+  /** The last notification was sent: removes all subscribers. */
   finish(feed: Feed): void {
     for (const session of [...feed.shares.keys()])
-      this.#take(session, this.#holdings.get(session)!, feed)
+      this.#remove(session, this.#sessions.get(session)!, feed)
     feed.isOver = true
   }
 
-  #open(wanted: Wanted, text: string): Feed {
-    const feed: Feed = new Feed(this.#ids.take(), wanted, text, (budget) =>
+  #open(params: SubscriptionParams, text: string): Feed {
+    const feed: Feed = new Feed(this.#ids.take(), params, text, (budget) =>
       this.#evict(feed, budget),
     )
     this.#feeds.set(text, feed)
-    this.#holder.add(feed)
+    this.#index.add(feed)
     return feed
   }
 
   #evict(feed: Feed, budget: Customer): void {
     for (const session of [...feed.shares.keys()])
-      if (session.budget === budget) this.#take(session, this.#holdings.get(session)!, feed)
+      if (session.budget === budget) this.#remove(session, this.#sessions.get(session)!, feed)
   }
 
-  #holdingOf(session: Session): Holding {
-    const known = this.#holdings.get(session)
+  #feedsOf(session: Session): SessionFeeds {
+    const known = this.#sessions.get(session)
     if (known !== undefined) return known
-    const holding: Holding = { feeds: new Map(), count: 0 }
-    this.#holdings.set(session, holding)
+    const own: SessionFeeds = { feeds: new Map(), count: 0 }
+    this.#sessions.set(session, own)
     session.onEnd(() => {
-      for (const feed of [...holding.feeds.values()]) this.#take(session, holding, feed)
-      this.#holdings.delete(session)
+      for (const feed of [...own.feeds.values()]) this.#remove(session, own, feed)
+      this.#sessions.delete(session)
     })
-    return holding
+    return own
   }
 
-  #take(session: Session, holding: Holding, feed: Feed): void {
+  #remove(session: Session, own: SessionFeeds, feed: Feed): void {
     const times = feed.shares.get(session)?.times ?? 0
     feed.drop(session)
-    if (!feed.isHeldBy(session.budget)) session.budget.leave('distinctSubscriptions')
-    holding.feeds.delete(feed.id)
-    holding.count -= times
+    if (!feed.hasCustomer(session.budget)) session.budget.leave('distinctSubscriptions')
+    own.feeds.delete(feed.id)
+    own.count -= times
     this.#count -= times
     if (feed.shares.size > 0) return
-    this.#holder.remove(feed)
+    this.#index.remove(feed)
     this.#feeds.delete(feed.text)
   }
 }

@@ -43,7 +43,7 @@ describe('a dedicated subscription', () => {
     step(own, new SyntheticSolana({ firstSlot: 5_000 }))
     expect((await everybody.upTo(ids[0], 1)).map(({ slot }) => slot)).toEqual([10])
     expect((await bound.upTo(ids[1], 1)).map(({ slot }) => slot)).toEqual([5_000])
-    expect([everybody.notices.length, bound.notices.length]).toEqual([1, 1])
+    expect([everybody.notifications.length, bound.notifications.length]).toEqual([1, 1])
   })
 })
 

@@ -21,7 +21,7 @@ describe('golden shapes of the notifications', () => {
     const key = encodeBase58(stage.synthetic.keys[0]!)
     const owner = encodeBase58(stage.synthetic.owners[0]!)
     const versions = { maxSupportedTransactionVersion: 0, showRewards: true }
-    const wishes: Readonly<Record<string, readonly unknown[]>> = {
+    const subscriptions: Readonly<Record<string, readonly unknown[]>> = {
       account: [key, { commitment, encoding }],
       program: [owner, { commitment, encoding }],
       logs: ['all', { commitment }],
@@ -32,12 +32,12 @@ describe('golden shapes of the notifications', () => {
       transaction: [{ failed: false }, { commitment, encoding: 'json', ...versions }],
     }
     const ids = new Map<string, number>()
-    for (const [topic, params] of Object.entries(wishes))
+    for (const [topic, params] of Object.entries(subscriptions))
       ids.set(topic, await client.subscribe(topic, ...params))
     for (let slot = 0; slot < 12; slot++) stage.step()
     for (const [topic, id] of ids) {
       await client.upTo(id, 1)
-      const notices = client.notices.filter(({ subscription }) => subscription === id)
+      const notices = client.notifications.filter(({ subscription }) => subscription === id)
       const chosen =
         topic === 'slotsUpdates' ? notices.find(({ result }) => 'stats' in result) : notices[0]
       expectShape(`websocket/${fileName(topic)}-notification`, chosen)
@@ -50,7 +50,7 @@ describe('golden shapes of the notifications', () => {
     expectShape('websocket/subscribed', subscribed)
     for (const update of updates) publishUpdate(stage.hub, update)
     await client.upTo(subscribed.result!, 2)
-    const [received, outcome] = client.notices.filter(
+    const [received, outcome] = client.notifications.filter(
       ({ subscription }) => subscription === subscribed.result,
     )
     expectShape('websocket/signature-received-notification', received)

@@ -62,7 +62,7 @@ describe('every kind of notification', () => {
     await node.connection.sendRawTransaction(bytes, { preflightCommitment: 'processed' })
     for (const [name, id] of ids) {
       const found = () =>
-        client.notices.find(
+        client.notifications.find(
           ({ subscription, result }) =>
             subscription === id && (name !== 'slots-updates' || 'stats' in result),
         )

@@ -73,13 +73,13 @@ describe('accountSubscribe', () => {
     for (const id of ids) expect((await client.ask('accountUnsubscribe', [id])).result).toBe(true)
   })
 
-  it('gives equal wishes the same id, and lets each be taken back', async () => {
+  it('gives equal subscriptions the same id, and lets each be taken back', async () => {
     const other = await stage.connect()
-    const wish = [text(stage.synthetic.keys[1]!), { encoding: 'base64', commitment: 'processed' }]
-    const id = await client.subscribe('account', ...wish)
-    expect(await other.subscribe('account', ...wish)).toBe(id)
-    expect(await client.subscribe('account', ...wish)).toBe(id)
-    expect(await client.subscribe('account', wish[0])).not.toBe(id)
+    const params = [text(stage.synthetic.keys[1]!), { encoding: 'base64', commitment: 'processed' }]
+    const id = await client.subscribe('account', ...params)
+    expect(await other.subscribe('account', ...params)).toBe(id)
+    expect(await client.subscribe('account', ...params)).toBe(id)
+    expect(await client.subscribe('account', params[0])).not.toBe(id)
     seek((updates) =>
       ofKind(updates, 'account').find(({ pubkey }) => same(pubkey, stage.synthetic.keys[1]!)),
     )
@@ -353,12 +353,12 @@ describe('a client that does not read', () => {
     await busy.open({ unsentBytes: 1_048_576 })
     try {
       const [slow, fast] = [await busy.connect(), await busy.connect()]
-      const wish = [
+      const params = [
         text(busy.synthetic.owners[0]!),
         { commitment: 'processed', encoding: 'base64' },
       ]
-      await slow.subscribe('program', ...wish)
-      const id = await fast.subscribe('program', ...wish)
+      await slow.subscribe('program', ...params)
+      const id = await fast.subscribe('program', ...params)
       const closed = new Promise<number>((resolve) => slow.socket.once('close', resolve))
       slow.socket.pause()
       let written = 0

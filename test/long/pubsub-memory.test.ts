@@ -60,5 +60,5 @@ async function oneRound(clients: readonly Client[], round: number): Promise<void
       Promise.all(held[at]!.map((id) => client.ask('slotUnsubscribe', [id]))),
     ),
   )
-  for (const client of clients) client.notices.length = 0
+  for (const client of clients) client.notifications.length = 0
 }

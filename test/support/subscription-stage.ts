@@ -15,7 +15,7 @@ import { idleChain } from './pubsub-chain.ts'
 import { type SyntheticOptions, SyntheticSolana } from './synthetic-solana.ts'
 import { until } from './until.ts'
 
-export interface Notice {
+export interface Notification {
   readonly method: string
   // Reason for `any`: tests look at shapes of every kind.
   // biome-ignore lint/suspicious/noExplicitAny: see the line above.
@@ -82,7 +82,7 @@ export class SubscriptionStage {
 
 export class Client {
   readonly socket: WebSocket
-  readonly notices: Notice[] = []
+  readonly notifications: Notification[] = []
   readonly #answers = new Map<number, (answer: never) => void>()
   #nextId = 1
 
@@ -91,7 +91,7 @@ export class Client {
     socket.on('message', (data) => {
       const { id, method, params, ...rest } = JSON.parse(String(data))
       if (method !== undefined) {
-        this.notices.push({ method, ...params })
+        this.notifications.push({ method, ...params })
         return
       }
       this.#answers.get(id)?.(rest as never)
@@ -113,14 +113,14 @@ export class Client {
   }
 
   /** The results of one subscription so far. */
-  of(subscription: number): Notice['result'][] {
-    return this.notices
+  of(subscription: number): Notification['result'][] {
+    return this.notifications
       .filter((notice) => notice.subscription === subscription)
       .map(({ result }) => result)
   }
 
   /** Waits for as many results of a subscription. */
-  async upTo(subscription: number, count: number): Promise<Notice['result'][]> {
+  async upTo(subscription: number, count: number): Promise<Notification['result'][]> {
     await until(() => this.of(subscription).length >= count, `${count} of ${subscription}`)
     return this.of(subscription)
   }

@@ -11,7 +11,7 @@ import { createdAtMs, firstSlot, messageOf } from './grpc-message.ts'
 
 const accountsPerSlot = 100
 const tickMs = 5
-/** More than this unsent, and the reader is behind. */
+/** With more unsent bytes the reader lags. */
 const unsentBytesMax = 1024 * 1024
 const prefix = namePrefix('s')
 const pool = new SlabPool()
@@ -63,7 +63,7 @@ function send(stream: ServerHttp2Stream, length: number): void {
   }, tickMs)
 }
 
-/** All that is told of a slot, as gRPC frames. */
+/** All updates of a slot, as gRPC frames. */
 function slotFrames(length: number, number: number): Buffer {
   const moment = { slot: number, createdAtMs }
   const batch = new FrameBatch(pool)

@@ -1,4 +1,4 @@
-// The relays of the geyser-relay bench: ours, from a node's stream to the door, and the plain one
+// The relays of the geyser-relay bench: ours, from a node to the endpoint, and the plain one
 // that decodes and encodes with protobufjs on grpc-js. Thread: a process of its own for each.
 import {
   Client,
@@ -58,7 +58,7 @@ async function openOurs(nodePort: number): Promise<OpenedRelay> {
   return { port, token }
 }
 
-/** By the book: every update becomes an object and is written to each call. */
+/** As documented: every update becomes an object and is written to each call. */
 async function openPlain(nodePort: number): Promise<OpenedRelay> {
   const { root } = loadCodec()
   const updates = root.lookupType('geyser.SubscribeUpdate')

@@ -1,4 +1,4 @@
-// The whole gRPC product for a bench: registry, token, budget, door. Thread: main of its process.
+// The gRPC product for a bench: registry, token, budget, endpoint. Thread: main of its process.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

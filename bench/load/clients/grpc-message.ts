@@ -1,5 +1,4 @@
 // Account updates of an exact size, for benches of the gRPC streams. Thread: any.
-
 import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../../src/geyser/frame.ts'
 import { SlabPool } from '../../../src/geyser/slab.ts'
 import type { AccountContent } from '../../../src/solana/geyser-content.ts'
@@ -26,7 +25,7 @@ export function messageOf(length: number): AccountContent {
   throw new Error(`no account makes a message of ${length} bytes`)
 }
 
-/** `count` frames of such messages, one behind the other. */
+/** `count` frames of such messages, one after the other. */
 export function framesOf(length: number, count: number): Buffer {
   const batch = new FrameBatch(new SlabPool())
   const { body } = accountUpdate(moment, messageOf(length))

@@ -1,4 +1,4 @@
-// The servers of the grpc-stream bench: our door, grpc-js by the book, and a bare http2 writer.
+// The servers of the grpc-stream bench: our endpoint, plain grpc-js, and a bare http2 writer.
 // Thread: a process of its own for each. All send as fast as the readers take it.
 import { createServer } from 'node:http2'
 import type { AddressInfo } from 'node:net'

@@ -1,4 +1,4 @@
-// The indexer's door over an engine that the bench has filled. Thread: a process of its own.
+// The indexer's endpoint over an engine that the bench has filled. Thread: a process of its own.
 import { startClickhouseEngine } from '../../../src/products/indexer/clickhouse/query-engine.ts'
 import { startDuckdbEngine } from '../../../src/products/indexer/duckdb/start-engine.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'

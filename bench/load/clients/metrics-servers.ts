@@ -1,4 +1,4 @@
-// The senders of the metrics load benches: our event stream behind its door, and the native server
+// The senders of the metrics load benches: our stream with its endpoint, and the native server
 // publishing the same bytes with nothing around it. Thread: main of a process of its own.
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
 import { ActiveBlocks } from '../../../src/products/metrics/active-blocks.ts'
@@ -113,7 +113,7 @@ function doorWith(route: unknown): Promise<Door<null>> {
   })
 }
 
-/** Sends until the time is over and tells how many frames it sent. */
+/** Sends until the time is over and returns how many frames it sent. */
 async function send({ blockMs, seconds, payloadBytes, framesPerTurn }: Sending): Promise<number> {
   const pad = 'x'.repeat(Math.max(0, payloadBytes - 40))
   const endMs = performance.now() + seconds * 1000
@@ -137,7 +137,7 @@ function isBehind(): boolean {
   return false
 }
 
-/** Stores frames as the real stream mixes them, for resuming; tells the first and last seq. */
+/** Stores frames as the real stream mixes them, for resuming; returns the first and last seq. */
 function fill(frames: number) {
   const log = events!
   const contention = Buffer.from(JSON.stringify({ pad: 'x'.repeat(7800) }))

@@ -1,4 +1,4 @@
-// The servers of the proxy benches, one per process: a node that answers constants, our door in
+// The servers of the proxy benches, one per process: a node that answers constants, our endpoint in
 // front of it, and node:http with undici doing the same. Thread: a process of its own.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'

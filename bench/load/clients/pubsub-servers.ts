@@ -1,4 +1,4 @@
-// The senders of the pubsub bench: our subscriptions behind a door, and the plain way, a loop over
+// The senders of the pubsub bench: our subscriptions, and the plain way, a loop over
 // all subscriptions that encodes for each. Thread: main of a process of its own.
 //
 // Every socket that opens is subscribed to one account: all to the same, or each to its own.
@@ -96,7 +96,7 @@ async function open({ kind, accounts: count }: Opening): Promise<number> {
   return door.address.port
 }
 
-/** Tells updates of the accounts in turn for the time given; gives how many. */
+/** Publishes updates of the accounts in turn for the given time; returns how many. */
 async function send({ seconds }: { seconds: number }): Promise<number> {
   const endMs = performance.now() + seconds * 1000
   let sent = 0

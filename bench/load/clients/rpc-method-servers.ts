@@ -1,4 +1,4 @@
-// The servers of the rpc-methods bench: an embedded chain of their own behind our door, or behind
+// The servers of the rpc-methods bench: an embedded chain of their own with our endpoint, or with
 // node:http with the same handler. Thread: a process of its own.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,4 +1,4 @@
-// What the servers of the rpc benches are made of: a registry with one customer, our door, and
+// What the servers of the rpc benches are made of: a registry with one customer, our endpoint, and
 // node:http with the same token check, budget and handler. Thread: a process of its own.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -71,7 +71,7 @@ export async function startDoor(proxy: Answering<Caller>): Promise<Started> {
   return { port: door.address!.port, token }
 }
 
-/** The same token check, budget and handler behind node:http. */
+/** The same token check, budget and handler on node:http. */
 export function startNodeHttp(proxy: Answering<Caller>): Promise<Started> {
   const { token, gate, quota, ...deps } = parts()
   const handler = new RpcHandler({ ...deps, proxy, clock, log })

@@ -1,4 +1,4 @@
-// The servers of the rpc-door bench, one per process: our door, the native server answering a
+// The servers of the rpc-door bench, one per process: our endpoint, the native server answering a
 // constant, and node:http with our handler. Thread: a process of its own.
 import type { AddressInfo } from 'node:net'
 import { listen, uws } from '../../../src/transport/uws.ts'

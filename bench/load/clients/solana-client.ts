@@ -1,5 +1,5 @@
 // A customer of a server of its own: starts it, provisions a token, sends transfers and waits to
-// hear of them. Thread: main of the bench process.
+// receive them. Thread: main of the bench process.
 import { WebSocket } from 'ws'
 import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
 import { decodeBase58, encodeBase58 } from '../../../src/solana/base58.ts'

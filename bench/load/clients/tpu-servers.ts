@@ -1,4 +1,4 @@
-// The servers of the tpu bench, one per process: our door, and the native server answering a
+// The servers of the tpu bench, one per process: our endpoint, and the native server answering a
 // constant of the same size. Thread: a process of its own.
 import { systemClock } from '../../../src/base/clock.ts'
 import { accept } from '../../../src/base/errors.ts'

@@ -1,6 +1,5 @@
-// The writing end of an event ring file, a process of its own: tests and benches tell it what to
+// The writing end of an event ring file, a process of its own: tests and benches send it what to
 // write (lib/process.ts). Thread: main of that process.
-
 import { blockVerified, recordError, txnCallFrame } from '../../../src/evm/event-payload.ts'
 import { descriptor } from '../../../src/evm/event-ring.ts'
 import { EventType } from '../../../src/evm/event-type.ts'

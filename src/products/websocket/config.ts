@@ -2,7 +2,7 @@
 import { flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const websocketSection = group('Streaming subscriptions over WebSocket.', {
-  enabled: flag({ initial: true, doc: 'Opens the door.' }),
+  enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
   port: integer({ initial: 8900, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
   connectionsPerAddress: integer({

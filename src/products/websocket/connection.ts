@@ -2,7 +2,7 @@
 // and the bound of its unsent bytes. Thread: main.
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
-import type { HubSubscriptions } from '../../pubsub/hub-subscriptions.ts'
+import type { PubsubEngine } from '../../pubsub/engine.ts'
 import type { Budget } from '../../quota/quota.ts'
 import { CLOSE_POLICY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
 import type { Socket } from '../../transport/socket.ts'
@@ -14,13 +14,13 @@ const PINGS_PER_CREDIT = 10
 export interface ConnectionDeps {
   readonly principal: Principal
   readonly budget: Budget
-  readonly engine: HubSubscriptions
+  readonly engine: PubsubEngine
   readonly unsentBytesMax: number
 }
 
 export class Connection implements Session {
   readonly budget: Budget
-  readonly engine: HubSubscriptions
+  readonly engine: PubsubEngine
   readonly #principal: Principal
   readonly #unsentBytesMax: number
   readonly #endings: (() => void)[] = []

@@ -4,7 +4,7 @@ import type { Answer, Message } from '../../jsonrpc/build.ts'
 import type { Methods } from '../../jsonrpc/methods.ts'
 import { parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
 import { admit, answerCalls, refusalMessage, responseMessage } from '../../jsonrpc/serve.ts'
-import type { HubSubscriptions } from '../../pubsub/hub-subscriptions.ts'
+import type { PubsubEngine } from '../../pubsub/engine.ts'
 import type { Session as PubsubSession } from '../../pubsub/session.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
@@ -15,7 +15,7 @@ import type { WebsocketMeters } from './meters.ts'
 export interface Session extends PubsubSession {
   readonly budget: Budget
   /** Serves its subscriptions. */
-  readonly engine: HubSubscriptions
+  readonly engine: PubsubEngine
 }
 
 export interface HandleDeps {

@@ -1,4 +1,4 @@
-// The meters of the websocket door. Thread: main. Plain numbers, read at scrape.
+// The meters of the websocket endpoint. Thread: main. Plain numbers, read at scrape.
 
 import { declareSubscriptionMeters, type SubscriptionMeters } from '../../pubsub/meters.ts'
 import type { Meters } from '../../telemetry/meters.ts'
@@ -10,7 +10,7 @@ export type CallOutcome = (typeof outcomes)[number]
 const closings = ['client', 'stopping', 'token', 'too-long', 'too-slow', 'bug', 'lost'] as const
 export type Closing = (typeof closings)[number]
 
-/** The last one stands for every other name. */
+/** `other` is any other name. */
 const methodLabels: readonly string[] = [
   ...['account', 'block', 'logs', 'program', 'root', 'signature', 'slot', 'slotsUpdates']
     .concat('transaction', 'vote')
@@ -23,7 +23,7 @@ export interface WebsocketMeters {
   readonly calls: PairTally<string, CallOutcome>
   readonly closed: PairTally<Closing, 'all'>
   readonly subscriptions: SubscriptionMeters
-  /** Read at scrape; the server sets it when its door is open. */
+  /** Read at scrape; the server sets it once it listens. */
   openSockets: () => number
 }
 
@@ -50,8 +50,10 @@ export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
       for (const [by, , count] of own.closed.read()) yield [{ by }, count]
     },
   )
-  meters.gaugeRead('sluice_websocket_connections', 'WebSockets open on the bundle door', () =>
-    own.openSockets(),
+  meters.gaugeRead(
+    'sluice_websocket_connections',
+    'Open WebSockets of the websocket endpoint',
+    () => own.openSockets(),
   )
   return own
 }

@@ -1,4 +1,4 @@
-// Opens the websocket door. Thread: main.
+// Opens the websocket endpoint. Thread: main.
 //
 //   upgrade on / -> admit: token in headers (401) -> chain of the subscription (503 without one)
 //                -> connections per address and plan, rate (429)
@@ -150,7 +150,7 @@ const noStream = new Reply(
   }),
 )
 
-/** Authentication 3: the two headers, and nothing else on this door. */
+/** Authentication 3: the two headers, and nothing else on this endpoint. */
 function admit(request: Request, { gate }: WebsocketDeps): Principal | Reply {
   return gate.admit('websocket', request.credentials, request.address) ?? unauthorized
 }

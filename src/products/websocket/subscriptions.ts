@@ -3,15 +3,15 @@
 //
 //   message -> methods -> engine of the connection's chain -> registry -> feed, shared by all
 //              subscribers with the same params
-//   stream  -> engine: result of a feed -> outbox: text once -> published to all subscribers
+//   stream  -> engine: result of a feed -> notifier: text once -> published to all subscribers
 import type { Clock } from '../../base/clock.ts'
 import type { MethodTable } from '../../jsonrpc/methods.ts'
 import type { PubsubChain } from '../../pubsub/chain.ts'
+import { PubsubEngine } from '../../pubsub/engine.ts'
 import type { Publish } from '../../pubsub/feed.ts'
-import { HubSubscriptions } from '../../pubsub/hub-subscriptions.ts'
 import type { SubscriptionMeters } from '../../pubsub/meters.ts'
 import { subscriptionMethods } from '../../pubsub/methods.ts'
-import { Outbox } from '../../pubsub/outbox.ts'
+import { Notifier } from '../../pubsub/notifier.ts'
 import { Ids } from '../../pubsub/registry.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Session } from './handle.ts'
@@ -24,23 +24,23 @@ export interface SubscriptionsDeps {
 
 export class Subscriptions {
   readonly methods: MethodTable<Session> = subscriptionMethods(({ engine }) => engine)
-  readonly #deps: SubscriptionsDeps & { readonly ids: Ids; readonly outbox: Outbox }
-  readonly #engines = new Map<PubsubChain, HubSubscriptions>()
+  readonly #deps: SubscriptionsDeps & { readonly ids: Ids; readonly notifier: Notifier }
+  readonly #engines = new Map<PubsubChain, PubsubEngine>()
 
   constructor(deps: SubscriptionsDeps) {
-    this.#deps = { ...deps, ids: new Ids(), outbox: new Outbox(deps.meters, deps.clock) }
+    this.#deps = { ...deps, ids: new Ids(), notifier: new Notifier(deps.meters, deps.clock) }
     deps.meters.subscriptions = () => this.#counts()
   }
 
   usePublisher(publish: Publish): void {
-    this.#deps.outbox.usePublisher(publish)
+    this.#deps.notifier.usePublisher(publish)
   }
 
   /** The engine of a chain, started with the chain's first connection. */
-  engineOf(chain: PubsubChain): HubSubscriptions {
+  engineOf(chain: PubsubChain): PubsubEngine {
     let engine = this.#engines.get(chain)
     if (engine === undefined) {
-      engine = new HubSubscriptions({ ...this.#deps, chain })
+      engine = new PubsubEngine({ ...this.#deps, chain })
       this.#engines.set(chain, engine)
     }
     return engine
@@ -48,7 +48,7 @@ export class Subscriptions {
 
   stop(): void {
     for (const engine of this.#engines.values()) engine.stop()
-    this.#deps.outbox.stop()
+    this.#deps.notifier.stop()
   }
 
   #counts(): { count: number; distinct: number } {

@@ -110,7 +110,7 @@ describe('what an update costs', () => {
     stage.subscriptions.stop()
   })
 
-  it('is one message for all subscribers of one wish', () => {
+  it('is one message for all subscribers with the same params', () => {
     const stage = new Stage()
     const sessions = Array.from({ length: 500 }, () => stage.session())
     const ids = sessions.map((one) =>

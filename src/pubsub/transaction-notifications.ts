@@ -1,4 +1,4 @@
-// Notifications of logs, signatures and whole transactions. Thread: main.
+// Sends notifications of logs and whole transactions. Thread: main.
 import { Commitment } from '../base/commitment.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import type { TransactionContent } from '../solana/geyser-content.ts'
@@ -7,86 +7,46 @@ import { keyOf } from '../solana/keys.ts'
 import { errText } from '../solana/ui-meta.ts'
 import { isShowable, type TransactionView, uiTransactionText } from '../solana/ui-transaction.ts'
 import type { TransactionUpdate } from '../solana/updates.ts'
-import type { LandedSignature } from './chain.ts'
 import type { Feed } from './feed.ts'
 import type { CommitmentFeeds, FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
-import type { Outbox } from './outbox.ts'
-import type { Registry } from './registry.ts'
-import type { SignatureWanted, TransactionFilter, TransactionWanted } from './wanted.ts'
+import type { Notifier } from './notifier.ts'
+import type { TransactionFilter, TransactionParams } from './subscription-params.ts'
 
-export interface TransactionNoticesParts {
+export interface TransactionNotificationsDeps {
   readonly index: FeedIndex
-  readonly registry: Registry
-  readonly outbox: Outbox
+  readonly notifier: Notifier
   readonly meters: SubscriptionMeters
 }
 
-export class TransactionNotices {
-  readonly #parts: TransactionNoticesParts
+export class TransactionNotifications {
+  readonly #deps: TransactionNotificationsDeps
 
-  constructor(parts: TransactionNoticesParts) {
-    this.#parts = parts
+  constructor(deps: TransactionNotificationsDeps) {
+    this.#deps = deps
   }
 
   take(commitment: Commitment, update: TransactionUpdate): void {
-    const { index } = this.#parts
+    const { index } = this.#deps
     const feeds = index.at(commitment)
     const texts = new TransactionTexts(update)
     const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
-    this.#takeSignature(commitment, feeds, texts, createdAtMs)
     if (feeds.wantsKeys || feeds.logsOfAll.size > 0) this.#takeLogs(feeds, texts, createdAtMs)
     this.#takeTransaction(feeds, texts, createdAtMs)
   }
 
-  /** A signature that landed before it was subscribed to. */
-  takeLanded(feed: Feed<SignatureWanted>, { slot, err, commitment }: LandedSignature): void {
-    this.#received(feed, slot, null)
-    if (commitment < feed.wanted.commitment) return
-    this.#parts.outbox.send(feed, signatureResult(slot, JSON.stringify(err)))
-    this.#parts.registry.finish(feed)
-  }
-
-  /** Notifies once of the first sight of a signature, where that was asked for. */
-  #received(feed: Feed<SignatureWanted>, slot: number, createdAtMs: number | null): void {
-    if (!feed.wanted.wantsReceived || feed.received !== null) return
-    feed.received = `{"context":{"slot":${slot}},"value":"receivedSignature"}`
-    this.#parts.outbox.send(feed, feed.received, createdAtMs)
-  }
-
-  #takeSignature(
-    commitment: Commitment,
-    feeds: CommitmentFeeds,
-    texts: TransactionTexts,
-    createdAtMs: number | null,
-  ): void {
-    const { index, outbox, registry, meters } = this.#parts
-    const { slot, err } = texts.update
-    if (commitment === Commitment.processed && !index.received.isEmpty)
-      for (const feed of index.received.find(texts.signatureKey)) {
-        meters.examined++
-        this.#received(feed, slot, createdAtMs)
-      }
-    if (feeds.signatures.isEmpty) return
-    for (const feed of feeds.signatures.find(texts.signatureKey)) {
-      meters.examined++
-      outbox.send(feed, signatureResult(slot, errText(err)), createdAtMs)
-      registry.finish(feed)
-    }
-  }
-
   #takeLogs(feeds: CommitmentFeeds, texts: TransactionTexts, createdAtMs: number | null): void {
-    const { outbox, meters } = this.#parts
+    const { notifier, meters } = this.#deps
     for (const feed of feeds.logsOfAll) {
       meters.examined++
-      if (texts.update.isVote && !feed.wanted.withVotes) outbox.pass(feed)
-      else outbox.send(feed, texts.logs, createdAtMs)
+      if (texts.update.isVote && !feed.params.withVotes) notifier.pass(feed)
+      else notifier.send(feed, texts.logs, createdAtMs)
     }
     if (feeds.logsByMention.isEmpty) return
     for (const key of texts.keys)
       for (const feed of feeds.logsByMention.find(key)) {
         meters.examined++
-        outbox.send(feed, texts.logs, createdAtMs)
+        notifier.send(feed, texts.logs, createdAtMs)
       }
   }
 
@@ -95,19 +55,19 @@ export class TransactionNotices {
     texts: TransactionTexts,
     createdAtMs: number | null,
   ): void {
-    const { outbox, meters } = this.#parts
-    const consider = (feed: Feed<TransactionWanted>) => {
+    const { notifier, meters } = this.#deps
+    const consider = (feed: Feed<TransactionParams>) => {
       meters.examined++
-      if (takes(feed.wanted.filter, texts))
-        outbox.send(feed, texts.shown(feed.wanted.view), createdAtMs)
-      else outbox.pass(feed)
+      if (takes(feed.params.filter, texts))
+        notifier.send(feed, texts.shown(feed.params.view), createdAtMs)
+      else notifier.pass(feed)
     }
     for (const feed of feeds.transactionsOfAll) consider(feed)
     if (!feeds.transactionsBySignature.isEmpty)
       for (const feed of feeds.transactionsBySignature.find(texts.signatureKey)) consider(feed)
     if (feeds.transactionsByKey.isEmpty) return
-    // A feed that includes several keys of the transaction is met several times.
-    const met = new Set<Feed<TransactionWanted>>()
+    // A feed that includes several keys of the transaction is found several times.
+    const met = new Set<Feed<TransactionParams>>()
     for (const key of texts.keys)
       for (const feed of feeds.transactionsByKey.find(key)) {
         if (met.has(feed)) continue
@@ -115,10 +75,6 @@ export class TransactionNotices {
         consider(feed)
       }
   }
-}
-
-function signatureResult(slot: number, err: string): string {
-  return `{"context":{"slot":${slot}},"value":{"err":${err}}}`
 }
 
 function takes(filter: TransactionFilter, texts: TransactionTexts): boolean {

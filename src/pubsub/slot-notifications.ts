@@ -1,48 +1,48 @@
-// Notifications of slots: begun, rooted, and every stage between. Thread: main.
+// Sends notifications of slots: begun, rooted, and every stage between. Thread: main.
 // Reads processed updates only: each status of a slot is published there exactly once.
 
 import { decodeDeadError, decodeEntryTransactions } from '../solana/geyser-decode.ts'
 import { type BlockUpdate, type SlotUpdate, slotStatus } from '../solana/updates.ts'
 import type { FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
-import type { Outbox } from './outbox.ts'
+import type { Notifier } from './notifier.ts'
 
-export class SlotNotices {
+export class SlotNotifications {
   readonly #index: FeedIndex
-  readonly #outbox: Outbox
+  readonly #notifier: Notifier
   readonly #meters: SubscriptionMeters
   readonly #rootAtStart: () => number
   #slot = -1
   #root: number | null = null
 
-  /** `rootAtStart` is asked when a slot begins before any was seen to be rooted. */
-  constructor(parts: {
+  /** `rootAtStart` returns the root until the stream has reported one. */
+  constructor(deps: {
     readonly index: FeedIndex
-    readonly outbox: Outbox
+    readonly notifier: Notifier
     readonly meters: SubscriptionMeters
     readonly rootAtStart: () => number
   }) {
-    this.#index = parts.index
-    this.#outbox = parts.outbox
-    this.#meters = parts.meters
-    this.#rootAtStart = parts.rootAtStart
+    this.#index = deps.index
+    this.#notifier = deps.notifier
+    this.#meters = deps.meters
+    this.#rootAtStart = deps.rootAtStart
   }
 
   take(update: SlotUpdate): void {
     const { slot, status, parent } = update
     const hasBegun = status === slotStatus.createdBank || status === slotStatus.processed
-    // A source that does not tell of new banks tells of processed slots.
+    // Not every source reports new banks; all report processed slots.
     if (hasBegun && slot > this.#slot) {
       this.#slot = slot
       const root = this.#root ?? this.#rootAtStart()
-      this.#tell('slot', `{"parent":${parent ?? 0},"root":${root},"slot":${slot}}`, update)
+      this.#send('slot', `{"parent":${parent ?? 0},"root":${root},"slot":${slot}}`, update)
     }
     if (status === slotStatus.finalized && slot > (this.#root ?? -1)) {
       this.#root = slot
-      this.#tell('root', String(slot), update)
+      this.#send('root', String(slot), update)
     }
     const type = stageOf(update)
-    if (type !== null) this.#tell('slotsUpdates', stageText(update, type), update)
+    if (type !== null) this.#send('slotsUpdates', stageText(update, type), update)
   }
 
   /** The block of a slot is complete: `frozen`. */
@@ -54,17 +54,17 @@ export class SlotNotices {
       `{"numTransactionEntries":${entries.filter((count) => count > 0).length},` +
       `"numSuccessfulTransactions":${update.transactions.length - failed},` +
       `"numFailedTransactions":${failed},"maxTransactionsPerEntry":${Math.max(0, ...entries)}}`
-    this.#tell('slotsUpdates', stageText(update, `"frozen","stats":${stats}`), update)
+    this.#send('slotsUpdates', stageText(update, `"frozen","stats":${stats}`), update)
   }
 
-  #tell(
+  #send(
     topic: 'slot' | 'slotsUpdates' | 'root',
     result: string,
     { createdAtMs }: { readonly createdAtMs: number },
   ): void {
     for (const feed of this.#index[topic]) {
       this.#meters.examined++
-      this.#outbox.send(feed, result, createdAtMs)
+      this.#notifier.send(feed, result, createdAtMs)
     }
   }
 }
@@ -73,7 +73,7 @@ function stageText(at: { slot: number; createdAtMs: number }, type: string): str
   return `{"slot":${at.slot},"timestamp":${Math.floor(at.createdAtMs)},"type":${type}}`
 }
 
-/** The `type` and what stands behind it; null for what has no stage of its own. */
+/** The `type` and the members after it; null for a status that is not notified. */
 function stageOf({ status, parent, body }: SlotUpdate): string | null {
   switch (status) {
     case slotStatus.firstShredReceived:

@@ -15,13 +15,13 @@ import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
 import { MintCache } from './mint-cache.ts'
-import type { Outbox } from './outbox.ts'
-import type { AccountWanted, ProgramWanted } from './wanted.ts'
+import type { Notifier } from './notifier.ts'
+import type { AccountParams, ProgramParams } from './subscription-params.ts'
 
 /** Notifications of one feed that wait for mints; one more sends them all, as base64. */
 const WAITING_MAX = 1_000
 
-type AccountFeed = Feed<AccountWanted> | Feed<ProgramWanted>
+type AccountFeed = Feed<AccountParams> | Feed<ProgramParams>
 
 interface Waiting {
   readonly texts: AccountTexts
@@ -29,26 +29,26 @@ interface Waiting {
   isReady: boolean
 }
 
-export class AccountNotices {
+export class AccountNotifications {
   readonly #index: FeedIndex
-  readonly #outbox: Outbox
+  readonly #notifier: Notifier
   readonly #meters: SubscriptionMeters
   readonly #mints: MintCache
   readonly #parse: AccountParser
   /** Oldest first; a feed without an entry has nothing waiting. */
   readonly #waiting = new Map<AccountFeed, Waiting[]>()
 
-  constructor(parts: {
+  constructor(deps: {
     readonly index: FeedIndex
-    readonly outbox: Outbox
+    readonly notifier: Notifier
     readonly meters: SubscriptionMeters
     readonly clock: Clock
     readonly readAccounts: PubsubChain['readAccounts']
   }) {
-    this.#index = parts.index
-    this.#outbox = parts.outbox
-    this.#meters = parts.meters
-    this.#mints = new MintCache(parts.readAccounts, parts.clock)
+    this.#index = deps.index
+    this.#notifier = deps.notifier
+    this.#meters = deps.meters
+    this.#mints = new MintCache(deps.readAccounts, deps.clock)
     this.#parse = accountParser(this.#mints.read)
   }
 
@@ -63,8 +63,8 @@ export class AccountNotices {
     const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
     for (const feed of ofAccount) this.#send(feed, texts, createdAtMs)
     for (const feed of ofProgram)
-      if (filtersTake(feed.wanted.filters, update)) this.#send(feed, texts, createdAtMs)
-      else this.#outbox.pass(feed)
+      if (filtersTake(feed.params.filters, update)) this.#send(feed, texts, createdAtMs)
+      else this.#notifier.pass(feed)
   }
 
   #learn(update: AccountUpdate): void {
@@ -73,11 +73,11 @@ export class AccountNotices {
   }
 
   #send(feed: AccountFeed, texts: AccountTexts, createdAtMs: number | null): void {
-    const isParsed = feed.wanted.view.encoding === 'jsonParsed'
+    const isParsed = feed.params.view.encoding === 'jsonParsed'
     const loading = isParsed ? this.#mints.load(texts.update) : null
     const queue = this.#waiting.get(feed)
     if (loading === null && queue === undefined) {
-      this.#outbox.send(feed, texts.result(feed.wanted), createdAtMs)
+      this.#notifier.send(feed, texts.result(feed.params), createdAtMs)
       return
     }
     const waiting: Waiting = { texts, createdAtMs, isReady: loading === null }
@@ -93,7 +93,7 @@ export class AccountNotices {
     const queue = this.#waiting.get(feed) ?? []
     while (queue.length > 0 && (isAll || queue[0]!.isReady)) {
       const { texts, createdAtMs } = queue.shift()!
-      if (feed.shares.size > 0) this.#outbox.send(feed, texts.result(feed.wanted), createdAtMs)
+      if (feed.shares.size > 0) this.#notifier.send(feed, texts.result(feed.params), createdAtMs)
     }
     if (queue.length === 0) this.#waiting.delete(feed)
   }
@@ -111,7 +111,7 @@ class AccountTexts {
     this.#parse = parse
   }
 
-  result({ kind, view }: AccountWanted | ProgramWanted): string {
+  result({ kind, view }: AccountParams | ProgramParams): string {
     const context = `{"context":{"slot":${this.update.slot}},"value":`
     const account = this.#account(view)
     if (kind === 'account') return `${context}${account}}`

@@ -1,19 +1,19 @@
-// What a subscription asks for, read and checked. Thread: any (types, and one pure function).
-// Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal wishes are
+// The params of a subscription, read and checked. Thread: any (types, and one pure function).
+// Keys and signatures are binary strings (`keyOf`); lists are sorted, so that equal params are
 // equal texts.
 import type { Commitment } from '../base/commitment.ts'
 import type { AccountFilter } from '../solana/account-filter.ts'
 import type { AccountView } from '../solana/ui-account.ts'
 import type { TransactionView } from '../solana/ui-transaction.ts'
 
-export interface AccountWanted {
+export interface AccountParams {
   readonly kind: 'account'
   readonly commitment: Commitment
   readonly key: string
   readonly view: AccountView
 }
 
-export interface ProgramWanted {
+export interface ProgramParams {
   readonly kind: 'program'
   readonly commitment: Commitment
   readonly key: string
@@ -21,7 +21,7 @@ export interface ProgramWanted {
   readonly filters: readonly AccountFilter[]
 }
 
-export interface LogsWanted {
+export interface LogsParams {
   readonly kind: 'logs'
   readonly commitment: Commitment
   /** Null for every transaction. */
@@ -29,14 +29,14 @@ export interface LogsWanted {
   readonly withVotes: boolean
 }
 
-export interface SignatureWanted {
+export interface SignatureParams {
   readonly kind: 'signature'
   readonly commitment: Commitment
   readonly key: string
-  readonly wantsReceived: boolean
+  readonly withReceived: boolean
 }
 
-export interface BlockWanted {
+export interface BlockParams {
   readonly kind: 'block'
   readonly commitment: Commitment
   /** Null for whole blocks. */
@@ -44,7 +44,7 @@ export interface BlockWanted {
   readonly view: TransactionView
 }
 
-export interface TransactionWanted {
+export interface TransactionParams {
   readonly kind: 'transaction'
   readonly commitment: Commitment
   readonly filter: TransactionFilter
@@ -61,18 +61,18 @@ export interface TransactionFilter {
   readonly required: readonly string[]
 }
 
-export interface SlotWanted {
+export interface SlotParams {
   readonly kind: 'slot' | 'slotsUpdates' | 'root'
 }
 
-export type Wanted =
-  | AccountWanted
-  | ProgramWanted
-  | LogsWanted
-  | SignatureWanted
-  | BlockWanted
-  | TransactionWanted
-  | SlotWanted
+export type SubscriptionParams =
+  | AccountParams
+  | ProgramParams
+  | LogsParams
+  | SignatureParams
+  | BlockParams
+  | TransactionParams
+  | SlotParams
 
 export const topics = [
   'account',
@@ -87,7 +87,7 @@ export const topics = [
 ] as const
 export type Topic = (typeof topics)[number]
 
-/** The same text for the same wish, whoever has it. */
-export function wantedText(wanted: Wanted): string {
-  return JSON.stringify(wanted)
+/** Equal for equal params. */
+export function paramsText(params: SubscriptionParams): string {
+  return JSON.stringify(params)
 }

@@ -1,10 +1,15 @@
 import { describe, expect, it } from 'vitest'
-import { readers, readId } from '../../../src/pubsub/params.ts'
-import { wantedText } from '../../../src/pubsub/wanted.ts'
+import {
+  type ReadParams,
+  readers as readersByTopic,
+  readId,
+} from '../../../src/pubsub/read-params.ts'
+import { paramsText } from '../../../src/pubsub/subscription-params.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 
 const key = encodeBase58(new Uint8Array(32).fill(7))
 const signature = encodeBase58(new Uint8Array(64).fill(7))
+const readers: Readonly<Record<string, ReadParams>> = readersByTopic
 const read = (topic: string, ...params: unknown[]) => readers[topic]!(params)
 const invalid = (message: string) => ({ code: -32602, message })
 
@@ -25,17 +30,17 @@ describe('params of the subscribe methods', () => {
     expect(readers.slot!(undefined)).toEqual({ kind: 'slot' })
   })
 
-  it('are the same wish however the keys of a filter are ordered', () => {
+  it('are equal however the keys of a filter are ordered', () => {
     const other = encodeBase58(new Uint8Array(32).fill(8))
     expect(read('transaction', { accountInclude: [key, other, key] })).toEqual(
       read('transaction', { accounts: { include: [other, key] } }),
     )
   })
 
-  const text = (topic: string, ...params: unknown[]) => {
-    const wanted = read(topic, ...params)
-    if ('code' in wanted) throw new Error(wanted.message)
-    return wantedText(wanted)
+  const text = (topic: string, ...given: unknown[]) => {
+    const params = read(topic, ...given)
+    if ('code' in params) throw new Error(params.message)
+    return paramsText(params)
   }
   const version = (maxSupportedTransactionVersion: number) => ({ maxSupportedTransactionVersion })
   const slice = (offset: number, length: number) => ({ dataSlice: { offset, length } })

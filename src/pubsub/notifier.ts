@@ -2,7 +2,7 @@
 // Thread: main. Owns the timers of the subscriptions.
 //
 //   send(feed, result) -> bytes -> publish(topic) -> charged to one customer of the feed
-//     over its rate     -> the customer is taken out of the feed with -32429
+//     over its rate     -> the customer is removed from the feed with -32429
 //     end of the turn   -> connections that read too slowly are closed with 1013
 //     once a second     -> messages and bytes are metered for each connection
 
@@ -20,7 +20,7 @@ const NOTIFICATION_BYTES = 4_096
 const COMPARISON_BYTES = 32
 const COMPARISONS_PER_CHARGE = 256
 
-export class Outbox {
+export class Notifier {
   readonly #meters: SubscriptionMeters
   readonly #clock: Clock
   readonly #settler: NodeJS.Timeout
@@ -34,17 +34,17 @@ export class Outbox {
     this.#settler = setInterval(() => this.settle(), SETTLE_MS).unref()
   }
 
-  /** The door says how to publish once it is open. */
+  /** Set once the endpoint is open. */
   usePublisher(publish: Publish): void {
     this.#publish = publish
   }
 
-  /** To all subscribers. `createdAtMs` is when the chain said it. */
+  /** To all subscribers. `createdAtMs` is the time of the update. */
   send(feed: Feed, result: string, createdAtMs: number | null = null): void {
     const message = feed.message(result)
     feed.count(message)
     this.#publish(feed.topic, message)
-    this.#meters.notified(feed.wanted.kind, feed.shares.size)
+    this.#meters.notified(feed.params.kind, feed.shares.size)
     if (createdAtMs !== null) this.#meters.delivery.observeMs(this.#clock.nowMs() - createdAtMs)
     this.#unsettled.add(feed)
     if (this.#unchecked.size === 0) setImmediate(() => this.#check())
@@ -52,7 +52,7 @@ export class Outbox {
     this.#charge(feed, message.length + NOTIFICATION_BYTES)
   }
 
-  /** The feed was compared with an update and does not take it. */
+  /** The feed was compared with an update that its filters exclude. */
   pass(feed: Feed): void {
     if (++feed.passed % COMPARISONS_PER_CHARGE === 0)
       this.#charge(feed, COMPARISONS_PER_CHARGE * COMPARISON_BYTES)
@@ -61,7 +61,7 @@ export class Outbox {
   /** To one subscriber alone. */
   sendTo(session: Session, feed: Feed, result: string): void {
     session.notify(feed.message(result))
-    this.#meters.notified(feed.wanted.kind, 1)
+    this.#meters.notified(feed.params.kind, 1)
   }
 
   settle(): void {
@@ -100,7 +100,7 @@ function endedMessage({ id }: Feed, budget: Customer): string {
   })
 }
 
-/** What a customer is told that is over its rate of notifications. */
+/** The error data of a customer that is over its rate of notifications. */
 export function overRate(budget: Customer) {
   const retryAfterMs = Math.ceil(budget.notificationWaitMs())
   return { reason: 'notification-bytes', retryAfterMs }

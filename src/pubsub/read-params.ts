@@ -1,5 +1,5 @@
 // Reads the params of the subscribe methods, with the errors a validator gives. Thread: any (pure).
-// Members that nobody knows are ignored, as a validator does. What has no effect on a notification
+// Unknown members are ignored, as a validator does. What has no effect on a notification
 // is brought to one form, so that subscriptions to the same notifications share a feed.
 import { Commitment, commitmentNamed } from '../base/commitment.ts'
 import { type RpcError, rpcErrors } from '../jsonrpc/build.ts'
@@ -12,9 +12,9 @@ import {
   transactionDetails,
   transactionEncodings,
 } from '../solana/ui-transaction.ts'
-import type { TransactionFilter, Wanted } from './wanted.ts'
+import type { SubscriptionParams, Topic, TransactionFilter } from './subscription-params.ts'
 
-export type ReadParams = (params: unknown) => Wanted | RpcError
+export type ReadParams = (params: unknown) => SubscriptionParams | RpcError
 
 /** Keys in one list of a transaction filter. */
 const FILTER_KEYS_MAX = 64
@@ -26,7 +26,7 @@ const ENCODING_INITIAL = 'base64'
 const ACCOUNT_BYTES_MAX = 10_485_760
 
 /** By the name of what is subscribed to: `account` for accountSubscribe. */
-export const readers: Readonly<Record<string, ReadParams>> = {
+export const readers: Readonly<Record<Topic, ReadParams>> = {
   account: (params) =>
     read(params, ([key, config]) => {
       const { commitment, ...rest } = configOf(config)
@@ -71,7 +71,7 @@ export const readers: Readonly<Record<string, ReadParams>> = {
         kind: 'signature',
         commitment: commitmentOf(commitment),
         key: signatureFrom(signature),
-        wantsReceived: flagOf(enableReceivedNotification) ?? false,
+        withReceived: flagOf(enableReceivedNotification) ?? false,
       }
     }),
   block: (params) =>
@@ -112,7 +112,10 @@ export function readId(params: unknown): number | null {
 /** Thrown and caught inside this file: the readers are deep and a refusal ends them all. */
 class Invalid extends Error {}
 
-function read(params: unknown, take: (list: readonly unknown[]) => Wanted): Wanted | RpcError {
+function read(
+  params: unknown,
+  take: (list: readonly unknown[]) => SubscriptionParams,
+): SubscriptionParams | RpcError {
   if (!Array.isArray(params) || params.length === 0 || params.length > 2)
     return rpcErrors.invalidParams
   try {
@@ -124,7 +127,10 @@ function read(params: unknown, take: (list: readonly unknown[]) => Wanted): Want
   }
 }
 
-function readNone(params: unknown, kind: 'slot' | 'slotsUpdates' | 'root'): Wanted | RpcError {
+function readNone(
+  params: unknown,
+  kind: 'slot' | 'slotsUpdates' | 'root',
+): SubscriptionParams | RpcError {
   const isNone = params === undefined || (Array.isArray(params) && params.length === 0)
   if (isNone) return { kind }
   const message = 'Invalid parameters: No parameters were expected'

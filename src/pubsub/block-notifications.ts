@@ -1,5 +1,5 @@
-// Notifications of blocks. Thread: main. Only confirmed and finalized blocks.
-// With a mention only the transactions that name it are shown, and a block without any is not told.
+// Sends notifications of confirmed and finalized blocks. Thread: main.
+// With a mention only the transactions that name it are shown, and a block without any is skipped.
 import type { Commitment } from '../base/commitment.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import { decodeRewards, decodeTransactionInfo } from '../solana/geyser-decode.ts'
@@ -10,22 +10,22 @@ import type { BlockUpdate, TransactionUpdate } from '../solana/updates.ts'
 import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
 import type { SubscriptionMeters } from './meters.ts'
-import type { Outbox } from './outbox.ts'
-import type { BlockWanted } from './wanted.ts'
+import type { Notifier } from './notifier.ts'
+import type { BlockParams } from './subscription-params.ts'
 
-export class BlockNotices {
+export class BlockNotifications {
   readonly #index: FeedIndex
-  readonly #outbox: Outbox
+  readonly #notifier: Notifier
   readonly #meters: SubscriptionMeters
 
-  constructor(parts: {
+  constructor(deps: {
     readonly index: FeedIndex
-    readonly outbox: Outbox
+    readonly notifier: Notifier
     readonly meters: SubscriptionMeters
   }) {
-    this.#index = parts.index
-    this.#outbox = parts.outbox
-    this.#meters = parts.meters
+    this.#index = deps.index
+    this.#notifier = deps.notifier
+    this.#meters = deps.meters
   }
 
   take(commitment: Commitment, update: BlockUpdate): void {
@@ -33,7 +33,7 @@ export class BlockNotices {
     const texts = new BlockTexts(update)
     for (const feed of blocks) this.#send(feed, update.transactions, texts)
     if (blocksByMention.isEmpty) return
-    const mentioning = new Map<Feed<BlockWanted>, TransactionUpdate[]>()
+    const mentioning = new Map<Feed<BlockParams>, TransactionUpdate[]>()
     for (const transaction of update.transactions)
       for (const key of new Set(transaction.keys.map(keyOf)))
         for (const feed of blocksByMention.find(key)) {
@@ -44,9 +44,9 @@ export class BlockNotices {
     for (const [feed, transactions] of mentioning) this.#send(feed, transactions, texts)
   }
 
-  #send(feed: Feed<BlockWanted>, shown: readonly TransactionUpdate[], texts: BlockTexts): void {
+  #send(feed: Feed<BlockParams>, shown: readonly TransactionUpdate[], texts: BlockTexts): void {
     this.#meters.examined++
-    this.#outbox.send(feed, texts.result(shown, feed.wanted.view))
+    this.#notifier.send(feed, texts.result(shown, feed.params.view))
   }
 }
 

@@ -1,0 +1,156 @@
+// Notifications of signatures: each once, after the answer, by the stream or by a node.
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Commitment } from '../../../src/base/commitment.ts'
+import { publishUpdate } from '../../../src/geyser/hub.ts'
+import { Subscriptions } from '../../../src/products/websocket/subscriptions.ts'
+import type { LandedSignature } from '../../../src/pubsub/chain.ts'
+import { declareSubscriptionMeters } from '../../../src/pubsub/meters.ts'
+import { encodeBase58 } from '../../../src/solana/base58.ts'
+import { slotUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
+import { silentLog } from '../../../src/telemetry/log.ts'
+import { Meters } from '../../../src/telemetry/meters.ts'
+import { budgetOn, type LooseSession, looseSession } from '../../support/loose-session.ts'
+import { idleChain } from '../../support/pubsub-chain.ts'
+import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+
+const at = { slot: 9, createdAtMs: 0 }
+const content = new SyntheticSolana().transaction(0)
+const transaction = { ...transactionUpdate(at, content), err: null }
+const landed = { context: { slot: 9 }, value: { err: null } }
+const received = { context: { slot: 9 }, value: 'receivedSignature' }
+
+class Stage {
+  /** Answers of the node, oldest first; the last one is repeated. */
+  readonly statuses: (LandedSignature | null)[] = [null]
+  streamSlot = 0
+  lookups = 0
+  readonly published: unknown[] = []
+  readonly chain = idleChain({
+    slot: () => this.streamSlot,
+    signatureStatus: async () => {
+      this.lookups++
+      return this.statuses.length > 1 ? this.statuses.shift()! : this.statuses[0]!
+    },
+  })
+  readonly #subscriptions = new Subscriptions({
+    meters: declareSubscriptionMeters(new Meters()),
+    clock: { nowMs: Date.now, monotonicMs: () => performance.now() },
+    log: silentLog,
+  })
+
+  constructor() {
+    this.#subscriptions.usePublisher((_, message) =>
+      this.published.push(JSON.parse(Buffer.from(message).toString()).params.result),
+    )
+  }
+
+  connect(): LooseSession {
+    return looseSession(budgetOn(), this.#subscriptions.engineOf(this.chain))
+  }
+
+  subscribe(session: LooseSession, commitment: keyof typeof Commitment): void {
+    const config = { commitment, enableReceivedNotification: true }
+    const params = [encodeBase58(transaction.signature), config]
+    const call = { method: '', params, paramsText: '', id: '1' }
+    const answer = this.#subscriptions.methods.signatureSubscribe!(call, session)
+    expect(answer).toMatchObject({ kind: 'text' })
+  }
+
+  /** The stream's transaction, then its slot at a commitment. */
+  stream(commitment: Commitment | null = null): void {
+    if (commitment === null) publishUpdate(this.chain.hub, transaction)
+    else publishUpdate(this.chain.hub, slotUpdate(at, { parent: 8, status: commitment }))
+  }
+
+  stop(): void {
+    this.#subscriptions.stop()
+  }
+}
+
+let stage: Stage
+beforeEach(() => {
+  vi.useFakeTimers()
+  stage = new Stage()
+})
+afterEach(() => {
+  stage.stop()
+  vi.useRealTimers()
+})
+
+const status = (commitment: Commitment): LandedSignature => ({ slot: 9, err: null, commitment })
+
+describe('a signature', () => {
+  it('is not notified together with the answer, which some clients would lose', async () => {
+    stage.subscribe(stage.connect(), 'processed')
+    stage.stream()
+    await vi.advanceTimersByTimeAsync(19)
+    expect(stage.published).toEqual([])
+    await vi.advanceTimersByTimeAsync(2)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified at once when the answer was sent before', async () => {
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    expect(stage.published).toEqual([received])
+    stage.stream(Commitment.confirmed)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified once when the stream and the node both report it', async () => {
+    stage.statuses[0] = status(Commitment.confirmed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    stage.stream()
+    await vi.advanceTimersByTimeAsync(1)
+    stage.stream(Commitment.confirmed)
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified as received once when the node reports it before the stream', async () => {
+    stage.statuses[0] = status(Commitment.processed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([received])
+    stage.stream()
+    stage.stream(Commitment.confirmed)
+    expect(stage.published).toEqual([received, landed])
+    expect(stage.lookups).toBe(1)
+  })
+
+  it('is looked up again when the node is behind the stream', async () => {
+    stage.streamSlot = 20
+    stage.statuses.splice(0, 1, ...[0, 0, 1].map((one) => status(one as Commitment)))
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(700)
+    expect([stage.published, stage.lookups]).toEqual([[received], 2])
+    await vi.advanceTimersByTimeAsync(200)
+    expect([stage.published, stage.lookups]).toEqual([[received, landed], 3])
+    await vi.advanceTimersByTimeAsync(5_000)
+    expect(stage.lookups).toBe(3)
+  })
+
+  it('is not looked up without end', async () => {
+    stage.streamSlot = 20
+    stage.statuses[0] = status(Commitment.processed)
+    stage.subscribe(stage.connect(), 'confirmed')
+    await vi.advanceTimersByTimeAsync(60_000)
+    expect(stage.lookups).toBe(5)
+  })
+
+  it('is looked up once for all subscribers, and a later one alone gets what it missed', async () => {
+    const [first, second] = [stage.connect(), stage.connect()]
+    stage.subscribe(first, 'confirmed')
+    await vi.advanceTimersByTimeAsync(50)
+    stage.stream()
+    stage.subscribe(second, 'confirmed')
+    await vi.advanceTimersByTimeAsync(50)
+    const told = (session: LooseSession) =>
+      session.told.map((text) => JSON.parse(text).params.result)
+    expect([stage.published, told(first), told(second)]).toEqual([[received], [], [received]])
+    stage.stream(Commitment.confirmed)
+    expect([stage.published, stage.lookups]).toEqual([[received, landed], 1])
+    expect([...first.topics, ...second.topics]).toEqual([])
+  })
+})
