@@ -85,10 +85,10 @@ describe('a set with one node', () => {
     const bytes = await node.signed([transfer(from, from.publicKey, 1)], [from])
     const signature = encodeBase58(bytes.subarray(1, 65))
     const pending = await client.subscribe('signature', signature, { commitment: 'confirmed' })
+    const { isUp } = stage.streams.of('default')!
     const pid = devnode.nodePid()
     process.kill(pid, 'SIGSTOP')
     try {
-      const { isUp } = stage.streams.of('default')!
       await until(() => !isUp(), 'the stream to be down', waitMs)
       expect(await client.ask('rootSubscribe')).toMatchObject({
         error: { code: -32005, data: { numSlotsBehind: null } },
@@ -96,8 +96,9 @@ describe('a set with one node', () => {
     } finally {
       process.kill(pid, 'SIGCONT')
     }
-    await slotsGoOn(client, slots)
+    await until(isUp, 'the stream to be up', waitMs)
     expect(await client.ask('rootSubscribe')).toHaveProperty('result')
+    await slotsGoOn(client, slots)
     await node.connection.sendRawTransaction(bytes, { preflightCommitment: 'processed' })
     await until(() => client.of(pending).length > 0, 'the confirmation', waitMs)
     await slotsGoOn(client, slots)
