@@ -1,4 +1,4 @@
-// Writes docs/CONFIG.md and docs/METERS.md from the declarations in the compiled code.
+// Writes docs/CONFIG.md, docs/METERS.md and the drawing in docs/DESIGN.md from the compiled code.
 // `--check` writes nothing and exits 1 when a file is stale, naming it.
 // The meters are those of a real start on free ports and an empty folder, so that no list of rooms
 // has to be kept beside the topology.
@@ -13,10 +13,17 @@ const from = (path) => import(join(root, 'dist', 'src', path))
 const { configFields, enabledEndpoints } = await from('config/config.js')
 const { renderConfigDocs } = await from('config/docs.js')
 const { renderMetersDocs } = await from('telemetry/meters-docs.js')
+const { topology } = await from('topology.js')
+const { drawTopology } = await from('topology/draw.js')
+
+const design = readFileSync(join(root, 'docs', 'DESIGN.md'), 'utf8')
+const [begin, end] = ['<!-- topology -->\n', '<!-- /topology -->']
+const drawn = `${begin}${drawTopology(topology)}${end}`
 
 const pages = new Map([
   ['docs/CONFIG.md', renderConfigDocs(configFields)],
   ['docs/METERS.md', renderMetersDocs(await declaredMeters())],
+  ['docs/DESIGN.md', design.replace(/<!-- topology -->\n[\s\S]*<!-- \/topology -->/, () => drawn)],
 ])
 
 let stale = 0
@@ -32,7 +39,7 @@ process.exit(stale > 0 && process.argv.includes('--check') ? 1 : 0)
 
 async function declaredMeters() {
   const { loadConfig } = await from('config/load.js')
-  const { startTopology } = await from('topology.js')
+  const { startTopology } = await from('topology/service.js')
   const { systemClock } = await from('base/clock.js')
   const { silentLog } = await from('telemetry/log.js')
   const data = mkdtempSync(join(tmpdir(), 'sluice-docs-'))

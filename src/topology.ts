@@ -1,91 +1,236 @@
-// THE MAP: every thread, ring, store and door of the service, in start order. Thread: main.
-// It only connects. Stopping walks it backwards; what fails to start takes the rest down again.
-//
-//   registry ─► directory ─► gate ─┐
-//      │                           ├─► rpc 8899, websocket 8900, grpc 10010
-//      ├─► quota ──────────────────┘          ▲
-//      │   chain (child process) ─► ledger ─► hub;  verify pool
-//      │   nodes elsewhere ─► proxy, geyser streams ─► hubs
-//      └─► seq blocks ─► event log ◄─ analysis pool ◄─ event ring ◄─ source thread
-//                            ├─► metrics 8443
-//                            └─► writer process ─► rows ◄─ query processes ◄─ indexer 8123
-import { renameSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { Components } from './base/components.ts'
-import type { DoorAddress } from './base/running.ts'
-import { type Config, sourcesOf } from './config/config.ts'
-import type { Store } from './subscriptions/store.ts'
-import type { Meters } from './telemetry/meters.ts'
-import { openDoors, openShreds, openTpu } from './topology/doors.ts'
-import { geyserStatus } from './topology/geyser.ts'
-import { startGround, type TopologyDeps } from './topology/ground.ts'
-import { FeedPlace, openIndexer } from './topology/indexer.ts'
-import { chainStatus, startRoads } from './topology/roads.ts'
-import { type OperatorQuestion, startOperatorSocket } from './transport/operator-socket.ts'
+// The topology: every component of the service with its threads, processes, rings, logs, hubs and
+// bounds, what it reads and writes, and how it restarts. Thread: main.
+// The rows start as soon as what they read has started and stop from the last row to the first;
+// `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
+import type { Component, ComponentTable } from './base/components.ts'
+import { formatQuantity } from './base/units.ts'
+import { needsDevnode } from './config/config.ts'
+import { jobsMax } from './flows/block-jobs.ts'
+import { analysisThreadsMax, eventRingBytes } from './flows/execution.ts'
+import { AddressBudget } from './quota/address-budget.ts'
+import { resumeFramesMax } from './stream/log.ts'
+import { startProcessMeters } from './telemetry/process-meters.ts'
+import { pendingMax, VerifyPool, verifyThreadsMax } from './threads/verify-pool.ts'
+import type { Components } from './topology/components.ts'
+import type { Context } from './topology/context.ts'
+import * as products from './topology/products.ts'
+import * as state from './topology/state.ts'
+import * as upstream from './topology/upstream.ts'
 
-export interface Service {
-  readonly doors: Readonly<Record<string, DoorAddress>>
-  /** Where each product's data comes from, by its key. */
-  readonly sources: ReadonlyMap<string, string>
-  readonly store: Store
-  readonly meters: Meters
-  /** Brings a change of the registry into force now instead of at the next poll. */
-  refresh(): void
-  /** Takes over what may change while it runs: the tip accounts. */
-  reconfigure(config: Config): void
-  /** Writes <data>/doors.json: everything is open, and whoever waits for it may call. */
-  announce(): Promise<unknown>
-  stop(): Promise<void>
+const restarted = 'restarted with exponential back-off'
+const vital = `${restarted}; after too many deaths in a row the server exits`
+const bytes = (count: number) => formatQuantity(count, 'bytes')
+const { replaySlots, replayBytesMax } = upstream.hubBounds
+
+/** Checks that a row reads only what it declares. */
+function row<R extends keyof Components, V>(component: Component<Components, R, V, Context>) {
+  return component
 }
 
-export async function startTopology(config: Config, deps: TopologyDeps): Promise<Service> {
-  const { clock, log } = deps
-  const parts = new Components((name) => log.warn('a part did not stop in time', { part: name }))
-  const ground = await startGround(config, deps, parts)
-  const feedPlace = await parts.add('index feed', () => new FeedPlace())
-  const roads = await startRoads(config, deps, parts, ground)
-  const doors = await openDoors(config, deps, parts, { ...ground, ...roads })
-  const shreds = await openShreds(config, deps, parts, { ...ground, ...roads, doors })
-  const tpu = await openTpu(config, deps, parts, { ...ground, ...roads, doors })
-  await openIndexer(config, deps, parts, { ...ground, ...roads, doors, tpu, feedPlace })
-  const { store, directory, gate, meters, data } = ground
-  const sources = sourcesOf(config)
-  const startedMs = clock.monotonicMs()
-  const status = () => ({
-    version: deps.version,
-    pid: process.pid,
-    uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
-    doors,
-    sources: Object.fromEntries(sources),
-    chain: chainStatus(roads.devnode),
-    upstreams: roads.upstream.report(),
-    ...geyserStatus(roads.geyser),
-    registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
-    held: gate.leaseCount(),
-  })
-  const asked = {
-    status,
-    shreds: () => shreds?.report() ?? null,
-    tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
-    'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
-  }
-  await parts.add('operator', () => startOperatorSocket(data, asked, log))
-  return {
-    doors,
-    sources,
-    store,
-    meters,
-    refresh: () => directory.refresh(),
-    reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
-    announce: () => parts.add('doors.json', () => doorsFile(join(data, 'doors.json'), doors)),
-    stop: () => parts.stop(),
-  }
-}
-
-/** Tells scripts and tests where the doors are; gone when the server is. */
-function doorsFile(path: string, doors: Readonly<Record<string, DoorAddress>>) {
-  const fresh = `${path}.${process.pid}`
-  writeFileSync(fresh, `${JSON.stringify(doors)}\n`)
-  renameSync(fresh, path)
-  return { stop: () => rmSync(path, { force: true }) }
+export const topology: ComponentTable<Components, Context> = {
+  lock: row({
+    kind: 'state',
+    does: 'one server per data folder',
+    reads: [],
+    owns: [{ kind: 'file', name: '<data>/lock', bound: '1 server' }],
+    start: state.lockFolder,
+  }),
+  registry: row({
+    kind: 'state',
+    does: 'subscriptions, audit, usage, event numbers (LMDB)',
+    reads: ['lock'],
+    owns: [{ kind: 'file', name: '<data>/registry', bound: 'disk' }],
+    start: state.openRegistry,
+    stop: (store) => store.close(),
+  }),
+  directory: row({
+    kind: 'state',
+    does: 'the registry in memory, reloaded within 250 ms of a change',
+    reads: ['registry'],
+    start: (context, { registry }) => state.followRegistry(context, registry),
+  }),
+  gate: row({
+    kind: 'state',
+    does: 'authenticates requests; ends the leases of a dead token within a second',
+    reads: ['directory'],
+    start: (context, { directory }) => state.openGate(context, directory),
+  }),
+  quota: row({
+    kind: 'state',
+    does: 'budgets of subscriptions; usage is flushed every 500 ms',
+    reads: ['registry', 'directory'],
+    writes: ['registry'],
+    start: state.startQuota,
+  }),
+  addressBudget: row({
+    kind: 'state',
+    does: 'budgets of client addresses on open endpoints',
+    reads: [],
+    start: ({ config, clock }) => new AddressBudget(config.addressBudget, clock),
+  }),
+  certificates: row({
+    kind: 'state',
+    does: 'TLS certificate, reloaded when its files change',
+    reads: ['lock'],
+    isEnabled: ({ config }) => config.tls.cert !== '',
+    start: state.watchCertificates,
+  }),
+  processMeters: row({
+    kind: 'state',
+    does: 'meters of the process',
+    reads: [],
+    start: ({ meters, version }) => startProcessMeters(meters, { version }),
+  }),
+  // Above the pipelines that it reads: it stops after they have sent their last rows.
+  ingest: row({
+    kind: 'pipeline',
+    does: 'rows of blocks, transactions, tips and execution events',
+    reads: ['events', 'chains', 'tpu'],
+    writes: ['<data>/index, or the ClickHouse server'],
+    owns: [
+      { kind: 'queue', name: 'unacknowledged rows', bound: '8 MiB' },
+      { kind: 'process', name: 'index-writer', bound: '1 process', restart: restarted },
+    ],
+    isEnabled: ({ config }) => config.indexer.enabled,
+    start: products.runIngest,
+  }),
+  events: row({
+    kind: 'pipeline',
+    does: 'numbered event frames, kept for resume',
+    reads: ['registry'],
+    owns: [{ kind: 'log', name: 'event log', bound: `${resumeFramesMax} frames` }],
+    start: (context, { registry }) => state.openEventLog(context, registry),
+  }),
+  execution: row({
+    kind: 'pipeline',
+    does: 'contention analysis and top accesses of execution events',
+    reads: ['lock', 'events'],
+    writes: ['events'],
+    owns: [
+      { kind: 'thread', name: 'execution source', bound: '1 thread', restart: vital },
+      { kind: 'ring', name: 'event ring', bound: bytes(eventRingBytes) },
+      {
+        kind: 'thread',
+        name: 'analysis',
+        bound: `cores - 1, at most ${analysisThreadsMax} threads; ${jobsMax} blocks queued`,
+        restart: 'replaced by the pool; its block is retried',
+      },
+    ],
+    start: (context, { events }) => upstream.runExecution(context, events),
+  }),
+  devnode: row({
+    kind: 'pipeline',
+    does: 'the embedded chain, a node of its own: the one node of the set default',
+    reads: ['lock'],
+    writes: ['<data>/chain', 'shredstream'],
+    owns: [{ kind: 'process', name: 'devnode', bound: '1 process', restart: vital }],
+    isEnabled: ({ config }) => needsDevnode(config),
+    start: upstream.runDevnode,
+  }),
+  upstreams: row({
+    kind: 'pipeline',
+    does: 'sets of nodes: probes, circuit breakers, connections',
+    reads: ['devnode'],
+    start: (context, { devnode }) => upstream.startUpstreams(context, devnode),
+  }),
+  proxy: row({
+    kind: 'pipeline',
+    does: 'JSON-RPC calls to the nodes of a set: failover, cache, single flight',
+    reads: ['upstreams'],
+    owns: [{ kind: 'cache', name: 'immutable answers', bound: 'upstreams.<set>.cacheBytes' }],
+    start: products.openProxy,
+  }),
+  chains: row({
+    kind: 'pipeline',
+    does: 'the geyser stream of each set, deduplicated across nodes',
+    reads: ['registry', 'upstreams'],
+    owns: [
+      {
+        kind: 'hub',
+        name: 'Solana updates, one hub per set',
+        bound: `${replaySlots} slots, ${bytes(replayBytesMax)}`,
+      },
+    ],
+    start: upstream.openChains,
+  }),
+  verifyPool: row({
+    kind: 'pipeline',
+    does: 'verifies the signatures of submitted transactions',
+    reads: ['lock'],
+    owns: [
+      {
+        kind: 'thread',
+        name: 'verify',
+        bound: `cores - 1, at most ${verifyThreadsMax} threads; ${pendingMax} transactions queued`,
+        restart: 'replaced by the pool',
+      },
+    ],
+    isEnabled: ({ config }) => config.tpu.enabled,
+    start: ({ log }) => new VerifyPool({ log: log.area('tpu') }),
+  }),
+  queryEngine: row({
+    kind: 'pipeline',
+    does: 'runs SQL in processes that are killed when they exceed their limits',
+    reads: ['lock'],
+    owns: [
+      {
+        kind: 'process',
+        name: 'index-query',
+        bound: '2 idle, 6 processes; none with ClickHouse',
+        restart: 'replaced after each killed query',
+      },
+    ],
+    isEnabled: ({ config }) => config.indexer.enabled,
+    start: products.startQueryEngine,
+  }),
+  rpc: row({
+    kind: 'endpoint',
+    does: 'JSON-RPC over HTTP',
+    reads: ['gate', 'quota', 'certificates', 'proxy'],
+    isEnabled: ({ config }) => config.rpc.enabled,
+    start: products.openRpc,
+  }),
+  websocket: row({
+    kind: 'endpoint',
+    does: 'PubSub over WebSocket, computed from the geyser stream of the set',
+    reads: ['gate', 'quota', 'certificates', 'chains'],
+    isEnabled: ({ config }) => config.websocket.enabled,
+    start: products.openWebsocket,
+  }),
+  grpc: row({
+    kind: 'endpoint',
+    does: 'geyser.Geyser streams',
+    reads: ['gate', 'quota', 'certificates', 'addressBudget', 'chains'],
+    isEnabled: ({ config }) => config.grpc.enabled,
+    start: products.openGrpc,
+  }),
+  metrics: row({
+    kind: 'endpoint',
+    does: 'event stream, REST, health, Prometheus, JSON-RPC',
+    reads: ['gate', 'quota', 'certificates', 'addressBudget', 'events', 'execution'],
+    isEnabled: ({ config }) => config.metrics.enabled,
+    start: products.openMetrics,
+  }),
+  shredstream: row({
+    kind: 'endpoint',
+    does: 'raw shreds by UDP to registered destinations',
+    reads: ['devnode', 'directory', 'registry'],
+    owns: [{ kind: 'thread', name: 'shreds', bound: '1 thread', restart: vital }],
+    isEnabled: ({ config }) => config.shredstream.enabled,
+    start: products.openShredstream,
+  }),
+  tpu: row({
+    kind: 'endpoint',
+    does: 'transaction submission, gated by a tip',
+    reads: ['upstreams', 'chains', 'verifyPool', 'addressBudget', 'quota', 'certificates'],
+    isEnabled: ({ config }) => config.tpu.enabled,
+    start: products.openTpu,
+  }),
+  indexer: row({
+    kind: 'endpoint',
+    does: "SQL over ClickHouse's HTTP",
+    reads: ['gate', 'quota', 'certificates', 'ingest', 'queryEngine'],
+    isEnabled: ({ config }) => config.indexer.enabled,
+    start: products.openIndexer,
+  }),
 }

@@ -1,7 +1,7 @@
 // Renders what a start prints on stdout: the endpoints, their sources, and on the first start the
 // credentials with one call per product, ready to copy. Thread: main.
 import type { DoorAddress } from '../base/running.ts'
-import type { Service } from '../topology.ts'
+import type { Service } from '../topology/service.ts'
 import type { Demo } from './first-start.ts'
 
 type Endpoints = Readonly<Record<string, DoorAddress>>

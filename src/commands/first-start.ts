@@ -3,7 +3,7 @@
 // The secrets exist in memory until the banner has printed them, once.
 import type { Config } from '../config/config.ts'
 import { enabledEndpoints, isAllEmbedded, isLoopback } from '../config/config.ts'
-import type { Service } from '../topology.ts'
+import type { Service } from '../topology/service.ts'
 
 export interface Demo {
   readonly token: string

@@ -75,7 +75,7 @@ async function play(
   const bar = new ProgressBar(process.stderr.isTTY ? process.stderr : { write() {} })
   let failed: string | null = null
   let hasEnded = false
-  const { startTopology } = await import('../topology.ts')
+  const { startTopology } = await import('../topology/service.ts')
   const service = await startTopology(config, {
     clock: systemClock,
     log: sourceWatch((reason) => {

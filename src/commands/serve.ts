@@ -26,7 +26,7 @@ export const serveVerb: Verb = {
     const log = openLog(config.logLevel)
     const ending = endingOf(log)
     ending.code.then(() => boundStop(log))
-    const { startTopology } = await import('../topology.ts')
+    const { startTopology } = await import('../topology/service.ts')
     try {
       const service = await startTopology(config, {
         clock: systemClock,
@@ -38,7 +38,7 @@ export const serveVerb: Verb = {
       })
       const demo = await firstStart(config, service)
       process.stdout.write(banner(service, demo, setsWithoutGeyser(config)))
-      await service.announce()
+      service.announce()
       const endSurviving = surviveFaults(log)
       const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))
       const code = await ending.code

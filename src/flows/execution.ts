@@ -40,8 +40,9 @@ import {
 import { declareExecutionMeters, type ExecutionMeters, outcomeOf } from './meters.ts'
 
 /** Fits some 200 blocks like the real recording's, and a block of 15,000 transactions. */
-const eventRingBytes = 64 * 1024 * 1024
-const workersMax = 4
+export const eventRingBytes = 64 * 1024 * 1024
+/** One fewer than the machine has cores, at most. */
+export const analysisThreadsMax = 4
 /** Ring lease that keeps the source from overwriting records that are not analysed yet. */
 const leaseSlot = 0
 
@@ -73,7 +74,8 @@ export async function startExecution(
   deps: ExecutionDeps,
 ): Promise<ExecutionPipeline> {
   checkRecording(section)
-  const workers = deps.workers ?? Math.max(1, Math.min(workersMax, availableParallelism() - 1))
+  const workers =
+    deps.workers ?? Math.max(1, Math.min(analysisThreadsMax, availableParallelism() - 1))
   const module = await loadAnalysisModule()
   const memory = createMemory(module, { eventRingBytes: deps.ringBytes ?? eventRingBytes, workers })
   const pipeline = new Pipeline(section, deps, memory)

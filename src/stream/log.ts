@@ -20,7 +20,7 @@ import {
 } from './encoded.ts'
 
 /** Resume buffer: whichever limit is reached first. */
-const resumeFramesMax = 100_000
+export const resumeFramesMax = 100_000
 const resumeBytesMax = 256 * 1024 * 1024
 
 /** Sequence numbers are reserved in blocks, so that the registry is written once per block. */

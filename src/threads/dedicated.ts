@@ -8,6 +8,7 @@ import { type TransferListItem, Worker } from 'node:worker_threads'
 import { Fault, messageOf } from '../base/errors.ts'
 import { ControlWord } from '../rings/control.ts'
 import { workerEntry } from './entry.ts'
+import { registerThreads } from './running.ts'
 import {
   endWithin,
   type Incarnation,
@@ -38,6 +39,7 @@ const stopMsMax = 2000
 export class DedicatedWorker {
   readonly #options: DedicatedOptions
   readonly #supervisor: Supervisor
+  readonly #unregister: () => void
   #worker: Worker | null = null
 
   private constructor(options: DedicatedOptions, deps: SupervisorDeps) {
@@ -46,6 +48,7 @@ export class DedicatedWorker {
       { name: options.name, backoff: options.backoff, launch: () => this.#launch() },
       deps,
     )
+    this.#unregister = registerThreads(options.name, () => (this.#worker === null ? 0 : 1))
   }
 
   /** Resolves when the worker has posted 'ready'; rejects with a Fault when it does not start. */
@@ -71,8 +74,9 @@ export class DedicatedWorker {
   }
 
   /** Sets the control word, and terminates the thread after the timeout. */
-  stop(): Promise<void> {
-    return this.#supervisor.stop()
+  async stop(): Promise<void> {
+    await this.#supervisor.stop()
+    this.#unregister()
   }
 
   async #launch(): Promise<Incarnation> {

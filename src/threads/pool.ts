@@ -6,6 +6,7 @@ import { Fault, messageOf } from '../base/errors.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { CounterChild } from '../telemetry/meters.ts'
 import { workerEntry } from './entry.ts'
+import { registerThreads } from './running.ts'
 
 export interface PoolOptions {
   /** Name of the file in dist/workers, or its URL; its default export runs the job. */
@@ -31,6 +32,7 @@ const fullMessages = ['Task queue is at limit', 'No task queue available']
 export class Pool {
   readonly #piscina: Piscina
   readonly #deps: PoolDeps
+  readonly #unregister: () => void
   #isStopping = false
   deaths = 0
 
@@ -45,6 +47,8 @@ export class Pool {
       workerData: options.data,
       closeTimeout: stopMsMax,
     })
+    const name = typeof entry === 'string' ? entry : (entry.pathname.split('/').pop() ?? '')
+    this.#unregister = registerThreads(name, () => this.#piscina.threads.length)
     // Piscina reports a worker that died idle here; without a listener it would end the process.
     this.#piscina.on('error', (error: unknown) => this.#countDeath(messageOf(error)))
   }
@@ -75,6 +79,7 @@ export class Pool {
   async stop(): Promise<void> {
     this.#isStopping = true
     await this.#piscina.close({ force: true })
+    this.#unregister()
   }
 
   /** Returns a wait for the thread that piscina drops on abort; call it before `run`. */

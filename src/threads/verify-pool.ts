@@ -6,8 +6,9 @@ import type { Log } from '../telemetry/log.ts'
 import type { CounterChild } from '../telemetry/meters.ts'
 import { Pool } from './pool.ts'
 
-const threadsMax = 4
-const pendingMax = 20_000
+/** One fewer than the machine has cores, at most. */
+export const verifyThreadsMax = 4
+export const pendingMax = 20_000
 const jobsQueuedMax = 1_024
 const perJobMax = 64
 
@@ -25,11 +26,10 @@ export class VerifyPool {
   constructor(deps: {
     readonly log: Log
     readonly deaths?: CounterChild
-    /** Default: one fewer than the machine has cores, 1 to 4. */
     readonly threads?: number
   }) {
-    const spareCores = Math.max(1, Math.min(threadsMax, availableParallelism() - 1))
-    this.#threads = deps.threads ?? spareCores
+    this.#threads =
+      deps.threads ?? Math.max(1, Math.min(verifyThreadsMax, availableParallelism() - 1))
     this.#pool = new Pool(
       { entry: 'verify', threads: this.#threads, queueMax: jobsQueuedMax },
       deps,

@@ -1,46 +1,60 @@
-// Starts the sets of nodes behind the bundle. Thread: main.
-//
-//   probes ─► nodes ─► proxy ─► rpc
-//               └────► senders ─► tpu
-import type { Components } from '../base/components.ts'
-import type { Config } from '../config/config.ts'
-import type { DevnodeProcess } from '../devnode/process.ts'
+// Constructs the nodes and the chains that the products read: devnode, sets of nodes, their geyser
+// streams, the execution pipeline. Thread: main.
+import { join } from 'node:path'
+import type { Fault } from '../base/errors.ts'
+import { DevnodeProcess } from '../devnode/process.ts'
+import { startExecution } from '../flows/execution.ts'
+import type { EventLog } from '../stream/log.ts'
+import type { Store } from '../subscriptions/store.ts'
 import { defaultSet, singleNodeSet, type UpstreamsSection } from '../upstream/config.ts'
+import { declareGeyserMeters } from '../upstream/geyser/meters.ts'
 import { declareUpstreamMeters } from '../upstream/node-pool/meters.ts'
 import { Upstreams } from '../upstream/node-pool/upstreams.ts'
-import { declareProxyMeters } from '../upstream/proxy/meters.ts'
-import { RpcProxy } from '../upstream/proxy/rpc-proxy.ts'
-import type { Ground, TopologyDeps } from './ground.ts'
+import type { Context } from './context.ts'
+import { SetChains } from './set-chains.ts'
 
-/** Who is served: all that the choice of a set depends on. */
-export interface Served {
-  readonly upstream: string | null
+/** As yellowstone keeps by default. */
+export const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
+
+/** The name of the set that serves a subscription; no other set ever does. */
+export function setOf({ upstream }: { readonly upstream: string | null }): string {
+  return upstream ?? defaultSet
 }
 
-export async function startUpstream(
-  config: Config,
-  { clock, log, version }: TopologyDeps,
-  parts: Components,
-  { meters, devnode }: Ground & { readonly devnode: DevnodeProcess | null },
-) {
-  const nodes = await parts.add('upstreams', async () => {
-    const made = new Upstreams(setsOf(config.upstreams, devnode), { clock, log })
-    await made.start()
-    return made
-  })
-  declareUpstreamMeters(meters, nodes)
-  const tally = declareProxyMeters(meters)
-  const proxy = new RpcProxy({ upstreams: nodes, tally, version, clock })
-  return {
-    nodes,
-    proxy,
-    /** A row per node, for `sluice status`. */
-    report: () => nodes.report(),
-    /** The set that serves a subscription, and no other ever does. */
-    setOf: ({ upstream }: Served): string => upstream ?? defaultSet,
-  }
+export function runExecution(context: Context, events: EventLog) {
+  const { config, clock, log, meters, playing } = context
+  const onDown = downOf(context, 'execution source')
+  return startExecution(config.metrics, { ...playing, events, clock, log, meters, onDown })
 }
-export type Upstream = Awaited<ReturnType<typeof startUpstream>>
+
+/** The embedded chain: a node on free ports of loopback, in a process of its own. */
+export function runDevnode(context: Context): Promise<DevnodeProcess> {
+  const { config, data, clock, log, meters, version } = context
+  return DevnodeProcess.start(
+    {
+      ledger: join(data, 'chain'),
+      isReset: context.isFresh,
+      host: '127.0.0.1',
+      rpcPort: 0,
+      wsPort: 0,
+      grpcPort: 0,
+      shreds: null,
+      chain: config.chain,
+      version,
+    },
+    { clock, log: log.area('chain'), meters, onDown: downOf(context, 'devnode') },
+  )
+}
+
+export async function startUpstreams(
+  { config, clock, log, meters }: Context,
+  devnode: DevnodeProcess | null,
+): Promise<Upstreams> {
+  const upstreams = new Upstreams(setsOf(config.upstreams, devnode), { clock, log })
+  await upstreams.start()
+  declareUpstreamMeters(meters, upstreams)
+  return upstreams
+}
 
 /** The configured sets; the devnode is a node like any other, alone in the set `default`. */
 function setsOf(configured: UpstreamsSection, devnode: DevnodeProcess | null): UpstreamsSection {
@@ -52,4 +66,26 @@ function setsOf(configured: UpstreamsSection, devnode: DevnodeProcess | null): U
     grpc: `http://${grpc.host}:${grpc.port}`,
   }
   return { ...configured, [defaultSet]: singleNodeSet(node) }
+}
+
+/** Opens the streams of the sets that have readers. */
+export function openChains(
+  { config, clock, log, meters }: Context,
+  { registry, upstreams }: { readonly registry: Store; readonly upstreams: Upstreams },
+): SetChains {
+  const chains = new SetChains(upstreams, { bounds: hubBounds, clock, log })
+  declareGeyserMeters(meters, () => chains.readings())
+  const { websocket, grpc, tpu, indexer } = config
+  if (![websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)) return chains
+  const active = registry.list().filter(({ state }) => state === 'active')
+  for (const name of new Set([defaultSet, ...active.map(setOf)])) chains.of(name)
+  return chains
+}
+
+/** Ends the process when a vital component died too often to be restarted. */
+export function downOf({ log, exit }: Context, name: string): (fault: Fault) => void {
+  return (fault) => {
+    log.error(`${name} is down for good`, { reason: fault.message })
+    exit(1)
+  }
 }

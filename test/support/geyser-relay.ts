@@ -3,7 +3,7 @@
 import { systemClock } from '../../src/base/clock.ts'
 import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { type GeyserRoad, GeyserRoads } from '../../src/topology/geyser.ts'
+import { type SetChain, SetChains } from '../../src/topology/set-chains.ts'
 import type { NodeSection, SetSection } from '../../src/upstream/config.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { GrpcStage, type StageOptions } from './grpc-stage.ts'
@@ -18,8 +18,8 @@ export function setSection(nodes: readonly NodeSection[]): SetSection {
 }
 
 export class RelayStage {
-  readonly roads: GeyserRoads
-  readonly road: GeyserRoad
+  readonly roads: SetChains
+  readonly road: SetChain
   readonly #upstreams: Upstreams
   /** What customers see. */
   door!: GrpcStage
@@ -28,7 +28,7 @@ export class RelayStage {
     const deps = { clock: systemClock, log: silentLog }
     const bounds = { replaySlots, replayBytesMax: 2 ** 28 }
     this.#upstreams = new Upstreams({ default: setSection(nodes) }, deps)
-    this.roads = new GeyserRoads(this.#upstreams, { ...deps, bounds })
+    this.roads = new SetChains(this.#upstreams, { ...deps, bounds })
     this.road = this.roads.of('default')!
   }
 

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { systemClock } from '../../src/base/clock.ts'
 import { type Log, silentLog } from '../../src/telemetry/log.ts'
-import { GeyserRoads } from '../../src/topology/geyser.ts'
+import { SetChains } from '../../src/topology/set-chains.ts'
 import type { NodeSection } from '../../src/upstream/config.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { Bundle } from './bundle.ts'
@@ -15,7 +15,7 @@ import { setSection } from './upstream-sections.ts'
 export class PubsubStage {
   readonly bundle = new Bundle()
   readonly upstreams: Upstreams
-  readonly streams: GeyserRoads
+  readonly streams: SetChains
   readonly #clients: Client[] = []
   port = 0
 
@@ -27,7 +27,7 @@ export class PubsubStage {
     const deps = { clock: systemClock, log }
     this.upstreams = new Upstreams(Object.fromEntries(entries), deps)
     const bounds = { replaySlots: 150, replayBytesMax: 2 ** 28 }
-    this.streams = new GeyserRoads(this.upstreams, { ...deps, bounds })
+    this.streams = new SetChains(this.upstreams, { ...deps, bounds })
   }
 
   static async start(

@@ -10,7 +10,7 @@ import {
 import { systemClock } from '../../../src/base/clock.ts'
 import { loadCodec } from '../../../src/geyser/codec.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
-import { GeyserRoads } from '../../../src/topology/geyser.ts'
+import { SetChains } from '../../../src/topology/set-chains.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { serveBench } from '../../lib/process.ts'
 import { openGrpcDoor } from './grpc-door.ts'
@@ -53,7 +53,7 @@ async function openOurs(nodePort: number): Promise<OpenedRelay> {
     cacheBytes: 0,
   }
   const deps = { clock: systemClock, log: silentLog }
-  const roads = new GeyserRoads(new Upstreams({ default: set }, deps), { ...deps, bounds })
+  const roads = new SetChains(new Upstreams({ default: set }, deps), { ...deps, bounds })
   const { port, token } = await openGrpcDoor(roads.of('default')!)
   return { port, token }
 }

@@ -1,46 +1,94 @@
 import { describe, expect, test } from 'vitest'
-import { Components } from '../../../src/base/components.ts'
+import { type Component, Components, type ComponentTable } from '../../../src/base/components.ts'
+
+interface Parts {
+  a: { stop(): void } | null
+  b: { stop(): void } | null
+  c: { stop(): void } | null
+}
+type Row = Component<Parts, keyof Parts, Parts['a'], null>
+
+/** Three components that note their starts and stops; `changes` replace what they do. */
+function open(changes: Partial<Record<keyof Parts, Partial<Row>>> = {}) {
+  const notes: string[] = []
+  const row = (name: keyof Parts, reads: (keyof Parts)[]): Row => ({
+    kind: 'state',
+    does: '',
+    reads,
+    start() {
+      notes.push(`+${name}`)
+      return { stop: () => void notes.push(`-${name}`) }
+    },
+    ...changes[name],
+  })
+  const table: ComponentTable<Parts, null> = {
+    a: row('a', ['c']),
+    b: row('b', ['a']),
+    c: row('c', []),
+  }
+  return { notes, components: new Components(table, null, (name) => notes.push(`slow ${name}`)) }
+}
+
+const broken = {
+  start: () => {
+    throw new Error('port taken')
+  },
+}
 
 describe('components', () => {
-  test('stop in the reverse order of their start', async () => {
-    const stopped: string[] = []
-    const parts = new Components(() => {})
-    for (const name of ['a', 'b', 'c'])
-      await parts.add(name, () => ({
-        stop() {
-          stopped.push(name)
-        },
-      }))
-    await Promise.all([parts.stop(), parts.stop()])
-    expect(stopped).toEqual(['c', 'b', 'a'])
+  test('start after what they read, and stop in the order of the table', async () => {
+    const { notes, components } = open()
+    await components.start()
+    expect(notes).toEqual(['+c', '+a', '+b'])
+    await Promise.all([components.stop(), components.stop()])
+    expect(notes.slice(3)).toEqual(['-c', '-b', '-a'])
   })
 
-  test('are all stopped when a later one fails to start', async () => {
-    const stopped: string[] = []
-    const parts = new Components(() => {})
-    await parts.add('a', async () => ({
-      async stop() {
-        stopped.push('a')
-      },
-    }))
-    await expect(
-      parts.add('b', () => {
-        throw new Error('port taken')
-      }),
-    ).rejects.toThrow('port taken')
-    expect(stopped).toEqual(['a'])
+  test('get what they declare, and nothing else', async () => {
+    let given: object = {}
+    const start = (_: null, read: object) => {
+      given = read
+      return { stop() {} }
+    }
+    await open({ b: { start } }).components.start()
+    expect(Object.keys(given)).toEqual(['a'])
+  })
+
+  test('that do not depend on each other start at the same time', async () => {
+    let release: () => void = () => {}
+    const released = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    const waiting = { reads: [], start: () => released.then(() => ({ stop() {} })) }
+    const { notes, components } = open({ c: waiting, a: { reads: [] } })
+    const started = components.start()
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(notes).toEqual(['+a', '+b'])
+    release()
+    await started
+  })
+
+  test('are all stopped when another one fails to start', async () => {
+    const { notes, components } = open({ b: broken })
+    await expect(components.start()).rejects.toThrow('port taken')
+    expect(notes).toEqual(['+c', '+a', '-c', '-a'])
   })
 
   test('are all stopped although one of them fails to stop', async () => {
-    const stopped: string[] = []
-    const parts = new Components(() => {})
-    await parts.add('a', () => ({ stop: () => void stopped.push('a') }))
-    await parts.add('b', () => ({
-      stop() {
+    const full = {
+      stop: () => {
         throw new Error('disk full')
       },
-    }))
-    await expect(parts.stop()).rejects.toThrow('disk full')
-    expect(stopped).toEqual(['a'])
+    }
+    const { notes, components } = open({ b: full })
+    await components.start()
+    await expect(components.stop()).rejects.toThrow('disk full')
+    expect(notes.slice(3)).toEqual(['-c', '-a'])
+  })
+
+  test('that are not enabled are null and not started', async () => {
+    const { notes, components } = open({ a: { isEnabled: () => false } })
+    expect((await components.start()).a).toBeNull()
+    expect(notes).toEqual(['+c', '+b'])
   })
 })

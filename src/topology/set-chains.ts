@@ -1,6 +1,6 @@
-// The Solana road of each set of nodes: geyser stream -> slots -> hub. Thread: main.
-// Made by roads.ts. A set's stream carries its whole chain, so it is opened for sets that somebody
-// reads: everybody's and those of subscriptions at the start, others with their first caller.
+// The chain of each set of nodes: geyser stream -> slots -> hub. Thread: main.
+// A set's stream carries its whole chain, so it is opened only for sets with readers: the default
+// set and those of subscriptions at the start, others with their first caller.
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { SolanaUpstream } from '../flows/solana-upstream.ts'
@@ -15,8 +15,8 @@ import type { FeedReading } from '../upstream/geyser/meters.ts'
 import type { Upstreams } from '../upstream/node-pool/upstreams.ts'
 import { readAccounts, readSignatureStatus } from '../upstream/set-reads.ts'
 
-/** The chain behind a set, as its nodes' stream tells it. */
-export interface GeyserRoad {
+/** The chain of a set, computed from its nodes' stream. */
+export interface SetChain {
   readonly hub: SolanaHub
   readonly heads: Heads
   isUp(): boolean
@@ -37,10 +37,10 @@ export interface GeyserReport {
   readonly gapSlots: number
 }
 
-export class GeyserRoads {
+export class SetChains {
   readonly #nodes: Upstreams
   readonly #deps: { readonly bounds: HubBounds; readonly clock: Clock; readonly log: Log }
-  readonly #roads = new Map<string, GeyserRoad & { feed: GeyserFeed; sink: SolanaUpstream }>()
+  readonly #chains = new Map<string, SetChain & { feed: GeyserFeed; sink: SolanaUpstream }>()
 
   constructor(
     nodes: Upstreams,
@@ -50,9 +50,9 @@ export class GeyserRoads {
     this.#deps = { ...deps, log: deps.log.area('upstream') }
   }
 
-  /** The road of a set, opened if nobody asked before; null when no node of it has geyser. */
-  of(name: string): GeyserRoad | null {
-    const known = this.#roads.get(name)
+  /** The chain of a set, opened by the first call; null when no node of it has geyser. */
+  of(name: string): SetChain | null {
+    const known = this.#chains.get(name)
     if (known !== undefined) return known
     const set = this.#nodes.set(name)
     if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
@@ -62,7 +62,7 @@ export class GeyserRoads {
     const feed = new GeyserFeed(set, { sink, clock, log })
     const heads = new Heads(hub)
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
-    const road = {
+    const chain = {
       hub,
       heads,
       feed,
@@ -75,12 +75,12 @@ export class GeyserRoads {
         readSignatureStatus(set, signature, slot(Commitment.processed)),
       readAccounts: (keys: readonly Uint8Array[]) => readAccounts(set, keys, MINT_BYTES_READ),
     }
-    this.#roads.set(name, road)
-    return road
+    this.#chains.set(name, chain)
+    return chain
   }
 
   readings(): FeedReading[] {
-    return [...this.#roads].map(([set, { feed, sink }]) => ({
+    return [...this.#chains].map(([set, { feed, sink }]) => ({
       set,
       isUp: feed.isUp(),
       slot: sink.newestSlot(),
@@ -89,7 +89,7 @@ export class GeyserRoads {
   }
 
   report(): GeyserReport[] {
-    return [...this.#roads].map(([set, { feed, sink }]) => ({
+    return [...this.#chains].map(([set, { feed, sink }]) => ({
       set,
       isUp: feed.isUp(),
       node: feed.node,
@@ -99,7 +99,7 @@ export class GeyserRoads {
   }
 
   stop(): void {
-    for (const { feed, heads } of this.#roads.values()) {
+    for (const { feed, heads } of this.#chains.values()) {
       feed.stop()
       heads.stop()
     }
@@ -107,7 +107,7 @@ export class GeyserRoads {
 }
 
 /** For `sluice status`: the streams by their sets, where there are some. */
-export function geyserStatus(roads: GeyserRoads) {
-  const rows = roads.report().map(({ set, ...row }) => [set, row] as const)
+export function geyserStatus(chains: SetChains) {
+  const rows = chains.report().map(({ set, ...row }) => [set, row] as const)
   return rows.length === 0 ? {} : { geyser: Object.fromEntries(rows) }
 }

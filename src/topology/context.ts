@@ -1,0 +1,26 @@
+// What every component of the topology is given besides the components that it reads.
+// Thread: main (types only).
+import type { Clock } from '../base/clock.ts'
+import type { Config } from '../config/config.ts'
+import type { PlayProgress } from '../flows/execution-source.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Meters } from '../telemetry/meters.ts'
+
+export interface TopologyDeps {
+  readonly clock: Clock
+  readonly log: Log
+  readonly version: string
+  /** Drops the state of the embedded chain. */
+  readonly isFresh: boolean
+  /** Asks the process to end with this code; called when a vital component is down for good. */
+  exit(code: number): void
+  /** Called while a recording is played, and at its end. */
+  readonly playing?: { onProgress(progress: PlayProgress): void; onEnd?(): void }
+}
+
+export interface Context extends TopologyDeps {
+  readonly config: Config
+  /** Absolute path of the data folder. */
+  readonly data: string
+  readonly meters: Meters
+}

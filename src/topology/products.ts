@@ -1,0 +1,191 @@
+// Constructs the products, each with its endpoint. Thread: main.
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import { Commitment } from '../base/commitment.ts'
+import { tpuUpstreamsOf } from '../config/config.ts'
+import { declareGrpcMeters } from '../geyser/meters.ts'
+import { startGrpc } from '../products/grpc/server.ts'
+import { startEngine } from '../products/indexer/engines.ts'
+import { startIngest } from '../products/indexer/ingest.ts'
+import { declareIndexerMeters, declareIngestMeters } from '../products/indexer/meters.ts'
+import { startIndexer } from '../products/indexer/server.ts'
+import { startMetrics } from '../products/metrics/server.ts'
+import { declareRpcMeters } from '../products/rpc/meters.ts'
+import { startRpc } from '../products/rpc/server.ts'
+import { startShredstream } from '../products/shredstream/server.ts'
+import { declareTpuMeters } from '../products/tpu/meters.ts'
+import { startTpu } from '../products/tpu/server.ts'
+import { declareWebsocketMeters } from '../products/websocket/meters.ts'
+import { startWebsocket } from '../products/websocket/server.ts'
+import { decodeKey, encodeBase58 } from '../solana/base58.ts'
+import { Addresses } from '../transport/address.ts'
+import { declareProxyMeters } from '../upstream/proxy/meters.ts'
+import { RpcProxy } from '../upstream/proxy/rpc-proxy.ts'
+import { transactionSenders } from '../upstream/transaction-senders.ts'
+import type { Components } from './components.ts'
+import type { Context } from './context.ts'
+import type { SetChains } from './set-chains.ts'
+import { downOf, setOf } from './upstream.ts'
+
+/** What a validator of this age calls itself; clients only compare it with what they support. */
+const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
+/** Names this run of the server in the writer lease of ClickHouse. */
+const holder = `${hostname()} pid ${process.pid} run ${randomBytes(4).toString('hex')}`
+
+/** Some of the components by name. */
+type Read<K extends keyof Components> = Pick<Components, K>
+type Admission = Read<'gate' | 'quota' | 'certificates'>
+
+/** What every product with customers is given. */
+function sharedOf({ config, clock, log }: Context, { gate, quota, certificates }: Admission) {
+  const { trustedProxies } = config
+  return { gate, ...quota, tls: certificates, trustedProxies, clock, log }
+}
+
+const chainOf = (chains: SetChains) => (served: { readonly upstream: string | null }) =>
+  chains.of(setOf(served))
+
+export function openProxy({ meters, version, clock }: Context, { upstreams }: Read<'upstreams'>) {
+  return new RpcProxy({ upstreams, tally: declareProxyMeters(meters), version, clock })
+}
+
+export function openRpc(context: Context, read: Admission & Read<'proxy'>) {
+  const { config, meters } = context
+  const { proxy } = read
+  return startRpc(config.rpc, {
+    ...sharedOf(context, read),
+    meters: declareRpcMeters(meters),
+    proxy,
+  })
+}
+
+export function openWebsocket(context: Context, read: Admission & Read<'chains'>) {
+  const { config, meters, version } = context
+  return startWebsocket(config.websocket, {
+    ...sharedOf(context, read),
+    meters: declareWebsocketMeters(meters),
+    version: { ...solanaVersion, sluice: version },
+    methods: [],
+    chainOf: chainOf(read.chains),
+  })
+}
+
+export function openGrpc(context: Context, read: Admission & Read<'chains' | 'addressBudget'>) {
+  const { config, meters, version } = context
+  const { chains, certificates, addressBudget } = read
+  return startGrpc(config.grpc, {
+    ...sharedOf(context, read),
+    addressBudget,
+    meters: declareGrpcMeters(meters),
+    chainOf: chainOf(chains),
+    mainChain: chains.of(setOf({ upstream: null })),
+    certificates,
+    addresses: new Addresses(config.trustedProxies),
+    version,
+  })
+}
+
+export function openMetrics(
+  context: Context,
+  read: Admission & Read<'addressBudget' | 'events' | 'execution'>,
+) {
+  const { config, meters, version, exit } = context
+  const { addressBudget, events, execution } = read
+  return startMetrics(config.metrics, {
+    ...sharedOf(context, read),
+    addressBudget,
+    meters,
+    events,
+    view: execution,
+    run: randomBytes(8).toString('hex'),
+    version,
+    restartSource: () => execution.restartSource(),
+    exit,
+  })
+}
+
+/** Sources -> shred worker -> destinations; packets never reach this thread. */
+export async function openShredstream(
+  context: Context,
+  { devnode, directory, registry }: Read<'devnode' | 'directory' | 'registry'>,
+) {
+  const { config, clock, log, meters } = context
+  const shreds = await startShredstream(config.shredstream, {
+    directory,
+    store: registry,
+    embeddedLeader: devnode && decodeKey(devnode.addresses.identity),
+    meters,
+    clock,
+    log,
+    onDown: downOf(context, 'shred worker'),
+  })
+  if (config.shredstream.feed === 'embedded') await devnode?.sendShreds(shreds.ingest)
+  return shreds
+}
+
+/** No token here: the tip decides. */
+export async function openTpu(
+  context: Context,
+  read: Read<'upstreams' | 'chains' | 'verifyPool' | 'addressBudget' | 'quota' | 'certificates'>,
+) {
+  const { config, data, clock, meters, version } = context
+  const { upstreams, chains, verifyPool, addressBudget, quota, certificates } = read
+  const names = tpuUpstreamsOf(config)
+  const log = context.log.area('tpu')
+  const senders = transactionSenders(names, upstreams, { clock, log })
+  await Promise.all(senders.map((sender) => sender.warm()))
+  // Where a set's stream shows what landed, no node is asked for it.
+  const chain = names.map((name) => chains.of(name)).find((found) => found !== null) ?? null
+  return startTpu(config.tpu, {
+    senders,
+    hub: chain?.hub ?? null,
+    slot: () => chain?.heads.at(Commitment.processed)?.slot ?? null,
+    isBlockhashValid: (blockhash) =>
+      chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.processed) ?? null,
+    verifier: verifyPool,
+    meters: declareTpuMeters(meters),
+    addressBudget,
+    addressRefused: quota.quotaMeters.addressRefused.tpu,
+    tipAccountsPath: join(data, 'tip-accounts.json'),
+    version: { ...solanaVersion, sluice: version },
+    tls: certificates,
+    trustedProxies: config.trustedProxies,
+    clock,
+    log: context.log,
+  })
+}
+
+/** Rows of the shared set only: rows of a dedicated set would belong to its subscription alone. */
+export async function runIngest(
+  { config, data, clock, log, meters }: Context,
+  { events, chains, tpu }: Read<'events' | 'chains' | 'tpu'>,
+) {
+  const ingest = await startIngest(config.indexer, {
+    events,
+    hub: chains.of(setOf({ upstream: null }))?.hub ?? null,
+    folder: join(data, 'index'),
+    holder,
+    meters: declareIngestMeters(meters),
+    clock,
+    log,
+  })
+  tpu?.listen((row) => ingest.tip(row))
+  return ingest
+}
+
+export function startQueryEngine({ config, data, meters, log }: Context) {
+  return startEngine(config.indexer, { folder: join(data, 'index'), holder, meters, log })
+}
+
+export function openIndexer(context: Context, read: Admission & Read<'ingest' | 'queryEngine'>) {
+  const { config, meters } = context
+  const { ingest, queryEngine } = read
+  return startIndexer(config.indexer, {
+    ...sharedOf(context, read),
+    engine: queryEngine!,
+    meters: declareIndexerMeters(meters),
+    usage: (fact) => ingest!.usage(fact),
+    freshness: () => ingest!.freshness(),
+  })
+}

@@ -1,0 +1,120 @@
+// Starts the service from the topology and answers questions about it. Thread: main.
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { Components as Running } from '../base/components.ts'
+import type { DoorAddress } from '../base/running.ts'
+import { type Config, sourcesOf } from '../config/config.ts'
+import type { DevnodeProcess } from '../devnode/process.ts'
+import type { Store } from '../subscriptions/store.ts'
+import { Meters } from '../telemetry/meters.ts'
+import { runningThreads } from '../threads/running.ts'
+import { topology } from '../topology.ts'
+import { type OperatorQuestion, startOperatorSocket } from '../transport/operator-socket.ts'
+import type { Components } from './components.ts'
+import type { TopologyDeps } from './context.ts'
+import { geyserStatus } from './set-chains.ts'
+
+export interface Service {
+  readonly doors: Readonly<Record<string, DoorAddress>>
+  /** The source of each product's data, by its key. */
+  readonly sources: ReadonlyMap<string, string>
+  readonly store: Store
+  readonly meters: Meters
+  /** Applies a change of the registry now instead of at the next poll. */
+  refresh(): void
+  /** Applies what may change while the service runs: the tip accounts. */
+  reconfigure(config: Config): void
+  /** Writes <data>/doors.json: every endpoint is open. */
+  announce(): void
+  stop(): Promise<void>
+}
+
+export async function startTopology(config: Config, deps: TopologyDeps): Promise<Service> {
+  const { log } = deps
+  const data = resolve(config.data)
+  const meters = new Meters()
+  const running = new Running(topology, { ...deps, config, data, meters }, (component) =>
+    log.warn('component did not stop in time', { component }),
+  )
+  const components = await running.start()
+  const { registry, directory, tpu, shredstream } = components
+  const doors = addressesOf(components)
+  const sources = sourcesOf(config)
+  const doorsPath = join(data, 'doors.json')
+  const answers = {
+    status: statusOf(components, { deps, doors, sources }),
+    shreds: () => shredstream?.report() ?? null,
+    tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
+    'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
+  }
+  const operator = await startOperatorSocket(data, answers, log).catch(async (error: unknown) => {
+    await running.stop().catch(() => {})
+    throw error
+  })
+  return {
+    doors,
+    sources,
+    store: registry,
+    meters,
+    refresh: () => directory.refresh(),
+    reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
+    announce: () => writeWhole(doorsPath, `${JSON.stringify(doors)}\n`),
+    async stop() {
+      rmSync(doorsPath, { force: true })
+      await operator.stop()
+      await running.stop()
+    },
+  }
+}
+
+/** The addresses of the open endpoints, in the order of the topology. */
+function addressesOf(components: Components): Record<string, DoorAddress> {
+  const open = (Object.keys(topology) as (keyof Components)[]).flatMap((name) => {
+    if (topology[name].kind !== 'endpoint') return []
+    // Reason for the cast: every endpoint is started by a product.
+    const endpoint = components[name] as { readonly address: DoorAddress | null } | null
+    return endpoint?.address == null ? [] : [[name, endpoint.address] as const]
+  })
+  return Object.fromEntries(open)
+}
+
+function statusOf(
+  components: Components,
+  about: {
+    readonly deps: TopologyDeps
+    readonly doors: Readonly<Record<string, DoorAddress>>
+    readonly sources: ReadonlyMap<string, string>
+  },
+) {
+  const { clock, version } = about.deps
+  const { directory, gate, devnode, upstreams, chains } = components
+  const startedMs = clock.monotonicMs()
+  const names = Object.keys(topology) as (keyof Components)[]
+  return () => ({
+    version,
+    pid: process.pid,
+    uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
+    doors: about.doors,
+    sources: Object.fromEntries(about.sources),
+    chain: chainStatus(devnode),
+    upstreams: upstreams.report(),
+    ...geyserStatus(chains),
+    registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
+    held: gate.leaseCount(),
+    components: names.filter((name) => components[name] !== null).join(' '),
+    threads: runningThreads(),
+  })
+}
+
+/** The embedded chain; null when the nodes are configured ones. */
+function chainStatus(devnode: DevnodeProcess | null) {
+  if (devnode === null) return null
+  return { pid: devnode.pid, healthy: devnode.isUp, ...devnode.stats.slots }
+}
+
+/** A reader never sees half a file. */
+function writeWhole(path: string, text: string): void {
+  const fresh = `${path}.${process.pid}`
+  writeFileSync(fresh, text)
+  renameSync(fresh, path)
+}

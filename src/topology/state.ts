@@ -1,0 +1,76 @@
+// Constructs the components that hold state: lock, registry, directory, quota, certificate, event
+// log. Thread: main.
+import { join, resolve } from 'node:path'
+import { Directory } from '../auth/directory.ts'
+import { Gate } from '../auth/gate.ts'
+import { declareAuthMeters } from '../auth/meters.ts'
+import { Fault } from '../base/errors.ts'
+import { guarded } from '../base/guard.ts'
+import { knownOf } from '../config/known.ts'
+import { declareQuotaMeters } from '../quota/meters.ts'
+import { Quota } from '../quota/quota.ts'
+import { EventLog } from '../stream/log.ts'
+import type { AuditHead } from '../subscriptions/audit.ts'
+import { lockData } from '../subscriptions/lock.ts'
+import { problemOfRegistry, writeSeenHead } from '../subscriptions/seen-head.ts'
+import { openStore, type Store } from '../subscriptions/store.ts'
+import { faultReport } from '../telemetry/log.ts'
+import { CertificatePair } from '../transport/tls.ts'
+import type { Context } from './context.ts'
+
+export async function lockFolder({ data }: Context) {
+  const locked = await lockData(data)
+  if (!locked.ok) throw new Fault('data-locked', locked.refusal.message)
+  return { stop: () => locked.value.release() }
+}
+
+export function openRegistry({ config, data, clock }: Context): Store {
+  return openStore(join(data, 'registry'), { clock, known: knownOf(config) })
+}
+
+/** Follows a registry that is no older than the one used before. */
+export function followRegistry({ data, clock, log }: Context, store: Store): Directory {
+  const problem = problemOfRegistry(data, store)
+  if (problem !== null) throw new Fault('registry-rolled-back', problem)
+  const report = faultReport(log.area('auth'), 'newest registry version could not be stored')
+  const onHead = guarded((head: AuditHead) => writeSeenHead(data, head), report)
+  const directory = new Directory(store, { clock, log, onHead })
+  directory.start()
+  return directory
+}
+
+export function openGate({ clock, meters }: Context, directory: Directory): Gate {
+  const gate = new Gate(directory, { clock })
+  declareAuthMeters(meters, gate, directory)
+  return gate
+}
+
+export function startQuota(
+  { config, clock, log, meters }: Context,
+  { registry, directory }: { readonly registry: Store; readonly directory: Directory },
+) {
+  const quota = new Quota({ plans: config.plans, ledger: registry, clock, log })
+  quota.start()
+  directory.watch((subscription) => quota.refresh(subscription))
+  const quotaMeters = declareQuotaMeters(meters, quota)
+  return { quota, quotaMeters, stop: () => quota.stop() }
+}
+
+export function watchCertificates({ config, log }: Context): CertificatePair {
+  const { cert, key } = config.tls
+  const files = { certPath: resolve(cert), keyPath: resolve(key) }
+  return new CertificatePair(files, log.area('tls'))
+}
+
+export function openEventLog({ clock, log }: Context, store: Store): EventLog {
+  const report = faultReport(log.area('metrics'), 'event numbers could not be reserved')
+  // A full disk costs event numbers later, never the process.
+  const reserve = (count: number) => {
+    let first: number | null = null
+    guarded(() => {
+      first = store.reserveSeq('events', count)
+    }, report)()
+    return first
+  }
+  return new EventLog({ reserve, clock })
+}

@@ -1,0 +1,61 @@
+// The table of src/topology.ts against a running server: endpoints, components, threads, processes.
+import { readdirSync, readFileSync } from 'node:fs'
+import { basename } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { topology } from '../../src/topology.ts'
+import { type Server, sluice, startServer } from '../support/server.ts'
+import { until } from '../support/until.ts'
+
+let server: Server
+interface Status {
+  readonly components: string
+  readonly threads: Readonly<Record<string, number>>
+}
+let status: Status
+
+const rows = Object.entries(topology)
+const ownedNames = (kind: 'thread' | 'process') =>
+  rows
+    .flatMap(([, { owns = [] }]) => owns.filter((owned) => owned.kind === kind))
+    .map(({ name }) => name)
+    .sort()
+
+beforeAll(async () => {
+  server = await startServer({ isWhole: true })
+  const { stdout } = await sluice(server.data, 'status', '--output=json')
+  status = JSON.parse(stdout)
+})
+afterAll(() => server.dispose())
+
+test('the open endpoints are those of the topology', () => {
+  const endpoints = rows.flatMap(([name, { kind }]) => (kind === 'endpoint' ? [name] : []))
+  expect(Object.keys(server.doors)).toEqual(endpoints)
+})
+
+test('every component runs, except the certificates of a plaintext server', () => {
+  const names = rows.map(([name]) => name).filter((name) => name !== 'certificates')
+  expect(status.components.split(' ')).toEqual(names)
+})
+
+test('the worker threads are those of the topology', () => {
+  expect(Object.keys(status.threads).sort()).toEqual(ownedNames('thread'))
+  for (const count of Object.values(status.threads)) expect(count).toBeGreaterThan(0)
+})
+
+test('the child processes are those of the topology', async () => {
+  const names = () => [...new Set(childrenOf(server.child.pid!).map(entryOf))].sort()
+  await until(() => names().length >= ownedNames('process').length, 'the child processes')
+  expect(names()).toEqual(ownedNames('process'))
+})
+
+function childrenOf(pid: number): number[] {
+  const tasks = readdirSync(`/proc/${pid}/task`)
+  const texts = tasks.map((task) => readFileSync(`/proc/${pid}/task/${task}/children`, 'utf8'))
+  return texts.flatMap((text) => text.split(' ').filter((word) => word !== '')).map(Number)
+}
+
+/** The worker file that a child process runs. */
+function entryOf(pid: number): string {
+  const words = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')
+  return basename(words.find((word) => word.includes('/workers/')) ?? words[0]!, '.js')
+}
