@@ -93,7 +93,7 @@ export class PiecedMessage {
 export function whole(
   message: string | Uint8Array | PiecedMessage | MessageStream,
 ): string | Uint8Array {
-  assert(!(message instanceof MessageStream), 'this door does not stream')
+  assert(!(message instanceof MessageStream), 'this endpoint does not stream')
   return message instanceof PiecedMessage ? Buffer.concat(message.pieces) : message
 }
 

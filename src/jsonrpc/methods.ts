@@ -7,12 +7,7 @@ export type Method<C> = (call: Call, caller: C) => Answer | Promise<Answer>
 
 export type MethodTable<C> = Readonly<Record<string, Method<C>>>
 
-/** Anything that answers calls. */
-export interface Answering<C> {
-  call(call: Call, caller: C): Answer | Promise<Answer>
-}
-
-export class Methods<C> implements Answering<C> {
+export class Methods<C> {
   readonly #byName: ReadonlyMap<string, Method<C>>
 
   /** When several tables name a method, the last one applies. */

@@ -66,7 +66,7 @@ export function admit<A extends Allowance>(
 }
 
 /** How the calls of a request are answered. */
-export interface Answering {
+export interface CallHandling {
   answer(call: Call): Answer | Promise<Answer>
   /** Receives an error that `answer` threw, which is our bug; the call gets -32603. */
   failed(error: unknown): void
@@ -77,40 +77,40 @@ export interface Answering {
 /** Answers in the order of the items. Each call returns its permit once it is answered. */
 export function answerCalls(
   { items }: RpcRequest,
-  how: Answering,
+  handling: CallHandling,
 ): readonly Answer[] | Promise<readonly Answer[]> {
   const answers = items.map((item) =>
-    item.method === null ? failure(item.error) : answerCall(item, how),
+    item.method === null ? failure(item.error) : answerCall(item, handling),
   )
   if (answers.some((given) => given instanceof Promise)) return Promise.all(answers)
   // Reason for the cast: the line above has shown that none is a promise.
   return answers as readonly Answer[]
 }
 
-function answerCall(call: Call, how: Answering): Answer | Promise<Answer> {
+function answerCall(call: Call, handling: CallHandling): Answer | Promise<Answer> {
   try {
-    const given = how.answer(call)
-    if (!(given instanceof Promise)) return leave(given, how)
+    const given = handling.answer(call)
+    if (!(given instanceof Promise)) return leave(given, handling)
     return given.then(
-      (answer) => leave(answer, how),
-      (error) => fail(error, how),
+      (answer) => leave(answer, handling),
+      (error) => fail(error, handling),
     )
   } catch (error) {
-    return fail(error, how)
+    return fail(error, handling)
   }
 }
 
 /** Returns the permit, that of a stream when it ends. */
-function leave(answer: Answer, { budget }: Answering): Answer {
+function leave(answer: Answer, { budget }: CallHandling): Answer {
   if (answer.kind === 'stream')
     return { kind: 'stream', stream: watched(answer.stream, () => budget.leave('calls')) }
   budget.leave('calls')
   return answer
 }
 
-function fail(error: unknown, how: Answering): Answer {
-  how.failed(error)
-  return leave(failure(rpcErrors.internal), how)
+function fail(error: unknown, handling: CallHandling): Answer {
+  handling.failed(error)
+  return leave(failure(rpcErrors.internal), handling)
 }
 
 /** `end` is the text that the endpoint appends to every message. '' when nothing is responded. */
@@ -141,6 +141,22 @@ export function refusalMessage({ items, isBatch }: RpcRequest, error: RpcError, 
   return batchMessage(messages, end)
 }
 
+export const callOutcomes = ['ok', 'error', 'refused'] as const
+export type CallOutcome = (typeof callOutcomes)[number]
+
+/** Counts every call of a request by its outcome; without answers it was refused. */
+export function countCalls(
+  calls: { count(method: string, outcome: CallOutcome): void },
+  { items }: RpcRequest,
+  answers?: readonly Answer[],
+): void {
+  items.forEach(({ method }, index) => {
+    if (method === null) return
+    const kind = answers?.[index]?.kind
+    calls.count(method, kind === undefined ? 'refused' : kind === 'error' ? 'error' : 'ok')
+  })
+}
+
 /** Method name under which malformed items are charged. */
 const MALFORMED = ''
 const IN_FLIGHT_RETRY_MS = 1_000
@@ -165,7 +181,7 @@ function enterAll(items: readonly Item[], budget: CallBudget): boolean {
 
 function overBudget({ reason, retryAfterMs }: Allowance): RequestRefusal {
   // A cost above the burst can never be admitted, so a retry does not help.
-  const isExhausted = reason !== 'too-dear'
+  const isExhausted = reason !== 'too-expensive'
   return {
     error: isExhausted ? exhausted(reason, retryAfterMs) : tooExpensive,
     isExhausted,

@@ -8,7 +8,7 @@ import type { PlanValues } from '../subscriptions/plans.ts'
 import { NotificationRate } from './notification-rate.ts'
 import type { Plan } from './plan.ts'
 
-export type SpendReason = 'ok' | 'rate' | 'method-rate' | 'credits' | 'too-dear'
+export type SpendReason = 'ok' | 'rate' | 'method-rate' | 'credits' | 'too-expensive'
 
 /** Reused: the next `spend` of the same budget overwrites it, so read it before then. */
 export interface Verdict {
@@ -222,7 +222,7 @@ export class Budget {
     const monthly = this.#plan.values.creditsPer30Days
     verdict.retryAfterMs = 0
     if (rateWaitMs === Number.POSITIVE_INFINITY || capWaitMs === Number.POSITIVE_INFINITY)
-      verdict.reason = 'too-dear'
+      verdict.reason = 'too-expensive'
     else if (monthly !== 0 && this.#creditsUsed + cost > monthly) {
       verdict.reason = 'credits'
       verdict.retryAfterMs = Math.max(1, Math.ceil(this.#window.endsAtMs - this.#clock.nowMs()))

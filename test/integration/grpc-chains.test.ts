@@ -1,4 +1,4 @@
-// Whose stream reads which chain, and what happens to it when that chain goes away.
+// Which chain a subscription's streams read, and what happens to them when that chain goes down.
 
 import { Metadata } from '@grpc/grpc-js'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -43,7 +43,7 @@ const slotsOf = (subscription: Subscription) =>
   subscription.of('blockMeta').map(({ slot }) => Number(slot))
 
 describe('a dedicated subscription', () => {
-  it('reads its own chain and nobody else does, stream and unary alike', async () => {
+  it('is the only one to read its own chain, by stream and unary', async () => {
     const token = stage.provision().token
     const dedicated = bound('acme')
     const streams = [open(token), open(dedicated)]
@@ -60,7 +60,7 @@ describe('a dedicated subscription', () => {
     expect(await slot(dedicated)).toBe(5_000)
   })
 
-  it('is UNAVAILABLE while its set has no chain, whatever the others have', async () => {
+  it('is UNAVAILABLE while its set has no chain, also when others have one', async () => {
     stage.publish(new SyntheticSolana().next())
     const token = bound('nowhere')
     const stream = open(token)
@@ -94,7 +94,7 @@ describe('a chain that goes down', () => {
     expect(slotsOf(again)).toEqual([100, 101])
   })
 
-  it('is what the health service tells, when it is the chain of everybody', async () => {
+  it('is reported by the health service when it is the default chain', async () => {
     const client = stage.client()
     const request = Buffer.from(codec.encode('grpc.health.v1.HealthCheckRequest', {}))
     const decode = (bytes: Buffer) =>

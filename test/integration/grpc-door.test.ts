@@ -1,4 +1,4 @@
-// The gRPC door: who is let in, how the others are told, TLS, limits, stopping.
+// The gRPC endpoint: tokens, refusals, TLS, limits, shutdown.
 import { Metadata } from '@grpc/grpc-js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
@@ -85,7 +85,7 @@ describe('tokens', () => {
     expect((await call(client, 'GetVersion', {}, metadataOf(both))).code).toBe(7)
   })
 
-  it('refuses as trailers alone, without reading the message', async () => {
+  it('refuses with trailers only, without reading the message', async () => {
     stage = await GrpcStage.open()
     const answer = await rawCall(stage.target, { ':path': '/geyser.Geyser/GetVersion' }, null)
     expect(answer.headers['grpc-status']).toBe('7')
@@ -195,7 +195,7 @@ describe('the methods that need no chain', () => {
     await stopping
   })
 
-  it('says that SubscribeDeshred is coming soon, and knows no other methods', async () => {
+  it('answers that SubscribeDeshred is coming soon, and UNIMPLEMENTED to unknown methods', async () => {
     stage = await GrpcStage.open()
     const { token } = stage.provision()
     const path = '/geyser.Geyser/SubscribeDeshred'
@@ -214,7 +214,7 @@ describe('the methods that need no chain', () => {
 })
 
 describe('budgets', () => {
-  it('answers RESOURCE_EXHAUSTED over the rate, and says when to come back', async () => {
+  it('answers RESOURCE_EXHAUSTED over the rate, and when to retry', async () => {
     const slow = { ...standardPlan, creditsPerSecond: 1, burst: 3 }
     stage = await GrpcStage.open({ plans: { ...builtInPlans, standard: slow } })
     const { token } = stage.provision()
@@ -233,7 +233,7 @@ describe('budgets', () => {
     await until(async () => (await again()).code === 0, 'the rate to recover')
   })
 
-  it('allows the streams of the plan and no more, and frees a place at once', async () => {
+  it('allows the streams of the plan and no more, and frees a permit at once', async () => {
     const limited = { ...builtInPlans, standard: { ...standardPlan, streams: 2 } }
     stage = await GrpcStage.open({ plans: limited })
     const { token } = stage.provision()

@@ -1,4 +1,4 @@
-// The shapes of every update, answer and status of the gRPC door, held by golden files: inside v1
+// The shapes of every update, answer and status of the gRPC endpoint, in golden files: inside v1
 // fields are only added, and a condition keeps its code.
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -29,7 +29,7 @@ function withoutNull(value: unknown): unknown {
 const keys = { accountInclude: [], accountExclude: [], accountRequired: [] }
 
 describe('golden shapes of gRPC', () => {
-  it('hold every kind of update', async () => {
+  it('contain every kind of update', async () => {
     stage = await GrpcStage.open({ section: { pingMs: 100 } })
     const stream = new Subscription(stage.client(), withToken(stage.provision().token))
     stream.ask({
@@ -63,7 +63,7 @@ describe('golden shapes of gRPC', () => {
     }
   })
 
-  it('hold the answers of the unary methods', async () => {
+  it('contain the answers of the unary methods', async () => {
     stage = await GrpcStage.open()
     const chain = new SyntheticSolana()
     for (let slot = 0; slot < 3; slot++) stage.publish(chain.next())
@@ -84,7 +84,7 @@ describe('golden shapes of gRPC', () => {
     }
   })
 
-  it('hold the status of every condition, with its very code', async () => {
+  it('contain the status of every condition, with its exact code', async () => {
     const poor = { ...builtInPlans.standard!, creditsPerSecond: 1, burst: 2, streams: 1 }
     stage = await GrpcStage.open({ plans: { ...builtInPlans, standard: poor } })
     const chain = new SyntheticSolana()

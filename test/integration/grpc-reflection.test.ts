@@ -27,7 +27,7 @@ async function ask(request: object, at = path): Promise<{ code: number; answers:
 }
 
 describe('reflection', () => {
-  it('is off by itself, and stands behind the token when it is on', async () => {
+  it('is off by default, and requires a token when it is on', async () => {
     stage = await GrpcStage.open()
     expect((await ask({ listServices: '' })).code).toBe(12)
     await stage.close()
@@ -67,7 +67,7 @@ describe('reflection', () => {
     // A FileDescriptorSet is its files as field 1.
     const writer = protobuf.Writer.create()
     for (const file of [...set].reverse()) writer.uint32(10).bytes(file)
-    // Reason for the cast: the extension adds the function without telling the types.
+    // Reason for the cast: the extension adds the function without declaring its type.
     const fromDescriptor = protobuf.Root as unknown as {
       fromDescriptor(bytes: Uint8Array): protobuf.Root
     }
@@ -83,7 +83,7 @@ describe('reflection', () => {
     })
   })
 
-  it('ends a stream that asks and does not read', async () => {
+  it('ends a stream that sends requests and does not read', async () => {
     stage = await GrpcStage.open({ section: { reflection: true } })
     const { token } = stage.provision({ plan: 'unlimited' })
     const session = rawSession(stage.target, '127.0.0.1', { initialWindowSize: 0 })

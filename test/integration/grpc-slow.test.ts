@@ -69,7 +69,7 @@ describe.each([true, false])('with frames sent directly: %s', (sendsDirectly) =>
   })
 })
 
-describe('memory that is used again', () => {
+describe('a reused buffer', () => {
   it('never changes under bytes that are still to be sent', async () => {
     stage = await GrpcStage.open({ plans })
     const { token } = stage.provision({ plan: 'unlimited' })
@@ -105,7 +105,7 @@ describe('memory that is used again', () => {
 })
 
 describe('a replay that is not read', () => {
-  it('waits for the reader, and is given up when the slots are gone', async () => {
+  it('waits for the reader, and ends when its slots are evicted', async () => {
     const hub = openSolanaHub({ replaySlots: 4, replayBytesMax: 1e9 })
     stage = await GrpcStage.open({ plans, hub })
     const { token } = stage.provision({ plan: 'unlimited' })

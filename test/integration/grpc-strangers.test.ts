@@ -143,10 +143,10 @@ describe('the health service', () => {
     balancer.stream.write(framed(Buffer.alloc(0)))
     await until(() => balancer.chunks.length > 0, 'the status of the balancer')
     expect(balancer.status).toBeNull()
-    // What the first address gives back can be taken again.
+    // Permits that the first address returns are available.
     for (const stream of streams) stream.stream.close()
     const again = () => rawCall(stage.target, { ':path': check })
-    await until(async () => (await again()).trailers['grpc-status'] === '0', 'a free place')
+    await until(async () => (await again()).trailers['grpc-status'] === '0', 'a free permit')
   })
 
   it('counts a watch from its first byte on, and all addresses together', async () => {

@@ -214,7 +214,7 @@ describe('Subscribe', () => {
     session.destroy()
   })
 
-  it('writes down bytes and updates against the subscription', async () => {
+  it('meters bytes and updates of the subscription', async () => {
     stage = await GrpcStage.open()
     const issued = stage.provision()
     const stream = await open({ slots: { s: {} } }, issued.token)
@@ -258,7 +258,7 @@ describe('replay', () => {
         stream.ask({ ...requestOf(asked), fromSlot })
         streams.push({ asked, from: fromSlot, stream })
       }
-    // The chain does not wait for anybody who replays.
+    // The chain does not wait for a replay.
     for (let slot = 0; slot < 15; slot++) {
       stage.publish(chain.next())
       await new Promise((resolve) => setImmediate(resolve))
@@ -272,7 +272,7 @@ describe('replay', () => {
     }
   })
 
-  it('answers OUT_OF_RANGE with the oldest slot, which SubscribeReplayInfo tells too', async () => {
+  it('answers OUT_OF_RANGE with the oldest slot, which SubscribeReplayInfo returns, too', async () => {
     stage = await GrpcStage.open({ hub: openSolanaHub({ replaySlots: 5, replayBytesMax: 1e8 }) })
     const chain = new SyntheticSolana()
     const { token } = stage.provision()

@@ -1,4 +1,4 @@
-// The gRPC door on the wire: sizes, compression, resets, TLS, stopping.
+// The gRPC endpoint on the wire: sizes, compression, resets, TLS, shutdown.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect, constants } from 'node:http2'
@@ -100,8 +100,8 @@ describe('the wire', () => {
   })
 })
 
-describe('bytes that are no gRPC', () => {
-  it('do not disturb the door', async () => {
+describe('bytes that are not gRPC', () => {
+  it('do not disturb the endpoint', async () => {
     stage = await GrpcStage.open()
     const { token } = stage.provision()
     const noises = [

@@ -1,4 +1,4 @@
-// An unmodified yellowstone client against the door, before its own chain and before a node.
+// An unmodified yellowstone client against the endpoint, on its own chain and in front of a node.
 import { describe } from 'vitest'
 import { RelayStage } from '../support/geyser-relay.ts'
 import { GrpcStage } from '../support/grpc-stage.ts'
@@ -16,7 +16,7 @@ describe('@triton-one/yellowstone-grpc', () => {
   })
 })
 
-describe('@triton-one/yellowstone-grpc through a door before a node', () => {
+describe('@triton-one/yellowstone-grpc in front of a node', () => {
   yellowstoneFlow(async () => {
     const node = await GrpcStage.open()
     const relay = await RelayStage.before(node)

@@ -1,4 +1,4 @@
-// The rpc door as the spec and its silent places describe it.
+// The rpc endpoint: tokens, order of checks, ids, batches, rate headers, limits.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { value } from '../../src/jsonrpc/build.ts'
 import { declareRpcMeters } from '../../src/products/rpc/meters.ts'
@@ -58,7 +58,7 @@ async function ask({ body, headers = { 'x-token': token }, path = '/', method = 
 
 const call = (method: string, id: string) => `{"jsonrpc":"2.0","id":${id},"method":"${method}"}`
 
-describe('the rpc door', () => {
+describe('the rpc endpoint', () => {
   it('answers getHealth and getVersion in the shape of Solana', async () => {
     expect((await ask({})).text).toBe('{"jsonrpc":"2.0","result":"ok","id":1}\n')
     const version = await ask({ body: call('getVersion', '"v"') })
@@ -71,7 +71,7 @@ describe('the rpc door', () => {
     expect([status, json.error]).toEqual([200, { code: -32601, message: 'Method not found' }])
   })
 
-  it('takes the token from each of its places', async () => {
+  it('takes the token from each header and query parameter that may contain it', async () => {
     for (const headers of [
       { 'x-token': token },
       { authorization: `Bearer ${token}` },
@@ -148,7 +148,7 @@ describe('the rpc door', () => {
     expect(headers.get('access-control-allow-headers')).toContain('x-token')
   })
 
-  it('gives CORS lines to browsers, which state their origin', async () => {
+  it('sends CORS headers to browsers, which send an origin', async () => {
     const browser = { 'x-token': token, origin: 'https://example.org' }
     const { headers } = await ask({ headers: browser })
     expect(headers.get('access-control-allow-origin')).toBe('*')
@@ -176,12 +176,12 @@ describe('the rpc door', () => {
     expect((await ask({ body: '[]' })).json).toMatchObject({ error: { code: -32600 }, id: null })
   })
 
-  it('answers late methods, and -32603 for one that fails', async () => {
+  it('answers asynchronous methods, and -32603 when one throws', async () => {
     expect((await ask({ body: call('later', '1') })).json.result).toBe('late')
     expect((await ask({ body: call('throws', '1') })).json.error.code).toBe(-32603)
   })
 
-  it('says the rate in every answer and 429 with Retry-After when it is used up', async () => {
+  it('sends the rate with every answer, and 429 with Retry-After when it is used up', async () => {
     const headers = { 'x-token': bundle.issue({ plan: 'small' }).token }
     const first = await ask({ headers })
     expect(first.headers.get('ratelimit-policy')).toBe('"credits";q=5;w=5')
@@ -197,7 +197,7 @@ describe('the rpc door', () => {
     await until(async () => (await ask({ headers })).status === 200, 'the rate to recover')
   })
 
-  it('admits or refuses a batch whole, and answers one dearer than the burst with -32600', async () => {
+  it('admits or refuses a batch whole, and answers one that costs more than the burst with -32600', async () => {
     const headers = { 'x-token': bundle.issue({ plan: 'small' }).token }
     const batch = (count: number) =>
       `[${Array.from({ length: count }, (_, index) => call('getHealth', String(index))).join()}]`
@@ -211,8 +211,10 @@ describe('the rpc door', () => {
       [1, -32429],
       [2, -32429],
     ])
-    const dear = await ask({ headers, body: batch(6) })
-    expect([dear.status, dear.json[0].error.code, dear.json.length]).toEqual([200, -32600, 6])
+    const expensive = await ask({ headers, body: batch(6) })
+    expect([expensive.status, expensive.json[0].error.code, expensive.json.length]).toEqual([
+      200, -32600, 6,
+    ])
     expect((await ask({ headers, body: call('dear', '1') })).json.error.code).toBe(-32600)
     const tooMany = await ask({
       headers: { 'x-token': bundle.issue({ plan: 'small' }).token },
@@ -221,7 +223,7 @@ describe('the rpc door', () => {
     expect(tooMany.json).toMatchObject({ error: { code: -32600 }, id: null })
   })
 
-  it('holds calls in flight to the plan', async () => {
+  it('limits calls in flight to the plan', async () => {
     const headers = { 'x-token': bundle.issue({ plan: 'narrow' }).token }
     const held = [
       ask({ headers, body: call('wait', '1') }),
@@ -235,7 +237,7 @@ describe('the rpc door', () => {
     expect((await ask({ headers })).status).toBe(200)
   })
 
-  it('believes X-Forwarded-For only from trusted proxies', async () => {
+  it('reads X-Forwarded-For of trusted proxies only', async () => {
     const meters = declareRpcMeters(new Meters())
     const behind = await bundle.openRpc({ trustedProxies: ['127.0.0.0/8'], meters })
     const headers = {
@@ -255,7 +257,7 @@ describe('the rpc door', () => {
     expect(await from(port, '10.1.2.3')).toBe(401)
   })
 
-  it('counts calls by method and outcome, and its time', async () => {
+  it('counts calls by method and outcome, and measures their latency', async () => {
     const { body } = await bundle.meters.render('text')
     expect(body).toMatch(/sluice_rpc_requests_total\{method="getHealth",outcome="ok"\} [1-9]/)
     expect(body).toMatch(/sluice_rpc_requests_total\{method="other",outcome="error"\} [1-9]/)

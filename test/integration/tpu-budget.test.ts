@@ -55,17 +55,17 @@ async function refusedAfter(send: () => Promise<{ status: number }>, most = 20) 
 
 const call = (method: string, params: unknown[]) => ({ jsonrpc: '2.0', id: 7, method, params })
 const longest = 'z'.repeat(1_683)
-const dearest = JSON.stringify(Array(16).fill(call('sendTransaction', [longest])))
+const mostExpensive = JSON.stringify(Array(16).fill(call('sendTransaction', [longest])))
 const rejected = () => stage.meters.rejected.read().reduce((sum, [, count]) => sum + count, 0)
 
 describe('the budget of an address', () => {
   it('is charged for a batch of base58 texts before any of them is decoded', async () => {
     const before = rejected()
-    const served = await refusedAfter(() => post('/', dearest))
+    const served = await refusedAfter(() => post('/', mostExpensive))
     // Out of 4 ms; each is estimated at 1.6.
     expect(served).toBe(2)
     expect(rejected() - before).toBe(served * 16)
-    const refusal = await post('/', dearest)
+    const refusal = await post('/', mostExpensive)
     expect(refusal.status).toBe(429)
     expect(Number(refusal.headers.get('retry-after'))).toBeGreaterThan(0)
     expect(JSON.parse(refusal.text)).toMatchObject({
@@ -74,11 +74,11 @@ describe('the budget of an address', () => {
       error: { code: -32429, data: { reason: 'ADDRESS_BUDGET' } },
     })
     expectShape('tpu/address-budget', JSON.parse(refusal.text))
-    const plain = await post('/check', dearest)
+    const plain = await post('/check', mostExpensive)
     expect([plain.status, JSON.parse(plain.text).error.code]).toEqual([429, -32429])
     expect(rejected() - before).toBe(served * 16)
     clock.ms += 10_000
-    expect((await post('/', dearest)).status).toBe(200)
+    expect((await post('/', mostExpensive)).status).toBe(200)
   })
 
   it('is charged for every path, verb, preflight and error', async () => {
@@ -113,7 +113,7 @@ describe('the budget of an address', () => {
       ask('/', {
         method: 'POST',
         headers: json,
-        body: new Blob([dearest]).stream(),
+        body: new Blob([mostExpensive]).stream(),
         duplex: 'half',
       })
     expect(await refusedAfter(send)).toBe(2)
@@ -122,11 +122,11 @@ describe('the budget of an address', () => {
   it('is one for a whole IPv6 /64, and each IPv4 address has its own', async () => {
     let host = 0
     const sibling = () =>
-      post('/', dearest, 'application/json', `2001:db8:0:1::${(++host).toString(16)}`)
+      post('/', mostExpensive, 'application/json', `2001:db8:0:1::${(++host).toString(16)}`)
     expect(await refusedAfter(sibling)).toBe(2)
     expect((await ask('/ping', { from: '2001:db8:0:2::1' })).status).toBe(200)
-    await refusedAfter(() => post('/', dearest))
-    expect((await post('/', dearest, 'application/json', '192.0.2.2')).status).toBe(200)
+    await refusedAfter(() => post('/', mostExpensive))
+    expect((await post('/', mostExpensive, 'application/json', '192.0.2.2')).status).toBe(200)
   })
 
   it('does not change the answer to a text that is too long for a transaction', async () => {

@@ -9,8 +9,8 @@ import { Directory } from '../../../src/auth/directory.ts'
 import { Gate } from '../../../src/auth/gate.ts'
 import { systemClock } from '../../../src/base/clock.ts'
 import { encodedText } from '../../../src/jsonrpc/build.ts'
-import { type Answering, Methods, type MethodTable } from '../../../src/jsonrpc/methods.ts'
-import { type Caller, RpcHandler } from '../../../src/products/rpc/handle.ts'
+import { Methods, type MethodTable } from '../../../src/jsonrpc/methods.ts'
+import { type Caller, type HandleDeps, RpcHandler } from '../../../src/products/rpc/handle.ts'
 import { declareRpcMeters } from '../../../src/products/rpc/meters.ts'
 import { startRpc } from '../../../src/products/rpc/server.ts'
 import { declareQuotaMeters } from '../../../src/quota/meters.ts'
@@ -58,11 +58,11 @@ export function parts() {
 
 const healthy = encodedText('"ok"')
 /** The method that the benches call, and those of a chain. */
-export const answering = (...chain: readonly MethodTable<Caller>[]): Answering<Caller> =>
-  new Methods({ getHealth: () => healthy }, ...chain)
+export const answering = (...chain: readonly MethodTable<Caller>[]) =>
+  new Methods<Caller>({ getHealth: () => healthy }, ...chain)
 
 /** Our endpoint in front of this. */
-export async function startDoor(proxy: Answering<Caller>): Promise<Started> {
+export async function startDoor(proxy: HandleDeps['proxy']): Promise<Started> {
   const { token, ...deps } = parts()
   const door = await startRpc(
     { enabled: true, host, port: 0, inFlightPerAddress: 1000 },
@@ -72,7 +72,7 @@ export async function startDoor(proxy: Answering<Caller>): Promise<Started> {
 }
 
 /** The same token check, budget and handler on node:http. */
-export function startNodeHttp(proxy: Answering<Caller>): Promise<Started> {
+export function startNodeHttp(proxy: HandleDeps['proxy']): Promise<Started> {
   const { token, gate, quota, ...deps } = parts()
   const handler = new RpcHandler({ ...deps, proxy, clock, log })
   const server = createServer((request, response) => {

@@ -33,7 +33,7 @@ const callCost = { workMs: 0.5, bytes: 256 }
 const healthPath = '/grpc.health.v1.Health/'
 const streamMethods: readonly string[] = ['Subscribe', 'SubscribeDeshred', 'ServerReflectionInfo']
 
-/** Health is open to everybody, so its callers are null. */
+/** The caller of the health service is null: it takes no token. */
 export function admit(peer: GrpcPeer, deps: AdmissionDeps): Admission<Caller | null> {
   if (peer.path.startsWith(healthPath)) return admitHealth(peer.address, deps)
   const method = peer.path.slice(peer.path.lastIndexOf('/') + 1)
@@ -118,7 +118,7 @@ function overBudget(verdict: Verdict): GrpcStatus {
     rate: 'rate limit exceeded',
     'method-rate': 'rate limit of this method exceeded',
     credits: 'the credits of this 30-day period are spent',
-    'too-dear': 'the call costs more than the plan allows at once',
+    'too-expensive': 'the call costs more than the plan allows at once',
   }
   return statusOf(refuse('exhausted', `quota-${reason}`, messages[reason], extra).refusal)
 }

@@ -1,4 +1,4 @@
-// The `grpc` section of the configuration. Thread: any. Composed by config/config.ts.
+// Declares the `grpc` section of the configuration. Thread: any.
 import { flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
 
 const mebibyte = 1024 * 1024

@@ -1,14 +1,13 @@
 // Serves grpc.reflection, with which tools discover the services. Thread: main.
-// On when `grpc.reflection` is set. It asks for a token like every other method, and every request
+// On when `grpc.reflection` is set. It requires a token like every other method, and every request
 // after the first costs a credit.
-
 import type { Codec } from '../../geyser/codec.ts'
 import type { GrpcMethod } from '../../transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
 import { framePrefixBytes, type GrpcStream } from '../../transport/grpc-stream.ts'
 import { describeFiles } from './descriptors.ts'
 
-interface Asked {
+interface ReflectionRequest {
   readonly host: string
   readonly messageRequest?:
     | 'fileByFilename'
@@ -33,7 +32,7 @@ export function reflectionMethods<C>(
   codec: Codec,
   charge: (caller: C) => GrpcStatus | null,
 ): GrpcMethod<C>[] {
-  const answer = answering(codec)
+  const answer = answerer(codec)
   return packages.map((name) => ({
     kind: 'stream',
     path: `/${name}.ServerReflection/ServerReflectionInfo`,
@@ -49,9 +48,12 @@ export function reflectionMethods<C>(
             stream.end(refusal)
             return
           }
-          const asked = codec.decode<Asked>('grpc.reflection.v1.ServerReflectionRequest', bytes)
-          if (asked === null) stream.end(noRequest)
-          else stream.write(framed(answer(asked)))
+          const request = codec.decode<ReflectionRequest>(
+            'grpc.reflection.v1.ServerReflectionRequest',
+            bytes,
+          )
+          if (request === null) stream.end(noRequest)
+          else stream.write(framed(answer(request)))
         },
         halfClosed: () => stream.end({ code: grpcCode.ok, details: '' }),
         drained() {},
@@ -70,7 +72,7 @@ const tooSlow: GrpcStatus = {
   details: 'the stream reads too slowly',
 }
 
-function answering(codec: Codec): (asked: Asked) => Uint8Array {
+function answerer(codec: Codec): (request: ReflectionRequest) => Uint8Array {
   const files = describeFiles(codec.root)
   const byName = new Map(files.map((file) => [file.name, file]))
   const bySymbol = new Map(files.flatMap((file) => file.symbols.map((one) => [one, file])))
@@ -86,27 +88,27 @@ function answering(codec: Codec): (asked: Asked) => Uint8Array {
     if (fileDescriptorProto.length > 0) return { fileDescriptorResponse: { fileDescriptorProto } }
     return { errorResponse: { errorCode: grpcCode.notFound, errorMessage: 'not found' } }
   }
-  const responseTo = (asked: Asked): object => {
-    switch (asked.messageRequest) {
+  const responseTo = (request: ReflectionRequest): object => {
+    switch (request.messageRequest) {
       case 'listServices':
         return { listServicesResponse: { service: offered.map((name) => ({ name })) } }
       case 'fileByFilename':
-        return found(asked.fileByFilename)
+        return found(request.fileByFilename)
       case 'fileContainingSymbol':
-        return found(bySymbol.get(asked.fileContainingSymbol)?.name)
+        return found(bySymbol.get(request.fileContainingSymbol)?.name)
       case 'allExtensionNumbersOfType': {
-        const baseTypeName = asked.allExtensionNumbersOfType
+        const baseTypeName = request.allExtensionNumbersOfType
         return { allExtensionNumbersResponse: { baseTypeName, extensionNumber: [] } }
       }
       default:
         return found(undefined)
     }
   }
-  return (asked) =>
+  return (request) =>
     codec.encode('grpc.reflection.v1.ServerReflectionResponse', {
-      validHost: asked.host,
-      originalRequest: asked,
-      ...responseTo(asked),
+      validHost: request.host,
+      originalRequest: request,
+      ...responseTo(request),
     })
 }
 

@@ -1,4 +1,4 @@
-// The gRPC door of the bundle: geyser.Geyser and grpc.health.v1 on port 10010. Thread: main.
+// Opens the gRPC endpoint of the bundle, geyser.Geyser and grpc.health.v1. Thread: main.
 //
 //   call -> transport/grpc -> admission: token, budget -> geyser/service of the caller's chain
 //                                                      -> health, reflection
@@ -32,9 +32,9 @@ export interface GrpcDeps {
   readonly quotaMeters: QuotaMeters
   readonly addressBudget: AddressBudget
   readonly meters: GrpcMeters
-  /** The chain that a subscription reads; null when there is none, which answers UNAVAILABLE. */
+  /** The chain that a subscription reads; without one its calls are UNAVAILABLE. */
   chainOf(subscription: Subscription): GrpcChain | null
-  /** The chain of everybody without one of his own; its state is what the health service tells. */
+  /** Chain of subscriptions without a set of their own; the health service reports its state. */
   readonly mainChain: GrpcChain | null
   readonly certificates: GrpcCertificates | null
   readonly addresses: Pick<Addresses, 'clientOfText' | 'isProxy'>
@@ -61,7 +61,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
       caller?.budget.meter('bytes', bytes)
       if (updates > 0) caller?.budget.meter('notifications', updates)
     },
-    // Only health is open without a caller, and nothing here belongs to it.
+    // Reason for `!`: only the health service has callers without a token, and it charges nothing.
     charge: (caller, credits) => charge(caller!, credits, deps),
     lease: (caller, end) =>
       gate.lease(caller!.principal, 'grpc', caller!.address, () => end(noToken)),
@@ -74,7 +74,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
       : []),
   ]
   const admissionDeps = { ...deps, healthCalls: new OpenCalls(section.health) }
-  const door = await openGrpcDoor<Caller | null>({
+  const endpoint = await openGrpcDoor<Caller | null>({
     ...section,
     certificates: deps.certificates,
     clientAddress: (peer, forwarded) => deps.addresses.clientOfText(peer, forwarded),
@@ -84,12 +84,12 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
     log: deps.log,
   })
   return {
-    address: door.address,
+    address: endpoint.address,
     async stop() {
       unwatchHealth()
       health.stop(shuttingDown)
       geyser.stop(shuttingDown)
-      await door.stop()
+      await endpoint.stop()
     },
   }
 }

@@ -9,7 +9,7 @@ export const rpcSection = group('JSON-RPC over HTTP.', {
     initial: 256,
     min: 1,
     max: 100_000,
-    doc: 'Requests of one client address that may wait for body or answer at once.',
+    doc: 'Requests in flight per client address, waiting for body or answer.',
   }),
 })
 

@@ -6,9 +6,15 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Answer, Message } from '../../jsonrpc/build.ts'
 import { MessageStream } from '../../jsonrpc/message-stream.ts'
-import type { Answering } from '../../jsonrpc/methods.ts'
-import { parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
-import { admit, answerCalls, refusalMessage, responseMessage } from '../../jsonrpc/serve.ts'
+import type { Method } from '../../jsonrpc/methods.ts'
+import { parseRequest } from '../../jsonrpc/parse.ts'
+import {
+  admit,
+  answerCalls,
+  countCalls,
+  refusalMessage,
+  responseMessage,
+} from '../../jsonrpc/serve.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
@@ -17,7 +23,7 @@ import { type Body, type Head, Reply, withRetryAfter } from '../../transport/rep
 import type { RpcMeters } from './meters.ts'
 import { rateHead } from './reply-head.ts'
 
-/** Who calls; passed to every method. */
+/** Who calls; passed to the proxy. */
 export interface Caller {
   readonly subscription: Subscription
   readonly budget: Budget
@@ -26,7 +32,8 @@ export interface Caller {
 }
 
 export interface HandleDeps {
-  readonly proxy: Answering<Caller>
+  /** Answers every admitted call. */
+  readonly proxy: { readonly call: Method<Caller> }
   readonly meters: RpcMeters
   readonly quotaMeters: QuotaMeters
   readonly clock: Clock
@@ -58,14 +65,14 @@ export class RpcHandler {
       return new Reply(status, head, metered(message, budget))
     }
     if (refusal !== null) {
-      this.#countRefused(request)
+      countCalls(meters.calls, request)
       const message = refusalMessage(request, refusal.error, LINE_BREAK)
       if (!refusal.isExhausted) return reply(200, head, message)
       quotaMeters.refused.rpc.inc()
       return reply(429, withRetryAfter(head, refusal.retryAfterMs), message)
     }
     const respond = (answers: readonly Answer[]) => {
-      this.#countAnswered(request, answers)
+      countCalls(meters.calls, request, answers)
       return reply(200, head, responseMessage(request, answers, LINE_BREAK))
     }
     const answers = answerCalls(request, {
@@ -75,21 +82,9 @@ export class RpcHandler {
     })
     return answers instanceof Promise ? answers.then(respond) : respond(answers)
   }
-
-  #countRefused({ items }: RpcRequest): void {
-    for (const { method } of items)
-      if (method !== null) this.#deps.meters.calls.count(method, 'refused')
-  }
-
-  #countAnswered({ items }: RpcRequest, answers: readonly Answer[]): void {
-    const { calls } = this.#deps.meters
-    items.forEach(({ method }, index) => {
-      if (method !== null) calls.count(method, answers[index]!.kind === 'error' ? 'error' : 'ok')
-    })
-  }
 }
 
-/** Counts the bytes of an answer, those of a stream as they go. */
+/** Counts the bytes of an answer, those of a stream as they are sent. */
 function metered(message: Message, budget: Budget): Body {
   if (!(message instanceof MessageStream)) {
     budget.meter('bytes', message.length)

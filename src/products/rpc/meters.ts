@@ -1,23 +1,22 @@
-// The meters of the rpc door. Thread: main. Plain numbers, read at scrape: the road is hot.
+// Declares the meters of the rpc endpoint. Thread: main. Plain numbers, read at scrape: the path is
+// hot.
+import { type CallOutcome, callOutcomes } from '../../jsonrpc/serve.ts'
 import type { Meters } from '../../telemetry/meters.ts'
 import { LatencyTally, PairTally } from '../../telemetry/tally.ts'
 import { methodLabels } from './method-names.ts'
 
-const outcomes = ['ok', 'error', 'refused'] as const
-export type RpcOutcome = (typeof outcomes)[number]
-
 export interface RpcMeters {
-  readonly calls: PairTally<string, RpcOutcome>
+  readonly calls: PairTally<string, CallOutcome>
   readonly latency: LatencyTally
 }
 
 export function declareRpcMeters(meters: Meters): RpcMeters {
-  const calls = new PairTally(methodLabels, outcomes)
+  const calls = new PairTally(methodLabels, callOutcomes)
   const latency = new LatencyTally()
   meters.counterRead(
     'sluice_rpc_requests_total',
     'JSON-RPC calls over HTTP by method and outcome, batch items one by one',
-    { method: methodLabels, outcome: outcomes },
+    { method: methodLabels, outcome: callOutcomes },
     function* () {
       for (const [method, outcome, count] of calls.read()) yield [{ method, outcome }, count]
     },

@@ -1,4 +1,4 @@
-// The methods of Solana's JSON-RPC, as labels of meters: a closed set, whatever callers send.
+// Lists the methods of Solana's JSON-RPC as meter labels: a closed set, whatever callers send.
 // Thread: any.
 
 const solanaMethods = `
@@ -15,5 +15,5 @@ const solanaMethods = `
   getVoteAccounts isBlockhashValid minimumLedgerSlot requestAirdrop sendTransaction
   simulateTransaction`
 
-/** The last one stands for every other name. */
+/** The last one counts all other names. */
 export const methodLabels: readonly string[] = [...solanaMethods.trim().split(/\s+/), 'other']

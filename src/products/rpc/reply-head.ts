@@ -1,21 +1,21 @@
-// The header lines of the rpc door. Thread: main. Pure.
+// Builds the response headers of the rpc endpoint. Thread: main. Pure.
 import type { Verdict } from '../../quota/quota.ts'
 import { Head } from '../../transport/reply.ts'
 
 const CORS_ANY = { 'access-control-allow-origin': '*' }
 const CORS_AGE_SECS = 86_400
 
-/** What every answer has, as Solana's own server says it. */
+/** On every answer, as on Solana's own server. */
 const plainHead = Head.of({ 'content-type': 'application/json; charset=utf-8' })
 
-/** What browsers want besides; only they state an Origin, so only they get the lines. */
+/** With CORS headers; only browsers send an Origin, so only they get them. */
 const browserHead = Head.of({
   'content-type': 'application/json; charset=utf-8',
   ...CORS_ANY,
   'access-control-expose-headers': 'ratelimit, ratelimit-policy, retry-after',
 })
 
-/** The lines that every answer to this request begins with. */
+/** First headers of every answer to this request. */
 export function baseHead(request: { readonly origin: string } | null): Head {
   return request === null || request.origin === '' ? plainHead : browserHead
 }
@@ -27,7 +27,7 @@ export const preflightHead = Head.of({
   'access-control-max-age': String(CORS_AGE_SECS),
 })
 
-/** RateLimit-Policy and RateLimit of the IETF draft: credits of the plan, what is left of them. */
+/** Adds RateLimit-Policy and RateLimit of the IETF draft: credits of the plan, and those left. */
 export function rateHead(base: Head, verdict: Verdict): Head {
   const { limit, windowSecs, remaining, resetSecs } = verdict
   const policy = `ratelimit-policy: "credits";q=${limit};w=${windowSecs}`

@@ -1,19 +1,14 @@
-// Opens the rpc door. Thread: main.
+// Opens the rpc endpoint. Thread: main.
 //
 //   transport/door -> admit: token (401) -> path 404 -> verb 405 -> media type 415 -> size 413
 //                  -> RpcHandler: parse -> quota -> proxy -> answer
 //
-// All of the door's own errors are JSON-RPC errors with id null, since no id was read yet.
-
+// All errors of the endpoint itself are JSON-RPC errors with id null, since no id was read yet.
 import type { Gate } from '../../auth/gate.ts'
-import type { Clock } from '../../base/clock.ts'
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import type { Running } from '../../base/running.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
-import type { Answering } from '../../jsonrpc/methods.ts'
-import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Budget, Quota } from '../../quota/quota.ts'
-import type { Log } from '../../telemetry/log.ts'
 import { openDoor } from '../../transport/door.ts'
 import type { HttpOptions } from '../../transport/http.ts'
 import { mediaTypeOf } from '../../transport/media-type.ts'
@@ -21,36 +16,23 @@ import { type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { RpcSection } from './config.ts'
-import { type Caller, RpcHandler } from './handle.ts'
-import type { RpcMeters } from './meters.ts'
+import { type Caller, type HandleDeps, RpcHandler } from './handle.ts'
 import { baseHead, preflightHead, rateHead } from './reply-head.ts'
 
-export interface RpcDeps {
+export interface RpcDeps extends HandleDeps {
   readonly gate: Gate
   readonly quota: Quota
-  readonly quotaMeters: QuotaMeters
-  readonly meters: RpcMeters
-  /** Answers every call that the endpoint admits. */
-  readonly proxy: Answering<Caller>
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
-  readonly clock: Clock
-  readonly log: Log
 }
 
-// 50 KiB, as Solana's own server takes.
+/** 50 KiB, as on Solana's own server. */
 const BODY_BYTES_MAX = 51_200
 const BUSY_RETRY_MS = 1_000
 
 export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
   const log = deps.log.area('rpc')
-  const handler = new RpcHandler({
-    proxy: deps.proxy,
-    meters: deps.meters,
-    quotaMeters: deps.quotaMeters,
-    clock: deps.clock,
-    log,
-  })
+  const handler = new RpcHandler({ ...deps, log })
   const http: HttpOptions<Caller> = {
     admit: (request) => admit(request, deps),
     preflight: preflightHead,
@@ -86,7 +68,7 @@ const unauthorized = `${errorMessage('null', {
   message: 'Unauthorized',
 })}\n`
 
-/** Authentication 3 and 4: two headers everywhere, a third header and the query here alone. */
+/** Authentication 3 and 4: two headers everywhere, a third header and the query on rpc only. */
 function admit(request: Request, { gate, quota }: RpcDeps): Caller | Reply {
   const credentials =
     request.query === ''
@@ -110,7 +92,7 @@ function errorReply(
   budget: Budget | undefined,
   base: Head,
 ): Reply {
-  // Nothing is spent; the empty batch only shows what is left.
+  // Charges nothing: an empty batch only returns what is left.
   const head = budget === undefined ? base : rateHead(base, budget.spend([]))
   const body = `${errorMessage('null', { code: rpcCodeOf(status), message })}\n`
   return new Reply(status, status === 429 ? withRetryAfter(head, BUSY_RETRY_MS) : head, body)

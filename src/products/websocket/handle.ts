@@ -3,7 +3,13 @@
 import type { Answer, Message } from '../../jsonrpc/build.ts'
 import type { Methods } from '../../jsonrpc/methods.ts'
 import { parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
-import { admit, answerCalls, refusalMessage, responseMessage } from '../../jsonrpc/serve.ts'
+import {
+  admit,
+  answerCalls,
+  countCalls,
+  refusalMessage,
+  responseMessage,
+} from '../../jsonrpc/serve.ts'
 import type { PubsubEngine } from '../../pubsub/engine.ts'
 import type { Session as PubsubSession } from '../../pubsub/session.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
@@ -43,15 +49,11 @@ export class MessageHandler {
     const { refusal } = admit(request, budget)
     if (refusal !== null) {
       quotaMeters.refused.websocket.inc()
-      for (const { method } of request.items)
-        if (method !== null) meters.calls.count(method, 'refused')
+      countCalls(meters.calls, request)
       return refusalMessage(request, refusal.error)
     }
     const respond = (answers: readonly Answer[]) => {
-      request.items.forEach(({ method }, index) => {
-        const outcome = answers[index]!.kind === 'error' ? 'error' : 'ok'
-        if (method !== null) meters.calls.count(method, outcome)
-      })
+      countCalls(meters.calls, request, answers)
       return responseMessage(request, answers)
     }
     const answers = answerCalls(request, {

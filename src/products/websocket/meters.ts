@@ -1,11 +1,9 @@
 // The meters of the websocket endpoint. Thread: main. Plain numbers, read at scrape.
 
+import { type CallOutcome, callOutcomes } from '../../jsonrpc/serve.ts'
 import { declareSubscriptionMeters, type SubscriptionMeters } from '../../pubsub/meters.ts'
 import type { Meters } from '../../telemetry/meters.ts'
 import { PairTally } from '../../telemetry/tally.ts'
-
-const outcomes = ['ok', 'error', 'refused'] as const
-export type CallOutcome = (typeof outcomes)[number]
 
 const closings = ['client', 'stopping', 'token', 'too-long', 'too-slow', 'bug', 'lost'] as const
 export type Closing = (typeof closings)[number]
@@ -29,7 +27,7 @@ export interface WebsocketMeters {
 
 export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
   const own: WebsocketMeters = {
-    calls: new PairTally(methodLabels, outcomes),
+    calls: new PairTally(methodLabels, callOutcomes),
     closed: new PairTally<Closing, 'all'>(closings, ['all']),
     subscriptions: declareSubscriptionMeters(meters),
     openSockets: () => 0,
@@ -37,7 +35,7 @@ export function declareWebsocketMeters(meters: Meters): WebsocketMeters {
   meters.counterRead(
     'sluice_websocket_requests_total',
     'JSON-RPC calls over WebSocket by method and outcome',
-    { method: methodLabels, outcome: outcomes },
+    { method: methodLabels, outcome: callOutcomes },
     function* () {
       for (const [method, outcome, count] of own.calls.read()) yield [{ method, outcome }, count]
     },

@@ -1,7 +1,6 @@
 // Proxies the JSON-RPC calls of customers to nodes, each to its own set only. Thread: main.
 import type { Clock } from '../../base/clock.ts'
 import type { Answer } from '../../jsonrpc/build.ts'
-import type { Answering } from '../../jsonrpc/methods.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { defaultSet } from '../config.ts'
 import type { Upstreams } from '../node-pool/upstreams.ts'
@@ -21,7 +20,7 @@ export interface RpcProxyDeps {
   readonly clock: Clock
 }
 
-export class RpcProxy implements Answering<ProxyCaller> {
+export class RpcProxy {
   readonly #sets: ReadonlyMap<string, SetProxy>
 
   constructor(deps: RpcProxyDeps) {

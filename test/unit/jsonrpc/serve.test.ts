@@ -193,7 +193,7 @@ describe('admit, answerCalls, responseMessage', () => {
   })
 
   it('answers a batch that costs more than the burst with -32600, not retryable', async () => {
-    const who = new Caller({ allowance: { ok: false, reason: 'too-dear', retryAfterMs: 0 } })
+    const who = new Caller({ allowance: { ok: false, reason: 'too-expensive', retryAfterMs: 0 } })
     const served = await run(`[${call('echo', '1')}]`, who)
     expect([served.refusal?.isExhausted, served.json]).toMatchObject([
       false,

@@ -114,11 +114,11 @@ describe('spending', () => {
     const expensive = new Array<string>(9).fill('getProgramAccounts')
     expect(budget.spend(expensive)).toMatchObject({
       ok: false,
-      reason: 'too-dear',
+      reason: 'too-expensive',
       retryAfterMs: 0,
     })
     const many = new Array<string>(6).fill('getProgramAccounts')
-    expect(budget.spend(many)).toMatchObject({ ok: false, reason: 'too-dear' })
+    expect(budget.spend(many)).toMatchObject({ ok: false, reason: 'too-expensive' })
     expect(budget.spend([])).toMatchObject({ ok: true, remaining: 200 })
   })
 

@@ -126,7 +126,7 @@ describe('a submission', () => {
     expect(await submit(bytes)).toBe(encodeBase58(bytes, 1, 65))
   })
 
-  it('is refused when its address has spent its burst, and again after 50 in the next second', async () => {
+  it('is refused when its address has spent its burst, and after 50 more in the next second', async () => {
     const { submit, clock } = stage()
     const payers = await Promise.all(Array.from({ length: 4 }, newPayer))
     const all = await Promise.all(Array.from({ length: 152 }, (_, at) => tipped(payers[at % 4]!)))
