@@ -18,7 +18,7 @@ export const gapBytes = 24
 export const rangeStatus = {
   /** Not a BlockEnd, or one whose block was not seen from its start. */
   none: 0,
-  /** `from` to `to` hold all its records. */
+  /** All its records are from `from` to `to`. */
   whole: 1,
   /** It did not fit the event ring. */
   tooLarge: 2,

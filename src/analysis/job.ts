@@ -6,7 +6,6 @@
 //
 //   entry of a ticket   0 outcome u32 (0 none, 1 fed, 2 skipped)   8 accounts u32
 //                      12 storage slots u32   16 accounts, 40 bytes each   then slots, 72 bytes
-
 import { isIntact } from '../rings/checkpoints.ts'
 import { dataByte, openViews, type RingViews } from '../rings/layout.ts'
 import { type AnalysisMemory, formatState, topBytes, topEntries } from './memory.ts'
@@ -84,7 +83,7 @@ export class BlockAnalyst {
 
   analyse(job: BlockJob): BlockResult {
     const area = this.#syncTable.acquireScratch(job.ticket)
-    // Held by a worker that died; the main thread frees it before the retry.
+    // Locked by a worker that died; the main thread frees it before the retry.
     if (area < 0) return { outcome: 'retry' }
     try {
       return this.#analyse(job, this.#at.scratch + area * this.#at.scratchBytes)

@@ -25,7 +25,7 @@ export const topEntries = 64
 /** Fits two counts, ten accounts and ten storage slots. */
 export const topBytes = 2048
 const controlRingBytes = 1024 * 1024
-/** The feed reserves space in steps of 256 KiB: a smaller ring could not hold any block. */
+/** The feed reserves space in steps of 256 KiB: no block fits a smaller ring. */
 const eventRingBytesMin = 512 * 1024
 const eventRingBytesMax = 256 * 1024 * 1024
 const pageBytes = 65_536

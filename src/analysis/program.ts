@@ -6,7 +6,7 @@ import { assert } from '../base/assert.ts'
 export interface Program {
   readSecret(at: number): void
   useScratch(at: number, bytes: number): void
-  /** Returns 0 done, 1 damaged records, 2 more than the scratch holds. */
+  /** Returns 0 done, 1 damaged records, 2 more than fits the scratch. */
   analyse(
     ringData: number,
     ringCapacity: number,

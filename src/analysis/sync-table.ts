@@ -1,7 +1,7 @@
 // Synchronizes the threads of the execution pipeline through words in shared memory. Thread: any.
 //
 //     0  secret of the hash, 64 bytes                        (main, once)
-//   128  turn: ticket << 1 | current state                   (the worker that holds the turn)
+//   128  turn: ticket << 1 | current state                   (the worker whose turn it is)
 //   256  round: incremented to call waiting workers back     (main)
 //   384  scratch areas: ticket + 1 of the block in it, or 0  (workers; main when none runs)
 //   512  last source event: seqno x 8, a shared position     (source thread)

@@ -44,7 +44,7 @@ export class Gate {
   /** The caller, or null: missing, malformed, unknown, suspended, wrong product or address. */
   admit(endpoint: Endpoint, credentials: Credentials, origin: Origin): Principal | null {
     const token = tokenIn(endpoint, credentials)
-    // After the length only the digest decides: checking the checksum would tell guessers more.
+    // After the length only the digest decides: checking the checksum would help guessers.
     if (token === null || token.length !== tokenChars) return this.#refuse(endpoint)
     const entry = this.#directory.entry(lookupKeyOf(token))
     if (endpoint === 'indexer') {

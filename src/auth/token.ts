@@ -34,11 +34,11 @@ export type Origin = string | { readonly address: string }
 
 const bearer = 'bearer'
 
-/** The first token present in this endpoint's order of precedence; null when there is none. */
+/** The first token present in this endpoint's order of precedence; null without a token. */
 export function tokenIn(endpoint: Endpoint, credentials: Credentials): string | null {
   if (credentials.repeated === true) return null
   if (credentials.xToken) return credentials.xToken
-  // On the indexer the Authorization header holds the database credentials.
+  // On the indexer the Authorization header is for the database credentials.
   if (endpoint === 'indexer') return null
   if (credentials.authorization) {
     const token = bearerToken(credentials.authorization)

@@ -94,7 +94,7 @@ export function containsAny(cidrs: readonly Cidr[], address: IpAddress): boolean
 }
 
 /**
- * The client's address behind trusted proxies: the rightmost X-Forwarded-For entry that is not
+ * The client's address from trusted proxies: the rightmost X-Forwarded-For entry that is not
  * one of them. The header counts only when the peer itself is trusted; an entry that is not an
  * address ends the walk, because the author of the entries to its left is unknown.
  */
@@ -123,7 +123,7 @@ function withoutPort(entry: string): string {
   return colon !== -1 && colon === entry.lastIndexOf(':') ? entry.slice(0, colon) : entry
 }
 
-/** The part of a prefix of `bits` that lies in the given 32-bit word. */
+/** The bits of a prefix of `bits` that lie in the given 32-bit word. */
 function maskOf(bits: number, index: number): number {
   const inWord = Math.min(32, Math.max(0, bits - index * 32))
   return inWord === 0 ? 0 : (0xffffffff << (32 - inWord)) >>> 0

@@ -26,7 +26,7 @@ export class ProtoReader {
   #high = 0
   #isBroken = false
 
-  /** The whole message, or the part of it from `start` up to `end`. */
+  /** The whole message, or the range from `start` up to `end`. */
   constructor(message: Uint8Array, start = 0, end = message.length) {
     this.#message = message
     this.#at = start

@@ -1,5 +1,5 @@
 // Client of the REST and JSON-RPC calls of the metrics service. Thread: any; browsers and Node.
-// Part of `sluice/client`; needs only `fetch`.
+// Belongs to `sluice/client`; needs only `fetch`.
 import type { ContentionData, Health, LifecycleRecord, Status } from './frames.ts'
 
 /** The subset of `fetch` that is used; any platform's implements it. */

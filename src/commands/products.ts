@@ -130,7 +130,7 @@ function productsOf(config: Config, live: ReadonlyMap<string, Address>) {
   const sources = sourcesOf(config)
   return catalogue.map(({ section = '', source = '', state, ...row }) => {
     const endpoint = endpoints.get(section)
-    // A product whose module is not part of this build has no section in the configuration.
+    // A product whose module is not in this build has no section in the configuration.
     const isBuilt = Object.hasOwn(config, section)
     return {
       ...row,

@@ -80,7 +80,7 @@ class Shell {
     return true
   }
 
-  /** The SQL of a backslash command; null when there is none to run. */
+  /** The SQL of a backslash command; null when nothing is to be run. */
   #command(line: string): string | null {
     const [name = '', argument = ''] = line.split(/\s+/)
     if (name === '\\d') return argument === '' ? 'SHOW TABLES' : `DESCRIBE TABLE ${argument}`

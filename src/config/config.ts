@@ -114,7 +114,7 @@ function checkSources(config: Config, isSet: (key: string) => boolean): string[]
   })
 }
 
-/** The key of a configured source that is not embedded; null while there is none. */
+/** The key of a configured source that is not embedded; null when all are embedded. */
 function realSourceOf(config: Config): string | null {
   if (config.tpu.upstreams.length > 0) return 'tpu.upstreams'
   const real = [...sourcesOf(config)].find(([, source]) => source !== 'embedded')

@@ -1,5 +1,5 @@
 // Loads the configuration: defaults, then file, then environment, then flags; later wins.
-// Thread: main. The only place that reads process.env.
+// Thread: main. The only file that reads process.env.
 // All problems are collected before the load is refused, so that one run reports them all.
 import { readFile, stat } from 'node:fs/promises'
 import { userInfo } from 'node:os'
@@ -42,7 +42,7 @@ const NOT_KEYS = /^SLUICE_(CONFIG$|TEST_|LONG_|BENCH_)/
 /** Kubernetes sets these in every pod for a service named `sluice`; they are not keys. */
 const KUBERNETES = /^SLUICE_(SERVICE_(HOST|PORT)|PORT($|_\d))/
 
-/** The file that a request reads; null when there is none. */
+/** The file that a request reads; null without a file. */
 export function configFileOf({ file, env = environment }: LoadRequest): string | null {
   return (file ?? env.SLUICE_CONFIG) || null
 }
@@ -100,7 +100,7 @@ async function readConfigFile(path: string, given: GivenKeys, problems: string[]
     // Imported here, because most commands run without a file and should start at once.
     const { LineCounter, parseDocument } = await import('yaml')
     const lineCounter = new LineCounter()
-    // Pretty errors quote the file, and the line that is quoted may hold a secret.
+    // Pretty errors quote the file, and the quoted line may contain a secret.
     const document = parseDocument(text, { lineCounter, prettyErrors: false })
     for (const { message, pos } of [...document.errors, ...document.warnings])
       problems.push(`${path}: line ${lineCounter.linePos(pos[0]).line}: ${message}`)

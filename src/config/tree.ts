@@ -10,7 +10,7 @@ export interface Given {
 }
 
 /**
- * By full key, `rpc.port`. Later layers overwrite earlier ones. A key that ends in a dot only marks
+ * By full key, `rpc.port`. Later layers overwrite earlier ones. A key that ends in a dot declares
  * that this name or list entry exists: `gold: {}` is a plan, too.
  */
 export type GivenKeys = Map<string, Given>

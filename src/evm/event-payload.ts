@@ -163,7 +163,7 @@ export const storageAccess = {
 
 const evmError = { size: 16, domain: 0, code: 8 } as const
 
-/** Bytes of the fixed part by event type; -1 where the type is unknown. */
+/** Bytes of the fixed fields by event type; -1 where the type is unknown. */
 const fixedBytes = new Int32Array(EventType.EvmError + 1).fill(-1)
 fixedBytes[EventType.RecordError] = recordError.size
 fixedBytes[EventType.BlockStart] = blockStart.size
@@ -192,7 +192,7 @@ fixedBytes[EventType.EvmError] = evmError.size
 
 /**
  * The length that a payload's own length fields give, or -1 when the type is unknown or the payload
- * is shorter than its fixed part. Equal to `payload.length` for every well-formed event.
+ * is shorter than its fixed fields. Equal to `payload.length` for every well-formed event.
  */
 export function computedPayloadSize(type: number, payload: Uint8Array): number {
   const fixed = fixedBytes[type] ?? -1

@@ -46,7 +46,7 @@ export class KeyIndex<E> {
     }
   }
 
-  /** The entries of this key; undefined when there are none. */
+  /** The entries of this key; undefined without any. */
   find(key: Uint8Array): readonly E[] | undefined {
     if (this.#bitmap === null) return undefined
     const bit = bitOf(key[0]!, key[1]!, key[2]!)

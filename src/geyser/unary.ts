@@ -16,7 +16,7 @@ export interface UnaryDeps {
   readonly version: string
 }
 
-/** `chain` is the caller's; null when it has none. */
+/** `chain` is the caller's, or null. */
 export type Answer = (request: Uint8Array, chain: GrpcChain | null) => UnaryAnswer
 
 /** The methods by name. */

@@ -20,7 +20,7 @@ export interface Call {
   readonly id: string | null
 }
 
-/** An item that is not a call; it is answered under its id, or under null when it has none. */
+/** An item that is not a call; it is answered under its id, or under null without an id. */
 export interface NoCall {
   readonly method: null
   readonly id: string

@@ -20,7 +20,7 @@ export function skipSpace(text: string, start: number): number {
 export function skipString(text: string, start: number): number {
   let quote = text.indexOf('"', start + 1)
   while (quote !== -1) {
-    // An odd number of backslashes before a quote makes it part of the text.
+    // An odd number of backslashes before a quote makes it a character of the text.
     let before = quote - 1
     while (text.charCodeAt(before) === BACKSLASH) before--
     if ((quote - before) % 2 === 1) return quote + 1

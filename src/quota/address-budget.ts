@@ -27,7 +27,7 @@ export class AddressBudget {
 
   /** Charges an estimate. Returns 0, or the milliseconds after which it would be admitted; then
    *  nothing is charged and the caller refuses. An estimate over half a burst needs half of it, so
-   *  that nothing is refused for ever, also where a small charge went before a large one. */
+   *  that nothing is refused forever, also where a small charge went before a large one. */
   admit(address: string, estimate: Cost): number {
     const { workMsPerSecond, workMsBurst, bytesBurst } = this.#limits
     if (workMsPerSecond === 0) return 0

@@ -4,7 +4,7 @@ import type { PlanValues } from '../subscriptions/plans.ts'
 
 export interface MethodRule {
   readonly weight: number
-  /** Index into `caps`; -1 when the method has none. */
+  /** Index into `caps`; -1 when the method has no cap. */
   readonly cap: number
 }
 

@@ -120,10 +120,10 @@ const partPowers: bigint[] = []
 for (let digits = digitsPerPart; digits < base58TextMax; digits *= 2)
   partPowers.push(58n ** BigInt(digits))
 
-/** Splits the text into parts of nine digits and joins neighbours until one is left. */
+/** Splits the text into chunks of nine digits and joins neighbours until one is left. */
 function decodeLong(text: string, zeros: number): Uint8Array | null {
   let parts: bigint[] = []
-  // The first part takes the remainder, so that all others have nine digits.
+  // The first chunk takes the remainder, so that all others have nine digits.
   let end = zeros + ((text.length - zeros) % digitsPerPart || digitsPerPart)
   for (let at = zeros; at < text.length; end += digitsPerPart) {
     let part = 0

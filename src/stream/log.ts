@@ -72,7 +72,7 @@ export class EventLog {
     this.#clock = options.clock
     this.#framesMax = options.framesMax ?? resumeFramesMax
     this.#bytesMax = options.bytesMax ?? resumeBytesMax
-    assert(this.#framesMax > 0 && this.#bytesMax > 0, 'a resume buffer holds something')
+    assert(this.#framesMax > 0 && this.#bytesMax > 0, 'a resume buffer has a size')
     this.#slots = new Array(this.#framesMax)
     this.#msgpack = new Array(this.#framesMax)
     const first = options.reserve(seqBlock)
@@ -152,7 +152,7 @@ export class EventLog {
     return this.#slots[seq % this.#framesMax] ?? null
   }
 
-  /** True when the buffer still holds every frame after the cursor. */
+  /** True when the buffer still has every frame after the cursor. */
   canResume(cursor: number): boolean {
     return this.#newest !== 0 && cursor >= this.#oldest - 1 && cursor <= this.#newest
   }

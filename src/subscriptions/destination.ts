@@ -22,7 +22,7 @@ export interface Destination {
   /** `ip:port` or `[ipv6]:port`, in canonical form. */
   readonly address: string
   readonly state: DestinationState
-  /** The proven address that receives until `address` is proven; null when there is none. */
+  /** The proven address that receives until `address` is proven, or null. */
   readonly standing: string | null
 }
 
@@ -87,14 +87,14 @@ export function proposeDestination(current: Destination | null, address: string)
   return { address, state: 'pending', standing: proven }
 }
 
-/** Marks the address as proven: the challenge was echoed, or the operator confirmed it. */
+/** Sets the address to proven: the challenge was echoed, or the operator confirmed it. */
 export function confirmDestination(current: Destination): Outcome<Destination> {
   if (current.state !== 'pending' && current.state !== 'failed')
     return wrongState(`it is ${current.state}, there is nothing to confirm`)
   return accept({ address: current.address, state: 'active', standing: null })
 }
 
-/** Marks the address as failed: no challenge was answered. */
+/** Sets the address to failed: no challenge was answered. */
 export function failDestination(current: Destination): Outcome<Destination> {
   if (current.state !== 'pending') return wrongState(`it is ${current.state}, not pending`)
   return accept({ ...current, state: 'failed' })

@@ -1,4 +1,4 @@
-// Keeps file descriptors in reserve and says when no others are left. Thread: main.
+// Keeps file descriptors in reserve and reports when no others are left. Thread: main.
 // Without it the kernel leaves a new connection waiting in silence, and nothing of our own (a
 // query process, the operator's socket) can be opened. When the last free one is gone the reserve
 // is given to the process, and endpoints close every new connection until it can be taken back.
@@ -7,7 +7,7 @@ import { type Log, LogThrottle } from '../telemetry/log.ts'
 
 const reserveSize = 32
 const lookMs = 100
-/** After they ran out, every new connection is reason to look. */
+/** After they were exhausted, every new connection triggers a check. */
 const tightMs = 10_000
 
 export class DescriptorReserve {

@@ -29,7 +29,7 @@ export class GrpcConnections {
     this.#open = new InFlight(limits.connectionsPerAddressMax)
   }
 
-  /** Attaches to the HTTP/2 servers of a bound gRPC server. Throws a fault when there are none. */
+  /** Attaches to the HTTP/2 servers of a bound gRPC server. Throws a fault without any. */
   watch(server: object): void {
     const servers = (server as { http2Servers?: unknown }).http2Servers
     if (!(servers instanceof Map) || servers.size === 0)

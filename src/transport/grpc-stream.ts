@@ -38,14 +38,14 @@ export interface StreamEvents {
   closed(): void
 }
 
-/** The part of the library's call that sending needs. */
+/** The members of the library's call that sending needs. */
 export interface CallSink {
   write(message: Buffer): boolean
   readonly writableLength: number
   finish(status: GrpcStatus): void
 }
 
-/** Walks from a call, through any interceptors, to the http2 stream it holds; null if not found. */
+/** Walks from a call, through any interceptors, to its http2 stream; null if not found. */
 export function http2StreamOf(call: unknown): ServerHttp2Stream | null {
   let current = call as { stream?: unknown; nextCall?: unknown; call?: unknown } | undefined
   for (let depth = 0; depth < 16 && typeof current === 'object' && current !== null; depth++) {

@@ -103,7 +103,7 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
   })
   for (const method of options.methods) addMethod(server, method, options, callers)
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
-  // Probed first for its error message: the library's own does not say what to do.
+  // Probed first for its error message: the library's own has no advice.
   const asked = options.port === 0 ? 0 : await resolvePort(options, 'grpc')
   const port = await bindGrpc(server, `${host}:${asked}`, options.certificates)
   connections.watch(server)

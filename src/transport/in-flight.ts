@@ -27,7 +27,7 @@ export class InFlight {
     return (this.#counts.get(addressKey(address)) ?? 0) >= this.max
   }
 
-  /** Takes a permit; false when the address has none left. */
+  /** Takes a permit; false when all permits of the address are taken. */
   enter(address: string): boolean {
     const key = addressKey(address)
     const count = this.#counts.get(key) ?? 0

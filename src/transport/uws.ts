@@ -2,7 +2,6 @@
 // Thread: main. The only file that names the package: door.ts creates apps with it, http.ts and
 // websocket.ts use its types. Its binaries are built per Node version, and the ones for Node 22
 // and later require a newer C library, so a machine can fail here and nowhere else.
-
 import type {
   AppOptions,
   HttpRequest,
@@ -22,7 +21,7 @@ export type NativeSocket<S> = WebSocket<S>
 export type UpgradeContext = us_socket_context_t
 export type Listener = us_listen_socket
 
-/** The part of the package that the endpoints use. */
+/** The subset of the package that the endpoints use. */
 export interface Uws {
   App(options?: AppOptions): App
   SSLApp(options: AppOptions): App

@@ -37,7 +37,7 @@ export async function readSignatureStatus(
 ): Promise<Pick<SignatureStatus, 'slot' | 'err' | 'commitment'> | null> {
   const method = 'getSignatureStatuses'
   const paramsText = `[["${encodeBase58(signature)}"]]`
-  // A node behind the stream may not have it yet.
+  // A node that lags the stream may not have it yet.
   const options = { minContextSlot: minSlot, commitment: Commitment.processed }
   const answer = await readNodes(set, method, bodyOf({ method, paramsText }), options)
   const { slot, err, confirmationStatus } = (valuesOf(answer)[0] ?? {}) as Record<string, unknown>

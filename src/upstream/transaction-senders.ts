@@ -17,7 +17,7 @@ import type { Fate, TransactionSender } from './ports.ts'
 
 /** As many signatures as getSignatureStatuses takes. */
 const signaturesMax = 256
-/** Errors to retry later: the node is behind, or the rate limit of an endpoint like ours. */
+/** Errors to retry later: the node lags, or the rate limit of an endpoint like ours. */
 const retryableCodes: ReadonlySet<number> = new Set([-32005, -32429])
 
 export interface SenderDeps {
@@ -36,7 +36,7 @@ export function transactionSenders(
   })
 }
 
-/** The address may hold a key of the provider: only `name` appears in logs. */
+/** The address may contain a key of the provider: only `name` appears in logs. */
 function addressSender(name: string, address: string, deps: SenderDeps): SetSender {
   const upstreams = new Upstreams({ [name]: singleNodeSet({ rpc: address }) }, deps)
   return new SetSender(upstreams.set(name)!, upstreams)

@@ -1,5 +1,5 @@
 // Exports of the analysis module, as analysis/program.ts declares them. Thread: analysis worker.
-// All state is in the shared memory; module variables hold nothing from one block to the next.
+// All state is in the shared memory; module variables keep nothing from one block to the next.
 import { finish, readSecret, sumAddress, sumSlot } from './bytes'
 import { contend, spare } from './contention'
 import { encodeContention, encodeTop, rank, TEXT_MAX } from './encode'
@@ -50,7 +50,7 @@ export function useScratch(at: u32, bytes: u32): void {
 
 /**
  * Analyses the records between two ring positions. Returns 0 done, 1 damaged records, 2 more
- * than the scratch holds. Its lists stay valid for `feed`.
+ * than fits the scratch. Its lists stay valid for `feed`.
  */
 export function analyse(
   ringData: u32,

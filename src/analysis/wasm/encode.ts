@@ -25,7 +25,7 @@ let slotsListed: u32 = 0
 let contractsListed: u32 = 0
 let pairsListed: u32 = 0
 
-/** Ranks the three lists of the block that contention.ts holds. */
+/** Ranks the three lists of the block in contention.ts. */
 export function rank(to: u32): void {
   pairList = to + TEXT_MAX - PAIRS_LISTED_MAX * 4
   contractList = pairList - CONTRACTS_MAX * 4

@@ -5,7 +5,7 @@
 //        every "no" is counted under one drop reason
 //
 // Long work, the search for a slot's leader and rebuilding, is done by `step`, one small unit per
-// turn of the loop; shreds of a slot whose leader is being searched are held back meanwhile.
+// turn of the loop; shreds of a slot whose leader is being searched wait meanwhile.
 import {
   flagBits,
   flagsOf,
@@ -61,7 +61,7 @@ export class Admission {
   readonly #accepted: number
   readonly #sourceColumns: Readonly<Record<'packets' | 'first' | 'duplicates', number>>
   readonly #slotColumns: Readonly<Record<'data' | 'code' | 'dataEnd' | 'duplicates', number>>
-  /** Held shreds by search and id. Bounded: 64 searches, and 64 shreds of a set. */
+  /** Waiting shreds by search and id. Bounded: 64 searches, and 64 shreds of a set. */
   readonly #held = new Map<LeaderSearch, Map<number, Held>>()
 
   constructor(stats: SharedStats, window: SlotWindow, options: AdmitOptions) {
@@ -142,7 +142,7 @@ export class Admission {
     return isCode ? verdicts.code : verdicts.data
   }
 
-  /** Ends a search: accepts or drops the shreds that were held for it; returns the accepted. */
+  /** Ends a search: accepts or drops the shreds that waited for it; returns the accepted. */
   #release(search: LeaderSearch, nowMs: number): Uint8Array[] {
     const held = this.#held.get(search)
     this.#held.delete(search)

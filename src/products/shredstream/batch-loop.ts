@@ -1,6 +1,6 @@
 // Runs the shred pipeline on batched system calls. Thread: shred worker, which the loop blocks.
 //
-//   recvmmsg ─► admit each in place ─► vectors ─► sendmmsg to every target ─► one step of long work
+//   recvmmsg ─► admit each, no copy ─► vectors ─► sendmmsg to every target ─► one step of long work
 //        every 10 ms: targets changed? challenges due? echoes? errors? stop?
 import { codeShredBytes, dataShredBytes } from '../../solana/shred.ts'
 import { type Libc, pinned } from '../../transport/udp-batch.ts'
@@ -113,7 +113,7 @@ export class BatchLoop {
     }
   }
 
-  /** Sends shreds that were rebuilt, or held back until their leader was known. */
+  /** Sends shreds that were rebuilt, or waited until their leader was known. */
   #forwardLate(shreds: readonly Uint8Array[], nowMs: number): void {
     if (shreds.length === 0) return
     let index = 0

@@ -3,7 +3,7 @@
 //
 //   slot number x 64 | state | first arrival of one id in 16 | bits: 64 x (data, code) x 32,768
 //
-// The window follows accepted shreds: 64 slots behind the highest, 32 ahead. A single packet with
+// The window follows accepted shreds: 64 slots below the highest, 32 above. A single packet with
 // an absurd slot does not move it. When nothing inside the window arrived for two seconds, or fewer
 // than 64 shreds were accepted so far, four packets that agree on another slot range move it there.
 import { slotShredsMax } from '../../solana/shred.ts'
@@ -65,7 +65,7 @@ export class SlotWindow {
     return (this.#bits[cell * wordsPerSlot + (id >>> 5)]! & (1 << (id & 31))) !== 0
   }
 
-  /** Marks an id of a slot that `takesSlot` accepted as seen. */
+  /** Adds an id of a slot that `takesSlot` accepted. */
   mark(slot: number, id: number, nowMs: number): void {
     const cell = slot % windowSlots
     if (this.#slots[cell] !== slot) this.#open(cell, slot)

@@ -188,7 +188,7 @@ function joined(bytes: Uint8Array, from: number, size: number): Uint8Array {
   return whole
 }
 
-/** Copies the part of a piece (at file offset `start`) that overlaps the section. */
+/** Copies the bytes of a piece (at file offset `start`) that overlap the section. */
 function copyOverlap(
   piece: Uint8Array,
   start: number,

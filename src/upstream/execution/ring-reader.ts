@@ -30,7 +30,7 @@ const commitTries = 100
 /** `read`: events were read. `idle`: none is ready. `broken`: the file is truncated. */
 export type RingRead = 'read' | 'idle' | 'broken'
 
-/** The file is shorter than its header says. */
+/** The file is shorter than its header states. */
 class ShortFile extends Error {}
 
 export class RingReader {
@@ -191,7 +191,7 @@ export class RingReader {
     return newest - 1
   }
 
-  /** Virtual offset of an event's payload; -1 when the slot does not hold that event. */
+  /** Virtual offset of an event's payload; -1 when the slot has another event. */
   #payloadOffsetOf(seqno: number): number {
     this.#read(this.#recheck, descriptor.bytes, descriptorOffset(this.#geometry, seqno))
     if (readU64(this.#recheck, descriptor.seqno) !== seqno) return -1

@@ -47,7 +47,7 @@ export class Connection implements RequestConnection {
     this.#owner = owner
     this.#socket = this.#open(target)
     this.#socket.setNoDelay(true)
-    // The message of an error may hold the address, its code does not; `close` follows.
+    // The message of an error may contain the address, its code does not; `close` follows.
     this.#socket.on('error', (error: { code?: string }) => {
       this.#errorCode = String(error.code ?? '')
     })

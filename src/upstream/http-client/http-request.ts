@@ -36,7 +36,7 @@ export interface HttpFailure {
   readonly fault: HttpFault
   /** Whether the server may have seen the request. */
   readonly isSent: boolean
-  /** Error code of the socket, such as ECONNREFUSED; '' when there is none. */
+  /** Error code of the socket, such as ECONNREFUSED, or ''. */
   readonly code: string
 }
 

@@ -1,6 +1,6 @@
 // Parses HTTP/1.1 responses from the bytes of one connection. Thread: main. Pure: no socket.
-// It accepts what RFC 9112 lets a server send and nothing else: whatever leaves the length of a
-// body in doubt is broken, because the next response would start at the wrong offset.
+// It accepts what RFC 9112 lets a server send and nothing else: a response whose body
+// length is ambiguous is broken, because the next response would start at the wrong offset.
 //
 //   head ──► length ─────────────────────────► done
 //        ├─► size ─► chunk ─► line ─► size … ─► trailers ─► done

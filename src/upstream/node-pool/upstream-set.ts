@@ -10,7 +10,7 @@ import { UpstreamNode } from './upstream-node.ts'
 
 /** The second sample wins only with clearly less load: noise must not undo the weights. */
 const clearlyLess = 0.75
-/** Weight of a node that has none, among others of its kind. */
+/** Weight of a node without one, among others of its kind. */
 const leastWeight = 0.001
 
 export interface SetDeps {

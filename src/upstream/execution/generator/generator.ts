@@ -92,7 +92,7 @@ export class Generator implements ExecutionSource {
     this.#pacer.stop()
   }
 
-  /** All proposals at one number, each in its part of the block time. */
+  /** All proposals at one number, each in its share of the block time. */
   async #slot(writer: EventWriter, number: number, startMs: number): Promise<void> {
     const fate = fateOf(this.#shape, number)
     for (let variant = 0; variant < fate.proposals; variant++) {

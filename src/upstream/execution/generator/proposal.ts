@@ -1,6 +1,6 @@
 // Derives a generated block's size, hashes, competing proposals and outcome before it executes.
 // Thread: any (pure). Everything is a function of the seed and the block's number, so that parent
-// links hold from block to block and across restarts.
+// links are valid from block to block and across restarts.
 import { mix, Random, writeDigest } from './random.ts'
 import type { Traffic } from './traffic.ts'
 
