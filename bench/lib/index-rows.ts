@@ -14,7 +14,7 @@ export interface RowPlan {
   readonly blocks: number
   readonly tips: number
   readonly usage: number
-  /** Left out: all. Tables of a transaction's parts come together, with `instructions`. */
+  /** Left out: all. Tables of what a transaction contains come together, with `instructions`. */
   readonly only?: readonly TableName[]
 }
 

@@ -132,17 +132,17 @@ async function ingest(folder: string, seconds: number, hasQueries = false) {
   })
   let slot = firstSlot
   const durable = () => (running.freshness().slot ?? firstSlot - 1) + 1 - firstSlot
-  const tell = async () => {
+  const publish = async () => {
     for (const update of updates) publishUpdate(hub, { ...update, slot })
     slot++
     while (slot - firstSlot - durable() >= aheadSlots)
       await new Promise((resolve) => setTimeout(resolve, 1))
   }
   // Warm: the process runs, the code is compiled, the files are there.
-  while (durable() < aheadSlots) await tell()
+  while (durable() < aheadSlots) await publish()
   const asking = hasQueries ? await Asking.start(folder) : null
   const before = { slots: durable(), cpu: cpuSeconds(running.pid()), ms: performance.now() }
-  while (performance.now() - before.ms < seconds * 1000) await tell()
+  while (performance.now() - before.ms < seconds * 1000) await publish()
   const slots = durable() - before.slots
   const secs = (performance.now() - before.ms) / 1000
   const cpu = cpuSeconds(running.pid()) - before.cpu

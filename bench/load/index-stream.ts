@@ -69,7 +69,7 @@ function through(engine: DoorPlace['engine'], shared: Shared): Contender {
   let door: BenchProcess | undefined
   let opened: OpenDoor | undefined
   return {
-    name: `our door on ${engine}`,
+    name: `our endpoint on ${engine}`,
     async prepare() {
       const { place } = await shared.take()
       door = startProcess(new URL('./clients/index-door.js', import.meta.url))

@@ -9,7 +9,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import { appendRows } from '../../src/products/indexer/duckdb/chunks.ts'
 import { createTableSql } from '../../src/products/indexer/duckdb/columns.ts'
 import { openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
-import { SnapshotClient } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
+import { requestSnapshot, socketPath } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
 import type { RowBatch } from '../../src/products/indexer/engine.ts'
 import { countRows } from '../../test/support/index-reader.ts'
 import { transactionRows } from '../../test/support/row-samples.ts'
@@ -84,11 +84,10 @@ async function appendOnly(folder: string, seconds: number): Promise<Measurement>
 
 async function writeSink(folder: string, seconds: number, isAsked: boolean): Promise<Measurement> {
   const opened = await openDuckdbSink(folder, forever)
-  const client = new SnapshotClient(folder)
   let isDone = false
   const asking = (async () => {
     while (isAsked && !isDone) {
-      await client.request(10_000)
+      await requestSnapshot(socketPath(folder), 10_000)
       await new Promise((resolve) => setTimeout(resolve, askEveryMs))
     }
   })()
@@ -103,7 +102,6 @@ async function writeSink(folder: string, seconds: number, isAsked: boolean): Pro
   await asking
   await opened.publish()
   const { rows } = await countRows(folder, 'transactions')
-  client.close()
   await opened.stop()
   return { opsPerSecond: (written / tookMs) * 1000, evidence: { rows, written } }
 }

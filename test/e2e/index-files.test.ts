@@ -45,7 +45,7 @@ it('keeps every file and folder of the index from other users, and queries still
   expect(statSync(folder).mode & 0o777).toBe(isRoot ? 0o710 : 0o700)
 })
 
-it.runIf(isRoot)('is closed to a process that is nobody', async () => {
+it.runIf(isRoot)('is closed to a process of another user', async () => {
   const files = readdirSync(folder).map((name) => join(folder, name))
   const script =
     'cd "$1" && echo entered; shift; for f in "$@"; do cat "$f" && echo read; done; true'

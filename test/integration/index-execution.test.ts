@@ -61,11 +61,11 @@ describe('the execution pipeline in the index', () => {
   for (const { name, tape, isMissing } of tapes)
     test.skipIf(isMissing)(`equals the frames of the WebSocket ${name}`, async () => {
       const frames = await play(tape())
-      const told = <T extends Fields>(kind: string) =>
+      const payloads = <T extends Fields>(kind: string) =>
         frames.flatMap((frame) =>
           kind in frame ? [{ seq: frame.seq as number, payload: frame[kind] as T }] : [],
         )
-      const contention = told('ContentionData')
+      const contention = payloads('ContentionData')
       expect(contention.length).toBeGreaterThan(25)
       const floats = ['parallel_efficiency_pct', 'contention_ratio', 'contention_score']
       const lists = {
@@ -80,9 +80,9 @@ describe('the execution pipeline in the index', () => {
       expect((await stage.rows('contention')).sort(byNumber('seq'))).toEqual(scalars)
       for (const [table, list] of Object.entries(lists)) {
         const elements = contention.flatMap(({ seq, payload }) =>
-          (payload[list] as Fields[]).map((element, place) =>
+          (payload[list] as Fields[]).map((element, index) =>
             asRead(
-              { seq, block_number: payload.block_number, rank: place + 1, ...element },
+              { seq, block_number: payload.block_number, rank: index + 1, ...element },
               floats,
             ),
           ),
@@ -92,30 +92,30 @@ describe('the execution pipeline in the index', () => {
         expect(rows, table).toEqual(elements)
       }
       // TPS names no block: it is the one whose proposal follows.
-      const tps = told('TPS').map(({ seq, payload }) => {
+      const tps = payloads('TPS').map(({ seq, payload }) => {
         const proposal = frames.find((frame) => frame.seq === seq + 1)!.Lifecycle as Fields
         return asRead({ seq, block_number: proposal.block_number, tps: payload })
       })
       expect((await stage.rows('tps')).sort(byNumber('seq'))).toEqual(tps)
       // TopAccesses names none either: it is that of the ContentionData that follows.
-      const accesses = told<Record<string, { key: string | string[] }[]>>('TopAccesses').flatMap(
-        ({ seq, payload }) => {
-          const after = frames.find((frame) => frame.seq === seq + 1)!.ContentionData as Fields
-          return Object.entries(payload).flatMap(([kind, top]) =>
-            top.map(({ key, ...counts }, place) => {
-              const [address, slot] = typeof key === 'string' ? [key, ''] : key
-              const { block_number } = after
-              return asRead({ seq, block_number, kind, rank: place + 1, address, slot, ...counts })
-            }),
-          )
-        },
-      )
+      const accesses = payloads<Record<string, { key: string | string[] }[]>>(
+        'TopAccesses',
+      ).flatMap(({ seq, payload }) => {
+        const after = frames.find((frame) => frame.seq === seq + 1)!.ContentionData as Fields
+        return Object.entries(payload).flatMap(([kind, top]) =>
+          top.map(({ key, ...counts }, index) => {
+            const [address, slot] = typeof key === 'string' ? [key, ''] : key
+            const { block_number } = after
+            return asRead({ seq, block_number, kind, rank: index + 1, address, slot, ...counts })
+          }),
+        )
+      })
       const rows = await stage.rows('top_accesses')
       expect(rows).toHaveLength(accesses.length)
       expect(new Set(rows.map((row) => JSON.stringify(row)))).toEqual(
         new Set(accesses.map((row) => JSON.stringify(row))),
       )
-      const moves = told('Lifecycle').map(({ seq, payload }) => [
+      const moves = payloads('Lifecycle').map(({ seq, payload }) => [
         String(seq),
         String(payload.block_number),
         payload.block_hash,

@@ -13,8 +13,8 @@ let database: QueryDatabase
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'sluice-formats-'))
-  const place = { folder, scratch: folder, memoryBytes: 512_000_000, threads: 2 }
-  database = await QueryDatabase.open(place)
+  const options = { folder, scratch: folder, memoryBytes: 512_000_000, threads: 2 }
+  database = await QueryDatabase.open(options)
 })
 
 afterAll(async () => {

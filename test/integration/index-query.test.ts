@@ -66,7 +66,7 @@ describe('a query on the embedded index', () => {
     expect(names).toEqual(['chain', 'chain', stage.engine.version])
   })
 
-  test("shows a caller's own usage and nobody else's", async () => {
+  test("shows a caller's own usage and no other", async () => {
     const own = (subscription: string) =>
       rowsOf(stage.engine, 'SELECT count(), min(query_id), min(at) FROM usage', { subscription })
     expect(await own('sub_a')).toEqual([['3', 'sub_a-0', '2023-11-14 22:13:20.000']])
@@ -79,7 +79,7 @@ describe('a query on the embedded index', () => {
     expect(probe.error?.message).not.toContain('sub_b')
   })
 
-  test('takes values in place of parameters, whatever stands in them', async () => {
+  test('replaces parameters by values, whatever they contain', async () => {
     const ask = (type: string, value: string) =>
       rowsOf(stage.engine, '', {
         statement: { texts: ['SELECT ', ' AS x'], values: [{ type, value }] },
@@ -149,7 +149,7 @@ describe('a query on the embedded index', () => {
   })
 
   test('never passes a broken result off as a whole one', async () => {
-    // Fails far behind the first rows, where the engine streams.
+    // Fails long after the first rows, where the engine streams.
     const sql = "SELECT (CASE WHEN slot = 90 THEN 'x' ELSE '1' END)::INT AS n FROM transactions"
     // No deadline of its own: a loaded machine takes long, and that is another error.
     const timeMs = 60_000

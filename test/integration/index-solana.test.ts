@@ -1,4 +1,4 @@
-// From the Solana chain and the TPU Sender into the index: rows tell what the doors tell.
+// From the Solana chain and the TPU Sender into the index: rows match what the endpoints return.
 import { Keypair, Transaction, type TransactionInstruction } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { embeddedRpcMethods } from '../../src/devnode/rpc/methods.ts'
@@ -54,7 +54,7 @@ describe('the Solana chain in the index', () => {
     await until(() => (stage.ingest.freshness().slot ?? 0) >= slot, `slot ${slot}`, 30_000)
   }
 
-  test('holds the transfers of a real token', async () => {
+  test('has the transfers of a real token', async () => {
     const owner = Keypair.generate()
     await airdrop(owner.publicKey.toBytes())
     const [mint, first, second] = [Keypair.generate(), Keypair.generate(), Keypair.generate()]
@@ -102,7 +102,7 @@ describe('the Solana chain in the index', () => {
     ])
   })
 
-  test('equals what getBlock tells of the same slots', async () => {
+  test('equals what getBlock returns for the same slots', async () => {
     const payer = await newPayer()
     await airdrop(decodeKey(payer.address)!)
     const from = chain().ledger.slot(0)
@@ -151,9 +151,9 @@ describe('the Solana chain in the index', () => {
       expect(instructions.filter(own).sort(order)).toEqual(
         shown.flatMap((one) => one.instructions).sort(order),
       )
-      // Every write that the hub told of the slot, in its order.
-      const told = tpu.chain.told.filter((one) => one.kind === 'account' && one.slot === slot)
-      expect(updates.filter(own)).toHaveLength(told.length)
+      // Every write that the hub published of the slot, in its order.
+      const published = tpu.chain.told.filter((one) => one.kind === 'account' && one.slot === slot)
+      expect(updates.filter(own)).toHaveLength(published.length)
     }
     expect(seen).toBeGreaterThanOrEqual(60)
     expect(transactions.some(({ success }) => success === '0')).toBe(true)
@@ -198,7 +198,7 @@ describe('the Solana chain in the index', () => {
     expect(landed).toHaveLength(12)
   })
 
-  test('holds queries that were told', async () => {
+  test('has the queries that were reported', async () => {
     const fact = { subscription: 's', atMs: 1_700_000_000_123, queryId: 'q' }
     stage.ingest.usage({ ...fact, elapsedMs: 1.5, rows: 7, bytes: 99, code: 0 })
     await until(async () => (await stage.rows('usage')).length === 1, 'the row')

@@ -1,4 +1,4 @@
-// The unmodified client of ClickHouse at the indexer's door.
+// The unmodified client of ClickHouse at the indexer's endpoint.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import {
@@ -136,7 +136,7 @@ describe('@clickhouse/client', () => {
     }
   })
 
-  it('tells class and code of every error', async () => {
+  it('returns class and code of every error', async () => {
     client = connect()
     const fails = (query: string) => failure(client.query({ query, format: 'JSONEachRow' }))
     expect(await fails('SELEC 1')).toEqual(['62', 'SYNTAX_ERROR'])
@@ -157,7 +157,7 @@ describe('@clickhouse/client', () => {
     expect(await fails('SELECT 1')).toEqual(['516', 'AUTHENTICATION_FAILED'])
   })
 
-  it('tells an error that struck while it streamed, plain and compressed', async () => {
+  it('returns an error that occurred while it streamed, plain and compressed', async () => {
     for (const compression of [{}, { compression: { response: true } }]) {
       client = connect(compression)
       const result = await client.query({ query: 'SELECT late 50000', format: 'JSONEachRow' })
@@ -185,15 +185,15 @@ describe('@clickhouse/client', () => {
     const pair = makePair(join(stage.bundle.folder, 'tls'), 'indexer')
     const tls = new CertificatePair(pair, silentLog)
     const meters = declareIndexerMeters(new Meters())
-    const door = await stage.bundle.openIndexer({ engine: stage.engine, tls, meters })
+    const endpoint = await stage.bundle.openIndexer({ engine: stage.engine, tls, meters })
     client = connect({
-      url: `https://127.0.0.1:${door.port}`,
+      url: `https://127.0.0.1:${endpoint.port}`,
       tls: { ca_cert: readFileSync(pair.certPath) },
     })
     const rows = await client.query({ query: 'SELECT rows 1', format: 'JSONEachRow' })
     expect(await rows.json()).toEqual([{ n: 0, text: 'row 0' }])
     await client.close()
-    await door.stop()
+    await endpoint.stop()
     tls.stop()
   })
 })

@@ -107,7 +107,7 @@ describe('credentials of the indexer', () => {
   it('are asked for before path, verb and body', async () => {
     for (const path of ['/other', '/play/x', '/ping'])
       expect((await fetch(`${stage.url}${path}`, { method: 'POST' })).status).toBe(401)
-    const told = await new Promise<string>((resolve) => {
+    const answer = await new Promise<string>((resolve) => {
       const socket = connect(stage.port, '127.0.0.1')
       // The body never comes.
       socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n')
@@ -116,12 +116,12 @@ describe('credentials of the indexer', () => {
         resolve(data.toString())
       })
     })
-    expect(told).toMatch(/^HTTP\/1\.1 401 /)
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /)
   })
 
-  it('are wrong when a header stands there twice', async () => {
+  it('are wrong when a header is sent twice', async () => {
     const lines = Object.entries({ ...basic(mine), ...token(mine), 'X-Token': mine.token })
-    const told = await new Promise<string>((resolve) => {
+    const answer = await new Promise<string>((resolve) => {
       const socket = connect(stage.port, '127.0.0.1')
       const head = lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')
       socket.write(`GET /?query=SELECT%201 HTTP/1.1\r\nhost: x\r\n${head}\r\n`)
@@ -130,6 +130,6 @@ describe('credentials of the indexer', () => {
         resolve(data.toString())
       })
     })
-    expect(told).toMatch(/^HTTP\/1\.1 401 /)
+    expect(answer).toMatch(/^HTTP\/1\.1 401 /)
   })
 })

@@ -1,4 +1,4 @@
-// The indexer's door over an engine that does as it is told: HTTP of ClickHouse, and nothing else.
+// The indexer's endpoint over a scripted engine: HTTP of ClickHouse, and nothing else.
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Asked, IndexerStage, planLimits } from '../support/indexer-stage.ts'
@@ -18,7 +18,7 @@ describe('what is open without credentials', () => {
     }
   })
 
-  it('serves a page that may run its own script and talk to this door alone', async () => {
+  it('serves a page that may run its own script and talk to this endpoint alone', async () => {
     const answer = await fetch(`${stage.url}/play`)
     const policy = answer.headers.get('content-security-policy') ?? ''
     expect(answer.headers.get('content-type')).toBe('text/html; charset=UTF-8')
@@ -30,7 +30,7 @@ describe('what is open without credentials', () => {
 })
 
 describe('a query', () => {
-  it('stands in the URL, in the body, or in both', async () => {
+  it('is in the URL, in the body, or in both', async () => {
     for (const asked of [
       { query: { query: 'SELECT rows 2' } },
       { body: 'SELECT rows 2' },
@@ -59,7 +59,7 @@ describe('a query', () => {
     ])
   })
 
-  it('is answered with what ClickHouse tells, and how fresh the rows are', async () => {
+  it('is answered with the headers of ClickHouse, and how fresh the rows are', async () => {
     const query = { query_id: 'mine', default_format: 'JSON' }
     const { headers } = await stage.ask({ body: 'SELECT rows 3', query })
     expect(Object.fromEntries(headers)).toMatchObject({
@@ -162,12 +162,12 @@ describe('an error', () => {
     expect(await stage.code({ query: { query: 'DROP TABLE x' } })).toEqual([403, 164, 'READONLY'])
   })
 
-  it('tells what is wrong with parameters and settings', async () => {
+  it('reports what is wrong with parameters and settings', async () => {
     const body = 'SELECT {a:UInt8}'
     expect(await stage.code({ body })).toEqual([400, 456, 'UNKNOWN_QUERY_PARAMETER'])
     const query = { param_a: 'x' }
     expect(await stage.code({ body, query })).toEqual([400, 457, 'BAD_QUERY_PARAMETER'])
-    for (const [name, value, ...told] of [
+    for (const [name, value, ...expected] of [
       ['allow_ddl', '1', 400, 115, 'UNKNOWN_SETTING'],
       ['max_execution_time', 'soon', 400, 36, 'BAD_ARGUMENTS'],
       ['result_overflow_mode', 'any', 400, 36, 'BAD_ARGUMENTS'],
@@ -178,7 +178,7 @@ describe('an error', () => {
       ['database', 'other', 400, 81, 'UNKNOWN_DATABASE'],
       ['query_id', 'a\nb', 400, 36, 'BAD_ARGUMENTS'],
     ] as const)
-      expect(await stage.code({ body: 'SELECT 1', query: { [name]: value } })).toEqual(told)
+      expect(await stage.code({ body: 'SELECT 1', query: { [name]: value } })).toEqual(expected)
     const twice = await fetch(`${stage.url}/?query_id=a&query_id=b`, {
       method: 'POST',
       headers: stage.credentials,
@@ -226,18 +226,18 @@ describe('an error', () => {
     expect((await stage.code({ body: Buffer.from("SELECT '\xff'", 'latin1') }))[0]).toBe(400)
   })
 
-  it('comes in its place when the answer had begun', async () => {
+  it('follows the rows when the answer had begun', async () => {
     const { status, headers, text } = await stage.ask({
       body: 'SELECT late 100000',
       query: { default_format: 'JSONEachRow' },
     })
     const tag = headers.get('x-clickhouse-exception-tag')
-    const told = 'Code: 159. DB::Exception: Too slow. (TIMEOUT_EXCEEDED)\n'
+    const sentence = 'Code: 159. DB::Exception: Too slow. (TIMEOUT_EXCEEDED)\n'
     expect(status).toBe(200)
     expect(text.split('\n').length).toBeGreaterThan(100_000)
     expect(
       text.endsWith(
-        `\r\n__exception__\r\n${tag}\n${told}${told.length} ${tag}\r\n__exception__\r\n`,
+        `\r\n__exception__\r\n${tag}\n${sentence}${sentence.length} ${tag}\r\n__exception__\r\n`,
       ),
     ).toBe(true)
   })

@@ -1,4 +1,4 @@
-// The unmodified client of ClickHouse over the door to the embedded engine: real rows, real SQL.
+// The unmodified client of ClickHouse over the endpoint of the embedded engine: real rows, real SQL.
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Bundle } from '../support/bundle.ts'
@@ -22,8 +22,8 @@ let url = ''
 beforeAll(async () => {
   stage = await QueryStage.open()
   await stage.sink.write([transactionRows({ slot: 1, slots: 100, perSlot: 200 })], { slots: 100 })
-  const door = await bundle.openIndexer({ engine: stage.engine })
-  url = `http://127.0.0.1:${door.port}`
+  const endpoint = await bundle.openIndexer({ engine: stage.engine })
+  url = `http://127.0.0.1:${endpoint.port}`
 })
 afterAll(async () => {
   await bundle.dispose()
@@ -154,11 +154,11 @@ describe('@clickhouse/client on the embedded engine', () => {
       highest = Math.max(highest, process.memoryUsage.rss() - before)
     }
     expect([rows, ...sums]).toEqual([1_000_000, 50_500_000, 99_500_000, 24_500_000])
-    // Door and client together, in this process; the text alone is 15 MB.
+    // Endpoint and client together, in this process; the text alone is 15 MB.
     expect(highest).toBeLessThan(300_000_000)
   })
 
-  it('tells class and code: syntax, names, readonly, rows, time', async () => {
+  it('returns class and code: syntax, names, readonly, rows, time', async () => {
     const client = connect()
     expect(await failure(client, 'SELECT FROM WHERE')).toEqual(['62', 'SYNTAX_ERROR'])
     expect(await failure(client, 'SELECT * FROM nothing')).toEqual(['60', 'UNKNOWN_TABLE'])
@@ -174,7 +174,7 @@ describe('@clickhouse/client on the embedded engine', () => {
     expect(await failure(hasty, slow)).toEqual(['159', 'TIMEOUT_EXCEEDED'])
   })
 
-  it('cuts at the row limit when it is told to', async () => {
+  it('truncates at the row limit on request', async () => {
     const result = await connect('hasty').query({
       query: 'SELECT slot FROM transactions',
       format: 'JSONEachRow',

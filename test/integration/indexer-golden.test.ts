@@ -1,4 +1,4 @@
-// The shapes of what the indexer's door itself says, held by golden files: inside v1 fields are
+// The shapes of the indexer endpoint's own answers, fixed by golden files: inside v1 fields are
 // only added.
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { expectShape } from '../support/golden.ts'
@@ -13,7 +13,7 @@ beforeAll(() => stage.open())
 afterAll(() => stage.bundle.dispose())
 
 /** Status, the headers that clients read, and the body taken apart. */
-async function told(asked: Asked) {
+async function answerTo(asked: Asked) {
   const { status, headers, text } = await stage.ask(asked)
   const kept = [...headers].filter(([name]) => /^(x-|content-type|www-auth|retry)/.test(name))
   const found = /^Code: (\d+)\. DB::Exception: (.+)\. \(([A-Z_]+)\)\n$/s.exec(text)
@@ -26,7 +26,7 @@ async function told(asked: Asked) {
 }
 
 describe('golden shapes of the indexer', () => {
-  it('holds the errors', async () => {
+  it('keeps the errors', async () => {
     const errors: Readonly<Record<string, Asked>> = {
       unauthorized: { body: 'SELECT 1', as: {} },
       syntax: { body: 'SELEC 1' },
@@ -37,19 +37,19 @@ describe('golden shapes of the indexer', () => {
       'too-long': { body: 'x'.repeat(1_100_000) },
     }
     for (const [name, asked] of Object.entries(errors))
-      expectShape(`indexer/${name}`, await told(asked))
+      expectShape(`indexer/${name}`, await answerTo(asked))
     const as = stage.issue({ plan: 'poor' })
     await stage.ask({ body: 'SELECT 1', as })
-    expectShape('indexer/quota', await told({ body: 'SELECT 1', as }))
+    expectShape('indexer/quota', await answerTo({ body: 'SELECT 1', as }))
   })
 
-  it('holds the head of a result', async () => {
-    expectShape('indexer/result', await told({ body: 'SELECT 1 FORMAT JSON' }))
+  it('keeps the head of a result', async () => {
+    expectShape('indexer/result', await answerTo({ body: 'SELECT 1 FORMAT JSON' }))
     const { headers } = await stage.ask({ body: 'SELECT 1' })
     expectShape('indexer/summary', JSON.parse(headers.get('x-clickhouse-summary') ?? ''))
   })
 
-  it('holds what the door answers itself', async () => {
+  it('keeps what the endpoint answers itself', async () => {
     const json = async (body: string) =>
       JSON.parse((await stage.ask({ body: `${body} FORMAT JSON` })).text)
     expectShape('indexer/show-tables', await json('SHOW TABLES'))

@@ -1,4 +1,4 @@
-// The indexer's door against what no client sends: raw bytes, and queries made of noise. Afterwards
+// The indexer's endpoint against what no client sends: raw bytes, and queries made of noise. Afterwards
 // it must still answer a good one, which every test checks.
 import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'

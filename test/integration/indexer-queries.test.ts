@@ -1,4 +1,4 @@
-// Queries of the indexer's door while they run, and what is kept of them.
+// Queries of the indexer's endpoint while they run, and what is kept of them.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { declareIndexerMeters } from '../../src/products/indexer/meters.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
@@ -24,7 +24,7 @@ describe('queries under way', () => {
   const seen = (id: string) =>
     until(() => stage.engine.queries.some((query) => query.id === id), id)
 
-  it('are killed by their own customer, and by nobody else', async () => {
+  it('are killed by their own customer, and by no other', async () => {
     const [mine, other] = [stage.issue(), stage.issue()]
     const waiting = wait(mine, 'to-kill')
     await seen('to-kill')
@@ -32,8 +32,8 @@ describe('queries under way', () => {
     expect((await stage.ask({ body: kill, as: other })).text).toBe('')
     const test = await stage.ask({ body: "KILL QUERY WHERE query_id='to-kill' TEST", as: mine })
     expect(test.text).toContain('to-kill')
-    const told = JSON.parse((await stage.ask({ body: kill, as: mine })).text)
-    expect(told).toMatchObject({ kill_status: 'waiting', query_id: 'to-kill' })
+    const killed = JSON.parse((await stage.ask({ body: kill, as: mine })).text)
+    expect(killed).toMatchObject({ kill_status: 'waiting', query_id: 'to-kill' })
     const answer = await waiting
     expect([answer.status, (await answer.text()).slice(0, 9)]).toEqual([400, 'Code: 394'])
     expect((await stage.ask({ body: kill, as: mine })).text).toBe('')
@@ -111,14 +111,14 @@ describe('queries under way', () => {
   })
 
   it('are bounded by address, whoever asks', async () => {
-    const door = await stage.bundle.openIndexer({
+    const endpoint = await stage.bundle.openIndexer({
       engine: stage.engine,
       meters: declareIndexerMeters(new Meters()),
       section: { inFlightPerAddress: 1 },
     })
     const leave = new AbortController()
     const ask = (headers: Record<string, string>) =>
-      fetch(`http://127.0.0.1:${door.port}/?query=SELECT%20wait&query_id=bounded`, {
+      fetch(`http://127.0.0.1:${endpoint.port}/?query=SELECT%20wait&query_id=bounded`, {
         headers,
         signal: leave.signal,
       })
@@ -129,7 +129,7 @@ describe('queries under way', () => {
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1'])
     expect(await refused.text()).toMatch(/^Code: 202\./)
     leave.abort()
-    await door.stop()
+    await endpoint.stop()
   })
 
   it('go at the pace of their reader', async () => {
@@ -142,7 +142,7 @@ describe('queries under way', () => {
     const reader = answer.body!.getReader()
     await reader.read()
     let given = -1
-    // The source stands still once the buffers on the way are full.
+    // The source stops once the buffers on the way are full.
     await until(
       async () => {
         const now = stage.engine.rowsGiven
@@ -151,7 +151,7 @@ describe('queries under way', () => {
         await new Promise((resolve) => setTimeout(resolve, 300))
         return isStill
       },
-      'the source to stand still',
+      'the source to stop',
       20_000,
     )
     expect(stage.engine.rowsGiven - before).toBeLessThan(2_000_000)
@@ -179,7 +179,7 @@ describe('what is kept of queries', () => {
     for (const secret of [token, `job-${token}`, password, `${password}.1`])
       for (const body of ['SELECT slow 2', 'DROP TABLE blocks', 'SELEC']) {
         const query = { query_id: secret }
-        // Also where the statement stands in the URL and is refused before its body is read.
+        // Also where the statement is in the URL and is refused before its body is read.
         for (const asking of [
           { body, query },
           { body: ' ', query: { ...query, query: body } },

@@ -43,7 +43,7 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
     const usage = [['sub-alice'], [1_700_000_000_000], [marker], [1], [1], [1], [0]]
     await sink.write([...makeRows(plan), { table: 'usage', count: 1, columns: usage }], {})
     await sink.stop()
-    // Its name is in every table of `system` that lists tables, its row is nobody's but ours.
+    // Its name is in every table of `system` that lists tables, its row is visible to us only.
     await server.ask(`CREATE TABLE default.${marker} (x String) ENGINE = Memory`)
     await server.ask('CREATE TABLE chain.secrets (x String) ENGINE = Memory')
     await server.ask(`INSERT INTO chain.secrets VALUES ('${marker}')`)
@@ -95,7 +95,7 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
     async (target) => {
       for (const sql of hostileStatements(target)) {
         const answer = await answersTo(sql)
-        // system.tables and system.columns of our own are the catalogue's, and hold no secret.
+        // system.tables and system.columns of our own are the catalogue's, and contain no secret.
         expect(leaked(answer), sql).toBe(false)
       }
     },

@@ -9,7 +9,7 @@ import {
   type DuckdbSinkOptions,
   openDuckdbSink,
 } from '../../src/products/indexer/duckdb/sink.ts'
-import { SnapshotClient } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
+import { requestSnapshot, socketPath } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
 import { readSnapshot } from '../../src/products/indexer/duckdb/store-files.ts'
 import { countRows } from '../support/index-reader.ts'
 import { batch, instructionRows, transactionRows, usageRows } from '../support/row-samples.ts'
@@ -134,7 +134,7 @@ describe('the sink of the embedded index', () => {
     expect(await countRows(folder, 'transactions')).toEqual({ rows: 48_000, distinct: 48_000 })
   })
 
-  test('takes rows of slots back, and takes others in their place', async () => {
+  test('deletes rows of slots, and takes others instead', async () => {
     const sink = await start({ hotBytesMax: 300_000 })
     for (let slot = 0; slot < 40; slot += 4)
       await sink.write([transactionRows({ slot, slots: 4, perSlot: 200 })], {
@@ -154,22 +154,17 @@ describe('the sink of the embedded index', () => {
 
   test('answers readers on its socket with the newest rows', async () => {
     const sink = await start()
-    const client = new SnapshotClient(folder)
-    try {
-      const before = await client.request(30_000)
-      expect(before?.files).toEqual([])
-      await sink.write([transactionRows({ slot: 1, slots: 1, perSlot: 5 })], {})
-      const after = await client.request(30_000)
-      expect((await countRows(folder, 'transactions', 'slot, idx', after!)).rows).toBe(5)
-      expect((await client.request(30_000))?.version).toBe(after!.version)
-    } finally {
-      client.close()
-    }
+    const request = () => requestSnapshot(socketPath(folder), 30_000)
+    const before = await request()
+    expect(before?.files).toEqual([])
+    await sink.write([transactionRows({ slot: 1, slots: 1, perSlot: 5 })], {})
+    const after = await request()
+    expect((await countRows(folder, 'transactions', 'slot, idx', after!)).rows).toBe(5)
+    expect((await request())?.version).toBe(after!.version)
   })
 
-  test('tells readers nothing when it is not there', async () => {
-    const client = new SnapshotClient(folder)
-    expect(await client.request(30_000)).toBe(null)
+  test('answers no reader when it is not running', async () => {
+    expect(await requestSnapshot(socketPath(folder), 30_000)).toBe(null)
   })
 
   test('drops whole files by age and by bytes', async () => {
@@ -215,9 +210,9 @@ describe('a sink that is killed', () => {
       await until(() => lines.split('\n').length > goal, 'it has written', 30_000)
       child.kill('SIGKILL')
       await new Promise((resolve) => child.once('close', resolve))
-      const told = lines.split('\n').slice(0, -1)
-      expect(Number(told[0]!.slice('from '.length))).toBeGreaterThanOrEqual(acknowledged + 1)
-      acknowledged = Math.max(acknowledged, ...told.slice(1).map(Number))
+      const acked = lines.split('\n').slice(0, -1)
+      expect(Number(acked[0]!.slice('from '.length))).toBeGreaterThanOrEqual(acknowledged + 1)
+      acknowledged = Math.max(acknowledged, ...acked.slice(1).map(Number))
     }
     const sink = await start()
     const { slots } = (await sink.marks()) as { slots: number }

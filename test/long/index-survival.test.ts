@@ -9,20 +9,20 @@ import { until } from '../support/until.ts'
 
 let chain: ChainStage
 let stage: IngestStage
-let roads: Roads
+let feeds: Feeds
 
 beforeEach(() => {
   chain = new ChainStage({ traffic: 200 })
   stage = new IngestStage()
 })
 afterEach(async () => {
-  roads?.stop()
+  feeds?.stop()
   await stage.dispose()
   await chain.dispose()
 })
 
 /** Execution frames every few milliseconds beside the chain's slots. */
-class Roads {
+class Feeds {
   blocks = 0
   readonly #timer: NodeJS.Timeout
   constructor(log: IngestStage['log']) {
@@ -37,12 +37,12 @@ class Roads {
 async function begin(isFresh = false): Promise<void> {
   await chain.start(isFresh)
   await stage.start(chain.hub)
-  roads = new Roads(stage.log)
+  feeds = new Feeds(stage.log)
 }
 
-/** The roads stand still, and everything they said is durable. */
+/** The feeds are stopped, and everything they published is durable. */
 async function end(): Promise<void> {
-  roads.stop()
+  feeds.stop()
   await chain.stop()
   await stage.settled()
 }
@@ -73,7 +73,7 @@ function expectDistinct(table: keyof typeof tables, rows: readonly ReadRow[]): v
 
 /** A row for every frame of the log, once. */
 async function expectEveryFrame(): Promise<void> {
-  const told = (kind: string) =>
+  const published = (kind: string) =>
     [...stage.log.after(0)].filter((frame) => frame.kind === kind).map(({ seq }) => String(seq))
   for (const [table, kind] of [
     ['tps', 'TPS'],
@@ -84,7 +84,7 @@ async function expectEveryFrame(): Promise<void> {
     expect(
       rows.map(({ seq }) => seq),
       table,
-    ).toEqual(told(kind))
+    ).toEqual(published(kind))
   }
 }
 
@@ -105,16 +105,16 @@ describe('a writer', () => {
     expect([await lost('slots'), await lost('events')]).toEqual([0, 0])
   }, 180_000)
 
-  test('that stands still does not slow the roads, and catches up', async () => {
+  test('that is frozen does not slow the feeds, and catches up', async () => {
     await begin()
     await until(() => (stage.ingest.freshness().slot ?? 0) > 0, 'rows flow', 60_000)
     const pid = stage.ingest.pid()
     process.kill(pid, 'SIGSTOP')
     try {
-      const before = { slot: chain.chain.ledger.slot(0), blocks: roads.blocks }
-      // Both roads go on: so many slots and blocks while nobody takes a row.
+      const before = { slot: chain.chain.ledger.slot(0), blocks: feeds.blocks }
+      // Both feeds continue: so many slots and blocks while no row is taken.
       await until(() => chain.chain.ledger.slot(0) >= before.slot + 60, '60 slots', 60_000)
-      expect(roads.blocks).toBeGreaterThan(before.blocks + 60)
+      expect(feeds.blocks).toBeGreaterThan(before.blocks + 60)
       expect(stage.ingest.lagMs()).toBeGreaterThan(500)
     } finally {
       process.kill(pid, 'SIGCONT')
@@ -125,14 +125,14 @@ describe('a writer', () => {
     expect(await stage.meter('sluice_index_writer_restarts_total')).toBe(0)
   }, 180_000)
 
-  test('that stands still for too long loses what the logs let go, and it is counted', async () => {
+  test('that is frozen for too long loses what the logs evict, and it is counted', async () => {
     stage.framesMax = 500
     await begin()
     await until(() => (stage.ingest.freshness().slot ?? 0) > 0, 'rows flow', 60_000)
     const pid = stage.ingest.pid()
     process.kill(pid, 'SIGSTOP')
     try {
-      // More than the window and the log together hold.
+      // More than the window and the log keep together.
       const payload = Buffer.alloc(20_000, 0x20)
       payload.write('400')
       for (let left = 2_000; left > 0; left--) {
@@ -153,7 +153,7 @@ describe('a writer', () => {
 })
 
 describe('an index', () => {
-  test('goes on behind its last slot when the server starts again', async () => {
+  test('continues after its last slot when the server restarts', async () => {
     await begin()
     await until(() => (stage.ingest.freshness().slot ?? 0) > 5, 'rows flow', 60_000)
     await end()
@@ -185,7 +185,7 @@ describe('an index', () => {
     // Not one block of the old chain is left, below or above what the new one has.
     for (const { slot, blockhash } of blocks) expect(before.get(slot)).not.toBe(blockhash)
     expect(slots.at(-1)).toBe(stage.ingest.freshness().slot)
-    // Rows of the other road stay, whether or not it has said more since.
+    // Rows of the other feed stay, whether or not it has published more since.
     expect((await stage.rows('tps')).length).toBeGreaterThanOrEqual(tpsBefore)
     expect(await lost('slots')).toBe(0)
   }, 180_000)

@@ -1,5 +1,5 @@
 // The indexer over a ClickHouse server, as an operator sets it up: `indexer.engine: clickhouse`
-// and its address. What a customer sees is the same; no credential of the server is told anywhere.
+// and its address. What a customer sees is the same; no credential of the server appears anywhere.
 import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -50,7 +50,7 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
     await until(async () => (await count('usage')) > 0, 'rows of usage', 60_000)
   }, 120_000)
 
-  test('ends queries at the limits of the plan, by the codes of the door', async () => {
+  test('ends queries at the limits of the plan, by the codes of the endpoint', async () => {
     const wrong = client.query({ query: 'SELECT * FROM nothing_here' })
     await expect(wrong).rejects.toMatchObject({ code: '60' })
     const outside = client.query({
@@ -81,7 +81,7 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
     expect(error).not.toContain(clickhouse.password)
   }, 120_000)
 
-  test('tells nobody the credentials of the server', () => {
+  test('reveals no credential of the server', () => {
     for (const text of [server.stdout(), server.stderr()])
       expect(text).not.toContain(clickhouse.password)
   })

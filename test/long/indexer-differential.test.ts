@@ -1,5 +1,5 @@
 // The same rows in DuckDB and in ClickHouse, the same questions, the same answers: by the port of
-// the engines, and by the door with an unmodified client.
+// the engines, and by the endpoint with an unmodified client.
 import { createClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -60,7 +60,7 @@ describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-ser
     expect(ours).toEqual(theirs)
   })
 
-  test('gives the same through the door to an unmodified client', async () => {
+  test('gives the same through the endpoint to an unmodified client', async () => {
     const clients = await Promise.all(
       [clickhouse, stage.engine].map(async (engine, at) => {
         const bundle = bundles[at]!
@@ -90,7 +90,7 @@ describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-ser
   }, 120_000)
 })
 
-/** Customers of the door have names of their own, and no queries yet. */
+/** Customers of the endpoint have names of their own, and no queries yet. */
 const sqlOfUsage = /\busage\b/
 
 async function rowsOf(engine: QueryEngine, { sql, params }: Question): Promise<unknown[][]> {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/base/clock.ts'
-import { SnapshotClient } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
+import { requestSnapshot, socketPath } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
 import { type RunningIngest, startIngest } from '../../src/products/indexer/ingest.ts'
 import { declareIngestMeters } from '../../src/products/indexer/meters.ts'
 import { type TableName, tables } from '../../src/products/indexer/tables.ts'
@@ -25,7 +25,6 @@ export class IngestStage {
   meters = new Meters()
   ingest!: RunningIngest
   readonly #reserve = handOutSeqs(0)
-  #snapshots: SnapshotClient | null = null
 
   /** A run: a new log, as after a restart of the server, over the same index. */
   async start(hub: Hub<SolanaUpdate> | null): Promise<void> {
@@ -47,8 +46,6 @@ export class IngestStage {
   }
 
   async stop(): Promise<void> {
-    this.#snapshots?.close()
-    this.#snapshots = null
     await this.ingest?.stop()
   }
 
@@ -64,8 +61,7 @@ export class IngestStage {
 
   /** Every row of a table that is durable now. */
   async rows(table: TableName): Promise<ReadRow[]> {
-    this.#snapshots ??= new SnapshotClient(this.folder)
-    const snapshot = await this.#snapshots.request(20_000)
+    const snapshot = await requestSnapshot(socketPath(this.folder), 20_000)
     if (snapshot === null) throw new Error('the writer does not answer')
     const names = Object.keys(tables[table].columns)
     const rows = await readRows(this.folder, table, snapshot)

@@ -66,7 +66,7 @@ export function describeRowSink(name: string, stage: SinkStage): void {
       expect(await sink!.marks()).toEqual({ events: Number.MAX_SAFE_INTEGER, slots: 9 })
     })
 
-    test('holds every column type to its ends, in every table', async () => {
+    test('keeps every column type to its ends, in every table', async () => {
       const batches = tableNames.map(extremes)
       await sink!.write(batches, {})
       for (const batch of batches)
@@ -96,7 +96,7 @@ export function describeRowSink(name: string, stage: SinkStage): void {
       expect(await read('tps')).toHaveLength(16)
     })
 
-    test('forgets the slots of a chain that began anew, and nothing else', async () => {
+    test('deletes the slots of a chain that restarted, and nothing else', async () => {
       await sink!.write([blockRows(5, 20), tpsRows(5, 20)], { slots: 20, events: 20 })
       await reopen()
       await sink!.write([blockRows(21, 22)], { slots: 22 })

@@ -17,7 +17,7 @@ import type { Freshness } from './ingest.ts'
 import { type Asked, type Asking, readUrl, withBody } from './input.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
 import { type QuerySettings, readSettings } from './settings.ts'
-import { readKill } from './sql/kill.ts'
+import { readKill } from './sql/cursor.ts'
 import { bindParameters } from './sql/parameters.ts'
 import { type Reading, readStatement } from './sql/reading.ts'
 

@@ -28,21 +28,17 @@ import {
 } from './store-files.ts'
 import { Tails } from './tails.ts'
 
-export interface DuckdbSinkOptions {
-  readonly retentionMs: number
-  readonly retentionBytes: number
-  /** The hot file is sealed when its write-ahead log has grown to this size. */
-  readonly hotBytesMax?: number
-  /** The hot file is also sealed when it is this old. */
-  readonly hotMsMax?: number
-  readonly mergedBytesMax?: number
-}
-
 const defaults = {
+  /** The hot file is sealed when its write-ahead log has this size, or when it is this old. */
   hotBytesMax: 64 * 1024 * 1024,
   hotMsMax: 3_600_000,
   mergedBytesMax: 512 * 1024 * 1024,
 }
+export interface DuckdbSinkOptions extends Partial<typeof defaults> {
+  readonly retentionMs: number
+  readonly retentionBytes: number
+}
+
 /** Batching delay: a commit costs a few milliseconds, so one write covers a block of rows. */
 const lingerMs = 50
 const memoryLimit = '1GB'

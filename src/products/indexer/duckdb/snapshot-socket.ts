@@ -48,72 +48,32 @@ export async function serveSnapshots(
   }
 }
 
-/** Client of the socket, one request at a time. Reconnects with the next request after an error. */
-export class SnapshotClient {
-  readonly #path: string
-  #socket: Socket | null = null
-  #waiting: ((snapshot: Snapshot | null) => void) | null = null
-  #text = ''
-
-  /** Throws a Fault when the folder's path is too long for a socket. */
-  constructor(folder: string) {
-    this.#path = socketPath(folder)
-  }
-
-  /** The newest snapshot; null when the writer is down or does not answer before the timeout. */
-  request(timeoutMs: number): Promise<Snapshot | null> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#disconnect(), timeoutMs)
-      this.#waiting = (snapshot) => {
-        clearTimeout(timer)
-        this.#waiting = null
-        resolve(snapshot)
-      }
-      this.#connected().write('\n')
-    })
-  }
-
-  close(): void {
-    this.#disconnect()
-  }
-
-  #connected(): Socket {
-    if (this.#socket !== null) return this.#socket
-    const socket = connect(this.#path)
-    this.#socket = socket
-    this.#text = ''
+/** The newest snapshot; null when the writer is down or does not answer before the timeout. */
+export function requestSnapshot(path: string, timeoutMs: number): Promise<Snapshot | null> {
+  return new Promise((resolve) => {
+    const socket = connect(path)
+    const timer = setTimeout(() => socket.destroy(), timeoutMs)
+    let text = ''
     socket.setEncoding('utf8')
-    socket.on('error', () => this.#lost(socket))
-    socket.on('close', () => this.#lost(socket))
-    socket.on('data', (text) => this.#receive(String(text)))
-    return socket
-  }
+    socket.on('error', () => {})
+    socket.on('data', (more) => {
+      text += more
+      if (text.endsWith('\n') || text.length > answerBytesMax) socket.destroy()
+    })
+    socket.on('close', () => {
+      clearTimeout(timer)
+      resolve(text.endsWith('\n') ? readAnswer(text) : null)
+    })
+    socket.write('\n')
+  })
+}
 
-  #receive(text: string): void {
-    this.#text += text
-    const end = this.#text.indexOf('\n')
-    if (this.#text.length > answerBytesMax) this.#disconnect()
-    if (end === -1) return
-    const line = this.#text.slice(0, end)
-    this.#text = this.#text.slice(end + 1)
-    try {
-      this.#waiting?.(parseSnapshot(line))
-    } catch {
-      // The peer is not our writer, or is broken: treated like a writer that is down.
-      this.#disconnect()
-    }
-  }
-
-  #disconnect(): void {
-    const socket = this.#socket
-    socket?.destroy()
-    if (socket !== null) this.#lost(socket)
-  }
-
-  #lost(socket: Socket): void {
-    if (this.#socket !== socket) return
-    this.#socket = null
-    this.#waiting?.(null)
+/** Null when the peer is not our writer, or is broken: treated like a writer that is down. */
+function readAnswer(text: string): Snapshot | null {
+  try {
+    return parseSnapshot(text)
+  } catch {
+    return null
   }
 }
 
@@ -125,13 +85,14 @@ const requestMsMax = 5000
 /** Provides the newest snapshot to queries. */
 export class LatestSnapshot {
   readonly #folder: string
-  readonly #client: SnapshotClient
+  readonly #path: string
   #requested: Promise<Snapshot | null> = Promise.resolve(null)
   #requestedAtMs = Number.NEGATIVE_INFINITY
 
+  /** Throws a Fault when the folder's path is too long for a socket. */
   constructor(folder: string) {
     this.#folder = folder
-    this.#client = new SnapshotClient(folder)
+    this.#path = socketPath(folder)
   }
 
   /**
@@ -152,7 +113,7 @@ export class LatestSnapshot {
   #get(): Promise<Snapshot | null> {
     if (performance.now() - this.#requestedAtMs < shareMs) return this.#requested
     // One request at a time: the next starts when the previous one is answered or has failed.
-    const request = () => this.#client.request(requestMsMax)
+    const request = () => requestSnapshot(this.#path, requestMsMax)
     this.#requested = this.#requested.then(request, request)
     this.#requestedAtMs = performance.now()
     return this.#requested
@@ -163,10 +124,6 @@ export class LatestSnapshot {
     this.#requestedAtMs = Number.NEGATIVE_INFINITY
     return this.get(timeoutMs)
   }
-
-  close(): void {
-    this.#client.close()
-  }
 }
 
 function listen(server: Server, path: string): Promise<void> {
@@ -176,7 +133,8 @@ function listen(server: Server, path: string): Promise<void> {
   })
 }
 
-function socketPath(folder: string): string {
+/** Throws a Fault when it is too long. */
+export function socketPath(folder: string): string {
   const path = join(folder, socketName)
   const near = relative(process.cwd(), path)
   const shorter = near.length < path.length && !isAbsolute(near) ? near : path

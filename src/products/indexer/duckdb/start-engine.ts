@@ -97,7 +97,6 @@ class DuckdbEngine implements QueryEngine {
   async stop(): Promise<void> {
     clearInterval(this.#refreshing)
     for (const run of this.#runs) run.end('cancel')
-    this.#snapshots.close()
     await this.#pool.stop()
   }
 

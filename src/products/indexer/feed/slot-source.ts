@@ -1,24 +1,52 @@
 // Source of complete slots at commitment `confirmed`, read by a replay of the hub. Thread: main.
 // The hub is the queue: slots that it evicts before they were read are lost, and counted.
 //
-//   accounts, transactions, meta, status(confirmed) -> one slot -> slot-parcels.ts
+//   accounts, transactions, meta, status(confirmed) -> one slot -> parcels of bounded size
 //
 // A slot is emitted when it is confirmed and its block meta was received; late content is emitted
 // when the slot is finalized. Slots that the index already has are emitted with their blockhash, so
 // that the writer sees whether the chain restarted.
 import type { Clock } from '../../../base/clock.ts'
 import { Commitment } from '../../../base/commitment.ts'
-import { type SlotUpdate, type SolanaUpdate, slotStatus } from '../../../solana/updates.ts'
+import { keyOf } from '../../../solana/keys.ts'
+import {
+  type AccountUpdate,
+  type BlockMetaUpdate,
+  type SlotUpdate,
+  type SolanaUpdate,
+  slotStatus,
+  type TransactionUpdate,
+} from '../../../solana/updates.ts'
 import type { Hub, Replay } from '../../../stream/hub.ts'
 import type { CounterChild } from '../../../telemetry/meters.ts'
-import type { Cut, Parcel } from '../parcels.ts'
-import { type OpenSlot, parcelsOf } from './slot-parcels.ts'
+import {
+  type AccountFact,
+  accountRecordBytes,
+  type BlockFacts,
+  type Cut,
+  noTransaction,
+  type Parcel,
+  packAccounts,
+} from '../parcels.ts'
 import type { Source } from './source.ts'
 
 /** Most slots that wait for their block meta or have late content. */
 const openSlotsMax = 64
 /** Block times that are kept for late content. */
 const timesMax = 64
+
+/** A parcel is full when it has reached this size. */
+export const parcelBytesMax = 256 * 1024
+/** Approximate overhead of a transaction in addition to its bytes. */
+const overheadBytes = 64
+
+/** Updates of a slot received so far. */
+interface OpenSlot {
+  readonly transactions: TransactionUpdate[]
+  readonly accounts: AccountUpdate[]
+  meta: BlockMetaUpdate | null
+  isConfirmed: boolean
+}
 
 export interface SlotSourceDeps {
   readonly hub: Hub<SolanaUpdate>
@@ -167,4 +195,52 @@ export class SlotSource implements Source {
     this.#times.set(slot, time)
     if (this.#times.size > timesMax) this.#times.delete(this.#times.keys().next().value!)
   }
+}
+
+/** Fields shared by all parcels of a slot. */
+interface SlotHead {
+  readonly slot: number
+  readonly blockTime: number
+  readonly cut: Cut | null
+  readonly mark: number | null
+  readonly sinceMs: number
+}
+
+/** Transactions first, then accounts; the last parcel has the block and the mark. */
+function* parcelsOf(
+  open: OpenSlot,
+  { slot, blockTime, cut, mark, sinceMs }: SlotHead,
+): Generator<Parcel, undefined> {
+  const { transactions, accounts, meta } = open
+  const indexOf = new Map(transactions.map((one) => [keyOf(one.signature), one.index]))
+  for (let tx = 0, account = 0, isLast = false, isFirst = true; !isLast; isFirst = false) {
+    const infos: Uint8Array[] = []
+    let bytes = overheadBytes
+    for (; tx < transactions.length && bytes < parcelBytesMax; tx++) {
+      const { info } = transactions[tx]!
+      infos.push(info)
+      bytes += info.length + overheadBytes
+    }
+    const space = Math.max(0, Math.ceil((parcelBytesMax - bytes) / accountRecordBytes))
+    const facts = accounts.slice(account, account + space).map((one) => factOf(one, indexOf))
+    account += facts.length
+    bytes += facts.length * accountRecordBytes
+    isLast = tx === transactions.length && account === accounts.length
+    const block = isLast && meta !== null ? blockOf(meta) : null
+    const content = { slot, blockTime, block, transactions: infos, accounts: packAccounts(facts) }
+    const about = { cut: isFirst ? cut : null, mark: isLast ? mark : null, bytes, sinceMs }
+    yield { feed: 'slots', content, ...about }
+  }
+}
+
+function factOf(update: AccountUpdate, indexOf: ReadonlyMap<string, number>): AccountFact {
+  const { pubkey, owner, lamports, writeVersion, data, txnSignature } = update
+  const index = txnSignature === null ? undefined : indexOf.get(keyOf(txnSignature))
+  const dataBytes = data.length
+  return { pubkey, owner, lamports, writeVersion, dataBytes, index: index ?? noTransaction }
+}
+
+function blockOf(meta: BlockMetaUpdate): BlockFacts {
+  const { parentSlot, blockhash, blockHeight, executedTransactionCount: txCount } = meta
+  return { parentSlot, blockhash, height: blockHeight ?? 0, txCount }
 }

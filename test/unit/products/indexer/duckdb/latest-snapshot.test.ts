@@ -22,7 +22,6 @@ beforeEach(() => {
   view = new LatestSnapshot(folder)
 })
 afterEach(() => {
-  view.close()
   vi.restoreAllMocks()
   rmSync(folder, { recursive: true, force: true })
 })
@@ -46,7 +45,6 @@ describe('the latest snapshot', () => {
     await new Promise<void>((resolve) => broken.listen(join(folder, 'rows.sock'), resolve))
     await writeSnapshot(folder, written)
     expect(await view.get(5_000)).toEqual(written)
-    view.close()
     await new Promise((resolve) => broken.close(resolve))
   })
 
@@ -58,11 +56,10 @@ describe('the latest snapshot', () => {
 describe("the writer's socket", () => {
   test('stays open when connections cannot be accepted', async () => {
     const listen = vi.spyOn(Server.prototype, 'listen')
-    const door = await serveSnapshots(folder, async () => written)
+    const listener = await serveSnapshots(folder, async () => written)
     const server = listen.mock.contexts[0] as Server
     for (let refused = 0; refused < 3; refused++) server.emit('error', new Error('accept EMFILE'))
     expect(await view.get(5_000)).toEqual(written)
-    view.close()
-    await door.close()
+    await listener.close()
   })
 })

@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { openSolanaHub, publishUpdate } from '../../../../../src/geyser/hub.ts'
-import { parcelBytesMax } from '../../../../../src/products/indexer/feed/slot-parcels.ts'
-import { SlotSource } from '../../../../../src/products/indexer/feed/slot-source.ts'
+import { parcelBytesMax, SlotSource } from '../../../../../src/products/indexer/feed/slot-source.ts'
 import {
   EventSource,
   QueueSource,
@@ -66,28 +65,28 @@ describe('SlotSource', () => {
     hub.listen((commitment) => {
       if (commitment === 1) source.onUpdate()
     })
-    const tell = (solana: SyntheticSolana, slots: number) => {
-      const told: SolanaUpdate[] = []
-      for (let left = slots; left > 0; left--) told.push(...solana.next())
-      for (const update of told) publishUpdate(hub, update)
-      return told
+    const publish = (solana: SyntheticSolana, slots: number) => {
+      const updates: SolanaUpdate[] = []
+      for (let left = slots; left > 0; left--) updates.push(...solana.next())
+      for (const update of updates) publishUpdate(hub, update)
+      return updates
     }
-    return { hub, lost, source, tell }
+    return { hub, lost, source, publish }
   }
   const solanaAt = (firstSlot: number, more: SyntheticOptions = {}) =>
     new SyntheticSolana({ firstSlot, ...more })
 
   test('returns each confirmed slot complete: its transactions, every write, the block', () => {
-    const { source, tell } = stage()
-    const told = tell(solanaAt(10), 5)
+    const { source, publish } = stage()
+    const updates = publish(solanaAt(10), 5)
     const slots = all(source)
     expect(marksOf(slots)).toEqual([10, 11, 12, 13])
     for (const { content } of slots) {
-      const transactions = told.filter(
+      const transactions = updates.filter(
         (one) => one.kind === 'transaction' && one.slot === content.slot,
       )
       expect(content.transactions).toEqual(transactions.map((one) => 'info' in one && one.info))
-      const writes = told.flatMap((one) =>
+      const writes = updates.flatMap((one) =>
         one.kind === 'account' && one.slot === content.slot ? [one] : [],
       )
       const found = [...unpackAccounts(content.accounts)]
@@ -107,13 +106,13 @@ describe('SlotSource', () => {
   })
 
   test('splits a large slot into parts and loses nothing of it', () => {
-    const { source, tell } = stage()
-    const told = tell(solanaAt(10, { transactionsPerSlot: 3_000, accounts: 400 }), 2)
+    const { source, publish } = stage()
+    const updates = publish(solanaAt(10, { transactionsPerSlot: 3_000, accounts: 400 }), 2)
     const parts = all(source)
     expect(parts.length).toBeGreaterThan(3)
     for (const { bytes } of parts) expect(bytes).toBeLessThan(parcelBytesMax + 4_096)
     const count = (kind: string) =>
-      told.filter((one) => one.kind === kind && one.slot === 10).length
+      updates.filter((one) => one.kind === kind && one.slot === 10).length
     expect(parts.flatMap(({ content }) => content.transactions)).toHaveLength(count('transaction'))
     const accounts = parts.flatMap(({ content }) => [...unpackAccounts(content.accounts)])
     expect(accounts).toHaveLength(count('account'))
@@ -122,14 +121,14 @@ describe('SlotSource', () => {
   })
 
   test('returns late content of a slot when it is finalized, with its block time', () => {
-    const { hub, source, tell } = stage()
+    const { hub, source, publish } = stage()
     const solana = solanaAt(10)
-    tell(solana, 2)
+    publish(solana, 2)
     const [first] = all(source)
     const moment = { slot: 10, createdAtMs: 0 }
     publishUpdate(hub, accountUpdate(moment, solana.account(solana.keys[0]!, null)))
     expect(all(source)).toEqual([])
-    tell(solana, 4)
+    publish(solana, 4)
     const late = all(source).filter(({ content }) => content.slot === 10)
     expect(late).toHaveLength(1)
     expect(late[0]!.content).toMatchObject({ block: null, blockTime: first!.content.blockTime })
@@ -137,11 +136,11 @@ describe('SlotSource', () => {
   })
 
   test('counts the slots that the hub evicted, and continues after them', () => {
-    const { lost, source, tell } = stage({ replaySlots: 5 })
+    const { lost, source, publish } = stage({ replaySlots: 5 })
     const solana = solanaAt(10)
-    tell(solana, 3)
+    publish(solana, 3)
     expect(marksOf(all(source))).toEqual([10, 11])
-    tell(solana, 40)
+    publish(solana, 40)
     const rest = marksOf(all(source))
     expect(rest.at(-1)).toBe(51)
     expect(lost.value).toBe(rest[0]! - 11 - 1)
@@ -149,10 +148,10 @@ describe('SlotSource', () => {
   })
 
   test('returns the blockhash of each slot that the index has, in ascending order', () => {
-    const { hub, lost, source, tell } = stage({ mark: 12 })
+    const { hub, lost, source, publish } = stage({ mark: 12 })
     for (const update of solanaAt(9).next()) publishUpdate(hub, update)
-    const told = tell(solanaAt(10), 6)
-    const hashes = told.flatMap((one) => (one.kind === 'blockMeta' ? [one.blockhash] : []))
+    const updates = publish(solanaAt(10), 6)
+    const hashes = updates.flatMap((one) => (one.kind === 'blockMeta' ? [one.blockhash] : []))
     const slots = all(source)
     expect(slots.map(({ cut }) => cut)).toEqual([
       { from: 10, to: 12, blockhash: hashes[0] },
@@ -172,16 +171,16 @@ describe('SlotSource', () => {
   })
 
   test('counts the slots lost between two runs', () => {
-    const { lost, source, tell } = stage({ mark: 500 })
-    tell(solanaAt(503), 3)
+    const { lost, source, publish } = stage({ mark: 500 })
+    publish(solanaAt(503), 3)
     const slots = all(source)
     expect(slots.map(({ cut }) => cut)).toEqual([null, null])
     expect(lost.value).toBe(2)
   })
 
   test('waits for the confirmation of a slot', () => {
-    const { source, tell } = stage()
-    tell(solanaAt(10, { confirmedAfter: 3 }), 5)
+    const { source, publish } = stage()
+    publish(solanaAt(10, { confirmedAfter: 3 }), 5)
     expect(marksOf(all(source))).toEqual([10, 11])
   })
 })
