@@ -1,7 +1,7 @@
 // Starts the service from the topology and answers questions about it. Thread: main.
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { Components as Running } from '../base/components.ts'
+import { Lifecycle } from '../base/components.ts'
 import type { DoorAddress } from '../base/running.ts'
 import { type Config, sourcesOf } from '../config/config.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
@@ -33,10 +33,10 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   const { log } = deps
   const data = resolve(config.data)
   const meters = new Meters()
-  const running = new Running(topology, { ...deps, config, data, meters }, (component) =>
+  const lifecycle = new Lifecycle(topology, { ...deps, config, data, meters }, (component) =>
     log.warn('component did not stop in time', { component }),
   )
-  const components = await running.start()
+  const components = await lifecycle.start()
   const { registry, directory, tpu, shredstream } = components
   const doors = addressesOf(components)
   const sources = sourcesOf(config)
@@ -48,7 +48,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
   }
   const operator = await startOperatorSocket(data, answers, log).catch(async (error: unknown) => {
-    await running.stop().catch(() => {})
+    await lifecycle.stop().catch(() => {})
     throw error
   })
   return {
@@ -62,7 +62,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     async stop() {
       rmSync(doorsPath, { force: true })
       await operator.stop()
-      await running.stop()
+      await lifecycle.stop()
     },
   }
 }
