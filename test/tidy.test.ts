@@ -96,7 +96,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   threads: ['rings', ...floorTwo],
   transport: floorTwo,
   stream: floorTwo,
-  quota: ['subscriptions/plans', 'subscriptions/subscription', ...floorTwo],
+  quota: ['subscriptions/plans', 'subscriptions/subscription', 'subscriptions/usage', ...floorTwo],
   subscriptions: floorTwo,
   rings: floorTwo,
   jsonrpc: ground,

@@ -5,6 +5,7 @@ import { assert } from '../base/assert.ts'
 import { Bucket } from '../base/bucket.ts'
 import type { Clock } from '../base/clock.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
+import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
 import { NotificationRate } from './notification-rate.ts'
 import type { Plan } from './plan.ts'
 
@@ -22,25 +23,6 @@ export interface Verdict {
   /** For RateLimit: credits left now, and seconds until the burst is full. */
   readonly remaining: number
   readonly resetSecs: number
-}
-
-/** The current 30-day window, as stored in the registry. */
-export interface OpenWindow {
-  readonly window: number
-  readonly credits: number
-  readonly startsAtMs: number
-  readonly endsAtMs: number
-}
-
-/** Usage since the last flush to the registry. */
-export interface Delta {
-  readonly id: string
-  readonly window: number
-  readonly credits: number
-  readonly calls: number
-  readonly refused: number
-  readonly notifications: number
-  readonly bytes: number
 }
 
 /** Reported as limit and remainder when the plan is unlimited. */
@@ -168,7 +150,7 @@ export class Budget {
   }
 
   /** Takes the usage to flush, or null; it counts as flushed unless `putBack` returns it. */
-  takePending(): Delta | null {
+  takePending(): UsageDelta | null {
     const pending = this.#pending
     const { credits, calls, refused, notifications, bytes } = pending
     if (credits + calls + refused + notifications + bytes === 0) return null
@@ -177,7 +159,7 @@ export class Budget {
     return { id: this.id, window, credits, calls, refused, notifications, bytes }
   }
 
-  putBack(delta: Delta): void {
+  putBack(delta: UsageDelta): void {
     for (const kind of ['credits', 'calls', 'refused', 'notifications', 'bytes'] as const)
       this.#pending[kind] += delta[kind]
   }

@@ -6,11 +6,10 @@ import { messageOf } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
+import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
 import { faultReport, type Log, LogThrottle } from '../telemetry/log.ts'
-import { Budget, type Delta, type OpenWindow } from './budget.ts'
+import { Budget } from './budget.ts'
 import { Plan } from './plan.ts'
-
-export type { Budget, Verdict } from './budget.ts'
 
 /** The fields of a subscription that a budget needs. */
 export type Account = Pick<Subscription, 'id' | 'plan'>
@@ -18,7 +17,7 @@ export type Account = Pick<Subscription, 'id' | 'plan'>
 /** Where usage is stored; subscriptions/store.ts implements it. */
 export interface Ledger {
   openWindow(id: string): OpenWindow
-  addUsage(deltas: readonly Delta[]): Promise<void>
+  addUsage(deltas: readonly UsageDelta[]): Promise<void>
 }
 
 export interface QuotaDeps {

@@ -4,8 +4,8 @@
 //         -> KILL, SHOW, DESCRIBE: answered here
 //         -> concurrency limit of the plan -> engine -> answer.ts
 import { randomUUID } from 'node:crypto'
+import type { Verdict } from '../../quota/budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
-import type { Verdict } from '../../quota/quota.ts'
 import { Reply } from '../../transport/reply.ts'
 import { answerWith } from './answer.ts'
 import { answerFromCatalogue } from './answer-from-catalogue.ts'

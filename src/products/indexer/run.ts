@@ -3,7 +3,7 @@
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
-import type { Budget } from '../../quota/quota.ts'
+import type { Budget } from '../../quota/budget.ts'
 import type { Log, LogThrottle } from '../../telemetry/log.ts'
 import type { QueryError, QueryTotals, RunningQuery } from './engine.ts'
 import type { IndexerMeters, StopWay } from './meters.ts'

@@ -15,8 +15,8 @@ import {
   refusalMessage,
   responseMessage,
 } from '../../jsonrpc/serve.ts'
+import type { Budget } from '../../quota/budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
-import type { Budget } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
 import { faultReport, type Log } from '../../telemetry/log.ts'
 import { type Body, type Head, Reply, withRetryAfter } from '../../transport/reply.ts'

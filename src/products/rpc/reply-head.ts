@@ -1,5 +1,5 @@
 // Builds the response headers of the rpc endpoint. Thread: main. Pure.
-import type { Verdict } from '../../quota/quota.ts'
+import type { Verdict } from '../../quota/budget.ts'
 import { Head } from '../../transport/reply.ts'
 
 const CORS_ANY = { 'access-control-allow-origin': '*' }

@@ -3,7 +3,7 @@
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { PubsubEngine } from '../../pubsub/engine.ts'
-import type { Budget } from '../../quota/quota.ts'
+import type { Budget } from '../../quota/budget.ts'
 import { CLOSE_POLICY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
 import type { Socket } from '../../transport/socket.ts'
 import type { Session } from './handle.ts'

@@ -12,8 +12,8 @@ import {
 } from '../../jsonrpc/serve.ts'
 import type { PubsubEngine } from '../../pubsub/engine.ts'
 import type { Session as PubsubSession } from '../../pubsub/session.ts'
+import type { Budget } from '../../quota/budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
-import type { Budget } from '../../quota/quota.ts'
 import { faultReport, type Log } from '../../telemetry/log.ts'
 import type { WebsocketMeters } from './meters.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import type { Delta } from '../../../src/quota/budget.ts'
 import { Quota } from '../../../src/quota/quota.ts'
 import { type PlanValues, standardPlan, unlimitedPlan } from '../../../src/subscriptions/plans.ts'
+import type { UsageDelta } from '../../../src/subscriptions/usage.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 
 const dayMs = 86_400_000
@@ -9,7 +9,7 @@ const dayMs = 86_400_000
 function setUp(plans: Record<string, Partial<PlanValues>> = {}) {
   const state = {
     nowMs: 1000,
-    written: [] as Delta[],
+    written: [] as UsageDelta[],
     used: 0,
     startsAtMs: 0,
     endsAtMs: 30 * dayMs,
