@@ -1,6 +1,6 @@
-// Sends answers that are made while they are sent, one slice a millisecond over all of them, so
-// that however many large answers are under way, everybody else waits for one slice at most and
-// keeps most of the main thread. Thread: main.
+// Streams large answers in slices that are built while they are sent. Thread: main.
+// One slice per millisecond over all answers together: any other request waits for one slice at
+// most, however many large answers are in flight.
 
 /** Bytes of one slice, 0.2 ms of work. A shorter answer goes out whole and with its length. */
 const sliceBytes = 64 * 1024
@@ -10,8 +10,8 @@ export class AnswerStreams {
   readonly #waiting: (() => void)[] = []
   #isScheduled = false
 
-  /** The answer that `pieces` make, whole when it is short. `sent` is called once, with its bytes,
-   *  when it is over or abandoned. */
+  /** The answer that `pieces` make, whole when it is short. `sent` is called once with its length,
+   *  when it is sent or the client disconnected. */
   answer(
     pieces: Iterator<Uint8Array>,
     sent: (bytes: number) => void,

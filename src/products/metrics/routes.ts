@@ -114,12 +114,12 @@ function calling(parts: RouteParts): HttpRoute<Caller> {
     bodyBytesMax: rpcBodyBytesMax,
     handle: (request, body) => {
       meters.requests.rpc.inc()
-      const asked = readBody(body, parts)
-      const refused = limits.calls(request, asked.cost)
+      const prepared = readBody(body, parts)
+      const refused = limits.calls(request, prepared.cost)
       if (refused !== null) return refused
       const { address } = request
-      const answer = streams.answer(asked.pieces(), (bytes) =>
-        limits.sent(address, bytes - asked.cost.bytes),
+      const answer = streams.answer(prepared.pieces(), (bytes) =>
+        limits.sent(address, bytes - prepared.cost.bytes),
       )
       return new Reply(200, jsonHead, answer)
     },

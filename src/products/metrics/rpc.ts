@@ -44,8 +44,8 @@ const methods: ReadonlyMap<string, Method> = new Map<string, Method>([
   ['web3_clientVersion', withoutParams(({ version }) => clientVersion(version))],
 ])
 
-/** A parsed body whose calls are looked up but not answered yet. */
-export interface Asked {
+/** The answer to a body, whose calls are looked up but not encoded yet. */
+export interface PreparedAnswer {
   /** Estimated cost of the answer. */
   readonly cost: { readonly workMs: number; readonly bytes: number }
   /** The answer, built piece by piece; empty when only notifications were sent. Throws when a
@@ -54,7 +54,7 @@ export interface Asked {
 }
 
 /** Reads a body: one call or a batch. Never throws. */
-export function readBody(body: Buffer, parts: RpcParts): Asked {
+export function readBody(body: Buffer, parts: RpcParts): PreparedAnswer {
   const { isBatch, items } = parseRequest(body, batchItemsMax)
   const calls = items.flatMap((item) => callOf(item, parts) ?? [])
   const bytes = calls.reduce((sum, call) => sum + bytesOf(call), 0)

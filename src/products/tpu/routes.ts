@@ -162,12 +162,15 @@ function serveRpc(
 /** 429 when a rate limit refused every call. */
 function rpcReply(request: RpcRequest, answers: readonly Answer[], head: Head): Reply {
   const message = responseMessage(request, answers)
-  const waits = answers.flatMap((answer) =>
-    answer.kind === 'error' && answer.retryAfterMs !== undefined ? [answer.retryAfterMs] : [],
-  )
-  const calls = request.items.filter(({ method }) => method !== null)
-  if (waits.length === 0 || waits.length < calls.length) return new Reply(200, head, message)
-  return new Reply(429, withRetryAfter(head, Math.max(...waits)), message)
+  if (!answers.some(retryAfterMsOf)) return new Reply(200, head, message)
+  const calls = answers.filter((_, index) => request.items[index]!.method !== null)
+  if (!calls.every(retryAfterMsOf)) return new Reply(200, head, message)
+  return new Reply(429, withRetryAfter(head, Math.max(...calls.map(retryAfterMsOf))), message)
+}
+
+/** Positive for a call that a rate limit refused, else 0. */
+function retryAfterMsOf(answer: Answer): number {
+  return answer.kind === 'error' ? (answer.retryAfterMs ?? 0) : 0
 }
 
 function serveOne(

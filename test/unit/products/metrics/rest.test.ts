@@ -93,6 +93,11 @@ describe('JSON-RPC', () => {
     for (let number = 1; number <= 300; number++) view.run(number)
   })
 
+  test('charges a body that cannot be parsed like a call', () => {
+    const costOf = (text: string) => readBody(Buffer.from(text), { view, version: '' }).cost
+    expect(costOf('{')).toEqual(costOf('{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'))
+  })
+
   test('returns a block by number and by tag', () => {
     const latest = call('eth_getBlockByNumber', 'latest', false)
     expectShape('metrics/rpc-block', latest.result)
