@@ -1,13 +1,12 @@
 // The devnode's chain: checks, executes and lands transactions, each in one synchronous call.
 // Thread: main of the devnode.
 //
-//   submit   -> decode -> check -> verify signatures -> VM -> producer: land in the open slot
-//   simulate -> decode -> check -> verify signatures -> VM, nothing kept
+//   submit   -> decode -> check -> VM: verify signatures, execute -> producer: land in open slot
+//   simulate -> decode -> check -> VM: the same, nothing kept
 import type { Commitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type DecodeProblem, TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
-import { Verifier } from '../solana/verify.ts'
 import { buildTransaction, transferInstruction, unitLimitInstruction } from './build.ts'
 import { type Check, checkTransaction } from './check.ts'
 import { notExecuted } from './executed.ts'
@@ -43,7 +42,6 @@ export class LocalChain {
   readonly ledger: LedgerState
   readonly #deps: ChainDeps
   readonly #layout = new TransactionLayout()
-  readonly #verifier = new Verifier()
   #airdrops = 0
 
   constructor(deps: ChainDeps) {
@@ -64,11 +62,15 @@ export class LocalChain {
     if (!taken.ok) return taken
     const { svm, producer, counters } = this.#deps
     const { err, nonceIndex } = taken.value
-    if (err === null && !isVerified && !this.#verifier.verify(transaction)) return badSignature
     const executed =
       err === null
-        ? svm.execute(transaction, { nonceIndex, nonce: producer.nonce })
+        ? svm.execute(transaction, {
+            nonceIndex,
+            nonce: producer.nonce,
+            mustVerify: !isVerified,
+          })
         : notExecuted(err)
+    if (executed.err === 'SignatureFailure') return badSignature
     if (!executed.isCharged) {
       counters.transactions.rejected.inc()
       return rejected(executed.err ?? 'SanitizeFailure')
@@ -86,13 +88,14 @@ export class LocalChain {
    */
   simulate(
     transaction: Uint8Array,
-    { isBlockhashReplaced, isVerified }: SimulateOptions,
+    { isBlockhashReplaced, mustVerify }: SimulateOptions,
   ): Outcome<Simulated> {
     const taken = this.#take(transaction, isBlockhashReplaced)
     if (!taken.ok) return taken
-    if (isVerified && !this.#verifier.verify(transaction)) return badSignature
+    const simulated = this.#deps.svm.simulate(transaction, { mustVerify })
+    if (simulated.err === 'SignatureFailure') return badSignature
     const { err } = taken.value
-    const executed = err === null ? this.#deps.svm.simulate(transaction) : notExecuted(err)
+    const executed = err === null ? simulated : notExecuted(err)
     const { ledger } = this
     return accept(simulatedOf(this.#layout, transaction, { executed, ledger, isBlockhashReplaced }))
   }

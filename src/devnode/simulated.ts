@@ -15,7 +15,7 @@ export interface SimulateOptions {
   /** Takes the newest blockhash instead of the transaction's own. */
   readonly isBlockhashReplaced: boolean
   /** Verifies signatures first: refused `invalid`, code `signature-verification`. */
-  readonly isVerified: boolean
+  readonly mustVerify: boolean
 }
 
 export interface Simulated {

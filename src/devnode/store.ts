@@ -247,7 +247,7 @@ async function syncFolder(path: string): Promise<void> {
 }
 
 function broken(why: string): Fault {
-  const advice = 'start with --fresh to begin a new chain'
+  const advice = 'start with --fresh (sluice devnode: --reset) for a new chain'
   return new Fault('chain-state', `the embedded chain cannot be read: ${why}; ${advice}`)
 }
 

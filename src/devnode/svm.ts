@@ -1,7 +1,7 @@
 // Executes transactions in litesvm, synchronously. Thread: main of the devnode.
 // The only importer of litesvm, which aborts the process on malformed bytes: everything is decoded
-// strictly first. The VM checks neither signatures nor blockhashes and keeps no history: the chain
-// and its ledger do all three.
+// strictly first. The VM verifies signatures where the caller has not; it checks no blockhash and
+// keeps no history: the chain and its ledger do.
 import { Account, type FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js'
 import { isSameKey } from '../solana/keys.ts'
 import { programs, sysvarOwner } from '../solana/programs.ts'
@@ -22,7 +22,6 @@ export class Svm {
   readonly #layout = new TransactionLayout()
 
   constructor() {
-    this.#vm.setSigverify(false)
     this.#vm.setBlockhashCheck(false)
     this.#vm.setTransactionHistory(0n)
     this.#vm.setLogBytesLimit(logBytesMax)
@@ -49,9 +48,11 @@ export class Svm {
     return [...accounts, ...code.filter(({ lamports }) => lamports > 0n)]
   }
 
-  simulate(bytes: Uint8Array): Executed {
+  /** Executes a transaction and keeps nothing. */
+  simulate(bytes: Uint8Array, { mustVerify }: { readonly mustVerify: boolean }): Executed {
     if (this.#layout.decode(bytes) !== 'ok') return malformed
     const keys = this.#keys(bytes)
+    this.#vm.setSigverify(mustVerify)
     const outcome = this.#vm.simulateVersionedTransaction(bytes)
     if (isFailure(outcome))
       return executed(outcome.meta(), { keys, err: this.#errorOf(outcome, keys), accounts: [] })
@@ -64,16 +65,22 @@ export class Svm {
   /**
    * Executes a transaction and keeps what it wrote. `nonceIndex`: index among its keys of the
    * durable nonce account that it uses, -1 without one. `nonce`: the value of a nonce that is set
-   * or advanced now.
+   * or advanced now. `mustVerify`: whether its signatures are verified.
    */
   execute(
     bytes: Uint8Array,
-    { nonceIndex, nonce }: { readonly nonceIndex: number; readonly nonce: Uint8Array },
+    options: {
+      readonly nonceIndex: number
+      readonly nonce: Uint8Array
+      readonly mustVerify: boolean
+    },
   ): Executed {
+    const { nonceIndex, nonce, mustVerify } = options
     if (this.#layout.decode(bytes) !== 'ok') return malformed
     const keys = this.#keys(bytes)
     const payer = keys.all[0]!
     const before = this.#vm.getBalance(payer)
+    this.#vm.setSigverify(mustVerify)
     const outcome = this.#vm.sendVersionedTransaction(bytes)
     if (!isFailure(outcome)) {
       const accounts = this.#written(bytes, keys, nonce)

@@ -314,11 +314,11 @@ describe('the embedded chain', () => {
       new PublicKey(new Uint8Array(32).fill(9)).toBase58(),
     )
     const refused = good(
-      stage.chain.simulate(bytes, { isBlockhashReplaced: false, isVerified: true }),
+      stage.chain.simulate(bytes, { isBlockhashReplaced: false, mustVerify: true }),
     )
     expect(refused.err).toBe('BlockhashNotFound')
     const outcome = good(
-      stage.chain.simulate(bytes, { isBlockhashReplaced: true, isVerified: false }),
+      stage.chain.simulate(bytes, { isBlockhashReplaced: true, mustVerify: false }),
     )
     expect(outcome.err).toBeNull()
     expect(outcome.account(to.toBytes())?.lamports).toBe(4_000_000n)

@@ -169,7 +169,7 @@ describe('broken transactions', () => {
     const refuses = (bytes: Uint8Array) => {
       const sent = stage.chain.submit(bytes, { isVerified: false })
       expect(sent.ok).toBe(false)
-      const options = { isBlockhashReplaced: true, isVerified: false }
+      const options = { isBlockhashReplaced: true, mustVerify: false }
       stage.chain.simulate(bytes, options)
     }
     for (let length = 0; length < whole.length; length++) refuses(whole.subarray(0, length))
@@ -203,7 +203,7 @@ describe('broken transactions', () => {
     }
     for (let round = 0; round < 2_000; round++) {
       stage.chain.submit(broken(), { isVerified: true })
-      stage.chain.simulate(broken(), { isBlockhashReplaced: true, isVerified: false })
+      stage.chain.simulate(broken(), { isBlockhashReplaced: true, mustVerify: false })
     }
     airdrop(stage, some())
   })

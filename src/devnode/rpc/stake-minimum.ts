@@ -14,7 +14,7 @@ export function probeMinimumDelegation(
   const payer = decodeKey(chain.ledger.faucet)!
   const simulated = chain.simulate(question(payer, stakeProgram), {
     isBlockhashReplaced: true,
-    isVerified: false,
+    mustVerify: false,
   })
   if (!simulated.ok) return simulated
   const { returnData } = simulated.value

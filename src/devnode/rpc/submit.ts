@@ -31,15 +31,15 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
     simulateTransaction: answering({ least: 1, most: 2 }, (params) => {
       const config = params.config(1, 'RpcSimulateTransactionConfig')
       const wire = readWire(params, config)
-      const isVerified = config.flag('sigVerify') === true
+      const mustVerify = config.flag('sigVerify') === true
       const isBlockhashReplaced = config.flag('replaceRecentBlockhash') === true
-      if (isVerified && isBlockhashReplaced)
+      if (mustVerify && isBlockhashReplaced)
         params.fail('sigVerify may not be used with replaceRecentBlockhash')
       const hasCalls = config.flag('innerInstructions') === true
       const accounts = readAccounts(config, wire)
       viewOf(config, ledger, Commitment.processed)
       return () => {
-        const outcome = chain.simulate(wire!.bytes, { isBlockhashReplaced, isVerified })
+        const outcome = chain.simulate(wire!.bytes, { isBlockhashReplaced, mustVerify })
         if (!outcome.ok) return failure(refusalError(outcome.refusal))
         const simulated = outcome.value
         return inContext(
@@ -79,7 +79,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
 
   function send(wire: WireTransaction, isPreflight: boolean): Answer {
     if (isPreflight) {
-      const options = { isBlockhashReplaced: false, isVerified: true }
+      const options = { isBlockhashReplaced: false, mustVerify: true }
       const outcome = chain.simulate(wire.bytes, options)
       if (!outcome.ok) return failure(refusalError(outcome.refusal))
       if (outcome.value.err !== null) return failure(preflightFailure(outcome.value))

@@ -22,7 +22,7 @@ const wallet: VmAccount = {
 
 function run(svm: Svm, instruction: Parameters<typeof buildTransaction>[0]['instructions'][0]) {
   const bytes = buildTransaction({ signers: [payer], blockhash, instructions: [instruction] })
-  return svm.execute(bytes, { nonce, nonceIndex: -1 })
+  return svm.execute(bytes, { nonce, nonceIndex: -1, mustVerify: true })
 }
 
 describe('the VM', () => {
@@ -64,8 +64,8 @@ describe('the VM', () => {
     expect(missing).toMatchObject({ err: 'ProgramAccountNotFound', isCharged: false })
     for (const bytes of [new Uint8Array(0), Uint8Array.of(1), new Uint8Array(200).fill(255)]) {
       const refused = { err: 'SanitizeFailure', isCharged: false }
-      expect(svm.execute(bytes, { nonce, nonceIndex: -1 })).toMatchObject(refused)
-      expect(svm.simulate(bytes)).toMatchObject(refused)
+      expect(svm.execute(bytes, { nonce, nonceIndex: -1, mustVerify: true })).toMatchObject(refused)
+      expect(svm.simulate(bytes, { mustVerify: false })).toMatchObject(refused)
     }
   })
 })
