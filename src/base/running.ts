@@ -1,6 +1,6 @@
 // Interface of a started component towards the topology. Thread: main.
 
-export interface DoorAddress {
+export interface EndpointAddress {
   readonly host: string
   readonly port: number
   readonly tls: boolean
@@ -8,7 +8,7 @@ export interface DoorAddress {
 
 export interface Running {
   /** Address of the listener; null for components without one. */
-  readonly address: DoorAddress | null
+  readonly address: EndpointAddress | null
   /** Stops accepting, drains within its own bound, then closes. Idempotent, never throws. */
   stop(): Promise<void>
 }

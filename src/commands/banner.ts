@@ -1,10 +1,10 @@
 // Renders what a start prints on stdout: the endpoints, their sources, and on the first start the
 // credentials with one call per product, ready to copy. Thread: main.
-import type { DoorAddress } from '../base/running.ts'
+import type { EndpointAddress } from '../base/running.ts'
 import type { Service } from '../topology/service.ts'
 import type { Demo } from './first-start.ts'
 
-type Endpoints = Readonly<Record<string, DoorAddress>>
+type Endpoints = Readonly<Record<string, EndpointAddress>>
 
 const protocols: Readonly<Record<string, readonly [plain: string, secure: string]>> = {
   rpc: ['http', 'https'],
@@ -24,15 +24,15 @@ export function banner(
 ): string {
   const { doors, sources } = service
   const lines = demo === null ? [] : [...credentials(demo), '']
-  for (const [name, door] of Object.entries(doors))
-    lines.push(`${name.padEnd(12)}${urlOf(name, door)}`)
+  for (const [name, endpoint] of Object.entries(doors))
+    lines.push(`${name.padEnd(12)}${urlOf(name, endpoint)}`)
   for (const [key, source] of sources) lines.push(`${key.padEnd(18)}${source}`)
   lines.push(...warnings)
   if (demo !== null) lines.push('', ...calls(doors))
   return `${lines.join('\n')}\n`
 }
 
-export function urlOf(name: string, { host, port, tls }: DoorAddress): string {
+export function urlOf(name: string, { host, port, tls }: EndpointAddress): string {
   const [plain, secure] = protocols[name] ?? ['tcp', 'tls']
   return `${tls ? secure : plain}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }
@@ -97,7 +97,7 @@ function metricsCall(url: string): string {
   return `curl -s ${url}/v1/status -H "x-token: $TOKEN"`
 }
 
-function grpcCall({ host, port, tls }: DoorAddress): string {
+function grpcCall({ host, port, tls }: EndpointAddress): string {
   const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
   return nodeCall(
     `const g=require("@grpc/grpc-js");const c=new g.Client("${address}",` +

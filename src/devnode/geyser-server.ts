@@ -8,9 +8,9 @@ import { declareGrpcMeters } from '../geyser/meters.ts'
 import { GeyserService } from '../geyser/service.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Meters } from '../telemetry/meters.ts'
-import { openGrpcDoor } from '../transport/grpc.ts'
+import { openGrpcEndpoint } from '../transport/grpc.ts'
 import { type GrpcStatus, grpcCode } from '../transport/grpc-status.ts'
-import type { Place } from '../transport/ports.ts'
+import type { ListenAddress } from '../transport/ports.ts'
 
 export interface GeyserServerDeps {
   readonly chain: GrpcChain
@@ -35,7 +35,10 @@ const filterLimits = {
 }
 const connectionsMax = 10_000
 
-export async function startGeyserServer(place: Place, deps: GeyserServerDeps): Promise<Running> {
+export async function startGeyserServer(
+  listen: ListenAddress,
+  deps: GeyserServerDeps,
+): Promise<Running> {
   const { chain, clock, log, version } = deps
   const service = new GeyserService<null>({
     codec: loadCodec(),
@@ -50,8 +53,8 @@ export async function startGeyserServer(place: Place, deps: GeyserServerDeps): P
     charge: () => null,
     lease: () => () => {},
   })
-  const door = await openGrpcDoor<null>({
-    ...place,
+  const endpoint = await openGrpcEndpoint<null>({
+    ...listen,
     certificates: null,
     messageBytesMax: 8 * mebibyte,
     keepaliveMs: 30_000,
@@ -66,10 +69,10 @@ export async function startGeyserServer(place: Place, deps: GeyserServerDeps): P
     log,
   })
   return {
-    address: door.address,
+    address: endpoint.address,
     async stop() {
       service.stop(stopping)
-      await door.stop()
+      await endpoint.stop()
     },
   }
 }

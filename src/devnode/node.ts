@@ -8,7 +8,7 @@
 import { systemClock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'
-import type { DoorAddress } from '../base/running.ts'
+import type { EndpointAddress } from '../base/running.ts'
 import { Heads } from '../geyser/heads.ts'
 import { openSolanaHub } from '../geyser/hub.ts'
 import { encodedText } from '../jsonrpc/build.ts'
@@ -44,9 +44,9 @@ export interface DevnodeOptions {
 }
 
 export interface DevnodeAddresses {
-  readonly rpc: DoorAddress
-  readonly ws: DoorAddress
-  readonly grpc: DoorAddress
+  readonly rpc: EndpointAddress
+  readonly ws: EndpointAddress
+  readonly grpc: EndpointAddress
   /** The node's identity, base58. */
   readonly identity: string
   readonly faucet: string

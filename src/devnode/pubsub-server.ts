@@ -17,8 +17,8 @@ import { Ids } from '../pubsub/registry.ts'
 import type { Session } from '../pubsub/session.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Meters } from '../telemetry/meters.ts'
-import { openDoor } from '../transport/door.ts'
-import type { Place } from '../transport/ports.ts'
+import { openHttpEndpoint } from '../transport/http-endpoint.ts'
+import type { ListenAddress } from '../transport/ports.ts'
 import { CLOSE_TOO_SLOW, jsonHead, Reply } from '../transport/reply.ts'
 import type { Socket } from '../transport/socket.ts'
 import type { Ledger } from './ledger/ledger.ts'
@@ -40,7 +40,7 @@ const unsentBytesMax = 16 * 1024 * 1024
 const pingMs = 30_000
 const silenceMsMax = 90_000
 
-export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
+export async function startPubsubServer(listen: ListenAddress, deps: PubsubServerDeps) {
   const { ledger, clock, log } = deps
   const meters = declareSubscriptionMeters(deps.meters)
   const chain: PubsubChain = {
@@ -55,9 +55,9 @@ export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
   const version = encodedText(JSON.stringify(deps.version))
   const table = { ...subscriptionMethods<Connection>(() => engine), getVersion: () => version }
   const methods = new UnlimitedMethods<Connection>({ methods: table, log })
-  const door = await openDoor<null>({
+  const endpoint = await openHttpEndpoint<null>({
     product: 'devnode websocket',
-    place,
+    listen,
     tls: null,
     trustedProxies: [],
     clock,
@@ -87,11 +87,11 @@ export async function startPubsubServer(place: Place, deps: PubsubServerDeps) {
       },
     ],
   })
-  notifier.usePublisher((topic, message) => door.sockets.publish(topic, message))
+  notifier.usePublisher((topic, message) => endpoint.sockets.publish(topic, message))
   return {
-    address: door.address,
+    address: endpoint.address,
     async stop() {
-      await door.stop()
+      await endpoint.stop()
       engine.stop()
       notifier.stop()
     },

@@ -6,9 +6,9 @@ import type { Clock } from '../base/clock.ts'
 import { errorMessage } from '../jsonrpc/build.ts'
 import type { MethodTable } from '../jsonrpc/methods.ts'
 import type { Log } from '../telemetry/log.ts'
-import { type Door, openDoor } from '../transport/door.ts'
+import { type HttpEndpoint, openHttpEndpoint } from '../transport/http-endpoint.ts'
 import { mediaTypeOf } from '../transport/media-type.ts'
-import type { Place } from '../transport/ports.ts'
+import type { ListenAddress } from '../transport/ports.ts'
 import { Head, Reply } from '../transport/reply.ts'
 import { UnlimitedMethods } from './unlimited.ts'
 
@@ -30,11 +30,14 @@ const preflight = Head.of({
   'access-control-max-age': '86400',
 })
 
-export function startRpcServer(place: Place, deps: RpcServerDeps): Promise<Door<null>> {
+export function startRpcServer(
+  listen: ListenAddress,
+  deps: RpcServerDeps,
+): Promise<HttpEndpoint<null>> {
   const methods = new UnlimitedMethods<null>(deps, '\n')
-  return openDoor<null>({
+  return openHttpEndpoint<null>({
     product: 'devnode rpc',
-    place,
+    listen,
     tls: null,
     trustedProxies: [],
     clock: deps.clock,

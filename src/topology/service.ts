@@ -2,7 +2,7 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Lifecycle } from '../base/components.ts'
-import type { DoorAddress } from '../base/running.ts'
+import type { EndpointAddress } from '../base/running.ts'
 import { type Config, sourcesOf } from '../config/config.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
 import type { Store } from '../subscriptions/store.ts'
@@ -15,7 +15,7 @@ import type { TopologyDeps } from './context.ts'
 import { geyserStatus } from './set-chains.ts'
 
 export interface Service {
-  readonly doors: Readonly<Record<string, DoorAddress>>
+  readonly doors: Readonly<Record<string, EndpointAddress>>
   /** The source of each product's data, by its key. */
   readonly sources: ReadonlyMap<string, string>
   readonly store: Store
@@ -68,11 +68,11 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
 }
 
 /** The addresses of the open endpoints, in the order of the topology. */
-function addressesOf(components: Components): Record<string, DoorAddress> {
+function addressesOf(components: Components): Record<string, EndpointAddress> {
   const open = (Object.keys(topology) as (keyof Components)[]).flatMap((name) => {
     if (topology[name].kind !== 'endpoint') return []
     // Reason for the cast: every endpoint is started by a product.
-    const endpoint = components[name] as { readonly address: DoorAddress | null } | null
+    const endpoint = components[name] as { readonly address: EndpointAddress | null } | null
     return endpoint?.address == null ? [] : [[name, endpoint.address] as const]
   })
   return Object.fromEntries(open)
@@ -82,7 +82,7 @@ function statusOf(
   components: Components,
   about: {
     readonly deps: TopologyDeps
-    readonly doors: Readonly<Record<string, DoorAddress>>
+    readonly doors: Readonly<Record<string, EndpointAddress>>
     readonly sources: ReadonlyMap<string, string>
   },
 ) {

@@ -5,7 +5,7 @@
 import { connect } from 'node:net'
 import { Fault } from '../base/errors.ts'
 import type { Log } from '../telemetry/log.ts'
-import { openGrpcDoor } from './grpc.ts'
+import { openGrpcEndpoint } from './grpc.ts'
 import { grpcCode } from './grpc-status.ts'
 import { DirectStream } from './grpc-stream.ts'
 import { dataFrame, headersFrame, openingBytes } from './http2-frames.ts'
@@ -20,7 +20,7 @@ export async function probeGrpcLibrary(log: Log): Promise<void> {
   const closed = new Promise<void>((resolve) => {
     over = resolve
   })
-  const door = await openGrpcDoor<null>({
+  const endpoint = await openGrpcEndpoint<null>({
     host: '127.0.0.1',
     port: 0,
     certificates: null,
@@ -56,8 +56,8 @@ export async function probeGrpcLibrary(log: Log): Promise<void> {
     ],
     log,
   })
-  await callOnce(door.address!.port, closed)
-  await door.stop()
+  await callOnce(endpoint.address!.port, closed)
+  await endpoint.stop()
   if (seen.repeated && seen.stream && !seen.message) return
   throw new Fault(
     'grpc-library',

@@ -63,7 +63,7 @@ export type GrpcMethod<C> = {
   | { kind: 'stream'; open(stream: GrpcStream, caller: C): StreamEvents }
 )
 
-export interface GrpcDoorOptions<C> extends ConnectionLimits {
+export interface GrpcEndpointOptions<C> extends ConnectionLimits {
   readonly host: string
   readonly port: number
   readonly certificates: GrpcCertificates | null
@@ -88,7 +88,7 @@ const refusalGraceMs = 1_000
 const stopGraceMs = 3_000
 
 /** Opens the endpoint. `stop` drains calls for three seconds, then closes the rest. */
-export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Running> {
+export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Promise<Running> {
   const connections = new GrpcConnections(options)
   const callers = new WeakMap<Metadata, C>()
   const server = new Server({
@@ -123,7 +123,7 @@ export async function openGrpcDoor<C>(options: GrpcDoorOptions<C>): Promise<Runn
 
 /** Admits in the first callback of a call, so that a refusal consists of trailers only. */
 function guard<C>(
-  options: GrpcDoorOptions<C>,
+  options: GrpcEndpointOptions<C>,
   callers: WeakMap<Metadata, C>,
   connections: GrpcConnections,
 ): ServerInterceptor {
@@ -179,7 +179,7 @@ function guard<C>(
   }
 }
 
-function limitsOf<C>(method: GrpcMethod<C>, options: GrpcDoorOptions<C>): RequestLimits {
+function limitsOf<C>(method: GrpcMethod<C>, options: GrpcEndpointOptions<C>): RequestLimits {
   const { messageBytesMax } = options
   return { messageBytesMax, messagesMax: Infinity, firstMessageMs: null, ...method.requests }
 }
@@ -187,7 +187,7 @@ function limitsOf<C>(method: GrpcMethod<C>, options: GrpcDoorOptions<C>): Reques
 function addMethod<C>(
   server: Server,
   method: GrpcMethod<C>,
-  options: GrpcDoorOptions<C>,
+  options: GrpcEndpointOptions<C>,
   callers: WeakMap<Metadata, C>,
 ): void {
   const isStream = method.kind === 'stream'
@@ -224,7 +224,7 @@ type UnaryReply = (error: ReturnType<typeof partial> | null, value?: Buffer) => 
 function openStream<C>(
   call: ServerDuplexStream<Buffer, Buffer>,
   open: (stream: GrpcStream) => StreamEvents,
-  options: GrpcDoorOptions<C>,
+  options: GrpcEndpointOptions<C>,
 ): void {
   let events: StreamEvents | undefined
   let isClosed = false

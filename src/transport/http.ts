@@ -3,7 +3,7 @@
 //   head -> limit 429 -> framing 400/431 -> in-flight cap 429 -> preflight -> admit -> path 404
 //        -> verb 405 -> route.check -> size 413 -> body (408 after 10 s) -> route.handle -> Reply
 //
-// A product passes `HttpOptions` to door.ts: `admit` decides on the headers alone (a Reply refuses,
+// A product passes `HttpOptions`: `admit` decides on the headers alone (a Reply refuses,
 // anything else is the context of the later steps), `routes` do the rest. The body passed to
 // `handle` is borrowed: it is valid until the handler returns or first awaits; copy what must live
 // longer. Handlers may be async, may throw (500), and need not handle a client that disconnected.

@@ -4,7 +4,7 @@
 import { createServer } from 'node:net'
 import { Fault } from '../base/errors.ts'
 
-export interface Place {
+export interface ListenAddress {
   readonly host: string
   readonly port: number
   /** What sets the port, for error messages; `<product>.port` when absent. */
@@ -12,21 +12,21 @@ export interface Place {
 }
 
 /** Returns the port to listen on: the requested one if it is free, or a free one for port 0. */
-export function resolvePort(place: Place, product: string): Promise<number> {
+export function resolvePort(listen: ListenAddress, product: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer()
-    probe.once('error', (error: NodeJS.ErrnoException) => reject(explain(error, place, product)))
-    probe.listen({ host: place.host, port: place.port, exclusive: true }, () => {
+    probe.once('error', (error: NodeJS.ErrnoException) => reject(explain(error, listen, product)))
+    probe.listen({ host: listen.host, port: listen.port, exclusive: true }, () => {
       const bound = probe.address()
-      const port = typeof bound === 'object' && bound !== null ? bound.port : place.port
+      const port = typeof bound === 'object' && bound !== null ? bound.port : listen.port
       probe.close(() => resolve(port))
     })
   })
 }
 
-function explain(error: NodeJS.ErrnoException, place: Place, product: string): Fault {
-  const where = `${place.host}:${place.port}`
-  const portKey = place.portKey ?? `${product}.port`
+function explain(error: NodeJS.ErrnoException, listen: ListenAddress, product: string): Fault {
+  const where = `${listen.host}:${listen.port}`
+  const portKey = listen.portKey ?? `${product}.port`
   if (error.code === 'EADDRINUSE')
     return new Fault(
       'port-taken',
@@ -40,7 +40,7 @@ function explain(error: NodeJS.ErrnoException, place: Place, product: string): F
   if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND')
     return new Fault(
       'address-absent',
-      `${product}: ${place.host} is not an address of this machine; set ${product}.host`,
+      `${product}: ${listen.host} is not an address of this machine; set ${product}.host`,
       { cause: error },
     )
   return new Fault('port-unusable', `${product}: cannot listen on ${where}`, { cause: error })

@@ -5,7 +5,7 @@
 //            -> open
 //   then message | drain | close, each in a try: a bug closes its own socket with 1011
 //
-// A product passes `SocketRoute`s to door.ts. Data passed to `message` is borrowed until the call
+// A product passes `SocketRoute`s. Data passed to `message` is borrowed until the call
 // returns. `Socket` may be kept and used at any time: after the close it does nothing. Topics are
 // published through `Sockets.publish`, which reaches the sockets of every TLS generation.
 // Inbound messages over the limit get 1009 and silent peers are closed, because the native server

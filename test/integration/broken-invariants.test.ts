@@ -9,9 +9,9 @@ const dist = fileURLToPath(new URL('../../dist/src/', import.meta.url))
 const grpcScript = (thrown: string) => `
     import { connect } from 'node:http2'
     import { assert } from '${dist}base/assert.js'
-    import { openGrpcDoor } from '${dist}transport/grpc.js'
+    import { openGrpcEndpoint } from '${dist}transport/grpc.js'
     import { silentLog } from '${dist}telemetry/log.js'
-    const door = await openGrpcDoor({
+    const door = await openGrpcEndpoint({
       host: '127.0.0.1', port: 0, certificates: null, messageBytesMax: 1024, keepaliveMs: 30000,
       keepaliveTimeoutMs: 10000, sendsDirectly: true, clientAddress: (peer) => peer,
       connectionIdleMs: 60000, connectionsPerAddressMax: 10, isProxy: () => false,
@@ -37,11 +37,11 @@ const grpcScript = (thrown: string) => `
 const httpScript = (thrown: string) => `
     import { assert } from '${dist}base/assert.js'
     import { systemClock as clock } from '${dist}base/clock.js'
-    import { openDoor } from '${dist}transport/door.js'
+    import { openHttpEndpoint } from '${dist}transport/http-endpoint.js'
     import { Head } from '${dist}transport/reply.js'
     import { silentLog as log } from '${dist}telemetry/log.js'
-    const door = await openDoor({
-      product: 'test', place: { host: '127.0.0.1', port: 0 }, tls: null, trustedProxies: [],
+    const door = await openHttpEndpoint({
+      product: 'test', listen: { host: '127.0.0.1', port: 0 }, tls: null, trustedProxies: [],
       clock, log,
       http: { admit: () => null, wants: [], inFlightPerAddressMax: 4,
         preflight: Head.of({ 'access-control-allow-origin': '*' }),

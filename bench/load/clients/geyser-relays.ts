@@ -13,7 +13,7 @@ import { silentLog } from '../../../src/telemetry/log.ts'
 import { SetChains } from '../../../src/topology/set-chains.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { serveBench } from '../../lib/process.ts'
-import { openGrpcDoor } from './grpc-door.ts'
+import { openGrpcEndpoint } from './grpc-door.ts'
 
 export interface OpenedRelay {
   readonly port: number
@@ -54,7 +54,7 @@ async function openOurs(nodePort: number): Promise<OpenedRelay> {
   }
   const deps = { clock: systemClock, log: silentLog }
   const roads = new SetChains(new Upstreams({ default: set }, deps), { ...deps, bounds })
-  const { port, token } = await openGrpcDoor(roads.of('default')!)
+  const { port, token } = await openGrpcEndpoint(roads.of('default')!)
   return { port, token }
 }
 

@@ -27,7 +27,7 @@ export interface BenchDoor {
   streams(): number
 }
 
-export async function openGrpcDoor(chain: GrpcChain): Promise<BenchDoor> {
+export async function openGrpcEndpoint(chain: GrpcChain): Promise<BenchDoor> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const store = openStore(folder, { clock })

@@ -7,7 +7,7 @@ import { Heads } from '../../../src/geyser/heads.ts'
 import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
 import { accountUpdate } from '../../../src/solana/update-build.ts'
 import { serveBench } from '../../lib/process.ts'
-import { openGrpcDoor } from './grpc-door.ts'
+import { openGrpcEndpoint } from './grpc-door.ts'
 import { createdAtMs, firstSlot, framesOf, messageOf } from './grpc-message.ts'
 
 export interface Opened {
@@ -28,7 +28,7 @@ serveBench({ ours: openOurs, plain: openPlain, http2: openHttp2 })
 /** The whole product: token, budget, filters, groups, frames, queues. */
 async function openOurs(length: number): Promise<Opened> {
   const hub = openSolanaHub({ replaySlots: 1, replayBytesMax: 1 })
-  const { port, token, meters, streams } = await openGrpcDoor({
+  const { port, token, meters, streams } = await openGrpcEndpoint({
     hub,
     heads: new Heads(hub),
     isUp: () => true,

@@ -11,7 +11,7 @@ import { AddressBudget } from '../../../src/quota/address-budget.ts'
 import { EventLog } from '../../../src/stream/log.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
-import { type Door, openDoor } from '../../../src/transport/door.ts'
+import { type HttpEndpoint, openHttpEndpoint } from '../../../src/transport/http-endpoint.ts'
 import { serveBench } from '../../lib/process.ts'
 
 export type SenderKind = 'stream' | 'bare'
@@ -29,7 +29,7 @@ const unsentBytesMax = 512 * 1024
 const clock: Clock = systemClock
 
 interface Sender {
-  readonly door: Door<null>
+  readonly door: HttpEndpoint<null>
   send(payload: Buffer): void
 }
 
@@ -100,10 +100,10 @@ async function openBare(): Promise<Sender> {
 }
 
 // Reason for `never`: the two routes keep different things with a socket.
-function doorWith(route: unknown): Promise<Door<null>> {
-  return openDoor<null>({
+function doorWith(route: unknown): Promise<HttpEndpoint<null>> {
+  return openHttpEndpoint<null>({
     product: 'bench',
-    place: { host: '127.0.0.1', port: 0 },
+    listen: { host: '127.0.0.1', port: 0 },
     tls: null,
     trustedProxies: [],
     clock,
@@ -145,10 +145,10 @@ function fill(frames: number) {
   const top = Buffer.from(JSON.stringify({ pad: 'x'.repeat(2600) }))
   // Seven frames a block: TPS, four stage moves, the two of the block's end.
   for (let count = 0; count < frames; count++) {
-    const place = count % 7
-    if (place === 0) log.append('TPS', Buffer.from('455'))
-    else if (place < 5) log.append('Gap', small)
-    else log.append(place === 5 ? 'TopAccesses' : 'ContentionData', place === 5 ? top : contention)
+    const turn = count % 7
+    if (turn === 0) log.append('TPS', Buffer.from('455'))
+    else if (turn < 5) log.append('Gap', small)
+    else log.append(turn === 5 ? 'TopAccesses' : 'ContentionData', turn === 5 ? top : contention)
   }
   return { oldest: log.oldestSeq, newest: log.newestSeq, bytes: log.bytes }
 }

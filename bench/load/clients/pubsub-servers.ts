@@ -15,7 +15,7 @@ import type { AccountUpdate } from '../../../src/solana/updates.ts'
 import { unlimitedPlan } from '../../../src/subscriptions/plans.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
-import { type Door, openDoor } from '../../../src/transport/door.ts'
+import { type HttpEndpoint, openHttpEndpoint } from '../../../src/transport/http-endpoint.ts'
 import { jsonHead, Reply } from '../../../src/transport/reply.ts'
 import type { Socket } from '../../../src/transport/socket.ts'
 import { serveBench } from '../../lib/process.ts'
@@ -31,7 +31,7 @@ export interface Opening {
 interface Sender {
   join(socket: Socket<null>, account: number): void
   send(update: AccountUpdate): void
-  begin?(door: Door<null>): void
+  begin?(door: HttpEndpoint<null>): void
 }
 
 const dataBytes = 165
@@ -41,7 +41,7 @@ const unsentBytesMax = 512 * 1024
 const turnsPerLook = 8
 const window = { window: 0, credits: 0, startsAtMs: 0, endsAtMs: Number.MAX_SAFE_INTEGER }
 const budget = new Budget('bench', new Plan(unlimitedPlan), window, systemClock)
-let door: Door<null>
+let door: HttpEndpoint<null>
 let sender: Sender
 let accounts: AccountUpdate[] = []
 let opened = 0
@@ -69,9 +69,9 @@ async function open({ kind, accounts: count }: Opening): Promise<number> {
   })
   sender = kind === 'index' ? indexSender() : loopSender()
   const nothing = new Reply(404, jsonHead, '{}')
-  door = await openDoor<null>({
+  door = await openHttpEndpoint<null>({
     product: 'bench',
-    place: { host: '127.0.0.1', port: 0 },
+    listen: { host: '127.0.0.1', port: 0 },
     tls: null,
     trustedProxies: [],
     clock: systemClock,

@@ -16,7 +16,7 @@ import type { Quota } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Addresses } from '../../transport/address.ts'
-import { type GrpcMethod, openGrpcDoor } from '../../transport/grpc.ts'
+import { type GrpcMethod, openGrpcEndpoint } from '../../transport/grpc.ts'
 import type { GrpcCertificates } from '../../transport/grpc-bind.ts'
 import { probeGrpcLibrary } from '../../transport/grpc-probe.ts'
 import { type GrpcStatus, grpcCode } from '../../transport/grpc-status.ts'
@@ -74,7 +74,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
       : []),
   ]
   const admissionDeps = { ...deps, healthCalls: new OpenCalls(section.health) }
-  const endpoint = await openGrpcDoor<Caller | null>({
+  const endpoint = await openGrpcEndpoint<Caller | null>({
     ...section,
     certificates: deps.certificates,
     clientAddress: (peer, forwarded) => deps.addresses.clientOfText(peer, forwarded),

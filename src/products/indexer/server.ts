@@ -12,8 +12,8 @@ import type { Running } from '../../base/running.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Quota } from '../../quota/quota.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
-import { openDoor } from '../../transport/door.ts'
 import type { HttpOptions } from '../../transport/http.ts'
+import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
 import type { Reply } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
@@ -92,7 +92,15 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
     ],
   }
   const { tls, trustedProxies, clock } = deps
-  return openDoor({ product: 'indexer', place: section, tls, trustedProxies, http, clock, log })
+  return openHttpEndpoint({
+    product: 'indexer',
+    listen: section,
+    tls,
+    trustedProxies,
+    http,
+    clock,
+    log,
+  })
 }
 
 /** Authentication, Indexer: both halves in headers, of one active subscription. */

@@ -9,13 +9,13 @@
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
-import type { DoorAddress, Running } from '../../base/running.ts'
+import type { EndpointAddress, Running } from '../../base/running.ts'
 import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Meters } from '../../telemetry/meters.ts'
-import { type Door, openDoor } from '../../transport/door.ts'
+import { type HttpEndpoint, openHttpEndpoint } from '../../transport/http-endpoint.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 import { ActiveBlocks } from './active-blocks.ts'
@@ -73,8 +73,8 @@ class MetricsService implements Running {
   readonly #watch = new StaleWatch()
   readonly #startedMs: number
   readonly #endListening: () => void
-  #door: Door<Caller> | null = null
-  #address: DoorAddress | null = null
+  #endpoint: HttpEndpoint<Caller> | null = null
+  #address: EndpointAddress | null = null
   #timer: NodeJS.Timeout | null = null
   #acting: Promise<void> | null = null
   #isStopping = false
@@ -104,7 +104,7 @@ class MetricsService implements Running {
     this.#declareReads()
   }
 
-  get address(): DoorAddress | null {
+  get address(): EndpointAddress | null {
     return this.#address
   }
 
@@ -133,10 +133,10 @@ class MetricsService implements Running {
       limits: this.#limits,
       perAddressMax: this.#section.connectionsPerAddress,
     }
-    const door = await openDoor<Caller>({
+    const endpoint = await openHttpEndpoint<Caller>({
       product: 'metrics',
       // A reopened endpoint keeps the port that it had.
-      place: this.#address ?? { host: this.#section.host, port: this.#section.port },
+      listen: this.#address ?? { host: this.#section.host, port: this.#section.port },
       tls: this.#deps.tls,
       trustedProxies: this.#deps.trustedProxies,
       clock,
@@ -155,18 +155,18 @@ class MetricsService implements Running {
       }),
       sockets: ['/v1/ws', '/'].map((path) => socketRoute(path, session)),
     })
-    this.#door = door
-    this.#address = door.address
+    this.#endpoint = endpoint
+    this.#address = endpoint.address
     this.#sockets.usePublisher((topic, bytes, isBinary) =>
-      door.sockets.publish(topic, bytes, isBinary),
+      endpoint.sockets.publish(topic, bytes, isBinary),
     )
   }
 
   /** Stops accepting, answers what is in flight, ends the sockets with 1001. */
   async #close(): Promise<void> {
-    const door = this.#door
-    this.#door = null
-    await door?.stop()
+    const endpoint = this.#endpoint
+    this.#endpoint = null
+    await endpoint?.stop()
   }
 
   /** Runs on the timer. Opening and closing take a while; no other step starts meanwhile. */
@@ -213,7 +213,7 @@ class MetricsService implements Running {
       latestBlock: () => view.latestBlock(),
       clients: () => this.#sockets.count,
       followers: () => this.#sockets.followers,
-      isOpen: () => this.#door !== null,
+      isOpen: () => this.#endpoint !== null,
       appended: (kind) => events.appended(kind),
       resume: () => ({ frames: events.frames, bytes: events.bytes }),
     })

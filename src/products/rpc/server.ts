@@ -1,7 +1,7 @@
 // Opens the rpc endpoint. Thread: main.
 //
-//   transport/door -> admit: token (401) -> path 404 -> verb 405 -> media type 415 -> size 413
-//                  -> RpcHandler: parse -> quota -> proxy -> answer
+//   HTTP -> admit: token (401) -> path 404 -> verb 405 -> media type 415 -> size 413
+//        -> RpcHandler: parse -> quota -> proxy -> answer
 //
 // All errors of the endpoint itself are JSON-RPC errors with id null, since no id was read yet.
 import type { Gate } from '../../auth/gate.ts'
@@ -10,8 +10,8 @@ import type { Running } from '../../base/running.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
 import type { Budget } from '../../quota/budget.ts'
 import type { Quota } from '../../quota/quota.ts'
-import { openDoor } from '../../transport/door.ts'
 import type { HttpOptions } from '../../transport/http.ts'
+import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
 import { mediaTypeOf } from '../../transport/media-type.ts'
 import { type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
@@ -53,9 +53,9 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
       },
     ],
   }
-  return openDoor<Caller>({
+  return openHttpEndpoint<Caller>({
     product: 'rpc',
-    place: section,
+    listen: section,
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
     http,

@@ -1,9 +1,9 @@
 // Starts the TPU Sender and opens its endpoint. Thread: main.
 //
-//   transport/door -> address budget -> routes.ts: body
-//                  -> TpuHandler: decode, tip, duplicate, rates
-//                  -> verify workers -> Forwarder -> all upstreams in parallel -> reply
-//                                          ^-- hub: landed in a block
+//   HTTP -> address budget -> routes.ts: body
+//        -> TpuHandler: decode, tip, duplicate, rates
+//        -> verify workers -> Forwarder -> all upstreams in parallel -> reply
+//                                ^-- hub: landed in a block
 //
 // No token: the tip is the authorization. Requests are never logged.
 import type { Clock } from '../../base/clock.ts'
@@ -14,7 +14,7 @@ import type { SolanaUpdate } from '../../solana/updates.ts'
 import type { Hub } from '../../stream/hub.ts'
 import { faultReport, type Log } from '../../telemetry/log.ts'
 import type { CounterChild } from '../../telemetry/meters.ts'
-import { openDoor } from '../../transport/door.ts'
+import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { TransactionSender } from '../../upstream/ports.ts'
 import { AddressCost } from './address-cost.ts'
@@ -82,9 +82,9 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   const methods = tpuMethods({ ...deps, handler, accounts, isUp })
   const reportBug = faultReport(log, 'method failed')
   forwarder.start()
-  const endpoint = await openDoor<Arrival>({
+  const endpoint = await openHttpEndpoint<Arrival>({
     product: 'tpu',
-    place: section,
+    listen: section,
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
     http: {

@@ -6,7 +6,6 @@
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
 //   stream update -> engine of the chain: index -> text, once -> published to all subscribers
 //   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
-
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -20,7 +19,7 @@ import type { QuotaMeters } from '../../quota/meters.ts'
 import type { Quota } from '../../quota/quota.ts'
 import type { Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
-import { openDoor } from '../../transport/door.ts'
+import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
 import { jsonHead, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
@@ -70,9 +69,9 @@ export async function startWebsocket(
     quotaMeters: deps.quotaMeters,
     log,
   })
-  const door = await openDoor<Principal>({
+  const endpoint = await openHttpEndpoint<Principal>({
     product: 'websocket',
-    place: section,
+    listen: section,
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
     clock,
@@ -84,12 +83,12 @@ export async function startWebsocket(
     },
     sockets: [socketRoute(section, deps, { handler, subscriptions })],
   })
-  deps.meters.openSockets = () => door.sockets.open.size
-  subscriptions.usePublisher((topic, message) => door.sockets.publish(topic, message))
+  deps.meters.openSockets = () => endpoint.sockets.open.size
+  subscriptions.usePublisher((topic, message) => endpoint.sockets.publish(topic, message))
   return {
-    address: door.address,
+    address: endpoint.address,
     async stop() {
-      await door.stop()
+      await endpoint.stop()
       subscriptions.stop()
     },
   }

@@ -165,8 +165,8 @@ export class BlockEvents {
     const { word, variant } = proposal
     writeDigest(payload, { at: blockEnd.stateRoot, length: 64 }, word, variant, 1, 1)
     for (let bit = 0; bit < Math.min(400, proposal.txnCount * 3); bit++) {
-      const place = blockEnd.logsBloom + this.#random.below(blockEnd.logsBloomBytes)
-      payload[place] = payload[place]! | (1 << this.#random.below(8))
+      const offset = blockEnd.logsBloom + this.#random.below(blockEnd.logsBloomBytes)
+      payload[offset] = payload[offset]! | (1 << this.#random.below(8))
     }
     writeU64(payload, blockEnd.gasUsed, this.#gasUsed)
     writer.emit(EventType.BlockEnd, blockEnd.size)

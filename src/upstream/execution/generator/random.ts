@@ -50,11 +50,11 @@ export class Random {
 
   fill(bytes: Uint8Array, at: number, length: number): void {
     const end = at + length
-    let place = at
-    while (place < end) {
+    let offset = at
+    while (offset < end) {
       let word = this.word()
-      for (let byte = 0; byte < 4 && place < end; byte++) {
-        bytes[place++] = word
+      for (let byte = 0; byte < 4 && offset < end; byte++) {
+        bytes[offset++] = word
         word >>>= 8
       }
     }
@@ -109,10 +109,10 @@ export function writeDigest(
 ): void {
   let state = mix(mix(mix(mix(a) ^ b) ^ c) ^ d)
   const end = at + length
-  for (let place = at; place < end; place += 4) {
+  for (let offset = at; offset < end; offset += 4) {
     state = (state + 0x9e37_79b9) | 0
     let word = mix(state)
-    for (let index = place; index < place + 4 && index < end; index++) {
+    for (let index = offset; index < offset + 4 && index < end; index++) {
       bytes[index] = word
       word >>>= 8
     }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { type Door, openDoor } from '../../src/transport/door.ts'
+import { type HttpEndpoint, openHttpEndpoint } from '../../src/transport/http-endpoint.ts'
 import { errorReply, Reply, textHead } from '../../src/transport/reply.ts'
 import type { Socket } from '../../src/transport/socket.ts'
 import { offeredProtocols } from '../../src/transport/websocket.ts'
@@ -14,15 +14,15 @@ interface State {
   drains: number
 }
 
-let door: Door<string>
+let door: HttpEndpoint<string>
 let url = ''
 let last: Socket<State> | null = null
 const closes: number[] = []
 
 beforeAll(async () => {
-  door = await openDoor<string>({
+  door = await openHttpEndpoint<string>({
     product: 'test',
-    place: { host: '127.0.0.1', port: 0 },
+    listen: { host: '127.0.0.1', port: 0 },
     tls: null,
     trustedProxies: [],
     clock: systemClock,

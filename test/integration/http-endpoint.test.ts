@@ -4,12 +4,12 @@ import { request as undiciRequest } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { type Door, openDoor } from '../../src/transport/door.ts'
+import { type HttpEndpoint, openHttpEndpoint } from '../../src/transport/http-endpoint.ts'
 import { Head, jsonHead, Reply, textHead } from '../../src/transport/reply.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { until } from '../support/until.ts'
 
-let door: Door<null>
+let door: HttpEndpoint<null>
 let url = ''
 let release: (() => void) | null = null
 let goneCount = 0
@@ -19,9 +19,9 @@ async function* chunks(count: number): AsyncGenerator<Uint8Array> {
 }
 
 beforeAll(async () => {
-  door = await openDoor<null>({
+  door = await openHttpEndpoint<null>({
     product: 'test',
-    place: { host: '127.0.0.1', port: 0 },
+    listen: { host: '127.0.0.1', port: 0 },
     tls: null,
     trustedProxies: [],
     clock: systemClock,
@@ -233,9 +233,9 @@ describe('the HTTP endpoint', () => {
 
   it('counts the addresses of an IPv6 /64 as one', async () => {
     let waiting = 0
-    const watched = await openDoor<null>({
+    const watched = await openHttpEndpoint<null>({
       product: 'test',
-      place: { host: '127.0.0.1', port: 0 },
+      listen: { host: '127.0.0.1', port: 0 },
       tls: null,
       trustedProxies: ['127.0.0.0/8'],
       clock: systemClock,
@@ -277,20 +277,20 @@ describe('the HTTP endpoint', () => {
   it('refuses a port that another server uses, and names it', async () => {
     const options = {
       product: 'rpc',
-      place: { host: '127.0.0.1', port: door.address.port },
+      listen: { host: '127.0.0.1', port: door.address.port },
       tls: null,
       trustedProxies: [],
       clock: systemClock,
       log: silentLog,
       http: { admit: () => null, routes: [] },
     }
-    await expect(openDoor(options)).rejects.toThrow(/rpc: 127.0.0.1:\d+ is taken/)
+    await expect(openHttpEndpoint(options)).rejects.toThrow(/rpc: 127.0.0.1:\d+ is taken/)
   })
 
   it('answers what is in flight before it stops, then refuses', async () => {
-    const other = await openDoor<null>({
+    const other = await openHttpEndpoint<null>({
       product: 'test',
-      place: { host: '127.0.0.1', port: 0 },
+      listen: { host: '127.0.0.1', port: 0 },
       tls: null,
       trustedProxies: [],
       clock: systemClock,

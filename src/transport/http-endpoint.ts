@@ -1,6 +1,6 @@
 // Opens one TCP endpoint: HTTP routes and WebSockets on one port, plain or TLS. Thread: main.
 //
-//   openDoor -> probe port -> generation 1 (app + listener)
+//   openHttpEndpoint -> probe port -> generation 1 (app + listener)
 //   certificate changed -> generation 2 listens on the same port -> listener 1 closed
 //                          -> generation 1 serves its open connections, then its app is closed
 //   stop -> listeners closed -> in-flight answered (5 s) -> sockets 1001 -> apps closed
@@ -8,19 +8,19 @@
 // The native server cannot swap a certificate, hence the generations.
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
-import type { DoorAddress, Running } from '../base/running.ts'
+import type { EndpointAddress, Running } from '../base/running.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Addresses } from './address.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { Http, type HttpOptions } from './http.ts'
-import { type Place, resolvePort } from './ports.ts'
+import { type ListenAddress, resolvePort } from './ports.ts'
 import type { CertificatePair } from './tls.ts'
 import { type App, type Listener, listen, uws } from './uws.ts'
 import { type SocketRoute, Sockets } from './websocket.ts'
 
-export interface DoorOptions<C> {
+export interface HttpEndpointOptions<C> {
   readonly product: string
-  readonly place: Place
+  readonly listen: ListenAddress
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
   readonly http: HttpOptions<C>
@@ -31,8 +31,8 @@ export interface DoorOptions<C> {
   readonly log: Log
 }
 
-export interface Door<C> extends Running {
-  readonly address: DoorAddress
+export interface HttpEndpoint<C> extends Running {
+  readonly address: EndpointAddress
   readonly http: Http<C>
   readonly sockets: Sockets<C>
 }
@@ -48,7 +48,9 @@ const FREE_PORT_TRIES = 5
 // The native server closes idle keep-alive connections of an old generation well before this.
 const RETIRE_POLL_MS = 15_000
 
-export async function openDoor<C>(options: DoorOptions<C>): Promise<Door<C>> {
+export async function openHttpEndpoint<C>(
+  options: HttpEndpointOptions<C>,
+): Promise<HttpEndpoint<C>> {
   const parts = {
     addresses: new Addresses(options.trustedProxies),
     clock: options.clock,
@@ -62,49 +64,49 @@ export async function openDoor<C>(options: DoorOptions<C>): Promise<Door<C>> {
     admit: (request) => options.http.admit(request),
     error: (status, message, request) => http.errorReply(status, message, request),
   })
-  const door = new OpenDoor(options, http, sockets)
+  const endpoint = new OpenHttpEndpoint(options, http, sockets)
   try {
-    await door.open()
-    return door
+    await endpoint.open()
+    return endpoint
   } catch (error) {
-    await door.stop()
+    await endpoint.stop()
     throw error
   }
 }
 
-class OpenDoor<C> implements Door<C> {
+class OpenHttpEndpoint<C> implements HttpEndpoint<C> {
   readonly http: Http<C>
   readonly sockets: Sockets<C>
-  readonly #options: DoorOptions<C>
+  readonly #options: HttpEndpointOptions<C>
   readonly #generations = new Set<Generation>()
   readonly #retiring = new Set<NodeJS.Timeout>()
   #port = 0
   #release: (() => void) | null = null
   #stopped: Promise<void> | null = null
 
-  constructor(options: DoorOptions<C>, http: Http<C>, sockets: Sockets<C>) {
+  constructor(options: HttpEndpointOptions<C>, http: Http<C>, sockets: Sockets<C>) {
     this.#options = options
     this.http = http
     this.sockets = sockets
   }
 
-  get address(): DoorAddress {
+  get address(): EndpointAddress {
     return {
-      host: this.#options.place.host,
+      host: this.#options.listen.host,
       port: this.#port,
       tls: this.#options.tls !== null,
     }
   }
 
   async open(): Promise<void> {
-    const { place, product, tls } = this.#options
+    const { listen: address, product, tls } = this.#options
     // Another process may take a free port between the probe and the listen: then retry.
-    const tries = place.port === 0 ? FREE_PORT_TRIES : 1
+    const tries = address.port === 0 ? FREE_PORT_TRIES : 1
     for (let left = tries; left > 0; left--) {
-      this.#port = await resolvePort(place, product)
+      this.#port = await resolvePort(address, product)
       if (await this.#openGeneration()) break
       if (left === 1)
-        throw new Fault('port-taken', `${product}: cannot listen on ${place.host}:${this.#port}`)
+        throw new Fault('port-taken', `${product}: cannot listen on ${address.host}:${this.#port}`)
     }
     this.#release = tls?.onChange(() => void this.#reload()) ?? null
   }
@@ -115,7 +117,7 @@ class OpenDoor<C> implements Door<C> {
   }
 
   async #openGeneration(): Promise<Generation | null> {
-    const { tls, place } = this.#options
+    const { tls } = this.#options
     const app =
       tls === null
         ? uws().App()
@@ -129,7 +131,7 @@ class OpenDoor<C> implements Door<C> {
     this.http.bind(app)
     // Only TLS endpoints share their port, with their own next generation.
     const listener = await listen(app, {
-      host: place.host,
+      host: this.#options.listen.host,
       port: this.#port,
       exclusive: tls === null,
     })
