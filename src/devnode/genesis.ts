@@ -48,7 +48,7 @@ export function identityOf(seed: Uint8Array): Keypair {
 }
 
 /** Programs and sysvars that a new VM has: the ledger takes them over. */
-export const birthKeys: readonly Uint8Array[] = [
+export const vmKeys: readonly Uint8Array[] = [
   ...Object.values(programs),
   ...Object.values(sysvars),
   nativeMint,

@@ -9,7 +9,7 @@ import type { Log } from '../telemetry/log.ts'
 import { LocalChain } from './chain.ts'
 import type { ChainSection } from './config.ts'
 import type { VmAccount } from './executed.ts'
-import { birthKeys, type ChainKeys, genesisAccounts, keysOf } from './genesis.ts'
+import { type ChainKeys, genesisAccounts, keysOf, vmKeys } from './genesis.ts'
 import { versionOf } from './landing.ts'
 import { Block, packEntries } from './ledger/block.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
@@ -89,10 +89,10 @@ async function restore(
   deps: Pick<EmbeddedDeps, 'clock' | 'log'> & { readonly svm: Svm; readonly keys: ChainKeys },
 ): Promise<void> {
   const { svm, keys, clock, log } = deps
-  const genesis = svm.genesis(birthKeys)
-  const born = new Set(genesis.map(({ pubkey }) => keyOf(pubkey)))
+  const genesis = svm.genesis(vmKeys)
+  const builtins = new Set(genesis.map(({ pubkey }) => keyOf(pubkey)))
   try {
-    const hasState = await store.restore(ledger, (account) => !isBorn(account, born))
+    const hasState = await store.restore(ledger, (account) => !isBuiltin(account, builtins))
     for (const account of genesis)
       if (ledger.newestAccount(account.pubkey) === null)
         ledger.write(versionOf(account, { slot: 0, ledger }))
@@ -105,18 +105,18 @@ async function restore(
     throw error
   }
   ledger.settle()
-  const accounts = svm.load(missingAccounts(ledger, born))
+  const accounts = svm.load(missingAccounts(ledger, builtins))
   if (accounts > 0) log.warn('the VM refused accounts of the ledger', { accounts })
 }
 
 /** The accounts that a new VM lacks, except sysvars: each slot writes them. */
 function* missingAccounts(
   ledger: LedgerState,
-  born: ReadonlySet<string>,
+  builtins: ReadonlySet<string>,
 ): IterableIterator<VmAccount> {
   const executables: VmAccount[] = []
   for (const account of ledger.accountsAt(ledger.newest.slot)) {
-    if (isBorn(account, born)) continue
+    if (isBuiltin(account, builtins)) continue
     // The VM loads the code of a program together with the program, so the code comes first.
     if (account.executable) executables.push(account)
     else yield account
@@ -125,9 +125,9 @@ function* missingAccounts(
 }
 
 /** A new VM has these, or every slot writes them. */
-function isBorn(account: LedgerAccount, born: ReadonlySet<string>): boolean {
+function isBuiltin(account: LedgerAccount, builtins: ReadonlySet<string>): boolean {
   if (isSameKey(account.owner, sysvarOwner)) return true
-  return account.slot === 0 && born.has(keyOf(account.pubkey))
+  return account.slot === 0 && builtins.has(keyOf(account.pubkey))
 }
 
 /** The first block: slot 0, whose hash is the chain's. */
