@@ -17,18 +17,16 @@ const probeMsMax = 3_000
 /** JSON-RPC: method not found. */
 const notFound = -32601
 
-interface Question {
-  readonly id: number
-  readonly method: string
-  readonly params: string
-}
-
-const questions: readonly Question[] = [
-  { id: 1, method: 'getHealth', params: '[]' },
-  { id: 2, method: 'getSlot', params: '[{"commitment":"processed"}]' },
-  { id: 3, method: 'getSlot', params: '[{"commitment":"finalized"}]' },
-  { id: 4, method: 'getMaxShredInsertSlot', params: '[]' },
-]
+/** Their ids are 1 to 4. */
+const questions = [
+  ['getHealth', '[]'],
+  ['getSlot', '[{"commitment":"processed"}]'],
+  ['getSlot', '[{"commitment":"finalized"}]'],
+  ['getMaxShredInsertSlot', '[]'],
+].map(([method = '', paramsText = ''], index) => {
+  const id = index + 1
+  return { id, method, body: bodyOf({ method, paramsText }, String(id)) }
+})
 
 interface Reply {
   readonly id?: unknown
@@ -40,7 +38,7 @@ export class NodeProbe {
   readonly #node: UpstreamNode
   readonly #clock: Clock
   readonly #onAnswer: () => void
-  #questions: readonly Question[]
+  #questions: typeof questions
   #isBatch = true
   #sentMs = Number.NEGATIVE_INFINITY
   #isAsking = false
@@ -70,9 +68,7 @@ export class NodeProbe {
     this.#isAsking = true
     this.#isSilent = false
     this.#sentMs = this.#clock.monotonicMs()
-    const result = this.#isBatch
-      ? await this.#exchange(`[${this.#questions.map(textOf).join(',')}]`)
-      : await this.#oneByOne()
+    const result = await this.#ask()
     this.#isAsking = false
     this.#judge(result)
     this.#onAnswer()
@@ -88,14 +84,16 @@ export class NodeProbe {
     } else if (silenceMs >= overdueMs) this.#node.health.probeOverdue()
   }
 
-  async #oneByOne(): Promise<ProbeResult> {
-    const all: Reply[] = []
-    for (const question of this.#questions) {
-      const result = await this.#exchange(textOf(question))
-      if (!Array.isArray(result)) return result
-      all.push(...result)
+  /** In one batch, or one by one to a node that supports none. */
+  async #ask(): Promise<ProbeResult> {
+    const bodies = this.#questions.map(({ body }) => body)
+    const replies: Reply[] = []
+    for (const body of this.#isBatch ? [`[${bodies.join(',')}]`] : bodies) {
+      const result = await this.#exchange(body)
+      if (typeof result === 'string') return result
+      replies.push(...result)
     }
-    return all
+    return replies
   }
 
   async #exchange(body: string): Promise<ProbeResult> {
@@ -158,10 +156,6 @@ export class NodeProbe {
 }
 
 type ProbeResult = readonly Reply[] | 'limited' | 'unreached' | 'broken' | 'status'
-
-function textOf({ id, method, params }: Question): string {
-  return bodyOf({ method, paramsText: params }, String(id))
-}
 
 function numberOf(value: unknown): number | null {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 ? value : null

@@ -1,24 +1,8 @@
 // Status of a node for the operator: one row of plain values without an address. Thread: main.
 import { Commitment } from '../../base/commitment.ts'
-import type { NodeState } from './node-health.ts'
-import type { NodeEndpoint, UpstreamNode } from './upstream-node.ts'
+import type { UpstreamNode } from './upstream-node.ts'
 
-export interface NodeReport {
-  readonly name: string
-  readonly region: string
-  readonly state: NodeState
-  readonly ways: readonly NodeEndpoint[]
-  readonly slot: number | null
-  readonly finalizedSlot: number | null
-  readonly lagSlots: number | null
-  readonly p50Ms: number | null
-  readonly p99Ms: number | null
-  readonly requests: number
-  readonly errors: number
-  /** Share of its set's calls of the last minute, 0 to 1. */
-  readonly share: number
-  readonly waiting: number
-}
+export type NodeReport = ReturnType<typeof reportOf>
 
 /** A row per node, in the order of the configuration. */
 export function reportNodes(nodes: readonly UpstreamNode[]): NodeReport[] {
@@ -27,7 +11,8 @@ export function reportNodes(nodes: readonly UpstreamNode[]): NodeReport[] {
   return nodes.map((node, index) => reportOf(node, total === 0 ? 0 : counts[index]! / total))
 }
 
-function reportOf(node: UpstreamNode, share: number): NodeReport {
+/** `share` is its part of the set's calls of the last minute, 0 to 1. */
+function reportOf(node: UpstreamNode, share: number) {
   const nowMs = node.nowMs()
   const { ok, limited, aborted, left, ...failed } = node.outcomes
   const errors = Object.values(failed).reduce((sum, count) => sum + count, 0)

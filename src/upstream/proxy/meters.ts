@@ -12,34 +12,24 @@ const counters = {
   streamedBytes: ['streamed_bytes', 'Bytes of streamed answers'],
 } as const
 
-export type ProxyTally = Record<keyof typeof counters, number> & {
+type Counter = keyof typeof counters
+
+export type ProxyTally = Record<Counter, number> & {
   /** Bytes that the caches hold now. */
   cacheBytes: () => number
 }
 
 export function declareProxyMeters(meters: Meters): ProxyTally {
-  const tally = newTally()
-  for (const [key, [name, help]] of Object.entries(counters))
-    meters.counterRead(`sluice_upstream_${name}_total`, help, {}, () => [
-      // Reason for the cast: entries of an object lose the type of its keys.
-      [{}, tally[key as keyof typeof counters]],
-    ])
+  // Reason for the casts: the entries of an object lose the type of its keys.
+  const keys = Object.keys(counters) as Counter[]
+  const zeros = Object.fromEntries(keys.map((key) => [key, 0])) as Record<Counter, number>
+  const tally: ProxyTally = { ...zeros, cacheBytes: () => 0 }
+  for (const key of keys) {
+    const [name, help] = counters[key]
+    meters.counterRead(`sluice_upstream_${name}_total`, help, {}, () => [[{}, tally[key]]])
+  }
   meters.gaugeRead('sluice_upstream_cache_bytes', 'Bytes in the caches of answers', () =>
     tally.cacheBytes(),
   )
   return tally
-}
-
-function newTally(): ProxyTally {
-  return {
-    failovers: 0,
-    hedges: 0,
-    joined: 0,
-    cacheHits: 0,
-    cacheMisses: 0,
-    streams: 0,
-    streamsBroken: 0,
-    streamedBytes: 0,
-    cacheBytes: () => 0,
-  }
 }
