@@ -36,7 +36,7 @@ const upstreams = new Upstreams(
 )
 await upstreams.start()
 const tally = declareProxyMeters(meters)
-const elsewhere = new RpcProxy({ upstreams, everybody: 'default', tally, version: '0', clock })
+const proxy = new RpcProxy({ upstreams, tally, version: '0', clock })
 const door = await startRpc(
   { enabled: true, host: '127.0.0.1', port: 0, inFlightPerAddress: 1000 },
   {
@@ -44,9 +44,7 @@ const door = await startRpc(
     quota,
     quotaMeters: declareQuotaMeters(meters, quota),
     meters: declareRpcMeters(meters),
-    facts: { version: { 'solana-core': '0', 'feature-set': 0, sluice: '0' }, slotsBehind: () => 0 },
-    methods: [],
-    elsewhere,
+    proxy,
     tls: null,
     trustedProxies: [],
     clock,
