@@ -1,7 +1,7 @@
 // Declares the `plans` section of the configuration: how much a subscription may use.
 // Thread: any. Built in are `standard` and `unlimited`. A configured plan starts from the values of
 // the built-in plan of the same name, else of `standard`. 0 means no limit where its doc states it.
-import { group, integer, named, numbers, type Values } from '../base/fields.ts'
+import { group, initialOf, integer, named, numbers, type Values } from '../base/fields.ts'
 
 const secondCreditsMax = 1_000_000_000
 const countMax = 1_000_000
@@ -108,27 +108,7 @@ const planFields = {
 
 export type PlanValues = Values<typeof planFields>
 
-export const standardPlan: PlanValues = {
-  creditsPerSecond: planFields.creditsPerSecond.initial,
-  burst: planFields.burst.initial,
-  creditsPer30Days: planFields.creditsPer30Days.initial,
-  weights: planFields.weights.initial,
-  methodCallsPerSecond: planFields.methodCallsPerSecond.initial,
-  connections: planFields.connections.initial,
-  subscriptionsPerConnection: planFields.subscriptionsPerConnection.initial,
-  distinctSubscriptions: planFields.distinctSubscriptions.initial,
-  notificationBytesPerSecond: planFields.notificationBytesPerSecond.initial,
-  streams: planFields.streams.initial,
-  callsInFlight: planFields.callsInFlight.initial,
-  batchItems: planFields.batchItems.initial,
-  indexer: {
-    timeMs: planFields.indexer.fields.timeMs.initial,
-    rows: planFields.indexer.fields.rows.initial,
-    resultBytes: planFields.indexer.fields.resultBytes.initial,
-    memoryBytes: planFields.indexer.fields.memoryBytes.initial,
-    queries: planFields.indexer.fields.queries.initial,
-  },
-}
+export const standardPlan: PlanValues = initialOf(planFields)
 
 /** Does not limit use; what protects the machine itself (batches, queries) stays bounded. */
 export const unlimitedPlan: PlanValues = {
@@ -163,4 +143,3 @@ export const plansSection = named(
   group('One plan.', planFields),
   builtInPlans,
 )
-export type PlansSection = Readonly<Record<string, PlanValues>>

@@ -1,8 +1,10 @@
 // Declares the meters of the metrics product and of its execution source. Thread: main.
 // Children are looked up once here; no client is a label.
 import { type FrameKind, frameKinds } from '../../stream/encoded.ts'
+import type { EventLog } from '../../stream/log.ts'
 import type { CounterChild, Meters } from '../../telemetry/meters.ts'
 import { LatencyTally } from '../../telemetry/tally.ts'
+import type { ExecutionView } from '../../upstream/ports.ts'
 
 const refusalReasons = ['address-limit', 'bad-request', 'unauthorized'] as const
 export type RefusalReason = (typeof refusalReasons)[number]
@@ -93,65 +95,62 @@ class PlainCounter implements CounterChild {
   }
 }
 
-/** Values read at scrape time, so that nothing has to be kept up to date. */
+/** Read at scrape time, so that nothing has to be kept up to date. */
 export interface MetricsReads {
-  eventAgeMs(): number
-  ringSeqno(): number
-  latestBlock(): number
-  clients(): number
-  followers(): number
+  readonly view: Pick<ExecutionView, 'lastEventAgeMs' | 'ringSeqno' | 'latestBlock'>
+  readonly events: Pick<EventLog, 'appended' | 'frames' | 'bytes'>
+  readonly sockets: { readonly count: number; readonly followers: number }
   isOpen(): boolean
-  appended(kind: FrameKind): number
-  resume(): { readonly frames: number; readonly bytes: number }
 }
 
-export function declareMetricsReads(meters: Meters, reads: MetricsReads): void {
+export function declareMetricsReads(
+  meters: Meters,
+  { view, events, sockets, isOpen }: MetricsReads,
+): void {
   meters.gaugeRead(
     'sluice_source_event_age_seconds',
     'Time since the last execution event',
-    () => reads.eventAgeMs() / 1000,
+    () => view.lastEventAgeMs() / 1000,
   )
   meters.gaugeRead(
     'sluice_source_sequence_number',
     'Last sequence number read from the source',
-    () => reads.ringSeqno(),
+    () => view.ringSeqno(),
   )
-  meters.gaugeRead('sluice_source_block_number', 'Last block that ended', () => reads.latestBlock())
+  meters.gaugeRead('sluice_source_block_number', 'Last block that ended', () => view.latestBlock())
   meters.counterRead(
     'sluice_source_gaps_total',
     'Gaps in the source, each published as a Gap',
     {},
-    () => [[{}, reads.appended('Gap')]],
+    () => [[{}, events.appended('Gap')]],
   )
   meters.counterRead(
     'sluice_frames_made_total',
     'Stream frames appended to the log, independent of receivers',
     { kind: frameKinds },
-    () => frameKinds.map((kind) => [{ kind }, reads.appended(kind)] as const),
+    () => frameKinds.map((kind) => [{ kind }, events.appended(kind)] as const),
   )
-  meters.gaugeRead('sluice_ws_clients', 'Open WebSockets of the metrics service', () =>
-    reads.clients(),
+  meters.gaugeRead(
+    'sluice_ws_clients',
+    'Open WebSockets of the metrics service',
+    () => sockets.count,
   )
   meters.gaugeRead(
     'sluice_ws_following_clients',
     'Stream clients that catch up from the resume buffer',
-    () => reads.followers(),
+    () => sockets.followers,
   )
   meters.gaugeRead(
     'sluice_metrics_open',
     '1 while the endpoint is open, 0 while it is closed',
-    () => (reads.isOpen() ? 1 : 0),
+    () => (isOpen() ? 1 : 0),
   )
   meters.gaugeRead(
     'sluice_resume_buffer_frames',
     'Frames in the resume buffer',
-    () => reads.resume().frames,
+    () => events.frames,
   )
-  meters.gaugeRead(
-    'sluice_resume_buffer_bytes',
-    'Bytes of the resume buffer',
-    () => reads.resume().bytes,
-  )
+  meters.gaugeRead('sluice_resume_buffer_bytes', 'Bytes of the resume buffer', () => events.bytes)
 }
 
 function byKey<K extends string, V>(keys: readonly K[], make: (key: K) => V): Record<K, V> {

@@ -101,7 +101,11 @@ class MetricsService implements Running {
       clock: deps.clock,
       head: jsonHead,
     })
-    this.#declareReads()
+    declareMetricsReads(deps.meters, {
+      ...deps,
+      sockets: this.#sockets,
+      isOpen: () => this.#endpoint !== null,
+    })
   }
 
   get address(): EndpointAddress | null {
@@ -203,19 +207,5 @@ class MetricsService implements Running {
       this.#watch.reopenFailed(this.#deps.clock.monotonicMs())
       this.#deps.log.error('metrics endpoint reopen failed', { reason: messageOf(error) })
     }
-  }
-
-  #declareReads(): void {
-    const { events, view } = this.#deps
-    declareMetricsReads(this.#deps.meters, {
-      eventAgeMs: () => view.lastEventAgeMs(),
-      ringSeqno: () => view.ringSeqno(),
-      latestBlock: () => view.latestBlock(),
-      clients: () => this.#sockets.count,
-      followers: () => this.#sockets.followers,
-      isOpen: () => this.#endpoint !== null,
-      appended: (kind) => events.appended(kind),
-      resume: () => ({ frames: events.frames, bytes: events.bytes }),
-    })
   }
 }

@@ -15,12 +15,12 @@ import {
   frameKinds,
   type StoredFrame,
 } from '../../stream/encoded.ts'
+import { CLOSE_TOO_SLOW } from '../../transport/reply.ts'
 import { type StreamClient, type StreamParts, topicOf } from './client.ts'
 
 /** Publishes to every socket of the endpoint that subscribed to a topic. */
 export type Publish = (topic: string, bytes: Buffer, isBinary: boolean) => void
 
-const closeTooSlow = 1013
 /**
  * Fraction of a client's bound published per turn. uWebSockets discards data beyond twice the
  * bound, and the bytes of a turn appear in the unsent bytes one turn later: the bound, two turns
@@ -127,7 +127,7 @@ export class Sockets {
       if (client.isTooSlow(nowMs)) {
         this.#followers.delete(client)
         this.#parts.meters.slowCuts.inc()
-        client.end(closeTooSlow, 'too slow')
+        client.end(CLOSE_TOO_SLOW, 'too slow')
       }
     }
   }
@@ -179,7 +179,7 @@ export class Sockets {
 
   /** Publishing lags by more than the buffer: live clients are disconnected and must resume. */
   #skipLost(): void {
-    for (const client of [...this.#live]) client.end(closeTooSlow, 'frames were lost')
+    for (const client of [...this.#live]) client.end(CLOSE_TOO_SLOW, 'frames were lost')
     this.#publishedSeq = this.#parts.log.position
   }
 
