@@ -1,4 +1,4 @@
-// The embedded chain behind the built server: health, streams, a killed process, a restart.
+// The embedded chain of the built server: health, streams, a killed process, a restart.
 import { createRequire } from 'node:module'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Server, sluice, startServer } from '../support/server.ts'

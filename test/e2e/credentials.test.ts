@@ -6,7 +6,7 @@ import { until } from '../support/until.ts'
 
 type Place = (token: string) => Sent
 
-const doors: readonly DoorName[] = ['rpc', 'websocket', 'grpc']
+const endpoints: readonly DoorName[] = ['rpc', 'websocket', 'grpc']
 const places: Readonly<Record<string, Place>> = {
   'x-token': (token) => ({ headers: [['x-token', token]] }),
   'Authorization: Bearer': (token) => ({ headers: [['authorization', `Bearer ${token}`]] }),
@@ -47,60 +47,64 @@ describe('a token', () => {
   })
   afterAll(() => server.dispose())
 
-  for (const door of doors)
+  for (const endpoint of endpoints)
     for (const [name, place] of Object.entries(places)) {
-      const isPlace = door === 'rpc' || everywhere.includes(name)
-      test(`in ${name} on ${door} is ${isPlace ? 'taken' : 'no credential'}`, async () => {
-        const good = await tryDoor(server, door, place(tokens.valid!))
-        if (isPlace) expect(good.status).toBe(accepted[door])
-        else expectRefused(door, good, name, name.startsWith('?'))
+      const isRead = endpoint === 'rpc' || everywhere.includes(name)
+      test(`in ${name} on ${endpoint} is ${isRead ? 'taken' : 'no credential'}`, async () => {
+        const good = await tryDoor(server, endpoint, place(tokens.valid!))
+        if (isRead) expect(good.status).toBe(accepted[endpoint])
+        else expectRefused(endpoint, good, name, name.startsWith('?'))
         // On gRPC a query belongs to the method's name, and no such method exists.
         for (const [kind, token] of Object.entries(tokens))
           if (kind !== 'valid') {
-            const tried = await tryDoor(server, door, place(token))
-            expectRefused(door, tried, kind, name.startsWith('?'))
+            const tried = await tryDoor(server, endpoint, place(token))
+            expectRefused(endpoint, tried, kind, name.startsWith('?'))
           }
       })
     }
 
-  for (const door of doors) {
-    test(`missing on ${door} is refused`, async () => {
-      expectRefused(door, await tryDoor(server, door, {}), 'missing')
+  for (const endpoint of endpoints) {
+    test(`missing on ${endpoint} is refused`, async () => {
+      expectRefused(endpoint, await tryDoor(server, endpoint, {}), 'missing')
     })
 
-    test(`behind another scheme on ${door} counts as absent`, async () => {
-      const basic = await tryDoor(server, door, {
+    test(`with another scheme on ${endpoint} counts as absent`, async () => {
+      const basic = await tryDoor(server, endpoint, {
         headers: [['authorization', `Basic ${tokens.valid}`]],
       })
-      expectRefused(door, basic, 'Basic')
+      expectRefused(endpoint, basic, 'Basic')
     })
 
-    test(`in a repeated header on ${door} is invalid`, async () => {
+    test(`in a repeated header on ${endpoint} is invalid`, async () => {
       for (const headers of [
         ['x-token', tokens.valid!, 'x-token', tokens.valid!],
         ['x-token', tokens.valid!, 'x-token', tokens.unknown!],
         ['authorization', `Bearer ${tokens.valid}`, 'authorization', `Bearer ${tokens.valid}`],
       ]) {
         const pairs = [headers.slice(0, 2), headers.slice(2)] as [string, string][]
-        expectRefused(door, await tryDoor(server, door, { headers: pairs }), headers.join(' '))
+        expectRefused(
+          endpoint,
+          await tryDoor(server, endpoint, { headers: pairs }),
+          headers.join(' '),
+        )
       }
     })
 
-    test(`on ${door} is judged by the first place that holds one`, async () => {
-      const first = await tryDoor(server, door, {
+    test(`on ${endpoint} is judged by the first header that has one`, async () => {
+      const first = await tryDoor(server, endpoint, {
         headers: [
           ['x-token', tokens.unknown!],
           ['authorization', `Bearer ${tokens.valid}`],
         ],
       })
-      expectRefused(door, first, 'bad x-token before a good Bearer')
-      const second = await tryDoor(server, door, {
+      expectRefused(endpoint, first, 'bad x-token before a good Bearer')
+      const second = await tryDoor(server, endpoint, {
         headers: [
           ['x-token', ''],
           ['authorization', `Bearer ${tokens.valid}`],
         ],
       })
-      expect(second.status).toBe(accepted[door])
+      expect(second.status).toBe(accepted[endpoint])
     })
   }
 
@@ -124,8 +128,8 @@ describe('a token', () => {
   })
 })
 
-function expectRefused(door: DoorName, tried: Tried, kind: string, isQuery = false): void {
-  if (door === 'grpc') {
+function expectRefused(endpoint: DoorName, tried: Tried, kind: string, isQuery = false): void {
+  if (endpoint === 'grpc') {
     expect(isQuery ? [7, 12] : [7], kind).toContain(tried.status)
     return
   }

@@ -1,6 +1,5 @@
 // A Sluice before another one, both as processes: the node is killed, restarted and stopped, and
 // customers of the first one see neither a gap nor anything twice.
-
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -155,7 +154,7 @@ describe('a Sluice before a Sluice', () => {
         )
   }, 180_000)
 
-  it('notices a node that stands still within seconds, and loses nothing when it goes on', async () => {
+  it('times out a frozen node within seconds, and loses nothing when it goes on', async () => {
     const stream = follow(front, token, 1)
     await stream.reaches(stream.newest + 10)
     node.child.kill('SIGSTOP')
@@ -182,7 +181,7 @@ describe('a Sluice before a Sluice', () => {
 })
 
 describe('a dedicated node beside our own chain', () => {
-  it('serves its subscription alone, and nobody stands in for it when it is gone', async () => {
+  it('serves its subscription alone, and no other node replaces it when it is gone', async () => {
     const dedicated = await startServer({ flags: chain })
     const xToken = (await provision(dedicated.data, 'front', '--product=bundle')).token
     const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'))

@@ -1,4 +1,4 @@
-// The door before nodes: customers get what the nodes say, byte for byte, once, whatever happens to
+// The gateway in front of nodes: customers get the nodes' updates, byte for byte, once, whatever happens to
 // the wire between.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,7 +26,7 @@ afterEach(async () => {
   for (const part of open.splice(0).reverse()) await part.close()
 })
 
-/** A chain's story, with blocks as our own chain tells them: the last write of each account. */
+/** Updates of a chain, with blocks as our own chain sends them: the last write of each account. */
 function storyOf(slots: number, firstSlot = 1000): SolanaUpdate[][] {
   const chain = new SyntheticSolana({ seed: 21, finalizedAfter: 8, firstSlot })
   return Array.from({ length: slots }, () =>
@@ -51,7 +51,7 @@ async function wired(node: GrpcStage): Promise<{ cut: TcpCut; relay: RelayStage 
   return { cut, relay }
 }
 
-describe('a stream through the door', () => {
+describe('a stream through the gateway', () => {
   it('carries the node’s own bytes in the node’s order, at every commitment', async () => {
     const node = keep(await GrpcStage.open())
     const relay = keep(await RelayStage.before(node))
@@ -106,7 +106,7 @@ describe('a stream through the door', () => {
       await said.settled()
       await until(() => heard.of('blockMeta').length >= said.of('blockMeta').length, 'all metas')
       await heard.settled()
-      // A status that a break hid follows from later ones, a little later than the node said it.
+      // A status lost in a disconnect is derived from later ones, a little later than the node sent it.
       const withoutStatus = (words: string[]) => words.filter((one) => !one.includes(' 3:'))
       expect(withoutStatus(wordsIn(heard.raw))).toEqual(withoutStatus(wordsIn(said.raw)))
       expect(heard.status).toBeNull()
@@ -148,8 +148,8 @@ describe('a stream through the door', () => {
   }, 30_000)
 })
 
-describe.skipIf(!hasOpenssl)('a node behind TLS', () => {
-  it('is followed over https, and refused with a certificate that nobody vouches for', async () => {
+describe.skipIf(!hasOpenssl)('a node with TLS', () => {
+  it('is followed over https, and refused with an untrusted certificate', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-tls-'))
     keep({ close: () => rmSync(folder, { recursive: true }) })
     const certificates = new CertificatePair(makePair(folder, 'node'), silentLog)
@@ -172,7 +172,7 @@ describe.skipIf(!hasOpenssl)('a node behind TLS', () => {
 })
 
 describe('a node that is not there', () => {
-  it('is noticed within seconds when it holds its connection and says nothing', async () => {
+  it('times out within seconds when it keeps its connection and sends nothing', async () => {
     const node = keep(await GrpcStage.open())
     const { cut, relay } = await wired(node)
     const story = storyOf(12)
@@ -215,7 +215,7 @@ describe('a node that is not there', () => {
     expect(relay.counts.gapSlots).toBe(0)
   }, 40_000)
 
-  it('leaves a gap that is counted when it cannot replay far enough', async () => {
+  it('leaves a gap that is counted when its replay does not reach back far enough', async () => {
     const node = keep(
       await GrpcStage.open({ hub: openSolanaHub({ replaySlots: 5, replayBytesMax: 1e9 }) }),
     )
@@ -233,7 +233,7 @@ describe('a node that is not there', () => {
     expect(relay.counts.gapSlots).toBe(1025 - 1009)
   }, 30_000)
 
-  it('is not up with a wrong token, and nobody hears the token or the address', async () => {
+  it('is not up with a wrong token, and reveals neither the token nor the address', async () => {
     const node = keep(await GrpcStage.open())
     const relay = keep(await RelayStage.open([nodeSection(`http://${node.target}`, 'slu_wrong')]))
     await until(() => relay.counts.failures > 1, 'two refusals')

@@ -1,4 +1,4 @@
-// Broken transactions by the thousand and a killed chain process, through the rpc door.
+// Broken transactions by the thousand and a killed chain process, through the rpc endpoint.
 import { randomInt } from 'node:crypto'
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -44,7 +44,7 @@ function mutation(bytes: Uint8Array): Uint8Array {
   return Buffer.compare(mutated, bytes) === 0 ? mutation(bytes) : mutated
 }
 
-describe('the rpc door under abuse', () => {
+describe('the rpc endpoint under abuse', () => {
   it('answers every truncation and 10,000 mutations with an error and goes on', async () => {
     const from = await node.funded()
     const bytes = await node.signed([transfer(from, Keypair.generate().publicKey, 1e6)], [from])
@@ -62,7 +62,7 @@ describe('the rpc door under abuse', () => {
     expect((await node.call('getHealth')).result).toBe('ok')
   }, 600_000)
 
-  it('says -32005 while the killed chain process is restarted, and loses nothing', async () => {
+  it('answers -32005 while the killed chain process is restarted, and loses nothing', async () => {
     const from = await node.funded()
     const kept = Keypair.generate().publicKey
     const signature = await node.land([transfer(from, kept, 5_000_000)], [from])
