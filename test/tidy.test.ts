@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { importsOf, root, type SourceFile, sourceFiles } from './support/tree.ts'
+import { cyclesIn, importsOf, root, type SourceFile, sourceFiles } from './support/tree.ts'
 
 // A module is a folder below src/ (products one deeper), or a single file.
 // Each row: what the module may import besides itself.
@@ -323,22 +323,6 @@ import {
   })
 })
 
-/** Each import that closes a cycle, as the path of files it closes (depth-first search). */
-function cyclesIn(files: readonly SourceFile[]): string[] {
-  const byPath = new Map(files.map((file) => [file.path, file]))
-  const done = new Set<string>()
-  const found: string[] = []
-  const visit = (path: string, above: readonly string[]): void => {
-    const start = above.indexOf(path)
-    if (start !== -1) found.push([...above.slice(start), path].join(' -> '))
-    if (start !== -1 || done.has(path)) return
-    for (const { target } of byPath.get(path)?.imports ?? []) visit(target, [...above, path])
-    done.add(path)
-  }
-  for (const { path } of files) visit(path, [])
-  return found
-}
-
 /** Values that a file exports; types are erased and cost nothing. */
 function exportsOf(text: string): string[] {
   const forms = /^export (?:async )?(?:const|let|function\*?|class) (\w+)/gm
@@ -351,8 +335,18 @@ function isUsed(path: string, name: string, users: readonly SourceFile[]): boole
   return users.some((file) => {
     const times = file.text.match(word)?.length ?? 0
     if (file.path === path) return times > 1
-    return times > 0 && file.imports.some(({ target }) => target === path)
+    return (
+      times > 0 && file.imports.some(({ target }) => target === path) && takes(file, path, name)
+    )
   })
+}
+
+/** False when the names that the file imports from `path` are listed and this is none of them. */
+function takes({ text }: SourceFile, path: string, name: string): boolean {
+  const file = path.split('/').at(-1)
+  const lists = [...text.matchAll(new RegExp(`import ([^']*?)from '[^']*/${file}'`, 'g'))]
+  const isListed = lists.length > 0 && lists.every(([, list]) => !list!.includes('*'))
+  return !isListed || lists.some(([, list]) => new RegExp(`\\b${name}\\b`).test(list!))
 }
 
 function allows(from: string, to: string): boolean {

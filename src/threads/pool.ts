@@ -53,10 +53,6 @@ export class Pool {
     this.#piscina.on('error', (error: unknown) => this.#countDeath(messageOf(error)))
   }
 
-  get queued(): number {
-    return this.#piscina.queueSize
-  }
-
   /**
    * Runs one job. Rejects with a Fault: `pool-full` (retryable), `worker-died` (retryable; the
    * pool has started another one), `job-failed` (the job threw), `pool-stopped`. `signal` ends a

@@ -68,7 +68,6 @@ export class Head {
 }
 
 export const jsonHead = Head.of({ 'content-type': 'application/json' })
-export const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 
 /** A body in separate buffers that are sent one after another. */
 export interface Pieces {

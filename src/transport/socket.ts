@@ -60,10 +60,6 @@ export class Socket<S> {
     this.#native?.unsubscribe(topic)
   }
 
-  isSubscribed(topic: string): boolean {
-    return this.#native?.isSubscribed(topic) ?? false
-  }
-
   /** Closes with a code; the route's `close` runs before this returns. */
   end(code: number, reason: string): void {
     this.#native?.end(code, reason)

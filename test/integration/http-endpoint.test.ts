@@ -5,9 +5,11 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../../src/transport/http-endpoint.ts'
-import { Head, jsonHead, Reply, textHead } from '../../src/transport/reply.ts'
+import { Head, jsonHead, Reply } from '../../src/transport/reply.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { until } from '../support/until.ts'
+
+const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 
 let door: HttpEndpoint<null>
 let url = ''

@@ -5,10 +5,12 @@ import { WebSocket } from 'ws'
 import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../../src/transport/http-endpoint.ts'
-import { errorReply, Reply, textHead } from '../../src/transport/reply.ts'
+import { errorReply, Head, Reply } from '../../src/transport/reply.ts'
 import type { Socket } from '../../src/transport/socket.ts'
 import { offeredProtocols } from '../../src/transport/websocket.ts'
 import { until } from '../support/until.ts'
+
+const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 
 interface State {
   drains: number

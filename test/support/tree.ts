@@ -57,3 +57,19 @@ function packageOf(name: string): string {
   const parts = name.split('/')
   return name.startsWith('@') ? parts.slice(0, 2).join('/') : (parts[0] ?? name)
 }
+
+/** Each import that closes a cycle, as the path of files it closes (depth-first search). */
+export function cyclesIn(files: readonly SourceFile[]): string[] {
+  const byPath = new Map(files.map((file) => [file.path, file]))
+  const done = new Set<string>()
+  const found: string[] = []
+  const visit = (path: string, above: readonly string[]): void => {
+    const start = above.indexOf(path)
+    if (start !== -1) found.push([...above.slice(start), path].join(' -> '))
+    if (start !== -1 || done.has(path)) return
+    for (const { target } of byPath.get(path)?.imports ?? []) visit(target, [...above, path])
+    done.add(path)
+  }
+  for (const { path } of files) visit(path, [])
+  return found
+}

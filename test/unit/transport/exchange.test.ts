@@ -1,9 +1,11 @@
 // Answers that come too late for their request: they are released, and nothing is written.
 import { describe, expect, test } from 'vitest'
 import { Exchange } from '../../../src/transport/exchange.ts'
-import { Reply, textHead } from '../../../src/transport/reply.ts'
+import { Head, Reply } from '../../../src/transport/reply.ts'
 import type { NativeResponse } from '../../../src/transport/uws.ts'
 import { until } from '../../support/until.ts'
+
+const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 
 /** An exchange whose answer may be waited for, or not. */
 function exchange(waits: boolean) {
