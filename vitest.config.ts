@@ -7,7 +7,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     exclude: ['test/long/**'],
-    globalSetup: ['test/support/compile.ts'],
+    globalSetup: ['test/testkit/compile.ts'],
     pool: 'forks',
     maxWorkers: 3,
     testTimeout: 60_000,

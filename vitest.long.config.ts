@@ -15,7 +15,7 @@ const soaks = [
 // Everything slow: kills, restarts, other servers, whole recordings; then storms and soaks.
 export default defineConfig({
   test: {
-    globalSetup: ['test/support/compile.ts'],
+    globalSetup: ['test/testkit/compile.ts'],
     reporters: ['default'],
     pool: 'forks',
     projects: [

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { cyclesIn, importsOf, root, type SourceFile, sourceFiles } from './support/tree.ts'
+import { cyclesIn, importsOf, root, type SourceFile, sourceFiles } from './testkit/tree.ts'
 
 // A module is a folder below src/ (products one deeper), or a single file.
 // Each row: what the module may import besides itself.

@@ -1,9 +1,10 @@
 // Puts a server under the load of kept-alive connections, from a process of its own: a C program
 // where there is a compiler (it needs a fraction of a core), else a client in JavaScript.
 // Thread: main of the bench process.
+
+import { startProcess } from '../../test/testkit/process.ts'
 import type { Measurement } from './bench.ts'
 import { buildNative, compilerMissing, runNative } from './native.ts'
-import { startProcess } from './process.ts'
 
 export interface HttpLoad {
   readonly host: string

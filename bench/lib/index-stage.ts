@@ -9,8 +9,8 @@ import { openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
 import { startDuckdbEngine } from '../../src/products/indexer/duckdb/start-engine.ts'
 import type { QueryEngine, RowSink } from '../../src/products/indexer/engine.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { hasClickhouseServer, startClickhouseServer } from './clickhouse-server.ts'
-import { makeRows } from './index-rows.ts'
+import { hasClickhouseServer, startClickhouseServer } from '../../test/testkit/clickhouse-server.ts'
+import { makeRows } from '../../test/testkit/generated-rows.ts'
 
 export const transactions = 1_000_000
 export const transactionsPerSlot = 1_000

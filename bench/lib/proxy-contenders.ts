@@ -1,10 +1,11 @@
 // The ways from a client to a node that the proxy benches compare: none between, nginx with kept
 // connections, node:http with undici, and our endpoint. Thread: main of the bench; each server
 // and the client are processes of their own.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement } from './bench.ts'
 import { httpLoad, verifyLoad } from './http-load.ts'
 import { type Nginx, nginxMissing, startNginx } from './nginx.ts'
-import { type BenchProcess, startProcess } from './process.ts'
 
 export const ours = 'rpc door: token, budget, parsing, routing'
 export const node = 'node:http + undici: token, budget'

@@ -2,9 +2,10 @@
 // main of the bench process; node and relays are processes of their own, the customers one C
 // program. The node sends at a steady rate, as a chain does; what counts is how much of a core the
 // relay needs for it, so ops/s are updates delivered per second of the relay's CPU time.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { buildNative, compilerMissing, runNative } from '../lib/native.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import type { OpenedRelay } from './clients/geyser-relays.ts'
 
 type Kind = 'ours' | 'plain'

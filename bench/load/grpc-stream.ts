@@ -4,9 +4,9 @@
 // shown, since a client that is the limit would make all servers look alike.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { buildNative, compilerMissing, runNative } from '../lib/native.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import type { Opened } from './clients/grpc-servers.ts'
 
 type Kind = 'ours' | 'plain' | 'http2' | 'c'

@@ -20,7 +20,7 @@ import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { EventLog } from '../../src/stream/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
-import { SyntheticSolana } from '../../test/support/synthetic-solana.ts'
+import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 
 const transactionsPerSlot = 400

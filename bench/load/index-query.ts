@@ -2,9 +2,9 @@
 // query processes) and on a ClickHouse server, over the same rows, in the same rounds.
 // Thread: main of the bench process; the engines are processes of their own.
 import type { Query, QueryEngine } from '../../src/products/indexer/engine.ts'
+import { firstSlot } from '../../test/testkit/generated-rows.ts'
 import type { Bench, Contender, Goal, Measurement } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
-import { firstSlot } from '../lib/index-rows.ts'
 import {
   clickhouseStage,
   duckdbStage,

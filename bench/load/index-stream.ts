@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { request } from 'undici'
 import { parseSnapshot, snapshotName } from '../../src/products/indexer/duckdb/store-files.ts'
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { clickhouseStage, duckdbStage, missingClickhouse, type Shared } from '../lib/index-stage.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import type { DoorPlace, OpenDoor } from './clients/index-door.ts'
 
 const rows = 300_000

@@ -2,8 +2,8 @@
 // rpc, tpu and websocket calls with and without them. Thread: main of the bench process; server,
 // strangers and customer are processes of their own.
 import { constants, setPriority } from 'node:os'
+import { startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
-import { startProcess } from '../lib/process.ts'
 import { startWholeServer } from '../lib/whole-server.ts'
 import type { Attacked } from './clients/attackers.ts'
 import type { Doors, Waited } from './clients/bystander.ts'

@@ -1,8 +1,9 @@
 // From the end of a block to its frame in a client, beside bare publishing of the same bytes.
 // Thread: main of the bench process; sender and receiver are processes of their own.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { compilerMissing } from '../lib/native.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import { runSink } from '../lib/ws-sink.ts'
 import type { SenderKind, Sending } from './clients/metrics-servers.ts'
 

@@ -3,9 +3,9 @@
 // Thread: main of the bench process; senders and receivers are processes of their own.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { buildNative, compilerMissing } from '../lib/native.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import { runSink, type SinkResult } from '../lib/ws-sink.ts'
 import type { SenderKind, Sending } from './clients/metrics-servers.ts'
 

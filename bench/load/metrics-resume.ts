@@ -1,9 +1,10 @@
 // How fast a client that was away gets what it missed: 1,000, 10,000 and 100,000 frames of the mix
 // of the real stream, beside a server that encodes each frame anew for each client.
 // Thread: main of the bench process; senders and receivers are processes of their own.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { compilerMissing } from '../lib/native.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import { runSink } from '../lib/ws-sink.ts'
 
 const bufferBytesMax = 256 * 1024 * 1024

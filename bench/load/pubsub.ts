@@ -1,8 +1,9 @@
 // Notifications per second of account subscriptions: 1, 100 and 1,000 subscribers of one account,
 // and 1,000 of different ones, beside a plain loop over all subscriptions.
 // Thread: main of the bench process; senders and receivers are processes of their own.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import type { Received } from './clients/pubsub-client.ts'
 import type { Opening, PubsubKind } from './clients/pubsub-servers.ts'
 

@@ -1,10 +1,11 @@
 // Requests per second through the rpc endpoint with its token check and budget, beside the native
 // server answering a constant, node:http with the same handler, and nginx.
 // Thread: main of the bench process; servers and client are processes of their own.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, RoundContext } from '../lib/bench.ts'
 import { httpLoad, verifyLoad } from '../lib/http-load.ts'
 import { type Nginx, nginxMissing, startNginx } from '../lib/nginx.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import type { Started } from './clients/rpc-parts.ts'
 
 const connections = 64

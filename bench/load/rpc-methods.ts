@@ -1,9 +1,10 @@
 // Calls per second of the methods that clients use most, through the rpc endpoint on the embedded
 // chain, beside node:http with the same handler. sendTransaction is the whole way: preflight,
 // signatures, execution. Thread: main of the bench process; servers and clients are processes.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Goal, Measurement } from '../lib/bench.ts'
 import { httpLoad, type LoadAnswer, verifyLoad } from '../lib/http-load.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import type { StartedChain } from './clients/rpc-method-servers.ts'
 import type { SendLoad } from './clients/send-client.ts'
 

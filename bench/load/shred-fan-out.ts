@@ -3,9 +3,10 @@
 // Processor time and not the clock: what a shred costs does not depend on who else runs here. The
 // sink drops packets in the kernel before they are queued, so that only sending is measured; it
 // counts them, and a count that is not what was sent fails the bench.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { compilerMissing } from '../lib/native.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import { freePort, runNet, startNet } from '../lib/shred-net.ts'
 import type { SendInput, SendOutput } from './clients/shred-sender.ts'
 

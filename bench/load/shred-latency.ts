@@ -1,9 +1,10 @@
 // From the arrival of a shred to the reading of its copies at 1, 8 and 64 destinations: our worker
 // with all its checks, beside a C forwarder that checks nothing and beside Node's sockets.
 // Thread: main of the bench process. The probe is one C thread that sends and reads.
+
+import { startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { compilerMissing } from '../lib/native.ts'
-import { startProcess } from '../lib/process.ts'
 import { freePort, type NetAnswer, runNet, startNet } from '../lib/shred-net.ts'
 import type { ServerInput } from './clients/shred-server.ts'
 

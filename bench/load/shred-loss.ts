@@ -1,8 +1,9 @@
 // 20,000 shreds a second to 8 destinations: is any lost on our side? Thread: main of the bench
 // process. The source is paced C, the destinations are a sink in the kernel that counts.
+
+import { startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { compilerMissing } from '../lib/native.ts'
-import { startProcess } from '../lib/process.ts'
 import { freePort, runNet, startNet } from '../lib/shred-net.ts'
 import type { ServerInput } from './clients/shred-server.ts'
 

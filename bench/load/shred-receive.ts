@@ -1,8 +1,9 @@
 // Packets taken in per second of processor time: our batched receiver beside recvmmsg in C, each
 // against the same flood. Thread: main of the bench process.
+
+import { startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { compilerMissing } from '../lib/native.ts'
-import { startProcess } from '../lib/process.ts'
 import { freePort, runNet, startNet } from '../lib/shred-net.ts'
 
 const rate = 150_000

@@ -2,9 +2,10 @@
 // at any rate, beside the native server reading the same body and answering a constant. Counted per
 // second of processor time that the server used, which other programs disturb less.
 // Thread: main of the bench process; servers and client are processes of their own.
+
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender } from '../lib/bench.ts'
 import { httpLoad, verifyLoad } from '../lib/http-load.ts'
-import { type BenchProcess, startProcess } from '../lib/process.ts'
 import { signedTransactions } from '../lib/tipped-transactions.ts'
 
 const connections = 64

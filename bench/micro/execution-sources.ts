@@ -14,8 +14,8 @@ import { VirtualPacer } from '../../src/upstream/execution/pacer.ts'
 import { RingReader } from '../../src/upstream/execution/ring-reader.ts'
 import { Snapshot } from '../../src/upstream/execution/snapshot.ts'
 import type { ExecutionSink, ExecutionSource } from '../../src/upstream/ports.ts'
+import { EventRingWriter } from '../../test/testkit/event-ring-writer.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
-import { EventRingWriter } from '../lib/event-ring-writer.ts'
 
 const chain: GeneratorOptions = { seed: 1, tps: 515, skew: 1.1, blockMs: 400 }
 /** Fits the smallest ring. */

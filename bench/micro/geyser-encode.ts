@@ -6,7 +6,7 @@ import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../src/ge
 import { SlabPool } from '../../src/geyser/slab.ts'
 import { encodeTransaction } from '../../src/solana/geyser-transaction.ts'
 import { transactionUpdate } from '../../src/solana/update-build.ts'
-import { SyntheticSolana } from '../../test/support/synthetic-solana.ts'
+import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import type { Bench } from '../lib/bench.ts'
 import { singleFunction } from '../lib/single-function.ts'
 

@@ -8,7 +8,7 @@ import { SlabPool } from '../../src/geyser/slab.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { keyOf } from '../../src/solana/keys.ts'
 import { accountUpdate } from '../../src/solana/update-build.ts'
-import { SyntheticSolana } from '../../test/support/synthetic-solana.ts'
+import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import type { Bench } from '../lib/bench.ts'
 import { singleFunction } from '../lib/single-function.ts'
 

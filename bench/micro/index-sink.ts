@@ -11,8 +11,8 @@ import { createTableSql } from '../../src/products/indexer/duckdb/columns.ts'
 import { openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
 import { requestSnapshot, socketPath } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
 import type { RowBatch } from '../../src/products/indexer/engine.ts'
-import { countRows } from '../../test/support/index-reader.ts'
-import { transactionRows } from '../../test/support/row-samples.ts'
+import { countRows } from '../../test/testkit/index-reader.ts'
+import { transactionRows } from '../../test/testkit/row-samples.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 
 const rowsPerWrite = 2000

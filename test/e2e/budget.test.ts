@@ -3,9 +3,9 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { askSocket, openSocket, tryGrpc, tryRpc } from '../support/doors.ts'
-import { provision, type Server, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { askSocket, openSocket, tryGrpc, tryRpc } from '../testkit/doors.ts'
+import { provision, type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 describe('a budget', () => {
   let server: Server

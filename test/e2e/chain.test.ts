@@ -1,8 +1,8 @@
 // The embedded chain of the built server: health, streams, a killed process, a restart.
 import { createRequire } from 'node:module'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Server, sluice, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 const require = createRequire(import.meta.url)
 

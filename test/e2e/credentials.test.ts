@@ -1,8 +1,8 @@
 // Every position of a token, on every endpoint, with every kind of token: the contract's response.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type DoorName, type Sent, type Tried, tryDoor, tryRpc } from '../support/doors.ts'
-import { provision, type Server, sluice, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { type DoorName, type Sent, type Tried, tryDoor, tryRpc } from '../testkit/doors.ts'
+import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 type Place = (token: string) => Sent
 

@@ -11,11 +11,11 @@ import { promisify } from 'node:util'
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { slotOf } from '../../src/solana/shred.ts'
-import { type Devnode, devnodeWords, startDevnode } from '../support/devnode.ts'
-import { describePubsubClients } from '../support/pubsub-clients.ts'
-import { SolanaNode, transfer } from '../support/solana-node.ts'
-import { describeKit } from '../support/solana-rpc-kit.ts'
-import { until } from '../support/until.ts'
+import { type Devnode, devnodeWords, startDevnode } from '../testkit/devnode.ts'
+import { describePubsubClients } from '../testkit/pubsub-clients.ts'
+import { SolanaNode, transfer } from '../testkit/solana-node.ts'
+import { describeKit } from '../testkit/solana-rpc-kit.ts'
+import { until } from '../testkit/until.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: the client's generated types add nothing here.
 const Yellowstone = createRequire(import.meta.url)('@triton-one/yellowstone-grpc').default as any

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type Server, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 const deadlineMs = 60_000
 const isRoot = process.getuid?.() === 0

@@ -3,9 +3,9 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runCommand } from '../support/command.ts'
-import { type Server, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { runCommand } from '../testkit/command.ts'
+import { type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 const deadlineMs = 60_000
 let server: Server

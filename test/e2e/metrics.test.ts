@@ -1,10 +1,10 @@
 // The metrics service as a customer meets it: the built server with no configuration.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { runCommand } from '../support/command.ts'
-import { expectShape } from '../support/golden.ts'
-import { Listener } from '../support/metrics-service.ts'
-import { type Server, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { runCommand } from '../testkit/command.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { Listener } from '../testkit/metrics-service.ts'
+import { type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 let server: Server
 let origin: string

@@ -3,9 +3,9 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../support/doors.ts'
-import { provision, type Server, sluice, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { openSocket, tryGrpc, tryRpc, tryWebsocket } from '../testkit/doors.ts'
+import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 test('no token, password or query string is written anywhere', async () => {
   const server = await startServer({ flags: ['--logLevel=debug'], isWhole: true })

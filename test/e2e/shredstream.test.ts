@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { flawOf, flaws, indexOf, slotOf } from '../../src/solana/shred.ts'
 import { readPcap } from '../../src/transport/pcap.ts'
-import { type Server, sluice, startServer } from '../support/server.ts'
-import { joinBatch } from '../support/shreds.ts'
-import { until } from '../support/until.ts'
+import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { joinBatch } from '../testkit/shreds.ts'
+import { until } from '../testkit/until.ts'
 
 let server: Server
 let socket: Socket

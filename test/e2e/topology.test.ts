@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { topology } from '../../src/topology.ts'
-import { type Server, sluice, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 let server: Server
 interface Status {

@@ -12,10 +12,10 @@ import {
 } from '@solana/kit'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
-import { openSocket } from '../support/doors.ts'
-import { type Server, sluice, startServer } from '../support/server.ts'
-import { newAddress, newPayer, sign, transfer } from '../support/tipped.ts'
-import { until } from '../support/until.ts'
+import { openSocket } from '../testkit/doors.ts'
+import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { newAddress, newPayer, sign, transfer } from '../testkit/tipped.ts'
+import { until } from '../testkit/until.ts'
 
 let server: Server
 const folder = mkdtempSync(join(tmpdir(), 'sluice-tpu-'))

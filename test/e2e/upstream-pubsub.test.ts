@@ -1,9 +1,9 @@
 // Unmodified web3.js and kit against a server in front of another one, which is in front of a
 // devnode: nothing that a customer does over PubSub is different.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startDevnode } from '../support/devnode.ts'
-import { describePubsubClients } from '../support/pubsub-clients.ts'
-import { SolanaNode } from '../support/solana-node.ts'
+import { startDevnode } from '../testkit/devnode.ts'
+import { describePubsubClients } from '../testkit/pubsub-clients.ts'
+import { SolanaNode } from '../testkit/solana-node.ts'
 
 let chain: SolanaNode
 let node: SolanaNode

@@ -1,11 +1,11 @@
 // Unmodified web3.js and kit, and every method's shape and errors, against a server in front of
 // another one, and in front of three: nothing that a customer does over JSON-RPC is different.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SolanaNode } from '../support/solana-node.ts'
-import { describeRpcErrors } from '../support/solana-rpc-errors.ts'
-import { describeRpcShapes } from '../support/solana-rpc-golden.ts'
-import { describeKit } from '../support/solana-rpc-kit.ts'
-import { describeWeb3 } from '../support/solana-rpc-web3.ts'
+import { SolanaNode } from '../testkit/solana-node.ts'
+import { describeRpcErrors } from '../testkit/solana-rpc-errors.ts'
+import { describeRpcShapes } from '../testkit/solana-rpc-golden.ts'
+import { describeKit } from '../testkit/solana-rpc-kit.ts'
+import { describeWeb3 } from '../testkit/solana-rpc-web3.ts'
 
 // One server after another, and no more of them than are needed: each start takes a whole core for
 // a moment.

@@ -3,9 +3,9 @@
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { WebSocket } from 'ws'
-import { Bundle } from '../support/bundle.ts'
-import { expectShape } from '../support/golden.ts'
-import { until } from '../support/until.ts'
+import { Bundle } from '../testkit/bundle.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { until } from '../testkit/until.ts'
 
 let bundle: Bundle
 let url = ''

@@ -15,7 +15,7 @@ import {
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { programs, sysvars } from '../../src/solana/programs.ts'
 import { slotStatus } from '../../src/solana/updates.ts'
-import { ChainStage, good } from '../support/chain-stage.ts'
+import { ChainStage, good } from '../testkit/chain-stage.ts'
 
 const stage = new ChainStage({ traffic: 100 })
 beforeAll(() => stage.start())

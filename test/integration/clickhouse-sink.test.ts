@@ -1,11 +1,5 @@
 // Rows on a real ClickHouse server: exact, once per key, durable, dropped by age.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  type ClickhouseServer,
-  hasClickhouseServer,
-  startClickhouseServer,
-} from '../../bench/lib/clickhouse-server.ts'
-import { makeRows } from '../../bench/lib/index-rows.ts'
 import { Fault } from '../../src/base/errors.ts'
 import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
 import type { Cell, RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
@@ -15,7 +9,13 @@ import {
   tableNames,
   tables,
 } from '../../src/products/indexer/tables.ts'
-import { until } from '../support/until.ts'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../testkit/clickhouse-server.ts'
+import { makeRows } from '../testkit/generated-rows.ts'
+import { until } from '../testkit/until.ts'
 
 const plan = { seed: 7, slots: 20, transactionsPerSlot: 30, blocks: 20, tips: 50, usage: 20 }
 

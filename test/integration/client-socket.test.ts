@@ -7,7 +7,7 @@ import type { Duplex } from 'node:stream'
 import { afterEach, describe, expect, it } from 'vitest'
 import { WebSocketServer } from 'ws'
 import { NodeSocket } from '../../src/client/node-socket.ts'
-import { until } from '../support/until.ts'
+import { until } from '../testkit/until.ts'
 
 const closings: (() => unknown)[] = []
 afterEach(async () => {

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it, vi } from 'vitest'
 import { dispatch } from '../../src/commands/dispatch.ts'
-import { expectShape } from '../support/golden.ts'
+import { expectShape } from '../testkit/golden.ts'
 
 const data = mkdtempSync(join(tmpdir(), 'sluice-golden-'))
 afterAll(() => rmSync(data, { recursive: true }))

@@ -8,8 +8,8 @@ import { dispatch } from '../../src/commands/dispatch.ts'
 import { userName } from '../../src/config/load.ts'
 import { openStore, type Store } from '../../src/subscriptions/store.ts'
 import type { Subscription } from '../../src/subscriptions/subscription.ts'
-import { type Ran, runCommand } from '../support/command.ts'
-import { until } from '../support/until.ts'
+import { type Ran, runCommand } from '../testkit/command.ts'
+import { until } from '../testkit/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-command-'))
 const data = join(folder, 'data')

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type DataLock, lockData } from '../../src/subscriptions/lock.ts'
-import { commandPath, runCommand } from '../support/command.ts'
-import { IndexerStage } from '../support/indexer-stage.ts'
-import { until } from '../support/until.ts'
+import { commandPath, runCommand } from '../testkit/command.ts'
+import { IndexerStage } from '../testkit/indexer-stage.ts'
+import { until } from '../testkit/until.ts'
 
 const stage = new IndexerStage()
 const folder = mkdtempSync(join(tmpdir(), 'sluice-query-'))

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { lockData } from '../../src/subscriptions/lock.ts'
-import { runCommand } from '../support/command.ts'
+import { runCommand } from '../testkit/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-strangers-'))
 const doorsFile = join(folder, 'doors.json')

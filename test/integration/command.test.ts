@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { startOperatorSocket } from '../../src/transport/operator-socket.ts'
-import { commandPath, runCommand } from '../support/command.ts'
+import { commandPath, runCommand } from '../testkit/command.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-command-'))
 const data = join(folder, 'data')

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { type Ran, runCommand } from '../support/command.ts'
-import { type Server, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { type Ran, runCommand } from '../testkit/command.ts'
+import { type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 const secrets = ['s3cret-path', 's3cret-query', 's3cret-user', 's3cret-password', 's3cret-token']
 const [path, query, user, password, xToken] = secrets

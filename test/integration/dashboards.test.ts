@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { startProcessMeters } from '../../src/telemetry/process-meters.ts'
-import { openService } from '../support/metrics-service.ts'
-import { findTool } from '../support/promtool.ts'
-import { root } from '../support/tree.ts'
-import { until } from '../support/until.ts'
+import { openService } from '../testkit/metrics-service.ts'
+import { findTool } from '../testkit/promtool.ts'
+import { root } from '../testkit/tree.ts'
+import { until } from '../testkit/until.ts'
 
 const folder = join(root, 'dashboards')
 const promtool = findTool('promtool')

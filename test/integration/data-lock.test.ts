@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { type DataLock, lockData, lockHolder } from '../../src/subscriptions/lock.ts'
-import { runCommand } from '../support/command.ts'
+import { runCommand } from '../testkit/command.ts'
 
 let folder: string
 let held: DataLock[]

@@ -14,7 +14,7 @@ import { flawOf, flaws, slotOf } from '../../src/solana/shred.ts'
 import { LeaderSignatures } from '../../src/solana/shred-signature.ts'
 import { type Log, silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
-import { until } from '../support/until.ts'
+import { until } from '../testkit/until.ts'
 
 /** A loaded machine starts a process slowly. */
 const deadlineMs = 60_000

@@ -1,7 +1,7 @@
 // The contract of engines on embedded DuckDB, in its query processes.
 import type { QueryProcessMeters } from '../../src/products/indexer/meters.ts'
-import { describeQueryEngine } from '../support/query-engine-contract.ts'
-import { QueryStage } from '../support/query-stage.ts'
+import { describeQueryEngine } from '../testkit/query-engine-contract.ts'
+import { QueryStage } from '../testkit/query-stage.ts'
 
 let stage: QueryStage | undefined
 let busy = 0

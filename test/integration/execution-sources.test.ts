@@ -5,8 +5,8 @@ import { EventLog } from '../../src/stream/log.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import type { ExecutionSourceSection } from '../../src/upstream/execution/config.ts'
-import { until } from '../support/execution-pipeline.ts'
-import { wholeText } from '../support/whole-text.ts'
+import { until } from '../testkit/execution-pipeline.ts'
+import { wholeText } from '../testkit/whole-text.ts'
 
 const pipelines: ExecutionPipeline[] = []
 afterEach(async () => {

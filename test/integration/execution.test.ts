@@ -1,13 +1,13 @@
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { ExecutionPipeline } from '../../src/flows/execution.ts'
-import { Bench } from '../support/analysis.ts'
-import { addressOf, EventScript, idOf } from '../support/event-script.ts'
-import { type Frame, type PlayedPipeline, playTape, until } from '../support/execution-pipeline.ts'
-import { tpsSequence } from '../support/oracle.ts'
-import { realData } from '../support/real-data.ts'
-import { Recording } from '../support/recording.ts'
-import { Tape } from '../support/tape.ts'
-import { wholeText } from '../support/whole-text.ts'
+import { Bench } from '../testkit/analysis.ts'
+import { addressOf, EventScript, idOf } from '../testkit/event-script.ts'
+import { type Frame, type PlayedPipeline, playTape, until } from '../testkit/execution-pipeline.ts'
+import { tpsSequence } from '../testkit/oracle.ts'
+import { realData } from '../testkit/real-data.ts'
+import { Recording } from '../testkit/recording.ts'
+import { Tape } from '../testkit/tape.ts'
+import { wholeText } from '../testkit/whole-text.ts'
 
 const pipelines: ExecutionPipeline[] = []
 afterEach(async () => {

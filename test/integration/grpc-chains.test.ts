@@ -11,9 +11,9 @@ import {
   Subscription,
   TestChain,
   withToken,
-} from '../support/grpc-stage.ts'
-import { SyntheticSolana } from '../support/synthetic-solana.ts'
-import { until } from '../support/until.ts'
+} from '../testkit/grpc-stage.ts'
+import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: GrpcStage
 let own: TestChain

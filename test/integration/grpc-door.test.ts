@@ -2,7 +2,7 @@
 import { Metadata } from '@grpc/grpc-js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
-import { expectShape } from '../support/golden.ts'
+import { expectShape } from '../testkit/golden.ts'
 import {
   call,
   callBytes,
@@ -10,10 +10,10 @@ import {
   GrpcStage,
   Subscription,
   withToken,
-} from '../support/grpc-stage.ts'
-import { rawCall } from '../support/raw-grpc.ts'
-import { SyntheticSolana } from '../support/synthetic-solana.ts'
-import { until } from '../support/until.ts'
+} from '../testkit/grpc-stage.ts'
+import { rawCall } from '../testkit/raw-grpc.ts'
+import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: GrpcStage
 

@@ -3,10 +3,10 @@
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { builtInPlans } from '../../src/subscriptions/plans.ts'
-import { expectShape } from '../support/golden.ts'
-import { call, codec, GrpcStage, Subscription, withToken } from '../support/grpc-stage.ts'
-import { SyntheticSolana } from '../support/synthetic-solana.ts'
-import { until } from '../support/until.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { call, codec, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
+import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: GrpcStage
 

@@ -3,9 +3,9 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { openSolanaHub } from '../../src/geyser/hub.ts'
 import { accountUpdate } from '../../src/solana/update-build.ts'
 import { standardPlan, unlimitedPlan } from '../../src/subscriptions/plans.ts'
-import { GrpcStage, Subscription, withToken } from '../support/grpc-stage.ts'
-import { randomOf, SyntheticSolana } from '../support/synthetic-solana.ts'
-import { until } from '../support/until.ts'
+import { GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
+import { randomOf, SyntheticSolana } from '../testkit/synthetic-solana.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: GrpcStage
 

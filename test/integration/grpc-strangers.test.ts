@@ -2,9 +2,9 @@
 import type { ClientHttp2Session } from 'node:http2'
 import { connect as tcpConnect } from 'node:net'
 import { afterEach, describe, expect, it } from 'vitest'
-import { codec, GrpcStage } from '../support/grpc-stage.ts'
-import { framed, RawStream, rawCall, rawSession } from '../support/raw-grpc.ts'
-import { until } from '../support/until.ts'
+import { codec, GrpcStage } from '../testkit/grpc-stage.ts'
+import { framed, RawStream, rawCall, rawSession } from '../testkit/raw-grpc.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: GrpcStage
 const sessions: ClientHttp2Session[] = []

@@ -5,12 +5,12 @@ import { openSolanaHub } from '../../src/geyser/hub.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { builtInPlans, standardPlan } from '../../src/subscriptions/plans.ts'
-import { readFrames, readUpdate, requestOf } from '../support/geyser-asking.ts'
-import { type Asked, type Expected, expectedOf } from '../support/geyser-oracle.ts'
-import { call, codec, GrpcStage, Subscription, withToken } from '../support/grpc-stage.ts'
-import { framed } from '../support/raw-grpc.ts'
-import { SyntheticSolana } from '../support/synthetic-solana.ts'
-import { until } from '../support/until.ts'
+import { readFrames, readUpdate, requestOf } from '../testkit/geyser-asking.ts'
+import { type Asked, type Expected, expectedOf } from '../testkit/geyser-oracle.ts'
+import { call, codec, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
+import { framed } from '../testkit/raw-grpc.ts'
+import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: GrpcStage
 

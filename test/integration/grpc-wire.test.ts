@@ -18,10 +18,10 @@ import {
   GrpcStage,
   Subscription,
   withToken,
-} from '../support/grpc-stage.ts'
-import { framed, rawCall } from '../support/raw-grpc.ts'
-import { SyntheticSolana } from '../support/synthetic-solana.ts'
-import { until } from '../support/until.ts'
+} from '../testkit/grpc-stage.ts'
+import { framed, rawCall } from '../testkit/raw-grpc.ts'
+import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: GrpcStage
 

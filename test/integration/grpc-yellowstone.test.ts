@@ -1,8 +1,8 @@
 // An unmodified yellowstone client against the endpoint, on its own chain and in front of a node.
 import { describe } from 'vitest'
-import { RelayStage } from '../support/geyser-relay.ts'
-import { GrpcStage } from '../support/grpc-stage.ts'
-import { yellowstoneFlow } from '../support/yellowstone-flow.ts'
+import { RelayStage } from '../testkit/geyser-relay.ts'
+import { GrpcStage } from '../testkit/grpc-stage.ts'
+import { yellowstoneFlow } from '../testkit/yellowstone-flow.ts'
 
 describe('@triton-one/yellowstone-grpc', () => {
   yellowstoneFlow(async () => {

@@ -10,8 +10,8 @@ import { systemClock as clock } from '../../src/base/clock.ts'
 import { BodyStream } from '../../src/upstream/http-client/body-stream.ts'
 import { HttpClient } from '../../src/upstream/http-client/http-client.ts'
 import { readText } from '../../src/upstream/http-client/read-text.ts'
-import { hasOpenssl, makePair } from '../support/certificates.ts'
-import { until } from '../support/until.ts'
+import { hasOpenssl, makePair } from '../testkit/certificates.ts'
+import { until } from '../testkit/until.ts'
 
 let server: Server
 let client: HttpClient

@@ -6,8 +6,8 @@ import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../../src/transport/http-endpoint.ts'
 import { Head, jsonHead, Reply } from '../../src/transport/reply.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { until } from '../support/until.ts'
+import { sendRaw } from '../testkit/raw-http.ts'
+import { until } from '../testkit/until.ts'
 
 const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 

@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { root } from '../support/tree.ts'
+import { root } from '../testkit/tree.ts'
 
 test('refuses queries with 301 while no process can be started, and recovers', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-descriptors-'))
-  const script = join(root, 'test', 'support', 'engine-without-descriptors.mjs')
+  const script = join(root, 'test', 'testkit', 'engine-without-descriptors.mjs')
   const command = 'ulimit -n 128 && exec "$0" "$1" "$2"'
   try {
     const { stdout } = await promisify(execFile)(

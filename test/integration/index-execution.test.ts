@@ -1,12 +1,12 @@
 // From the execution pipeline into the index: what the rows say is what the frames say.
 import { afterEach, describe, expect, test } from 'vitest'
-import { addressOf, EventScript, idOf } from '../support/event-script.ts'
-import { playTape } from '../support/execution-pipeline.ts'
-import { asRead, byNumber } from '../support/index-reader.ts'
-import { IngestStage } from '../support/ingest-stage.ts'
-import { realData } from '../support/real-data.ts'
-import { Recording } from '../support/recording.ts'
-import { Tape } from '../support/tape.ts'
+import { addressOf, EventScript, idOf } from '../testkit/event-script.ts'
+import { playTape } from '../testkit/execution-pipeline.ts'
+import { asRead, byNumber } from '../testkit/index-reader.ts'
+import { IngestStage } from '../testkit/ingest-stage.ts'
+import { realData } from '../testkit/real-data.ts'
+import { Recording } from '../testkit/recording.ts'
+import { Tape } from '../testkit/tape.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { QueryDatabase } from '../../src/products/indexer/duckdb/query-database.ts'
 import { QueryRunner } from '../../src/products/indexer/duckdb/query-runner.ts'
-import { queryOf } from '../support/query-stage.ts'
+import { queryOf } from '../testkit/query-stage.ts'
 
 let folder: string
 let database: QueryDatabase

@@ -1,8 +1,8 @@
 // Queries on the embedded index, in processes of their own: answers, limits, errors, cancel.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ask, QueryStage, queryOf, rowsOf } from '../support/query-stage.ts'
-import { instructionRows, transactionRows, usageRows } from '../support/row-samples.ts'
-import { until } from '../support/until.ts'
+import { ask, QueryStage, queryOf, rowsOf } from '../testkit/query-stage.ts'
+import { instructionRows, transactionRows, usageRows } from '../testkit/row-samples.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: QueryStage
 

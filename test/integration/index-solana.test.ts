@@ -3,11 +3,11 @@ import { Keypair, Transaction, type TransactionInstruction } from '@solana/web3.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { embeddedRpcMethods } from '../../src/devnode/rpc/methods.ts'
 import { decodeKey } from '../../src/solana/base58.ts'
-import { good } from '../support/chain-stage.ts'
-import { byNumber, type ReadRow } from '../support/index-reader.ts'
-import { IngestStage } from '../support/ingest-stage.ts'
-import { blockOf, shownAs } from '../support/shown-block.ts'
-import { newAddress, newPayer, sign, transfer } from '../support/tipped.ts'
+import { good } from '../testkit/chain-stage.ts'
+import { byNumber, type ReadRow } from '../testkit/index-reader.ts'
+import { IngestStage } from '../testkit/ingest-stage.ts'
+import { blockOf, shownAs } from '../testkit/shown-block.ts'
+import { newAddress, newPayer, sign, transfer } from '../testkit/tipped.ts'
 import {
   createMint,
   createTokenAccount,
@@ -16,9 +16,9 @@ import {
   tokenAccountBytes,
   transferChecked,
   transferPlain,
-} from '../support/token-instructions.ts'
-import { TpuStage } from '../support/tpu-stage.ts'
-import { until } from '../support/until.ts'
+} from '../testkit/token-instructions.ts'
+import { TpuStage } from '../testkit/tpu-stage.ts'
+import { until } from '../testkit/until.ts'
 
 describe('the Solana chain in the index', () => {
   const tpu = new TpuStage()

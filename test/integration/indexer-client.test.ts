@@ -12,9 +12,9 @@ import { declareIndexerMeters } from '../../src/products/indexer/meters.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { CertificatePair } from '../../src/transport/tls.ts'
-import { hasOpenssl, makePair } from '../support/certificates.ts'
-import { IndexerStage, planLimits } from '../support/indexer-stage.ts'
-import { until } from '../support/until.ts'
+import { hasOpenssl, makePair } from '../testkit/certificates.ts'
+import { IndexerStage, planLimits } from '../testkit/indexer-stage.ts'
+import { until } from '../testkit/until.ts'
 
 type Client = ReturnType<typeof createClient>
 

@@ -3,7 +3,7 @@
 import { connect } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Issued } from '../../src/subscriptions/subscription.ts'
-import { IndexerStage } from '../support/indexer-stage.ts'
+import { IndexerStage } from '../testkit/indexer-stage.ts'
 
 const stage = new IndexerStage()
 const by = { who: 'test' }

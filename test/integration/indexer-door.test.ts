@@ -1,7 +1,7 @@
 // The indexer's endpoint over a scripted engine: HTTP of ClickHouse, and nothing else.
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Asked, IndexerStage, planLimits } from '../support/indexer-stage.ts'
+import { type Asked, IndexerStage, planLimits } from '../testkit/indexer-stage.ts'
 
 const { queries: _, ...limits } = planLimits
 const stage = new IndexerStage({ plain: { creditsPerSecond: 0 } })

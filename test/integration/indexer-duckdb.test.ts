@@ -1,11 +1,11 @@
 // The unmodified client of ClickHouse over the endpoint of the embedded engine: real rows, real SQL.
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Bundle } from '../support/bundle.ts'
-import { planLimits } from '../support/indexer-stage.ts'
-import { QueryStage } from '../support/query-stage.ts'
-import { transactionRows } from '../support/row-samples.ts'
-import { until } from '../support/until.ts'
+import { Bundle } from '../testkit/bundle.ts'
+import { planLimits } from '../testkit/indexer-stage.ts'
+import { QueryStage } from '../testkit/query-stage.ts'
+import { transactionRows } from '../testkit/row-samples.ts'
+import { until } from '../testkit/until.ts'
 
 type Client = ReturnType<typeof createClient>
 

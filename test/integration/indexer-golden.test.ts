@@ -1,8 +1,8 @@
 // The shapes of the indexer endpoint's own answers, fixed by golden files: inside v1 fields are
 // only added.
 import { afterAll, beforeAll, describe, it } from 'vitest'
-import { expectShape } from '../support/golden.ts'
-import { type Asked, IndexerStage, planLimits } from '../support/indexer-stage.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { type Asked, IndexerStage, planLimits } from '../testkit/indexer-stage.ts'
 
 const stage = new IndexerStage({
   poor: { creditsPerSecond: 1, burst: 1 },

@@ -4,8 +4,8 @@ import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { IndexerStage } from '../support/indexer-stage.ts'
-import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { IndexerStage } from '../testkit/indexer-stage.ts'
+import { type RawAnswer, sendRaw } from '../testkit/raw-http.ts'
 
 const deadlineMs = 30_000
 const stage = new IndexerStage()

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { declareIndexerMeters } from '../../src/products/indexer/meters.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
-import { IndexerStage, planLimits } from '../support/indexer-stage.ts'
-import { until } from '../support/until.ts'
+import { IndexerStage, planLimits } from '../testkit/indexer-stage.ts'
+import { until } from '../testkit/until.ts'
 
 const stage = new IndexerStage({
   poor: { creditsPerSecond: 1, burst: 1 },

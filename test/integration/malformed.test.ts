@@ -1,8 +1,8 @@
 // Malformed or hostile HTTP: an error or a close within 13 s, and the server stays up.
 import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Bundle } from '../support/bundle.ts'
-import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { Bundle } from '../testkit/bundle.ts'
+import { type RawAnswer, sendRaw } from '../testkit/raw-http.ts'
 
 let bundle: Bundle
 let port = 0

@@ -8,9 +8,9 @@ import { WebSocket } from 'ws'
 import { type Frame, MetricsClient, type SocketLike } from '../../src/client/client.ts'
 import { NodeSocket } from '../../src/client/node-socket.ts'
 import { type DataLock, lockData } from '../../src/subscriptions/lock.ts'
-import { runCommand } from '../support/command.ts'
-import { openService, type Service } from '../support/metrics-service.ts'
-import { until } from '../support/until.ts'
+import { runCommand } from '../testkit/command.ts'
+import { openService, type Service } from '../testkit/metrics-service.ts'
+import { until } from '../testkit/until.ts'
 
 let service: Service
 let number = 1

@@ -1,11 +1,11 @@
 // Tests REST, health, scraping and JSON-RPC of the metrics service over a real endpoint.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { HandClock } from '../support/fake-execution.ts'
-import { expectShape } from '../support/golden.ts'
-import { openService, type Service } from '../support/metrics-service.ts'
-import { findTool, lint } from '../support/promtool.ts'
-import { until } from '../support/until.ts'
+import { HandClock } from '../testkit/fake-execution.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { openService, type Service } from '../testkit/metrics-service.ts'
+import { findTool, lint } from '../testkit/promtool.ts'
+import { until } from '../testkit/until.ts'
 
 let service: Service
 

@@ -1,9 +1,9 @@
 // Tests the cost limits per client address of the metrics endpoint: bounded answers, budget, 429.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { batchBytesMax } from '../../src/products/metrics/rpc.ts'
-import { blockBatch, sendFrom, upgradeFrom } from '../support/from-address.ts'
-import { openService, type Service, type ServiceOptions } from '../support/metrics-service.ts'
-import { until } from '../support/until.ts'
+import { blockBatch, sendFrom, upgradeFrom } from '../testkit/from-address.ts'
+import { openService, type Service, type ServiceOptions } from '../testkit/metrics-service.ts'
+import { until } from '../testkit/until.ts'
 
 const blockBytes = 300_000
 /** More than the errors of a batch have. */

@@ -2,10 +2,10 @@
 import { unpack } from 'msgpackr'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { expectShape } from '../support/golden.ts'
-import { Listener, openService, type Service } from '../support/metrics-service.ts'
-import { checkStorm, StormClient } from '../support/resume-storm.ts'
-import { until } from '../support/until.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { Listener, openService, type Service } from '../testkit/metrics-service.ts'
+import { checkStorm, StormClient } from '../testkit/resume-storm.ts'
+import { until } from '../testkit/until.ts'
 
 let service: Service
 let alive: NodeJS.Timeout

@@ -4,12 +4,12 @@ import { systemClock } from '../../src/base/clock.ts'
 import { type Log, silentLog } from '../../src/telemetry/log.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { SetSender, transactionSenders } from '../../src/upstream/transaction-senders.ts'
-import { FakeSender } from '../support/fake-senders.ts'
-import { LeakyNode, writings } from '../support/leaky-node.ts'
-import { ProxyStage } from '../support/proxy-stage.ts'
-import { newAddress, newPayer, sign, transfer } from '../support/tipped.ts'
-import { TpuStage } from '../support/tpu-stage.ts'
-import { setSection } from '../support/upstream-sections.ts'
+import { FakeSender } from '../testkit/fake-senders.ts'
+import { LeakyNode, writings } from '../testkit/leaky-node.ts'
+import { ProxyStage } from '../testkit/proxy-stage.ts'
+import { newAddress, newPayer, sign, transfer } from '../testkit/tipped.ts'
+import { TpuStage } from '../testkit/tpu-stage.ts'
+import { setSection } from '../testkit/upstream-sections.ts'
 
 let node: LeakyNode
 beforeAll(async () => {

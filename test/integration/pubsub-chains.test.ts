@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { publishUpdate } from '../../src/geyser/hub.ts'
-import { Bundle } from '../support/bundle.ts'
-import { idleChain } from '../support/pubsub-chain.ts'
-import { Client } from '../support/subscription-stage.ts'
-import { SyntheticSolana } from '../support/synthetic-solana.ts'
+import { Bundle } from '../testkit/bundle.ts'
+import { idleChain } from '../testkit/pubsub-chain.ts'
+import { Client } from '../testkit/subscription-stage.ts'
+import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
 
 let bundle: Bundle
 let port: number

@@ -1,7 +1,7 @@
 // Unmodified web3.js and kit, subscribed to the running server.
 import { afterAll, beforeAll } from 'vitest'
-import { describePubsubClients } from '../support/pubsub-clients.ts'
-import { SolanaNode } from '../support/solana-node.ts'
+import { describePubsubClients } from '../testkit/pubsub-clients.ts'
+import { SolanaNode } from '../testkit/solana-node.ts'
 
 let node: SolanaNode
 beforeAll(async () => {

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { publishUpdate } from '../../src/geyser/hub.ts'
 import { encodeBase58 } from '../../src/solana/base58.ts'
-import { expectShape } from '../support/golden.ts'
-import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
 
 let stage: SubscriptionStage
 let client: Client

@@ -1,7 +1,7 @@
 // What one customer may cost the websocket door, over all its connections; others do not feel it.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'
-import { until } from '../support/until.ts'
+import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: SubscriptionStage
 let client: Client

@@ -4,19 +4,19 @@ import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/solana/base58.ts'
-import { startDevnode } from '../support/devnode.ts'
-import { expectShape } from '../support/golden.ts'
-import { describePubsubClients } from '../support/pubsub-clients.ts'
-import { nodeOf, PubsubStage } from '../support/pubsub-stage.ts'
-import { SolanaNode, transfer } from '../support/solana-node.ts'
+import { startDevnode } from '../testkit/devnode.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { describePubsubClients } from '../testkit/pubsub-clients.ts'
+import { nodeOf, PubsubStage } from '../testkit/pubsub-stage.ts'
+import { SolanaNode, transfer } from '../testkit/solana-node.ts'
 import {
   createMint,
   createTokenAccount,
   mintBytes,
   mintTo,
   tokenAccountBytes,
-} from '../support/token-instructions.ts'
-import { until } from '../support/until.ts'
+} from '../testkit/token-instructions.ts'
+import { until } from '../testkit/until.ts'
 
 let node: SolanaNode
 let stage: PubsubStage

@@ -4,8 +4,8 @@ import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { keyOf } from '../../src/solana/keys.ts'
 import type { AccountUpdate, BlockUpdate, TransactionUpdate } from '../../src/solana/updates.ts'
-import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'
-import { until } from '../support/until.ts'
+import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: SubscriptionStage
 let client: Client

@@ -8,8 +8,8 @@ import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { openStore, type Store } from '../../src/subscriptions/store.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { acknowledged, checkDone, killParts, runPart } from '../support/registry-parts.ts'
-import { until } from '../support/until.ts'
+import { acknowledged, checkDone, killParts, runPart } from '../testkit/registry-parts.ts'
+import { until } from '../testkit/until.ts'
 
 const by = { who: 'test' }
 let folder: string

@@ -1,12 +1,12 @@
 import { closeSync, openSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { eventRingHeader } from '../../bench/lib/event-ring-writer.ts'
 import { oldSchemaHash } from '../../src/evm/event-ring.ts'
 import { TimerPacer } from '../../src/upstream/execution/pacer.ts'
 import { RingFile } from '../../src/upstream/execution/ring-file.ts'
-import { type SeenEvent, SeenEvents } from '../support/execution-sink.ts'
-import { isAsWritten, RingWriterProcess, stallUntil } from '../support/ring-writer.ts'
-import { until } from '../support/until.ts'
+import { eventRingHeader } from '../testkit/event-ring-writer.ts'
+import { type SeenEvent, SeenEvents } from '../testkit/execution-sink.ts'
+import { isAsWritten, RingWriterProcess, stallUntil } from '../testkit/ring-writer.ts'
+import { until } from '../testkit/until.ts'
 
 const capacity = 2 ** 16
 const payloadBytes = 2 ** 27

@@ -6,8 +6,8 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, expect, it } from 'vitest'
-import { root } from '../support/tree.ts'
-import { until } from '../support/until.ts'
+import { root } from '../testkit/tree.ts'
+import { until } from '../testkit/until.ts'
 
 const MEGABYTE = 1_000_000
 const longBytes = 50 * MEGABYTE
@@ -20,7 +20,7 @@ afterEach(async () => {
 })
 
 async function start<T>(file: string, ...words: string[]): Promise<T & { pid: number }> {
-  const child = fork(join(root, 'test/support', file), words)
+  const child = fork(join(root, 'test/testkit', file), words)
   children.push(child)
   const [told] = (await once(child, 'message')) as [T]
   return { ...told, pid: child.pid! }

@@ -1,8 +1,8 @@
 // The rpc door in front of scripted nodes: what passes, what is asked again, what never is.
 import { afterEach, describe, expect, it } from 'vitest'
-import { ProxyStage } from '../support/proxy-stage.ts'
-import { drop, error, result, type Script, silence, status } from '../support/scripted-node.ts'
-import { until } from '../support/until.ts'
+import { ProxyStage } from '../testkit/proxy-stage.ts'
+import { drop, error, result, type Script, silence, status } from '../testkit/scripted-node.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: ProxyStage
 afterEach(() => stage?.stop())

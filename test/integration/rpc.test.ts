@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { value } from '../../src/jsonrpc/build.ts'
 import { declareRpcMeters } from '../../src/products/rpc/meters.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
-import { Bundle, nodeVersion } from '../support/bundle.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { until } from '../support/until.ts'
+import { Bundle, nodeVersion } from '../testkit/bundle.ts'
+import { sendRaw } from '../testkit/raw-http.ts'
+import { until } from '../testkit/until.ts'
 
 let bundle: Bundle
 let url = ''

@@ -1,9 +1,9 @@
 // ShredStream with real sockets: each shred once and byte-exact; lifecycle of a destination.
 import { networkInterfaces } from 'node:os'
 import { afterEach, describe, expect, test } from 'vitest'
-import { makeShreds, shuffled } from '../support/shreds.ts'
-import { asTexts, ShredStage } from '../support/shredstream.ts'
-import { until } from '../support/until.ts'
+import { makeShreds, shuffled } from '../testkit/shreds.ts'
+import { asTexts, ShredStage } from '../testkit/shredstream.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: ShredStage | null = null
 

@@ -8,7 +8,7 @@ import { type HttpEndpoint, openHttpEndpoint } from '../../src/transport/http-en
 import { errorReply, Head, Reply } from '../../src/transport/reply.ts'
 import type { Socket } from '../../src/transport/socket.ts'
 import { offeredProtocols } from '../../src/transport/websocket.ts'
-import { until } from '../support/until.ts'
+import { until } from '../testkit/until.ts'
 
 const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 

@@ -1,5 +1,5 @@
 // What the rpc door says when something is wrong: a validator's codes, words and data.
-import { SolanaNode } from '../support/solana-node.ts'
-import { describeRpcErrors } from '../support/solana-rpc-errors.ts'
+import { SolanaNode } from '../testkit/solana-node.ts'
+import { describeRpcErrors } from '../testkit/solana-rpc-errors.ts'
 
 describeRpcErrors(() => SolanaNode.start('--chain.traffic=0'))

@@ -1,5 +1,5 @@
 // Unmodified @solana/web3.js 1.x against the running server.
-import { SolanaNode } from '../support/solana-node.ts'
-import { describeWeb3 } from '../support/solana-rpc-web3.ts'
+import { SolanaNode } from '../testkit/solana-node.ts'
+import { describeWeb3 } from '../testkit/solana-rpc-web3.ts'
 
 describeWeb3(() => SolanaNode.start('--chain.traffic=20'))

@@ -8,9 +8,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { CertificatePair } from '../../src/transport/tls.ts'
-import { Bundle } from '../support/bundle.ts'
-import { copyPair, hasOpenssl, makePair, type PairFiles } from '../support/certificates.ts'
-import { until } from '../support/until.ts'
+import { Bundle } from '../testkit/bundle.ts'
+import { copyPair, hasOpenssl, makePair, type PairFiles } from '../testkit/certificates.ts'
+import { until } from '../testkit/until.ts'
 
 let bundle: Bundle
 let folder = ''

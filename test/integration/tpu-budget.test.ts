@@ -1,9 +1,9 @@
 // The TPU Sender and the budget of client addresses: every request is charged before decoding.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { FakeClock, FakeSender } from '../support/fake-senders.ts'
-import { expectShape } from '../support/golden.ts'
-import { newPayer, sign, transfer } from '../support/tipped.ts'
-import { TpuStage } from '../support/tpu-stage.ts'
+import { FakeClock, FakeSender } from '../testkit/fake-senders.ts'
+import { expectShape } from '../testkit/golden.ts'
+import { newPayer, sign, transfer } from '../testkit/tipped.ts'
+import { TpuStage } from '../testkit/tpu-stage.ts'
 
 const limits = {
   workMsPerSecond: 1,

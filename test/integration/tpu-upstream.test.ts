@@ -5,10 +5,10 @@ import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { transactionSenders } from '../../src/upstream/transaction-senders.ts'
-import { NodeStub } from '../support/node-stub.ts'
-import { newAddress, newPayer, sign, transfer } from '../support/tipped.ts'
-import { TpuStage } from '../support/tpu-stage.ts'
-import { until } from '../support/until.ts'
+import { NodeStub } from '../testkit/node-stub.ts'
+import { newAddress, newPayer, sign, transfer } from '../testkit/tipped.ts'
+import { TpuStage } from '../testkit/tpu-stage.ts'
+import { until } from '../testkit/until.ts'
 
 const deps = { clock: systemClock, log: silentLog }
 const tipAccounts = [newAddress()]

@@ -2,8 +2,8 @@
 import { createSolanaRpc, type KeyPairSigner } from '@solana/kit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { decodeBase58, decodeKey, encodeBase58 } from '../../src/solana/base58.ts'
-import { good } from '../support/chain-stage.ts'
-import { expectShape } from '../support/golden.ts'
+import { good } from '../testkit/chain-stage.ts'
+import { expectShape } from '../testkit/golden.ts'
 import {
   innerTransfer,
   newAddress,
@@ -11,9 +11,9 @@ import {
   sign,
   transfer,
   transferWithSeed,
-} from '../support/tipped.ts'
-import { TpuStage } from '../support/tpu-stage.ts'
-import { until } from '../support/until.ts'
+} from '../testkit/tipped.ts'
+import { TpuStage } from '../testkit/tpu-stage.ts'
+import { until } from '../testkit/until.ts'
 
 const stage = new TpuStage()
 let payer: KeyPairSigner

@@ -10,9 +10,9 @@ import { declareUpstreamMeters } from '../../src/upstream/node-pool/meters.ts'
 import type { UpstreamNode } from '../../src/upstream/node-pool/upstream-node.ts'
 import type { UpstreamSet } from '../../src/upstream/node-pool/upstream-set.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
-import { FakeNode } from '../support/fake-node.ts'
-import { until } from '../support/until.ts'
-import { setSection } from '../support/upstream-sections.ts'
+import { FakeNode } from '../testkit/fake-node.ts'
+import { until } from '../testkit/until.ts'
+import { setSection } from '../testkit/upstream-sections.ts'
 
 const fakes: FakeNode[] = []
 let upstreams: Upstreams

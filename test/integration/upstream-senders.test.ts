@@ -4,9 +4,9 @@ import { systemClock } from '../../src/base/clock.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { type SetSender, transactionSenders } from '../../src/upstream/transaction-senders.ts'
-import { FakeNode } from '../support/fake-node.ts'
-import { until } from '../support/until.ts'
-import { setSection } from '../support/upstream-sections.ts'
+import { FakeNode } from '../testkit/fake-node.ts'
+import { until } from '../testkit/until.ts'
+import { setSection } from '../testkit/upstream-sections.ts'
 
 const deps = { clock: systemClock, log: silentLog }
 const transaction = Uint8Array.of(1, 2, 3)

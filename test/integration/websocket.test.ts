@@ -6,8 +6,8 @@ import { value } from '../../src/jsonrpc/build.ts'
 import type { Session } from '../../src/products/websocket/handle.ts'
 import { declareWebsocketMeters } from '../../src/products/websocket/meters.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
-import { Bundle, nodeVersion } from '../support/bundle.ts'
-import { until } from '../support/until.ts'
+import { Bundle, nodeVersion } from '../testkit/bundle.ts'
+import { until } from '../testkit/until.ts'
 
 let bundle: Bundle
 let port = 0

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
-import { ChainStage, good } from '../support/chain-stage.ts'
-import { sampleTransactions } from '../support/solana-samples.ts'
-import { randomOf } from '../support/synthetic-solana.ts'
-import { until } from '../support/until.ts'
+import { ChainStage, good } from '../testkit/chain-stage.ts'
+import { sampleTransactions } from '../testkit/solana-samples.ts'
+import { randomOf } from '../testkit/synthetic-solana.ts'
+import { until } from '../testkit/until.ts'
 
 const stages: ChainStage[] = []
 afterEach(async () => {

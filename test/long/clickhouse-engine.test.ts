@@ -1,17 +1,17 @@
 // The engine contract on a real ClickHouse server, and behaviour specific to ClickHouse.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  type ClickhouseServer,
-  hasClickhouseServer,
-  startClickhouseServer,
-} from '../../bench/lib/clickhouse-server.ts'
 import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/query-engine.ts'
 import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
 import type { QueryEngine } from '../../src/products/indexer/engine.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { queryOf, tryAsk } from '../support/index-asking.ts'
-import { describeQueryEngine } from '../support/query-engine-contract.ts'
-import { until } from '../support/until.ts'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../testkit/clickhouse-server.ts'
+import { queryOf, tryAsk } from '../testkit/index-asking.ts'
+import { describeQueryEngine } from '../testkit/query-engine-contract.ts'
+import { until } from '../testkit/until.ts'
 
 describe.skipIf(!hasClickhouseServer())(
   'with clickhouse-server (skipped: no clickhouse-server)',

@@ -3,24 +3,24 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  type ClickhouseServer,
-  hasClickhouseServer,
-  startClickhouseServer,
-} from '../../bench/lib/clickhouse-server.ts'
-import { makeRows } from '../../bench/lib/index-rows.ts'
 import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/query-engine.ts'
 import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
 import type { QueryEngine } from '../../src/products/indexer/engine.ts'
 import { type LogFields, silentLog } from '../../src/telemetry/log.ts'
-import { Bundle } from '../support/bundle.ts'
+import { Bundle } from '../testkit/bundle.ts'
 import {
   hidingSigns,
   hostileFragments,
   hostileStatements,
   plainStatements,
-} from '../support/clickhouse-corpus.ts'
-import { tryAsk } from '../support/index-asking.ts'
+} from '../testkit/clickhouse-corpus.ts'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../testkit/clickhouse-server.ts'
+import { makeRows } from '../testkit/generated-rows.ts'
+import { tryAsk } from '../testkit/index-asking.ts'
 
 const plan = { seed: 5, slots: 40, transactionsPerSlot: 20, blocks: 10, tips: 10, usage: 0 }
 const marker = `secret${randomBytes(6).toString('hex')}`

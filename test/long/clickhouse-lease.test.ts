@@ -1,18 +1,18 @@
 // One Sluice server writes on a ClickHouse server: a second one is refused, with the first one's
 // name; a dead one is succeeded.
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import {
-  type ClickhouseServer,
-  hasClickhouseServer,
-  startClickhouseServer,
-} from '../../bench/lib/clickhouse-server.ts'
 import { refuseSecondWriter } from '../../src/products/indexer/clickhouse/lease.ts'
 import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
 import type { RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
 import { startEngine } from '../../src/products/indexer/engines.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
-import { until } from '../support/until.ts'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../testkit/clickhouse-server.ts'
+import { until } from '../testkit/until.ts'
 
 const first = 'host-a pid 11 run aaaa'
 const second = 'host-b pid 22 run bbbb'

@@ -1,13 +1,13 @@
 // What every sink of rows promises, on a real ClickHouse server.
 import { afterAll, describe } from 'vitest'
+import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
+import { type Table, tables } from '../../src/products/indexer/tables.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,
   startClickhouseServer,
-} from '../../bench/lib/clickhouse-server.ts'
-import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
-import { type Table, tables } from '../../src/products/indexer/tables.ts'
-import { describeRowSink } from '../support/row-sink-contract.ts'
+} from '../testkit/clickhouse-server.ts'
+import { describeRowSink } from '../testkit/row-sink-contract.ts'
 
 describe.skipIf(!hasClickhouseServer())('(skipped: no clickhouse-server)', () => {
   let server: ClickhouseServer | undefined

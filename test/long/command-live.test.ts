@@ -2,9 +2,9 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { runCommand } from '../support/command.ts'
-import { type Server, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { runCommand } from '../testkit/command.ts'
+import { type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 let server: Server
 beforeAll(async () => {

@@ -6,9 +6,9 @@ import type { Worker } from 'node:worker_threads'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { ExecutionPipeline } from '../../src/flows/execution.ts'
 import type { Meters } from '../../src/telemetry/meters.ts'
-import { addressOf, EventScript, idOf } from '../support/event-script.ts'
-import { type Frame, playTape, until } from '../support/execution-pipeline.ts'
-import { Tape } from '../support/tape.ts'
+import { addressOf, EventScript, idOf } from '../testkit/event-script.ts'
+import { type Frame, playTape, until } from '../testkit/execution-pipeline.ts'
+import { Tape } from '../testkit/tape.ts'
 
 const blocks = 40
 const tape = new Tape()
@@ -23,7 +23,7 @@ let entries = 0
 function dying(mode: Record<string, string | number>): URL {
   entries += 1
   const path = join(folder, `${entries}.mjs`)
-  const worker = new URL('../support/dying-analysis.mjs', import.meta.url)
+  const worker = new URL('../testkit/dying-analysis.mjs', import.meta.url)
   writeFileSync(
     path,
     `globalThis.deathMode = ${JSON.stringify(mode)}

@@ -7,12 +7,12 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { askOperator } from '../../src/transport/operator-socket.ts'
-import { CutNode } from '../support/cut-node.ts'
-import { type Devnode, startDevnode } from '../support/devnode.ts'
-import { Follower } from '../support/follower.ts'
-import { SolanaNode, transfer } from '../support/solana-node.ts'
-import { Client } from '../support/subscription-stage.ts'
-import { until } from '../support/until.ts'
+import { CutNode } from '../testkit/cut-node.ts'
+import { type Devnode, startDevnode } from '../testkit/devnode.ts'
+import { Follower } from '../testkit/follower.ts'
+import { SolanaNode, transfer } from '../testkit/solana-node.ts'
+import { Client } from '../testkit/subscription-stage.ts'
+import { until } from '../testkit/until.ts'
 
 const waitMs = 90_000
 const commitments = ['processed', 'confirmed', 'finalized'] as const

@@ -6,10 +6,10 @@ import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type Credentials, callEveryEndpoint } from '../support/every-endpoint.ts'
-import { type Server, sluice, startServer } from '../support/server.ts'
-import { canMount, mountSmallDisk } from '../support/small-disk.ts'
-import { until } from '../support/until.ts'
+import { type Credentials, callEveryEndpoint } from '../testkit/every-endpoint.ts'
+import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { canMount, mountSmallDisk } from '../testkit/small-disk.ts'
+import { until } from '../testkit/until.ts'
 
 const deadlineMs = 120_000
 const servers: Server[] = []

@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client, credentials } from '@grpc/grpc-js'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Follower } from '../support/follower.ts'
-import { openEverything, wordsIn } from '../support/geyser-everything.ts'
-import { call, callBytes, codec, withToken } from '../support/grpc-stage.ts'
-import { provision, type Server, sluice, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { Follower } from '../testkit/follower.ts'
+import { openEverything, wordsIn } from '../testkit/geyser-everything.ts'
+import { call, callBytes, codec, withToken } from '../testkit/grpc-stage.ts'
+import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 let node: Server
 let front: Server

@@ -3,8 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openSink, type SinkConfig } from '../../src/products/indexer/writer.ts'
-import { readRows } from '../support/index-reader.ts'
-import { describeRowSink } from '../support/row-sink-contract.ts'
+import { readRows } from '../testkit/index-reader.ts'
+import { describeRowSink } from '../testkit/row-sink-contract.ts'
 
 describeRowSink('DuckDB', {
   async place(): Promise<SinkConfig> {

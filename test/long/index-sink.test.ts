@@ -11,9 +11,9 @@ import {
 } from '../../src/products/indexer/duckdb/sink.ts'
 import { requestSnapshot, socketPath } from '../../src/products/indexer/duckdb/snapshot-socket.ts'
 import { readSnapshot } from '../../src/products/indexer/duckdb/store-files.ts'
-import { countRows } from '../support/index-reader.ts'
-import { batch, instructionRows, transactionRows, usageRows } from '../support/row-samples.ts'
-import { until } from '../support/until.ts'
+import { countRows } from '../testkit/index-reader.ts'
+import { batch, instructionRows, transactionRows, usageRows } from '../testkit/row-samples.ts'
+import { until } from '../testkit/until.ts'
 
 const forever = { retentionMs: 1e12, retentionBytes: 1e12 }
 let folder: string
@@ -226,7 +226,7 @@ describe('a sink that is killed', () => {
 })
 
 function spawnSink(hotBytesMax: number): ChildProcess {
-  const script = join(import.meta.dirname, '../support/index-sink-child.mjs')
+  const script = join(import.meta.dirname, '../testkit/index-sink-child.mjs')
   return spawn(process.execPath, [script, folder, String(hotBytesMax)], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })

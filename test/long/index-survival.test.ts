@@ -1,11 +1,11 @@
 // The way into the index when things go wrong: killed and frozen writers, restarts, a new chain.
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { tables } from '../../src/products/indexer/tables.ts'
-import { ChainStage } from '../support/chain-stage.ts'
-import { FakeExecution } from '../support/fake-execution.ts'
-import { byNumber, type ReadRow } from '../support/index-reader.ts'
-import { IngestStage } from '../support/ingest-stage.ts'
-import { until } from '../support/until.ts'
+import { ChainStage } from '../testkit/chain-stage.ts'
+import { FakeExecution } from '../testkit/fake-execution.ts'
+import { byNumber, type ReadRow } from '../testkit/index-reader.ts'
+import { IngestStage } from '../testkit/ingest-stage.ts'
+import { until } from '../testkit/until.ts'
 
 let chain: ChainStage
 let stage: IngestStage

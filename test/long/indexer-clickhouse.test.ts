@@ -6,9 +6,9 @@ import {
   type ClickhouseServer,
   hasClickhouseServer,
   startClickhouseServer,
-} from '../../bench/lib/clickhouse-server.ts'
-import { type Server, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+} from '../testkit/clickhouse-server.ts'
+import { type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse-server)', () => {
   let clickhouse: ClickhouseServer

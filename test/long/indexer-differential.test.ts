@@ -2,21 +2,21 @@
 // the engines, and by the endpoint with an unmodified client.
 import { createClient } from '@clickhouse/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import {
-  type ClickhouseServer,
-  hasClickhouseServer,
-  startClickhouseServer,
-} from '../../bench/lib/clickhouse-server.ts'
-import { makeRows } from '../../bench/lib/index-rows.ts'
 import { startClickhouseEngine } from '../../src/products/indexer/clickhouse/query-engine.ts'
 import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
 import type { QueryEngine } from '../../src/products/indexer/engine.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
-import { type Question, questions } from '../support/analyst-questions.ts'
-import { Bundle } from '../support/bundle.ts'
-import { ask } from '../support/index-asking.ts'
-import { QueryStage } from '../support/query-stage.ts'
-import { until } from '../support/until.ts'
+import { type Question, questions } from '../testkit/analyst-questions.ts'
+import { Bundle } from '../testkit/bundle.ts'
+import {
+  type ClickhouseServer,
+  hasClickhouseServer,
+  startClickhouseServer,
+} from '../testkit/clickhouse-server.ts'
+import { makeRows } from '../testkit/generated-rows.ts'
+import { ask } from '../testkit/index-asking.ts'
+import { QueryStage } from '../testkit/query-stage.ts'
+import { until } from '../testkit/until.ts'
 
 const plan = { seed: 3, slots: 200, transactionsPerSlot: 40, blocks: 300, tips: 400, usage: 60 }
 const isThere = hasClickhouseServer()

@@ -1,10 +1,10 @@
 // Hostile SQL on the embedded index: refused or survived, while rows come in and others ask.
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { ask, QueryStage, rowsOf } from '../support/query-stage.ts'
-import { transactionRows } from '../support/row-samples.ts'
-import { bombs, refused } from '../support/sandbox-corpus.ts'
-import { until } from '../support/until.ts'
+import { ask, QueryStage, rowsOf } from '../testkit/query-stage.ts'
+import { transactionRows } from '../testkit/row-samples.ts'
+import { bombs, refused } from '../testkit/sandbox-corpus.ts'
+import { until } from '../testkit/until.ts'
 
 const deadlineMs = 600
 /** Deadline and a second, as promised, and what a busy machine may add to it. */

@@ -4,9 +4,9 @@ import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { batchBytesMax } from '../../src/products/metrics/rpc.ts'
-import { blockBatch, sendFrom } from '../support/from-address.ts'
-import { type Server, startServer } from '../support/server.ts'
-import { until } from '../support/until.ts'
+import { blockBatch, sendFrom } from '../testkit/from-address.ts'
+import { type Server, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
 
 const attackers = Array.from({ length: 8 }, (_, index) => `127.0.0.${index + 2}`)
 /** The others ask this often while the attack goes on. */

@@ -1,10 +1,10 @@
 // The rules of silence in real time: 10 s, 30 s, drain, close, open again; or exit 75.
 import { expect, test } from 'vitest'
-import { Listener, openService } from '../support/metrics-service.ts'
-import { RingWriterProcess } from '../support/ring-writer.ts'
-import { startServer } from '../support/server.ts'
-import { isSlice } from '../support/slice.ts'
-import { until } from '../support/until.ts'
+import { Listener, openService } from '../testkit/metrics-service.ts'
+import { RingWriterProcess } from '../testkit/ring-writer.ts'
+import { startServer } from '../testkit/server.ts'
+import { isSlice } from '../testkit/slice.ts'
+import { until } from '../testkit/until.ts'
 
 /** A real source of the metrics: products on embedded sources must be disabled or asked for. */
 const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map(

@@ -1,9 +1,9 @@
 // A thousand clients that leave and resume at random for a minute, and one that never reads.
 import { expect, test } from 'vitest'
-import { Listener, openService } from '../support/metrics-service.ts'
-import { checkStorm, StormClient } from '../support/resume-storm.ts'
-import { spanMs } from '../support/slice.ts'
-import { until } from '../support/until.ts'
+import { Listener, openService } from '../testkit/metrics-service.ts'
+import { checkStorm, StormClient } from '../testkit/resume-storm.ts'
+import { spanMs } from '../testkit/slice.ts'
+import { until } from '../testkit/until.ts'
 
 const clientCount = 1000
 const stormMs = spanMs(60_000, 45_000)

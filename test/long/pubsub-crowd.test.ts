@@ -4,9 +4,9 @@
 import { afterAll, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/solana/base58.ts'
-import { spanMs } from '../support/slice.ts'
-import { SolanaNode } from '../support/solana-node.ts'
-import { until } from '../support/until.ts'
+import { spanMs } from '../testkit/slice.ts'
+import { SolanaNode } from '../testkit/solana-node.ts'
+import { until } from '../testkit/until.ts'
 
 const connections = 500
 const accountsEach = 7

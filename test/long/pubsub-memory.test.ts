@@ -3,8 +3,8 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterAll, expect, test } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
-import { type Client, SubscriptionStage } from '../support/subscription-stage.ts'
-import { until } from '../support/until.ts'
+import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
+import { until } from '../testkit/until.ts'
 
 const connections = 40
 const rounds = 30

@@ -2,11 +2,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import type { Log } from '../../src/telemetry/log.ts'
-import { type Devnode, startDevnode } from '../support/devnode.ts'
-import { nodeOf, PubsubStage } from '../support/pubsub-stage.ts'
-import { SolanaNode, transfer } from '../support/solana-node.ts'
-import type { Client } from '../support/subscription-stage.ts'
-import { until } from '../support/until.ts'
+import { type Devnode, startDevnode } from '../testkit/devnode.ts'
+import { nodeOf, PubsubStage } from '../testkit/pubsub-stage.ts'
+import { SolanaNode, transfer } from '../testkit/solana-node.ts'
+import type { Client } from '../testkit/subscription-stage.ts'
+import { until } from '../testkit/until.ts'
 
 const waitMs = 60_000
 let devnode: Devnode

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Server, sluice, startServer } from '../support/server.ts'
-import { root } from '../support/tree.ts'
+import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { root } from '../testkit/tree.ts'
 
 const run = promisify(execFile)
 const readme = readFileSync(join(root, 'README.md'), 'utf8')

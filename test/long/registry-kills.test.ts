@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { openStore } from '../../src/subscriptions/store.ts'
-import { acknowledged, checkDone, killParts, runPart } from '../support/registry-parts.ts'
-import { until } from '../support/until.ts'
+import { acknowledged, checkDone, killParts, runPart } from '../testkit/registry-parts.ts'
+import { until } from '../testkit/until.ts'
 
 const kills = 20
 let folder: string

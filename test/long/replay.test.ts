@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { runCommand } from '../support/command.ts'
-import { realData } from '../support/real-data.ts'
+import { runCommand } from '../testkit/command.ts'
+import { realData } from '../testkit/real-data.ts'
 
 const recording = realData('execution/emn-30b-15m.snapshot.zst')
 

@@ -1,9 +1,9 @@
 // A flood of garbage, unpaced, for several seconds: nothing of it gets out, good shreds do.
 import { afterEach, expect, test } from 'vitest'
-import { makeShreds, randomBytes } from '../support/shreds.ts'
-import { asTexts, ShredStage } from '../support/shredstream.ts'
-import { spanMs } from '../support/slice.ts'
-import { until } from '../support/until.ts'
+import { makeShreds, randomBytes } from '../testkit/shreds.ts'
+import { asTexts, ShredStage } from '../testkit/shredstream.ts'
+import { spanMs } from '../testkit/slice.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: ShredStage | null = null
 

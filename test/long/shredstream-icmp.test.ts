@@ -1,10 +1,10 @@
 // ICMP errors about a destination: forged ones change nothing, those of its own machine pause it,
 // and a live receiver is resumed at once.
 import { afterEach, describe, expect, test } from 'vitest'
-import { canForge, IcmpForger } from '../support/icmp.ts'
-import { makeShreds } from '../support/shreds.ts'
-import { asTexts, ShredStage } from '../support/shredstream.ts'
-import { until } from '../support/until.ts'
+import { canForge, IcmpForger } from '../testkit/icmp.ts'
+import { makeShreds } from '../testkit/shreds.ts'
+import { asTexts, ShredStage } from '../testkit/shredstream.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: ShredStage | null = null
 const forgers: IcmpForger[] = []

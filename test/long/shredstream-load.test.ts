@@ -9,9 +9,9 @@ import {
   randomOf,
   shuffled,
   testLeader,
-} from '../support/shreds.ts'
-import { asTexts, ShredStage } from '../support/shredstream.ts'
-import { until } from '../support/until.ts'
+} from '../testkit/shreds.ts'
+import { asTexts, ShredStage } from '../testkit/shredstream.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: ShredStage | null = null
 

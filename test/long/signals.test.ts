@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
-import { startServer } from '../support/server.ts'
+import { startServer } from '../testkit/server.ts'
 
 describe('a signal', () => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)

@@ -2,9 +2,9 @@
 import { randomInt } from 'node:crypto'
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sluice } from '../support/server.ts'
-import { type RpcAnswer, SolanaNode, transfer } from '../support/solana-node.ts'
-import { until } from '../support/until.ts'
+import { sluice } from '../testkit/server.ts'
+import { type RpcAnswer, SolanaNode, transfer } from '../testkit/solana-node.ts'
+import { until } from '../testkit/until.ts'
 
 let node: SolanaNode
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 // Three nodes, one after another killed, frozen, slowed and lagging, under reads and sends.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { sluice } from '../support/server.ts'
-import { Fleet } from '../support/upstream-fleet.ts'
+import { sluice } from '../testkit/server.ts'
+import { Fleet } from '../testkit/upstream-fleet.ts'
 
 const readsPerSecond = 500
 /** Reads that pass before and after each blow. */

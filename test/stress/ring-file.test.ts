@@ -3,9 +3,9 @@
 import { afterEach, expect, test } from 'vitest'
 import { TimerPacer } from '../../src/upstream/execution/pacer.ts'
 import { RingFile } from '../../src/upstream/execution/ring-file.ts'
-import { SeenEvents } from '../support/execution-sink.ts'
-import { isAsWritten, RingWriterProcess } from '../support/ring-writer.ts'
-import { until } from '../support/until.ts'
+import { SeenEvents } from '../testkit/execution-sink.ts'
+import { isAsWritten, RingWriterProcess } from '../testkit/ring-writer.ts'
+import { until } from '../testkit/until.ts'
 
 const written = 1_500_000
 const stallEvery = 20_011

@@ -7,9 +7,9 @@ import { allocateRing, type RingDescriptor } from '../../src/rings/layout.ts'
 import { leasePosition } from '../../src/rings/leases.ts'
 import { RingReader } from '../../src/rings/ring-reader.ts'
 import { RingWriter } from '../../src/rings/ring-writer.ts'
-import { until } from '../support/until.ts'
+import { until } from '../testkit/until.ts'
 
-const entry = new URL('../support/workers/ring-ends.mjs', import.meta.url)
+const entry = new URL('../testkit/workers/ring-ends.mjs', import.meta.url)
 
 interface Work {
   readonly role: 'write' | 'read' | 'writeLong' | 'readLong'

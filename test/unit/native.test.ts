@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { root } from '../support/tree.ts'
+import { root } from '../testkit/tree.ts'
 
 // SHA-256 of uWebSockets.js v20.41 for Node 20 (module version 115), as its authors published it.
 const uwsBinaries: Readonly<Record<string, string>> = {

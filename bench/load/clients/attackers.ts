@@ -1,7 +1,7 @@
 // Strangers who ask the metrics service for whole blocks as fast as they can, each from a loopback
 // address of its own. Thread: main of a process of its own.
 import { Agent, request } from 'node:http'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface Attacked {
   readonly answered: number

@@ -2,8 +2,8 @@
 // Thread: main of a process of its own.
 import { Agent, request } from 'node:http'
 import { WebSocket } from 'ws'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { LatencyHistogram } from '../../lib/histogram.ts'
-import { serveBench } from '../../lib/process.ts'
 
 export interface Doors {
   readonly rpc: number

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../../src/geyser/frame.ts'
 import { SlabPool } from '../../../src/geyser/slab.ts'
 import { accountUpdate, blockMetaUpdate, slotUpdate } from '../../../src/solana/update-build.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { createdAtMs, firstSlot, messageOf } from './grpc-message.ts'
 
 const accountsPerSlot = 100

@@ -12,7 +12,7 @@ import { loadCodec } from '../../../src/geyser/codec.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { SetChains } from '../../../src/topology/set-chains.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { openGrpcEndpoint } from './grpc-door.ts'
 
 export interface OpenedRelay {

@@ -6,7 +6,7 @@ import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-j
 import { Heads } from '../../../src/geyser/heads.ts'
 import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
 import { accountUpdate } from '../../../src/solana/update-build.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { openGrpcEndpoint } from './grpc-door.ts'
 import { createdAtMs, firstSlot, framesOf, messageOf } from './grpc-message.ts'
 

@@ -1,8 +1,8 @@
 // The load client in JavaScript, for machines without a compiler. Thread: a process of its own.
 import { connect } from 'node:net'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { LatencyHistogram } from '../../lib/histogram.ts'
 import type { HttpLoad, LoadAnswer } from '../../lib/http-load.ts'
-import { serveBench } from '../../lib/process.ts'
 
 serveBench({ load })
 

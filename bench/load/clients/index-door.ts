@@ -2,8 +2,8 @@
 import { startClickhouseEngine } from '../../../src/products/indexer/clickhouse/query-engine.ts'
 import { startDuckdbEngine } from '../../../src/products/indexer/duckdb/start-engine.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
-import { Bundle } from '../../../test/support/bundle.ts'
-import { serveBench } from '../../lib/process.ts'
+import { Bundle } from '../../../test/testkit/bundle.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface DoorPlace {
   readonly engine: 'duckdb' | 'clickhouse'

@@ -12,7 +12,7 @@ import { EventLog } from '../../../src/stream/log.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../../../src/transport/http-endpoint.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 
 export type SenderKind = 'stream' | 'bare'
 

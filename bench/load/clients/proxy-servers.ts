@@ -10,7 +10,7 @@ import { listen, uws } from '../../../src/transport/uws.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { declareProxyMeters } from '../../../src/upstream/proxy/meters.ts'
 import { RpcProxy } from '../../../src/upstream/proxy/rpc-proxy.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { host, parts, type Started, startDoor } from './rpc-parts.ts'
 
 const slot = '{"context":{"apiVersion":"4.0.0","slot":348211067}'

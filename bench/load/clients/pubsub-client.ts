@@ -2,7 +2,7 @@
 // slots rise. Thread: main of a process of its own. Reads frames by hand, so that it costs less
 // than what it measures.
 import { connect, type Socket } from 'node:net'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { SlotReader } from '../../lib/slot-reader.ts'
 
 export interface Received {

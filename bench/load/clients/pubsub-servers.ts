@@ -18,7 +18,7 @@ import { Meters } from '../../../src/telemetry/meters.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../../../src/transport/http-endpoint.ts'
 import { jsonHead, Reply } from '../../../src/transport/reply.ts'
 import type { Socket } from '../../../src/transport/socket.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 
 export type PubsubKind = 'index' | 'loop'
 

@@ -2,7 +2,7 @@
 // `ws` package. Thread: main of a process of its own.
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 
 interface Stored {
   readonly seq: number

@@ -12,7 +12,7 @@ import { startEmbeddedChain } from '../../../src/devnode/start.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { programs } from '../../../src/solana/programs.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { answering, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
 
 export interface StartedChain extends Started {

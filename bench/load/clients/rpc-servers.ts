@@ -2,7 +2,7 @@
 // constant, and node:http with our handler. Thread: a process of its own.
 import type { AddressInfo } from 'node:net'
 import { listen, uws } from '../../../src/transport/uws.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { answering, host, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
 
 const answer = '{"jsonrpc":"2.0","result":"ok","id":1}\n'

@@ -5,9 +5,9 @@ import { connect } from 'node:net'
 import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
 import { decodeKey, encodeBase58 } from '../../../src/solana/base58.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { LatencyHistogram } from '../../lib/histogram.ts'
 import type { LoadAnswer } from '../../lib/http-load.ts'
-import { serveBench } from '../../lib/process.ts'
 
 export interface SendLoad {
   readonly host: string

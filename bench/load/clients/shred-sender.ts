@@ -4,7 +4,7 @@ import { createSocket } from 'node:dgram'
 import { loadLibc, openSocket, pinned } from '../../../src/transport/udp-batch.ts'
 import { BatchReceiver, batchMax, slotBytes } from '../../../src/transport/udp-receive.ts'
 import { BatchSender, ShredVectors } from '../../../src/transport/udp-send.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface SendInput {
   readonly way: 'batch' | 'segments' | 'dgram'

@@ -8,7 +8,7 @@ import { TargetTable } from '../../../src/products/shredstream/targets.ts'
 import { windowBytes } from '../../../src/products/shredstream/window.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { DedicatedWorker } from '../../../src/threads/dedicated.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface ServerInput {
   readonly io: 'batch' | 'dgram'

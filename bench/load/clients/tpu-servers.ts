@@ -9,7 +9,7 @@ import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { resolvePort } from '../../../src/transport/ports.ts'
 import { listen, uws } from '../../../src/transport/uws.ts'
-import { serveBench } from '../../lib/process.ts'
+import { serveBench } from '../../../test/testkit/process.ts'
 import { tipAccounts } from '../../lib/tipped-transactions.ts'
 
 const host = '127.0.0.1'

@@ -13,6 +13,7 @@ import {
   payloadOffset,
   type RingGeometry,
   ringHeader,
+  windowStepBytes,
 } from '../../evm/event-ring.ts'
 import { readU32, readU64 } from '../../evm/words.ts'
 import type { ExecutionSink } from '../ports.ts'
@@ -23,7 +24,7 @@ const batchEvents = batchBytes / descriptor.bytes
 /** Payload bytes read at once; a longer single payload gets its own buffer, up to the next. */
 const spanBytes = 1024 * 1024
 /** The writer's window step; a longer payload cannot be read safely and is reported as a gap. */
-const payloadBytesMax = 16 * 1024 * 1024
+const payloadBytesMax = windowStepBytes
 /** Reads of the newest slot before the one before it is used instead. */
 const commitTries = 100
 

@@ -11,8 +11,8 @@ import {
 } from '../../../src/evm/event-payload.ts'
 import { EventType } from '../../../src/evm/event-type.ts'
 import { writeU32, writeU64 } from '../../../src/evm/words.ts'
-import { transactionsOf } from '../../support/slow-transactions.ts'
-import { wholeText } from '../../support/whole-text.ts'
+import { transactionsOf } from '../../testkit/slow-transactions.ts'
+import { wholeText } from '../../testkit/whole-text.ts'
 
 /** A small generator with a seed, so that a failure can be repeated. */
 function randomBytes(seed: number): (count: number) => Uint8Array {

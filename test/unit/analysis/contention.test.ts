@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { Bench } from '../../support/analysis.ts'
-import { addressOf, EventScript, idOf, type StorageStep } from '../../support/event-script.ts'
-import { slowContention } from '../../support/slow-contention.ts'
+import { Bench } from '../../testkit/analysis.ts'
+import { addressOf, EventScript, idOf, type StorageStep } from '../../testkit/event-script.ts'
+import { slowContention } from '../../testkit/slow-contention.ts'
 
 const bench = new Bench({ eventRingBytes: 4 * 1024 * 1024 })
 const script = new EventScript(bench.feed)

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { rangeStatus } from '../../../src/analysis/control.ts'
 import { EventFeed } from '../../../src/analysis/feed.ts'
 import { EventType } from '../../../src/evm/event-type.ts'
-import { Bench } from '../../support/analysis.ts'
-import { addressOf, EventScript, idOf } from '../../support/event-script.ts'
+import { Bench } from '../../testkit/analysis.ts'
+import { addressOf, EventScript, idOf } from '../../testkit/event-script.ts'
 
 function open(eventRingBytes = 1024 * 1024) {
   const bench = new Bench({ eventRingBytes })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { BlockAnalyst } from '../../../src/analysis/job.ts'
-import { Bench, parse } from '../../support/analysis.ts'
-import { addressOf, EventScript, idOf } from '../../support/event-script.ts'
+import { Bench, parse } from '../../testkit/analysis.ts'
+import { addressOf, EventScript, idOf } from '../../testkit/event-script.ts'
 
 function block(script: EventScript, number: number, accounts: readonly number[], timestamp = 0) {
   script.start(number, { timestamp })

@@ -5,18 +5,18 @@ import { Tps } from '../../../src/analysis/tps.ts'
 import { blockStart } from '../../../src/evm/event-payload.ts'
 import { EventType } from '../../../src/evm/event-type.ts'
 import { readU256 } from '../../../src/evm/words.ts'
-import { type AnalysedBlock, Bench } from '../../support/analysis.ts'
+import { type AnalysedBlock, Bench } from '../../testkit/analysis.ts'
 import {
   contractsWithContention,
   distinctPairs,
   efficiency,
   oracle,
   tpsSequence,
-} from '../../support/oracle.ts'
-import { realData } from '../../support/real-data.ts'
-import { Recording } from '../../support/recording.ts'
-import { transactionsOf } from '../../support/slow-transactions.ts'
-import { wholeText } from '../../support/whole-text.ts'
+} from '../../testkit/oracle.ts'
+import { realData } from '../../testkit/real-data.ts'
+import { Recording } from '../../testkit/recording.ts'
+import { transactionsOf } from '../../testkit/slow-transactions.ts'
+import { wholeText } from '../../testkit/whole-text.ts'
 
 const recorded = realData('execution/emn-30b-15m.snapshot.zst')
 

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { addressBytes, storageKeyBytes, trackerBytes } from '../../../src/analysis/memory.ts'
 import { openProgram, type Program } from '../../../src/analysis/program.ts'
-import { analysisModule } from '../../support/analysis.ts'
+import { analysisModule } from '../../testkit/analysis.ts'
 
 const module = analysisModule()
 const trackerAt = 131_072

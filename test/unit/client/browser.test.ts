@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { root } from '../../support/tree.ts'
+import { root } from '../../testkit/tree.ts'
 
 test('the compiled client imports nothing that a browser does not have', () => {
   const seen = new Set<string>()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { watchConfig } from '../../../src/commands/config-watch.ts'
 import { type Log, silentLog } from '../../../src/telemetry/log.ts'
-import { until } from '../../support/until.ts'
+import { until } from '../../testkit/until.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-config-watch-'))
 afterAll(() => rmSync(folder, { recursive: true }))

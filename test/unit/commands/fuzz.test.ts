@@ -10,7 +10,7 @@ import { verbs } from '../../../src/commands/verbs.ts'
 import { configFields } from '../../../src/config/config.ts'
 import { loadConfig } from '../../../src/config/load.ts'
 import { leaves } from '../../../src/config/tree.ts'
-import { variableOf } from '../../support/config-variable.ts'
+import { variableOf } from '../../testkit/config-variable.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-fuzz-'))
 afterAll(() => rmSync(folder, { recursive: true }))

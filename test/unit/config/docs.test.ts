@@ -9,7 +9,7 @@ import { renderConfigDocs, renderConfigHelp } from '../../../src/config/docs.ts'
 import { fieldOfFlag, loadConfig } from '../../../src/config/load.ts'
 import { renderConfig, visibleConfig } from '../../../src/config/print.ts'
 import { leaves } from '../../../src/config/tree.ts'
-import { variableOf } from '../../support/config-variable.ts'
+import { variableOf } from '../../testkit/config-variable.ts'
 
 const rate = integer({ initial: 7, min: 1, max: 9, unit: 'calls', doc: 'How a|many.' })
 const node = group('A node.', { xToken: text({ initial: '', doc: 'Its token.', secret: true }) })

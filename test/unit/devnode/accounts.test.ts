@@ -4,7 +4,7 @@ import { Accounts } from '../../../src/devnode/ledger/accounts.ts'
 import type { LedgerAccount } from '../../../src/devnode/ledger/ledger.ts'
 import { keyOf } from '../../../src/solana/keys.ts'
 import { programs } from '../../../src/solana/programs.ts'
-import { randomOf } from '../../support/synthetic-solana.ts'
+import { randomOf } from '../../testkit/synthetic-solana.ts'
 
 const key = (value: number) => new Uint8Array(32).fill(value)
 const owners = [programs.system, programs.token, key(200)]

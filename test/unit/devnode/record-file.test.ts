@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { ByteReader, ByteWriter } from '../../../src/devnode/ledger/bytes.ts'
 import { RecordWriter, readRecords } from '../../../src/devnode/record-file.ts'
-import { canMount, mountSmallDisk } from '../../support/small-disk.ts'
+import { canMount, mountSmallDisk } from '../../testkit/small-disk.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-records-'))
 afterAll(() => rmSync(folder, { recursive: true }))

@@ -3,8 +3,8 @@ import { EventType } from '../../../src/evm/event-type.ts'
 import type { JobOutcome } from '../../../src/flows/block-jobs.ts'
 import { ExecutionProjector } from '../../../src/flows/execution-projector.ts'
 import type { FrameFacts, FrameKind } from '../../../src/stream/encoded.ts'
-import { Bench } from '../../support/analysis.ts'
-import { EventScript } from '../../support/event-script.ts'
+import { Bench } from '../../testkit/analysis.ts'
+import { EventScript } from '../../testkit/event-script.ts'
 
 const done: JobOutcome = {
   outcome: 'done',

@@ -8,8 +8,8 @@ import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../src/geyse
 import { accountUpdate, slotUpdate } from '../../../src/solana/update-build.ts'
 import { type SolanaUpdate, slotStatus } from '../../../src/solana/updates.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
-import { messageOf } from '../../support/geyser-messages.ts'
-import { randomOf, SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { messageOf } from '../../testkit/geyser-messages.ts'
+import { randomOf, SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 type Published = [string[], string[], string[]]
 

@@ -5,8 +5,8 @@ import { decodeTransactionInfo } from '../../../src/solana/geyser-decode.ts'
 import { encodeAccount, encodeAccountInfo } from '../../../src/solana/geyser-encode.ts'
 import { slotUpdate } from '../../../src/solana/update-build.ts'
 import type { SolanaUpdate } from '../../../src/solana/updates.ts'
-import { messageOf } from '../../support/geyser-messages.ts'
-import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { messageOf } from '../../testkit/geyser-messages.ts'
+import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 /** Buffers and arrays of bytes compare as plain text. */
 const plain = (value: unknown): unknown => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { Cuckoo } from '../../../src/geyser/cuckoo.ts'
 import { SipHash } from '../../../src/geyser/sip-hash.ts'
-import { buildCuckoo } from '../../support/cuckoo-builder.ts'
-import { randomOf } from '../../support/synthetic-solana.ts'
+import { buildCuckoo } from '../../testkit/cuckoo-builder.ts'
+import { randomOf } from '../../testkit/synthetic-solana.ts'
 
 function hex64(hash: SipHash): string {
   const half = (value: number) => (value >>> 0).toString(16).padStart(8, '0')

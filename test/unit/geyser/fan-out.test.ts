@@ -10,9 +10,9 @@ import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
 import { declareGrpcMeters } from '../../../src/geyser/meters.ts'
 import type { Run } from '../../../src/geyser/slab.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
-import { randomAsked, readFrames, requestOf } from '../../support/geyser-asking.ts'
-import { type Asked, type Expected, expectedOf } from '../../support/geyser-oracle.ts'
-import { randomOf, SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { randomAsked, readFrames, requestOf } from '../../testkit/geyser-asking.ts'
+import { type Asked, type Expected, expectedOf } from '../../testkit/geyser-oracle.ts'
+import { randomOf, SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const codec = loadCodec()
 const limits = {

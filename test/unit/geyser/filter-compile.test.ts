@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { loadCodec, type SubscribeRequest } from '../../../src/geyser/codec.ts'
 import { compileFilters } from '../../../src/geyser/filter-compile.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
-import { randomOf } from '../../support/synthetic-solana.ts'
+import { randomOf } from '../../testkit/synthetic-solana.ts'
 
 const codec = loadCodec()
 const type = codec.root.lookupType('geyser.SubscribeRequest')

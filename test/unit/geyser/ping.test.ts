@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { loadCodec, type SubscribeRequest } from '../../../src/geyser/codec.ts'
 import { pingIn } from '../../../src/geyser/ping.ts'
-import { randomOf } from '../../support/synthetic-solana.ts'
+import { randomOf } from '../../testkit/synthetic-solana.ts'
 
 const codec = loadCodec()
 const encode = (value: object) => codec.encode('geyser.SubscribeRequest', value)

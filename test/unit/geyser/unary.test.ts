@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { loadCodec } from '../../../src/geyser/codec.ts'
 import { publishUpdate } from '../../../src/geyser/hub.ts'
 import { unaryMethods } from '../../../src/geyser/unary.ts'
-import { TestChain } from '../../support/grpc-stage.ts'
-import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { TestChain } from '../../testkit/grpc-stage.ts'
+import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const codec = loadCodec()
 

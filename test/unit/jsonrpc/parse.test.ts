@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Call, DEPTH_MAX, type Item, parseRequest } from '../../../src/jsonrpc/parse.ts'
-import { slowParse } from '../../support/slow-jsonrpc.ts'
+import { slowParse } from '../../testkit/slow-jsonrpc.ts'
 
 function parse(text: string, itemsMax = 100) {
   return parseRequest(Buffer.from(text), itemsMax)

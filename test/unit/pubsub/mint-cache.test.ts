@@ -10,8 +10,8 @@ import { programs } from '../../../src/solana/programs.ts'
 import { accountUpdate } from '../../../src/solana/update-build.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
-import { budgetOn, looseSession } from '../../support/loose-session.ts'
-import { idleChain } from '../../support/pubsub-chain.ts'
+import { budgetOn, looseSession } from '../../testkit/loose-session.ts'
+import { idleChain } from '../../testkit/pubsub-chain.ts'
 
 const key = (fill: number) => new Uint8Array(32).fill(fill)
 const holder = key(7)

@@ -9,9 +9,9 @@ import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { slotUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
-import { budgetOn, type LooseSession, looseSession } from '../../support/loose-session.ts'
-import { idleChain } from '../../support/pubsub-chain.ts'
-import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { budgetOn, type LooseSession, looseSession } from '../../testkit/loose-session.ts'
+import { idleChain } from '../../testkit/pubsub-chain.ts'
+import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const at = { slot: 9, createdAtMs: 0 }
 const content = new SyntheticSolana().transaction(0)

@@ -13,9 +13,9 @@ import type { AccountUpdate, TransactionUpdate } from '../../../src/solana/updat
 import type { PlanValues } from '../../../src/subscriptions/plans.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
-import { budgetOn, type LooseSession, looseSession } from '../../support/loose-session.ts'
-import { idleChain } from '../../support/pubsub-chain.ts'
-import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { budgetOn, type LooseSession, looseSession } from '../../testkit/loose-session.ts'
+import { idleChain } from '../../testkit/pubsub-chain.ts'
+import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const key = (number: number) => {
   const bytes = new Uint8Array(32)

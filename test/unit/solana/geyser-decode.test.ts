@@ -9,7 +9,7 @@ import {
 } from '../../../src/solana/geyser-decode.ts'
 import { encodeEntry, encodeRewards, encodeSlot } from '../../../src/solana/geyser-encode.ts'
 import { encodeTransaction } from '../../../src/solana/geyser-transaction.ts'
-import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 /** Buffers and arrays of bytes compare as plain lists. */
 const plain = (value: unknown): unknown =>

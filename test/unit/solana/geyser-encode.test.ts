@@ -6,7 +6,7 @@ import { encodeBlock, encodeRewards } from '../../../src/solana/geyser-encode.ts
 import { encodeTransaction } from '../../../src/solana/geyser-transaction.ts'
 import { slotUpdate } from '../../../src/solana/update-build.ts'
 import { slotStatus } from '../../../src/solana/updates.ts'
-import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const codec = loadCodec()
 const chain = new SyntheticSolana({ seed: 5 })

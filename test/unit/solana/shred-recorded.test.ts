@@ -7,7 +7,7 @@ import { encodeParity } from '../../../src/solana/shred-erasure.ts'
 import { rootOf } from '../../../src/solana/shred-merkle.ts'
 import { ShredSet } from '../../../src/solana/shred-set.ts'
 import { LeaderSignatures } from '../../../src/solana/shred-signature.ts'
-import { demo, joinBatch, publicKeyOfSeed, shuffled, signerOf } from '../../support/shreds.ts'
+import { demo, joinBatch, publicKeyOfSeed, shuffled, signerOf } from '../../testkit/shreds.ts'
 
 describe.skipIf(demo.pcap.isMissing)(demo.pcap.title('the recorded shreds'), () => {
   test('are all well formed, and of their version only', () => {

@@ -1,7 +1,7 @@
 // Signature checks needed to distinguish a leader's set from a forged one.
 import { expect, test } from 'vitest'
 import { type LeaderSearch, LeaderSignatures } from '../../../src/solana/shred-signature.ts'
-import { makeShreds, publicKeyOfSeed, testLeader } from '../../support/shreds.ts'
+import { makeShreds, publicKeyOfSeed, testLeader } from '../../testkit/shreds.ts'
 
 /** Keys that may be in a validator list, and are not the signer's. */
 const strangers = Array.from({ length: 1000 }, (_, place) =>

@@ -1,7 +1,7 @@
 // Tally of received shreds: losses per slot, duplicates, noise.
 import { expect, test } from 'vitest'
 import { ShredTally } from '../../../src/solana/shred-tally.ts'
-import { makeShreds, randomBytes } from '../../support/shreds.ts'
+import { makeShreds, randomBytes } from '../../testkit/shreds.ts'
 
 const perSlot = 128
 const shreds = makeShreds({ slots: 4, sets: 2 })

@@ -16,7 +16,7 @@ import {
   testLeader,
   testSeed,
   testVersion,
-} from '../../support/shreds.ts'
+} from '../../testkit/shreds.ts'
 
 const shreds = makeShreds({ slots: 1, sets: 2 })
 const data = shreds[0]!

@@ -4,7 +4,7 @@ import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@so
 import { describe, expect, test } from 'vitest'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { TransactionLayout } from '../../../src/solana/transaction.ts'
-import { sampleTransactions } from '../../support/solana-samples.ts'
+import { sampleTransactions } from '../../testkit/solana-samples.ts'
 
 const folder = process.env.SLUICE_TEST_DATA
 const recorded =

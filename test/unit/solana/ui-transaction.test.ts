@@ -12,7 +12,7 @@ import {
   uiTransactionText,
 } from '../../../src/solana/ui-transaction.ts'
 import { transactionBytes } from '../../../src/solana/wire.ts'
-import { SyntheticSolana } from '../../support/synthetic-solana.ts'
+import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const payer = new Keypair(new Uint8Array(32).fill(1))
 const to = new Uint8Array(32).fill(2)

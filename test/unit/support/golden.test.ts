@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { shapeProblems } from '../../support/golden.ts'
+import { shapeProblems } from '../../testkit/golden.ts'
 
 describe('golden shapes', () => {
   const golden = { seq: 1, TPS: { a: '0xff', 'b?': true, list: [{ key: 'x' }] } }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { formatFor, renderExposition } from '../../../src/telemetry/exposition.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { startProcessMeters } from '../../../src/telemetry/process-meters.ts'
-import { findTool, lint } from '../../support/promtool.ts'
+import { findTool, lint } from '../../testkit/promtool.ts'
 
 describe('Meters', () => {
   test('renders a histogram of given counts, cumulative, with sum and count', async () => {

@@ -5,7 +5,7 @@ import type { Fault } from '../../../src/base/errors.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { type ChildOptions, SupervisedChild } from '../../../src/threads/child.ts'
 
-const entry = new URL('../../support/workers/child.mjs', import.meta.url)
+const entry = new URL('../../testkit/workers/child.mjs', import.meta.url)
 const backoff = { firstMs: 1, lastMs: 20, deathsMax: 5, healthyMs: 60_000 }
 const deadline = { timeout: 20_000 }
 let running: SupervisedChild | null = null

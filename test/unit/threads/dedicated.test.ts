@@ -5,7 +5,7 @@ import type { Fault } from '../../../src/base/errors.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { DedicatedWorker } from '../../../src/threads/dedicated.ts'
 
-const entry = new URL('../../support/workers/dedicated.mjs', import.meta.url)
+const entry = new URL('../../testkit/workers/dedicated.mjs', import.meta.url)
 const backoff = { firstMs: 1, lastMs: 20, deathsMax: 4, healthyMs: 60_000 }
 let running: DedicatedWorker | null = null
 

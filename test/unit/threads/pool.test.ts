@@ -2,9 +2,9 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Pool } from '../../../src/threads/pool.ts'
-import { until } from '../../support/until.ts'
+import { until } from '../../testkit/until.ts'
 
-const entry = new URL('../../support/workers/job.mjs', import.meta.url)
+const entry = new URL('../../testkit/workers/job.mjs', import.meta.url)
 let pool: Pool | null = null
 
 function open(options: { threads?: number; queueMax?: number; data?: unknown } = {}): Pool {

@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/base/clock.ts'
 import { Fault } from '../../../src/base/errors.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Supervisor } from '../../../src/threads/supervisor.ts'
-import { until } from '../../support/until.ts'
+import { until } from '../../testkit/until.ts'
 
 const backoff = { firstMs: 1, lastMs: 1, deathsMax: 3, healthyMs: 60_000 }
 let supervisor: Supervisor | null = null

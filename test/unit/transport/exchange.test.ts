@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { Exchange } from '../../../src/transport/exchange.ts'
 import { Head, Reply } from '../../../src/transport/reply.ts'
 import type { NativeResponse } from '../../../src/transport/uws.ts'
-import { until } from '../../support/until.ts'
+import { until } from '../../testkit/until.ts'
 
 const textHead = Head.of({ 'content-type': 'text/plain; charset=utf-8' })
 

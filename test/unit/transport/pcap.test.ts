@@ -1,7 +1,7 @@
 // Capture files: written records are read back, broken ones are skipped.
 import { expect, test } from 'vitest'
 import { pcapHeader, pcapRecord, readPcap } from '../../../src/transport/pcap.ts'
-import { randomBytes } from '../../support/shreds.ts'
+import { randomBytes } from '../../testkit/shreds.ts'
 
 const payloads = [Uint8Array.of(), Uint8Array.of(1, 2, 3), new Uint8Array(1228).fill(9)]
 const times = [0, 1_700_000_000_123.25, 1_700_000_001_000.5]

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseAddress } from '../../../src/base/cidr.ts'
 import { refuserOf } from '../../../src/transport/udp-errors.ts'
-import { randomBytes, randomOf } from '../../support/shreds.ts'
+import { randomBytes, randomOf } from '../../testkit/shreds.ts'
 
 const hex = (text: string) => Uint8Array.from(Buffer.from(text.replaceAll(/\s/g, ''), 'hex'))
 const recorded = {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { type AnswerShape, answerWith } from '../../../../src/products/indexer/answer.ts'
 import type { QueryResult } from '../../../../src/products/indexer/engine.ts'
 import { Head, Reply } from '../../../../src/transport/reply.ts'
-import { until } from '../../../support/until.ts'
+import { until } from '../../../testkit/until.ts'
 
 /** A result without an end, and what became of it. */
 function endless() {

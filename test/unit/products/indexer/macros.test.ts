@@ -2,12 +2,12 @@
 // where a server is installed they are compared with it.
 import { DuckDBInstance } from '@duckdb/node-api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { macros } from '../../../../src/products/indexer/duckdb/macros.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,
   startClickhouseServer,
-} from '../../../../bench/lib/clickhouse-server.ts'
-import { macros } from '../../../../src/products/indexer/duckdb/macros.ts'
+} from '../../../testkit/clickhouse-server.ts'
 
 /** What both answer, as texts. */
 const scalars: readonly (readonly [expression: string, value: string])[] = [

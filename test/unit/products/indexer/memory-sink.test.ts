@@ -1,7 +1,7 @@
 // Runs the sink contract suite on a plain in-memory sink, to check the suite itself.
 import type { SinkConfig } from '../../../../src/products/indexer/writer.ts'
-import { MemorySink } from '../../../support/memory-sink.ts'
-import { describeRowSink } from '../../../support/row-sink-contract.ts'
+import { MemorySink } from '../../../testkit/memory-sink.ts'
+import { describeRowSink } from '../../../testkit/row-sink-contract.ts'
 
 const kept = new Map<SinkConfig, MemorySink>()
 

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { Fault } from '../../../../src/base/errors.ts'
 import type { Delivery } from '../../../../src/products/indexer/parcels.ts'
 import { IndexWriter, type SinkConfig } from '../../../../src/products/indexer/writer.ts'
-import { MemorySink, retryable } from '../../../support/memory-sink.ts'
-import { until } from '../../../support/until.ts'
+import { MemorySink, retryable } from '../../../testkit/memory-sink.ts'
+import { until } from '../../../testkit/until.ts'
 
 const config: SinkConfig = {
   engine: 'duckdb',

@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { AnswerStreams } from '../../../../src/products/metrics/answer-stream.ts'
 import { SharedAnswer } from '../../../../src/products/metrics/shared-answer.ts'
-import { HandClock } from '../../../support/fake-execution.ts'
+import { HandClock } from '../../../testkit/fake-execution.ts'
 
 const piece = Buffer.alloc(32 * 1024, 'x')
 

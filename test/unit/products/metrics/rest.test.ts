@@ -2,8 +2,8 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import * as rest from '../../../../src/products/metrics/rest.ts'
 import { readBody } from '../../../../src/products/metrics/rpc.ts'
 import { EventLog } from '../../../../src/stream/log.ts'
-import { FakeExecution, HandClock, handOutSeqs } from '../../../support/fake-execution.ts'
-import { expectShape } from '../../../support/golden.ts'
+import { FakeExecution, HandClock, handOutSeqs } from '../../../testkit/fake-execution.ts'
+import { expectShape } from '../../../testkit/golden.ts'
 
 let clock: HandClock
 let log: EventLog

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type StreamKind, streamKinds } from '../../../../src/stream/encoded.ts'
-import { expectShape } from '../../../support/golden.ts'
-import { type Peer, StreamStage, turn } from '../../../support/stream-stage.ts'
+import { expectShape } from '../../../testkit/golden.ts'
+import { type Peer, StreamStage, turn } from '../../../testkit/stream-stage.ts'
 
 let stage: StreamStage
 

@@ -14,8 +14,8 @@ import {
   shuffled,
   testLeader,
   testVersion,
-} from '../../../support/shreds.ts'
-import { asTexts } from '../../../support/shredstream.ts'
+} from '../../../testkit/shreds.ts'
+import { asTexts } from '../../../testkit/shredstream.ts'
 
 interface Options {
   readonly leaders?: readonly Uint8Array[]

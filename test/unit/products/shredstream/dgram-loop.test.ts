@@ -9,7 +9,7 @@ import type {
 } from '../../../../src/products/shredstream/shred-components.ts'
 import { TargetTracker } from '../../../../src/products/shredstream/target-tracker.ts'
 import { TargetTable } from '../../../../src/products/shredstream/targets.ts'
-import { until } from '../../../support/until.ts'
+import { until } from '../../../testkit/until.ts'
 
 test('maintenance that fails once is retried, and the new targets are applied', async () => {
   const stats = new SharedStats()

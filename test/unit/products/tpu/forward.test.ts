@@ -6,7 +6,7 @@ import { declareTpuMeters } from '../../../../src/products/tpu/meters.ts'
 import { submissionOf, TipLog } from '../../../../src/products/tpu/submission.ts'
 import { keyOf } from '../../../../src/solana/keys.ts'
 import { Meters } from '../../../../src/telemetry/meters.ts'
-import { FakeClock, FakeSender, notTaken, unreachable } from '../../../support/fake-senders.ts'
+import { FakeClock, FakeSender, notTaken, unreachable } from '../../../testkit/fake-senders.ts'
 
 function stage(options: { whenDown?: 'refuse' | 'queue'; wait?: boolean; senders?: number } = {}) {
   const clock = new FakeClock()

@@ -10,8 +10,8 @@ import { TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
 import { encodeBase58 } from '../../../../src/solana/base58.ts'
 import { Verifier } from '../../../../src/solana/verify.ts'
 import { Meters } from '../../../../src/telemetry/meters.ts'
-import { FakeClock, FakeSender } from '../../../support/fake-senders.ts'
-import { newAddress, newPayer, sign, transfer } from '../../../support/tipped.ts'
+import { FakeClock, FakeSender } from '../../../testkit/fake-senders.ts'
+import { newAddress, newPayer, sign, transfer } from '../../../testkit/tipped.ts'
 
 const accounts = new TipAccounts(Array.from({ length: 8 }, newAddress))
 

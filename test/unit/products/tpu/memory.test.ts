@@ -8,7 +8,7 @@ import { Duplicates, digestOf, duplicateMs } from '../../../../src/products/tpu/
 import { keptTipAccounts, TipAccounts } from '../../../../src/products/tpu/tip-accounts.ts'
 import { Rates } from '../../../../src/quota/rates.ts'
 import { decodeKey } from '../../../../src/solana/base58.ts'
-import { newAddress } from '../../../support/tipped.ts'
+import { newAddress } from '../../../testkit/tipped.ts'
 
 describe('duplicates', () => {
   it('are recognized for two minutes and then forgotten', () => {

@@ -12,7 +12,7 @@ import {
   sign,
   transfer,
   transferWithSeed,
-} from '../../../support/tipped.ts'
+} from '../../../testkit/tipped.ts'
 
 const accounts = new TipAccounts(Array.from({ length: 8 }, newAddress))
 const tipAccount = accounts.texts[5]!

@@ -2,7 +2,6 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { EventRingWriter, eventRingHeader } from '../../../../bench/lib/event-ring-writer.ts'
 import { blockVerified } from '../../../../src/evm/event-payload.ts'
 import {
   descriptor,
@@ -14,7 +13,8 @@ import {
 import { EventType } from '../../../../src/evm/event-type.ts'
 import { readU64, writeU16, writeU32, writeU64 } from '../../../../src/evm/words.ts'
 import { RingReader } from '../../../../src/upstream/execution/ring-reader.ts'
-import { SeenEvents } from '../../../support/execution-sink.ts'
+import { EventRingWriter, eventRingHeader } from '../../../testkit/event-ring-writer.ts'
+import { SeenEvents } from '../../../testkit/execution-sink.ts'
 
 /** Runs before the reader's nth positional read, to simulate a concurrent writer. */
 const between = vi.hoisted(() => ({ reads: 0, at: -1, act: () => {} }))

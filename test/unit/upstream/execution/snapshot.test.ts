@@ -2,7 +2,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { EventRingWriter, eventRingHeader } from '../../../../bench/lib/event-ring-writer.ts'
 import {
   blockEnd,
   blockFinalized,
@@ -30,8 +29,9 @@ import {
   type SnapshotOptions,
   type SnapshotProgress,
 } from '../../../../src/upstream/execution/snapshot.ts'
-import { SeenEvents } from '../../../support/execution-sink.ts'
-import { realData } from '../../../support/real-data.ts'
+import { EventRingWriter, eventRingHeader } from '../../../testkit/event-ring-writer.ts'
+import { SeenEvents } from '../../../testkit/execution-sink.ts'
+import { realData } from '../../../testkit/real-data.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-snapshot-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -7,7 +7,7 @@ import { executionSourceFields } from '../../../../src/upstream/execution/config
 import { deliver } from '../../../../src/upstream/execution/deliver.ts'
 import { openExecutionSource } from '../../../../src/upstream/execution/open.ts'
 import { TimerPacer, VirtualPacer } from '../../../../src/upstream/execution/pacer.ts'
-import { SeenEvents } from '../../../support/execution-sink.ts'
+import { SeenEvents } from '../../../testkit/execution-sink.ts'
 
 function head(type: number, size: number, seqno = 7): Uint8Array {
   const bytes = new Uint8Array(descriptor.bytes)

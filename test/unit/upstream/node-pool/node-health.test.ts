@@ -4,7 +4,7 @@ import {
   NodeHealth,
   type NodeState,
 } from '../../../../src/upstream/node-pool/node-health.ts'
-import { FakeClock } from '../../../support/fake-senders.ts'
+import { FakeClock } from '../../../testkit/fake-senders.ts'
 
 let clock: FakeClock
 let health: NodeHealth

@@ -3,8 +3,8 @@ import { silentLog } from '../../../../src/telemetry/log.ts'
 import type { NodeSection, SetSection } from '../../../../src/upstream/config.ts'
 import type { UpstreamNode } from '../../../../src/upstream/node-pool/upstream-node.ts'
 import { type PickOptions, UpstreamSet } from '../../../../src/upstream/node-pool/upstream-set.ts'
-import { FakeClock } from '../../../support/fake-senders.ts'
-import { setSection } from '../../../support/upstream-sections.ts'
+import { FakeClock } from '../../../testkit/fake-senders.ts'
+import { setSection } from '../../../testkit/upstream-sections.ts'
 
 const clock = new FakeClock()
 const made: UpstreamSet[] = []

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest'
 import { QueryProcess } from '../../../../../src/products/indexer/duckdb/query-process.ts'
 
 vi.mock('../../../../../src/threads/entry.ts', () => ({
-  workerEntry: () => new URL('../../../../support/hostile-query.mjs', import.meta.url),
+  workerEntry: () => new URL('../../../../testkit/hostile-query.mjs', import.meta.url),
 }))
 
 test('a query process that sends frames that are not maps fails to start with a Fault', async () => {

@@ -7,7 +7,7 @@ import { ResultBytes } from '../../../../../src/products/indexer/duckdb/result-b
 import { QueryRun } from '../../../../../src/products/indexer/duckdb/running-query.ts'
 import { emptySnapshot } from '../../../../../src/products/indexer/duckdb/store-files.ts'
 import { QueryWatch } from '../../../../../src/products/indexer/duckdb/watch.ts'
-import { queryOf } from '../../../../support/query-stage.ts'
+import { queryOf } from '../../../../testkit/query-stage.ts'
 
 /** A query in a process whose report and bytes the test decides. */
 function stage() {

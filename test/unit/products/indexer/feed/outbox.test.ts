@@ -9,8 +9,8 @@ import {
 import type { Source } from '../../../../../src/products/indexer/feed/source.ts'
 import type { Delivery, Parcel } from '../../../../../src/products/indexer/parcels.ts'
 import type { Taken } from '../../../../../src/products/indexer/writer.ts'
-import { HandClock } from '../../../../support/fake-execution.ts'
-import { until } from '../../../../support/until.ts'
+import { HandClock } from '../../../../testkit/fake-execution.ts'
+import { until } from '../../../../testkit/until.ts'
 
 /** Events 1, 2, 3…; each is of the same size. */
 class Counting implements Source {

@@ -15,8 +15,8 @@ import { Count } from '../../../../../src/products/tpu/meters.ts'
 import { accountUpdate, slotUpdate } from '../../../../../src/solana/update-build.ts'
 import type { SolanaUpdate } from '../../../../../src/solana/updates.ts'
 import { EventLog } from '../../../../../src/stream/log.ts'
-import { HandClock, handOutSeqs } from '../../../../support/fake-execution.ts'
-import { type SyntheticOptions, SyntheticSolana } from '../../../../support/synthetic-solana.ts'
+import { HandClock, handOutSeqs } from '../../../../testkit/fake-execution.ts'
+import { type SyntheticOptions, SyntheticSolana } from '../../../../testkit/synthetic-solana.ts'
 
 const clock = new HandClock()
 

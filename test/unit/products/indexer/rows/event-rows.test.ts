@@ -4,7 +4,7 @@ import { RowBatches } from '../../../../../src/products/indexer/rows/batches.ts'
 import { addDeliveryRows } from '../../../../../src/products/indexer/rows/delivery-rows.ts'
 import { addEventRows } from '../../../../../src/products/indexer/rows/event-rows.ts'
 import type { FrameFacts, FrameKind } from '../../../../../src/stream/encoded.ts'
-import { rowsOf } from '../../../../support/index-rows.ts'
+import { rowsOf } from '../../../../testkit/index-rows.ts'
 
 const atNs = 1_700_000_000_123_456_789n
 

@@ -15,9 +15,9 @@ import type { TransactionContent } from '../../../../../src/solana/geyser-conten
 import { encodeTransaction } from '../../../../../src/solana/geyser-transaction.ts'
 import { programs } from '../../../../../src/solana/programs.ts'
 import { TransactionLayout } from '../../../../../src/solana/transaction.ts'
-import { rowsOf, slowTransactionRows } from '../../../../support/index-rows.ts'
-import { realData } from '../../../../support/real-data.ts'
-import { SyntheticSolana } from '../../../../support/synthetic-solana.ts'
+import { rowsOf, slowTransactionRows } from '../../../../testkit/index-rows.ts'
+import { realData } from '../../../../testkit/real-data.ts'
+import { SyntheticSolana } from '../../../../testkit/synthetic-solana.ts'
 
 const key = (fill: number) => new Uint8Array(32).fill(fill)
 const text = (fill: number) => encodeBase58(key(fill))

@@ -3,8 +3,8 @@
 // result in little memory.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { firstSlot, makeRows, subscriptions } from '../../bench/lib/index-rows.ts'
 import type { OutputFormat, QueryEngine, RowBatch } from '../../src/products/indexer/engine.ts'
+import { firstSlot, makeRows, subscriptions } from './generated-rows.ts'
 import { type Asked, type AskOptions, ask, queryOf, tryAsk } from './index-asking.ts'
 import { until } from './until.ts'
 

@@ -1,4 +1,4 @@
-// Processes of their own on one registry (support/registry-child.mjs), for the tests that kill them.
+// Processes of their own on one registry (testkit/registry-child.mjs), for the tests that kill them.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'

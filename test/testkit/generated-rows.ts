@@ -2,9 +2,10 @@
 // like a chain's (few programs and payers do most, some transactions fail, fees have a long tail),
 // so that grouping and filtering cost what they cost on real ones.
 // Thread: main of a bench or test.
+
+import { RowMaker } from '../../bench/lib/row-maker.ts'
 import type { RowBatch } from '../../src/products/indexer/engine.ts'
 import type { TableName } from '../../src/products/indexer/tables.ts'
-import { RowMaker } from './row-maker.ts'
 
 export interface RowPlan {
   readonly seed: number

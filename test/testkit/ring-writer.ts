@@ -3,14 +3,14 @@ import { mkdtempSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { type BenchProcess, startProcess } from '../../bench/lib/process.ts'
-import type { CreateRing, WriteEvents } from '../../bench/micro/ends/event-ring-end.ts'
 import { blockVerified, txnCallFrame } from '../../src/evm/event-payload.ts'
 import { ringHeader } from '../../src/evm/event-ring.ts'
 import { EventType } from '../../src/evm/event-type.ts'
 import { readU64 } from '../../src/evm/words.ts'
 import { packageRoot } from '../../src/threads/entry.ts'
+import type { CreateRing, WriteEvents } from './event-ring-end.ts'
 import type { SeenEvent } from './execution-sink.ts'
+import { type BenchProcess, startProcess } from './process.ts'
 
 export class RingWriterProcess {
   readonly path: string
@@ -19,7 +19,7 @@ export class RingWriterProcess {
 
   constructor() {
     this.path = join(this.#folder, 'monad-exec-events')
-    const entry = join(packageRoot(), 'dist', 'bench', 'micro', 'ends', 'event-ring-end.js')
+    const entry = join(packageRoot(), 'dist', 'test', 'testkit', 'event-ring-end.js')
     this.#process = startProcess(pathToFileURL(entry))
   }
 
