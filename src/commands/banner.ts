@@ -18,17 +18,17 @@ const protocols: Readonly<Record<string, readonly [plain: string, secure: string
 
 /** `warnings` are whole sentences. */
 export function banner(
-  service: Pick<Service, 'doors' | 'sources'>,
+  service: Pick<Service, 'endpoints' | 'sources'>,
   demo: Demo | null,
   warnings: readonly string[] = [],
 ): string {
-  const { doors, sources } = service
+  const { endpoints, sources } = service
   const lines = demo === null ? [] : [...credentials(demo), '']
-  for (const [name, endpoint] of Object.entries(doors))
+  for (const [name, endpoint] of Object.entries(endpoints))
     lines.push(`${name.padEnd(12)}${urlOf(name, endpoint)}`)
   for (const [key, source] of sources) lines.push(`${key.padEnd(18)}${source}`)
   lines.push(...warnings)
-  if (demo !== null) lines.push('', ...calls(doors))
+  if (demo !== null) lines.push('', ...calls(endpoints))
   return `${lines.join('\n')}\n`
 }
 

@@ -93,7 +93,7 @@ async function play(
       },
     },
   })
-  const { host, port } = service.doors.metrics!
+  const { host, port } = service.endpoints.metrics!
   const { NodeSocket } = await import('../client/node-socket.ts')
   const client = new MetricsClient({
     url: `http://${host}:${port}`,

@@ -15,7 +15,7 @@ import type { TopologyDeps } from './context.ts'
 import { geyserStatus } from './set-chains.ts'
 
 export interface Service {
-  readonly doors: Readonly<Record<string, EndpointAddress>>
+  readonly endpoints: Readonly<Record<string, EndpointAddress>>
   /** The source of each product's data, by its key. */
   readonly sources: ReadonlyMap<string, string>
   readonly store: Store
@@ -38,11 +38,11 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   )
   const components = await lifecycle.start()
   const { registry, directory, tpu, shredstream } = components
-  const doors = addressesOf(components)
+  const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
   const doorsPath = join(data, 'doors.json')
   const answers = {
-    status: statusOf(components, { deps, doors, sources }),
+    status: statusOf(components, { deps, endpoints, sources }),
     shreds: () => shredstream?.report() ?? null,
     tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
     'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
@@ -52,13 +52,13 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     throw error
   })
   return {
-    doors,
+    endpoints,
     sources,
     store: registry,
     meters,
     refresh: () => directory.refresh(),
     reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
-    announce: () => writeWhole(doorsPath, `${JSON.stringify(doors)}\n`),
+    announce: () => writeWhole(doorsPath, `${JSON.stringify(endpoints)}\n`),
     async stop() {
       rmSync(doorsPath, { force: true })
       await operator.stop()
@@ -82,7 +82,7 @@ function statusOf(
   components: Components,
   about: {
     readonly deps: TopologyDeps
-    readonly doors: Readonly<Record<string, EndpointAddress>>
+    readonly endpoints: Readonly<Record<string, EndpointAddress>>
     readonly sources: ReadonlyMap<string, string>
   },
 ) {
@@ -94,7 +94,7 @@ function statusOf(
     version,
     pid: process.pid,
     uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
-    doors: about.doors,
+    doors: about.endpoints,
     sources: Object.fromEntries(about.sources),
     chain: chainStatus(devnode),
     upstreams: upstreams.report(),

@@ -5,12 +5,12 @@ const demo = { token: 'slu_secret', indexer: null }
 
 function printed(door: { host: string; port: number; tls: boolean }): string {
   const doors = { rpc: door, websocket: door, grpc: door, metrics: door }
-  return banner({ doors, sources: new Map([['chain.source', 'embedded']]) }, demo)
+  return banner({ endpoints: doors, sources: new Map([['chain.source', 'embedded']]) }, demo)
 }
 
 describe('the warnings of a start', () => {
   it('are lines of their own', () => {
-    const text = banner({ doors: {}, sources: new Map() }, null, ['upstreams.a has no grpc'])
+    const text = banner({ endpoints: {}, sources: new Map() }, null, ['upstreams.a has no grpc'])
     expect(text).toBe('upstreams.a has no grpc\n')
   })
 })
