@@ -18,12 +18,19 @@ const node = {
   xToken: xToken!,
 }
 const folder = mkdtempSync(join(tmpdir(), 'sluice-secrets-'))
-const env = Object.fromEntries(
+/** Beside a real node every product's source is set. */
+const explicit = {
+  SLUICE_CHAIN__SOURCE: 'embedded',
+  SLUICE_METRICS__SOURCE: 'embedded',
+  SLUICE_SHREDSTREAM__FEED: 'embedded',
+}
+const nodeEnv = Object.fromEntries(
   Object.entries(node).map(([key, value]) => [
     `SLUICE_UPSTREAMS__SPARE__NODES__0__${key.toUpperCase()}`,
     value,
   ]),
 )
+const env = { ...explicit, ...nodeEnv }
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 function fileOf(content: unknown): string {
@@ -39,8 +46,11 @@ function expectHidden({ stdout, stderr }: Pick<Ran, 'stdout' | 'stderr'>, what: 
 describe('the secrets of a node', () => {
   it('are not in what config print shows: the origin is', async () => {
     const file = fileOf({ upstreams: { spare: { nodes: [node, { rpc: 'http://node:8899' }] } } })
-    const text = await runCommand(['config', 'print', `--config=${file}`])
-    const json = await runCommand(['config', 'print', `--config=${file}`, '--output=json'])
+    const text = await runCommand(['config', 'print', `--config=${file}`], explicit)
+    const json = await runCommand(
+      ['config', 'print', `--config=${file}`, '--output=json'],
+      explicit,
+    )
     const byEnvironment = await runCommand(['config', 'print'], env)
     for (const ran of [text, json, byEnvironment]) {
       expect(ran.code).toBe(0)
@@ -75,7 +85,7 @@ describe('the secrets of a node', () => {
     ]
     for (const content of broken) {
       const what = JSON.stringify(content)
-      const ran = await runCommand(['config', 'check', `--config=${fileOf(content)}`])
+      const ran = await runCommand(['config', 'check', `--config=${fileOf(content)}`], explicit)
       expect(ran.code, what).toBe(1)
       expectHidden(ran, `${what}: ${ran.stdout}${ran.stderr}`)
     }
