@@ -1,4 +1,4 @@
-// Child process of the devnode: starts the node when its parent asks, on the ports it is given.
+// Child process of the devnode: starts the node on its parent's request, on the given ports.
 // Thread: main of its own process.
 import { type DevnodeOptions, type RunningDevnode, startDevnode } from '../src/devnode/node.ts'
 import { forwardedLog } from '../src/devnode/reports.ts'

@@ -58,7 +58,7 @@ export function openProgram(at: {
   })
   assert(typeof exports.analyse === 'function', 'the analysis module must export its functions')
   // Reason for the cast: the module is compiled from sources of this folder, which the interface
-  // repeats; a test compares the two.
+  // describes; a test compares the two.
   const program = exports as unknown as Program
   program.readSecret(at.syncTable)
   return program

@@ -47,7 +47,7 @@ export async function withStore<T>(
   }
 }
 
-/** Runs `work` on the subscription that the first positional names; asks before, if to ask. */
+/** Runs `work` on the subscription of the first positional, after a prompt where required. */
 export function withSubscription<T>(
   call: Call,
   work: (store: Store, found: Subscription) => Outcome<T> | Promise<Outcome<T>>,

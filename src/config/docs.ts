@@ -84,7 +84,7 @@ function renderKeys(
   return [title, doc, renderTable(['key', 'default', ...names, 'takes', 'meaning'], rows)]
 }
 
-/** Empty where the built-in value is the default, so that differences stand out. */
+/** Empty where the built-in value is the default, so that differences are visible. */
 function builtInCell(value: unknown, field: Field<unknown>): string {
   const shown = shownDefault(value, field)
   return shown === shownDefault(field.initial, field) ? '' : code(shown)

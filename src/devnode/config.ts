@@ -48,7 +48,7 @@ export const chainSection = group('The Solana chain that rpc, websocket, grpc an
     min: 0,
     max: 1_000_000_000_000_000,
     unit: 'lamports',
-    doc: 'Most that one requestAirdrop may ask of the faucet; 0 turns airdrops off.',
+    doc: 'Most that one requestAirdrop may request; 0 turns airdrops off.',
   }),
 })
 

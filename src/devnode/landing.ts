@@ -14,7 +14,7 @@ type Read = (pubkey: Uint8Array) => { owner: Uint8Array; data: Uint8Array; lampo
 
 const empty = new Uint8Array(0)
 
-/** The outcome as meta. `layout` holds the transaction; the ledger does not have it yet. */
+/** The outcome as meta. `layout` is the parsed transaction; the ledger does not have it yet. */
 export function metaOf(
   layout: TransactionLayout,
   outcome: {

@@ -4,7 +4,7 @@
 //         ▲                └────► shred feed ─► shreds by UDP
 //         └── JSON-RPC: reads, sends, airdrops
 //
-// It speaks what a validator speaks and takes no token: it listens on loopback only.
+// It serves a validator's protocols without authentication: it listens on loopback only.
 import { systemClock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import type { Fault } from '../base/errors.ts'

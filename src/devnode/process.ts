@@ -57,7 +57,7 @@ export class DevnodeProcess {
     return this.#addresses !== null && this.pid === this.#addresses.pid
   }
 
-  /** Of the current process; 0 while there is none. */
+  /** Of the current process; 0 while no process runs. */
   get pid(): number {
     return this.#child?.pid ?? 0
   }

@@ -107,7 +107,7 @@ class Connection implements Session {
     this.#socket = socket
   }
 
-  /** Sends an answer; '' is none. */
+  /** Sends an answer, unless it is ''. */
   answer(message: string | Uint8Array): void {
     if (message !== '') this.notify(message)
   }

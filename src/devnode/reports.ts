@@ -1,6 +1,6 @@
-// What the devnode's process sends to its parent without being asked: log lines, and stats once a
-// second. Thread: main of the devnode. Counts are those since the last stats, so that the parent's
-// counters go on rising when a new process begins at zero.
+// Reports that the devnode's process sends to its parent: log lines, and stats once a second.
+// Thread: main of the devnode. Counts are those since the last stats, so that the parent's
+// counters keep rising when a new process starts at zero.
 import type { Log, LogFields } from '../telemetry/log.ts'
 import type { ChainCounters } from './meters.ts'
 

@@ -44,7 +44,7 @@ export interface Simulated {
   account(pubkey: Uint8Array): LedgerAccount | null
 }
 
-/** `layout` holds the transaction of `bytes`. */
+/** `layout` is the parsed transaction of `bytes`. */
 export function simulatedOf(
   layout: TransactionLayout,
   bytes: Uint8Array,

@@ -108,7 +108,7 @@ function innerOf(meta: VmMeta): Executed['inner'] {
   return groups.filter(({ instructions }) => instructions.length > 0)
 }
 
-/** A program that returned nothing has left no data, whatever its id says. */
+/** Null when no program returned data; the program id may be set anyway. */
 function returnDataOf(meta: VmMeta): Executed['returnData'] {
   const returned = meta.returnData()
   const data = returned.data()

@@ -108,13 +108,13 @@ export class Svm {
     return isMissing ? 'ProgramAccountNotFound' : err
   }
 
-  /** What the transaction that the layout holds left in its writable accounts. */
+  /** The writable accounts of the transaction after its execution. */
   #written(bytes: Uint8Array, { all }: Keys, nonce: Uint8Array): VmAccount[] {
     const written: VmAccount[] = []
     for (let index = 0; index < all.length; index++) {
       if (!this.#layout.isWritable(index)) continue
       const account = this.#read(all[index]!)
-      // The runtime never writes these, whatever the message asks for.
+      // The runtime never writes these, whatever the message requests.
       const isReserved =
         isSameKey(account.owner, sysvarOwner) || isSameKey(account.owner, programs.nativeLoader)
       if (!isReserved) written.push(this.#renewed(bytes, account, nonce))

@@ -52,7 +52,7 @@ export class ExecutionProjector {
   readonly #tps = new Tps()
   readonly #lifecycle = new Lifecycle()
   readonly #cache = new BlockCache()
-  /** Source sequence numbers of frames that the log dropped: sent as a Gap when it goes on. */
+  /** Source sequence numbers of frames that the log dropped: sent as a Gap when it resumes. */
   #dropped: Range | null = null
   #open: OpenBlock | null = null
   #latestBlock = 0

@@ -21,7 +21,7 @@ export class Heads implements SolanaHeads {
 
   constructor(hub: SolanaHub) {
     this.#stopListening = hub.listen((commitment, update) => {
-      // Every update is published as processed; the other commitments only repeat it.
+      // Every update is published as processed; the other commitments are duplicates.
       if (commitment !== Commitment.processed) return
       if (update.kind === 'blockMeta') this.#add(update)
       else if (update.kind === 'slot' && isCommitment(update.status))

@@ -196,7 +196,7 @@ export class Matcher {
     this.#touched[this.#touchedCount++] = group
   }
 
-  /** Sends to every group that matched; `account` is given where groups may ask for slices. */
+  /** Sends to every group that matched; `account` is given where groups may select slices. */
   #send(tag: number, body: Uint8Array, createdAtMs: number, account?: AccountUpdate): number {
     const count = this.#touchedCount
     if (count === 0) return 0

@@ -26,7 +26,7 @@ export function unaryMethods(deps: UnaryDeps): Readonly<Record<string, Answer>> 
     ok: true,
     bytes: codec.encode(`geyser.${type}`, value),
   })
-  /** Decodes, finds the head at the commitment asked for, answers. */
+  /** Decodes, finds the head at the requested commitment, answers. */
   const atHead =
     (name: string, answer: (head: Head, asked: HeadCall) => object): Answer =>
     (bytes, chain) => {

@@ -1,4 +1,4 @@
-// Streams messages that are never whole in memory: their parts are sent one after another, with
+// Streams messages that are never whole in memory: their chunks are sent one after another, with
 // backpressure from the reader. Thread: any (pure).
 import { assert } from '../base/assert.ts'
 

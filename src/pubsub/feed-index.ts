@@ -1,6 +1,6 @@
-// Finds the feeds that an update may concern, by what they asked for: account, owner, mention,
-// signature. Thread: main.
-// One set per commitment, so that an update meets only feeds of its own. What it costs to ask
+// Finds the feeds that an update may concern, by what they subscribed to: account, owner,
+// mention, signature. Thread: main.
+// One set per commitment, so that an update is matched only with feeds of its commitment. The cost
 // grows with the feeds that are found, not with those that exist; `examined` counts them.
 import type { Commitment } from '../base/commitment.ts'
 import { keyOf } from '../solana/keys.ts'
@@ -77,7 +77,7 @@ export class FeedIndex {
     new CommitmentFeeds(),
     new CommitmentFeeds(),
   ]
-  /** Signatures whose subscribers want to hear of the first sight of them, at any commitment. */
+  /** Signature subscriptions with enableReceivedNotification, at any commitment. */
   readonly received = new KeyedFeeds<Feed<SignatureParams>>()
   readonly slot = new Set<Feed<SlotParams>>()
   readonly slotsUpdates = new Set<Feed<SlotParams>>()
@@ -135,7 +135,7 @@ export class FeedIndex {
     }
   }
 
-  /** Under the rarest thing it asks for: a signature, one key it requires, any it includes. */
+  /** Under its most selective key: a signature, one key it requires, any it includes. */
   #changeTransaction(feed: Feed<TransactionParams>, verb: 'add' | 'remove'): void {
     const feeds = this.at(feed.params.commitment)
     const { signature, required, include } = feed.params.filter

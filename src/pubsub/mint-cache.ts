@@ -16,9 +16,9 @@ const MINTS_MAX = 10_000
 const BATCH_MAX = 100
 /** Notifications wait no longer than this; they are then sent as base64. */
 const LOAD_MS_MAX = 2_000
-/** A mint that could not be loaded is not asked for again before this. */
+/** A mint that could not be loaded is not requested again before this. */
 const MISSING_MS = 5_000
-/** The part of a mint that is read, with Token-2022's kind of account after it. */
+/** The bytes of a mint that are read: its data and Token-2022's kind of account. */
 export const MINT_BYTES_READ = tokenAccountBytes + 1
 
 interface CachedMint {

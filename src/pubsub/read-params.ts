@@ -103,7 +103,7 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
   root: (params) => readNone(params, 'root'),
 }
 
-/** The id of an unsubscribe; null when there is none. */
+/** The id of an unsubscribe; null when absent or invalid. */
 export function readId(params: unknown): number | null {
   const id: unknown = Array.isArray(params) && params.length === 1 ? params[0] : null
   return typeof id === 'number' && Number.isSafeInteger(id) && id >= 0 ? id : null

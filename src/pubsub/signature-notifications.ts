@@ -22,7 +22,7 @@ import type { SignatureParams } from './subscription-params.ts'
  * may not listen yet and lose the second (kit does), and a signature is notified only once.
  */
 const AFTER_ANSWER_MS = 20
-/** A node that reports a lower commitment than the stream has reached is asked again so often. */
+/** Lookups at a node that reports a lower commitment than the stream has reached. */
 const LOOKUPS_MAX = 5
 const LOOKUP_MS = 400
 

@@ -164,7 +164,7 @@ export class Budget {
       this.#pending[kind] += delta[kind]
   }
 
-  /** True when dropping this budget and creating it anew later makes no difference. */
+  /** True when dropping this budget and recreating it later makes no difference. */
   isIdle(idleMs: number): boolean {
     const nowMs = this.#clock.monotonicMs()
     const { bytes, notifications } = this.#pending

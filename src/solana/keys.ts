@@ -8,7 +8,7 @@ export function keyOf(bytes: Uint8Array): string {
   return latin1Slice.call(bytes, 0, bytes.length)
 }
 
-// Reason for the cast: Buffer's method works on any byte array; its type asks for a Buffer.
+// Reason for the cast: Buffer's method works on any byte array; its type requires a Buffer.
 const latin1Slice = (
   Buffer.prototype as unknown as {
     latin1Slice(this: Uint8Array, start: number, end: number): string

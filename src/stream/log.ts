@@ -1,6 +1,6 @@
 // The event log: numbers every frame, keeps the recent ones for resume, notifies listeners.
 // Thread: main.
-// Guarantees: seq grows by one within a process run, never repeats over the life of a data folder,
+// Guarantees: seq grows by one within a process run, is unique over the life of a data folder,
 // and a cursor of an earlier run never lies inside [oldest - 1, newest] of this one.
 //
 //   slots   [ f8 | f9 | f4 | f5 | f6 | f7 ]      slot of a frame = seq mod framesMax
@@ -25,7 +25,7 @@ const resumeBytesMax = 256 * 1024 * 1024
 
 /** Sequence numbers are reserved in blocks, so that the registry is written once per block. */
 export const seqBlock = 65_536
-/** The next block is asked for this early: a disk that is full has an hour to be mended. */
+/** The next block is reserved this early: it leaves an hour to fix a full disk. */
 const seqAhead = seqBlock / 2
 const reserveRetryMs = 1000
 

@@ -47,7 +47,7 @@ export const silentLog: Log = {
   area: () => silentLog,
 }
 
-/** Allows a line at most once a second per key: a fault that repeats must not flood the log. */
+/** Allows a line at most once a second per key: a recurring fault must not flood the log. */
 export class LogThrottle {
   readonly #lastMs = new Map<string, number>()
 

@@ -108,7 +108,7 @@ export class FrameLink {
       try {
         value = this.#packr.unpack(frame)
       } catch (error) {
-        // Not msgpack: the peer is broken. Only the pipe is closed; the process goes on.
+        // Not msgpack: the peer is broken. Only the pipe is closed; the process continues.
         pipe.destroy(error instanceof Error ? error : new Error(String(error)))
         return
       }

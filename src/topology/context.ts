@@ -12,7 +12,7 @@ export interface TopologyDeps {
   readonly version: string
   /** Drops the state of the embedded chain. */
   readonly isFresh: boolean
-  /** Asks the process to end with this code; called when a vital component is down for good. */
+  /** Ends the process with this code; called when a vital component is down for good. */
   exit(code: number): void
   /** Called while a recording is played, and at its end. */
   readonly playing?: { onProgress(progress: PlayProgress): void; onEnd?(): void }

@@ -135,7 +135,7 @@ export async function openTpu(
   const log = context.log.area('tpu')
   const senders = transactionSenders(names, upstreams, { clock, log })
   await Promise.all(senders.map((sender) => sender.warm()))
-  // Where a set's stream shows what landed, no node is asked for it.
+  // Where a set's stream shows what landed, no node is polled for it.
   const chain = names.map((name) => chains.of(name)).find((found) => found !== null) ?? null
   return startTpu(config.tpu, {
     senders,

@@ -1,4 +1,4 @@
-// Constructs the components that hold state: lock, registry, directory, quota, certificate, event
+// Constructs the components with state: lock, registry, directory, quota, certificate, event
 // log. Thread: main.
 import { join, resolve } from 'node:path'
 import { Directory } from '../auth/directory.ts'

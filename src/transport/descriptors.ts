@@ -23,7 +23,7 @@ export class DescriptorReserve {
     setInterval(() => this.look(), lookMs).unref()
   }
 
-  /** Asked with each new connection: false when it is to be closed at once. */
+  /** Called for each new connection: false when it is to be closed at once. */
   admits(): boolean {
     if (!this.#isScarce && performance.now() < this.#tightUntilMs) this.look()
     return !this.#isScarce

@@ -34,7 +34,7 @@ export class GrpcConnections {
     const servers = (server as { http2Servers?: unknown }).http2Servers
     if (!(servers instanceof Map) || servers.size === 0)
       throw new Fault('grpc-library', 'grpc: the HTTP/2 servers of the library are not accessible')
-    // A connection that could not be accepted, for want of descriptors: its client sees the close.
+    // A connection that could not be accepted, for lack of descriptors: its client sees the close.
     const report = faultReport(this.#limits.log, 'a connection could not be accepted')
     for (const http2Server of servers.keys() as Iterable<Http2Server>) {
       http2Server.on('error', report)

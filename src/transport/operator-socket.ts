@@ -4,7 +4,7 @@
 //   sluice status -> connect <data>/operator.sock -> {"ask":"status"}\n
 //                 <- {"ok":true,"value":{...}}\n  or  {"ok":false,"error":"..."}\n
 //
-// Every user who can open the file may ask: mode 0600. It carries no secrets and changes nothing.
+// Every user who can open the file may query it: mode 0600. It carries no secrets, changes nothing.
 import { chmodSync, lstatSync, mkdirSync, statSync, unlinkSync } from 'node:fs'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { dirname, join, relative, resolve } from 'node:path'
@@ -61,7 +61,7 @@ export async function startOperatorSocket(
   })
   server.maxConnections = CONNECTIONS_MAX
   await listen(server, path)
-  // A connection that could not be accepted, for want of descriptors: its client sees the close.
+  // A connection that could not be accepted, for lack of descriptors: its client sees the close.
   server.on('error', faultReport(log, 'an operator connection could not be accepted'))
   let stopping: Promise<void> | null = null
   const stop = () => {

@@ -90,7 +90,7 @@ export class Request {
     return this.#addressKey
   }
 
-  /** A header that the endpoint listed in `wants`; '' when absent, the first when repeated. */
+  /** A header that the endpoint listed in `wants`; '' when absent, the first of duplicates. */
   header(name: string): string {
     return this.#headers?.get(name) ?? ''
   }

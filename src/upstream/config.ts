@@ -39,7 +39,7 @@ const nodeFields = {
   xToken: text({
     initial: '',
     secret: true,
-    doc: 'Token it asks for, sent as x-token.',
+    doc: 'Token that it requires, sent as x-token.',
     // It becomes a header: nothing may follow it there.
     check: (value) => (/^[\x21-\x7e]*$/.test(value) ? undefined : 'must be plain characters'),
   }),
@@ -66,7 +66,10 @@ const setFields = {
     unit: 'ms',
     doc: 'Timeout of a call, all attempts together; heavy scans get three times that.',
   }),
-  hedge: flag({ initial: false, doc: 'Asks a second node when a read is slower than most.' }),
+  hedge: flag({
+    initial: false,
+    doc: 'Sends a read that is slower than most to a second node, too.',
+  }),
   broadcast: flag({ initial: false, doc: 'sendTransaction goes to all nodes instead of one.' }),
   cacheBytes: integer({
     initial: 64_000_000,

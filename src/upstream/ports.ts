@@ -11,7 +11,7 @@ import type { Outcome } from '../base/errors.ts'
  */
 export interface ExecutionSink {
   event(descriptor: Uint8Array, payload: Uint8Array): void
-  /** True for types that are only counted: their payload may be left out. Asked before a run. */
+  /** True for types that are only counted: their payload may be left out. Called before a run. */
   ignores?(type: number): boolean
   /** Source sequence numbers `from` to `to` (both included) are lost for good. */
   gap(from: number, to: number): void
@@ -28,11 +28,11 @@ export interface ExecutionSource {
 
 export type BlockStage = 'Proposed' | 'Voted' | 'Finalized' | 'Verified' | 'Rejected'
 
-/** JSON text in pieces, each made when it is first asked for. */
+/** JSON text in pieces, each made when it is first read. */
 export interface BlockText {
   /** Of the whole text; exact once all of it was made. */
   readonly estimatedBytes: number
-  /** The piece at an index, null after the last one. To be asked for in order. Throws when the
+  /** The piece at an index, null after the last one. To be read in order. Throws when the
    *  block was evicted. */
   piece(index: number): Uint8Array | null
 }

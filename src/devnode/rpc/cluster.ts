@@ -208,7 +208,7 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     getStakeMinimumDelegation: answering(oneConfig, (params) => {
       const view = viewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () => {
-        // The program's answer never changes, so it is asked once.
+        // The program's answer never changes, so it is requested once.
         minimum ??= probeMinimumDelegation(chain, programs.stake)
         if (minimum.ok) return inContext(node, view.slot, String(minimum.value))
         const { refusal } = minimum

@@ -1,4 +1,4 @@
-// Accounts in answers: which form a config asks for, and the text. Thread: main.
+// Accounts in answers: which form a config selects, and the text. Thread: main.
 import { accountParser } from '../../solana/json-parsed/account-parser.ts'
 import { keyText } from '../../solana/key-text.ts'
 import {

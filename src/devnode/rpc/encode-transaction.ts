@@ -1,4 +1,4 @@
-// Landed transactions in answers: which form a config asks for, and the text. Thread: main.
+// Landed transactions in answers: which form a config selects, and the text. Thread: main.
 import type { RpcError } from '../../jsonrpc/build.ts'
 import {
   isShowable,

@@ -18,7 +18,7 @@ export function probeMinimumDelegation(
   })
   if (!simulated.ok) return simulated
   const { returnData } = simulated.value
-  // A program that does not know the question sets no least amount.
+  // A program without this instruction sets no minimum.
   if (returnData === null || returnData.data.length < 8) return accept(1n)
   return accept(Buffer.from(returnData.data).readBigUInt64LE(0))
 }

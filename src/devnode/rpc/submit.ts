@@ -24,7 +24,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       const isPreflight = config.flag('skipPreflight') !== true
       config.choice('preflightCommitment', commitmentNames)
       config.u64('maxRetries')
-      // Transactions run on the newest state, whatever commitment the preflight asks for.
+      // Transactions run on the newest state, whatever the preflight commitment is.
       viewOf(config, ledger, Commitment.processed)
       return () => send(wire!, isPreflight)
     }),

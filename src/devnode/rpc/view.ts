@@ -12,7 +12,7 @@ import { choiceOf, type Fields, Params } from './params.ts'
 export interface RpcNode {
   readonly chain: LocalChain
   readonly ledger: Ledger
-  /** As in getVersion; part of every context. */
+  /** As in getVersion; included in every context. */
   readonly apiVersion: string
   readonly featureSet: number
 }

@@ -27,7 +27,7 @@ const requests = { messageBytesMax: 4_096 }
 /** An answer is some 20 kB; a stream that leaves more of them unread than this is ended. */
 const unsentBytesMax = 512 * 1_024
 
-/** `charge` takes a credit; it returns a status when there is none left. */
+/** `charge` takes a credit; it returns a status when the budget is spent. */
 export function reflectionMethods<C>(
   codec: Codec,
   charge: (caller: C) => GrpcStatus | null,

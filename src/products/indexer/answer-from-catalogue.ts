@@ -151,7 +151,7 @@ function tableAt(cursor: Cursor): Checked<VisibleTable> {
     : checked(found)
 }
 
-/** The database of that name; null when there is none. */
+/** The database of that name; null when it does not exist. */
 export function databaseOf(name: string | null): string | null {
   if (name === null || name === '' || name.toLowerCase() === 'default')
     return name === null ? null : DATABASE

@@ -25,7 +25,7 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
   url: text({
     initial: '',
     secret: true,
-    doc: 'HTTP address of the ClickHouse server, with its credentials when it asks for some.',
+    doc: 'HTTP address of the ClickHouse server, with its credentials when it requires them.',
   }),
   queryUrl: text({
     initial: '',

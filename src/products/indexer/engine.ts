@@ -59,7 +59,7 @@ export interface TypedValue {
   readonly value: string | readonly TypedValue[] | null
 }
 
-/** One statement without FORMAT and SETTINGS; `texts` has one part more than `values`. */
+/** One statement without FORMAT and SETTINGS; `texts` has one item more than `values`. */
 export interface Statement {
   readonly texts: readonly string[]
   readonly values: readonly TypedValue[]

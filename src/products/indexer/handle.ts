@@ -14,7 +14,7 @@ import { type Checked, checked, exception, fail } from './exceptions.ts'
 import { defaultFormat, formatOf, isWhole, renderSmall, type SmallResult } from './formats.ts'
 import { BUSY_RETRY_MS, errorReply, type ResponseInfo, resultHead } from './heads.ts'
 import type { Freshness } from './ingest.ts'
-import { type Asked, type Asking, readUrl, withBody } from './input.ts'
+import { type QueryInput, type RequestHead, readUrl, withBody } from './input.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
 import { type QuerySettings, readSettings } from './settings.ts'
 import { readKill } from './sql/cursor.ts'
@@ -27,8 +27,8 @@ export interface HandleDeps extends RunDeps {
   freshness(): Freshness
 }
 
-/** The part of transport's request that is used here. */
-export interface Arrival extends Asking {
+/** The members of transport's request that are used here. */
+export interface Arrival extends RequestHead {
   readonly address: string
   readonly isGone: boolean
   onGone(cancel: () => void): void
@@ -56,11 +56,11 @@ export class IndexerHandler {
     const verdict = caller.budget.spend('query')
     if (!verdict.ok) return this.#exhausted(verdict)
     const url = readUrl(request, caller.password)
-    const asked = url.ok && body.length > 0 ? await withBody(url.value, request, body) : url
-    if (!asked.ok) return this.#refused(asked.error, randomUUID())
-    const id = asked.value.queryId || randomUUID()
-    const run = new QueryRun(this.#deps, { caller, id, text: asked.value.text })
-    const ready = this.#prepare(asked.value, caller)
+    const input = url.ok && body.length > 0 ? await withBody(url.value, request, body) : url
+    if (!input.ok) return this.#refused(input.error, randomUUID())
+    const id = input.value.queryId || randomUUID()
+    const run = new QueryRun(this.#deps, { caller, id, text: input.value.text })
+    const ready = this.#prepare(input.value, caller)
     if (!ready.ok) return this.#failed(run, ready.error)
     try {
       return await this.#answer(run, ready.value, request)
@@ -71,7 +71,7 @@ export class IndexerHandler {
   }
 
   /** Refuses a statement in the URL that is not read-only, before a long body is read. */
-  refuseEarly(request: Asking, { password }: Caller): Reply | null {
+  refuseEarly(request: RequestHead, { password }: Caller): Reply | null {
     const url = readUrl(request, password)
     if (!url.ok || url.value.text === '') return null
     const reading = readStatement(url.value.text, this.#deps.dialect)
@@ -79,18 +79,18 @@ export class IndexerHandler {
     return this.#refused(reading.error, url.value.queryId || randomUUID())
   }
 
-  #prepare(asked: Asked, { budget }: Caller): Checked<Ready> {
+  #prepare(input: QueryInput, { budget }: Caller): Checked<Ready> {
     const { dialect } = this.#deps
-    const reading = readStatement(asked.text, dialect)
+    const reading = readStatement(input.text, dialect)
     if (!reading.ok) return reading
-    const name = reading.value.format ?? (asked.format || defaultFormat)
+    const name = reading.value.format ?? (input.format || defaultFormat)
     const format = formatOf(name)
     if (format === null)
       return fail('UNKNOWN_FORMAT', 'this format is not written here; JSONEachRow and CSV are')
-    const given = [...asked.settings, ...reading.value.settings]
+    const given = [...input.settings, ...reading.value.settings]
     const settings = readSettings(given, budget.plan.indexer)
     if (!settings.ok) return settings
-    const statement = bindParameters(reading.value, asked.parameters, dialect)
+    const statement = bindParameters(reading.value, input.parameters, dialect)
     if (!statement.ok) return statement
     return checked({
       reading: reading.value,
@@ -210,7 +210,7 @@ export class IndexerHandler {
   }
 }
 
-function takesGzip(request: Asking): boolean {
+function takesGzip(request: RequestHead): boolean {
   return request
     .header('accept-encoding')
     .split(',')

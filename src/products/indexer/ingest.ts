@@ -57,9 +57,9 @@ export interface RunningIngest extends Running {
   tip(fact: TipFact): void
   usage(fact: UsageFact): void
   freshness(): Freshness
-  /** Age of the oldest update that is not yet durable; 0 when there is none. */
+  /** Age of the oldest update that is not yet durable; 0 when all are. */
   lagMs(): number
-  /** Process id of the writer; 0 while there is none. */
+  /** Process id of the writer; 0 while no writer runs. */
   pid(): number
 }
 

@@ -8,7 +8,7 @@ import { databaseOf } from './answer-from-catalogue.ts'
 import { type Checked, checked, fail } from './exceptions.ts'
 import type { Setting } from './sql/reading.ts'
 
-export interface Asked {
+export interface QueryInput {
   readonly text: string
   /** Values of `{name:Type}` parameters. */
   readonly parameters: ReadonlyMap<string, string>
@@ -18,15 +18,15 @@ export interface Asked {
   readonly format: string
 }
 
-/** The part of transport's request that is read here. */
-export interface Asking {
+/** The members of transport's request that are read here. */
+export interface RequestHead {
   readonly query: string
   readonly contentType: string
   header(name: string): string
 }
 
-/** Lower-case names of the headers that `Asking.header` is asked for. */
-export const wantedHeaders = [
+/** Lower-case names of the headers that are read. */
+export const headerNames = [
   'x-clickhouse-user',
   'x-clickhouse-key',
   'x-clickhouse-database',
@@ -44,7 +44,7 @@ const PARTS_MAX = 1_000
 const QUERY_ID = /^[\x21-\x7e]{1,128}$/
 
 /** Reads URL and headers. `password` is the caller's, which must not be stored in a row. */
-export function readUrl(request: Asking, password: string): Checked<Asked> {
+export function readUrl(request: RequestHead, password: string): Checked<QueryInput> {
   const parameters = new Map<string, string>()
   const own = new Map<string, string>()
   const settings = new Map<string, string>()
@@ -75,10 +75,10 @@ const ownNames = new Set(['query', 'database', 'query_id', 'default_format', 'ro
 
 /** Adds the body, which is borrowed: it is read or copied before the first `await`. */
 export async function withBody(
-  asked: Asked,
-  request: Asking,
+  input: QueryInput,
+  request: RequestHead,
   body: Buffer,
-): Promise<Checked<Asked>> {
+): Promise<Checked<QueryInput>> {
   let bytes = body
   if (request.header('content-encoding').toLowerCase() === 'gzip') {
     const whole = await decompress(Buffer.from(body))
@@ -87,24 +87,24 @@ export async function withBody(
   }
   if (!isUtf8(bytes)) return fail('SYNTAX_ERROR', 'the query is not UTF-8')
   const text = bytes.toString('utf8')
-  if (!isMultipart(request.contentType)) return joined(asked, text, asked.parameters)
+  if (!isMultipart(request.contentType)) return joined(input, text, input.parameters)
   const parts = readMultipart(text, request.contentType)
   if (parts === null) return fail('BAD_ARGUMENTS', 'the multipart body cannot be read')
-  const parameters = new Map(asked.parameters)
+  const parameters = new Map(input.parameters)
   for (const [name, value] of parts)
     if (name.startsWith('param_')) parameters.set(name.slice('param_'.length), value)
-  return joined(asked, parts.get('query') ?? '', parameters)
+  return joined(input, parts.get('query') ?? '', parameters)
 }
 
 function joined(
-  asked: Asked,
+  input: QueryInput,
   body: string,
   parameters: ReadonlyMap<string, string>,
-): Checked<Asked> {
-  const text = asked.text === '' || body === '' ? asked.text + body : `${asked.text}\n${body}`
+): Checked<QueryInput> {
+  const text = input.text === '' || body === '' ? input.text + body : `${input.text}\n${body}`
   if (text.length > QUERY_BYTES_MAX)
     return fail('SYNTAX_ERROR', `a query has at most ${QUERY_BYTES_MAX} characters`)
-  return checked({ ...asked, text, parameters })
+  return checked({ ...input, text, parameters })
 }
 
 function isMultipart(contentType: string): boolean {
@@ -112,7 +112,7 @@ function isMultipart(contentType: string): boolean {
 }
 
 /** Whether the body's content encoding is supported; checked before the body is read. */
-export function canDecode(request: Asking): boolean {
+export function canDecode(request: RequestHead): boolean {
   return ['', 'identity', 'gzip'].includes(request.header('content-encoding').toLowerCase())
 }
 
@@ -128,7 +128,7 @@ async function decompress(bytes: Buffer): Promise<Buffer | null> {
 
 /**
  * Values of multipart/form-data by name, in which clients send parameters too long for a URL; null
- * when the body is not a valid form. Files and other headers of a part are ignored.
+ * when the body is not a valid form. Files and other headers in it are ignored.
  */
 function readMultipart(body: string, contentType: string): ReadonlyMap<string, string> | null {
   const found = /;\s*boundary=(?:"([^"]{1,100})"|([^;\s]{1,100}))/i.exec(contentType)

@@ -73,7 +73,7 @@ export interface IngestMeters {
 }
 
 export interface IngestState {
-  /** Age of the oldest update that is not yet durable; 0 when there is none. */
+  /** Age of the oldest update that is not yet durable; 0 when all are. */
   lagMs(): number
   unackedBytes(): number
 }

@@ -51,11 +51,11 @@ export class QueryRun {
   #totals: () => QueryTotals = () => NO_TOTALS
   #isOver = false
 
-  constructor(deps: RunDeps, asked: { caller: Caller; id: string; text: string }) {
+  constructor(deps: RunDeps, query: { caller: Caller; id: string; text: string }) {
     this.#deps = deps
-    this.id = asked.id
-    this.caller = asked.caller
-    this.#text = asked.text
+    this.id = query.id
+    this.caller = query.caller
+    this.#text = query.text
     this.#atMs = deps.clock.nowMs()
     this.#beganMs = deps.clock.monotonicMs()
   }

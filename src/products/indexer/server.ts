@@ -23,7 +23,7 @@ import { exception } from './exceptions.ts'
 import { IndexerHandler } from './handle.ts'
 import { endpointError, errorReply, okReply, unauthorizedReply } from './heads.ts'
 import type { Freshness } from './ingest.ts'
-import { BODY_BYTES_MAX, canDecode, wantedHeaders } from './input.ts'
+import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
 import type { IndexerMeters } from './meters.ts'
 import type { UsageFact } from './parcels.ts'
 import { playReply } from './play.ts'
@@ -62,7 +62,7 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
     log,
   })
   const http: HttpOptions<Context> = {
-    wants: wantedHeaders,
+    wants: headerNames,
     admit: (request) => admit(request, deps),
     inFlightPerAddressMax: section.inFlightPerAddress,
     error: (status, message) => endpointError(status, message),

@@ -71,8 +71,8 @@ const taken: Readonly<Record<string, Take>> = {
 function clamp(limit: 'timeMs' | 'rows' | 'resultBytes' | 'memoryBytes', unit = 1): Take {
   return (value, { limits }, plan) => {
     if (!/^\d{1,19}(\.\d{1,9})?$/.test(value)) return 'BAD_ARGUMENTS'
-    const asked = Math.ceil(Number(value) * unit)
-    limits[limit] = asked === 0 ? plan[limit] : Math.min(asked, plan[limit])
+    const requested = Math.ceil(Number(value) * unit)
+    limits[limit] = requested === 0 ? plan[limit] : Math.min(requested, plan[limit])
     return null
   }
 }

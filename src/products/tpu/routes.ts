@@ -62,7 +62,7 @@ export function headFor(request: Pick<Request, 'origin'> | null): Head {
   return request === null || request.origin === '' ? plainHead : browserHead
 }
 
-// 50 KiB as in rpc; the second holds 16 transactions with their lengths; the third is large enough
+// 50 KiB as in rpc; the second fits 16 transactions with their lengths; the third is large enough
 // that an oversized transaction gets TOO_LARGE instead of a body-limit error.
 const rpcBytesMax = 51_200
 const batchBytesMax = 32_768
@@ -108,7 +108,7 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
   ]
 }
 
-/** Errors of the listener itself: JSON-RPC on its paths, the same object without id elsewhere. */
+/** Errors of the listener itself: JSON-RPC on its paths, the same object without id on others. */
 export function endpointError(status: number, message: string, request: Request | null): Reply {
   const code = rpcCodeOf(status)
   const isRpc = request === null || speaksRpc(request)

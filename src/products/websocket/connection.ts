@@ -52,7 +52,7 @@ export class Connection implements Session {
     this.checkUnsent()
   }
 
-  /** Sends an answer; '' is none. */
+  /** Sends an answer, unless it is ''. */
   answer(message: string | Uint8Array): void {
     if (message !== '') this.send(message)
   }

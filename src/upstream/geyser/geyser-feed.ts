@@ -1,8 +1,8 @@
 // One geyser stream per set of nodes, with failover. Thread: main.
-// Picks a node, asks for its replay range, and reads its stream until it fails, times out or lags;
+// Picks a node, queries its replay range, and reads its stream until it fails, times out or lags;
 // then reconnects to the next node and resumes at the first slot that the sink has incomplete.
 //
-//   pick ──► ask: first slot, newest slot ──► Subscribe from_slot ──► messages ──► sink
+//   pick ──► get: first slot, newest slot ──► Subscribe from_slot ──► messages ──► sink
 //     ▲                                                                   │
 //     └── back-off ◄── ended, silent 3 s, no updates for 10 s, lagging ◄──┘
 import type { Clock } from '../../base/clock.ts'

@@ -19,8 +19,8 @@ import type { ResponseSink } from './response-parser.ts'
  * - `broken`: the connection ended before the response did, or it was not HTTP.
  * - `timeout`: no response in time.
  * - `busy`: the client's queue is full; nothing was sent.
- * - `left`: the node left the rotation meanwhile; another one can be asked.
- * - `aborted`: the caller gave it up.
+ * - `left`: the node left the rotation meanwhile; another one can be tried.
+ * - `aborted`: the caller cancelled it.
  */
 export type HttpFault = 'unreached' | 'broken' | 'timeout' | 'busy' | 'left' | 'aborted'
 

@@ -120,7 +120,7 @@ export class ResponseParser {
       return
     }
     const status = Number(match[2])
-    // Interim responses: the final one follows. We never ask for another protocol.
+    // Interim responses: the final one follows. We never request another protocol.
     if (status < 200) {
       if (status === 101 || this.#isTooMuch(text.length)) this.state = 'broken'
       return

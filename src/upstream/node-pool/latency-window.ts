@@ -28,11 +28,11 @@ export class LatencyWindow {
     return this.#totals.reduce((sum, total) => sum + total, 0)
   }
 
-  /** The upper edge of the bucket that holds the share `part` (0 to 1); null when empty. */
-  percentile(part: number, nowMs: number): number | null {
+  /** The upper edge of the bucket at the percentile `share` (0 to 1); null when empty. */
+  percentile(share: number, nowMs: number): number | null {
     const total = this.count(nowMs)
     if (total === 0) return null
-    const wanted = Math.max(1, Math.ceil(total * part))
+    const wanted = Math.max(1, Math.ceil(total * share))
     let seen = 0
     for (let bucket = 0; bucket < bucketCount; bucket++) {
       for (let slice = 0; slice < sliceCount; slice++)

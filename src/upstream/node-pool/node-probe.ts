@@ -148,7 +148,7 @@ export class NodeProbe {
     health.probeAnswered({ isBehind: error !== undefined && error.code !== notFound })
   }
 
-  /** Methods that the node does not have are not asked for again. */
+  /** Methods that the node does not have are not probed again. */
   #forget(replies: ReadonlyMap<unknown, Reply>): void {
     const left = this.#questions.filter(({ id }) => replies.get(id)?.error?.code !== notFound)
     if (left.length > 0) this.#questions = left

@@ -11,7 +11,7 @@ export function reportNodes(nodes: readonly UpstreamNode[]): NodeReport[] {
   return nodes.map((node, index) => reportOf(node, total === 0 ? 0 : counts[index]! / total))
 }
 
-/** `share` is its part of the set's calls of the last minute, 0 to 1. */
+/** `share` is its fraction of the set's calls of the last minute, 0 to 1. */
 function reportOf(node: UpstreamNode, share: number) {
   const nowMs = node.nowMs()
   const { ok, limited, aborted, left, ...failed } = node.outcomes

@@ -17,7 +17,7 @@ const ENCODINGS_MAX = 5
 /** A shorter path or name is not a provider's key. */
 const NAME_LENGTH_MIN = 8
 const KEY_LENGTH_MIN = 16
-/** A shorter password or value is part of too many words to search for it. */
+/** A shorter password or value occurs in too many words to search for it. */
 const VALUE_LENGTH_MIN = 4
 const KEY_NAME = /key|token|auth|secret|pass/i
 const ENCODED = /\\u([0-9a-f]{4})|\\(.)|%([0-9a-f]{2})/g
@@ -54,7 +54,7 @@ export class NodeSecrets {
 function secretsIn(url: URL): string[] {
   const { protocol, host, hostname, port, pathname, search, username, password } = url
   const secrets = [`//${host}`, `${hostname}:${port || DEFAULT_PORTS[protocol]}`]
-  // A name without a dot may be a word of any sentence.
+  // A name without a dot may be an ordinary word.
   if (/[.:]/.test(hostname)) secrets.push(hostname.replace(/^\[|\]$/g, ''))
   for (const part of [pathname, search]) if (part.length >= NAME_LENGTH_MIN) secrets.push(part)
   secrets.push(...pathname.split('/').filter(isKey))

@@ -36,7 +36,7 @@ export class Upstreams {
     return [...this.#sets.values()]
   }
 
-  /** Probes every node once, so that the endpoints open with their state known; then goes on. */
+  /** Probes every node once before the endpoints open, then periodically. */
   async start(): Promise<void> {
     const probes = this.sets().flatMap((set) => set.probes)
     let timer: NodeJS.Timeout | undefined

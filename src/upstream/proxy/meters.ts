@@ -15,7 +15,7 @@ const counters = {
 type Counter = keyof typeof counters
 
 export type ProxyTally = Record<Counter, number> & {
-  /** Bytes that the caches hold now. */
+  /** Bytes in the caches now. */
   cacheBytes: () => number
 }
 

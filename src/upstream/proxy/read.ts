@@ -65,7 +65,7 @@ export class Read {
   /** A node's error that another node might not have; returned when all fail. */
   #refusal: Answer | null = null
 
-  /** After `hedgeMs` a second node is asked, too; null for never. */
+  /** After `hedgeMs` the read is sent to a second node, too; null for never. */
   constructor(request: ReadRequest, deps: ReadDeps, hedgeMs: number | null) {
     this.#request = request
     this.#deps = deps
@@ -111,7 +111,7 @@ export class Read {
     return this.#deps.set.isServing()
   }
 
-  /** Asks a node, and a second one beside it when it is slow; the slower one is aborted. */
+  /** Sends to a node, and to a second one when it is slow; the slower one is aborted. */
   async #hedge(node: UpstreamNode, hedgeMs: number): Promise<ReadResult | null> {
     const first = this.#try(node)
     const waitMs = this.#startMs + hedgeMs - this.#deps.nowMs()

@@ -133,7 +133,7 @@ export class SetProxy implements ReadDeps {
     return answer
   }
 
-  /** Shares the answer of a read in flight; a stream has one reader, so then each asks anew. */
+  /** Shares the answer of a read in flight; a stream has one reader, so then each sends its own. */
   async #join(flight: Flight, read: CustomerRead): Promise<Answer> {
     this.tally.joined++
     flight.read.isJoined = true

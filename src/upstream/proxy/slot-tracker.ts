@@ -1,5 +1,5 @@
 // Tracks the highest slot that each customer has seen at each commitment. Thread: main.
-// The nodes of a set are not at the same slot; asked in rotation they would show a customer a chain
+// The nodes of a set are not at the same slot; used in rotation they would show a customer a chain
 // that runs backwards. So nodes known to have reached that slot are preferred.
 import type { Commitment } from '../../base/commitment.ts'
 import type { Answer } from '../../jsonrpc/build.ts'
@@ -38,7 +38,7 @@ export class SlotTracker {
   }
 }
 
-/** The slot in an answer; null when there is none. */
+/** The slot in an answer; null when absent. */
 export function slotIn(method: string, answer: Answer): number | null {
   if (answer.kind !== 'text') return null
   if (method === 'getSlot') return NUMBER.test(answer.text) ? Number(answer.text) : null

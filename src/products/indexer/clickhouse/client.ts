@@ -49,7 +49,7 @@ export class ClickhouseClient {
   }
 
   /** The whole answer as a string. Rejects with a Fault: a server exception, or unreachable. */
-  async ask(call: Call): Promise<string> {
+  async run(call: Call): Promise<string> {
     const streamed = await this.stream({ firstByteMs: answerMsMax, ...call })
     if (!streamed.ok) throw faultOf(streamed.exception)
     try {
@@ -61,7 +61,7 @@ export class ClickhouseClient {
 
   /** Runs a query and returns its rows. */
   async rows<Row>(sql: string, params: Readonly<Record<string, string>> = {}): Promise<Row[]> {
-    const text = await this.ask({ sql: `${sql} FORMAT JSONEachRow`, params })
+    const text = await this.run({ sql: `${sql} FORMAT JSONEachRow`, params })
     return text
       .split('\n')
       .filter((line) => line !== '')

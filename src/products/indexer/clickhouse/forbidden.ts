@@ -3,7 +3,7 @@
 // The server forbids most of them as well: every query is read-only, and the user of
 // `indexer.url` should have rights on `chain` only.
 
-/** As a table only these functions are allowed; elsewhere all except the forbidden ones. */
+/** As a table only these functions are allowed; in expressions all except the forbidden ones. */
 export const harmlessTableFunctions: ReadonlySet<string> = new Set([
   ...['numbers', 'numbers_mt', 'zeros', 'zeros_mt', 'generateseries', 'generate_series', 'values'],
 ])

@@ -8,8 +8,8 @@
 //   FROM anything else    refused
 //
 // It reads tokens, not a tree: at every position of a table only names of the catalogue, common
-// tables of WITH, subqueries and a few harmless functions are allowed. In doubt a position counts
-// as one of a table. The text for the server is rebuilt by rebuild.ts.
+// tables of WITH, subqueries and a few harmless functions are allowed. An ambiguous position
+// counts as one of a table. The text for the server is rebuilt by rebuild.ts.
 import { systemRows, visibleTables } from '../catalogue.ts'
 import { type Checked, checked, type ExceptionName, fail } from '../exceptions.ts'
 import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'

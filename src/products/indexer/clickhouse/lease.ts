@@ -1,7 +1,7 @@
 // The writer lease: only one Sluice server writes to a ClickHouse server. Thread: writer process;
 // main, once at start, only to check.
 //
-//   claim ──► insert a row ──► does another live claim exist? ──► no: held   yes: withdraw, refuse
+//   claim ──► insert a row ──► does another live claim exist? ──► no: ours   yes: withdraw, refuse
 //               ▲                                                  │
 //               └───── heartbeat: repeated every beatMs ───────────┘
 //
@@ -45,7 +45,7 @@ export class WriterLease {
     this.#lifetimeMs = lifetimeMs
   }
 
-  /** Resolves when this server holds the lease. Rejects with a Fault that names the holder. */
+  /** Resolves when this server has the lease. Rejects with a Fault that names the holder. */
   async acquire(): Promise<void> {
     await this.waitUntilFree()
     const sentMs = performance.now()
@@ -62,7 +62,7 @@ export class WriterLease {
   }
 
   /**
-   * Resolves when no other server holds the lease: at once, or when a claim without heartbeats has
+   * Resolves when no other server has the lease: at once, or when a claim without heartbeats has
    * expired. Rejects as soon as a heartbeat of another server is seen.
    */
   async waitUntilFree(): Promise<void> {
@@ -115,7 +115,7 @@ export class WriterLease {
 
   async #insert({ isReleased }: { readonly isReleased: boolean }): Promise<void> {
     const [claim, holder] = [this.#claim, this.#holder].map(clickhouseString)
-    await this.#client.ask({
+    await this.#client.run({
       sql: `INSERT INTO ${leaseTable} (claim, holder, at, released)
         SELECT ${claim}, ${holder}, now(), ${isReleased ? 1 : 0}`,
     })
@@ -132,7 +132,7 @@ export class WriterLease {
   }
 }
 
-/** Rejects when another server holds the lease. The tables must exist. */
+/** Rejects when another server has the lease. The tables must exist. */
 export async function refuseSecondWriter(
   url: string,
   holder: string,

@@ -99,7 +99,7 @@ class ClickhouseEngine implements QueryEngine {
 
   async #kill(id: string): Promise<void> {
     try {
-      await this.#client.ask({ sql: `KILL QUERY WHERE query_id = ${clickhouseString(id)} ASYNC` })
+      await this.#client.run({ sql: `KILL QUERY WHERE query_id = ${clickhouseString(id)} ASYNC` })
     } catch (error) {
       // The query's own time limit ends it in any case.
       if (this.#throttle.allows('kill', performance.now()))
@@ -108,7 +108,7 @@ class ClickhouseEngine implements QueryEngine {
   }
 }
 
-/** The subscription as part of the query's id: row policies can read it, and SQL cannot set it. */
+/** The subscription as suffix of the query's id: row policies can read it, SQL cannot set it. */
 function ownerSuffix({ subscription }: Query): string {
   return /^[\w-]{1,64}$/.test(subscription) ? `-${subscription}` : ''
 }

@@ -1,5 +1,5 @@
-// Reads a streamed answer of a ClickHouse server: passes on its rows, holds back the end until it
-// is clear that it is not an exception, and counts rows and bytes. Thread: main.
+// Reads a streamed answer of a ClickHouse server: passes on its rows, buffers the end until it is
+// clear that it is not an exception, and counts rows and bytes. Thread: main.
 import type { Readable } from 'node:stream'
 import type { OutputFormat, QueryError } from '../engine.ts'
 import { trailingException } from './server-exception.ts'

@@ -47,23 +47,23 @@ export async function ensureTables(client: ClickhouseClient, facts: ServerFacts)
 }
 
 async function createTables(client: ClickhouseClient, facts: ServerFacts): Promise<void> {
-  await client.ask({ sql: `CREATE DATABASE IF NOT EXISTS ${database}` })
-  await client.ask({
+  await client.run({ sql: `CREATE DATABASE IF NOT EXISTS ${database}` })
+  await client.run({
     sql: `CREATE TABLE IF NOT EXISTS ${marksTable} (feed String, mark UInt64, version UInt64)
       ENGINE = ReplacingMergeTree(version) ORDER BY feed`,
   })
-  await client.ask({
+  await client.run({
     sql: `CREATE TABLE IF NOT EXISTS ${leaseTable}
       (claim String, holder String, at DateTime, released UInt8)
       ENGINE = ReplacingMergeTree() ORDER BY claim`,
   })
-  for (const name of tableNames) await client.ask({ sql: createTableSql(name, facts) })
+  for (const name of tableNames) await client.run({ sql: createTableSql(name, facts) })
   const present = await columnsOf(client)
   for (const name of tableNames) {
     const existing = new Set(present.get(`_${name}`))
     for (const [column, type] of Object.entries(tables[name].columns))
       if (!existing.has(column))
-        await client.ask({
+        await client.run({
           sql: `ALTER TABLE ${storedName(name)}
             ADD COLUMN ${quoted(column)} ${storedType(type, facts)}`,
         })
@@ -79,8 +79,8 @@ async function createView(
 ): Promise<void> {
   const columns = Object.keys(tables[name].columns)
   if (present !== undefined && present.join() === columns.join()) return
-  if (present !== undefined) await client.ask({ sql: `DROP TABLE IF EXISTS ${database}.${name}` })
-  await client.ask({
+  if (present !== undefined) await client.run({ sql: `DROP TABLE IF EXISTS ${database}.${name}` })
+  await client.run({
     sql: `CREATE VIEW IF NOT EXISTS ${database}.${name} AS ${visibleSql(name, facts, columns)}`,
   })
 }

@@ -113,7 +113,7 @@ class ClickhouseSink implements RowSink {
     await this.#lease.confirm()
     const cutTables = tableNames.filter((name) => tables[name].feed === 'slots')
     for (const name of cutTables)
-      await this.#client.ask({
+      await this.#client.run({
         sql: `ALTER TABLE ${storedName(name)} DELETE WHERE slot >= ${from} AND slot <= ${to}`,
       })
     // The mutations run asynchronously; until they are done, queries still see those rows.
@@ -183,7 +183,7 @@ class ClickhouseSink implements RowSink {
     for (let failures = 1; ; failures++) {
       try {
         await this.#lease.confirm()
-        await this.#client.ask({ sql, rows, firstByteMs: insertMsMax })
+        await this.#client.run({ sql, rows, firstByteMs: insertMsMax })
         return
       } catch (error) {
         const isFinal = !(error instanceof Fault) || !error.retryable || this.#isStopped
@@ -204,7 +204,7 @@ class ClickhouseSink implements RowSink {
       )
       for (const { table, partition } of rows) {
         if (!isOurs(table) || !/^\d{1,20}$/.test(partition)) continue
-        await this.#client.ask({
+        await this.#client.run({
           sql: `ALTER TABLE ${database}.${table} DROP PARTITION ${partition}`,
         })
       }

@@ -1,5 +1,5 @@
 // Finds every position of a table in a query. Thread: main (pure).
-// Walks the tokens with one frame per parenthesis; in doubt a position counts as one of a table.
+// Walks the tokens with one frame per parenthesis; an ambiguous position counts as one of a table.
 // Tracks which names WITH defines, and where they are in scope:
 //
 //   WITH t AS (SELECT …) SELECT … FROM t     t is a table after its definition and in subqueries
@@ -157,7 +157,7 @@ function step(frame: Frame, { text, tokens, at }: Position, word: string): void 
     // As a statement; after ORDER BY it is a direction.
     if (at === 0) frame.expects = true
   } else if (word === 'TABLE') {
-    // `(TABLE x)` where a server supports it; elsewhere it is a column name.
+    // `(TABLE x)` where a server supports it; otherwise a column name.
     const isFirst = symbolOf(text, tokens[at - 1]) === '(' || beforeTable.has(before)
     frame.expects = isFirst && isName(tokens[at + 1])
   } else if (clauses.has(word)) enterClause(frame, word)

@@ -201,7 +201,7 @@ export class Archive {
     await this.#admit(await describe(folder, span), run)
   }
 
-  /** Attaches a sealed file and adds it to the list in place of `replaced`. */
+  /** Attaches a sealed file and adds it to the list instead of `replaced`. */
   async #admit(file: Sealed, replaced: readonly Member[]): Promise<void> {
     const path = duckdbString(join(this.#options.folder, file.name))
     await this.#connection.run(`ATTACH ${path} AS ${catalogOf(file)} (READ_ONLY)`)

@@ -133,7 +133,7 @@ const times = [
     macro(`toStartOf${name}`, `(t) AS CAST(date_trunc('${unit}', ${toTime('t')}) AS DATE)`),
   ),
   macro('toMonday', `(t) AS CAST(date_trunc('week', ${toTime('t')}) AS DATE)`),
-  // ClickHouse counts weeks from Sunday unless mode 1 is asked for.
+  // ClickHouse counts weeks from Sunday unless mode 1 is requested.
   macro(
     'toStartOfWeek',
     `(t) AS CAST(CAST(t AS DATE) - CAST(dayofweek(${toTime('t')}) AS INTEGER) AS DATE),

@@ -122,7 +122,7 @@ export class QueryProcess {
     await this.#call('refresh', snapshot)
   }
 
-  /** Asks DuckDB to abort the query; it may not react. */
+  /** Sends DuckDB the interrupt that aborts the query; it may not react. */
   interrupt(): void {
     if (!this.isGone) void this.#call('cancel', null)
   }

@@ -2,12 +2,12 @@
 // Backpressure: the buffer is bounded; while the reader is slow the pipe is full and DuckDB waits.
 import type { Duplex } from 'node:stream'
 
-const heldBytesMax = 256 * 1024
+const bufferedBytesMax = 256 * 1024
 
 export class ResultBytes {
   readonly #pipe: Duplex
   #chunks: Buffer[] = []
-  #held = 0
+  #buffered = 0
   /** Bytes of this result received so far. */
   received = 0
   /** Bytes of the whole result, once known. */
@@ -24,7 +24,7 @@ export class ResultBytes {
   /** Resets for the next result. The rest of the previous one was discarded. */
   begin(): void {
     this.#chunks = []
-    this.#held = 0
+    this.#buffered = 0
     this.received = 0
     this.#total = null
     this.#isDiscarding = false
@@ -41,7 +41,7 @@ export class ResultBytes {
   discard(): void {
     this.#isDiscarding = true
     this.#chunks = []
-    this.#held = 0
+    this.#buffered = 0
     this.#pipe.resume()
     this.#wake()
   }
@@ -54,11 +54,11 @@ export class ResultBytes {
 
   /** True while the reader, and not the engine, is the bottleneck. */
   get isFull(): boolean {
-    return this.#held >= heldBytesMax
+    return this.#buffered >= bufferedBytesMax
   }
 
   get hasSome(): boolean {
-    return this.#held > 0
+    return this.#buffered > 0
   }
 
   /** True when all bytes of the result were received. */
@@ -68,7 +68,7 @@ export class ResultBytes {
 
   /** True when all bytes of the result were received and read. */
   get isDrained(): boolean {
-    return this.isWhole && this.#held === 0
+    return this.isWhole && this.#buffered === 0
   }
 
   /** Resolves at the next change: bytes, the total, or the end. */
@@ -83,7 +83,7 @@ export class ResultBytes {
     for (;;) {
       const chunk = this.#chunks.shift()
       if (chunk !== undefined) {
-        this.#held -= chunk.length
+        this.#buffered -= chunk.length
         if (!this.isFull) this.#pipe.resume()
         return chunk
       }
@@ -96,7 +96,7 @@ export class ResultBytes {
     this.received += chunk.length
     if (!this.#isDiscarding) {
       this.#chunks.push(chunk)
-      this.#held += chunk.length
+      this.#buffered += chunk.length
       if (this.isFull) this.#pipe.pause()
     }
     this.#wake()

@@ -28,7 +28,7 @@ export class ResultWriter {
   readonly #sink: ByteSink
   readonly #limits: QueryLimits
   readonly #isCancelled: () => boolean
-  #held = ''
+  #buffered = ''
   /** Bytes of the result, sent and buffered. */
   #size = 0
   isFull = false
@@ -50,16 +50,16 @@ export class ResultWriter {
   }
 
   async text(text: string): Promise<void> {
-    this.#held += text
+    this.#buffered += text
     this.#size += Buffer.byteLength(text)
     if (this.#size > this.#limits.resultBytes && this.#limits.overflow === 'throw')
       throw new ResultCut(this.#tooManyBytes())
-    if (this.#held.length >= pieceChars) await this.flush()
+    if (this.#buffered.length >= pieceChars) await this.flush()
   }
 
   /** Writes the format's footer, also after a result truncated on request. */
   async end(text: () => string): Promise<void> {
-    this.#held += text()
+    this.#buffered += text()
     await this.flush()
   }
 
@@ -82,9 +82,9 @@ export class ResultWriter {
   }
 
   async flush(): Promise<void> {
-    if (this.#held === '') return
-    const bytes = Buffer.from(this.#held)
-    this.#held = ''
+    if (this.#buffered === '') return
+    const bytes = Buffer.from(this.#buffered)
+    this.#buffered = ''
     await this.piece(bytes)
   }
 

@@ -126,7 +126,7 @@ export class DuckdbSink implements RowSink {
 
   /**
    * Deletes the rows of these slots. Rows go first, the mark last: after a crash in between, the
-   * old mark makes the next start repeat the cut.
+   * old mark makes the next start retry the cut.
    */
   async cut(from: number, to: number): Promise<void> {
     await this.#inTurn(async () => {

@@ -6,7 +6,7 @@
 //                      revision, which grows when rows are deleted and the file is rewritten
 //   tail-7-3.duckdb    copied rows of hot file 7 for readers; the third tail
 //   new-*.duckdb       unfinished file that is renamed when complete; left over after a crash
-//   readable.json      snapshot: the files that together hold all rows; replaced by rename
+//   readable.json      snapshot: the files that together contain all rows; replaced by rename
 //
 // A sealed file whose span lies within another's has been merged into it. Of two files with the
 // same span, the one with the higher revision is valid.
@@ -32,7 +32,7 @@ export interface SnapshotFile {
   readonly tables: readonly TableName[]
 }
 
-/** The files that together hold all rows of the index at one moment. */
+/** The files that together contain all rows of the index at one moment. */
 export interface Snapshot {
   /** Increases with each change. */
   readonly version: number

@@ -43,7 +43,7 @@ export function checkTree(tree: unknown, rules: TreeRules): Checked<ReadonlySet<
   return checked(tables)
 }
 
-/** Longest part of an unknown name in a message and in the search for the nearest name. */
+/** Longest prefix of an unknown name in a message and in the search for the nearest name. */
 const nameCharsMax = 64
 
 type Problem = ReturnType<typeof fail> | null

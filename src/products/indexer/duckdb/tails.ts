@@ -23,7 +23,7 @@ interface Tail extends SnapshotFile {
 }
 
 const noCounts: Counts = new Map()
-/** Small blocks: most tails hold few rows. */
+/** Small blocks: most tails have few rows. */
 const blockBytes = 16_384
 
 export class Tails {

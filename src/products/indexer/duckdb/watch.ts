@@ -20,12 +20,12 @@ interface Entry {
   readonly watched: Watched
   spentMs: number
   slowMs: number
-  /** When the query was asked to end. */
+  /** When the query was interrupted or cancelled. */
   endRequestedAtMs: number | null
 }
 
 const tickMs = 20
-/** Grace period of a query that was asked to end. */
+/** Grace period of a query that was interrupted or cancelled. */
 const graceMs = 500
 /** Longest total time a query waits for a slow reader. */
 const slowMsMax = 60_000
@@ -47,7 +47,7 @@ export class QueryWatch {
     this.#timer = setInterval(() => this.tick(), tickMs)
   }
 
-  /** The query was asked to end by other code: its grace period starts now. */
+  /** The query was cancelled by other code: its grace period starts now. */
   endRequested(watched: Watched): void {
     const entry = this.#entries.get(watched)
     if (entry !== undefined) entry.endRequestedAtMs ??= this.#nowMs()

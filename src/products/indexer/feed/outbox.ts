@@ -79,7 +79,7 @@ export class Outbox {
     return this.#unacked.length === 0 && this.#oldestWaiting() === Number.POSITIVE_INFINITY
   }
 
-  /** Age of the oldest update that is not yet durable; 0 when there is none. */
+  /** Age of the oldest update that is not yet durable; 0 when all are. */
   lagMs(): number {
     const oldest = Math.min(this.#oldestWaiting(), ...this.#unacked.map((one) => one.sinceMs))
     return Math.max(0, this.#deps.clock.monotonicMs() - oldest)

@@ -5,7 +5,7 @@ import type { CounterChild } from '../../../telemetry/meters.ts'
 import type { Parcel } from '../parcels.ts'
 
 export interface Source {
-  /** The next complete parcel; null when there is none now. */
+  /** The next complete parcel; null when none is ready. */
   next(): Parcel | null
   /** Lower bound of the time of the oldest update not yet returned by `next`; null if none. */
   waitingSinceMs(): number | null

@@ -12,7 +12,7 @@ export interface Reading {
   readonly text: string
   /** Tokens of the statement without its clauses and comments. */
   readonly tokens: readonly Token[]
-  /** The name after FORMAT; null when there is none. */
+  /** The name after FORMAT; null when absent. */
   readonly format: string | null
   /** As written; a later one of the same name wins. */
   readonly settings: readonly Setting[]

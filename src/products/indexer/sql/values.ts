@@ -25,7 +25,7 @@ function itemText(text: string, isText: boolean): string | null {
   return isText ? null : text
 }
 
-/** Canonical text of one scalar, which both engines read the same way; null when it is none. */
+/** Canonical text of one scalar, which both engines read the same way; null when invalid. */
 const parsers: Readonly<Record<ScalarName, (text: string, type: Scalar) => string | null>> = {
   integer: parseInteger,
   float: parseFloatText,
