@@ -120,7 +120,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 // One package, one importer.
-const doors: Readonly<Record<string, readonly string[]>> = {
+const importers: Readonly<Record<string, readonly string[]>> = {
   'uWebSockets.js': ['src/transport/'],
   '@grpc/grpc-js': ['src/transport/grpc.ts', 'src/transport/grpc-bind.ts'],
   protobufjs: ['src/geyser/codec.ts', 'src/products/grpc/', 'src/transport/'],
@@ -187,7 +187,7 @@ describe('the house', () => {
   test('imports a package in one file', () => {
     const wrong = product.flatMap((file) =>
       file.imports
-        .filter((found) => found.isPackage && !isDoor(found.target, file.path))
+        .filter((found) => found.isPackage && !isImporter(found.target, file.path))
         .map((found) => `${file.path} imports ${found.target}`),
     )
     expect(wrong).toEqual([])
@@ -318,8 +318,8 @@ import {
     expect(allows('src/products/rpc/server.ts', 'src/upstream/ports.ts')).toBe(true)
     expect(allows('src/topology.ts', 'src/products/rpc/server.ts')).toBe(true)
     expect(allows('src/topology.ts', 'src/products/rpc/handle.ts')).toBe(false)
-    expect(isDoor('lmdb', 'src/quota/quota.ts')).toBe(false)
-    expect(isDoor('left-pad', 'src/quota/quota.ts')).toBe(false)
+    expect(isImporter('lmdb', 'src/quota/quota.ts')).toBe(false)
+    expect(isImporter('left-pad', 'src/quota/quota.ts')).toBe(false)
   })
 })
 
@@ -371,10 +371,10 @@ function roomOf(path: string): string {
   return parts[1] ?? ''
 }
 
-function isDoor(name: string, path: string): boolean {
-  const allowed = doors[name]
+function isImporter(name: string, path: string): boolean {
+  const allowed = importers[name]
   if (allowed === undefined) return name.startsWith('node:')
-  return allowed.some((door) => (door.endsWith('/') ? path.startsWith(door) : path === door))
+  return allowed.some((one) => (one.endsWith('/') ? path.startsWith(one) : path === one))
 }
 
 function sizeLimit(file: SourceFile): number {

@@ -75,7 +75,7 @@ describe('the embedded chain of a running server', () => {
     expect((await chainOf()).pid).not.toBe(before.pid)
   })
 
-  test('goes on after a SIGKILL of the whole server, and anew with --fresh', async () => {
+  test('resumes after a SIGKILL of the whole server, and starts from genesis with --fresh', async () => {
     // Through the operator's socket: the token's budget is not for waiting.
     await until(async () => (await chainOf()).finalized > 0, 'something is final', 20_000)
     const finalized = await finalizedSlot()

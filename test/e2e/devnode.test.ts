@@ -61,7 +61,7 @@ describe('the node', () => {
     expect(printed).toContain(`solana config set --url ${devnode.url('rpc')}`)
   })
 
-  it('makes no traffic of its own unless asked to', async () => {
+  it('generates no traffic unless configured', async () => {
     const own = await startDevnode()
     try {
       const quiet = await SolanaNode.of(own)
@@ -180,7 +180,7 @@ describe('the command', () => {
     expect([failed.code, failed.stderr]).toEqual([2, expect.stringContaining(sentence)])
   })
 
-  it('begins anew with --reset and goes on without it', async () => {
+  it('starts from genesis with --reset and resumes without it', async () => {
     const first = await startDevnode()
     const one = await SolanaNode.of(first)
     const funded = await one.funded(5_000_000)

@@ -46,7 +46,7 @@ describe('the indexer of a default start', () => {
     expect(Number(blocks[0]?.n)).toBeGreaterThan(0)
   })
 
-  it('says how fresh its rows are', async () => {
+  it('reports in headers how fresh its rows are', async () => {
     const { response_headers: headers } = await client.query({ query: 'SELECT 1' })
     expect(Number(headers['x-sluice-last-slot'])).toBeGreaterThan(0)
     expect(Number(headers['x-sluice-last-block'])).toBeGreaterThan(0)
@@ -61,7 +61,7 @@ describe('the indexer of a default start', () => {
     expect(await rows(own)).toEqual([{ rows: '1', code: 0 }])
   })
 
-  it('is asked by the command with what the first start printed', async () => {
+  it('answers the command with the credentials that the first start printed', async () => {
     const credentials = join(server.data, 'printed')
     writeFileSync(credentials, server.stdout(), { mode: 0o600 })
     const words = ['--data', server.data, '--credentials', credentials, '--output', 'csv']

@@ -119,7 +119,7 @@ test('numbers go on over a restart, and an old cursor gets a snapshot', async ()
   }
 })
 
-test('metrics.auth: token asks for a token and closes what a dead one opened with 1008', async () => {
+test('metrics.auth: token requires a token and closes sockets of a revoked one with 1008', async () => {
   const locked = await startServer({ flags: ['--metrics.auth=token'] })
   const { host, port } = locked.doors.metrics!
   const url = `${host}:${port}`

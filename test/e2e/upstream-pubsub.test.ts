@@ -24,7 +24,7 @@ describePubsubClients(() => ({
 }))
 
 describe('the meters', () => {
-  it('count the notifications and hold no token of a node', async () => {
+  it('count the notifications and contain no token of a node', async () => {
     const response = await fetch(`${front.server.url('metrics')}/metrics`)
     const text = await response.text()
     expect(text).toMatch(/^sluice_websocket_notifications_total\{topic="slot"\} [1-9]\d*$/m)

@@ -52,7 +52,7 @@ function errorOf(bytes: Uint8Array) {
 }
 
 describe('the embedded chain', () => {
-  it('runs a transfer at once and tells balances, fee and logs', async () => {
+  it('executes a transfer at once and reports balances, fee and logs', async () => {
     const from = funded()
     const to = Keypair.generate().publicKey
     const { signature, slot, err } = good(submit(signed([transfer(from, to, 5_000_000)], [from])))
@@ -138,7 +138,7 @@ describe('the embedded chain', () => {
     expect(errorOf(forged)).toBe('signature-verification')
   })
 
-  it('charges the fee that it tells, with a bid and without', async () => {
+  it('charges the fee that it reports, with and without a priority fee', async () => {
     const to = funded()
     const price = ComputeBudgetProgram.setComputeUnitPrice({ microLamports: 1_000_000 })
     const limit = ComputeBudgetProgram.setComputeUnitLimit({ units: 7_000 })
@@ -231,7 +231,7 @@ describe('the embedded chain', () => {
     expect(landed.meta.postBalances.at(-1)).toBe(3_000_000n)
   })
 
-  it('tells inner instructions, and indexes token accounts by owner', async () => {
+  it('reports inner instructions, and indexes token accounts by owner', async () => {
     const from = funded()
     const { ledger } = stage.chain
     const mint = Keypair.generate()
@@ -349,7 +349,7 @@ describe('the embedded chain', () => {
     expect(ledger.account(sysvars.clock, 0)!.slot).toBe(ledger.slot(0))
   })
 
-  it('tells everything in the order of the streams', async () => {
+  it('publishes updates in the order of geyser streams', async () => {
     await stage.reached(stage.chain.ledger.slot(0) + 3, 0)
     const slot = stage.chain.ledger.newestBlockSlot(0) - 2
     const told = stage.told.filter((update) => update.slot === slot)

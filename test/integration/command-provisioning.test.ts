@@ -190,7 +190,7 @@ describe('refusals', () => {
     expect(ran.code).toBe(code)
   })
 
-  test('are JSON on stderr when JSON is asked for', async () => {
+  test('are JSON on stderr with --output json', async () => {
     const ran = await run('subscription', 'show', 'nobody', '--output=json')
     expect(JSON.parse(ran.stderr)).toMatchObject({ error: { code: 'no-subscription' } })
     const misused = await run('subscription', 'shw', '--output=json')

@@ -89,7 +89,7 @@ describe('query and tail without a running server', () => {
     }
   })
 
-  it('ask whom the operator names', async () => {
+  it('send credentials to the server of --url', async () => {
     const url = `--url=http://127.0.0.1:${port}`
     expect((await query(url)).code).toBe(1)
     expect(received.at(-1)).toContain('hush-token')

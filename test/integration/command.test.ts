@@ -213,7 +213,7 @@ describe('manners', () => {
     expect(ran.stderr).toBe('')
   })
 
-  test('asks on a terminal, takes no for no, and --yes answers beforehand', async (context) => {
+  test('prompts on a terminal, changes nothing after no, and --yes skips the prompt', async (context) => {
     if (spawnSync('script', ['--version']).error !== undefined)
       return context.skip('script(1) is not here')
     const here = join(folder, 'asked')

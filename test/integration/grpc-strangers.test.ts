@@ -206,7 +206,7 @@ describe('connections', () => {
     return seen
   }
 
-  it('are limited per address, and a closed one makes room', async () => {
+  it('are limited per address, and a closed one frees its permit', async () => {
     stage = await GrpcStage.open({ section: { connectionsPerAddressMax: 3 } })
     const open = []
     for (let count = 0; count < 3; count++) open.push(await connectFrom('127.0.0.1'))

@@ -72,7 +72,7 @@ describe('a request', () => {
     expect(sockets).toHaveLength(2)
   })
 
-  it('waits for a connection when there are too many, and none is forgotten', async () => {
+  it('waits for a connection when there are too many, and loses no request', async () => {
     const held: Socket[] = []
     await serve((socket, count) => {
       if (count <= 256) held.push(socket)

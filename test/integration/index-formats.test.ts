@@ -61,7 +61,7 @@ const value = fc.oneof(
   fc.nat({ max: 30_000 }).map((n) => `DATE '1970-01-01' + ${n}`),
 )
 
-test('the fast way and the slow way say the same', async () => {
+test('the fast and the slow writer return the same bytes', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(value, { minLength: 1, maxLength: 8 }),

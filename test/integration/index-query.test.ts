@@ -43,7 +43,7 @@ describe('a query on the embedded index', () => {
     }
   })
 
-  test('knows what there is', async () => {
+  test('lists tables and columns', async () => {
     const tables = await rowsOf(
       stage.engine,
       "SELECT name FROM system.tables WHERE database = 'chain' ORDER BY name",
@@ -105,7 +105,7 @@ describe('a query on the embedded index', () => {
     expect(JSON.stringify(lines)).not.toContain(stage.folder)
   })
 
-  test('says in ClickHouse words what is wrong', async () => {
+  test('reports errors with ClickHouse codes and names', async () => {
     const cases: readonly [string, number, string, RegExp?][] = [
       ['SELEC 1', 62, 'SYNTAX_ERROR'],
       ['SELECT FROM WHERE', 62, 'SYNTAX_ERROR'],
@@ -192,7 +192,7 @@ describe('a query on the embedded index', () => {
     expect(await rowsOf(stage.engine, 'SELECT 1')).toEqual([[1]])
   })
 
-  test('waits for a slow reader and goes on where it stood', async () => {
+  test('waits for a slow reader, and serves the next query when it stops reading', async () => {
     const sql = 'SELECT a.signature, b.signature FROM transactions a, range(20) r, transactions b'
     const limits = { rows: 1e9, resultBytes: 1e9, timeMs: 60_000 }
     const outcome = await stage.engine.run(queryOf(`${sql} WHERE b.slot = 1`, { limits })).started

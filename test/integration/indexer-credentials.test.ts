@@ -104,7 +104,7 @@ describe('credentials of the indexer', () => {
     expect(stage.engine.queries.length).toBe(before)
   })
 
-  it('are asked for before path, verb and body', async () => {
+  it('are checked before path, verb and body', async () => {
     for (const path of ['/other', '/play/x', '/ping'])
       expect((await fetch(`${stage.url}${path}`, { method: 'POST' })).status).toBe(401)
     const answer = await new Promise<string>((resolve) => {

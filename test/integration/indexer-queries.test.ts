@@ -102,7 +102,7 @@ describe('queries under way', () => {
     expect((await stage.ask({ body: 'SELECT 1', as })).status).toBe(200)
   })
 
-  it('cost what the plan says: 201 with Retry-After', async () => {
+  it('are charged to the plan, and refused with 201 and Retry-After beyond it', async () => {
     const as = stage.issue({ plan: 'poor' })
     expect((await stage.ask({ body: 'SELECT 1', as })).status).toBe(200)
     const refused = await stage.ask({ body: 'SELECT 1', as })
@@ -110,7 +110,7 @@ describe('queries under way', () => {
     expect(refused.text).toMatch(/^Code: 201\..*\(QUOTA_EXCEEDED\)\n$/)
   })
 
-  it('are bounded by address, whoever asks', async () => {
+  it('are bounded per address over all subscriptions', async () => {
     const endpoint = await stage.bundle.openIndexer({
       engine: stage.engine,
       meters: declareIndexerMeters(new Meters()),

@@ -135,7 +135,7 @@ describe('POST /', () => {
 })
 
 describe('/metrics', () => {
-  test('serves text 0.0.4 and OpenMetrics by Accept, gzipped when asked', async () => {
+  test('serves text 0.0.4 and OpenMetrics by Accept, gzipped by Accept-Encoding', async () => {
     const text = await get('/metrics')
     expect(text.headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
     expect(text.headers.get('content-encoding')).toBe('gzip')

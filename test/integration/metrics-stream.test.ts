@@ -39,7 +39,7 @@ function listen(path: string, protocols?: string[]): Listener {
 
 describe('the stream', () => {
   test.each(['/v1/ws', '/'])(
-    'on %s begins with Resume and a snapshot, then goes on live',
+    'on %s begins with Resume and a snapshot, then continues live',
     async (path) => {
       const listener = listen(path)
       await listener.has(7)

@@ -47,7 +47,7 @@ describe("a node's error with its secrets in it", () => {
     }
   })
 
-  describe('reaches whoever sends a transaction with tpu.wait without them', () => {
+  describe('reaches the sender of a transaction with tpu.wait without them', () => {
     const tipAccounts = [newAddress()]
     const stage = new TpuStage()
     const upstreams = () =>

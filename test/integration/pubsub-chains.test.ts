@@ -35,7 +35,7 @@ function step(chain: typeof main, synthetic: SyntheticSolana): void {
 }
 
 describe('a dedicated subscription', () => {
-  it('is notified of its own chain and nobody else is', async () => {
+  it('is the only one that is notified of its chain', async () => {
     const [everybody, bound] = [await connect(null), await connect('acme')]
     const ids = [await everybody.subscribe('slot'), await bound.subscribe('slot')] as const
     expect(ids[0]).not.toBe(ids[1])
@@ -48,7 +48,7 @@ describe('a dedicated subscription', () => {
 })
 
 describe('a chain that is down', () => {
-  it('refuses new subscriptions with -32005, and those that exist go on after it', async () => {
+  it('refuses new subscriptions with -32005, and existing ones resume after it', async () => {
     const synthetic = new SyntheticSolana({ firstSlot: 100 })
     const [everybody, bound] = [await connect(null), await connect('acme')]
     const id = await bound.subscribe('slot')

@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => stage.stop())
 
 describe('golden shapes of the notifications', () => {
-  it('holds every kind', async () => {
+  it('contains every kind', async () => {
     const commitment = 'confirmed'
     const encoding = 'base64'
     const key = encodeBase58(stage.synthetic.keys[0]!)

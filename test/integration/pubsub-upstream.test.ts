@@ -118,7 +118,7 @@ describe('what the stream does not carry', () => {
     }
   })
 
-  it('is notified once per subscriber, whoever is faster: the stream or the node', async () => {
+  it('is notified once per subscriber, whether the stream or the node is faster', async () => {
     const from = await node.funded()
     const client = await stage.connect()
     const config = { commitment: 'processed', enableReceivedNotification: true }

@@ -42,7 +42,7 @@ function seek<T>(find: (updates: ReturnType<SubscriptionStage['step']>) => T | u
 }
 
 describe('accountSubscribe', () => {
-  it('tells every write at each commitment, in order, with the slot that wrote it', async () => {
+  it('notifies of every write at each commitment, in order, with the slot that wrote it', async () => {
     const key = stage.synthetic.keys[0]!
     const ids = await Promise.all(
       ['processed', 'confirmed', 'finalized'].map((commitment) =>
@@ -96,7 +96,7 @@ describe('accountSubscribe', () => {
 })
 
 describe('programSubscribe', () => {
-  it('tells the accounts of an owner that its filters take', async () => {
+  it('notifies of the accounts of an owner that match its filters', async () => {
     const owner = stage.synthetic.owners[2]!
     const all = await client.subscribe('program', text(owner), {
       commitment: 'processed',
@@ -123,7 +123,7 @@ describe('programSubscribe', () => {
 })
 
 describe('logsSubscribe', () => {
-  it('tells all without votes, all with votes, or those that mention a key', async () => {
+  it('notifies of all without votes, all with votes, or those that mention a key', async () => {
     const key = stage.synthetic.keys[3]!
     const commitment = 'processed'
     const all = await client.subscribe('logs', 'all', { commitment })
@@ -156,7 +156,7 @@ describe('logsSubscribe', () => {
 })
 
 describe('signatureSubscribe', () => {
-  it('tells the sight and then the outcome of a signature, once, and forgets it', async () => {
+  it('notifies once of the receipt and once of the outcome, then ends the subscription', async () => {
     // A twin of the chain knows what comes next.
     const next = seek((updates) => ofKind(updates, 'transaction').at(0))
     const commitment = 'confirmed'
@@ -191,7 +191,7 @@ describe('signatureSubscribe', () => {
 })
 
 describe('slotSubscribe, rootSubscribe, slotsUpdatesSubscribe', () => {
-  it('tell a slot as it begins, is rooted, and every stage of it', async () => {
+  it('notify of a slot when it begins, is rooted, and at every stage', async () => {
     const slot = await client.subscribe('slot')
     const root = await client.subscribe('root')
     const updates = await client.subscribe('slotsUpdates')
@@ -223,7 +223,7 @@ describe('slotSubscribe, rootSubscribe, slotsUpdatesSubscribe', () => {
 })
 
 describe('blockSubscribe', () => {
-  it('tells whole blocks, or the transactions that mention a key', async () => {
+  it('notifies of whole blocks, or of the transactions that mention a key', async () => {
     const key = stage.synthetic.keys[4]!
     const config = {
       commitment: 'confirmed',
@@ -322,7 +322,7 @@ describe('the limits of a connection', () => {
     expect((await poor.ask('rootSubscribe')).result).toEqual(expect.any(Number))
   })
 
-  it('refuses voteSubscribe and says why', async () => {
+  it('refuses voteSubscribe with the reason', async () => {
     const message = 'Method not supported: the geyser stream carries no votes'
     for (const method of ['voteSubscribe', 'voteUnsubscribe'])
       expect(await client.ask(method)).toMatchObject({ error: { code: -32601, message } })

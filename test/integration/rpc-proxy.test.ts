@@ -24,7 +24,7 @@ describe('passing through', () => {
     expect(asked?.headers['x-token']).toBe('secret-of-node')
   })
 
-  it('takes every order of an answer, and methods that it never heard of', async () => {
+  it("accepts an answer's members in any order, and unknown methods", async () => {
     stage = await ProxyStage.start({ default: { nodes: 1 } })
     const shapes = [
       '{"jsonrpc":"2.0","id":ID,"result":[7]}',
@@ -64,7 +64,7 @@ describe('passing through', () => {
     expect(stray).toBe('')
   })
 
-  it('passes errors of a node on, code, message and data, and never where the node stands', async () => {
+  it("passes on code, message and data of a node's error, and never its address", async () => {
     stage = await ProxyStage.start({ default: { nodes: 1, each: { xToken: 'secret-of-node' } } })
     const node = stage.node()
     node.scripts.getBalance = error(-32602, 'Invalid params: é', { logs: ['a'] })
@@ -134,7 +134,7 @@ describe('failover', () => {
     '-32016': error(-32016, 'Minimum context slot has not been reached', { contextSlot: 1 }),
   }
   for (const [name, script] of Object.entries(bad))
-    it(`asks another node after ${name}`, async () => {
+    it(`retries at another node after ${name}`, async () => {
       stage = await ProxyStage.start({ default: { nodes: 2 } })
       // Whichever is asked first is the bad one.
       let bad = ''
@@ -149,7 +149,7 @@ describe('failover', () => {
       expect(stage.tally.failovers).toBe(1)
     })
 
-  it('passes the honest error on when every node says the same', async () => {
+  it('passes on the error that every node returns', async () => {
     stage = await ProxyStage.start({ default: { nodes: 2 } })
     for (const node of stage.nodes.default!)
       node.scripts.getBlock = error(-32004, 'Block not available for slot 5')
@@ -158,7 +158,7 @@ describe('failover', () => {
     expect(stage.nodes.default!.map((node) => node.count('getBlock'))).toEqual([1, 1])
   })
 
-  it('asks the one node again when only its connection broke', async () => {
+  it('retries at the only node when its connection broke', async () => {
     stage = await ProxyStage.start({ default: { nodes: 1 } })
     let turns = 0
     stage.node().scripts.getBalance = (asked, response) =>
@@ -169,7 +169,7 @@ describe('failover', () => {
   const stuck: Script = (_, response) =>
     void response.writeHead(200, { 'content-length': 500 }).write('{"jsonrpc":"2.0","result":')
   for (const [name, script] of Object.entries({ silent: silence, 'half silent': stuck }))
-    it(`gives up a ${name} node in time and asks the other`, async () => {
+    it(`times out a ${name} node and retries at the other`, async () => {
       stage = await ProxyStage.start({ default: { nodes: 2, timeoutMs: 1000 } })
       let turns = 0
       for (const node of stage.nodes.default!)
@@ -195,7 +195,7 @@ describe('failover', () => {
     expect((await stage.call('getBalance', '[]')).json.result).toBe(1)
   })
 
-  it('asks no node that is known to be below minContextSlot', async () => {
+  it('sends nothing to a node that is known to be below minContextSlot', async () => {
     stage = await ProxyStage.start({ default: { nodes: 2 } })
     stage.node(1).slots = { processed: 1000, finalized: 900 }
     stage.node(2).slots = { processed: 1010, finalized: 990 }

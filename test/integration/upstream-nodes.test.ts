@@ -59,7 +59,7 @@ const body = '{"jsonrpc":"2.0","id":7,"method":"getThing","params":[]}'
 const call = (node: UpstreamNode, timeoutMs = 10_000) => node.call(body, { timeoutMs }).response
 
 describe('probes', () => {
-  it('know every node when the start is over: health, slots, shreds', async () => {
+  it('have probed every node when the start is over: health, slots, shreds', async () => {
     await start([{}, { fake: (fake) => Object.assign(fake, { slot: 990, shredSlot: 992 }) }])
     expect(states()).toEqual(['up', 'up'])
     expect(upstreams.report()).toMatchObject([

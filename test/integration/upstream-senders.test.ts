@@ -62,7 +62,7 @@ describe('a set as the way of transactions', () => {
     await until(() => sends()[0] === 1 && sends()[2] === 1, 'both to have it')
   })
 
-  it('brings the word of the node', async () => {
+  it('returns the error of the node', async () => {
     const sender = await start(1)
     fakes[0]!.answers.delete('sendTransaction')
     expect(await sender.send(transaction)).toMatchObject({
@@ -76,7 +76,7 @@ describe('a set as the way of transactions', () => {
     })
   })
 
-  it('never asks a second node when the first one breaks', async () => {
+  it('never sends to a second node when the first one breaks', async () => {
     const sender = await start(2)
     for (const fake of fakes) fake.behaviour = 'break'
     expect((await sender.send(transaction)).ok).toBe(false)

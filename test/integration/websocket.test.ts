@@ -82,7 +82,7 @@ async function codeOf(socket: WebSocket): Promise<number> {
 
 const call = (method: string, id: string) => `{"jsonrpc":"2.0","id":${id},"method":"${method}"}`
 
-describe('the websocket door', () => {
+describe('the websocket endpoint', () => {
   it('takes the token from x-token and Bearer in the handshake', async () => {
     const first = await open({ 'x-token': token })
     expect(await ask(first, call('getVersion', '7'))).toEqual({
@@ -93,7 +93,7 @@ describe('the websocket door', () => {
     await open({ authorization: `Bearer ${token}` })
   })
 
-  it('rejects every other place and every bad token with 401', async () => {
+  it('rejects a token in any other location and every bad token with 401', async () => {
     const places: [Record<string, string>, string][] = [
       [{}, '/'],
       [{ 'x-token': 'bad' }, '/'],
@@ -109,7 +109,7 @@ describe('the websocket door', () => {
     }
   })
 
-  it('upgrades on / only, and tells a plain request to upgrade', async () => {
+  it('upgrades on / only, and answers a plain request with 426', async () => {
     expect((await refusal({ 'x-token': token }, '/other')).status).toBe(404)
     const plain = await fetch(`http://127.0.0.1:${port}/`, { headers: { 'x-token': token } })
     expect([plain.status, plain.headers.get('upgrade')]).toEqual([426, 'websocket'])
@@ -182,7 +182,7 @@ describe('the websocket door', () => {
     )
   })
 
-  it('holds connections to the plan, and gives the place back at the close', async () => {
+  it('limits connections per plan, and frees the permit at the close', async () => {
     const headers = { 'x-token': bundle.issue({ plan: 'two' }).token }
     const first = await open(headers)
     await open(headers)
@@ -198,7 +198,7 @@ describe('the websocket door', () => {
     }, 'a place to be free')
   })
 
-  it('holds connections to the bound per address', async () => {
+  it('limits connections per address', async () => {
     const sockets = await Promise.all(Array.from({ length: 20 - opened.size }, () => open()))
     expect((await refusal({ 'x-token': token })).status).toBe(429)
     for (const socket of sockets) socket.terminate()
@@ -219,7 +219,7 @@ describe('the websocket door', () => {
     },
   )
 
-  it('closes a client that reads too slowly with 1013, and forgets it', async () => {
+  it('closes a client that reads too slowly with 1013, and ends its session', async () => {
     const socket = await open()
     await ask(socket, call('keep', '1'))
     const session = last!
@@ -245,7 +245,7 @@ describe('the websocket door', () => {
     expect(body).toMatch(/sluice_websocket_connections [1-9]/)
   })
 
-  it('closes with 1001 when the door stops', async () => {
+  it('closes with 1001 when the endpoint stops', async () => {
     const meters = declareWebsocketMeters(new Meters())
     const door = await bundle.openWebsocket({ meters })
     const socket = new WebSocket(`ws://127.0.0.1:${door.port}`, { headers: { 'x-token': token } })

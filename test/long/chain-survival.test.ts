@@ -29,7 +29,7 @@ function airdrop(stage: ChainStage, to: Uint8Array, lamports = 5_000_000_000n) {
 const some = () => Keypair.generate().publicKey.toBytes()
 
 describe('the embedded chain across restarts', () => {
-  it('goes on where it stopped, with accounts, slots and history', async () => {
+  it('resumes where it stopped, with accounts, slots and history', async () => {
     const stage = await started()
     const to = some()
     const signature = airdrop(stage, to)
@@ -79,7 +79,7 @@ describe('the embedded chain across restarts', () => {
     expect(again).toMatchObject({ ok: false, refusal: { data: { err: 'AlreadyProcessed' } } })
   })
 
-  it('keeps every account through snapshots and drops journals of forgotten blocks', async () => {
+  it('keeps every account through snapshots and drops journals of evicted blocks', async () => {
     const stage = await started({ slotMs: 20, snapshotSlots: 60, historySlots: 320, traffic: 50 })
     const wallets = Array.from({ length: 20 }, some)
     for (const wallet of wallets) airdrop(stage, wallet)
@@ -141,7 +141,7 @@ describe('the embedded chain across restarts', () => {
     expect(after.account(final[0]!, 0)?.lamports).toBe(10_000_000_000n)
   })
 
-  it('begins anew when told to', async () => {
+  it('starts from a new genesis when started fresh', async () => {
     const stage = await started()
     const to = some()
     airdrop(stage, to)

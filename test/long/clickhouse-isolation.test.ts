@@ -91,7 +91,7 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
     'system.processes',
     'system.columns',
   ])(
-    'nothing of %s comes out, however it is asked for',
+    'no query returns anything of %s',
     async (target) => {
       for (const sql of hostileStatements(target)) {
         const answer = await answersTo(sql)

@@ -201,7 +201,7 @@ function compare(pairs: readonly Pair[], through: Client, direct: Client) {
   })
 }
 
-it('fails no read and loses or repeats no notification when each node is killed and frozen', async () => {
+it('fails no read and loses or duplicates no notification when each node is killed and frozen', async () => {
   const [from, to] = [await chain.funded(), await chain.funded()]
   const key = to.publicKey.toBase58()
   await until(async () => (await gateway.connection.getBalance(to.publicKey)) > 0, 'the airdrop')

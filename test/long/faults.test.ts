@@ -142,7 +142,7 @@ describe('a server whose disk', () => {
   if (asPlainUser === null) console.warn('faults: a read-only folder is not tested, setpriv fails')
 
   it.skipIf(!isMountable)(
-    'is full lives, and works again when there is room',
+    'is full keeps running, and recovers when space is free',
     async () => {
       const disk = mountSmallDisk('256m')
       try {

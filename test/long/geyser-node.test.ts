@@ -129,7 +129,7 @@ describe('a Sluice before a Sluice', () => {
     expect(shown.stdout).not.toContain(String(node.doors.grpc!.port))
   })
 
-  it('loses and repeats nothing when the node is killed and started again', async () => {
+  it('loses and duplicates nothing when the node is killed and restarted', async () => {
     const streams = [0, 1].map((commitment) => follow(front, token, commitment))
     for (const stream of streams) await stream.reaches(stream.newest + 10)
     for (let round = 0; round < 2; round++) {
@@ -154,7 +154,7 @@ describe('a Sluice before a Sluice', () => {
         )
   }, 180_000)
 
-  it('times out a frozen node within seconds, and loses nothing when it goes on', async () => {
+  it('times out a frozen node within seconds, and loses nothing when it resumes', async () => {
     const stream = follow(front, token, 1)
     await stream.reaches(stream.newest + 10)
     node.child.kill('SIGSTOP')

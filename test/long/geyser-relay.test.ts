@@ -75,7 +75,7 @@ describe('a stream through the gateway', () => {
     expect(relay.counts).toMatchObject({ duplicates: 0, incompleteBlocks: 0, unreadable: 0 })
   })
 
-  it('goes on without gap or duplicate when the wire breaks again and again', async () => {
+  it('resumes without gap or duplicate when the connection breaks repeatedly', async () => {
     const node = keep(await GrpcStage.open())
     const { cut, relay } = await wired(node)
     const token = relay.door.provision({ plan: 'unlimited' }).token
@@ -114,7 +114,7 @@ describe('a stream through the gateway', () => {
     expect(relay.counts).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
   }, 60_000)
 
-  it('goes on at another node of the set, with that node’s bytes', async () => {
+  it('resumes at another node of the set, with that node’s bytes', async () => {
     const nodes = [keep(await GrpcStage.open()), keep(await GrpcStage.open())]
     const story = storyOf(40)
     const sections = nodes.map((node, index) =>

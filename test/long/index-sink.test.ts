@@ -73,7 +73,7 @@ describe('the sink of the embedded index', () => {
     expect(await countRows(folder, 'tips', 'signature')).toEqual({ rows: 1, distinct: 1 })
   })
 
-  test('changes nothing for rows that come again, wherever the first ones are', async () => {
+  test('ignores duplicate rows, wherever the first ones are stored', async () => {
     const sink = await start({ hotBytesMax: 200_000 })
     const rows = (slot: number) => transactionRows({ slot, slots: 4, perSlot: 200 })
     for (let slot = 0; slot < 40; slot += 4) await sink.write([rows(slot)], {})

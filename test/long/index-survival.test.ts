@@ -170,7 +170,7 @@ describe('an index', () => {
     expect(await lost('slots')).toBe(0)
   }, 180_000)
 
-  test('forgets the slots of a chain that was dropped, and nothing else', async () => {
+  test('deletes the slots of a chain that was dropped, and nothing else', async () => {
     await begin()
     await until(() => (stage.ingest.freshness().slot ?? 0) > 80, 'rows flow', 60_000)
     await end()

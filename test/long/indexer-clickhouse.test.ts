@@ -59,7 +59,7 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
     await expect(outside).rejects.toMatchObject({ code: '164' })
   })
 
-  test('goes on when the server was away', async () => {
+  test('resumes after the server was unreachable', async () => {
     const before = await count('transactions')
     await clickhouse.kill()
     await expect(client.query({ query: 'SELECT 1' })).rejects.toMatchObject({ code: '210' })

@@ -39,7 +39,7 @@ describe('the sandbox of the embedded index', () => {
     expect(await rowsOf(stage.engine, 'SELECT 1')).toEqual([[1]])
   })
 
-  test('survives what eats time and memory, and nobody else feels it', async () => {
+  test('survives queries that exhaust time and memory, without effect on other customers', async () => {
     let isDone = false
     let rssPeak = 0
     let written = 0

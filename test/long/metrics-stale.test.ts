@@ -12,7 +12,7 @@ const metricsAlone = ['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map(
 )
 
 test.skipIf(isSlice)(
-  'a silent source degrades the service, closes its door and opens it again',
+  'a silent source degrades the service, closes its endpoint and reopens it',
   async () => {
     const service = await openService()
     const startMs = performance.now()
@@ -57,7 +57,7 @@ test.skipIf(isSlice)(
   },
 )
 
-test.skipIf(isSlice)('onStale: exit asks the process to end with 75', async () => {
+test.skipIf(isSlice)('onStale: exit ends the process with code 75', async () => {
   const service = await openService({ section: { onStale: 'exit' } })
   await until(() => service.calls.exits.length > 0, 'the exit', 60_000)
   expect(service.calls).toEqual({ restarts: 0, exits: [75] })

@@ -50,7 +50,7 @@ describe('a set with one node', () => {
     for (const client of clients) client.socket.close()
   })
 
-  it('loses and repeats no notification when the node is killed with -9', async () => {
+  it('loses and duplicates no notification when the node is killed with -9', async () => {
     const from = await node.funded()
     const client = await stage.connect()
     const roots = await client.subscribe('root')
@@ -76,7 +76,7 @@ describe('a set with one node', () => {
     expect(stage.counts()).toMatchObject({ gapSlots: 0, incompleteBlocks: 0 })
   }, 120_000)
 
-  it('refuses a new subscription with -32005 while the node is frozen, and goes on after it', async () => {
+  it('refuses a new subscription with -32005 while the node is frozen, and recovers after it', async () => {
     const from = await node.funded()
     const client = await stage.connect()
     const slots = await client.subscribe('slot')

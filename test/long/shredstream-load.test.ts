@@ -128,7 +128,7 @@ test('garbage is counted by reason and never forwarded; good shreds still flow',
 
 describe('the worker', () => {
   test.each(['throw', 'exit'] as const)(
-    'ended by %s under load goes on: none lost, none twice',
+    'ended by %s under load restarts: none lost, no duplicates',
     async (how) => {
       stage = await ShredStage.open()
       const receiver = await stage.receiver()

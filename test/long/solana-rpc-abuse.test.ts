@@ -45,7 +45,7 @@ function mutation(bytes: Uint8Array): Uint8Array {
 }
 
 describe('the rpc endpoint under abuse', () => {
-  it('answers every truncation and 10,000 mutations with an error and goes on', async () => {
+  it('answers every truncation and 10,000 mutations with an error and keeps running', async () => {
     const from = await node.funded()
     const bytes = await node.signed([transfer(from, Keypair.generate().publicKey, 1e6)], [from])
     const pid = await chainPid()

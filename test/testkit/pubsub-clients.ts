@@ -31,7 +31,7 @@ export function describePubsubClients(place: () => PubsubPlace): void {
       })
     })
 
-    it('confirms a transfer by signatureSubscribe and hears of account, program and logs', async () => {
+    it('confirms a transfer by signatureSubscribe and is notified of account, program and logs', async () => {
       const from = await node.funded()
       const to = web3.Keypair.generate().publicKey
       const told: Record<string, unknown[]> = {

@@ -93,7 +93,7 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
       expect(headed.totals.rows).toBe(2)
     })
 
-    test('writes JSONCompactEachRow and Parquet, or says that it cannot', async () => {
+    test('writes JSONCompactEachRow and Parquet, or refuses them with UNKNOWN_FORMAT', async () => {
       for (const format of ['JSONCompactEachRow', 'Parquet'] as const) {
         if (stage.lacks.includes(format)) {
           expect(await fails(few, { format }), format).toMatchObject({ code: 73 })
@@ -113,7 +113,7 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
       expect(whole).toMatchObject({ data: [], rows: 0 })
     })
 
-    test('quotes 64 bits in JSON when asked to, and keeps them exact', async () => {
+    test('quotes 64-bit integers in JSON unless disabled, and keeps them exact', async () => {
       const big = 'SELECT max(lamports) AS top, count() AS n FROM account_updates'
       const quoted = await run(big, { format: 'JSONEachRow' })
       const plain = await run(big, { format: 'JSONEachRow', quotes64: false })
@@ -187,7 +187,7 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
       expect(error?.message).not.toMatch(/_blocks|127\.0\.0\.1|\/tmp/)
     })
 
-    test('refuses more rows than the limit, and breaks off when told to', async () => {
+    test('refuses more rows than the limit, and cuts the result in overflow mode break', async () => {
       const all = 'SELECT slot, idx FROM transactions'
       expect(await fails(all, { limits: { rows: 100 } })).toMatchObject({ code: 158 })
       const limits = { rows: 100, overflow: 'break' } as const
@@ -198,7 +198,7 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
       expect(exact.totals.rows).toBe(100)
     })
 
-    test('ends a long result at the limit with whole rows and an error behind them', async () => {
+    test('ends a long result at the limit with whole rows followed by an error', async () => {
       const { text, error, totals } = await tryAsk(engine, long, { limits: { rows: 300_000 } })
       expect(error).toMatchObject({ code: 158 })
       expect(totals.rows).toBeLessThanOrEqual(300_000)
@@ -254,7 +254,7 @@ export function describeQueryEngine(name: string, stage: EngineStage): void {
       expect(await fails('SELECT subscription FROM usage')).toMatchObject({ code: 47 })
     })
 
-    test('tells of our tables in system.tables and system.columns, and of no others', async () => {
+    test('lists only our tables in system.tables and system.columns', async () => {
       const { text } = await run(
         "SELECT DISTINCT table FROM system.columns WHERE database = 'chain' ORDER BY table",
       )

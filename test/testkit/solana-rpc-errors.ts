@@ -127,7 +127,7 @@ export function describeRpcErrors(start: () => Promise<SolanaNode>): void {
       ])
     })
 
-    it('refuses every truncation and goes on', async () => {
+    it('refuses every truncation and keeps running', async () => {
       const from = await node.funded()
       const bytes = await node.signed([transfer(from, from.publicKey, 1)], [from])
       const batch = Array.from({ length: bytes.length }, (_, length) => length)
@@ -146,7 +146,7 @@ export function describeRpcErrors(start: () => Promise<SolanaNode>): void {
   describe('params', () => {
     const clock = 'SysvarC1ock11111111111111111111111111111111'
 
-    it('are refused in the words of a validator', async () => {
+    it("are refused with a validator's messages", async () => {
       expect(await errorOf('getBalance')).toEqual([
         -32602,
         '`params` should have at least 1 argument(s)',

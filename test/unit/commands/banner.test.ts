@@ -31,7 +31,7 @@ describe('the calls of the first start', () => {
     expect(text).not.toMatch(/createInsecure|http:|ws:/)
   })
 
-  it('write an IPv6 address as a client wants it', () => {
+  it('write an IPv6 address in brackets', () => {
     const text = printed({ host: '::1', port: 7, tls: false })
     expect(text).toContain('g.Client("[::1]:7"')
     expect(text).toContain('curl -s http://[::1]:7')

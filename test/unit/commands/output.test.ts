@@ -44,7 +44,7 @@ describe('output', () => {
     expect(tableOf(['x'], [['two\nlines']], '')).toBe('X\ntwo lines')
   })
 
-  test('answers go to stdout, refusals to stderr, in the asked form', () => {
+  test('answers go to stdout, refusals to stderr, in the requested form', () => {
     const { written, streams } = capture()
     printReport({ json: { a: 1 }, text: 'one' }, 'json', streams)
     printReport({ json: { a: 1 }, text: 'one' }, 'table', streams)

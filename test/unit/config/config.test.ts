@@ -19,25 +19,25 @@ function config(sections: object): Config {
 
 const checked = (sections: object) => checkConfig(config(sections), () => true)
 
-const door = (host: string, port: number, enabled = true) => ({ enabled, host, port })
+const endpoint = (host: string, port: number, enabled = true) => ({ enabled, host, port })
 
-describe('doors', () => {
+describe('endpoints', () => {
   test('listening beyond loopback without TLS is refused unless allowPlaintext', () => {
-    const open = { rpc: door('0.0.0.0', 1) }
+    const open = { rpc: endpoint('0.0.0.0', 1) }
     expect(checked(open)).toEqual([expect.stringMatching('rpc.host 0.0.0.0 is not')])
     expect(checked({ ...open, allowPlaintext: true })).toEqual([])
     expect(checked({ ...open, tls: { cert: 'a', key: 'b' } })).toEqual([])
-    expect(checked({ rpc: door('0.0.0.0', 1, false) })).toEqual([])
-    expect(checked({ shredstream: door('0.0.0.0', 1) })).toEqual([])
+    expect(checked({ rpc: endpoint('0.0.0.0', 1, false) })).toEqual([])
+    expect(checked({ shredstream: endpoint('0.0.0.0', 1) })).toEqual([])
   })
 
   test('two endpoints cannot have one address, but any number may take a free port', () => {
-    const clash = { rpc: door('127.0.0.1', 9), grpc: door('127.0.0.1', 9) }
+    const clash = { rpc: endpoint('127.0.0.1', 9), grpc: endpoint('127.0.0.1', 9) }
     expect(checked(clash)).toEqual(['grpc.port 9 is taken by rpc: set another port'])
-    const free = { rpc: door('127.0.0.1', 0), grpc: door('127.0.0.1', 0) }
+    const free = { rpc: endpoint('127.0.0.1', 0), grpc: endpoint('127.0.0.1', 0) }
     expect(checked(free)).toEqual([])
     expect(enabledEndpoints(config(free)).map(({ name }) => name)).toEqual(['rpc', 'grpc'])
-    const udp = { rpc: door('127.0.0.1', 9), shredstream: door('127.0.0.1', 9) }
+    const udp = { rpc: endpoint('127.0.0.1', 9), shredstream: endpoint('127.0.0.1', 9) }
     expect(checked(udp)).toEqual([])
   })
 
@@ -63,12 +63,12 @@ describe('sources', () => {
     expect(isAllEmbedded(config({ tpu }))).toBe(false)
     expect(checked({ tpu })).toEqual([expect.stringContaining('set tpu.tipAccounts')])
     expect(checked({ tpu: { ...tpu, tipAccounts: ['x'] } })).toEqual([])
-    const rpc = door('127.0.0.1', 1)
+    const rpc = endpoint('127.0.0.1', 1)
     const mixed = config({
-      tpu: { ...tpu, ...door('127.0.0.1', 2), tipAccounts: ['x'] },
+      tpu: { ...tpu, ...endpoint('127.0.0.1', 2), tipAccounts: ['x'] },
       rpc,
       chain: { source: 'embedded' },
-      metrics: { source: 'embedded', ...door('127.0.0.1', 3) },
+      metrics: { source: 'embedded', ...endpoint('127.0.0.1', 3) },
     })
     expect(checkConfig(mixed, () => false)).toEqual([
       'tpu.upstreams is a real source and chain.source is not set: set chain.source, or rpc.enabled: false',
@@ -137,10 +137,12 @@ describe('upstreams', () => {
 
   test('beside them no embedded chain runs, and no shreds can be made of it', () => {
     const upstreams = { default: { nodes: [node] } }
-    const shredstream = { ...door('127.0.0.1', 1), feed: 'embedded' }
-    const real = config({ chain, upstreams, shredstream, rpc: door('127.0.0.1', 2) })
+    const shredstream = { ...endpoint('127.0.0.1', 1), feed: 'embedded' }
+    const real = config({ chain, upstreams, shredstream, rpc: endpoint('127.0.0.1', 2) })
     expect(needsDevnode(real)).toBe(false)
-    expect(needsDevnode(config({ chain: { source: 'embedded' }, rpc: door('x', 1) }))).toBe(true)
+    expect(needsDevnode(config({ chain: { source: 'embedded' }, rpc: endpoint('x', 1) }))).toBe(
+      true,
+    )
     expect(checkConfig(real, () => true)).toEqual([
       'shredstream.feed is embedded and chain.source is upstream: set it to udp',
     ])
@@ -149,13 +151,13 @@ describe('upstreams', () => {
     ])
   })
 
-  test('a dedicated set is a real source: the embedded chain must then be asked for', () => {
+  test('a dedicated set is a real source: chain.source must then be set', () => {
     const mixed = config({ chain: { source: 'embedded' }, upstreams: { own: { nodes: [node] } } })
     expect(isAllEmbedded(mixed)).toBe(false)
     const serving = config({
       chain: { source: 'embedded' },
       upstreams: { own: { nodes: [node] } },
-      rpc: door('127.0.0.1', 1),
+      rpc: endpoint('127.0.0.1', 1),
     })
     expect(checkConfig(serving, () => false)).toEqual([
       'upstreams.own is a real source and chain.source is not set: set chain.source, or rpc.enabled: false',

@@ -71,7 +71,7 @@ function transaction(payer: number, price: number, program: Uint8Array, keys: Ui
   return buildTransaction({ signers, blockhash: key(7), instructions })
 }
 
-test('reserved keys and called programs are not written, whatever the message asks for', () => {
+test('reserved keys and called programs are not written, whatever the message requests', () => {
   const { ledger, producer } = open()
   const [program, account] = [key(40), key(50)]
   producer.land(transaction(1, 500, program, [sysvars.clock, programs.system, account]), executed)

@@ -16,7 +16,7 @@ async function recordsOf(path: string): Promise<string[]> {
 }
 
 describe('a file of records', () => {
-  it('gives back what was written, and nothing behind a cut or a rotten byte', async () => {
+  it('returns what was written, and nothing after a truncated or corrupt record', async () => {
     const path = join(folder, 'records')
     const writer = await RecordWriter.create(path)
     const texts = ['first', 'second', '', 'x'.repeat(100_000)]

@@ -4,7 +4,7 @@ import { Samples } from '../../../src/devnode/ledger/samples.ts'
 const key = (value: number) => new Uint8Array(32).fill(value)
 
 describe('the samples of the ledger', () => {
-  it('tell what it took to land, and to write all accounts that are asked for', () => {
+  it('report the lowest fee that landed, overall and for all given accounts', () => {
     const samples = new Samples()
     samples.landed({ price: 500, writable: [key(1), key(2)] })
     samples.landed({ price: 20, writable: [key(1)] })

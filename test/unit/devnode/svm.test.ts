@@ -26,7 +26,7 @@ function run(svm: Svm, instruction: Parameters<typeof buildTransaction>[0]['inst
 }
 
 describe('the VM', () => {
-  it('gives the state of what was written and says who paid', () => {
+  it('returns the written accounts and whether the fee was charged', () => {
     const svm = new Svm()
     expect(svm.load([wallet])).toBe(0)
     const to = Keypair.derive(seed, 'to').publicKey
@@ -56,7 +56,7 @@ describe('the VM', () => {
     expect(done.logs[1]).toBe('Program log: Error: Invalid instruction')
   })
 
-  it('tells a program that is missing, and refuses bytes that are no transaction', () => {
+  it('reports a missing program, and refuses bytes that are no transaction', () => {
     const svm = new Svm()
     svm.load([wallet])
     const nowhere = Keypair.derive(seed, 'nowhere').publicKey

@@ -268,7 +268,7 @@ describe('slot tracker', () => {
     )
   })
 
-  it('forgets forks and dead slots when another slot is finalized', () => {
+  it('drops forks and dead slots when another slot is finalized', () => {
     const { hub, sink, published } = open()
     sink.opened(null)
     const updates = chainOf(3)

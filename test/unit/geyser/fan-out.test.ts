@@ -105,7 +105,7 @@ describe('live streams', () => {
     for (const [sink, group] of live) fanOut.leave(sink, group)
   })
 
-  it('that asked for the same share one group, whatever the order of their words', () => {
+  it('with equal filters share one group, whatever the order of their fields', () => {
     const chain = new SyntheticSolana()
     const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
     const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))

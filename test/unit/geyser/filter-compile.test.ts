@@ -30,7 +30,7 @@ function problem(request: object, changed: Partial<typeof limits> = {}): string 
 }
 
 describe('a request', () => {
-  it('of five bytes asks for all slots: an entry without a value is an empty filter', () => {
+  it('of five bytes selects all slots: an entry without a value is an empty filter', () => {
     const read = codec.decode<SubscribeRequest>(
       'geyser.SubscribeRequest',
       Buffer.from('12030a0161', 'hex'),

@@ -178,7 +178,7 @@ describe('a jsonParsed token account whose mint is unknown', () => {
     expect(stage.amounts(id)).toHaveLength(1_001)
   })
 
-  it('sends nothing to a feed that nobody is subscribed to any more', async () => {
+  it('sends nothing to a feed without subscribers', async () => {
     stage.subscribe(holder)
     stage.publish(holder, tokenAccount(key(1), 1n))
     await turn()
@@ -213,7 +213,7 @@ describe('a mint on the stream', () => {
     expect(stage.amounts(id)).toEqual(['10'])
   })
 
-  it('is forgotten while no jsonParsed subscription exists', async () => {
+  it('is dropped while no jsonParsed subscription exists', async () => {
     stage.publish(key(1), mintOf(2).data)
     stage.subscribe(holder)
     stage.publish(holder, tokenAccount(key(1), 100n))

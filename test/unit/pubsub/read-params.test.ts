@@ -14,7 +14,7 @@ const read = (topic: string, ...params: unknown[]) => readers[topic]!(params)
 const invalid = (message: string) => ({ code: -32602, message })
 
 describe('params of the subscribe methods', () => {
-  it('stand for finalized and binary where nothing is said', () => {
+  it('default to finalized and binary', () => {
     expect(read('account', key)).toMatchObject({
       commitment: 2,
       view: { encoding: 'binary', dataSlice: null },

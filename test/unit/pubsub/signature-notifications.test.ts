@@ -119,7 +119,7 @@ describe('a signature', () => {
     expect(stage.lookups).toBe(1)
   })
 
-  it('is looked up again when the node is behind the stream', async () => {
+  it('is looked up again when the node lags the stream', async () => {
     stage.streamSlot = 20
     stage.statuses.splice(0, 1, ...[0, 0, 1].map((one) => status(one as Commitment)))
     stage.subscribe(stage.connect(), 'confirmed')

@@ -30,7 +30,7 @@ describe('the registry on disk', () => {
     expect(() => openStore(join(folder, 'file'), { clock: systemClock })).toThrow(Fault)
   })
 
-  it.each(['data.mdb', 'lock.mdb'])('refuses a folder in the place of %s', (name) => {
+  it.each(['data.mdb', 'lock.mdb'])('refuses a folder instead of %s', (name) => {
     mkdirSync(join(folder, name))
     expect(() => openStore(folder, { clock: systemClock })).toThrow(Fault)
     expect(() => openStore(folder, { clock: systemClock })).toThrow('is not a file')

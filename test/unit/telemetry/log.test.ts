@@ -16,7 +16,7 @@ test('a log file on a full disk does not end the process', () => {
   expect([ran.status, String(ran.stdout)]).toEqual([0, 'alive\n'])
 })
 
-test('a fault that repeats is logged at most once a second', () => {
+test('a recurring fault is logged at most once a second', () => {
   const lines: unknown[] = []
   const log: Log = { ...silentLog, error: (msg, fields) => lines.push([msg, fields]) }
   const report = faultReport(log, 'writing failed')

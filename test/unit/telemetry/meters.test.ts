@@ -107,7 +107,7 @@ describe('process meters', () => {
 
   const promtool = findTool('promtool')
   test.skipIf(promtool === null)(
-    'give promtool nothing to say (skipped without promtool)',
+    'pass promtool without warnings (skipped without promtool)',
     async () => {
       const meters = new Meters()
       const watching = startProcessMeters(meters, { version: '1.2.3' })

@@ -42,7 +42,7 @@ describe('a supervisor', () => {
     expect(seen).toMatchObject({ launches: 22, downs: 0 })
   })
 
-  it('gives up what does not start for another reason', async () => {
+  it('stops after three starts that fail for another reason', async () => {
     const seen = await supervise(20, new Fault('child-start', 'it is broken'))
     await until(() => seen.downs === 1, 'the end')
     expect(seen.launches).toBe(3)

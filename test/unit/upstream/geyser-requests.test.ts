@@ -14,7 +14,7 @@ const decode = (bytes: Uint8Array) => {
   return type.toObject(type.decode(bytes), { longs: Number }) as unknown as SubscribeRequest
 }
 
-describe('what is asked of a node', () => {
+describe('the subscribe request to a node', () => {
   it('is everything once, as it is processed, and no blocks', () => {
     const request = decode(subscribeRequest(null))
     expect(request).toEqual({

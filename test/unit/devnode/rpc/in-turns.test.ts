@@ -25,7 +25,7 @@ describe('inTurns', () => {
 })
 
 describe('whenDone', () => {
-  it('goes on at once or later', async () => {
+  it('continues at once or later', async () => {
     expect(whenDone(1, double)).toBe(2)
     expect(await whenDone(Promise.resolve(1), double)).toBe(2)
   })

@@ -52,7 +52,7 @@ describe('Params', () => {
     ['a list', [], 'Invalid params: invalid type: sequence, expected u64.'],
     ['a flag', true, 'Invalid params: invalid type: boolean `true`, expected u64.'],
     ['nothing', null, 'Invalid params: invalid type: null, expected u64.'],
-  ])('refuses %s where a number stands', (_, value, message) => {
+  ])('refuses %s instead of a number', (_, value, message) => {
     const params = read([value])
     params.u64(0)
     expect(params.problem?.message).toBe(message)

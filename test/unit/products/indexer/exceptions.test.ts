@@ -9,7 +9,7 @@ import {
 } from '../../../../src/products/indexer/exceptions.ts'
 
 describe('exceptions', () => {
-  it('are read by the client of ClickHouse, whatever their sentence holds', () => {
+  it('are parsed by the ClickHouse client, whatever their message contains', () => {
     for (const message of [
       'Plain',
       'ends. ',

@@ -29,7 +29,7 @@ describe('the lexer of the indexer', () => {
     ])
   })
 
-  it('knows heredocs, and dollars that are none', () => {
+  it('recognizes heredocs, and dollars that are not heredocs', () => {
     expect(cut(`$$ FORMAT ' $$ $t$ $$ $t$ $1`)).toEqual([
       "string:$$ FORMAT ' $$",
       'string:$t$ $$ $t$',
@@ -76,7 +76,7 @@ describe('the lexer of the indexer', () => {
       expect(cut(`a ${text}`, 'clickhouse').at(-1), text).toBe(`unknown:${text}`)
   })
 
-  it('tells what is left open', () => {
+  it('marks an unterminated string or comment as broken', () => {
     for (const open of ["'", '"a', '`a', '/* ', '$$ x', '$a$ $$', "'a''", '/* /* */'])
       expect(lex(open, 'duckdb').at(-1)?.kind).toBe('broken')
   })

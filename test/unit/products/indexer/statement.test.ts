@@ -73,7 +73,7 @@ describe('FORMAT and SETTINGS', () => {
     expect(codeOf("SELECT 1 INTO OUTFILE 'x'")).toBe(164)
   })
 
-  it('takes settings before FORMAT and behind it, and no third time', () => {
+  it('accepts SETTINGS before and after FORMAT, and not a third time', () => {
     expect(read('SELECT 1 SETTINGS a = 1 FORMAT JSON SETTINGS b = 2').settings).toHaveLength(2)
     expect(codeOf(`SELECT 1 ${'SETTINGS a = 1 '.repeat(3)}`)).toBe(62)
   })
@@ -112,7 +112,7 @@ describe('a statement', () => {
       expect(codeOf(text)).toBe(62)
   })
 
-  it('is known by its first word', () => {
+  it('is recognized by its first word', () => {
     expect(read('(SELECT 1) UNION ALL (SELECT 2)').kind).toBe('query')
     expect(read('with a as (select 1) select * from a').kind).toBe('query')
     expect(read('WITH delete_log AS (SELECT 1) SELECT 1 AS insert').kind).toBe('query')
@@ -127,7 +127,7 @@ describe('a statement', () => {
     expect(plain('SELECT `a"b``c` FROM t')).toBe('SELECT "a""b`c" FROM t')
   })
 
-  it('has its literals and names in the quotes of DuckDB, whoever quoted them', () => {
+  it("has its literals and names in DuckDB's quotes, whatever the original quotes", () => {
     for (const [given, wanted] of [
       [String.raw`'x\' OR 1=1 --'`, `'x'' OR 1=1 --'`],
       [String.raw`'a\tb\n\\d+'`, `'a\tb\n\\d+'`],
@@ -199,7 +199,7 @@ describe('parameters', () => {
       expect(plain(text)).toBe(text)
   })
 
-  it('tell what is missing, malformed or of no type', () => {
+  it('are refused when missing, malformed or of an unknown type', () => {
     const code = (text: string, given = {}) => {
       const bound = made(text, given)
       return bound.ok ? 0 : bound.error.code
@@ -212,7 +212,7 @@ describe('parameters', () => {
 })
 
 describe('the fingerprint of a slow query', () => {
-  it('holds no literal, no comment and no long word', () => {
+  it('contains no literal, no comment and no long word', () => {
     const secret = `slu_${'x'.repeat(38)}`
     const text = `SELECT a, 'x', 1.5, $$y$$ /* ${secret} */ FROM t WHERE ${secret} IN (1, 2, 'z')`
     expect(fingerprint(text, 'duckdb')).toBe('SELECT a , ? FROM t WHERE ? IN ( ? )')
@@ -222,7 +222,7 @@ describe('the fingerprint of a slow query', () => {
 })
 
 describe('values of parameters', () => {
-  it('have a bound in all, however often each is asked for', () => {
+  it('have a total bound, however often each is used', () => {
     const places = (count: number) => `SELECT [${'{a:String},'.repeat(count)}1]`
     const half = { a: 'x'.repeat(VALUE_CHARS_MAX / 2) }
     expect(made(places(2), half).ok).toBe(true)

@@ -115,7 +115,7 @@ describe('the index writer', () => {
     expect(await sink.marks()).toMatchObject({ slots: 10 })
   })
 
-  test('deletes nothing when the slots that come again are the same blocks', async () => {
+  test('deletes nothing when replayed slots have the same blocks', async () => {
     const { sink, writer } = await stage()
     await writer.take(blocks([8, 9, 10], 'old'))
     expect(await writer.take(blocks([9, 10, 11], 'old', 10))).toEqual({ isWritten: true })

@@ -11,7 +11,7 @@ import { decodeKey } from '../../../../src/solana/base58.ts'
 import { newAddress } from '../../../testkit/tipped.ts'
 
 describe('duplicates', () => {
-  it('are recognized for two minutes and then forgotten', () => {
+  it('are recognized for two minutes and then dropped', () => {
     const duplicates = new Duplicates()
     const [one, two] = [digestOf(Uint8Array.of(1)), digestOf(Uint8Array.of(2))]
     duplicates.remember(one, 0)
@@ -35,7 +35,7 @@ describe('rates', () => {
     expect(rates.take('a', 1_000)).toBeCloseTo(20)
   })
 
-  it('forget names whose bucket is full again', () => {
+  it('drop names whose bucket is full again', () => {
     const rates = new Rates({ perSecond: 50, burst: 100 })
     for (let name = 0; name < 5_000; name++) rates.take(`n${name}`, name * 100)
     expect(rates.size).toBeLessThan(100)

@@ -37,7 +37,7 @@ describe('text from a node', () => {
       expect(secrets.isIn(text), text).toBe(true)
   })
 
-  test('is withheld when it is encoded deeper than anybody writes', () => {
+  test('is withheld when it is encoded deeper than the bound', () => {
     const nested = `%${'25'.repeat(8)}41`
     expect(new NodeSecrets({ rpc: address }).isIn(nested)).toBe(true)
     expect(new NodeSecrets({ rpc: address }).isIn('100% of %20 and \\n')).toBe(false)

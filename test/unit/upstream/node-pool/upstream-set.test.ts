@@ -111,7 +111,7 @@ describe('the pick of a node', () => {
 })
 
 describe('minContextSlot', () => {
-  test('excludes the nodes that are known to be below, by the commitment asked for', () => {
+  test('excludes the nodes that are known to be below, at the requested commitment', () => {
     const { set, nodes } = setOf([{}, {}])
     nodes[0]!.probedSlots(100, 68, null)
     nodes[1]!.probedSlots(110, 78, null)

@@ -19,7 +19,7 @@ describe('the policy of a method', () => {
       expect(policyOf(method).kind).toBe('read')
   })
 
-  it('reads commitment and minContextSlot, finalized when nothing is said', () => {
+  it('reads commitment and minContextSlot, finalized by default', () => {
     expect(readOptions(call('getBalance', 'a'))).toEqual({ commitment: 2 })
     expect(readOptions({ ...call('getSlot'), params: undefined })).toEqual({ commitment: 2 })
     const said = { commitment: 'processed', minContextSlot: 7 }
@@ -65,7 +65,7 @@ describe('SlotTracker', () => {
     expect(seen).toEqual([5, 0, 1, 0])
   })
 
-  it('find the slot that an answer tells', () => {
+  it('find the slot in an answer', () => {
     const told = (method: string, text: string) => slotIn(method, encodedText(text))
     expect(told('getSlot', '123')).toBe(123)
     expect(told('getSlot', '{"slot":1}')).toBe(null)
@@ -78,7 +78,7 @@ describe('SlotTracker', () => {
 })
 
 describe('SlowEstimate', () => {
-  it('comes to rest near the 95th percentile and follows it', () => {
+  it('converges near the 95th percentile and follows it', () => {
     const estimate = new SlowEstimate(1)
     let seed = 1
     const random = () => {

@@ -23,7 +23,7 @@ describe('the slot tracker', () => {
     expect([slots.get('c', 0), slots.get('a', 0)]).toEqual([0, 10])
   })
 
-  test('never holds more customers than its bound', () => {
+  test('never tracks more customers than its bound', () => {
     const slots = new SlotTracker(100)
     for (let at = 0; at < 1_000; at++) slots.raise(`c${at}`, 1, at + 1)
     let held = 0

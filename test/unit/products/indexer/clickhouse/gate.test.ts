@@ -217,7 +217,7 @@ describe('the ClickHouse query gate', () => {
     expect(hostile.ok && hostile.value).toContain("subscription = 'x\\' OR \\'1\\' = \\'1'")
   })
 
-  test('keeps an alias, and gives the table its own name where there is none', () => {
+  test("keeps an alias, and uses the table's name without one", () => {
     expect(ask('SELECT u.rows FROM usage AS u')).toMatchObject({
       value: expect.stringMatching(/\) AS u$/),
     })

@@ -71,7 +71,7 @@ describe('QueryWatch', () => {
     expect(calls).toEqual(['late'])
   })
 
-  test('kills a query that was asked to end and does not', () => {
+  test('kills a query that was cancelled and does not end', () => {
     const watch = new QueryWatch(() => nowMs)
     const { one, calls } = watched()
     watch.add(one)

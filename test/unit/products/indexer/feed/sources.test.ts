@@ -105,7 +105,7 @@ describe('SlotSource', () => {
     }
   })
 
-  test('splits a large slot into parts and loses nothing of it', () => {
+  test('splits a large slot into several parcels and loses nothing of it', () => {
     const { source, publish } = stage()
     const updates = publish(solanaAt(10, { transactionsPerSlot: 3_000, accounts: 400 }), 2)
     const parts = all(source)

@@ -87,7 +87,7 @@ describe('rows of a slot', () => {
     }
   })
 
-  test('have the block once, with the part that contains it', () => {
+  test('have the block once, with the parcel that contains it', () => {
     const block = { parentSlot: 6, blockhash: 'hash', height: 5, txCount: 2 }
     expect(slotOf([], { block }).blocks).toEqual([
       {

@@ -43,7 +43,7 @@ describe('a query', () => {
     expect(stage.engine.queries.at(-3)?.statement.texts).toEqual(['SELECT rows 2'])
   })
 
-  it('is answered in the format that is asked for last and nearest', async () => {
+  it('is answered in the format of FORMAT, else of the header or default_format', async () => {
     const format = async (asked: Asked) =>
       (await stage.ask(asked)).headers.get('x-clickhouse-format')
     expect(await format({ body: 'SELECT 1' })).toBe('TabSeparated')
@@ -97,7 +97,7 @@ describe('a query', () => {
     expect(stage.engine.queries.at(-1)?.statement.values[0]?.value).toBe('line\r\n--x')
   })
 
-  it('gets its limits from the plan, and narrower ones when it asks', async () => {
+  it('gets its limits from the plan, and lower ones from its settings', async () => {
     const as = stage.issue({ plan: 'plain' })
     await stage.ask({ body: 'SELECT 1', as })
     expect(stage.engine.queries.at(-1)?.limits).toEqual({ ...limits, overflow: 'throw' })
@@ -118,7 +118,7 @@ describe('a query', () => {
     expect(stage.engine.queries.at(-1)?.quotes64).toBe(false)
   })
 
-  it('may be compressed, when the client says both that and how', async () => {
+  it('is compressed only with enable_http_compression and a supported Accept-Encoding', async () => {
     const query = { enable_http_compression: '1' }
     const packed = await fetch(`${stage.url}/?${new URLSearchParams(query)}`, {
       method: 'POST',
@@ -242,7 +242,7 @@ describe('an error', () => {
     ).toBe(true)
   })
 
-  it('is a true error while the answer is held', async () => {
+  it('has an error status while the answer is buffered', async () => {
     expect(await stage.code({ body: 'SELECT late 5' })).toEqual([408, 159, 'TIMEOUT_EXCEEDED'])
     const query = { wait_end_of_query: '1' }
     expect((await stage.code({ body: 'SELECT late 100000', query }))[0]).toBe(408)
@@ -250,7 +250,7 @@ describe('an error', () => {
   })
 })
 
-describe('what tools ask first', () => {
+describe('the first queries of tools', () => {
   it('lists databases, tables and columns', async () => {
     const text = async (body: string) => (await stage.ask({ body })).text
     expect(await text('SHOW DATABASES')).toBe('chain\nsystem\n')
