@@ -55,6 +55,20 @@ describe('the sink of the embedded index', () => {
     expect(await countRows(folder, 'transactions')).toEqual({ rows: 20, distinct: 20 })
   })
 
+  test('never gives the name of a readable file to other rows, also after a restart', async () => {
+    const named = async () => (await readSnapshot(folder)).files.map(({ name }) => name)
+    const first = await start()
+    await first.write([transactionRows({ slot: 5, slots: 2, perSlot: 10 })], {})
+    await first.publish()
+    await first.write([transactionRows({ slot: 7, slots: 1, perSlot: 10 })], {})
+    await stop(first)
+    const before = await named()
+    expect(before).toHaveLength(2)
+    await start()
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 30, distinct: 30 })
+    for (const name of await named()) expect(before).not.toContain(name)
+  })
+
   test('takes every table and every type', async () => {
     const sink = await start()
     await sink.write(

@@ -192,7 +192,7 @@ export class DuckdbSink implements RowSink {
   async #openFiles(listing: Listing): Promise<void> {
     this.#isOpen = false
     this.#writer = await this.#instance.connect()
-    this.#tails = new Tails(await this.#instance.connect(), this.#folder)
+    this.#tails = new Tails(await this.#instance.connect(), this.#folder, listing.lastTail)
     this.#publisher ??= new Publisher(this.#folder, (await readSnapshot(this.#folder)).version)
     this.#archive = new Archive(await this.#instance.connect(), {
       ...this.#options,

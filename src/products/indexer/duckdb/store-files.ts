@@ -61,6 +61,8 @@ export interface Listing {
   readonly hot: readonly number[]
   /** Valid sealed files, ascending, without those merged into others. */
   readonly sealed: readonly Sealed[]
+  /** The highest number of a tail; 0 without tails. */
+  readonly lastTail: number
   /** Names of files that are no longer needed. */
   readonly obsolete: readonly string[]
 }
@@ -73,7 +75,9 @@ export async function listFolder(folder: string): Promise<Listing> {
   const hot: number[] = []
   const obsolete: string[] = []
   const sealed: Sealed[] = []
+  let lastTail = 0
   for (const name of names) {
+    lastTail = Math.max(lastTail, Number(/^tail-\d+-(\d+)\.duckdb$/.exec(name)?.[1] ?? 0))
     const asHot = /^hot-(\d+)\.duckdb$/.exec(name)
     const asSealed = /^seg-(\d+)-(\d+)-(\d+)\.duckdb$/.exec(name)
     if (asHot !== null) hot.push(Number(asHot[1]))
@@ -85,7 +89,7 @@ export async function listFolder(folder: string): Promise<Listing> {
   const isReplaced = (file: Sealed) => sealed.some((other) => replaces(other, file))
   obsolete.push(...sealed.filter(isReplaced).map((file) => file.name))
   const kept = sealed.filter((file) => !isReplaced(file)).sort((a, b) => a.from - b.from)
-  return { hot: hot.sort((a, b) => a - b), sealed: kept, obsolete }
+  return { hot: hot.sort((a, b) => a - b), sealed: kept, lastTail, obsolete }
 }
 
 /** Resets file modes that an earlier version or another user left too open. */

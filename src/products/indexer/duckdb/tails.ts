@@ -31,11 +31,13 @@ export class Tails {
   readonly #folder: string
   #hot = -1
   #tails: readonly Tail[] = []
-  #made = 0
+  #made: number
 
-  constructor(connection: DuckDBConnection, folder: string) {
+  /** `last`: number of the last tail; readers know a file by its name, so none is used twice. */
+  constructor(connection: DuckDBConnection, folder: string, last: number) {
     this.#connection = connection
     this.#folder = folder
+    this.#made = last
   }
 
   /** Number of the hot file whose rows were copied. */
