@@ -37,15 +37,20 @@ export interface GeyserReport {
   readonly gapSlots: number
 }
 
+export interface SetChainsDeps {
+  readonly bounds: HubBounds
+  /** Slots that a set replays at the start, where it is not the default. */
+  readonly warmSlots?: Readonly<Record<string, number>>
+  readonly clock: Clock
+  readonly log: Log
+}
+
 export class SetChains {
   readonly #nodes: Upstreams
-  readonly #deps: { readonly bounds: HubBounds; readonly clock: Clock; readonly log: Log }
+  readonly #deps: SetChainsDeps
   readonly #chains = new Map<string, SetChain & { feed: GeyserFeed; sink: SolanaUpstream }>()
 
-  constructor(
-    nodes: Upstreams,
-    deps: { readonly bounds: HubBounds; readonly clock: Clock; readonly log: Log },
-  ) {
+  constructor(nodes: Upstreams, deps: SetChainsDeps) {
     this.#nodes = nodes
     this.#deps = { ...deps, log: deps.log.area('upstream') }
   }
@@ -56,10 +61,10 @@ export class SetChains {
     if (known !== undefined) return known
     const set = this.#nodes.set(name)
     if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
-    const { bounds, clock, log } = this.#deps
+    const { bounds, warmSlots, clock, log } = this.#deps
     const hub = openSolanaHub(bounds)
     const sink = new SolanaUpstream(hub, { clock, log })
-    const feed = new GeyserFeed(set, { sink, clock, log })
+    const feed = new GeyserFeed(set, { sink, warmSlots: warmSlots?.[name], clock, log })
     const heads = new Heads(hub)
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     const chain = {

@@ -2,6 +2,7 @@
 // streams, the execution pipeline. Thread: main.
 import { join } from 'node:path'
 import type { Fault } from '../base/errors.ts'
+import { needsDevnode } from '../config/config.ts'
 import { DevnodeProcess } from '../devnode/process.ts'
 import { startExecution } from '../flows/execution.ts'
 import type { EventLog } from '../stream/log.ts'
@@ -15,6 +16,12 @@ import { SetChains } from './set-chains.ts'
 
 /** As yellowstone keeps by default. */
 export const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
+
+/**
+ * Slots that the devnode replays at the start: it ran on while this process started, and the index
+ * continues at its last slot. Well below `replaySlots`: none is evicted before it is sent.
+ */
+const devnodeWarmSlots = 100
 
 /** The name of the set that serves a subscription; no other set ever does. */
 export function setOf({ upstream }: { readonly upstream: string | null }): string {
@@ -73,7 +80,8 @@ export function openChains(
   { config, clock, log, meters }: Context,
   { registry, upstreams }: { readonly registry: Store; readonly upstreams: Upstreams },
 ): SetChains {
-  const chains = new SetChains(upstreams, { bounds: hubBounds, clock, log })
+  const warmSlots = needsDevnode(config) ? { [defaultSet]: devnodeWarmSlots } : {}
+  const chains = new SetChains(upstreams, { bounds: hubBounds, warmSlots, clock, log })
   declareGeyserMeters(meters, () => chains.readings())
   const { websocket, grpc, tpu, indexer } = config
   if (![websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)) return chains

@@ -23,7 +23,7 @@ import type { FeedCounts } from './meters.ts'
 import { NodeRotation } from './node-rotation.ts'
 
 /** Replayed on the first connection, so that the next finalized slots are complete. */
-const warmSlots = 40
+const defaultWarmSlots = 40
 const askTimeoutMs = 3_000
 const watchEveryMs = 250
 /** Timeout without updates: a hanging proxy, or a halted chain. */
@@ -47,6 +47,8 @@ export interface FeedSet {
 }
 
 export interface GeyserFeedDeps {
+  /** Slots replayed on the first connection. */
+  readonly warmSlots?: number | undefined
   readonly sink: GeyserSink
   readonly clock: Clock
   readonly log: Log
@@ -132,7 +134,7 @@ export class GeyserFeed {
 
   /** Resolves when the connection ends, for any reason. */
   async #follow(node: UpstreamNode): Promise<GeyserEnd> {
-    const { sink, clock } = this.#deps
+    const { sink, clock, warmSlots = defaultWarmSlots } = this.#deps
     const { grpc: address, xToken } = node.addresses
     if (!URL.canParse(address)) return noAddress
     const client = new GeyserClient({ address, xToken }, clock)
