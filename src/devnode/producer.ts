@@ -15,7 +15,7 @@ import { packTransaction, StoredTransaction } from './ledger/stored-transaction.
 import { messageContent, signaturesOf } from './message-content.ts'
 import { durableNonce } from './nonce.ts'
 import { OpenSlot } from './open-slot.ts'
-import type { SolanaSink } from './sink.ts'
+import { reportBlock, type SolanaSink } from './sink.ts'
 import { sysvarAccounts } from './sysvars.ts'
 
 /** A block is confirmed when the next one is there, and finalized 32 slots later. */
@@ -105,18 +105,7 @@ export class Producer {
     }
     const block = new Block(facts, ledger.opened, packEntries(open.entries))
     ledger.close(block)
-    this.#status(open.slot, slotStatus.completed)
-    sink.block(open.slot, {
-      blockhash: block.blockhash,
-      parentSlot: parent.slot,
-      parentBlockhash: block.previousBlockhash,
-      blockHeight: block.blockHeight,
-      blockTime: block.blockTime,
-      executedTransactionCount: block.transactionCount,
-      entriesCount: open.entries.length,
-      rewards: [],
-    })
-    this.#status(open.slot, slotStatus.processed)
+    reportBlock(sink, block, open.entries.length)
     this.#raise(open.slot)
     this.#nonce = durableNonce(facts.hash)
     this.#open = this.#openSlot()

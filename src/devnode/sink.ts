@@ -5,7 +5,8 @@ import type {
   EntryContent,
   TransactionContent,
 } from '../solana/geyser-content.ts'
-import type { SlotStatus } from '../solana/updates.ts'
+import { type SlotStatus, slotStatus } from '../solana/updates.ts'
+import type { Block } from './ledger/block.ts'
 
 /** A slot's change of status. */
 export interface SlotChange {
@@ -27,6 +28,23 @@ export interface SolanaSink {
   entry(slot: number, content: EntryContent): void
   /** The slot is complete; everything reported since its start is the block. */
   block(slot: number, content: BlockMetaContent): void
+}
+
+/** Reports that a slot is complete, and its block. */
+export function reportBlock(sink: SolanaSink, block: Block, entriesCount: number): void {
+  const { slot, parentSlot: parent } = block
+  sink.status({ slot, parent, status: slotStatus.completed })
+  sink.block(slot, {
+    blockhash: block.blockhash,
+    parentSlot: parent,
+    parentBlockhash: block.previousBlockhash,
+    blockHeight: block.blockHeight,
+    blockTime: block.blockTime,
+    executedTransactionCount: block.transactionCount,
+    entriesCount,
+    rewards: [],
+  })
+  sink.status({ slot, parent, status: slotStatus.processed })
 }
 
 /** Passes everything to both, in this order. */

@@ -16,9 +16,10 @@ import type { LedgerAccount } from './ledger/ledger.ts'
 import { LedgerState } from './ledger/state.ts'
 import type { ChainCounters } from './meters.ts'
 import { Producer } from './producer.ts'
+import { publishRestored } from './restored.ts'
 import type { SolanaSink } from './sink.ts'
 import { SlotClock } from './slot-clock.ts'
-import { ChainStore } from './store.ts'
+import { ChainStore, type RestoredBlock } from './store.ts'
 import { Svm } from './svm.ts'
 import { Traffic } from './traffic.ts'
 
@@ -56,7 +57,8 @@ export async function startEmbeddedChain(
     section,
   )
   const svm = new Svm()
-  await restore(store, ledger, { svm, keys, clock, log })
+  // Before anyone reads the sink's hub and before the next slot opens: a replay is in order.
+  publishRestored(await restore(store, ledger, { svm, keys, clock, log }), sink)
   const producer = new Producer({ ledger, sink, clock, writeVm: (accounts) => svm.load(accounts) })
   const airdropLamportsMax = BigInt(section.airdropLamports)
   const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })
@@ -82,21 +84,25 @@ export async function startEmbeddedChain(
   }
 }
 
-/** Fills the ledger from disk, or begins it, and loads its accounts into the VM. */
+/**
+ * Fills the ledger from disk, or begins it, and loads its accounts into the VM. Returns the newest
+ * blocks that were on disk.
+ */
 async function restore(
   store: ChainStore,
   ledger: LedgerState,
   deps: Pick<EmbeddedDeps, 'clock' | 'log'> & { readonly svm: Svm; readonly keys: ChainKeys },
-): Promise<void> {
+): Promise<readonly RestoredBlock[]> {
   const { svm, keys, clock, log } = deps
   const genesis = svm.genesis(vmKeys)
   const builtins = new Set(genesis.map(({ pubkey }) => keyOf(pubkey)))
+  let restored: readonly RestoredBlock[]
   try {
-    const hasState = await store.restore(ledger, (account) => !isBuiltin(account, builtins))
+    restored = await store.restore(ledger, (account) => !isBuiltin(account, builtins))
     for (const account of genesis)
       if (ledger.newestAccount(account.pubkey) === null)
         ledger.write(versionOf(account, { slot: 0, ledger }))
-    if (!hasState) {
+    if (restored.length === 0) {
       begin(ledger, keys, clock)
       await store.snapshot(ledger)
     }
@@ -107,6 +113,7 @@ async function restore(
   ledger.settle()
   const accounts = svm.load(missingAccounts(ledger, builtins))
   if (accounts > 0) log.warn('the VM refused accounts of the ledger', { accounts })
+  return restored
 }
 
 /** The accounts that a new VM lacks, except sysvars: each slot writes them. */

@@ -23,12 +23,21 @@ const chunkBytes = 256 * 1024
 const pendingBytesMax = 256 * 1024 * 1024
 const seedBytes = 32
 const slotsBetweenJournals = 64
+/** As many as the hub keeps for replay. */
+const replaySlotsMax = 150
 const empty = new Uint8Array(0)
 
 interface StoreDeps {
   readonly isFresh: boolean
   readonly log: Log
   readonly clock: Clock
+}
+
+/** A block that was read from disk. */
+export interface RestoredBlock {
+  readonly block: Block
+  /** The last version of every account that it wrote, as far as the journal has them. */
+  written(): Iterable<LedgerAccount>
 }
 
 export class ChainStore {
@@ -62,36 +71,43 @@ export class ChainStore {
   }
 
   /**
-   * Fills the ledger from disk; false when there is nothing. `isKept`: whether an account belongs
-   * on disk at all.
+   * Fills the ledger from disk; returns the newest blocks, oldest first, or none when the disk has
+   * none. `isKept`: whether an account belongs on disk at all.
    */
   async restore(
     ledger: LedgerState,
     isKept: (account: LedgerAccount) => boolean,
-  ): Promise<boolean> {
+  ): Promise<readonly RestoredBlock[]> {
     this.#isKept = isKept
     const snapshot = (await this.#slotsOf('snapshot')).at(-1)
-    if (snapshot === undefined) return false
+    if (snapshot === undefined) return []
     await this.#readSnapshot(snapshot, ledger)
     let slot = snapshot
-    let hasBlock = false
+    const restored: RestoredBlock[] = []
     for (const start of await this.#slotsOf('journal')) {
       for await (const record of readRecords(this.#file('journal', start))) {
         const reader = new ByteReader(record)
         const block = Block.unpack(reader.bytes())
         // A hole: what comes after it cannot be trusted.
-        if (hasBlock && block.slot !== slot + 1) break
+        if (restored.length > 0 && block.slot !== slot + 1) break
         slot = block.slot
-        hasBlock = true
         ledger.restore(block)
-        if (slot > snapshot) for (const account of readAccounts(reader)) ledger.write(account)
+        const accounts = reader.rest()
+        if (slot > snapshot) {
+          for (const account of readAccounts(accounts)) ledger.write(account)
+          // Block by block, so that no account collects a version of each.
+          ledger.settle()
+        }
+        restored.push({ block, written: () => readAccounts(accounts) })
+        if (restored.length > replaySlotsMax) restored.shift()
       }
     }
-    if (!hasBlock || slot < snapshot) throw broken('its journal ends before its snapshot')
+    if (restored.length === 0 || slot < snapshot)
+      throw broken('its journal ends before its snapshot')
     this.#snapshotSlot = snapshot
     this.#newestSlot = slot
     this.#journal = await RecordWriter.create(this.#file('journal', slot))
-    return true
+    return restored
   }
 
   /** Queues a complete block and the accounts it wrote; returns at once, order is kept. */
@@ -175,7 +191,7 @@ export class ChainStore {
     let isWhole = false
     for await (const record of readRecords(this.#file('snapshot', slot))) {
       isWhole = record.length === 0
-      for (const account of readAccounts(new ByteReader(record))) ledger.write(account)
+      for (const account of readAccounts(record)) ledger.write(account)
     }
     if (!isWhole) throw broken('its snapshot is damaged')
   }
@@ -260,7 +276,8 @@ function writeAccount(writer: ByteWriter, account: LedgerAccount): void {
   writer.bytes(account.data)
 }
 
-function* readAccounts(reader: ByteReader): IterableIterator<LedgerAccount> {
+function* readAccounts(bytes: Uint8Array): IterableIterator<LedgerAccount> {
+  const reader = new ByteReader(bytes)
   while (!reader.isAtEnd)
     yield {
       pubkey: new Uint8Array(reader.raw(32)),

@@ -118,6 +118,11 @@ export class ByteReader {
     return this.raw(this.u32())
   }
 
+  /** Everything that was not read yet; a view as well. */
+  rest(): Buffer {
+    return this.raw(this.#buffer.length - this.#at)
+  }
+
   text(): string {
     const length = this.u32()
     this.#at += length
