@@ -34,6 +34,7 @@ beforeAll(async () => {
     flags: [
       '--chain.source=upstream',
       '--metrics.source=embedded',
+      '--shredstream.enabled=false',
       '--tpu.enabled=false',
       ...frontFlags('default', node, nodeToken),
     ],
@@ -187,9 +188,14 @@ describe('a dedicated node beside our own chain', () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-config-'))
     const config = `--config=${join(folder, 'sluice.yaml')}`
     const section = { rpc: dedicated.url('rpc'), grpc: dedicated.url('grpc'), xToken }
-    const sets = { upstreams: { acme: { nodes: [section] } } }
+    const sets = {
+      chain: { source: 'embedded' },
+      metrics: { source: 'embedded' },
+      shredstream: { feed: 'embedded' },
+      upstreams: { acme: { nodes: [section] } },
+    }
     writeFileSync(join(folder, 'sluice.yaml'), JSON.stringify(sets))
-    const mixed = await startServer({ flags: [config, ...chain, '--chain.source=embedded'] })
+    const mixed = await startServer({ flags: [config, ...chain] })
     try {
       const own = (await provision(mixed.data, 'everybody', '--product=bundle')).token
       const flags = [config, '--product=bundle,dedicated-node', '--upstream=acme']

@@ -9,7 +9,7 @@
 import { existsSync } from 'node:fs'
 import { chown, mkdir } from 'node:fs/promises'
 import { Socket } from 'node:net'
-import { setPriority } from 'node:os'
+import { getPriority, setPriority } from 'node:os'
 import { join } from 'node:path'
 import { stepDownTo } from './file-access.ts'
 import { QueryDatabase } from './query-database.ts'
@@ -39,7 +39,8 @@ export function queryService() {
       runner = new QueryRunner(database, new PipeSink(new Socket({ fd: resultPipe })))
       watchOwnMemory(config.rssBytesMax)
       // Last, because a query may be waiting for this process to be ready.
-      setPriority(niceness)
+      // A process that was started even nicer may not raise its priority.
+      setPriority(Math.max(niceness, getPriority()))
       return { version: database.version }
     },
     run: (job: QueryJob): Promise<QueryReport> => {
