@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Commitment } from '../base/commitment.ts'
+import { messageOf } from '../base/errors.ts'
 import { tpuUpstreamsOf } from '../config/config.ts'
 import { declareGrpcMeters } from '../geyser/meters.ts'
 import { startGrpc } from '../products/grpc/server.ts'
@@ -120,7 +121,12 @@ export async function openShredstream(
     log,
     onDown: downOf(context, 'shred worker'),
   })
-  if (config.shredstream.feed === 'embedded') await devnode?.sendShreds(shreds.ingest)
+  // Not awaited: the start would take as long as the devnode's shred worker. A restarted devnode
+  // gets the address again.
+  if (config.shredstream.feed === 'embedded')
+    devnode?.sendShreds(shreds.ingest).catch((error: unknown) => {
+      log.warn('devnode did not start sending shreds', { reason: messageOf(error) })
+    })
   return shreds
 }
 
