@@ -7,6 +7,7 @@ import { formatQuantity } from './base/units.ts'
 import { needsDevnode } from './config/config.ts'
 import { jobsMax } from './flows/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './flows/execution.ts'
+import { yellowstoneBounds } from './geyser/hub.ts'
 import { AddressBudget } from './quota/address-budget.ts'
 import { resumeFramesMax } from './stream/log.ts'
 import { startProcessMeters } from './telemetry/process-meters.ts'
@@ -20,7 +21,7 @@ import * as upstream from './topology/upstream.ts'
 const restarted = 'restarted with exponential back-off'
 const vital = `${restarted}; after too many deaths in a row the server exits`
 const bytes = (count: number) => formatQuantity(count, 'bytes')
-const { replaySlots, replayBytesMax } = upstream.hubBounds
+const { replaySlots, replayBytesMax } = yellowstoneBounds
 
 /** Checks that a row reads only what it declares. */
 function row<R extends keyof Components, V>(component: Component<Components, R, V, Context>) {

@@ -68,8 +68,6 @@ export interface RunningDevnode {
 
 /** What a validator of this age calls itself. */
 const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
-/** As yellowstone keeps by default. */
-const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
 const reportMs = 1_000
 
 export async function startDevnode(
@@ -80,7 +78,7 @@ export async function startDevnode(
   const { host } = options
   const meters = new Meters()
   const counter = new StatsCounter()
-  const hub = openSolanaHub(hubBounds)
+  const hub = openSolanaHub()
   const heads = new Heads(hub)
   const feed = new ShredFeed({ clock, log, onDown })
   const stops: (() => unknown)[] = [() => heads.stop(), () => feed.stop()]

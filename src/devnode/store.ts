@@ -10,6 +10,7 @@ import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
+import { yellowstoneBounds } from '../geyser/hub.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import type { HistogramChild } from '../telemetry/meters.ts'
 import { Block } from './ledger/block.ts'
@@ -24,7 +25,7 @@ const pendingBytesMax = 256 * 1024 * 1024
 const seedBytes = 32
 const slotsBetweenJournals = 64
 /** As many as the hub keeps for replay. */
-const replaySlotsMax = 150
+const replaySlotsMax = yellowstoneBounds.replaySlots
 const empty = new Uint8Array(0)
 
 interface StoreDeps {

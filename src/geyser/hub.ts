@@ -5,7 +5,13 @@ import { Hub, type HubBounds } from '../stream/hub.ts'
 
 export type SolanaHub = Hub<SolanaUpdate>
 
-export function openSolanaHub(bounds: HubBounds): SolanaHub {
+/** As yellowstone keeps by default. */
+export const yellowstoneBounds: HubBounds = {
+  replaySlots: 150,
+  replayBytesMax: 256 * 1024 * 1024,
+}
+
+export function openSolanaHub(bounds = yellowstoneBounds): SolanaHub {
   return new Hub<SolanaUpdate>(bounds, bytesOf)
 }
 

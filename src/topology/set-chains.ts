@@ -38,7 +38,8 @@ export interface GeyserReport {
 }
 
 export interface SetChainsDeps {
-  readonly bounds: HubBounds
+  /** Default: as yellowstone keeps. */
+  readonly bounds?: HubBounds
   /** Slots that a set replays at the start, where it is not the default. */
   readonly warmSlots?: Readonly<Record<string, number>>
   readonly clock: Clock

@@ -14,9 +14,6 @@ import { Upstreams } from '../upstream/node-pool/upstreams.ts'
 import type { Context } from './context.ts'
 import { SetChains } from './set-chains.ts'
 
-/** As yellowstone keeps by default. */
-export const hubBounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
-
 /**
  * Slots that the devnode replays at the start: it ran on while this process started, and the index
  * continues at its last slot. Well below `replaySlots`: none is evicted before it is sent.
@@ -81,7 +78,7 @@ export function openChains(
   { registry, upstreams }: { readonly registry: Store; readonly upstreams: Upstreams },
 ): SetChains {
   const warmSlots = needsDevnode(config) ? { [defaultSet]: devnodeWarmSlots } : {}
-  const chains = new SetChains(upstreams, { bounds: hubBounds, warmSlots, clock, log })
+  const chains = new SetChains(upstreams, { warmSlots, clock, log })
   declareGeyserMeters(meters, () => chains.readings())
   const { websocket, grpc, tpu, indexer } = config
   if (![websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)) return chains

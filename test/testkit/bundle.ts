@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Directory } from '../../src/auth/directory.ts'
 import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
+import { initialOf } from '../../src/base/fields.ts'
 import type { Running } from '../../src/base/running.ts'
 import { encodedText } from '../../src/jsonrpc/build.ts'
 import { Methods, type MethodTable } from '../../src/jsonrpc/methods.ts'
@@ -44,8 +45,8 @@ export class Bundle {
   readonly directory: Directory
   readonly gate: Gate
   readonly quota: Quota
-  readonly #doors: Running[] = []
-  readonly #quotaMeters
+  readonly #endpoints: Running[] = []
+  readonly #shared
   #made = 0
 
   /** `plans` are changes to the standard plan, under names of their own. */
@@ -60,7 +61,15 @@ export class Bundle {
     this.directory.start()
     this.gate = new Gate(this.directory, { clock: systemClock })
     this.quota = new Quota({ plans: all, ledger: this.store, clock: systemClock, log: silentLog })
-    this.#quotaMeters = declareQuotaMeters(this.meters, this.quota)
+    this.#shared = {
+      gate: this.gate,
+      quota: this.quota,
+      quotaMeters: declareQuotaMeters(this.meters, this.quota),
+      tls: null,
+      trustedProxies: [],
+      clock: systemClock,
+      log: silentLog,
+    }
   }
 
   /** Provisions a subscription; the endpoints know it at once. */
@@ -78,22 +87,16 @@ export class Bundle {
     changes: Partial<RpcDeps> & { section?: object; table?: MethodTable<Caller> } = {},
   ): Promise<Running & { port: number }> {
     const { section, table, ...deps } = changes
-    const door = await startRpc(
+    const endpoint = await startRpc(
       { ...initialOf(rpcSection.fields), port: 0, ...section },
       {
-        gate: this.gate,
-        quota: this.quota,
-        quotaMeters: this.#quotaMeters,
+        ...this.#shared,
         meters: deps.meters ?? declareRpcMeters(this.meters),
         proxy: new Methods<Caller>(nodeMethods, table ?? {}),
-        tls: null,
-        trustedProxies: [],
-        clock: systemClock,
-        log: silentLog,
         ...deps,
       },
     )
-    return this.#opened(door)
+    return this.#opened(endpoint)
   }
 
   async openWebsocket(
@@ -101,24 +104,18 @@ export class Bundle {
   ): Promise<Running & { port: number }> {
     const { section, table, ...deps } = changes
     const chain = idleChain()
-    const door = await startWebsocket(
+    const endpoint = await startWebsocket(
       { ...initialOf(websocketSection.fields), port: 0, ...section },
       {
-        gate: this.gate,
-        quota: this.quota,
-        quotaMeters: this.#quotaMeters,
+        ...this.#shared,
         meters: deps.meters ?? declareWebsocketMeters(this.meters),
         version: nodeVersion,
         methods: table === undefined ? [] : [table],
         chainOf: () => chain,
-        tls: null,
-        trustedProxies: [],
-        clock: systemClock,
-        log: silentLog,
         ...deps,
       },
     )
-    return this.#opened(door)
+    return this.#opened(endpoint)
   }
 
   /** The indexer over an engine of the test's choice. */
@@ -126,44 +123,29 @@ export class Bundle {
     changes: Partial<IndexerDeps> & Pick<IndexerDeps, 'engine'> & { section?: object },
   ): Promise<Running & { port: number }> {
     const { section, ...deps } = changes
-    const door = await startIndexer(
+    const endpoint = await startIndexer(
       { ...initialOf(indexerSection.fields), port: 0, ...section },
       {
-        gate: this.gate,
-        quota: this.quota,
-        quotaMeters: this.#quotaMeters,
+        ...this.#shared,
         meters: deps.meters ?? declareIndexerMeters(this.meters),
         usage: () => {},
         freshness: () => ({ slot: null, slotAgeMs: null, block: null, blockAgeMs: null }),
-        tls: null,
-        trustedProxies: [],
-        clock: systemClock,
-        log: silentLog,
         ...deps,
       },
     )
-    return this.#opened(door)
+    return this.#opened(endpoint)
   }
 
   async dispose(): Promise<void> {
-    for (const door of this.#doors) await door.stop()
+    for (const endpoint of this.#endpoints) await endpoint.stop()
     this.directory.stop()
     await this.quota.stop()
     await this.store.close()
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  #opened(door: Running): Running & { port: number } {
-    this.#doors.push(door)
-    return { address: door.address, stop: () => door.stop(), port: door.address!.port }
+  #opened(endpoint: Running): Running & { port: number } {
+    this.#endpoints.push(endpoint)
+    return { address: endpoint.address, stop: () => endpoint.stop(), port: endpoint.address!.port }
   }
-}
-
-/** The defaults of a section. */
-function initialOf<F extends Readonly<Record<string, { readonly initial: unknown }>>>(
-  fields: F,
-): { readonly [K in keyof F]: F[K]['initial'] } {
-  return Object.fromEntries(
-    Object.entries(fields).map(([key, { initial }]) => [key, initial]),
-  ) as never
 }

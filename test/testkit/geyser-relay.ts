@@ -18,7 +18,7 @@ export function setSection(nodes: readonly NodeSection[]): SetSection {
 }
 
 export class RelayStage {
-  readonly roads: SetChains
+  readonly chains: SetChains
   readonly road: SetChain
   readonly #upstreams: Upstreams
   /** What customers see. */
@@ -28,8 +28,8 @@ export class RelayStage {
     const deps = { clock: systemClock, log: silentLog }
     const bounds = { replaySlots, replayBytesMax: 2 ** 28 }
     this.#upstreams = new Upstreams({ default: setSection(nodes) }, deps)
-    this.roads = new SetChains(this.#upstreams, { ...deps, bounds })
-    this.road = this.roads.of('default')!
+    this.chains = new SetChains(this.#upstreams, { ...deps, bounds })
+    this.road = this.chains.of('default')!
   }
 
   static async open(
@@ -52,12 +52,12 @@ export class RelayStage {
   }
 
   get counts() {
-    return this.roads.readings()[0]!.counts
+    return this.chains.readings()[0]!.counts
   }
 
   connected(times = 1): Promise<void> {
     return until(
-      () => this.roads.report()[0]!.node !== null && this.counts.connections >= times,
+      () => this.chains.report()[0]!.node !== null && this.counts.connections >= times,
       'a geyser stream',
     )
   }
@@ -71,7 +71,7 @@ export class RelayStage {
 
   async close(): Promise<void> {
     await this.door.close()
-    this.roads.stop()
+    this.chains.stop()
     await this.#upstreams.stop()
   }
 }

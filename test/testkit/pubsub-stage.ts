@@ -26,8 +26,7 @@ export class PubsubStage {
     const entries = Object.entries(sets).map(([name, nodes]) => [name, setSection(nodes)] as const)
     const deps = { clock: systemClock, log }
     this.upstreams = new Upstreams(Object.fromEntries(entries), deps)
-    const bounds = { replaySlots: 150, replayBytesMax: 2 ** 28 }
-    this.streams = new SetChains(this.upstreams, { ...deps, bounds })
+    this.streams = new SetChains(this.upstreams, deps)
   }
 
   static async start(

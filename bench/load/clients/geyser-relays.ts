@@ -21,7 +21,6 @@ export interface OpenedRelay {
 }
 
 /** As the topology has it. */
-const bounds = { replaySlots: 150, replayBytesMax: 256 * 1024 * 1024 }
 
 serveBench({
   ours: openOurs,
@@ -53,8 +52,8 @@ async function openOurs(nodePort: number): Promise<OpenedRelay> {
     cacheBytes: 0,
   }
   const deps = { clock: systemClock, log: silentLog }
-  const roads = new SetChains(new Upstreams({ default: set }, deps), { ...deps, bounds })
-  const { port, token } = await openGrpcEndpoint(roads.of('default')!)
+  const chains = new SetChains(new Upstreams({ default: set }, deps), deps)
+  const { port, token } = await openGrpcEndpoint(chains.of('default')!)
   return { port, token }
 }
 

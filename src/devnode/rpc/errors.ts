@@ -17,7 +17,6 @@ export const rpcFaults = {
     code: -32004,
     message: `Block not available for slot ${slot}`,
   }),
-  unhealthy: { code: -32005, message: 'Node is unhealthy', data: { numSlotsBehind: null } },
   slotSkipped: (slot: number): RpcError => ({
     code: -32007,
     message: `Slot ${slot} was skipped, or missing due to ledger jump to recent snapshot`,
@@ -45,7 +44,7 @@ export const rpcFaults = {
 
 /** The error of a refusal, where the method has no error of its own for it. */
 export function refusalError(refusal: Refusal): RpcError {
-  if (refusal.kind === 'unavailable') return rpcFaults.unhealthy
+  if (refusal.kind === 'unavailable') return rpcErrors.nodeUnhealthy
   if (refusal.code === 'signature-verification') return rpcFaults.signatureVerification
   if (refusal.kind === 'invalid') return invalidParams(refusal.message)
   return { code: rpcErrors.internal.code, message: refusal.message }

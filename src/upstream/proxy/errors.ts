@@ -1,26 +1,22 @@
 // Errors for calls that no node answered. Thread: any (constants). The texts are ours: those of
 // sockets contain addresses.
-import { type Answer, failure } from '../../jsonrpc/build.ts'
+import { type Answer, failure, rpcErrors } from '../../jsonrpc/build.ts'
 
-// -32005 is what Solana's own nodes return, and what clients retry.
-const UNHEALTHY = -32005
-const data = { numSlotsBehind: null }
+const { nodeUnhealthy } = rpcErrors
 
 /** No node of the set is up, or none of those that were tried answered. */
-export const unhealthy: Answer = failure({ code: UNHEALTHY, message: 'Node is unhealthy', data })
+export const unhealthy: Answer = failure(nodeUnhealthy)
 
 /** The time for a read, all tries together, is over. */
 export const tooSlow: Answer = failure({
-  code: UNHEALTHY,
+  ...nodeUnhealthy,
   message: 'Node is unhealthy: no answer in time',
-  data,
 })
 
 /** The only try of a send broke off; what the node did with it is unknown. */
 export const sendUnknown: Answer = failure({
-  code: UNHEALTHY,
+  ...nodeUnhealthy,
   message: 'Node is unhealthy: it gave no answer, the transaction may have been taken',
-  data,
 })
 
 /** Error codes of a node after which a read fails over to another one. */
