@@ -82,11 +82,11 @@ export const topology: ComponentTable<Components, Context> = {
     reads: [],
     start: ({ meters, version }) => startProcessMeters(meters, { version }),
   }),
-  // Above the pipelines that it reads: it stops after they have sent their last rows.
+  // Above the pipelines that feed it: it stops after they have sent their last rows.
   ingest: row({
     kind: 'pipeline',
     does: 'rows of blocks, transactions, tips and execution events',
-    reads: ['events', 'chains', 'tpu'],
+    reads: ['events'],
     writes: ['<data>/index, or the ClickHouse server'],
     owns: [
       { kind: 'queue', name: 'unacknowledged rows', bound: '8 MiB' },
@@ -230,7 +230,8 @@ export const topology: ComponentTable<Components, Context> = {
   indexer: row({
     kind: 'endpoint',
     does: "SQL over ClickHouse's HTTP",
-    reads: ['gate', 'quota', 'certificates', 'ingest', 'queryEngine'],
+    reads: ['gate', 'quota', 'certificates', 'ingest', 'queryEngine', 'chains', 'tpu'],
+    writes: ['ingest'],
     isEnabled: ({ config }) => config.indexer.enabled,
     start: products.openIndexer,
   }),

@@ -123,13 +123,13 @@ async function ingest(folder: string, seconds: number, hasQueries = false) {
   const meters = new Meters()
   const running = await startIngest(section, {
     events: new EventLog({ reserve: () => 0, clock: systemClock }),
-    hub,
     folder,
     holder: 'bench',
     meters: declareIngestMeters(meters),
     clock: systemClock,
     log: silentLog,
   })
+  running.follow(hub)
   let slot = firstSlot
   const durable = () => (running.freshness().slot ?? firstSlot - 1) + 1 - firstSlot
   const publish = async () => {

@@ -162,31 +162,34 @@ export async function openTpu(
   })
 }
 
-/** Rows of the shared set only: rows of a dedicated set would belong to its subscription alone. */
-export async function runIngest(
+export function runIngest(
   { config, data, clock, log, meters }: Context,
-  { events, chains, tpu }: Read<'events' | 'chains' | 'tpu'>,
+  { events }: Read<'events'>,
 ) {
-  const ingest = await startIngest(config.indexer, {
+  return startIngest(config.indexer, {
     events,
-    hub: chains.of(setOf({ upstream: null }))?.hub ?? null,
     folder: join(data, 'index'),
     holder,
     meters: declareIngestMeters(meters),
     clock,
     log,
   })
-  tpu?.listen((row) => ingest.tip(row))
-  return ingest
 }
 
 export function startQueryEngine({ config, data, meters, log }: Context) {
   return startEngine(config.indexer, { folder: join(data, 'index'), holder, meters, log })
 }
 
-export function openIndexer(context: Context, read: Admission & Read<'ingest' | 'queryEngine'>) {
+/** Rows of the shared set only: rows of a dedicated set would belong to its subscription alone. */
+export function openIndexer(
+  context: Context,
+  read: Admission & Read<'ingest' | 'queryEngine' | 'chains' | 'tpu'>,
+) {
   const { config, meters } = context
-  const { ingest, queryEngine } = read
+  const { ingest, queryEngine, chains, tpu } = read
+  const hub = chains.of(setOf({ upstream: null }))?.hub
+  if (hub !== undefined) ingest!.follow(hub)
+  tpu?.listen((row) => ingest!.tip(row))
   return startIndexer(config.indexer, {
     ...sharedOf(context, read),
     engine: queryEngine!,

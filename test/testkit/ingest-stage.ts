@@ -35,7 +35,6 @@ export class IngestStage {
       { engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 20_000_000_000 },
       {
         events: this.log,
-        hub,
         folder: this.folder,
         holder: 'test',
         meters: declareIngestMeters(this.meters),
@@ -43,6 +42,7 @@ export class IngestStage {
         log: silentLog,
       },
     )
+    if (hub !== null) this.ingest.follow(hub)
   }
 
   async stop(): Promise<void> {

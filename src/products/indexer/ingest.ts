@@ -14,6 +14,7 @@ import type { Hub } from '../../stream/hub.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { IndexerSection } from './config.ts'
+import type { Marks } from './engine.ts'
 import { Outbox, type Sending } from './feed/outbox.ts'
 import { SlotSource } from './feed/slot-source.ts'
 import { EventSource, QueueSource } from './feed/source.ts'
@@ -32,8 +33,6 @@ export type IngestSection = Pick<
 
 export interface IngestDeps {
   readonly events: EventLog
-  /** Updates of the indexed set of nodes; null when it has no stream. */
-  readonly hub: Hub<SolanaUpdate> | null
   /** Folder of DuckDB's files. */
   readonly folder: string
   /** Names this server in the writer lease of ClickHouse. */
@@ -54,6 +53,8 @@ export interface Freshness {
 }
 
 export interface RunningIngest extends Running {
+  /** Reads the slots of this hub from now on, continuing at the index's mark. Called once. */
+  follow(hub: Hub<SolanaUpdate>): void
   tip(fact: TipFact): void
   usage(fact: UsageFact): void
   freshness(): Freshness
@@ -73,12 +74,11 @@ export async function startIngest(
   const eventSource = new EventSource(events, meters.lost.events)
   const tips = new QueueSource('tips', meters.lost.tips)
   const queries = new QueueSource('usage', meters.lost.usage)
-  const { hub } = deps
-  const slots = hub && new SlotSource({ hub, lost: meters.lost.slots, clock })
-  const sources = [eventSource, tips, queries, ...(slots === null ? [] : [slots])]
+  let slots: SlotSource | null = null
+  let marks: Marks | null = null
   const { engine, url, retentionDays, retentionBytes } = section
   let link: WriterLink | null = null
-  const outbox = new Outbox(sources, {
+  const outbox = new Outbox([eventSource, tips, queries], {
     deliver: (delivery) => link!.deliver(delivery),
     isOpen: () => link?.isOpen === true,
     onDurable(sending) {
@@ -99,28 +99,33 @@ export async function startIngest(
     meters,
     clock,
     log,
-    onOpen(marks) {
+    onOpen(opened) {
+      marks = opened
       fresh.resume(marks.slots)
       slots?.resume(marks.slots)
       outbox.writerOpened()
     },
   })
   const ends = [events.listen(() => outbox.wake())]
-  if (hub !== null && slots !== null) {
-    // Updates that the hub received before the listener was added count as waiting from now on.
-    slots.onUpdate()
-    ends.push(
-      hub.listen((commitment) => {
-        // A slot's content is published as confirmed with its status, or after it.
-        if (commitment !== Commitment.confirmed) return
-        slots.onUpdate()
-        outbox.wake()
-      }),
-    )
-  }
   let stopping: Promise<void> | null = null
   return {
     address: null,
+    follow(hub) {
+      const source = new SlotSource({ hub, lost: meters.lost.slots, clock })
+      slots = source
+      if (marks !== null) source.resume(marks.slots)
+      // Updates that the hub received before the listener was added count as waiting from now on.
+      source.onUpdate()
+      ends.push(
+        hub.listen((commitment) => {
+          // A slot's content is published as confirmed with its status, or after it.
+          if (commitment !== Commitment.confirmed) return
+          source.onUpdate()
+          outbox.wake()
+        }),
+      )
+      outbox.add(source)
+    },
     tip(fact) {
       tips.push(fact, clock.monotonicMs())
       outbox.wake()

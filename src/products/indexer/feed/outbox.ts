@@ -51,7 +51,7 @@ export interface OutboxDeps {
 
 export class Outbox {
   readonly #deps: OutboxDeps
-  readonly #sources: readonly Source[]
+  readonly #sources: Source[]
   /** Oldest first. */
   #unacked: Sending[] = []
   #bytes = 0
@@ -66,8 +66,13 @@ export class Outbox {
   #isStopped = false
 
   constructor(sources: readonly Source[], deps: OutboxDeps) {
-    this.#sources = sources
+    this.#sources = [...sources]
     this.#deps = deps
+  }
+
+  add(source: Source): void {
+    this.#sources.push(source)
+    this.wake()
   }
 
   get unackedBytes(): number {
