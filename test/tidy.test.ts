@@ -135,6 +135,7 @@ const importers: Readonly<Record<string, readonly string[]>> = {
   pino: ['src/telemetry/log.ts'],
   yaml: ['src/config/load.ts'],
   fzstd: ['src/upstream/execution/'],
+  '@bokuweb/zstd-wasm': ['src/base/zstd.ts'],
   undici: [
     'src/upstream/',
     'src/products/indexer/clickhouse/',

@@ -1,10 +1,10 @@
 // Formats an account as the JSON text of JSON-RPC and its notifications. Thread: any (pure).
 // Lamports and rent epoch are u64 and written as plain digits: they exceed the
 // safe integers.
+import { compressZstd } from '../base/zstd.ts'
 import { encodeBase58 } from './base58.ts'
 import type { AccountState } from './geyser-content.ts'
 import { keyText } from './key-text.ts'
-import { storeZstd } from './zstd-stored.ts'
 
 /** `binary` is the old form: base58 as a bare string. */
 export const accountEncodings = ['binary', 'base58', 'base64', 'base64+zstd', 'jsonParsed'] as const
@@ -55,7 +55,7 @@ function dataText(account: AccountState, view: AccountView, parse: AccountParser
     case 'base58':
       return `[${base58Text(data)},"base58"]`
     case 'base64+zstd':
-      return `["${storeZstd(data).toString('base64')}","base64+zstd"]`
+      return `["${compressZstd(data).toString('base64')}","base64+zstd"]`
     default:
       return `["${bufferOf(data).toString('base64')}","base64"]`
   }

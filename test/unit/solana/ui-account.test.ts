@@ -4,7 +4,6 @@ import { filtersTake, readAccountFilters } from '../../../src/solana/account-fil
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { programs } from '../../../src/solana/programs.ts'
 import { type AccountView, uiAccountText } from '../../../src/solana/ui-account.ts'
-import { storeZstd } from '../../../src/solana/zstd-stored.ts'
 
 const account = (data: Uint8Array) => ({
   pubkey: new Uint8Array(32).fill(3),
@@ -54,11 +53,6 @@ describe('an account as JSON', () => {
     expect(slice(1, 2)).toEqual([[2, 3], 4])
     expect(slice(3, 9)).toEqual([[4], 4])
     expect(slice(9, 9)).toEqual([[], 4])
-  })
-
-  it.each([0, 1, 131_072, 131_073, 400_000])('stores %i bytes as zstd', (length) => {
-    const data = Uint8Array.from({ length }, (_, at) => at * 7)
-    expect(Buffer.compare(decompress(storeZstd(data)), data)).toBe(0)
   })
 })
 
