@@ -22,6 +22,13 @@ export const chainSection = group('The Solana chain that rpc, websocket, grpc an
     unit: 'ms',
     doc: 'Slot time of the embedded chain.',
   }),
+  slotsPerEpoch: integer({
+    initial: 432_000,
+    min: 32,
+    max: 1_000_000,
+    unit: 'slots',
+    doc: 'Slots of an epoch of the embedded chain; a chain keeps what it began with.',
+  }),
   historySlots: integer({
     initial: 2_000,
     min: 320,

@@ -12,6 +12,7 @@ import type { VmAccount } from './executed.ts'
 import { type ChainKeys, genesisAccounts, keysOf, vmKeys } from './genesis.ts'
 import { versionOf } from './landing.ts'
 import { Block, packEntries } from './ledger/block.ts'
+import { epochScheduleOf } from './ledger/epoch-schedule.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import { LedgerState } from './ledger/state.ts'
 import type { ChainCounters } from './meters.ts'
@@ -53,6 +54,7 @@ export async function startEmbeddedChain(
       genesisHash: encodeBase58(keys.genesisHash),
       identity: encodeBase58(keys.identity),
       faucet: encodeBase58(keys.faucet.publicKey),
+      epochSchedule: epochScheduleOf(section.slotsPerEpoch),
     },
     section,
   )

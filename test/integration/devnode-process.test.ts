@@ -36,6 +36,7 @@ const options = {
   chain: {
     traffic: 100,
     slotMs: 40,
+    slotsPerEpoch: 432_000,
     historySlots: 1_000,
     historyBytes: 64 * 1024 * 1024,
     snapshotSlots: 20,

@@ -19,6 +19,7 @@ export const quickSection: ChainSection = {
   source: 'embedded',
   traffic: 0,
   slotMs: 40,
+  slotsPerEpoch: 432_000,
   historySlots: 2_000,
   historyBytes: 64 * 1024 * 1024,
   snapshotSlots: 1_500,

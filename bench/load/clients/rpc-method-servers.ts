@@ -25,6 +25,7 @@ const section: ChainSection = {
   source: 'embedded',
   traffic: 0,
   slotMs: 400,
+  slotsPerEpoch: 432_000,
   historySlots: 2_000,
   historyBytes: 256 << 20,
   snapshotSlots: 1_500,

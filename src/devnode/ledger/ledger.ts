@@ -12,6 +12,7 @@ import type {
 } from '../../solana/geyser-content.ts'
 import type { TransactionError } from '../../solana/transaction-error.ts'
 import type { SignatureStatus } from '../../solana/updates.ts'
+import type { EpochSchedule } from './epoch-schedule.ts'
 
 /** One version of an account. An account of 0 lamports does not exist and is never returned. */
 export interface LedgerAccount extends AccountState {
@@ -86,14 +87,6 @@ export interface PrioritizationFee {
   readonly slot: number
   /** Micro-lamports per compute unit. */
   readonly prioritizationFee: number
-}
-
-export interface EpochSchedule {
-  readonly slotsPerEpoch: number
-  readonly leaderScheduleSlotOffset: number
-  readonly warmup: boolean
-  readonly firstNormalEpoch: number
-  readonly firstNormalSlot: number
 }
 
 /** Which token accounts: all of an owner, of a mint, or those a delegate may spend from. */

@@ -10,9 +10,9 @@ import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
 import { Accounts } from './accounts.ts'
 import type { Block } from './block.ts'
 import { Blocks, type LedgerBounds } from './blocks.ts'
+import type { EpochSchedule } from './epoch-schedule.ts'
 import { History } from './history.ts'
 import type {
-  EpochSchedule,
   LatestBlockhash,
   Ledger,
   LedgerAccount,
@@ -30,19 +30,14 @@ export interface LedgerIdentity {
   readonly genesisHash: string
   readonly identity: string
   readonly faucet: string
+  readonly epochSchedule: EpochSchedule
 }
 
 export class LedgerState implements Ledger {
   readonly genesisHash: string
   readonly identity: string
   readonly faucet: string
-  readonly epochSchedule: EpochSchedule = {
-    slotsPerEpoch: 432_000,
-    leaderScheduleSlotOffset: 432_000,
-    warmup: false,
-    firstNormalEpoch: 0,
-    firstNormalSlot: 0,
-  }
+  readonly epochSchedule: EpochSchedule
   readonly #accounts = new Accounts()
   readonly #history = new History()
   readonly #samples = new Samples()
@@ -57,6 +52,7 @@ export class LedgerState implements Ledger {
     this.genesisHash = identity.genesisHash
     this.identity = identity.identity
     this.faucet = identity.faucet
+    this.epochSchedule = identity.epochSchedule
     this.#blocks = new Blocks(bounds)
   }
 

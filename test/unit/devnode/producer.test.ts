@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { buildTransaction, type Instruction } from '../../../src/devnode/build.ts'
 import type { Executed } from '../../../src/devnode/executed.ts'
 import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
+import { epochScheduleOf } from '../../../src/devnode/ledger/epoch-schedule.ts'
 import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import { Producer } from '../../../src/devnode/producer.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
@@ -23,7 +24,7 @@ const executed: Executed = {
 
 function open() {
   const ledger = new LedgerState(
-    { genesisHash: 'g', identity: 'i', faucet: 'f' },
+    { genesisHash: 'g', identity: 'i', faucet: 'f', epochSchedule: epochScheduleOf(432_000) },
     { historySlots: 320, historyBytes: 1 << 20 },
   )
   const facts = {
