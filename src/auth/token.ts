@@ -15,6 +15,8 @@ export interface Credentials {
   readonly queryApiKey?: string
   /** `?api_key=` */
   readonly queryApi_key?: string
+  /** In the URL or subprotocol of a WebSocket handshake, where the endpoint takes it there. */
+  readonly handshakeToken?: string
   /** A credential header occurs twice: the request is invalid, whatever the values are. */
   readonly repeated?: boolean
   /** The database credentials; only the indexer needs them. */
@@ -44,6 +46,7 @@ export function tokenIn(endpoint: Endpoint, credentials: Credentials): string | 
     const token = bearerToken(credentials.authorization)
     if (token !== null) return token
   }
+  if (endpoint === 'websocket') return credentials.handshakeToken || null
   if (endpoint !== 'rpc') return null
   return credentials.xApiKey || credentials.queryApiKey || credentials.queryApi_key || null
 }

@@ -8,7 +8,8 @@ import { provision, type Server, sluice, startServer } from '../testkit/server.t
 import { until } from '../testkit/until.ts'
 
 test('no token, password or query string is written anywhere', async () => {
-  const server = await startServer({ flags: ['--logLevel=debug'], isWhole: true })
+  const flags = ['--logLevel=debug', '--websocket.queryToken=true']
+  const server = await startServer({ flags, isWhole: true })
   const written: string[] = []
   const secrets = new Map<string, string>([
     ['the token of demo', server.token],
@@ -34,6 +35,7 @@ test('no token, password or query string is written anywhere', async () => {
       { headers: [['x-token', value]] as [string, string][] },
       { headers: [['authorization', `Bearer ${value}`]] as [string, string][] },
       { headers: [['x-api-key', value]] as [string, string][] },
+      { headers: [['sec-websocket-protocol', `x-token.${value}`]] as [string, string][] },
       { query: `?api-key=${value}` },
       { query: `/unknown/${value}?api_key=${value}` },
     ]) {
@@ -52,6 +54,7 @@ test('no token, password or query string is written anywhere', async () => {
     ['audit', 'verify'],
     ['usage', 'acme'],
     ['status'],
+    ['doctor'],
     ['config', 'print'],
   ])
     for (const output of ['table', 'json']) {

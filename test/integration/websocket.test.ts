@@ -1,5 +1,6 @@
 // The websocket door as the spec and its silent places describe it.
 import { once } from 'node:events'
+import { WebSocket as BrowserSocket } from 'undici'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { value } from '../../src/jsonrpc/build.ts'
@@ -101,12 +102,63 @@ describe('the websocket endpoint', () => {
       [{}, `/?api-key=${token}`],
       [{}, `/?api_key=${token}`],
       [{ 'x-token': '' }, '/'],
+      [{ 'sec-websocket-protocol': `x-token.${token}` }, '/'],
     ]
     for (const [headers, path] of places) {
       const refused = await refusal(headers, path)
       expect([refused.status, refused.headers['www-authenticate']]).toEqual([401, 'Bearer'])
       expect(refused.json).toMatchObject({ jsonrpc: '2.0', error: { code: -32401 }, id: null })
     }
+  })
+
+  describe('with queryToken', () => {
+    const own = new Bundle()
+    const { token } = own.issue()
+    let tokenless: (query: string, protocols?: string[]) => BrowserSocket
+    afterAll(() => own.dispose())
+    beforeAll(async () => {
+      const door = await own.openWebsocket({ section: { queryToken: true } })
+      tokenless = (query, protocols) =>
+        new BrowserSocket(`ws://127.0.0.1:${door.port}/${query}`, protocols)
+    })
+
+    /** The subprotocol of a socket that opened and answers; null for a refused one. */
+    async function protocolOf(socket: BrowserSocket): Promise<string | null> {
+      const type = await new Promise((resolve) => {
+        for (const type of ['open', 'error'] as const)
+          socket.addEventListener(type, () => resolve(type))
+      })
+      if (type === 'error') return null
+      const answer = new Promise<string>((resolve) => {
+        socket.onmessage = ({ data }) => resolve(String(data))
+      })
+      socket.send(call('getVersion', '7'))
+      expect(JSON.parse(await answer)).toMatchObject({ result: nodeVersion, id: 7 })
+      socket.close()
+      return socket.protocol
+    }
+
+    it('takes the token of a browser from either query parameter', async () => {
+      expect(await protocolOf(tokenless(`?api-key=${token}`))).toBe('')
+      expect(await protocolOf(tokenless(`?api_key=${token}`))).toBe('')
+    })
+
+    it('takes it from a subprotocol, and answers with another one where offered', async () => {
+      const secret = `x-token.${token}`
+      expect(await protocolOf(tokenless('', [secret]))).toBe(secret)
+      expect(await protocolOf(tokenless('', [secret, 'sluice']))).toBe('sluice')
+      expect(await protocolOf(tokenless('', ['sluice', secret]))).toBe('sluice')
+    })
+
+    it('refuses a wrong or missing token, and one of x-api-key', async () => {
+      expect(await protocolOf(tokenless(''))).toBeNull()
+      expect(await protocolOf(tokenless('?api-key=bad'))).toBeNull()
+      expect(await protocolOf(tokenless(`?token=${token}`))).toBeNull()
+      expect(await protocolOf(tokenless('', ['x-token.bad']))).toBeNull()
+      expect(await protocolOf(tokenless('', ['x-token.']))).toBeNull()
+      // The first position with a token decides.
+      expect(await protocolOf(tokenless('?api-key=bad', [`x-token.${token}`]))).toBeNull()
+    })
   })
 
   it('upgrades on / only, and answers a plain request with 426', async () => {

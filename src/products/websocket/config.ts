@@ -5,6 +5,10 @@ export const websocketSection = group('Streaming subscriptions over WebSocket.',
   enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
   host: text({ initial: '127.0.0.1', doc: 'Address to listen on.' }),
   port: integer({ initial: 8900, min: 0, max: 65_535, doc: 'Port; 0 takes any free one.' }),
+  queryToken: flag({
+    initial: false,
+    doc: 'Takes the token from ?api-key=, ?api_key= or subprotocol x-token.<token>, too.',
+  }),
   connectionsPerAddress: integer({
     initial: 100,
     min: 0,

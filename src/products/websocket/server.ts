@@ -1,6 +1,6 @@
 // Opens the websocket endpoint. Thread: main.
 //
-//   upgrade on / -> admit: token in headers (401) -> chain of the subscription (503 without one)
+//   upgrade on / -> admit: token (401) -> chain of the subscription (503 without one)
 //                -> connections per address and plan, rate (429)
 //                -> open: gate.lease closes it with 1008 within 1 s of the token's death
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
@@ -23,7 +23,7 @@ import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
 import { jsonHead, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
-import type { SocketRoute, Upgrade } from '../../transport/websocket.ts'
+import { offeredProtocols, type SocketRoute } from '../../transport/websocket.ts'
 import type { WebsocketSection } from './config.ts'
 import { Connection, type ConnectionDeps } from './connection.ts'
 import { MessageHandler, type Session } from './handle.ts'
@@ -53,6 +53,8 @@ const SILENCE_PINGS_MAX = 3
 const BUSY_RETRY_MS = 1_000
 /** A handshake costs as much as the cheapest call. */
 const HANDSHAKE = 'handshake'
+/** A subprotocol of this prefix carries the token where `queryToken` is on. */
+const TOKEN_PROTOCOL = 'x-token.'
 
 export async function startWebsocket(
   section: WebsocketSection,
@@ -77,7 +79,7 @@ export async function startWebsocket(
     clock,
     log,
     http: {
-      admit: (request) => admit(request, deps),
+      admit: (request) => admit(request, section, deps),
       error: (status, message) => errorReply(status, message),
       routes: [{ verb: 'GET', path: '/', handle: () => upgradeRequired }],
     },
@@ -107,11 +109,14 @@ function socketRoute(
     pingMs: section.pingMs,
     silenceMsMax: section.pingMs * SILENCE_PINGS_MAX,
     perAddressMax: section.connectionsPerAddress,
-    upgrade: (_, principal) => {
+    upgrade: (request, principal) => {
       const chain = deps.chainOf(principal.subscription)
       if (chain === null) return noStream
       const { unsentBytes: unsentBytesMax } = section
-      return upgrade({ principal, engine: subscriptions.engineOf(chain), unsentBytesMax }, deps)
+      const engine = subscriptions.engineOf(chain)
+      const state = connection({ principal, engine, unsentBytesMax }, deps)
+      if (state instanceof Reply) return state
+      return { state, protocol: section.queryToken ? chosenProtocol(request) : '' }
     },
     open: (socket) => socket.state.open(socket, deps.gate),
     message: ({ state }, data) => {
@@ -149,19 +154,46 @@ const noStream = new Reply(
   }),
 )
 
-/** Authentication 3: the two headers, and nothing else on this endpoint. */
-function admit(request: Request, { gate }: WebsocketDeps): Principal | Reply {
-  return gate.admit('websocket', request.credentials, request.address) ?? unauthorized
+/** Authentication 3: the two headers, and nothing else on this endpoint without `queryToken`. */
+function admit(
+  request: Request,
+  { queryToken }: WebsocketSection,
+  { gate }: WebsocketDeps,
+): Principal | Reply {
+  const credentials = queryToken
+    ? { ...request.credentials, handshakeToken: handshakeToken(request) }
+    : request.credentials
+  return gate.admit('websocket', credentials, request.address) ?? unauthorized
 }
 
-function upgrade(
+/** The token of a handshake whose client cannot send headers; '' without one. */
+function handshakeToken(request: Request): string {
+  const protocol = offeredProtocols(request).find(isToken) ?? TOKEN_PROTOCOL
+  return (
+    request.parameter('api-key') ||
+    request.parameter('api_key') ||
+    protocol.slice(TOKEN_PROTOCOL.length)
+  )
+}
+
+/** Browsers require one that they offered: the one with the token only when it is alone. */
+function chosenProtocol(request: Request): string {
+  const offered = offeredProtocols(request)
+  if (!offered.some(isToken)) return ''
+  return offered.find((name) => !isToken(name)) ?? offered[0]!
+}
+
+function isToken(protocol: string): boolean {
+  return protocol.startsWith(TOKEN_PROTOCOL)
+}
+
+function connection(
   given: Omit<ConnectionDeps, 'budget'>,
   { quota, quotaMeters }: WebsocketDeps,
-): Upgrade<Connection> | Reply {
+): Connection | Reply {
   const budget = quota.budgetOf(given.principal.subscription)
   const { ok, retryAfterMs } = budget.spend(HANDSHAKE)
-  if (ok && budget.enter('connections'))
-    return { state: new Connection({ ...given, budget }), protocol: '' }
+  if (ok && budget.enter('connections')) return new Connection({ ...given, budget })
   quotaMeters.refused.websocket.inc()
   const reason = ok ? 'too many connections on this plan' : 'the rate of the plan is used up'
   return errorReply(429, `Too many requests: ${reason}`, ok ? BUSY_RETRY_MS : retryAfterMs)

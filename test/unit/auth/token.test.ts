@@ -43,6 +43,13 @@ describe('finding the token of a request', () => {
       expect(tokenIn('rpc', { authorization, xApiKey: 'c' })).toBe('c')
   })
 
+  it('reads the token of a handshake on websocket only, after the headers', () => {
+    expect(tokenIn('websocket', { handshakeToken: 'a' })).toBe('a')
+    expect(tokenIn('websocket', { authorization: 'Bearer b', handshakeToken: 'a' })).toBe('b')
+    for (const endpoint of ['rpc', 'grpc', 'metrics', 'indexer'] as const)
+      expect(tokenIn(endpoint, { handshakeToken: 'a' })).toBeNull()
+  })
+
   it('refuses a repeated header even when another header has a token', () => {
     expect(tokenIn('rpc', { xToken: 'a', repeated: true })).toBeNull()
   })
