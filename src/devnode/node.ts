@@ -105,6 +105,7 @@ export async function startDevnode(
           getVersion: () => version,
           getHealth: () => healthy,
         },
+        ledger,
         clock,
         log,
       },

@@ -2,24 +2,31 @@
 //
 //   POST /        one call or a batch -> the chain's method table
 //   GET  /health  ok
+//   GET  /v0/total-supply, /v0/circulating-supply   in SOL
 import type { Clock } from '../base/clock.ts'
+import { Commitment } from '../base/commitment.ts'
 import { errorMessage } from '../jsonrpc/build.ts'
 import type { MethodTable } from '../jsonrpc/methods.ts'
 import type { Log } from '../telemetry/log.ts'
+import type { HttpRoute } from '../transport/http.ts'
 import { type HttpEndpoint, openHttpEndpoint } from '../transport/http-endpoint.ts'
 import { mediaTypeOf } from '../transport/media-type.ts'
 import type { ListenAddress } from '../transport/ports.ts'
 import { Head, Reply } from '../transport/reply.ts'
+import type { Ledger } from './ledger/ledger.ts'
+import { nonCirculating } from './rpc/supply.ts'
 import { UnlimitedMethods } from './unlimited.ts'
 
 export interface RpcServerDeps {
   readonly methods: MethodTable<null>
+  readonly ledger: Ledger
   readonly clock: Clock
   readonly log: Log
 }
 
 /** As a validator's defaults. */
 const bodyBytesMax = 51_200
+const lamportsPerSol = 1e9
 const anyOrigin = { 'access-control-allow-origin': '*' }
 const jsonHead = Head.of({ 'content-type': 'application/json; charset=utf-8', ...anyOrigin })
 const textHead = Head.of({ 'content-type': 'text/plain', ...anyOrigin })
@@ -34,7 +41,9 @@ export function startRpcServer(
   listen: ListenAddress,
   deps: RpcServerDeps,
 ): Promise<HttpEndpoint<null>> {
+  const { ledger } = deps
   const methods = new UnlimitedMethods<null>(deps, '\n')
+  const totalSupply = () => ledger.supply(Commitment.finalized)
   return openHttpEndpoint<null>({
     product: 'devnode rpc',
     listen,
@@ -65,9 +74,20 @@ export function startRpcServer(
           path: '/health',
           handle: () => new Reply(200, textHead, 'ok'),
         },
+        supplyRoute('/v0/total-supply', totalSupply),
+        supplyRoute(
+          '/v0/circulating-supply',
+          () => totalSupply() - nonCirculating(ledger, Commitment.finalized).lamports,
+        ),
       ],
     },
   })
+}
+
+/** SOL as a validator prints it: nine digits at most, no zeros at the end. */
+function supplyRoute(path: string, lamports: () => bigint): HttpRoute<null> {
+  const sol = () => (Number(lamports()) / lamportsPerSol).toFixed(9).replace(/\.?0+$/, '')
+  return { verb: 'GET', path, handle: () => new Reply(200, textHead, sol()) }
 }
 
 const wrongMediaType = new Reply(

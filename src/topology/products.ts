@@ -58,6 +58,7 @@ export function openRpc(context: Context, read: Admission & Read<'proxy'>) {
     ...sharedOf(context, read),
     meters: declareRpcMeters(meters),
     proxy,
+    health: () => proxy.health(),
   })
 }
 

@@ -114,6 +114,21 @@ describe('passing through', () => {
     await stage.untilState('lagging')
     expect((await stage.call('getHealth', '[]')).json.error).toEqual(unhealthy)
   })
+
+  it('answers GET /health from the state of the set, with 200 in every state', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1 } })
+    const health = async () => {
+      const response = await fetch(`http://127.0.0.1:${stage.port}/health`)
+      return [response.status, await response.text()]
+    }
+    expect(await health()).toEqual([200, 'ok'])
+    stage.node().isHealthy = false
+    await stage.untilState('lagging')
+    expect(await health()).toEqual([200, 'behind'])
+    await stage.node().close()
+    await stage.untilState('down')
+    expect(await health()).toEqual([200, 'unknown'])
+  })
 })
 
 describe('failover', () => {

@@ -142,6 +142,24 @@ describe('the rpc endpoint', () => {
     }
   })
 
+  it('answers GET /health without a token, and no other verb or path', async () => {
+    const health = await fetch(`${url}/health`)
+    expect([health.status, await health.text()]).toEqual([200, 'ok'])
+    expect(health.headers.get('content-type')).toBe('text/plain')
+    expect((await fetch(`${url}/health`, { method: 'HEAD' })).status).toBe(200)
+    expect((await fetch(`${url}/health`, { method: 'POST' })).status).toBe(401)
+    for (const path of ['/health/', '/healthy', '//health', '/%68ealth'])
+      expect([path, (await fetch(`${url}${path}`)).status]).toEqual([path, 401])
+    // A request in the body of a health check is no request.
+    const hidden = `POST / HTTP/1.1\r\nhost: a\r\nx-token: ${token}\r\ncontent-length: 0\r\n\r\n`
+    const { text } = await sendRaw(
+      port,
+      `GET /health HTTP/1.1\r\nhost: a\r\ncontent-length: ${hidden.length}\r\n\r\n${hidden}`,
+      { answers: 2, deadlineMs: 500 },
+    )
+    expect(text.match(/^HTTP\/1\.1/gm)).toHaveLength(1)
+  })
+
   it('answers a CORS preflight without a token', async () => {
     const { status, headers } = await ask({ headers: {}, method: 'OPTIONS' })
     expect([status, headers.get('access-control-allow-origin')]).toEqual([204, '*'])

@@ -93,6 +93,7 @@ export class Bundle {
         ...this.#shared,
         meters: deps.meters ?? declareRpcMeters(this.meters),
         proxy: new Methods<Caller>(nodeMethods, table ?? {}),
+        health: () => 'ok',
         ...deps,
       },
     )

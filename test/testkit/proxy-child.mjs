@@ -45,6 +45,7 @@ const door = await startRpc(
     quotaMeters: declareQuotaMeters(meters, quota),
     meters: declareRpcMeters(meters),
     proxy,
+    health: () => proxy.health(),
     tls: null,
     trustedProxies: [],
     clock,

@@ -68,7 +68,7 @@ export class ProxyStage {
     await upstreams.start()
     const tally = declareProxyMeters(bundle.meters)
     const proxy = new RpcProxy({ upstreams, tally, version: '9.9.9', clock })
-    const { port } = await bundle.openRpc({ proxy })
+    const { port } = await bundle.openRpc({ proxy, health: () => proxy.health() })
     return new ProxyStage({ nodes, upstreams, tally, bundle, port })
   }
 

@@ -66,7 +66,7 @@ export async function startDoor(proxy: HandleDeps['proxy']): Promise<Started> {
   const { token, ...deps } = parts()
   const door = await startRpc(
     { enabled: true, host, port: 0, inFlightPerAddress: 1000 },
-    { ...deps, proxy, tls: null, trustedProxies: [], clock, log },
+    { ...deps, proxy, health: () => 'ok', tls: null, trustedProxies: [], clock, log },
   )
   return { port: door.address!.port, token }
 }

@@ -67,6 +67,8 @@ export interface LatestBlockhash {
 export interface SignatureInfo {
   readonly signature: Uint8Array
   readonly slot: number
+  /** Its position in the block. */
+  readonly index: number
   readonly err: TransactionError | null
   /** Seconds since 1970. */
   readonly blockTime: number

@@ -263,9 +263,9 @@ export class LedgerState implements Ledger {
   ): SignatureInfo[] {
     const newestSlot = this.slot(options.commitment)
     return this.#history.page(address, { ...options, newestSlot }).map((transaction) => {
-      const { signature, slot, err, blockTime } = transaction
+      const { signature, slot, index, err, blockTime } = transaction
       const memo = memoOf(transaction.bytes)
-      return { signature, slot, err, blockTime, commitment: this.#commitmentOf(slot), memo }
+      return { signature, slot, index, err, blockTime, commitment: this.#commitmentOf(slot), memo }
     })
   }
 

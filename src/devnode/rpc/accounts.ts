@@ -5,11 +5,13 @@ import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
 import { type AccountFilter, filtersTake, readAccountFilters } from '../../solana/account-filter.ts'
 import { keyText } from '../../solana/key-text.ts'
+import { bytesOf, keyOf } from '../../solana/keys.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import { accountText, accountViewOf, keyedAccountsText } from './encode-account.ts'
 import { rpcFaults } from './errors.ts'
 import { whenDone } from './in-turns.ts'
 import type { Fields } from './params.ts'
+import { nonCirculating } from './supply.ts'
 import { type Answering, answering, inContext, type RpcNode, type View, viewOf } from './view.ts'
 
 const multipleAccountsMax = 100
@@ -56,24 +58,22 @@ export function accountMethods(node: RpcNode): Readonly<Record<string, Answering
       const config = params.config(0, 'RpcLargestAccountsConfig')
       const view = viewOf(config, ledger)
       const filter = config.choice('filter', ['circulating', 'nonCirculating'])
-      // Nothing is locked up on this chain, so every account circulates.
-      return () =>
-        inContext(node, view.slot, filter === 'nonCirculating' ? '[]' : largestText(ledger, view))
+      return () => inContext(node, view.slot, largestText(ledger, view, filter))
     }),
     getSupply: answering({ least: 0, most: 1 }, (params) => {
-      const view = viewOf(params.config(0, 'RpcSupplyConfig'), ledger)
+      const config = params.config(0, 'RpcSupplyConfig')
+      const view = viewOf(config, ledger)
+      const isListed = config.flag('excludeNonCirculatingAccountsList') !== true
       return () => {
         const total = ledger.supply(view.commitment)
-        return inContext(
-          node,
-          view.slot,
-          jsonText({
-            circulating: total,
-            nonCirculating: 0,
-            nonCirculatingAccounts: [],
-            total,
-          }),
-        )
+        const { keys, lamports } = nonCirculating(ledger, view.commitment)
+        const supply = {
+          circulating: total - lamports,
+          nonCirculating: lamports,
+          nonCirculatingAccounts: isListed ? [...keys].map((key) => keyText(bytesOf(key))) : [],
+          total,
+        }
+        return inContext(node, view.slot, jsonText(supply))
       }
     }),
     getMinimumBalanceForRentExemption: answering({ least: 1, most: 2 }, (params) => {
@@ -110,9 +110,16 @@ function programAccounts(node: RpcNode): Answering {
   })
 }
 
-function largestText(ledger: Ledger, { commitment }: View): string {
+function largestText(
+  ledger: Ledger,
+  { commitment }: View,
+  filter: 'circulating' | 'nonCirculating' | null,
+): string {
   const top: LedgerAccount[] = []
+  const locked = filter === null ? null : nonCirculating(ledger, commitment).keys
   for (const account of ledger.accounts(commitment)) {
+    if (locked !== null && locked.has(keyOf(account.pubkey)) !== (filter === 'nonCirculating'))
+      continue
     if (top.length === largestAccountsCount && account.lamports <= top.at(-1)!.lamports) continue
     const place = top.findIndex(({ lamports }) => lamports < account.lamports)
     top.splice(place < 0 ? top.length : place, 0, account)

@@ -35,6 +35,10 @@ export const rpcFaults = {
     message: 'Minimum context slot has not been reached',
     data: { contextSlot },
   }),
+  transactionNotFound: (signature: string): RpcError => ({
+    code: -32020,
+    message: `Transaction ${signature} not found`,
+  }),
   base58TooLarge: {
     code: -32600,
     message:

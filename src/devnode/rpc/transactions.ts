@@ -7,6 +7,7 @@ import { encodeBase58 } from '../../solana/base58.ts'
 import { type TransactionView, transactionEncodings } from '../../solana/ui-transaction.ts'
 import type { LedgerTransaction } from '../ledger/ledger.ts'
 import { transactionText, transactionViewOf } from './encode-transaction.ts'
+import { rpcFaults } from './errors.ts'
 import { choiceOf, Fields, type Params } from './params.ts'
 import { type Answering, answering, historyViewOf, inContext, type RpcNode } from './view.ts'
 
@@ -43,8 +44,11 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
         before: before === null ? null : params.signatureOf(before),
         until: until === null ? null : params.signatureOf(until),
       }
-      return () =>
-        encodedText(
+      return () => {
+        for (const signature of [options.before, options.until])
+          if (signature !== null && !isReached(signature, commitment))
+            return failure(rpcFaults.transactionNotFound(encodeBase58(signature)))
+        return encodedText(
           jsonText(
             ledger.signaturesForAddress(address, options).map((info) => ({
               blockTime: info.blockTime,
@@ -53,9 +57,11 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
               memo: info.memo,
               signature: encodeBase58(info.signature),
               slot: info.slot,
+              transactionIndex: info.index,
             })),
           ),
         )
+      }
     }),
     getSignatureStatuses: answering({ least: 1, most: 2 }, (params) => {
       const signatures = params.texts(0, statusesMax).map((text) => params.signatureOf(text))
@@ -68,6 +74,12 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
         return inContext(node, slot, `[${texts.join(',')}]`)
       }
     }),
+  }
+
+  /** A validator with less than its whole history refuses to page from a transaction it lacks. */
+  function isReached(signature: Uint8Array, commitment: Commitment): boolean {
+    const status = ledger.signatureStatus(signature)
+    return status !== null && status.commitment >= commitment
   }
 
   /** An encoding alone is a config of just that encoding, as old clients send it. */
@@ -103,7 +115,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
   }
 }
 
-/** Inserts time and slot in the alphabetical order of the fields. */
-function placed({ blockTime, slot }: LedgerTransaction, text: string): string {
-  return `{"blockTime":${blockTime},"slot":${slot},${text.slice(1)}`
+/** Adds where and when it landed. */
+function placed({ blockTime, slot, index }: LedgerTransaction, text: string): string {
+  return `{"blockTime":${blockTime},"slot":${slot},"transactionIndex":${index},${text.slice(1)}`
 }

@@ -1,6 +1,7 @@
 // Opens the rpc endpoint. Thread: main.
 //
-//   HTTP -> admit: token (401) -> path 404 -> verb 405 -> media type 415 -> size 413
+//   HTTP -> GET /health, open to anyone
+//        -> admit: token (401) -> path 404 -> verb 405 -> media type 415 -> size 413
 //        -> RpcHandler: parse -> quota -> proxy -> answer
 //
 // All errors of the endpoint itself are JSON-RPC errors with id null, since no id was read yet.
@@ -13,7 +14,7 @@ import type { Quota } from '../../quota/quota.ts'
 import type { HttpOptions } from '../../transport/http.ts'
 import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
 import { mediaTypeOf } from '../../transport/media-type.ts'
-import { type Head, Reply, withRetryAfter } from '../../transport/reply.ts'
+import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { RpcSection } from './config.ts'
@@ -25,6 +26,8 @@ export interface RpcDeps extends HandleDeps {
   readonly quota: Quota
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** A validator's word for the state of the shared nodes: `ok`, `behind` or `unknown`. */
+  health(): string
 }
 
 /** 50 KiB, as on Solana's own server. */
@@ -64,13 +67,24 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
   })
 }
 
+/** Never stored by a cache on the way; CORS as on Solana's own server. */
+const healthHead = Head.of({
+  'content-type': 'text/plain',
+  'access-control-allow-origin': '*',
+  'cache-control': 'no-store',
+})
+
 const unauthorized = `${errorMessage('null', {
   code: codesOf.unauthenticated.jsonrpc,
   message: 'Unauthorized',
 })}\n`
 
 /** Authentication 3 and 4: two headers everywhere, a third header and the query on rpc only. */
-function admit(request: Request, { gate, quota }: RpcDeps): Caller | Reply {
+function admit(request: Request, { gate, quota, health }: RpcDeps): Caller | Reply {
+  const { path, method } = request
+  // As on a validator 200 in every state, and answered before any token is looked at.
+  if (path === '/health' && (method === 'GET' || method === 'HEAD'))
+    return new Reply(200, healthHead, health())
   const credentials =
     request.query === ''
       ? request.credentials

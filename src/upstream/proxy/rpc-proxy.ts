@@ -38,4 +38,11 @@ export class RpcProxy {
     const set = this.#sets.get(subscription.upstream ?? defaultSet)
     return set === undefined ? unhealthy : set.call(call, subscription.id)
   }
+
+  /** The state of the set `default` in a validator's words for GET /health. */
+  health(): 'ok' | 'behind' | 'unknown' {
+    const set = this.#sets.get(defaultSet)?.set
+    if (set?.isServing() === true) return 'ok'
+    return set?.nodes.some(({ state }) => state === 'lagging') === true ? 'behind' : 'unknown'
+  }
 }
