@@ -5,7 +5,8 @@ import { jsonText } from '../../base/json-text.ts'
 import { encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import { type TransactionView, transactionEncodings } from '../../solana/ui-transaction.ts'
-import type { LedgerTransaction } from '../ledger/ledger.ts'
+import type { SignatureStatus } from '../../solana/updates.ts'
+import type { Ledger, LedgerTransaction } from '../ledger/ledger.ts'
 import { transactionText, transactionViewOf } from './encode-transaction.ts'
 import { rpcFaults } from './errors.ts'
 import { choiceOf, Fields, type Params } from './params.ts'
@@ -30,39 +31,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
         return typeof text === 'string' ? encodedText(placed(found, text)) : failure(text)
       }
     }),
-    getSignaturesForAddress: answering({ least: 1, most: 2 }, (params) => {
-      const address = params.key(0)
-      const config = params.config(1, 'RpcSignaturesForAddressConfig')
-      const { commitment } = historyViewOf(config, ledger)
-      const before = config.text('before')
-      const until = config.text('until')
-      const limit = config.u64('limit') ?? signaturesMax
-      if (limit === 0 || limit > signaturesMax) params.fail(`Invalid limit; max ${signaturesMax}`)
-      const options = {
-        limit,
-        commitment,
-        before: before === null ? null : params.signatureOf(before),
-        until: until === null ? null : params.signatureOf(until),
-      }
-      return () => {
-        for (const signature of [options.before, options.until])
-          if (signature !== null && !isReached(signature, commitment))
-            return failure(rpcFaults.transactionNotFound(encodeBase58(signature)))
-        return encodedText(
-          jsonText(
-            ledger.signaturesForAddress(address, options).map((info) => ({
-              blockTime: info.blockTime,
-              confirmationStatus: commitmentNames[info.commitment],
-              err: info.err,
-              memo: info.memo,
-              signature: encodeBase58(info.signature),
-              slot: info.slot,
-              transactionIndex: info.index,
-            })),
-          ),
-        )
-      }
-    }),
+    getSignaturesForAddress: signaturesForAddress(ledger),
     getSignatureStatuses: answering({ least: 1, most: 2 }, (params) => {
       const signatures = params.texts(0, statusesMax).map((text) => params.signatureOf(text))
       const config = params.config(1, 'RpcSignatureStatusConfig')
@@ -74,12 +43,6 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
         return inContext(node, slot, `[${texts.join(',')}]`)
       }
     }),
-  }
-
-  /** A validator with less than its whole history refuses to page from a transaction it lacks. */
-  function isReached(signature: Uint8Array, commitment: Commitment): boolean {
-    const status = ledger.signatureStatus(signature)
-    return status !== null && status.commitment >= commitment
   }
 
   /** An encoding alone is a config of just that encoding, as old clients send it. */
@@ -113,6 +76,47 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
       status: err === null ? { Ok: null } : { Err: err },
     })
   }
+}
+
+function signaturesForAddress(ledger: Ledger): Answering {
+  return answering({ least: 1, most: 2 }, (params) => {
+    const address = params.key(0)
+    const config = params.config(1, 'RpcSignaturesForAddressConfig')
+    const { commitment } = historyViewOf(config, ledger)
+    const before = config.text('before')
+    const until = config.text('until')
+    const limit = config.u64('limit') ?? signaturesMax
+    if (limit === 0 || limit > signaturesMax) params.fail(`Invalid limit; max ${signaturesMax}`)
+    const options = {
+      limit,
+      commitment,
+      before: before === null ? null : params.signatureOf(before),
+      until: until === null ? null : params.signatureOf(until),
+    }
+    return () => {
+      for (const signature of [options.before, options.until])
+        if (signature !== null && !isReached(ledger.signatureStatus(signature), commitment))
+          return failure(rpcFaults.transactionNotFound(encodeBase58(signature)))
+      return encodedText(
+        jsonText(
+          ledger.signaturesForAddress(address, options).map((info) => ({
+            blockTime: info.blockTime,
+            confirmationStatus: commitmentNames[info.commitment],
+            err: info.err,
+            memo: info.memo,
+            signature: encodeBase58(info.signature),
+            slot: info.slot,
+            transactionIndex: info.index,
+          })),
+        ),
+      )
+    }
+  })
+}
+
+/** A validator refuses to page from a transaction that it does not have. */
+function isReached(status: SignatureStatus | null, commitment: Commitment): boolean {
+  return status !== null && status.commitment >= commitment
 }
 
 /** Adds where and when it landed. */
