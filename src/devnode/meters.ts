@@ -43,7 +43,11 @@ export function declareChainMeters(meters: Meters): ChainMeters {
       'Time to write all accounts of the embedded chain to disk.',
     ),
     watch(read) {
-      meters.gaugeRead('sluice_chain_slot', 'The open slot of the embedded chain.', read.slot)
+      meters.gaugeRead(
+        'sluice_chain_slot',
+        'Newest complete slot of the embedded chain.',
+        read.slot,
+      )
       meters.gaugeRead('sluice_chain_accounts', 'Accounts of the embedded chain.', read.accounts)
       meters.gaugeRead(
         'sluice_chain_history_bytes',

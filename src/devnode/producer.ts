@@ -18,8 +18,7 @@ import { OpenSlot } from './open-slot.ts'
 import { reportBlock, type SolanaSink } from './sink.ts'
 import { sysvarAccounts } from './sysvars.ts'
 
-/** A block is confirmed when the next one is there, and finalized 32 slots later. */
-const confirmedAfter = 1
+/** A block is confirmed at once, by the only validator's own vote, and finalized 32 slots later. */
 const finalizedAfter = 32
 const slotHashesMax = 512
 
@@ -88,7 +87,7 @@ export class Producer {
     return stored
   }
 
-  /** Completes the block of the open slot, raises earlier commitments, opens the next slot. */
+  /** Completes the block of the open slot, raises commitments, opens the next slot. */
   endSlot(): Block {
     const { ledger, sink } = this.#deps
     const open = this.#open
@@ -100,7 +99,7 @@ export class Producer {
       parentHash: parent.facts.hash,
       blockHeight: parent.blockHeight + 1,
       blockTime: this.#blockTime,
-      transactionsTotal: ledger.transactionCount(Commitment.processed),
+      transactionsTotal: parent.facts.transactionsTotal + ledger.openCount,
       supply: ledger.supply(Commitment.processed),
     }
     const block = new Block(facts, ledger.opened, packEntries(open.entries))
@@ -109,14 +108,6 @@ export class Producer {
     this.#raise(open.slot)
     this.#nonce = durableNonce(facts.hash)
     this.#open = this.#openSlot()
-    return block
-  }
-
-  /** Ends the last slot. The next start takes its block as final, so it is confirmed now. */
-  stop(): Block {
-    const block = this.endSlot()
-    this.#deps.ledger.confirm(block.slot)
-    this.#status(block.slot, slotStatus.confirmed)
     return block
   }
 
@@ -129,7 +120,7 @@ export class Producer {
       blocks.push(block)
     }
     return sysvarAccounts({
-      slot: ledger.slot(Commitment.processed),
+      slot: ledger.stateSlot(Commitment.processed),
       slotsPerEpoch: ledger.epochSchedule.slotsPerEpoch,
       unixTime: this.#blockTime,
       epochStart: blocks.at(-1)?.blockTime ?? this.#blockTime,
@@ -140,11 +131,8 @@ export class Producer {
 
   #raise(slot: number): void {
     const { ledger } = this.#deps
-    const confirmed = slot - confirmedAfter
-    if (confirmed >= this.#firstSlot) {
-      ledger.confirm(confirmed)
-      this.#status(confirmed, slotStatus.confirmed)
-    }
+    ledger.confirm(slot)
+    this.#status(slot, slotStatus.confirmed)
     const finalized = slot - finalizedAfter
     if (finalized < this.#firstSlot) return
     ledger.finalize(finalized)

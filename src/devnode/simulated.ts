@@ -55,7 +55,7 @@ export function simulatedOf(
   },
 ): Simulated {
   const { executed, ledger, isBlockhashReplaced } = outcome
-  const slot = ledger.slot(Commitment.processed)
+  const slot = ledger.stateSlot(Commitment.processed)
   const { loadedWritable, loadedReadonly, accounts } = executed
   const keys = [...messageContent(layout, bytes).accountKeys, ...loadedWritable, ...loadedReadonly]
   const fee = feeOf(layout, bytes).lamports

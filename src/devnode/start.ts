@@ -80,7 +80,7 @@ export async function startEmbeddedChain(
       traffic.stop()
       slots.stop()
       // The open slot's transactions are kept: the next start continues after it.
-      keep(producer.stop())
+      keep(producer.endSlot())
       await store.close()
     },
   }

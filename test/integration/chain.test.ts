@@ -96,7 +96,7 @@ describe('the embedded chain', () => {
   it('links blocks to their parents and keeps their entries', async () => {
     const { ledger } = stage.chain
     await stage.reached(5, 1)
-    const newest = ledger.newestBlockSlot(0)
+    const newest = ledger.slot(0)
     const block = ledger.block(newest)!
     const parent = ledger.block(newest - 1)!
     expect(block.previousBlockhash).toBe(parent.blockhash)
@@ -181,12 +181,12 @@ describe('the embedded chain', () => {
     expect(outcomes).toContain('BlockhashNotFound')
     const second = value()
     expect(second).not.toBe(first)
-    await stage.reached(ledger.slot(0), 0)
+    await stage.reached(ledger.stateSlot(0), 0)
     expect(errorOf(signed([advance, transfer(from, to, 1e12)], [from], second))).toEqual({
       InstructionError: [1, { Custom: 1 }],
     })
     expect(value()).not.toBe(second)
-    await stage.reached(ledger.slot(0), 0)
+    await stage.reached(ledger.stateSlot(0), 0)
     expect(errorOf(signed([advance, transfer(from, to, 3_000_000)], [from], second))).toBe(
       'BlockhashNotFound',
     )
@@ -199,7 +199,7 @@ describe('the embedded chain', () => {
     const [create, table] = AddressLookupTableProgram.createLookupTable({
       authority: from.publicKey,
       payer: from.publicKey,
-      recentSlot: ledger.newestBlockSlot(0),
+      recentSlot: ledger.slot(0),
     })
     const extend = AddressLookupTableProgram.extendLookupTable({
       lookupTable: table,
@@ -346,12 +346,12 @@ describe('the embedded chain', () => {
     ]
     expect(holders).toHaveLength(32)
     expect(ledger.prioritizationFees([]).length).toBeGreaterThan(0)
-    expect(ledger.account(sysvars.clock, 0)!.slot).toBe(ledger.slot(0))
+    expect(ledger.account(sysvars.clock, 0)!.slot).toBe(ledger.stateSlot(0))
   })
 
   it('publishes updates in the order of geyser streams', async () => {
     await stage.reached(stage.chain.ledger.slot(0) + 3, 0)
-    const slot = stage.chain.ledger.newestBlockSlot(0) - 2
+    const slot = stage.chain.ledger.slot(0) - 2
     const told = stage.told.filter((update) => update.slot === slot)
     const kinds = told.map((update) =>
       update.kind === 'slot' ? `slot ${update.status}` : update.kind,

@@ -49,7 +49,7 @@ describe('the Solana chain in the index', () => {
 
   /** Every slot up to now is confirmed, and in the index. */
   async function settled(): Promise<void> {
-    const slot = chain().ledger.slot(0)
+    const slot = chain().ledger.stateSlot(0)
     await tpu.chain.reached(slot, 1)
     await until(() => (stage.ingest.freshness().slot ?? 0) >= slot, `slot ${slot}`, 30_000)
   }

@@ -70,7 +70,7 @@ export class ChainStage {
 
   /** Waits until the slot has reached the commitment. */
   reached(slot: number, commitment: Commitment): Promise<void> {
-    return until(() => this.chain.ledger.newestBlockSlot(commitment) >= slot, `slot ${slot}`)
+    return until(() => this.chain.ledger.slot(commitment) >= slot, `slot ${slot}`)
   }
 }
 

@@ -188,7 +188,7 @@ export function describeWeb3(start: () => Promise<SolanaNode>): void {
       const [create, table] = AddressLookupTableProgram.createLookupTable({
         authority: from.publicKey,
         payer: from.publicKey,
-        recentSlot: await connection.getSlot('confirmed'),
+        recentSlot: await connection.getSlot('processed'),
       })
       const extend = AddressLookupTableProgram.extendLookupTable({
         lookupTable: table,

@@ -103,11 +103,10 @@ export interface Ledger {
   readonly faucet: string
   readonly epochSchedule: EpochSchedule
 
-  /**
-   * The slot of a commitment. Processed is the open slot, whose transactions run as they come;
-   * confirmed and finalized are complete blocks.
-   */
+  /** The newest complete slot at a commitment. */
   slot(commitment: Commitment): number
+  /** The newest slot whose writes a commitment sees; processed: the open slot. */
+  stateSlot(commitment: Commitment): number
   blockHeight(commitment: Commitment): number
   latestBlockhash(commitment: Commitment): LatestBlockhash
   /** Known and not more than 150 blocks old, seen from the commitment's slot. */
@@ -134,8 +133,6 @@ export interface Ledger {
   block(slot: number): LedgerBlock | null
   /** Oldest slot whose block is kept. */
   readonly firstAvailableSlot: number
-  /** Newest complete slot at a commitment (processed: the one before the open slot). */
-  newestBlockSlot(commitment: Commitment): number
   /** Slots of complete blocks from `from` to `to`, both included; at most `limit`. */
   blockSlots(
     range: { readonly from: number; readonly to: number; readonly limit: number },

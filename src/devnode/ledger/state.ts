@@ -1,10 +1,9 @@
 // The state of the embedded chain: accounts, blocks, transactions. Thread: main of the devnode.
 // The RPC methods read it through the interface in ledger.ts.
 //
-//   open slot 133   transactions land as they run             processed sees up to here
-//   block 132       complete                                   confirmed with the next block
-//   block 131       confirmed
-//   block 101       finalized: older versions of accounts are dropped
+//   open slot 133   transactions land as they run: processed reads of state see them
+//   block 132       complete and confirmed: the slot of processed and confirmed
+//   block 100       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
 import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
 import { Accounts } from './accounts.ts'
@@ -153,12 +152,15 @@ export class LedgerState implements Ledger {
   // Reads: the RPC methods.
 
   slot(commitment: Commitment): number {
-    if (commitment === Commitment.processed) return this.newest.slot + 1
+    if (commitment === Commitment.processed) return this.newest.slot
     return commitment === Commitment.confirmed ? this.#confirmed : this.#finalized
   }
 
+  stateSlot(commitment: Commitment): number {
+    return commitment === Commitment.processed ? this.newest.slot + 1 : this.slot(commitment)
+  }
+
   blockHeight(commitment: Commitment): number {
-    if (commitment === Commitment.processed) return this.newest.blockHeight + 1
     return this.#viewBlock(commitment).blockHeight
   }
 
@@ -175,10 +177,7 @@ export class LedgerState implements Ledger {
   }
 
   transactionCount(commitment: Commitment): number {
-    const { transactionsTotal } = this.#viewBlock(commitment).facts
-    return commitment === Commitment.processed
-      ? transactionsTotal + this.#open.length
-      : transactionsTotal
+    return this.#viewBlock(commitment).facts.transactionsTotal
   }
 
   supply(commitment: Commitment): bigint {
@@ -192,11 +191,11 @@ export class LedgerState implements Ledger {
   }
 
   account(pubkey: Uint8Array, commitment: Commitment): LedgerAccount | null {
-    return this.#accounts.read(pubkey, this.slot(commitment))
+    return this.#accounts.read(pubkey, this.stateSlot(commitment))
   }
 
   accountsByOwner(owner: Uint8Array, commitment: Commitment): IterableIterator<LedgerAccount> {
-    return this.#accounts.indexed('program', owner, this.slot(commitment))
+    return this.#accounts.indexed('program', owner, this.stateSlot(commitment))
   }
 
   tokenAccounts(
@@ -204,11 +203,11 @@ export class LedgerState implements Ledger {
     key: Uint8Array,
     commitment: Commitment,
   ): IterableIterator<LedgerAccount> {
-    return this.#accounts.indexed(index, key, this.slot(commitment))
+    return this.#accounts.indexed(index, key, this.stateSlot(commitment))
   }
 
   accounts(commitment: Commitment): IterableIterator<LedgerAccount> {
-    return this.#accounts.all(this.slot(commitment))
+    return this.#accounts.all(this.stateSlot(commitment))
   }
 
   accountsAt(slot: number): IterableIterator<LedgerAccount> {
@@ -223,15 +222,11 @@ export class LedgerState implements Ledger {
     return this.#blocks.firstSlot
   }
 
-  newestBlockSlot(commitment: Commitment): number {
-    return commitment === Commitment.processed ? this.newest.slot : this.slot(commitment)
-  }
-
   blockSlots(
     range: { readonly from: number; readonly to: number; readonly limit: number },
     commitment: Commitment,
   ): number[] {
-    const to = Math.min(range.to, this.newestBlockSlot(commitment))
+    const to = Math.min(range.to, this.slot(commitment))
     return this.#blocks.slots({ ...range, to })
   }
 
@@ -261,7 +256,7 @@ export class LedgerState implements Ledger {
       readonly commitment: Commitment
     },
   ): SignatureInfo[] {
-    const newestSlot = this.slot(options.commitment)
+    const newestSlot = this.stateSlot(options.commitment)
     return this.#history.page(address, { ...options, newestSlot }).map((transaction) => {
       const { signature, slot, index, err, blockTime } = transaction
       const memo = memoOf(transaction.bytes)
@@ -283,9 +278,7 @@ export class LedgerState implements Ledger {
   }
 
   #viewBlock(commitment: Commitment): Block {
-    return commitment === Commitment.processed
-      ? this.newest
-      : this.#blocks.get(this.slot(commitment))!
+    return this.#blocks.get(this.slot(commitment))!
   }
 
   #commitmentOf(slot: number): Commitment {

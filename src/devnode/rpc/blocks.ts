@@ -14,7 +14,7 @@ import {
   historyViewOf,
   inContext,
   type RpcNode,
-  viewOf,
+  slotViewOf,
 } from './view.ts'
 
 const rangeMax = 500_000
@@ -77,7 +77,7 @@ function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
   return {
     getLatestBlockhash: answering({ least: 0, most: 1 }, (params) => {
-      const { commitment } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      const { commitment } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () => {
         const { blockhash, lastValidBlockHeight, slot } = ledger.latestBlockhash(commitment)
         const value = `{"blockhash":"${blockhash}","lastValidBlockHeight":${lastValidBlockHeight}}`
@@ -86,7 +86,7 @@ function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     }),
     isBlockhashValid: answering({ least: 1, most: 2 }, (params) => {
       const blockhash = params.key(0)
-      const view = viewOf(params.config(1, 'RpcContextConfig'), ledger)
+      const view = slotViewOf(params.config(1, 'RpcContextConfig'), ledger)
       return () =>
         inContext(node, view.slot, String(ledger.isBlockhashValid(blockhash, view.commitment)))
     }),
@@ -137,7 +137,7 @@ function blockAnswer(block: LedgerBlock, view: TransactionView): Answer | Promis
 }
 
 function blockAt(ledger: Ledger, slot: number, commitment: Commitment): LedgerBlock | RpcError {
-  if (slot > ledger.newestBlockSlot(commitment)) return rpcFaults.blockNotAvailable(slot)
+  if (slot > ledger.slot(commitment)) return rpcFaults.blockNotAvailable(slot)
   const first = ledger.firstAvailableSlot
   if (slot < first) return rpcFaults.blockCleanedUp(slot, first)
   return ledger.block(slot) ?? rpcFaults.slotSkipped(slot)

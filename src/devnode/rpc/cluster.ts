@@ -10,7 +10,7 @@ import { programs } from '../../solana/programs.ts'
 import { refusalError, rpcFaults } from './errors.ts'
 import type { Params } from './params.ts'
 import { probeMinimumDelegation } from './stake-minimum.ts'
-import { type Answering, answering, inContext, type RpcNode, viewOf } from './view.ts'
+import { type Answering, answering, inContext, type RpcNode, slotViewOf } from './view.ts'
 
 const leadersMax = 5_000
 const inflationAddressesMax = 32
@@ -30,19 +30,19 @@ function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { slotsPerEpoch } = ledger.epochSchedule
   return {
     getSlot: answering(oneConfig, (params) => {
-      const { slot } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      const { slot } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () => encodedText(String(slot))
     }),
     getBlockHeight: answering(oneConfig, (params) => {
-      const { commitment } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      const { commitment } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () => encodedText(String(ledger.blockHeight(commitment)))
     }),
     getTransactionCount: answering(oneConfig, (params) => {
-      const { commitment } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      const { commitment } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () => encodedText(String(ledger.transactionCount(commitment)))
     }),
     getEpochInfo: answering(oneConfig, (params) => {
-      const { commitment, slot } = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      const { commitment, slot } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () =>
         asJson({
           absoluteSlot: slot,
@@ -67,11 +67,11 @@ function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     getIdentity: answering(noParams, () => () => asJson({ identity: ledger.identity })),
     getMaxRetransmitSlot: answering(
       noParams,
-      () => () => asJson(ledger.newestBlockSlot(Commitment.processed)),
+      () => () => asJson(ledger.slot(Commitment.processed)),
     ),
     getMaxShredInsertSlot: answering(
       noParams,
-      () => () => asJson(ledger.newestBlockSlot(Commitment.processed)),
+      () => () => asJson(ledger.slot(Commitment.processed)),
     ),
     getHighestSnapshotSlot: answering(noParams, () => () => failure(rpcFaults.noSnapshot)),
     // The consensus that would sign such a certificate does not run here.
@@ -106,7 +106,7 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     Math.floor(ledger.slot(Commitment.processed) / slotsPerEpoch) + 1
   return {
     getSlotLeader: answering(oneConfig, (params) => {
-      viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () => asJson(ledger.identity)
     }),
     getSlotLeaders: answering({ least: 2, most: 2 }, (params) => {
@@ -124,7 +124,7 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       const isConfigFirst = typeof params.at(0) === 'object' && params.at(0) !== null
       const slot = isConfigFirst ? null : params.optionalU64(0)
       const config = params.config(isConfigFirst ? 0 : 1, 'RpcLeaderScheduleConfig')
-      const view = viewOf(config, ledger)
+      const view = slotViewOf(config, ledger)
       const identityText = config.text('identity')
       const identity = identityText === null ? null : encodeBase58(params.keyOf(identityText))
       return () => {
@@ -168,7 +168,7 @@ function blockProduction(node: RpcNode): Answering {
   const { slotsPerEpoch } = ledger.epochSchedule
   return answering(oneConfig, (params) => {
     const config = params.config(0, 'RpcBlockProductionConfig')
-    const view = viewOf(config, ledger)
+    const view = slotViewOf(config, ledger)
     const identityText = config.text('identity')
     const identity = identityText === null ? null : encodeBase58(params.keyOf(identityText))
     const range = productionRange(params, view.slot, slotsPerEpoch)
@@ -193,7 +193,7 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   let minimum: Outcome<bigint> | null = null
   return {
     getInflationGovernor: answering(oneConfig, (params) => {
-      viewOf(params.config(0, 'CommitmentConfig'), ledger)
+      slotViewOf(params.config(0, 'CommitmentConfig'), ledger)
       return () => asJson({ foundation: 0, foundationTerm: 0, initial: 0, taper: 0, terminal: 0 })
     }),
     getInflationRate: answering(noParams, () => () => {
@@ -202,11 +202,11 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     }),
     getInflationReward: answering({ least: 1, most: 2 }, (params) => {
       const keys = params.texts(0, inflationAddressesMax).map((text) => params.keyOf(text))
-      viewOf(params.config(1, 'RpcEpochConfig'), ledger)
+      slotViewOf(params.config(1, 'RpcEpochConfig'), ledger)
       return () => asJson(keys.map(() => null))
     }),
     getStakeMinimumDelegation: answering(oneConfig, (params) => {
-      const view = viewOf(params.config(0, 'RpcContextConfig'), ledger)
+      const view = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () => {
         // The program's answer never changes, so it is requested once.
         minimum ??= probeMinimumDelegation(chain, programs.stake)

@@ -37,7 +37,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
       const config = params.config(1, 'RpcSignatureStatusConfig')
       const hasHistory = config.flag('searchTransactionHistory') === true
       return () => {
-        const slot = ledger.slot(Commitment.processed)
+        const slot = ledger.stateSlot(Commitment.processed)
         const oldest = hasHistory ? 0 : slot - statusSlots
         const texts = signatures.map((signature) => statusText(signature, oldest))
         return inContext(node, slot, `[${texts.join(',')}]`)

@@ -34,28 +34,36 @@ export function commitmentOf(
   return commitmentNamed(name) ?? fallback
 }
 
-/** The slot a call with this config reads at; refused when `minContextSlot` lies ahead of it. */
+/** For reads of state: accounts, statuses. Processed sees the open slot. */
 export function viewOf(
   fields: Fields,
   ledger: Ledger,
   fallback: Commitment = Commitment.finalized,
 ): View {
-  return viewAt(fields, ledger, commitmentOf(fields, fallback))
+  const commitment = commitmentOf(fields, fallback)
+  const slot = ledger.stateSlot(commitment)
+  checkMinContext(fields, slot)
+  return { commitment, slot }
+}
+
+/** For reads of slots, heights and blockhashes: those of the newest complete slot. */
+export function slotViewOf(fields: Fields, ledger: Ledger): View {
+  const commitment = commitmentOf(fields)
+  // A caller may have the slot from a read of state.
+  checkMinContext(fields, ledger.stateSlot(commitment))
+  return { commitment, slot: ledger.slot(commitment) }
 }
 
 /** For methods on the history, which begins at confirmed. */
 export function historyViewOf(fields: Fields, ledger: Ledger): View {
-  const commitment = commitmentOf(fields)
-  if (commitment === Commitment.processed)
+  if (commitmentOf(fields) === Commitment.processed)
     fields.params.fail('Method does not support commitment below `confirmed`')
-  return viewAt(fields, ledger, commitment)
+  return slotViewOf(fields, ledger)
 }
 
-function viewAt(fields: Fields, ledger: Ledger, commitment: Commitment): View {
-  const slot = ledger.slot(commitment)
+function checkMinContext(fields: Fields, slot: number): void {
   const least = fields.u64('minContextSlot')
   if (least !== null && slot < least) fields.params.refuse(rpcFaults.minContextSlot(slot))
-  return { commitment, slot }
 }
 
 /** Reads the params of a call and answers; a problem with them ends it first. */

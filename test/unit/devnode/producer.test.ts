@@ -1,5 +1,6 @@
-// What a landed transaction tells the fee samples and the entries: only keys that it may write.
+// What the producer reports: keys that a transaction may write, and the statuses of a slot.
 import { expect, test } from 'vitest'
+import { Commitment } from '../../../src/base/commitment.ts'
 import { buildTransaction, type Instruction } from '../../../src/devnode/build.ts'
 import type { Executed } from '../../../src/devnode/executed.ts'
 import { Block, packEntries } from '../../../src/devnode/ledger/block.ts'
@@ -8,6 +9,7 @@ import { LedgerState } from '../../../src/devnode/ledger/state.ts'
 import { Producer } from '../../../src/devnode/producer.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { programs, sysvars } from '../../../src/solana/programs.ts'
+import { slotStatus } from '../../../src/solana/updates.ts'
 
 const key = (value: number) => new Uint8Array(32).fill(value)
 const executed: Executed = {
@@ -39,10 +41,11 @@ function open() {
   }
   ledger.close(new Block(facts, [], packEntries([])))
   const entries: number[] = []
+  const statuses: [slot: number, status: number][] = []
   const producer = new Producer({
     ledger,
     sink: {
-      status: () => {},
+      status: ({ slot, status }) => void statuses.push([slot, status]),
       account: () => {},
       transaction: () => {},
       entry: (_, { executedTransactionCount: count }) => void (count > 0 && entries.push(count)),
@@ -51,7 +54,7 @@ function open() {
     clock: { nowMs: () => 1000, monotonicMs: () => 0 },
     writeVm: () => {},
   })
-  return { ledger, producer, entries }
+  return { ledger, producer, entries, statuses }
 }
 
 /** Pays `price` for a call of `program` that asks to write all of `keys` and the program itself. */
@@ -101,4 +104,24 @@ test('transactions that only share demoted keys go into one entry', () => {
     producer.land(transaction(payer, 1, key(40), [sysvars.clock]), executed)
   producer.endSlot()
   expect(entries).toEqual([3])
+})
+
+test('a slot is complete, processed and confirmed at once, and finalized 32 slots later', () => {
+  const { ledger, producer, statuses } = open()
+  expect(ledger.stateSlot(Commitment.processed)).toBe(1)
+  const { slot } = producer.endSlot()
+  expect(ledger.slot(Commitment.processed)).toBe(slot)
+  expect(ledger.slot(Commitment.confirmed)).toBe(slot)
+  expect(ledger.stateSlot(Commitment.processed)).toBe(slot + 1)
+  while (ledger.slot(Commitment.finalized) < slot) producer.endSlot()
+  expect(ledger.slot(Commitment.processed)).toBe(slot + 32)
+  const { firstShredReceived, createdBank, completed, processed, confirmed, finalized } = slotStatus
+  expect(statuses.filter(([of]) => of === slot).map(([, status]) => status)).toEqual([
+    firstShredReceived,
+    createdBank,
+    completed,
+    processed,
+    confirmed,
+    finalized,
+  ])
 })
