@@ -18,6 +18,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'client',
     'transport/operator-socket',
     'devnode/node',
+    'devnode/genesis-input',
     'devnode/process',
     'transport/ports',
     'transport/udp',

@@ -3,7 +3,7 @@
 import { accept, type Outcome } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
 import { type ConfigFlag, fieldOfFlag } from '../config/load.ts'
-import { type FlagSpec, flagsOf, misuse, type ParsedArgs, type Verb } from './verb.ts'
+import { type FlagSpec, flagsOf, misuse, type ParsedArgs, type Verb, valuesOf } from './verb.ts'
 
 export interface ChosenVerb {
   readonly verb: Verb
@@ -36,11 +36,10 @@ export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedAr
   const positionals: string[] = []
   const flags = new Map<string, string[]>()
   const configFlags: ConfigFlag[] = []
-  let at = 0
-  while (at < rest.length) {
-    const word = rest[at++]!
+  const words = new Words(rest)
+  for (let word = words.next(); word !== undefined; word = words.next()) {
     if (word === '--') {
-      positionals.push(...rest.slice(at))
+      positionals.push(...words.rest())
       break
     }
     if (word === '-h') {
@@ -51,43 +50,98 @@ export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedAr
       positionals.push(word)
       continue
     }
-    const { name, inline } = splitFlag(word)
-    const spec = specs.find((candidate) => candidate.name === name)
+    const { spec, name, inline } = flagIn(word, specs)
     const isConfig = spec === undefined && verb.takesConfig === true
     if (spec === undefined && !isConfig) return misuse(unknownFlag(verb, specs, word))
-    const isSwitch = spec === undefined ? isConfigSwitch(name) : spec.value === undefined
-    let value = inline ?? (isSwitch ? 'true' : undefined)
-    if (value === undefined && rest[at]?.startsWith('--') === false) value = rest[at++]!
-    if (value === undefined) return misuse(`${word} needs a value, such as ${example(word, spec)}`)
-    const problem = spec === undefined ? undefined : checkFlag(spec, value, flags.has(name), inline)
+    const values = isConfigSwitch(spec, name) ? [inline ?? 'true'] : takeValues(words, spec, inline)
+    if (values === null) return misuse(`${word} needs ${example(word, spec)}`)
+    const problem =
+      spec === undefined ? undefined : checkFlag(spec, values, flags.has(name), inline)
     if (problem !== undefined) return misuse(problem)
-    if (isConfig || name === 'data') configFlags.push({ key: name, value })
-    else flags.set(name, [...(flags.get(name) ?? []), value])
+    if (isConfig || name === 'data') configFlags.push({ key: name, value: values[0]! })
+    else flags.set(name, [...(flags.get(name) ?? []), ...values])
   }
   if (flags.has('help')) return accept({ positionals, flags, configFlags })
   const problem = checkPositionals(verb, positionals)
   return problem === undefined ? accept({ positionals, flags, configFlags }) : misuse(problem)
 }
 
-function splitFlag(word: string): { name: string; inline: string | undefined } {
-  const equals = word.indexOf('=')
-  const name = (equals < 0 ? word : word.slice(0, equals)).replace(/^--?/, '')
-  return { name, inline: equals < 0 ? undefined : word.slice(equals + 1) }
+/** Reads a list of words one by one. */
+class Words {
+  readonly #words: readonly string[]
+  #at = 0
+
+  constructor(words: readonly string[]) {
+    this.#words = words
+  }
+
+  next(): string | undefined {
+    return this.#words[this.#at++]
+  }
+
+  /** The next word, unless it begins as a flag does. */
+  value(flagStart: string): string | undefined {
+    const isValue = this.#words[this.#at]?.startsWith(flagStart) === false
+    return isValue ? this.next() : undefined
+  }
+
+  rest(): readonly string[] {
+    return this.#words.slice(this.#at)
+  }
 }
 
-function isConfigSwitch(name: string): boolean {
-  return fieldOfFlag(name)?.type === 'true or false'
+interface GivenFlag {
+  readonly spec: FlagSpec | undefined
+  readonly name: string
+  /** The value after `=`. */
+  readonly inline: string | undefined
+}
+
+function flagIn(word: string, specs: readonly FlagSpec[]): GivenFlag {
+  const equals = word.indexOf('=')
+  const given = (equals < 0 ? word : word.slice(0, equals)).replace(/^--?/, '')
+  const isShort = !word.startsWith('--')
+  const spec =
+    specs.find(({ short }) => isShort && short === given) ??
+    specs.find(({ name }) => name === given)
+  const inline = equals < 0 ? undefined : word.slice(equals + 1)
+  return { spec, name: spec?.name ?? given, inline }
+}
+
+/** The values of a flag, the inline one first; 'true' for a switch; null when some are missing. */
+function takeValues(
+  words: Words,
+  spec: FlagSpec | undefined,
+  inline: string | undefined,
+): string[] | null {
+  const count = spec === undefined ? 1 : valuesOf(spec).length
+  if (count === 0) return [inline ?? 'true']
+  const values = inline === undefined ? [] : [inline]
+  const mayLack = spec?.mayLackValue === true
+  while (values.length < count) {
+    const value = words.value(mayLack ? '-' : '--')
+    if (value === undefined) return mayLack ? [''] : null
+    values.push(value)
+  }
+  return values
+}
+
+/** A configuration key of its own name, without a value where it is true or false. */
+function isConfigSwitch(spec: FlagSpec | undefined, name: string): boolean {
+  return spec === undefined && fieldOfFlag(name)?.type === 'true or false'
 }
 
 function checkFlag(
   spec: FlagSpec,
-  value: string,
+  values: readonly string[],
   isRepeated: boolean,
   inline: string | undefined,
 ): string | undefined {
   if (spec.value === undefined && inline !== undefined) return `--${spec.name} takes no value`
   if (isRepeated && spec.many !== true) return `--${spec.name} is given twice`
-  if (spec.range !== undefined && !isInteger(value, spec.range))
+  const [value = ''] = values
+  const isLeftOut = spec.mayLackValue === true && value === ''
+  if (spec.range !== undefined && !isLeftOut && !isInteger(value, spec.range))
     return `--${spec.name} must be an integer, ${spec.range.join(' to ')}`
   if (spec.options === undefined) return undefined
   const parts = spec.many === true ? value.split(',') : [value]
@@ -110,7 +164,9 @@ function checkPositionals(verb: Verb, given: readonly string[]): string | undefi
 }
 
 function unknownFlag(verb: Verb, specs: readonly FlagSpec[], word: string): string {
-  const { name } = splitFlag(word)
+  const { name } = flagIn(word, specs)
+  const foreign = verb.foreignFlags?.[name]
+  if (foreign !== undefined) return `sluice ${verb.words.join(' ')} has no --${name}: ${foreign}`
   if (fieldOfFlag(name) !== null)
     return `--${name} is a configuration key: give it to serve, in the file or in the environment`
   const near = nearest(
@@ -121,8 +177,10 @@ function unknownFlag(verb: Verb, specs: readonly FlagSpec[], word: string): stri
 }
 
 function example(word: string, spec: FlagSpec | undefined): string {
-  if (spec?.options !== undefined) return `${word} ${spec.options[0]}`
-  return `${word} <${spec?.value ?? 'value'}>`
+  const shown = spec === undefined ? ['value'] : valuesOf(spec)
+  const text = spec?.options?.[0] ?? shown.map((name) => `<${name}>`).join(' ')
+  const count = shown.length === 1 ? 'a value' : `${shown.length} values`
+  return `${count}, such as ${word} ${text}`
 }
 
 function firstFlag(argv: readonly string[]): number {

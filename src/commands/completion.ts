@@ -98,7 +98,8 @@ function fishFlag(flag: FlagSpec): string {
   const isPath = flag.name === 'data' || flag.name === 'config'
   const value = flag.value === undefined ? '' : isPath ? ' -r -F' : ' -x'
   const options = flag.options === undefined ? '' : ` -a ${quoted(flag.options.join(' '))}`
-  return `-l ${flag.name}${value}${options} -d ${quoted(flag.doc)}`
+  const short = flag.short === undefined ? '' : `-s ${flag.short} `
+  return `${short}-l ${flag.name}${value}${options} -d ${quoted(flag.doc)}`
 }
 
 function families(all: readonly Verb[]): string[] {

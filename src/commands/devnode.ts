@@ -4,44 +4,31 @@ import { join, resolve } from 'node:path'
 import { formatAddress } from '../base/cidr.ts'
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
+import { type Config, isLoopback } from '../config/config.ts'
 import type { DevnodeAddresses, DevnodeOptions } from '../devnode/node.ts'
 import { parseEndpoint } from '../subscriptions/destination.ts'
 import { lockData } from '../subscriptions/lock.ts'
 import { openLog } from '../telemetry/log.ts'
 import { urlOf } from './banner.ts'
+import {
+  defaultPorts,
+  devnodeFlags,
+  foreignFlags,
+  genesisOf,
+  lamportsOf,
+  slotMsOf,
+} from './devnode-flags.ts'
 import { packageVersion } from './package-version.ts'
 import { type Call, flagOf, hasSwitch, misuse, numberOf, type Verb } from './verb.ts'
 
-const host = '127.0.0.1'
-/** As solana-test-validator: PubSub on the port after RPC; geyser where its plugins listen. */
-const rpcPort = 8_899
-const grpcPort = 10_000
-const ports = [0, 65_535] as const
+const defaultHost = '127.0.0.1'
 const shredVersion = 1
 
 export const devnodeVerb: Verb = {
   words: ['devnode'],
   summary: 'Run a local Solana node for tests: RPC, PubSub and geyser, no token.',
-  flags: [
-    {
-      name: 'rpc-port',
-      value: 'port',
-      range: ports,
-      doc: `Port of JSON-RPC [${rpcPort}]; 0 is any free one.`,
-    },
-    { name: 'ws-port', value: 'port', range: ports, doc: 'Port of PubSub [the RPC port + 1].' },
-    { name: 'grpc-port', value: 'port', range: ports, doc: `Port of geyser [${grpcPort}].` },
-    { name: 'ledger', value: 'folder', doc: 'Folder of the chain [<data>/devnode].' },
-    { name: 'shreds', value: 'host:port', doc: 'Send shreds by UDP to this literal address.' },
-    { name: 'reset', doc: 'Drop the chain in that folder and begin at slot 0.' },
-    {
-      name: 'traffic',
-      value: 'rate',
-      range: [0, 5_000],
-      doc: 'Background transactions per second [0].',
-    },
-    { name: 'slot-ms', value: 'ms', range: [20, 60_000], doc: 'Slot time in milliseconds [400].' },
-  ],
+  flags: devnodeFlags,
+  foreignFlags,
   async run(call) {
     const options = optionsOf(call)
     if (!options.ok) return options
@@ -61,7 +48,7 @@ export const devnodeVerb: Verb = {
         meters: new Meters(),
         onDown: giveUp,
       })
-      process.stdout.write(guide(node.addresses))
+      if (!hasSwitch(call, 'quiet')) process.stdout.write(guide(node.addresses))
       await ended
       await node.stop()
       return accept({ json: {}, text: '', isPrinted: true })
@@ -85,26 +72,46 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
   const target = shreds === undefined ? null : parseEndpoint(shreds)
   if (shreds !== undefined && target === null)
     return misuse('--shreds must be a literal address and a port, such as 127.0.0.1:8002')
-  const rpc = numberOf(call, 'rpc-port', rpcPort)
+  const host = flagOf(call, 'bind-address') ?? defaultHost
+  if (!isLoopback(host))
+    return misuse('--bind-address must be a loopback address: the node has no authentication')
+  const section = chainOf(call, chain)
+  if (!section.ok) return section
+  const genesis = genesisOf(call)
+  if (!genesis.ok) return genesis
+  const rpc = numberOf(call, 'rpc-port', defaultPorts.rpc)
   return accept({
     // Beside the lock file of the folder, which a reset must not remove.
     ledger: join(resolve(flagOf(call, 'ledger') ?? join(data, 'devnode')), 'chain'),
     isReset: hasSwitch(call, 'reset'),
+    genesis: genesis.value,
     host,
     rpcPort: rpc,
     wsPort: numberOf(call, 'ws-port', rpc === 0 ? 0 : rpc + 1),
-    grpcPort: numberOf(call, 'grpc-port', grpcPort),
-    chain: {
-      ...chain,
-      traffic: numberOf(call, 'traffic', 0),
-      slotMs: numberOf(call, 'slot-ms', chain.slotMs),
-    },
+    grpcPort: numberOf(call, 'grpc-port', defaultPorts.grpc),
+    chain: section.value,
     shreds: target && {
       host: formatAddress(target.address),
       port: target.port,
       version: shredVersion,
     },
     version: packageVersion(),
+  })
+}
+
+/** The configured section and what the flags change; airdrops have a limit by a flag only. */
+function chainOf(call: Call, chain: Config['chain']): Outcome<Config['chain']> {
+  const slotMs = slotMsOf(call)
+  if (!slotMs.ok) return slotMs
+  const cap = lamportsOf(call, 'faucet-per-request-sol-cap')
+  if (!cap.ok) return cap
+  return accept({
+    ...chain,
+    traffic: numberOf(call, 'traffic', 0),
+    slotMs: slotMs.value ?? chain.slotMs,
+    slotsPerEpoch: numberOf(call, 'slots-per-epoch', chain.slotsPerEpoch),
+    historySlots: numberOf(call, 'limit-ledger-size', chain.historySlots),
+    airdropLamports: Number(cap.value ?? Number.MAX_SAFE_INTEGER),
   })
 }
 

@@ -1,7 +1,7 @@
 // Renders the help texts from the declarations of the verbs. Thread: main. Pure.
 import { configFields } from '../config/config.ts'
 import { renderConfigHelp } from '../config/docs.ts'
-import { commonFlags, type FlagSpec, flagsOf, type Verb } from './verb.ts'
+import { commonFlags, type FlagSpec, flagsOf, type Verb, valuesOf } from './verb.ts'
 
 export function overview(verbs: readonly Verb[]): string {
   const rows = verbs.map((verb) => [`  ${synopsis(verb)}`, verb.summary] as const)
@@ -49,7 +49,10 @@ function synopsis(verb: Verb): string {
 }
 
 function shownFlag(flag: FlagSpec): string {
-  return flag.value === undefined ? `--${flag.name}` : `--${flag.name} <${flag.value}>`
+  const [open, close] = flag.mayLackValue === true ? '[]' : '<>'
+  const values = valuesOf(flag).map((value) => ` ${open}${value}${close}`)
+  const short = flag.short === undefined ? '' : `-${flag.short}, `
+  return `${short}--${flag.name}${values.join('')}`
 }
 
 function docOf(flag: FlagSpec): string {

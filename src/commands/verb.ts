@@ -8,8 +8,12 @@ export interface FlagSpec {
   /** Without the dashes. */
   readonly name: string
   readonly doc: string
-  /** Placeholder of the value in help; absent for a switch. */
-  readonly value?: string
+  /** One letter, for `-r` beside `--reset`. */
+  readonly short?: string
+  /** Placeholder of the value in help, several where it takes several; absent for a switch. */
+  readonly value?: string | readonly string[]
+  /** The value may be left out; it is '' then. */
+  readonly mayLackValue?: boolean
   /** The allowed values, for completion and validation. */
   readonly options?: readonly string[]
   /** Bounds of a value that must be an integer. */
@@ -47,6 +51,8 @@ export interface Verb {
   readonly summary: string
   readonly positionals?: readonly PositionalSpec[]
   readonly flags?: readonly FlagSpec[]
+  /** Flags of similar tools that it lacks, each with a sentence on what to do instead. */
+  readonly foreignFlags?: Readonly<Record<string, string>>
   /** True where every configuration key is taken as a flag: serve, config check, config print. */
   readonly takesConfig?: boolean
   /** True where an invalid configuration must not stop the verb (completion, config docs). */
@@ -95,6 +101,19 @@ export function flagOf(call: Pick<Call, 'flags'>, name: string): string | undefi
 export function numberOf<T>(call: Pick<Call, 'flags'>, name: string, initial: T): number | T {
   const text = flagOf(call, name)
   return text === undefined ? initial : Number(text)
+}
+
+/** The placeholders of a flag's values; none for a switch. */
+export function valuesOf({ value = [] }: FlagSpec): readonly string[] {
+  return typeof value === 'string' ? [value] : value
+}
+
+/** The values of a flag that takes several, as one list for each time it was given. */
+export function groupsOf(call: Pick<Call, 'flags'>, name: string, size: number): string[][] {
+  const values = call.flags.get(name) ?? []
+  return Array.from({ length: values.length / size }, (_, group) =>
+    values.slice(group * size, (group + 1) * size),
+  )
 }
 
 export function isJson(call: Pick<Call, 'flags'>): boolean {

@@ -58,6 +58,7 @@ export const vmKeys: readonly Uint8Array[] = [
 export function genesisAccounts(
   keys: ChainKeys,
   rentExemptMinimum: (dataBytes: number) => bigint,
+  given: { readonly mint: Uint8Array | null; readonly faucetLamports: bigint | null },
 ): VmAccount[] {
   const account = (
     pubkey: Uint8Array,
@@ -74,7 +75,8 @@ export function genesisAccounts(
     account(pubkey, { lamports: rentExemptMinimum(data.length), data, owner: programs.token })
   const supply = walletTokens * BigInt(keys.wallets.length)
   return [
-    account(keys.faucet.publicKey, { lamports: faucetLamports }),
+    account(keys.faucet.publicKey, { lamports: given.faucetLamports ?? faucetLamports }),
+    ...(given.mint === null ? [] : [account(given.mint, { lamports: faucetLamports })]),
     token(nativeMint, mintData({ authority: null, supply: 0n, decimals: 9 })),
     token(
       keys.mint,

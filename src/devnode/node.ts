@@ -16,6 +16,7 @@ import type { Log } from '../telemetry/log.ts'
 import { Meters } from '../telemetry/meters.ts'
 import type { ChainSection } from './config.ts'
 import { solanaFeed } from './feed.ts'
+import type { GenesisInput } from './genesis-input.ts'
 import { startGeyserServer } from './geyser-server.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { startPubsubServer } from './pubsub-server.ts'
@@ -31,6 +32,8 @@ export interface DevnodeOptions {
   readonly ledger: string
   /** Drops that state first. */
   readonly isReset: boolean
+  /** What a new chain begins with besides its own accounts; an existing one ignores it. */
+  readonly genesis: GenesisInput | null
   readonly host: string
   /** 0 is any free port. */
   readonly rpcPort: number
@@ -89,6 +92,7 @@ export async function startDevnode(
     const { chain, seed, ...running } = await startEmbeddedChain(options.chain, {
       path: options.ledger,
       isFresh: options.isReset,
+      genesis: options.genesis,
       sink: bothSinks(solanaFeed(hub, clock), feed),
       counters: counter,
       clock,

@@ -10,6 +10,7 @@ import { LocalChain } from './chain.ts'
 import type { ChainSection } from './config.ts'
 import type { VmAccount } from './executed.ts'
 import { type ChainKeys, genesisAccounts, keysOf, vmKeys } from './genesis.ts'
+import { type Genesis, type GenesisInput, readGenesis } from './genesis-input.ts'
 import { versionOf } from './landing.ts'
 import { Block, packEntries } from './ledger/block.ts'
 import { epochScheduleOf } from './ledger/epoch-schedule.ts'
@@ -29,6 +30,8 @@ export interface EmbeddedDeps {
   readonly path: string
   /** Drops that state first. */
   readonly isFresh: boolean
+  /** What a new chain begins with besides its own accounts; an existing one ignores it. */
+  readonly genesis?: GenesisInput | null
   readonly sink: SolanaSink
   readonly counters: ChainCounters
   readonly clock: Clock
@@ -47,6 +50,9 @@ export async function startEmbeddedChain(
   deps: EmbeddedDeps,
 ): Promise<RunningChain> {
   const { clock, log, counters, sink } = deps
+  const svm = new Svm()
+  const builtins = new Map(svm.genesis(vmKeys).map((account) => [keyOf(account.pubkey), account]))
+  const genesis = await genesisOf(svm, deps)
   const store = await ChainStore.open(deps.path, { isFresh: deps.isFresh, log, clock })
   const keys = keysOf(store.seed)
   const ledger = new LedgerState(
@@ -58,9 +64,8 @@ export async function startEmbeddedChain(
     },
     section,
   )
-  const svm = new Svm()
   // Before anyone reads the sink's hub and before the next slot opens: a replay is in order.
-  publishRestored(await restore(store, ledger, { svm, keys, clock, log }), sink)
+  publishRestored(await restore(store, ledger, { svm, builtins, genesis, keys, clock, log }), sink)
   const producer = new Producer({ ledger, sink, clock, writeVm: (accounts) => svm.load(accounts) })
   const airdropLamportsMax = BigInt(section.airdropLamports)
   const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })
@@ -86,6 +91,22 @@ export async function startEmbeddedChain(
   }
 }
 
+/** What a new chain begins with; read before its folder is made, so that a mistake leaves none. */
+async function genesisOf(svm: Svm, deps: EmbeddedDeps): Promise<Genesis> {
+  const { genesis = null, path, isFresh, log } = deps
+  if (genesis === null) return noGenesis
+  if (isFresh || !(await ChainStore.exists(path)))
+    return readGenesis(genesis, (account) => svm.load([account]) === 0)
+  const flags = genesis.flags.join(', ')
+  log.warn('flags ignored: the ledger exists already, --reset begins a new one', { flags })
+  return noGenesis
+}
+
+const noGenesis: Genesis = { accounts: [], mint: null, faucetLamports: null }
+
+/** Accounts that a new VM has, by key. */
+type Builtins = ReadonlyMap<string, VmAccount>
+
 /**
  * Fills the ledger from disk, or begins it, and loads its accounts into the VM. Returns the newest
  * blocks that were on disk.
@@ -93,19 +114,22 @@ export async function startEmbeddedChain(
 async function restore(
   store: ChainStore,
   ledger: LedgerState,
-  deps: Pick<EmbeddedDeps, 'clock' | 'log'> & { readonly svm: Svm; readonly keys: ChainKeys },
+  deps: Pick<EmbeddedDeps, 'clock' | 'log'> & {
+    readonly svm: Svm
+    readonly builtins: Builtins
+    readonly genesis: Genesis
+    readonly keys: ChainKeys
+  },
 ): Promise<readonly RestoredBlock[]> {
-  const { svm, keys, clock, log } = deps
-  const genesis = svm.genesis(vmKeys)
-  const builtins = new Set(genesis.map(({ pubkey }) => keyOf(pubkey)))
+  const { svm, builtins, genesis, keys, clock, log } = deps
   let restored: readonly RestoredBlock[]
   try {
     restored = await store.restore(ledger, (account) => !isBuiltin(account, builtins))
-    for (const account of genesis)
+    for (const account of builtins.values())
       if (ledger.newestAccount(account.pubkey) === null)
         ledger.write(versionOf(account, { slot: 0, ledger }))
     if (restored.length === 0) {
-      begin(ledger, keys, clock)
+      begin(ledger, { keys, genesis, clock })
       await store.snapshot(ledger)
     }
   } catch (error) {
@@ -119,10 +143,7 @@ async function restore(
 }
 
 /** The accounts that a new VM lacks, except sysvars: each slot writes them. */
-function* missingAccounts(
-  ledger: LedgerState,
-  builtins: ReadonlySet<string>,
-): IterableIterator<VmAccount> {
+function* missingAccounts(ledger: LedgerState, builtins: Builtins): IterableIterator<VmAccount> {
   const executables: VmAccount[] = []
   for (const account of ledger.accountsAt(ledger.newest.slot)) {
     if (isBuiltin(account, builtins)) continue
@@ -134,14 +155,22 @@ function* missingAccounts(
 }
 
 /** A new VM has these, or every slot writes them. */
-function isBuiltin(account: LedgerAccount, builtins: ReadonlySet<string>): boolean {
+function isBuiltin(account: LedgerAccount, builtins: Builtins): boolean {
   if (isSameKey(account.owner, sysvarOwner)) return true
-  return account.slot === 0 && builtins.has(keyOf(account.pubkey))
+  const builtin = account.slot === 0 ? builtins.get(keyOf(account.pubkey)) : undefined
+  // A chain may have begun with another program under that address.
+  return builtin !== undefined && isSameKey(builtin.data, account.data)
 }
 
 /** The first block: slot 0, whose hash is the chain's. */
-function begin(ledger: LedgerState, keys: ChainKeys, clock: Clock): void {
-  for (const account of genesisAccounts(keys, (bytes) => ledger.rentExemptMinimum(bytes)))
+function begin(
+  ledger: LedgerState,
+  from: { readonly keys: ChainKeys; readonly genesis: Genesis; readonly clock: Clock },
+): void {
+  const { keys, genesis, clock } = from
+  const rentExemptMinimum = (bytes: number) => ledger.rentExemptMinimum(bytes)
+  const own = genesisAccounts(keys, rentExemptMinimum, genesis)
+  for (const account of [...own, ...genesis.accounts])
     ledger.write(versionOf(account, { slot: 0, ledger }))
   for (const { lamports } of ledger.accountsAt(0)) ledger.mint(lamports)
   const facts = {

@@ -67,6 +67,12 @@ export class ChainStore {
     return new ChainStore(path, await seedIn(path), deps)
   }
 
+  /** Whether the folder has a chain. */
+  static async exists(path: string): Promise<boolean> {
+    const names = await readdir(path).catch(() => [])
+    return names.some((name) => name.startsWith('snapshot-'))
+  }
+
   get slotsSinceSnapshot(): number {
     return this.#newestSlot - this.#snapshotSlot
   }

@@ -38,6 +38,7 @@ export function runDevnode(context: Context): Promise<DevnodeProcess> {
     {
       ledger: join(data, 'chain'),
       isReset: context.isFresh,
+      genesis: null,
       host: '127.0.0.1',
       rpcPort: 0,
       wsPort: 0,

@@ -27,6 +27,7 @@ const log: Log = { ...silentLog, info: note, warn: note, error: note, area: () =
 const options = {
   ledger: join(folder, 'chain'),
   isReset: false,
+  genesis: null,
   host: '127.0.0.1',
   rpcPort: 0,
   wsPort: 0,

@@ -6,6 +6,7 @@
 //   block 100       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
 import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
+import { rentExemptMinimum } from '../rent.ts'
 import { Accounts } from './accounts.ts'
 import type { Block } from './block.ts'
 import { Blocks, type LedgerBounds } from './blocks.ts'
@@ -187,7 +188,7 @@ export class LedgerState implements Ledger {
   }
 
   rentExemptMinimum(dataBytes: number): bigint {
-    return BigInt(128 + dataBytes) * 6960n
+    return rentExemptMinimum(dataBytes)
   }
 
   account(pubkey: Uint8Array, commitment: Commitment): LedgerAccount | null {

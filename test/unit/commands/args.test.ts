@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { chooseVerb, parseArgs } from '../../../src/commands/args.ts'
-import { exitOf, flagOf, listOf, type Verb } from '../../../src/commands/verb.ts'
+import { helpOf } from '../../../src/commands/help.ts'
+import { exitOf, flagOf, groupsOf, listOf, type Verb } from '../../../src/commands/verb.ts'
 import { verbs } from '../../../src/commands/verbs.ts'
 
 const verb: Verb = {
@@ -15,8 +16,11 @@ const verb: Verb = {
     { name: 'plan', value: 'name', doc: 'Which.' },
     { name: 'kind', value: 'kind', options: ['x', 'y'], doc: 'Kind.' },
     { name: 'times', value: 'n', range: [1, 9], doc: 'How often.' },
-    { name: 'fast', doc: 'Fast.' },
+    { name: 'fast', short: 'f', doc: 'Fast.' },
+    { name: 'pair', value: ['from', 'to'], many: true, doc: 'Two.' },
+    { name: 'warp', short: 'w', value: 'slot', mayLackValue: true, range: [0, 99], doc: 'Warp.' },
   ],
+  foreignFlags: { gossip: 'nobody gossips here' },
   run: () => Promise.reject(new Error('not run here')),
 }
 const serving: Verb = { ...verb, words: ['serve'], positionals: [], takesConfig: true }
@@ -46,6 +50,27 @@ describe('flags', () => {
     expect(listOf(args, 'kind')).toBe(undefined)
   })
 
+  test('take several values, also more than once, one of them inline', () => {
+    const args = parsed(['acme', '--pair', '-', 'b', '--fast', '--pair=c', 'd'])
+    expect(groupsOf(args, 'pair', 2)).toEqual([
+      ['-', 'b'],
+      ['c', 'd'],
+    ])
+    expect(groupsOf(args, 'plan', 2)).toEqual([])
+  })
+
+  test('have short names, and some may lack their value', () => {
+    const args = parsed(['-w', '-f', 'acme'])
+    expect([flagOf(args, 'warp'), flagOf(args, 'fast')]).toEqual(['', 'true'])
+    expect(flagOf(parsed(['acme', '--warp', '7']), 'warp')).toBe('7')
+    expect(flagOf(parsed(['acme', '-w=8']), 'warp')).toBe('8')
+  })
+
+  test('are shown in help with all their values', () => {
+    expect(helpOf(verb)).toContain('  --pair <from> <to> ')
+    expect(helpOf(verb)).toContain('  -w, --warp [slot] ')
+  })
+
   test('end at two dashes', () => {
     expect(parsed(['--fast', '--', '--label']).positionals).toEqual(['--label'])
   })
@@ -64,6 +89,10 @@ describe('flags', () => {
     ['an empty word', [''], '<label> is empty'],
     ['a key of the configuration', ['a', '--tls.cert', 'x'], 'is a configuration key'],
     ['an unknown short flag', ['a', '-x'], 'has no flag --x'],
+    ['a value of several missing', ['a', '--pair', 'x'], '--pair needs 2 values, such as --pair'],
+    ['a flag among several values', ['a', '--pair', 'x', '--fast'], '--pair needs 2 values'],
+    ['a value out of range that may be missing', ['a', '-w', '100'], '--warp must be an integer'],
+    ['a flag of a similar tool', ['a', '--gossip', 'x'], 'no --gossip: nobody gossips here'],
     ['a bad output form', ['a', '--output', 'xml'], 'must be one of table, json'],
   ])('%s is refused with a sentence', (_, words, sentence) => {
     expect(refused(words)).toContain(sentence)
