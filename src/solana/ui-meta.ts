@@ -13,10 +13,13 @@ import { decodeTransactionError } from './transaction-error.ts'
 
 type WriteInner = (instruction: InstructionContent & { readonly stackHeight?: number }) => string
 
-/** The full meta. Rewards are null unless requested, as a validator does. */
+/**
+ * The full meta. Rewards are null unless requested, as a validator does; `jsonParsed` has the
+ * loaded addresses among the keys of the message only.
+ */
 export function metaText(
   { meta }: TransactionContent,
-  { showRewards }: { readonly showRewards: boolean },
+  { showRewards, encoding }: { readonly showRewards: boolean; readonly encoding: string },
   writeInner: WriteInner,
 ): string {
   const members = [
@@ -25,8 +28,8 @@ export function metaText(
     `"logMessages":${meta.logMessages === null ? 'null' : JSON.stringify(meta.logMessages)}`,
     balancesText(meta),
     `"rewards":${showRewards ? rewardsText(meta.rewards) : 'null'}`,
-    `"loadedAddresses":${loadedText(meta)}`,
   ]
+  if (encoding !== 'jsonParsed') members.push(`"loadedAddresses":${loadedText(meta)}`)
   if (meta.returnData !== null) members.push(`"returnData":${returnDataText(meta.returnData)}`)
   if (meta.computeUnitsConsumed !== null)
     members.push(`"computeUnitsConsumed":${meta.computeUnitsConsumed}`)

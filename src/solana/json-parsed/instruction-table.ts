@@ -1,93 +1,129 @@
 // Parses instructions for `jsonParsed` by tables of one line per instruction. Thread: any (pure).
 //
-//   transfer    source destination @authority    amount:string
+//   transfer    source destination @authority    amount:amount
 //   name        accounts in order                data fields in order, with their types
 //
-// Accounts: `_` has no name in the result, `x?` may be absent, `...x` is the list of all others,
-// `@x` is one signer x, or a multisig account (multisigX) with its signers. The tag of an
-// instruction is its line number. Members are in alphabetical order, as a validator sends them.
-import type { Cursor } from '../cursor.ts'
-import { keyText } from '../key-text.ts'
-import { uiTokenAmount } from '../token-amount.ts'
+// The tag of an instruction is its line number; a line that starts with `|` is an alternative of
+// the one before, for when that does not parse. Members are in alphabetical order, as a validator
+// sends them; `_` is not sent, and `a.b` is the member b of the object a.
+//   x?      an account that is omitted when absent; of a field's type: a byte precedes that says
+//           whether there is a value, and without it the field is omitted
+//   x~      the same, but null when absent
+//   ...x    the list of all other accounts
+//   @x      one signer x, or a multisig account (multisigX, or y of `@x=y`) with its signers
+//   %x,y    the accounts that hold proofs, see `proofMembers`
+//   x:t=0   a field that must have this value
+//   $       the end of the data: no byte may follow
+import { Cursor } from '../cursor.ts'
+import { accountNamer, type NameAccounts } from './instruction-accounts.ts'
+import {
+  type InstructionSource,
+  instructionValues,
+  type ReadValue,
+  refuse,
+} from './instruction-values.ts'
 import type { Parsed } from './parsed.ts'
-
-const readers = {
-  u8: (cursor: Cursor) => cursor.u8(),
-  u64: (cursor: Cursor) => cursor.u64(),
-  string: (cursor: Cursor) => String(cursor.u64()),
-  key: (cursor: Cursor) => keyText(cursor.key()),
-  /** Omitted when absent. */
-  optionalKey: (cursor: Cursor) => (cursor.u8() === 1 ? keyText(cursor.key()) : undefined),
-  keys(cursor: Cursor) {
-    const count = cursor.u64()
-    // Too large a count reads past the end, which refuses the instruction.
-    const length = Math.min(Number(count), Math.floor(cursor.left / 32) + 1)
-    return Array.from({ length }, () => keyText(cursor.key()))
-  },
-  /** Prefixed by its length. */
-  text: (cursor: Cursor) => cursor.text(),
-  /** Up to the end of the data. */
-  rest: (cursor: Cursor) => Buffer.from(cursor.bytes(cursor.left)).toString('utf8'),
-  tokenAmount(cursor: Cursor) {
-    const amount = cursor.u64()
-    return uiTokenAmount(amount, cursor.u8())
-  },
-}
 
 interface Instruction {
   readonly type: string
-  readonly accounts: readonly string[]
+  readonly accounts: readonly NameAccounts[]
   readonly accountsLeast: number
-  readonly data: readonly (readonly [name: string, read: (cursor: Cursor) => unknown])[]
+  readonly data: readonly (readonly [name: string, read: ReadValue])[]
+  readonly isExact: boolean
 }
 
-export type InstructionTable = readonly Instruction[]
+/** The alternatives of each tag. */
+export type InstructionTable = readonly (readonly Instruction[])[]
 
-export function instructionTable(lines: string): InstructionTable {
-  return lines
-    .trim()
-    .split('\n')
-    .map((line) => {
-      const [type, ...words] = line.trim().split(/\s+/)
-      const accounts = words.filter((word) => !word.includes(':'))
-      const data = words.filter((word) => word.includes(':')).map((word) => word.split(':'))
-      return {
-        type: type!,
-        accounts,
-        accountsLeast: accounts.filter((name) => !name.endsWith('?')).length,
-        data: data.map(([name, kind]) => [name!, readers[kind as keyof typeof readers]] as const),
+type Values = Readonly<Record<string, ReadValue>>
+
+/** `values` are the types of fields that only this table has. */
+export function instructionTable(lines: string, values: Values = {}): InstructionTable {
+  const table: Instruction[][] = []
+  for (const line of lines.trim().split('\n')) {
+    const words = line.trim().split(/\s+/)
+    if (words[0] === '|') table.at(-1)!.push(instructionOf(words.slice(1), values))
+    else table.push([instructionOf(words, values)])
+  }
+  return table
+}
+
+function instructionOf([type, ...words]: string[], values: Values): Instruction {
+  const accounts = words.filter((word) => !word.includes(':') && word !== '$')
+  const data = words.filter((word) => word.includes(':')).map((word) => word.split(':'))
+  return {
+    type: type!,
+    accounts: accounts.map(accountNamer),
+    accountsLeast: accounts.filter((word) => !/[?~]$/.test(word)).length,
+    data: data.map(([name, kind]) => [name!, readerOf(kind!, values)] as const),
+    isExact: words.includes('$'),
+  }
+}
+
+function readerOf(kind: string, values: Values): ReadValue {
+  const [, name, mark, expected] = /^(\w+)([?~=]?)(.*)$/.exec(kind)!
+  const read = values[name!] ?? instructionValues[name!]!
+  switch (mark) {
+    case '=':
+      return (source) => {
+        const value = read(source)
+        return String(value) === expected ? value : refuse(source)
       }
-    })
+    case '?':
+    case '~': {
+      const absent = mark === '~' ? null : undefined
+      return (source) => (instructionValues.bool!(source) === true ? read(source) : absent)
+    }
+    default:
+      return read
+  }
 }
 
-/** `cursor` is after the tag. Null for an unknown tag, missing accounts or short data. */
+/**
+ * Null for an unknown tag, malformed data, missing accounts, or none at all, even where none is
+ * needed. The fields start at `at`.
+ */
 export function parseInstruction(
-  instruction: Instruction | undefined,
+  alternatives: readonly Instruction[] | undefined,
   accounts: readonly string[],
-  cursor: Cursor,
+  data: Uint8Array,
+  at: number,
 ): Parsed | null {
-  if (instruction === undefined || accounts.length < instruction.accountsLeast) return null
-  const members: [string, unknown][] = instruction.data.map(([name, read]) => [name, read(cursor)])
-  if (cursor.isShort) return null
-  for (const [index, name] of instruction.accounts.entries())
-    members.push(...accountMembers(name, accounts, index))
-  members.sort(([a], [b]) => (a < b ? -1 : 1))
-  return { info: Object.fromEntries(members), type: instruction.type }
+  if (accounts.length === 0 || accounts.includes('')) return null
+  for (const instruction of alternatives ?? []) {
+    const source = { cursor: new Cursor(data, at), accounts, previous: undefined }
+    const members = membersOf(instruction, source)
+    if (members === null) continue
+    return { info: members.size === 0 ? undefined : nested(members), type: instruction.type }
+  }
+  return null
 }
 
-function accountMembers(
-  name: string,
-  accounts: readonly string[],
-  index: number,
-): [string, unknown][] {
-  if (name === '_') return []
-  if (name.startsWith('...')) return [[name.slice(3), accounts.slice(index)]]
-  if (!name.startsWith('@')) return [[name.replace('?', ''), accounts[index]]]
-  const signer = name.slice(1)
-  if (accounts.length === index + 1) return [[signer, accounts[index]]]
-  const multisig = `multisig${signer[0]!.toUpperCase()}${signer.slice(1)}`
-  return [
-    [multisig, accounts[index]],
-    ['signers', accounts.slice(index + 1)],
-  ]
+function membersOf(instruction: Instruction, source: InstructionSource) {
+  const members = new Map<string, unknown>()
+  for (const [name, read] of instruction.data) {
+    source.previous = read(source)
+    members.set(name, source.previous)
+  }
+  const { cursor, accounts } = source
+  if (cursor.isShort || (instruction.isExact && cursor.left > 0)) return null
+  if (accounts.length < instruction.accountsLeast) return null
+  let index = 0
+  for (const nameAccounts of instruction.accounts) index = nameAccounts(accounts, index, members)
+  members.delete('_')
+  return members
+}
+
+/** The members in order, with those of `a.b` in an object `a`. */
+function nested(members: ReadonlyMap<string, unknown>): Record<string, unknown> {
+  const info: Record<string, unknown> = {}
+  for (const name of [...members.keys()].sort()) {
+    const dot = name.indexOf('.')
+    if (dot < 0) info[name] = members.get(name)
+    else {
+      info[name.slice(0, dot)] ??= {}
+      Object.assign(info[name.slice(0, dot)]!, { [name.slice(dot + 1)]: members.get(name) })
+    }
+  }
+  return info
 }

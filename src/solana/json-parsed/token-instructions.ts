@@ -1,21 +1,21 @@
-// Parses instructions of the token programs and of associated token accounts for `jsonParsed`.
-// Thread: any (pure). Tags above 24 are extensions of Token-2022 and stay undecoded.
-import { Cursor } from '../cursor.ts'
-import { keyText } from '../key-text.ts'
+// Instructions of the token programs and of associated token accounts for `jsonParsed`.
+// Thread: any (pure). Lines of `-` are extensions, whose instructions have a tag of their own.
 import { instructionTable, parseInstruction } from './instruction-table.ts'
 import type { Parsed } from './parsed.ts'
+import { extensionInstructions, interfaceInstructions } from './token-extension-instructions.ts'
 
-const newMint = 'decimals:u8 mintAuthority:key freezeAuthority:optionalKey'
+const newMint = 'decimals:u8 mintAuthority:key freezeAuthority:key?'
 const instructions = instructionTable(`
   initializeMint            mint rentSysvar  ${newMint}
   initializeAccount         account mint owner rentSysvar
   initializeMultisig        multisig rentSysvar ...signers  m:u8
-  transfer                  source destination @authority  amount:string
-  approve                   source delegate @owner  amount:string
+  transfer                  source destination @authority  amount:amount
+  approve                   source delegate @owner  amount:amount
   revoke                    source @owner
-  setAuthority              _ @authority
-  mintTo                    mint account @mintAuthority  amount:string
-  burn                      account mint @authority  amount:string
+  setAuthority              mint @authority  authorityType:mintAuthority newAuthority:key~
+  | setAuthority            account @authority  authorityType:accountAuthority newAuthority:key~
+  mintTo                    mint account @mintAuthority  amount:amount
+  burn                      account mint @authority  amount:amount
   closeAccount              account destination @owner
   freezeAccount             account mint @freezeAuthority
   thawAccount               account mint @freezeAuthority
@@ -28,46 +28,54 @@ const instructions = instructionTable(`
   initializeAccount3        account mint  owner:key
   initializeMultisig2       multisig ...signers  m:u8
   initializeMint2           mint  ${newMint}
-  getAccountDataSize        mint
+  getAccountDataSize        mint  extensionTypes:anyExtensions
   initializeImmutableOwner  account
-  amountToUiAmount          mint  amount:string
-  uiAmountToAmount          mint  uiAmount:rest`)
+  amountToUiAmount          mint  amount:amount
+  uiAmountToAmount          mint  uiAmount:rest
+  initializeMintCloseAuthority  mint  newAuthority:key~
+  -
+  -
+  -
+  reallocate                account payer systemProgram @owner  extensionTypes:extensions
+  -
+  createNativeMint          payer nativeMint systemProgram
+  initializeNonTransferableMint  mint
+  -
+  -
+  initializePermanentDelegate  mint  delegate:key
+  -
+  -
+  withdrawExcessLamports    source destination @authority`)
+
+/** Bytes of the tag of an instruction that several programs share. */
+const interfaceTagBytes = 8
 
 export function parsedTokenInstruction(
   accounts: readonly string[],
   data: Uint8Array,
 ): Parsed | null {
-  const cursor = new Cursor(data)
-  const tag = cursor.u8()
-  if (cursor.isShort) return null
-  const parsed = parseInstruction(instructions[tag], accounts, cursor)
-  return parsed?.type === 'setAuthority' ? withAuthority(parsed, accounts[0]!, cursor) : parsed
+  const tag = data[0] ?? instructions.length
+  const extension = extensionInstructions.get(tag)
+  if (extension !== undefined) {
+    const inner = data[1] ?? extension.length
+    return parseInstruction(extension[inner], accounts, data, 2)
+  }
+  if (tag < instructions.length) return parseInstruction(instructions[tag], accounts, data, 1)
+  const name = Buffer.from(data.subarray(0, interfaceTagBytes)).toString('hex')
+  const shared = interfaceInstructions.get(name)
+  return parseInstruction(shared, accounts, data, interfaceTagBytes)
 }
 
-const authorityTypes = `mintTokens freezeAccount accountOwner closeAccount transferFeeConfig
-  withheldWithdraw closeMint interestRate permanentDelegate confidentialTransferMint
-  transferHookProgramId confidentialTransferFeeConfig metadataPointer`.split(/\s+/)
-
-/** The kind of authority decides whether it is set on a mint or on an account. */
-function withAuthority(parsed: Parsed, owned: string, cursor: Cursor): Parsed | null {
-  const kind = cursor.u8()
-  const newAuthority = cursor.u8() === 1 ? keyText(cursor.key()) : null
-  if (cursor.isShort) return null
-  const owner = kind === 2 || kind === 3 ? 'account' : 'mint'
-  const authorityType = authorityTypes[kind] ?? null
-  // Reason for the cast: the table's instructions have an object.
-  const info = { ...(parsed.info as object), authorityType, [owner]: owned, newAuthority }
-  return { ...parsed, info }
-}
-
+const newAccount = 'source account wallet mint systemProgram tokenProgram'
 const associatedInstructions = instructionTable(`
-  create            source account wallet mint systemProgram tokenProgram
-  createIdempotent  source account wallet mint systemProgram tokenProgram
-  recoverNested     nestedSource nestedMint destination nestedOwner ownerMint wallet tokenProgram`)
+  create            ${newAccount} $
+  createIdempotent  ${newAccount} $
+  recoverNested     nestedSource nestedMint destination nestedOwner ownerMint wallet \
+                    tokenProgram $`)
 
 export function parsedAssociatedInstruction(
   accounts: readonly string[],
   data: Uint8Array,
 ): Parsed | null {
-  return parseInstruction(associatedInstructions[data[0] ?? 0], accounts, new Cursor(data))
+  return parseInstruction(associatedInstructions[data[0] ?? 0], accounts, data, 1)
 }

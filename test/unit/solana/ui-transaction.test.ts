@@ -121,6 +121,12 @@ describe('a transaction as JSON', () => {
     })
   })
 
+  it('omits the loaded addresses where instructions are parsed', () => {
+    expect(shown({ encoding: 'jsonParsed' }).meta).not.toHaveProperty('loadedAddresses')
+    for (const encoding of ['json', 'base64'] as const)
+      expect(shown({ encoding }).meta).toHaveProperty('loadedAddresses')
+  })
+
   it('shows a called program as writable only while the upgradeable loader is there', () => {
     const program = new Uint8Array(32).fill(9)
     const call = buildTransaction({

@@ -1,0 +1,106 @@
+// Instructions of the vote program for `jsonParsed`. Thread: any (pure).
+import { instructionTable } from './instruction-table.ts'
+import {
+  type InstructionSource,
+  listOf,
+  oneOf,
+  type ReadValue,
+  refuse,
+} from './instruction-values.ts'
+
+const u64Max = 2n ** 64n - 1n
+const blsKeyBytes = 48
+const blsProofBytes = 96
+
+const values: Readonly<Record<string, ReadValue>> = {
+  slots: (source) => listOf(source, source.cursor.u64(), () => source.cursor.u64()),
+  lockouts: (source) =>
+    listOf(source, source.cursor.u64(), () => {
+      const slot = source.cursor.u64()
+      return { confirmation_count: source.cursor.u32(), slot }
+    }),
+  /** The largest number says that there is none. */
+  compactRoot({ cursor }) {
+    const root = cursor.u64()
+    return root === u64Max ? null : root
+  },
+  /** Each slot is the distance to the one before; the first to the root, which precedes. */
+  compactLockouts(source) {
+    // Reason for the cast: the field before is the root.
+    let slot = (source.previous as bigint | null) ?? 0n
+    return listOf(source, Number(varint(source, 16)), () => {
+      slot += varint(source, 64)
+      if (slot > u64Max) refuse(source)
+      return { confirmation_count: source.cursor.u8(), slot }
+    })
+  },
+  voteAuthority(source) {
+    const { cursor } = source
+    const kind = cursor.u32()
+    if (kind !== 2) return ['Voter', 'Withdrawer'][kind] ?? refuse(source)
+    const bls_pubkey = [...cursor.bytes(blsKeyBytes)]
+    return {
+      VoterWithBLS: { bls_proof_of_possession: [...cursor.bytes(blsProofBytes)], bls_pubkey },
+    }
+  },
+  blsKeyAndProof: ({ cursor }) => cursor.bytes(blsKeyBytes + blsProofBytes),
+  commissionKind: oneOf('InflationRewards BlockRevenue', (cursor) => cursor.u32()),
+}
+
+/** An integer of so many bits, 7 in a byte, the low ones first; it has exactly one encoding. */
+function varint(source: InstructionSource, bits: number): bigint {
+  let value = 0n
+  for (let shift = 0; shift < bits; shift += 7) {
+    const byte = source.cursor.u8()
+    value |= BigInt(byte & 0x7f) << BigInt(shift)
+    if (byte >= 0x80) continue
+    if ((byte === 0 && shift > 0) || value >> BigInt(bits) > 0n) refuse(source)
+    return value
+  }
+  refuse(source)
+  return 0n
+}
+
+const voted = 'voteAccount slotHashesSysvar clockSysvar voteAuthority'
+const vote = 'vote.slots:slots vote.hash:hash vote.timestamp:i64~'
+const seeded = 'authorityType:voteAuthority authorityOwner:key authoritySeed:text'
+const synced = 'voteAccount voteAuthority'
+const update = `voteStateUpdate.lockouts:lockouts voteStateUpdate.root:u64~ \
+  voteStateUpdate.hash:hash voteStateUpdate.timestamp:i64~`
+const compact = (name: string) => `${name}.root:compactRoot ${name}.lockouts:compactLockouts \
+  ${name}.hash:hash ${name}.timestamp:i64~`
+const towerSync = `${compact('towerSync')} towerSync.blockId:hash`
+
+export const voteInstructions = instructionTable(
+  `
+  initialize                    voteAccount rentSysvar clockSysvar node \
+                                _:key authorizedVoter:key authorizedWithdrawer:key commission:u8
+  authorize                     voteAccount clockSysvar authority \
+                                newAuthority:key authorityType:voteAuthority
+  vote                          ${voted}  ${vote}
+  withdraw                      voteAccount destination withdrawAuthority  lamports:u64
+  updateValidatorIdentity       voteAccount newValidatorIdentity withdrawAuthority
+  updateCommission              voteAccount withdrawAuthority  commission:u8
+  voteSwitch                    ${voted}  ${vote} hash:hash
+  authorizeChecked              voteAccount clockSysvar authority newAuthority \
+                                authorityType:voteAuthority
+  updatevotestate               ${synced}  ${update}
+  updatevotestateswitch         ${synced}  ${update} hash:hash
+  authorizeWithSeed             voteAccount clockSysvar authorityBaseKey  ${seeded} newAuthority:key
+  authorizeCheckedWithSeed      voteAccount clockSysvar authorityBaseKey newAuthority  ${seeded}
+  compactupdatevotestate        ${synced}  ${compact('voteStateUpdate')}
+  compactupdatevotestateswitch  ${synced}  ${compact('voteStateUpdate')} hash:hash
+  towersync                     ${synced}  ${towerSync}
+  towersyncswitch               ${synced}  ${towerSync} hash:hash
+  initializeV2                  voteAccount node \
+                                _:key authorizedVoter:key _:blsKeyAndProof \
+                                authorizedWithdrawer:key inflationRewardsCommissionBps:u16 \
+                                inflationRewardsCollector:key blockRevenueCommissionBps:u16 \
+                                blockRevenueCollector:key
+  updateCommissionCollector     voteAccount newCollector withdrawAuthority \
+                                commissionKind:commissionKind
+  updateCommissionBps           voteAccount withdrawAuthority \
+                                commissionBps:u16 commissionKind:commissionKind
+  depositDelegatorRewards       voteAccount source  deposit:u64`,
+  values,
+)
