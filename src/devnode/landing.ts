@@ -87,7 +87,7 @@ function tokenBalances(
     if (token === null) return
     const mintAccount = read(token.mint)
     const mint = mintAccount === null ? null : readMint(mintAccount.owner, mintAccount.data)
-    if (mint === null) return
+    if (mint === null || !isSameKey(mintAccount!.owner, account.owner)) return
     balances.push({
       accountIndex,
       mint: encodeBase58(token.mint),

@@ -1,14 +1,15 @@
-// Caches mints for `jsonParsed` token accounts, whose decimals are only in their mint (LRU).
+// Caches mints for `jsonParsed` token accounts, whose decimals, interest and multiplier are only
+// in their mint (LRU), and the cluster's time, which interest depends on.
 // Thread: main.
 //
 //   token account -> load: mint known -> null
 //                          unknown    -> batch of this turn -> readAccounts, once for all waiting
-//   mint on the stream -> learn: replaces what a node returned
+//   mint or Clock sysvar on the stream -> learn: replaces what a node returned
 import type { Clock } from '../base/clock.ts'
 import type { AccountData, ReadAccount } from '../solana/json-parsed/parsed.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
-import { nativeMint } from '../solana/programs.ts'
-import { readMint, readTokenAccount, tokenAccountBytes } from '../solana/token-account.ts'
+import { nativeMint, sysvarOwner, sysvars } from '../solana/programs.ts'
+import { readMint, readTokenAccount } from '../solana/token-account.ts'
 import type { PubsubChain } from './chain.ts'
 
 const MINTS_MAX = 10_000
@@ -18,8 +19,11 @@ const BATCH_MAX = 100
 const LOAD_MS_MAX = 2_000
 /** A mint that could not be loaded is not requested again before this. */
 const MISSING_MS = 5_000
-/** The bytes of a mint that are read: its data and Token-2022's kind of account. */
-export const MINT_BYTES_READ = tokenAccountBytes + 1
+/**
+ * The bytes of a mint that are read: enough for all extensions of fixed length. Those of variable
+ * length come after them and do not change how amounts are shown.
+ */
+export const MINT_BYTES_READ = 1_280
 
 interface CachedMint {
   /** Null when no node has it. */
@@ -45,8 +49,10 @@ export class MintCache {
     this.#clock = clock
   }
 
-  /** Reads a cached mint. */
-  readonly read: ReadAccount = (mint) => this.#mints.get(keyOf(mint))?.account ?? null
+  /** Reads a cached mint, or the Clock sysvar. */
+  readonly read: ReadAccount = (pubkey) =>
+    this.#mints.get(keyOf(pubkey))?.account ??
+    (isSameKey(pubkey, sysvars.clock) ? this.#wallClock() : null)
 
   /**
    * Loads the mint of a token account. Null when none is needed or it is cached; otherwise resolves
@@ -65,13 +71,21 @@ export class MintCache {
 
   /** Takes an account of the stream: a mint is cached, one that was closed is evicted. */
   learn({ pubkey, owner, data }: AccountData & { readonly pubkey: Uint8Array }): void {
-    if (readMint(owner, data) !== null) this.#cache(keyOf(pubkey), { owner, data })
+    const isKept = readMint(owner, data) !== null || isSameKey(pubkey, sysvars.clock)
+    if (isKept) this.#cache(keyOf(pubkey), { owner, data })
     else if (this.#mints.size > 0) this.#mints.delete(keyOf(pubkey))
   }
 
   /** To be called when `learn` will miss updates. */
   clear(): void {
     this.#mints.clear()
+  }
+
+  /** Stands in for the Clock sysvar until the stream has sent one. */
+  #wallClock(): AccountData {
+    const data = Buffer.alloc(40)
+    data.writeBigInt64LE(BigInt(Math.floor(this.#clock.nowMs() / 1_000)), 32)
+    return { owner: sysvarOwner, data }
   }
 
   #isExpired({ account, cachedMs }: CachedMint): boolean {

@@ -1,5 +1,6 @@
 // Reads little-endian values one after the other. Thread: any (pure).
 // A read past the end sets `isShort` and yields zeros, so that a parser checks once, at the end.
+// A value that its type does not have counts as missing too.
 
 export class Cursor {
   readonly #view: Buffer
@@ -19,8 +20,19 @@ export class Cursor {
     return this.#has(1) ? this.#view[this.#at++]! : 0
   }
 
+  /** A byte below `count`. */
+  choice(count: number): number {
+    const value = this.u8()
+    if (value >= count) this.isShort = true
+    return value
+  }
+
   u16(): number {
     return this.#has(2) ? this.#view.readUInt16LE(this.#move(2)) : 0
+  }
+
+  i16(): number {
+    return this.#has(2) ? this.#view.readInt16LE(this.#move(2)) : 0
   }
 
   u32(): number {

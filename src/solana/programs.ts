@@ -32,12 +32,18 @@ export const sysvars = {
   slotHistory: key('SysvarS1otHistory11111111111111111111111111'),
   stakeHistory: key('SysvarStakeHistory1111111111111111111111111'),
   recentBlockhashes: key('SysvarRecentB1ockHashes11111111111111111111'),
+  fees: key('SysvarFees111111111111111111111111111111111'),
+  rewards: key('SysvarRewards111111111111111111111111111111'),
   lastRestartSlot: key('SysvarLastRestartS1ot1111111111111111111111'),
   instructions: key('Sysvar1nstructions1111111111111111111111111'),
 } as const
 
 /** Owner of every sysvar account. */
 export const sysvarOwner = key('Sysvar1111111111111111111111111111111111111')
+/** The account of the config program that describes how stake warms up. */
+export const stakeConfig = key('StakeConfig11111111111111111111111111111111')
+/** The first key of accounts that describe a validator. */
+export const validatorInfo = key('Va1idator1nfo111111111111111111111111111111')
 /** Mint of wrapped SOL. */
 export const nativeMint = key('So11111111111111111111111111111111111111112')
 

@@ -7,13 +7,29 @@ export interface UiTokenAmount {
   readonly uiAmountString: string
 }
 
-export function uiTokenAmount(amount: bigint, decimals: number): UiTokenAmount {
-  const uiAmount = Number(amount) / 10 ** decimals
+/** How amounts of a mint are shown. */
+export interface TokenUnit {
+  readonly decimals: number
+  /** Formats an amount with interest or a multiplier; null when the mint has neither. */
+  readonly scaled: ((amount: bigint) => string) | null
+}
+
+/** Above this a validator computes no `uiAmount`: 10^20 exceeds its integers. */
+const floatDecimalsMax = 19
+
+export function uiTokenAmount(
+  amount: bigint,
+  decimals: number,
+  scaled: TokenUnit['scaled'] = null,
+): UiTokenAmount {
+  const text = scaled === null ? decimalText(String(amount), decimals) : scaled(amount)
+  const uiAmount = scaled === null ? Number(amount) / 10 ** decimals : Number.parseFloat(text)
+  const isFloat = Number.isFinite(uiAmount) && (scaled !== null || decimals <= floatDecimalsMax)
   return {
     amount: String(amount),
     decimals,
-    uiAmount: Number.isFinite(uiAmount) ? uiAmount : null,
-    uiAmountString: decimalText(String(amount), decimals),
+    uiAmount: isFloat ? uiAmount : null,
+    uiAmountString: text,
   }
 }
 

@@ -1,8 +1,10 @@
 // Accounts in answers: which form a config selects, and the text. Thread: main.
 import { accountParser } from '../../solana/json-parsed/account-parser.ts'
 import { keyText } from '../../solana/key-text.ts'
+import { isTokenProgram } from '../../solana/token-account.ts'
 import {
   type AccountEncoding,
+  type AccountParser,
   type AccountView,
   accountEncodings,
   base58DataBytesMax,
@@ -64,9 +66,24 @@ export function keyedAccountsText(
   view: AccountView,
   read: ReadLedger,
 ): string | null | Promise<string | null> {
+  const parse = accountParser(read)
   const texts = inTurns(accounts, accountsPerTurn, (account) => {
-    const text = accountText(account, view, read)
-    return text === null ? null : `{"account":${text},"pubkey":"${keyText(account.pubkey)}"}`
+    const text = isParsedToken(account, view)
+      ? parsedText(account, view, parse)
+      : accountText(account, view, read)
+    return text && `{"account":${text},"pubkey":"${keyText(account.pubkey)}"}`
   })
-  return whenDone(texts, (list) => (list.includes(null) ? null : `[${list.join(',')}]`))
+  return whenDone(texts, (list) =>
+    list.includes(null) ? null : `[${list.filter((text) => text !== '').join(',')}]`,
+  )
+}
+
+function isParsedToken(account: LedgerAccount, { encoding }: AccountView): boolean {
+  return encoding === 'jsonParsed' && isTokenProgram(account.owner)
+}
+
+/** Empty for a token account that cannot be parsed: a validator leaves it out of its lists. */
+function parsedText(account: LedgerAccount, view: AccountView, parse: AccountParser): string {
+  const parsed = parse(account)
+  return parsed === null ? '' : uiAccountText(account, view, () => parsed)
 }

@@ -3,15 +3,15 @@
 
 import { jsonText } from '../../base/json-text.ts'
 import { failure } from '../../jsonrpc/build.ts'
-import { decimalsOf } from '../../solana/json-parsed/token-accounts.ts'
+import type { ReadAccount } from '../../solana/json-parsed/parsed.ts'
+import { mintUnit, tokenUnit } from '../../solana/json-parsed/token-accounts.ts'
 import { keyText } from '../../solana/key-text.ts'
 import { isSameKey } from '../../solana/keys.ts'
-import { nativeMint } from '../../solana/programs.ts'
 import { isTokenProgram, readMint, readTokenAccount } from '../../solana/token-account.ts'
-import { uiTokenAmount } from '../../solana/token-amount.ts'
+import { type TokenUnit, type UiTokenAmount, uiTokenAmount } from '../../solana/token-amount.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import { accountViewOf, keyedAccountsText } from './encode-account.ts'
-import { invalidParams, rpcFaults } from './errors.ts'
+import { rpcFaults } from './errors.ts'
 import { whenDone } from './in-turns.ts'
 import type { Params } from './params.ts'
 import { type Answering, answering, inContext, type RpcNode, type View, viewOf } from './view.ts'
@@ -29,9 +29,8 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
       const token = account === null ? null : readTokenAccount(account.owner, account.data)
       if (account === null) params.fail('Invalid param: could not find account')
       else if (token === null) params.fail('Invalid param: not a Token account')
-      const decimals = token === null ? null : decimalsOf(token.mint, readerAt(view))
-      if (decimals === null) params.fail('Invalid param: could not find mint')
-      return () => inContext(node, view.slot, jsonText(uiTokenAmount(token!.amount, decimals!)))
+      const unit = token === null ? null : unitOf(params, token.mint, readerAt(view))
+      return () => inContext(node, view.slot, jsonText(shown(token!.amount, unit!)))
     }),
     getTokenSupply: answering({ least: 1, most: 2 }, (params) => {
       const key = params.key(0)
@@ -41,13 +40,15 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
       else if (!isTokenProgram(account.owner)) params.fail('Invalid param: not a Token mint')
       const mint = account === null ? null : readMint(account.owner, account.data)
       if (mint === null) params.fail('Invalid param: mint could not be unpacked')
-      return () => inContext(node, view.slot, jsonText(uiTokenAmount(mint!.supply, mint!.decimals)))
+      const unit = account === null ? null : mintUnit(account, readerAt(view))
+      return () => inContext(node, view.slot, jsonText(shown(mint!.supply, unit!)))
     }),
     getTokenLargestAccounts: answering({ least: 1, most: 2 }, (params) => {
       const key = params.key(0)
       const view = viewOf(params.config(1, 'CommitmentConfig'), ledger)
-      checkMint(params, ledger, { key, view })
-      return () => inContext(node, view.slot, jsonText(largestOf(ledger, key, view)))
+      const unit = unitOf(params, key, readerAt(view))
+      return () =>
+        inContext(node, view.slot, jsonText(largestOf(ledger, { key, unit: unit! }, view)))
     }),
     getTokenAccountsByOwner: tokenAccountsBy('owner'),
     getTokenAccountsByDelegate: tokenAccountsBy('delegate'),
@@ -64,7 +65,7 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
       const programText = filter.text('programId')
       const mint = mintText === null ? null : params.keyOf(mintText)
       const program = programText === null ? null : params.keyOf(programText)
-      if (mint !== null) checkMint(params, ledger, { key: mint, view })
+      if (mint !== null) unitOf(params, mint, readerAt(view))
       else if (program === null)
         params.fail('Invalid params: unknown variant, expected `mint` or `programId`.')
       else if (!isTokenProgram(program)) params.fail('Invalid param: unrecognized Token program id')
@@ -86,25 +87,32 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
   }
 }
 
-function checkMint(params: Params, ledger: Ledger, mint: { key: Uint8Array; view: View }): void {
-  const { key, view } = mint
-  if (params.problem !== null || isSameKey(key, nativeMint)) return
-  const account = ledger.account(key, view.commitment)
-  if (account === null) params.refuse(invalidParams('Invalid param: could not find mint'))
-  else if (readMint(account.owner, account.data) === null)
-    params.refuse(invalidParams('Invalid param: not a Token mint'))
+/** How amounts of a mint are shown; an address that is no mint is refused. */
+function unitOf(params: Params, mint: Uint8Array, read: ReadAccount): TokenUnit | null {
+  const unit = tokenUnit(mint, read)
+  if (unit === null)
+    params.fail(
+      read(mint) === null
+        ? 'Invalid param: could not find mint'
+        : 'Invalid param: Token mint could not be unpacked',
+    )
+  return unit
 }
 
-function largestOf(ledger: Ledger, mint: Uint8Array, view: View) {
-  const decimals = decimalsOf(mint, (key) => ledger.account(key, view.commitment)) ?? 0
+function shown(amount: bigint, { decimals, scaled }: TokenUnit): UiTokenAmount {
+  return uiTokenAmount(amount, decimals, scaled)
+}
+
+function largestOf(ledger: Ledger, mint: { key: Uint8Array; unit: TokenUnit }, view: View) {
   const held: { pubkey: Uint8Array; amount: bigint }[] = []
-  for (const { pubkey, owner, data } of ledger.tokenAccounts('mint', mint, view.commitment)) {
+  for (const { pubkey, owner, data } of ledger.tokenAccounts('mint', mint.key, view.commitment)) {
     const token = readTokenAccount(owner, data)
     if (token !== null) held.push({ pubkey, amount: token.amount })
   }
-  held.sort((a, b) => (a.amount === b.amount ? 0 : a.amount < b.amount ? 1 : -1))
-  return held.slice(0, largestAccountsCount).map(({ pubkey, amount }) => {
-    const ui = uiTokenAmount(amount, decimals)
-    return { address: keyText(pubkey), ...ui }
-  })
+  held.sort((a, b) =>
+    a.amount === b.amount ? Buffer.compare(b.pubkey, a.pubkey) : a.amount < b.amount ? 1 : -1,
+  )
+  return held
+    .slice(0, largestAccountsCount)
+    .map(({ pubkey, amount }) => ({ address: keyText(pubkey), ...shown(amount, mint.unit) }))
 }

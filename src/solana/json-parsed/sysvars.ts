@@ -1,74 +1,65 @@
 // Parses sysvar accounts for `jsonParsed`. Thread: any (pure).
-import { encodeBase58 } from '../base58.ts'
 import { Cursor } from '../cursor.ts'
 import { keyOf } from '../keys.ts'
 import { sysvars } from '../programs.ts'
+import { layout, list, type Read } from './layout.ts'
 import type { Parsed, ParsedAccount } from './parsed.ts'
 
-type Read = (cursor: Cursor) => unknown
+const kinds = {
+  feeCalculator: layout('lamportsPerSignature:string'),
+  stake: layout('effective:u64 activating:u64 deactivating:u64'),
+}
 
-const readers = new Map<string, { readonly type: string; readonly read: Read }>([
-  [keyOf(sysvars.clock), { type: 'clock', read: readClock }],
-  [keyOf(sysvars.rent), { type: 'rent', read: readRent }],
-  [keyOf(sysvars.epochSchedule), { type: 'epochSchedule', read: readEpochSchedule }],
-  [keyOf(sysvars.slotHashes), { type: 'slotHashes', read: readSlotHashes }],
-  [keyOf(sysvars.recentBlockhashes), { type: 'recentBlockhashes', read: readBlockhashes }],
-  [
-    keyOf(sysvars.lastRestartSlot),
-    { type: 'lastRestartSlot', read: (cursor) => ({ lastRestartSlot: cursor.u64() }) },
-  ],
-])
+const readers: Readonly<Partial<Record<keyof typeof sysvars, Read>>> = {
+  clock: layout(`slot:u64 epochStartTimestamp:i64 epoch:u64 leaderScheduleEpoch:u64
+    unixTimestamp:i64`),
+  epochRewards: layout(`distributionStartingBlockHeight:u64 numPartitions:u64 parentBlockhash:hash
+    totalPoints:string128 totalRewards:string distributedRewards:string active:bool`),
+  epochSchedule: layout(`slotsPerEpoch:u64 leaderScheduleSlotOffset:u64 warmup:bool
+    firstNormalEpoch:u64 firstNormalSlot:u64`),
+  fees: layout('feeCalculator:feeCalculator', kinds),
+  lastRestartSlot: layout('lastRestartSlot:u64'),
+  recentBlockhashes: list(layout('blockhash:hash feeCalculator:feeCalculator', kinds)),
+  rent: layout('lamportsPerByteYear:string exemptionThreshold:f64 burnPercent:u8'),
+  rewards: layout('validatorPointValue:f64 _:f64'),
+  slotHashes: list(layout('slot:u64 hash:hash')),
+  slotHistory: layout('bits:bits nextSlot:u64', { bits: readBits }),
+  stakeHistory: list(layout('epoch:u64 stakeHistory:stake', kinds)),
+}
+
+const known = new Map(
+  Object.entries(readers).map(([type, read]) => [
+    // Reason for the cast: the table's type admits no other names.
+    keyOf(sysvars[type as keyof typeof sysvars]),
+    { type, read },
+  ]),
+)
 
 export function parsedSysvar({ pubkey, data }: ParsedAccount): Parsed | null {
-  const reader = readers.get(keyOf(pubkey))
-  if (reader === undefined) return null
+  const sysvar = known.get(keyOf(pubkey))
+  if (sysvar === undefined) return null
   const cursor = new Cursor(data)
-  const info = reader.read(cursor)
-  return cursor.isShort ? null : { info, type: reader.type }
+  const info = sysvar.read(cursor)
+  return cursor.isShort ? null : { info, type: sysvar.type }
 }
 
-function readClock(cursor: Cursor) {
-  const slot = cursor.u64()
-  const epochStartTimestamp = cursor.i64()
-  const epoch = cursor.u64()
-  const leaderScheduleEpoch = cursor.u64()
-  const unixTimestamp = cursor.i64()
-  return { epoch, epochStartTimestamp, leaderScheduleEpoch, slot, unixTimestamp }
-}
+/** Every slot history has as many bits: one for each of its last slots. */
+const historyBits = 1024 * 1024
+/** The bits of each byte, lowest first. */
+const byteTexts = Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(2).padStart(8, '0').split('').reverse().join(''),
+)
 
-function readRent(cursor: Cursor) {
-  const lamportsPerByteYear = String(cursor.u64())
-  const exemptionThreshold = cursor.f64()
-  return { burnPercent: cursor.u8(), exemptionThreshold, lamportsPerByteYear }
-}
-
-function readEpochSchedule(cursor: Cursor) {
-  const slotsPerEpoch = cursor.u64()
-  const leaderScheduleSlotOffset = cursor.u64()
-  const warmup = cursor.u8() === 1
-  const firstNormalEpoch = cursor.u64()
-  const firstNormalSlot = cursor.u64()
-  return { firstNormalEpoch, firstNormalSlot, leaderScheduleSlotOffset, slotsPerEpoch, warmup }
-}
-
-function readSlotHashes(cursor: Cursor) {
-  return readEach(cursor, () => {
-    const slot = cursor.u64()
-    return { hash: encodeBase58(cursor.key()), slot }
-  })
-}
-
-function readBlockhashes(cursor: Cursor) {
-  return readEach(cursor, () => {
-    const blockhash = encodeBase58(cursor.key())
-    return { blockhash, feeCalculator: { lamportsPerSignature: String(cursor.u64()) } }
-  })
-}
-
-/** Reads the items after their count, or fewer when the data ends first. */
-function readEach<T>(cursor: Cursor, read: () => T): T[] {
-  const count = cursor.u64()
-  const found: T[] = []
-  while (BigInt(found.length) < count && !cursor.isShort) found.push(read())
-  return found
+/** present u8 | words u64 | u64… | bits u64: one character per bit, slot 0 first. */
+function readBits(cursor: Cursor): string {
+  const isPresent = cursor.choice(2) === 1
+  const words = isPresent ? cursor.u64() : 0n
+  const bytes = words * 8n > cursor.left ? null : cursor.bytes(Number(words) * 8)
+  if (bytes === null || cursor.u64() < historyBits || bytes.length * 8 < historyBits) {
+    cursor.isShort = true
+    return ''
+  }
+  const texts: string[] = []
+  for (const byte of bytes.subarray(0, historyBits / 8)) texts.push(byteTexts[byte]!)
+  return texts.join('')
 }

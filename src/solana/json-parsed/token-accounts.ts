@@ -3,54 +3,73 @@
 import { Cursor } from '../cursor.ts'
 import { keyText } from '../key-text.ts'
 import { isSameKey } from '../keys.ts'
-import { nativeMint } from '../programs.ts'
+import { nativeMint, sysvars } from '../programs.ts'
 import {
   type Mint,
+  mintBytes,
+  multisigBytes,
   readMint,
   readTokenAccount,
   type TokenAccount,
-  tokenAccountBytes,
 } from '../token-account.ts'
-import { uiTokenAmount } from '../token-amount.ts'
-import type { Parsed, ParsedAccount, ReadAccount } from './parsed.ts'
+import { type TokenUnit, uiTokenAmount } from '../token-amount.ts'
+import { scalingOf } from '../token-scaling.ts'
+import type { AccountData, Parsed, ParsedAccount, ReadAccount } from './parsed.ts'
+import { parsedExtensions } from './token-extensions.ts'
 
-const multisigBytes = 355
 const frozen = 2
-const nativeDecimals = 9
+const nativeUnit: TokenUnit = { decimals: 9, scaled: null }
+const clockTimeOffset = 32
 
 export function parsedToken({ owner, data }: ParsedAccount, read: ReadAccount): Parsed | null {
   if (data.length === multisigBytes) return parsedMultisig(data)
   const account = readTokenAccount(owner, data)
   if (account !== null) {
-    const decimals = decimalsOf(account.mint, read)
-    if (decimals === null) return null
-    return { info: accountInfo(account, decimals, extensionsOf(data)), type: 'account' }
+    const unit = tokenUnit(account.mint, read)
+    if (unit === null) return null
+    return { info: accountInfo(account, unit, parsedExtensions(data, 'account')), type: 'account' }
   }
   const mint = readMint(owner, data)
-  return mint === null ? null : { info: mintInfo(mint, extensionsOf(data)), type: 'mint' }
+  return mint === null
+    ? null
+    : { info: mintInfo(mint, parsedExtensions(data, 'mint')), type: 'mint' }
 }
 
-/** Decimals of a mint; null when there is no mint at this address. */
-export function decimalsOf(mint: Uint8Array, read: ReadAccount): number | null {
-  if (isSameKey(mint, nativeMint)) return nativeDecimals
+/** How amounts of a mint are shown; null when there is no mint at this address. */
+export function tokenUnit(mint: Uint8Array, read: ReadAccount): TokenUnit | null {
+  if (isSameKey(mint, nativeMint)) return nativeUnit
   const account = read(mint)
-  return account === null ? null : (readMint(account.owner, account.data)?.decimals ?? null)
+  return account === null ? null : mintUnit(account, read)
 }
 
-function accountInfo(account: TokenAccount, decimals: number, extensions: unknown[] | undefined) {
+/** The same for an account that should be a mint; null when it is none. */
+export function mintUnit({ owner, data }: AccountData, read: ReadAccount): TokenUnit | null {
+  const mint = readMint(owner, data)
+  if (mint === null) return null
+  const { decimals } = mint
+  if (data.length === mintBytes) return { decimals, scaled: null }
+  return { decimals, scaled: scalingOf(data, decimals, () => unixTime(read)) }
+}
+
+function unixTime(read: ReadAccount): bigint | null {
+  const clock = read(sysvars.clock)
+  return clock === null ? null : new Cursor(clock.data, clockTimeOffset).i64()
+}
+
+function accountInfo(account: TokenAccount, unit: TokenUnit, extensions: unknown[] | undefined) {
   const { closeAuthority, delegate, nativeReserve } = account
+  const shown = (amount: bigint) => uiTokenAmount(amount, unit.decimals, unit.scaled)
   return {
     closeAuthority: closeAuthority === null ? undefined : keyText(closeAuthority),
     delegate: delegate === null ? undefined : keyText(delegate),
-    delegatedAmount:
-      delegate === null ? undefined : uiTokenAmount(account.delegatedAmount, decimals),
+    delegatedAmount: delegate === null ? undefined : shown(account.delegatedAmount),
     extensions,
     isNative: nativeReserve !== null,
     mint: keyText(account.mint),
     owner: keyText(account.owner),
-    rentExemptReserve: nativeReserve === null ? undefined : uiTokenAmount(nativeReserve, decimals),
+    rentExemptReserve: nativeReserve === null ? undefined : shown(nativeReserve),
     state: account.state === frozen ? 'frozen' : 'initialized',
-    tokenAmount: uiTokenAmount(account.amount, decimals),
+    tokenAmount: shown(account.amount),
   }
 }
 
@@ -66,59 +85,19 @@ function mintInfo(mint: Mint, extensions: unknown[] | undefined) {
   }
 }
 
-/** m u8 | n u8 | initialized u8 | signers [32] x 11 */
+/** m u8 | n u8 | initialized u8 | signers [32] x 11, of which unused ones are 0 */
 function parsedMultisig(data: Uint8Array): Parsed | null {
   const signersMax = 11
   const cursor = new Cursor(data)
   const numRequiredSigners = cursor.u8()
   const numValidSigners = cursor.u8()
   const isInitialized = cursor.u8() === 1
-  if (!isInitialized || numValidSigners > signersMax) return null
-  const signers = Array.from({ length: numValidSigners }, () => keyText(cursor.key()))
+  if (!isInitialized) return null
+  const signers = Array.from({ length: signersMax }, () => cursor.key())
+    .filter((key) => key.some((byte) => byte !== 0))
+    .map(keyText)
   return {
     info: { isInitialized, numRequiredSigners, numValidSigners, signers },
     type: 'multisig',
   }
-}
-
-/** Extensions that have no fields or only one. */
-const plainExtensions: Readonly<Record<number, string>> = {
-  7: 'immutableOwner',
-  9: 'nonTransferable',
-  13: 'nonTransferableAccount',
-}
-const keyExtensions: Readonly<Record<number, readonly [name: string, field: string]>> = {
-  3: ['mintCloseAuthority', 'closeAuthority'],
-  12: ['permanentDelegate', 'delegate'],
-}
-
-/** After byte 166: type u16 | length u16 | bytes, until type 0. Undefined without extensions. */
-function extensionsOf(data: Uint8Array): unknown[] | undefined {
-  if (data.length <= tokenAccountBytes) return undefined
-  const cursor = new Cursor(data, tokenAccountBytes + 1)
-  const found: unknown[] = []
-  while (cursor.left >= 4) {
-    const type = cursor.u16()
-    const bytes = cursor.bytes(cursor.u16())
-    if (type === 0 || cursor.isShort) break
-    found.push(extensionOf(type, bytes))
-  }
-  return found.length === 0 ? undefined : found
-}
-
-function extensionOf(type: number, bytes: Uint8Array): unknown {
-  const plain = plainExtensions[type]
-  if (plain !== undefined) return { extension: plain }
-  const keyed = keyExtensions[type]
-  if (keyed !== undefined && bytes.length === 32) {
-    const isSet = bytes.some((byte) => byte !== 0)
-    return { extension: keyed[0], state: { [keyed[1]]: isSet ? keyText(bytes) : null } }
-  }
-  if (type === 8 && bytes.length === 1)
-    return { extension: 'memoTransfer', state: { requireIncomingTransferMemos: bytes[0] === 1 } }
-  if (type === 6 && bytes.length === 1) {
-    const accountState = ['uninitialized', 'initialized', 'frozen'][bytes[0]!]
-    return { extension: 'defaultAccountState', state: { accountState } }
-  }
-  return { extension: 'unparseableExtension' }
 }

@@ -6,7 +6,7 @@ import { Subscriptions } from '../../../src/products/websocket/subscriptions.ts'
 import { declareSubscriptionMeters } from '../../../src/pubsub/meters.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import type { AccountData } from '../../../src/solana/json-parsed/parsed.ts'
-import { programs } from '../../../src/solana/programs.ts'
+import { programs, sysvarOwner, sysvars } from '../../../src/solana/programs.ts'
 import { accountUpdate } from '../../../src/solana/update-build.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
@@ -201,6 +201,25 @@ describe('a mint on the stream', () => {
     stage.publish(holder, tokenAccount(key(1), 100n))
     await turn()
     expect(stage.reads).toHaveLength(1)
+  })
+
+  it('with a multiplier is cached with it, also of a time that the clock has to reach', () => {
+    const scaled = Buffer.alloc(226)
+    scaled.set(mintOf(2).data)
+    scaled.set([1, 25, 0, 56, 0], 165)
+    scaled.writeDoubleLE(3, 170 + 32)
+    scaled.writeBigInt64LE(10n ** 12n, 170 + 40)
+    scaled.writeDoubleLE(5, 170 + 48)
+    // Metadata that goes beyond what is cached.
+    const data = Buffer.concat([scaled, Buffer.from([19, 0, 0, 16]), Buffer.alloc(4_096)])
+    const id = stage.subscribe(holder)
+    stage.publish(key(1), data, programs.token2022)
+    stage.publish(holder, tokenAccount(key(1), 100n), programs.token2022)
+    const clock = Buffer.alloc(40)
+    clock.writeBigInt64LE(10n ** 12n, 32)
+    stage.publish(sysvars.clock, clock, sysvarOwner)
+    stage.publish(holder, tokenAccount(key(1), 100n), programs.token2022)
+    expect(stage.amounts(id)).toEqual(['3', '5'])
   })
 
   it('counts more than a read that is answered later', async () => {

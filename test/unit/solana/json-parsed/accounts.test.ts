@@ -80,20 +80,54 @@ describe('jsonParsed accounts', () => {
     expect(parsedAccount(account, nothing)).toBeNull()
   })
 
-  it('shows the extensions of Token-2022 that it knows, and names the others', () => {
-    const data = Buffer.concat([
-      tokenData(1n),
-      Uint8Array.of(2, 7, 0, 0, 0, 8, 0, 1, 0, 1, 99, 0, 2, 0, 5, 5),
-    ])
+  it.each([
+    ['a state above frozen', 108, 3],
+    ['an option that is neither 0 nor 1', 72, 2],
+  ])('does not show a token account with %s', (_, at, byte) => {
+    const data = tokenData(1n)
+    data[at] = byte
+    expect(parsedAccount({ pubkey, owner: programs.token, data }, () => mint)).toBeNull()
+  })
+
+  it('shows a mint of Token-2022 only when all bytes up to its kind are 0', () => {
+    const data = Buffer.concat([mintData, Buffer.alloc(83), Uint8Array.of(1)])
     const account = { pubkey, owner: programs.token2022, data }
-    const parsed = parsedAccount(account, () => mint)
-    expect(parsed?.program).toBe('spl-token-2022')
-    expect(parsed?.parsed.info).toMatchObject({
-      extensions: [
-        { extension: 'immutableOwner' },
-        { extension: 'memoTransfer', state: { requireIncomingTransferMemos: true } },
-        { extension: 'unparseableExtension' },
-      ],
+    expect(parsedAccount(account, nothing)?.parsed.type).toBe('mint')
+    data[100] = 1
+    expect(parsedAccount(account, nothing)).toBeNull()
+  })
+
+  it('shows the signers of a multisig that are set, however many are valid', () => {
+    const data = Buffer.alloc(355)
+    data.set([1, 9, 1])
+    data.set(a, 3)
+    data.set(c, 3 + 32 * 10)
+    expect(parsedAccount({ pubkey, owner: programs.token, data }, nothing)?.parsed).toEqual({
+      type: 'multisig',
+      info: {
+        isInitialized: true,
+        numRequiredSigners: 1,
+        numValidSigners: 9,
+        signers: [text(a), text(c)],
+      },
+    })
+  })
+
+  it('shows amounts with the interest of the mint up to the time of the clock', () => {
+    const clock = Buffer.alloc(40)
+    clock.writeBigInt64LE(31_556_736n, 32)
+    const extended = Buffer.alloc(170 + 52)
+    extended.set(mintData)
+    extended.set([1, 10, 0, 52, 0], 165)
+    extended.writeInt16LE(500, 170 + 50)
+    const read = (key: Uint8Array) =>
+      key === sysvars.clock
+        ? { owner: sysvarOwner, data: clock }
+        : { owner: programs.token2022, data: extended }
+    const account = { pubkey, owner: programs.token2022, data: tokenData(10_000n) }
+    expect(parsedAccount(account, read)?.parsed.info).toMatchObject({
+      delegatedAmount: { amount: '9', uiAmount: 0.09, uiAmountString: '0.09' },
+      tokenAmount: { amount: '10000', decimals: 2, uiAmount: 105.13, uiAmountString: '105.13' },
     })
   })
 
