@@ -7,16 +7,19 @@ import type { Commitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type DecodeProblem, TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
-import { buildTransaction, transferInstruction, unitLimitInstruction } from './build.ts'
-import { type Check, checkTransaction } from './check.ts'
+import { buildTransaction, transferInstruction } from './build.ts'
+import { checkTransaction } from './check.ts'
 import { notExecuted } from './executed.ts'
 import { feeOf } from './fee.ts'
 import type { ChainKeys } from './genesis.ts'
 import type { LedgerState } from './ledger/state.ts'
+import { lookupErrors } from './lookup-table.ts'
 import type { ChainCounters } from './meters.ts'
+import { nonceDataOf } from './nonce.ts'
 import type { Producer } from './producer.ts'
 import { type Simulated, type SimulateOptions, simulatedOf } from './simulated.ts'
-import type { Svm } from './svm.ts'
+import type { RunOptions, Svm } from './svm.ts'
+import { transactionErrorText } from './transaction-error-text.ts'
 
 export interface ChainDeps {
   readonly ledger: LedgerState
@@ -24,7 +27,8 @@ export interface ChainDeps {
   readonly producer: Producer
   readonly keys: ChainKeys
   readonly counters: ChainCounters
-  readonly airdropLamportsMax: bigint
+  /** Null for no cap. */
+  readonly airdropLamportsMax: bigint | null
 }
 
 /** A transaction that landed in a block: also one that failed and paid its fee. */
@@ -34,15 +38,15 @@ export interface Submitted {
   readonly err: TransactionError | null
 }
 
-/** Airdrops of the same amount to the same key differ in their compute limit. */
-const airdropUnitsMin = 1_000
-const airdropUnitsSpread = 100_000
+/** Airdrops of the same amount to the same key differ in their blockhash: so many at once. */
+const airdropBlockhashes = 140
+/** Instructions that one transaction may have. */
+const instructionsMax = 64
 
 export class LocalChain {
   readonly ledger: LedgerState
   readonly #deps: ChainDeps
   readonly #layout = new TransactionLayout()
-  #airdrops = 0
 
   constructor(deps: ChainDeps) {
     this.#deps = deps
@@ -51,8 +55,8 @@ export class LocalChain {
 
   /**
    * Executes a transaction and lands it in the open slot. `isVerified`: the caller has verified its
-   * signatures. Refusals: `invalid` (bytes or signatures), `rejected` (`data.err` is the
-   * TransactionError).
+   * signatures. Refusals: `invalid` (its bytes; `data.err` where they can be read), `rejected`
+   * (`data.err` is the TransactionError).
    */
   submit(
     transaction: Uint8Array,
@@ -61,16 +65,12 @@ export class LocalChain {
     const taken = this.#take(transaction)
     if (!taken.ok) return taken
     const { svm, producer, counters } = this.#deps
-    const { err, nonceIndex } = taken.value
+    const { err, run } = taken.value
     const executed =
       err === null
-        ? svm.execute(transaction, {
-            nonceIndex,
-            nonce: producer.nonce,
-            mustVerify: !isVerified,
-          })
+        ? svm.execute(transaction, { ...run, mustVerify: !isVerified })
         : notExecuted(err)
-    if (executed.err === 'SignatureFailure') return badSignature
+    if (isLookupError(executed.err)) return unsanitary(executed.err)
     if (!executed.isCharged) {
       counters.transactions.rejected.inc()
       return rejected(executed.err ?? 'SanitizeFailure')
@@ -82,9 +82,9 @@ export class LocalChain {
   }
 
   /**
-   * Runs a transaction on the processed state without keeping anything. Refused `invalid` for its
-   * bytes or signatures. What the chain itself would refuse (an unknown blockhash, a duplicate) is
-   * `err` in the outcome, as in agave.
+   * Runs a transaction on the processed state without keeping anything. Refused `invalid` as in
+   * `submit`. What the chain itself would refuse (a forged signature, an unknown blockhash, a
+   * duplicate) is `err` in the outcome, as in agave.
    */
   simulate(
     transaction: Uint8Array,
@@ -92,37 +92,46 @@ export class LocalChain {
   ): Outcome<Simulated> {
     const taken = this.#take(transaction, isBlockhashReplaced)
     if (!taken.ok) return taken
-    const simulated = this.#deps.svm.simulate(transaction, { mustVerify })
-    if (simulated.err === 'SignatureFailure') return badSignature
-    const { err } = taken.value
-    const executed = err === null ? simulated : notExecuted(err)
+    const { err: refused, run } = taken.value
+    const executed = this.#deps.svm.simulate(transaction, { ...run, mustVerify, refused })
+    if (isLookupError(executed.err)) return unsanitary(executed.err)
     const { ledger } = this
-    return accept(simulatedOf(this.#layout, transaction, { executed, ledger, isBlockhashReplaced }))
-  }
-
-  /** A signed transfer from the faucet; returns its signature. */
-  requestAirdrop(to: Uint8Array, lamports: bigint): Outcome<Uint8Array> {
-    const { airdropLamportsMax, keys } = this.#deps
-    if (lamports > airdropLamportsMax)
-      return refuse('rejected', 'airdrop-limit', `at most ${airdropLamportsMax} lamports at once`)
-    this.#airdrops = (this.#airdrops + 1) % airdropUnitsSpread
-    const bytes = buildTransaction({
-      signers: [keys.faucet],
-      blockhash: this.ledger.newest.facts.hash,
-      instructions: [
-        unitLimitInstruction(airdropUnitsMin + this.#airdrops),
-        transferInstruction(keys.faucet.publicKey, to, lamports),
-      ],
-    })
-    const submitted = this.submit(bytes, { isVerified: true })
-    if (!submitted.ok) return submitted
-    const { err, signature } = submitted.value
-    return err === null ? accept(signature) : rejected(err)
+    const { fee } = run
+    const outcome = { executed, fee, ledger, isBlockhashReplaced }
+    return accept(simulatedOf(this.#layout, transaction, outcome))
   }
 
   /**
-   * Fee of a message (without signatures) in lamports; null when its blockhash is not valid.
-   * Refused `invalid` for bytes that are no message.
+   * Lands a signed transfer from the faucet and returns its signature, whatever becomes of it.
+   * Without a `blockhash`, the newest one with which the transfer is not a duplicate.
+   */
+  requestAirdrop(
+    to: Uint8Array,
+    lamports: bigint,
+    blockhash: Uint8Array | null = null,
+  ): Outcome<Uint8Array> {
+    const { airdropLamportsMax, keys } = this.#deps
+    if (airdropLamportsMax !== null && lamports > airdropLamportsMax)
+      return refuse('rejected', 'airdrop-limit', `at most ${airdropLamportsMax} lamports at once`)
+    const { ledger } = this
+    const instructions = [transferInstruction(keys.faucet.publicKey, to, lamports)]
+    const transfer = (hash: Uint8Array) =>
+      buildTransaction({ signers: [keys.faucet], blockhash: hash, instructions })
+    let bytes = transfer(blockhash ?? ledger.newest.facts.hash)
+    let { slot } = ledger.newest
+    for (let tries = 1; blockhash === null && tries < airdropBlockhashes; tries++) {
+      if (ledger.stored(signatureOf(bytes)) === null) break
+      const older = ledger.block(--slot)
+      if (older === null) break
+      bytes = transfer(older.facts.hash)
+    }
+    this.submit(bytes, { isVerified: true })
+    return accept(signatureOf(bytes))
+  }
+
+  /**
+   * Fee of a message (without signatures) in lamports; null when its blockhash is not valid, nor a
+   * durable nonce. Refused `invalid` for bytes that are no message.
    */
   feeForMessage(message: Uint8Array, blockhashAt: Commitment): Outcome<bigint | null> {
     // The decoder takes whole transactions: empty signatures replace the missing ones.
@@ -134,35 +143,64 @@ export class LocalChain {
     ])
     const problem = this.#layout.decode(bytes)
     if (problem !== 'ok') return malformed(problem)
+    const { ledger } = this
     const at = this.#layout.blockhashAt
-    if (!this.ledger.isBlockhashValid(bytes.subarray(at, at + 32), blockhashAt)) return accept(null)
-    return accept(feeOf(this.#layout, bytes).lamports)
+    const isCurrent =
+      ledger.isBlockhashValid(bytes.subarray(at, at + 32), blockhashAt) ||
+      nonceDataOf(this.#layout, bytes, (key) => ledger.account(key, blockhashAt)) !== null
+    return accept(isCurrent ? feeOf(this.#layout, bytes).lamports : null)
   }
 
   /** Decodes into the layout and checks what the VM does not. */
-  #take(bytes: Uint8Array, isBlockhashReplaced = false): Outcome<Check> {
+  #take(bytes: Uint8Array, isBlockhashReplaced = false): Outcome<Taken> {
     const layout = this.#layout
     const problem = layout.decode(bytes)
     if (problem !== 'ok') return malformed(problem)
+    const fee = feeOf(layout, bytes)
+    if (layout.instructionCount > instructionsMax) return unsanitary('SanitizeFailure')
+    if (fee.malformed !== null) return unsanitary(fee.malformed)
     const { ledger } = this
-    const at = layout.signaturesAt
-    if (!isBlockhashReplaced && ledger.stored(bytes.subarray(at, at + 64)) !== null)
-      return accept({ err: 'AlreadyProcessed', nonceIndex: -1 })
     const newestHash = ledger.newest.facts.hash
-    return accept(checkTransaction(layout, bytes, { ledger, newestHash, isBlockhashReplaced }))
+    const check = checkTransaction(layout, bytes, { ledger, fee, newestHash, isBlockhashReplaced })
+    const at = layout.signaturesAt
+    const isDuplicate = !isBlockhashReplaced && ledger.stored(bytes.subarray(at, at + 64)) !== null
+    return accept({
+      err: check.err ?? (isDuplicate ? 'AlreadyProcessed' : null),
+      run: {
+        fee,
+        nonceIndex: check.nonceIndex,
+        nonce: this.#deps.producer.nonce,
+        account: (pubkey) => ledger.newestAccount(pubkey),
+      },
+    })
   }
 }
 
-const badSignature = refuse(
-  'invalid',
-  'signature-verification',
-  'Transaction signature verification failure',
-)
+/** A transaction that can be read: why the chain refuses it, and what running it takes. */
+interface Taken {
+  readonly err: TransactionError | null
+  readonly run: Omit<RunOptions, 'mustVerify'>
+}
+
+/** A transaction has one signature at least, and a legacy one begins with their count. */
+function signatureOf(transaction: Uint8Array): Uint8Array {
+  return transaction.subarray(1, 65)
+}
+
+function isLookupError(err: TransactionError | null): err is string {
+  return typeof err === 'string' && lookupErrors.includes(err)
+}
 
 function malformed(problem: DecodeProblem): Outcome<never> {
   return refuse('invalid', problem, `the transaction cannot be read: ${problem}`, {
     data: { problem },
   })
+}
+
+/** Refuses a transaction that a validator does not even simulate. */
+function unsanitary(err: TransactionError): Outcome<never> {
+  const text = `invalid transaction: ${transactionErrorText(err)}`
+  return refuse('invalid', 'sanitize', text, { data: { err } })
 }
 
 function rejected(err: TransactionError): Outcome<never> {

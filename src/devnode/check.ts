@@ -1,11 +1,12 @@
-// Checks a transaction before it is executed: locks, blockhash, durable nonce. Thread: main of the
-// devnode. The runtime checks the rest: balances, programs, lookup tables.
+// Checks a transaction before it is executed: locks, limits, blockhash, durable nonce. Thread: main
+// of the devnode. The runtime checks the rest: balances, programs, lookup tables.
 import { Commitment } from '../base/commitment.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
+import type { Fee } from './fee.ts'
 import type { Ledger } from './ledger/ledger.ts'
-import { durableNonce, isNonceAccount, nonceAuthorityOf, nonceIndexOf, nonceOf } from './nonce.ts'
+import { durableNonce, nonceAuthorityOf, nonceDataOf, nonceIndexOf, nonceOf } from './nonce.ts'
 
 /** Accounts that one transaction may lock. */
 const locksMax = 128
@@ -22,12 +23,14 @@ export function checkTransaction(
   bytes: Uint8Array,
   on: {
     readonly ledger: Ledger
+    readonly fee: Fee
     readonly newestHash: Uint8Array
     readonly isBlockhashReplaced?: boolean
   },
 ): Check {
   const locks = lockError(layout, bytes)
-  if (locks !== null) return { err: locks, nonceIndex: -1 }
+  const refused = locks ?? on.fee.err
+  if (refused !== null) return { err: refused, nonceIndex: -1 }
   const blockhash = bytes.subarray(layout.blockhashAt, layout.blockhashAt + 32)
   if (
     on.isBlockhashReplaced === true ||
@@ -53,17 +56,18 @@ function usableNonce(
   { ledger, newestHash }: { ledger: Ledger; newestHash: Uint8Array },
 ): number {
   const index = nonceIndexOf(layout, bytes)
-  if (index < 0) return -1
-  const keyAt = (at: number) =>
-    bytes.subarray(layout.keysAt + at * 32, layout.keysAt + at * 32 + 32)
-  const account = ledger.account(keyAt(index), 0)
-  if (account === null || !isNonceAccount(account.owner, account.data)) return -1
-  const blockhash = bytes.subarray(layout.blockhashAt, layout.blockhashAt + 32)
-  const nonce = nonceOf(account.data)
+  const data = nonceDataOf(layout, bytes, (pubkey) => ledger.account(pubkey, Commitment.processed))
   // A nonce that was set in this slot would advance to itself, and the transaction could run twice.
-  if (!isSameKey(nonce, blockhash) || isSameKey(nonce, durableNonce(newestHash))) return -1
-  const authority = nonceAuthorityOf(account.data)
-  for (let signer = 0; signer < layout.requiredSignatures; signer++)
-    if (isSameKey(keyAt(signer), authority)) return index
-  return -1
+  if (data === null || isSameKey(nonceOf(data), durableNonce(newestHash))) return -1
+  const authority = nonceAuthorityOf(data)
+  // It signs as an account of the instruction that advances the nonce.
+  const accounts = bytes.subarray(
+    layout.accountsAt[0]!,
+    layout.accountsAt[0]! + layout.accountsCount[0]!,
+  )
+  const isSigned = accounts.some((signer) => {
+    const at = layout.keysAt + signer * 32
+    return layout.isSigner(signer) && isSameKey(bytes.subarray(at, at + 32), authority)
+  })
+  return isSigned ? index : -1
 }

@@ -1,6 +1,9 @@
 // Declares the `chain` section of the configuration. Thread: any.
 import { choice, group, integer, type Values } from '../base/fields.ts'
 
+/** `airdropLamports` of a faucet without a cap: its balance is the only bound. */
+export const airdropAny = Number.MAX_SAFE_INTEGER
+
 export const chainSection = group('The Solana chain that rpc, websocket, grpc and tpu serve.', {
   source: choice(['embedded', 'upstream'], {
     initial: 'embedded',
@@ -51,11 +54,11 @@ export const chainSection = group('The Solana chain that rpc, websocket, grpc an
     doc: 'The embedded chain writes all its accounts to disk this often.',
   }),
   airdropLamports: integer({
-    initial: 1_000_000_000_000,
+    initial: airdropAny,
     min: 0,
-    max: 1_000_000_000_000_000,
+    max: airdropAny,
     unit: 'lamports',
-    doc: 'Most that one requestAirdrop may request; 0 turns airdrops off.',
+    doc: 'Most that one requestAirdrop may request; the default is no cap, 0 turns airdrops off.',
   }),
 })
 

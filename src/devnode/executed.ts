@@ -14,29 +14,55 @@ interface VmInstruction {
 
 export interface Executed {
   readonly err: TransactionError | null
-  /** False when the VM refused it before taking the fee: it never lands in a block. */
+  /** False when it was refused before the fee was taken: it never lands in a block. */
   readonly isCharged: boolean
-  readonly logs: readonly string[]
+  /** Null when it never ran, as `inner`: also one that only paid. */
+  readonly logs: readonly string[] | null
   readonly units: bigint
-  readonly inner: readonly { readonly index: number; readonly instructions: VmInstruction[] }[]
+  readonly inner:
+    | readonly { readonly index: number; readonly instructions: VmInstruction[] }[]
+    | null
   readonly returnData: { readonly programId: Uint8Array; readonly data: Uint8Array } | null
   readonly loadedWritable: readonly Uint8Array[]
   readonly loadedReadonly: readonly Uint8Array[]
+  /** Bytes of the accounts it loaded, as limits count them. */
+  readonly loadedBytes: number
   /** State after it of everything it wrote, in the order of its keys. */
   readonly accounts: readonly VmAccount[]
 }
 
-/** The outcome of a transaction that the VM did not run. */
-export function notExecuted(err: TransactionError): Executed {
+/** Account keys of a transaction, with those of lookup tables. */
+export interface Keys {
+  readonly all: readonly Uint8Array[]
+  readonly loadedWritable: readonly Uint8Array[]
+  readonly loadedReadonly: readonly Uint8Array[]
+}
+
+/** The outcome of a transaction that neither ran nor paid. */
+export function notExecuted(
+  err: TransactionError,
+  keys?: Pick<Keys, 'loadedWritable' | 'loadedReadonly'>,
+): Executed {
   return {
     err,
     isCharged: false,
-    logs: [],
+    logs: null,
     units: 0n,
-    inner: [],
+    inner: null,
     returnData: null,
-    loadedWritable: [],
-    loadedReadonly: [],
+    loadedWritable: keys?.loadedWritable ?? [],
+    loadedReadonly: keys?.loadedReadonly ?? [],
+    loadedBytes: 0,
     accounts: [],
   }
+}
+
+/** The outcome of one that could not run and only paid. `accounts`: the payer and its nonce. */
+export function feesOnly(
+  err: TransactionError,
+  keys: Keys,
+  accounts: readonly VmAccount[],
+): Executed {
+  const loadedBytes = accounts.reduce((bytes, { data }) => bytes + data.length, 0)
+  return { ...notExecuted(err, keys), isCharged: true, loadedBytes, accounts }
 }

@@ -1,14 +1,18 @@
-// Computes a transaction's fee: 5,000 lamports per signature, plus its priority fee.
-// Thread: any (pure).
+// Reads what a transaction requests of the chain (compute units, loaded bytes) and computes its
+// fee: 5,000 lamports per signature, plus its priority fee. Thread: any (pure).
 import { isSameKey } from '../solana/keys.ts'
 import { programs } from '../solana/programs.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
+import type { TransactionError } from '../solana/transaction-error.ts'
 
 export const lamportsPerSignature = 5_000n
 const unitsMax = 1_400_000
 const unitsPerInstruction = 200_000
 const unitsPerBuiltin = 3_000
 const microPerLamport = 1_000_000n
+const loadedBytesMax = 64 * 1024 * 1024
+const heapBytesMin = 32 * 1024
+const heapBytesMax = 256 * 1024
 
 /** Builtin programs: their default compute limit is small unless more is requested. */
 const builtins = [
@@ -22,21 +26,39 @@ const builtins = [
   programs.ed25519,
 ]
 /** Programs whose instructions carry signatures of their own, counted in their first byte. */
-const verifiers = [programs.ed25519, programs.secp256k1, programs.secp256r1]
+const verifiers = [programs.ed25519, programs.secp256k1, programs.secp256r1] as const
 
 export interface Fee {
   readonly lamports: bigint
   /** Compute unit price in micro-lamports. */
   readonly price: bigint
   readonly units: number
+  /** Most bytes that the accounts of the transaction may have together. */
+  readonly loadedBytes: number
+  /** Signatures inside instructions: of ed25519, secp256k1, secp256r1. */
+  readonly precompileSignatures: readonly [number, number, number]
+  readonly instructionBytes: number
+  /** Why its budget instructions cannot be read: a validator refuses it before it looks further. */
+  readonly malformed: TransactionError | null
+  /** Why its limits are refused: it never runs and never pays. */
+  readonly err: TransactionError | null
+}
+
+/** Requested limits: of ComputeBudget instructions. */
+interface Requested {
+  heap: { readonly index: number; readonly bytes: number } | null
+  units: number | null
+  price: bigint | null
+  loadedBytes: number | null
 }
 
 /** The fee of the transaction or message that `layout` found in `bytes`. */
 export function feeOf(layout: TransactionLayout, bytes: Uint8Array): Fee {
-  let price = 0n
-  let limit: number | null = null
+  const requested: Requested = { heap: null, units: null, price: null, loadedBytes: null }
+  const precompileSignatures: [number, number, number] = [0, 0, 0]
+  let malformed: TransactionError | null = null
   let given = 0
-  let signatures = layout.requiredSignatures
+  let instructionBytes = 0
   for (let index = 0; index < layout.instructionCount; index++) {
     const at = layout.keysAt + layout.programIndex[index]! * 32
     const program = bytes.subarray(at, at + 32)
@@ -44,15 +66,48 @@ export function feeOf(layout: TransactionLayout, bytes: Uint8Array): Fee {
       layout.dataAt[index]!,
       layout.dataAt[index]! + layout.dataLength[index]!,
     )
-    const isOneOf = (those: readonly Uint8Array[]) => those.some((key) => isSameKey(key, program))
-    given += isOneOf(builtins) ? unitsPerBuiltin : unitsPerInstruction
-    if (isOneOf(verifiers)) signatures += data[0] ?? 0
-    if (!isSameKey(program, programs.computeBudget)) continue
-    const view = Buffer.from(data.buffer, data.byteOffset, data.length)
-    if (data[0] === 2 && data.length >= 5) limit = view.readUInt32LE(1)
-    if (data[0] === 3 && data.length >= 9) price = view.readBigUInt64LE(1)
+    instructionBytes += data.length
+    given += builtins.some((key) => isSameKey(key, program)) ? unitsPerBuiltin : unitsPerInstruction
+    const verifier = verifiers.findIndex((key) => isSameKey(key, program))
+    if (verifier >= 0) precompileSignatures[verifier]! += data[0] ?? 0
+    if (isSameKey(program, programs.computeBudget)) malformed ??= read(requested, index, data)
   }
-  const units = Math.min(unitsMax, limit ?? given)
+  const { heap, loadedBytes } = requested
+  const units = Math.min(unitsMax, requested.units ?? given)
+  const price = malformed === null ? (requested.price ?? 0n) : 0n
+  const signatures = precompileSignatures.reduce((sum, n) => sum + n, layout.requiredSignatures)
   const bid = (price * BigInt(units) + microPerLamport - 1n) / microPerLamport
-  return { lamports: BigInt(signatures) * lamportsPerSignature + bid, price, units }
+  return {
+    lamports: BigInt(signatures) * lamportsPerSignature + bid,
+    price,
+    units,
+    loadedBytes: Math.min(loadedBytesMax, loadedBytes ?? loadedBytesMax),
+    precompileSignatures,
+    instructionBytes,
+    malformed,
+    err:
+      heap !== null && !isHeapSize(heap.bytes)
+        ? { InstructionError: [heap.index, 'InvalidInstructionData'] }
+        : loadedBytes === 0
+          ? 'InvalidLoadedAccountsDataSizeLimit'
+          : null,
+  }
+}
+
+/** Reads one ComputeBudget instruction. Each kind may be there once. */
+function read(requested: Requested, index: number, data: Uint8Array): TransactionError | null {
+  const view = Buffer.from(data.buffer, data.byteOffset, data.length)
+  const tag = view[0] ?? 0
+  if (tag < 1 || tag > 4 || view.length < (tag === 3 ? 9 : 5))
+    return { InstructionError: [index, 'InvalidInstructionData'] }
+  const field = (['heap', 'units', 'price', 'loadedBytes'] as const)[tag - 1]!
+  if (requested[field] !== null) return { DuplicateInstruction: index }
+  if (field === 'price') requested.price = view.readBigUInt64LE(1)
+  else if (field === 'heap') requested.heap = { index, bytes: view.readUInt32LE(1) }
+  else requested[field] = view.readUInt32LE(1)
+  return null
+}
+
+function isHeapSize(bytes: number): boolean {
+  return bytes >= heapBytesMin && bytes <= heapBytesMax && bytes % 1024 === 0
 }

@@ -6,7 +6,9 @@ import { isSameKey, keyOf } from '../solana/keys.ts'
 import { isTokenProgram, readMint, readTokenAccount } from '../solana/token-account.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import { encodeTransactionError } from '../solana/transaction-error.ts'
+import { costUnitsOf } from './cost-units.ts'
 import type { Executed, VmAccount } from './executed.ts'
+import type { Fee } from './fee.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
 
@@ -21,7 +23,7 @@ export function metaOf(
     readonly executed: Executed
     /** Static keys, then what the VM loaded. */
     readonly keys: readonly Uint8Array[]
-    readonly fee: bigint
+    readonly fee: Fee
     readonly ledger: LedgerState
   },
 ): MetaContent {
@@ -34,7 +36,7 @@ export function metaOf(
   const tokens = (read: Read) => (hasTokens ? tokenBalances(keys, programs, read) : [])
   return {
     err: executed.err === null ? null : encodeTransactionError(executed.err),
-    fee,
+    fee: fee.lamports,
     preBalances: keys.map((key) => before(key)?.lamports ?? 0n),
     postBalances: keys.map((key) => after(key)?.lamports ?? 0n),
     innerInstructions: executed.inner,
@@ -46,6 +48,7 @@ export function metaOf(
     loadedReadonlyAddresses: executed.loadedReadonly,
     returnData: executed.returnData,
     computeUnitsConsumed: executed.units,
+    costUnits: costUnitsOf(layout, fee, executed),
   }
 }
 

@@ -6,6 +6,14 @@ import type { TransactionLayout } from '../solana/transaction.ts'
 
 const lookupTableHeadBytes = 56
 
+/** The runtime's errors of a table that cannot be used. */
+export const lookupErrors = [
+  'AddressLookupTableNotFound',
+  'InvalidAddressLookupTableOwner',
+  'InvalidAddressLookupTableData',
+  'InvalidAddressLookupTableIndex',
+]
+
 export interface LookedUp {
   readonly writable: readonly Uint8Array[]
   readonly readonly: readonly Uint8Array[]

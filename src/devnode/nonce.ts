@@ -2,6 +2,7 @@
 //
 //   nonce account 80: version u32 | state u32 (1 initialized) | authority[32] | nonce[32] | fee u64
 import { createHash } from 'node:crypto'
+import type { AccountState } from '../solana/geyser-content.ts'
 import { isSameKey } from '../solana/keys.ts'
 import { programs } from '../solana/programs.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
@@ -53,4 +54,19 @@ export function nonceIndexOf(layout: TransactionLayout, bytes: Uint8Array): numb
       advanceNonceTag
   const index = bytes[layout.accountsAt[0]!]!
   return isAdvance && index < layout.keyCount && layout.isWritable(index) ? index : -1
+}
+
+/** Data of the nonce account whose nonce is the blockhash of a message; null without one. */
+export function nonceDataOf(
+  layout: TransactionLayout,
+  bytes: Uint8Array,
+  account: (pubkey: Uint8Array) => AccountState | null,
+): Uint8Array | null {
+  const index = nonceIndexOf(layout, bytes)
+  if (index < 0) return null
+  const at = layout.keysAt + index * 32
+  const found = account(bytes.subarray(at, at + 32))
+  if (found === null || !isNonceAccount(found.owner, found.data)) return null
+  const blockhash = bytes.subarray(layout.blockhashAt, layout.blockhashAt + 32)
+  return isSameKey(nonceOf(found.data), blockhash) ? found.data : null
 }

@@ -65,7 +65,7 @@ export class Producer {
     const { loadedWritable, loadedReadonly } = executed
     const keys = [...message.accountKeys, ...loadedWritable, ...loadedReadonly]
     const fee = feeOf(layout, bytes)
-    const meta = metaOf(layout, { executed, keys, fee: fee.lamports, ledger })
+    const meta = metaOf(layout, { executed, keys, fee, ledger })
     const index = ledger.openCount
     const content = { signatures, isVote: false, index, message, meta }
     const txnSignature = new Uint8Array(signatures[0]!)

@@ -5,7 +5,7 @@ import { keyOf } from '../solana/keys.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 import type { Executed } from './executed.ts'
-import { feeOf } from './fee.ts'
+import type { Fee } from './fee.ts'
 import { metaOf } from './landing.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
@@ -14,7 +14,7 @@ import { messageContent } from './message-content.ts'
 export interface SimulateOptions {
   /** Takes the newest blockhash instead of the transaction's own. */
   readonly isBlockhashReplaced: boolean
-  /** Verifies signatures first: refused `invalid`, code `signature-verification`. */
+  /** Verifies signatures first: `err` is SignatureFailure. */
   readonly mustVerify: boolean
 }
 
@@ -24,16 +24,19 @@ export interface Simulated {
   readonly err: TransactionError | null
   readonly logs: readonly string[]
   readonly unitsConsumed: bigint
-  readonly innerInstructions: NonNullable<MetaContent['innerInstructions']>
+  /** Null when it never ran. */
+  readonly innerInstructions: MetaContent['innerInstructions']
   readonly returnData: MetaContent['returnData']
-  readonly fee: bigint
+  /** Null for one that the chain does not take: it pays nothing. */
+  readonly fee: bigint | null
   readonly loadedWritableAddresses: readonly Uint8Array[]
   readonly loadedReadonlyAddresses: readonly Uint8Array[]
-  readonly preBalances: readonly bigint[]
-  readonly postBalances: readonly bigint[]
-  readonly preTokenBalances: MetaContent['preTokenBalances']
-  readonly postTokenBalances: MetaContent['postTokenBalances']
-  /** Bytes of all accounts it loaded. */
+  /** Null when its signatures did not verify: nothing was read. */
+  readonly balances: Pick<
+    MetaContent,
+    'preBalances' | 'postBalances' | 'preTokenBalances' | 'postTokenBalances'
+  > | null
+  /** Bytes of all accounts it loaded, as SetLoadedAccountsDataSizeLimit counts them. */
   readonly loadedAccountsDataSize: number
   /** Set when the blockhash was replaced. */
   readonly replacementBlockhash: {
@@ -50,36 +53,30 @@ export function simulatedOf(
   bytes: Uint8Array,
   outcome: {
     readonly executed: Executed
+    readonly fee: Fee
     readonly ledger: LedgerState
     readonly isBlockhashReplaced: boolean
   },
 ): Simulated {
-  const { executed, ledger, isBlockhashReplaced } = outcome
+  const { executed, fee, ledger, isBlockhashReplaced } = outcome
   const slot = ledger.stateSlot(Commitment.processed)
   const { loadedWritable, loadedReadonly, accounts } = executed
   const keys = [...messageContent(layout, bytes).accountKeys, ...loadedWritable, ...loadedReadonly]
-  const fee = feeOf(layout, bytes).lamports
   const meta = metaOf(layout, { executed, keys, fee, ledger })
   const written = new Map(accounts.map((account) => [keyOf(account.pubkey), account]))
   const { blockhash, lastValidBlockHeight } = ledger.latestBlockhash(Commitment.processed)
   return {
     slot,
     err: executed.err,
-    logs: executed.logs,
+    logs: executed.logs ?? [],
     unitsConsumed: executed.units,
     innerInstructions: executed.inner,
     returnData: executed.returnData,
-    fee: meta.fee,
+    fee: executed.isCharged ? meta.fee : null,
     loadedWritableAddresses: loadedWritable,
     loadedReadonlyAddresses: loadedReadonly,
-    preBalances: meta.preBalances,
-    postBalances: meta.postBalances,
-    preTokenBalances: meta.preTokenBalances,
-    postTokenBalances: meta.postTokenBalances,
-    loadedAccountsDataSize: keys.reduce(
-      (bytesSoFar, key) => bytesSoFar + (ledger.newestAccount(key)?.data.length ?? 0),
-      0,
-    ),
+    balances: executed.err === 'SignatureFailure' ? null : meta,
+    loadedAccountsDataSize: executed.loadedBytes,
     replacementBlockhash: isBlockhashReplaced ? { blockhash, lastValidBlockHeight } : null,
     account(pubkey) {
       const after = written.get(keyOf(pubkey))

@@ -7,7 +7,7 @@ import { isSameKey, keyOf } from '../solana/keys.ts'
 import { sysvarOwner } from '../solana/programs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { LocalChain } from './chain.ts'
-import type { ChainSection } from './config.ts'
+import { airdropAny, type ChainSection } from './config.ts'
 import type { VmAccount } from './executed.ts'
 import { type ChainKeys, genesisAccounts, keysOf, vmKeys } from './genesis.ts'
 import { type Genesis, type GenesisInput, readGenesis } from './genesis-input.ts'
@@ -67,7 +67,8 @@ export async function startEmbeddedChain(
   // Before anyone reads the sink's hub and before the next slot opens: a replay is in order.
   publishRestored(await restore(store, ledger, { svm, builtins, genesis, keys, clock, log }), sink)
   const producer = new Producer({ ledger, sink, clock, writeVm: (accounts) => svm.load(accounts) })
-  const airdropLamportsMax = BigInt(section.airdropLamports)
+  const { airdropLamports } = section
+  const airdropLamportsMax = airdropLamports === airdropAny ? null : BigInt(airdropLamports)
   const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })
   const traffic = new Traffic(chain, { keys, perSecond: section.traffic, clock })
   const keep = (block: Block) => {

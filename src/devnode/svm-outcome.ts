@@ -1,14 +1,7 @@
 // Turns litesvm's outcome of a transaction into plain values. Thread: main of the devnode.
 // It knows litesvm's objects by their shape: svm.ts alone imports litesvm.
 import type { InstructionError, TransactionError } from '../solana/transaction-error.ts'
-import type { Executed, VmAccount } from './executed.ts'
-
-/** Account keys of a transaction, with those of lookup tables. */
-export interface Keys {
-  readonly all: readonly Uint8Array[]
-  readonly loadedWritable: readonly Uint8Array[]
-  readonly loadedReadonly: readonly Uint8Array[]
-}
+import type { Executed, Keys, VmAccount } from './executed.ts'
 
 interface VmMeta {
   logs(): string[]
@@ -52,9 +45,14 @@ const instructionErrors = `GenericError InvalidArgument InvalidInstructionData I
 
 export function executed(
   meta: VmMeta,
-  outcome: { keys: Keys; err: TransactionError | null; accounts: readonly VmAccount[] },
+  outcome: {
+    readonly keys: Keys
+    readonly err: TransactionError | null
+    readonly loadedBytes: number
+    readonly accounts: readonly VmAccount[]
+  },
 ): Executed {
-  const { keys, err, accounts } = outcome
+  const { keys, err, loadedBytes, accounts } = outcome
   const { loadedWritable, loadedReadonly } = keys
   return {
     err,
@@ -65,6 +63,7 @@ export function executed(
     returnData: returnDataOf(meta),
     loadedWritable,
     loadedReadonly,
+    loadedBytes,
     accounts,
   }
 }

@@ -2,20 +2,52 @@
 // The only importer of litesvm, which aborts the process on malformed bytes: everything is decoded
 // strictly first. The VM verifies signatures where the caller has not; it checks no blockhash and
 // keeps no history: the chain and its ledger do.
-import { Account, type FailedTransactionMetadata, LiteSvm } from 'litesvm/dist/internal.js'
+import {
+  Account,
+  type FailedTransactionMetadata,
+  LiteSvm,
+  type TransactionMetadata,
+} from 'litesvm/dist/internal.js'
+import type { AccountState } from '../solana/geyser-content.ts'
 import { isSameKey } from '../solana/keys.ts'
 import { programs, sysvarOwner } from '../solana/programs.ts'
 import { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
-import { type Executed, notExecuted, type VmAccount } from './executed.ts'
-import { lookedUp } from './lookup-table.ts'
+import { type Executed, feesOnly, type Keys, notExecuted, type VmAccount } from './executed.ts'
+import type { Fee } from './fee.ts'
+import { type Load, loadOf } from './load.ts'
+import { lookedUp, lookupErrors } from './lookup-table.ts'
 import { durableNonce, isNonceAccount, nonceOf, withNonce } from './nonce.ts'
-import { executed, type Keys, readError } from './svm-outcome.ts'
+import { executed, readError } from './svm-outcome.ts'
 
 const empty = new Uint8Array(0)
 /** As a validator's default. */
 const logBytesMax = 10_000n
 const malformed = notExecuted('SanitizeFailure')
+/** Errors of bytes, signatures and lookup tables: nothing else of a transaction is looked at. */
+const unsanitary: ReadonlySet<TransactionError> = new Set([
+  'SanitizeFailure',
+  'SignatureFailure',
+  ...lookupErrors,
+])
+/** Errors with which a transaction that can pay lands without running. */
+const loadErrors: ReadonlySet<TransactionError> = new Set([
+  'MaxLoadedAccountsDataSizeExceeded',
+  'ProgramAccountNotFound',
+  'InvalidProgramForExecution',
+])
+
+export interface RunOptions {
+  /** Whether its signatures are verified. */
+  readonly mustVerify: boolean
+  readonly fee: Fee
+  /** Index among its keys of the durable nonce account that it uses; -1 without one. */
+  readonly nonceIndex: number
+  /** The value of a nonce that is set or advanced now. */
+  readonly nonce: Uint8Array
+  /** The newest state of an account in the ledger. */
+  account(pubkey: Uint8Array): AccountState | null
+}
 
 export class Svm {
   readonly #vm = new LiteSvm()
@@ -48,64 +80,74 @@ export class Svm {
     return [...accounts, ...code.filter(({ lamports }) => lamports > 0n)]
   }
 
-  /** Executes a transaction and keeps nothing. */
-  simulate(bytes: Uint8Array, { mustVerify }: { readonly mustVerify: boolean }): Executed {
-    if (this.#layout.decode(bytes) !== 'ok') return malformed
-    const keys = this.#keys(bytes)
-    this.#vm.setSigverify(mustVerify)
-    const outcome = this.#vm.simulateVersionedTransaction(bytes)
-    if (isFailure(outcome))
-      return executed(outcome.meta(), { keys, err: this.#errorOf(outcome, keys), accounts: [] })
-    const accounts = outcome
-      .postAccounts()
-      .map((post) => fromVm(new Uint8Array(post.address), post.account()))
-    return executed(outcome.meta(), { keys, err: null, accounts })
-  }
-
-  /**
-   * Executes a transaction and keeps what it wrote. `nonceIndex`: index among its keys of the
-   * durable nonce account that it uses, -1 without one. `nonce`: the value of a nonce that is set
-   * or advanced now. `mustVerify`: whether its signatures are verified.
-   */
-  execute(
+  /** Executes a transaction and keeps nothing. `refused`: why the chain would not take it. */
+  simulate(
     bytes: Uint8Array,
-    options: {
-      readonly nonceIndex: number
-      readonly nonce: Uint8Array
-      readonly mustVerify: boolean
-    },
+    options: RunOptions & { readonly refused: TransactionError | null },
   ): Executed {
-    const { nonceIndex, nonce, mustVerify } = options
     if (this.#layout.decode(bytes) !== 'ok') return malformed
     const keys = this.#keys(bytes)
-    const payer = keys.all[0]!
-    const before = this.#vm.getBalance(payer)
-    this.#vm.setSigverify(mustVerify)
-    const outcome = this.#vm.sendVersionedTransaction(bytes)
-    if (!isFailure(outcome)) {
-      const accounts = this.#written(bytes, keys, nonce)
-      return executed(outcome, { keys, err: null, accounts })
-    }
-    const err = this.#errorOf(outcome, keys)
-    if (this.#vm.getBalance(payer) === before)
-      return { ...executed(outcome.meta(), { keys, err, accounts: [] }), isCharged: false }
-    // A transaction that fails pays, and uses up its nonce; nothing else of it stays.
-    const accounts = [this.#read(payer)]
-    if (nonceIndex > 0) {
-      const account = withNonce(this.#read(keys.all[nonceIndex]!), nonce)
-      this.#write(account)
-      accounts.push(account)
-    }
-    return executed(outcome.meta(), { keys, err, accounts })
+    const load = this.#load(keys, options)
+    this.#vm.setSigverify(options.mustVerify)
+    const outcome = this.#vm.simulateVersionedTransaction(bytes)
+    const err = isFailure(outcome) ? readError(outcome.err()) : null
+    if (isUnsanitary(err)) return notExecuted(err, keys)
+    const refused = options.refused ?? load.refused ?? refusalOf(err)
+    if (refused !== null) return notExecuted(refused, keys)
+    const unloaded = load.err ?? (isLoadError(err) ? err : null)
+    if (unloaded !== null) return feesOnly(unloaded, keys, this.#paid(keys, options))
+    const accounts = isFailure(outcome)
+      ? this.#paid(keys, options)
+      : outcome.postAccounts().map((post) => fromVm(new Uint8Array(post.address), post.account()))
+    const meta = outcome.meta()
+    return executed(meta, { keys, err, accounts, loadedBytes: load.loadedBytes })
   }
 
-  /** The VM has one error for a missing program and one that cannot run; validators have two. */
-  #errorOf(outcome: FailedTransactionMetadata, { all }: Keys): TransactionError {
-    const err = readError(outcome.err())
-    if (err !== 'InvalidProgramForExecution') return err
-    const used = this.#layout.programIndex.subarray(0, this.#layout.instructionCount)
-    const isMissing = used.some((index) => this.#vm.getAccount(all[index]!) === null)
-    return isMissing ? 'ProgramAccountNotFound' : err
+  /** Executes a transaction and keeps what it wrote. */
+  execute(bytes: Uint8Array, options: RunOptions): Executed {
+    if (this.#layout.decode(bytes) !== 'ok') return malformed
+    const keys = this.#keys(bytes)
+    const load = this.#load(keys, options)
+    const paid = this.#paid(keys, options)
+    this.#vm.setSigverify(options.mustVerify)
+    const canRun = load.refused === null && load.err === null
+    const outcome = canRun
+      ? this.#vm.sendVersionedTransaction(bytes)
+      : this.#vm.simulateVersionedTransaction(bytes)
+    const err = isFailure(outcome) ? readError(outcome.err()) : null
+    const refused = isUnsanitary(err) ? err : (load.refused ?? refusalOf(err))
+    if (refused !== null) return notExecuted(refused, keys)
+    const { loadedBytes } = load
+    if (canRun && !isFailure(outcome)) {
+      const accounts = this.#written(bytes, keys, options.nonce)
+      return executed(outcome as TransactionMetadata, { keys, err, accounts, loadedBytes })
+    }
+    // A transaction that fails pays, and uses up its nonce; nothing else of it stays.
+    for (const account of paid) this.#write(account)
+    const unloaded = load.err ?? (isLoadError(err) ? err : null)
+    if (unloaded !== null) return feesOnly(unloaded, keys, paid)
+    const meta = (outcome as FailedTransactionMetadata).meta()
+    return executed(meta, { keys, err, accounts: paid, loadedBytes })
+  }
+
+  #load({ all }: Keys, { fee, account }: RunOptions): Load {
+    const vm = this.#vm
+    return loadOf(this.#layout, {
+      keys: all,
+      fee,
+      // The VM copies an account to read it, and has a few that the ledger lacks.
+      account: (pubkey) => account(pubkey) ?? this.#read(pubkey),
+      rentExemptMinimum: (dataBytes) => vm.minimumBalanceForRentExemption(BigInt(dataBytes)),
+    })
+  }
+
+  /** Payer and nonce account of a transaction that fails, as they are after it. */
+  #paid({ all }: Keys, { fee, nonceIndex, nonce }: RunOptions): VmAccount[] {
+    const payer = this.#read(all[0]!)
+    const charged = { ...payer, lamports: payer.lamports - fee.lamports }
+    if (nonceIndex < 0) return [charged]
+    if (nonceIndex === 0) return [withNonce(charged, nonce)]
+    return [charged, withNonce(this.#read(all[nonceIndex]!), nonce)]
   }
 
   /** The writable accounts of the transaction after its execution. */
@@ -169,6 +211,19 @@ function fromVm(pubkey: Uint8Array, account: Account): VmAccount {
     rentEpoch: account.rentEpoch(),
     data: account.data(),
   }
+}
+
+function isUnsanitary(err: TransactionError | null): err is TransactionError {
+  return err !== null && unsanitary.has(err)
+}
+
+/** An error that the VM gives before it takes the fee; null for any other. */
+function refusalOf(err: TransactionError | null): TransactionError | null {
+  return typeof err === 'string' && !isLoadError(err) ? err : null
+}
+
+function isLoadError(err: TransactionError | null): err is TransactionError {
+  return err !== null && loadErrors.has(err)
 }
 
 function isFailure(outcome: object): outcome is FailedTransactionMetadata {

@@ -77,6 +77,8 @@ export interface MetaContent {
   readonly loadedReadonlyAddresses: readonly Uint8Array[]
   readonly returnData: { readonly programId: Uint8Array; readonly data: Uint8Array } | null
   readonly computeUnitsConsumed: bigint | null
+  /** What it cost its block; null where the node does not report it. */
+  readonly costUnits: bigint | null
 }
 
 export interface TransactionContent {

@@ -129,6 +129,7 @@ function decodeMeta(bytes: Uint8Array): MetaContent {
     loadedReadonlyAddresses: allBytes(bytes, 13),
     returnData: null,
     computeUnitsConsumed: null,
+    costUnits: null,
   }
   const reader = new ProtoReader(bytes)
   while (reader.next()) {
@@ -142,6 +143,7 @@ function decodeMeta(bytes: Uint8Array): MetaContent {
     else if (reader.field === 11) hasLogs = !reader.flag
     else if (reader.field === 14) meta.returnData = decodeReturnData(reader.bytes)
     else if (reader.field === 16) meta.computeUnitsConsumed = reader.big
+    else if (reader.field === 17) meta.costUnits = reader.big
   }
   if (!hasInner) meta.innerInstructions = null
   if (!hasLogs) meta.logMessages = null

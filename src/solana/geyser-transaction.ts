@@ -72,6 +72,7 @@ function writeMessage(message: MessageContent): void {
 }
 
 function writeMeta(meta: MetaContent): void {
+  if (meta.costUnits !== null) writer.bigAlways(17, meta.costUnits)
   if (meta.computeUnitsConsumed !== null) writer.bigAlways(16, meta.computeUnitsConsumed)
   writer.flag(15, meta.returnData === null)
   if (meta.returnData !== null) {

@@ -33,6 +33,7 @@ export function metaText(
   if (meta.returnData !== null) members.push(`"returnData":${returnDataText(meta.returnData)}`)
   if (meta.computeUnitsConsumed !== null)
     members.push(`"computeUnitsConsumed":${meta.computeUnitsConsumed}`)
+  if (meta.costUnits !== null) members.push(`"costUnits":${meta.costUnits}`)
   return `{${members.join(',')}}`
 }
 

@@ -135,7 +135,7 @@ describe('the embedded chain', () => {
     expect(errorOf(once)).toBe('AlreadyProcessed')
     const forged = Uint8Array.from(signed([transfer(from, to.publicKey, 8)], [from]))
     forged[5]! ^= 1
-    expect(errorOf(forged)).toBe('signature-verification')
+    expect(errorOf(forged)).toBe('SignatureFailure')
   })
 
   it('charges the fee that it reports, with and without a priority fee', async () => {
@@ -322,7 +322,7 @@ describe('the embedded chain', () => {
     )
     expect(outcome.err).toBeNull()
     expect(outcome.account(to.toBytes())?.lamports).toBe(4_000_000n)
-    expect(outcome.postBalances[0]).toBe(10_000_000_000n - 4_005_000n)
+    expect(outcome.balances?.postBalances[0]).toBe(10_000_000_000n - 4_005_000n)
     expect(stage.chain.ledger.account(to.toBytes(), 0)).toBeNull()
   })
 

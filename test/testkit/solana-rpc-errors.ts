@@ -1,5 +1,5 @@
 // Errors of the rpc endpoint: a validator's codes, messages and data.
-import { Keypair, PublicKey } from '@solana/web3.js'
+import { ComputeBudgetProgram, Keypair, PublicKey } from '@solana/web3.js'
 import { decompress } from 'fzstd'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
@@ -38,7 +38,12 @@ export function describeRpcErrors(start: () => Promise<SolanaNode>): void {
         data: {
           accounts: null,
           err: { InstructionError: [0, { Custom: 1 }] },
+          fee: 5_000,
           innerInstructions: null,
+          loadedAccountsDataSize: 64 + 64 + 64 + 21,
+          loadedAddresses: null,
+          postBalances: null,
+          preTokenBalances: null,
           replacementBlockhash: null,
           returnData: null,
           unitsConsumed: 150,
@@ -63,13 +68,18 @@ export function describeRpcErrors(start: () => Promise<SolanaNode>): void {
         message:
           'Transaction simulation failed: ' +
           'Attempt to debit an account but found no record of a prior credit.',
-        data: { err: 'AccountNotFound', logs: [] },
+        data: { err: 'AccountNotFound', fee: null, loadedAccountsDataSize: 0, logs: [] },
       })
       const old = await send(signedWith(unknown, [transfer(from, to.publicKey, 1)], [from]))
       expect(old.error).toMatchObject({
         code: -32002,
         message: 'Transaction simulation failed: Blockhash not found',
-        data: { err: 'BlockhashNotFound', unitsConsumed: 0 },
+        data: {
+          err: 'BlockhashNotFound',
+          fee: null,
+          loadedAccountsDataSize: 0,
+          unitsConsumed: 0,
+        },
       })
       const once = await node.signed([transfer(from, to.publicKey, 1)], [from])
       const first = await send(once)
@@ -95,27 +105,89 @@ export function describeRpcErrors(start: () => Promise<SolanaNode>): void {
       })
     })
 
-    it('refuses forged signatures with -32003 and broken bytes with -32602', async () => {
+    it('reports forged signatures as the error of a simulation', async () => {
       const from = await node.funded()
       const to = await node.funded()
       const bytes = await node.signed([transfer(from, to.publicKey, 1)], [from])
       const forged = Uint8Array.from(bytes)
       forged[5]! ^= 1
-      const refused = [-32003, 'Transaction signature verification failure']
-      for (const more of [{}, { skipPreflight: true }]) {
-        const { error } = await send(forged, more)
-        expect([error?.code, error?.message]).toEqual(refused)
-      }
+      const preflight = await send(forged)
+      expect(preflight.error).toEqual({
+        code: -32002,
+        message: 'Transaction simulation failed: Transaction did not pass signature verification',
+        data: {
+          accounts: null,
+          err: 'SignatureFailure',
+          fee: null,
+          innerInstructions: null,
+          loadedAccountsDataSize: 0,
+          loadedAddresses: null,
+          logs: [],
+          postBalances: null,
+          postTokenBalances: null,
+          preBalances: null,
+          preTokenBalances: null,
+          replacementBlockhash: null,
+          returnData: null,
+          unitsConsumed: 0,
+        },
+      })
+      // Without preflight a validator answers, and drops it later.
+      const skipped = await send(forged, { skipPreflight: true })
+      expect(skipped.result).toBe(encodeBase58(forged.subarray(1, 65)))
+      expect((await node.call('getSignatureStatuses', [skipped.result])).result.value).toEqual([
+        null,
+      ])
       const text = Buffer.from(forged).toString('base64')
-      const config = { encoding: 'base64', sigVerify: true }
-      expect(await errorOf('simulateTransaction', text, config)).toEqual(refused)
+      const config = { encoding: 'base64', sigVerify: true, innerInstructions: true }
+      const simulated = await node.call('simulateTransaction', text, config)
+      expect(simulated.result.value).toMatchObject({
+        err: 'SignatureFailure',
+        fee: null,
+        innerInstructions: null,
+        loadedAddresses: { writable: [], readonly: [] },
+        logs: [],
+        preBalances: null,
+        postTokenBalances: null,
+      })
+      expect(await errorOf('simulateTransaction', text, { ...base64, sigVerify: false })).toEqual([
+        undefined,
+        undefined,
+      ])
+    })
+
+    it('refuses bytes that cannot be read or sanitized with -32602', async () => {
+      const from = await node.funded()
+      const to = await node.funded()
+      const bytes = await node.signed([transfer(from, to.publicKey, 1)], [from])
+      const text = Buffer.from(bytes).toString('base64')
+      const unsanitary = 'Transaction failed to sanitize accounts offsets correctly'
       const longer = Buffer.concat([bytes, Uint8Array.of(0)])
       expect((await send(longer)).error?.code).toBe(-32602)
       const miscounted = Uint8Array.from(bytes)
       miscounted[65] = 2
-      expect((await send(miscounted)).error?.code).toBe(-32013)
-      const future = Buffer.concat([bytes.subarray(0, 65), Uint8Array.of(0x81), bytes.subarray(65)])
-      expect((await send(future)).error?.code).toBe(-32015)
+      for (const method of ['sendTransaction', 'simulateTransaction']) {
+        const wrong = Buffer.from(miscounted).toString('base64')
+        expect(await errorOf(method, wrong, base64)).toEqual([
+          -32602,
+          `invalid transaction: ${unsanitary}`,
+        ])
+        const lead = (version: number) =>
+          Buffer.concat([bytes.subarray(0, 65), Uint8Array.of(version), bytes.subarray(65)])
+        expect(await errorOf(method, lead(0xfe).toString('base64'), base64)).toEqual([
+          -32602,
+          'failed to deserialize solana_transaction::versioned::VersionedTransaction: ' +
+            'invalid value: integer `126`, expected a valid transaction message version',
+        ])
+      }
+      const limit = ComputeBudgetProgram.setComputeUnitLimit({ units: 1_000 })
+      const twice = await node.signed([limit, limit], [from])
+      expect((await send(twice, { skipPreflight: true })).error).toEqual({
+        code: -32602,
+        message:
+          'invalid transaction: Transaction contains a duplicate instruction (1) ' +
+          'that is not allowed',
+      })
       expect(await errorOf('sendTransaction', '0'.repeat(1700))).toEqual([
         -32602,
         'base58 encoded solana_transaction::versioned::VersionedTransaction too large: 1700 bytes ' +

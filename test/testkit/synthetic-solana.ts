@@ -184,6 +184,7 @@ export class SyntheticSolana {
         loadedReadonlyAddresses: [],
         returnData: this.#below(2) === 0 ? null : { programId: pick(), data: this.#bytes(8) },
         computeUnitsConsumed: 150n,
+        costUnits: 1_481n,
       },
     }
   }

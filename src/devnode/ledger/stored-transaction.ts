@@ -2,7 +2,7 @@
 // devnode. The journal keeps the same buffer, so a transaction is packed once.
 //
 //   record: transaction bytes | err option | fee | balances | inner | logs | tokens | loaded
-//           | return data option | units option
+//           | return data option | units option | cost option | has run (absent: no cost, has run)
 import { assert } from '../../base/assert.ts'
 import type {
   InstructionContent,
@@ -111,11 +111,14 @@ export function packTransaction(bytes: Uint8Array, { meta }: TransactionContent)
   writer.each(meta.postTokenBalances, writeToken)
   writer.each(meta.loadedWritableAddresses, (key) => writer.raw(key))
   writer.each(meta.loadedReadonlyAddresses, (key) => writer.raw(key))
-  const { returnData, computeUnitsConsumed } = meta
+  const { returnData, computeUnitsConsumed, costUnits } = meta
   writer.u8(returnData === null ? 0 : 1)
   if (returnData !== null) writer.raw(returnData.programId).bytes(returnData.data)
   writer.u8(computeUnitsConsumed === null ? 0 : 1)
   if (computeUnitsConsumed !== null) writer.u64(computeUnitsConsumed)
+  writer.u8(costUnits === null ? 0 : 1)
+  if (costUnits !== null) writer.u64(costUnits)
+  writer.u8(meta.logMessages === null ? 0 : 1)
   return writer.take()
 }
 
@@ -123,7 +126,7 @@ function readMeta(reader: ByteReader): MetaContent {
   const err = reader.bytes()
   const u64 = () => reader.u64()
   const key = () => reader.raw(32)
-  return {
+  const meta: MetaContent = {
     err: err.length === 0 ? null : err,
     fee: reader.u64(),
     preBalances: reader.each(u64),
@@ -140,7 +143,10 @@ function readMeta(reader: ByteReader): MetaContent {
     loadedReadonlyAddresses: reader.each(key),
     returnData: reader.u8() === 0 ? null : { programId: reader.raw(32), data: reader.bytes() },
     computeUnitsConsumed: reader.u8() === 0 ? null : reader.u64(),
+    costUnits: reader.isAtEnd || reader.u8() === 0 ? null : reader.u64(),
   }
+  const hasRun = reader.isAtEnd || reader.u8() === 1
+  return hasRun ? meta : { ...meta, innerInstructions: null, logMessages: null }
 }
 
 function readInstruction(reader: ByteReader): InstructionContent & { stackHeight?: number } {

@@ -8,10 +8,10 @@ import type { Simulated } from '../simulated.ts'
 import { transactionErrorText } from '../transaction-error-text.ts'
 import { accountText } from './encode-account.ts'
 
-/** Accounts to show as they would be afterwards. */
+/** Accounts to show as they would be afterwards; null keys for none. */
 export interface AskedAccounts {
   readonly encoding: 'base64' | 'base64+zstd' | 'jsonParsed'
-  readonly keys: readonly Uint8Array[]
+  readonly keys: readonly (Uint8Array | null)[]
 }
 
 const preflightFailed = -32002
@@ -24,7 +24,8 @@ export function preflightFailure(simulated: Simulated): RpcError {
     data: {
       accounts: null,
       err,
-      fee: null,
+      // Far below 2^53, as the units.
+      fee: simulated.fee === null ? null : Number(simulated.fee),
       innerInstructions: null,
       loadedAccountsDataSize: simulated.loadedAccountsDataSize,
       loadedAddresses: null,
@@ -35,7 +36,6 @@ export function preflightFailure(simulated: Simulated): RpcError {
       preTokenBalances: null,
       replacementBlockhash: null,
       returnData: JSON.parse(returnDataText(simulated.returnData)),
-      // Far below 2^53.
       unitsConsumed: Number(simulated.unitsConsumed),
     },
   }
@@ -52,8 +52,9 @@ export function simulatedText(
 ): string {
   const { loadedWritableAddresses, loadedReadonlyAddresses } = simulated
   const keys = [...shown.keys, ...loadedWritableAddresses, ...loadedReadonlyAddresses]
-  const tokens = (balances: Simulated['preTokenBalances']) =>
-    new ReadyJson(`[${balances.map(tokenBalanceText).join(',')}]`)
+  const { balances } = simulated
+  const tokens = (which: 'preTokenBalances' | 'postTokenBalances') =>
+    balances && new ReadyJson(`[${balances[which].map(tokenBalanceText).join(',')}]`)
   return jsonText({
     accounts: shown.accounts === null ? null : accountsAfter(simulated, shown.accounts),
     err: simulated.err,
@@ -62,10 +63,10 @@ export function simulatedText(
     loadedAccountsDataSize: simulated.loadedAccountsDataSize,
     loadedAddresses: new ReadyJson(loadedText(simulated)),
     logs: simulated.logs,
-    postBalances: simulated.postBalances,
-    postTokenBalances: tokens(simulated.postTokenBalances),
-    preBalances: simulated.preBalances,
-    preTokenBalances: tokens(simulated.preTokenBalances),
+    postBalances: balances?.postBalances ?? null,
+    postTokenBalances: tokens('postTokenBalances'),
+    preBalances: balances?.preBalances ?? null,
+    preTokenBalances: tokens('preTokenBalances'),
     replacementBlockhash: simulated.replacementBlockhash,
     returnData: new ReadyJson(returnDataText(simulated.returnData)),
     unitsConsumed: simulated.unitsConsumed,
@@ -73,6 +74,7 @@ export function simulatedText(
 }
 
 function calls({ innerInstructions }: Simulated, keys: readonly Uint8Array[]) {
+  if (innerInstructions === null) return null
   return innerInstructions.map(({ index, instructions }) => ({
     index,
     instructions: instructions.map((instruction) =>
@@ -81,10 +83,9 @@ function calls({ innerInstructions }: Simulated, keys: readonly Uint8Array[]) {
   }))
 }
 
-/** A transaction that failed changes nothing that could be shown. */
 function accountsAfter(simulated: Simulated, { keys, encoding }: AskedAccounts): unknown[] {
   return keys.map((key) => {
-    const account = simulated.err === null ? simulated.account(key) : null
+    const account = key === null ? null : simulated.account(key)
     if (account === null) return null
     const read = (pubkey: Uint8Array) => simulated.account(pubkey)
     return new ReadyJson(accountText(account, { encoding, dataSlice: null }, read)!)

@@ -12,7 +12,6 @@ export const rpcFaults = {
     code: -32001,
     message: `Block ${slot} cleaned up, does not exist on node. First available block: ${first}`,
   }),
-  signatureVerification: { code: -32003, message: 'Transaction signature verification failure' },
   blockNotAvailable: (slot: number): RpcError => ({
     code: -32004,
     message: `Block not available for slot ${slot}`,
@@ -22,7 +21,6 @@ export const rpcFaults = {
     message: `Slot ${slot} was skipped, or missing due to ledger jump to recent snapshot`,
   }),
   noSnapshot: { code: -32008, message: 'No snapshot' },
-  signatureCount: { code: -32013, message: 'Transaction signature length mismatch' },
   unsupportedVersion: (version: number): RpcError => ({
     code: -32015,
     message:
@@ -49,7 +47,6 @@ export const rpcFaults = {
 /** The error of a refusal, where the method has no error of its own for it. */
 export function refusalError(refusal: Refusal): RpcError {
   if (refusal.kind === 'unavailable') return rpcErrors.nodeUnhealthy
-  if (refusal.code === 'signature-verification') return rpcFaults.signatureVerification
   if (refusal.kind === 'invalid') return invalidParams(refusal.message)
   return { code: rpcErrors.internal.code, message: refusal.message }
 }

@@ -30,23 +30,27 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
     }),
     simulateTransaction: answering({ least: 1, most: 2 }, (params) => {
       const config = params.config(1, 'RpcSimulateTransactionConfig')
-      const wire = readWire(params, config)
       const mustVerify = config.flag('sigVerify') === true
       const isBlockhashReplaced = config.flag('replaceRecentBlockhash') === true
+      const hasCalls = config.flag('innerInstructions') === true
+      const asked = config.fields('accounts', 'RpcSimulateTransactionAccountsConfig')
+      const wire = readWire(params, config)
+      viewOf(config, ledger, Commitment.processed)
       if (mustVerify && isBlockhashReplaced)
         params.fail('sigVerify may not be used with replaceRecentBlockhash')
-      const hasCalls = config.flag('innerInstructions') === true
-      const accounts = readAccounts(config, wire)
-      viewOf(config, ledger, Commitment.processed)
+      const accounts = asked === null ? null : readAccounts(asked, wire?.keyCount ?? 0)
       return () => {
         const outcome = chain.simulate(wire!.bytes, { isBlockhashReplaced, mustVerify })
         if (!outcome.ok) return failure(refusalError(outcome.refusal))
         const simulated = outcome.value
-        return inContext(
-          node,
-          simulated.slot,
-          simulatedText(simulated, { keys: wire!.keys, hasCalls, accounts }),
+        // A transaction that failed changes nothing that could be shown: its keys are not read.
+        const keys = accounts?.addresses.map((text) =>
+          simulated.err === null ? params.keyOf(text) : null,
         )
+        if (params.problem !== null) return failure(params.problem)
+        const after = accounts && { encoding: accounts.encoding, keys: keys! }
+        const shown = { keys: wire!.keys, hasCalls, accounts: after }
+        return inContext(node, simulated.slot, simulatedText(simulated, shown))
       }
     }),
     requestAirdrop: answering({ least: 2, most: 3 }, (params) => {
@@ -54,10 +58,10 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       const lamports = params.u64(1)
       const config = params.config(2, 'RpcRequestAirdropConfig')
       const blockhash = config.text('recentBlockhash')
-      if (blockhash !== null) params.keyOf(blockhash)
+      const hash = blockhash === null ? null : params.keyOf(blockhash)
       viewOf(config, ledger)
       return () => {
-        const outcome = chain.requestAirdrop(to, BigInt(lamports))
+        const outcome = chain.requestAirdrop(to, BigInt(lamports), hash)
         return outcome.ok
           ? encodedText(`"${encodeBase58(outcome.value)}"`)
           : failure(refusalError(outcome.refusal))
@@ -105,23 +109,17 @@ function readWire(params: Params, config: Fields): WireTransaction | null {
 }
 
 /** `accounts` of a simulation: which to show afterwards, and how. */
-function readAccounts(config: Fields, wire: WireTransaction | null): AskedAccounts | null {
-  const asked = config.fields('accounts', 'RpcSimulateTransactionAccountsConfig')
-  if (asked === null) return null
-  const { params } = config
+function readAccounts(
+  asked: Fields,
+  most: number,
+): { encoding: AskedAccounts['encoding']; addresses: readonly string[] } {
+  const { params } = asked
   const options = ['binary', 'base58', 'base64', 'jsonParsed', 'base64+zstd'] as const
   const encoding = asked.choice('encoding', options) ?? 'base64'
-  if (encoding === 'binary' || encoding === 'base58') {
-    params.fail('base58 encoding not supported')
-    return null
-  }
-  const list = asked.list('addresses') ?? []
-  const most = wire?.keyCount ?? 0
-  if (list.length > most) params.fail(`Too many accounts provided; max ${most}`)
-  const keys = list.map((text) => {
-    if (typeof text === 'string') return params.keyOf(text)
-    params.mismatch(text, 'a string')
-    return params.keyOf('')
-  })
-  return { encoding, keys }
+  const addresses = asked.list('addresses') ?? []
+  for (const text of addresses) if (typeof text !== 'string') params.mismatch(text, 'a string')
+  const isBase58 = encoding === 'binary' || encoding === 'base58'
+  if (isBase58) params.fail('base58 encoding not supported')
+  if (addresses.length > most) params.fail(`Too many accounts provided; max ${most}`)
+  return { encoding: isBase58 ? 'base64' : encoding, addresses: addresses.map(String) }
 }

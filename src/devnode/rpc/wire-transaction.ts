@@ -7,7 +7,7 @@ import {
   TransactionLayout,
   transactionBytesMax,
 } from '../../solana/transaction.ts'
-import { invalidParams, rpcFaults } from './errors.ts'
+import { invalidParams } from './errors.ts'
 
 const base64TextMax = 1644
 const typeName = 'solana_transaction::versioned::VersionedTransaction'
@@ -62,9 +62,10 @@ function problemError(problem: DecodeProblem, bytes: Uint8Array): RpcError {
     case 'config':
       return undeserialized('invalid value: a length that is not in its shortest form')
     case 'unsupported-version':
-      return rpcFaults.unsupportedVersion(versionOf(bytes))
-    case 'signature-count':
-      return rpcFaults.signatureCount
+      return undeserialized(
+        `invalid value: integer \`${versionOf(bytes)}\`, ` +
+          'expected a valid transaction message version',
+      )
     default:
       return invalidParams(
         'invalid transaction: Transaction failed to sanitize accounts offsets correctly',

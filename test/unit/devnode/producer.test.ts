@@ -21,6 +21,7 @@ const executed: Executed = {
   returnData: null,
   loadedWritable: [],
   loadedReadonly: [],
+  loadedBytes: 0,
   accounts: [],
 }
 

@@ -1,15 +1,26 @@
-// The VM by itself: what it writes, what it refuses, what it loads.
+// The VM by itself: what it writes, what it refuses, what it charges, what it loads.
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { buildTransaction, transferInstruction } from '../../../src/devnode/build.ts'
+import {
+  buildTransaction,
+  type Instruction,
+  memoInstruction,
+  transferInstruction,
+} from '../../../src/devnode/build.ts'
 import type { VmAccount } from '../../../src/devnode/executed.ts'
+import { feeOf } from '../../../src/devnode/fee.ts'
 import { Svm } from '../../../src/devnode/svm.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { programs } from '../../../src/solana/programs.ts'
+import { TransactionLayout } from '../../../src/solana/transaction.ts'
 
 const seed = new Uint8Array(32).fill(2)
 const payer = Keypair.derive(seed, 'payer')
+const to = Keypair.derive(seed, 'to').publicKey
+const nowhere = Keypair.derive(seed, 'nowhere').publicKey
 const nonce = new Uint8Array(32)
 const blockhash = new Uint8Array(32).fill(1)
+const layout = new TransactionLayout()
 
 const wallet: VmAccount = {
   pubkey: payer.publicKey,
@@ -20,22 +31,57 @@ const wallet: VmAccount = {
   data: new Uint8Array(0),
 }
 
-function run(svm: Svm, instruction: Parameters<typeof buildTransaction>[0]['instructions'][0]) {
-  const bytes = buildTransaction({ signers: [payer], blockhash, instructions: [instruction] })
-  return svm.execute(bytes, { nonce, nonceIndex: -1, mustVerify: true })
+const account = () => null
+
+function opened(...accounts: VmAccount[]): Svm {
+  const svm = new Svm()
+  expect(svm.load([wallet, ...accounts])).toBe(0)
+  return svm
 }
+
+function signed(...instructions: Instruction[]): Uint8Array {
+  return buildTransaction({ signers: [payer], blockhash, instructions })
+}
+
+function optionsOf(bytes: Uint8Array) {
+  layout.decode(bytes)
+  return { nonce, nonceIndex: -1, mustVerify: true, fee: feeOf(layout, bytes), account }
+}
+
+function run(svm: Svm, ...instructions: Instruction[]) {
+  const bytes = signed(...instructions)
+  return svm.execute(bytes, optionsOf(bytes))
+}
+
+function simulate(svm: Svm, ...instructions: Instruction[]) {
+  const bytes = signed(...instructions)
+  return svm.simulate(bytes, { ...optionsOf(bytes), refused: null })
+}
+
+function limit(bytes: number): Instruction {
+  const data = Buffer.alloc(5)
+  data[0] = 4
+  data.writeUInt32LE(bytes, 1)
+  return { program: programs.computeBudget, accounts: [], data }
+}
+
+const call = (program: Uint8Array): Instruction => ({
+  program,
+  accounts: [],
+  data: new Uint8Array(0),
+})
 
 describe('the VM', () => {
   it('returns the written accounts and whether the fee was charged', () => {
-    const svm = new Svm()
-    expect(svm.load([wallet])).toBe(0)
-    const to = Keypair.derive(seed, 'to').publicKey
+    const svm = opened()
     const done = run(svm, transferInstruction(payer.publicKey, to, 1_000_000n))
-    expect(done).toMatchObject({ err: null, isCharged: true, units: 150n })
+    expect(done).toMatchObject({ err: null, isCharged: true, units: 150n, loadedBytes: 149 })
     expect(done.accounts.map(({ lamports }) => lamports)).toEqual([998_995_000n, 1_000_000n])
     const failed = run(svm, transferInstruction(payer.publicKey, to, 10n ** 15n))
     expect(failed).toMatchObject({ err: { InstructionError: [0, { Custom: 1 }] }, isCharged: true })
-    expect(failed.accounts).toHaveLength(1)
+    expect(failed.accounts.map(({ lamports }) => lamports)).toEqual([998_990_000n])
+    const tried = simulate(svm, transferInstruction(payer.publicKey, to, 10n ** 15n))
+    expect(tried.accounts.map(({ lamports }) => lamports)).toEqual([998_985_000n])
   })
 
   it('takes programs back from the ledger, their code first', () => {
@@ -53,19 +99,140 @@ describe('the VM', () => {
     expect(svm.load(accounts)).toBe(0)
     const done = run(svm, { program: programKey, accounts: [], data: Uint8Array.of(12, 0) })
     expect(done.err).toEqual({ InstructionError: [0, { Custom: 12 }] })
-    expect(done.logs[1]).toBe('Program log: Error: Invalid instruction')
+    expect(done.logs![1]).toBe('Program log: Error: Invalid instruction')
   })
 
-  it('reports a missing program, and refuses bytes that are no transaction', () => {
-    const svm = new Svm()
-    svm.load([wallet])
-    const nowhere = Keypair.derive(seed, 'nowhere').publicKey
-    const missing = run(svm, { program: nowhere, accounts: [], data: new Uint8Array(0) })
-    expect(missing).toMatchObject({ err: 'ProgramAccountNotFound', isCharged: false })
+  it('charges a transaction that cannot be loaded, and does not run it', () => {
+    const plain = { ...wallet, pubkey: to }
+    const cases = [
+      [call(nowhere), 'ProgramAccountNotFound'],
+      [call(to), 'InvalidProgramForExecution'],
+      [limit(10), 'MaxLoadedAccountsDataSizeExceeded'],
+    ] as const
+    for (const [instruction, err] of cases) {
+      const svm = opened(plain)
+      const charged = { err, isCharged: true, logs: null, inner: null, units: 0n, loadedBytes: 0 }
+      const tried = simulate(svm, instruction)
+      expect(tried).toMatchObject(charged)
+      const done = run(svm, instruction)
+      expect(done).toMatchObject(charged)
+      expect(done.accounts).toEqual(tried.accounts)
+      expect(done.accounts).toEqual([{ ...wallet, lamports: 999_995_000n }])
+      // The next one finds what it paid.
+      expect(run(svm, instruction).accounts[0]!.lamports).toBe(999_990_000n)
+    }
+  })
+
+  it('does not charge a payer that may not pay, whatever the rest', () => {
+    const payers = [
+      [{ ...wallet, lamports: 4_999n }, 'InsufficientFundsForFee'],
+      [{ ...wallet, lamports: 891_000n }, { InsufficientFundsForRent: { account_index: 0 } }],
+      [{ ...wallet, owner: programs.token }, 'InvalidAccountForFee'],
+      [{ ...wallet, data: new Uint8Array(80) }, 'InvalidAccountForFee'],
+      [{ ...wallet, lamports: 0n }, 'AccountNotFound'],
+    ] as const
+    for (const [poor, err] of payers) {
+      const svm = new Svm()
+      svm.load([poor])
+      for (const instruction of [call(nowhere), memoInstruction('x')]) {
+        expect(simulate(svm, instruction)).toMatchObject({ err, isCharged: false, loadedBytes: 0 })
+        expect(run(svm, instruction)).toMatchObject({ err, isCharged: false, accounts: [] })
+      }
+    }
+    // All it has is enough, and one that is below the rent minimum already may go on.
+    for (const lamports of [5_000n, 800_000n]) {
+      const svm = new Svm()
+      svm.load([{ ...wallet, lamports }])
+      expect(run(svm, memoInstruction('x'))).toMatchObject({ err: null, isCharged: true })
+    }
+  })
+
+  it('charges a nonce account that pays, and advances it', () => {
+    const data = Buffer.alloc(80)
+    data.writeUInt32LE(1, 0)
+    data.writeUInt32LE(1, 4)
+    const least = 6_960n * (128n + 80n)
+    for (const [lamports, isCharged] of [
+      [least + 5_000n, true],
+      [least + 4_999n, false],
+    ] as const) {
+      const svm = opened({ ...wallet, lamports, data })
+      const bytes = signed(call(nowhere))
+      const options = { ...optionsOf(bytes), nonceIndex: 0, nonce: new Uint8Array(32).fill(9) }
+      const done = svm.execute(bytes, options)
+      const err = isCharged ? 'ProgramAccountNotFound' : 'InsufficientFundsForFee'
+      expect(done).toMatchObject({ err, isCharged, loadedBytes: isCharged ? 80 : 0 })
+      if (!isCharged) continue
+      expect(done.accounts).toHaveLength(1)
+      expect(done.accounts[0]!.lamports).toBe(least)
+      expect(done.accounts[0]!.data.subarray(40, 72)).toEqual(new Uint8Array(32).fill(9))
+    }
+  })
+
+  it('enforces the loaded bytes that it reports', () => {
+    const choices = [
+      memoInstruction('hello'),
+      transferInstruction(payer.publicKey, to, 1_000_000n),
+      call(programs.token),
+      call(programs.token2022),
+      call(programs.associatedToken),
+      call(programs.stake),
+    ]
+    fc.assert(
+      fc.property(fc.subarray(choices, { minLength: 1 }), (instructions) => {
+        const svm = opened()
+        const { loadedBytes } = simulate(svm, ...instructions, limit(1 << 26))
+        const tooFew = simulate(svm, ...instructions, limit(loadedBytes - 1))
+        expect(tooFew).toMatchObject({ err: 'MaxLoadedAccountsDataSizeExceeded', isCharged: true })
+        const enough = run(svm, ...instructions, limit(loadedBytes))
+        expect(enough.err).not.toBe('MaxLoadedAccountsDataSizeExceeded')
+        expect(enough.loadedBytes).toBe(loadedBytes)
+      }),
+      { numRuns: 12 },
+    )
+  })
+
+  it('counts 64 bytes for each account, and the code of a program once', () => {
+    const svm = opened()
+    const [program, code] = svm.genesis([programs.token])
+    const codeKey = program!.data.subarray(4)
+    const own = 64 + 64 + 36 + 64 + code!.data.length
+    expect(simulate(svm, call(programs.token)).loadedBytes).toBe(own)
+    expect(simulate(svm, call(programs.token), call(programs.token)).loadedBytes).toBe(own)
+    const named = { pubkey: codeKey, isSigner: false, isWritable: false }
+    const both = simulate(svm, { ...call(programs.token), accounts: [named] })
+    expect(both.loadedBytes).toBe(own)
+    // The payer, the budget program (22 bytes), the system program (21).
+    const limited = simulate(
+      svm,
+      transferInstruction(payer.publicKey, to, 1_000_000n),
+      limit(1 << 20),
+    )
+    expect(limited.loadedBytes).toBe(3 * 64 + 22 + 21)
+  })
+
+  it('reports a forged signature before anything else, and charges nothing', () => {
+    for (const instruction of [call(nowhere), memoInstruction('x')]) {
+      const svm = opened()
+      const forged = Uint8Array.from(signed(instruction))
+      forged[3]! ^= 1
+      const options = optionsOf(forged)
+      const refused = { err: 'SignatureFailure', isCharged: false }
+      expect(svm.simulate(forged, { ...options, refused: 'BlockhashNotFound' })).toMatchObject(
+        refused,
+      )
+      expect(svm.execute(forged, options)).toMatchObject(refused)
+      expect(run(svm, memoInstruction('y')).accounts[0]!.lamports).toBe(999_995_000n)
+    }
+  })
+
+  it('refuses bytes that are no transaction', () => {
+    const svm = opened()
+    const options = optionsOf(signed(memoInstruction('x')))
     for (const bytes of [new Uint8Array(0), Uint8Array.of(1), new Uint8Array(200).fill(255)]) {
       const refused = { err: 'SanitizeFailure', isCharged: false }
-      expect(svm.execute(bytes, { nonce, nonceIndex: -1, mustVerify: true })).toMatchObject(refused)
-      expect(svm.simulate(bytes, { mustVerify: false })).toMatchObject(refused)
+      expect(svm.execute(bytes, options)).toMatchObject(refused)
+      expect(svm.simulate(bytes, { ...options, refused: null })).toMatchObject(refused)
     }
   })
 })
