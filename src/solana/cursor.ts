@@ -1,6 +1,7 @@
 // Reads little-endian values one after the other. Thread: any (pure).
 // A read past the end sets `isShort` and yields zeros, so that a parser checks once, at the end.
 // A value that its type does not have counts as missing too.
+import { isUtf8 } from 'node:buffer'
 
 export class Cursor {
   readonly #view: Buffer
@@ -61,14 +62,12 @@ export class Cursor {
     return this.bytes(32)
   }
 
-  /** A text prefixed by its length as u64, as in bincode. */
-  text(): string {
-    const length = this.u64()
-    if (length > BigInt(this.left)) {
-      this.isShort = true
-      return ''
-    }
-    return Buffer.from(this.bytes(Number(length))).toString('utf8')
+  /** UTF-8 of so many bytes. */
+  text(length: bigint | number): string {
+    if (length > this.left) this.isShort = true
+    const bytes = this.isShort ? new Uint8Array(0) : this.bytes(Number(length))
+    if (!isUtf8(bytes)) this.isShort = true
+    return Buffer.from(bytes).toString('utf8')
   }
 
   #has(count: number): boolean {

@@ -23,7 +23,7 @@ export function parsedConfig({ pubkey, data }: ParsedAccount): Parsed | null {
     return cursor.isShort ? null : { info, type: 'stakeConfig' }
   }
   if (count === 0 || !isSameKey(first.subarray(0, 32), validatorInfo)) return null
-  const text = cursor.text()
+  const text = cursor.text(cursor.u64())
   const configData = cursor.isShort ? undefined : jsonValue(text)
   return configData === undefined ? null : { info: { configData, keys }, type: 'validatorInfo' }
 }

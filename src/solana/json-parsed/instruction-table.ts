@@ -1,6 +1,6 @@
 // Parses instructions for `jsonParsed` by tables of one line per instruction. Thread: any (pure).
 //
-//   transfer    source destination @authority    amount:amount
+//   transfer    source destination @authority    amount:string
 //   name        accounts in order                data fields in order, with their types
 //
 // The tag of an instruction is its line number; a line that starts with `|` is an alternative of
@@ -14,6 +14,7 @@
 //   %x,y    the accounts that hold proofs, see `proofMembers`
 //   x:t=0   a field that must have this value
 //   $       the end of the data: no byte may follow
+import { assert } from '../../base/assert.ts'
 import { Cursor } from '../cursor.ts'
 import { accountNamer, type NameAccounts } from './instruction-accounts.ts'
 import {
@@ -22,6 +23,7 @@ import {
   type ReadValue,
   refuse,
 } from './instruction-values.ts'
+import { readers } from './layout.ts'
 import type { Parsed } from './parsed.ts'
 
 interface Instruction {
@@ -62,17 +64,18 @@ function instructionOf([type, ...words]: string[], values: Values): Instruction 
 
 function readerOf(kind: string, values: Values): ReadValue {
   const [, name, mark, expected] = /^(\w+)([?~=]?)(.*)$/.exec(kind)!
-  const read = values[name!] ?? instructionValues[name!]!
+  const read = values[name!] ?? instructionValues[name!]
+  assert(read !== undefined, `no reader for ${kind}`)
   switch (mark) {
     case '=':
-      return (source) => {
-        const value = read(source)
-        return String(value) === expected ? value : refuse(source)
+      return (cursor, source) => {
+        const value = read(cursor, source)
+        return String(value) === expected ? value : refuse(cursor)
       }
     case '?':
     case '~': {
       const absent = mark === '~' ? null : undefined
-      return (source) => (instructionValues.bool!(source) === true ? read(source) : absent)
+      return (cursor, source) => (readers.bool(cursor) ? read(cursor, source) : absent)
     }
     default:
       return read
@@ -102,7 +105,7 @@ export function parseInstruction(
 function membersOf(instruction: Instruction, source: InstructionSource) {
   const members = new Map<string, unknown>()
   for (const [name, read] of instruction.data) {
-    source.previous = read(source)
+    source.previous = read(source.cursor, source)
     members.set(name, source.previous)
   }
   const { cursor, accounts } = source

@@ -4,7 +4,6 @@
 //
 // Fields are read in the order of the line; `_` is read and not shown. Members are in alphabetical
 // order, as a validator sends them. Malformed data sets `isShort` of the cursor.
-import { isUtf8 } from 'node:buffer'
 import { assert } from '../../base/assert.ts'
 import { encodeBase58 } from '../base58.ts'
 import type { Cursor } from '../cursor.ts'
@@ -13,10 +12,10 @@ import { keyText } from '../key-text.ts'
 
 export type Read = (cursor: Cursor) => unknown
 
-const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
+export const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
 const isZero = (bytes: Uint8Array) => bytes.every((byte) => byte === 0)
 
-const readers = {
+export const readers = {
   u8: (cursor: Cursor) => cursor.u8(),
   u16: (cursor: Cursor) => cursor.u16(),
   u32: (cursor: Cursor) => cursor.u32(),
@@ -96,16 +95,12 @@ export function optional(read: Read): Read {
 }
 
 /** Reads `count` items, or fewer when the data ends first. */
-function listOf<T>(cursor: Cursor, count: bigint | number, read: () => T): T[] {
+export function listOf<T>(cursor: Cursor, count: bigint | number, read: () => T): T[] {
   const found: T[] = []
   while (found.length < count && !cursor.isShort) found.push(read())
   return found
 }
 
 function shortText(cursor: Cursor): string {
-  const length = cursor.u32()
-  if (length > cursor.left) cursor.isShort = true
-  const bytes = cursor.bytes(Math.min(length, cursor.left))
-  if (!isUtf8(bytes)) cursor.isShort = true
-  return Buffer.from(bytes).toString('utf8')
+  return cursor.text(cursor.u32())
 }

@@ -13,7 +13,7 @@ const transferFee = instructionTable(`
   harvestWithheldTokensToMint  mint ...sourceAccounts?
   setTransferFee  mint @transferFeeConfigAuthority=multisigtransferFeeConfigAuthority  ${fee}`)
 
-const mintConfig = 'autoApproveNewAccounts:flag auditorElGamalPubkey:elGamalKeyOrNull'
+const mintConfig = 'autoApproveNewAccounts:flag auditorElGamalPubkey:elgamalKeyOrNull'
 const offset = (proof: string) => `${proof}ProofInstructionOffset:i8`
 const sourceBalance = 'newSourceDecryptableAvailableBalance:aeCiphertext _:auditorCiphertexts'
 const balance = 'newDecryptableAvailableBalance:aeCiphertext'
@@ -21,7 +21,7 @@ const validity = 'CiphertextValidityProof'
 const proofs = 'equalityProof,ciphertextValidityProof,rangeProof'
 const proofOffsets = ['equality', 'ciphertextValidity', 'range'].map(offset).join(' ')
 const confidentialTransfer = instructionTable(`
-  initializeConfidentialTransferMint  mint  authority:zeroableKey ${mintConfig} $
+  initializeConfidentialTransferMint  mint  authority:nonZeroKey ${mintConfig} $
   updateConfidentialTransferMint  mint confidentialTransferMintAuthority  ${mintConfig} $
   configureConfidentialTransferAccount  account mint %proof=recordAccount @owner \
     decryptableZeroBalance:aeCiphertext maximumPendingBalanceCreditCounter:u64 \
@@ -49,7 +49,7 @@ const confidentialTransfer = instructionTable(`
 const withdrawn = `proofInstructionOffset:i8 ${balance}`
 const confidentialTransferFee = instructionTable(`
   initializeConfidentialTransferFeeConfig  mint \
-    authority:zeroableKey withdrawWithheldAuthorityElGamalPubkey:elGamalKey $
+    authority:nonZeroKey withdrawWithheldAuthorityElGamalPubkey:elgamalKey $
   withdrawWithheldConfidentialTransferTokensFromMint \
     mint feeRecipient %proof=recordAccount @withdrawWithheldAuthority  ${withdrawn} $
   withdrawWithheldConfidentialTransferTokensFromAccounts \
@@ -59,11 +59,11 @@ const confidentialTransferFee = instructionTable(`
   enableConfidentialTransferFeeHarvestToMint   account @owner
   disableConfidentialTransferFeeHarvestToMint  account @owner`)
 
-const supplyKey = 'newSupplyElGamalPubkey:elGamalKey'
+const supplyKey = 'newSupplyElGamalPubkey:elgamalKey'
 const rotate = 'rotateConfidentialMintBurnSupplyElGamalPubkey'
 const confidentialMintBurn = instructionTable(`
   initializeConfidentialMintBurnMint  mint \
-    supplyElGamalPubkey:elGamalKey decryptableSupply:aeCiphertext $
+    supplyElGamalPubkey:elgamalKey decryptableSupply:aeCiphertext $
   ${rotate}  mint proofAccount @owner  ${supplyKey} proofInstructionOffset:i8=0 $
   | ${rotate}  mint instructionsSysvar @owner  ${supplyKey} proofInstructionOffset:i8 $
   updateConfidentialMintBurnDecryptableSupply  mint @owner  newDecryptableSupply:aeCiphertext $
@@ -82,7 +82,7 @@ const memoTransfer = instructionTable(`
   disableRequiredMemoTransfers  account @owner`)
 
 const interestBearing = instructionTable(`
-  initializeInterestBearingConfig  mint  rateAuthority:zeroableKeyOrNull rate:i16 $
+  initializeInterestBearingConfig  mint  rateAuthority:keyOrNull rate:i16 $
   updateInterestBearingConfigRate  mint @rateAuthority  newRate:i16 $`)
 
 const cpiGuard = instructionTable(`
@@ -92,12 +92,12 @@ const cpiGuard = instructionTable(`
 /** Extensions that hold an authority and the address of something else. */
 const pointer = (name: string, address: string) =>
   instructionTable(`
-  initialize${name}  mint  authority:zeroableKey ${address}:zeroableKey $
-  update${name}      mint @authority  ${address}:zeroableKey $`)
+  initialize${name}  mint  authority:nonZeroKey ${address}:nonZeroKey $
+  update${name}      mint @authority  ${address}:nonZeroKey $`)
 
 const scaledUiAmount = instructionTable(`
-  initializeScaledUiAmountConfig  mint  authority:zeroableKeyOrNull multiplier:float $
-  updateMultiplier  mint @authority  newMultiplier:float newMultiplierTimestamp:i64 $`)
+  initializeScaledUiAmountConfig  mint  authority:keyOrNull multiplier:floatText $
+  updateMultiplier  mint @authority  newMultiplier:floatText newMultiplierTimestamp:i64 $`)
 
 const pausable = instructionTable(`
   initializePausableConfig  mint  authority:key $
@@ -128,14 +128,14 @@ const interfaces: Readonly<Record<string, string>> = {
     name:shortText symbol:shortText uri:shortText $`,
   dde9312db5cadcc8: `updateTokenMetadataField ${metadata}  field:metadataField value:shortText $`,
   ea122038598d25b5: `removeTokenMetadataKey ${metadata}  idempotent:bool key:shortText $`,
-  d7e4a6e45464567b: `updateTokenMetadataAuthority ${metadata}  newAuthority:zeroableKeyOrNull $`,
+  d7e4a6e45464567b: `updateTokenMetadataAuthority ${metadata}  newAuthority:keyOrNull $`,
   faa6b4fa0d0cb846: 'emitTokenMetadata metadata  start:u64? end:u64? $',
   '79716c2736330004': `initializeTokenGroup group mint mintAuthority \
-    updateAuthority:zeroableKeyOrNull maxSize:u64 $`,
+    updateAuthority:keyOrNull maxSize:u64 $`,
   '6c25ab8ff81e126e': 'updateTokenGroupMaxSize group updateAuthority  maxSize:u64 $',
   a1695801edddd8cb:
     'updateTokenGroupAuthority group updateAuthority \
-    newAuthority:zeroableKeyOrNull $',
+    newAuthority:keyOrNull $',
   '9820deb0dfed7486':
     'initializeTokenGroupMember \
     member memberMint memberMintAuthority group groupUpdateAuthority $',

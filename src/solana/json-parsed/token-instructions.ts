@@ -9,13 +9,13 @@ const instructions = instructionTable(`
   initializeMint            mint rentSysvar  ${newMint}
   initializeAccount         account mint owner rentSysvar
   initializeMultisig        multisig rentSysvar ...signers  m:u8
-  transfer                  source destination @authority  amount:amount
-  approve                   source delegate @owner  amount:amount
+  transfer                  source destination @authority  amount:string
+  approve                   source delegate @owner  amount:string
   revoke                    source @owner
   setAuthority              mint @authority  authorityType:mintAuthority newAuthority:key~
   | setAuthority            account @authority  authorityType:accountAuthority newAuthority:key~
-  mintTo                    mint account @mintAuthority  amount:amount
-  burn                      account mint @authority  amount:amount
+  mintTo                    mint account @mintAuthority  amount:string
+  burn                      account mint @authority  amount:string
   closeAccount              account destination @owner
   freezeAccount             account mint @freezeAuthority
   thawAccount               account mint @freezeAuthority
@@ -30,7 +30,7 @@ const instructions = instructionTable(`
   initializeMint2           mint  ${newMint}
   getAccountDataSize        mint  extensionTypes:anyExtensions
   initializeImmutableOwner  account
-  amountToUiAmount          mint  amount:amount
+  amountToUiAmount          mint  amount:string
   uiAmountToAmount          mint  uiAmount:rest
   initializeMintCloseAuthority  mint  newAuthority:key~
   -

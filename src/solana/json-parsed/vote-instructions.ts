@@ -1,63 +1,54 @@
 // Instructions of the vote program for `jsonParsed`. Thread: any (pure).
+import type { Cursor } from '../cursor.ts'
 import { instructionTable } from './instruction-table.ts'
-import {
-  type InstructionSource,
-  listOf,
-  oneOf,
-  type ReadValue,
-  refuse,
-} from './instruction-values.ts'
+import { oneOf, type ReadValue, refuse } from './instruction-values.ts'
+import { layout, list, listOf, readers } from './layout.ts'
 
 const u64Max = 2n ** 64n - 1n
 const blsKeyBytes = 48
 const blsProofBytes = 96
 
 const values: Readonly<Record<string, ReadValue>> = {
-  slots: (source) => listOf(source, source.cursor.u64(), () => source.cursor.u64()),
-  lockouts: (source) =>
-    listOf(source, source.cursor.u64(), () => {
-      const slot = source.cursor.u64()
-      return { confirmation_count: source.cursor.u32(), slot }
-    }),
+  slots: list(readers.u64),
+  lockouts: list(layout('slot:u64 confirmation_count:u32')),
   /** The largest number says that there is none. */
-  compactRoot({ cursor }) {
+  compactRoot(cursor) {
     const root = cursor.u64()
     return root === u64Max ? null : root
   },
   /** Each slot is the distance to the one before; the first to the root, which precedes. */
-  compactLockouts(source) {
+  compactLockouts(cursor, { previous }) {
     // Reason for the cast: the field before is the root.
-    let slot = (source.previous as bigint | null) ?? 0n
-    return listOf(source, Number(varint(source, 16)), () => {
-      slot += varint(source, 64)
-      if (slot > u64Max) refuse(source)
-      return { confirmation_count: source.cursor.u8(), slot }
+    let slot = (previous as bigint | null) ?? 0n
+    return listOf(cursor, varint(cursor, 16), () => {
+      slot += varint(cursor, 64)
+      if (slot > u64Max) refuse(cursor)
+      return { confirmation_count: cursor.u8(), slot }
     })
   },
-  voteAuthority(source) {
-    const { cursor } = source
+  voteAuthority(cursor) {
     const kind = cursor.u32()
-    if (kind !== 2) return ['Voter', 'Withdrawer'][kind] ?? refuse(source)
+    if (kind !== 2) return ['Voter', 'Withdrawer'][kind] ?? refuse(cursor)
     const bls_pubkey = [...cursor.bytes(blsKeyBytes)]
     return {
       VoterWithBLS: { bls_proof_of_possession: [...cursor.bytes(blsProofBytes)], bls_pubkey },
     }
   },
-  blsKeyAndProof: ({ cursor }) => cursor.bytes(blsKeyBytes + blsProofBytes),
-  commissionKind: oneOf('InflationRewards BlockRevenue', (cursor) => cursor.u32()),
+  blsKeyAndProof: (cursor) => cursor.bytes(blsKeyBytes + blsProofBytes),
+  commissionKind: oneOf('InflationRewards BlockRevenue', readers.u32),
 }
 
 /** An integer of so many bits, 7 in a byte, the low ones first; it has exactly one encoding. */
-function varint(source: InstructionSource, bits: number): bigint {
+function varint(cursor: Cursor, bits: number): bigint {
   let value = 0n
   for (let shift = 0; shift < bits; shift += 7) {
-    const byte = source.cursor.u8()
+    const byte = cursor.u8()
     value |= BigInt(byte & 0x7f) << BigInt(shift)
     if (byte >= 0x80) continue
-    if ((byte === 0 && shift > 0) || value >> BigInt(bits) > 0n) refuse(source)
+    if ((byte === 0 && shift > 0) || value >> BigInt(bits) > 0n) refuse(cursor)
     return value
   }
-  refuse(source)
+  refuse(cursor)
   return 0n
 }
 
