@@ -1,7 +1,14 @@
 // Reads the params of the subscribe methods, with the errors a validator gives. Thread: any (pure).
 // Unknown members are ignored, as a validator does. What has no effect on a notification
 // is brought to one form, so that subscriptions to the same notifications share a feed.
-import { Commitment, commitmentNamed } from '../base/commitment.ts'
+import { Commitment, commitmentNamed, commitmentNames } from '../base/commitment.ts'
+import {
+  invalidType,
+  readVariant,
+  unknownVariant,
+  type Variants,
+  wholeNumberProblem,
+} from '../base/serde-text.ts'
 import { type RpcError, rpcErrors } from '../jsonrpc/build.ts'
 import { type AccountFilter, readAccountFilters } from '../solana/account-filter.ts'
 import { decodeBase58, decodeKey } from '../solana/base58.ts'
@@ -29,7 +36,7 @@ const ACCOUNT_BYTES_MAX = 10_485_760
 export const readers: Readonly<Record<Topic, ReadParams>> = {
   account: (params) =>
     read(params, ([key, config]) => {
-      const { commitment, ...rest } = configOf(config)
+      const { commitment, ...rest } = configOf(config, 'RpcAccountInfoConfig')
       return {
         kind: 'account',
         commitment: commitmentOf(commitment),
@@ -39,10 +46,13 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
     }),
   program: (params) =>
     read(params, ([key, config]) => {
-      const { commitment, filters, ...rest } = configOf(config)
+      const { commitment, filters, ...rest } = configOf(config, 'RpcProgramAccountsConfig')
       const program = keyFrom(key, 'pubkey')
       const taken = readAccountFilters(filters)
-      if (!taken.ok) throw new Invalid(taken.refusal.message)
+      if (!taken.ok) {
+        const { code, message } = taken.refusal
+        throw new Invalid(code === 'malformed' ? message : `Invalid params: ${message}`)
+      }
       const view = accountView(rest)
       return {
         kind: 'program',
@@ -54,19 +64,21 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
     }),
   logs: (params) =>
     read(params, ([filter, config]) => {
-      const commitment = commitmentOf(configOf(config).commitment)
-      const withVotes = filter === 'allWithVotes'
-      if (withVotes || filter === 'all')
-        return { kind: 'logs', commitment, mention: null, withVotes }
-      const { mentions } = configOf(filter)
-      if (!Array.isArray(mentions)) throw new Invalid('Invalid params: unknown logs filter')
+      const commitment = commitmentOf(configOf(config, 'RpcTransactionLogsConfig').commitment)
+      const { name, content } = variantOf(filter, logsFilters)
+      if (name !== 'mentions')
+        return { kind: 'logs', commitment, mention: null, withVotes: name === 'allWithVotes' }
+      const mentions = listOf(content)
       if (mentions.length !== 1) throw new Invalid('Invalid Request: Only 1 address supported')
       const mention = keyFrom(mentions[0], 'mentions')
       return { kind: 'logs', commitment, mention, withVotes: true }
     }),
   signature: (params) =>
     read(params, ([signature, config]) => {
-      const { commitment, enableReceivedNotification } = configOf(config)
+      const { commitment, enableReceivedNotification } = configOf(
+        config,
+        'RpcSignatureSubscribeConfig',
+      )
       return {
         kind: 'signature',
         commitment: commitmentOf(commitment),
@@ -76,25 +88,25 @@ export const readers: Readonly<Record<Topic, ReadParams>> = {
     }),
   block: (params) =>
     read(params, ([filter, config]) => {
-      const { commitment: name, ...rest } = configOf(config)
-      const commitment = commitmentOf(name)
+      const { commitment: level, ...rest } = configOf(config, 'RpcBlockSubscribeConfig')
+      const commitment = commitmentOf(level)
       if (commitment === Commitment.processed)
         throw new Invalid('Method does not support commitment below `confirmed`')
       const view = transactionView(rest)
-      if (filter === 'all') return { kind: 'block', commitment, mention: null, view }
-      const { mentionsAccountOrProgram } = configOf(filter)
-      const mention = keyFrom(mentionsAccountOrProgram, 'mentions_account_or_program')
+      const { name, content } = variantOf(filter, blockFilters)
+      if (name === 'all') return { kind: 'block', commitment, mention: null, view }
+      const mention = keyFrom(content, 'mentions_account_or_program')
       return { kind: 'block', commitment, mention, view }
     }),
   transaction: (params) =>
     read(params, ([filter, config]) => {
-      const { commitment, ...rest } = configOf(config)
+      const { commitment, ...rest } = configOf(config, 'RpcTransactionSubscribeConfig')
       const view = transactionView({ maxSupportedTransactionVersion: VERSION_NEWEST, ...rest })
       const showRewards = view.showRewards && showsContent(view)
       return {
         kind: 'transaction',
         commitment: commitmentOf(commitment),
-        filter: transactionFilter(configOf(filter)),
+        filter: transactionFilter(configOf(filter, 'RpcTransactionSubscribeFilter')),
         view: { ...view, showRewards },
       }
     }),
@@ -116,13 +128,18 @@ function read(
   params: unknown,
   take: (list: readonly unknown[]) => SubscriptionParams,
 ): SubscriptionParams | RpcError {
-  if (!Array.isArray(params) || params.length === 0 || params.length > 2)
-    return rpcErrors.invalidParams
+  const list = params ?? []
+  if (!Array.isArray(list)) return refusal('`params` should be an array')
+  if (list.length === 0) return refusal('`params` should have at least 1 argument(s)')
+  if (list.length > 2)
+    return {
+      ...refusal('Invalid parameters: Expected from 1 to 2 parameters.'),
+      data: JSON.stringify(`Got: ${list.length}`),
+    }
   try {
-    return take(params)
+    return take(list)
   } catch (error) {
-    if (error instanceof Invalid)
-      return { code: rpcErrors.invalidParams.code, message: error.message }
+    if (error instanceof Invalid) return refusal(error.message)
     throw error
   }
 }
@@ -133,35 +150,64 @@ function readNone(
 ): SubscriptionParams | RpcError {
   const isNone = params === undefined || (Array.isArray(params) && params.length === 0)
   if (isNone) return { kind }
-  const message = 'Invalid parameters: No parameters were expected'
+  return refusal('Invalid parameters: No parameters were expected')
+}
+
+function refusal(message: string): RpcError {
   return { code: rpcErrors.invalidParams.code, message }
+}
+
+/** A problem in the words of a validator's deserializer. */
+function malformed(problem: string): Invalid {
+  return new Invalid(`Invalid params: ${problem}.`)
 }
 
 type Config = Readonly<Record<string, unknown>>
 
-function configOf(value: unknown): Config {
+function configOf(value: unknown, struct: string): Config {
   if (value === undefined || value === null) return {}
   if (typeof value !== 'object' || Array.isArray(value))
-    throw new Invalid('Invalid params: an object was expected')
+    throw malformed(invalidType(value, `struct ${struct}`))
   return value as Config
+}
+
+const logsFilters = { all: false, allWithVotes: false, mentions: true }
+const blockFilters = { all: false, mentionsAccountOrProgram: true }
+
+function variantOf<T extends Variants>(
+  value: unknown,
+  known: T,
+): { readonly name: keyof T; readonly content: unknown } {
+  const variant = readVariant(value, known)
+  if (typeof variant === 'string') throw malformed(variant)
+  return variant
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) throw malformed(invalidType(value, 'a sequence'))
+  return value
 }
 
 function commitmentOf(name: unknown): Commitment {
   if (name === undefined || name === null) return Commitment.finalized
   const commitment = commitmentNamed(name)
-  if (commitment === null)
-    throw new Invalid('Invalid params: commitment is `processed`, `confirmed` or `finalized`')
+  if (commitment === null) throw malformed(unknownVariant(String(name), commitmentNames))
   return commitment
 }
 
 function keyFrom(value: unknown, thing: string): string {
-  const key = typeof value === 'string' ? decodeKey(value) : null
+  const key = decodeKey(textOf(value))
   if (key === null) throw new Invalid(`Invalid Request: Invalid ${thing} provided`)
   return keyOf(key)
 }
 
+function textOf(value: unknown): string {
+  if (typeof value !== 'string') throw malformed(invalidType(value ?? null, 'a string'))
+  return value
+}
+
 function signatureFrom(value: unknown): string {
-  const bytes = typeof value === 'string' ? decodeBase58(value) : null
+  const bytes = decodeBase58(textOf(value))
   if (bytes?.length !== SIGNATURE_BYTES)
     throw new Invalid('Invalid Request: Invalid signature provided')
   return keyOf(bytes)
@@ -169,16 +215,16 @@ function signatureFrom(value: unknown): string {
 
 function accountView({ encoding, dataSlice }: Config): AccountView {
   return {
-    encoding: oneOf(encoding, accountEncodings, 'binary', 'encoding'),
+    encoding: oneOf(encoding, accountEncodings, 'binary'),
     dataSlice: dataSlice === undefined || dataSlice === null ? null : sliceFrom(dataSlice),
   }
 }
 
 /** Cut to the data that an account can have; null for all of it. */
 function sliceFrom(value: unknown): DataSlice | null {
-  const slice = configOf(value)
-  const offset = Math.min(countOf(slice.offset, 'offset'), ACCOUNT_BYTES_MAX)
-  const length = Math.min(countOf(slice.length, 'length'), ACCOUNT_BYTES_MAX - offset)
+  const slice = configOf(value, 'UiDataSliceConfig')
+  const offset = Math.min(countOf(slice, 'offset', 'usize'), ACCOUNT_BYTES_MAX)
+  const length = Math.min(countOf(slice, 'length', 'usize'), ACCOUNT_BYTES_MAX - offset)
   if (length === ACCOUNT_BYTES_MAX) return null
   return length === 0 ? { offset: 0, length } : { offset, length }
 }
@@ -192,20 +238,16 @@ function distinct(filters: readonly AccountFilter[]): AccountFilter[] {
 function transactionView(config: Config): TransactionView {
   const { maxSupportedTransactionVersion: version, showRewards } = config
   const view: TransactionView = {
-    encoding: oneOf(config.encoding, transactionEncodings, ENCODING_INITIAL, 'encoding'),
-    details: oneOf(config.transactionDetails, transactionDetails, 'full', 'transactionDetails'),
+    encoding: oneOf(config.encoding, transactionEncodings, ENCODING_INITIAL),
+    details: oneOf(config.transactionDetails, transactionDetails, 'full'),
     showRewards: flagOf(showRewards) ?? false,
-    versionMax: version === undefined || version === null ? null : versionFrom(version),
+    // There is one version, so that every bound means the same.
+    versionMax: version === undefined || version === null ? null : VERSION_NEWEST,
   }
+  if (view.versionMax !== null) countOf(config, 'maxSupportedTransactionVersion', 'u8')
   if (view.details === 'full') return view
   const shown: TransactionView = { ...view, encoding: ENCODING_INITIAL }
   return showsContent(view) ? shown : { ...shown, versionMax: VERSION_NEWEST }
-}
-
-/** There is one version, so that every bound means the same. */
-function versionFrom(value: unknown): number {
-  countOf(value, 'maxSupportedTransactionVersion')
-  return VERSION_NEWEST
 }
 
 /** False where a transaction is at most a signature. */
@@ -215,7 +257,7 @@ function showsContent({ details }: TransactionView): boolean {
 
 /** Takes `accountInclude` and `accounts.include` alike: public providers write it both ways. */
 function transactionFilter(filter: Config): TransactionFilter {
-  const nested = configOf(filter.accounts)
+  const nested = configOf(filter.accounts, 'RpcTransactionSubscribeAccounts')
   return {
     isVote: flagOf(filter.vote),
     isFailed: flagOf(filter.failed),
@@ -228,33 +270,30 @@ function transactionFilter(filter: Config): TransactionFilter {
 
 function keysFrom(value: unknown): string[] {
   if (value === undefined || value === null) return []
-  if (!Array.isArray(value)) throw new Invalid('Invalid params: a list of keys was expected')
-  if (value.length > FILTER_KEYS_MAX)
+  const keys = listOf(value)
+  if (keys.length > FILTER_KEYS_MAX)
     throw new Invalid(`Invalid params: a list has at most ${FILTER_KEYS_MAX} keys`)
-  return [...new Set(value.map((key) => keyFrom(key, 'pubkey')))].sort()
+  return [...new Set(keys.map((key) => keyFrom(key, 'pubkey')))].sort()
 }
 
 function flagOf(value: unknown): boolean | null {
   if (value === undefined || value === null) return null
-  if (typeof value !== 'boolean') throw new Invalid('Invalid params: true or false was expected')
+  if (typeof value !== 'boolean') throw malformed(invalidType(value, 'a boolean'))
   return value
 }
 
-function countOf(value: unknown, name: string): number {
-  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0)
-    throw new Invalid(`Invalid params: ${name} is no whole number`)
-  return value
+function countOf(config: Config, name: string, type: string): number {
+  const value = config[name]
+  const problem =
+    value === undefined ? `missing field \`${name}\`` : wholeNumberProblem(value, type)
+  if (problem !== null) throw malformed(problem)
+  return Number(value)
 }
 
-function oneOf<const T extends string>(
-  value: unknown,
-  known: readonly T[],
-  initial: T,
-  name: string,
-): T {
+function oneOf<const T extends string>(value: unknown, known: readonly T[], initial: T): T {
   if (value === undefined || value === null) return initial
+  if (typeof value !== 'string') throw malformed(invalidType(value, 'string or map'))
   const found = known.find((one) => one === value)
-  if (found === undefined)
-    throw new Invalid(`Invalid params: ${name} is one of ${known.join(', ')}`)
+  if (found === undefined) throw malformed(unknownVariant(value, known))
   return found
 }

@@ -147,6 +147,31 @@ function decodeLong(text: string, zeros: number): Uint8Array | null {
   return bytes
 }
 
+/** Why a text is not base58, in the words of a validator's decoder; positions count bytes. */
+export function base58Problem(text: string): string {
+  const bytes = Buffer.from(text)
+  const index = bytes.findIndex((byte) => byte > 127 || digitOf[byte]! < 0)
+  const byte = bytes[index] ?? 0
+  if (index < 0) return 'BufferTooSmall'
+  if (byte > 127) return `NonAsciiCharacter { index: ${index} }`
+  return `InvalidCharacter { character: ${charText(byte)}, index: ${index} }`
+}
+
+/** As Rust prints a character for debugging. */
+function charText(byte: number): string {
+  const escaped: Readonly<Record<number, string>> = {
+    0: '\\0',
+    9: '\\t',
+    10: '\\n',
+    13: '\\r',
+    39: "\\'",
+    92: '\\\\',
+  }
+  const isPlain = byte >= 32 && byte !== 127
+  const plain = isPlain ? String.fromCharCode(byte) : `\\u{${byte.toString(16)}}`
+  return `'${escaped[byte] ?? plain}'`
+}
+
 /** A 32-byte key from its text; null when it is not a key. */
 export function decodeKey(text: string): Uint8Array | null {
   if (text.length < 32 || text.length > 44) return null

@@ -7,7 +7,7 @@ import type { AccountState } from './geyser-content.ts'
 import { keyText } from './key-text.ts'
 
 /** `binary` is the old form: base58 as a bare string. */
-export const accountEncodings = ['binary', 'base58', 'base64', 'base64+zstd', 'jsonParsed'] as const
+export const accountEncodings = ['binary', 'base58', 'base64', 'jsonParsed', 'base64+zstd'] as const
 export type AccountEncoding = (typeof accountEncodings)[number]
 
 export interface DataSlice {

@@ -8,9 +8,9 @@ import { parsedKeys } from './json-parsed/message-keys.ts'
 import { metaText, simpleMetaText } from './ui-meta.ts'
 import { transactionBytes } from './wire.ts'
 
-export const transactionEncodings = ['binary', 'base58', 'base64', 'json', 'jsonParsed'] as const
+export const transactionEncodings = ['binary', 'base64', 'base58', 'json', 'jsonParsed'] as const
 export type TransactionEncoding = (typeof transactionEncodings)[number]
-export const transactionDetails = ['full', 'accounts', 'signatures', 'none'] as const
+export const transactionDetails = ['full', 'signatures', 'none', 'accounts'] as const
 export type TransactionDetails = (typeof transactionDetails)[number]
 
 export interface TransactionView {

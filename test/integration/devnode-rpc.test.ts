@@ -80,3 +80,113 @@ describe('the history', () => {
     expect((await page({ until: known })).result).toEqual([])
   })
 })
+
+describe('errors of a validator', () => {
+  const key = '"9huDUZfxoJ7wGMTffUE7vh1xePqef7gyrLJu9NApncqA"'
+  const token = '"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"'
+  const base64 = '{"encoding":"base64"}'
+  // One signature, then a message of version 126.
+  const unknownVersion = Buffer.alloc(200, 0)
+  unknownVersion[0] = 1
+  unknownVersion[65] = 0x80 | 126
+
+  it.each([
+    [
+      'getBlockTime',
+      '[9223372036854775807]',
+      -32004,
+      'Block not available for slot 9223372036854775807',
+    ],
+    [
+      'getBlock',
+      '[9223372036854775807]',
+      -32004,
+      'Block not available for slot 9223372036854775807',
+    ],
+    [
+      'getBlockProduction',
+      '[{"range":{"firstSlot":9223372036854775807}}]',
+      -32602,
+      /^firstSlot, 9223372036854775807, is too large; max \d+$/,
+    ],
+    [
+      'getBlockTime',
+      '[18446744073709551616]',
+      -32602,
+      'Invalid params: invalid type: floating point `18446744073709552000.0`, expected u64.',
+    ],
+    ['getTokenSupply', `[${key},{}]`, -32602, 'Invalid params: missing field `commitment`.'],
+    ['getInflationGovernor', '[{}]', -32602, 'Invalid params: missing field `commitment`.'],
+    [
+      'getSignatureStatuses',
+      '[[],{}]',
+      -32602,
+      'Invalid params: missing field `searchTransactionHistory`.',
+    ],
+    ['getMinimumBalanceForRentExemption', '[10485761]', -32600, 'Invalid request'],
+    ['getInflationReward', '[[]]', -32004, 'Block not available for slot 432000'],
+    [
+      'getInflationReward',
+      '[[],{"epoch":9223372036854775807}]',
+      -32004,
+      'Block not available for slot 18446744073709551615',
+    ],
+    [
+      'getFeeForMessage',
+      '["someInvalidMessage"]',
+      -32602,
+      'invalid base64 encoding: InvalidPadding',
+    ],
+    [
+      'getFeeForMessage',
+      `["${'A'.repeat(1648)}"]`,
+      -32602,
+      'base64 encoded solana_message::versions::VersionedMessage too large: 1648 bytes ' +
+        '(max: encoded/raw 1644/1232)',
+    ],
+    ['sendTransaction', `["!",${base64}]`, -32602, 'invalid base64 encoding: InvalidByte(0, 33)'],
+    [
+      'sendTransaction',
+      '["0"]',
+      -32602,
+      "invalid base58 encoding: InvalidCharacter { character: '0', index: 0 }",
+    ],
+    [
+      'simulateTransaction',
+      `["${unknownVersion.toString('base64')}",${base64}]`,
+      -32602,
+      'failed to deserialize solana_transaction::versioned::VersionedTransaction: ' +
+        'invalid value: integer `126`, expected a valid transaction message version',
+    ],
+    [
+      'getProgramAccounts',
+      `[${token},{"filters":[{"memcmp":{"offset":32,"bytes":"11"}}]}]`,
+      -32602,
+      'Incorrect byte length 2 for SPL token owner filter, expected 32',
+    ],
+    [
+      'getTokenAccountsByOwner',
+      `[${key},{}]`,
+      -32602,
+      'Invalid params: invalid value: map, expected map with a single key.',
+    ],
+    [
+      'getTransaction',
+      `["${'1'.repeat(64)}","bogus"]`,
+      -32602,
+      'Invalid params: data did not match any variant of untagged enum RpcEncodingConfigWrapper.',
+    ],
+    ['isBlockhashValid', '["1"]', -32602, 'WrongSize'],
+  ])('%s %s', async (method, params, code, message) => {
+    const { error } = await call(method, params)
+    expect(error?.code).toBe(code)
+    if (typeof message === 'string') expect(error?.message).toBe(message)
+    else expect(error?.message).toMatch(message)
+  })
+
+  it('takes a bare encoding in getBlock', async () => {
+    const { result } = await call('getBlock', '[0,"base64"]')
+    expect(result.transactions).toEqual([])
+    expect((await call('getBlock', '[0,"jsonParsed"]')).error).toBeUndefined()
+  })
+})

@@ -2,8 +2,13 @@
 // getLargestAccounts, getSupply, getMinimumBalanceForRentExemption. Thread: main.
 
 import { jsonText } from '../../base/json-text.ts'
-import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
-import { type AccountFilter, filtersTake, readAccountFilters } from '../../solana/account-filter.ts'
+import { type Answer, encodedText, failure, rpcErrors } from '../../jsonrpc/build.ts'
+import {
+  type AccountFilter,
+  filtersTake,
+  readAccountFilters,
+  tokenFilterProblem,
+} from '../../solana/account-filter.ts'
 import { keyText } from '../../solana/key-text.ts'
 import { bytesOf, keyOf } from '../../solana/keys.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
@@ -12,10 +17,19 @@ import { rpcFaults } from './errors.ts'
 import { whenDone } from './in-turns.ts'
 import type { Fields } from './params.ts'
 import { nonCirculating } from './supply.ts'
-import { type Answering, answering, inContext, type RpcNode, type View, viewOf } from './view.ts'
+import {
+  type Answering,
+  answering,
+  commitmentViewOf,
+  inContext,
+  type RpcNode,
+  type View,
+  viewOf,
+} from './view.ts'
 
 const multipleAccountsMax = 100
 const largestAccountsCount = 20
+const accountBytesMax = 10 * 1024 * 1024
 
 export function accountMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
@@ -77,9 +91,12 @@ export function accountMethods(node: RpcNode): Readonly<Record<string, Answering
       }
     }),
     getMinimumBalanceForRentExemption: answering({ least: 1, most: 2 }, (params) => {
-      const bytes = params.u64(0)
-      viewOf(params.config(1, 'CommitmentConfig'), ledger)
-      return (): Answer => encodedText(String(ledger.rentExemptMinimum(bytes)))
+      const bytes = params.u64(0, 'usize')
+      commitmentViewOf(params, 1, ledger)
+      return (): Answer =>
+        bytes > accountBytesMax
+          ? failure(rpcErrors.invalidRequest)
+          : encodedText(String(ledger.rentExemptMinimum(bytes)))
     }),
   }
 }
@@ -92,6 +109,8 @@ function programAccounts(node: RpcNode): Answering {
     const view = viewOf(config, ledger)
     const format = accountViewOf(config, 'binary')
     const filters = filtersOf(config)
+    const problem = tokenFilterProblem(program, filters)
+    if (problem !== null) params.fail(problem)
     const hasContext = config.flag('withContext') === true
     const isSorted = config.flag('sortResults') !== false
     return () => {

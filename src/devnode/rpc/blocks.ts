@@ -5,7 +5,7 @@ import { type Answer, encodedText, failure, type RpcError } from '../../jsonrpc/
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { TransactionView } from '../../solana/ui-transaction.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
-import { transactionText, transactionViewOf } from './encode-transaction.ts'
+import { encodingConfigOf, transactionText } from './encode-transaction.ts'
 import { rpcFaults } from './errors.ts'
 import { inTurns, whenDone } from './in-turns.ts'
 import {
@@ -28,17 +28,16 @@ export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>>
   return {
     ...recentMethods(node),
     getBlock: answering({ least: 1, most: 2 }, (params) => {
-      const slot = params.u64(0)
-      const config = params.config(1, 'RpcBlockConfig')
+      const slot = params.exactU64(0)
+      const [config, view] = encodingConfigOf(params, 'RpcBlockConfig')
       const { commitment } = historyViewOf(config, ledger)
-      const view = transactionViewOf(config)
       return () => {
         const found = blockAt(ledger, slot, commitment)
         return 'code' in found ? failure(found) : blockAnswer(found, view)
       }
     }),
     getBlockTime: answering({ least: 1, most: 1 }, (params) => {
-      const slot = params.u64(0)
+      const slot = params.exactU64(0)
       return () => {
         const found = blockAt(ledger, slot, 0)
         return 'code' in found ? failure(found) : encodedText(String(found.blockTime))
@@ -48,7 +47,9 @@ export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>>
       const from = params.u64(0)
       // The end may be left out, so that the config comes second.
       const isConfigSecond = typeof params.at(1) === 'object' && params.at(1) !== null
-      const end = isConfigSecond ? null : params.optionalU64(1)
+      const end = params.untagged('RpcBlocksConfigWrapper', () =>
+        isConfigSecond ? null : params.optionalU64(1),
+      )
       const config = params.config(isConfigSecond ? 1 : 2, 'RpcContextConfig')
       const { commitment, slot } = historyViewOf(config, ledger)
       const to = Math.min(end ?? slot, slot)
@@ -57,7 +58,7 @@ export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>>
     }),
     getBlocksWithLimit: answering({ least: 2, most: 3 }, (params) => {
       const from = params.u64(0)
-      const limit = params.u64(1)
+      const limit = params.u64(1, 'usize')
       const { commitment, slot } = historyViewOf(params.config(2, 'RpcContextConfig'), ledger)
       if (limit > rangeMax) params.fail(`Limit too large; max ${rangeMax}`)
       return () => slotsAnswer(ledger, { from, to: slot, limit }, commitment)
@@ -85,7 +86,7 @@ function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       }
     }),
     isBlockhashValid: answering({ least: 1, most: 2 }, (params) => {
-      const blockhash = params.key(0)
+      const blockhash = params.hash(0)
       const view = slotViewOf(params.config(1, 'RpcContextConfig'), ledger)
       return () =>
         inContext(node, view.slot, String(ledger.isBlockhashValid(blockhash, view.commitment)))
@@ -103,7 +104,7 @@ function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
         )
     }),
     getRecentPerformanceSamples: answering({ least: 0, most: 1 }, (params) => {
-      const limit = params.optionalU64(0) ?? samplesMax
+      const limit = params.optionalU64(0, 'usize') ?? samplesMax
       if (limit > samplesMax) params.fail(`Invalid limit; max ${samplesMax}`)
       return () => encodedText(samplesText(ledger, limit))
     }),
@@ -136,8 +137,13 @@ function blockAnswer(block: LedgerBlock, view: TransactionView): Answer | Promis
   })
 }
 
-function blockAt(ledger: Ledger, slot: number, commitment: Commitment): LedgerBlock | RpcError {
-  if (slot > ledger.slot(commitment)) return rpcFaults.blockNotAvailable(slot)
+function blockAt(
+  ledger: Ledger,
+  slot: number | bigint,
+  commitment: Commitment,
+): LedgerBlock | RpcError {
+  if (typeof slot === 'bigint' || slot > ledger.slot(commitment))
+    return rpcFaults.blockNotAvailable(slot)
   const first = ledger.firstAvailableSlot
   if (slot < first) return rpcFaults.blockCleanedUp(slot, first)
   return ledger.block(slot) ?? rpcFaults.slotSkipped(slot)

@@ -10,10 +10,19 @@ import { programs } from '../../solana/programs.ts'
 import { refusalError, rpcFaults } from './errors.ts'
 import type { Params } from './params.ts'
 import { probeMinimumDelegation } from './stake-minimum.ts'
-import { type Answering, answering, inContext, type RpcNode, slotViewOf } from './view.ts'
+import {
+  type Answering,
+  answering,
+  commitmentViewOf,
+  historyViewOf,
+  inContext,
+  type RpcNode,
+  slotViewOf,
+} from './view.ts'
 
 const leadersMax = 5_000
 const inflationAddressesMax = 32
+const u64Max = 2n ** 64n - 1n
 /** Votes that a block can have on top of it, by depth. */
 const commitmentDepths = 32
 const noParams = { least: 0, most: 0 }
@@ -193,7 +202,7 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   let minimum: Outcome<bigint> | null = null
   return {
     getInflationGovernor: answering(oneConfig, (params) => {
-      slotViewOf(params.config(0, 'CommitmentConfig'), ledger)
+      commitmentViewOf(params, 0, ledger)
       return () => asJson({ foundation: 0, foundationTerm: 0, initial: 0, taper: 0, terminal: 0 })
     }),
     getInflationRate: answering(noParams, () => () => {
@@ -202,8 +211,19 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     }),
     getInflationReward: answering({ least: 1, most: 2 }, (params) => {
       const keys = params.texts(0, inflationAddressesMax).map((text) => params.keyOf(text))
-      slotViewOf(params.config(1, 'RpcEpochConfig'), ledger)
-      return () => asJson(keys.map(() => null))
+      const config = params.config(1, 'RpcEpochConfig')
+      const view = historyViewOf(config, ledger)
+      const newest = Math.floor(view.slot / slotsPerEpoch)
+      const epoch = config.exactU64('epoch') ?? Math.max(0, newest - 1)
+      // An epoch's rewards are paid in the first block after it; there are none here.
+      const paidAt = saturated((BigInt(epoch) + 1n) * BigInt(slotsPerEpoch))
+      return () => {
+        const first = ledger.firstAvailableSlot
+        if (paidAt < first) return failure(rpcFaults.blockCleanedUp(Number(paidAt), first))
+        return paidAt > view.slot
+          ? failure(rpcFaults.blockNotAvailable(paidAt))
+          : asJson(keys.map(() => null))
+      }
     }),
     getStakeMinimumDelegation: answering(oneConfig, (params) => {
       const view = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
@@ -219,17 +239,24 @@ function economyMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   }
 }
 
+function saturated(value: bigint): bigint {
+  return value > u64Max ? u64Max : value
+}
+
 function productionRange(
   params: Params,
   slot: number,
   slotsPerEpoch: number,
 ): { first: number; last: number } {
   const epochStart = slot - (slot % slotsPerEpoch)
-  const range = params.config(0, 'RpcBlockProductionConfig').fields('range', 'SlotRange')
-  const first = range?.u64('firstSlot') ?? epochStart
-  const last = range?.u64('lastSlot') ?? slot
+  const range = params
+    .config(0, 'RpcBlockProductionConfig')
+    .fields('range', 'RpcBlockProductionConfigRange')
+  range?.require('firstSlot')
+  const first = range?.exactU64('firstSlot') ?? epochStart
+  const last = range?.exactU64('lastSlot') ?? slot
   if (first > slot) params.fail(`firstSlot, ${first}, is too large; max ${slot}`)
   else if (last > slot) params.fail(`lastSlot, ${last}, is too large; max ${slot}`)
   else if (last < first) params.fail(`lastSlot, ${last}, cannot be less than firstSlot, ${first}`)
-  return { first, last }
+  return { first: Number(first), last: Number(last) }
 }

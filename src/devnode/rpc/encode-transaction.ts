@@ -9,16 +9,28 @@ import {
 } from '../../solana/ui-transaction.ts'
 import type { LedgerTransaction } from '../ledger/ledger.ts'
 import { rpcFaults } from './errors.ts'
-import type { Fields } from './params.ts'
+import { Fields, type Params } from './params.ts'
 
 /** `encoding` and its companions of a config. */
-export function transactionViewOf(fields: Fields): TransactionView {
+function transactionViewOf(fields: Fields): TransactionView {
   return {
     encoding: fields.choice('encoding', transactionEncodings) ?? 'json',
     details: fields.choice('transactionDetails', transactionDetails) ?? 'full',
     showRewards: fields.flag('rewards') !== false,
-    versionMax: fields.u64('maxSupportedTransactionVersion'),
+    versionMax: fields.u64('maxSupportedTransactionVersion', 'u8'),
   }
+}
+
+/** The config after a slot or signature: an object, or an encoding alone, as old clients send it. */
+export function encodingConfigOf(params: Params, struct: string): [Fields, TransactionView] {
+  return params.untagged('RpcEncodingConfigWrapper', () => {
+    const second = params.at(1)
+    const config =
+      typeof second === 'string'
+        ? new Fields(params, { encoding: second })
+        : params.config(1, struct)
+    return [config, transactionViewOf(config)]
+  })
 }
 
 /** `{transaction, meta, version}`, or the error for a version that the client does not know. */

@@ -12,7 +12,7 @@ export const rpcFaults = {
     code: -32001,
     message: `Block ${slot} cleaned up, does not exist on node. First available block: ${first}`,
   }),
-  blockNotAvailable: (slot: number): RpcError => ({
+  blockNotAvailable: (slot: number | bigint): RpcError => ({
     code: -32004,
     message: `Block not available for slot ${slot}`,
   }),

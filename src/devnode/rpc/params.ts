@@ -1,7 +1,15 @@
 // Reads the params of a Solana call, with the errors that a validator gives. Thread: any (pure).
 // A method reads everything first and looks at `problem` once: after the first problem every read
 // yields something harmless.
+import {
+  invalidType,
+  readVariant,
+  unknownVariant,
+  type Variants,
+  wholeNumberProblem,
+} from '../../base/serde-text.ts'
 import type { RpcError } from '../../jsonrpc/build.ts'
+import { exactParams } from '../../jsonrpc/exact-params.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { decodeBase58 } from '../../solana/base58.ts'
 import { keyOfText } from '../../solana/key-text.ts'
@@ -17,7 +25,7 @@ export class Params {
   problem: RpcError | null = null
 
   constructor(call: Call, { least, most }: { readonly least: number; readonly most: number }) {
-    const { params } = call
+    const params = exactParams(call)
     this.#list = Array.isArray(params) ? params : none
     if (params !== undefined && !Array.isArray(params)) this.fail('`params` should be an array')
     else if (most === 0 && this.#list.length > 0)
@@ -40,8 +48,24 @@ export class Params {
     this.refuse(invalidParams(message))
   }
 
+  /** A problem in the words of a validator's deserializer. */
+  malformed(problem: string): void {
+    this.fail(`Invalid params: ${problem}.`)
+  }
+
   mismatch(found: unknown, expected: string): void {
-    this.fail(`Invalid params: invalid type: ${kindOf(found)}, expected ${expected}.`)
+    this.malformed(invalidType(found, expected))
+  }
+
+  /** For a param that a validator reads as one of several forms: it does not say what was wrong. */
+  untagged<T>(name: string, read: () => T): T {
+    const known = this.problem
+    const value = read()
+    if (this.problem === known) return value
+    this.problem = invalidParams(
+      `Invalid params: data did not match any variant of untagged enum ${name}.`,
+    )
+    return value
   }
 
   at(index: number): unknown {
@@ -49,7 +73,7 @@ export class Params {
   }
 
   text(index: number): string {
-    return this.#text(this.at(index))
+    return this.textOf(this.at(index))
   }
 
   key(index: number): Uint8Array {
@@ -61,6 +85,10 @@ export class Params {
     return known ?? this.#decoded(text, { bytes: 32, textMax: keyTextMax }) ?? zeroKey
   }
 
+  hash(index: number): Uint8Array {
+    return this.#decoded(this.text(index), { bytes: 32, textMax: keyTextMax }, '') ?? zeroKey
+  }
+
   signature(index: number): Uint8Array {
     return this.signatureOf(this.text(index))
   }
@@ -69,12 +97,17 @@ export class Params {
     return this.#decoded(text, { bytes: 64, textMax: signatureTextMax }) ?? new Uint8Array(64)
   }
 
-  u64(index: number): number {
-    return this.number(this.at(index), 'u64') ?? 0
+  u64(index: number, type = 'u64'): number {
+    return Number(this.exactU64(index, type))
   }
 
-  optionalU64(index: number): number | null {
-    return this.at(index) === null ? null : this.u64(index)
+  /** A bigint beyond 2^53, for errors that repeat it and for amounts. */
+  exactU64(index: number, type = 'u64'): number | bigint {
+    return this.number(this.at(index), type) ?? 0
+  }
+
+  optionalU64(index: number, type = 'u64'): number | null {
+    return this.at(index) === null ? null : this.u64(index, type)
   }
 
   /** Texts of a list; more than `most` is refused with a validator's message. */
@@ -85,7 +118,15 @@ export class Params {
       return []
     }
     if (list.length > most) this.fail(`Too many inputs provided; max ${most}`)
-    return this.problem === null ? list.map((text) => this.#text(text)) : []
+    return this.problem === null ? list.map((text) => this.textOf(text)) : []
+  }
+
+  /** One of several forms, of which some have content. */
+  variant<T extends Variants>(index: number, known: T) {
+    const variant = readVariant(this.at(index), known)
+    if (typeof variant !== 'string') return variant
+    this.malformed(variant)
+    return null
   }
 
   /** The config object at this index; an absent one has no fields. */
@@ -103,25 +144,29 @@ export class Params {
   }
 
   /** A whole number that is not negative; null and a problem for anything else. */
-  number(value: unknown, type: string): number | null {
-    if (typeof value === 'number' && Number.isInteger(value) && value >= 0) return value
-    if (typeof value === 'number' && Number.isInteger(value))
-      this.fail(`Invalid params: invalid value: integer \`${value}\`, expected ${type}.`)
-    else this.mismatch(value, type)
+  number(value: unknown, type: string): number | bigint | null {
+    const problem = wholeNumberProblem(value, type)
+    // Reason for the cast: a value without a problem is a number or a bigint.
+    if (problem === null) return value as number | bigint
+    this.malformed(problem)
     return null
   }
 
-  #text(value: unknown): string {
+  textOf(value: unknown): string {
     if (typeof value === 'string') return value
     this.mismatch(value, 'a string')
     return ''
   }
 
-  #decoded(text: string, size: { bytes: number; textMax: number }): Uint8Array | null {
+  #decoded(
+    text: string,
+    size: { bytes: number; textMax: number },
+    prefix = 'Invalid param: ',
+  ): Uint8Array | null {
     if (this.problem !== null) return null
     const bytes = text.length > size.textMax ? zeroKey.subarray(0, 0) : decodeBase58(text)
     if (bytes?.length === size.bytes) return bytes
-    this.fail(`Invalid param: ${bytes === null ? 'Invalid' : 'WrongSize'}`)
+    this.fail(`${prefix}${bytes === null ? 'Invalid' : 'WrongSize'}`)
     return null
   }
 }
@@ -140,9 +185,20 @@ export class Fields {
     return Object.hasOwn(this.#record, name) ? (this.#record[name] ?? null) : null
   }
 
-  u64(name: string): number | null {
+  u64(name: string, type = 'u64'): number | null {
+    const value = this.exactU64(name, type)
+    return value === null ? null : Number(value)
+  }
+
+  /** A bigint beyond 2^53. */
+  exactU64(name: string, type = 'u64'): number | bigint | null {
     const value = this.raw(name)
-    return value === null ? null : this.params.number(value, 'u64')
+    return value === null ? null : this.params.number(value, type)
+  }
+
+  /** For a field that a validator does not do without. */
+  require(name: string): void {
+    if (this.raw(name) === null) this.params.malformed(`missing field \`${name}\``)
   }
 
   flag(name: string): boolean | null {
@@ -183,22 +239,6 @@ export function choiceOf<T extends string>(
   if (text === null) return null
   const found = options.find((option) => option === text)
   if (found !== undefined) return found
-  const names = options.map((option) => `\`${option}\``).join(', ')
-  params.fail(`Invalid params: unknown variant \`${text}\`, expected one of ${names}.`)
+  params.malformed(unknownVariant(text, options))
   return null
-}
-
-function kindOf(value: unknown): string {
-  if (value === null || value === undefined) return 'null'
-  if (Array.isArray(value)) return 'sequence'
-  switch (typeof value) {
-    case 'string':
-      return `string ${JSON.stringify(value)}`
-    case 'number':
-      return Number.isInteger(value) ? `integer \`${value}\`` : `floating point \`${value}\``
-    case 'boolean':
-      return `boolean \`${value}\``
-    default:
-      return 'map'
-  }
 }

@@ -10,10 +10,14 @@ import { type AskedAccounts, preflightFailure, simulatedText } from './encode-si
 import { refusalError } from './errors.ts'
 import type { Fields, Params } from './params.ts'
 import { type Answering, answering, inContext, type RpcNode, viewOf } from './view.ts'
-import { decodeBase64, type WireTransaction, wireTransactionOf } from './wire-transaction.ts'
+import {
+  bytesOfText,
+  messageName,
+  type WireTransaction,
+  wireTransactionOf,
+} from './wire-transaction.ts'
 
 const sendEncodings = ['binary', 'base64', 'base58', 'json', 'jsonParsed'] as const
-const messageTextMax = 1644
 
 export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { chain, ledger } = node
@@ -23,7 +27,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       const wire = readWire(params, config)
       const isPreflight = config.flag('skipPreflight') !== true
       config.choice('preflightCommitment', commitmentNames)
-      config.u64('maxRetries')
+      config.u64('maxRetries', 'usize')
       // Transactions run on the newest state, whatever the preflight commitment is.
       viewOf(config, ledger, Commitment.processed)
       return () => send(wire!, isPreflight)
@@ -55,7 +59,7 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
     }),
     requestAirdrop: answering({ least: 2, most: 3 }, (params) => {
       const to = params.key(0)
-      const lamports = params.u64(1)
+      const lamports = params.exactU64(1)
       const config = params.config(2, 'RpcRequestAirdropConfig')
       const blockhash = config.text('recentBlockhash')
       const hash = blockhash === null ? null : params.keyOf(blockhash)
@@ -68,15 +72,13 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       }
     }),
     getFeeForMessage: answering({ least: 1, most: 2 }, (params) => {
-      const text = params.text(0)
+      const message = bytesOfText(params.text(0), 'base64', messageName)
+      if ('code' in message) params.refuse(message)
       const view = viewOf(params.config(1, 'RpcContextConfig'), ledger)
-      if (text.length > messageTextMax)
-        params.fail(`base64 encoded message too large: ${text.length} bytes`)
-      const message = decodeBase64(text)
-      if (message === null) params.fail('invalid base64 encoding')
       const fee: Outcome<bigint | null> | null =
-        message === null ? null : chain.feeForMessage(message, view.commitment)
-      if (fee?.ok === false) params.fail(`failed to deserialize message: ${fee.refusal.message}`)
+        'code' in message ? null : chain.feeForMessage(message, view.commitment)
+      if (fee?.ok === false)
+        params.fail(`failed to deserialize ${messageName}: ${fee.refusal.message}`)
       return () => inContext(node, view.slot, fee?.ok === true ? String(fee.value) : 'null')
     }),
   }

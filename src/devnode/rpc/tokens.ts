@@ -14,9 +14,18 @@ import { accountViewOf, keyedAccountsText } from './encode-account.ts'
 import { rpcFaults } from './errors.ts'
 import { whenDone } from './in-turns.ts'
 import type { Params } from './params.ts'
-import { type Answering, answering, inContext, type RpcNode, type View, viewOf } from './view.ts'
+import {
+  type Answering,
+  answering,
+  commitmentViewOf,
+  inContext,
+  type RpcNode,
+  type View,
+  viewOf,
+} from './view.ts'
 
 const largestAccountsCount = 20
+const tokenAccountsFilters = { mint: true, programId: true }
 
 export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
@@ -24,7 +33,7 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
   return {
     getTokenAccountBalance: answering({ least: 1, most: 2 }, (params) => {
       const key = params.key(0)
-      const view = viewOf(params.config(1, 'CommitmentConfig'), ledger)
+      const view = commitmentViewOf(params, 1, ledger)
       const account = ledger.account(key, view.commitment)
       const token = account === null ? null : readTokenAccount(account.owner, account.data)
       if (account === null) params.fail('Invalid param: could not find account')
@@ -34,7 +43,7 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
     }),
     getTokenSupply: answering({ least: 1, most: 2 }, (params) => {
       const key = params.key(0)
-      const view = viewOf(params.config(1, 'CommitmentConfig'), ledger)
+      const view = commitmentViewOf(params, 1, ledger)
       const account = ledger.account(key, view.commitment)
       if (account === null) params.fail('Invalid param: could not find account')
       else if (!isTokenProgram(account.owner)) params.fail('Invalid param: not a Token mint')
@@ -45,7 +54,7 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
     }),
     getTokenLargestAccounts: answering({ least: 1, most: 2 }, (params) => {
       const key = params.key(0)
-      const view = viewOf(params.config(1, 'CommitmentConfig'), ledger)
+      const view = commitmentViewOf(params, 1, ledger)
       const unit = unitOf(params, key, readerAt(view))
       return () =>
         inContext(node, view.slot, jsonText(largestOf(ledger, { key, unit: unit! }, view)))
@@ -57,26 +66,18 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
   function tokenAccountsBy(index: 'owner' | 'delegate'): Answering {
     return answering({ least: 2, most: 3 }, (params) => {
       const holder = params.key(0)
-      const filter = params.config(1, 'RpcTokenAccountsFilter')
+      const filter = params.variant(1, tokenAccountsFilters)
       const config = params.config(2, 'RpcAccountInfoConfig')
       const view = viewOf(config, ledger)
       const format = accountViewOf(config, 'binary')
-      const mintText = filter.text('mint')
-      const programText = filter.text('programId')
-      const mint = mintText === null ? null : params.keyOf(mintText)
-      const program = programText === null ? null : params.keyOf(programText)
-      if (mint !== null) unitOf(params, mint, readerAt(view))
-      else if (program === null)
-        params.fail('Invalid params: unknown variant, expected `mint` or `programId`.')
-      else if (!isTokenProgram(program)) params.fail('Invalid param: unrecognized Token program id')
+      const key = params.keyOf(params.textOf(filter?.content))
+      const isByMint = filter?.name === 'mint'
+      if (isByMint) unitOf(params, key, readerAt(view))
+      else if (!isTokenProgram(key)) params.fail('Invalid param: unrecognized Token program id')
       return () => {
         const found: LedgerAccount[] = []
         for (const account of ledger.tokenAccounts(index, holder, view.commitment))
-          if (
-            mint === null
-              ? isSameKey(account.owner, program!)
-              : isSameKey(account.data.subarray(0, 32), mint)
-          )
+          if (isSameKey(isByMint ? account.data.subarray(0, 32) : account.owner, key))
             found.push(account)
         found.sort((a, b) => Buffer.compare(a.pubkey, b.pubkey))
         return whenDone(keyedAccountsText(found, format, readerAt(view)), (list) =>

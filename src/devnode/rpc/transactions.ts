@@ -4,12 +4,11 @@ import { Commitment, commitmentNames } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
-import { type TransactionView, transactionEncodings } from '../../solana/ui-transaction.ts'
+import type { TransactionView } from '../../solana/ui-transaction.ts'
 import type { SignatureStatus } from '../../solana/updates.ts'
 import type { Ledger, LedgerTransaction } from '../ledger/ledger.ts'
-import { transactionText, transactionViewOf } from './encode-transaction.ts'
+import { encodingConfigOf, transactionText } from './encode-transaction.ts'
 import { rpcFaults } from './errors.ts'
-import { choiceOf, Fields, type Params } from './params.ts'
 import { type Answering, answering, historyViewOf, inContext, type RpcNode } from './view.ts'
 
 const signaturesMax = 1_000
@@ -22,7 +21,10 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
   return {
     getTransaction: answering({ least: 1, most: 2 }, (params) => {
       const signature = params.signature(0)
-      const { commitment, view } = readTransactionConfig(params)
+      const [config, shown] = encodingConfigOf(params, 'RpcTransactionConfig')
+      const { commitment } = historyViewOf(config, ledger)
+      // Details and rewards are a block's to choose.
+      const view: TransactionView = { ...shown, details: 'full', showRewards: true }
       return () => {
         const found = ledger.transaction(signature)
         const reached = found === null ? null : ledger.blockCommitment(found.slot)
@@ -35,6 +37,7 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
     getSignatureStatuses: answering({ least: 1, most: 2 }, (params) => {
       const signatures = params.texts(0, statusesMax).map((text) => params.signatureOf(text))
       const config = params.config(1, 'RpcSignatureStatusConfig')
+      if (params.at(1) !== null) config.require('searchTransactionHistory')
       const hasHistory = config.flag('searchTransactionHistory') === true
       return () => {
         const slot = ledger.stateSlot(Commitment.processed)
@@ -43,25 +46,6 @@ export function transactionMethods(node: RpcNode): Readonly<Record<string, Answe
         return inContext(node, slot, `[${texts.join(',')}]`)
       }
     }),
-  }
-
-  /** An encoding alone is a config of just that encoding, as old clients send it. */
-  function readTransactionConfig(params: Params): {
-    readonly commitment: Commitment
-    readonly view: TransactionView
-  } {
-    const isBare = typeof params.at(1) === 'string'
-    const config = isBare ? new Fields(params, {}) : params.config(1, 'RpcTransactionConfig')
-    const { commitment } = historyViewOf(config, ledger)
-    // Details and rewards are a block's to choose.
-    const view: TransactionView = {
-      ...transactionViewOf(config),
-      details: 'full',
-      showRewards: true,
-    }
-    if (!isBare) return { commitment, view }
-    const encoding = choiceOf(params, params.text(1), transactionEncodings) ?? 'json'
-    return { commitment, view: { ...view, encoding } }
   }
 
   function statusText(signature: Uint8Array, oldestSlot: number): string {
@@ -85,7 +69,7 @@ function signaturesForAddress(ledger: Ledger): Answering {
     const { commitment } = historyViewOf(config, ledger)
     const before = config.text('before')
     const until = config.text('until')
-    const limit = config.u64('limit') ?? signaturesMax
+    const limit = config.u64('limit', 'usize') ?? signaturesMax
     if (limit === 0 || limit > signaturesMax) params.fail(`Invalid limit; max ${signaturesMax}`)
     const options = {
       limit,

@@ -54,6 +54,13 @@ export function slotViewOf(fields: Fields, ledger: Ledger): View {
   return { commitment, slot: ledger.slot(commitment) }
 }
 
+/** For methods whose config is a commitment and nothing else: an object must name it. */
+export function commitmentViewOf(params: Params, index: number, ledger: Ledger): View {
+  const fields = params.config(index, 'CommitmentConfig')
+  if (params.at(index) !== null) fields.require('commitment')
+  return viewOf(fields, ledger)
+}
+
 /** For methods on the history, which begins at confirmed. */
 export function historyViewOf(fields: Fields, ledger: Ledger): View {
   if (commitmentOf(fields) === Commitment.processed)

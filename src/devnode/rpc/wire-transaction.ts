@@ -1,7 +1,8 @@
 // A transaction as a caller wrote it: text to checked bytes. Thread: any (pure).
 // Nothing gets past here that the strict decoder does not take, so no broken bytes reach the VM.
 import type { RpcError } from '../../jsonrpc/build.ts'
-import { base58TextMax, decodeBase58 } from '../../solana/base58.ts'
+import { base58Problem, base58TextMax, decodeBase58 } from '../../solana/base58.ts'
+import { base64Problem, decodeBase64 } from '../../solana/base64.ts'
 import {
   type DecodeProblem,
   TransactionLayout,
@@ -10,6 +11,8 @@ import {
 import { invalidParams } from './errors.ts'
 
 const base64TextMax = 1644
+const offChainVersion = 127
+export const messageName = 'solana_message::versions::VersionedMessage'
 const typeName = 'solana_transaction::versioned::VersionedTransaction'
 const layout = new TransactionLayout()
 
@@ -26,18 +29,8 @@ export function wireTransactionOf(
   text: string,
   encoding: 'base58' | 'base64',
 ): WireTransaction | RpcError {
-  const textMax = encoding === 'base58' ? base58TextMax : base64TextMax
-  if (text.length > textMax)
-    return invalidParams(
-      `${encoding} encoded ${typeName} too large: ${text.length} bytes ` +
-        `(max: encoded/raw ${textMax}/${transactionBytesMax})`,
-    )
-  const bytes = encoding === 'base58' ? decodeBase58(text) : decodeBase64(text)
-  if (bytes === null) return invalidParams(`invalid ${encoding} encoding`)
-  if (bytes.length > transactionBytesMax)
-    return invalidParams(
-      `decoded ${typeName} too large: ${bytes.length} bytes (max: ${transactionBytesMax} bytes)`,
-    )
+  const bytes = bytesOfText(text, encoding, typeName)
+  if ('code' in bytes) return bytes
   const problem = layout.decode(bytes)
   if (problem !== 'ok') return problemError(problem, bytes)
   const { keysAt, signaturesAt } = layout
@@ -51,21 +44,42 @@ export function wireTransactionOf(
   }
 }
 
+/** The bytes of an encoded value of a validator's type `name`. */
+export function bytesOfText(
+  text: string,
+  encoding: 'base58' | 'base64',
+  name: string,
+): Uint8Array | RpcError {
+  const textMax = encoding === 'base58' ? base58TextMax : base64TextMax
+  if (text.length > textMax)
+    return invalidParams(
+      `${encoding} encoded ${name} too large: ${text.length} bytes ` +
+        `(max: encoded/raw ${textMax}/${transactionBytesMax})`,
+    )
+  const bytes = encoding === 'base58' ? decodeBase58(text) : decodeBase64(text)
+  if (bytes === null) {
+    const problem = encoding === 'base58' ? base58Problem(text) : base64Problem(text)
+    return invalidParams(`invalid ${encoding} encoding: ${problem}`)
+  }
+  if (bytes.length > transactionBytesMax)
+    return invalidParams(
+      `decoded ${name} too large: ${bytes.length} bytes (max: ${transactionBytesMax} bytes)`,
+    )
+  return bytes
+}
+
 function problemError(problem: DecodeProblem, bytes: Uint8Array): RpcError {
   switch (problem) {
     case 'truncated':
-      return undeserialized('io error: unexpected end of file')
+      return undeserialized('io error: failed to fill whole buffer')
     case 'trailing-bytes':
       return undeserialized('Slice had bytes remaining after deserialization')
     case 'bad-length':
     case 'too-large':
     case 'config':
-      return undeserialized('invalid value: a length that is not in its shortest form')
+      return undeserialized('invalid value: alias encoding, expected strict form encoding')
     case 'unsupported-version':
-      return undeserialized(
-        `invalid value: integer \`${versionOf(bytes)}\`, ` +
-          'expected a valid transaction message version',
-      )
+      return undeserialized(versionProblem(versionOf(bytes)))
     default:
       return invalidParams(
         'invalid transaction: Transaction failed to sanitize accounts offsets correctly',
@@ -80,12 +94,11 @@ function versionOf(bytes: Uint8Array): number {
   return (bytes[1 + first * 64] ?? 0) & 0x7f
 }
 
-function undeserialized(reason: string): RpcError {
-  return invalidParams(`failed to deserialize ${typeName}: ${reason}`)
+function versionProblem(version: number): string {
+  if (version === offChainVersion) return 'off-chain messages are not accepted'
+  return `invalid value: integer \`${version}\`, expected a valid transaction message version`
 }
 
-/** Strict: padded, no other characters; null for anything else. */
-export function decodeBase64(text: string): Buffer | null {
-  const bytes = Buffer.from(text, 'base64')
-  return bytes.toString('base64') === text ? bytes : null
+function undeserialized(reason: string): RpcError {
+  return invalidParams(`failed to deserialize ${typeName}: ${reason}`)
 }

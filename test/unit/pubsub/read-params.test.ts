@@ -106,7 +106,9 @@ describe('params of the subscribe methods', () => {
 
   it.each([
     ['account', ['x'], 'Invalid Request: Invalid pubkey provided'],
-    ['program', [5], 'Invalid Request: Invalid pubkey provided'],
+    ['program', [5], 'Invalid params: invalid type: integer `5`, expected a string.'],
+    ['account', [], '`params` should have at least 1 argument(s)'],
+    ['account', { pubkey: key }, '`params` should be an array'],
     ['signature', [key], 'Invalid Request: Invalid signature provided'],
     ['logs', [{ mentions: [] }], 'Invalid Request: Only 1 address supported'],
     ['logs', [{ mentions: [key, key] }], 'Invalid Request: Only 1 address supported'],
@@ -115,6 +117,42 @@ describe('params of the subscribe methods', () => {
       'block',
       [{ mentionsAccountOrProgram: 'x' }],
       'Invalid Request: Invalid mentions_account_or_program provided',
+    ],
+    [
+      'logs',
+      ['foo'],
+      'Invalid params: unknown variant `foo`, expected one of `all`, `allWithVotes`, `mentions`.',
+    ],
+    ['logs', [{}], 'Invalid params: invalid value: map, expected map with a single key.'],
+    ['logs', ['mentions'], 'Invalid params: invalid type: unit variant, expected newtype variant.'],
+    ['logs', [null], 'Invalid params: invalid type: null, expected string or map.'],
+    ['logs', [{ mentions: 5 }], 'Invalid params: invalid type: integer `5`, expected a sequence.'],
+    [
+      'block',
+      ['any'],
+      'Invalid params: unknown variant `any`, expected `all` or `mentionsAccountOrProgram`.',
+    ],
+    [
+      'account',
+      [key, 5],
+      'Invalid params: invalid type: integer `5`, expected struct RpcAccountInfoConfig.',
+    ],
+    [
+      'account',
+      [key, slice(-1, 1)],
+      'Invalid params: invalid value: integer `-1`, expected usize.',
+    ],
+    ['account', [key, { dataSlice: { offset: 1 } }], 'Invalid params: missing field `length`.'],
+    [
+      'account',
+      [key, { encoding: 'hex' }],
+      'Invalid params: unknown variant `hex`, expected one of `binary`, `base58`, `base64`, ' +
+        '`jsonParsed`, `base64+zstd`.',
+    ],
+    [
+      'program',
+      [key, { filters: [{ memcmp: { offset: 0, bytes: '1'.repeat(129) } }] }],
+      'Invalid params: Invalid param: DataTooLarge',
     ],
     ['slot', [1], 'Invalid parameters: No parameters were expected'],
   ])('of %s %j are refused as a validator does', (topic, params, message) => {

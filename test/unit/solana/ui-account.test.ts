@@ -1,6 +1,10 @@
 import { decompress } from 'fzstd'
 import { describe, expect, it } from 'vitest'
-import { filtersTake, readAccountFilters } from '../../../src/solana/account-filter.ts'
+import {
+  filtersTake,
+  readAccountFilters,
+  tokenFilterProblem,
+} from '../../../src/solana/account-filter.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { programs } from '../../../src/solana/programs.ts'
 import { type AccountView, uiAccountText } from '../../../src/solana/ui-account.ts'
@@ -89,8 +93,66 @@ describe('filters of program accounts', () => {
     [[{ memcmp: { offset: 0, bytes: [256] } }]],
     [[{ memcmp: { offset: 0, bytes: '1'.repeat(129) } }]],
     [[{ memcmp: { offset: 0, bytes: '1', encoding: 'hex' } }]],
+    [[{ memcmp: { offset: 0, bytes: '1', encoding: 'binary' } }]],
     [Array.from({ length: 5 }, () => ({ dataSize: 1 }))],
   ])('refuses %j', (value) => {
     expect(readAccountFilters(value)).toMatchObject({ ok: false, refusal: { kind: 'invalid' } })
+  })
+
+  it.each([
+    [5, 'Invalid params: invalid type: integer `5`, expected a sequence.'],
+    [[5], 'Invalid params: invalid type: integer `5`, expected string or map.'],
+    [[{}], 'Invalid params: invalid value: map, expected map with a single key.'],
+    [[{ memcmp: { bytes: '1' } }], 'Invalid params: missing field `offset`.'],
+    [[{ memcmp: { offset: 0 } }], 'Invalid params: missing field `bytes`.'],
+    [
+      [{ memcmp: { offset: 0, bytes: [256] } }],
+      'Invalid params: data did not match any variant of untagged enum DataType.',
+    ],
+    [
+      [{ memcmp: { offset: 0, bytes: '1', encoding: 'hex' } }],
+      'Invalid params: unknown variant `hex`, expected one of `base58`, `base64`, `bytes`.',
+    ],
+    [[{ memcmp: { offset: 0, bytes: '1'.repeat(129) } }], 'Invalid param: DataTooLarge'],
+    [[{ memcmp: { offset: 0, bytes: '1'.repeat(176) } }], 'Invalid param: DataTooLarge'],
+    [[{ memcmp: { offset: 0, bytes: new Array(129).fill(1) } }], 'Invalid param: DataTooLarge'],
+    [
+      [{ memcmp: { offset: 0, bytes: '0OIl' } }],
+      "Invalid param: Base58DecodeError(InvalidCharacter { character: '0', index: 0 })",
+    ],
+    [
+      [{ memcmp: { offset: 0, bytes: '!', encoding: 'base64' } }],
+      'Invalid param: Base64DecodeError(InvalidByte(0, 33))',
+    ],
+    [new Array(5).fill({ dataSize: 1 }), 'Too many filters provided; max 4'],
+  ])('refuses %j as a validator does', (value, message) => {
+    expect(readAccountFilters(value)).toMatchObject({ refusal: { message } })
+  })
+
+  it('takes text under `encoding: "bytes"` as base58', () => {
+    const [filter] = filters([{ memcmp: { offset: 0, bytes: 'A', encoding: 'bytes' } }])
+    expect(filter).toEqual({ kind: 'memcmp', offset: 0, bytes: Uint8Array.of(9) })
+  })
+
+  it('need whole keys where they name the owner or the mint of token accounts', () => {
+    const at = (offset: number, length: number) => ({
+      memcmp: { offset, bytes: new Array(length).fill(7) },
+    })
+    const problem = (list: unknown[], program = programs.token) =>
+      tokenFilterProblem(program, filters(list))
+    expect(problem([at(32, 2)])).toBe(
+      'Incorrect byte length 2 for SPL token owner filter, expected 32',
+    )
+    expect(problem([at(0, 2)])).toBe(
+      'Incorrect byte length 2 for SPL token mint filter, expected 32',
+    )
+    expect(problem([at(0, 2)], programs.system)).toBeNull()
+    expect(problem([at(0, 32), at(32, 32), at(1, 3)])).toBeNull()
+    // The owner is enough to find them, so that the mint is not looked at.
+    expect(problem([at(0, 2), at(32, 32), { dataSize: 165 }])).toBeNull()
+    expect(problem([at(0, 2), at(32, 32), { dataSize: 164 }])).toContain('mint filter')
+    const typed = { memcmp: { offset: 165, bytes: [2] } }
+    expect(problem([at(0, 2), at(32, 32), typed], programs.token2022)).toBeNull()
+    expect(problem([at(0, 2), at(32, 32), typed])).toContain('mint filter')
   })
 })
