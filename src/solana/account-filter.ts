@@ -26,8 +26,8 @@ const TOKEN_ACCOUNT_BYTES = 165
 const ACCOUNT_TYPE = 2
 
 /**
- * Parses the `filters` member; absent means no filters. Refusals are of kind `invalid`, in the words
- * of a validator: code `malformed` when it cannot be read, `bad-filter` when it is not allowed.
+ * Parses the `filters` member; absent means no filters. Refusals are of kind `invalid`, in the
+ * words of a validator: code `malformed` for what cannot be read, `bad-filter` for the rest.
  */
 export function readAccountFilters(value: unknown): Outcome<readonly AccountFilter[]> {
   if (value === undefined || value === null) return accept([])
@@ -49,7 +49,7 @@ export function readAccountFilters(value: unknown): Outcome<readonly AccountFilt
   return accept(filters)
 }
 
-/** Why a validator does not search accounts of a token program by these filters; null when it does. */
+/** Why a validator does not search a token program by these filters; null when it does. */
 export function tokenFilterProblem(
   program: Uint8Array,
   filters: readonly AccountFilter[],

@@ -1,4 +1,5 @@
-// Decodes base64 strictly, and words what is wrong as a validator's decoder does. Thread: any (pure).
+// Decodes base64 strictly, and words what is wrong as a validator's decoder does.
+// Thread: any (pure).
 
 /** Padded, no other characters, no bits left over; null for anything else. */
 export function decodeBase64(text: string): Buffer | null {
@@ -6,7 +7,7 @@ export function decodeBase64(text: string): Buffer | null {
   return bytes.toString('base64') === text ? bytes : null
 }
 
-/** Why `decodeBase64` gives null. All but the last four characters, which may be padded, come first. */
+/** Why `decodeBase64` gives null. The last four characters, which may be padded, come last. */
 export function base64Problem(text: string): string {
   const bytes = Buffer.from(text)
   const rest = bytes.length % 4

@@ -21,7 +21,7 @@ function transactionViewOf(fields: Fields): TransactionView {
   }
 }
 
-/** The config after a slot or signature: an object, or an encoding alone, as old clients send it. */
+/** The config after a slot or signature: an object, or an encoding alone, as of old clients. */
 export function encodingConfigOf(params: Params, struct: string): [Fields, TransactionView] {
   return params.untagged('RpcEncodingConfigWrapper', () => {
     const second = params.at(1)
