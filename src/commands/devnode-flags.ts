@@ -58,9 +58,17 @@ export const devnodeFlags: readonly FlagSpec[] = [
     doc: 'Slots of history to keep, not shreds [chain.historySlots]; at least 320.',
   },
   {
+    name: 'warp-slot',
+    short: 'w',
+    value: 'slot',
+    mayLackValue: true,
+    range: slots,
+    doc: 'Skip to this slot; without a value to the slot of --url.',
+  },
+  {
     name: 'faucet-per-request-sol-cap',
     value: 'sol',
-    doc: 'Most that one requestAirdrop may request [no limit].',
+    doc: 'Most that one requestAirdrop may request [chain.airdropLamports].',
   },
   ...genesisFlags(),
 ]
@@ -192,13 +200,22 @@ function programsOf(flag: string, groups: readonly string[][]): GenesisInput['pr
 const monikers = ['mainnet-beta', 'testnet', 'devnet', 'localhost'] as const
 
 /** The URL of --url: also a moniker or its first letter. */
-export function urlOf(call: Pick<Call, 'flags'>): string | null {
+function urlOf(call: Pick<Call, 'flags'>): string | null {
   const text = flagOf(call, 'url')
   if (text === undefined) return null
   const moniker = monikers.find((name) => name === text || name[0] === text)
   if (moniker === undefined) return text
   if (moniker === 'localhost') return `http://127.0.0.1:${defaultPorts.rpc}`
   return `https://api.${moniker}.solana.com`
+}
+
+/** The slot of --warp-slot, or the URL of the node whose slot it is; null without the flag. */
+export function warpSlotOf(call: Pick<Call, 'flags'>): Outcome<number | string | null> {
+  const text = flagOf(call, 'warp-slot')
+  if (text === undefined) return accept(null)
+  if (text !== '') return accept(Number(text))
+  const url = urlOf(call)
+  return url === null ? misuse('--warp-slot needs a slot or --url') : accept(url)
 }
 
 /** An amount of SOL as lamports; null when the flag is not given. */

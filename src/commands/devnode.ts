@@ -17,6 +17,7 @@ import {
   genesisOf,
   lamportsOf,
   slotMsOf,
+  warpSlotOf,
 } from './devnode-flags.ts'
 import { packageVersion } from './package-version.ts'
 import { type Call, flagOf, hasSwitch, misuse, numberOf, type Verb } from './verb.ts'
@@ -79,12 +80,15 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
   if (!section.ok) return section
   const genesis = genesisOf(call)
   if (!genesis.ok) return genesis
+  const warpSlot = warpSlotOf(call)
+  if (!warpSlot.ok) return warpSlot
   const rpc = numberOf(call, 'rpc-port', defaultPorts.rpc)
   return accept({
     // Beside the lock file of the folder, which a reset must not remove.
     ledger: join(resolve(flagOf(call, 'ledger') ?? join(data, 'devnode')), 'chain'),
     isReset: hasSwitch(call, 'reset'),
     genesis: genesis.value,
+    warpSlot: warpSlot.value,
     host,
     rpcPort: rpc,
     wsPort: numberOf(call, 'ws-port', rpc === 0 ? 0 : rpc + 1),
@@ -99,7 +103,7 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
   })
 }
 
-/** The configured section and what the flags change; airdrops have a limit by a flag only. */
+/** The configured section and what the flags change. */
 function chainOf(call: Call, chain: Config['chain']): Outcome<Config['chain']> {
   const slotMs = slotMsOf(call)
   if (!slotMs.ok) return slotMs
@@ -111,7 +115,7 @@ function chainOf(call: Call, chain: Config['chain']): Outcome<Config['chain']> {
     slotMs: slotMs.value ?? chain.slotMs,
     slotsPerEpoch: numberOf(call, 'slots-per-epoch', chain.slotsPerEpoch),
     historySlots: numberOf(call, 'limit-ledger-size', chain.historySlots),
-    airdropLamports: Number(cap.value ?? Number.MAX_SAFE_INTEGER),
+    airdropLamports: Number(cap.value ?? chain.airdropLamports),
   })
 }
 

@@ -37,6 +37,11 @@ export async function cloneAccounts(url: string, clones: readonly Cloned[]): Pro
     .map(deployedAtGenesis)
 }
 
+/** The slot of the node at the URL. */
+export async function slotAt(url: string): Promise<number> {
+  return Number(await call(url, 'getSlot', []))
+}
+
 interface Wanted {
   readonly flag: string
   readonly key: Uint8Array

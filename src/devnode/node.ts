@@ -34,6 +34,8 @@ export interface DevnodeOptions {
   readonly isReset: boolean
   /** What a new chain begins with besides its own accounts; an existing one ignores it. */
   readonly genesis: GenesisInput | null
+  /** Slot to continue at, or the URL of the node whose slot it is. */
+  readonly warpSlot: number | string | null
   readonly host: string
   /** 0 is any free port. */
   readonly rpcPort: number
@@ -89,10 +91,11 @@ export async function startDevnode(
     for (const end of stops.splice(0).reverse()) await end()
   }
   try {
-    const { chain, seed, ...running } = await startEmbeddedChain(options.chain, {
+    const { chain, cheats, seed, ...running } = await startEmbeddedChain(options.chain, {
       path: options.ledger,
       isFresh: options.isReset,
       genesis: options.genesis,
+      warpSlot: options.warpSlot,
       sink: bothSinks(solanaFeed(hub, clock), feed),
       counters: counter,
       clock,
@@ -105,7 +108,7 @@ export async function startDevnode(
       { host, port: options.rpcPort, portKey: '--rpc-port' },
       {
         methods: {
-          ...embeddedRpcMethods(chain, solanaVersion),
+          ...embeddedRpcMethods(chain, solanaVersion, cheats),
           getVersion: () => version,
           getHealth: () => healthy,
         },

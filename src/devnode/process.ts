@@ -104,13 +104,8 @@ export class DevnodeProcess {
     if (this.#addresses === null || this.#child === null) return
     const { rpc, ws, grpc } = this.#addresses
     const ports = { rpcPort: rpc.port, wsPort: ws.port, grpcPort: grpc.port }
-    const options = {
-      ...this.#options,
-      ...ports,
-      shreds: this.#shreds,
-      isReset: false,
-      genesis: null,
-    }
+    const once = { isReset: false, genesis: null, warpSlot: null }
+    const options = { ...this.#options, ...ports, ...once, shreds: this.#shreds }
     const { log } = this.#deps
     try {
       this.#addresses = await this.#child.call<DevnodeAddresses>('start', options, startMsMax)

@@ -4,7 +4,7 @@
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { TransactionLayout } from '../solana/transaction.ts'
-import { type SlotStatus, slotStatus } from '../solana/updates.ts'
+import { slotStatus } from '../solana/updates.ts'
 import { writeLocks } from '../solana/write-locks.ts'
 import type { Executed, VmAccount } from './executed.ts'
 import { feeOf } from './fee.ts'
@@ -36,17 +36,26 @@ export class Producer {
   #open: OpenSlot
   #nonce: Uint8Array
   #blockTime: number
-  /** The first slot of this process; earlier ones were finalized before the start. */
-  readonly #firstSlot: number
+  /** Earlier slots were finalized before the start, or by a jump; later ones have no gaps. */
+  #firstSlot: number
+  /** How far the chain's time is ahead of the wall clock. */
+  #aheadMs: number
 
   /** Continues after the ledger's newest block. */
   constructor(deps: ProducerDeps) {
     this.#deps = deps
     const { newest } = deps.ledger
     this.#firstSlot = newest.slot + 1
+    // A chain that travelled in time goes on from there.
+    this.#aheadMs = Math.max(0, newest.blockTime * 1000 - deps.clock.nowMs())
     this.#blockTime = newest.blockTime
     this.#nonce = durableNonce(newest.facts.hash)
-    this.#open = this.#openSlot()
+    this.#open = this.#openSlot(newest.slot + 1)
+  }
+
+  /** The chain's time, milliseconds since 1970. */
+  get nowMs(): number {
+    return this.#deps.clock.nowMs() + this.#aheadMs
   }
 
   /** The value of a nonce that is set or advanced in the open slot. */
@@ -87,8 +96,44 @@ export class Producer {
     return stored
   }
 
+  /** Writes accounts in the open slot outside of any transaction. */
+  write(accounts: readonly VmAccount[]): void {
+    const { ledger } = this.#deps
+    for (const { pubkey, lamports } of accounts)
+      ledger.mint(lamports - (ledger.newestAccount(pubkey)?.lamports ?? 0n))
+    this.#write(this.#open.slot, accounts)
+  }
+
   /** Completes the block of the open slot, raises commitments, opens the next slot. */
   endSlot(): Block {
+    const block = this.#close()
+    this.#raise(block.slot)
+    this.#open = this.#openSlot(block.slot + 1)
+    return block
+  }
+
+  /**
+   * Completes the block of the open slot and that of a later one, which skips the slots between
+   * them. Both are finalized at once: what follows has no gaps.
+   */
+  jump(to: { readonly slot: number; readonly timeMs: number }): [before: Block, after: Block] {
+    const { ledger, clock } = this.#deps
+    const before = this.#close()
+    this.#raise(before.slot)
+    const unfinalized = Math.max(this.#firstSlot, ledger.slot(Commitment.finalized) + 1)
+    for (let slot = unfinalized; slot <= before.slot; slot++) this.#finalize(slot, slot - 1)
+    this.#aheadMs = Math.max(this.#aheadMs, to.timeMs - clock.nowMs())
+    this.#open = this.#openSlot(Math.max(to.slot, before.slot + 1))
+    const after = this.#close()
+    this.#confirm(after.slot, before.slot)
+    this.#finalize(after.slot, before.slot)
+    this.#firstSlot = after.slot + 1
+    this.#open = this.#openSlot(after.slot + 1)
+    return [before, after]
+  }
+
+  /** Completes the block of the open slot. */
+  #close(): Block {
     const { ledger, sink } = this.#deps
     const open = this.#open
     const parent = ledger.newest
@@ -105,22 +150,19 @@ export class Producer {
     const block = new Block(facts, ledger.opened, packEntries(open.entries))
     ledger.close(block)
     reportBlock(sink, block, open.entries.length)
-    this.#raise(open.slot)
     this.#nonce = durableNonce(facts.hash)
-    this.#open = this.#openSlot()
     return block
   }
 
-  #sysvars(): VmAccount[] {
+  #sysvars(slot: number): VmAccount[] {
     const { ledger } = this.#deps
     const blocks: Block[] = []
-    for (let slot = ledger.newest.slot; blocks.length < slotHashesMax; slot--) {
-      const block = ledger.block(slot)
-      if (block === null) break
-      blocks.push(block)
+    for (let at: Block | null = ledger.newest; at !== null; at = ledger.block(at.parentSlot)) {
+      blocks.push(at)
+      if (at.slot === 0 || blocks.length === slotHashesMax) break
     }
     return sysvarAccounts({
-      slot: ledger.stateSlot(Commitment.processed),
+      slot,
       slotsPerEpoch: ledger.epochSchedule.slotsPerEpoch,
       unixTime: this.#blockTime,
       epochStart: blocks.at(-1)?.blockTime ?? this.#blockTime,
@@ -130,35 +172,42 @@ export class Producer {
   }
 
   #raise(slot: number): void {
-    const { ledger } = this.#deps
-    ledger.confirm(slot)
-    this.#status(slot, slotStatus.confirmed)
+    this.#confirm(slot, slot - 1)
     const finalized = slot - finalizedAfter
-    if (finalized < this.#firstSlot) return
-    ledger.finalize(finalized)
-    this.#status(finalized, slotStatus.finalized)
+    if (finalized >= this.#firstSlot) this.#finalize(finalized, finalized - 1)
   }
 
-  #openSlot(): OpenSlot {
-    const { ledger, sink, clock, writeVm } = this.#deps
+  #confirm(slot: number, parent: number): void {
+    const { ledger, sink } = this.#deps
+    ledger.confirm(slot)
+    sink.status({ slot, parent, status: slotStatus.confirmed })
+  }
+
+  #finalize(slot: number, parent: number): void {
+    const { ledger, sink } = this.#deps
+    ledger.finalize(slot)
+    sink.status({ slot, parent, status: slotStatus.finalized })
+  }
+
+  #openSlot(slot: number): OpenSlot {
+    const { ledger, sink } = this.#deps
     const { slot: parent, facts } = ledger.newest
-    const slot = parent + 1
     // Wall clocks may step back; a chain's time does not.
-    this.#blockTime = Math.max(this.#blockTime, Math.floor(clock.nowMs() / 1000))
-    this.#status(slot, slotStatus.firstShredReceived)
-    this.#status(slot, slotStatus.createdBank)
+    this.#blockTime = Math.max(this.#blockTime, Math.floor(this.nowMs / 1000))
+    sink.status({ slot, parent, status: slotStatus.firstShredReceived })
+    sink.status({ slot, parent, status: slotStatus.createdBank })
     const open = new OpenSlot(slot, facts.hash, (entry) => sink.entry(slot, entry))
-    const accounts = this.#sysvars()
+    this.#write(slot, this.#sysvars(slot))
+    return open
+  }
+
+  #write(slot: number, accounts: readonly VmAccount[]): void {
+    const { ledger, sink, writeVm } = this.#deps
     writeVm(accounts)
     for (const account of accounts) {
       const version = versionOf(account, { slot, ledger })
       ledger.write(version)
       sink.account(slot, { ...version, txnSignature: null })
     }
-    return open
-  }
-
-  #status(slot: number, status: SlotStatus): void {
-    this.#deps.sink.status({ slot, parent: slot === 0 ? null : slot - 1, status })
   }
 }

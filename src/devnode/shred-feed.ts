@@ -19,6 +19,9 @@ export interface ShredTarget {
   readonly version: number
 }
 
+/** A shred has 16 bits for the distance to its parent; a jump of the chain may be longer. */
+const parentOffsetMax = 0xffff
+
 /** A message to the worker: all entries of a slot. */
 export interface SlotBatch {
   readonly slot: number
@@ -63,7 +66,8 @@ export class ShredFeed implements SolanaSink {
   block(slot: number, { parentSlot }: BlockMetaContent): void {
     if (!this.#takes(slot)) return
     const batch = encodeEntries(this.#entries, this.#transactions)
-    const message: SlotBatch = { slot, parent: parentSlot, batch }
+    const parent = Math.max(parentSlot, slot - parentOffsetMax)
+    const message: SlotBatch = { slot, parent, batch }
     this.#worker?.post(message)
   }
 

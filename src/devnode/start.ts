@@ -2,11 +2,14 @@
 //
 //   store (disk) -> ledger -> VM;  slot clock -> producer -> ledger, sink;  chain <- traffic
 import type { Clock } from '../base/clock.ts'
+import { Fault } from '../base/errors.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
 import { sysvarOwner } from '../solana/programs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { LocalChain } from './chain.ts'
+import { CheatCodes } from './cheat-codes.ts'
+import { slotAt } from './clone.ts'
 import { airdropAny, type ChainSection } from './config.ts'
 import type { VmAccount } from './executed.ts'
 import { type ChainKeys, genesisAccounts, keysOf, vmKeys } from './genesis.ts'
@@ -32,6 +35,8 @@ export interface EmbeddedDeps {
   readonly isFresh: boolean
   /** What a new chain begins with besides its own accounts; an existing one ignores it. */
   readonly genesis?: GenesisInput | null
+  /** Slot to continue at, or the URL of the node whose slot it is. */
+  readonly warpSlot?: number | string | null
   readonly sink: SolanaSink
   readonly counters: ChainCounters
   readonly clock: Clock
@@ -40,6 +45,7 @@ export interface EmbeddedDeps {
 
 export interface RunningChain {
   readonly chain: LocalChain
+  readonly cheats: CheatCodes
   /** All keys of the chain are derived from it. */
   readonly seed: Uint8Array
   stop(): Promise<void>
@@ -53,6 +59,7 @@ export async function startEmbeddedChain(
   const svm = new Svm()
   const builtins = new Map(svm.genesis(vmKeys).map((account) => [keyOf(account.pubkey), account]))
   const genesis = await genesisOf(svm, deps)
+  const warpSlot = await warpSlotOf(deps)
   const store = await ChainStore.open(deps.path, { isFresh: deps.isFresh, log, clock })
   const keys = keysOf(store.seed)
   const ledger = new LedgerState(
@@ -77,10 +84,19 @@ export async function startEmbeddedChain(
       void store.snapshot(ledger, counters.snapshotSeconds)
   }
   const slots = new SlotClock(section.slotMs, clock, () => keep(producer.endSlot()))
+  const first = async () => [...builtins.values(), ...(await store.genesisAccounts())]
+  const { slotMs } = section
+  const cheats = new CheatCodes({ ledger, svm, producer, slots, slotMs, keep, genesis: first })
+  const warped = warpSlot === null ? null : cheats.warp(warpSlot)
+  if (warped?.ok === false) {
+    await store.close()
+    throw new Fault('warp-slot', `--warp-slot: ${warped.refusal.message}`)
+  }
   slots.start()
   traffic.start()
   return {
     chain,
+    cheats,
     seed: store.seed,
     async stop() {
       traffic.stop()
@@ -101,6 +117,10 @@ async function genesisOf(svm: Svm, deps: EmbeddedDeps): Promise<Genesis> {
   const flags = genesis.flags.join(', ')
   log.warn('flags ignored: the ledger exists already, --reset begins a new one', { flags })
   return noGenesis
+}
+
+async function warpSlotOf({ warpSlot = null }: EmbeddedDeps): Promise<number | null> {
+  return typeof warpSlot === 'string' ? slotAt(warpSlot) : warpSlot
 }
 
 const noGenesis: Genesis = { accounts: [], mint: null, faucetLamports: null }

@@ -6,7 +6,7 @@
 //   snapshot-4500   journal-3000   journal-4500        accounts: the snapshot, then what
 //                   history only   blocks after 4500   the blocks after it wrote
 import { randomBytes } from 'node:crypto'
-import { mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { copyFile, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from '../base/clock.ts'
 import { Fault, messageOf } from '../base/errors.ts'
@@ -17,6 +17,7 @@ import { Block } from './ledger/block.ts'
 import { ByteReader, ByteWriter } from './ledger/bytes.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
 import type { LedgerState } from './ledger/state.ts'
+import { readAccounts, writeAccount } from './ledger/stored-account.ts'
 import { RecordWriter, readRecords } from './record-file.ts'
 
 const chunkBytes = 256 * 1024
@@ -96,7 +97,7 @@ export class ChainStore {
         const reader = new ByteReader(record)
         const block = Block.unpack(reader.bytes())
         // A hole: what comes after it cannot be trusted.
-        if (restored.length > 0 && block.slot !== slot + 1) break
+        if (restored.length > 0 && block.parentSlot !== slot) break
         slot = block.slot
         ledger.restore(block)
         const accounts = reader.rest()
@@ -115,6 +116,13 @@ export class ChainStore {
     this.#newestSlot = slot
     this.#journal = await RecordWriter.create(this.#file('journal', slot))
     return restored
+  }
+
+  /** The accounts of the first block, besides those of a new VM. */
+  async genesisAccounts(): Promise<LedgerAccount[]> {
+    const accounts: LedgerAccount[] = []
+    for await (const record of readRecords(this.#genesis)) accounts.push(...readAccounts(record))
+    return accounts
   }
 
   /** Queues a complete block and the accounts it wrote; returns at once, order is kept. */
@@ -171,6 +179,7 @@ export class ChainStore {
     const fresh = this.#file('unfinished', slot)
     await this.#writeAccounts(fresh, ledger.accountsAt(slot))
     await rename(fresh, this.#file('snapshot', slot))
+    if (slot === 0) await copyFile(this.#file('snapshot', 0), this.#genesis)
     await syncFolder(this.#path)
     await this.#prune(slot, before === null ? slot : ledger.firstAvailableSlot)
     seconds?.observe((clock.monotonicMs() - beganMs) / 1000)
@@ -226,6 +235,10 @@ export class ChainStore {
       .sort((a, b) => a - b)
   }
 
+  get #genesis(): string {
+    return join(this.#path, 'genesis')
+  }
+
   #file(kind: FileKind, slot: number): string {
     return join(this.#path, `${kind}-${slot}`)
   }
@@ -272,28 +285,4 @@ async function syncFolder(path: string): Promise<void> {
 function broken(why: string): Fault {
   const advice = 'start with --fresh (sluice devnode: --reset) for a new chain'
   return new Fault('chain-state', `the embedded chain cannot be read: ${why}; ${advice}`)
-}
-
-function writeAccount(writer: ByteWriter, account: LedgerAccount): void {
-  writer.raw(account.pubkey).raw(account.owner).u64(account.lamports).u64(account.rentEpoch)
-  writer
-    .u8(account.executable ? 1 : 0)
-    .number(account.slot)
-    .u64(account.writeVersion)
-  writer.bytes(account.data)
-}
-
-function* readAccounts(bytes: Uint8Array): IterableIterator<LedgerAccount> {
-  const reader = new ByteReader(bytes)
-  while (!reader.isAtEnd)
-    yield {
-      pubkey: new Uint8Array(reader.raw(32)),
-      owner: new Uint8Array(reader.raw(32)),
-      lamports: reader.u64(),
-      rentEpoch: reader.u64(),
-      executable: reader.u8() === 1,
-      slot: reader.number(),
-      writeVersion: reader.u64(),
-      data: new Uint8Array(reader.bytes()),
-    }
 }

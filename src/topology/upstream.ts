@@ -39,6 +39,7 @@ export function runDevnode(context: Context): Promise<DevnodeProcess> {
       ledger: join(data, 'chain'),
       isReset: context.isFresh,
       genesis: null,
+      warpSlot: null,
       host: '127.0.0.1',
       rpcPort: 0,
       wsPort: 0,

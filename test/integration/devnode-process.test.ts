@@ -28,6 +28,7 @@ const options = {
   ledger: join(folder, 'chain'),
   isReset: false,
   genesis: null,
+  warpSlot: null,
   host: '127.0.0.1',
   rpcPort: 0,
   wsPort: 0,

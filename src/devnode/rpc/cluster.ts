@@ -7,6 +7,7 @@ import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedBytes, encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import { programs } from '../../solana/programs.ts'
+import type { Ledger } from '../ledger/ledger.ts'
 import { refusalError, rpcFaults } from './errors.ts'
 import type { Params } from './params.ts'
 import { probeMinimumDelegation } from './stake-minimum.ts'
@@ -34,9 +35,21 @@ export function clusterMethods(node: RpcNode): Readonly<Record<string, Answering
   return { ...slotMethods(node), ...leaderMethods(node), ...economyMethods(node) }
 }
 
+export function epochInfoOf(ledger: Ledger, commitment: Commitment): Answer {
+  const { slotsPerEpoch } = ledger.epochSchedule
+  const slot = ledger.slot(commitment)
+  return asJson({
+    absoluteSlot: slot,
+    blockHeight: ledger.blockHeight(commitment),
+    epoch: Math.floor(slot / slotsPerEpoch),
+    slotIndex: slot % slotsPerEpoch,
+    slotsInEpoch: slotsPerEpoch,
+    transactionCount: ledger.transactionCount(commitment),
+  })
+}
+
 function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
-  const { slotsPerEpoch } = ledger.epochSchedule
   return {
     getSlot: answering(oneConfig, (params) => {
       const { slot } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
@@ -51,16 +64,8 @@ function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       return () => encodedText(String(ledger.transactionCount(commitment)))
     }),
     getEpochInfo: answering(oneConfig, (params) => {
-      const { commitment, slot } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
-      return () =>
-        asJson({
-          absoluteSlot: slot,
-          blockHeight: ledger.blockHeight(commitment),
-          epoch: Math.floor(slot / slotsPerEpoch),
-          slotIndex: slot % slotsPerEpoch,
-          slotsInEpoch: slotsPerEpoch,
-          transactionCount: ledger.transactionCount(commitment),
-        })
+      const { commitment } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
+      return () => epochInfoOf(ledger, commitment)
     }),
     getEpochSchedule: answering(noParams, () => () => {
       const schedule = ledger.epochSchedule

@@ -1,0 +1,164 @@
+// Cheat codes as JSON-RPC methods, with the names, params and results of surfpool. Thread: main of
+// the devnode. The devnode alone has them: a gateway refuses every method of this name.
+import { randomUUID } from 'node:crypto'
+import { Commitment } from '../../base/commitment.ts'
+import type { Outcome } from '../../base/errors.ts'
+import { type Answer, failure, rpcErrors } from '../../jsonrpc/build.ts'
+import { programs } from '../../solana/programs.ts'
+import { accountEncodings } from '../../solana/ui-account.ts'
+import type { CheatCodes, Destination, TokenChange } from '../cheat-codes.ts'
+import type { VmAccount } from '../executed.ts'
+import { epochInfoOf } from './cluster.ts'
+import { invalidParams, refusalError } from './errors.ts'
+import type { Fields, Params } from './params.ts'
+import { profileText } from './profile.ts'
+import { type Answering, answering, inContext, type RpcNode } from './view.ts'
+import { wireTransactionOf } from './wire-transaction.ts'
+
+const tokenStates = ['uninitialized', 'initialized', 'frozen']
+const hourMs = 3_600_000
+
+export function surfnetMethods(
+  node: RpcNode,
+  cheats: CheatCodes,
+): Readonly<Record<string, Answering>> {
+  return {
+    ...accountCheats(node, cheats),
+    ...clockCheats(node, cheats),
+    surfnet_profileTransaction: answering({ least: 1, most: 3 }, (params) => {
+      const wire = wireTransactionOf(params.text(0), 'base64')
+      if (!('bytes' in wire)) params.refuse(wire)
+      const config = params.config(2, 'RpcProfileResultConfig')
+      const encoding = config.choice('encoding', accountEncodings) ?? 'jsonParsed'
+      config.choice('depth', ['transaction', 'instruction'])
+      return () => {
+        if (!('bytes' in wire)) return failure(wire)
+        const profile = profileText(node, wire, { encoding, key: randomUUID() })
+        if (!profile.ok) return failure(refusalError(profile.refusal))
+        return inContext(node, node.ledger.slot(Commitment.processed), profile.value)
+      }
+    }),
+  }
+}
+
+function accountCheats(node: RpcNode, cheats: CheatCodes): Readonly<Record<string, Answering>> {
+  const nothing = () => inContext(node, node.ledger.slot(Commitment.processed), 'null')
+  const answer = (outcome: Outcome<null>) => answerOf(outcome, nothing)
+  return {
+    surfnet_setAccount: answering({ least: 2, most: 2 }, (params) => {
+      const key = params.key(0)
+      const change = accountChange(params, params.config(1, 'AccountUpdate'))
+      return () => answer(cheats.setAccount(key, change))
+    }),
+    surfnet_setTokenAccount: answering({ least: 3, most: 4 }, (params) => {
+      const owner = params.key(0)
+      const mint = params.key(1)
+      const change = tokenChange(params, params.config(2, 'TokenAccountUpdate'))
+      const program = params.at(3) === null ? programs.token : params.key(3)
+      return () => answer(cheats.setTokenAccount({ owner, mint, program }, change))
+    }),
+    surfnet_cloneProgramAccount: answering({ least: 2, most: 2 }, (params) => {
+      const [source, destination] = [params.key(0), params.key(1)]
+      return () => answer(cheats.cloneProgram(source, destination))
+    }),
+    surfnet_setProgramAuthority: answering({ least: 1, most: 2 }, (params) => {
+      const program = params.key(0)
+      const authority = params.at(1) === null ? null : params.key(1)
+      return () => answer(cheats.setProgramAuthority(program, authority))
+    }),
+    surfnet_resetAccount: answering({ least: 1, most: 2 }, (params) => {
+      const key = params.key(0)
+      const config = params.config(1, 'ResetAccountConfig')
+      const isWithOwned = config.flag('includeOwnedAccounts') === true
+      return async () => answer(await cheats.resetAccount(key, isWithOwned))
+    }),
+    surfnet_resetNetwork: answering({ least: 0, most: 0 }, () => async () => {
+      return answer(await cheats.resetNetwork())
+    }),
+  }
+}
+
+function clockCheats(node: RpcNode, cheats: CheatCodes): Readonly<Record<string, Answering>> {
+  return {
+    surfnet_pauseClock: answering({ least: 0, most: 0 }, () => () => {
+      cheats.pause()
+      return epochInfo(node)
+    }),
+    surfnet_resumeClock: answering({ least: 0, most: 0 }, () => () => {
+      cheats.resume()
+      return epochInfo(node)
+    }),
+    surfnet_timeTravel: answering({ least: 0, most: 1 }, (params) => {
+      const to = destinationOf(params, params.config(0, 'TimeTravelConfig'))
+      return () => answerOf(cheats.travel(to), () => epochInfo(node))
+    }),
+  }
+}
+
+function answerOf(outcome: Outcome<null>, answer: () => Answer): Answer {
+  if (outcome.ok) return answer()
+  const { kind, message } = outcome.refusal
+  if (kind === 'invalid') return failure(invalidParams(message))
+  return failure({ ...rpcErrors.internal, data: message })
+}
+
+function epochInfo({ ledger }: RpcNode): Answer {
+  return epochInfoOf(ledger, Commitment.processed)
+}
+
+function accountChange(params: Params, fields: Fields): Partial<VmAccount> {
+  const lamports = fields.u64('lamports')
+  const owner = fields.text('owner')
+  const executable = fields.flag('executable')
+  const rentEpoch = fields.u64('rentEpoch')
+  const hex = fields.text('data')
+  const data = hex === null ? null : hexBytes(params, hex)
+  return {
+    ...(lamports === null ? {} : { lamports: BigInt(lamports) }),
+    ...(owner === null ? {} : { owner: params.keyOf(owner) }),
+    ...(executable === null ? {} : { executable }),
+    ...(rentEpoch === null ? {} : { rentEpoch: BigInt(rentEpoch) }),
+    ...(data === null ? {} : { data }),
+  }
+}
+
+function hexBytes(params: Params, text: string): Buffer {
+  const wrong = text.search(/[^0-9a-fA-F]/)
+  if (wrong >= 0)
+    params.fail(
+      `Invalid hex data provided: Invalid character '${text[wrong]}' at position ${wrong}`,
+    )
+  else if (text.length % 2 === 1) params.fail('Invalid hex data provided: Odd number of digits')
+  return Buffer.from(text, 'hex')
+}
+
+function tokenChange(params: Params, fields: Fields): TokenChange {
+  const amount = fields.u64('amount')
+  const delegatedAmount = fields.u64('delegatedAmount')
+  const stateName = fields.text('state')
+  const state = stateName === null ? null : tokenStates.indexOf(stateName)
+  if (state === -1) params.fail(`Invalid token account state ${stateName}`)
+  const key = (name: string) => {
+    const text = fields.text(name)
+    return text === null || text === 'null' ? null : params.keyOf(text)
+  }
+  return {
+    ...(amount === null ? {} : { amount: BigInt(amount) }),
+    ...(delegatedAmount === null ? {} : { delegatedAmount: BigInt(delegatedAmount) }),
+    ...(state === null ? {} : { state }),
+    ...(fields.raw('delegate') === null ? {} : { delegate: key('delegate') }),
+    ...(fields.raw('closeAuthority') === null ? {} : { closeAuthority: key('closeAuthority') }),
+  }
+}
+
+/** One of three fields; without a config an hour from now. */
+function destinationOf(params: Params, fields: Fields): Destination {
+  const slot = fields.u64('absoluteSlot')
+  if (slot !== null) return { slot }
+  const epoch = fields.u64('absoluteEpoch')
+  if (epoch !== null) return { epoch }
+  const timeMs = fields.u64('absoluteTimestamp')
+  if (timeMs === null && params.at(0) !== null)
+    params.fail('one of absoluteSlot, absoluteEpoch and absoluteTimestamp is needed')
+  return { timeMs: timeMs ?? Date.now() + hourMs }
+}
