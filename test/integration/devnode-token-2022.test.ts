@@ -310,4 +310,26 @@ describe('amounts of a mint', () => {
     // A ten-thousandth of the smallest unit.
     expect(notified).toMatchObject([{ amount: '1', uiAmount: 0, uiAmountString: '0' }])
   })
+
+  it('are in a transaction when the mint is of the same program as the account', async () => {
+    const mint = await createMint([], () => [])
+    const [own, other] = [Keypair.generate().publicKey, Keypair.generate().publicKey]
+    const data = Buffer.alloc(165)
+    data.set(mint.toBytes())
+    data[108] = 1
+    for (const [key, owner] of [
+      [own, program],
+      [other, spl.TOKEN_PROGRAM_ID],
+    ] as const) {
+      const update = { lamports: 1e9, data: data.toString('hex'), owner: owner.toBase58() }
+      expect((await node.call('surfnet_setAccount', key.toBase58(), update)).error).toBeUndefined()
+    }
+    const move = SystemProgram.transfer({ fromPubkey: me, toPubkey: me, lamports: 1 })
+    for (const pubkey of [own, other, program])
+      move.keys.push({ pubkey, isSigner: false, isWritable: false })
+    const signature = await node.land([move], [payer])
+    await node.reached(signature, 'confirmed')
+    const landed = await node.call('getTransaction', signature, options)
+    expect(landed.result.meta.postTokenBalances).toMatchObject([{ programId: program.toBase58() }])
+  })
 })
