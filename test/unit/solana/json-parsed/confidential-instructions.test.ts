@@ -11,149 +11,79 @@ const noElGamal = Buffer.alloc(32)
 const noKey = Buffer.alloc(32)
 const ciphertext = Buffer.alloc(36, 6)
 const auditor = Buffer.alloc(128, 7)
-const elGamalText = elGamal.toString('base64')
-const text = ciphertext.toString('base64')
-const owned = { account: 'k1', owner: 'k2' }
+const base64 = (value: Buffer) => `"${value.toString('base64')}"`
+const [elGamalText, noElGamalText, aeText] = [elGamal, noElGamal, ciphertext].map(base64)
+const owned = '{account:k1,owner:k2}'
 const isExact = true
 
 describe('jsonParsed instructions of confidential transfers', () => {
   itShows('spl-token', [
     [
       token(1, 27, 0, key(2), 1, elGamal),
-      {
-        type: 'initializeConfidentialTransferMint',
-        isExact,
-        info: {
-          mint: 'k1',
-          authority: 'k2',
-          autoApproveNewAccounts: true,
-          auditorElGamalPubkey: elGamalText,
-        },
-      },
+      'initializeConfidentialTransferMint',
+      `{auditorElGamalPubkey:${elGamalText},authority:k2,autoApproveNewAccounts:true,mint:k1}`,
+      { isExact },
     ],
     [
       token(1, 27, 0, noKey, 0, noElGamal),
-      {
-        type: 'initializeConfidentialTransferMint',
-        isExact,
-        info: { mint: 'k1', autoApproveNewAccounts: false, auditorElGamalPubkey: null },
-      },
+      'initializeConfidentialTransferMint',
+      '{auditorElGamalPubkey:null,autoApproveNewAccounts:false,mint:k1}',
+      { isExact },
     ],
     [
       token(2, 27, 1, 1, noElGamal),
-      {
-        type: 'updateConfidentialTransferMint',
-        isExact,
-        info: {
-          mint: 'k1',
-          confidentialTransferMintAuthority: 'k2',
-          autoApproveNewAccounts: true,
-          auditorElGamalPubkey: null,
-        },
-      },
+      'updateConfidentialTransferMint',
+      `{auditorElGamalPubkey:null,autoApproveNewAccounts:true,
+        confidentialTransferMintAuthority:k2,mint:k1}`,
+      { isExact },
     ],
     [
       token(4, 27, 2, ciphertext, 65536n, 0),
-      {
-        type: 'configureConfidentialTransferAccount',
-        isExact,
-        info: {
-          account: 'k1',
-          mint: 'k2',
-          proofContextStateAccount: 'k3',
-          owner: 'k4',
-          decryptableZeroBalance: text,
-          maximumPendingBalanceCreditCounter: 65536,
-          proofInstructionOffset: 0,
-        },
-      },
+      'configureConfidentialTransferAccount',
+      `{account:k1,decryptableZeroBalance:${aeText},maximumPendingBalanceCreditCounter:65536,
+        mint:k2,owner:k4,proofContextStateAccount:k3,proofInstructionOffset:0}`,
+      { isExact },
     ],
     [
       token(3, 27, 3),
-      {
-        type: 'approveConfidentialTransferAccount',
-        info: { account: 'k1', mint: 'k2', confidentialTransferAuditorAuthority: 'k3' },
-      },
+      'approveConfidentialTransferAccount',
+      '{account:k1,confidentialTransferAuditorAuthority:k3,mint:k2}',
     ],
     [
       token(3, 27, 4, 255),
-      {
-        type: 'emptyConfidentialTransferAccount',
-        isExact,
-        info: {
-          account: 'k1',
-          instructionsSysvar: 'k2',
-          owner: 'k3',
-          proofInstructionOffset: -1,
-        },
-      },
+      'emptyConfidentialTransferAccount',
+      '{account:k1,instructionsSysvar:k2,owner:k3,proofInstructionOffset:-1}',
+      { isExact },
     ],
     [
       token(4, 27, 5, 9n, 3),
-      {
-        type: 'depositConfidentialTransfer',
-        isExact,
-        info: {
-          source: 'k1',
-          destination: 'k2',
-          mint: 'k3',
-          owner: 'k4',
-          amount: 9,
-          decimals: 3,
-        },
-      },
+      'depositConfidentialTransfer',
+      '{amount:9,decimals:3,destination:k2,mint:k3,owner:k4,source:k1}',
+      { isExact },
     ],
     [
       token(6, 27, 6, 9n, 3, ciphertext, 0, 0),
-      {
-        type: 'withdrawConfidentialTransfer',
-        accounts: 5,
-        isExact,
-        info: {
-          source: 'k1',
-          destination: 'k2',
-          mint: 'k3',
-          equalityProofContextStateAccount: 'k4',
-          rangeProofContextStateAccount: 'k5',
-          owner: 'k6',
-          amount: 9,
-          decimals: 3,
-          newDecryptableAvailableBalance: text,
-          equalityProofInstructionOffset: 0,
-          rangeProofInstructionOffset: 0,
-        },
-      },
+      'withdrawConfidentialTransfer',
+      `{amount:9,decimals:3,destination:k2,equalityProofContextStateAccount:k4,
+        equalityProofInstructionOffset:0,mint:k3,newDecryptableAvailableBalance:${aeText},
+        owner:k6,rangeProofContextStateAccount:k5,rangeProofInstructionOffset:0,source:k1}`,
+      { accounts: 5, isExact },
     ],
     [
       token(5, 27, 7, ciphertext, auditor, 1, 2, 3),
-      {
-        type: 'confidentialTransfer',
-        accounts: 4,
-        isExact,
-        info: {
-          source: 'k1',
-          mint: 'k2',
-          destination: 'k3',
-          instructionsSysvar: 'k4',
-          owner: 'k5',
-          newSourceDecryptableAvailableBalance: text,
-          equalityProofInstructionOffset: 1,
-          ciphertextValidityProofInstructionOffset: 2,
-          rangeProofInstructionOffset: 3,
-        },
-      },
+      'confidentialTransfer',
+      `{ciphertextValidityProofInstructionOffset:2,destination:k3,
+        equalityProofInstructionOffset:1,instructionsSysvar:k4,mint:k2,
+        newSourceDecryptableAvailableBalance:${aeText},owner:k5,rangeProofInstructionOffset:3,
+        source:k1}`,
+      { accounts: 4, isExact },
     ],
     [
       token(2, 27, 8, 9n, ciphertext),
-      {
-        type: 'applyPendingConfidentialTransferBalance',
-        isExact,
-        info: {
-          ...owned,
-          newDecryptableAvailableBalance: text,
-          expectedPendingBalanceCreditCounter: 9,
-        },
-      },
+      'applyPendingConfidentialTransferBalance',
+      `{account:k1,expectedPendingBalanceCreditCounter:9,
+        newDecryptableAvailableBalance:${aeText},owner:k2}`,
+      { isExact },
     ],
     ...(
       [
@@ -162,40 +92,25 @@ describe('jsonParsed instructions of confidential transfers', () => {
         [11, 'enableConfidentialTransferNonConfidentialCredits'],
         [12, 'disableConfidentialTransferNonConfidentialCredits'],
       ] as const
-    ).map(([tag, type]) => [token(2, 27, tag), { type, info: owned }] as const),
+    ).map(([tag, type]) => [token(2, 27, tag), type, owned] as const),
     [
       // The fee's two proofs are in one order in the data and in the other among the accounts.
       token(10, 27, 13, ciphertext, auditor, 0, 1, 2, 0, 5),
-      {
-        type: 'confidentialTransferWithFee',
-        accounts: 4,
-        isExact,
-        info: {
-          source: 'k1',
-          mint: 'k2',
-          destination: 'k3',
-          instructionsSysvar: 'k4',
-          equalityProofContextStateAccount: 'k5',
-          transferAmountCiphertextValidityProofRecordAccount: 'k6',
-          feeCiphertextValidityProofContextStateAccount: 'k7',
-          feeSigmaProofRecordAccount: 'k8',
-          rangeProofRecordAccount: 'k9',
-          owner: 'k10',
-          newSourceDecryptableAvailableBalance: text,
-          equalityProofInstructionOffset: 0,
-          transferAmountCiphertextValidityProofInstructionOffset: 1,
-          feeSigmaProofInstructionOffset: 2,
-          feeCiphertextValidityProofInstructionOffset: 0,
-          rangeProofInstructionOffset: 5,
-        },
-      },
+      'confidentialTransferWithFee',
+      `{destination:k3,equalityProofContextStateAccount:k5,equalityProofInstructionOffset:0,
+        feeCiphertextValidityProofContextStateAccount:k7,
+        feeCiphertextValidityProofInstructionOffset:0,feeSigmaProofInstructionOffset:2,
+        feeSigmaProofRecordAccount:k8,instructionsSysvar:k4,mint:k2,
+        newSourceDecryptableAvailableBalance:${aeText},owner:k10,
+        rangeProofInstructionOffset:5,rangeProofRecordAccount:k9,source:k1,
+        transferAmountCiphertextValidityProofInstructionOffset:1,
+        transferAmountCiphertextValidityProofRecordAccount:k6}`,
+      { accounts: 4, isExact },
     ],
     [
       token(3, 27, 14),
-      {
-        type: 'configureConfidentialAccountWithRegistry',
-        info: { account: 'k1', mint: 'k2', registry: 'k3' },
-      },
+      'configureConfidentialAccountWithRegistry',
+      '{account:k1,mint:k2,registry:k3}',
     ],
   ])
 
@@ -234,164 +149,99 @@ describe('jsonParsed instructions of confidential transfers', () => {
 })
 
 describe('jsonParsed instructions of confidential transfer fees', () => {
-  const withdrawn = { mint: 'k1', feeRecipient: 'k2', newDecryptableAvailableBalance: text }
   itShows('spl-token', [
     [
       token(1, 37, 0, noKey, elGamal),
-      {
-        type: 'initializeConfidentialTransferFeeConfig',
-        isExact,
-        info: { mint: 'k1', withdrawWithheldAuthorityElGamalPubkey: elGamalText },
-      },
+      'initializeConfidentialTransferFeeConfig',
+      `{mint:k1,withdrawWithheldAuthorityElGamalPubkey:${elGamalText}}`,
+      { isExact },
     ],
     [
       token(1, 37, 0, key(2), noElGamal),
-      {
-        type: 'initializeConfidentialTransferFeeConfig',
-        isExact,
-        info: {
-          mint: 'k1',
-          authority: 'k2',
-          withdrawWithheldAuthorityElGamalPubkey: noElGamal.toString('base64'),
-        },
-      },
+      'initializeConfidentialTransferFeeConfig',
+      `{authority:k2,mint:k1,withdrawWithheldAuthorityElGamalPubkey:${noElGamalText}}`,
+      { isExact },
     ],
     [
       token(5, 37, 1, 1, ciphertext),
-      {
-        type: 'withdrawWithheldConfidentialTransferTokensFromMint',
-        accounts: 4,
-        isExact,
-        info: {
-          ...withdrawn,
-          instructionsSysvar: 'k3',
-          recordAccount: 'k4',
-          withdrawWithheldAuthority: 'k5',
-          proofInstructionOffset: 1,
-        },
-      },
+      'withdrawWithheldConfidentialTransferTokensFromMint',
+      `{feeRecipient:k2,instructionsSysvar:k3,mint:k1,
+        newDecryptableAvailableBalance:${aeText},proofInstructionOffset:1,recordAccount:k4,
+        withdrawWithheldAuthority:k5}`,
+      { accounts: 4, isExact },
     ],
     [
       token(6, 37, 2, 2, 0, ciphertext),
-      {
-        type: 'withdrawWithheldConfidentialTransferTokensFromAccounts',
-        isExact,
-        info: {
-          ...withdrawn,
-          proofContextStateAccount: 'k3',
-          withdrawWithheldAuthority: 'k4',
-          sourceAccounts: ['k5', 'k6'],
-          proofInstructionOffset: 0,
-        },
-      },
+      'withdrawWithheldConfidentialTransferTokensFromAccounts',
+      `{feeRecipient:k2,mint:k1,newDecryptableAvailableBalance:${aeText},
+        proofContextStateAccount:k3,proofInstructionOffset:0,sourceAccounts:[k5,k6],
+        withdrawWithheldAuthority:k4}`,
+      { isExact },
     ],
     [
       token(7, 37, 2, 2, 1, ciphertext),
-      {
-        type: 'withdrawWithheldConfidentialTransferTokensFromAccounts',
-        accounts: 6,
-        isExact,
-        info: {
-          ...withdrawn,
-          instructionsSysvar: 'k3',
-          proofAccount: 'k4',
-          withdrawWithheldAuthority: 'k5',
-          sourceAccounts: ['k6', 'k7'],
-          proofInstructionOffset: 1,
-        },
-      },
+      'withdrawWithheldConfidentialTransferTokensFromAccounts',
+      `{feeRecipient:k2,instructionsSysvar:k3,mint:k1,
+        newDecryptableAvailableBalance:${aeText},proofAccount:k4,proofInstructionOffset:1,
+        sourceAccounts:[k6,k7],withdrawWithheldAuthority:k5}`,
+      { accounts: 6, isExact },
     ],
     [
       token(2, 37, 3),
-      {
-        type: 'harvestWithheldConfidentialTransferTokensToMint',
-        accounts: 1,
-        info: { mint: 'k1', sourceAccounts: ['k2'] },
-      },
+      'harvestWithheldConfidentialTransferTokensToMint',
+      '{mint:k1,sourceAccounts:[k2]}',
+      { accounts: 1 },
     ],
-    [token(2, 37, 4), { type: 'enableConfidentialTransferFeeHarvestToMint', info: owned }],
-    [token(2, 37, 5), { type: 'disableConfidentialTransferFeeHarvestToMint', info: owned }],
+    [token(2, 37, 4), 'enableConfidentialTransferFeeHarvestToMint', '{account:k1,owner:k2}'],
+    [token(2, 37, 5), 'disableConfidentialTransferFeeHarvestToMint', '{account:k1,owner:k2}'],
   ])
 })
 
 describe('jsonParsed instructions of confidential mints and burns', () => {
-  const offsets = {
-    equalityProofInstructionOffset: 0,
-    ciphertextValidityProofInstructionOffset: 0,
-    rangeProofInstructionOffset: 1,
-  }
-  const rotated = { mint: 'k1', newSupplyElGamalPubkey: elGamalText }
   itShows('spl-token', [
     [
       token(1, 42, 0, elGamal, ciphertext),
-      {
-        type: 'initializeConfidentialMintBurnMint',
-        isExact,
-        info: { mint: 'k1', supplyElGamalPubkey: elGamalText, decryptableSupply: text },
-      },
+      'initializeConfidentialMintBurnMint',
+      `{decryptableSupply:${aeText},mint:k1,supplyElGamalPubkey:${elGamalText}}`,
+      { isExact },
     ],
     [
       token(3, 42, 1, elGamal, 0),
-      {
-        type: 'rotateConfidentialMintBurnSupplyElGamalPubkey',
-        isExact,
-        info: { ...rotated, proofAccount: 'k2', owner: 'k3', proofInstructionOffset: 0 },
-      },
+      'rotateConfidentialMintBurnSupplyElGamalPubkey',
+      `{mint:k1,newSupplyElGamalPubkey:${elGamalText},owner:k3,proofAccount:k2,
+        proofInstructionOffset:0}`,
+      { isExact },
     ],
     [
       token(5, 42, 1, elGamal, 1),
-      {
-        type: 'rotateConfidentialMintBurnSupplyElGamalPubkey',
-        accounts: 3,
-        isExact,
-        info: {
-          ...rotated,
-          instructionsSysvar: 'k2',
-          multisigOwner: 'k3',
-          signers: ['k4', 'k5'],
-          proofInstructionOffset: 1,
-        },
-      },
+      'rotateConfidentialMintBurnSupplyElGamalPubkey',
+      `{instructionsSysvar:k2,mint:k1,multisigOwner:k3,newSupplyElGamalPubkey:${elGamalText},
+        proofInstructionOffset:1,signers:[k4,k5]}`,
+      { accounts: 3, isExact },
     ],
     [
       token(2, 42, 2, ciphertext),
-      {
-        type: 'updateConfidentialMintBurnDecryptableSupply',
-        isExact,
-        info: { mint: 'k1', owner: 'k2', newDecryptableSupply: text },
-      },
+      'updateConfidentialMintBurnDecryptableSupply',
+      `{mint:k1,newDecryptableSupply:${aeText},owner:k2}`,
+      { isExact },
     ],
     [
       token(5, 42, 3, ciphertext, auditor, 0, 0, 1),
-      {
-        type: 'confidentialMint',
-        accounts: 3,
-        isExact,
-        info: {
-          destination: 'k1',
-          mint: 'k2',
-          instructionsSysvar: 'k3',
-          equalityProofContextStateAccount: 'k4',
-          owner: 'k5',
-          newDecryptableSupply: text,
-          ...offsets,
-        },
-      },
+      'confidentialMint',
+      `{ciphertextValidityProofInstructionOffset:0,destination:k1,
+        equalityProofContextStateAccount:k4,equalityProofInstructionOffset:0,
+        instructionsSysvar:k3,mint:k2,newDecryptableSupply:${aeText},owner:k5,
+        rangeProofInstructionOffset:1}`,
+      { accounts: 3, isExact },
     ],
     [
       token(3, 42, 4, ciphertext, auditor, 0, 0, 1),
-      {
-        type: 'confidentialBurn',
-        isExact,
-        info: {
-          destination: 'k1',
-          mint: 'k2',
-          owner: 'k3',
-          newDecryptableAvailableBalance: text,
-          ...offsets,
-        },
-      },
+      'confidentialBurn',
+      `{ciphertextValidityProofInstructionOffset:0,destination:k1,
+        equalityProofInstructionOffset:0,mint:k2,newDecryptableAvailableBalance:${aeText},
+        owner:k3,rangeProofInstructionOffset:1}`,
+      { isExact },
     ],
-    [token(2, 42, 5), { type: 'applyPendingBurn', info: { mint: 'k1', owner: 'k2' } }],
+    [token(2, 42, 5), 'applyPendingBurn', '{mint:k1,owner:k2}'],
   ])
 })

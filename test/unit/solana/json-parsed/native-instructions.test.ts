@@ -2,16 +2,11 @@ import {
   AddressLookupTableProgram,
   BPF_LOADER_PROGRAM_ID,
   PublicKey,
-  SYSVAR_RECENT_BLOCKHASHES_PUBKEY,
-  SYSVAR_RENT_PUBKEY,
   SystemProgram,
 } from '@solana/web3.js'
 import { describe } from 'vitest'
 import { type bytes, itShows, key, raw, u32 } from '../../../testkit/instruction-json.ts'
 
-const blockhashes = SYSVAR_RECENT_BLOCKHASHES_PUBKEY.toBase58()
-const rent = SYSVAR_RENT_PUBKEY.toBase58()
-const systemProgram = SystemProgram.programId.toBase58()
 const upgradeable = new PublicKey('BPFLoaderUpgradeab1e11111111111111111111111')
 const [source, newAccount, owner] = [key(1), key(2), key(3)]
 const system = (accounts: number, tag: number, ...data: Parameters<typeof bytes>) =>
@@ -30,18 +25,18 @@ describe('jsonParsed instructions of native programs', () => {
         space: 6,
         programId: owner,
       }),
-      {
-        type: 'createAccount',
-        info: { source: 'k1', newAccount: 'k2', lamports: 5, space: 6, owner: 'k3' },
-      },
+      'createAccount',
+      '{lamports:5,newAccount:k2,owner:k3,source:k1,space:6}',
     ],
     [
       SystemProgram.assign({ accountPubkey: source, programId: owner }),
-      { type: 'assign', info: { account: 'k1', owner: 'k3' } },
+      'assign',
+      '{account:k1,owner:k3}',
     ],
     [
       SystemProgram.transfer({ fromPubkey: source, toPubkey: newAccount, lamports: u64Max }),
-      { type: 'transfer', info: { source: 'k1', destination: 'k2', lamports: u64Max } },
+      'transfer',
+      '{destination:k2,lamports:18446744073709551615,source:k1}',
     ],
     [
       SystemProgram.createAccountWithSeed({
@@ -53,26 +48,14 @@ describe('jsonParsed instructions of native programs', () => {
         space: 6,
         programId: owner,
       }),
-      {
-        type: 'createAccountWithSeed',
-        accounts: 2,
-        info: {
-          source: 'k1',
-          newAccount: 'k2',
-          base: 'k4',
-          seed: 'grün',
-          lamports: 5,
-          space: 6,
-          owner: 'k3',
-        },
-      },
+      'createAccountWithSeed',
+      '{base:k4,lamports:5,newAccount:k2,owner:k3,seed:"grün",source:k1,space:6}',
+      { accounts: 2 },
     ],
     [
       SystemProgram.nonceAdvance({ noncePubkey: key(1), authorizedPubkey: key(2) }),
-      {
-        type: 'advanceNonce',
-        info: { nonceAccount: 'k1', recentBlockhashesSysvar: blockhashes, nonceAuthority: 'k2' },
-      },
+      'advanceNonce',
+      '{nonceAccount:k1,nonceAuthority:k2,recentBlockhashesSysvar:recentBlockhashes}',
     ],
     [
       SystemProgram.nonceWithdraw({
@@ -81,29 +64,15 @@ describe('jsonParsed instructions of native programs', () => {
         lamports: 7,
         authorizedPubkey: key(2),
       }),
-      {
-        type: 'withdrawFromNonce',
-        info: {
-          nonceAccount: 'k1',
-          destination: 'k3',
-          recentBlockhashesSysvar: blockhashes,
-          rentSysvar: rent,
-          nonceAuthority: 'k2',
-          lamports: 7,
-        },
-      },
+      'withdrawFromNonce',
+      `{destination:k3,lamports:7,nonceAccount:k1,nonceAuthority:k2,
+        recentBlockhashesSysvar:recentBlockhashes,rentSysvar:rent}`,
     ],
     [
       SystemProgram.nonceInitialize({ noncePubkey: key(1), authorizedPubkey: key(2) }),
-      {
-        type: 'initializeNonce',
-        info: {
-          nonceAccount: 'k1',
-          recentBlockhashesSysvar: blockhashes,
-          rentSysvar: rent,
-          nonceAuthority: 'k2',
-        },
-      },
+      'initializeNonce',
+      `{nonceAccount:k1,nonceAuthority:k2,recentBlockhashesSysvar:recentBlockhashes,
+        rentSysvar:rent}`,
     ],
     [
       SystemProgram.nonceAuthorize({
@@ -111,14 +80,13 @@ describe('jsonParsed instructions of native programs', () => {
         authorizedPubkey: key(2),
         newAuthorizedPubkey: key(3),
       }),
-      {
-        type: 'authorizeNonce',
-        info: { nonceAccount: 'k1', nonceAuthority: 'k2', newAuthorized: 'k3' },
-      },
+      'authorizeNonce',
+      '{newAuthorized:k3,nonceAccount:k1,nonceAuthority:k2}',
     ],
     [
       SystemProgram.allocate({ accountPubkey: source, space: 9 }),
-      { type: 'allocate', info: { account: 'k1', space: 9 } },
+      'allocate',
+      '{account:k1,space:9}',
     ],
     [
       SystemProgram.allocate({
@@ -128,10 +96,8 @@ describe('jsonParsed instructions of native programs', () => {
         space: 9,
         programId: owner,
       }),
-      {
-        type: 'allocateWithSeed',
-        info: { account: 'k1', base: 'k2', seed: 's', space: 9, owner: 'k3' },
-      },
+      'allocateWithSeed',
+      '{account:k1,base:k2,owner:k3,seed:s,space:9}',
     ],
     [
       SystemProgram.assign({
@@ -140,7 +106,8 @@ describe('jsonParsed instructions of native programs', () => {
         seed: 's',
         programId: owner,
       }),
-      { type: 'assignWithSeed', info: { account: 'k1', base: 'k2', seed: 's', owner: 'k3' } },
+      'assignWithSeed',
+      '{account:k1,base:k2,owner:k3,seed:s}',
     ],
     [
       SystemProgram.transfer({
@@ -151,38 +118,24 @@ describe('jsonParsed instructions of native programs', () => {
         seed: 's',
         programId: owner,
       }),
-      {
-        type: 'transferWithSeed',
-        info: {
-          source: 'k1',
-          sourceBase: 'k2',
-          destination: 'k4',
-          lamports: 8,
-          sourceSeed: 's',
-          sourceOwner: 'k3',
-        },
-      },
+      'transferWithSeed',
+      '{destination:k4,lamports:8,source:k1,sourceBase:k2,sourceOwner:k3,sourceSeed:s}',
     ],
-    [system(1, 12), { type: 'upgradeNonce', info: { nonceAccount: 'k1' } }],
+    [system(1, 12), 'upgradeNonce', '{nonceAccount:k1}'],
     [
       system(2, 13, 5n, 6n, owner),
-      {
-        type: 'createAccountAllowPrefund',
-        info: { newAccount: 'k1', source: 'k2', lamports: 5, space: 6, owner: 'k3' },
-      },
+      'createAccountAllowPrefund',
+      '{lamports:5,newAccount:k1,owner:k3,source:k2,space:6}',
     ],
     [
       // Nothing is moved, so no source is needed, nor shown.
       system(2, 13, 0n, 6n, owner),
-      {
-        type: 'createAccountAllowPrefund',
-        accounts: 1,
-        info: { newAccount: 'k1', space: 6, owner: 'k3' },
-      },
+      'createAccountAllowPrefund',
+      '{newAccount:k1,owner:k3,space:6}',
+      { accounts: 1 },
     ],
   ])
 
-  const table = { lookupTableAccount: 'k1', lookupTableAuthority: 'k2' }
   const tableKeys = { lookupTable: key(1), authority: key(2) }
   const [created] = AddressLookupTableProgram.createLookupTable({
     authority: key(2),
@@ -193,20 +146,15 @@ describe('jsonParsed instructions of native programs', () => {
   itShows('address-lookup-table', [
     [
       created,
-      {
-        type: 'createLookupTable',
-        info: {
-          ...table,
-          payerAccount: 'k3',
-          systemProgram,
-          recentSlot: 77,
-          bumpSeed: created.data.at(-1),
-        },
-      },
+      'createLookupTable',
+      `{bumpSeed:${created.data.at(-1)},lookupTableAccount:k1,lookupTableAuthority:k2,
+        payerAccount:k3,
+        recentSlot:77,systemProgram:systemProgram}`,
     ],
     [
       AddressLookupTableProgram.freezeLookupTable(tableKeys),
-      { type: 'freezeLookupTable', info: table },
+      'freezeLookupTable',
+      '{lookupTableAccount:k1,lookupTableAuthority:k2}',
     ],
     [
       AddressLookupTableProgram.extendLookupTable({
@@ -214,140 +162,85 @@ describe('jsonParsed instructions of native programs', () => {
         payer: key(3),
         addresses: [key(4), key(5)],
       }),
-      {
-        type: 'extendLookupTable',
-        accounts: 2,
-        info: { ...table, payerAccount: 'k3', systemProgram, newAddresses: ['k4', 'k5'] },
-      },
+      'extendLookupTable',
+      `{lookupTableAccount:k1,lookupTableAuthority:k2,newAddresses:[k4,k5],payerAccount:k3,
+        systemProgram:systemProgram}`,
+      { accounts: 2 },
     ],
     [
       // The payer is shown with the system program only.
       raw(AddressLookupTableProgram.programId, 3, u32(2), 1n, key(4)),
-      { type: 'extendLookupTable', accounts: 2, info: { ...table, newAddresses: ['k4'] } },
+      'extendLookupTable',
+      '{lookupTableAccount:k1,lookupTableAuthority:k2,newAddresses:[k4]}',
+      { accounts: 2 },
     ],
     [
       AddressLookupTableProgram.deactivateLookupTable(tableKeys),
-      { type: 'deactivateLookupTable', info: table },
+      'deactivateLookupTable',
+      '{lookupTableAccount:k1,lookupTableAuthority:k2}',
     ],
     [
       AddressLookupTableProgram.closeLookupTable({ ...tableKeys, recipient: key(3) }),
-      { type: 'closeLookupTable', info: { ...table, recipient: 'k3' } },
+      'closeLookupTable',
+      '{lookupTableAccount:k1,lookupTableAuthority:k2,recipient:k3}',
     ],
   ])
 
   itShows('bpf-loader', [
     [
       raw(BPF_LOADER_PROGRAM_ID, 1, u32(0), u32(9), 3n, 1, 2, 3),
-      { type: 'write', info: { account: 'k1', offset: 9, bytes: 'AQID' } },
+      'write',
+      '{account:k1,bytes:AQID,offset:9}',
     ],
-    [raw(BPF_LOADER_PROGRAM_ID, 2, u32(1)), { type: 'finalize', info: { account: 'k1' } }],
+    [raw(BPF_LOADER_PROGRAM_ID, 2, u32(1)), 'finalize', '{account:k1}'],
   ])
 
-  const program = { programDataAccount: 'k1', programAccount: 'k2' }
   itShows('bpf-upgradeable-loader', [
-    [
-      loader(2, 0),
-      { type: 'initializeBuffer', accounts: 1, info: { account: 'k1', authority: 'k2' } },
-    ],
-    [loader(1, 0), { type: 'initializeBuffer', info: { account: 'k1' } }],
-    [
-      loader(2, 1, u32(9), 3n, 1, 2, 3),
-      { type: 'write', info: { account: 'k1', authority: 'k2', offset: 9, bytes: 'AQID' } },
-    ],
+    [loader(2, 0), 'initializeBuffer', '{account:k1,authority:k2}', { accounts: 1 }],
+    [loader(1, 0), 'initializeBuffer', '{account:k1}'],
+    [loader(2, 1, u32(9), 3n, 1, 2, 3), 'write', '{account:k1,authority:k2,bytes:AQID,offset:9}'],
     [
       loader(8, 2, 4096n),
-      {
-        type: 'deployWithMaxDataLen',
-        info: {
-          payerAccount: 'k1',
-          programDataAccount: 'k2',
-          programAccount: 'k3',
-          bufferAccount: 'k4',
-          rentSysvar: 'k5',
-          clockSysvar: 'k6',
-          systemProgram: 'k7',
-          authority: 'k8',
-          maxDataLen: 4096,
-        },
-      },
+      'deployWithMaxDataLen',
+      `{authority:k8,bufferAccount:k4,clockSysvar:k6,maxDataLen:4096,payerAccount:k1,
+        programAccount:k3,programDataAccount:k2,rentSysvar:k5,systemProgram:k7}`,
     ],
     [
       loader(7, 3),
-      {
-        type: 'upgrade',
-        info: {
-          ...program,
-          bufferAccount: 'k3',
-          spillAccount: 'k4',
-          rentSysvar: 'k5',
-          clockSysvar: 'k6',
-          authority: 'k7',
-        },
-      },
+      'upgrade',
+      `{authority:k7,bufferAccount:k3,clockSysvar:k6,programAccount:k2,
+        programDataAccount:k1,rentSysvar:k5,spillAccount:k4}`,
     ],
-    [
-      loader(3, 4),
-      {
-        type: 'setAuthority',
-        accounts: 2,
-        info: { account: 'k1', authority: 'k2', newAuthority: 'k3' },
-      },
-    ],
-    [
-      loader(2, 4),
-      { type: 'setAuthority', info: { account: 'k1', authority: 'k2', newAuthority: null } },
-    ],
+    [loader(3, 4), 'setAuthority', '{account:k1,authority:k2,newAuthority:k3}', { accounts: 2 }],
+    [loader(2, 4), 'setAuthority', '{account:k1,authority:k2,newAuthority:null}'],
     [
       loader(4, 5),
-      {
-        type: 'close',
-        accounts: 3,
-        info: { account: 'k1', recipient: 'k2', authority: 'k3', programAccount: 'k4' },
-      },
+      'close',
+      '{account:k1,authority:k3,programAccount:k4,recipient:k2}',
+      { accounts: 3 },
     ],
-    [
-      loader(3, 5),
-      {
-        type: 'close',
-        info: { account: 'k1', recipient: 'k2', authority: 'k3', programAccount: null },
-      },
-    ],
+    [loader(3, 5), 'close', '{account:k1,authority:k3,programAccount:null,recipient:k2}'],
     [
       loader(4, 6, u32(512)),
-      {
-        type: 'extendProgram',
-        accounts: 2,
-        info: { ...program, systemProgram: 'k3', payerAccount: 'k4', additionalBytes: 512 },
-      },
+      'extendProgram',
+      `{additionalBytes:512,payerAccount:k4,programAccount:k2,programDataAccount:k1,
+        systemProgram:k3}`,
+      { accounts: 2 },
     ],
     [
       loader(2, 6, u32(512)),
-      {
-        type: 'extendProgram',
-        info: { ...program, systemProgram: null, payerAccount: null, additionalBytes: 512 },
-      },
+      'extendProgram',
+      `{additionalBytes:512,payerAccount:null,programAccount:k2,programDataAccount:k1,
+        systemProgram:null}`,
     ],
-    [
-      loader(3, 7),
-      {
-        type: 'setAuthorityChecked',
-        info: { account: 'k1', authority: 'k2', newAuthority: 'k3' },
-      },
-    ],
-    [loader(3, 8), { type: 'migrate', info: { ...program, authority: 'k3' } }],
+    [loader(3, 7), 'setAuthorityChecked', '{account:k1,authority:k2,newAuthority:k3}'],
+    [loader(3, 8), 'migrate', '{authority:k3,programAccount:k2,programDataAccount:k1}'],
     [
       loader(4, 9, u32(512)),
-      {
-        type: 'extendProgramChecked',
-        accounts: 3,
-        info: {
-          ...program,
-          authority: 'k3',
-          systemProgram: 'k4',
-          payerAccount: null,
-          additionalBytes: 512,
-        },
-      },
+      'extendProgramChecked',
+      `{additionalBytes:512,authority:k3,payerAccount:null,programAccount:k2,
+        programDataAccount:k1,systemProgram:k4}`,
+      { accounts: 3 },
     ],
   ])
 })

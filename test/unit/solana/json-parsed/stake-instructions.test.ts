@@ -1,22 +1,10 @@
-import {
-  Authorized,
-  Lockup,
-  STAKE_CONFIG_ID,
-  StakeAuthorizationLayout,
-  StakeProgram,
-  SYSVAR_CLOCK_PUBKEY,
-  SYSVAR_RENT_PUBKEY,
-  SYSVAR_STAKE_HISTORY_PUBKEY,
-} from '@solana/web3.js'
+import { Authorized, Lockup, StakeAuthorizationLayout, StakeProgram } from '@solana/web3.js'
 import { describe, expect, it } from 'vitest'
 import { bytes, itShows, key, raw, shownText, u32 } from '../../../testkit/instruction-json.ts'
 
 const stake = (accounts: number, tag: number, ...data: Parameters<typeof bytes>) =>
   raw(StakeProgram.programId, accounts, u32(tag), ...data)
 const [stakePubkey, authorizedPubkey] = [key(1), key(2)]
-const clockSysvar = SYSVAR_CLOCK_PUBKEY.toBase58()
-const stakeHistorySysvar = SYSVAR_STAKE_HISTORY_PUBKEY.toBase58()
-const rentSysvar = SYSVAR_RENT_PUBKEY.toBase58()
 const { Staker, Withdrawer } = StakeAuthorizationLayout
 
 describe('jsonParsed instructions of the stake program', () => {
@@ -27,15 +15,9 @@ describe('jsonParsed instructions of the stake program', () => {
         authorized: new Authorized(key(2), key(3)),
         lockup: new Lockup(-5, 6, key(4)),
       }),
-      {
-        type: 'initialize',
-        info: {
-          stakeAccount: 'k1',
-          rentSysvar,
-          authorized: { staker: 'k2', withdrawer: 'k3' },
-          lockup: { unixTimestamp: -5, epoch: 6, custodian: 'k4' },
-        },
-      },
+      'initialize',
+      `{authorized:{staker:k2,withdrawer:k3},lockup:{custodian:k4,epoch:6,
+        unixTimestamp:-5},rentSysvar:rent,stakeAccount:k1}`,
     ],
     [
       StakeProgram.authorize({
@@ -45,18 +27,10 @@ describe('jsonParsed instructions of the stake program', () => {
         stakeAuthorizationType: Withdrawer,
         custodianPubkey: key(4),
       }).instructions[0]!,
-      {
-        type: 'authorize',
-        accounts: 3,
-        info: {
-          stakeAccount: 'k1',
-          clockSysvar,
-          authority: 'k2',
-          newAuthority: 'k3',
-          authorityType: 'Withdrawer',
-          custodian: 'k4',
-        },
-      },
+      'authorize',
+      `{authority:k2,authorityType:Withdrawer,clockSysvar:clock,custodian:k4,
+        newAuthority:k3,stakeAccount:k1}`,
+      { accounts: 3 },
     ],
     [
       StakeProgram.authorize({
@@ -65,40 +39,22 @@ describe('jsonParsed instructions of the stake program', () => {
         newAuthorizedPubkey: key(3),
         stakeAuthorizationType: Staker,
       }).instructions[0]!,
-      {
-        type: 'authorize',
-        info: {
-          stakeAccount: 'k1',
-          clockSysvar,
-          authority: 'k2',
-          newAuthority: 'k3',
-          authorityType: 'Staker',
-        },
-      },
+      'authorize',
+      '{authority:k2,authorityType:Staker,clockSysvar:clock,newAuthority:k3,stakeAccount:k1}',
     ],
     [
       StakeProgram.delegate({ stakePubkey, authorizedPubkey, votePubkey: key(3) }).instructions[0]!,
-      {
-        type: 'delegate',
-        info: {
-          stakeAccount: 'k1',
-          voteAccount: 'k3',
-          clockSysvar,
-          stakeHistorySysvar,
-          stakeConfigAccount: STAKE_CONFIG_ID.toBase58(),
-          stakeAuthority: 'k2',
-        },
-      },
+      'delegate',
+      `{clockSysvar:clock,stakeAccount:k1,stakeAuthority:k2,stakeConfigAccount:stakeConfig,
+        stakeHistorySysvar:stakeHistory,voteAccount:k3}`,
     ],
     [
       StakeProgram.split(
         { stakePubkey, authorizedPubkey, splitStakePubkey: key(3), lamports: 5 },
         0,
       ).instructions[1]!,
-      {
-        type: 'split',
-        info: { stakeAccount: 'k1', newSplitAccount: 'k3', stakeAuthority: 'k2', lamports: 5 },
-      },
+      'split',
+      '{lamports:5,newSplitAccount:k3,stakeAccount:k1,stakeAuthority:k2}',
     ],
     [
       StakeProgram.withdraw({
@@ -108,52 +64,28 @@ describe('jsonParsed instructions of the stake program', () => {
         lamports: 5,
         custodianPubkey: key(4),
       }).instructions[0]!,
-      {
-        type: 'withdraw',
-        accounts: 5,
-        info: {
-          stakeAccount: 'k1',
-          destination: 'k3',
-          clockSysvar,
-          stakeHistorySysvar,
-          withdrawAuthority: 'k2',
-          lamports: 5,
-          custodian: 'k4',
-        },
-      },
+      'withdraw',
+      `{clockSysvar:clock,custodian:k4,destination:k3,lamports:5,stakeAccount:k1,
+        stakeHistorySysvar:stakeHistory,withdrawAuthority:k2}`,
+      { accounts: 5 },
     ],
     [
       StakeProgram.deactivate({ stakePubkey, authorizedPubkey }).instructions[0]!,
-      { type: 'deactivate', info: { stakeAccount: 'k1', clockSysvar, stakeAuthority: 'k2' } },
+      'deactivate',
+      '{clockSysvar:clock,stakeAccount:k1,stakeAuthority:k2}',
     ],
     [
       stake(2, 6, 1, -5n, 1, 6n, 1, key(3)),
-      {
-        type: 'setLockup',
-        info: {
-          stakeAccount: 'k1',
-          custodian: 'k2',
-          lockup: { unixTimestamp: -5, epoch: 6, custodian: 'k3' },
-        },
-      },
+      'setLockup',
+      '{custodian:k2,lockup:{custodian:k3,epoch:6,unixTimestamp:-5},stakeAccount:k1}',
     ],
-    [
-      stake(2, 6, 0, 0, 0),
-      { type: 'setLockup', info: { stakeAccount: 'k1', custodian: 'k2', lockup: {} } },
-    ],
+    [stake(2, 6, 0, 0, 0), 'setLockup', '{custodian:k2,lockup:{},stakeAccount:k1}'],
     [
       StakeProgram.merge({ stakePubkey, sourceStakePubKey: key(3), authorizedPubkey })
         .instructions[0]!,
-      {
-        type: 'merge',
-        info: {
-          destination: 'k1',
-          source: 'k3',
-          clockSysvar,
-          stakeHistorySysvar,
-          stakeAuthority: 'k2',
-        },
-      },
+      'merge',
+      `{clockSysvar:clock,destination:k1,source:k3,stakeAuthority:k2,
+        stakeHistorySysvar:stakeHistory}`,
     ],
     [
       StakeProgram.authorizeWithSeed({
@@ -165,107 +97,46 @@ describe('jsonParsed instructions of the stake program', () => {
         stakeAuthorizationType: Staker,
         custodianPubkey: key(5),
       }).instructions[0]!,
-      {
-        type: 'authorizeWithSeed',
-        accounts: 2,
-        info: {
-          stakeAccount: 'k1',
-          authorityBase: 'k2',
-          newAuthorized: 'k4',
-          authorityType: 'Staker',
-          authoritySeed: 'seed',
-          authorityOwner: 'k3',
-          clockSysvar,
-          custodian: 'k5',
-        },
-      },
+      'authorizeWithSeed',
+      `{authorityBase:k2,authorityOwner:k3,authoritySeed:seed,authorityType:Staker,
+        clockSysvar:clock,custodian:k5,newAuthorized:k4,stakeAccount:k1}`,
+      { accounts: 2 },
     ],
-    [
-      stake(4, 9),
-      {
-        type: 'initializeChecked',
-        info: { stakeAccount: 'k1', rentSysvar: 'k2', staker: 'k3', withdrawer: 'k4' },
-      },
-    ],
+    [stake(4, 9), 'initializeChecked', '{rentSysvar:k2,stakeAccount:k1,staker:k3,withdrawer:k4}'],
     [
       stake(5, 10, u32(1)),
-      {
-        type: 'authorizeChecked',
-        accounts: 4,
-        info: {
-          stakeAccount: 'k1',
-          clockSysvar: 'k2',
-          authority: 'k3',
-          newAuthority: 'k4',
-          authorityType: 'Withdrawer',
-          custodian: 'k5',
-        },
-      },
+      'authorizeChecked',
+      `{authority:k3,authorityType:Withdrawer,clockSysvar:k2,custodian:k5,newAuthority:k4,
+        stakeAccount:k1}`,
+      { accounts: 4 },
     ],
     [
       stake(5, 11, u32(0), 'seed', key(6)),
-      {
-        type: 'authorizeCheckedWithSeed',
-        accounts: 4,
-        info: {
-          stakeAccount: 'k1',
-          authorityBase: 'k2',
-          clockSysvar: 'k3',
-          newAuthorized: 'k4',
-          authorityType: 'Staker',
-          authoritySeed: 'seed',
-          authorityOwner: 'k6',
-          custodian: 'k5',
-        },
-      },
+      'authorizeCheckedWithSeed',
+      `{authorityBase:k2,authorityOwner:k6,authoritySeed:seed,authorityType:Staker,
+        clockSysvar:k3,custodian:k5,newAuthorized:k4,stakeAccount:k1}`,
+      { accounts: 4 },
     ],
     [
       stake(3, 12, 1, 7n, 0),
-      {
-        type: 'setLockupChecked',
-        accounts: 2,
-        info: {
-          stakeAccount: 'k1',
-          custodian: 'k2',
-          lockup: { unixTimestamp: 7, custodian: 'k3' },
-        },
-      },
+      'setLockupChecked',
+      '{custodian:k2,lockup:{custodian:k3,unixTimestamp:7},stakeAccount:k1}',
+      { accounts: 2 },
     ],
-    [stake(1, 13), { type: 'getMinimumDelegation' }],
+    [stake(1, 13), 'getMinimumDelegation', null],
     [
       stake(3, 14),
-      {
-        type: 'deactivateDelinquent',
-        info: { stakeAccount: 'k1', voteAccount: 'k2', referenceVoteAccount: 'k3' },
-      },
+      'deactivateDelinquent',
+      '{referenceVoteAccount:k3,stakeAccount:k1,voteAccount:k2}',
     ],
     [
       stake(5, 15),
-      {
-        type: 'redelegate',
-        info: {
-          stakeAccount: 'k1',
-          newStakeAccount: 'k2',
-          voteAccount: 'k3',
-          stakeConfigAccount: 'k4',
-          stakeAuthority: 'k5',
-        },
-      },
+      'redelegate',
+      `{newStakeAccount:k2,stakeAccount:k1,stakeAuthority:k5,stakeConfigAccount:k4,
+        voteAccount:k3}`,
     ],
-    [
-      stake(3, 16, 5n),
-      {
-        type: 'moveStake',
-        info: { source: 'k1', destination: 'k2', stakeAuthority: 'k3', lamports: 5 },
-      },
-    ],
-    [
-      stake(3, 17, 5n),
-      {
-        type: 'moveLamports',
-        info: { source: 'k1', destination: 'k2', stakeAuthority: 'k3', lamports: 5 },
-      },
-    ],
+    [stake(3, 16, 5n), 'moveStake', '{destination:k2,lamports:5,source:k1,stakeAuthority:k3}'],
+    [stake(3, 17, 5n), 'moveLamports', '{destination:k2,lamports:5,source:k1,stakeAuthority:k3}'],
   ])
 
   it('leaves values raw that a type does not have', () => {

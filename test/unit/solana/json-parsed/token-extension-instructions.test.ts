@@ -35,7 +35,6 @@ import { type bytes, itShows, key, raw, shownText } from '../../../testkit/instr
 const programId = TOKEN_2022_PROGRAM_ID
 const [k1, k2, k3, k4, k5] = [key(1), key(2), key(3), key(4), key(5)]
 const multisig = [key(8), key(9)]
-const signers = ['k8', 'k9']
 const none = PublicKey.default
 const fee = { transferFeeBasisPoints: 50, maximumFee: 18446744073709551615n }
 
@@ -43,259 +42,192 @@ describe('jsonParsed instructions of Token-2022 extensions', () => {
   itShows('spl-token', [
     [
       createInitializeTransferFeeConfigInstruction(k1, k2, k3, 50, fee.maximumFee),
-      {
-        type: 'initializeTransferFeeConfig',
-        info: {
-          mint: 'k1',
-          transferFeeConfigAuthority: 'k2',
-          withdrawWithheldAuthority: 'k3',
-          ...fee,
-        },
-      },
+      'initializeTransferFeeConfig',
+      `{maximumFee:18446744073709551615,mint:k1,transferFeeBasisPoints:50,
+        transferFeeConfigAuthority:k2,withdrawWithheldAuthority:k3}`,
     ],
     [
       createInitializeTransferFeeConfigInstruction(k1, null, null, 50, fee.maximumFee),
-      { type: 'initializeTransferFeeConfig', info: { mint: 'k1', ...fee } },
+      'initializeTransferFeeConfig',
+      '{maximumFee:18446744073709551615,mint:k1,transferFeeBasisPoints:50}',
     ],
     [
       createTransferCheckedWithFeeInstruction(k1, k2, k3, k4, 1500n, 3, 20n, multisig),
-      {
-        type: 'transferCheckedWithFee',
-        accounts: 4,
-        info: {
-          source: 'k1',
-          mint: 'k2',
-          destination: 'k3',
-          multisigAuthority: 'k4',
-          signers,
-          tokenAmount: { amount: '1500', decimals: 3, uiAmount: 1.5, uiAmountString: '1.5' },
-          feeAmount: { amount: '20', decimals: 3, uiAmount: 0.02, uiAmountString: '0.02' },
-        },
-      },
+      'transferCheckedWithFee',
+      `{destination:k3,feeAmount:{amount:"20",decimals:3,uiAmount:0.02,
+        uiAmountString:"0.02"},mint:k2,multisigAuthority:k4,signers:[k8,k9],source:k1,
+        tokenAmount:{amount:"1500",decimals:3,uiAmount:1.5,uiAmountString:"1.5"}}`,
+      { accounts: 4 },
     ],
     [
       createWithdrawWithheldTokensFromMintInstruction(k1, k2, k3),
-      {
-        type: 'withdrawWithheldTokensFromMint',
-        info: { mint: 'k1', feeRecipient: 'k2', withdrawWithheldAuthority: 'k3' },
-      },
+      'withdrawWithheldTokensFromMint',
+      '{feeRecipient:k2,mint:k1,withdrawWithheldAuthority:k3}',
     ],
     [
       createWithdrawWithheldTokensFromAccountsInstruction(k1, k2, k3, [], [k4, k5]),
-      {
-        type: 'withdrawWithheldTokensFromAccounts',
-        info: {
-          mint: 'k1',
-          feeRecipient: 'k2',
-          withdrawWithheldAuthority: 'k3',
-          sourceAccounts: ['k4', 'k5'],
-        },
-      },
+      'withdrawWithheldTokensFromAccounts',
+      '{feeRecipient:k2,mint:k1,sourceAccounts:[k4,k5],withdrawWithheldAuthority:k3}',
     ],
     [
       createWithdrawWithheldTokensFromAccountsInstruction(k1, k2, k3, multisig, [k4]),
-      {
-        type: 'withdrawWithheldTokensFromAccounts',
-        accounts: 4,
-        info: {
-          mint: 'k1',
-          feeRecipient: 'k2',
-          multisigWithdrawWithheldAuthority: 'k3',
-          signers,
-          sourceAccounts: ['k4'],
-        },
-      },
+      'withdrawWithheldTokensFromAccounts',
+      `{feeRecipient:k2,mint:k1,multisigWithdrawWithheldAuthority:k3,signers:[k8,k9],
+        sourceAccounts:[k4]}`,
+      { accounts: 4 },
     ],
     [
       createHarvestWithheldTokensToMintInstruction(k1, [k2, k3]),
-      {
-        type: 'harvestWithheldTokensToMint',
-        accounts: 1,
-        info: { mint: 'k1', sourceAccounts: ['k2', 'k3'] },
-      },
+      'harvestWithheldTokensToMint',
+      '{mint:k1,sourceAccounts:[k2,k3]}',
+      { accounts: 1 },
     ],
     [
       createHarvestWithheldTokensToMintInstruction(k1, []),
-      { type: 'harvestWithheldTokensToMint', info: { mint: 'k1', sourceAccounts: [] } },
+      'harvestWithheldTokensToMint',
+      '{mint:k1,sourceAccounts:[]}',
     ],
     [
       createSetTransferFeeInstruction(k1, k2, [], 50, fee.maximumFee),
-      { type: 'setTransferFee', info: { mint: 'k1', transferFeeConfigAuthority: 'k2', ...fee } },
+      'setTransferFee',
+      `{maximumFee:18446744073709551615,mint:k1,transferFeeBasisPoints:50,
+        transferFeeConfigAuthority:k2}`,
     ],
     [
       // The small letter is the validator's.
       createSetTransferFeeInstruction(k1, k2, multisig, 50, fee.maximumFee),
-      {
-        type: 'setTransferFee',
-        accounts: 2,
-        info: { mint: 'k1', multisigtransferFeeConfigAuthority: 'k2', signers, ...fee },
-      },
+      'setTransferFee',
+      `{maximumFee:18446744073709551615,mint:k1,multisigtransferFeeConfigAuthority:k2,
+        signers:[k8,k9],transferFeeBasisPoints:50}`,
+      { accounts: 2 },
     ],
     [
       createInitializeDefaultAccountStateInstruction(k1, AccountState.Frozen),
-      {
-        type: 'initializeDefaultAccountState',
-        isExact: true,
-        info: { mint: 'k1', accountState: 'frozen' },
-      },
+      'initializeDefaultAccountState',
+      '{accountState:frozen,mint:k1}',
+      { isExact: true },
     ],
     [
       createUpdateDefaultAccountStateInstruction(k1, AccountState.Initialized, k2),
-      {
-        type: 'updateDefaultAccountState',
-        isExact: true,
-        info: { mint: 'k1', accountState: 'initialized', freezeAuthority: 'k2' },
-      },
+      'updateDefaultAccountState',
+      '{accountState:initialized,freezeAuthority:k2,mint:k1}',
+      { isExact: true },
     ],
     [
       createEnableRequiredMemoTransfersInstruction(k1, k2),
-      { type: 'enableRequiredMemoTransfers', info: { account: 'k1', owner: 'k2' } },
+      'enableRequiredMemoTransfers',
+      '{account:k1,owner:k2}',
     ],
     [
       createDisableRequiredMemoTransfersInstruction(k1, k2, multisig),
-      {
-        type: 'disableRequiredMemoTransfers',
-        accounts: 2,
-        info: { account: 'k1', multisigOwner: 'k2', signers },
-      },
+      'disableRequiredMemoTransfers',
+      '{account:k1,multisigOwner:k2,signers:[k8,k9]}',
+      { accounts: 2 },
     ],
     [
       createInitializeInterestBearingMintInstruction(k1, k2, -300),
-      {
-        type: 'initializeInterestBearingConfig',
-        isExact: true,
-        info: { mint: 'k1', rateAuthority: 'k2', rate: -300 },
-      },
+      'initializeInterestBearingConfig',
+      '{mint:k1,rate:-300,rateAuthority:k2}',
+      { isExact: true },
     ],
     [
       createInitializeInterestBearingMintInstruction(k1, none, 300),
-      {
-        type: 'initializeInterestBearingConfig',
-        isExact: true,
-        info: { mint: 'k1', rateAuthority: null, rate: 300 },
-      },
+      'initializeInterestBearingConfig',
+      '{mint:k1,rate:300,rateAuthority:null}',
+      { isExact: true },
     ],
     [
       raw(programId, 2, 33, 1, 0xff, 0xff),
-      {
-        type: 'updateInterestBearingConfigRate',
-        isExact: true,
-        info: { mint: 'k1', rateAuthority: 'k2', newRate: -1 },
-      },
+      'updateInterestBearingConfigRate',
+      '{mint:k1,newRate:-1,rateAuthority:k2}',
+      { isExact: true },
     ],
-    [
-      createEnableCpiGuardInstruction(k1, k2),
-      { type: 'enableCpiGuard', info: { account: 'k1', owner: 'k2' } },
-    ],
-    [
-      createDisableCpiGuardInstruction(k1, k2),
-      { type: 'disableCpiGuard', info: { account: 'k1', owner: 'k2' } },
-    ],
+    [createEnableCpiGuardInstruction(k1, k2), 'enableCpiGuard', '{account:k1,owner:k2}'],
+    [createDisableCpiGuardInstruction(k1, k2), 'disableCpiGuard', '{account:k1,owner:k2}'],
     [
       createInitializeTransferHookInstruction(k1, k2, k3, programId),
-      {
-        type: 'initializeTransferHook',
-        isExact: true,
-        info: { mint: 'k1', authority: 'k2', programId: 'k3' },
-      },
+      'initializeTransferHook',
+      '{authority:k2,mint:k1,programId:k3}',
+      { isExact: true },
     ],
     [
       createUpdateTransferHookInstruction(k1, k2, none),
-      { type: 'updateTransferHook', isExact: true, info: { mint: 'k1', authority: 'k2' } },
+      'updateTransferHook',
+      '{authority:k2,mint:k1}',
+      { isExact: true },
     ],
     [
       createInitializeMetadataPointerInstruction(k1, k2, k3, programId),
-      {
-        type: 'initializeMetadataPointer',
-        isExact: true,
-        info: { mint: 'k1', authority: 'k2', metadataAddress: 'k3' },
-      },
+      'initializeMetadataPointer',
+      '{authority:k2,metadataAddress:k3,mint:k1}',
+      { isExact: true },
     ],
     [
       createInitializeMetadataPointerInstruction(k1, null, null, programId),
-      { type: 'initializeMetadataPointer', isExact: true, info: { mint: 'k1' } },
+      'initializeMetadataPointer',
+      '{mint:k1}',
+      { isExact: true },
     ],
     [
       createUpdateMetadataPointerInstruction(k1, k2, k3, multisig),
-      {
-        type: 'updateMetadataPointer',
-        accounts: 2,
-        isExact: true,
-        info: { mint: 'k1', multisigAuthority: 'k2', signers, metadataAddress: 'k3' },
-      },
+      'updateMetadataPointer',
+      '{metadataAddress:k3,mint:k1,multisigAuthority:k2,signers:[k8,k9]}',
+      { accounts: 2, isExact: true },
     ],
     [
       createInitializeGroupPointerInstruction(k1, k2, k3),
-      {
-        type: 'initializeGroupPointer',
-        isExact: true,
-        info: { mint: 'k1', authority: 'k2', groupAddress: 'k3' },
-      },
+      'initializeGroupPointer',
+      '{authority:k2,groupAddress:k3,mint:k1}',
+      { isExact: true },
     ],
     [
       createUpdateGroupPointerInstruction(k1, k2, k3),
-      {
-        type: 'updateGroupPointer',
-        isExact: true,
-        info: { mint: 'k1', authority: 'k2', groupAddress: 'k3' },
-      },
+      'updateGroupPointer',
+      '{authority:k2,groupAddress:k3,mint:k1}',
+      { isExact: true },
     ],
     [
       createInitializeGroupMemberPointerInstruction(k1, k2, k3),
-      {
-        type: 'initializeGroupMemberPointer',
-        isExact: true,
-        info: { mint: 'k1', authority: 'k2', memberAddress: 'k3' },
-      },
+      'initializeGroupMemberPointer',
+      '{authority:k2,memberAddress:k3,mint:k1}',
+      { isExact: true },
     ],
     [
       createUpdateGroupMemberPointerInstruction(k1, k2, k3),
-      {
-        type: 'updateGroupMemberPointer',
-        isExact: true,
-        info: { mint: 'k1', authority: 'k2', memberAddress: 'k3' },
-      },
+      'updateGroupMemberPointer',
+      '{authority:k2,memberAddress:k3,mint:k1}',
+      { isExact: true },
     ],
     [
       createInitializeScaledUiAmountConfigInstruction(k1, k2, 1e21),
-      {
-        type: 'initializeScaledUiAmountConfig',
-        isExact: true,
-        info: { mint: 'k1', authority: 'k2', multiplier: '1000000000000000000000' },
-      },
+      'initializeScaledUiAmountConfig',
+      '{authority:k2,mint:k1,multiplier:"1000000000000000000000"}',
+      { isExact: true },
     ],
     [
       createInitializeScaledUiAmountConfigInstruction(k1, null, 1.25e-7),
-      {
-        type: 'initializeScaledUiAmountConfig',
-        isExact: true,
-        info: { mint: 'k1', authority: null, multiplier: '0.000000125' },
-      },
+      'initializeScaledUiAmountConfig',
+      '{authority:null,mint:k1,multiplier:"0.000000125"}',
+      { isExact: true },
     ],
     [
       createUpdateMultiplierDataInstruction(k1, k2, 2, 9n),
-      {
-        type: 'updateMultiplier',
-        isExact: true,
-        info: { mint: 'k1', authority: 'k2', newMultiplier: '2', newMultiplierTimestamp: 9 },
-      },
+      'updateMultiplier',
+      '{authority:k2,mint:k1,newMultiplier:"2",newMultiplierTimestamp:9}',
+      { isExact: true },
     ],
     [
       createInitializePausableConfigInstruction(k1, null),
-      {
-        type: 'initializePausableConfig',
-        isExact: true,
-        info: { mint: 'k1', authority: none.toBase58() },
-      },
+      'initializePausableConfig',
+      '{authority:systemProgram,mint:k1}',
+      { isExact: true },
     ],
-    [createPauseInstruction(k1, k2), { type: 'pause', info: { mint: 'k1', authority: 'k2' } }],
+    [createPauseInstruction(k1, k2), 'pause', '{authority:k2,mint:k1}'],
     [
       createResumeInstruction(k1, k2, multisig),
-      {
-        type: 'resume',
-        accounts: 2,
-        info: { mint: 'k1', multisigAuthority: 'k2', signers },
-      },
+      'resume',
+      '{mint:k1,multisigAuthority:k2,signers:[k8,k9]}',
+      { accounts: 2 },
     ],
   ])
 

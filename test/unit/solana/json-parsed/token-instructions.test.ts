@@ -1,5 +1,4 @@
 import {
-  ASSOCIATED_TOKEN_PROGRAM_ID,
   AuthorityType,
   createAmountToUiAmountInstruction,
   createApproveCheckedInstruction,
@@ -33,20 +32,13 @@ import {
   createTransferInstruction,
   createUiAmountToAmountInstruction,
   ExtensionType,
-  NATIVE_MINT_2022,
   TOKEN_2022_PROGRAM_ID,
   TOKEN_PROGRAM_ID,
 } from '@solana/spl-token'
-import { SYSVAR_RENT_PUBKEY, SystemProgram } from '@solana/web3.js'
 import { describe, expect, it } from 'vitest'
 import { type bytes, itShows, key, raw, shownText } from '../../../testkit/instruction-json.ts'
 
-const rentSysvar = SYSVAR_RENT_PUBKEY.toBase58()
-const systemProgram = SystemProgram.programId.toBase58()
-const tokenProgram = TOKEN_PROGRAM_ID.toBase58()
 const multisig = [key(8), key(9)]
-const signers = ['k8', 'k9']
-const tokenAmount = { amount: '1500', decimals: 3, uiAmount: 1.5, uiAmountString: '1.5' }
 const token2022 = (accounts: number, ...data: Parameters<typeof bytes>) =>
   raw(TOKEN_2022_PROGRAM_ID, accounts, ...data)
 const [k1, k2, k3, k4, k5] = [key(1), key(2), key(3), key(4), key(5)]
@@ -55,211 +47,146 @@ describe('jsonParsed instructions of the token programs', () => {
   itShows('spl-token', [
     [
       createInitializeMintInstruction(k1, 6, k2, k3),
-      {
-        type: 'initializeMint',
-        info: {
-          mint: 'k1',
-          decimals: 6,
-          mintAuthority: 'k2',
-          rentSysvar,
-          freezeAuthority: 'k3',
-        },
-      },
+      'initializeMint',
+      '{decimals:6,freezeAuthority:k3,mint:k1,mintAuthority:k2,rentSysvar:rent}',
     ],
     [
       createInitializeAccountInstruction(k1, k2, k3),
-      {
-        type: 'initializeAccount',
-        info: { account: 'k1', mint: 'k2', owner: 'k3', rentSysvar },
-      },
+      'initializeAccount',
+      '{account:k1,mint:k2,owner:k3,rentSysvar:rent}',
     ],
     [
       createInitializeMultisigInstruction(k1, multisig, 2),
-      {
-        type: 'initializeMultisig',
-        accounts: 3,
-        info: { multisig: 'k1', rentSysvar, signers, m: 2 },
-      },
+      'initializeMultisig',
+      '{m:2,multisig:k1,rentSysvar:rent,signers:[k8,k9]}',
+      { accounts: 3 },
     ],
     [
       createTransferInstruction(k1, k2, k3, 2n ** 64n - 1n),
-      {
-        type: 'transfer',
-        info: {
-          source: 'k1',
-          destination: 'k2',
-          authority: 'k3',
-          amount: '18446744073709551615',
-        },
-      },
+      'transfer',
+      '{amount:"18446744073709551615",authority:k3,destination:k2,source:k1}',
     ],
     [
       createApproveInstruction(k1, k2, k3, 9, multisig),
-      {
-        type: 'approve',
-        accounts: 3,
-        info: { source: 'k1', delegate: 'k2', multisigOwner: 'k3', signers, amount: '9' },
-      },
+      'approve',
+      '{amount:"9",delegate:k2,multisigOwner:k3,signers:[k8,k9],source:k1}',
+      { accounts: 3 },
     ],
-    [createRevokeInstruction(k1, k2), { type: 'revoke', info: { source: 'k1', owner: 'k2' } }],
+    [createRevokeInstruction(k1, k2), 'revoke', '{owner:k2,source:k1}'],
     [
       createMintToInstruction(k1, k2, k3, 9, multisig),
-      {
-        type: 'mintTo',
-        accounts: 3,
-        info: {
-          mint: 'k1',
-          account: 'k2',
-          multisigMintAuthority: 'k3',
-          signers,
-          amount: '9',
-        },
-      },
+      'mintTo',
+      '{account:k2,amount:"9",mint:k1,multisigMintAuthority:k3,signers:[k8,k9]}',
+      { accounts: 3 },
     ],
-    [
-      createBurnInstruction(k1, k2, k3, 9),
-      {
-        type: 'burn',
-        info: { account: 'k1', mint: 'k2', authority: 'k3', amount: '9' },
-      },
-    ],
+    [createBurnInstruction(k1, k2, k3, 9), 'burn', '{account:k1,amount:"9",authority:k3,mint:k2}'],
     [
       createCloseAccountInstruction(k1, k2, k3, multisig),
-      {
-        type: 'closeAccount',
-        accounts: 3,
-        info: { account: 'k1', destination: 'k2', multisigOwner: 'k3', signers },
-      },
+      'closeAccount',
+      '{account:k1,destination:k2,multisigOwner:k3,signers:[k8,k9]}',
+      { accounts: 3 },
     ],
     [
       createFreezeAccountInstruction(k1, k2, k3),
-      { type: 'freezeAccount', info: { account: 'k1', mint: 'k2', freezeAuthority: 'k3' } },
+      'freezeAccount',
+      '{account:k1,freezeAuthority:k3,mint:k2}',
     ],
     [
       createThawAccountInstruction(k1, k2, k3, multisig),
-      {
-        type: 'thawAccount',
-        accounts: 3,
-        info: { account: 'k1', mint: 'k2', multisigFreezeAuthority: 'k3', signers },
-      },
+      'thawAccount',
+      '{account:k1,mint:k2,multisigFreezeAuthority:k3,signers:[k8,k9]}',
+      { accounts: 3 },
     ],
     [
       createTransferCheckedInstruction(k1, k2, k3, k4, 1500, 3),
-      {
-        type: 'transferChecked',
-        info: { source: 'k1', mint: 'k2', destination: 'k3', authority: 'k4', tokenAmount },
-      },
+      'transferChecked',
+      `{authority:k4,destination:k3,mint:k2,source:k1,tokenAmount:{amount:"1500",
+        decimals:3,uiAmount:1.5,uiAmountString:"1.5"}}`,
     ],
     [
       createApproveCheckedInstruction(k1, k2, k3, k4, 1500, 3),
-      {
-        type: 'approveChecked',
-        info: { source: 'k1', mint: 'k2', delegate: 'k3', owner: 'k4', tokenAmount },
-      },
+      'approveChecked',
+      `{delegate:k3,mint:k2,owner:k4,source:k1,tokenAmount:{amount:"1500",decimals:3,
+        uiAmount:1.5,uiAmountString:"1.5"}}`,
     ],
     [
       createMintToCheckedInstruction(k1, k2, k3, 1500, 3),
-      {
-        type: 'mintToChecked',
-        info: { mint: 'k1', account: 'k2', mintAuthority: 'k3', tokenAmount },
-      },
+      'mintToChecked',
+      `{account:k2,mint:k1,mintAuthority:k3,tokenAmount:{amount:"1500",decimals:3,
+        uiAmount:1.5,uiAmountString:"1.5"}}`,
     ],
     [
       createBurnCheckedInstruction(k1, k2, k3, 1500, 3),
-      {
-        type: 'burnChecked',
-        info: { account: 'k1', mint: 'k2', authority: 'k3', tokenAmount },
-      },
+      'burnChecked',
+      `{account:k1,authority:k3,mint:k2,tokenAmount:{amount:"1500",decimals:3,uiAmount:1.5,
+        uiAmountString:"1.5"}}`,
     ],
     [
       createInitializeAccount2Instruction(k1, k2, k3),
-      {
-        type: 'initializeAccount2',
-        info: { account: 'k1', mint: 'k2', owner: 'k3', rentSysvar },
-      },
+      'initializeAccount2',
+      '{account:k1,mint:k2,owner:k3,rentSysvar:rent}',
     ],
-    [createSyncNativeInstruction(k1), { type: 'syncNative', info: { account: 'k1' } }],
+    [createSyncNativeInstruction(k1), 'syncNative', '{account:k1}'],
     [
       createInitializeAccount3Instruction(k1, k2, k3),
-      { type: 'initializeAccount3', info: { account: 'k1', mint: 'k2', owner: 'k3' } },
+      'initializeAccount3',
+      '{account:k1,mint:k2,owner:k3}',
     ],
     [
       raw(TOKEN_PROGRAM_ID, 3, 19, 1),
-      {
-        type: 'initializeMultisig2',
-        accounts: 2,
-        info: { multisig: 'k1', signers: ['k2', 'k3'], m: 1 },
-      },
+      'initializeMultisig2',
+      '{m:1,multisig:k1,signers:[k2,k3]}',
+      { accounts: 2 },
     ],
     [
       createInitializeMint2Instruction(k1, 6, k2, null),
-      { type: 'initializeMint2', info: { mint: 'k1', decimals: 6, mintAuthority: 'k2' } },
+      'initializeMint2',
+      '{decimals:6,mint:k1,mintAuthority:k2}',
     ],
     [
       createInitializeImmutableOwnerInstruction(k1, TOKEN_PROGRAM_ID),
-      { type: 'initializeImmutableOwner', info: { account: 'k1' } },
+      'initializeImmutableOwner',
+      '{account:k1}',
     ],
-    [
-      createAmountToUiAmountInstruction(k1, 9),
-      { type: 'amountToUiAmount', info: { mint: 'k1', amount: '9' } },
-    ],
+    [createAmountToUiAmountInstruction(k1, 9), 'amountToUiAmount', '{amount:"9",mint:k1}'],
     [
       createInitializeMintCloseAuthorityInstruction(k1, k2, TOKEN_2022_PROGRAM_ID),
-      { type: 'initializeMintCloseAuthority', info: { mint: 'k1', newAuthority: 'k2' } },
+      'initializeMintCloseAuthority',
+      '{mint:k1,newAuthority:k2}',
     ],
-    [
-      token2022(1, 25, 0),
-      { type: 'initializeMintCloseAuthority', info: { mint: 'k1', newAuthority: null } },
-    ],
+    [token2022(1, 25, 0), 'initializeMintCloseAuthority', '{mint:k1,newAuthority:null}'],
     [
       createCreateNativeMintInstruction(k1),
-      {
-        type: 'createNativeMint',
-        info: { payer: 'k1', nativeMint: NATIVE_MINT_2022.toBase58(), systemProgram },
-      },
+      'createNativeMint',
+      `{nativeMint:"9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXejP",payer:k1,
+        systemProgram:systemProgram}`,
     ],
     [
       createInitializeNonTransferableMintInstruction(k1, TOKEN_2022_PROGRAM_ID),
-      { type: 'initializeNonTransferableMint', info: { mint: 'k1' } },
+      'initializeNonTransferableMint',
+      '{mint:k1}',
     ],
     [
       createInitializePermanentDelegateInstruction(k1, k2, TOKEN_2022_PROGRAM_ID),
-      { type: 'initializePermanentDelegate', info: { mint: 'k1', delegate: 'k2' } },
+      'initializePermanentDelegate',
+      '{delegate:k2,mint:k1}',
     ],
-    [
-      token2022(3, 38),
-      {
-        type: 'withdrawExcessLamports',
-        info: { source: 'k1', destination: 'k2', authority: 'k3' },
-      },
-    ],
+    [token2022(3, 38), 'withdrawExcessLamports', '{authority:k3,destination:k2,source:k1}'],
     // What follows the tag is a list up to the end: one more byte is half an element.
     [
       createReallocateInstruction(k1, k2, [ExtensionType.MemoTransfer, ExtensionType.CpiGuard], k3),
-      {
-        type: 'reallocate',
-        isExact: true,
-        info: {
-          account: 'k1',
-          payer: 'k2',
-          systemProgram,
-          owner: 'k3',
-          extensionTypes: ['memoTransfer', 'cpiGuard'],
-        },
-      },
+      'reallocate',
+      `{account:k1,extensionTypes:[memoTransfer,cpiGuard],owner:k3,payer:k2,
+        systemProgram:systemProgram}`,
+      { isExact: true },
     ],
     [
       token2022(1, 21, 7, 0, 20, 0, 21, 0, 27, 0),
-      {
-        type: 'getAccountDataSize',
-        isExact: true,
-        info: {
-          mint: 'k1',
-          extensionTypes: ['immutableOwner', 'groupPointer', 'tokenGroup', 'pausableAccount'],
-        },
-      },
+      'getAccountDataSize',
+      '{extensionTypes:[immutableOwner,groupPointer,tokenGroup,pausableAccount],mint:k1}',
+      { isExact: true },
     ],
-    [token2022(1, 21), { type: 'getAccountDataSize', isExact: true, info: { mint: 'k1' } }],
+    [token2022(1, 21), 'getAccountDataSize', '{mint:k1}', { isExact: true }],
   ])
 
   const authorities = {
@@ -284,83 +211,58 @@ describe('jsonParsed instructions of the token programs', () => {
       ([authorityType, kind]) =>
         [
           createSetAuthorityInstruction(k1, k2, kind, k3),
-          {
-            type: 'setAuthority',
-            info: { mint: 'k1', authority: 'k2', authorityType, newAuthority: 'k3' },
-          },
+          'setAuthority',
+          `{authority:k2,authorityType:${authorityType},mint:k1,newAuthority:k3}`,
         ] as const,
     ),
     [
       createSetAuthorityInstruction(k1, k2, AuthorityType.AccountOwner, null, multisig),
-      {
-        type: 'setAuthority',
-        accounts: 2,
-        info: {
-          account: 'k1',
-          multisigAuthority: 'k2',
-          signers,
-          authorityType: 'accountOwner',
-          newAuthority: null,
-        },
-      },
+      'setAuthority',
+      `{account:k1,authorityType:accountOwner,multisigAuthority:k2,newAuthority:null,
+        signers:[k8,k9]}`,
+      { accounts: 2 },
     ],
     [
       createSetAuthorityInstruction(k1, k2, AuthorityType.CloseAccount, k3),
-      {
-        type: 'setAuthority',
-        info: {
-          account: 'k1',
-          authority: 'k2',
-          authorityType: 'closeAccount',
-          newAuthority: 'k3',
-        },
-      },
+      'setAuthority',
+      '{account:k1,authority:k2,authorityType:closeAccount,newAuthority:k3}',
     ],
   ])
 
-  const associated = {
-    source: 'k1',
-    account: 'k2',
-    wallet: 'k3',
-    mint: 'k4',
-    systemProgram,
-    tokenProgram,
-  }
   itShows('spl-associated-token-account', [
     [
       createAssociatedTokenAccountIdempotentInstruction(k1, k2, k3, k4),
-      { type: 'createIdempotent', isExact: true, info: associated },
+      'createIdempotent',
+      `{account:k2,mint:k4,source:k1,systemProgram:systemProgram,tokenProgram:tokenProgram,
+        wallet:k3}`,
+      { isExact: true },
     ],
     [
       createRecoverNestedInstruction(k1, k2, k3, k4, k5, key(6)),
-      {
-        type: 'recoverNested',
-        isExact: true,
-        info: {
-          nestedSource: 'k1',
-          nestedMint: 'k2',
-          destination: 'k3',
-          nestedOwner: 'k4',
-          ownerMint: 'k5',
-          wallet: 'k6',
-          tokenProgram,
-        },
-      },
+      'recoverNested',
+      `{destination:k3,nestedMint:k2,nestedOwner:k4,nestedSource:k1,ownerMint:k5,
+        tokenProgram:tokenProgram,wallet:k6}`,
+      { isExact: true },
     ],
   ])
 
   it('shows create of spl-associated-token-account without data or with a 0', () => {
     const instruction = createAssociatedTokenAccountInstruction(k1, k2, k3, k4)
     expect(instruction.data).toHaveLength(0)
-    const shown = JSON.parse(shownText(instruction))
-    expect(shown).toEqual({
-      program: 'spl-associated-token-account',
-      programId: ASSOCIATED_TOKEN_PROGRAM_ID.toBase58(),
-      parsed: { type: 'create', info: associated },
-      stackHeight: 1,
+    const { parsed } = JSON.parse(shownText(instruction))
+    expect(parsed).toEqual({
+      type: 'create',
+      info: {
+        source: 'k1',
+        account: 'k2',
+        wallet: 'k3',
+        mint: 'k4',
+        systemProgram: 'systemProgram',
+        tokenProgram: 'tokenProgram',
+      },
     })
     instruction.data = Buffer.of(0)
-    expect(JSON.parse(shownText(instruction))).toEqual(shown)
+    expect(JSON.parse(shownText(instruction)).parsed).toEqual(parsed)
     instruction.data = Buffer.of(0, 0)
     expect(shownText(instruction)).toMatch(/^{"accounts"/)
   })

@@ -17,36 +17,29 @@ const programId = TOKEN_2022_PROGRAM_ID
 const [k1, k2, k3, k4, k5] = [key(1), key(2), key(3), key(4), key(5)]
 
 describe('jsonParsed instructions of token metadata and token groups', () => {
-  const metadata = { metadata: 'k1', updateAuthority: 'k2' }
   const metadataKeys = { programId, metadata: k1, updateAuthority: k2 }
   const text = { name: 'Grün', symbol: 'G', uri: '' }
   itShows('spl-token', [
     [
       createInitializeInstruction({ ...metadataKeys, mint: k3, mintAuthority: k4, ...text }),
-      {
-        type: 'initializeTokenMetadata',
-        isExact: true,
-        info: { ...metadata, mint: 'k3', mintAuthority: 'k4', ...text },
-      },
+      'initializeTokenMetadata',
+      '{metadata:k1,mint:k3,mintAuthority:k4,name:"Grün",symbol:G,updateAuthority:k2,uri:""}',
+      { isExact: true },
     ],
     ...['name', 'symbol', 'uri', 'colour'].map(
       (field) =>
         [
           createUpdateFieldInstruction({ ...metadataKeys, field, value: 'v' }),
-          {
-            type: 'updateTokenMetadataField',
-            isExact: true,
-            info: { ...metadata, field, value: 'v' },
-          },
+          'updateTokenMetadataField',
+          `{field:${field},metadata:k1,updateAuthority:k2,value:v}`,
+          { isExact: true },
         ] as const,
     ),
     [
       createRemoveKeyInstruction({ ...metadataKeys, key: 'colour', idempotent: true }),
-      {
-        type: 'removeTokenMetadataKey',
-        isExact: true,
-        info: { ...metadata, key: 'colour', idempotent: true },
-      },
+      'removeTokenMetadataKey',
+      '{idempotent:true,key:colour,metadata:k1,updateAuthority:k2}',
+      { isExact: true },
     ],
     [
       createUpdateAuthorityInstruction({
@@ -55,15 +48,15 @@ describe('jsonParsed instructions of token metadata and token groups', () => {
         oldAuthority: k2,
         newAuthority: null,
       }),
-      {
-        type: 'updateTokenMetadataAuthority',
-        isExact: true,
-        info: { ...metadata, newAuthority: null },
-      },
+      'updateTokenMetadataAuthority',
+      '{metadata:k1,newAuthority:null,updateAuthority:k2}',
+      { isExact: true },
     ],
     [
       createEmitInstruction({ programId, metadata: k1, end: 7n }),
-      { type: 'emitTokenMetadata', isExact: true, info: { metadata: 'k1', end: 7 } },
+      'emitTokenMetadata',
+      '{end:7,metadata:k1}',
+      { isExact: true },
     ],
     [
       createInitializeGroupInstruction({
@@ -74,17 +67,9 @@ describe('jsonParsed instructions of token metadata and token groups', () => {
         updateAuthority: k4,
         maxSize: 5n,
       }),
-      {
-        type: 'initializeTokenGroup',
-        isExact: true,
-        info: {
-          group: 'k1',
-          mint: 'k2',
-          mintAuthority: 'k3',
-          updateAuthority: 'k4',
-          maxSize: 5,
-        },
-      },
+      'initializeTokenGroup',
+      '{group:k1,maxSize:5,mint:k2,mintAuthority:k3,updateAuthority:k4}',
+      { isExact: true },
     ],
     [
       createUpdateGroupMaxSizeInstruction({
@@ -93,11 +78,9 @@ describe('jsonParsed instructions of token metadata and token groups', () => {
         updateAuthority: k2,
         maxSize: 5n,
       }),
-      {
-        type: 'updateTokenGroupMaxSize',
-        isExact: true,
-        info: { group: 'k1', updateAuthority: 'k2', maxSize: 5 },
-      },
+      'updateTokenGroupMaxSize',
+      '{group:k1,maxSize:5,updateAuthority:k2}',
+      { isExact: true },
     ],
     [
       createUpdateGroupAuthorityInstruction({
@@ -106,11 +89,9 @@ describe('jsonParsed instructions of token metadata and token groups', () => {
         currentAuthority: k2,
         newAuthority: k3,
       }),
-      {
-        type: 'updateTokenGroupAuthority',
-        isExact: true,
-        info: { group: 'k1', updateAuthority: 'k2', newAuthority: 'k3' },
-      },
+      'updateTokenGroupAuthority',
+      '{group:k1,newAuthority:k3,updateAuthority:k2}',
+      { isExact: true },
     ],
     [
       createInitializeMemberInstruction({
@@ -121,17 +102,9 @@ describe('jsonParsed instructions of token metadata and token groups', () => {
         group: k4,
         groupUpdateAuthority: k5,
       }),
-      {
-        type: 'initializeTokenGroupMember',
-        isExact: true,
-        info: {
-          member: 'k1',
-          memberMint: 'k2',
-          memberMintAuthority: 'k3',
-          group: 'k4',
-          groupUpdateAuthority: 'k5',
-        },
-      },
+      'initializeTokenGroupMember',
+      '{group:k4,groupUpdateAuthority:k5,member:k1,memberMint:k2,memberMintAuthority:k3}',
+      { isExact: true },
     ],
   ])
 

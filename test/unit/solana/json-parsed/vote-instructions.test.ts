@@ -1,33 +1,13 @@
-import {
-  SYSVAR_CLOCK_PUBKEY,
-  SYSVAR_RENT_PUBKEY,
-  VoteAuthorizationLayout,
-  VoteInit,
-  VoteProgram,
-} from '@solana/web3.js'
+import { VoteAuthorizationLayout, VoteInit, VoteProgram } from '@solana/web3.js'
 import { describe, expect, it } from 'vitest'
 import { bytes, itShows, key, raw, shownText, u32 } from '../../../testkit/instruction-json.ts'
 
 const vote = (accounts: number, tag: number, ...data: Parameters<typeof bytes>) =>
   raw(VoteProgram.programId, accounts, u32(tag), ...data)
 const [votePubkey, authorizedPubkey] = [key(1), key(2)]
-const clockSysvar = SYSVAR_CLOCK_PUBKEY.toBase58()
-const synced = { voteAccount: 'k1', voteAuthority: 'k2' }
-const voted = {
-  voteAccount: 'k1',
-  slotHashesSysvar: 'k2',
-  clockSysvar: 'k3',
-  voteAuthority: 'k4',
-}
-const lockouts = [
-  { slot: 100, confirmation_count: 2 },
-  { slot: 300, confirmation_count: 1 },
-]
 const update = bytes(2n, 100n, u32(2), 300n, u32(1), 1, 40n, key(9), 1, -7n)
-const updated = { lockouts, root: 40, hash: 'k9', timestamp: -7 }
 // Slots are distances: 60 from the root, then 200 in two bytes of 7 bits.
 const compact = bytes(40n, 2, 60, 2, 200, 1, 1, key(9), 0)
-const compacted = { lockouts, root: 40, hash: 'k9', timestamp: null }
 const rootless = bytes(2n ** 64n - 1n, 1, 100, 2, key(9), 0)
 const blsKey = Buffer.alloc(48, 3)
 const blsProof = Buffer.alloc(96, 4)
@@ -40,18 +20,9 @@ describe('jsonParsed instructions of the vote program', () => {
         nodePubkey: key(2),
         voteInit: new VoteInit(key(2), key(3), key(4), 10),
       }),
-      {
-        type: 'initialize',
-        info: {
-          voteAccount: 'k1',
-          rentSysvar: SYSVAR_RENT_PUBKEY.toBase58(),
-          clockSysvar,
-          node: 'k2',
-          authorizedVoter: 'k3',
-          authorizedWithdrawer: 'k4',
-          commission: 10,
-        },
-      },
+      'initialize',
+      `{authorizedVoter:k3,authorizedWithdrawer:k4,clockSysvar:clock,commission:10,node:k2,
+        rentSysvar:rent,voteAccount:k1}`,
     ],
     [
       VoteProgram.authorize({
@@ -60,23 +31,14 @@ describe('jsonParsed instructions of the vote program', () => {
         newAuthorizedPubkey: key(3),
         voteAuthorizationType: VoteAuthorizationLayout.Withdrawer,
       }).instructions[0]!,
-      {
-        type: 'authorize',
-        info: {
-          voteAccount: 'k1',
-          clockSysvar,
-          authority: 'k2',
-          newAuthority: 'k3',
-          authorityType: 'Withdrawer',
-        },
-      },
+      'authorize',
+      '{authority:k2,authorityType:Withdrawer,clockSysvar:clock,newAuthority:k3,voteAccount:k1}',
     ],
     [
       vote(4, 2, 2n, 5n, 6n, key(9), 0),
-      {
-        type: 'vote',
-        info: { ...voted, vote: { slots: [5, 6], hash: 'k9', timestamp: null } },
-      },
+      'vote',
+      `{clockSysvar:k3,slotHashesSysvar:k2,vote:{hash:k9,slots:[5,6],timestamp:null},
+        voteAccount:k1,voteAuthority:k4}`,
     ],
     [
       VoteProgram.withdraw({
@@ -85,10 +47,8 @@ describe('jsonParsed instructions of the vote program', () => {
         lamports: 5,
         toPubkey: key(2),
       }).instructions[0]!,
-      {
-        type: 'withdraw',
-        info: { voteAccount: 'k1', destination: 'k2', withdrawAuthority: 'k3', lamports: 5 },
-      },
+      'withdraw',
+      '{destination:k2,lamports:5,voteAccount:k1,withdrawAuthority:k3}',
     ],
     [
       VoteProgram.updateValidatorIdentity({
@@ -96,63 +56,40 @@ describe('jsonParsed instructions of the vote program', () => {
         authorizedWithdrawerPubkey: key(3),
         nodePubkey: key(2),
       }).instructions[0]!,
-      {
-        type: 'updateValidatorIdentity',
-        info: { voteAccount: 'k1', newValidatorIdentity: 'k2', withdrawAuthority: 'k3' },
-      },
+      'updateValidatorIdentity',
+      '{newValidatorIdentity:k2,voteAccount:k1,withdrawAuthority:k3}',
     ],
-    [
-      vote(2, 5, 7),
-      {
-        type: 'updateCommission',
-        info: { voteAccount: 'k1', withdrawAuthority: 'k2', commission: 7 },
-      },
-    ],
+    [vote(2, 5, 7), 'updateCommission', '{commission:7,voteAccount:k1,withdrawAuthority:k2}'],
     [
       vote(4, 6, 1n, 5n, key(9), 1, 8n, key(8)),
-      {
-        type: 'voteSwitch',
-        info: { ...voted, vote: { slots: [5], hash: 'k9', timestamp: 8 }, hash: 'k8' },
-      },
+      'voteSwitch',
+      `{clockSysvar:k3,hash:k8,slotHashesSysvar:k2,vote:{hash:k9,slots:[5],timestamp:8},
+        voteAccount:k1,voteAuthority:k4}`,
     ],
     [
       vote(4, 7, u32(0)),
-      {
-        type: 'authorizeChecked',
-        info: {
-          voteAccount: 'k1',
-          clockSysvar: 'k2',
-          authority: 'k3',
-          newAuthority: 'k4',
-          authorityType: 'Voter',
-        },
-      },
+      'authorizeChecked',
+      '{authority:k3,authorityType:Voter,clockSysvar:k2,newAuthority:k4,voteAccount:k1}',
     ],
     [
       vote(4, 7, u32(2), blsKey, blsProof),
-      {
-        type: 'authorizeChecked',
-        info: {
-          voteAccount: 'k1',
-          clockSysvar: 'k2',
-          authority: 'k3',
-          newAuthority: 'k4',
-          authorityType: {
-            VoterWithBLS: { bls_pubkey: [...blsKey], bls_proof_of_possession: [...blsProof] },
-          },
-        },
-      },
+      'authorizeChecked',
+      `{authority:k3,authorityType:{VoterWithBLS:{bls_proof_of_possession:[${[...blsProof]}],
+        bls_pubkey:[${[...blsKey]}]}},clockSysvar:k2,newAuthority:k4,voteAccount:k1}`,
     ],
     [
       vote(2, 8, update),
-      { type: 'updatevotestate', info: { ...synced, voteStateUpdate: updated } },
+      'updatevotestate',
+      `{voteAccount:k1,voteAuthority:k2,voteStateUpdate:{hash:k9,
+        lockouts:[{confirmation_count:2,slot:100},{confirmation_count:1,slot:300}],root:40,
+        timestamp:-7}}`,
     ],
     [
       vote(2, 9, update, key(8)),
-      {
-        type: 'updatevotestateswitch',
-        info: { ...synced, voteStateUpdate: updated, hash: 'k8' },
-      },
+      'updatevotestateswitch',
+      `{hash:k8,voteAccount:k1,voteAuthority:k2,voteStateUpdate:{hash:k9,
+        lockouts:[{confirmation_count:2,slot:100},{confirmation_count:1,slot:300}],root:40,
+        timestamp:-7}}`,
     ],
     [
       VoteProgram.authorizeWithSeed({
@@ -163,65 +100,42 @@ describe('jsonParsed instructions of the vote program', () => {
         newAuthorizedPubkey: key(4),
         voteAuthorizationType: VoteAuthorizationLayout.Voter,
       }).instructions[0]!,
-      {
-        type: 'authorizeWithSeed',
-        info: {
-          voteAccount: 'k1',
-          clockSysvar,
-          authorityBaseKey: 'k2',
-          authorityOwner: 'k3',
-          authoritySeed: 'seed',
-          newAuthority: 'k4',
-          authorityType: 'Voter',
-        },
-      },
+      'authorizeWithSeed',
+      `{authorityBaseKey:k2,authorityOwner:k3,authoritySeed:seed,authorityType:Voter,
+        clockSysvar:clock,newAuthority:k4,voteAccount:k1}`,
     ],
     [
       vote(4, 11, u32(1), key(5), 'seed'),
-      {
-        type: 'authorizeCheckedWithSeed',
-        info: {
-          voteAccount: 'k1',
-          clockSysvar: 'k2',
-          authorityBaseKey: 'k3',
-          authorityOwner: 'k5',
-          authoritySeed: 'seed',
-          newAuthority: 'k4',
-          authorityType: 'Withdrawer',
-        },
-      },
+      'authorizeCheckedWithSeed',
+      `{authorityBaseKey:k3,authorityOwner:k5,authoritySeed:seed,authorityType:Withdrawer,
+        clockSysvar:k2,newAuthority:k4,voteAccount:k1}`,
     ],
     [
       vote(2, 12, compact),
-      { type: 'compactupdatevotestate', info: { ...synced, voteStateUpdate: compacted } },
+      'compactupdatevotestate',
+      `{voteAccount:k1,voteAuthority:k2,voteStateUpdate:{hash:k9,
+        lockouts:[{confirmation_count:2,slot:100},{confirmation_count:1,slot:300}],root:40,
+        timestamp:null}}`,
     ],
     [
       vote(2, 13, compact, key(8)),
-      {
-        type: 'compactupdatevotestateswitch',
-        info: { ...synced, voteStateUpdate: compacted, hash: 'k8' },
-      },
+      'compactupdatevotestateswitch',
+      `{hash:k8,voteAccount:k1,voteAuthority:k2,voteStateUpdate:{hash:k9,
+        lockouts:[{confirmation_count:2,slot:100},{confirmation_count:1,slot:300}],root:40,
+        timestamp:null}}`,
     ],
     [
       vote(2, 14, compact, key(7)),
-      { type: 'towersync', info: { ...synced, towerSync: { ...compacted, blockId: 'k7' } } },
+      'towersync',
+      `{towerSync:{blockId:k7,hash:k9,lockouts:[{confirmation_count:2,slot:100},
+        {confirmation_count:1,slot:300}],root:40,timestamp:null},voteAccount:k1,
+        voteAuthority:k2}`,
     ],
     [
       vote(2, 15, rootless, key(7), key(8)),
-      {
-        type: 'towersyncswitch',
-        info: {
-          ...synced,
-          towerSync: {
-            lockouts: lockouts.slice(0, 1),
-            root: null,
-            hash: 'k9',
-            timestamp: null,
-            blockId: 'k7',
-          },
-          hash: 'k8',
-        },
-      },
+      'towersyncswitch',
+      `{hash:k8,towerSync:{blockId:k7,hash:k9,lockouts:[{confirmation_count:2,slot:100}],
+        root:null,timestamp:null},voteAccount:k1,voteAuthority:k2}`,
     ],
     [
       vote(
@@ -237,51 +151,22 @@ describe('jsonParsed instructions of the vote program', () => {
         Buffer.of(9, 0),
         key(6),
       ),
-      {
-        type: 'initializeV2',
-        info: {
-          voteAccount: 'k1',
-          node: 'k2',
-          authorizedVoter: 'k3',
-          authorizedWithdrawer: 'k4',
-          inflationRewardsCommissionBps: 500,
-          inflationRewardsCollector: 'k5',
-          blockRevenueCommissionBps: 9,
-          blockRevenueCollector: 'k6',
-        },
-      },
+      'initializeV2',
+      `{authorizedVoter:k3,authorizedWithdrawer:k4,blockRevenueCollector:k6,
+        blockRevenueCommissionBps:9,inflationRewardsCollector:k5,
+        inflationRewardsCommissionBps:500,node:k2,voteAccount:k1}`,
     ],
     [
       vote(3, 17, u32(1)),
-      {
-        type: 'updateCommissionCollector',
-        info: {
-          voteAccount: 'k1',
-          newCollector: 'k2',
-          withdrawAuthority: 'k3',
-          commissionKind: 'BlockRevenue',
-        },
-      },
+      'updateCommissionCollector',
+      '{commissionKind:BlockRevenue,newCollector:k2,voteAccount:k1,withdrawAuthority:k3}',
     ],
     [
       vote(2, 18, Buffer.of(0xf4, 1), u32(0)),
-      {
-        type: 'updateCommissionBps',
-        info: {
-          voteAccount: 'k1',
-          withdrawAuthority: 'k2',
-          commissionBps: 500,
-          commissionKind: 'InflationRewards',
-        },
-      },
+      'updateCommissionBps',
+      '{commissionBps:500,commissionKind:InflationRewards,voteAccount:k1,withdrawAuthority:k2}',
     ],
-    [
-      vote(2, 19, 5n),
-      {
-        type: 'depositDelegatorRewards',
-        info: { voteAccount: 'k1', source: 'k2', deposit: 5 },
-      },
-    ],
+    [vote(2, 19, 5n), 'depositDelegatorRewards', '{deposit:5,source:k2,voteAccount:k1}'],
   ])
 
   it('leaves a compact vote raw whose numbers are not encoded the one way there is', () => {
