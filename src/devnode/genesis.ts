@@ -2,18 +2,31 @@
 // All of it is derived from one seed, which is kept in the chain's folder.
 import { createHash } from 'node:crypto'
 import { Keypair } from '../solana/keypair.ts'
-import { nativeMint, programs, sysvars } from '../solana/programs.ts'
+import { nativeMint, programs, stakeConfig, sysvars } from '../solana/programs.ts'
 import { mintBytes, tokenAccountBytes } from '../solana/token-account.ts'
 import type { VmAccount } from './executed.ts'
+import type { EpochSchedule } from './ledger/epoch-schedule.ts'
+import { rentExemptMinimum } from './rent.ts'
+import { emptySlotHistory } from './slot-history.ts'
+import { bootstrapEpoch } from './stakes.ts'
+import { epochScheduleSysvar, slotSysvars, stakeHistorySysvar, sysvarAccount } from './sysvars.ts'
+import { voteStateData } from './vote-state.ts'
 
 const lamportsPerSol = 1_000_000_000n
 const faucetLamports = 500_000_000n * lamportsPerSol
+/** As a test validator's. */
+const identityLamports = 500n * lamportsPerSol
+const stakeLamports = 1_000_000n * lamportsPerSol
+const stakeBytes = 200
 const walletLamports = 10_000n * lamportsPerSol
 const walletCount = 32
 const walletTokens = 1_000_000_000_000n
 export const trafficDecimals = 6
 const noRentEpoch = 0xffff_ffff_ffff_ffffn
-const empty = new Uint8Array(0)
+const noData = new Uint8Array(0)
+
+/** No keys | warm-up rate 0.25 f64 | slash penalty 12: nobody reads it any more. */
+const stakeConfigData = Buffer.from('00000000000000d03f0c', 'hex')
 
 /** A wallet of the background traffic with its token account. */
 export interface Wallet {
@@ -24,6 +37,9 @@ export interface Wallet {
 export interface ChainKeys {
   readonly faucet: Keypair
   readonly identity: Uint8Array
+  /** The validator's vote account, and the stake that is delegated to it. */
+  readonly vote: Uint8Array
+  readonly stake: Uint8Array
   readonly mint: Uint8Array
   readonly wallets: readonly Wallet[]
   readonly genesisHash: Uint8Array
@@ -33,6 +49,8 @@ export function keysOf(seed: Uint8Array): ChainKeys {
   return {
     faucet: Keypair.derive(seed, 'faucet'),
     identity: identityOf(seed).publicKey,
+    vote: Keypair.derive(seed, 'vote').publicKey,
+    stake: Keypair.derive(seed, 'stake').publicKey,
     mint: Keypair.derive(seed, 'mint').publicKey,
     wallets: Array.from({ length: walletCount }, (_, index) => ({
       keypair: Keypair.derive(seed, `wallet ${index}`),
@@ -47,37 +65,25 @@ export function identityOf(seed: Uint8Array): Keypair {
   return Keypair.derive(seed, 'identity')
 }
 
-/** Programs and sysvars that a new VM has: the ledger takes them over. */
-export const vmKeys: readonly Uint8Array[] = [
-  ...Object.values(programs),
-  ...Object.values(sysvars),
-  nativeMint,
+/** Programs that a new VM has: the ledger takes them over. */
+export const vmPrograms: readonly Uint8Array[] = Object.values(programs)
+
+/** Sysvars that never change: the ledger takes them over as well. */
+export const vmSysvars: readonly Uint8Array[] = [
+  sysvars.rent,
+  sysvars.epochRewards,
+  sysvars.lastRestartSlot,
 ]
 
-/** Accounts of the first block, besides those of a new VM. */
+/** Accounts of the first block, besides those of a new VM and of the cluster. */
 export function genesisAccounts(
   keys: ChainKeys,
-  rentExemptMinimum: (dataBytes: number) => bigint,
   given: { readonly mint: Uint8Array | null; readonly faucetLamports: bigint | null },
 ): VmAccount[] {
-  const account = (
-    pubkey: Uint8Array,
-    holds: { lamports: bigint; data?: Uint8Array; owner?: Uint8Array },
-  ): VmAccount => ({
-    pubkey,
-    owner: programs.system,
-    executable: false,
-    rentEpoch: noRentEpoch,
-    data: empty,
-    ...holds,
-  })
-  const token = (pubkey: Uint8Array, data: Uint8Array) =>
-    account(pubkey, { lamports: rentExemptMinimum(data.length), data, owner: programs.token })
   const supply = walletTokens * BigInt(keys.wallets.length)
   return [
     account(keys.faucet.publicKey, { lamports: given.faucetLamports ?? faucetLamports }),
     ...(given.mint === null ? [] : [account(given.mint, { lamports: faucetLamports })]),
-    token(nativeMint, mintData({ authority: null, supply: 0n, decimals: 9 })),
     token(
       keys.mint,
       mintData({ authority: keys.faucet.publicKey, supply, decimals: trafficDecimals }),
@@ -87,6 +93,66 @@ export function genesisAccounts(
       token(wallet.token, tokenData(keys.mint, wallet.keypair.publicKey, walletTokens)),
     ]),
   ]
+}
+
+/** What every cluster has from its first block on: sysvars, and a validator with stake. */
+export function clusterAccounts(
+  keys: ChainKeys,
+  at: { readonly slot: number; readonly unixTime: number; readonly schedule: EpochSchedule },
+): VmAccount[] {
+  const { slot, unixTime, schedule } = at
+  const { slotsPerEpoch } = schedule
+  const { identity: node, vote } = keys
+  const votes = voteStateData({ node, vote, slot, slotsPerEpoch, voted: [], unixTime })
+  const nativeMintData = mintData({ authority: null, supply: 0n, decimals: 9 })
+  return [
+    ...slotSysvars({ slot, schedule, unixTime, clock: null, blocks: [] }),
+    epochScheduleSysvar(schedule),
+    stakeHistorySysvar([]),
+    sysvarAccount(sysvars.slotHistory, emptySlotHistory()),
+    account(stakeConfig, {
+      lamports: rentExemptMinimum(stakeConfigData.length),
+      data: stakeConfigData,
+      owner: programs.config,
+    }),
+    account(nativeMint, {
+      lamports: lamportsPerSol,
+      data: nativeMintData,
+      owner: programs.token,
+      rentEpoch: 1n,
+    }),
+    account(node, { lamports: identityLamports }),
+    account(vote, { lamports: stakeLamports, data: votes, owner: programs.vote }),
+    account(keys.stake, { lamports: stakeLamports, data: stakeData(keys), owner: programs.stake }),
+  ]
+}
+
+function account(
+  pubkey: Uint8Array,
+  holds: { lamports: bigint; data?: Uint8Array; owner?: Uint8Array; rentEpoch?: bigint },
+): VmAccount {
+  const empty = { owner: programs.system, data: noData, executable: false, rentEpoch: noRentEpoch }
+  return { pubkey, ...empty, ...holds }
+}
+
+function token(pubkey: Uint8Array, data: Uint8Array): VmAccount {
+  return account(pubkey, { lamports: rentExemptMinimum(data.length), data, owner: programs.token })
+}
+
+/** Active from the first slot on; its own key may stake and withdraw. */
+function stakeData({ stake, vote }: ChainKeys): Uint8Array {
+  const data = Buffer.alloc(stakeBytes)
+  const reserve = rentExemptMinimum(stakeBytes)
+  data.writeUInt32LE(2, 0)
+  data.writeBigUInt64LE(reserve, 4)
+  data.set(stake, 12)
+  data.set(stake, 44)
+  data.set(vote, 124)
+  data.writeBigUInt64LE(stakeLamports - reserve, 156)
+  data.writeBigUInt64LE(bootstrapEpoch, 164)
+  data.writeBigUInt64LE(0xffff_ffff_ffff_ffffn, 172)
+  data.writeDoubleLE(0.25, 180)
+  return data
 }
 
 function mintData(mint: {

@@ -3,6 +3,7 @@
 // statuses.
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
+import { sysvars } from '../solana/programs.ts'
 import { TransactionLayout } from '../solana/transaction.ts'
 import { slotStatus } from '../solana/updates.ts'
 import { writeLocks } from '../solana/write-locks.ts'
@@ -16,16 +17,18 @@ import { messageContent, signaturesOf } from './message-content.ts'
 import { durableNonce } from './nonce.ts'
 import { OpenSlot } from './open-slot.ts'
 import { reportBlock, type SolanaSink } from './sink.ts'
-import { sysvarAccounts } from './sysvars.ts'
+import { addSlot, slotHistoryOf } from './slot-history.ts'
+import { sysvarAccount } from './sysvars.ts'
+import { openingAccounts, type ValidatorKeys } from './validator.ts'
 
 /** A block is confirmed at once, by the only validator's own vote, and finalized 32 slots later. */
 const finalizedAfter = 32
-const slotHashesMax = 512
 
 export interface ProducerDeps {
   readonly ledger: LedgerState
   readonly sink: SolanaSink
   readonly clock: Clock
+  readonly keys: ValidatorKeys
   /** Writes accounts to the VM that no transaction wrote. */
   writeVm(accounts: readonly VmAccount[]): void
 }
@@ -36,6 +39,7 @@ export class Producer {
   #open: OpenSlot
   #nonce: Uint8Array
   #blockTime: number
+  readonly #slotHistory: Buffer
   /** Earlier slots were finalized before the start, or by a jump; later ones have no gaps. */
   #firstSlot: number
   /** How far the chain's time is ahead of the wall clock. */
@@ -50,7 +54,10 @@ export class Producer {
     this.#aheadMs = Math.max(0, newest.blockTime * 1000 - deps.clock.nowMs())
     this.#blockTime = newest.blockTime
     this.#nonce = durableNonce(newest.facts.hash)
+    this.#slotHistory = slotHistoryOf(deps.ledger)
     this.#open = this.#openSlot(newest.slot + 1)
+    // It is not on disk: programs of the first slot see it too.
+    this.#writeSlotHistory(newest.slot + 1)
   }
 
   /** The chain's time, milliseconds since 1970. */
@@ -147,28 +154,13 @@ export class Producer {
       transactionsTotal: parent.facts.transactionsTotal + ledger.openCount,
       supply: ledger.supply(Commitment.processed),
     }
+    addSlot(this.#slotHistory, open.slot)
+    this.#writeSlotHistory(open.slot)
     const block = new Block(facts, ledger.opened, packEntries(open.entries))
     ledger.close(block)
     reportBlock(sink, block, open.entries.length)
     this.#nonce = durableNonce(facts.hash)
     return block
-  }
-
-  #sysvars(slot: number): VmAccount[] {
-    const { ledger } = this.#deps
-    const blocks: Block[] = []
-    for (let at: Block | null = ledger.newest; at !== null; at = ledger.block(at.parentSlot)) {
-      blocks.push(at)
-      if (at.slot === 0 || blocks.length === slotHashesMax) break
-    }
-    return sysvarAccounts({
-      slot,
-      slotsPerEpoch: ledger.epochSchedule.slotsPerEpoch,
-      unixTime: this.#blockTime,
-      epochStart: blocks.at(-1)?.blockTime ?? this.#blockTime,
-      blocks,
-      rentExemptMinimum: (bytes) => ledger.rentExemptMinimum(bytes),
-    })
   }
 
   #raise(slot: number): void {
@@ -197,8 +189,17 @@ export class Producer {
     sink.status({ slot, parent, status: slotStatus.firstShredReceived })
     sink.status({ slot, parent, status: slotStatus.createdBank })
     const open = new OpenSlot(slot, facts.hash, (entry) => sink.entry(slot, entry))
-    this.#write(slot, this.#sysvars(slot))
+    const { keys } = this.#deps
+    this.#write(slot, openingAccounts(ledger, { keys, slot, unixTime: this.#blockTime }))
     return open
+  }
+
+  /** Not streamed: it is large, and changes with every slot. */
+  #writeSlotHistory(slot: number): void {
+    const { ledger, writeVm } = this.#deps
+    const account = sysvarAccount(sysvars.slotHistory, this.#slotHistory)
+    writeVm([account])
+    ledger.write(versionOf(account, { slot, ledger }))
   }
 
   #write(slot: number, accounts: readonly VmAccount[]): void {

@@ -2,7 +2,7 @@
 // it. Thread: main of the devnode. All of them are finalized: nothing forks here.
 //
 // The journal has the last version of each account that a block wrote; earlier writes of the same
-// block, and the sysvars, are not replayed.
+// block, and the sysvars that each slot derives, are not replayed.
 import type { AccountContent } from '../solana/geyser-content.ts'
 import { keyOf } from '../solana/keys.ts'
 import { slotStatus } from '../solana/updates.ts'

@@ -5,14 +5,21 @@ import type { Clock } from '../base/clock.ts'
 import { Fault } from '../base/errors.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
-import { sysvarOwner } from '../solana/programs.ts'
+import { sysvars } from '../solana/programs.ts'
 import type { Log } from '../telemetry/log.ts'
 import { LocalChain } from './chain.ts'
 import { CheatCodes } from './cheat-codes.ts'
 import { slotAt } from './clone.ts'
 import { airdropAny, type ChainSection } from './config.ts'
 import type { VmAccount } from './executed.ts'
-import { type ChainKeys, genesisAccounts, keysOf, vmKeys } from './genesis.ts'
+import {
+  type ChainKeys,
+  clusterAccounts,
+  genesisAccounts,
+  keysOf,
+  vmPrograms,
+  vmSysvars,
+} from './genesis.ts'
 import { type Genesis, type GenesisInput, readGenesis } from './genesis-input.ts'
 import { versionOf } from './landing.ts'
 import { Block, packEntries } from './ledger/block.ts'
@@ -26,6 +33,7 @@ import type { SolanaSink } from './sink.ts'
 import { SlotClock } from './slot-clock.ts'
 import { ChainStore, type RestoredBlock } from './store.ts'
 import { Svm } from './svm.ts'
+import { slotsPerEpochOf, sysvarAccount } from './sysvars.ts'
 import { Traffic } from './traffic.ts'
 
 export interface EmbeddedDeps {
@@ -57,7 +65,9 @@ export async function startEmbeddedChain(
 ): Promise<RunningChain> {
   const { clock, log, counters, sink } = deps
   const svm = new Svm()
-  const builtins = new Map(svm.genesis(vmKeys).map((account) => [keyOf(account.pubkey), account]))
+  const builtins = new Map(
+    svm.genesis(vmPrograms).map((account) => [keyOf(account.pubkey), account]),
+  )
   const genesis = await genesisOf(svm, deps)
   const warpSlot = await warpSlotOf(deps)
   const store = await ChainStore.open(deps.path, { isFresh: deps.isFresh, log, clock })
@@ -73,7 +83,12 @@ export async function startEmbeddedChain(
   )
   // Before anyone reads the sink's hub and before the next slot opens: a replay is in order.
   publishRestored(await restore(store, ledger, { svm, builtins, genesis, keys, clock, log }), sink)
-  const producer = new Producer({ ledger, sink, clock, writeVm: (accounts) => svm.load(accounts) })
+  if (ledger.epochSchedule.slotsPerEpoch !== section.slotsPerEpoch)
+    log.warn('the chain keeps the slots per epoch that it began with', {
+      slotsPerEpoch: ledger.epochSchedule.slotsPerEpoch,
+    })
+  const writeVm = (accounts: readonly VmAccount[]) => svm.load(accounts)
+  const producer = new Producer({ ledger, sink, clock, keys, writeVm })
   const { airdropLamports } = section
   const airdropLamportsMax = airdropLamports === airdropAny ? null : BigInt(airdropLamports)
   const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })
@@ -125,6 +140,13 @@ async function warpSlotOf({ warpSlot = null }: EmbeddedDeps): Promise<number | n
 
 const noGenesis: Genesis = { accounts: [], mint: null, faucetLamports: null }
 
+const earlierSlotsPerEpoch = 432_000
+
+/** Every slot writes these, from the blocks before it. */
+const derivedSysvars = new Set(
+  [sysvars.slotHashes, sysvars.recentBlockhashes, sysvars.slotHistory].map(keyOf),
+)
+
 /** Accounts that a new VM has, by key. */
 type Builtins = ReadonlyMap<string, VmAccount>
 
@@ -145,12 +167,19 @@ async function restore(
   const { svm, builtins, genesis, keys, clock, log } = deps
   let restored: readonly RestoredBlock[]
   try {
-    restored = await store.restore(ledger, (account) => !isBuiltin(account, builtins))
+    restored = await store.restore(ledger, (account) => isKept(account, builtins))
     for (const account of builtins.values())
       if (ledger.newestAccount(account.pubkey) === null)
         ledger.write(versionOf(account, { slot: 0, ledger }))
-    if (restored.length === 0) {
-      begin(ledger, { keys, genesis, clock })
+    const schedule = ledger.newestAccount(sysvars.epochSchedule)
+    const isNew = restored.length === 0
+    if (schedule !== null) ledger.epochSchedule = epochScheduleOf(slotsPerEpochOf(schedule.data))
+    else {
+      // Chains of earlier versions had epochs of this length, and no validator.
+      if (!isNew) ledger.epochSchedule = epochScheduleOf(earlierSlotsPerEpoch)
+      const unixTime = Math.floor(clock.nowMs() / 1000)
+      addCluster(ledger, { svm, keys, slot: isNew ? 0 : ledger.newest.slot, unixTime })
+      if (isNew) begin(ledger, { keys, genesis, unixTime })
       await store.snapshot(ledger)
     }
   } catch (error) {
@@ -163,7 +192,7 @@ async function restore(
   return restored
 }
 
-/** The accounts that a new VM lacks, except sysvars: each slot writes them. */
+/** The accounts that a new VM lacks. */
 function* missingAccounts(ledger: LedgerState, builtins: Builtins): IterableIterator<VmAccount> {
   const executables: VmAccount[] = []
   for (const account of ledger.accountsAt(ledger.newest.slot)) {
@@ -175,34 +204,57 @@ function* missingAccounts(ledger: LedgerState, builtins: Builtins): IterableIter
   yield* executables
 }
 
-/** A new VM has these, or every slot writes them. */
+/** Whether an account belongs on disk. */
+function isKept(account: LedgerAccount, builtins: Builtins): boolean {
+  return !derivedSysvars.has(keyOf(account.pubkey)) && !isBuiltin(account, builtins)
+}
+
+/** A new VM has it. */
 function isBuiltin(account: LedgerAccount, builtins: Builtins): boolean {
-  if (isSameKey(account.owner, sysvarOwner)) return true
   const builtin = account.slot === 0 ? builtins.get(keyOf(account.pubkey)) : undefined
   // A chain may have begun with another program under that address.
   return builtin !== undefined && isSameKey(builtin.data, account.data)
 }
 
+/** Writes what every cluster has, and adds its lamports to the supply. */
+function addCluster(
+  ledger: LedgerState,
+  from: {
+    readonly svm: Svm
+    readonly keys: ChainKeys
+    readonly slot: number
+    readonly unixTime: number
+  },
+): void {
+  const { svm, keys, slot, unixTime } = from
+  const fixed = svm.genesis(vmSysvars).map(({ pubkey, data }) => sysvarAccount(pubkey, data))
+  const schedule = ledger.epochSchedule
+  for (const account of [...fixed, ...clusterAccounts(keys, { slot, unixTime, schedule })]) {
+    ledger.write(versionOf(account, { slot, ledger }))
+    ledger.mint(account.lamports)
+  }
+}
+
 /** The first block: slot 0, whose hash is the chain's. */
 function begin(
   ledger: LedgerState,
-  from: { readonly keys: ChainKeys; readonly genesis: Genesis; readonly clock: Clock },
+  from: { readonly keys: ChainKeys; readonly genesis: Genesis; readonly unixTime: number },
 ): void {
-  const { keys, genesis, clock } = from
-  const rentExemptMinimum = (bytes: number) => ledger.rentExemptMinimum(bytes)
-  const own = genesisAccounts(keys, rentExemptMinimum, genesis)
-  for (const account of [...own, ...genesis.accounts])
+  const { keys, genesis, unixTime } = from
+  for (const account of [...genesisAccounts(keys, genesis), ...genesis.accounts])
     ledger.write(versionOf(account, { slot: 0, ledger }))
-  for (const { lamports } of ledger.accountsAt(0)) ledger.mint(lamports)
+  let supply = 0n
+  for (const { lamports } of ledger.accountsAt(0)) supply += lamports
+  ledger.mint(supply - ledger.lamports)
   const facts = {
     slot: 0,
     parentSlot: 0,
     hash: keys.genesisHash,
     parentHash: new Uint8Array(32),
     blockHeight: 0,
-    blockTime: Math.floor(clock.nowMs() / 1000),
+    blockTime: unixTime,
     transactionsTotal: 0,
-    supply: ledger.lamports,
+    supply,
   }
   ledger.close(new Block(facts, [], packEntries([])))
 }

@@ -1,53 +1,111 @@
-// Builds the sysvar accounts that change with every slot. Thread: main of the devnode.
+// Builds sysvar accounts, and reads those that carry state from slot to slot. Thread: main of the
+// devnode.
 //
 //   clock:              slot u64 | epoch start i64 | epoch u64 | schedule epoch u64 | unix time i64
+//   epoch schedule:     slots u64 | leader offset u64 | warmup u8 | first normal epoch, slot u64
 //   slot hashes:        count u64 | { slot u64, hash[32] }…  newest first, 512
 //   recent blockhashes: count u64 | { hash[32], lamports per signature u64 }…  newest first, 150
+//   stake history:      count u64 | { epoch, effective, activating, deactivating u64 }…  the same
 import { sysvarOwner, sysvars } from '../solana/programs.ts'
 import type { VmAccount } from './executed.ts'
 import { lamportsPerSignature } from './fee.ts'
 import type { Block } from './ledger/block.ts'
+import { type EpochSchedule, epochOf } from './ledger/epoch-schedule.ts'
+import { rentExemptMinimum } from './rent.ts'
+import type { StakeHistory, StakeTotals } from './stakes.ts'
 
-const slotHashesMax = 512
+export const slotHashesMax = 512
 const recentBlockhashesMax = 150
+const stakeHistoryMax = 512
 const noRentEpoch = 0xffff_ffff_ffff_ffffn
 
-export interface SysvarInput {
-  readonly slot: number
-  readonly slotsPerEpoch: number
-  /** Seconds since 1970. */
-  readonly unixTime: number
-  readonly epochStart: number
-  /** The last blocks, newest first. */
-  readonly blocks: readonly Block[]
-  rentExemptMinimum(dataBytes: number): bigint
-}
-
-export function sysvarAccounts(input: SysvarInput): VmAccount[] {
-  const account = (pubkey: Uint8Array, data: Uint8Array): VmAccount => ({
+export function sysvarAccount(pubkey: Uint8Array, data: Uint8Array): VmAccount {
+  return {
     pubkey,
-    lamports: input.rentExemptMinimum(data.length),
+    lamports: rentExemptMinimum(data.length),
     owner: sysvarOwner,
     executable: false,
     rentEpoch: noRentEpoch,
     data,
-  })
+  }
+}
+
+/** `clock` is the one of the slot before, null in slot 0; `blocks` are the last, newest first. */
+export function slotSysvars(input: {
+  readonly slot: number
+  readonly schedule: EpochSchedule
+  /** Seconds since 1970. */
+  readonly unixTime: number
+  readonly clock: Uint8Array | null
+  readonly blocks: readonly Block[]
+}): VmAccount[] {
   return [
-    account(sysvars.clock, clockData(input)),
-    account(sysvars.slotHashes, slotHashesData(input.blocks)),
-    account(sysvars.recentBlockhashes, recentBlockhashesData(input.blocks)),
+    sysvarAccount(sysvars.clock, clockData(input)),
+    sysvarAccount(sysvars.slotHashes, slotHashesData(input.blocks)),
+    sysvarAccount(sysvars.recentBlockhashes, recentBlockhashesData(input.blocks)),
   ]
 }
 
-function clockData({ slot, slotsPerEpoch, unixTime, epochStart }: SysvarInput): Uint8Array {
-  const epoch = BigInt(Math.floor(slot / slotsPerEpoch))
+function clockData(input: {
+  readonly slot: number
+  readonly schedule: EpochSchedule
+  readonly unixTime: number
+  readonly clock: Uint8Array | null
+}): Uint8Array {
+  const { slot, schedule, unixTime, clock } = input
+  const epoch = BigInt(epochOf(slot, schedule))
+  const before = clock === null ? null : Buffer.from(clock)
+  const isSameEpoch = before !== null && before.readBigUInt64LE(16) === epoch
   const data = Buffer.alloc(40)
   data.writeBigUInt64LE(BigInt(slot), 0)
-  data.writeBigInt64LE(BigInt(epochStart), 8)
+  data.writeBigInt64LE(isSameEpoch ? before.readBigInt64LE(8) : BigInt(unixTime), 8)
   data.writeBigUInt64LE(epoch, 16)
   data.writeBigUInt64LE(epoch + 1n, 24)
   data.writeBigInt64LE(BigInt(unixTime), 32)
   return data
+}
+
+export function epochScheduleSysvar(schedule: EpochSchedule): VmAccount {
+  const data = Buffer.alloc(33)
+  data.writeBigUInt64LE(BigInt(schedule.slotsPerEpoch), 0)
+  data.writeBigUInt64LE(BigInt(schedule.leaderScheduleSlotOffset), 8)
+  data[16] = schedule.warmup ? 1 : 0
+  data.writeBigUInt64LE(BigInt(schedule.firstNormalEpoch), 17)
+  data.writeBigUInt64LE(BigInt(schedule.firstNormalSlot), 25)
+  return sysvarAccount(sysvars.epochSchedule, data)
+}
+
+export function slotsPerEpochOf(data: Uint8Array): number {
+  return Number(Buffer.from(data).readBigUInt64LE(0))
+}
+
+/** With the newest entry first; more than 512 are not kept. */
+export function stakeHistorySysvar(entries: readonly [epoch: bigint, StakeTotals][]): VmAccount {
+  const kept = entries.slice(0, stakeHistoryMax)
+  // A validator's account has the full size from the first slot on.
+  const data = Buffer.alloc(8 + stakeHistoryMax * 32)
+  let at = data.writeBigUInt64LE(BigInt(kept.length), 0)
+  for (const [epoch, { effective, activating, deactivating }] of kept)
+    for (const value of [epoch, effective, activating, deactivating])
+      at = data.writeBigUInt64LE(value, at)
+  return sysvarAccount(sysvars.stakeHistory, data)
+}
+
+/** Newest first. */
+export function readStakeHistory(data: Uint8Array): StakeHistory {
+  const view = Buffer.from(data)
+  const u64 = (index: number) => view.readBigUInt64LE(8 + index * 8)
+  const count = Number(view.readBigUInt64LE(0))
+  return new Map(
+    Array.from({ length: count }, (_, index) => [
+      u64(index * 4),
+      {
+        effective: u64(index * 4 + 1),
+        activating: u64(index * 4 + 2),
+        deactivating: u64(index * 4 + 3),
+      },
+    ]),
+  )
 }
 
 function slotHashesData(blocks: readonly Block[]): Uint8Array {

@@ -50,7 +50,7 @@ test('has the slots before the restart, also those before the last snapshot', as
       expect(bodies(after, kind)).toEqual(bodies(before, kind))
     const writes = lastWrites(after)
     expect(writes.size).toBeGreaterThan(100)
-    expect(writes).toEqual(lastWrites(before))
+    expect(writes).toEqual(lastWrites(before.filter(({ slot }) => slot <= last)))
     const blocks = after.filter((one) => one.kind === 'block')
     expect(blocks.map(({ slot }) => slot)).toEqual(Array.from({ length: last }, (_, at) => at + 1))
     for (const { slot, transactions, meta } of blocks)

@@ -267,7 +267,10 @@ export function describeWeb3(start: () => Promise<SolanaNode>): void {
       expect((await connection.getSupply()).value.total).toBeGreaterThan(0)
       expect((await connection.getLargestAccounts()).value).toHaveLength(20)
       expect(await connection.getClusterNodes()).toHaveLength(1)
-      expect(await connection.getVoteAccounts()).toEqual({ current: [], delinquent: [] })
+      const { current } = await connection.getVoteAccounts('processed')
+      expect(current.map(({ nodePubkey }) => nodePubkey)).toEqual([
+        (await node.call('getIdentity')).result.identity,
+      ])
       const slot = await connection.getSlot('confirmed')
       expect(await connection.getBlocks(slot - 3, slot, 'confirmed')).toEqual([
         slot - 3,

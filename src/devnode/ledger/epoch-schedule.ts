@@ -18,3 +18,7 @@ export function epochScheduleOf(slotsPerEpoch: number): EpochSchedule {
     firstNormalSlot: 0,
   }
 }
+
+export function epochOf(slot: number, { slotsPerEpoch }: EpochSchedule): number {
+  return Math.floor(slot / slotsPerEpoch)
+}

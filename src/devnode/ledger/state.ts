@@ -37,7 +37,7 @@ export class LedgerState implements Ledger {
   readonly genesisHash: string
   readonly identity: string
   readonly faucet: string
-  readonly epochSchedule: EpochSchedule
+  epochSchedule: EpochSchedule
   readonly #accounts = new Accounts()
   readonly #history = new History()
   readonly #samples = new Samples()
@@ -85,7 +85,7 @@ export class LedgerState implements Ledger {
     this.#accounts.write(account)
   }
 
-  /** Adds lamports to the supply (genesis), or takes them away (fees are burned). */
+  /** Adds lamports to the supply, or takes them away (fees are burned). */
   mint(lamports: bigint): void {
     this.#supply += lamports
   }

@@ -1,6 +1,6 @@
 // RPC methods on the node and the cluster. Thread: main.
-// There is one validator here, without stake, votes or inflation: what depends on those has fixed
-// answers; slots, heights, counts, fees and samples are the ledger's.
+// There is one validator here, and no inflation: what depends on those has fixed answers; slots,
+// heights, counts, fees and samples are the ledger's.
 import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { jsonText } from '../../base/json-text.ts'
@@ -11,6 +11,7 @@ import type { Ledger } from '../ledger/ledger.ts'
 import { refusalError, rpcFaults } from './errors.ts'
 import type { Params } from './params.ts'
 import { probeMinimumDelegation } from './stake-minimum.ts'
+import { stakeMethods } from './stakes.ts'
 import {
   type Answering,
   answering,
@@ -24,15 +25,18 @@ import {
 const leadersMax = 5_000
 const inflationAddressesMax = 32
 const u64Max = 2n ** 64n - 1n
-/** Votes that a block can have on top of it, by depth. */
-const commitmentDepths = 32
 const noParams = { least: 0, most: 0 }
 const oneConfig = { least: 0, most: 1 }
 
 const asJson = (value: unknown): Answer => encodedText(jsonText(value))
 
 export function clusterMethods(node: RpcNode): Readonly<Record<string, Answering>> {
-  return { ...slotMethods(node), ...leaderMethods(node), ...economyMethods(node) }
+  return {
+    ...slotMethods(node),
+    ...leaderMethods(node),
+    ...stakeMethods(node),
+    ...economyMethods(node),
+  }
 }
 
 export function epochInfoOf(ledger: Ledger, commitment: Commitment): Answer {
@@ -90,18 +94,6 @@ function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     getHighestSnapshotSlot: answering(noParams, () => () => failure(rpcFaults.noSnapshot)),
     // The consensus that would sign such a certificate does not run here.
     getAgGenesisCert: answering(noParams, () => () => asJson(null)),
-    getBlockCommitment: answering({ least: 1, most: 1 }, (params) => {
-      const slot = params.u64(0)
-      return () => {
-        const commitment = ledger.blockCommitment(slot)
-        const isVoting = commitment !== null && commitment < Commitment.finalized
-        // There is no stake: a block that may still be voted on has no votes.
-        return asJson({
-          commitment: isVoting ? new Array(commitmentDepths).fill(0) : null,
-          totalStake: 0,
-        })
-      }
-    }),
   }
 }
 
@@ -170,10 +162,6 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
           },
         ]),
     ),
-    getVoteAccounts: answering(oneConfig, (params) => {
-      params.config(0, 'RpcGetVoteAccountsConfig')
-      return () => asJson({ current: [], delinquent: [] })
-    }),
   }
 }
 
