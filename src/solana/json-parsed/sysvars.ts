@@ -45,10 +45,7 @@ export function parsedSysvar({ pubkey, data }: ParsedAccount): Parsed | null {
 
 /** Every slot history has as many bits: one for each of its last slots. */
 const historyBits = 1024 * 1024
-/** The bits of each byte, lowest first. */
-const byteTexts = Array.from({ length: 256 }, (_, byte) =>
-  byte.toString(2).padStart(8, '0').split('').reverse().join(''),
-)
+const zeroCharacter = 48
 
 /** present u8 | words u64 | u64… | bits u64: one character per bit, slot 0 first. */
 function readBits(cursor: Cursor): string {
@@ -59,7 +56,8 @@ function readBits(cursor: Cursor): string {
     cursor.isShort = true
     return ''
   }
-  const texts: string[] = []
-  for (const byte of bytes.subarray(0, historyBits / 8)) texts.push(byteTexts[byte]!)
-  return texts.join('')
+  const text = Buffer.alloc(historyBits)
+  for (let slot = 0; slot < historyBits; slot++)
+    text[slot] = zeroCharacter + ((bytes[slot >> 3]! >> (slot & 7)) & 1)
+  return text.toString('latin1')
 }
