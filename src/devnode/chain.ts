@@ -46,7 +46,7 @@ const instructionsMax = 64
 export class LocalChain {
   readonly ledger: LedgerState
   readonly #deps: ChainDeps
-  readonly #layout = new TransactionLayout()
+  readonly #layout = new TransactionLayout({ v1: true })
 
   constructor(deps: ChainDeps) {
     this.#deps = deps
@@ -134,13 +134,7 @@ export class LocalChain {
    * durable nonce. Refused `invalid` for bytes that are no message.
    */
   feeForMessage(message: Uint8Array, blockhashAt: Commitment): Outcome<bigint | null> {
-    // The decoder takes whole transactions: empty signatures replace the missing ones.
-    const signers = (message[0] ?? 0) >= 0x80 ? (message[1] ?? 0) : (message[0] ?? 0)
-    const bytes = Buffer.concat([
-      Uint8Array.of(signers & 0x7f),
-      new Uint8Array((signers & 0x7f) * 64),
-      message,
-    ])
+    const bytes = withSignatures(message)
     const problem = this.#layout.decode(bytes)
     if (problem !== 'ok') return malformed(problem)
     const { ledger } = this
@@ -162,6 +156,8 @@ export class LocalChain {
     const { ledger } = this
     const newestHash = ledger.newest.facts.hash
     const check = checkTransaction(layout, bytes, { ledger, fee, newestHash, isBlockhashReplaced })
+    if (layout.version === 1 && check.err === 'AccountLoadedTwice')
+      return unsanitary('SanitizeFailure')
     const at = layout.signaturesAt
     const isDuplicate = !isBlockhashReplaced && ledger.stored(bytes.subarray(at, at + 64)) !== null
     return accept({
@@ -180,6 +176,15 @@ export class LocalChain {
 interface Taken {
   readonly err: TransactionError | null
   readonly run: Omit<RunOptions, 'mustVerify'>
+}
+
+/** The decoder takes whole transactions: empty signatures replace the missing ones. */
+function withSignatures(message: Uint8Array): Uint8Array {
+  const lead = message[0] ?? 0
+  const signers = (lead >= 0x80 ? (message[1] ?? 0) : lead) & 0x7f
+  const signatures = new Uint8Array(signers * 64)
+  const isV1 = lead === 0x81
+  return Buffer.concat(isV1 ? [message, signatures] : [Uint8Array.of(signers), signatures, message])
 }
 
 /** A transaction has one signature at least, and a legacy one begins with their count. */

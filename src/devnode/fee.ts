@@ -1,8 +1,10 @@
 // Reads what a transaction requests of the chain (compute units, loaded bytes) and computes its
 // fee: 5,000 lamports per signature, plus its priority fee. Thread: any (pure).
+import type { TransactionConfigContent } from '../solana/geyser-content.ts'
 import { isSameKey } from '../solana/keys.ts'
 import { programs } from '../solana/programs.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
+import { configOf } from '../solana/transaction-config.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 
 export const lamportsPerSignature = 5_000n
@@ -72,18 +74,31 @@ export function feeOf(layout: TransactionLayout, bytes: Uint8Array): Fee {
     if (verifier >= 0) precompileSignatures[verifier]! += data[0] ?? 0
     if (isSameKey(program, programs.computeBudget)) malformed ??= read(requested, index, data)
   }
-  const { heap, loadedBytes } = requested
-  const units = Math.min(unitsMax, requested.units ?? given)
-  const price = malformed === null ? (requested.price ?? 0n) : 0n
+  const config = configOf(layout, bytes)
+  const { bid, ...limits } =
+    config === null ? limitsOf(requested, given, malformed) : limitsOfConfig(config)
   const signatures = precompileSignatures.reduce((sum, n) => sum + n, layout.requiredSignatures)
-  const bid = (price * BigInt(units) + microPerLamport - 1n) / microPerLamport
+  const lamports = BigInt(signatures) * lamportsPerSignature + bid
+  return { lamports, precompileSignatures, instructionBytes, ...limits }
+}
+
+type Limits = Pick<Fee, 'price' | 'units' | 'loadedBytes' | 'malformed' | 'err'> & {
+  /** The priority fee in lamports. */
+  readonly bid: bigint
+}
+
+function limitsOf(
+  { heap, units: requested, price: asked, loadedBytes }: Requested,
+  given: number,
+  malformed: TransactionError | null,
+): Limits {
+  const units = Math.min(unitsMax, requested ?? given)
+  const price = malformed === null ? (asked ?? 0n) : 0n
   return {
-    lamports: BigInt(signatures) * lamportsPerSignature + bid,
+    bid: (price * BigInt(units) + microPerLamport - 1n) / microPerLamport,
     price,
     units,
     loadedBytes: Math.min(loadedBytesMax, loadedBytes ?? loadedBytesMax),
-    precompileSignatures,
-    instructionBytes,
     malformed,
     err:
       heap !== null && !isHeapSize(heap.bytes)
@@ -91,6 +106,21 @@ export function feeOf(layout: TransactionLayout, bytes: Uint8Array): Fee {
         : loadedBytes === 0
           ? 'InvalidLoadedAccountsDataSizeLimit'
           : null,
+  }
+}
+
+/** Version 1 has its limits in its config, 0 where it gives none; it needs no instructions. */
+function limitsOfConfig(config: TransactionConfigContent): Limits {
+  const { priorityFee, computeUnitLimit, loadedAccountsDataSizeLimit, heapSize } = config
+  const bid = priorityFee ?? 0n
+  const units = Math.min(unitsMax, computeUnitLimit ?? 0)
+  return {
+    bid,
+    price: units === 0 ? 0n : (bid * microPerLamport) / BigInt(units),
+    units,
+    loadedBytes: Math.min(loadedBytesMax, loadedAccountsDataSizeLimit ?? 0),
+    malformed: heapSize === null || isHeapSize(heapSize) ? null : 'SanitizeFailure',
+    err: null,
   }
 }
 

@@ -1,6 +1,7 @@
 // Converts a decoded transaction into plain values. Thread: any (pure).
 import type { MessageContent } from '../solana/geyser-content.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
+import { configOf } from '../solana/transaction-config.ts'
 
 /** The message that `layout` found in `bytes`; everything in it is a view of them. */
 export function messageContent(layout: TransactionLayout, bytes: Uint8Array): MessageContent {
@@ -17,6 +18,7 @@ export function messageContent(layout: TransactionLayout, bytes: Uint8Array): Me
       data: span(layout.dataAt[index]!, layout.dataLength[index]!),
     })),
     versioned: layout.version >= 0,
+    config: configOf(layout, bytes),
     addressTableLookups: Array.from({ length: layout.lookupCount }, (_, index) => ({
       accountKey: span(layout.lookupTableAt[index]!, 32),
       writableIndexes: span(layout.lookupWritableAt[index]!, layout.lookupWritableCount[index]!),

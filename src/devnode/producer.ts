@@ -35,7 +35,7 @@ export interface ProducerDeps {
 
 export class Producer {
   readonly #deps: ProducerDeps
-  readonly #layout = new TransactionLayout()
+  readonly #layout = new TransactionLayout({ v1: true })
   #open: OpenSlot
   #nonce: Uint8Array
   #blockTime: number

@@ -51,7 +51,7 @@ export interface RunOptions {
 
 export class Svm {
   readonly #vm = new LiteSvm()
-  readonly #layout = new TransactionLayout()
+  readonly #layout = new TransactionLayout({ v1: true })
 
   constructor() {
     this.#vm.setBlockhashCheck(false)

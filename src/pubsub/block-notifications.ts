@@ -5,7 +5,12 @@ import { encodeBase58 } from '../solana/base58.ts'
 import { decodeRewards, decodeTransactionInfo } from '../solana/geyser-decode.ts'
 import { keyOf } from '../solana/keys.ts'
 import { rewardsText } from '../solana/ui-meta.ts'
-import { isShowable, type TransactionView, uiTransactionText } from '../solana/ui-transaction.ts'
+import {
+  isShowable,
+  type TransactionView,
+  uiTransactionText,
+  versionOf,
+} from '../solana/ui-transaction.ts'
 import type { BlockUpdate, TransactionUpdate } from '../solana/updates.ts'
 import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
@@ -52,7 +57,8 @@ export class BlockNotifications {
 
 class BlockTexts {
   readonly #update: BlockUpdate
-  readonly #shown = new Map<string, Map<TransactionUpdate, string | null>>()
+  /** A number is the version of a transaction that the view may not show. */
+  readonly #shown = new Map<string, Map<TransactionUpdate, string | number>>()
 
   constructor(update: BlockUpdate) {
     this.#update = update
@@ -60,13 +66,16 @@ class BlockTexts {
 
   result(transactions: readonly TransactionUpdate[], view: TransactionView): string {
     const { slot } = this.#update
-    const block = this.#block(transactions, view)
-    const err = block === null ? '{"UnsupportedTransactionVersion":0}' : 'null'
+    const shown = this.#block(transactions, view)
+    const [block, err] =
+      typeof shown === 'string'
+        ? [shown, 'null']
+        : ['null', `{"UnsupportedTransactionVersion":${shown}}`]
     return `{"context":{"slot":${slot}},"value":{"slot":${slot},"block":${block},"err":${err}}}`
   }
 
-  /** Null when a transaction may not be shown under the view. */
-  #block(transactions: readonly TransactionUpdate[], view: TransactionView): string | null {
+  /** The version of the first transaction that may not be shown under the view, if there is one. */
+  #block(transactions: readonly TransactionUpdate[], view: TransactionView): string | number {
     const { meta } = this.#update
     const parts = [
       `"previousBlockhash":"${meta.parentBlockhash}","blockhash":"${meta.blockhash}"`,
@@ -77,7 +86,7 @@ class BlockTexts {
       const texts: string[] = []
       for (const transaction of transactions) {
         const text = this.#transaction(transaction, view)
-        if (text === null) return null
+        if (typeof text === 'number') return text
         texts.push(text)
       }
       parts.push(`"transactions":[${texts.join(',')}]`)
@@ -87,7 +96,7 @@ class BlockTexts {
     return `{${parts.join(',')}}`
   }
 
-  #transaction(transaction: TransactionUpdate, view: TransactionView): string | null {
+  #transaction(transaction: TransactionUpdate, view: TransactionView): string | number {
     const name = JSON.stringify(view)
     let known = this.#shown.get(name)
     if (known === undefined) {
@@ -97,7 +106,7 @@ class BlockTexts {
     let text = known.get(transaction)
     if (text === undefined) {
       const content = decodeTransactionInfo(transaction.info)
-      text = isShowable(content, view) ? uiTransactionText(content, view) : null
+      text = isShowable(content, view) ? uiTransactionText(content, view) : versionOf(content)
       known.set(transaction, text)
     }
     return text

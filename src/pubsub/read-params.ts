@@ -27,7 +27,7 @@ export type ReadParams = (params: unknown) => SubscriptionParams | RpcError
 const FILTER_KEYS_MAX = 64
 const SIGNATURE_BYTES = 64
 /** The newest transaction version there is; what an absent bound means on our own method. */
-const VERSION_NEWEST = 0
+const VERSION_NEWEST = 1
 const ENCODING_INITIAL = 'base64'
 /** No account has more data. */
 const ACCOUNT_BYTES_MAX = 10_485_760
@@ -236,15 +236,15 @@ function distinct(filters: readonly AccountFilter[]): AccountFilter[] {
 }
 
 function transactionView(config: Config): TransactionView {
-  const { maxSupportedTransactionVersion: version, showRewards } = config
+  const bound = 'maxSupportedTransactionVersion'
+  const isBounded = (config[bound] ?? null) !== null
   const view: TransactionView = {
     encoding: oneOf(config.encoding, transactionEncodings, ENCODING_INITIAL),
     details: oneOf(config.transactionDetails, transactionDetails, 'full'),
-    showRewards: flagOf(showRewards) ?? false,
-    // There is one version, so that every bound means the same.
-    versionMax: version === undefined || version === null ? null : VERSION_NEWEST,
+    showRewards: flagOf(config.showRewards) ?? false,
+    // Bounds beyond the newest version mean the same.
+    versionMax: isBounded ? Math.min(VERSION_NEWEST, countOf(config, bound, 'u8')) : null,
   }
-  if (view.versionMax !== null) countOf(config, 'maxSupportedTransactionVersion', 'u8')
   if (view.details === 'full') return view
   const shown: TransactionView = { ...view, encoding: ENCODING_INITIAL }
   return showsContent(view) ? shown : { ...shown, versionMax: VERSION_NEWEST }

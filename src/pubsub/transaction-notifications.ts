@@ -5,7 +5,12 @@ import type { TransactionContent } from '../solana/geyser-content.ts'
 import { decodeTransactionInfo } from '../solana/geyser-decode.ts'
 import { keyOf } from '../solana/keys.ts'
 import { errText } from '../solana/ui-meta.ts'
-import { isShowable, type TransactionView, uiTransactionText } from '../solana/ui-transaction.ts'
+import {
+  isShowable,
+  type TransactionView,
+  uiTransactionText,
+  versionOf,
+} from '../solana/ui-transaction.ts'
 import type { TransactionUpdate } from '../solana/updates.ts'
 import type { Feed } from './feed.ts'
 import type { CommitmentFeeds, FeedIndex } from './feed-index.ts'
@@ -137,8 +142,10 @@ class TransactionTexts {
     const head = `{"signature":"${name}","slot":${slot},"transactionIndex":${index}`
     if (view.details === 'none' || view.details === 'signatures') return `${head}}`
     this.#content ??= decodeTransactionInfo(info)
-    if (!isShowable(this.#content, view))
-      return `${head},"transaction":null,"err":{"UnsupportedTransactionVersion":0}}`
+    if (!isShowable(this.#content, view)) {
+      const version = versionOf(this.#content)
+      return `${head},"transaction":null,"err":{"UnsupportedTransactionVersion":${version}}}`
+    }
     return `${head},"transaction":${uiTransactionText(this.#content, view)}}`
   }
 }

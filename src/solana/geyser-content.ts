@@ -41,6 +41,15 @@ export interface RewardContent {
   readonly commission: string
 }
 
+/** Limits and bid that a message of version 1 carries itself; null where it gives none. */
+export interface TransactionConfigContent {
+  /** Lamports. */
+  readonly priorityFee: bigint | null
+  readonly computeUnitLimit: number | null
+  readonly loadedAccountsDataSizeLimit: number | null
+  readonly heapSize: number | null
+}
+
 export interface MessageContent {
   readonly numRequiredSignatures: number
   readonly numReadonlySignedAccounts: number
@@ -49,6 +58,8 @@ export interface MessageContent {
   readonly recentBlockhash: Uint8Array
   readonly instructions: readonly InstructionContent[]
   readonly versioned: boolean
+  /** Null unless the message is of version 1. */
+  readonly config: TransactionConfigContent | null
   readonly addressTableLookups: readonly {
     readonly accountKey: Uint8Array
     readonly writableIndexes: Uint8Array

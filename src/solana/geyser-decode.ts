@@ -9,6 +9,7 @@ import type {
   MetaContent,
   RewardContent,
   TokenBalanceContent,
+  TransactionConfigContent,
   TransactionContent,
 } from './geyser-content.ts'
 
@@ -61,6 +62,7 @@ function decodeMessage(bytes: Uint8Array): MessageContent {
   const addressTableLookups: Open<MessageContent['addressTableLookups'][number]>[] = []
   let recentBlockhash = NONE
   let versioned = false
+  let config: TransactionConfigContent | null = null
   const reader = new ProtoReader(bytes)
   while (reader.next()) {
     if (reader.field === 1) {
@@ -71,6 +73,7 @@ function decodeMessage(bytes: Uint8Array): MessageContent {
     else if (reader.field === 4) instructions.push(decodeInstruction(reader.bytes))
     else if (reader.field === 5) versioned = reader.flag
     else if (reader.field === 6) addressTableLookups.push(decodeLookup(reader.bytes))
+    else if (reader.field === 7) config = decodeConfig(reader.bytes)
   }
   return {
     numRequiredSignatures: header[1]!,
@@ -80,8 +83,26 @@ function decodeMessage(bytes: Uint8Array): MessageContent {
     recentBlockhash,
     instructions,
     versioned,
+    config,
     addressTableLookups,
   }
+}
+
+function decodeConfig(bytes: Uint8Array): TransactionConfigContent {
+  const config: Open<TransactionConfigContent> = {
+    priorityFee: null,
+    computeUnitLimit: null,
+    loadedAccountsDataSizeLimit: null,
+    heapSize: null,
+  }
+  const reader = new ProtoReader(bytes)
+  while (reader.next()) {
+    if (reader.field === 1) config.priorityFee = reader.big
+    else if (reader.field === 2) config.computeUnitLimit = reader.number
+    else if (reader.field === 3) config.loadedAccountsDataSizeLimit = reader.number
+    else if (reader.field === 4) config.heapSize = reader.number
+  }
+  return config
 }
 
 function decodeLookup(bytes: Uint8Array): MessageContent['addressTableLookups'][number] {

@@ -55,6 +55,15 @@ export function encodeTransactionStatus(status: {
 }
 
 function writeMessage(message: MessageContent): void {
+  if (message.config !== null) {
+    const { priorityFee, computeUnitLimit, loadedAccountsDataSizeLimit, heapSize } = message.config
+    const mark = writer.mark
+    if (heapSize !== null) writer.numberAlways(4, heapSize)
+    if (loadedAccountsDataSizeLimit !== null) writer.numberAlways(3, loadedAccountsDataSizeLimit)
+    if (computeUnitLimit !== null) writer.numberAlways(2, computeUnitLimit)
+    if (priorityFee !== null) writer.bigAlways(1, priorityFee)
+    writer.wrap(7, mark)
+  }
   writer.messages(6, message.addressTableLookups, (lookup) => {
     writer.bytes(3, lookup.readonlyIndexes)
     writer.bytes(2, lookup.writableIndexes)

@@ -12,7 +12,7 @@
 // step refuses (indices out of range, signer counts that contradict each other).
 
 export const transactionBytesMax = 1232
-const transactionV1BytesMax = 4096
+export const transactionV1BytesMax = 4096
 
 export type DecodeProblem =
   | 'ok'
@@ -72,8 +72,15 @@ export class TransactionLayout {
   #isShort = false
   #isAliased = false
 
+  readonly #isV1Taken: boolean
+
+  /** `v1`: whether transactions of version 1 are taken. */
+  constructor({ v1 = false }: { readonly v1?: boolean } = {}) {
+    this.#isV1Taken = v1
+  }
+
   /** Fills this layout from the bytes; its contents are undefined unless the result is `ok`. */
-  decode(bytes: Uint8Array, allow?: { readonly v1?: boolean }): DecodeProblem {
+  decode(bytes: Uint8Array): DecodeProblem {
     this.#bytes = bytes
     this.#at = 0
     this.#isShort = false
@@ -85,7 +92,7 @@ export class TransactionLayout {
     const first = bytes[0]
     if (first === undefined) return 'truncated'
     if (first >= 0x80) {
-      if (first !== 0x81 || allow?.v1 !== true) return 'unsupported-version'
+      if (first !== 0x81 || !this.#isV1Taken) return 'unsupported-version'
       if (bytes.length > transactionV1BytesMax) return 'too-large'
       return this.#decodeV1()
     }

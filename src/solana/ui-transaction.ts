@@ -13,6 +13,8 @@ export type TransactionEncoding = (typeof transactionEncodings)[number]
 export const transactionDetails = ['full', 'signatures', 'none', 'accounts'] as const
 export type TransactionDetails = (typeof transactionDetails)[number]
 
+const legacy = -1
+
 export interface TransactionView {
   readonly encoding: TransactionEncoding
   readonly details: TransactionDetails
@@ -22,13 +24,18 @@ export interface TransactionView {
 }
 
 /** True when the view may show the transaction at all. */
-export function isShowable({ message }: TransactionContent, { versionMax }: TransactionView) {
-  return !message.versioned || (versionMax !== null && versionMax >= 0)
+export function isShowable(content: TransactionContent, { versionMax }: TransactionView) {
+  return versionOf(content) <= (versionMax ?? legacy)
+}
+
+/** -1 for a legacy transaction, else 0 or 1. */
+export function versionOf({ message }: TransactionContent): number {
+  if (!message.versioned) return legacy
+  return message.config === null ? 0 : 1
 }
 
 /** `{"transaction":…,"meta":…,"version":…}` for the details `full` and `accounts`. */
 export function uiTransactionText(content: TransactionContent, view: TransactionView): string {
-  const { message } = content
   const isFull = view.details === 'full'
   const transaction = isFull
     ? fullText(content, view.encoding)
@@ -37,8 +44,9 @@ export function uiTransactionText(content: TransactionContent, view: Transaction
     ? metaText(content, view, (instruction) => innerText(instruction, content, view))
     : simpleMetaText(content)
   // Without maxSupportedTransactionVersion the client knows no versions: omit the member.
-  const version =
-    view.versionMax === null ? '' : `,"version":${message.versioned ? '0' : '"legacy"'}`
+  const number = versionOf(content)
+  const shown = number === legacy ? '"legacy"' : number
+  const version = view.versionMax === null ? '' : `,"version":${shown}`
   return `{"transaction":${transaction},"meta":${meta}${version}}`
 }
 
@@ -67,7 +75,7 @@ function rawMessage({ message }: TransactionContent): string {
     `"numReadonlyUnsignedAccounts":${message.numReadonlyUnsignedAccounts}},` +
     `"accountKeys":${base58List(message.accountKeys)},` +
     `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}",` +
-    `"instructions":[${instructions}]${lookupsText(message)}}`
+    `"instructions":[${instructions}]${versionText(message)}}`
   )
 }
 
@@ -78,7 +86,7 @@ function parsedMessage(content: TransactionContent): string {
   return (
     `{"accountKeys":${keysText(content)},` +
     `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}",` +
-    `"instructions":[${instructions.join(',')}]${lookupsText(message)}}`
+    `"instructions":[${instructions.join(',')}]${versionText(message)}}`
   )
 }
 
@@ -104,8 +112,10 @@ function keysText({ message, meta }: TransactionContent): string {
   return jsonText(parsedKeys(message, meta))
 }
 
-function lookupsText({ versioned, addressTableLookups }: MessageContent): string {
+/** What only some versions have: lookups, or the config. */
+function versionText({ versioned, config, addressTableLookups }: MessageContent): string {
   if (!versioned) return ''
+  if (config !== null) return `,"transactionConfig":${jsonText(config)}`
   const lookups = addressTableLookups.map((lookup) => {
     const key = encodeBase58(lookup.accountKey)
     const writable = lookup.writableIndexes.join(',')

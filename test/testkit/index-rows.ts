@@ -39,7 +39,7 @@ export function slowTransactionRows(content: TransactionContent, slot: number, b
     err: meta.err === null ? '' : JSON.stringify(decodeTransactionError(meta.err)),
     fee: Number(meta.fee),
     compute_units: Number(meta.computeUnitsConsumed ?? 0),
-    version: message.versioned ? 0 : -1,
+    version: message.config !== null ? 1 : message.versioned ? 0 : -1,
     block_time: blockTime,
   }
   const row = (instruction: InstructionContent, ix: number, inner_ix: number): Row => ({

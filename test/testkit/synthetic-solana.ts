@@ -150,6 +150,7 @@ export class SyntheticSolana {
           { programIdIndex: 0, accounts: new Uint8Array(0), data: new Uint8Array(0) },
         ],
         versioned: loaded.length > 0,
+        config: null,
         addressTableLookups: loaded.map((accountKey) => ({
           accountKey,
           writableIndexes: Uint8Array.of(1),

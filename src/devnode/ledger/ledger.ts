@@ -28,7 +28,7 @@ export interface LedgerTransaction {
   readonly bytes: Uint8Array
   readonly slot: number
   readonly index: number
-  /** -1 for legacy, else 0. */
+  /** -1 for legacy, else 0 or 1. */
   readonly version: number
   readonly err: TransactionError | null
   /** Message and meta as plain values: err, fee, balances, inner instructions, logs, units… */

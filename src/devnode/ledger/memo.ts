@@ -3,7 +3,7 @@ import { isSameKey } from '../../solana/keys.ts'
 import { programs } from '../../solana/programs.ts'
 import { TransactionLayout } from '../../solana/transaction.ts'
 
-const layout = new TransactionLayout()
+const layout = new TransactionLayout({ v1: true })
 
 /** `[5] hello; [2] hi`, lengths in bytes; null without a memo. */
 export function memoOf(bytes: Uint8Array): string | null {

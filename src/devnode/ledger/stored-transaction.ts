@@ -17,7 +17,7 @@ import { ByteReader, ByteWriter } from './bytes.ts'
 import type { LedgerTransaction } from './ledger.ts'
 
 const writer = new ByteWriter()
-const layout = new TransactionLayout()
+const layout = new TransactionLayout({ v1: true })
 
 export interface Place {
   readonly slot: number

@@ -7,14 +7,18 @@ import {
   type DecodeProblem,
   TransactionLayout,
   transactionBytesMax,
+  transactionV1BytesMax,
 } from '../../solana/transaction.ts'
 import { invalidParams } from './errors.ts'
 
 const base64TextMax = 1644
-const offChainVersion = 127
 export const messageName = 'solana_message::versions::VersionedMessage'
+const base64V1TextMax = 5464
+/** Base64 of the first byte of version 1, 0x81. */
+const base64V1Lead = 'gQ'
+const offChainVersion = 127
 const typeName = 'solana_transaction::versioned::VersionedTransaction'
-const layout = new TransactionLayout()
+const layout = new TransactionLayout({ v1: true })
 
 export interface WireTransaction {
   readonly bytes: Uint8Array
@@ -50,20 +54,23 @@ export function bytesOfText(
   encoding: 'base58' | 'base64',
   name: string,
 ): Uint8Array | RpcError {
-  const textMax = encoding === 'base58' ? base58TextMax : base64TextMax
+  const { textMax, bytesMax } =
+    encoding === 'base58'
+      ? { textMax: base58TextMax, bytesMax: transactionBytesMax }
+      : base64Limits(text)
   if (text.length > textMax)
     return invalidParams(
       `${encoding} encoded ${name} too large: ${text.length} bytes ` +
-        `(max: encoded/raw ${textMax}/${transactionBytesMax})`,
+        `(max: encoded/raw ${textMax}/${bytesMax})`,
     )
   const bytes = encoding === 'base58' ? decodeBase58(text) : decodeBase64(text)
   if (bytes === null) {
     const problem = encoding === 'base58' ? base58Problem(text) : base64Problem(text)
     return invalidParams(`invalid ${encoding} encoding: ${problem}`)
   }
-  if (bytes.length > transactionBytesMax)
+  if (bytes.length > bytesMax)
     return invalidParams(
-      `decoded ${name} too large: ${bytes.length} bytes (max: ${transactionBytesMax} bytes)`,
+      `decoded ${name} too large: ${bytes.length} bytes (max: ${bytesMax} bytes)`,
     )
   return bytes
 }
@@ -74,9 +81,10 @@ function problemError(problem: DecodeProblem, bytes: Uint8Array): RpcError {
       return undeserialized('io error: failed to fill whole buffer')
     case 'trailing-bytes':
       return undeserialized('Slice had bytes remaining after deserialization')
+    case 'config':
+      return undeserialized('Invalid value: invalid transaction config mask')
     case 'bad-length':
     case 'too-large':
-    case 'config':
       return undeserialized('invalid value: alias encoding, expected strict form encoding')
     case 'unsupported-version':
       return undeserialized(versionProblem(versionOf(bytes)))
@@ -101,4 +109,11 @@ function versionProblem(version: number): string {
 
 function undeserialized(reason: string): RpcError {
   return invalidParams(`failed to deserialize ${typeName}: ${reason}`)
+}
+
+/** How long a transaction or message may be: version 1 is longer than the others. */
+function base64Limits(text: string): { textMax: number; bytesMax: number } {
+  return text.slice(0, 2) >= base64V1Lead
+    ? { textMax: base64V1TextMax, bytesMax: transactionV1BytesMax }
+    : { textMax: base64TextMax, bytesMax: transactionBytesMax }
 }

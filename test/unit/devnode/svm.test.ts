@@ -13,6 +13,7 @@ import { Svm } from '../../../src/devnode/svm.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { programs } from '../../../src/solana/programs.ts'
 import { TransactionLayout } from '../../../src/solana/transaction.ts'
+import { type V1Parts, v1Transaction } from '../../testkit/transaction-v1.ts'
 
 const seed = new Uint8Array(32).fill(2)
 const payer = Keypair.derive(seed, 'payer')
@@ -20,7 +21,7 @@ const to = Keypair.derive(seed, 'to').publicKey
 const nowhere = Keypair.derive(seed, 'nowhere').publicKey
 const nonce = new Uint8Array(32)
 const blockhash = new Uint8Array(32).fill(1)
-const layout = new TransactionLayout()
+const layout = new TransactionLayout({ v1: true })
 
 const wallet: VmAccount = {
   pubkey: payer.publicKey,
@@ -224,6 +225,74 @@ describe('the VM', () => {
       expect(svm.execute(forged, options)).toMatchObject(refused)
       expect(run(svm, memoInstruction('y')).accounts[0]!.lamports).toBe(999_995_000n)
     }
+  })
+
+  it('runs transactions of version 1 within the limits of their config', () => {
+    const data = Buffer.alloc(12)
+    data[0] = 2
+    data.writeBigUInt64LE(1_000_000n, 4)
+    const made = (config: V1Parts['config']) =>
+      v1Transaction({
+        signers: [payer],
+        writable: [to],
+        readonly: [programs.system],
+        blockhash,
+        instructions: [{ program: 2, accounts: [0, 1], data }],
+        ...(config && { config }),
+      })
+    const outcome = (config?: V1Parts['config']) => {
+      const svm = opened()
+      const bytes = made(config)
+      const tried = svm.simulate(bytes, { ...optionsOf(bytes), refused: null })
+      const done = svm.execute(bytes, optionsOf(bytes))
+      expect([tried.err, tried.loadedBytes]).toEqual([done.err, done.loadedBytes])
+      return { ...done, paid: wallet.lamports - done.accounts[0]!.lamports }
+    }
+    const enough = { units: 150, loadedBytes: 149 }
+    expect(outcome({ ...enough, priorityFee: 777n, heapBytes: 65_536 })).toMatchObject({
+      err: null,
+      units: 150n,
+      loadedBytes: 149,
+      paid: 1_005_777n,
+    })
+    // A limit that is not given is 0.
+    const exceeded = { err: 'MaxLoadedAccountsDataSizeExceeded', isCharged: true, paid: 5_000n }
+    expect(outcome()).toMatchObject(exceeded)
+    expect(outcome({ ...enough, loadedBytes: 148 })).toMatchObject(exceeded)
+    const spent = { err: { InstructionError: [0, 'ComputationalBudgetExceeded'] }, paid: 5_000n }
+    expect(outcome({ loadedBytes: 149 })).toMatchObject(spent)
+    const bent = made({ ...enough, heapBytes: 1_000 })
+    expect(optionsOf(bent).fee.malformed).toBe('SanitizeFailure')
+  })
+
+  it('survives every change of a transaction of version 1 that the decoder takes', () => {
+    const svm = opened()
+    const bytes = v1Transaction({
+      signers: [payer],
+      writable: [to],
+      readonly: [programs.system, programs.memo],
+      blockhash,
+      config: { priorityFee: 1n, units: 10_000, loadedBytes: 1 << 20, heapBytes: 32_768 },
+      instructions: [
+        { program: 2, accounts: [0, 1], data: Uint8Array.of(2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0) },
+        { program: 3, accounts: [], data: Uint8Array.of(104, 105) },
+      ],
+    })
+    const change = fc.record({ at: fc.nat(bytes.length - 1), value: fc.nat(255) })
+    let taken = 0
+    fc.assert(
+      fc.property(fc.array(change, { minLength: 1, maxLength: 3 }), (changes) => {
+        const changed = Uint8Array.from(bytes)
+        for (const { at, value } of changes) changed[at] = value
+        if (layout.decode(changed) !== 'ok') return
+        taken++
+        const options = { ...optionsOf(changed), mustVerify: false }
+        svm.simulate(changed, { ...options, refused: null })
+        svm.execute(changed, options)
+      }),
+      { numRuns: 2_000 },
+    )
+    expect(taken).toBeGreaterThan(200)
   })
 
   it('refuses bytes that are no transaction', () => {

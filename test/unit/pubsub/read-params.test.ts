@@ -25,7 +25,7 @@ describe('params of the subscribe methods', () => {
       mention: null,
       view: { encoding: 'base64', details: 'full', showRewards: false, versionMax: null },
     })
-    expect(read('transaction', {})).toMatchObject({ commitment: 2, view: { versionMax: 0 } })
+    expect(read('transaction', {})).toMatchObject({ commitment: 2, view: { versionMax: 1 } })
     expect(read('slot')).toEqual({ kind: 'slot' })
     expect(readers.slot!(undefined)).toEqual({ kind: 'slot' })
   })

@@ -145,7 +145,7 @@ describe('what one customer may cost', () => {
     const stage = new Stage()
     const one = stage.session({ subscriptionsPerConnection: 1000 })
     const ids = new Set<number>()
-    for (let at = 0; at < 150; at++) {
+    for (let at = 1; at <= 150; at++) {
       const config = { maxSupportedTransactionVersion: at, commitment: 'processed' }
       ids.add(stage.subscribe(one, 'transaction', {}, config))
       ids.add(stage.subscribe(one, 'account', encodeBase58(key(1)), slice(20_000_000, at)))

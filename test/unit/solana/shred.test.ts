@@ -134,6 +134,7 @@ describe('the maker', () => {
         { programIdIndex: 1, accounts: Uint8Array.of(0), data: new Uint8Array(200).fill(4) },
       ],
       versioned: true,
+      config: null,
       addressTableLookups: [
         {
           accountKey: new Uint8Array(32).fill(5),

@@ -9,9 +9,6 @@ import type { RowBatches } from './batches.ts'
 import { tokenTransfer } from './token-transfer.ts'
 import { type InstructionFacts, TransactionFacts } from './transaction-facts.ts'
 
-/** Value of `version` for a legacy transaction. */
-const legacyVersion = -1
-
 export function addSlotRows(parcel: SlotParcel, rows: RowBatches): void {
   const { slot, blockTime, block } = parcel
   for (const info of parcel.transactions)
@@ -48,7 +45,7 @@ function addTransaction(transaction: TransactionFacts, info: SlotInfo, rows: Row
     err === null ? '' : errText(err),
     transaction.fee,
     transaction.computeUnits,
-    transaction.isVersioned ? 0 : legacyVersion,
+    transaction.version,
     blockTime,
   ])
   for (const instruction of transaction.instructions)

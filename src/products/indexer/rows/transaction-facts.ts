@@ -25,7 +25,8 @@ export class TransactionFacts {
   readonly bytes: Buffer
   signature = ''
   index = 0
-  isVersioned = false
+  /** -1 for a legacy transaction. */
+  version = -1
   /** The runtime's error in bincode; null for success. */
   err: Uint8Array | null = null
   fee: number | bigint = 0
@@ -75,7 +76,9 @@ export class TransactionFacts {
     while (reader.next()) {
       if (reader.field === 2) this.keys.push(this.#key(reader))
       else if (reader.field === 4) this.#instruction(reader.inside(), ix++, topLevel)
-      else if (reader.field === 5) this.isVersioned = reader.flag
+      else if (reader.field === 5 && reader.flag) this.version = Math.max(this.version, 0)
+      // Only version 1 has a config.
+      else if (reader.field === 7) this.version = 1
     }
   }
 

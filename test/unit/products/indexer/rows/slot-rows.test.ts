@@ -87,6 +87,18 @@ describe('rows of a slot', () => {
     }
   })
 
+  test('have the version of a transaction with a config', () => {
+    const base = new SyntheticSolana({ seed: 1 }).transaction(0)
+    const config = {
+      priorityFee: null,
+      computeUnitLimit: null,
+      loadedAccountsDataSizeLimit: null,
+      heapSize: null,
+    }
+    const message = { ...base.message, versioned: true, addressTableLookups: [], config }
+    expect(slotOf([{ ...base, message }]).transactions).toMatchObject([{ version: 1 }])
+  })
+
   test('have the block once, with the parcel that contains it', () => {
     const block = { parentSlot: 6, blockhash: 'hash', height: 5, txCount: 2 }
     expect(slotOf([], { block }).blocks).toEqual([
