@@ -123,7 +123,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 // One package, one importer.
 const importers: Readonly<Record<string, readonly string[]>> = {
   'uWebSockets.js': ['src/transport/'],
-  '@grpc/grpc-js': ['src/transport/grpc.ts', 'src/transport/grpc-bind.ts'],
+  '@grpc/grpc-js': ['grpc.ts', 'grpc-bind.ts', 'grpc-metadata.ts'].map(
+    (file) => `src/transport/${file}`,
+  ),
   protobufjs: ['src/geyser/codec.ts', 'src/products/grpc/', 'src/transport/'],
   piscina: ['src/threads/pool.ts'],
   'prom-client': ['src/telemetry/meters.ts'],

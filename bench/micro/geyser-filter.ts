@@ -39,6 +39,7 @@ const expected = updates.filter(({ pubkey }) => chain.keys.indexOf(pubkey) < str
 let delivered = 0
 let rounds = 0
 const sink = {
+  encoding: null,
   take(runs: readonly { readonly slab: { release(): void } | null }[], _: number, frames: number) {
     delivered += frames
     for (const { slab } of runs) slab?.release()

@@ -9,6 +9,7 @@ import { GeyserService } from '../geyser/service.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Meters } from '../telemetry/meters.ts'
 import { openGrpcEndpoint } from '../transport/grpc.ts'
+import { grpcEncodings } from '../transport/grpc-encoding.ts'
 import { type GrpcStatus, grpcCode } from '../transport/grpc-status.ts'
 import type { ListenAddress } from '../transport/ports.ts'
 
@@ -62,6 +63,7 @@ export async function startGeyserServer(
     connectionIdleMs: 300_000,
     connectionsPerAddressMax: connectionsMax,
     sendsDirectly: true,
+    compression: grpcEncodings,
     clientAddress: (peer) => peer,
     isProxy: () => false,
     admit: () => ({ ok: true, caller: null, leave() {} }),

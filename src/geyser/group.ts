@@ -1,5 +1,7 @@
 // A group of streams with equal filters: each update is matched and framed once for all of them.
 // Thread: main.
+import { compressFrames } from '../transport/grpc-compression.ts'
+import type { GrpcEncoding } from '../transport/grpc-encoding.ts'
 import type { FilterSet, NamedFilter } from './filter-set.ts'
 import { FrameBatch } from './frame.ts'
 import type { Run, SlabPool } from './slab.ts'
@@ -9,6 +11,8 @@ const flushBytes = 64 * 1024
 
 /** Receives runs of whole frames. */
 export interface RunSink {
+  /** The compression of the runs it takes; null for none. */
+  readonly encoding: GrpcEncoding | null
   /** Must release the slab of each run once it is sent. */
   take(runs: readonly Run[], bytes: number, frames: number): void
 }
@@ -44,13 +48,24 @@ export class Group {
     if (batch.bytes >= flushBytes) this.flush()
   }
 
-  /** Sends all batched frames to the current streams of the group. */
+  /** Sends all batched frames to the current streams of the group, compressed to those that ask. */
   flush(): void {
     const { bytes, frames } = this.#batch
     if (frames === 0) return
     const runs = this.#batch.take()
-    for (const run of runs) run.slab?.retain(this.sinks.size)
-    for (const sink of this.sinks) sink.take(runs, bytes, frames)
+    const compressed = new Map<GrpcEncoding, Run>()
+    for (const sink of this.sinks) {
+      const { encoding } = sink
+      if (encoding === null) {
+        for (const run of runs) run.slab?.retain(1)
+        sink.take(runs, bytes, frames)
+        continue
+      }
+      // Once for all streams that ask for it.
+      const run = compressed.get(encoding) ?? { bytes: compressFrames(runs, encoding), slab: null }
+      compressed.set(encoding, run)
+      sink.take([run], run.bytes.length, frames)
+    }
     for (const run of runs) run.slab?.release()
   }
 }

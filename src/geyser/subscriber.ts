@@ -8,6 +8,7 @@ import { Bucket } from '../base/bucket.ts'
 import type { Clock } from '../base/clock.ts'
 import type { SolanaUpdate } from '../solana/updates.ts'
 import type { Hub } from '../stream/hub.ts'
+import type { GrpcEncoding } from '../transport/grpc-encoding.ts'
 import { type GrpcStatus, grpcCode } from '../transport/grpc-status.ts'
 import type { GrpcStream, StreamEvents } from '../transport/grpc-stream.ts'
 import { type Codec, given, type Long64, numberOf, type SubscribeRequest } from './codec.ts'
@@ -50,6 +51,7 @@ export interface SubscriberDeps {
 }
 
 export class Subscriber implements StreamEvents, ReplayingStream {
+  readonly encoding: GrpcEncoding | null
   readonly #stream: GrpcStream
   readonly #deps: SubscriberDeps
   #queue: Run[] = []
@@ -64,6 +66,7 @@ export class Subscriber implements StreamEvents, ReplayingStream {
   #isOver = false
 
   constructor(stream: GrpcStream, deps: SubscriberDeps) {
+    this.encoding = stream.encoding
     this.#stream = stream
     this.#deps = deps
   }

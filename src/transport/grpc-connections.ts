@@ -1,5 +1,5 @@
-// Limits connections per address and detects duplicate credential headers on the gRPC library's
-// HTTP/2 servers. Thread: main.
+// Limits connections per address on the gRPC library's HTTP/2 servers, and reads from a call's
+// headers what the library hides: duplicate credentials and accepted compressions. Thread: main.
 // http2 joins a repeated `x-token` with a comma but silently drops a second `authorization`; only
 // the raw header list still contains it, and only for a listener before the library's own. The
 // servers are not public in the library: when they cannot be found, the start fails.
@@ -9,6 +9,7 @@ import { addressKey } from '../base/cidr.ts'
 import { Fault } from '../base/errors.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
 import { descriptorReserve } from './descriptors.ts'
+import { encodingAskedBy, type GrpcEncoding } from './grpc-encoding.ts'
 import { InFlight } from './in-flight.ts'
 
 export interface ConnectionLimits {
@@ -16,11 +17,14 @@ export interface ConnectionLimits {
   readonly connectionsPerAddressMax: number
   /** True for trusted proxies, which carry many clients: they are not counted. */
   isProxy(address: string): boolean
+  /** Compressions of answers, where a caller asks for one. */
+  readonly compression: readonly string[]
   readonly log: Log
 }
 
 export class GrpcConnections {
   readonly #repeated = new WeakSet<ServerHttp2Stream>()
+  readonly #encodings = new WeakMap<ServerHttp2Stream, GrpcEncoding>()
   readonly #limits: ConnectionLimits
   readonly #open: InFlight
 
@@ -39,7 +43,9 @@ export class GrpcConnections {
     for (const http2Server of servers.keys() as Iterable<Http2Server>) {
       http2Server.on('error', report)
       this.#limitConnections(http2Server)
-      http2Server.prependListener('stream', (stream, _headers, _flags, ...rest: unknown[]) => {
+      http2Server.prependListener('stream', (stream, headers, _flags, ...rest: unknown[]) => {
+        const encoding = encodingAskedBy(headers, this.#limits.compression)
+        if (encoding !== null) this.#encodings.set(stream, encoding)
         if (!Array.isArray(rest[0]) || repeatsCredential(rest[0])) this.#repeated.add(stream)
       })
     }
@@ -48,6 +54,11 @@ export class GrpcConnections {
   /** True when a credential header of this call was sent twice. */
   hasRepeated(stream: ServerHttp2Stream | null): boolean {
     return stream === null || this.#repeated.has(stream)
+  }
+
+  /** The compression of the answers to this call; null for none. */
+  encodingOf(stream: ServerHttp2Stream | null): GrpcEncoding | null {
+    return (stream && this.#encodings.get(stream)) ?? null
   }
 
   /** Checks the bare TCP connection, before TLS and HTTP/2 cost any memory. */

@@ -30,6 +30,7 @@ export async function probeGrpcLibrary(log: Log): Promise<void> {
     connectionIdleMs: 60_000,
     connectionsPerAddressMax: 16,
     isProxy: () => false,
+    compression: [],
     sendsDirectly: true,
     clientAddress: (peer) => peer,
     admit({ isRepeated }) {

@@ -8,6 +8,7 @@
 // write then carries hundreds of messages, where call.write pays a round trip through three stream
 // layers for each. The http2 stream is not public in the library, hence the fallback.
 import { constants, type ServerHttp2Stream } from 'node:http2'
+import type { GrpcEncoding } from './grpc-encoding.ts'
 import type { GrpcStatus } from './grpc-status.ts'
 
 /** Prefix of a gRPC message: one byte for compression, four for the length. */
@@ -18,9 +19,12 @@ const endGraceMs = 5_000
 const refusedStreamsMax = 16
 
 export interface GrpcStream {
+  /** Messages of the frames may be compressed with it; null for none. */
+  readonly encoding: GrpcEncoding | null
   /**
-   * Writes whole frames. False is backpressure: keep the rest until `drained` is called. `sent` is
-   * called when the memory of the frames is free again; never, if the stream ends before that.
+   * Writes frames; a long one may take several calls. False is backpressure: keep the rest until
+   * `drained` is called. `sent` is called when the memory of the frames is free again; never, if
+   * the stream ends before that.
    */
   write(frames: Buffer, sent?: () => void): boolean
   /** Bytes written that the peer's window or socket has not accepted yet. */
@@ -45,12 +49,20 @@ export interface CallSink {
   finish(status: GrpcStatus): void
 }
 
-/** Walks from a call, through any interceptors, to its http2 stream; null if not found. */
-export function http2StreamOf(call: unknown): ServerHttp2Stream | null {
+/** A call of the library, with what it does to messages. */
+export interface LibraryCall {
+  readonly stream: ServerHttp2Stream
+  decompressMessage(frame: Buffer, encoding: string): Buffer | Promise<Buffer>
+  serializeMessage(value: unknown): Buffer
+}
+
+/** Walks from a call, through any interceptors, to the one with the http2 stream, or null. */
+export function innermostCall(call: unknown): LibraryCall | null {
   let current = call as { stream?: unknown; nextCall?: unknown; call?: unknown } | undefined
   for (let depth = 0; depth < 16 && typeof current === 'object' && current !== null; depth++) {
     const stream = current.stream as ServerHttp2Stream | undefined
-    if (typeof stream?.write === 'function' && typeof stream.respond === 'function') return stream
+    if (typeof stream?.write === 'function' && typeof stream.respond === 'function')
+      return current as LibraryCall
     current = (current.nextCall ?? current.call) as typeof current
   }
   return null
@@ -58,14 +70,20 @@ export function http2StreamOf(call: unknown): ServerHttp2Stream | null {
 
 /** Sends on the call's own http2 stream. */
 export class DirectStream implements GrpcStream {
+  readonly encoding: GrpcEncoding | null
   readonly #stream: ServerHttp2Stream
   readonly #sink: CallSink
   #isEnded = false
 
-  constructor(stream: ServerHttp2Stream, sink: CallSink, drained: () => void) {
+  constructor(
+    stream: ServerHttp2Stream,
+    sink: CallSink,
+    options: { readonly encoding: GrpcEncoding | null; drained(): void },
+  ) {
     this.#stream = stream
     this.#sink = sink
-    stream.on('drain', drained)
+    this.encoding = options.encoding
+    stream.on('drain', options.drained)
   }
 
   get unsentBytes(): number {
@@ -93,8 +111,12 @@ export class DirectStream implements GrpcStream {
 
 /** Sends message by message through the public call; an order of magnitude slower. */
 export class PlainStream implements GrpcStream {
+  /** The library's call compresses each message. */
+  readonly encoding = null
   readonly #sink: CallSink
   #unsentBytes = 0
+  /** The beginning of a frame whose rest follows. */
+  #rest: Buffer = Buffer.alloc(0)
   #isEnded = false
 
   constructor(sink: CallSink) {
@@ -111,11 +133,14 @@ export class PlainStream implements GrpcStream {
     if (this.#sink.writableLength === 0) this.#unsentBytes = 0
     this.#unsentBytes += frames.length
     let isTaken = true
-    for (let at = 0; at < frames.length; ) {
-      const end = at + framePrefixBytes + frames.readUInt32BE(at + 1)
-      isTaken = this.#sink.write(frames.subarray(at + framePrefixBytes, end))
-      at = end
+    let rest = this.#rest.length === 0 ? frames : Buffer.concat([this.#rest, frames])
+    while (rest.length >= framePrefixBytes) {
+      const end = framePrefixBytes + rest.readUInt32BE(1)
+      if (rest.length < end) break
+      isTaken = this.#sink.write(rest.subarray(framePrefixBytes, end))
+      rest = rest.subarray(end)
     }
+    this.#rest = rest
     return isTaken
   }
 

@@ -8,12 +8,13 @@
 //                             +-- unary   -> answer(bytes) -> bytes or refusal
 //                             +-- stream  -> open(stream)  -> frames on the call's http2 stream
 import {
-  Metadata,
+  type Metadata,
   Server,
   type ServerDuplexStream,
   ServerInterceptingCall,
   type ServerInterceptor,
   type ServerUnaryCall,
+  type sendUnaryData,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js'
 import { isBrokenInvariant } from '../base/assert.ts'
@@ -21,15 +22,18 @@ import { messageOf } from '../base/errors.ts'
 import type { Running } from '../base/running.ts'
 import type { Log } from '../telemetry/log.ts'
 import { bindGrpc, type GrpcCertificates } from './grpc-bind.ts'
+import { handleCompression } from './grpc-compression.ts'
 import { type ConnectionLimits, GrpcConnections } from './grpc-connections.ts'
+import type { GrpcEncoding } from './grpc-encoding.ts'
+import { errorOf, headerOf, headOf, withoutMapping } from './grpc-metadata.ts'
 import { limitRequests, type RequestLimits } from './grpc-requests.ts'
-import { type GrpcStatus, grpcCode, retryDetails } from './grpc-status.ts'
+import { type GrpcStatus, grpcCode } from './grpc-status.ts'
 import {
   type CallSink,
   closeLater,
   DirectStream,
   type GrpcStream,
-  http2StreamOf,
+  innermostCall,
   PlainStream,
   RefusedStreams,
   type StreamEvents,
@@ -80,6 +84,11 @@ export interface GrpcEndpointOptions<C> extends ConnectionLimits {
   readonly log: Log
 }
 
+interface Admitted<C> {
+  readonly caller: C
+  readonly encoding: GrpcEncoding | null
+}
+
 /** Streams of one connection; a plan allows far fewer. */
 const streamsPerConnectionMax = 256
 /** Timeout from the headers of a unary call to its whole message. */
@@ -90,7 +99,7 @@ const stopGraceMs = 3_000
 /** Opens the endpoint. `stop` drains calls for three seconds, then closes the rest. */
 export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Promise<Running> {
   const connections = new GrpcConnections(options)
-  const callers = new WeakMap<Metadata, C>()
+  const callers = new WeakMap<Metadata, Admitted<C>>()
   const server = new Server({
     'grpc.max_receive_message_length': options.messageBytesMax,
     'grpc.max_send_message_length': -1,
@@ -124,7 +133,7 @@ export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Prom
 /** Admits in the first callback of a call, so that a refusal consists of trailers only. */
 function guard<C>(
   options: GrpcEndpointOptions<C>,
-  callers: WeakMap<Metadata, C>,
+  callers: WeakMap<Metadata, Admitted<C>>,
   connections: GrpcConnections,
 ): ServerInterceptor {
   const limits = new Map(options.methods.map((method) => [method.path, limitsOf(method, options)]))
@@ -137,7 +146,8 @@ function guard<C>(
       start: (next) =>
         next({
           onReceiveMetadata(metadata, proceed) {
-            const stream = http2StreamOf(call)
+            const inner = innermostCall(call)
+            const stream = inner?.stream ?? null
             const xToken = headerOf(metadata, 'x-token')
             const admission = options.admit({
               path: method.path,
@@ -150,17 +160,23 @@ function guard<C>(
               isRepeated: connections.hasRepeated(stream) || xToken?.includes(',') === true,
             })
             if (!admission.ok) {
-              call.sendStatus(partial(admission.status))
+              call.sendStatus(errorOf(admission.status))
               refused.add(stream, refusalGraceMs)
               return
             }
             leave = admission.leave
-            callers.set(metadata, admission.caller)
+            const encoding = connections.encodingOf(stream)
+            callers.set(metadata, { caller: admission.caller, encoding })
             const end = (status: GrpcStatus) => {
-              call.sendStatus(partial(status))
+              call.sendStatus(errorOf(status))
               closeLater(stream, refusalGraceMs)
             }
-            if (stream !== null) limitRequests(stream, limits.get(method.path)!, end)
+            if (inner !== null) {
+              const its = limits.get(method.path)!
+              limitRequests(inner.stream, its, end)
+              const refused = () => closeLater(stream, refusalGraceMs)
+              handleCompression(inner, { ...its, encoding, refused })
+            }
             if (!method.requestStream)
               deadline = setTimeout(end, requestDeadlineMs, lateRequest).unref()
             proceed(metadata)
@@ -188,7 +204,7 @@ function addMethod<C>(
   server: Server,
   method: GrpcMethod<C>,
   options: GrpcEndpointOptions<C>,
-  callers: WeakMap<Metadata, C>,
+  callers: WeakMap<Metadata, Admitted<C>>,
 ): void {
   const isStream = method.kind === 'stream'
   const definition = {
@@ -203,27 +219,28 @@ function addMethod<C>(
   }
   const run =
     method.kind === 'unary'
-      ? (call: ServerUnaryCall<Buffer, Buffer>, reply: UnaryReply) => {
+      ? (call: ServerUnaryCall<Buffer, Buffer>, reply: sendUnaryData<Buffer>) => {
+          const { caller, encoding } = callers.get(call.metadata)!
           let answer: UnaryAnswer
           try {
-            answer = method.answer(call.request, callers.get(call.metadata)!)
+            answer = method.answer(call.request, caller)
           } catch (error) {
             options.log.error('gRPC call failed', { path: method.path, reason: messageOf(error) })
             answer = { ok: false, status: ourFault }
           }
-          if (answer.ok) reply(null, answer.bytes as Buffer)
-          else reply(partial(answer.status))
+          if (!answer.ok) return reply(errorOf(answer.status))
+          call.sendMetadata(headOf(encoding))
+          reply(null, answer.bytes as Buffer)
         }
       : (call: ServerDuplexStream<Buffer, Buffer>) =>
-          openStream(call, (stream) => method.open(stream, callers.get(call.metadata)!), options)
+          openStream(call, method.open, callers.get(call.metadata)!, options)
   server.addService({ method: definition }, { method: run } as UntypedServiceImplementation)
 }
 
-type UnaryReply = (error: ReturnType<typeof partial> | null, value?: Buffer) => void
-
 function openStream<C>(
   call: ServerDuplexStream<Buffer, Buffer>,
-  open: (stream: GrpcStream) => StreamEvents,
+  open: (stream: GrpcStream, caller: C) => StreamEvents,
+  { caller, encoding }: Admitted<C>,
   options: GrpcEndpointOptions<C>,
 ): void {
   let events: StreamEvents | undefined
@@ -235,18 +252,20 @@ function openStream<C>(
     },
     finish(status) {
       if (status.code === grpcCode.ok) call.end()
-      else call.emit('error', partial(status))
+      else call.emit('error', errorOf(status))
     },
   }
   const drained = () => {
     if (!isClosed) events?.drained()
   }
-  const http2Stream = options.sendsDirectly
-    ? http2StreamOf((call as unknown as { call: unknown }).call)
+  const inner = options.sendsDirectly
+    ? innermostCall((call as unknown as { call: unknown }).call)
     : null
   const stream =
-    http2Stream === null ? new PlainStream(sink) : new DirectStream(http2Stream, sink, drained)
-  if (http2Stream === null) call.on('drain', drained)
+    inner === null
+      ? new PlainStream(sink)
+      : new DirectStream(inner.stream, sink, { encoding, drained })
+  if (inner === null) call.on('drain', drained)
   const guarded = (run: () => void) => {
     try {
       run()
@@ -257,7 +276,7 @@ function openStream<C>(
     }
   }
   // The response headers are sent at once, so that the client knows it was admitted.
-  call.sendMetadata(new Metadata())
+  call.sendMetadata(headOf(encoding))
   call.on('data', (bytes: Buffer) => guarded(() => events?.message(bytes)))
   call.on('end', () => guarded(() => events?.halfClosed()))
   call.on('cancelled', () => {
@@ -266,7 +285,7 @@ function openStream<C>(
     guarded(() => events?.closed())
   })
   guarded(() => {
-    events = open(stream)
+    events = open(stream, caller)
   })
 }
 
@@ -275,24 +294,6 @@ const lateRequest: GrpcStatus = {
   details: 'the request message did not arrive within 10 seconds',
 }
 const ourFault: GrpcStatus = { code: grpcCode.internal, details: 'internal error' }
-
-function partial(status: GrpcStatus) {
-  const metadata = new Metadata()
-  if (status.retryAfterMs !== undefined) {
-    metadata.set('grpc-retry-pushback-ms', String(Math.ceil(status.retryAfterMs)))
-    metadata.set('grpc-status-details-bin', retryDetails(status, status.retryAfterMs))
-  }
-  return { name: 'status', message: status.details, ...status, metadata }
-}
-
-function headerOf(metadata: Metadata, name: string): string | undefined {
-  const value = metadata.get(name)[0]
-  return typeof value === 'string' ? value : undefined
-}
-
-function withoutMapping(address: string): string {
-  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
-}
 
 function asBuffer(bytes: Buffer): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes)

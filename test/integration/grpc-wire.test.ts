@@ -1,4 +1,4 @@
-// The gRPC endpoint on the wire: sizes, compression, resets, TLS, shutdown.
+// The gRPC endpoint on the wire: sizes, resets, TLS, shutdown.
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { connect, constants } from 'node:http2'
@@ -6,20 +6,12 @@ import { connect as netConnect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as tlsConnect } from 'node:tls'
-import { gzipSync } from 'node:zlib'
 import { credentials } from '@grpc/grpc-js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { CertificatePair } from '../../src/transport/tls.ts'
-import {
-  call,
-  callBytes,
-  codec,
-  GrpcStage,
-  Subscription,
-  withToken,
-} from '../testkit/grpc-stage.ts'
-import { framed, rawCall } from '../testkit/raw-grpc.ts'
+import { call, callBytes, GrpcStage, Subscription, withToken } from '../testkit/grpc-stage.ts'
+import { rawCall } from '../testkit/raw-grpc.ts'
 import { SyntheticSolana } from '../testkit/synthetic-solana.ts'
 import { until } from '../testkit/until.ts'
 
@@ -52,26 +44,6 @@ describe('the wire', () => {
     expect(most.code).toBe(0)
     const over = await callBytes(client, path, filled(mebibytes + 1), withToken(token), identity)
     expect(over.code).toBe(8)
-  })
-
-  it('takes gzip requests and answers UNIMPLEMENTED to unknown compression', async () => {
-    stage = await GrpcStage.open()
-    const { token } = stage.provision()
-    const headers = { ':path': '/geyser.Geyser/Ping', 'x-token': token }
-    const ping = Buffer.from(codec.encode('geyser.PingRequest', { count: 9 }))
-    const gzip = await rawCall(
-      stage.target,
-      { ...headers, 'grpc-encoding': 'gzip' },
-      framed(gzipSync(ping), 1),
-    )
-    expect(gzip.trailers['grpc-status']).toBe('0')
-    expect(codec.decode('geyser.PongResponse', gzip.data.subarray(5))).toMatchObject({ count: 9 })
-    const zstd = await rawCall(
-      stage.target,
-      { ...headers, 'grpc-encoding': 'zstd' },
-      framed(ping, 1),
-    )
-    expect(zstd.headers['grpc-status']).toBe('12')
   })
 
   it('stays up when a client resets in the middle, and ends streams when it stops', async () => {

@@ -2,6 +2,9 @@
 import { type ClientHttp2Session, connect, type SecureClientSessionOptions } from 'node:http2'
 import { type Socket, connect as tcpConnect } from 'node:net'
 import { Duplex } from 'node:stream'
+import { gunzipSync } from 'node:zlib'
+import { decompress } from 'fzstd'
+import type { GrpcEncoding } from '../../src/transport/grpc-encoding.ts'
 import { headersFrame } from '../../src/transport/http2-frames.ts'
 
 type Headers = Record<string, string | string[]>
@@ -96,6 +99,27 @@ export function framed(message: Uint8Array, compressed = 0): Buffer {
   head[0] = compressed
   head.writeUInt32BE(message.length, 1)
   return Buffer.concat([head, message])
+}
+
+/** Flag and content of each whole message in the bytes, inflated where it is compressed. */
+export function messagesIn(
+  frames: Buffer,
+  encoding: GrpcEncoding | null,
+): { readonly flag: number; readonly message: Buffer }[] {
+  const messages = []
+  for (let at = 0; at + 5 <= frames.length; ) {
+    const end = at + 5 + frames.readUInt32BE(at + 1)
+    if (end > frames.length) break
+    const [flag, bytes] = [frames[at]!, frames.subarray(at + 5, end)]
+    messages.push({ flag, message: flag === 0 ? bytes : inflated(bytes, encoding!) })
+    at = end
+  }
+  return messages
+}
+
+/** Read by decoders that are not those of the server. */
+function inflated(bytes: Buffer, encoding: GrpcEncoding): Buffer {
+  return encoding === 'gzip' ? gunzipSync(bytes) : Buffer.from(decompress(bytes))
 }
 
 /**

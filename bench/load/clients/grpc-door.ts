@@ -16,6 +16,7 @@ import { openStore } from '../../../src/subscriptions/store.ts'
 import { silentLog as log } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { Addresses } from '../../../src/transport/address.ts'
+import { grpcEncodings } from '../../../src/transport/grpc-encoding.ts'
 
 const clock = systemClock
 
@@ -77,6 +78,7 @@ const section = {
   connectionIdleMs: 600_000,
   health: { callsPerAddressMax: 100, callsMax: 1_000 },
   sendsDirectly: true,
+  compression: grpcEncodings,
   filters: {
     filtersMax: 10,
     accountsMax: 10,

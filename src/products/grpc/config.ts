@@ -1,5 +1,6 @@
 // Declares the `grpc` section of the configuration. Thread: any.
 import { flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
+import { grpcEncodings } from '../../transport/grpc-encoding.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -27,6 +28,14 @@ export const grpcSection = group('The gRPC endpoint of the bundle: geyser.Geyser
     max: 1024 * mebibyte,
     unit: 'bytes',
     doc: 'Unsent bytes of one stream before it is ended as too slow',
+  }),
+  compression: texts({
+    initial: grpcEncodings,
+    check: (value) =>
+      grpcEncodings.some((name) => name === value)
+        ? undefined
+        : `${value} must be one of ${grpcEncodings.join(', ')}`,
+    doc: 'Compressions of answers, for clients that ask; [] for none',
   }),
   pingMs: integer({
     initial: 10_000,

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { decompress } from 'fzstd'
 import { describe, expect, it } from 'vitest'
-import { compressZstd } from '../../../src/base/zstd.ts'
+import { compressZstd, decompressZstd } from '../../../src/base/zstd.ts'
 
 const MiB = 1024 * 1024
 const contents: Readonly<Record<string, (length: number) => Buffer>> = {
@@ -32,5 +32,41 @@ describe('zstd compression', () => {
   it('makes compressible data small', () => {
     expect(compressZstd(Buffer.alloc(10 * MiB)).length).toBeLessThan(1000)
     expect(compressZstd(new Uint8Array(165)).length).toBeLessThan(30)
+  })
+})
+
+describe('zstd decompression', () => {
+  it('reads what the compression wrote, and frames that declare their size', () => {
+    for (const length of [0, 1, 300, 70_000, 3 * MiB]) {
+      const data = randomBytes(length)
+      const outcome = decompressZstd(compressZstd(data), 4 * MiB) as Buffer
+      expect(data.equals(outcome)).toBe(true)
+    }
+    const declared = Buffer.from('28b52ffd200949000074657374206461746101', 'hex').subarray(0, 18)
+    expect(String(decompressZstd(declared, 9))).toBe('test data')
+    expect(decompressZstd(declared, 8)).toBe('too-large')
+  })
+
+  it('stops at the bound, whatever the frame declares', () => {
+    const bomb = compressZstd(Buffer.alloc(16 * MiB))
+    expect(bomb.length).toBeLessThan(2_000)
+    expect(decompressZstd(bomb, 16 * MiB)).toHaveLength(16 * MiB)
+    expect(decompressZstd(bomb, 16 * MiB - 1)).toBe('too-large')
+    const claims = Buffer.from('28b52ffde0ffffffffffffffff0100', 'hex')
+    expect(decompressZstd(claims, 4 * MiB)).toBe('too-large')
+    const twice = Buffer.concat([bomb, bomb])
+    expect(decompressZstd(twice, 20 * MiB)).toBe('too-large')
+  })
+
+  it('refuses truncated and random bytes, and works on', () => {
+    const frame = compressZstd(contents.repeating!(5_000))
+    for (let length = 0; length < frame.length; length++)
+      expect(decompressZstd(frame.subarray(0, length), MiB)).toBe('damaged')
+    for (let round = 0; round < 500; round++) {
+      const noise = Buffer.concat([frame.subarray(0, 4), randomBytes(round)])
+      const outcome = decompressZstd(noise, 1_000)
+      if (Buffer.isBuffer(outcome)) expect(outcome.length).toBeLessThanOrEqual(1_000)
+    }
+    expect(decompressZstd(frame, 5_000)).toHaveLength(5_000)
   })
 })

@@ -10,8 +10,10 @@ import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
 import { declareGrpcMeters } from '../../../src/geyser/meters.ts'
 import type { Run } from '../../../src/geyser/slab.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
+import type { GrpcEncoding } from '../../../src/transport/grpc-encoding.ts'
 import { randomAsked, readFrames, requestOf } from '../../testkit/geyser-asking.ts'
 import { type Asked, type Expected, expectedOf } from '../../testkit/geyser-oracle.ts'
+import { framed, messagesIn } from '../../testkit/raw-grpc.ts'
 import { randomOf, SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 const codec = loadCodec()
@@ -27,20 +29,25 @@ const limits = {
 }
 
 class Collector implements RunSink {
+  readonly encoding: GrpcEncoding | null
   readonly asked: Asked
   readonly expected: Expected[] = []
   readonly #runs: Buffer[] = []
+  /** The buffers as they came. */
+  readonly taken: Buffer[] = []
   bytes = 0
   frames = 0
 
-  constructor(asked: Asked) {
+  constructor(asked: Asked, encoding: GrpcEncoding | null = null) {
     this.asked = asked
+    this.encoding = encoding
   }
 
   take(runs: readonly Run[], bytes: number, frames: number): void {
     // Copied and given back at once, as a stream that has sent them would.
     for (const run of runs) {
       this.#runs.push(Buffer.from(run.bytes))
+      this.taken.push(run.bytes)
       run.slab?.release()
     }
     this.bytes += bytes
@@ -50,7 +57,8 @@ class Collector implements RunSink {
   got(): Expected[] {
     const bytes = Buffer.concat(this.#runs)
     expect(bytes.length).toBe(this.bytes)
-    return readFrames(codec, bytes)
+    const messages = messagesIn(bytes, this.encoding)
+    return readFrames(codec, Buffer.concat(messages.map(({ message }) => framed(message))))
   }
 }
 
@@ -86,7 +94,8 @@ describe('live streams', () => {
         if (random() < 0.2 && live.size < 30) {
           const known = [...live.keys()][Math.floor(random() * live.size)]
           const asked = known && random() < 0.4 ? known.asked : randomAsked(chain, random)
-          const sink = new Collector(asked)
+          const encodings = [null, null, 'gzip', 'zstd'] as const
+          const sink = new Collector(asked, encodings[Math.floor(random() * encodings.length)])
           all.push(sink)
           live.set(sink, fanOut.join(sink, compiled(asked)))
         } else if (random() < 0.1 && live.size > 5) {
@@ -126,5 +135,26 @@ describe('live streams', () => {
     expect(fanOut.join(two, compiled(turned))).toBe(group)
     const other = { ...asked, commitment: ((asked.commitment + 1) % 3) as Commitment }
     expect(fanOut.join(new Collector(other), compiled(other))).not.toBe(group)
+  })
+
+  it('of one group share one compression for each algorithm', async () => {
+    const chain = new SyntheticSolana({ dataBytes: 2_000 })
+    const hub = openSolanaHub({ replaySlots: 10, replayBytesMax: 1e8 })
+    const fanOut = new FanOut(hub, declareGrpcMeters(new Meters()))
+    const asked = { ...randomAsked(chain, randomOf(5)), commitment: 0 as const }
+    asked.accounts = { all: {} }
+    const encodings = ['gzip', null, 'zstd', 'gzip', 'zstd'] as const
+    const sinks = encodings.map((encoding) => new Collector(asked, encoding))
+    for (const sink of sinks) fanOut.join(sink, compiled(asked))
+    for (const update of chain.next()) publishUpdate(hub, update)
+    await turn()
+    const [gzip, plain, zstd, gzipToo, zstdToo] = sinks.map(({ taken }) => taken) as Buffer[][]
+    expect(gzip!.length).toBeGreaterThan(0)
+    for (const [at, run] of gzip!.entries()) expect(gzipToo![at]).toBe(run)
+    for (const [at, run] of zstd!.entries()) expect(zstdToo![at]).toBe(run)
+    const lengths = [gzip, zstd].map((runs) => Buffer.concat(runs!).length)
+    for (const length of lengths) expect(length).toBeLessThan(Buffer.concat(plain!).length)
+    const contents = sinks.map((sink) => sink.got())
+    for (const content of contents) expect(content).toEqual(contents[0])
   })
 })

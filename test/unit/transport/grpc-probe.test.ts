@@ -19,6 +19,7 @@ describe('the probe of the gRPC library', () => {
     const connections = new GrpcConnections({
       connectionsPerAddressMax: 1,
       isProxy: () => false,
+      compression: [],
       log: silentLog,
     })
     expect(() => connections.watch({})).toThrow('not accessible')

@@ -1,21 +1,23 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, it } from 'vitest'
 import { retryDetails } from '../../../src/transport/grpc-status.ts'
-import { http2StreamOf, PlainStream } from '../../../src/transport/grpc-stream.ts'
+import { innermostCall, PlainStream } from '../../../src/transport/grpc-stream.ts'
 
 const stream = Object.assign(new EventEmitter(), { write() {}, respond() {} })
 
-describe('http2StreamOf', () => {
+const streamOf = (call: unknown) => innermostCall(call)?.stream ?? null
+
+describe('innermostCall', () => {
   it('finds the http2 stream through interceptors, or returns null', () => {
-    expect(http2StreamOf({ stream })).toBe(stream)
-    expect(http2StreamOf({ nextCall: { nextCall: { stream } } })).toBe(stream)
-    expect(http2StreamOf({ call: { stream } })).toBe(stream)
-    expect(http2StreamOf({ nextCall: {} })).toBeNull()
-    expect(http2StreamOf({ stream: {} })).toBeNull()
-    expect(http2StreamOf(null)).toBeNull()
+    expect(streamOf({ stream })).toBe(stream)
+    expect(streamOf({ nextCall: { nextCall: { stream } } })).toBe(stream)
+    expect(streamOf({ call: { stream } })).toBe(stream)
+    expect(streamOf({ nextCall: {} })).toBeNull()
+    expect(streamOf({ stream: {} })).toBeNull()
+    expect(streamOf(null)).toBeNull()
     const round: { nextCall?: object } = {}
     round.nextCall = round
-    expect(http2StreamOf(round)).toBeNull()
+    expect(streamOf(round)).toBeNull()
   })
 })
 
@@ -33,6 +35,17 @@ describe('sending without the http2 stream', () => {
     plain.end({ code: 0, details: '' })
     expect(plain.write(frames)).toBe(true)
     expect(sent).toEqual(['ab', '', 'c', 'status 15'])
+  })
+})
+
+describe('frames in several buffers', () => {
+  it('are put together when they are sent message by message', () => {
+    const sent: string[] = []
+    const sink = { writableLength: 0, finish() {} }
+    const plain = new PlainStream({ ...sink, write: (message) => sent.push(String(message)) > 0 })
+    const frames = Buffer.from('\0\0\0\0\x02ab\0\0\0\0\0\0\0\0\0\x01c', 'latin1')
+    for (const byte of frames) plain.write(Buffer.of(byte))
+    expect(sent).toEqual(['ab', '', 'c'])
   })
 })
 

@@ -7,6 +7,7 @@ import type { GrpcStream } from '../../../../src/transport/grpc-stream.ts'
 
 /** A stream whose client reads nothing. */
 class StuckStream implements GrpcStream {
+  readonly encoding = null
   unsentBytes = 0
   status: GrpcStatus | null = null
 
