@@ -6,8 +6,8 @@
 // The tag of an instruction is its line number; a line that starts with `|` is an alternative of
 // the one before, for when that does not parse. Members are in alphabetical order, as a validator
 // sends them; `_` is not sent, and `a.b` is the member b of the object a.
-//   x?      an account that is omitted when absent; of a field's type: a byte precedes that says
-//           whether there is a value, and without it the field is omitted
+//   x?      an account that is omitted when absent; of a field's type: a byte before the value is 0
+//           when it is absent, and the field is omitted then
 //   x~      the same, but null when absent
 //   ...x    the list of all other accounts
 //   @x      one signer x, or a multisig account (multisigX, or y of `@x=y`) with its signers

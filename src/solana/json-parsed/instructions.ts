@@ -37,7 +37,7 @@ const known: readonly (readonly [Uint8Array, program: string, ParseInstruction])
 ]
 const parsers = new Map(known.map(([key, program, parse]) => [keyOf(key), { program, parse }]))
 
-/** Stands for an index without a key; its text is empty. */
+/** Used for an index without a key; its text is empty. */
 const noKey = new Uint8Array(0)
 
 export function parsedInstruction(

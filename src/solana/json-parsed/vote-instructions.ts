@@ -11,7 +11,7 @@ const blsProofBytes = 96
 const values: Readonly<Record<string, ReadValue>> = {
   slots: list(readers.u64),
   lockouts: list(layout('slot:u64 confirmation_count:u32')),
-  /** The largest number says that there is none. */
+  /** The largest number means that there is none. */
   compactRoot(cursor) {
     const root = cursor.u64()
     return root === u64Max ? null : root
