@@ -36,6 +36,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'products/indexer/feed/meters',
     'flows',
     'solana/base58',
+    'solana/version',
     'upstream',
     'devnode',
     'pubsub',

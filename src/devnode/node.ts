@@ -11,7 +11,7 @@ import type { Fault } from '../base/errors.ts'
 import type { EndpointAddress } from '../base/running.ts'
 import { Heads } from '../geyser/heads.ts'
 import { openSolanaHub } from '../geyser/hub.ts'
-import { encodedText } from '../jsonrpc/build.ts'
+import { solanaVersion } from '../solana/version.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Meters } from '../telemetry/meters.ts'
 import type { ChainSection } from './config.ts'
@@ -26,6 +26,7 @@ import { startRpcServer } from './rpc-server.ts'
 import { ShredFeed, type ShredTarget } from './shred-feed.ts'
 import { bothSinks } from './sink.ts'
 import { startEmbeddedChain } from './start.ts'
+import { openUdpPort } from './udp-port.ts'
 
 export interface DevnodeOptions {
   /** Folder of the chain's state. */
@@ -71,8 +72,6 @@ export interface RunningDevnode {
   stop(): Promise<void>
 }
 
-/** What a validator of this age calls itself. */
-const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
 const reportMs = 1_000
 
 export async function startDevnode(
@@ -103,26 +102,27 @@ export async function startDevnode(
     })
     stops.push(() => running.stop())
     const { ledger } = chain
-    const version = encodedText(JSON.stringify(solanaVersion))
+    const udp = await openUdpPort(host)
+    stops.push(() => udp.stop())
+    const ports = { rpc: 0, ws: 0, udp: udp.port }
+    const contact = () => ({ host, ...ports, shredVersion: feed.version })
     const rpc = await startRpcServer(
       { host, port: options.rpcPort, portKey: '--rpc-port' },
       {
-        methods: {
-          ...embeddedRpcMethods(chain, solanaVersion, cheats),
-          getVersion: () => version,
-          getHealth: () => healthy,
-        },
+        methods: embeddedRpcMethods(chain, contact, cheats),
         ledger,
         clock,
         log,
       },
     )
     stops.push(() => rpc.stop())
+    ports.rpc = rpc.address.port
     const ws = await startPubsubServer(
       { host, port: options.wsPort, portKey: '--ws-port' },
       { hub, ledger, version: solanaVersion, meters, clock, log },
     )
     stops.push(() => ws.stop())
+    ports.ws = ws.address.port
     const grpc = await startGeyserServer(
       { host, port: options.grpcPort, portKey: '--grpc-port' },
       {
@@ -171,5 +171,3 @@ function statsOf(ledger: LedgerState, counter: StatsCounter): DevnodeStats {
   const { accountCount: accounts, blockBytes: historyBytes } = ledger
   return { slots, accounts, historyBytes, ...counter.take() }
 }
-
-const healthy = encodedText('"ok"')

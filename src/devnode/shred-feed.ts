@@ -21,6 +21,8 @@ export interface ShredTarget {
 
 /** A shred has 16 bits for the distance to its parent; a jump of the chain may be longer. */
 const parentOffsetMax = 0xffff
+/** Of a chain whose shreds go nowhere. */
+const defaultVersion = 1
 
 /** A message to the worker: all entries of a slot. */
 export interface SlotBatch {
@@ -33,6 +35,7 @@ export interface SlotBatch {
 export class ShredFeed implements SolanaSink {
   readonly #deps: SupervisorDeps
   #worker: DedicatedWorker | null = null
+  #version = defaultVersion
   #slot = -1
   #entries: EntryContent[] = []
   #transactions: TransactionContent[] = []
@@ -41,9 +44,15 @@ export class ShredFeed implements SolanaSink {
     this.#deps = deps
   }
 
+  /** Shred version of the cluster. */
+  get version(): number {
+    return this.#version
+  }
+
   /** Sends to this address from now on, and to no other. `seed`: that of the chain's keys. */
   async sendTo(target: ShredTarget, seed: Uint8Array): Promise<void> {
     await this.stop()
+    this.#version = target.version
     this.#worker = await DedicatedWorker.start(
       { name: 'shred feed', entry: 'shred-feed', data: { ...target, seed } },
       this.#deps,

@@ -20,6 +20,7 @@ import { startTpu } from '../products/tpu/server.ts'
 import { declareWebsocketMeters } from '../products/websocket/meters.ts'
 import { startWebsocket } from '../products/websocket/server.ts'
 import { decodeKey, encodeBase58 } from '../solana/base58.ts'
+import { solanaVersion } from '../solana/version.ts'
 import { Addresses } from '../transport/address.ts'
 import { declareProxyMeters } from '../upstream/proxy/meters.ts'
 import { RpcProxy } from '../upstream/proxy/rpc-proxy.ts'
@@ -29,8 +30,6 @@ import type { Context } from './context.ts'
 import type { SetChains } from './set-chains.ts'
 import { downOf, setOf } from './upstream.ts'
 
-/** What a validator of this age calls itself; clients only compare it with what they support. */
-const solanaVersion = { 'solana-core': '4.0.0', 'feature-set': 0 }
 /** Names this run of the server in the writer lease of ClickHouse. */
 const holder = `${hostname()} pid ${process.pid} run ${randomBytes(4).toString('hex')}`
 

@@ -1,4 +1,6 @@
 // JSON-RPC of the devnode where a validator's exact fields, texts and codes matter.
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
 import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
@@ -48,6 +50,48 @@ describe('the supply', () => {
       expect(await response.text()).toMatch(/^\d+(\.\d{0,8}[1-9])?$/)
     }
   })
+})
+
+it('describes itself as a validator does, with addresses where it listens', async () => {
+  const [node] = (await call('getClusterNodes', '[]')).result
+  const rpc = new URL(devnode.url('rpc')).host
+  const pubsub = new URL(devnode.url('websocket')).host
+  const { 'feature-set': featureSet } = (await call('getVersion', '[]')).result
+  expect(featureSet).toBeGreaterThan(0)
+  const { identity } = (await call('getIdentity', '[]')).result
+  const udp = node.gossip
+  expect(udp).toMatch(/^127\.0\.0\.1:\d+$/)
+  expect(node).toEqual({
+    clientId: 'Agave',
+    featureSet,
+    gossip: udp,
+    pubkey: identity,
+    pubsub,
+    rpc,
+    serveRepair: udp,
+    shredVersion: 1,
+    tpu: null,
+    tpuForwards: null,
+    tpuForwardsQuic: udp,
+    tpuQuic: udp,
+    tpuVote: udp,
+    tvu: udp,
+    version: '4.0.0',
+  })
+})
+
+it('refuses a QUIC connection at once, so that a client sends over JSON-RPC', async () => {
+  const [{ tpuQuic }] = (await call('getClusterNodes', '[]')).result
+  const socket = createSocket('udp4')
+  try {
+    const answer = once(socket, 'message')
+    const packet = Buffer.alloc(1200)
+    packet.set([0xc0, 0, 0, 0, 1, 1, 7, 1, 9])
+    socket.send(packet, Number(tpuQuic.split(':')[1]), '127.0.0.1')
+    expect((await answer)[0].toString('hex')).toBe('8000000000010901071a2a3a4a')
+  } finally {
+    socket.close()
+  }
 })
 
 describe('the history', () => {

@@ -116,7 +116,8 @@ describe('the Solana chain in the index', () => {
       good(await chain().submit(bytes, { isVerified: false }))
     }
     await settled()
-    const { getBlock } = embeddedRpcMethods(chain(), { 'solana-core': '4.0.0', 'feature-set': 0 })
+    const nowhere = { host: '127.0.0.1', rpc: 0, ws: 0, udp: 0, shredVersion: 1 }
+    const { getBlock } = embeddedRpcMethods(chain(), () => nowhere)
     const to = chain().ledger.slot(1)
     const inRange = ({ slot }: ReadRow) => Number(slot) >= from && Number(slot) <= to
     const transactions = (await stage.rows('transactions')).filter(inRange)

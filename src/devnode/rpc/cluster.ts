@@ -7,6 +7,7 @@ import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedBytes, encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import { programs } from '../../solana/programs.ts'
+import { solanaVersion } from '../../solana/version.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { refusalError, rpcFaults } from './errors.ts'
 import type { Params } from './params.ts'
@@ -140,29 +141,38 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       }
     }),
     getBlockProduction: blockProduction(node),
-    getClusterNodes: answering(
-      noParams,
-      () => () =>
-        asJson([
-          {
-            featureSet: node.featureSet,
-            gossip: null,
-            pubkey: ledger.identity,
-            pubsub: null,
-            rpc: null,
-            serveRepair: null,
-            shredVersion: null,
-            tpu: null,
-            tpuForwards: null,
-            tpuForwardsQuic: null,
-            tpuQuic: null,
-            tpuVote: null,
-            tvu: null,
-            version: node.apiVersion,
-          },
-        ]),
-    ),
+    getClusterNodes: answering(noParams, () => () => asJson([contactInfo(node)])),
   }
+}
+
+/** One UDP port stands for all that a validator has: see udp-port.ts. */
+function contactInfo({ contact, ledger, apiVersion }: RpcNode) {
+  const { host, rpc, ws, udp, shredVersion } = contact()
+  const at = (port: number) => (port === 0 ? null : `${reachable(host)}:${port}`)
+  return {
+    clientId: 'Agave',
+    featureSet: solanaVersion['feature-set'],
+    gossip: at(udp),
+    pubkey: ledger.identity,
+    pubsub: at(ws),
+    rpc: at(rpc),
+    serveRepair: at(udp),
+    shredVersion,
+    tpu: null,
+    tpuForwards: null,
+    tpuForwardsQuic: at(udp),
+    tpuQuic: at(udp),
+    tpuVote: at(udp),
+    tvu: at(udp),
+    version: apiVersion,
+  }
+}
+
+/** Every address of this machine is no address to send to. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') ? `[${host}]` : host
 }
 
 function blockProduction(node: RpcNode): Answering {

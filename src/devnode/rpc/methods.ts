@@ -1,6 +1,7 @@
 // The JSON-RPC methods of the devnode as one table. Thread: main of the devnode.
-// getHealth and getVersion are in node.ts.
+import { value } from '../../jsonrpc/build.ts'
 import type { MethodTable } from '../../jsonrpc/methods.ts'
+import { solanaVersion } from '../../solana/version.ts'
 import type { LocalChain } from '../chain.ts'
 import type { CheatCodes } from '../cheat-codes.ts'
 import { accountMethods } from './accounts.ts'
@@ -10,20 +11,16 @@ import { submitMethods } from './submit.ts'
 import { surfnetMethods } from './surfnet.ts'
 import { tokenMethods } from './tokens.ts'
 import { transactionMethods } from './transactions.ts'
-import type { RpcNode } from './view.ts'
+import type { NodeContact, RpcNode } from './view.ts'
 
-/** `version`: the result of getVersion. Without `cheats` there are no cheat codes. */
+/** Without `cheats` there are no cheat codes. */
 export function embeddedRpcMethods(
   chain: LocalChain,
-  version: { readonly 'solana-core': string; readonly 'feature-set': number },
+  contact: () => NodeContact,
   cheats: CheatCodes | null = null,
 ): MethodTable<unknown> {
-  const node: RpcNode = {
-    chain,
-    ledger: chain.ledger,
-    apiVersion: version['solana-core'],
-    featureSet: version['feature-set'],
-  }
+  const apiVersion = solanaVersion['solana-core']
+  const node: RpcNode = { chain, ledger: chain.ledger, apiVersion, contact }
   return {
     ...accountMethods(node),
     ...tokenMethods(node),
@@ -31,6 +28,8 @@ export function embeddedRpcMethods(
     ...transactionMethods(node),
     ...clusterMethods(node),
     ...submitMethods(node),
+    getVersion: () => value(solanaVersion),
+    getHealth: () => value('ok'),
     ...(cheats === null ? {} : surfnetMethods(node, cheats)),
   }
 }

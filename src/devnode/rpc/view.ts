@@ -14,7 +14,16 @@ export interface RpcNode {
   readonly ledger: Ledger
   /** As in getVersion; included in every context. */
   readonly apiVersion: string
-  readonly featureSet: number
+  contact(): NodeContact
+}
+
+/** Where the node is reached; a port is 0 until it listens. */
+export interface NodeContact {
+  readonly host: string
+  readonly rpc: number
+  readonly ws: number
+  readonly udp: number
+  readonly shredVersion: number
 }
 
 /** One method: reads its params, then answers. */
