@@ -80,10 +80,16 @@ export function genesisAccounts(
   keys: ChainKeys,
   given: { readonly mint: Uint8Array | null; readonly faucetLamports: bigint | null },
 ): VmAccount[] {
-  const supply = walletTokens * BigInt(keys.wallets.length)
   return [
     account(keys.faucet.publicKey, { lamports: given.faucetLamports ?? faucetLamports }),
     ...(given.mint === null ? [] : [account(given.mint, { lamports: faucetLamports })]),
+  ]
+}
+
+/** What the background traffic needs: a mint, and wallets with lamports and tokens. */
+export function trafficAccounts(keys: ChainKeys): VmAccount[] {
+  const supply = walletTokens * BigInt(keys.wallets.length)
+  return [
     token(
       keys.mint,
       mintData({ authority: keys.faucet.publicKey, supply, decimals: trafficDecimals }),

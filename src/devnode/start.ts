@@ -17,6 +17,7 @@ import {
   clusterAccounts,
   genesisAccounts,
   keysOf,
+  trafficAccounts,
   vmPrograms,
   vmSysvars,
 } from './genesis.ts'
@@ -82,7 +83,11 @@ export async function startEmbeddedChain(
     section,
   )
   // Before anyone reads the sink's hub and before the next slot opens: a replay is in order.
-  publishRestored(await restore(store, ledger, { svm, builtins, genesis, keys, clock, log }), sink)
+  const hasTraffic = section.traffic > 0
+  publishRestored(
+    await restore(store, ledger, { svm, builtins, genesis, keys, hasTraffic, clock, log }),
+    sink,
+  )
   if (ledger.epochSchedule.slotsPerEpoch !== section.slotsPerEpoch)
     log.warn('the chain keeps the slots per epoch that it began with', {
       slotsPerEpoch: ledger.epochSchedule.slotsPerEpoch,
@@ -162,9 +167,10 @@ async function restore(
     readonly builtins: Builtins
     readonly genesis: Genesis
     readonly keys: ChainKeys
+    readonly hasTraffic: boolean
   },
 ): Promise<readonly RestoredBlock[]> {
-  const { svm, builtins, genesis, keys, clock, log } = deps
+  const { svm, builtins, genesis, keys, hasTraffic, clock, log } = deps
   let restored: readonly RestoredBlock[]
   try {
     restored = await store.restore(ledger, (account) => isKept(account, builtins))
@@ -173,15 +179,18 @@ async function restore(
         ledger.write(versionOf(account, { slot: 0, ledger }))
     const schedule = ledger.newestAccount(sysvars.epochSchedule)
     const isNew = restored.length === 0
+    const slot = isNew ? 0 : ledger.newest.slot
+    const lacksWallets = hasTraffic && ledger.newestAccount(keys.mint) === null
+    if (lacksWallets) addAccounts(ledger, trafficAccounts(keys), slot)
     if (schedule !== null) ledger.epochSchedule = epochScheduleOf(slotsPerEpochOf(schedule.data))
     else {
       // Chains of earlier versions had epochs of this length, and no validator.
       if (!isNew) ledger.epochSchedule = epochScheduleOf(earlierSlotsPerEpoch)
       const unixTime = Math.floor(clock.nowMs() / 1000)
-      addCluster(ledger, { svm, keys, slot: isNew ? 0 : ledger.newest.slot, unixTime })
+      addCluster(ledger, { svm, keys, slot, unixTime })
       if (isNew) begin(ledger, { keys, genesis, unixTime })
-      await store.snapshot(ledger)
     }
+    if (schedule === null || lacksWallets) await store.snapshot(ledger)
   } catch (error) {
     await store.close()
     throw error
@@ -216,7 +225,7 @@ function isBuiltin(account: LedgerAccount, builtins: Builtins): boolean {
   return builtin !== undefined && isSameKey(builtin.data, account.data)
 }
 
-/** Writes what every cluster has, and adds its lamports to the supply. */
+/** Writes what every cluster has. */
 function addCluster(
   ledger: LedgerState,
   from: {
@@ -229,7 +238,13 @@ function addCluster(
   const { svm, keys, slot, unixTime } = from
   const fixed = svm.genesis(vmSysvars).map(({ pubkey, data }) => sysvarAccount(pubkey, data))
   const schedule = ledger.epochSchedule
-  for (const account of [...fixed, ...clusterAccounts(keys, { slot, unixTime, schedule })]) {
+  const cluster = clusterAccounts(keys, { slot, unixTime, schedule })
+  addAccounts(ledger, [...fixed, ...cluster], slot)
+}
+
+/** Writes accounts that no transaction wrote, and adds their lamports to the supply. */
+function addAccounts(ledger: LedgerState, accounts: readonly VmAccount[], slot: number): void {
+  for (const account of accounts) {
     ledger.write(versionOf(account, { slot, ledger }))
     ledger.mint(account.lamports)
   }
