@@ -1,7 +1,7 @@
 // JSON-RPC over HTTP as a validator serves it: no token, no quota. Thread: main of the devnode.
 //
-//   POST /        one call or a batch -> the chain's method table
-//   GET  /health  ok
+//   POST any path  one call or a batch -> the chain's method table
+//   GET  /health   ok
 //   GET  /v0/total-supply, /v0/circulating-supply   in SOL
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
@@ -44,6 +44,18 @@ export function startRpcServer(
   const { ledger } = deps
   const methods = new UnlimitedMethods<null>(deps, '\n')
   const totalSupply = () => ledger.supply(Commitment.finalized)
+  /** On every path, as a validator. */
+  const post: Omit<HttpRoute<null>, 'path'> = {
+    verb: 'POST',
+    bodyBytesMax,
+    check: ({ contentType }) =>
+      mediaTypeOf(contentType) === 'application/json' ? null : wrongMediaType,
+    handle: (_, body) => {
+      const message = methods.serve(body, null)
+      if (!(message instanceof Promise)) return new Reply(200, jsonHead, message)
+      return message.then((done) => new Reply(200, jsonHead, done))
+    },
+  }
   return openHttpEndpoint<null>({
     product: 'devnode rpc',
     listen,
@@ -55,20 +67,12 @@ export function startRpcServer(
       admit: () => null,
       preflight,
       error: (status, message) =>
-        new Reply(status, jsonHead, `${errorMessage('null', { code: -32600, message })}\n`),
+        status === 405
+          ? wrongVerb
+          : new Reply(status, jsonHead, `${errorMessage('null', { code: -32600, message })}\n`),
       routes: [
-        {
-          verb: 'POST',
-          path: '/',
-          bodyBytesMax,
-          check: ({ contentType }) =>
-            mediaTypeOf(contentType) === 'application/json' ? null : wrongMediaType,
-          handle: (_, body) => {
-            const message = methods.serve(body, null)
-            if (!(message instanceof Promise)) return new Reply(200, jsonHead, message)
-            return message.then((done) => new Reply(200, jsonHead, done))
-          },
-        },
+        { ...post, path: '/' },
+        { ...post, path: '/*' },
         {
           verb: 'GET',
           path: '/health',
@@ -94,4 +98,10 @@ const wrongMediaType = new Reply(
   415,
   textHead,
   'Supplied content type is not allowed. Content-Type: application/json is required\n',
+)
+
+const wrongVerb = new Reply(
+  405,
+  textHead,
+  'Used HTTP Method is not allowed. POST or OPTIONS is required\n',
 )

@@ -151,7 +151,26 @@ describe('errors of a validator', () => {
       'getBlockProduction',
       '[{"range":{"firstSlot":9223372036854775807}}]',
       -32602,
-      /^firstSlot, 9223372036854775807, is too large; max \d+$/,
+      /^lastSlot, \d+, cannot be less than firstSlot, 9223372036854775807$/,
+    ],
+    [
+      'getBlockProduction',
+      '[{"range":{"firstSlot":0,"lastSlot":9223372036854775807}}]',
+      -32602,
+      /^lastSlot, 9223372036854775807, is too large; max \d+$/,
+    ],
+    ['getBlockProduction', '[{"range":{}}]', -32602, 'Invalid params: missing field `firstSlot`.'],
+    [
+      'getSlotLeaders',
+      '[9223372036854775807,3]',
+      -32602,
+      'Invalid slot range: leader schedule for epoch 21350398233460 is unavailable',
+    ],
+    [
+      'getSlotLeaders',
+      '[863990,11]',
+      -32602,
+      'Invalid slot range: leader schedule for epoch 2 is unavailable',
     ],
     [
       'getBlockTime',
@@ -232,5 +251,19 @@ describe('errors of a validator', () => {
     const { result } = await call('getBlock', '[0,"base64"]')
     expect(result.transactions).toEqual([])
     expect((await call('getBlock', '[0,"jsonParsed"]')).error).toBeUndefined()
+  })
+
+  it('takes calls on every path by POST alone', async () => {
+    const call = { method: 'POST', headers: { 'content-type': 'application/json' } }
+    const body = '{"jsonrpc":"2.0","id":1,"method":"getHealth"}'
+    const posted = await fetch(`${devnode.url('rpc')}/rpc/v1`, { ...call, body })
+    expect(await posted.json()).toEqual({ jsonrpc: '2.0', result: 'ok', id: 1 })
+    for (const path of ['/', '/rpc/v1']) {
+      const got = await fetch(`${devnode.url('rpc')}${path}`)
+      expect([got.status, await got.text()]).toEqual([
+        405,
+        'Used HTTP Method is not allowed. POST or OPTIONS is required\n',
+      ])
+    }
   })
 })

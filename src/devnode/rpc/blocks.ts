@@ -52,7 +52,7 @@ export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>>
       )
       const config = params.config(isConfigSecond ? 1 : 2, 'RpcContextConfig')
       const { commitment, slot } = historyViewOf(config, ledger)
-      const to = Math.min(end ?? slot, slot)
+      const to = Math.min(end ?? from + rangeMax, slot)
       if (to - from > rangeMax) params.fail(`Slot range too large; max ${rangeMax}`)
       return () => slotsAnswer(ledger, { from, to, limit: rangeMax + 1 }, commitment)
     }),

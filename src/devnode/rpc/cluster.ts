@@ -108,9 +108,8 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     return schedule
   }
   /** Schedules are known up to the next epoch. */
-  const isScheduled = (slot: number) =>
-    Math.floor(slot / slotsPerEpoch) <=
-    Math.floor(ledger.slot(Commitment.processed) / slotsPerEpoch) + 1
+  const newestScheduled = () => Math.floor(ledger.slot(Commitment.processed) / slotsPerEpoch) + 1
+  const isScheduled = (slot: number) => Math.floor(slot / slotsPerEpoch) <= newestScheduled()
   return {
     getSlotLeader: answering(oneConfig, (params) => {
       slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
@@ -120,8 +119,8 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
       const start = params.u64(0)
       const limit = params.u64(1)
       if (limit > leadersMax) params.fail(`Invalid limit; max ${leadersMax}`)
-      if (!isScheduled(start + limit)) {
-        const epoch = Math.floor((start + limit) / slotsPerEpoch)
+      if (limit > 0 && !isScheduled(start + limit - 1)) {
+        const epoch = Math.max(Math.floor(start / slotsPerEpoch), newestScheduled() + 1)
         params.fail(`Invalid slot range: leader schedule for epoch ${epoch} is unavailable`)
       }
       return () => asJson(new Array(limit).fill(ledger.identity))
@@ -129,7 +128,9 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
     getLeaderSchedule: answering({ least: 0, most: 2 }, (params) => {
       // The slot may be left out, so that the config comes first.
       const isConfigFirst = typeof params.at(0) === 'object' && params.at(0) !== null
-      const slot = isConfigFirst ? null : params.optionalU64(0)
+      const slot = params.untagged('RpcLeaderScheduleConfigWrapper', () =>
+        isConfigFirst ? null : params.optionalU64(0),
+      )
       const config = params.config(isConfigFirst ? 0 : 1, 'RpcLeaderScheduleConfig')
       const view = slotViewOf(config, ledger)
       const identityText = config.text('identity')
@@ -258,8 +259,7 @@ function productionRange(
   range?.require('firstSlot')
   const first = range?.exactU64('firstSlot') ?? epochStart
   const last = range?.exactU64('lastSlot') ?? slot
-  if (first > slot) params.fail(`firstSlot, ${first}, is too large; max ${slot}`)
-  else if (last > slot) params.fail(`lastSlot, ${last}, is too large; max ${slot}`)
-  else if (last < first) params.fail(`lastSlot, ${last}, cannot be less than firstSlot, ${first}`)
+  if (last < first) params.fail(`lastSlot, ${last}, cannot be less than firstSlot, ${first}`)
+  if (last > slot) params.fail(`lastSlot, ${last}, is too large; max ${slot}`)
   return { first: Number(first), last: Number(last) }
 }
