@@ -3,15 +3,17 @@
 //
 //   submit   -> decode -> check -> VM: verify signatures, execute -> producer: land in open slot
 //   simulate -> decode -> check -> VM: the same, nothing kept
+import { randomBytes } from 'node:crypto'
 import type { Commitment } from '../base/commitment.ts'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type DecodeProblem, TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
-import { buildTransaction, transferInstruction } from './build.ts'
+import { buildTransaction, type Instruction, transferInstruction } from './build.ts'
 import { checkTransaction } from './check.ts'
 import { notExecuted } from './executed.ts'
 import { feeOf } from './fee.ts'
 import type { ChainKeys } from './genesis.ts'
+import type { Block } from './ledger/block.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { lookupErrors } from './lookup-table.ts'
 import type { ChainCounters } from './meters.ts'
@@ -38,7 +40,7 @@ export interface Submitted {
   readonly err: TransactionError | null
 }
 
-/** Airdrops of the same amount to the same key differ in their blockhash: so many at once. */
+/** Airdrops of the same amount to the same key differ in their blockhash: so many are tried. */
 const airdropBlockhashes = 140
 /** Instructions that one transaction may have. */
 const instructionsMax = 64
@@ -103,7 +105,7 @@ export class LocalChain {
 
   /**
    * Lands a signed transfer from the faucet and returns its signature, whatever becomes of it.
-   * Without a `blockhash`, the newest one with which the transfer is not a duplicate.
+   * Unless the caller gives the blockhash, it differs from every one before it.
    */
   requestAirdrop(
     to: Uint8Array,
@@ -113,20 +115,34 @@ export class LocalChain {
     const { airdropLamportsMax, keys } = this.#deps
     if (airdropLamportsMax !== null && lamports > airdropLamportsMax)
       return refuse('rejected', 'airdrop-limit', `at most ${airdropLamportsMax} lamports at once`)
-    const { ledger } = this
-    const instructions = [transferInstruction(keys.faucet.publicKey, to, lamports)]
-    const transfer = (hash: Uint8Array) =>
-      buildTransaction({ signers: [keys.faucet], blockhash: hash, instructions })
-    let bytes = transfer(blockhash ?? ledger.newest.facts.hash)
-    let { slot } = ledger.newest
-    for (let tries = 1; blockhash === null && tries < airdropBlockhashes; tries++) {
-      if (ledger.stored(signatureOf(bytes)) === null) break
-      const older = ledger.block(--slot)
-      if (older === null) break
-      bytes = transfer(older.facts.hash)
-    }
+    const transfer = transferInstruction(keys.faucet.publicKey, to, lamports)
+    const bytes =
+      blockhash === null ? this.#uniqueAirdrop(transfer) : this.#airdrop(transfer, blockhash)
     this.submit(bytes, { isVerified: true })
     return accept(signatureOf(bytes))
+  }
+
+  /** With the newest blockhash with which it is no duplicate. */
+  #uniqueAirdrop(transfer: Instruction): Uint8Array {
+    const { ledger } = this
+    let block: Block | null = ledger.newest
+    for (let tries = 0; block !== null && tries < airdropBlockhashes; tries++) {
+      const bytes = this.#airdrop(transfer, block.facts.hash)
+      if (ledger.stored(signatureOf(bytes)) === null) return bytes
+      block = block.slot === 0 ? null : ledger.block(block.parentSlot)
+    }
+    // As many equal ones landed: a key that no program reads distinguishes it.
+    const reference = { pubkey: randomBytes(32), isSigner: false, isWritable: false }
+    const accounts = [...transfer.accounts, reference]
+    return this.#airdrop({ ...transfer, accounts }, ledger.newest.facts.hash)
+  }
+
+  #airdrop(transfer: Instruction, blockhash: Uint8Array): Uint8Array {
+    return buildTransaction({
+      signers: [this.#deps.keys.faucet],
+      blockhash,
+      instructions: [transfer],
+    })
   }
 
   /**

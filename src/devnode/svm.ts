@@ -21,7 +21,7 @@ import { durableNonce, isNonceAccount, nonceOf, withNonce } from './nonce.ts'
 import { executed, readError } from './svm-outcome.ts'
 
 const empty = new Uint8Array(0)
-/** As a validator's default. */
+/** Of a transaction that lands, as a validator's default; simulations have no limit. */
 const logBytesMax = 10_000n
 const malformed = notExecuted('SanitizeFailure')
 /** Errors of bytes, signatures and lookup tables: nothing else of a transaction is looked at. */
@@ -56,7 +56,6 @@ export class Svm {
   constructor() {
     this.#vm.setBlockhashCheck(false)
     this.#vm.setTransactionHistory(0n)
-    this.#vm.setLogBytesLimit(logBytesMax)
   }
 
   /** Returns how many of them the VM refused: a program whose code it cannot load. */
@@ -89,6 +88,7 @@ export class Svm {
     const keys = this.#keys(bytes)
     const load = this.#load(keys, options)
     this.#vm.setSigverify(options.mustVerify)
+    this.#vm.setLogBytesLimit(null)
     const outcome = this.#vm.simulateVersionedTransaction(bytes)
     const err = isFailure(outcome) ? readError(outcome.err()) : null
     if (isUnsanitary(err)) return notExecuted(err, keys)
@@ -110,6 +110,7 @@ export class Svm {
     const load = this.#load(keys, options)
     const paid = this.#paid(keys, options)
     this.#vm.setSigverify(options.mustVerify)
+    this.#vm.setLogBytesLimit(logBytesMax)
     const canRun = load.refused === null && load.err === null
     const outcome = canRun
       ? this.#vm.sendVersionedTransaction(bytes)

@@ -326,6 +326,16 @@ describe('the embedded chain', () => {
     expect(stage.chain.ledger.account(to.toBytes(), 0)).toBeNull()
   })
 
+  it('lands equal airdrops apart, also before its first slot ends', async () => {
+    const young = new ChainStage({ slotMs: 10_000 })
+    await young.start()
+    const to = Keypair.generate().publicKey.toBytes()
+    const all = [1, 2, 3].map(() => good(young.chain.requestAirdrop(to, 1_000_000n)))
+    expect(new Set(all.map((signature) => Buffer.from(signature).toString('hex'))).size).toBe(3)
+    expect(young.chain.ledger.newestAccount(to)?.lamports).toBe(3_000_000n)
+    await young.dispose()
+  })
+
   it('carries background traffic of transfers, tokens and memos', async () => {
     const { ledger } = stage.chain
     await stage.reached(ledger.slot(0) + 12, 0)

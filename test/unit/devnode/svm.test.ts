@@ -227,6 +227,19 @@ describe('the VM', () => {
     }
   })
 
+  it('limits the logs of what lands, and not those of simulations', () => {
+    const svm = opened()
+    const memos = Array.from({ length: 60 }, () => memoInstruction('x'))
+    const units = { program: programs.computeBudget, accounts: [], data: Buffer.alloc(5) }
+    units.data[0] = 2
+    units.data.writeUInt32LE(1_400_000, 1)
+    const tried = simulate(svm, units, ...memos)
+    expect(tried.err).toBeNull()
+    expect(tried.logs!.join('').length).toBeGreaterThan(10_000)
+    expect(tried.logs).not.toContain('Log truncated')
+    expect(run(svm, units, ...memos).logs).toContain('Log truncated')
+  })
+
   it('runs transactions of version 1 within the limits of their config', () => {
     const data = Buffer.alloc(12)
     data[0] = 2
