@@ -207,6 +207,19 @@ describe('errors of a validator', () => {
       'base64 encoded solana_message::versions::VersionedMessage too large: 1648 bytes ' +
         '(max: encoded/raw 1644/1232)',
     ],
+    [
+      'getFeeForMessage',
+      '["AQAB"]',
+      -32602,
+      'failed to deserialize solana_message::versions::VersionedMessage: ' +
+        'io error: failed to fill whole buffer',
+    ],
+    [
+      'getFeeForMessage',
+      `["${Buffer.concat([Uint8Array.of(1, 1, 0, 1), new Uint8Array(65)]).toString('base64')}"]`,
+      -32602,
+      'invalid transaction message: index out of bounds',
+    ],
     ['sendTransaction', `["!",${base64}]`, -32602, 'invalid base64 encoding: InvalidByte(0, 33)'],
     [
       'sendTransaction',

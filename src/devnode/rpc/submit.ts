@@ -6,6 +6,7 @@ import { Commitment, commitmentNames } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
+import type { DecodeProblem } from '../../solana/transaction.ts'
 import { type AskedAccounts, preflightFailure, simulatedText } from './encode-simulation.ts'
 import { refusalError } from './errors.ts'
 import type { Fields, Params } from './params.ts'
@@ -13,6 +14,7 @@ import { type Answering, answering, inContext, type RpcNode, viewOf } from './vi
 import {
   bytesOfText,
   messageName,
+  problemError,
   type WireTransaction,
   wireTransactionOf,
 } from './wire-transaction.ts'
@@ -77,8 +79,11 @@ export function submitMethods(node: RpcNode): Readonly<Record<string, Answering>
       const view = viewOf(params.config(1, 'RpcContextConfig'), ledger)
       const fee: Outcome<bigint | null> | null =
         'code' in message ? null : chain.feeForMessage(message, view.commitment)
+      // Reason for the casts: only a message that was decoded has a fee, and the code says why not.
       if (fee?.ok === false)
-        params.fail(`failed to deserialize ${messageName}: ${fee.refusal.message}`)
+        params.refuse(
+          problemError(fee.refusal.code as DecodeProblem, message as Uint8Array, messageName),
+        )
       return () => inContext(node, view.slot, fee?.ok === true ? String(fee.value) : 'null')
     }),
   }

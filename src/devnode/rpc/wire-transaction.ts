@@ -75,7 +75,10 @@ export function bytesOfText(
   return bytes
 }
 
-function problemError(problem: DecodeProblem, bytes: Uint8Array): RpcError {
+/** Why these bytes of a validator's type `name` cannot be read. */
+export function problemError(problem: DecodeProblem, bytes: Uint8Array, name = typeName): RpcError {
+  const undeserialized = (reason: string) =>
+    invalidParams(`failed to deserialize ${name}: ${reason}`)
   switch (problem) {
     case 'truncated':
       return undeserialized('io error: failed to fill whole buffer')
@@ -90,7 +93,9 @@ function problemError(problem: DecodeProblem, bytes: Uint8Array): RpcError {
       return undeserialized(versionProblem(versionOf(bytes)))
     default:
       return invalidParams(
-        'invalid transaction: Transaction failed to sanitize accounts offsets correctly',
+        name === messageName
+          ? 'invalid transaction message: index out of bounds'
+          : 'invalid transaction: Transaction failed to sanitize accounts offsets correctly',
       )
   }
 }
@@ -105,10 +110,6 @@ function versionOf(bytes: Uint8Array): number {
 function versionProblem(version: number): string {
   if (version === offChainVersion) return 'off-chain messages are not accepted'
   return `invalid value: integer \`${version}\`, expected a valid transaction message version`
-}
-
-function undeserialized(reason: string): RpcError {
-  return invalidParams(`failed to deserialize ${typeName}: ${reason}`)
 }
 
 /** How long a transaction or message may be: version 1 is longer than the others. */

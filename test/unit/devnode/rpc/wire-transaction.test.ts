@@ -4,6 +4,7 @@ import { buildTransaction, transferInstruction } from '../../../../src/devnode/b
 import { wireTransactionOf } from '../../../../src/devnode/rpc/wire-transaction.ts'
 import { encodeBase58 } from '../../../../src/solana/base58.ts'
 import { Keypair } from '../../../../src/solana/keypair.ts'
+import { v1Transaction } from '../../../testkit/transaction-v1.ts'
 
 const from = new Keypair(randomBytes(32))
 const bytes = Buffer.from(
@@ -39,6 +40,31 @@ describe('wireTransactionOf', () => {
       const text = bytes.subarray(0, length).toString('base64')
       expect(wireTransactionOf(text, 'base64')).toMatchObject({ code: -32602 })
     }
+  })
+
+  it('takes 4,096 bytes of version 1 in base64, and 1,232 of the others', () => {
+    const made = (length: number) =>
+      v1Transaction({
+        signers: [from],
+        readonly: [randomBytes(32)],
+        blockhash: randomBytes(32),
+        instructions: [{ program: 1, accounts: [], data: new Uint8Array(length) }],
+      })
+    const base = made(0).length
+    const read = (length: number, encoding: 'base58' | 'base64' = 'base64') => {
+      const whole = made(length - base)
+      const text = Buffer.from(whole).toString('base64')
+      return wireTransactionOf(encoding === 'base64' ? text : encodeBase58(whole), encoding)
+    }
+    expect(read(4_096)).toMatchObject({ keyCount: 2 })
+    expect(read(4_097)).toMatchObject({
+      message: expect.stringContaining('too large: 4097 bytes (max: 4096 bytes)'),
+    })
+    expect(read(4_099)).toMatchObject({
+      message: expect.stringContaining('too large: 5468 bytes (max: encoded/raw 5464/4096)'),
+    })
+    expect(read(1_232, 'base58')).toMatchObject({ keyCount: 2 })
+    expect(read(1_300, 'base58')).toMatchObject({ code: -32602 })
   })
 
   it('gives an error or a whole transaction for 10,000 mutations', () => {
