@@ -1,0 +1,26 @@
+// Unmodified spl-token, Anchor and web3.js, through a devnode and through a gateway before it.
+import { afterAll, beforeAll, describe } from 'vitest'
+import { type ClientPlace, describeClientFlows } from '../testkit/client-flows.ts'
+import { type Devnode, startDevnode } from '../testkit/devnode.ts'
+import { SolanaNode } from '../testkit/solana-node.ts'
+
+let devnode: Devnode
+let gateway: SolanaNode
+beforeAll(async () => {
+  devnode = await startDevnode()
+  const flags = ['--websocket.queryToken=true', '--metrics.enabled=false']
+  gateway = await SolanaNode.before([await SolanaNode.of(devnode)], ...flags)
+}, 120_000)
+afterAll(async () => {
+  await gateway?.dispose()
+  await devnode?.dispose()
+}, 60_000)
+
+describe('the devnode', () => {
+  describeClientFlows(() => ({ http: devnode.url('rpc'), ws: devnode.url('websocket') }))
+})
+
+describe('the gateway, with the token in the URL', () => {
+  const withToken = (name: string) => `${gateway.server.url(name)}/?api-key=${gateway.token}`
+  describeClientFlows((): ClientPlace => ({ http: withToken('rpc'), ws: withToken('websocket') }))
+})
