@@ -70,6 +70,11 @@ export const devnodeFlags: readonly FlagSpec[] = [
     value: 'sol',
     doc: 'Most that one requestAirdrop may request [chain.airdropLamports].',
   },
+  { name: 'rpc-pubsub-enable-block-subscription', doc: 'No effect: blockSubscribe is always on.' },
+  {
+    name: 'rpc-pubsub-enable-vote-subscription',
+    doc: 'No effect: the chain has no vote transactions, voteSubscribe is refused.',
+  },
   ...genesisFlags(),
 ]
 

@@ -83,9 +83,11 @@ function optionsOf(call: Call): Outcome<DevnodeOptions> {
   const warpSlot = warpSlotOf(call)
   if (!warpSlot.ok) return warpSlot
   const rpc = numberOf(call, 'rpc-port', defaultPorts.rpc)
+  const folder = resolve(flagOf(call, 'ledger') ?? join(data, 'devnode'))
   return accept({
     // Beside the lock file of the folder, which a reset must not remove.
-    ledger: join(resolve(flagOf(call, 'ledger') ?? join(data, 'devnode')), 'chain'),
+    ledger: join(folder, 'chain'),
+    files: folder,
     isReset: hasSwitch(call, 'reset'),
     genesis: genesis.value,
     warpSlot: warpSlot.value,

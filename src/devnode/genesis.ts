@@ -45,12 +45,20 @@ export interface ChainKeys {
   readonly genesisHash: Uint8Array
 }
 
+/** What the key pairs of the chain and its validator are derived by. */
+export const keyPairNames = {
+  faucet: 'faucet',
+  identity: 'identity',
+  vote: 'vote',
+  stake: 'stake',
+} as const
+
 export function keysOf(seed: Uint8Array): ChainKeys {
   return {
-    faucet: Keypair.derive(seed, 'faucet'),
+    faucet: Keypair.derive(seed, keyPairNames.faucet),
     identity: identityOf(seed).publicKey,
-    vote: Keypair.derive(seed, 'vote').publicKey,
-    stake: Keypair.derive(seed, 'stake').publicKey,
+    vote: Keypair.derive(seed, keyPairNames.vote).publicKey,
+    stake: Keypair.derive(seed, keyPairNames.stake).publicKey,
     mint: Keypair.derive(seed, 'mint').publicKey,
     wallets: Array.from({ length: walletCount }, (_, index) => ({
       keypair: Keypair.derive(seed, `wallet ${index}`),
@@ -62,7 +70,7 @@ export function keysOf(seed: Uint8Array): ChainKeys {
 
 /** The node's own key pair: the leader of every slot. */
 export function identityOf(seed: Uint8Array): Keypair {
-  return Keypair.derive(seed, 'identity')
+  return Keypair.derive(seed, keyPairNames.identity)
 }
 
 /** Programs that a new VM has: the ledger takes them over. */

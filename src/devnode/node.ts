@@ -19,6 +19,7 @@ import { solanaFeed } from './feed.ts'
 import type { GenesisInput } from './genesis-input.ts'
 import { startGeyserServer } from './geyser-server.ts'
 import type { LedgerState } from './ledger/state.ts'
+import { writeLedgerFiles } from './ledger-files.ts'
 import { startPubsubServer } from './pubsub-server.ts'
 import { type DevnodeStats, StatsCounter } from './reports.ts'
 import { embeddedRpcMethods } from './rpc/methods.ts'
@@ -31,6 +32,8 @@ import { openUdpPort } from './udp-port.ts'
 export interface DevnodeOptions {
   /** Folder of the chain's state. */
   readonly ledger: string
+  /** Folder for the key pairs and the log of a test validator; null writes none. */
+  readonly files: string | null
   /** Drops that state first. */
   readonly isReset: boolean
   /** What a new chain begins with besides its own accounts; an existing one ignores it. */
@@ -155,6 +158,8 @@ export async function startDevnode(
     }
     const sendShreds = (target: ShredTarget) => feed.sendTo(target, seed)
     if (options.shreds !== null) await sendShreds(options.shreds)
+    const { files, version } = options
+    if (files !== null) await writeLedgerFiles(files, { seed, ledger, contact: contact(), version })
     return { addresses, sendShreds, stop }
   } catch (error) {
     await stop()

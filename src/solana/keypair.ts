@@ -24,6 +24,12 @@ export class Keypair {
     return new Keypair(createHash('sha256').update(seed).update(name).digest())
   }
 
+  /** Seed and public key, as the files of Solana's tools contain them. */
+  get secretKey(): Uint8Array {
+    const { d } = this.#privateKey.export({ format: 'jwk' })
+    return Buffer.concat([Buffer.from(d!, 'base64url'), this.publicKey])
+  }
+
   sign(message: Uint8Array): Uint8Array {
     return sign(null, message, this.#privateKey)
   }

@@ -37,6 +37,7 @@ export function runDevnode(context: Context): Promise<DevnodeProcess> {
   return DevnodeProcess.start(
     {
       ledger: join(data, 'chain'),
+      files: null,
       isReset: context.isFresh,
       genesis: null,
       warpSlot: null,

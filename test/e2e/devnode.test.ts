@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -59,6 +59,33 @@ describe('the node', () => {
     expect(printed).toContain(`new Connection('${devnode.url('rpc')}'`)
     expect(printed).toContain(`createSolanaRpc('${devnode.url('rpc')}')`)
     expect(printed).toContain(`solana config set --url ${devnode.url('rpc')}`)
+  })
+
+  it('writes the key pairs and the log of a test validator into its ledger folder', async () => {
+    const keyPair = (name: string) => {
+      const file = join(devnode.ledger, `${name}-keypair.json`)
+      expect(statSync(file).mode & 0o777, file).toBe(0o600)
+      // The client verifies that the secret belongs to the public key.
+      return Keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(file, 'utf8'))))
+    }
+    const identity = keyPair('validator').publicKey.toBase58()
+    expect((await node.call('getIdentity')).result.identity).toBe(identity)
+    // Delinquent until it has voted.
+    const { current, delinquent } = (await node.call('getVoteAccounts')).result
+    const [{ votePubkey, nodePubkey }] = [...current, ...delinquent]
+    expect([votePubkey, nodePubkey]).toEqual([
+      keyPair('vote-account').publicKey.toBase58(),
+      identity,
+    ])
+    const to = Keypair.generate().publicKey
+    const faucet = keyPair('faucet')
+    await node.land([transfer(faucet, to, 1_000_000_000)], [faucet])
+    const log = readFileSync(join(devnode.ledger, 'validator.log'), 'utf8')
+    const [contact] = (await node.call('getClusterNodes')).result
+    expect(log).toContain(`genesis hash: ${(await node.call('getGenesisHash')).result}`)
+    expect(log).toContain(`feat:${contact.featureSet.toString(16)}`)
+    expect(log).toContain(`rpc bound to ${contact.rpc}`)
+    expect(log).toContain(`local gossip address: ${contact.gossip}`)
   })
 
   it('generates no traffic unless configured', async () => {

@@ -26,6 +26,7 @@ const note = (msg: string) => void lines.push(msg)
 const log: Log = { ...silentLog, info: note, warn: note, error: note, area: () => log }
 const options = {
   ledger: join(folder, 'chain'),
+  files: null,
   isReset: false,
   genesis: null,
   warpSlot: null,
