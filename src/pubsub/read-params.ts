@@ -1,7 +1,7 @@
 // Reads the params of the subscribe methods, with the errors a validator gives. Thread: any (pure).
 // Unknown members are ignored, as a validator does. What has no effect on a notification
 // is brought to one form, so that subscriptions to the same notifications share a feed.
-import { Commitment, commitmentNamed, commitmentNames } from '../base/commitment.ts'
+import { Commitment, commitmentNamed } from '../base/commitment.ts'
 import {
   invalidType,
   readVariant,
@@ -188,11 +188,9 @@ function listOf(value: unknown): readonly unknown[] {
   return value
 }
 
+/** Finalized when it is absent or unknown, as on a validator. */
 function commitmentOf(name: unknown): Commitment {
-  if (name === undefined || name === null) return Commitment.finalized
-  const commitment = commitmentNamed(name)
-  if (commitment === null) throw malformed(unknownVariant(String(name), commitmentNames))
-  return commitment
+  return commitmentNamed(name) ?? Commitment.finalized
 }
 
 function keyFrom(value: unknown, thing: string): string {

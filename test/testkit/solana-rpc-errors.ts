@@ -237,11 +237,15 @@ export function describeRpcErrors(start: () => Promise<SolanaNode>): void {
         -32602,
         'Invalid parameters: No parameters were expected',
       ])
-      expect(await errorOf('getSlot', { commitment: 'best' })).toEqual([
+      const size = 'getMinimumBalanceForRentExemption'
+      expect(await errorOf(size, 0, { commitment: 'best' })).toEqual([
         -32602,
         'Invalid params: unknown variant `best`, ' +
           'expected one of `processed`, `confirmed`, `finalized`.',
       ])
+      // Among other members an unknown commitment is none to a validator.
+      const newest = (await node.call('getSlot', { commitment: 'best' })).result
+      expect(newest).toBeLessThanOrEqual((await node.call('getSlot')).result)
       const { error } = await node.call('getSlot', { minContextSlot: 9_000_000 })
       expect(error).toMatchObject({
         code: -32016,

@@ -6,7 +6,7 @@ import type { Call } from '../../jsonrpc/parse.ts'
 import type { LocalChain } from '../chain.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { rpcFaults } from './errors.ts'
-import { choiceOf, type Fields, Params } from './params.ts'
+import { type Fields, Params } from './params.ts'
 
 /** What the methods read. */
 export interface RpcNode {
@@ -34,13 +34,12 @@ export interface View {
   readonly slot: number
 }
 
-/** `commitment` of a config; finalized when it is not there. */
+/** `commitment` of a config; finalized when it is absent or unknown, as on a validator. */
 export function commitmentOf(
   fields: Fields,
   fallback: Commitment = Commitment.finalized,
 ): Commitment {
-  const name = choiceOf(fields.params, fields.text('commitment'), commitmentNames)
-  return commitmentNamed(name) ?? fallback
+  return commitmentNamed(fields.raw('commitment')) ?? fallback
 }
 
 /** For reads of state: accounts, statuses. Processed sees the open slot. */
@@ -67,6 +66,7 @@ export function slotViewOf(fields: Fields, ledger: Ledger): View {
 export function commitmentViewOf(params: Params, index: number, ledger: Ledger): View {
   const fields = params.config(index, 'CommitmentConfig')
   if (params.at(index) !== null) fields.require('commitment')
+  fields.choice('commitment', commitmentNames)
   return viewOf(fields, ledger)
 }
 

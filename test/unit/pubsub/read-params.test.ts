@@ -74,6 +74,9 @@ describe('params of the subscribe methods', () => {
       ],
     ],
     ['account', [key], [key, slice(0, 10_485_760)]],
+    // A validator takes names that it does not know for the default.
+    ['account', [key], [key, { commitment: 'recent' }]],
+    ['account', [key], [key, { commitment: 5 }]],
     ['account', [key], [key, slice(0, 1e12)]],
     ['account', [key, slice(9, 10_485_751)], [key, slice(9, 1e12)]],
     ['account', [key, slice(0, 0)], [key, slice(77, 0)]],
@@ -163,7 +166,6 @@ describe('params of the subscribe methods', () => {
     ['account', []],
     ['account', [key, {}, {}]],
     ['account', { pubkey: key }],
-    ['account', [key, { commitment: 'recent' }]],
     ['account', [key, { encoding: 'hex' }]],
     ['account', [key, { dataSlice: { offset: -1, length: 1 } }]],
     ['account', [key, { dataSlice: 5 }]],
