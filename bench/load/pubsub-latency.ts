@@ -1,4 +1,4 @@
-// From sendTransaction to the processed notification of the account it wrote, beside asking for the
+// From sendTransaction to the processed notification of its logs, beside asking for the
 // signature's status until it is there.
 // Thread: main of the bench process; the server is a process of its own.
 import type { Bench, Contender } from '../lib/bench.ts'
@@ -18,7 +18,7 @@ export const bench: Bench = {
     }
   }),
   candidates: [
-    contender('accountSubscribe', async (client) => {
+    contender('logsSubscribe', async (client) => {
       let heard = () => {}
       await client.subscribeTo(() => heard())
       return async (transaction) => {

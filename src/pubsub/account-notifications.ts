@@ -1,15 +1,18 @@
 // Sends notifications of accounts and of the accounts of programs. Thread: main.
-// Every write is notified, in order; a closed account is notified with 0 lamports.
+// An account is notified once per slot, with its last write, when the slot reaches the commitment;
+// a closed account is notified with 0 lamports.
 //
-//   update -> feeds by account and owner -> text once -> send
-//             jsonParsed, mint unknown   -> waits in the feed's queue, later ones after it -> send
+//   write       -> waits for its slot, replaces an earlier write
+//   slot status -> feeds by account and owner -> text once -> send
+//                  jsonParsed, mint unknown   -> waits in the feed's queue, later ones after it
 import type { Clock } from '../base/clock.ts'
-import { Commitment } from '../base/commitment.ts'
+import { Commitment, isCommitment } from '../base/commitment.ts'
 import { filtersTake } from '../solana/account-filter.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import { accountParser } from '../solana/json-parsed/account-parser.ts'
+import { keyOf } from '../solana/keys.ts'
 import { type AccountParser, type AccountView, uiAccountText } from '../solana/ui-account.ts'
-import type { AccountUpdate } from '../solana/updates.ts'
+import { type AccountUpdate, type SlotUpdate, slotStatus } from '../solana/updates.ts'
 import type { PubsubChain } from './chain.ts'
 import type { Feed } from './feed.ts'
 import type { FeedIndex } from './feed-index.ts'
@@ -18,8 +21,12 @@ import { MintCache } from './mint-cache.ts'
 import type { Notifier } from './notifier.ts'
 import type { AccountParams, ProgramParams } from './subscription-params.ts'
 
+/** Slots whose writes wait, as many as the hub keeps; it has the same updates in memory. */
+const SLOTS_MAX = 1_024
 /** Notifications of one feed that wait for mints; one more sends them all, as base64. */
 const WAITING_MAX = 1_000
+
+type SlotWrites = Map<number, Map<string, AccountUpdate>>
 
 type AccountFeed = Feed<AccountParams> | Feed<ProgramParams>
 
@@ -35,6 +42,8 @@ export class AccountNotifications {
   readonly #meters: SubscriptionMeters
   readonly #mints: MintCache
   readonly #parse: AccountParser
+  /** By commitment: the last writes of slots that have not reached it, by slot and account. */
+  readonly #slots: readonly [SlotWrites, SlotWrites, SlotWrites] = [new Map(), new Map(), new Map()]
   /** Oldest first; a feed without an entry has nothing waiting. */
   readonly #waiting = new Map<AccountFeed, Waiting[]>()
 
@@ -55,12 +64,41 @@ export class AccountNotifications {
   take(commitment: Commitment, update: AccountUpdate): void {
     if (commitment === Commitment.processed) this.#learn(update)
     const { accounts, programs } = this.#index.at(commitment)
+    const slots = this.#slots[commitment]
+    let writes = slots.get(update.slot)
+    const isFound =
+      accounts.findBytes(update.pubkey).length > 0 || programs.findBytes(update.owner).length > 0
+    // A write that no feed takes still replaces an earlier one: the account has left a program.
+    if (!isFound && writes === undefined) return
+    const key = keyOf(update.pubkey)
+    if (!isFound && writes?.has(key) !== true) return
+    if (writes === undefined) {
+      writes = new Map()
+      slots.set(update.slot, writes)
+      if (slots.size > SLOTS_MAX) slots.delete(slots.keys().next().value!)
+    }
+    // Removed first: notifications are in the order of the last writes.
+    writes.delete(key)
+    writes.set(key, update)
+  }
+
+  /** Notifies the writes of a slot that has reached the commitment. */
+  takeSlot(commitment: Commitment, { slot, status, createdAtMs }: SlotUpdate): void {
+    const slots = this.#slots[commitment]
+    const writes = slots.get(slot)
+    if (isCommitment(status) && status >= commitment) {
+      slots.delete(slot)
+      const observedMs = commitment === Commitment.processed ? createdAtMs : null
+      for (const update of writes?.values() ?? []) this.#notify(commitment, update, observedMs)
+    } else if (status === slotStatus.dead) slots.delete(slot)
+  }
+
+  #notify(commitment: Commitment, update: AccountUpdate, createdAtMs: number | null): void {
+    const { accounts, programs } = this.#index.at(commitment)
     const ofAccount = accounts.findBytes(update.pubkey)
     const ofProgram = programs.findBytes(update.owner)
-    if (ofAccount.length === 0 && ofProgram.length === 0) return
     this.#meters.examined += ofAccount.length + ofProgram.length
     const texts = new AccountTexts(update, this.#parse)
-    const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
     for (const feed of ofAccount) this.#send(feed, texts, createdAtMs)
     for (const feed of ofProgram)
       if (filtersTake(feed.params.filters, update)) this.#send(feed, texts, createdAtMs)

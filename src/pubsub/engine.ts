@@ -98,6 +98,7 @@ export class PubsubEngine {
         if (commitment === Commitment.processed) this.#slots.takeBlock(update)
         break
       case 'slot':
+        this.#accounts.takeSlot(commitment, update)
         if (commitment === Commitment.processed) this.#slots.take(update)
     }
   }

@@ -10,8 +10,6 @@ export type Publish = (topic: string, message: Uint8Array) => void
 
 /** One connection's share in a feed. */
 export interface Share {
-  /** How often the connection subscribed to it; it is served once. */
-  times: number
   /** The feed's totals up to which the connection's usage is metered. */
   meteredMessages: number
   meteredBytes: number
@@ -60,13 +58,8 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
   }
 
   join(session: Session): void {
-    const share = this.shares.get(session)
-    if (share !== undefined) {
-      share.times++
-      return
-    }
     const { messages: meteredMessages, bytes: meteredBytes } = this
-    this.shares.set(session, { times: 1, meteredMessages, meteredBytes })
+    this.shares.set(session, { meteredMessages, meteredBytes })
     this.#customers.set(session.budget, (this.#customers.get(session.budget) ?? 0) + 1)
     session.join(this.topic)
   }
@@ -100,7 +93,7 @@ export class Feed<W extends SubscriptionParams = SubscriptionParams> {
     share.meteredBytes = this.bytes
   }
 
-  /** Takes a connection out, however often it subscribed. */
+  /** Takes a connection out. */
   drop(session: Session): void {
     const share = this.shares.get(session)
     if (share === undefined) return

@@ -12,11 +12,7 @@ import { paramsText, type SubscriptionParams } from './subscription-params.ts'
 /** As many as a validator takes. */
 const SUBSCRIPTIONS_MAX = 1_000_000
 
-interface SessionFeeds {
-  readonly feeds: Map<number, Feed>
-  /** Subscriptions; one that was subscribed to twice counts twice. */
-  count: number
-}
+type SessionFeeds = Map<number, Feed>
 
 /** Numbers of feeds; the engines of an endpoint share them, because topics are the endpoint's. */
 export class Ids {
@@ -54,20 +50,21 @@ export class Registry {
     return this.#feeds.size
   }
 
+  /** A connection that has an equal subscription gets that one: there is one to unsubscribe. */
   subscribe(session: Session, params: SubscriptionParams): Feed | Refused {
     const own = this.#feedsOf(session)
-    if (own.count >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
-    if (this.#count >= SUBSCRIPTIONS_MAX) return 'node-full'
     const text = paramsText(params)
     const known = this.#feeds.get(text)
+    if (known?.shares.has(session) === true) return known
+    if (own.size >= session.budget.plan.subscriptionsPerConnection) return 'connection-full'
+    if (this.#count >= SUBSCRIPTIONS_MAX) return 'node-full'
     if (known === undefined || !known.hasCustomer(session.budget)) {
       if (session.budget.notificationWaitMs() > 0) return 'customer-over-rate'
       if (!session.budget.enter('distinctSubscriptions')) return 'customer-full'
     }
     const feed = known ?? this.#open(params, text)
     feed.join(session)
-    own.feeds.set(feed.id, feed)
-    own.count++
+    own.set(feed.id, feed)
     this.#count++
     return feed
   }
@@ -75,14 +72,9 @@ export class Registry {
   /** False when the connection has no such subscription. */
   unsubscribe(session: Session, id: number): boolean {
     const own = this.#sessions.get(session)
-    const feed = own?.feeds.get(id)
-    const share = feed?.shares.get(session)
-    if (own === undefined || feed === undefined || share === undefined) return false
-    if (share.times > 1) {
-      share.times--
-      own.count--
-      this.#count--
-    } else this.#remove(session, own, feed)
+    const feed = own?.get(id)
+    if (own === undefined || feed === undefined) return false
+    this.#remove(session, own, feed)
     return true
   }
 
@@ -110,22 +102,20 @@ export class Registry {
   #feedsOf(session: Session): SessionFeeds {
     const known = this.#sessions.get(session)
     if (known !== undefined) return known
-    const own: SessionFeeds = { feeds: new Map(), count: 0 }
+    const own: SessionFeeds = new Map()
     this.#sessions.set(session, own)
     session.onEnd(() => {
-      for (const feed of [...own.feeds.values()]) this.#remove(session, own, feed)
+      for (const feed of [...own.values()]) this.#remove(session, own, feed)
       this.#sessions.delete(session)
     })
     return own
   }
 
   #remove(session: Session, own: SessionFeeds, feed: Feed): void {
-    const times = feed.shares.get(session)?.times ?? 0
     feed.drop(session)
     if (!feed.hasCustomer(session.budget)) session.budget.leave('distinctSubscriptions')
-    own.feeds.delete(feed.id)
-    own.count -= times
-    this.#count -= times
+    own.delete(feed.id)
+    this.#count--
     if (feed.shares.size > 0) return
     this.#index.remove(feed)
     this.#feeds.delete(feed.text)

@@ -3,15 +3,15 @@
 //
 // Every socket that opens is subscribed to one account: all to the same, or each to its own.
 import { systemClock } from '../../../src/base/clock.ts'
-import { openSolanaHub } from '../../../src/geyser/hub.ts'
+import { openSolanaHub, publishUpdate } from '../../../src/geyser/hub.ts'
 import type { Session } from '../../../src/products/websocket/handle.ts'
 import { Subscriptions } from '../../../src/products/websocket/subscriptions.ts'
 import { declareSubscriptionMeters } from '../../../src/pubsub/meters.ts'
 import { Budget } from '../../../src/quota/budget.ts'
 import { Plan } from '../../../src/quota/plan.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
-import { accountUpdate } from '../../../src/solana/update-build.ts'
-import type { AccountUpdate } from '../../../src/solana/updates.ts'
+import { accountUpdate, slotUpdate } from '../../../src/solana/update-build.ts'
+import { type AccountUpdate, slotStatus } from '../../../src/solana/updates.ts'
 import { unlimitedPlan } from '../../../src/subscriptions/plans.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
@@ -141,7 +141,11 @@ function indexSender(): Sender {
       const call = { method: '', params, paramsText: '', id: '1' }
       subscriptions.methods.accountSubscribe!(call, sessionOf(socket, engine))
     },
-    send: (update) => hub.content(update),
+    send(update) {
+      publishUpdate(hub, update)
+      // Accounts are notified when their slot is complete.
+      publishUpdate(hub, slotUpdate(update, { parent: null, status: slotStatus.processed }))
+    },
   }
 }
 

@@ -63,12 +63,12 @@ export class SolanaClient {
   async subscribeTo(onNotice: () => void): Promise<void> {
     const answered = new Promise<void>((resolve) => {
       this.socket.on('message', (data) => {
-        if (String(data).includes('"method":"accountNotification"')) onNotice()
+        if (String(data).includes('"method":"logsNotification"')) onNotice()
         else resolve()
       })
     })
-    const params = [encodeBase58(this.#to), { commitment: 'processed', encoding: 'base64' }]
-    this.socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'accountSubscribe', params }))
+    const params = [{ mentions: [encodeBase58(this.#to)] }, { commitment: 'processed' }]
+    this.socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'logsSubscribe', params }))
     await answered
   }
 

@@ -7,7 +7,8 @@ import { declareSubscriptionMeters } from '../../../src/pubsub/meters.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import type { AccountData } from '../../../src/solana/json-parsed/parsed.ts'
 import { programs, sysvarOwner, sysvars } from '../../../src/solana/programs.ts'
-import { accountUpdate } from '../../../src/solana/update-build.ts'
+import { accountUpdate, slotUpdate } from '../../../src/solana/update-build.ts'
+import { slotStatus } from '../../../src/solana/updates.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { budgetOn, looseSession } from '../../testkit/loose-session.ts'
@@ -76,7 +77,11 @@ class Stage {
       writeVersion: 1n,
       txnSignature: null,
     }
-    publishUpdate(this.chain.hub, accountUpdate({ slot: 1, createdAtMs: 0 }, content))
+    const at = { slot: 1, createdAtMs: 0 }
+    publishUpdate(this.chain.hub, accountUpdate(at, content))
+    // Accounts are notified when their slot is complete.
+    const complete = slotUpdate(at, { parent: null, status: slotStatus.processed })
+    publishUpdate(this.chain.hub, complete)
   }
 
   /** Amounts of one feed as they were sent; base64 is ''. */

@@ -8,8 +8,13 @@ import { Subscriptions } from '../../../src/products/websocket/subscriptions.ts'
 import { declareSubscriptionMeters } from '../../../src/pubsub/meters.ts'
 import { Budget } from '../../../src/quota/budget.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
-import { accountUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
-import type { AccountUpdate, TransactionUpdate } from '../../../src/solana/updates.ts'
+import { accountUpdate, slotUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
+import {
+  type AccountUpdate,
+  type SlotStatus,
+  slotStatus,
+  type TransactionUpdate,
+} from '../../../src/solana/updates.ts'
 import type { PlanValues } from '../../../src/subscriptions/plans.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
@@ -58,10 +63,23 @@ class Stage {
     return this.subscriptions.methods[`${topic}Subscribe`]!(call, session) as Answer
   }
 
-  account(pubkey: Uint8Array, owner: Uint8Array, dataBytes?: number): AccountUpdate {
+  account(pubkey: Uint8Array, owner: Uint8Array, dataBytes?: number, slot = 1): AccountUpdate {
     const whole = { ...this.#synthetic.account(pubkey, null), owner }
     const content = dataBytes === undefined ? whole : { ...whole, data: Buffer.alloc(dataBytes) }
-    return accountUpdate({ slot: 1, createdAtMs: 0 }, content)
+    return accountUpdate({ slot, createdAtMs: 0 }, content)
+  }
+
+  /** Publishes writes of accounts, by the size of their data. */
+  write(slot: number, pubkey: Uint8Array, owner: Uint8Array, ...sizes: number[]): void {
+    for (const size of sizes) publishUpdate(this.hub, this.account(pubkey, owner, size, slot))
+  }
+
+  /** Slot and data size of each notification so far; forgets them. */
+  taken(): [slot: number, space: number][] {
+    return this.published.splice(0).map(({ text }) => {
+      const { context, value } = JSON.parse(text).params.result
+      return [context.slot, (value.account ?? value).space]
+    })
   }
 
   transaction(...keys: Uint8Array[]): TransactionUpdate {
@@ -71,10 +89,16 @@ class Stage {
     return { ...update, keys, isVote: false }
   }
 
+  reach(slot: number, status: SlotStatus): void {
+    publishUpdate(this.hub, slotUpdate({ slot, createdAtMs: 0 }, { parent: null, status }))
+  }
+
   /** Feeds compared and messages made for one update. */
   costOf(update: AccountUpdate | TransactionUpdate) {
     const [examined, published] = [this.meters.examined, this.published.length]
     publishUpdate(this.hub, update)
+    // Accounts are notified when their slot is complete.
+    this.reach(update.slot, slotStatus.processed)
     return [this.meters.examined - examined, this.published.length - published]
   }
 }
@@ -138,6 +162,62 @@ describe('what an update costs', () => {
   })
 })
 
+describe('a written account', () => {
+  const [account, program, other] = [key(1), key(2), key(3)]
+  const at = (commitment: string) => ({ commitment, encoding: 'base64' })
+
+  it('is notified once per slot, with its last write, when the slot gets there', () => {
+    const stage = new Stage()
+    const one = stage.session()
+    stage.subscribe(one, 'account', encodeBase58(account), at('processed'))
+    stage.subscribe(one, 'program', encodeBase58(program), at('confirmed'))
+    stage.subscribe(one, 'program', encodeBase58(program), at('finalized'))
+    stage.write(5, account, program, 10, 20, 30)
+    stage.write(6, account, program, 40)
+    expect(stage.taken()).toEqual([])
+    stage.reach(5, slotStatus.processed)
+    expect(stage.taken()).toEqual([[5, 30]])
+    stage.reach(5, slotStatus.confirmed)
+    expect(stage.taken()).toEqual([[5, 30]])
+    stage.reach(5, slotStatus.finalized)
+    expect(stage.taken()).toEqual([[5, 30]])
+    // A source may leave processed out.
+    stage.reach(6, slotStatus.confirmed)
+    expect(stage.taken()).toEqual([
+      [6, 40],
+      [6, 40],
+    ])
+    stage.subscriptions.stop()
+  })
+
+  it('is not notified to a program that it left in the same slot, nor in a dead slot', () => {
+    const stage = new Stage()
+    stage.subscribe(stage.session(), 'program', encodeBase58(program), at('processed'))
+    stage.write(5, account, program, 10)
+    stage.write(5, account, other, 20)
+    stage.reach(5, slotStatus.processed)
+    stage.write(6, account, program, 30)
+    stage.reach(6, slotStatus.dead)
+    stage.reach(6, slotStatus.processed)
+    expect(stage.taken()).toEqual([])
+    stage.subscriptions.stop()
+  })
+})
+
+describe('equal subscriptions of one connection', () => {
+  it('are one: the same id, one of the limit, ended by one unsubscribe', () => {
+    const stage = new Stage()
+    const one = stage.session({ subscriptionsPerConnection: 1 })
+    const id = stage.subscribe(one, 'account', encodeBase58(key(1)), processed)
+    expect(stage.subscribe(one, 'account', encodeBase58(key(1)), processed)).toBe(id)
+    const engine = stage.subscriptions.engineOf(stage.chain)
+    expect(engine.unsubscribe(one, id)).toBe(true)
+    expect(engine.unsubscribe(one, id)).toBe(false)
+    expect(stage.costOf(stage.account(key(1), key(2)))).toEqual([0, 0])
+    stage.subscriptions.stop()
+  })
+})
+
 const refusal = (answer: unknown) => (answer as { error: { code: number; data: object } }).error
 
 describe('what one customer may cost', () => {
@@ -151,7 +231,7 @@ describe('what one customer may cost', () => {
       ids.add(stage.subscribe(one, 'account', encodeBase58(key(1)), slice(20_000_000, at)))
     }
     expect(ids.size).toBe(2)
-    expect(stage.meters.subscriptions()).toMatchObject({ count: 300, distinct: 2 })
+    expect(stage.meters.subscriptions()).toMatchObject({ count: 2, distinct: 2 })
     expect(stage.costOf(stage.transaction(key(9)))).toEqual([1, 1])
     stage.subscriptions.stop()
   })
