@@ -2,7 +2,7 @@
 // fee: 5,000 lamports per signature, plus its priority fee. Thread: any (pure).
 import type { TransactionConfigContent } from '../solana/geyser-content.ts'
 import { isSameKey } from '../solana/keys.ts'
-import { programs } from '../solana/programs.ts'
+import { loaderV4, programs } from '../solana/programs.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import { configOf } from '../solana/transaction-config.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
@@ -19,11 +19,11 @@ const heapBytesMax = 256 * 1024
 /** Builtin programs: their default compute limit is small unless more is requested. */
 const builtins = [
   programs.system,
-  programs.vote,
   programs.computeBudget,
   programs.loaderV1,
   programs.loaderV2,
   programs.upgradeableLoader,
+  loaderV4,
   programs.secp256k1,
   programs.ed25519,
 ]

@@ -1,9 +1,8 @@
 // Loads the accounts of a transaction as a validator does before it runs: can the payer pay, do
 // the accounts fit the requested size, do the programs exist. Thread: any (pure).
-import { decodeKey } from '../solana/base58.ts'
 import type { AccountState } from '../solana/geyser-content.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
-import { programs, sysvars } from '../solana/programs.ts'
+import { loaderV4, programs, sysvars } from '../solana/programs.ts'
 import type { TransactionLayout } from '../solana/transaction.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 import type { Fee } from './fee.ts'
@@ -20,7 +19,7 @@ const loaders = [
   programs.loaderV1,
   programs.loaderV2,
   programs.upgradeableLoader,
-  decodeKey('LoaderV411111111111111111111111111111111111')!,
+  loaderV4,
 ]
 
 export interface Load {

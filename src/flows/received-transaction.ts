@@ -30,7 +30,7 @@ export class ReceivedTransaction implements TransactionUpdate {
   readonly #isBroken: boolean
   #keys: readonly Uint8Array[] | null = null
   #err: Uint8Array | null | undefined = undefined
-  #logs: readonly string[] | null = null
+  #logs: readonly string[] | null | undefined = undefined
   #tokenOwners: readonly Uint8Array[] | null = null
   #changedTokenOwners: readonly Uint8Array[] | null = null
   #statusBody: Uint8Array | null = null
@@ -81,8 +81,8 @@ export class ReceivedTransaction implements TransactionUpdate {
     return this.#err
   }
 
-  get logs(): readonly string[] {
-    this.#logs ??= readLogs(this.#meta)
+  get logs(): readonly string[] | null {
+    if (this.#logs === undefined) this.#logs = readLogs(this.#meta)
     return this.#logs
   }
 

@@ -40,18 +40,21 @@ export class TransactionNotifications {
     this.#takeTransaction(feeds, texts, createdAtMs)
   }
 
+  /** A transaction that never ran has no logs and is not notified, as on a validator. */
   #takeLogs(feeds: CommitmentFeeds, texts: TransactionTexts, createdAtMs: number | null): void {
     const { notifier, meters } = this.#deps
     for (const feed of feeds.logsOfAll) {
       meters.examined++
-      if (texts.update.isVote && !feed.params.withVotes) notifier.pass(feed)
+      const isHidden = texts.update.isVote && !feed.params.withVotes
+      if (isHidden || texts.update.logs === null) notifier.pass(feed)
       else notifier.send(feed, texts.logs, createdAtMs)
     }
     if (feeds.logsByMention.isEmpty) return
     for (const key of texts.keys)
       for (const feed of feeds.logsByMention.find(key)) {
         meters.examined++
-        notifier.send(feed, texts.logs, createdAtMs)
+        if (texts.update.logs === null) notifier.pass(feed)
+        else notifier.send(feed, texts.logs, createdAtMs)
       }
   }
 

@@ -80,11 +80,14 @@ export function readError(meta: Uint8Array): Uint8Array | null {
   return null
 }
 
-/** The log lines, from a TransactionStatusMeta. */
-export function readLogs(meta: Uint8Array): string[] {
+/** The log lines, from a TransactionStatusMeta; null when it has `log_messages_none`. */
+export function readLogs(meta: Uint8Array): string[] | null {
   const logs: string[] = []
   const reader = new ProtoReader(meta)
-  while (reader.next()) if (reader.field === 6) logs.push(reader.text)
+  while (reader.next()) {
+    if (reader.field === 6) logs.push(reader.text)
+    else if (reader.field === 11 && reader.flag) return null
+  }
   return logs
 }
 

@@ -44,6 +44,8 @@ export const sysvarOwner = key('Sysvar1111111111111111111111111111111111111')
 export const stakeConfig = key('StakeConfig11111111111111111111111111111111')
 /** The first key of accounts that describe a validator. */
 export const validatorInfo = key('Va1idator1nfo111111111111111111111111111111')
+/** Loader of version 4: its builtin may be absent, so it is not among the programs. */
+export const loaderV4 = key('LoaderV411111111111111111111111111111111111')
 /** Mint of wrapped SOL. */
 export const nativeMint = key('So11111111111111111111111111111111111111112')
 

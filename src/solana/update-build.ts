@@ -58,7 +58,7 @@ export function transactionUpdate(moment: Moment, content: TransactionContent): 
     ],
     tokenOwners: tokenOwnersOf(meta.preTokenBalances, meta.postTokenBalances),
     changedTokenOwners: changedTokenOwnersOf(meta.preTokenBalances, meta.postTokenBalances),
-    logs: meta.logMessages ?? [],
+    logs: meta.logMessages,
     ...encodeTransaction(moment.slot, content),
     statusBody: encodeTransactionStatus({
       slot: moment.slot,

@@ -56,7 +56,8 @@ export interface TransactionUpdate extends UpdateBase {
   /** Owners of token balances before or after; and of those that changed. */
   readonly tokenOwners: readonly Uint8Array[]
   readonly changedTokenOwners: readonly Uint8Array[]
-  readonly logs: readonly string[]
+  /** Null when it never ran: it only paid. */
+  readonly logs: readonly string[] | null
   /** SubscribeUpdateTransaction; `info` is the SubscribeUpdateTransactionInfo inside it. */
   readonly body: Uint8Array
   readonly info: Uint8Array

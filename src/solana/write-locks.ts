@@ -5,13 +5,14 @@
 import { decodeKey } from './base58.ts'
 import type { MessageContent, MetaContent } from './geyser-content.ts'
 import { keyOf } from './keys.ts'
-import { programs, sysvarOwner, sysvars } from './programs.ts'
+import { loaderV4, programs, sysvarOwner, sysvars } from './programs.ts'
 
 /** Native programs and sysvars from programs.ts, then those that are used only here. */
 const reserved = new Set(
   [
     ...Object.values(sysvars),
     sysvarOwner,
+    loaderV4,
     programs.system,
     programs.computeBudget,
     programs.addressLookupTable,
@@ -27,7 +28,6 @@ const reserved = new Set(
     programs.secp256r1,
     ...[
       'Feature111111111111111111111111111111111111',
-      'LoaderV411111111111111111111111111111111111',
       'StakeConfig11111111111111111111111111111111',
       'SysvarFees111111111111111111111111111111111',
       'SysvarRewards111111111111111111111111111111',

@@ -1,11 +1,13 @@
 // The VM by itself: what it writes, what it refuses, what it charges, what it loads.
 import fc from 'fast-check'
+import { Account, LiteSvm } from 'litesvm/dist/internal.js'
 import { describe, expect, it } from 'vitest'
 import {
   buildTransaction,
   type Instruction,
   memoInstruction,
   transferInstruction,
+  unitPriceInstruction,
 } from '../../../src/devnode/build.ts'
 import type { VmAccount } from '../../../src/devnode/executed.ts'
 import { feeOf } from '../../../src/devnode/fee.ts'
@@ -83,6 +85,23 @@ describe('the VM', () => {
     expect(failed.accounts.map(({ lamports }) => lamports)).toEqual([998_990_000n])
     const tried = simulate(svm, transferInstruction(payer.publicKey, to, 10n ** 15n))
     expect(tried.accounts.map(({ lamports }) => lamports)).toEqual([998_985_000n])
+  })
+
+  it('charges the fee that the VM charges, whichever programs are called', () => {
+    const bid = unitPriceInstruction(1_000_000n)
+    for (const program of Object.values(programs)) {
+      if (program === programs.computeBudget) continue
+      const bytes = signed(bid, call(program))
+      const { lamports } = optionsOf(bytes).fee
+      const vm = new LiteSvm()
+      vm.setBlockhashCheck(false)
+      const none = new Uint8Array(0)
+      vm.setAccount(payer.publicKey, new Account(10n ** 9n, none, programs.system, false, 0n))
+      vm.sendVersionedTransaction(bytes)
+      const paid = 10n ** 9n - vm.getBalance(payer.publicKey)!
+      // The VM does not charge one that it cannot load.
+      if (paid > 0n) expect(paid).toBe(lamports)
+    }
   })
 
   it('takes programs back from the ledger, their code first', () => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { receiveUpdate } from '../../../src/flows/solana-received.ts'
 import { decodeTransactionInfo } from '../../../src/solana/geyser-decode.ts'
 import { encodeAccount, encodeAccountInfo } from '../../../src/solana/geyser-encode.ts'
-import { slotUpdate } from '../../../src/solana/update-build.ts'
+import { slotUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
 import type { SolanaUpdate } from '../../../src/solana/updates.ts'
 import { messageOf } from '../../testkit/geyser-messages.ts'
 import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
@@ -45,6 +45,13 @@ describe('updates received from a node', () => {
       const received = receiveUpdate(messageOf(sent), 0) as typeof sent
       expect(decodeTransactionInfo(received.info)).toEqual(decodeTransactionInfo(sent.info))
     }
+  })
+
+  it('have no logs when the node says that there are none', () => {
+    const content = new SyntheticSolana().transaction(0)
+    const meta = { ...content.meta, logMessages: null }
+    const sent = transactionUpdate({ slot: 5, createdAtMs: 1 }, { ...content, meta })
+    expect(receiveUpdate(messageOf(sent), 0)).toMatchObject({ logs: null })
   })
 
   it('are views of the message: nothing is copied', () => {

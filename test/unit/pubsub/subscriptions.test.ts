@@ -110,6 +110,17 @@ const base64 = { ...processed, encoding: 'base64' }
 const slice = (offset: number, length: number) => ({ dataSlice: { offset, length } })
 
 describe('what an update costs', () => {
+  it('is no notification of logs for a transaction that never ran', () => {
+    const stage = new Stage()
+    const one = stage.session()
+    stage.subscribe(one, 'logs', 'all', processed)
+    stage.subscribe(one, 'logs', { mentions: [encodeBase58(key(7))] }, processed)
+    const ran = stage.transaction(key(7))
+    expect(stage.costOf(ran)).toEqual([2, 2])
+    expect(stage.costOf({ ...ran, logs: null })).toEqual([2, 0])
+    stage.subscriptions.stop()
+  })
+
   it('grows with the subscriptions that match it, not with those that exist', () => {
     const stage = new Stage()
     const one = stage.session()
