@@ -3,7 +3,7 @@
 // The plain way is the sink alone, with rows that were made before. The figure per CPU-second
 // counts all the time of the writer process, merging included: what one core brings.
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/base/clock.ts'
@@ -22,13 +22,12 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { Meters } from '../../src/telemetry/meters.ts'
 import { SyntheticSolana } from '../../test/testkit/synthetic-solana.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import { processorSeconds } from '../lib/processor-time.ts'
 
 const transactionsPerSlot = 400
 /** Slots published and not yet durable: the hub keeps more, so nothing is lost. */
 const aheadSlots = 24
 const firstSlot = 1_000
-/** Linux counts a process's time in these. */
-const ticksPerSecond = 100
 
 const section = { engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 1e12 } as const
 
@@ -141,11 +140,11 @@ async function ingest(folder: string, seconds: number, hasQueries = false) {
   // Warm: the process runs, the code is compiled, the files are there.
   while (durable() < aheadSlots) await publish()
   const asking = hasQueries ? await Asking.start(folder) : null
-  const before = { slots: durable(), cpu: cpuSeconds(running.pid()), ms: performance.now() }
+  const before = { slots: durable(), cpu: processorSeconds(running.pid()), ms: performance.now() }
   while (performance.now() - before.ms < seconds * 1000) await publish()
   const slots = durable() - before.slots
   const secs = (performance.now() - before.ms) / 1000
-  const cpu = cpuSeconds(running.pid()) - before.cpu
+  const cpu = processorSeconds(running.pid()) - before.cpu
   const queries = await asking?.stop()
   while (slot - firstSlot > durable()) await new Promise((resolve) => setTimeout(resolve, 5))
   await running.stop()
@@ -221,10 +220,4 @@ async function counted(meters: Meters): Promise<{ rows: number; lost: number }> 
       .filter((line) => line.startsWith(`${name}{`))
       .reduce((total, line) => total + Number(line.split(' ').at(-1)), 0)
   return { rows: sum('sluice_index_rows_total'), lost: sum('sluice_index_lost_total') }
-}
-
-/** User and system time of a process, all its threads. */
-function cpuSeconds(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
 }
