@@ -17,12 +17,15 @@ afterAll(() => devnode?.dispose())
 
 /** `params` is JSON text, so that a test chooses how numbers are written. */
 async function call(method: string, params: string): Promise<RpcAnswer> {
-  const response = await fetch(devnode.url('rpc'), {
+  return (await (await post(method, params)).json()) as RpcAnswer
+}
+
+function post(method: string, params: string): Promise<Response> {
+  return fetch(devnode.url('rpc'), {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`,
   })
-  return (await response.json()) as RpcAnswer
 }
 
 describe('the supply', () => {
@@ -92,6 +95,16 @@ it('refuses a QUIC connection at once, so that a client sends over JSON-RPC', as
   } finally {
     socket.close()
   }
+})
+
+it('keeps every digit of 64-bit integers in cheat codes', async () => {
+  const key = Keypair.generate().publicKey.toBase58()
+  const change = '{"lamports":9007199254740993,"rentEpoch":18446744073709551615}'
+  expect((await call('surfnet_setAccount', `["${key}",${change}]`)).error).toBeUndefined()
+  const response = await post('getAccountInfo', `["${key}",{"commitment":"processed"}]`)
+  const text = await response.text()
+  expect(text).toContain('"lamports":9007199254740993,')
+  expect(text).toContain('"rentEpoch":18446744073709551615,')
 })
 
 describe('the history', () => {

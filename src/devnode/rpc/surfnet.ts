@@ -107,10 +107,10 @@ function epochInfo({ ledger }: RpcNode): Answer {
 }
 
 function accountChange(params: Params, fields: Fields): Partial<VmAccount> {
-  const lamports = fields.u64('lamports')
+  const lamports = fields.exactU64('lamports')
   const owner = fields.text('owner')
   const executable = fields.flag('executable')
-  const rentEpoch = fields.u64('rentEpoch')
+  const rentEpoch = fields.exactU64('rentEpoch')
   const hex = fields.text('data')
   const data = hex === null ? null : hexBytes(params, hex)
   return {
@@ -133,8 +133,8 @@ function hexBytes(params: Params, text: string): Buffer {
 }
 
 function tokenChange(params: Params, fields: Fields): TokenChange {
-  const amount = fields.u64('amount')
-  const delegatedAmount = fields.u64('delegatedAmount')
+  const amount = fields.exactU64('amount')
+  const delegatedAmount = fields.exactU64('delegatedAmount')
   const stateName = fields.text('state')
   const state = stateName === null ? null : tokenStates.indexOf(stateName)
   if (state === -1) params.fail(`Invalid token account state ${stateName}`)
