@@ -25,15 +25,19 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { SolanaNode } from './solana-node.ts'
 import { until } from './until.ts'
 
+/** A client of the node: the header is the only difference to kit's own way. */
+export function kitOf({ url, token }: SolanaNode): Rpc<SolanaRpcApi> {
+  const transport = createDefaultRpcTransport({ url, headers: { 'x-token': token } })
+  return createSolanaRpcFromTransport(transport) as Rpc<SolanaRpcApi>
+}
+
 /** `start` opens the server that is asked; it is disposed of at the end. */
 export function describeKit(start: () => Promise<SolanaNode>): void {
   let node: SolanaNode
   let rpc: Rpc<SolanaRpcApi>
   beforeAll(async () => {
     node = await start()
-    rpc = createSolanaRpcFromTransport(
-      createDefaultRpcTransport({ url: node.url, headers: { 'x-token': node.token } }),
-    ) as Rpc<SolanaRpcApi>
+    rpc = kitOf(node)
   })
   afterAll(() => node?.dispose())
 
