@@ -6,6 +6,8 @@ export interface Measurement {
   readonly opsPerSecond: number
   /** Microseconds; left out where a contender has no latency of its own. */
   readonly latencyUs?: { readonly p50: number; readonly p99: number; readonly p999: number }
+  /** Bytes on the wire for each operation; shown where a contender has it. */
+  readonly bytesPerOp?: number
   /** What `verify` looks at: checksums, counts, a sample of the answers. */
   readonly evidence?: Readonly<Record<string, unknown>>
 }
@@ -61,6 +63,7 @@ export interface Row {
   readonly spread: number
   /** Median over the rounds of the ratio to the baseline's ops/s of the same round. */
   readonly ratio: number
+  readonly bytesPerOp?: number
   readonly latencyUs?: { readonly p50: number; readonly p99: number; readonly p999: number }
 }
 

@@ -16,6 +16,7 @@ export interface StoredResult extends BenchResult {
 
 export function formatResult(result: BenchResult): string {
   const head = ['', 'ops/s', 'p50 us', 'p99 us', 'p99.9 us', 'spread', 'ratio']
+  if (result.rows.some(({ bytesPerOp }) => bytesPerOp !== undefined)) head.push('bytes/op')
   const lines = table([head, ...result.rows.map(cells)])
   return [
     `${result.name}: ${result.question}`,
@@ -91,6 +92,7 @@ function cells(row: Row): string[] {
     ...times,
     `${(row.spread * 100).toFixed(0)} %`,
     ratio(row.ratio),
+    ...(row.bytesPerOp === undefined ? [] : [row.bytesPerOp.toFixed(0)]),
   ]
 }
 

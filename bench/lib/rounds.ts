@@ -89,11 +89,13 @@ function summarise(
   const middle = median(ops)
   const ratios = (baseline ?? []).map((one, round) => ops[round]! / one.opsPerSecond)
   const latencies = measurements.flatMap((one) => one.latencyUs ?? [])
+  const bytes = measurements.flatMap((one) => one.bytesPerOp ?? [])
   const row = {
     name,
     opsPerSecond: middle,
     spread: (Math.max(...ops) - Math.min(...ops)) / middle,
     ratio: ratios.length === 0 ? Number.NaN : median(ratios),
+    ...(bytes.length > 0 && { bytesPerOp: median(bytes) }),
   }
   if (latencies.length === 0) return row
   return {

@@ -46,6 +46,9 @@ describe('bench', () => {
     expect(ours).toMatchObject({ opsPerSecond: 400, ratio: 3, latencyUs: { p50: 2500 } })
     expect(result.goals).toMatchObject([{ value: 3, isMet: true }])
     expect(formatResult(result)).toContain('goal met: ours to plain, ops/s 3.00 (at least 2.5)')
+    expect(formatResult(result)).not.toContain('bytes/op')
+    const rows = result.rows.map((row) => ({ ...row, bytesPerOp: 312.4 }))
+    expect(formatResult({ ...result, rows })).toMatch(/bytes\/op\n .* 312\n/)
   })
 
   it('fails on a wrong answer and still closes what it opened', async () => {
