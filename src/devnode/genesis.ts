@@ -128,6 +128,7 @@ export function clusterAccounts(
       lamports: rentExemptMinimum(stakeConfigData.length),
       data: stakeConfigData,
       owner: programs.config,
+      rentEpoch: 0n,
     }),
     account(nativeMint, {
       lamports: lamportsPerSol,

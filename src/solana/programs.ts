@@ -21,6 +21,7 @@ export const programs = {
   ed25519: key('Ed25519SigVerify111111111111111111111111111'),
   secp256k1: key('KeccakSecp256k11111111111111111111111111111'),
   secp256r1: key('Secp256r1SigVerify1111111111111111111111111'),
+  zkElGamalProof: key('ZkE1Gama1Proof11111111111111111111111111111'),
 } as const
 
 export const sysvars = {

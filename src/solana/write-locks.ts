@@ -5,7 +5,7 @@
 import { decodeKey } from './base58.ts'
 import type { MessageContent, MetaContent } from './geyser-content.ts'
 import { keyOf } from './keys.ts'
-import { loaderV4, programs, sysvarOwner, sysvars } from './programs.ts'
+import { loaderV4, programs, stakeConfig, sysvarOwner, sysvars } from './programs.ts'
 
 /** Native programs and sysvars from programs.ts, then those that are used only here. */
 const reserved = new Set(
@@ -26,12 +26,10 @@ const reserved = new Set(
     programs.ed25519,
     programs.secp256k1,
     programs.secp256r1,
+    programs.zkElGamalProof,
+    stakeConfig,
     ...[
       'Feature111111111111111111111111111111111111',
-      'StakeConfig11111111111111111111111111111111',
-      'SysvarFees111111111111111111111111111111111',
-      'SysvarRewards111111111111111111111111111111',
-      'ZkE1Gama1Proof11111111111111111111111111111',
       'ZkTokenProof1111111111111111111111111111111',
     ].map((text) => decodeKey(text)!),
   ].map(keyOf),

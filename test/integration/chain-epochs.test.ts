@@ -8,7 +8,7 @@ import { epochScheduleOf } from '../../src/devnode/ledger/epoch-schedule.ts'
 import { LedgerState } from '../../src/devnode/ledger/state.ts'
 import { ChainStore } from '../../src/devnode/store.ts'
 import { readStakeHistory } from '../../src/devnode/sysvars.ts'
-import { programs, sysvars } from '../../src/solana/programs.ts'
+import { nativeMint, programs, stakeConfig, sysvars } from '../../src/solana/programs.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { ChainStage } from '../testkit/chain-stage.ts'
 
@@ -53,6 +53,19 @@ test('continues after a restart, with the epochs that it began with', async () =
   let sum = 0n
   for (const { lamports } of ledger.accounts(Commitment.confirmed)) sum += lamports
   expect(sum).toBe(supply)
+})
+
+test('begins with the accounts of a test validator', async () => {
+  const stage = stageOf(32)
+  await stage.start()
+  const { ledger } = stage.chain
+  const first = (key: Uint8Array) => ledger.account(key, Commitment.finalized)
+  expect(first(nativeMint)).toMatchObject({ lamports: 1_000_000_000n, rentEpoch: 1n })
+  expect(first(stakeConfig)).toMatchObject({ lamports: 960_480n, owner: programs.config })
+  expect(Buffer.from(first(stakeConfig)!.data).toString('base64')).toBe('AAAAAAAAANA/DA==')
+  expect(first(programs.zkElGamalProof)).toMatchObject({ executable: true })
+  const [stake] = ledger.accountsByOwner(programs.stake, Commitment.finalized)
+  expect(stake!.lamports).toBe(1_000_000n * 10n ** 9n)
 })
 
 test('gives a chain of an earlier version a validator and sysvars, once', async () => {

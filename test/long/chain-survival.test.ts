@@ -44,7 +44,7 @@ describe('the embedded chain across restarts', () => {
     expect(after.account(to, 2)?.lamports).toBe(5_000_000_000n)
     expect(after.signatureStatus(signature)).toMatchObject({ slot, commitment: 2, err: null })
     expect(after.transaction(signature)?.meta.logMessages?.length).toBeGreaterThan(0)
-    expect(after.slot(0)).toBeGreaterThan(slot)
+    expect(after.stateSlot(0)).toBeGreaterThan(slot)
     expect(after.supply(0)).toBe(supply)
     expect(
       after
