@@ -8,6 +8,7 @@ import { cyclesIn, importsOf, root, type SourceFile, sourceFiles } from './testk
 // Each row: what the module may import besides itself.
 const ground = ['base']
 const floorTwo = ['base', 'telemetry']
+const rpcMethods = ['solana-rpc', 'jsonrpc', 'solana']
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   main: ['commands', 'base'],
   commands: [
@@ -78,7 +79,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'telemetry',
     'base',
   ],
-  devnode: ['pubsub', 'geyser', 'jsonrpc', 'solana', 'transport', 'stream', 'threads', ...floorTwo],
+  devnode: ['pubsub', 'geyser', ...rpcMethods, 'transport', 'stream', 'threads', ...floorTwo],
+  'solana-rpc': ['jsonrpc', 'solana', 'base'],
   pubsub: ['stream', 'solana', 'jsonrpc', ...floorTwo],
   geyser: ['stream', 'solana', 'transport', ...floorTwo],
   flows: [

@@ -6,7 +6,7 @@ import { Keypair } from '../solana/keypair.ts'
 import { solanaVersion } from '../solana/version.ts'
 import { keyPairNames } from './genesis.ts'
 import type { LedgerState } from './ledger/state.ts'
-import type { NodeContact } from './rpc/view.ts'
+import type { NodeContact } from './rpc/rpc-node.ts'
 
 /** Overwrites them: a reset begins with other keys. */
 export async function writeLedgerFiles(

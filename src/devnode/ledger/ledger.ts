@@ -12,6 +12,7 @@ import type {
 } from '../../solana/geyser-content.ts'
 import type { TransactionError } from '../../solana/transaction-error.ts'
 import type { SignatureStatus } from '../../solana/updates.ts'
+import type { SlotReads } from '../../solana-rpc/chain-reads.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
 
 /** One version of an account. An account of 0 lamports does not exist and is never returned. */
@@ -57,13 +58,6 @@ export interface LedgerBlock {
   signatures(): readonly Uint8Array[]
 }
 
-export interface LatestBlockhash {
-  readonly blockhash: string
-  /** The slot at which it was read (the context). */
-  readonly slot: number
-  readonly lastValidBlockHeight: number
-}
-
 export interface SignatureInfo {
   readonly signature: Uint8Array
   readonly slot: number
@@ -94,7 +88,8 @@ export interface PrioritizationFee {
 /** Which token accounts: all of an owner, of a mint, or those a delegate may spend from. */
 export type TokenIndex = 'owner' | 'mint' | 'delegate'
 
-export interface Ledger {
+/** Processed reads of state see the open slot. */
+export interface Ledger extends SlotReads {
   /** Base58 of the genesis hash; the same for the life of the data folder. */
   readonly genesisHash: string
   /** Base58 of this node's identity. */
@@ -103,14 +98,6 @@ export interface Ledger {
   readonly faucet: string
   readonly epochSchedule: EpochSchedule
 
-  /** The newest complete slot at a commitment. */
-  slot(commitment: Commitment): number
-  /** The newest slot whose writes a commitment sees; processed: the open slot. */
-  stateSlot(commitment: Commitment): number
-  blockHeight(commitment: Commitment): number
-  latestBlockhash(commitment: Commitment): LatestBlockhash
-  /** Known and not more than 150 blocks old, seen from the commitment's slot. */
-  isBlockhashValid(blockhash: Uint8Array, commitment: Commitment): boolean
   /** Transactions since genesis, votes included (there are none). */
   transactionCount(commitment: Commitment): number
   /** All lamports there are. */

@@ -6,6 +6,7 @@
 //   block 100       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
 import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
+import type { LatestBlockhash } from '../../solana-rpc/chain-reads.ts'
 import { rentExemptMinimum } from '../rent.ts'
 import { Accounts } from './accounts.ts'
 import type { Block } from './block.ts'
@@ -13,7 +14,6 @@ import { Blocks, type LedgerBounds } from './blocks.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
 import { History } from './history.ts'
 import type {
-  LatestBlockhash,
   Ledger,
   LedgerAccount,
   LedgerTransaction,

@@ -1,5 +1,5 @@
-// RPC methods on accounts: getAccountInfo, getBalance, getMultipleAccounts, getProgramAccounts,
-// getLargestAccounts, getSupply, getMinimumBalanceForRentExemption. Thread: main.
+// RPC methods on accounts: the shared ones, getProgramAccounts, getLargestAccounts, getSupply,
+// getMinimumBalanceForRentExemption. Thread: main.
 
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, rpcErrors } from '../../jsonrpc/build.ts'
@@ -11,62 +11,31 @@ import {
 } from '../../solana/account-filter.ts'
 import { keyText } from '../../solana/key-text.ts'
 import { bytesOf, keyOf } from '../../solana/keys.ts'
-import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
-import { accountText, accountViewOf, keyedAccountsText } from './encode-account.ts'
-import { rpcFaults } from './errors.ts'
-import { whenDone } from './in-turns.ts'
-import type { Fields } from './params.ts'
-import { nonCirculating } from './supply.ts'
+import { accountMethods as sharedAccountMethods } from '../../solana-rpc/account-methods.ts'
+import { accountViewOf } from '../../solana-rpc/encode-account.ts'
+import { rpcFaults } from '../../solana-rpc/errors.ts'
+import type { Fields } from '../../solana-rpc/params.ts'
 import {
   type Answering,
   answering,
   commitmentViewOf,
   inContext,
-  type RpcNode,
   type View,
   viewOf,
-} from './view.ts'
+} from '../../solana-rpc/view.ts'
+import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
+import { whenDone } from './in-turns.ts'
+import { keyedAccountsText } from './keyed-accounts.ts'
+import type { RpcNode } from './rpc-node.ts'
+import { nonCirculating } from './supply.ts'
 
-const multipleAccountsMax = 100
 const largestAccountsCount = 20
 const accountBytesMax = 10 * 1024 * 1024
 
 export function accountMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
-  const readerAt = (view: View) => (pubkey: Uint8Array) => ledger.account(pubkey, view.commitment)
   return {
-    getBalance: answering({ least: 1, most: 2 }, (params) => {
-      const key = params.key(0)
-      const view = viewOf(params.config(1, 'RpcContextConfig'), ledger)
-      return () =>
-        inContext(node, view.slot, String(ledger.account(key, view.commitment)?.lamports ?? 0n))
-    }),
-    getAccountInfo: answering({ least: 1, most: 2 }, (params) => {
-      const key = params.key(0)
-      const config = params.config(1, 'RpcAccountInfoConfig')
-      const view = viewOf(config, ledger)
-      const format = accountViewOf(config, 'binary')
-      return () => {
-        const account = ledger.account(key, view.commitment)
-        if (account === null) return inContext(node, view.slot, 'null')
-        const text = accountText(account, format, readerAt(view))
-        return text === null ? failure(rpcFaults.base58TooLarge) : inContext(node, view.slot, text)
-      }
-    }),
-    getMultipleAccounts: answering({ least: 1, most: 2 }, (params) => {
-      const keys = params.texts(0, multipleAccountsMax).map((text) => params.keyOf(text))
-      const config = params.config(1, 'RpcAccountInfoConfig')
-      const view = viewOf(config, ledger)
-      const format = accountViewOf(config, 'base64')
-      return () => {
-        const accounts = keys.map((key) => ledger.account(key, view.commitment))
-        const texts = accounts.map((account) =>
-          account === null ? 'null' : accountText(account, format, readerAt(view)),
-        )
-        if (texts.includes(null)) return failure(rpcFaults.base58TooLarge)
-        return inContext(node, view.slot, `[${texts.join(',')}]`)
-      }
-    }),
+    ...sharedAccountMethods(node),
     getProgramAccounts: programAccounts(node),
     getLargestAccounts: answering({ least: 0, most: 1 }, (params) => {
       const config = params.config(0, 'RpcLargestAccountsConfig')

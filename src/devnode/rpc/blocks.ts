@@ -4,18 +4,12 @@ import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { TransactionView } from '../../solana/ui-transaction.ts'
+import { rpcFaults } from '../../solana-rpc/errors.ts'
+import { type Answering, answering, historyViewOf } from '../../solana-rpc/view.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
 import { encodingConfigOf, transactionText } from './encode-transaction.ts'
-import { rpcFaults } from './errors.ts'
 import { inTurns, whenDone } from './in-turns.ts'
-import {
-  type Answering,
-  answering,
-  historyViewOf,
-  inContext,
-  type RpcNode,
-  slotViewOf,
-} from './view.ts'
+import type { RpcNode } from './rpc-node.ts'
 
 const rangeMax = 500_000
 const samplesMax = 720
@@ -77,20 +71,6 @@ export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>>
 function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
   return {
-    getLatestBlockhash: answering({ least: 0, most: 1 }, (params) => {
-      const { commitment } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
-      return () => {
-        const { blockhash, lastValidBlockHeight, slot } = ledger.latestBlockhash(commitment)
-        const value = `{"blockhash":"${blockhash}","lastValidBlockHeight":${lastValidBlockHeight}}`
-        return inContext(node, slot, value)
-      }
-    }),
-    isBlockhashValid: answering({ least: 1, most: 2 }, (params) => {
-      const blockhash = params.hash(0)
-      const view = slotViewOf(params.config(1, 'RpcContextConfig'), ledger)
-      return () =>
-        inContext(node, view.slot, String(ledger.isBlockhashValid(blockhash, view.commitment)))
-    }),
     getRecentPrioritizationFees: answering({ least: 0, most: 1 }, (params) => {
       const texts = params.at(0) === null ? [] : params.texts(0, feeAddressesMax)
       const keys = texts.map((text) => params.keyOf(text))

@@ -8,20 +8,21 @@ import { type Answer, encodedBytes, encodedText, failure } from '../../jsonrpc/b
 import { encodeBase58 } from '../../solana/base58.ts'
 import { programs } from '../../solana/programs.ts'
 import { solanaVersion } from '../../solana/version.ts'
-import type { Ledger } from '../ledger/ledger.ts'
-import { refusalError, rpcFaults } from './errors.ts'
-import type { Params } from './params.ts'
-import { probeMinimumDelegation } from './stake-minimum.ts'
-import { stakeMethods } from './stakes.ts'
+import { refusalError, rpcFaults } from '../../solana-rpc/errors.ts'
+import type { Params } from '../../solana-rpc/params.ts'
+import { slotMethods } from '../../solana-rpc/slot-methods.ts'
 import {
   type Answering,
   answering,
   commitmentViewOf,
   historyViewOf,
   inContext,
-  type RpcNode,
   slotViewOf,
-} from './view.ts'
+} from '../../solana-rpc/view.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { RpcNode } from './rpc-node.ts'
+import { probeMinimumDelegation } from './stake-minimum.ts'
+import { stakeMethods } from './stakes.ts'
 
 const leadersMax = 5_000
 const inflationAddressesMax = 32
@@ -34,6 +35,7 @@ const asJson = (value: unknown): Answer => encodedText(jsonText(value))
 export function clusterMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   return {
     ...slotMethods(node),
+    ...epochMethods(node),
     ...leaderMethods(node),
     ...stakeMethods(node),
     ...economyMethods(node),
@@ -53,17 +55,9 @@ export function epochInfoOf(ledger: Ledger, commitment: Commitment): Answer {
   })
 }
 
-function slotMethods(node: RpcNode): Readonly<Record<string, Answering>> {
+function epochMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
   return {
-    getSlot: answering(oneConfig, (params) => {
-      const { slot } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
-      return () => encodedText(String(slot))
-    }),
-    getBlockHeight: answering(oneConfig, (params) => {
-      const { commitment } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
-      return () => encodedText(String(ledger.blockHeight(commitment)))
-    }),
     getTransactionCount: answering(oneConfig, (params) => {
       const { commitment } = slotViewOf(params.config(0, 'RpcContextConfig'), ledger)
       return () => encodedText(String(ledger.transactionCount(commitment)))

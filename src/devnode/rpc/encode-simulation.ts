@@ -4,9 +4,9 @@ import { jsonText, ReadyJson } from '../../base/json-text.ts'
 import type { RpcError } from '../../jsonrpc/build.ts'
 import { parsedInstruction } from '../../solana/json-parsed/instructions.ts'
 import { loadedText, returnDataText, tokenBalanceText } from '../../solana/ui-meta.ts'
+import { accountText } from '../../solana-rpc/encode-account.ts'
 import type { Simulated } from '../simulated.ts'
 import { transactionErrorText } from '../transaction-error-text.ts'
-import { accountText } from './encode-account.ts'
 
 /** Accounts to show as they would be afterwards; null keys for none. */
 export interface AskedAccounts {

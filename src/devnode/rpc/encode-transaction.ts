@@ -7,9 +7,9 @@ import {
   transactionEncodings,
   uiTransactionText,
 } from '../../solana/ui-transaction.ts'
+import { rpcFaults } from '../../solana-rpc/errors.ts'
+import { Fields, type Params } from '../../solana-rpc/params.ts'
 import type { LedgerTransaction } from '../ledger/ledger.ts'
-import { rpcFaults } from './errors.ts'
-import { Fields, type Params } from './params.ts'
 
 /** `encoding` and its companions of a config. */
 function transactionViewOf(fields: Fields): TransactionView {

@@ -7,11 +7,11 @@ import type { CheatCodes } from '../cheat-codes.ts'
 import { accountMethods } from './accounts.ts'
 import { blockMethods } from './blocks.ts'
 import { clusterMethods } from './cluster.ts'
+import type { NodeContact, RpcNode } from './rpc-node.ts'
 import { submitMethods } from './submit.ts'
 import { surfnetMethods } from './surfnet.ts'
 import { tokenMethods } from './tokens.ts'
 import { transactionMethods } from './transactions.ts'
-import type { NodeContact, RpcNode } from './view.ts'
 
 /** Without `cheats` there are no cheat codes. */
 export function embeddedRpcMethods(

@@ -7,11 +7,11 @@ import { keyText } from '../../solana/key-text.ts'
 import { isSameKey } from '../../solana/keys.ts'
 import { TransactionLayout } from '../../solana/transaction.ts'
 import type { AccountEncoding } from '../../solana/ui-account.ts'
+import { accountText } from '../../solana-rpc/encode-account.ts'
 import type { LedgerAccount } from '../ledger/ledger.ts'
 import type { Simulated } from '../simulated.ts'
 import { transactionErrorText } from '../transaction-error-text.ts'
-import { accountText } from './encode-account.ts'
-import type { RpcNode } from './view.ts'
+import type { RpcNode } from './rpc-node.ts'
 import type { WireTransaction } from './wire-transaction.ts'
 
 const layout = new TransactionLayout()

@@ -7,11 +7,12 @@ import { parsedVote } from '../../solana/json-parsed/vote-account.ts'
 import { keyText } from '../../solana/key-text.ts'
 import { isSameKey } from '../../solana/keys.ts'
 import { programs, sysvars } from '../../solana/programs.ts'
+import { type Answering, answering, slotViewOf } from '../../solana-rpc/view.ts'
 import { epochOf } from '../ledger/epoch-schedule.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
 import { noStake, type StakeTotals, totalStake } from '../stakes.ts'
 import { readStakeHistory } from '../sysvars.ts'
-import { type Answering, answering, type RpcNode, slotViewOf } from './view.ts'
+import type { RpcNode } from './rpc-node.ts'
 
 /** A validator whose last vote is older counts as delinquent. */
 const delinquentSlots = 128

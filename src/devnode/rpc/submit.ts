@@ -7,10 +7,11 @@ import type { Outcome } from '../../base/errors.ts'
 import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { DecodeProblem } from '../../solana/transaction.ts'
+import { refusalError } from '../../solana-rpc/errors.ts'
+import type { Fields, Params } from '../../solana-rpc/params.ts'
+import { type Answering, answering, inContext, viewOf } from '../../solana-rpc/view.ts'
 import { type AskedAccounts, preflightFailure, simulatedText } from './encode-simulation.ts'
-import { refusalError } from './errors.ts'
-import type { Fields, Params } from './params.ts'
-import { type Answering, answering, inContext, type RpcNode, viewOf } from './view.ts'
+import type { RpcNode } from './rpc-node.ts'
 import {
   bytesOfText,
   messageName,

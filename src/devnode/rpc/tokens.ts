@@ -1,28 +1,28 @@
-// RPC methods on tokens: getTokenAccountBalance, getTokenSupply, getTokenLargestAccounts,
-// getTokenAccountsByOwner, getTokenAccountsByDelegate. Thread: main.
+// RPC methods on tokens: getTokenSupply, getTokenLargestAccounts, getTokenAccountsByOwner,
+// getTokenAccountsByDelegate. Thread: main.
 
 import { jsonText } from '../../base/json-text.ts'
 import { failure } from '../../jsonrpc/build.ts'
-import type { ReadAccount } from '../../solana/json-parsed/parsed.ts'
-import { mintUnit, tokenUnit } from '../../solana/json-parsed/token-accounts.ts'
+import { mintUnit } from '../../solana/json-parsed/token-accounts.ts'
 import { keyText } from '../../solana/key-text.ts'
 import { isSameKey } from '../../solana/keys.ts'
 import { isTokenProgram, readMint, readTokenAccount } from '../../solana/token-account.ts'
 import { type TokenUnit, type UiTokenAmount, uiTokenAmount } from '../../solana/token-amount.ts'
-import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
-import { accountViewOf, keyedAccountsText } from './encode-account.ts'
-import { rpcFaults } from './errors.ts'
-import { whenDone } from './in-turns.ts'
-import type { Params } from './params.ts'
+import { unitOf } from '../../solana-rpc/account-methods.ts'
+import { accountViewOf } from '../../solana-rpc/encode-account.ts'
+import { rpcFaults } from '../../solana-rpc/errors.ts'
 import {
   type Answering,
   answering,
   commitmentViewOf,
   inContext,
-  type RpcNode,
   type View,
   viewOf,
-} from './view.ts'
+} from '../../solana-rpc/view.ts'
+import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
+import { whenDone } from './in-turns.ts'
+import { keyedAccountsText } from './keyed-accounts.ts'
+import type { RpcNode } from './rpc-node.ts'
 
 const largestAccountsCount = 20
 const tokenAccountsFilters = { mint: true, programId: true }
@@ -31,16 +31,6 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
   const { ledger } = node
   const readerAt = (view: View) => (pubkey: Uint8Array) => ledger.account(pubkey, view.commitment)
   return {
-    getTokenAccountBalance: answering({ least: 1, most: 2 }, (params) => {
-      const key = params.key(0)
-      const view = commitmentViewOf(params, 1, ledger)
-      const account = ledger.account(key, view.commitment)
-      const token = account === null ? null : readTokenAccount(account.owner, account.data)
-      if (account === null) params.fail('Invalid param: could not find account')
-      else if (token === null) params.fail('Invalid param: not a Token account')
-      const unit = token === null ? null : unitOf(params, token.mint, readerAt(view))
-      return () => inContext(node, view.slot, jsonText(shown(token!.amount, unit!)))
-    }),
     getTokenSupply: answering({ least: 1, most: 2 }, (params) => {
       const key = params.key(0)
       const view = commitmentViewOf(params, 1, ledger)
@@ -86,18 +76,6 @@ export function tokenMethods(node: RpcNode): Readonly<Record<string, Answering>>
       }
     })
   }
-}
-
-/** How amounts of a mint are shown; an address that is no mint is refused. */
-function unitOf(params: Params, mint: Uint8Array, read: ReadAccount): TokenUnit | null {
-  const unit = tokenUnit(mint, read)
-  if (unit === null)
-    params.fail(
-      read(mint) === null
-        ? 'Invalid param: could not find mint'
-        : 'Invalid param: Token mint could not be unpacked',
-    )
-  return unit
 }
 
 function shown(amount: bigint, { decimals, scaled }: TokenUnit): UiTokenAmount {

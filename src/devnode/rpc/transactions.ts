@@ -6,10 +6,11 @@ import { encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import type { TransactionView } from '../../solana/ui-transaction.ts'
 import type { SignatureStatus } from '../../solana/updates.ts'
+import { rpcFaults } from '../../solana-rpc/errors.ts'
+import { type Answering, answering, historyViewOf, inContext } from '../../solana-rpc/view.ts'
 import type { Ledger, LedgerTransaction } from '../ledger/ledger.ts'
 import { encodingConfigOf, transactionText } from './encode-transaction.ts'
-import { rpcFaults } from './errors.ts'
-import { type Answering, answering, historyViewOf, inContext, type RpcNode } from './view.ts'
+import type { RpcNode } from './rpc-node.ts'
 
 const signaturesMax = 1_000
 const statusesMax = 256

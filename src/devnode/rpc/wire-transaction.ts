@@ -9,7 +9,7 @@ import {
   transactionBytesMax,
   transactionV1BytesMax,
 } from '../../solana/transaction.ts'
-import { invalidParams } from './errors.ts'
+import { invalidParams } from '../../solana-rpc/errors.ts'
 
 const base64TextMax = 1644
 export const messageName = 'solana_message::versions::VersionedMessage'

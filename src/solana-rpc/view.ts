@@ -1,33 +1,15 @@
-// The commitment at which a call reads the ledger, and the context of its answer.
-// Thread: main of the devnode.
-import { Commitment, commitmentNamed, commitmentNames } from '../../base/commitment.ts'
-import { type Answer, encodedText, failure } from '../../jsonrpc/build.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
-import type { LocalChain } from '../chain.ts'
-import type { Ledger } from '../ledger/ledger.ts'
+// The commitment at which a call reads a chain, and the context of its answer. Thread: any (pure).
+import { Commitment, commitmentNamed, commitmentNames } from '../base/commitment.ts'
+import { type Answer, encodedText, failure } from '../jsonrpc/build.ts'
+import type { Call } from '../jsonrpc/parse.ts'
+import type { SlotReads } from './chain-reads.ts'
 import { rpcFaults } from './errors.ts'
 import { type Fields, Params } from './params.ts'
 
-/** What the methods read. */
-export interface RpcNode {
-  readonly chain: LocalChain
-  readonly ledger: Ledger
-  /** As in getVersion; included in every context. */
-  readonly apiVersion: string
-  contact(): NodeContact
-}
-
-/** Where the node is reached; a port is 0 until it listens. */
-export interface NodeContact {
-  readonly host: string
-  readonly rpc: number
-  readonly ws: number
-  readonly udp: number
-  readonly shredVersion: number
-}
-
 /** One method: reads its params, then answers. */
 export type Answering = (call: Call) => Answer | Promise<Answer>
+
+type Slots = Pick<SlotReads, 'slot' | 'stateSlot'>
 
 export interface View {
   readonly commitment: Commitment
@@ -45,36 +27,36 @@ export function commitmentOf(
 /** For reads of state: accounts, statuses. Processed sees the open slot. */
 export function viewOf(
   fields: Fields,
-  ledger: Ledger,
+  chain: Slots,
   fallback: Commitment = Commitment.finalized,
 ): View {
   const commitment = commitmentOf(fields, fallback)
-  const slot = ledger.stateSlot(commitment)
+  const slot = chain.stateSlot(commitment)
   checkMinContext(fields, slot)
   return { commitment, slot }
 }
 
 /** For reads of slots, heights and blockhashes: those of the newest complete slot. */
-export function slotViewOf(fields: Fields, ledger: Ledger): View {
+export function slotViewOf(fields: Fields, chain: Slots): View {
   const commitment = commitmentOf(fields)
   // A caller may have the slot from a read of state.
-  checkMinContext(fields, ledger.stateSlot(commitment))
-  return { commitment, slot: ledger.slot(commitment) }
+  checkMinContext(fields, chain.stateSlot(commitment))
+  return { commitment, slot: chain.slot(commitment) }
 }
 
 /** For methods whose config is a commitment and nothing else: an object must name it. */
-export function commitmentViewOf(params: Params, index: number, ledger: Ledger): View {
+export function commitmentViewOf(params: Params, index: number, chain: Slots): View {
   const fields = params.config(index, 'CommitmentConfig')
   if (params.at(index) !== null) fields.require('commitment')
   fields.choice('commitment', commitmentNames)
-  return viewOf(fields, ledger)
+  return viewOf(fields, chain)
 }
 
 /** For methods on the history, which begins at confirmed. */
-export function historyViewOf(fields: Fields, ledger: Ledger): View {
+export function historyViewOf(fields: Fields, chain: Slots): View {
   if (commitmentOf(fields) === Commitment.processed)
     fields.params.fail('Method does not support commitment below `confirmed`')
-  return slotViewOf(fields, ledger)
+  return slotViewOf(fields, chain)
 }
 
 function checkMinContext(fields: Fields, slot: number): void {
@@ -96,7 +78,11 @@ export function answering(
 }
 
 /** `{context, value}` around a value that is JSON already. */
-export function inContext(node: RpcNode, slot: number, value: string): Answer {
+export function inContext(
+  node: { readonly apiVersion: string },
+  slot: number,
+  value: string,
+): Answer {
   return encodedText(
     `{"context":{"apiVersion":"${node.apiVersion}","slot":${slot}},"value":${value}}`,
   )

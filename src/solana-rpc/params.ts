@@ -7,12 +7,12 @@ import {
   unknownVariant,
   type Variants,
   wholeNumberProblem,
-} from '../../base/serde-text.ts'
-import type { RpcError } from '../../jsonrpc/build.ts'
-import { exactParams } from '../../jsonrpc/exact-params.ts'
-import type { Call } from '../../jsonrpc/parse.ts'
-import { decodeBase58 } from '../../solana/base58.ts'
-import { keyOfText } from '../../solana/key-text.ts'
+} from '../base/serde-text.ts'
+import type { RpcError } from '../jsonrpc/build.ts'
+import { exactParams } from '../jsonrpc/exact-params.ts'
+import type { Call } from '../jsonrpc/parse.ts'
+import { decodeBase58 } from '../solana/base58.ts'
+import { keyOfText } from '../solana/key-text.ts'
 import { invalidParams } from './errors.ts'
 
 const keyTextMax = 44

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { Params } from '../../../../src/devnode/rpc/params.ts'
-import { encodeBase58 } from '../../../../src/solana/base58.ts'
+import { encodeBase58 } from '../../../src/solana/base58.ts'
+import { Params } from '../../../src/solana-rpc/params.ts'
 
 const read = (params: unknown, arity = { least: 1, most: 2 }) =>
   new Params({ method: 'm', params, paramsText: '', id: '1' }, arity)

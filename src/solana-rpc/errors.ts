@@ -1,7 +1,7 @@
 // Errors of Solana's RPC with a validator's own codes and messages. Thread: any (pure).
 // Client libraries match on both. Codes of our own (401, 429) never fall among these.
-import type { Refusal } from '../../base/errors.ts'
-import { type RpcError, rpcErrors } from '../../jsonrpc/build.ts'
+import type { Refusal } from '../base/errors.ts'
+import { type RpcError, rpcErrors } from '../jsonrpc/build.ts'
 
 export function invalidParams(message: string): RpcError {
   return { code: rpcErrors.invalidParams.code, message }
