@@ -12,6 +12,7 @@ import { Keypair } from '@solana/web3.js'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { slotOf } from '../../src/solana/shred.ts'
 import { type Devnode, devnodeWords, startDevnode } from '../testkit/devnode.ts'
+import { followLaserStream } from '../testkit/laserstream.ts'
 import { describePubsubClients } from '../testkit/pubsub-clients.ts'
 import { SolanaNode, transfer } from '../testkit/solana-node.ts'
 import { describeKit } from '../testkit/solana-rpc-kit.ts'
@@ -143,6 +144,13 @@ describe('the node', () => {
     const unique = [...new Set(slots)]
     expect(unique).toEqual(unique.map((_, index) => unique[0]! + index))
     expect(unique[0]).toBeLessThanOrEqual(start + 1)
+  })
+
+  it('streams to LaserStream with zstd', async () => {
+    const laser = await followLaserStream(devnode.url('grpc'), 'none', 'zstd')
+    await until(() => laser.updates.filter(({ slot }) => slot).length > 3, 'slots')
+    expect(laser.errors).toEqual([])
+    laser.cancel()
   })
 
   it('comes back on the same ports after kill -9, with everything that was finalized', async () => {
