@@ -10,7 +10,7 @@ import { rentExemptMinimum } from './rent.ts'
 import { emptySlotHistory } from './slot-history.ts'
 import { bootstrapEpoch } from './stakes.ts'
 import { epochScheduleSysvar, slotSysvars, stakeHistorySysvar, sysvarAccount } from './sysvars.ts'
-import { voteStateData } from './vote-state.ts'
+import { newVoteState } from './vote-state.ts'
 
 const lamportsPerSol = 1_000_000_000n
 const faucetLamports = 500_000_000n * lamportsPerSol
@@ -115,9 +115,7 @@ export function clusterAccounts(
   at: { readonly slot: number; readonly unixTime: number; readonly schedule: EpochSchedule },
 ): VmAccount[] {
   const { slot, unixTime, schedule } = at
-  const { slotsPerEpoch } = schedule
   const { identity: node, vote } = keys
-  const votes = voteStateData({ node, vote, slot, slotsPerEpoch, voted: [], unixTime })
   const nativeMintData = mintData({ authority: null, supply: 0n, decimals: 9 })
   return [
     ...slotSysvars({ slot, schedule, unixTime, clock: null, blocks: [] }),
@@ -137,7 +135,11 @@ export function clusterAccounts(
       rentEpoch: 1n,
     }),
     account(node, { lamports: identityLamports }),
-    account(vote, { lamports: stakeLamports, data: votes, owner: programs.vote }),
+    account(vote, {
+      lamports: stakeLamports,
+      data: newVoteState(node, vote),
+      owner: programs.vote,
+    }),
     account(keys.stake, { lamports: stakeLamports, data: stakeData(keys), owner: programs.stake }),
   ]
 }

@@ -19,7 +19,7 @@ import { OpenSlot } from './open-slot.ts'
 import { reportBlock, type SolanaSink } from './sink.ts'
 import { addSlot, slotHistoryOf } from './slot-history.ts'
 import { sysvarAccount } from './sysvars.ts'
-import { openingAccounts, type ValidatorKeys } from './validator.ts'
+import { openingAccounts } from './validator.ts'
 
 /** A block is confirmed at once, by the only validator's own vote, and finalized 32 slots later. */
 const finalizedAfter = 32
@@ -28,7 +28,8 @@ export interface ProducerDeps {
   readonly ledger: LedgerState
   readonly sink: SolanaSink
   readonly clock: Clock
-  readonly keys: ValidatorKeys
+  /** The validator's vote account. */
+  readonly vote: Uint8Array
   /** Writes accounts to the VM that no transaction wrote. */
   writeVm(accounts: readonly VmAccount[]): void
 }
@@ -189,8 +190,8 @@ export class Producer {
     sink.status({ slot, parent, status: slotStatus.firstShredReceived })
     sink.status({ slot, parent, status: slotStatus.createdBank })
     const open = new OpenSlot(slot, facts.hash, (entry) => sink.entry(slot, entry))
-    const { keys } = this.#deps
-    this.#write(slot, openingAccounts(ledger, { keys, slot, unixTime: this.#blockTime }))
+    const { vote } = this.#deps
+    this.#write(slot, openingAccounts(ledger, { vote, slot, unixTime: this.#blockTime }))
     return open
   }
 

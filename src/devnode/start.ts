@@ -93,7 +93,7 @@ export async function startEmbeddedChain(
       slotsPerEpoch: ledger.epochSchedule.slotsPerEpoch,
     })
   const writeVm = (accounts: readonly VmAccount[]) => svm.load(accounts)
-  const producer = new Producer({ ledger, sink, clock, keys, writeVm })
+  const producer = new Producer({ ledger, sink, clock, vote: keys.vote, writeVm })
   const { airdropLamports } = section
   const airdropLamportsMax = airdropLamports === airdropAny ? null : BigInt(airdropLamports)
   const chain = new LocalChain({ ledger, svm, producer, keys, counters, airdropLamportsMax })

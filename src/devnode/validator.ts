@@ -8,37 +8,26 @@ import { epochOf } from './ledger/epoch-schedule.ts'
 import type { LedgerState } from './ledger/state.ts'
 import { type StakeTotals, totalStake } from './stakes.ts'
 import { readStakeHistory, slotHashesMax, slotSysvars, stakeHistorySysvar } from './sysvars.ts'
-import { voteStateData, votesMax } from './vote-state.ts'
-
-/** The validator's addresses. */
-export interface ValidatorKeys {
-  readonly identity: Uint8Array
-  readonly vote: Uint8Array
-}
+import { votesMax, withVotes } from './vote-state.ts'
 
 export function openingAccounts(
   ledger: LedgerState,
-  open: { readonly keys: ValidatorKeys; readonly slot: number; readonly unixTime: number },
+  open: { readonly vote: Uint8Array; readonly slot: number; readonly unixTime: number },
 ): VmAccount[] {
-  const { keys, slot, unixTime } = open
+  const { vote, slot, unixTime } = open
   const { epochSchedule: schedule, newest } = ledger
   const blocks = lastBlocks(ledger)
   const clock = ledger.newestAccount(sysvars.clock)?.data ?? null
   const accounts = slotSysvars({ slot, schedule, unixTime, clock, blocks })
   const ended = epochOf(newest.slot, schedule)
   if (epochOf(slot, schedule) > ended) accounts.push(nextStakeHistory(ledger, BigInt(ended)))
-  const account = ledger.newestAccount(keys.vote)
+  const account = ledger.newestAccount(vote)
   if (account === null || account.lamports === 0n) return accounts
   const voted = blocks.slice(0, votesMax + 1).map((block) => block.slot)
-  const data = voteStateData({
-    node: keys.identity,
-    vote: keys.vote,
-    slot,
-    slotsPerEpoch: schedule.slotsPerEpoch,
-    voted: voted.filter((one) => one > 0),
-    unixTime: newest.blockTime,
-  })
-  return [...accounts, { ...account, data }]
+  const { slotsPerEpoch } = schedule
+  const votes = { slot, slotsPerEpoch, voted: voted.filter((one) => one > 0) }
+  const data = withVotes(account.data, { ...votes, unixTime: newest.blockTime })
+  return data === null ? accounts : [...accounts, { ...account, data }]
 }
 
 /** Newest first. */

@@ -53,7 +53,7 @@ function open() {
       block: () => {},
     },
     clock: { nowMs: () => 1000, monotonicMs: () => 0 },
-    keys: { identity: key(8), vote: key(9) },
+    vote: key(9),
     writeVm: () => {},
   })
   return { ledger, producer, entries, statuses }
