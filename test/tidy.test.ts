@@ -136,7 +136,7 @@ const importers: Readonly<Record<string, readonly string[]>> = {
   'node:dgram': ['src/transport/udp.ts', 'src/commands/doctor.ts'],
   // Batched datagrams, and the lock on a file, which Node has no call for.
   koffi: ['src/transport/udp-batch.ts', 'src/subscriptions/lock.ts'],
-  lmdb: ['src/subscriptions/tables.ts'],
+  lmdb: ['src/subscriptions/tables.ts', 'src/devnode/ledger/archive.ts'],
   litesvm: ['src/devnode/svm.ts'],
   pino: ['src/telemetry/log.ts'],
   yaml: ['src/config/load.ts'],

@@ -33,18 +33,18 @@ export const chainSection = group('The Solana chain that rpc, websocket, grpc an
     doc: 'Slots of an epoch of the embedded chain; a chain keeps what it began with.',
   }),
   historySlots: integer({
-    initial: 2_000,
+    initial: 100_000,
     min: 320,
-    max: 1_000_000,
+    max: 10_000_000,
     unit: 'slots',
-    doc: 'Blocks and transactions that the embedded chain keeps, also across restarts.',
+    doc: 'Blocks and transactions that the embedded chain keeps on disk.',
   }),
   historyBytes: integer({
-    initial: 256 * 1024 * 1024,
+    initial: 4 * 1024 * 1024 * 1024,
     min: 16 * 1024 * 1024,
     max: 64 * 1024 * 1024 * 1024,
     unit: 'bytes',
-    doc: 'Memory for that history; the oldest blocks go first, the last 320 always stay.',
+    doc: 'Disk space for that history, about; the oldest blocks go first, the last 320 stay.',
   }),
   snapshotSlots: integer({
     initial: 1_500,

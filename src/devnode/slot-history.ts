@@ -1,18 +1,21 @@
 // The SlotHistory sysvar: which of the last 2^20 slots have a block. Thread: main of the devnode.
 //
 //   1 u8 | words u64 | bits, slot % 2^20 each | bit count u64 | next slot u64
+import { Commitment } from '../base/commitment.ts'
 import type { LedgerState } from './ledger/state.ts'
 
 const slotsMax = 1024 * 1024
 const bitsAt = 9
 const nextSlotAt = bitsAt + slotsMax / 8 + 8
 
-/** Up to the newest block. Slots whose blocks were evicted from the ledger count as not skipped. */
+/** Up to the newest block. Slots before those in memory count as not skipped. */
 export function slotHistoryOf(ledger: LedgerState): Buffer {
   const data = emptySlotHistory()
   const { slot: newest } = ledger.newest
-  for (let slot = Math.max(1, newest - slotsMax + 1); slot <= newest; slot++)
-    if (slot < ledger.firstAvailableSlot || ledger.block(slot) !== null) addSlot(data, slot)
+  const { recentSlot } = ledger
+  for (let slot = Math.max(1, newest - slotsMax + 1); slot < recentSlot; slot++) addSlot(data, slot)
+  const recent = { from: Math.max(1, recentSlot), to: newest, limit: slotsMax }
+  for (const slot of ledger.blockSlots(recent, Commitment.processed)) addSlot(data, slot)
   return data
 }
 

@@ -1,8 +1,9 @@
 // Starts the devnode's chain and stops it. Thread: main of the devnode.
 //
 //   store (disk) -> ledger -> VM;  slot clock -> producer -> ledger, sink;  chain <- traffic
+import { join } from 'node:path'
 import type { Clock } from '../base/clock.ts'
-import { Fault } from '../base/errors.ts'
+import { Fault, messageOf } from '../base/errors.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
 import { sysvars } from '../solana/programs.ts'
@@ -23,6 +24,7 @@ import {
 } from './genesis.ts'
 import { type Genesis, type GenesisInput, readGenesis } from './genesis-input.ts'
 import { versionOf } from './landing.ts'
+import { Archive } from './ledger/archive.ts'
 import { Block, packEntries } from './ledger/block.ts'
 import { epochScheduleOf } from './ledger/epoch-schedule.ts'
 import type { LedgerAccount } from './ledger/ledger.ts'
@@ -36,6 +38,10 @@ import { ChainStore, type RestoredBlock } from './store.ts'
 import { Svm } from './svm.ts'
 import { slotsPerEpochOf, sysvarAccount } from './sysvars.ts'
 import { Traffic } from './traffic.ts'
+
+/** Blocks that are in memory too; older ones are read from disk. */
+const recentBlocks = 1_000
+const recentBytes = 64 * 1024 * 1024
 
 export interface EmbeddedDeps {
   /** Folder of the chain's state. */
@@ -72,6 +78,7 @@ export async function startEmbeddedChain(
   const genesis = await genesisOf(svm, deps)
   const warpSlot = await warpSlotOf(deps)
   const store = await ChainStore.open(deps.path, { isFresh: deps.isFresh, log, clock })
+  const archive = archiveIn(deps, section)
   const keys = keysOf(store.seed)
   const ledger = new LedgerState(
     {
@@ -80,12 +87,13 @@ export async function startEmbeddedChain(
       faucet: encodeBase58(keys.faucet.publicKey),
       epochSchedule: epochScheduleOf(section.slotsPerEpoch),
     },
-    section,
+    { blocks: Math.min(recentBlocks, section.historySlots), bytes: recentBytes },
+    archive,
   )
   // Before anyone reads the sink's hub and before the next slot opens: a replay is in order.
   const hasTraffic = section.traffic > 0
   publishRestored(
-    await restore(store, ledger, { svm, builtins, genesis, keys, hasTraffic, clock, log }),
+    await restore(store, ledger, { archive, svm, builtins, genesis, keys, hasTraffic, clock, log }),
     sink,
   )
   if (ledger.epochSchedule.slotsPerEpoch !== section.slotsPerEpoch)
@@ -110,6 +118,7 @@ export async function startEmbeddedChain(
   const warped = warpSlot === null ? null : cheats.warp(warpSlot)
   if (warped?.ok === false) {
     await store.close()
+    await archive.close()
     throw new Fault('warp-slot', `--warp-slot: ${warped.refusal.message}`)
   }
   slots.start()
@@ -124,8 +133,21 @@ export async function startEmbeddedChain(
       // The open slot's transactions are kept: the next start continues after it.
       keep(producer.endSlot())
       await store.close()
+      await archive.close()
     },
   }
+}
+
+function archiveIn(
+  { path, log }: EmbeddedDeps,
+  section: Pick<ChainSection, 'historySlots' | 'historyBytes'>,
+): Archive {
+  const bounds = { slots: section.historySlots, bytes: section.historyBytes }
+  return new Archive(join(path, 'history'), bounds, (fault) =>
+    log.warn('history write failed, it is kept in memory until the next start', {
+      reason: messageOf(fault),
+    }),
+  )
 }
 
 /** What a new chain begins with; read before its folder is made, so that a mistake leaves none. */
@@ -163,6 +185,7 @@ async function restore(
   store: ChainStore,
   ledger: LedgerState,
   deps: Pick<EmbeddedDeps, 'clock' | 'log'> & {
+    readonly archive: Archive
     readonly svm: Svm
     readonly builtins: Builtins
     readonly genesis: Genesis
@@ -170,7 +193,7 @@ async function restore(
     readonly hasTraffic: boolean
   },
 ): Promise<readonly RestoredBlock[]> {
-  const { svm, builtins, genesis, keys, hasTraffic, clock, log } = deps
+  const { archive, svm, builtins, genesis, keys, hasTraffic, clock, log } = deps
   let restored: readonly RestoredBlock[]
   try {
     restored = await store.restore(ledger, (account) => isKept(account, builtins))
@@ -191,8 +214,10 @@ async function restore(
       if (isNew) begin(ledger, { keys, genesis, unixTime })
     }
     if (schedule === null || lacksWallets) await store.snapshot(ledger)
+    await archive.truncateAfter(ledger.newest.slot)
   } catch (error) {
     await store.close()
+    await archive.close()
     throw error
   }
   ledger.settle()

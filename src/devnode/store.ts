@@ -181,7 +181,7 @@ export class ChainStore {
     await rename(fresh, this.#file('snapshot', slot))
     if (slot === 0) await copyFile(this.#file('snapshot', 0), this.#genesis)
     await syncFolder(this.#path)
-    await this.#prune(slot, before === null ? slot : ledger.firstAvailableSlot)
+    await this.#prune(slot, before === null ? slot : ledger.recentSlot)
     seconds?.observe((clock.monotonicMs() - beganMs) / 1000)
   }
 
@@ -212,7 +212,7 @@ export class ChainStore {
     if (!isWhole) throw broken('its snapshot is damaged')
   }
 
-  /** Removes older snapshots, and journals whose blocks are no longer in the history. */
+  /** Removes older snapshots, and journals whose blocks are no longer in memory. */
   async #prune(snapshot: number, firstSlot: number): Promise<void> {
     for (const slot of await this.#slotsOf('snapshot'))
       if (slot < snapshot) await rm(this.#file('snapshot', slot), { force: true })

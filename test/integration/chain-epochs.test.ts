@@ -92,7 +92,7 @@ async function writeEarlierChain(path: string): Promise<void> {
   const store = await ChainStore.open(path, { isFresh: false, log: silentLog, clock: systemClock })
   const ledger = new LedgerState(
     { genesisHash: 'g', identity: 'i', faucet: 'f', epochSchedule: epochScheduleOf(32) },
-    { historySlots: 320, historyBytes: 1 << 20 },
+    { blocks: 320, bytes: 1 << 20 },
   )
   await store.restore(ledger, () => true)
   const account = {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Keypair, PublicKey, SystemProgram, Transaction } from '@solana/web3.js'
 import { afterEach, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
+import { isSameKey } from '../../src/solana/keys.ts'
 import { ChainStage, good } from '../testkit/chain-stage.ts'
 import { sampleTransactions } from '../testkit/solana-samples.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
@@ -99,6 +100,36 @@ describe('the embedded chain across restarts', () => {
     expect(total).toBeGreaterThan(0n)
     expect(ledger.isBlockhashValid(ledger.newest.facts.hash, 0)).toBe(true)
   })
+
+  it('finds a transaction that left the memory, also after a restart', async () => {
+    const stage = await started({ slotMs: 20, snapshotSlots: 100 })
+    const to = some()
+    const signature = airdrop(stage, to)
+    const read = () => {
+      const { ledger } = stage.chain
+      const { slot } = ledger.signatureStatus(signature)!
+      const page = { limit: 10, before: null, until: null, commitment: 2 as const }
+      const block = ledger.block(slot)!
+      return {
+        found: ledger.transaction(signature)!.slot,
+        listed: ledger.signaturesForAddress(to, page).map((info) => info.slot),
+        inBlock: block.signatures().some((one) => isSameKey(one, signature)),
+        first: ledger.firstAvailableSlot,
+      }
+    }
+    const { slot } = stage.chain.ledger.signatureStatus(signature)!
+    const expected = { found: slot, listed: [slot], inBlock: true, first: 0 }
+    await until(() => stage.chain.ledger.recentSlot > 300, 'it to leave the memory', 60_000)
+    expect(read()).toEqual(expected)
+    await stage.stop()
+    const journals = readdirSync(join(stage.folder, 'chain')).filter((name) =>
+      /^journal/.test(name),
+    )
+    expect(journals).not.toContain('journal-0')
+    await stage.start()
+    expect(stage.chain.ledger.recentSlot).toBeGreaterThan(slot)
+    expect(read()).toEqual(expected)
+  }, 120_000)
 
   it('takes a journal up to a record that a crash cut short', async () => {
     const stage = await started()

@@ -74,6 +74,11 @@ export class Block implements LedgerBlock {
     return this.stored.map((transaction) => transaction.signature)
   }
 
+  /** The same block with other transactions, and other entries where given. */
+  with(stored: readonly StoredTransaction[], entries = this.#entries): Block {
+    return new Block(this.facts, stored, entries)
+  }
+
   pack(): Buffer {
     const { facts } = this
     writer.number(facts.slot).number(facts.parentSlot).raw(facts.hash).raw(facts.parentHash)

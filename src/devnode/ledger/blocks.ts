@@ -1,5 +1,5 @@
-// The newest complete blocks and their hashes, within the bounds of the history. Thread: main of
-// the devnode.
+// The newest complete blocks and their hashes, within the bounds of the memory. Thread: main of the
+// devnode.
 import { assert } from '../../base/assert.ts'
 import { keyOf } from '../../solana/keys.ts'
 import { blockhashBlocks } from '../../solana/updates.ts'
@@ -9,9 +9,10 @@ const blockhashesMax = 300
 /** Whatever the bounds are, duplicates must be recognised while their blockhash is valid. */
 const blocksMin = 320
 
+/** Bounds of what is in memory. */
 export interface LedgerBounds {
-  readonly historySlots: number
-  readonly historyBytes: number
+  readonly blocks: number
+  readonly bytes: number
 }
 
 export class Blocks {
@@ -41,23 +42,27 @@ export class Blocks {
     return this.#bySlot.get(slot) ?? null
   }
 
-  /** Appends the newest block; returns those that the bounds evict, oldest first. */
-  append(block: Block): Block[] {
+  /**
+   * Appends the newest block; returns those that the bounds evict, oldest first. `keptFrom`: slots
+   * from there on are not evicted.
+   */
+  append(block: Block, keptFrom: number): Block[] {
     this.#newest = block
     this.#bySlot.set(block.slot, block)
     this.bytes += block.bytes
     this.#heightOf.set(keyOf(block.facts.hash), block.blockHeight)
     if (this.#heightOf.size > blockhashesMax)
       this.#heightOf.delete(this.#heightOf.keys().next().value!)
-    return this.#evict()
+    return this.#evict(keptFrom)
   }
 
   /** Slots of blocks from `from` to `to`, both included; at most `limit`. */
   slots(range: { readonly from: number; readonly to: number; readonly limit: number }): number[] {
     const slots: number[] = []
-    let slot = Math.max(range.from, this.firstSlot)
-    for (; slot <= range.to && slots.length < range.limit; slot++)
-      if (this.#bySlot.has(slot)) slots.push(slot)
+    for (const slot of this.#bySlot.keys()) {
+      if (slot > range.to || slots.length === range.limit) break
+      if (slot >= range.from) slots.push(slot)
+    }
     return slots
   }
 
@@ -67,14 +72,12 @@ export class Blocks {
     return known !== undefined && known <= height && height - known <= blockhashBlocks
   }
 
-  #evict(): Block[] {
-    const { historySlots, historyBytes } = this.#bounds
+  #evict(keptFrom: number): Block[] {
+    const { blocks, bytes } = this.#bounds
     const evicted: Block[] = []
-    while (
-      this.#bySlot.size > blocksMin &&
-      (this.#bySlot.size > historySlots || this.bytes > historyBytes)
-    ) {
+    while (this.#bySlot.size > blocksMin && (this.#bySlot.size > blocks || this.bytes > bytes)) {
       const oldest = this.#bySlot.values().next().value!
+      if (oldest.slot >= keptFrom) break
       this.#bySlot.delete(oldest.slot)
       this.bytes -= oldest.bytes
       evicted.push(oldest)

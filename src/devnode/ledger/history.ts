@@ -1,6 +1,6 @@
-// Indexes the transactions of the history by signature and by address. Thread: main of the devnode.
-// An address has its transactions oldest first; blocks are evicted oldest first too, so an evicted
-// transaction is always the first of its addresses.
+// Indexes the transactions of the recent blocks by signature and by address. Thread: main of the
+// devnode. An address has its transactions oldest first; blocks are evicted oldest first too, so an
+// evicted transaction is always the first of its addresses.
 import { keyOf } from '../../solana/keys.ts'
 import type { StoredTransaction } from './stored-transaction.ts'
 
@@ -42,32 +42,9 @@ export class History {
     }
   }
 
-  /**
-   * Transactions of an address up to a slot, newest first. `before` and `until` are signatures,
-   * both excluded; an unknown `before` gives none.
-   */
-  page(
-    address: Uint8Array,
-    range: {
-      readonly limit: number
-      readonly before: Uint8Array | null
-      readonly until: Uint8Array | null
-      readonly newestSlot: number
-    },
-  ): StoredTransaction[] {
-    const before = range.before === null ? null : this.find(range.before)
-    if (range.before !== null && before === null) return []
-    const until = range.until === null ? null : this.find(range.until)
-    const found: StoredTransaction[] = []
-    const transactions = this.#byAddress.get(keyOf(address))
-    for (const transaction of transactions?.backwards() ?? []) {
-      if (found.length >= range.limit) break
-      // Both signatures may be those of other addresses: their positions count.
-      if (until !== null && !isOlder(until, transaction)) break
-      if (before !== null && !isOlder(transaction, before)) continue
-      if (transaction.slot <= range.newestSlot) found.push(transaction)
-    }
-    return found
+  /** Transactions of an address, newest first. */
+  backwards(address: Uint8Array): Iterable<StoredTransaction> {
+    return this.#byAddress.get(keyOf(address))?.backwards() ?? []
   }
 }
 
@@ -95,8 +72,4 @@ class Queue {
   *backwards(): IterableIterator<StoredTransaction> {
     for (let at = this.#items.length - 1; at >= this.#from; at--) yield this.#items[at]!
   }
-}
-
-function isOlder(a: StoredTransaction, b: StoredTransaction): boolean {
-  return a.slot < b.slot || (a.slot === b.slot && a.index < b.index)
 }

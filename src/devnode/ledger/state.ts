@@ -9,10 +9,11 @@ import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
 import type { LatestBlockhash } from '../../solana-rpc/chain-reads.ts'
 import { rentExemptMinimum } from '../rent.ts'
 import { Accounts } from './accounts.ts'
+import type { Archive } from './archive.ts'
 import type { Block } from './block.ts'
-import { Blocks, type LedgerBounds } from './blocks.ts'
+import { BlockHistory } from './block-history.ts'
+import type { Blocks, LedgerBounds } from './blocks.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
-import { History } from './history.ts'
 import type {
   Ledger,
   LedgerAccount,
@@ -39,7 +40,7 @@ export class LedgerState implements Ledger {
   readonly faucet: string
   epochSchedule: EpochSchedule
   readonly #accounts = new Accounts()
-  readonly #history = new History()
+  readonly #history: BlockHistory
   readonly #samples = new Samples()
   readonly #blocks: Blocks
   #confirmed = 0
@@ -48,12 +49,14 @@ export class LedgerState implements Ledger {
   #supply = 0n
   #writeVersion = 0n
 
-  constructor(identity: LedgerIdentity, bounds: LedgerBounds) {
+  /** `archive` has the whole history; without it there is what fits into the bounds of memory. */
+  constructor(identity: LedgerIdentity, bounds: LedgerBounds, archive: Archive | null = null) {
     this.genesisHash = identity.genesisHash
     this.identity = identity.identity
     this.faucet = identity.faucet
     this.epochSchedule = identity.epochSchedule
-    this.#blocks = new Blocks(bounds)
+    this.#history = new BlockHistory(bounds, archive)
+    this.#blocks = this.#history.recent
   }
 
   // Changes: the chain alone makes them.
@@ -147,7 +150,7 @@ export class LedgerState implements Ledger {
   }
 
   stored(signature: Uint8Array): StoredTransaction | null {
-    return this.#history.find(signature)
+    return this.#history.findRecent(signature)
   }
 
   // Reads: the RPC methods.
@@ -216,10 +219,15 @@ export class LedgerState implements Ledger {
   }
 
   block(slot: number): Block | null {
-    return this.#blocks.get(slot)
+    return this.#history.block(slot)
   }
 
   get firstAvailableSlot(): number {
+    return this.#history.firstSlot
+  }
+
+  /** The oldest slot in memory: older ones are in the archive alone. */
+  get recentSlot(): number {
     return this.#blocks.firstSlot
   }
 
@@ -228,11 +236,11 @@ export class LedgerState implements Ledger {
     commitment: Commitment,
   ): number[] {
     const to = Math.min(range.to, this.slot(commitment))
-    return this.#blocks.slots({ ...range, to })
+    return this.#history.slots({ ...range, to })
   }
 
   blockCommitment(slot: number): Commitment | null {
-    return this.#blocks.get(slot) === null ? null : this.#commitmentOf(slot)
+    return this.#history.has(slot) ? this.#commitmentOf(slot) : null
   }
 
   transaction(signature: Uint8Array): LedgerTransaction | null {
@@ -274,7 +282,7 @@ export class LedgerState implements Ledger {
   }
 
   #append(block: Block): void {
-    for (const { stored } of this.#blocks.append(block)) this.#history.drop(stored)
+    this.#history.append(block)
     this.#samples.closed(block)
   }
 

@@ -19,9 +19,13 @@ import type { LedgerTransaction } from './ledger.ts'
 const writer = new ByteWriter()
 const layout = new TransactionLayout({ v1: true })
 
-export interface Place {
+/** Where a transaction is in the chain. */
+export interface Position {
   readonly slot: number
   readonly index: number
+}
+
+export interface Place extends Position {
   /** Seconds since 1970. */
   readonly blockTime: number
 }
@@ -173,4 +177,8 @@ function readToken(reader: ByteReader): TokenBalanceContent {
     amount: reader.text(),
     decimals: reader.u8(),
   }
+}
+
+export function isOlder(a: Position, b: Position): boolean {
+  return a.slot < b.slot || (a.slot === b.slot && a.index < b.index)
 }

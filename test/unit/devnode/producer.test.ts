@@ -28,7 +28,7 @@ const executed: Executed = {
 function open() {
   const ledger = new LedgerState(
     { genesisHash: 'g', identity: 'i', faucet: 'f', epochSchedule: epochScheduleOf(432_000) },
-    { historySlots: 320, historyBytes: 1 << 20 },
+    { blocks: 320, bytes: 1 << 20 },
   )
   const facts = {
     slot: 0,

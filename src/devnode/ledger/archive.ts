@@ -1,0 +1,278 @@
+// Keeps the history of the chain on disk: blocks, transactions, their signatures and addresses.
+// Thread: main of the devnode; LMDB commits on a thread of its own, in batches.
+// Recent blocks are in memory too, so that nobody reads what is not committed yet. A block is here
+// when its row in `blocks` is: that row is written last and removed first.
+//
+//   blocks         slot                    -> facts of the block
+//   transactions   slot | index            -> block time | record
+//   signatures     first half of signature -> slot | index
+//   addresses      address | slot | index  -> nothing
+//   marks          'bytes'                 -> estimated size of all rows
+import { type Database, open, type RootDatabase } from 'lmdb'
+import { isSameKey } from '../../solana/keys.ts'
+import {
+  addressKey,
+  positionKey,
+  rangeOf,
+  signatureKey,
+  slotIn,
+  slotKey,
+  u64,
+} from './archive-keys.ts'
+import { Block, packEntries } from './block.ts'
+import { type Position, StoredTransaction } from './stored-transaction.ts'
+
+type Rows = Database<Buffer, Buffer>
+
+export interface ArchiveBounds {
+  readonly slots: number
+  readonly bytes: number
+}
+
+/** Commits are batched for this long: a commit waits for the disk. */
+const commitMs = 250
+/** Rows that one turn of the event loop writes. */
+const transactionsPerTurn = 64
+/** Blocks that one appended block may evict: two, so that a lowered bound is reached in time. */
+const evictedPerBlock = 2
+/** Blocks that wait for the disk; beyond that the disk counts as broken. */
+const pendingBlocksMax = 5_000
+/** Pages are partly empty, and rows have headers: measured. */
+const fillFactor = 1.6
+const rowBytes = 24
+const empty = Buffer.alloc(0)
+const bytesMark = Buffer.from('bytes')
+const options = { encoding: 'binary', keyEncoding: 'binary' } as const
+
+export class Archive {
+  readonly #root: RootDatabase<Buffer, Buffer>
+  readonly #blocks: Rows
+  readonly #transactions: Rows
+  readonly #signatures: Rows
+  readonly #addresses: Rows
+  readonly #marks: Rows
+  readonly #bounds: ArchiveBounds
+  readonly #onFault: (fault: unknown) => void
+  readonly #pending: Block[] = []
+  #writing: Promise<void> | null = null
+  #watched: Promise<unknown> | null = null
+  #fault: unknown = null
+  #first: number
+  #committed: number
+  #count: number
+  #bytes: number
+
+  constructor(path: string, bounds: ArchiveBounds, onFault: (fault: unknown) => void) {
+    this.#bounds = bounds
+    this.#onFault = onFault
+    this.#root = open({ path, noSubdir: false, maxDbs: 8, commitDelay: commitMs, ...options })
+    const rows = (name: string): Rows => this.#root.openDB(name, options)
+    this.#blocks = rows('blocks')
+    this.#transactions = rows('transactions')
+    this.#signatures = rows('signatures')
+    this.#addresses = rows('addresses')
+    this.#marks = rows('marks')
+    this.#root.readerCheck()
+    this.#first = this.#edge(false) ?? Number.POSITIVE_INFINITY
+    this.#committed = this.#edge(true) ?? -1
+    this.#count = entriesIn(this.#blocks)
+    this.#bytes = Number(this.#marks.get(bytesMark)?.readBigUInt64BE() ?? 0n)
+  }
+
+  /** Oldest slot; Infinity when it is empty. */
+  get firstSlot(): number {
+    return this.#first
+  }
+
+  /** Newest slot that can be read; -1 when it is empty, Infinity once the disk has failed. */
+  get readableSlot(): number {
+    return this.#fault === null ? this.#committed : Number.POSITIVE_INFINITY
+  }
+
+  /** Estimated size on disk. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Queues the newest block; returns at once. Blocks that are here already are ignored. */
+  append(block: Block): void {
+    const newest = this.#pending.at(-1)?.slot ?? this.#committed
+    if (this.#fault !== null || block.slot <= newest) return
+    this.#pending.push(block)
+    if (this.#pending.length > pendingBlocksMax) this.#fail(new Error('the disk is too slow'))
+    this.#writing ??= this.#write()
+  }
+
+  has(slot: number): boolean {
+    return slot >= this.#first && this.#blocks.doesExist(slotKey(slot))
+  }
+
+  block(slot: number): Block | null {
+    if (slot < this.#first) return null
+    const row = this.#blocks.get(slotKey(slot))
+    if (row === undefined) return null
+    const stored: StoredTransaction[] = []
+    for (const { key, value } of this.#transactions.getRange(rangeOf(slot)))
+      stored.push(transactionOf(key, value))
+    return Block.unpack(row).with(stored)
+  }
+
+  /** Slots of blocks from `from` to `to`, both included; at most `limit`. */
+  slots(range: { readonly from: number; readonly to: number; readonly limit: number }): number[] {
+    const [start, end] = [slotKey(Math.max(range.from, 0)), slotKey(range.to + 1)]
+    const keys = this.#blocks.getKeys({ start, end, limit: range.limit })
+    return [...keys].map(slotIn).filter((slot) => slot >= this.#first)
+  }
+
+  find(signature: Uint8Array): StoredTransaction | null {
+    const key = this.#signatures.get(signatureKey(signature))
+    if (key === undefined || slotIn(key) < this.#first) return null
+    const found = this.#transaction(key)
+    return found !== null && isSameKey(found.signature, signature) ? found : null
+  }
+
+  /** Transactions of an address that are older than a position, newest first. */
+  *backwards(address: Uint8Array, before: Position): IterableIterator<StoredTransaction> {
+    const start = addressKey(address, positionKey(before))
+    const end = Buffer.from(address)
+    for (const key of this.#addresses.getKeys({ start, end, reverse: true })) {
+      const position = key.subarray(32)
+      if (slotIn(position) < this.#first) return
+      const found = key.equals(start) ? null : this.#transaction(position)
+      if (found !== null) yield found
+    }
+  }
+
+  /** Removes blocks that the journal does not have: the chain will make others of these slots. */
+  async truncateAfter(slot: number): Promise<void> {
+    const start = slotKey(slot + 1)
+    for (const key of this.#blocks.getKeys({ start })) this.#watch(this.#blocks.remove(key))
+    for (const { key, value } of this.#transactions.getRange({ start }))
+      this.#removeTransaction(transactionOf(key, value))
+    await this.#watched
+    this.#root.resetReadTxn()
+    this.#committed = Math.min(this.#committed, slot)
+    if (this.#first > slot) this.#first = Number.POSITIVE_INFINITY
+    this.#count = entriesIn(this.#blocks)
+  }
+
+  /** Writes everything that was appended, then closes. */
+  async close(): Promise<void> {
+    await this.#writing
+    await this.#root.close()
+  }
+
+  /** Writes the queue, a few transactions in each turn of the event loop. */
+  async #write(): Promise<void> {
+    for (let block = this.#pending[0]; block !== undefined; block = this.#pending[0]) {
+      for (let at = 0; at < block.stored.length; at += transactionsPerTurn) {
+        for (const transaction of block.stored.slice(at, at + transactionsPerTurn))
+          this.#addTransaction(transaction)
+        await nextTurn()
+      }
+      const { slot } = block
+      const row = block.with([], packEntries([])).pack()
+      this.#count += 1
+      this.#bytes += sizeOf(row.length)
+      const written = this.#blocks.put(slotKey(slot), row)
+      this.#watch(written)
+      this.#pending.shift()
+      written.then(
+        () => {
+          this.#committed = Math.max(this.#committed, slot)
+          this.#first = Math.min(this.#first, slot)
+          this.#root.resetReadTxn()
+        },
+        () => {},
+      )
+      for (let count = 0; count < evictedPerBlock && this.#isFull; count++) await this.#evict()
+      this.#watch(this.#marks.put(bytesMark, u64(this.#bytes)))
+      await nextTurn()
+    }
+    this.#writing = null
+  }
+
+  get #isFull(): boolean {
+    return this.#count > this.#bounds.slots || this.#bytes > this.#bounds.bytes
+  }
+
+  async #evict(): Promise<void> {
+    const slot = this.#first
+    const row = this.#blocks.get(slotKey(slot))
+    if (row === undefined) return
+    const [next] = this.#blocks.getKeys({ start: slotKey(slot + 1), limit: 1 })
+    this.#first = next === undefined ? Number.POSITIVE_INFINITY : slotIn(next)
+    this.#watch(this.#blocks.remove(slotKey(slot)))
+    this.#count -= 1
+    this.#bytes -= sizeOf(row.length)
+    let inTurn = 0
+    for (const { key, value } of [...this.#transactions.getRange(rangeOf(slot))]) {
+      this.#removeTransaction(transactionOf(key, value))
+      if (++inTurn % transactionsPerTurn === 0) await nextTurn()
+    }
+  }
+
+  #addTransaction(transaction: StoredTransaction): void {
+    const { record, blockTime, signature, keys } = transaction
+    const position = positionKey(transaction)
+    this.#watch(this.#transactions.put(position, Buffer.concat([u64(blockTime), record])))
+    this.#watch(this.#signatures.put(signatureKey(signature), position))
+    for (const key of keys) this.#watch(this.#addresses.put(addressKey(key, position), empty))
+    this.#bytes += transactionSize(transaction, keys.length)
+  }
+
+  #removeTransaction(transaction: StoredTransaction): void {
+    const { signature, keys } = transaction
+    const position = positionKey(transaction)
+    this.#watch(this.#transactions.remove(position))
+    this.#watch(this.#signatures.remove(signatureKey(signature)))
+    for (const key of keys) this.#watch(this.#addresses.remove(addressKey(key, position)))
+    this.#bytes -= transactionSize(transaction, keys.length)
+  }
+
+  #transaction(position: Buffer): StoredTransaction | null {
+    const value = this.#transactions.get(position)
+    return value === undefined ? null : transactionOf(position, value)
+  }
+
+  /** Writes of one batch share their promise. */
+  #watch(written: Promise<unknown>): void {
+    if (written === this.#watched) return
+    this.#watched = written
+    written.catch((error: unknown) => this.#fail(error))
+  }
+
+  #fail(error: unknown): void {
+    this.#pending.length = 0
+    if (this.#fault === null) this.#onFault(error)
+    this.#fault = error
+  }
+
+  #edge(reverse: boolean): number | null {
+    const [key] = this.#blocks.getKeys({ reverse, limit: 1 })
+    return key === undefined ? null : slotIn(key)
+  }
+}
+
+function entriesIn(rows: Rows): number {
+  // Reason for the cast: the package does not declare what it returns.
+  return (rows.getStats() as { readonly entryCount: number }).entryCount
+}
+
+function transactionOf(key: Buffer, value: Buffer): StoredTransaction {
+  const blockTime = slotIn(value)
+  const index = key.readUInt32BE(8)
+  return new StoredTransaction(value.subarray(8), { slot: slotIn(key), index, blockTime })
+}
+
+function transactionSize({ record }: StoredTransaction, keyCount: number): number {
+  return sizeOf(record.length + 64) + sizeOf(44) * keyCount
+}
+
+function sizeOf(bytes: number): number {
+  return (bytes + rowBytes) * fillFactor
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
