@@ -10,7 +10,7 @@ import type { Clock } from '../base/clock.ts'
 import { messageOf } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
 import { type AuditHead, emptyHead } from '../subscriptions/audit.ts'
-import { lookupKeyOfDigest } from '../subscriptions/issue.ts'
+import { lookupKeyOf, lookupKeyOfDigest } from '../subscriptions/issue.ts'
 import type { Product, Registered, Subscription } from '../subscriptions/subscription.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
 import type { Endpoint, Origin, Principal } from './token.ts'
@@ -28,6 +28,8 @@ export interface Registry {
 const pollMs = 250
 /** With more changes than this at once, reading all records is cheaper. */
 const changesMax = 1000
+/** Token texts that are remembered, about 100 bytes each; all are forgotten when it is full. */
+const rememberedMax = 16_384
 
 /** The products that give access to each endpoint. A dedicated node uses the bundle's endpoints. */
 const grantedBy: Readonly<Record<Endpoint, readonly Product[] | 'any'>> = {
@@ -99,6 +101,8 @@ export class Directory {
   readonly #clock: Clock
   readonly #log: Log
   readonly #entries = new Map<string, Entry>()
+  /** By token text, valid and invalid alike: what the digest of that text led to. */
+  readonly #remembered = new Map<string, Entry | null>()
   readonly #records = new Map<string, Registered>()
   readonly #inGrace = new Set<Entry>()
   /** By subscription, as first computed: a later change must not restart the grace period. */
@@ -118,9 +122,23 @@ export class Directory {
     this.refresh()
   }
 
-  /** The valid token with that look-up key (subscriptions/issue.ts). */
-  entry(key: string): Entry | undefined {
-    return this.#entries.get(key)
+  /** The valid token with that digest. */
+  entry(digest: string): Entry | undefined {
+    return this.#entries.get(lookupKeyOfDigest(digest))
+  }
+
+  /**
+   * The valid token with that text, or null. Only a digest says which: the first time by SHA-256,
+   * from then on by the text, which is kept in memory only. Why that leaks nothing: DESIGN.md.
+   */
+  entryOf(token: string): Entry | null {
+    const remembered = this.#remembered.get(token)
+    if (remembered !== undefined) return remembered
+    const entry = this.#entries.get(lookupKeyOf(token)) ?? null
+    if (this.#remembered.size >= rememberedMax) this.#remembered.clear()
+    // A copy: a slice would keep the whole query string alive that the token was part of.
+    this.#remembered.set(Buffer.from(token).toString(), entry)
+    return entry
   }
 
   /** Every subscription, ended ones too, as last read. */
@@ -171,6 +189,7 @@ export class Directory {
     }
     for (const entry of this.#inGrace) {
       if (!entry.isOver(this.#clock)) continue
+      this.#remembered.clear()
       this.#inGrace.delete(entry)
       this.#entries.delete(lookupKeyOfDigest(entry.principal.digest))
       changed.add(entry.principal.subscription.id)
@@ -218,6 +237,7 @@ export class Directory {
 
   #replace(record: Registered): void {
     const { subscription, tokenDigest } = record
+    this.#remembered.clear()
     const before = this.#records.get(subscription.id)
     if (before !== undefined) this.#remove(before)
     const graceEnd = this.#graceEnd(record)

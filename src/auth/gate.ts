@@ -1,12 +1,13 @@
 // Authenticates a request: returns the principal, or null without revealing why. Thread: main.
 // Every endpoint calls `admit` once per request or handshake. A connection, stream or query that
 // outlives the request takes a `lease`, which closes it when its token is revoked.
-// A known and an unknown token take the same steps: one SHA-256, one look-up by digest.
+// A known and an unknown token take the same steps: a look-up by text, and the first time one
+// SHA-256 and a look-up by digest.
 //
-//   credentials -> token.ts: which token decides -> digest -> directory: entry
+//   credentials -> token.ts: which token decides -> directory: entry
 //               -> endpoint, address, time -> Principal
 import type { Clock } from '../base/clock.ts'
-import { digestOf, lookupKeyOf, lookupKeyOfDigest, tokenChars } from '../subscriptions/issue.ts'
+import { digestOf, tokenChars } from '../subscriptions/issue.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { Directory } from './directory.ts'
 import {
@@ -46,14 +47,14 @@ export class Gate {
     const token = tokenIn(endpoint, credentials)
     // After the length only the digest decides: checking the checksum would help guessers.
     if (token === null || token.length !== tokenChars) return this.#refuse(endpoint)
-    const entry = this.#directory.entry(lookupKeyOf(token))
+    const entry = this.#directory.entryOf(token)
     if (endpoint === 'indexer') {
       const { user = '', password = '' } = credentials.basic ?? {}
       const digest = digestOf(password)
       if (entry?.principal.subscription.id !== user || !entry.isPassword(digest))
         return this.#refuse(endpoint)
     }
-    if (entry === undefined || !entry.permits(endpoint, origin, this.#clock))
+    if (entry === null || !entry.permits(endpoint, origin, this.#clock))
       return this.#refuse(endpoint)
     return entry.principal
   }
@@ -102,7 +103,7 @@ export class Gate {
   }
 
   #isAlive(lease: Lease): boolean {
-    const entry = this.#directory.entry(lookupKeyOfDigest(lease.digest))
+    const entry = this.#directory.entry(lease.digest)
     if (entry?.permits(lease.endpoint, lease.address, this.#clock) !== true) return false
     return entry.principal.subscription.upstream === lease.upstream
   }

@@ -100,8 +100,9 @@ describe('admission', () => {
     expect(opens(token)).toBe(false)
   })
 
-  it('refuses the old token as soon as it is rotated', () => {
+  it('refuses the old token as soon as it is rotated, although it was in use', () => {
     const { token } = provision()
+    expect(opens(token)).toBe(true)
     const rotated = store.rotate('acme', { graceMs: 0 }, by)
     directory.refresh()
     expect(opens(token)).toBe(false)
