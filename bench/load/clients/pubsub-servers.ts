@@ -144,7 +144,8 @@ function indexSender(): Sender {
     send(update) {
       publishUpdate(hub, update)
       // Accounts are notified when their slot is complete.
-      publishUpdate(hub, slotUpdate(update, { parent: null, status: slotStatus.processed }))
+      const at = { slot: update.slot, createdAtMs: update.createdAtMs }
+      publishUpdate(hub, slotUpdate(at, { parent: null, status: slotStatus.processed }))
     },
   }
 }
