@@ -2,6 +2,7 @@
 // Thread: main.
 //
 //   stream: transaction at a commitment ─┐
+//   stream: seen in the last slots ──────┤
 //   node: getSignatureStatuses, once ────┴─► 20 ms after the answer ─► received, landed ─► end
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
@@ -25,6 +26,11 @@ const AFTER_ANSWER_MS = 20
 /** Lookups at a node that reports a lower commitment than the stream has reached. */
 const LOOKUPS_MAX = 5
 const LOOKUP_MS = 400
+/**
+ * Slots whose transactions are known here. A node has a status when its slot is complete, the
+ * stream has the transaction before; the hub keeps the same updates in memory for longer.
+ */
+const SEEN_SLOTS_MAX = 32
 
 type SignatureFeed = Feed<SignatureParams>
 
@@ -49,9 +55,16 @@ export interface SignatureNotificationsDeps {
 export class SignatureNotifications {
   readonly #deps: SignatureNotificationsDeps
   readonly #states = new WeakMap<SignatureFeed, SignatureState>()
+  /** Processed transactions of the last slots, by slot and signature. */
+  readonly #seen = new Map<number, Map<string, TransactionUpdate>>()
 
   constructor(deps: SignatureNotificationsDeps) {
     this.#deps = deps
+    // The engine starts with the first connection, which may be opened after a transaction ran.
+    const { hub } = deps.chain
+    const open = hub.replay(Commitment.processed, hub.newestSlot ?? 0)
+    for (let update = open?.next() ?? null; update !== null; update = open!.next())
+      if (update.kind === 'transaction') this.#remember(keyOf(update.signature), update)
   }
 
   /** A connection has subscribed; its answer is sent after this returns. */
@@ -73,11 +86,12 @@ export class SignatureNotifications {
   take(commitment: Commitment, update: TransactionUpdate): void {
     const { index, meters } = this.#deps
     const { signatures } = index.at(commitment)
+    const key = keyOf(update.signature)
+    if (commitment === Commitment.processed) this.#remember(key, update)
     const isFirstSight = commitment === Commitment.processed && !index.received.isEmpty
     if (!isFirstSight && signatures.isEmpty) return
     const createdAtMs = commitment === Commitment.processed ? update.createdAtMs : null
     const { slot, err } = update
-    const key = keyOf(update.signature)
     if (isFirstSight)
       for (const feed of index.received.find(key)) {
         meters.examined++
@@ -89,14 +103,37 @@ export class SignatureNotifications {
     }
   }
 
+  /** The transactions of a slot that was abandoned never landed. */
+  forget(slot: number): void {
+    this.#seen.delete(slot)
+  }
+
+  #remember(key: string, update: TransactionUpdate): void {
+    const known = this.#seen.get(update.slot)
+    if (known !== undefined) {
+      known.set(key, update)
+      return
+    }
+    this.#seen.set(update.slot, new Map([[key, update]]))
+    if (this.#seen.size > SEEN_SLOTS_MAX) this.#seen.delete(this.#seen.keys().next().value!)
+  }
+
   async #lookUp(feed: SignatureFeed): Promise<void> {
     const { chain } = this.#deps
-    const { key, commitment } = feed.params
+    const { key, commitment, withReceived } = feed.params
+    for (const transactions of this.#seen.values()) {
+      const update = transactions.get(key)
+      if (update === undefined) continue
+      if (withReceived) this.#received(feed, update.slot, null)
+      if (commitment > Commitment.processed) continue
+      this.#landed(feed, { slot: update.slot, err: errText(update.err) }, null)
+      return
+    }
     for (let lookups = 1; feed.shares.size > 0; lookups++) {
       const status = await chain.signatureStatus(bytesOf(key))
       if (status === null) return
       const { slot } = status
-      if (feed.params.withReceived) this.#received(feed, slot, null)
+      if (withReceived) this.#received(feed, slot, null)
       if (status.commitment >= commitment) {
         this.#landed(feed, { slot, err: JSON.stringify(status.err) }, null)
         return

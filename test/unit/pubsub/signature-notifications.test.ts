@@ -1,12 +1,13 @@
 // Notifications of signatures: each once, after the answer, by the stream or by a node.
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Commitment } from '../../../src/base/commitment.ts'
-import { publishUpdate } from '../../../src/geyser/hub.ts'
+import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../src/geyser/hub.ts'
 import { Subscriptions } from '../../../src/products/websocket/subscriptions.ts'
-import type { LandedSignature } from '../../../src/pubsub/chain.ts'
+import type { LandedSignature, PubsubChain } from '../../../src/pubsub/chain.ts'
 import { declareSubscriptionMeters } from '../../../src/pubsub/meters.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { slotUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
+import { slotStatus } from '../../../src/solana/updates.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { budgetOn, type LooseSession, looseSession } from '../../testkit/loose-session.ts'
@@ -25,20 +26,22 @@ class Stage {
   streamSlot = 0
   lookups = 0
   readonly published: unknown[] = []
-  readonly chain = idleChain({
-    slot: () => this.streamSlot,
-    signatureStatus: async () => {
-      this.lookups++
-      return this.statuses.length > 1 ? this.statuses.shift()! : this.statuses[0]!
-    },
-  })
+  readonly chain: PubsubChain
   readonly #subscriptions = new Subscriptions({
     meters: declareSubscriptionMeters(new Meters()),
     clock: { nowMs: Date.now, monotonicMs: () => performance.now() },
     log: silentLog,
   })
 
-  constructor() {
+  constructor(hub?: SolanaHub) {
+    this.chain = idleChain({
+      ...(hub && { hub }),
+      slot: () => this.streamSlot,
+      signatureStatus: async () => {
+        this.lookups++
+        return this.statuses.length > 1 ? this.statuses.shift()! : this.statuses[0]!
+      },
+    })
     this.#subscriptions.usePublisher((_, message) =>
       this.published.push(JSON.parse(Buffer.from(message).toString()).params.result),
     )
@@ -96,6 +99,32 @@ describe('a signature', () => {
     expect(stage.published).toEqual([received])
     stage.stream(Commitment.confirmed)
     expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified when the stream had it before the subscription and no node has it yet', async () => {
+    stage.connect()
+    stage.stream()
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is notified when the stream had it before the first connection', async () => {
+    stage.stop()
+    stage = new Stage(openSolanaHub())
+    stage.stream()
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([received, landed])
+  })
+
+  it('is not notified from a slot that was abandoned', async () => {
+    stage.connect()
+    stage.stream()
+    publishUpdate(stage.chain.hub, slotUpdate(at, { parent: 8, status: slotStatus.dead }))
+    stage.subscribe(stage.connect(), 'processed')
+    await vi.advanceTimersByTimeAsync(30)
+    expect(stage.published).toEqual([])
   })
 
   it('is notified once when the stream and the node both report it', async () => {
