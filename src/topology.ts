@@ -134,13 +134,6 @@ export const topology: ComponentTable<Components, Context> = {
     reads: ['devnode'],
     start: (context, { devnode }) => upstream.startUpstreams(context, devnode),
   }),
-  proxy: row({
-    kind: 'pipeline',
-    does: 'JSON-RPC calls to the nodes of a set: failover, cache, single flight',
-    reads: ['upstreams'],
-    owns: [{ kind: 'cache', name: 'immutable answers', bound: 'upstreams.<set>.cacheBytes' }],
-    start: products.openProxy,
-  }),
   chains: row({
     kind: 'pipeline',
     does: 'the geyser stream of each set, deduplicated across nodes',
@@ -153,6 +146,13 @@ export const topology: ComponentTable<Components, Context> = {
       },
     ],
     start: upstream.openChains,
+  }),
+  proxy: row({
+    kind: 'pipeline',
+    does: 'JSON-RPC calls: from the stream of a set, or its nodes: failover, cache, single flight',
+    reads: ['upstreams', 'chains'],
+    owns: [{ kind: 'cache', name: 'immutable answers', bound: 'upstreams.<set>.cacheBytes' }],
+    start: products.openProxy,
   }),
   verifyPool: row({
     kind: 'pipeline',

@@ -14,7 +14,12 @@ export interface RpcError {
 /** Result of a method: a value to encode, JSON that is ready or streamed, or an error. */
 export type Answer =
   | { readonly kind: 'value'; readonly value: unknown }
-  | { readonly kind: 'text'; readonly text: string }
+  | {
+      readonly kind: 'text'
+      readonly text: string
+      /** Absent when a node or the service itself answered. */
+      readonly source?: 'stream'
+    }
   | {
       readonly kind: 'bytes'
       readonly pieces: readonly Uint8Array[]

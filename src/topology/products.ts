@@ -46,8 +46,12 @@ function sharedOf({ config, clock, log }: Context, { gate, quota, certificates }
 const chainOf = (chains: SetChains) => (served: { readonly upstream: string | null }) =>
   chains.of(setOf(served))
 
-export function openProxy({ meters, version, clock }: Context, { upstreams }: Read<'upstreams'>) {
-  return new RpcProxy({ upstreams, tally: declareProxyMeters(meters), version, clock })
+export function openProxy(context: Context, read: Read<'upstreams' | 'chains'>) {
+  const { meters, version, clock } = context
+  const { upstreams, chains } = read
+  const tally = declareProxyMeters(meters)
+  const answersOf = (set: string) => chains.answersOf(set)
+  return new RpcProxy({ upstreams, tally, version, clock, answersOf })
 }
 
 export function openRpc(context: Context, read: Admission & Read<'proxy'>) {

@@ -1,6 +1,7 @@
 // The chain of each set of nodes: geyser stream -> slots -> hub. Thread: main.
 // A set's stream carries its whole chain, so it is opened only for sets with readers: the default
 // set and those of subscriptions at the start, others with their first caller.
+import { StreamAnswers } from '../answers/stream-answers.ts'
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
 import { SolanaUpstream } from '../flows/solana-upstream.ts'
@@ -12,8 +13,12 @@ import type { HubBounds } from '../stream/hub.ts'
 import type { Log } from '../telemetry/log.ts'
 import { GeyserFeed } from '../upstream/geyser/geyser-feed.ts'
 import type { FeedReading } from '../upstream/geyser/meters.ts'
+import type { UpstreamSet } from '../upstream/node-pool/upstream-set.ts'
 import type { Upstreams } from '../upstream/node-pool/upstreams.ts'
 import { readAccounts, readSignatureStatus } from '../upstream/set-reads.ts'
+
+/** Slots by which a stream may lag the best node of its set and still answer calls. */
+const behindSlotsMax = 8
 
 /** The chain of a set, computed from its nodes' stream. */
 export interface SetChain {
@@ -25,6 +30,8 @@ export interface SetChain {
   slot(commitment: Commitment): number
   signatureStatus: PubsubChain['signatureStatus']
   readAccounts: PubsubChain['readAccounts']
+  /** Null where it is turned off. */
+  readonly answers: StreamAnswers | null
 }
 
 /** For `sluice status`; no address in it. */
@@ -66,8 +73,11 @@ export class SetChains {
     const hub = openSolanaHub(bounds)
     const sink = new SolanaUpstream(hub, { clock, log })
     const feed = new GeyserFeed(set, { sink, warmSlots: warmSlots?.[name], clock, log })
-    const heads = new Heads(hub)
+    const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
+    // The first listener: what it answers is never older than what others were sent.
+    const answers = set.section.streamAnswers ? new StreamAnswers(hub, { isLive }) : null
+    const heads = new Heads(hub)
     const chain = {
       hub,
       heads,
@@ -80,9 +90,15 @@ export class SetChains {
       signatureStatus: (signature: Uint8Array) =>
         readSignatureStatus(set, signature, slot(Commitment.processed)),
       readAccounts: (keys: readonly Uint8Array[]) => readAccounts(set, keys, MINT_BYTES_READ),
+      answers,
     }
     this.#chains.set(name, chain)
     return chain
+  }
+
+  /** What the stream of a set answers; null while it is not open. */
+  answersOf(name: string): StreamAnswers | null {
+    return this.#chains.get(name)?.answers ?? null
   }
 
   readings(): FeedReading[] {
@@ -110,6 +126,11 @@ export class SetChains {
       heads.stop()
     }
   }
+}
+
+/** Whether a stream is open and about as far as the best node of its set. */
+function isNearNodes(feed: GeyserFeed, set: UpstreamSet, slot: number): boolean {
+  return feed.node !== null && (set.slot() ?? 0) - slot <= behindSlotsMax
 }
 
 /** For `sluice status`: the streams by their sets, where there are some. */

@@ -78,6 +78,10 @@ const setFields = {
     unit: 'bytes',
     doc: 'Memory for answers that can never change; 0 keeps none.',
   }),
+  streamAnswers: flag({
+    initial: true,
+    doc: 'Answers calls from the geyser stream where it knows the answer, without a node.',
+  }),
 }
 export type SetSection = Values<typeof setFields>
 

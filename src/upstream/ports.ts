@@ -1,6 +1,24 @@
-// Interfaces of nodes and of execution event sources for products and flows.
+// Interfaces of nodes, of their streams and of execution event sources for other modules.
 // Thread: any (types only).
+import type { Commitment } from '../base/commitment.ts'
 import type { Outcome } from '../base/errors.ts'
+import type { Answer } from '../jsonrpc/build.ts'
+import type { Call } from '../jsonrpc/parse.ts'
+
+/** Answers to calls from the geyser stream of a set. */
+export interface AnswerSource {
+  /** Null when a node has to answer. */
+  answer(call: Call): StreamAnswer | null
+  /** The `apiVersion` in a context of the set's nodes. */
+  observeVersion(apiVersion: string): void
+}
+
+export interface StreamAnswer {
+  readonly answer: Answer
+  /** Where the chain was read. */
+  readonly commitment: Commitment
+  readonly slot: number
+}
 
 /**
  * Takes execution events in source order. `descriptor` is the 64-byte event descriptor of the

@@ -4,7 +4,7 @@ import { systemClock } from '../../src/base/clock.ts'
 import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { type SetChain, SetChains } from '../../src/topology/set-chains.ts'
-import type { NodeSection, SetSection } from '../../src/upstream/config.ts'
+import { type NodeSection, type SetSection, singleNodeSet } from '../../src/upstream/config.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { GrpcStage, type StageOptions } from './grpc-stage.ts'
 import { until } from './until.ts'
@@ -14,7 +14,7 @@ export function nodeSection(grpc: string, xToken: string, weight = 1): NodeSecti
 }
 
 export function setSection(nodes: readonly NodeSection[]): SetSection {
-  return { nodes, lagSlots: 50, timeoutMs: 5_000, hedge: false, broadcast: false, cacheBytes: 0 }
+  return { ...singleNodeSet({}), nodes, timeoutMs: 5_000, cacheBytes: 0 }
 }
 
 export class RelayStage {

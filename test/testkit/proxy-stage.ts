@@ -4,7 +4,7 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { type NodeSection, type SetSection, upstreamsSection } from '../../src/upstream/config.ts'
 import { Upstreams } from '../../src/upstream/node-pool/upstreams.ts'
 import { declareProxyMeters, type ProxyTally } from '../../src/upstream/proxy/meters.ts'
-import { RpcProxy } from '../../src/upstream/proxy/rpc-proxy.ts'
+import { RpcProxy, type RpcProxyDeps } from '../../src/upstream/proxy/rpc-proxy.ts'
 import { Bundle } from './bundle.ts'
 import { ScriptedNode } from './scripted-node.ts'
 import { until } from './until.ts'
@@ -17,6 +17,7 @@ export interface SetOptions extends Partial<Omit<SetSection, 'nodes'>> {
 
 export interface Told {
   readonly status: number
+  readonly source: string | null
   readonly text: string
   // biome-ignore lint/suspicious/noExplicitAny: a test looks at whatever came
   readonly json: any
@@ -46,7 +47,10 @@ export class ProxyStage {
   }
 
   /** Everybody is on the set `default`, when it is among them. */
-  static async start(sets: Readonly<Record<string, SetOptions>>): Promise<ProxyStage> {
+  static async start(
+    sets: Readonly<Record<string, SetOptions>>,
+    answersOf: RpcProxyDeps['answersOf'] = () => null,
+  ): Promise<ProxyStage> {
     const nodes: Record<string, ScriptedNode[]> = {}
     const sections: Record<string, SetSection> = {}
     for (const [name, { nodes: wanted, each, ...changes }] of Object.entries(sets)) {
@@ -67,7 +71,7 @@ export class ProxyStage {
     const upstreams = new Upstreams(sections, { clock, log: silentLog })
     await upstreams.start()
     const tally = declareProxyMeters(bundle.meters)
-    const proxy = new RpcProxy({ upstreams, tally, version: '9.9.9', clock })
+    const proxy = new RpcProxy({ upstreams, tally, version: '9.9.9', clock, answersOf })
     const { port } = await bundle.openRpc({ proxy, health: () => proxy.health() })
     return new ProxyStage({ nodes, upstreams, tally, bundle, port })
   }
@@ -93,7 +97,9 @@ export class ProxyStage {
       body,
     })
     const text = await response.text()
-    return { status: response.status, text, json: text === '' ? null : JSON.parse(text) }
+    const { status, headers } = response
+    const source = headers.get('x-sluice-source')
+    return { status, source, text, json: text === '' ? null : JSON.parse(text) }
   }
 
   async stop(): Promise<void> {

@@ -1,5 +1,5 @@
 // Sections of upstream sets as the configuration would give them, with what a test changes.
-import type { NodeSection, SetSection } from '../../src/upstream/config.ts'
+import { type NodeSection, type SetSection, singleNodeSet } from '../../src/upstream/config.ts'
 
 /** Nothing listens there; a test that calls it shall see that. */
 export const nowhere = 'http://127.0.0.1:9/rpc?api-key=secret-key'
@@ -23,11 +23,8 @@ export function setSection(
   changes: Partial<SetSection> = {},
 ): SetSection {
   return {
+    ...singleNodeSet({}),
     nodes: nodes.map(nodeSection),
-    lagSlots: 50,
-    timeoutMs: 10_000,
-    hedge: false,
-    broadcast: false,
     cacheBytes: 0,
     ...changes,
   }

@@ -11,6 +11,7 @@ import { systemClock } from '../../../src/base/clock.ts'
 import { loadCodec } from '../../../src/geyser/codec.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 import { SetChains } from '../../../src/topology/set-chains.ts'
+import { singleNodeSet } from '../../../src/upstream/config.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 import { openGrpcEndpoint } from './grpc-door.ts'
@@ -33,24 +34,8 @@ serveBench({
 })
 
 async function openOurs(nodePort: number): Promise<OpenedRelay> {
-  const node = {
-    rpc: '',
-    ws: '',
-    grpc: `http://127.0.0.1:${nodePort}`,
-    xToken: '',
-    weight: 1,
-    region: '',
-    allow: [],
-    deny: [],
-  }
-  const set = {
-    nodes: [node],
-    lagSlots: 50,
-    timeoutMs: 1_000,
-    hedge: false,
-    broadcast: false,
-    cacheBytes: 0,
-  }
+  const node = { grpc: `http://127.0.0.1:${nodePort}` }
+  const set = { ...singleNodeSet(node), timeoutMs: 1_000, cacheBytes: 0 }
   const deps = { clock: systemClock, log: silentLog }
   const chains = new SetChains(new Upstreams({ default: set }, deps), deps)
   const { port, token } = await openGrpcEndpoint(chains.of('default')!)

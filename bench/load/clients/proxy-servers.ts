@@ -7,6 +7,7 @@ import { systemClock as clock } from '../../../src/base/clock.ts'
 import { silentLog as log } from '../../../src/telemetry/log.ts'
 import { Meters } from '../../../src/telemetry/meters.ts'
 import { listen, uws } from '../../../src/transport/uws.ts'
+import { singleNodeSet } from '../../../src/upstream/config.ts'
 import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { declareProxyMeters } from '../../../src/upstream/proxy/meters.ts'
 import { RpcProxy } from '../../../src/upstream/proxy/rpc-proxy.ts'
@@ -61,9 +62,7 @@ function probes(text: string): string {
 
 async function startOurs(port: number): Promise<Started> {
   const rpc = `http://${host}:${port}`
-  const node = { rpc, ws: '', grpc: '', xToken: '', weight: 1, region: '', allow: [], deny: [] }
-  const set = { lagSlots: 50, timeoutMs: 10_000, hedge: false, broadcast: false, cacheBytes: 1e6 }
-  const upstreams = new Upstreams({ default: { ...set, nodes: [node] } }, { clock, log })
+  const upstreams = new Upstreams({ default: singleNodeSet({ rpc }) }, { clock, log })
   await upstreams.start()
   const tally = declareProxyMeters(new Meters())
   return startDoor(new RpcProxy({ upstreams, tally, version: '0', clock }))

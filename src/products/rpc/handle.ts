@@ -43,6 +43,10 @@ export interface HandleDeps {
 /** Solana's server ends each body with a line break; a lone notification has no body. */
 const LINE_BREAK = '\n'
 
+/** Whether the stream of the set alone answered, or any call went to a node. */
+const STREAM = 'x-sluice-source: stream'
+const NODE = 'x-sluice-source: node'
+
 export class RpcHandler {
   readonly #deps: HandleDeps
   readonly #reportBug: (error: unknown) => void
@@ -73,7 +77,8 @@ export class RpcHandler {
     }
     const respond = (answers: readonly Answer[]) => {
       countCalls(meters.calls, request, answers)
-      return reply(200, head, responseMessage(request, answers, LINE_BREAK))
+      const sourced = answers.every(isFromStream) ? head.andLines(STREAM) : head.andLines(NODE)
+      return reply(200, sourced, responseMessage(request, answers, LINE_BREAK))
     }
     const answers = answerCalls(request, {
       answer: (call) =>
@@ -88,6 +93,10 @@ export class RpcHandler {
 /** The devnode's own methods that change its state without a transaction: nobody's through here. */
 function isCheatCode(method: string): boolean {
   return method.startsWith('surfnet_')
+}
+
+function isFromStream(answer: Answer): boolean {
+  return answer.kind === 'text' && answer.source === 'stream'
 }
 
 /** Counts the bytes of an answer, those of a stream as they are sent. */

@@ -12,7 +12,7 @@ const plainHead = Head.of({ 'content-type': 'application/json; charset=utf-8' })
 const browserHead = Head.of({
   'content-type': 'application/json; charset=utf-8',
   ...CORS_ANY,
-  'access-control-expose-headers': 'ratelimit, ratelimit-policy, retry-after',
+  'access-control-expose-headers': 'ratelimit, ratelimit-policy, retry-after, x-sluice-source',
 })
 
 /** First headers of every answer to this request. */

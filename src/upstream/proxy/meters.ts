@@ -1,5 +1,10 @@
 // Meters of the proxy. Thread: main. Plain numbers, read at scrape, because the path is hot.
 import type { Meters } from '../../telemetry/meters.ts'
+import { PairTally } from '../../telemetry/tally.ts'
+import { type MethodClass, methodClasses } from './method-policy.ts'
+
+export const answerSources = ['stream', 'node'] as const
+export type AnswerSourceName = (typeof answerSources)[number]
 
 const counters = {
   failovers: ['failovers', 'Reads that were sent to a further node because one failed'],
@@ -15,6 +20,8 @@ const counters = {
 type Counter = keyof typeof counters
 
 export type ProxyTally = Record<Counter, number> & {
+  /** Calls by what they read and who answered: the stream of the set, or a node. */
+  readonly answers: PairTally<MethodClass, AnswerSourceName>
   /** Bytes in the caches now. */
   cacheBytes: () => number
 }
@@ -23,7 +30,16 @@ export function declareProxyMeters(meters: Meters): ProxyTally {
   // Reason for the casts: the entries of an object lose the type of its keys.
   const keys = Object.keys(counters) as Counter[]
   const zeros = Object.fromEntries(keys.map((key) => [key, 0])) as Record<Counter, number>
-  const tally: ProxyTally = { ...zeros, cacheBytes: () => 0 }
+  const answers = new PairTally(methodClasses, answerSources)
+  const tally: ProxyTally = { ...zeros, answers, cacheBytes: () => 0 }
+  meters.counterRead(
+    'sluice_upstream_answers_total',
+    'Calls by what they read and who answered: the stream of the set, or a node or its cache',
+    { reads: methodClasses, source: answerSources },
+    function* () {
+      for (const [reads, source, count] of answers.read()) yield [{ reads, source }, count]
+    },
+  )
   for (const key of keys) {
     const [name, help] = counters[key]
     meters.counterRead(`sluice_upstream_${name}_total`, help, {}, () => [[{}, tally[key]]])

@@ -23,7 +23,12 @@ export interface MethodPolicy {
   readonly lasting: Lasting
   /** Its answer contains the node's slot, which must not go back for a customer. */
   readonly tellsSlot: boolean
+  /** For meters: which part of the chain it reads. */
+  readonly reads: MethodClass
 }
+
+export const methodClasses = ['slots', 'accounts', 'other'] as const
+export type MethodClass = (typeof methodClasses)[number]
 
 /** Options of a call that the pick of a node depends on. */
 export interface ReadOptions {
@@ -31,18 +36,25 @@ export interface ReadOptions {
   readonly minContextSlot: number | undefined
 }
 
-const plain: MethodPolicy = { kind: 'read', isHeavy: false, lasting: 'never', tellsSlot: false }
+const plain: MethodPolicy = {
+  kind: 'read',
+  isHeavy: false,
+  lasting: 'never',
+  tellsSlot: false,
+  reads: 'other',
+}
 const heavy: MethodPolicy = { ...plain, isHeavy: true }
 const send: MethodPolicy = { ...plain, kind: 'send' }
-const telling: MethodPolicy = { ...plain, tellsSlot: true }
+const slots: MethodPolicy = { ...plain, tellsSlot: true, reads: 'slots' }
 
 const policies: ReadonlyMap<string, MethodPolicy> = new Map<string, MethodPolicy>([
   ['sendTransaction', send],
   ['requestAirdrop', send],
-  ['getSlot', telling],
-  ['getBlockHeight', telling],
-  ['getEpochInfo', telling],
-  ['getLatestBlockhash', telling],
+  ['getSlot', slots],
+  ['getBlockHeight', slots],
+  ['getEpochInfo', slots],
+  ['getLatestBlockhash', slots],
+  ['isBlockhashValid', slots],
   ['getGenesisHash', { ...plain, lasting: 'always' }],
   ['getBlockTime', { ...plain, lasting: 'rooted' }],
   ['getTransaction', { ...plain, lasting: 'finalized' }],

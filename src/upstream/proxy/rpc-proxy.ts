@@ -1,23 +1,17 @@
 // Proxies the JSON-RPC calls of customers to nodes, each to its own set only. Thread: main.
-import type { Clock } from '../../base/clock.ts'
 import type { Answer } from '../../jsonrpc/build.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { defaultSet } from '../config.ts'
 import type { Upstreams } from '../node-pool/upstreams.ts'
 import { unhealthy } from './errors.ts'
-import type { ProxyTally } from './meters.ts'
-import { SetProxy } from './set-proxy.ts'
+import { SetProxy, type SetProxyDeps } from './set-proxy.ts'
 
 export interface ProxyCaller {
   readonly subscription: { readonly id: string; readonly upstream: string | null }
 }
 
-export interface RpcProxyDeps {
+export interface RpcProxyDeps extends SetProxyDeps {
   readonly upstreams: Upstreams
-  readonly tally: ProxyTally
-  /** Our version, added to the node's in getVersion. */
-  readonly version: string
-  readonly clock: Clock
 }
 
 export class RpcProxy {

@@ -1,7 +1,9 @@
-// Answers the calls of one set's customers: cache, single flight, then the nodes. Thread: main.
+// Answers the calls of one set's customers: stream, cache, single flight, then the nodes.
+// Thread: main.
 // Nothing here is shared between sets: their nodes may be in different clusters.
 //
 //   call ─► send                                    ─► one node, or all
+//        ├► known from the stream of the set        ─► answer ─► slots seen
 //        ├► cache hit                               ─► answer
 //        ├► an identical read is in flight          ─► its answer (single flight)
 //        └► Read: pick, failover, hedge             ─► answer ─► cache, slots seen
@@ -18,13 +20,14 @@ import {
 import type { Call } from '../../jsonrpc/parse.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { UpstreamSet } from '../node-pool/upstream-set.ts'
+import type { AnswerSource } from '../ports.ts'
 import { AnswerCache } from './answer-cache.ts'
 import { unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
 import { isLasting, policyOf, readOptions } from './method-policy.ts'
 import { Read, type ReadDeps, type ReadRequest } from './read.ts'
 import { send } from './send.ts'
-import { SlotTracker, slotIn } from './slot-tracker.ts'
+import { apiVersionIn, heightIn, SlotTracker, slotIn } from './slot-tracker.ts'
 import { SlowEstimate } from './slow-estimate.ts'
 
 /** A read is hedged no sooner than this, however fast its method usually is. */
@@ -59,6 +62,8 @@ export interface SetProxyDeps {
   readonly clock: Clock
   /** Added to the answer of getVersion. */
   readonly version: string
+  /** What the stream of a set answers; null while it has none. */
+  answersOf?(set: string): AnswerSource | null
 }
 
 export class SetProxy implements ReadDeps {
@@ -68,6 +73,7 @@ export class SetProxy implements ReadDeps {
   readonly #deps: SetProxyDeps
   readonly #flights = new Map<string, Flight>()
   readonly #slots = new SlotTracker()
+  readonly #heights = new SlotTracker()
   readonly #estimates = new Map<string, SlowEstimate>()
   #version: { readonly answer: Answer; readonly untilMs: number } | null = null
 
@@ -85,6 +91,9 @@ export class SetProxy implements ReadDeps {
     if (method === 'getVersion') return this.#getVersion(call, customer)
     const policy = policyOf(method)
     if (policy.kind === 'send') return send(call, this.set, this.tally)
+    const streamed = this.#fromStream(call, customer)
+    this.tally.answers.count(policy.reads, streamed === null ? 'node' : 'stream')
+    if (streamed !== null) return streamed
     const options = readOptions(call)
     const key = `${method} ${call.paramsText}`
     const lasts = isLasting(policy, call, options, this.set.slot(Commitment.finalized))
@@ -97,6 +106,21 @@ export class SetProxy implements ReadDeps {
 
   nowMs(): number {
     return this.#deps.clock.monotonicMs()
+  }
+
+  /** Null when a node has to answer: the stream does not know, or the customer has seen more. */
+  #fromStream(call: Call, customer: string): Answer | null {
+    const source = this.#deps.answersOf?.(this.set.name) ?? null
+    if (source === null || !this.set.serves(call.method)) return null
+    const found = source.answer(call)
+    if (found === null) return null
+    const { answer, commitment, slot } = found
+    const height = heightIn(call.method, answer)
+    if (slot < this.#slots.get(customer, commitment)) return null
+    if (height !== null && height < this.#heights.get(customer, commitment)) return null
+    this.#slots.raise(customer, commitment, slot)
+    if (height !== null) this.#heights.raise(customer, commitment, height)
+    return answer
   }
 
   #cached(key: string): Answer | null {
@@ -138,7 +162,10 @@ export class SetProxy implements ReadDeps {
     this.tally.joined++
     flight.read.isJoined = true
     const answer = await flight.answer
-    if (answer.kind !== 'stream') return answer
+    if (answer.kind !== 'stream') {
+      if (read.policy.tellsSlot) this.#raise(read, answer)
+      return answer
+    }
     return this.#run({ ...read, minSlot: 0, isLasting: false })
   }
 
@@ -161,11 +188,20 @@ export class SetProxy implements ReadDeps {
     return added
   }
 
-  #trackSlot({ call, options, customer }: CustomerRead, answer: Answer, node: UpstreamNode): void {
+  #trackSlot(read: CustomerRead, answer: Answer, node: UpstreamNode): void {
+    const slot = this.#raise(read, answer)
+    if (slot !== null) node.observeSlot(slot, read.options.commitment)
+    const version = apiVersionIn(answer)
+    if (version !== null) this.#deps.answersOf?.(this.set.name)?.observeVersion(version)
+  }
+
+  /** The customer has seen this slot or height now. */
+  #raise({ call, options, customer }: CustomerRead, answer: Answer): number | null {
     const slot = slotIn(call.method, answer)
-    if (slot === null) return
-    node.observeSlot(slot, options.commitment)
-    this.#slots.raise(customer, options.commitment, slot)
+    const height = heightIn(call.method, answer)
+    if (slot !== null) this.#slots.raise(customer, options.commitment, slot)
+    if (height !== null) this.#heights.raise(customer, options.commitment, height)
+    return slot
   }
 
   #observe(method: string, ms: number): void {

@@ -1,0 +1,89 @@
+// Answers calls from what the stream of a set has shown, as a node would. Thread: main.
+// Synchronous: an answer, or null for a call that a node has to answer. Never an error: a node
+// words its own refusals.
+//
+//   hub ─► heads ─► methods of solana-rpc ─► answer, remembered until a head moves
+import type { SolanaHub } from '../geyser/hub.ts'
+import type { Call } from '../jsonrpc/parse.ts'
+import { slotMethods } from '../solana-rpc/slot-methods.ts'
+import type { Answering } from '../solana-rpc/view.ts'
+import type { StreamAnswer } from '../upstream/ports.ts'
+import { ChainHeads } from './chain-heads.ts'
+import { StreamLedger } from './stream-ledger.ts'
+
+/** Answers that are remembered until the next head, and the longest params of such a call. */
+const rememberedMax = 4_096
+const rememberedParamsMax = 256
+/** Any other is read differently by different versions of nodes. */
+const commitments: readonly unknown[] = ['processed', 'confirmed', 'finalized', undefined, null]
+
+export interface StreamAnswersDeps {
+  /** False while the stream may lag the nodes of its set. */
+  isLive(): boolean
+}
+
+export class StreamAnswers {
+  readonly #deps: StreamAnswersDeps
+  readonly #ledger: StreamLedger
+  readonly #methods: ReadonlyMap<string, Answering>
+  readonly #remembered = new Map<string, StreamAnswer>()
+  #apiVersion: string | null = null
+
+  constructor(hub: SolanaHub, deps: StreamAnswersDeps) {
+    this.#deps = deps
+    const heads = new ChainHeads(hub)
+    heads.onMove = () => this.#remembered.clear()
+    const ledger = new StreamLedger(heads)
+    this.#ledger = ledger
+    const apiVersion = () => this.#apiVersion ?? this.#missingVersion()
+    const source = {
+      ledger,
+      get apiVersion() {
+        return apiVersion()
+      },
+    }
+    this.#methods = new Map<string, Answering>(Object.entries(slotMethods(source)))
+  }
+
+  /** Null when a node has to answer. */
+  answer(call: Call): StreamAnswer | null {
+    const method = this.#methods.get(call.method)
+    if (method === undefined || !this.#deps.isLive()) return null
+    if (call.paramsText.length > rememberedParamsMax) return this.#build(call, method)
+    const key = call.method + call.paramsText
+    const known = this.#remembered.get(key)
+    if (known !== undefined) return known
+    const built = this.#build(call, method)
+    if (built !== null && this.#remembered.size < rememberedMax) this.#remembered.set(key, built)
+    return built
+  }
+
+  /** The version in a node's context; ours is the last one seen. */
+  observeVersion(apiVersion: string): void {
+    if (apiVersion === this.#apiVersion) return
+    this.#apiVersion = apiVersion
+    this.#remembered.clear()
+  }
+
+  #build(call: Call, method: Answering): StreamAnswer | null {
+    if (!isPlain(call)) return null
+    this.#ledger.begin()
+    const answer = method(call)
+    const view = this.#ledger.view()
+    if (view === null || answer instanceof Promise || answer.kind !== 'text') return null
+    return { answer: { ...answer, source: 'stream' }, ...view }
+  }
+
+  #missingVersion(): string {
+    this.#ledger.miss()
+    return ''
+  }
+}
+
+/** False for params that nodes of different versions, or we and they, may read differently. */
+function isPlain({ params }: Call): boolean {
+  const config: unknown = Array.isArray(params) ? params.at(-1) : null
+  if (typeof config !== 'object' || config === null) return true
+  const { commitment } = config as Record<string, unknown>
+  return commitments.includes(commitment)
+}
