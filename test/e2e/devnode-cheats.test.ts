@@ -311,6 +311,33 @@ describe('a profile', () => {
   })
 })
 
+describe('the profile of an instruction', () => {
+  it('is its own part of the transaction', async () => {
+    const from = await node.funded()
+    const [one, two] = [key(), key()]
+    const instructions = [transfer(from, one, 2_000_000), transfer(from, two, 3_000_000)]
+    const bytes = await node.signed(instructions, [from])
+    const { value } = await done('surfnet_profileTransaction', bytes.toString('base64'))
+    const [first, second] = value.instructionProfiles
+    const payer = from.publicKey.toBase58()
+    expect(first).toMatchObject({ computeUnitsConsumed: 150, errorMessage: null })
+    expect(second).toMatchObject({ computeUnitsConsumed: 150, errorMessage: null })
+    expect(first.logMessages).toHaveLength(2)
+    expect(second.logMessages).toHaveLength(2)
+    expect(first.accountStates[two.toBase58()]).toBeUndefined()
+    expect(second.accountStates[two.toBase58()].accountChange).toMatchObject({ type: 'create' })
+    expect(second.accountStates[payer].accountChange.data).toMatchObject([
+      { lamports: 9_997_995_000 },
+      { lamports: 9_994_995_000 },
+    ])
+    expect(value.transactionProfile.computeUnitsConsumed).toBe(300)
+    const shallow = await done('surfnet_profileTransaction', bytes.toString('base64'), null, {
+      depth: 'transaction',
+    })
+    expect(shallow.value.instructionProfiles).toBeUndefined()
+  })
+})
+
 describe('a gateway before the devnode', () => {
   it('refuses every cheat code, and follows the chain through a jump', async () => {
     const gateway = await SolanaNode.before([node], '--metrics.enabled=false')

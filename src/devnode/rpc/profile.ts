@@ -1,5 +1,6 @@
 // The profile of a transaction: what it would change and consume, as surfpool shows it.
 // Thread: main of the devnode. Nothing is kept.
+// An instruction's profile is the difference of the transactions that end with it and before it.
 import { Commitment } from '../../base/commitment.ts'
 import { accept, type Outcome } from '../../base/errors.ts'
 import { jsonText, ReadyJson } from '../../base/json-text.ts'
@@ -14,66 +15,128 @@ import { transactionErrorText } from '../transaction-error-text.ts'
 import type { RpcNode } from './rpc-node.ts'
 import type { WireTransaction } from './wire-transaction.ts'
 
-const layout = new TransactionLayout()
+const layout = new TransactionLayout({ v1: true })
+/** Whose count is one byte. */
+const instructionsMax = 127
+const base64 = { encoding: 'base64', dataSlice: null } as const
+
+/** An account at a moment; null when it does not exist. */
+type ReadLedger = (pubkey: Uint8Array) => LedgerAccount | null
+
+/** The state after a number of instructions, and what they took. */
+interface Stage {
+  readonly read: ReadLedger
+  readonly units: bigint
+  readonly logCount: number
+}
 
 /** `key`: the id of the profile. Refused `invalid` for bytes that the chain cannot read. */
 export function profileText(
   { chain, ledger }: RpcNode,
   wire: WireTransaction,
-  { encoding, key }: { readonly encoding: AccountEncoding; readonly key: string },
+  view: { readonly encoding: AccountEncoding; readonly key: string; readonly isDeep: boolean },
 ): Outcome<string> {
   const options = { isBlockhashReplaced: true, mustVerify: false }
   const outcome = chain.simulate(wire.bytes, options)
   if (!outcome.ok) return outcome
   const simulated = outcome.value
-  const before = (pubkey: Uint8Array) => ledger.account(pubkey, Commitment.processed)
-  const after = (pubkey: Uint8Array) =>
-    simulated.err === null ? simulated.account(pubkey) : before(pubkey)
-  const shown = (account: LedgerAccount | null, read: typeof before) => {
-    if (account === null) return null
-    const view = { encoding, dataSlice: null }
-    const text = accountText(account, view, read) ?? accountText(account, base64, read)
-    return new ReadyJson(text!)
-  }
-  const change = (pubkey: Uint8Array) => {
-    const [old, fresh] = [before(pubkey), after(pubkey)]
-    if (isUnchanged(old, fresh)) return { type: 'unchanged', data: shown(old, before) }
-    if (old === null) return { type: 'create', data: shown(fresh, after) }
-    if (fresh === null) return { type: 'delete', data: shown(old, before) }
-    return { type: 'update', data: [shown(old, before), shown(fresh, after)] }
-  }
-  const states: Record<string, unknown> = {}
-  const readonly: Record<string, unknown> = {}
   layout.decode(wire.bytes)
-  const { loadedWritableAddresses: loaded, loadedReadonlyAddresses: fixed } = simulated
-  for (const [index, pubkey] of [...wire.keys, ...loaded, ...fixed].entries()) {
-    const name = keyText(pubkey)
-    if (layout.isWritable(index)) {
-      states[name] = { type: 'writable', accountChange: change(pubkey) }
-      continue
-    }
-    states[name] = { type: 'readonly' }
-    const account = before(pubkey)
-    if (account !== null) readonly[name] = shown(account, before)
+  const { loadedWritableAddresses, loadedReadonlyAddresses } = simulated
+  const keys = [...wire.keys, ...loadedWritableAddresses, ...loadedReadonlyAddresses]
+  const before: ReadLedger = (pubkey) => ledger.account(pubkey, Commitment.processed)
+  const first: Stage = { read: before, units: 0n, logCount: 0 }
+  const { encoding, key } = view
+  const profile = (from: Stage, run: Simulated, indexes: Iterable<number>) =>
+    difference(from, run, { keys, indexes, encoding })
+  const prefixes = view.isDeep ? prefixesOf(wire.bytes) : []
+  const instructions: unknown[] = []
+  let stage = first
+  for (const { bytes, indexes } of prefixes) {
+    const part = chain.simulate(bytes, options)
+    if (!part.ok) return part
+    instructions.push(profile(stage, part.value, indexes))
+    stage = stageAfter(stage, part.value)
   }
+  const fixed = [...keys.keys()].filter((index) => !layout.isWritable(index))
+  const shownFixed = fixed.map((index) => [keyText(keys[index]!), before(keys[index]!)] as const)
+  const readonly = shownFixed.filter(([, account]) => account !== null)
   return accept(
     jsonText({
       slot: simulated.slot,
       key,
-      transactionProfile: { accountStates: states, ...costOf(simulated) },
-      readonlyAccountStates: readonly,
+      instructionProfiles: instructions.length === 0 ? undefined : instructions,
+      transactionProfile: profile(first, simulated, keys.keys()),
+      readonlyAccountStates: Object.fromEntries(
+        readonly.map(([name, account]) => [name, shown(account, before, encoding)]),
+      ),
     }),
   )
 }
 
-const base64 = { encoding: 'base64', dataSlice: null } as const
+/** The transactions of the first instruction, of the first two, and so on. */
+function prefixesOf(bytes: Uint8Array): { bytes: Uint8Array; indexes: Set<number> }[] {
+  const { instructionCount: count, version, blockhashAt, dataAt, dataLength } = layout
+  if (version === 1 || count > instructionsMax) return []
+  const head = bytes.subarray(0, blockhashAt + 32)
+  const endOf = (index: number) => dataAt[index]! + dataLength[index]!
+  const tail = bytes.subarray(endOf(count - 1))
+  return Array.from({ length: count }, (_, last) => {
+    const body = bytes.subarray(blockhashAt + 33, endOf(last))
+    const accountsAt = layout.accountsAt[last]!
+    const accounts = bytes.subarray(accountsAt, accountsAt + layout.accountsCount[last]!)
+    return {
+      bytes: Buffer.concat([head, Uint8Array.of(last + 1), body, tail]),
+      indexes: new Set([...accounts, layout.programIndex[last]!]),
+    }
+  })
+}
 
-function costOf({ err, unitsConsumed, logs }: Simulated) {
-  return {
-    computeUnitsConsumed: unitsConsumed,
-    logMessages: logs,
-    errorMessage: err === null ? null : transactionErrorText(err),
+function stageAfter(from: Stage, { err, account, unitsConsumed, logs }: Simulated): Stage {
+  return { read: err === null ? account : from.read, units: unitsConsumed, logCount: logs.length }
+}
+
+function difference(
+  from: Stage,
+  run: Simulated,
+  of: {
+    readonly keys: readonly Uint8Array[]
+    readonly indexes: Iterable<number>
+    readonly encoding: AccountEncoding
+  },
+) {
+  const to = stageAfter(from, run)
+  const accountStates: Record<string, unknown> = {}
+  for (const index of of.indexes) {
+    const pubkey = of.keys[index]!
+    accountStates[keyText(pubkey)] = layout.isWritable(index)
+      ? { type: 'writable', accountChange: changeOf(pubkey, [from.read, to.read], of.encoding) }
+      : { type: 'readonly' }
   }
+  return {
+    accountStates,
+    computeUnitsConsumed: to.units - from.units,
+    logMessages: run.logs.slice(from.logCount),
+    errorMessage: run.err === null ? null : transactionErrorText(run.err),
+  }
+}
+
+function changeOf(
+  pubkey: Uint8Array,
+  [before, after]: readonly [ReadLedger, ReadLedger],
+  encoding: AccountEncoding,
+) {
+  const [old, fresh] = [before(pubkey), after(pubkey)]
+  const was = shown(old, before, encoding)
+  if (isUnchanged(old, fresh)) return { type: 'unchanged', data: was }
+  const is = shown(fresh, after, encoding)
+  if (old === null) return { type: 'create', data: is }
+  return fresh === null ? { type: 'delete', data: was } : { type: 'update', data: [was, is] }
+}
+
+function shown(account: LedgerAccount | null, read: ReadLedger, encoding: AccountEncoding) {
+  if (account === null) return null
+  const text = accountText(account, { encoding, dataSlice: null }, read)
+  return new ReadyJson(text ?? accountText(account, base64, read)!)
 }
 
 function isUnchanged(a: LedgerAccount | null, b: LedgerAccount | null): boolean {

@@ -31,10 +31,10 @@ export function surfnetMethods(
       if (!('bytes' in wire)) params.refuse(wire)
       const config = params.config(2, 'RpcProfileResultConfig')
       const encoding = config.choice('encoding', accountEncodings) ?? 'jsonParsed'
-      config.choice('depth', ['transaction', 'instruction'])
+      const isDeep = config.choice('depth', ['transaction', 'instruction']) !== 'transaction'
       return () => {
         if (!('bytes' in wire)) return failure(wire)
-        const profile = profileText(node, wire, { encoding, key: randomUUID() })
+        const profile = profileText(node, wire, { encoding, key: randomUUID(), isDeep })
         if (!profile.ok) return failure(refusalError(profile.refusal))
         return inContext(node, node.ledger.slot(Commitment.processed), profile.value)
       }
