@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { WebSocket } from 'ws'
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { keyOf } from '../../src/solana/keys.ts'
+import { errText } from '../../src/solana/ui-meta.ts'
 import type { AccountUpdate, BlockUpdate, TransactionUpdate } from '../../src/solana/updates.ts'
 import { type Client, SubscriptionStage } from '../testkit/subscription-stage.ts'
 import { until } from '../testkit/until.ts'
@@ -168,14 +169,15 @@ describe('signatureSubscribe', () => {
     const next = seek((updates) => ofKind(updates, 'transaction').at(0))
     const commitment = 'confirmed'
     const future = encodeBase58(next.signature)
-    // What landed is told in the next slot's confirmation.
     const id = await client.subscribe('signature', future, {
       commitment,
       enableReceivedNotification: true,
     })
     stage.step()
-    const told = await client.upTo(id, 1)
-    expect(told[0]).toMatchObject({ context: { slot: next.slot }, value: expect.any(Object) })
+    expect(await client.upTo(id, 2)).toEqual([
+      { context: { slot: next.slot }, value: 'receivedSignature' },
+      { context: { slot: next.slot }, value: { err: JSON.parse(errText(next.err)) } },
+    ])
     expect(await client.ask('signatureUnsubscribe', [id])).toMatchObject({
       error: { code: -32602 },
     })
