@@ -108,7 +108,7 @@ export async function startDevnode(
     const udp = await openUdpPort(host)
     stops.push(() => udp.stop())
     const ports = { rpc: 0, ws: 0, udp: udp.port }
-    const contact = () => ({ host, ...ports, shredVersion: feed.version })
+    const contact = () => ({ host: hostText(host), ...ports, shredVersion: feed.version })
     const rpc = await startRpcServer(
       { host, port: options.rpcPort, portKey: '--rpc-port' },
       {
@@ -165,6 +165,11 @@ export async function startDevnode(
     await stop()
     throw error
   }
+}
+
+/** As it is written before a port. */
+function hostText(host: string): string {
+  return host.includes(':') ? `[${host}]` : host
 }
 
 function statsOf(ledger: LedgerState, counter: StatsCounter): DevnodeStats {

@@ -143,7 +143,7 @@ function leaderMethods(node: RpcNode): Readonly<Record<string, Answering>> {
 /** One UDP port stands for all that a validator has: see udp-port.ts. */
 function contactInfo({ contact, ledger, apiVersion }: RpcNode) {
   const { host, rpc, ws, udp, shredVersion } = contact()
-  const at = (port: number) => (port === 0 ? null : `${reachable(host)}:${port}`)
+  const at = (port: number) => (port === 0 ? null : `${host}:${port}`)
   return {
     clientId: 'Agave',
     featureSet: solanaVersion['feature-set'],
@@ -161,13 +161,6 @@ function contactInfo({ contact, ledger, apiVersion }: RpcNode) {
     tvu: at(udp),
     version: apiVersion,
   }
-}
-
-/** Every address of this machine is no address to send to. */
-function reachable(host: string): string {
-  if (host === '0.0.0.0') return '127.0.0.1'
-  if (host === '::') return '[::1]'
-  return host.includes(':') ? `[${host}]` : host
 }
 
 function blockProduction(node: RpcNode): Answering {

@@ -1,5 +1,5 @@
 // Policy of each method: may it be retried, shared or cached, is it expensive. Thread: any (pure).
-import { Commitment } from '../../base/commitment.ts'
+import { Commitment, commitmentNamed } from '../../base/commitment.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 
 /**
@@ -80,22 +80,15 @@ export function policyOf(method: string): MethodPolicy {
 }
 
 const defaults: ReadOptions = { commitment: Commitment.finalized, minContextSlot: undefined }
-const commitments: ReadonlyMap<unknown, Commitment> = new Map([
-  ['processed', Commitment.processed],
-  ['recent', Commitment.processed],
-  ['confirmed', Commitment.confirmed],
-  ['single', Commitment.confirmed],
-  ['singleGossip', Commitment.confirmed],
-])
 
-/** The options are the last param, when that is an object; finalized by default. */
+/** The options are the last param, when that is an object; nodes take unknown ones as finalized. */
 export function readOptions({ params }: Call): ReadOptions {
   if (!Array.isArray(params) || params.length === 0) return defaults
   const last: unknown = params[params.length - 1]
   if (typeof last !== 'object' || last === null) return defaults
   const { commitment, minContextSlot } = last as Record<string, unknown>
   return {
-    commitment: commitments.get(commitment) ?? Commitment.finalized,
+    commitment: commitmentNamed(commitment) ?? Commitment.finalized,
     minContextSlot: typeof minContextSlot === 'number' ? minContextSlot : undefined,
   }
 }
