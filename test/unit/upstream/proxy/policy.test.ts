@@ -24,8 +24,9 @@ describe('the policy of a method', () => {
     expect(readOptions({ ...call('getSlot'), params: undefined })).toEqual({ commitment: 2 })
     const said = { commitment: 'processed', minContextSlot: 7 }
     expect(readOptions(call('getBalance', 'a', said))).toEqual({ commitment: 0, minContextSlot: 7 })
-    expect(readOptions(call('getBalance', 'a', { commitment: 'single' })).commitment).toBe(1)
-    expect(readOptions(call('getBalance', 'a', { commitment: 'odd' })).commitment).toBe(2)
+    expect(readOptions(call('getBalance', 'a', { commitment: 'confirmed' })).commitment).toBe(1)
+    for (const unknown of ['odd', 'single', 'recent'])
+      expect(readOptions(call('getBalance', 'a', { commitment: unknown })).commitment).toBe(2)
     const odd = { minContextSlot: '7' }
     expect(readOptions(call('getBalance', 'a', odd)).minContextSlot).toBe(undefined)
   })
