@@ -79,17 +79,24 @@ export function answerCalls(
   { items }: RpcRequest,
   handling: CallHandling,
 ): readonly Answer[] | Promise<readonly Answer[]> {
-  const answers = items.map((item) =>
-    item.method === null ? failure(item.error) : answerCall(item, handling),
-  )
+  if (items.length === 1) {
+    const given = answerItem(items[0]!, handling)
+    return given instanceof Promise ? given.then(alone) : [given]
+  }
+  const answers = items.map((item) => answerItem(item, handling))
   if (answers.some((given) => given instanceof Promise)) return Promise.all(answers)
   // Reason for the cast: the line above has shown that none is a promise.
   return answers as readonly Answer[]
 }
 
-function answerCall(call: Call, handling: CallHandling): Answer | Promise<Answer> {
+function alone(answer: Answer): readonly Answer[] {
+  return [answer]
+}
+
+function answerItem(item: Item, handling: CallHandling): Answer | Promise<Answer> {
+  if (item.method === null) return failure(item.error)
   try {
-    const given = handling.answer(call)
+    const given = handling.answer(item)
     if (!(given instanceof Promise)) return leave(given, handling)
     return given.then(
       (answer) => leave(answer, handling),
@@ -150,11 +157,12 @@ export function countCalls(
   { items }: RpcRequest,
   answers?: readonly Answer[],
 ): void {
-  items.forEach(({ method }, index) => {
-    if (method === null) return
+  for (let index = 0; index < items.length; index++) {
+    const { method } = items[index]!
+    if (method === null) continue
     const kind = answers?.[index]?.kind
     calls.count(method, kind === undefined ? 'refused' : kind === 'error' ? 'error' : 'ok')
-  })
+  }
 }
 
 /** Method name under which malformed items are charged. */

@@ -74,7 +74,10 @@ export class Http<C> implements ExchangeOwner {
   readonly #waiting: InFlight
   /** In flight, but not yet counted by address: so few that no address can exceed its limit. */
   readonly #unnamed = new Set<Exchange>()
+  /** Those whose body is not here yet. The newest is kept apart: most bodies come with their head,
+   *  and adding to a set and deleting from it costs more than the rest. */
   readonly #reading = new Set<Exchange>()
+  #newest: Exchange | null = null
   readonly #sweeper: NodeJS.Timeout
   #inFlight = 0
   #isStopping = false
@@ -129,7 +132,7 @@ export class Http<C> implements ExchangeOwner {
     this.#name()
     exchange.isCounted = this.#waiting.enter(exchange.request.address)
     if (!exchange.isCounted) {
-      this.#reading.delete(exchange)
+      this.#endReading(exchange)
       exchange.answerCorked(this.#tooMany(exchange))
     }
     return exchange.isCounted
@@ -137,7 +140,7 @@ export class Http<C> implements ExchangeOwner {
 
   finished(exchange: Exchange): void {
     this.#inFlight--
-    this.#reading.delete(exchange)
+    this.#endReading(exchange)
     if (exchange.isCounted && !this.#unnamed.delete(exchange))
       this.#waiting.leave(exchange.request!.address)
   }
@@ -146,7 +149,7 @@ export class Http<C> implements ExchangeOwner {
    *  the process. */
   failed(exchange: Exchange, error: unknown): void {
     if (isBrokenInvariant(error)) throw error
-    this.#reading.delete(exchange)
+    this.#endReading(exchange)
     if (this.#throttle.allows('handler', this.#parts.clock.monotonicMs()))
       this.#parts.log.error('HTTP request handler failed', { reason: reasonOf(error) })
     exchange.answerFailure(this.#lastError(exchange, 500, 'internal error'))
@@ -204,9 +207,10 @@ export class Http<C> implements ExchangeOwner {
     const bodyBytesMax = route.bodyBytesMax ?? 0
     if (bodyBytesMax === 0) return route.handle(request, NO_BODY, context)
     if (request.contentLength > bodyBytesMax) return this.#tooLong(exchange, bodyBytesMax, context)
-    this.#reading.add(exchange)
+    if (this.#newest !== null) this.#reading.add(this.#newest)
+    this.#newest = exchange
     exchange.read(bodyBytesMax, (body) => {
-      this.#reading.delete(exchange)
+      this.#endReading(exchange)
       exchange.settle(
         body === null
           ? this.#tooLong(exchange, bodyBytesMax, context)
@@ -214,6 +218,11 @@ export class Http<C> implements ExchangeOwner {
       )
     })
     return null
+  }
+
+  #endReading(exchange: Exchange): void {
+    if (this.#newest === exchange) this.#newest = null
+    else this.#reading.delete(exchange)
   }
 
   /** Counts by address after all; deferred because reading an address costs as much as a token
@@ -249,12 +258,14 @@ export class Http<C> implements ExchangeOwner {
   /** Applies the timeout to bodies that have not arrived yet. */
   #sweep(): void {
     const nowMs = this.#parts.clock.monotonicMs()
+    if (this.#newest !== null) this.#reading.add(this.#newest)
+    this.#newest = null
     for (const exchange of this.#reading) {
       if (exchange.seenMs === 0) {
         exchange.seenMs = exchange.touchedMs = nowMs
         this.waits(exchange)
       } else if (nowMs - exchange.seenMs >= BODY_MS_MAX) {
-        this.#reading.delete(exchange)
+        this.#endReading(exchange)
         exchange.answerCorked(this.#lastError(exchange, 408, 'the body took longer than 10 s'))
       } else if (nowMs - exchange.touchedMs >= BODY_TOUCH_MS) exchange.touch(nowMs)
     }

@@ -45,6 +45,9 @@ export function statusLine(status: number): string {
 export class Head {
   readonly name: string
   readonly value: string
+  /** The last extension by `andLines`: a head that is used again is extended by the same lines. */
+  #lines = ''
+  #extended: Head | null = null
 
   private constructor(name: string, value: string) {
     this.name = name
@@ -59,7 +62,11 @@ export class Head {
 
   /** Further lines, `name: value` joined by CR LF, that contain no caller-supplied text. */
   andLines(lines: string): Head {
-    return new Head(this.name, `${this.value}\r\n${lines}`)
+    if (this.#extended === null || this.#lines !== lines) {
+      this.#lines = lines
+      this.#extended = new Head(this.name, `${this.value}\r\n${lines}`)
+    }
+    return this.#extended
   }
 
   and(name: string, value: string): Head {

@@ -30,6 +30,8 @@ export interface HeadProblem {
   readonly message: string
 }
 
+const NO_PARAMS: readonly string[] = []
+
 export class Request {
   readonly method: string
   readonly path: string
@@ -44,7 +46,7 @@ export class Request {
   /** What is wrong with the head; answered with its status, and the connection is closed. */
   readonly problem: HeadProblem | null
   /** Values of the `:name` segments of the route's path, in order. */
-  params: readonly string[] = []
+  params: readonly string[] = NO_PARAMS
   readonly #headers: ReadonlyMap<string, string> | null
   readonly #addresses: Addresses
   readonly #forwarded: string
@@ -68,7 +70,7 @@ export class Request {
     this.credentials = pass.credentials()
     this.contentType = pass.contentType
     this.origin = pass.origin
-    this.contentLength = pass.contentLength === '' ? -1 : Number(pass.contentLength)
+    this.contentLength = pass.contentLength
     this.problem = pass.problem()
     this.#headers = pass.headers
     this.#forwarded = pass.forwarded
@@ -141,7 +143,8 @@ const NO_CREDENTIALS: HeaderCredentials = {
 class HeadPass {
   contentType = ''
   origin = ''
-  contentLength = ''
+  /** -1 when not stated. */
+  contentLength = -1
   transferEncoding = ''
   forwarded = ''
   headers: Map<string, string> | null = null
@@ -159,8 +162,8 @@ class HeadPass {
   begin(wants: ReadonlySet<string>): void {
     this.wants = wants
     this.headers = null
-    this.contentType = this.contentLength = this.transferEncoding = this.forwarded = ''
-    this.origin = ''
+    this.contentType = this.transferEncoding = this.forwarded = this.origin = ''
+    this.contentLength = -1
     this.xToken = this.authorization = this.xApiKey = ''
     this.seen = this.count = this.bytes = 0
     this.isRepeated = this.isSmuggling = false
@@ -175,7 +178,7 @@ class HeadPass {
   problem(): HeadProblem | null {
     if (this.count > HEADERS_MAX || this.bytes > HEADER_BYTES_MAX)
       return { status: 431, message: 'too many headers' }
-    const hasBoth = this.contentLength !== '' && this.transferEncoding !== ''
+    const hasBoth = this.contentLength !== -1 && this.transferEncoding !== ''
     return this.isSmuggling || hasBoth
       ? { status: 400, message: 'ambiguous content length or transfer encoding' }
       : null
@@ -212,8 +215,9 @@ function takeHeader(name: string, value: string): void {
       pass.origin ||= value
       break
     case 'content-length':
-      if (pass.contentLength !== '' || !/^\d{1,15}$/.test(value)) pass.isSmuggling = true
-      pass.contentLength = value
+      if (pass.contentLength !== -1) pass.isSmuggling = true
+      pass.contentLength = numberIn(value)
+      if (pass.contentLength === -1) pass.isSmuggling = true
       break
     case 'transfer-encoding':
       if (pass.transferEncoding !== '' || value.toLowerCase() !== 'chunked') pass.isSmuggling = true
@@ -227,4 +231,16 @@ function takeHeader(name: string, value: string): void {
     pass.headers ??= new Map()
     if (!pass.headers.has(name)) pass.headers.set(name, value)
   }
+}
+
+/** A number of 1 to 15 digits; -1 for any other text. */
+function numberIn(text: string): number {
+  if (text.length === 0 || text.length > 15) return -1
+  let number = 0
+  for (let at = 0; at < text.length; at++) {
+    const digit = text.charCodeAt(at) - 0x30
+    if (digit < 0 || digit > 9) return -1
+    number = number * 10 + digit
+  }
+  return number
 }

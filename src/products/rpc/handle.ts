@@ -7,10 +7,11 @@ import type { Clock } from '../../base/clock.ts'
 import { type Answer, failure, type Message, rpcErrors } from '../../jsonrpc/build.ts'
 import { MessageStream } from '../../jsonrpc/message-stream.ts'
 import type { Method } from '../../jsonrpc/methods.ts'
-import { parseRequest } from '../../jsonrpc/parse.ts'
+import { type Call, parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
 import {
   admit,
   answerCalls,
+  type CallHandling,
   countCalls,
   refusalMessage,
   responseMessage,
@@ -58,35 +59,68 @@ export class RpcHandler {
 
   /** Never throws and never rejects. */
   handle(body: Buffer, caller: Caller): Reply | Promise<Reply> {
-    const { clock, meters, proxy, quotaMeters } = this.#deps
+    const { clock, meters, quotaMeters } = this.#deps
     const beganMs = clock.monotonicMs()
-    const { budget } = caller
-    const request = parseRequest(body, budget.plan.batchItems)
-    const { allowance, refusal } = admit(request, budget)
+    const request = parseRequest(body, caller.budget.plan.batchItems)
+    const { allowance, refusal } = admit(request, caller.budget)
     const head = rateHead(caller.head, allowance)
-    const reply = (status: number, head: Head, message: Message) => {
-      meters.latency.observeMs(clock.monotonicMs() - beganMs)
-      return new Reply(status, head, metered(message, budget))
+    const serving = new Serving(this.#deps, caller, request, head, beganMs, this.#reportBug)
+    if (refusal === null) {
+      const answers = answerCalls(request, serving)
+      return answers instanceof Promise
+        ? answers.then((later) => serving.respond(later))
+        : serving.respond(answers)
     }
-    if (refusal !== null) {
-      countCalls(meters.calls, request)
-      const message = refusalMessage(request, refusal.error, LINE_BREAK)
-      if (!refusal.isExhausted) return reply(200, head, message)
-      quotaMeters.refused.rpc.inc()
-      return reply(429, withRetryAfter(head, refusal.retryAfterMs), message)
-    }
-    const respond = (answers: readonly Answer[]) => {
-      countCalls(meters.calls, request, answers)
-      const sourced = answers.every(isFromStream) ? head.andLines(STREAM) : head.andLines(NODE)
-      return reply(200, sourced, responseMessage(request, answers, LINE_BREAK))
-    }
-    const answers = answerCalls(request, {
-      answer: (call) =>
-        isCheatCode(call.method) ? failure(rpcErrors.unknownMethod) : proxy.call(call, caller),
-      failed: this.#reportBug,
-      budget,
-    })
-    return answers instanceof Promise ? answers.then(respond) : respond(answers)
+    countCalls(meters.calls, request)
+    const message = refusalMessage(request, refusal.error, LINE_BREAK)
+    if (!refusal.isExhausted) return serving.reply(200, head, message)
+    quotaMeters.refused.rpc.inc()
+    return serving.reply(429, withRetryAfter(head, refusal.retryAfterMs), message)
+  }
+}
+
+/** One request that is being answered; an object and not closures, of which each is allocated. */
+class Serving implements CallHandling {
+  readonly budget: Budget
+  readonly failed: (error: unknown) => void
+  readonly #deps: HandleDeps
+  readonly #caller: Caller
+  readonly #request: RpcRequest
+  readonly #head: Head
+  readonly #beganMs: number
+
+  constructor(
+    deps: HandleDeps,
+    caller: Caller,
+    request: RpcRequest,
+    head: Head,
+    beganMs: number,
+    failed: (error: unknown) => void,
+  ) {
+    this.budget = caller.budget
+    this.failed = failed
+    this.#deps = deps
+    this.#caller = caller
+    this.#request = request
+    this.#head = head
+    this.#beganMs = beganMs
+  }
+
+  answer(call: Call): Answer | Promise<Answer> {
+    if (isCheatCode(call.method)) return failure(rpcErrors.unknownMethod)
+    return this.#deps.proxy.call(call, this.#caller)
+  }
+
+  respond(answers: readonly Answer[]): Reply {
+    countCalls(this.#deps.meters.calls, this.#request, answers)
+    const head = this.#head.andLines(answers.every(isFromStream) ? STREAM : NODE)
+    return this.reply(200, head, responseMessage(this.#request, answers, LINE_BREAK))
+  }
+
+  reply(status: number, head: Head, message: Message): Reply {
+    const { clock, meters } = this.#deps
+    meters.latency.observeMs(clock.monotonicMs() - this.#beganMs)
+    return new Reply(status, head, metered(message, this.budget))
   }
 }
 
