@@ -20,6 +20,7 @@ import {
   u64,
 } from './archive-keys.ts'
 import { Block, packEntries } from './block.ts'
+import { ignoreCommitRejections } from './commit-rejections.ts'
 import { type Position, StoredTransaction } from './stored-transaction.ts'
 
 type Rows = Database<Buffer, Buffer>
@@ -54,6 +55,7 @@ export class Archive {
   readonly #bounds: ArchiveBounds
   readonly #onFault: (fault: unknown) => void
   readonly #pending: Block[] = []
+  readonly #stopIgnoring = ignoreCommitRejections()
   #writing: Promise<void> | null = null
   #watched: Promise<unknown> | null = null
   #fault: unknown = null
@@ -160,16 +162,19 @@ export class Archive {
   async close(): Promise<void> {
     await this.#writing
     await this.#root.close()
+    this.#stopIgnoring()
   }
 
   /** Writes the queue, a few transactions in each turn of the event loop. */
   async #write(): Promise<void> {
     for (let block = this.#pending[0]; block !== undefined; block = this.#pending[0]) {
       for (let at = 0; at < block.stored.length; at += transactionsPerTurn) {
+        if (this.#fault !== null) break
         for (const transaction of block.stored.slice(at, at + transactionsPerTurn))
           this.#addTransaction(transaction)
         await nextTurn()
       }
+      if (this.#fault !== null) break
       const { slot } = block
       const row = block.with([], packEntries([])).pack()
       this.#count += 1
