@@ -28,6 +28,7 @@ import {
 } from '@solana/web3.js'
 import { getTransferSolInstruction } from '@solana-program/system'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { encodeBase58 } from '../../src/solana/base58.ts'
 import { startDevnode } from '../testkit/devnode.ts'
 import { SolanaNode, signedWith, transfer } from '../testkit/solana-node.ts'
 import { kitOf } from '../testkit/solana-rpc-kit.ts'
@@ -162,6 +163,28 @@ describe.each([
         expect(enough.loadedAccountsDataSize).toBe(size)
         expect((await tried(size - 1)).err).toBe('MaxLoadedAccountsDataSizeExceeded')
       }
+    })
+
+    it('refuses a forged signature in preflight, and drops it without', async () => {
+      const from = await node.funded()
+      const bytes = await node.signed([transfer(from, Keypair.generate().publicKey, 1e9)], [from])
+      bytes[5]! ^= 1
+      const text = Buffer.from(bytes).toString('base64')
+      const { error } = await node.call('sendTransaction', text, base64)
+      expect(error).toMatchObject({
+        code: -32002,
+        message: 'Transaction simulation failed: Transaction did not pass signature verification',
+        data: { err: 'SignatureFailure', logs: [], unitsConsumed: 0 },
+      })
+      const checked = { ...base64, sigVerify: true }
+      const { result } = await node.call('simulateTransaction', text, checked)
+      expect(result.value.err).toBe('SignatureFailure')
+      const sent = await node.call('sendTransaction', text, { ...base64, skipPreflight: true })
+      expect(sent.result).toBe(encodeBase58(bytes.subarray(1, 65)))
+      // Nothing of it lands: the next one of the same payer does.
+      await node.land([transfer(from, Keypair.generate().publicKey, 1e9)], [from])
+      const { value } = (await node.call('getSignatureStatuses', [sent.result])).result
+      expect(value).toEqual([null])
     })
 
     it('counts 8,248 bytes for a lookup table', async () => {
