@@ -17,6 +17,7 @@ import type { Context } from './topology/context.ts'
 import * as products from './topology/products.ts'
 import * as state from './topology/state.ts'
 import * as upstream from './topology/upstream.ts'
+import { inFlightBytesMax } from './upstream/geyser/ingest.ts'
 
 const restarted = 'restarted with exponential back-off'
 const vital = `${restarted}; after too many deaths in a row the server exits`
@@ -139,6 +140,12 @@ export const topology: ComponentTable<Components, Context> = {
     does: 'the geyser stream of each set, deduplicated across nodes',
     reads: ['registry', 'upstreams'],
     owns: [
+      { kind: 'thread', name: 'geyser', bound: '1 thread per set', restart: vital },
+      {
+        kind: 'queue',
+        name: 'batches of updates, per set',
+        bound: `${bytes(inFlightBytesMax)}, then the node is held back`,
+      },
       {
         kind: 'hub',
         name: 'Solana updates, one hub per set',

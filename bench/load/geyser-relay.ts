@@ -105,7 +105,12 @@ function pairOf(kind: Kind, length: number): Promise<Pair> {
 async function start(kind: Kind, length: number): Promise<Pair> {
   const node = startProcess(new URL('./clients/geyser-node.js', import.meta.url))
   const relay = startProcess(new URL('./clients/geyser-relays.js', import.meta.url))
-  const port = await node.call<number>('open', length)
+  const port = await node.call<number>('open', {
+    length,
+    perSlot: 100,
+    transactions: 0,
+    perFrame: 8,
+  })
   const opened = await relay.call<OpenedRelay>(kind, port)
   return { node, relay, opened }
 }

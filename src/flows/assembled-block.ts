@@ -8,6 +8,7 @@ import type {
   EntryUpdate,
   TransactionUpdate,
 } from '../solana/updates.ts'
+import type { UpdateList } from '../stream/update-list.ts'
 import type { SlotItem } from './replay-dedup.ts'
 
 export class AssembledBlock implements BlockUpdate {
@@ -15,12 +16,12 @@ export class AssembledBlock implements BlockUpdate {
   readonly slot: number
   readonly createdAtMs: number
   readonly meta: BlockMetaUpdate
-  readonly #items: readonly SlotItem[]
+  readonly #items: UpdateList<SlotItem>
   #transactions: readonly TransactionUpdate[] | null = null
   #accounts: readonly AccountUpdate[] | null = null
 
   /** `items` are all those of the slot, in the order of arrival. */
-  constructor(meta: BlockMetaUpdate, items: readonly SlotItem[]) {
+  constructor(meta: BlockMetaUpdate, items: UpdateList<SlotItem>) {
     this.slot = meta.slot
     this.createdAtMs = meta.createdAtMs
     this.meta = meta
@@ -30,7 +31,7 @@ export class AssembledBlock implements BlockUpdate {
   /** Sorted by index in the block: nodes send them in the order their threads finish. */
   get transactions(): readonly TransactionUpdate[] {
     if (this.#transactions === null) {
-      const found = this.#items.filter((item) => item.kind === 'transaction')
+      const found = [...this.#items].filter((item) => item.kind === 'transaction')
       this.#transactions = isAscending(found) ? found : found.sort((a, b) => a.index - b.index)
     }
     return this.#transactions
@@ -48,7 +49,7 @@ export class AssembledBlock implements BlockUpdate {
   }
 
   get entries(): readonly EntryUpdate[] {
-    return this.#items.filter((item) => item.kind === 'entry')
+    return [...this.#items].filter((item) => item.kind === 'entry')
   }
 }
 

@@ -2,7 +2,9 @@
 // The fields that filters read are located in one pass over the message, on first access; each
 // other field is located when it is read.
 import { ProtoReader } from '../base/proto-reader.ts'
+import { batchColumn } from '../solana/geyser-batch.ts'
 import type { AccountUpdate } from '../solana/updates.ts'
+import { ReceivedItem } from './received-item.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 
@@ -18,45 +20,13 @@ interface Fields {
 
 const field = { lamports: 2, rentEpoch: 5, writeVersion: 7 } as const
 
-export class ReceivedAccount implements AccountUpdate {
+export class ReceivedAccount extends ReceivedItem implements AccountUpdate {
   readonly kind = 'account'
-  readonly slot: number
-  readonly createdAtMs: number
-  readonly isStartup: boolean
-  readonly body: Uint8Array
-  readonly #infoStart: number
-  readonly #infoEnd: number
   #fields: Fields | null = null
   #lamports: bigint | null = null
 
-  private constructor(
-    body: Uint8Array,
-    at: { slot: number; createdAtMs: number; isStartup: boolean; start: number; end: number },
-  ) {
-    this.body = body
-    this.slot = at.slot
-    this.createdAtMs = at.createdAtMs
-    this.isStartup = at.isStartup
-    this.#infoStart = at.start
-    this.#infoEnd = at.end
-  }
-
-  /** Parses a SubscribeUpdateAccount; null for malformed bytes. */
-  static from(body: Uint8Array, createdAtMs: number): ReceivedAccount | null {
-    const at = { slot: 0, createdAtMs, isStartup: false, start: 0, end: 0 }
-    const reader = new ProtoReader(body)
-    while (reader.next()) {
-      if (reader.field === 1) {
-        at.start = reader.start
-        at.end = reader.end
-      } else if (reader.field === 2) at.slot = reader.number
-      else if (reader.field === 3) at.isStartup = reader.flag
-    }
-    return reader.isBroken ? null : new ReceivedAccount(body, at)
-  }
-
-  get info(): Uint8Array {
-    return this.body.subarray(this.#infoStart, this.#infoEnd)
+  get isStartup(): boolean {
+    return this.column(batchColumn.extra) !== 0
   }
 
   get pubkey(): Uint8Array {
@@ -69,7 +39,7 @@ export class ReceivedAccount implements AccountUpdate {
 
   get data(): Uint8Array {
     const { dataStart, dataEnd } = this.#read()
-    return this.body.subarray(dataStart, dataEnd)
+    return this.source.bytes.subarray(dataStart, dataEnd)
   }
 
   get txnSignature(): Uint8Array | null {
@@ -125,6 +95,7 @@ export class ReceivedAccount implements AccountUpdate {
   }
 
   #reader(): ProtoReader {
-    return new ProtoReader(this.body, this.#infoStart, this.#infoEnd)
+    const { infoStart, infoEnd } = batchColumn
+    return new ProtoReader(this.source.bytes, this.column(infoStart), this.column(infoEnd))
   }
 }

@@ -1,33 +1,26 @@
 // Transaction update over a node's message bytes, with lazily read fields. Thread: main.
-// The constructor locates its fields; keys, error, logs and owners are read on first access and
-// cached.
+// Fields are located on the first access to one; keys, error, logs and owners are cached.
 import { ProtoReader } from '../base/proto-reader.ts'
 import { readError, readKeys, readLogs, readTokenBalances } from '../solana/geyser-parts.ts'
 import { encodeTransactionStatus } from '../solana/geyser-transaction.ts'
 import { changedTokenOwnersOf, tokenOwnersOf } from '../solana/update-build.ts'
 import type { TransactionUpdate } from '../solana/updates.ts'
+import { ReceivedItem } from './received-item.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
 
-interface Offsets {
-  slot: number
-  infoStart: number
-  infoEnd: number
+/** Fields of a SubscribeUpdateTransactionInfo. */
+interface Fields {
+  signature: Uint8Array
+  isVote: boolean
+  index: number
+  transaction: Uint8Array
+  meta: Uint8Array
 }
 
-export class ReceivedTransaction implements TransactionUpdate {
+export class ReceivedTransaction extends ReceivedItem implements TransactionUpdate {
   readonly kind = 'transaction'
-  readonly slot: number
-  readonly createdAtMs: number
-  readonly body: Uint8Array
-  readonly signature: Uint8Array = NONE
-  readonly isVote: boolean = false
-  readonly index: number = 0
-  readonly #infoStart: number
-  readonly #infoEnd: number
-  readonly #transaction: Uint8Array = NONE
-  readonly #meta: Uint8Array = NONE
-  readonly #isBroken: boolean
+  #fields: Fields | null = null
   #keys: readonly Uint8Array[] | null = null
   #err: Uint8Array | null | undefined = undefined
   #logs: readonly string[] | null | undefined = undefined
@@ -35,54 +28,30 @@ export class ReceivedTransaction implements TransactionUpdate {
   #changedTokenOwners: readonly Uint8Array[] | null = null
   #statusBody: Uint8Array | null = null
 
-  private constructor(body: Uint8Array, at: Offsets, createdAtMs: number) {
-    this.body = body
-    this.slot = at.slot
-    this.createdAtMs = createdAtMs
-    this.#infoStart = at.infoStart
-    this.#infoEnd = at.infoEnd
-    const reader = new ProtoReader(body, at.infoStart, at.infoEnd)
-    while (reader.next()) {
-      if (reader.field === 1) this.signature = reader.bytes
-      else if (reader.field === 2) this.isVote = reader.flag
-      else if (reader.field === 3) this.#transaction = reader.bytes
-      else if (reader.field === 4) this.#meta = reader.bytes
-      else if (reader.field === 5) this.index = reader.number
-    }
-    this.#isBroken = reader.isBroken
+  get signature(): Uint8Array {
+    return this.#read().signature
   }
 
-  /** Parses a SubscribeUpdateTransaction; null for malformed bytes. */
-  static from(body: Uint8Array, createdAtMs: number): ReceivedTransaction | null {
-    const at: Offsets = { slot: 0, infoStart: 0, infoEnd: 0 }
-    const reader = new ProtoReader(body)
-    while (reader.next()) {
-      if (reader.field === 1) {
-        at.infoStart = reader.start
-        at.infoEnd = reader.end
-      } else if (reader.field === 2) at.slot = reader.number
-    }
-    if (reader.isBroken) return null
-    const update = new ReceivedTransaction(body, at, createdAtMs)
-    return update.#isBroken ? null : update
+  get isVote(): boolean {
+    return this.#read().isVote
   }
 
-  get info(): Uint8Array {
-    return this.body.subarray(this.#infoStart, this.#infoEnd)
+  get index(): number {
+    return this.#read().index
   }
 
   get keys(): readonly Uint8Array[] {
-    this.#keys ??= readKeys(this.#transaction, this.#meta)
+    this.#keys ??= readKeys(this.#read().transaction, this.#read().meta)
     return this.#keys
   }
 
   get err(): Uint8Array | null {
-    if (this.#err === undefined) this.#err = readError(this.#meta)
+    if (this.#err === undefined) this.#err = readError(this.#read().meta)
     return this.#err
   }
 
   get logs(): readonly string[] | null {
-    if (this.#logs === undefined) this.#logs = readLogs(this.#meta)
+    if (this.#logs === undefined) this.#logs = readLogs(this.#read().meta)
     return this.#logs
   }
 
@@ -101,8 +70,29 @@ export class ReceivedTransaction implements TransactionUpdate {
     return this.#statusBody
   }
 
+  #read(): Fields {
+    if (this.#fields !== null) return this.#fields
+    const fields: Fields = {
+      signature: NONE,
+      isVote: false,
+      index: 0,
+      transaction: NONE,
+      meta: NONE,
+    }
+    const reader = new ProtoReader(this.info)
+    while (reader.next()) {
+      if (reader.field === 1) fields.signature = reader.bytes
+      else if (reader.field === 2) fields.isVote = reader.flag
+      else if (reader.field === 3) fields.transaction = reader.bytes
+      else if (reader.field === 4) fields.meta = reader.bytes
+      else if (reader.field === 5) fields.index = reader.number
+    }
+    this.#fields = fields
+    return fields
+  }
+
   #readOwners(): void {
-    const { before, after } = readTokenBalances(this.#meta)
+    const { before, after } = readTokenBalances(this.#read().meta)
     this.#tokenOwners = tokenOwnersOf(before, after)
     this.#changedTokenOwners = changedTokenOwnersOf(before, after)
   }

@@ -1,13 +1,13 @@
-// Parses the messages of upstream nodes and publishes their updates to the hub. Thread: main.
+// Publishes the updates in batches of upstream nodes' messages to the hub. Thread: main.
 // Implements the GeyserSink port.
 //
-//   message -> envelope -> update with the message's own bytes -> slot-tracker: order, dedup -> hub
-import type { Clock } from '../base/clock.ts'
+//   batch -> updates with the messages' own bytes -> slot-tracker: order, dedup -> hub
 import type { SolanaHub } from '../geyser/hub.ts'
+import type { GeyserBatch } from '../solana/geyser-batch.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { GeyserSink } from '../upstream/ports.ts'
+import { ReceivedBatch } from './received-batch.ts'
 import { type SlotCounts, SlotTracker } from './slot-tracker.ts'
-import { receiveUpdate } from './solana-received.ts'
 
 export interface UpstreamCounts extends SlotCounts {
   /** Malformed messages. */
@@ -16,13 +16,11 @@ export interface UpstreamCounts extends SlotCounts {
 
 export class SolanaUpstream implements GeyserSink {
   readonly #tracker: SlotTracker
-  readonly #clock: Clock
   readonly #log: Log
   #unreadable = 0
 
-  constructor(hub: SolanaHub, deps: { readonly clock: Clock; readonly log: Log }) {
+  constructor(hub: SolanaHub, deps: { readonly log: Log }) {
     this.#tracker = new SlotTracker(hub)
-    this.#clock = deps.clock
     this.#log = deps.log
   }
 
@@ -41,13 +39,16 @@ export class SolanaUpstream implements GeyserSink {
     this.#log.warn('slots lost: no node could replay them', { resumeSlot, fromSlot })
   }
 
-  message(bytes: Uint8Array): void {
-    const update = receiveUpdate(bytes, this.#clock.nowMs())
-    if (update === 'other') return
-    if (update === null) this.#unreadable++
-    else if (update.kind === 'slot') this.#tracker.status(update)
-    else if (update.kind === 'blockMeta') this.#tracker.meta(update)
-    else this.#tracker.item(update)
+  batch(received: GeyserBatch): void {
+    const batch = new ReceivedBatch(received)
+    for (let position = 0; position < batch.length; position++) {
+      const update = batch.update(position)
+      if (update === 'other') continue
+      if (update === null) this.#unreadable++
+      else if (update.kind === 'slot') this.#tracker.status(update)
+      else if (update.kind === 'blockMeta') this.#tracker.meta(update)
+      else this.#tracker.item(update)
+    }
   }
 
   counts(): UpstreamCounts {

@@ -1,6 +1,7 @@
 // State of one slot in the slot tracker: its items, deferred and published statuses.
 // Thread: main. State only; slot-tracker.ts makes the decisions.
 import type { BlockMetaUpdate, SlotStatus, SlotUpdate } from '../solana/updates.ts'
+import { UpdateList } from '../stream/update-list.ts'
 import { ReplayDedup, type SlotItem } from './replay-dedup.ts'
 
 export class TrackedSlot {
@@ -12,7 +13,7 @@ export class TrackedSlot {
   connection: number
   /** Number of the connection that last replayed the complete block. */
   checkedConnection = -1
-  items: SlotItem[] = []
+  items = new UpdateList<SlotItem>()
   transactions = 0
   entries = 0
   /** Received, but not published until all items of the block arrived. */
@@ -82,7 +83,7 @@ export class TrackedSlot {
   }
 
   #empty(): void {
-    this.items = []
+    this.items = new UpdateList()
     this.transactions = 0
     this.entries = 0
     this.meta = null

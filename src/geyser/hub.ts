@@ -32,8 +32,8 @@ function bytesOf(update: SolanaUpdate): number {
   switch (update.kind) {
     case 'account':
     case 'transaction':
-      // Only the body is read: an update from a node decodes other fields on first access.
-      return update.body.length + besideBodyBytes
+      // Nothing else is read: an update from a node makes views and decodes fields on access.
+      return (update.bodyBytes ?? update.body.length) + besideBodyBytes
     case 'block':
       return 0
     default:

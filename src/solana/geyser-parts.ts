@@ -32,13 +32,13 @@ export interface Envelope {
   readonly createdAtMs: number | null
 }
 
-/** Null for bytes that are not a message. */
-export function readEnvelope(message: Uint8Array): Envelope | null {
+/** Of the message from `from` up to `to`; null for bytes that are not a message. */
+export function readEnvelope(bytes: Uint8Array, from: number, to: number): Envelope | null {
   let field = 0
   let start = 0
   let end = 0
   let createdAtMs: number | null = null
-  const reader = new ProtoReader(message)
+  const reader = new ProtoReader(bytes, from, to)
   while (reader.next()) {
     if (reader.field === createdAtField) createdAtMs = timestampMs(reader.inside())
     else if (reader.field !== filtersField) {

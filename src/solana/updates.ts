@@ -34,6 +34,11 @@ interface UpdateBase {
   readonly slot: number
   /** Wall time in milliseconds, with a fraction. */
   readonly createdAtMs: number
+  /** Makes the same update again, where it is not kept itself. */
+  readonly source?: { update(position: number): unknown }
+  readonly position?: number
+  /** The length of `body`, where it is known before that is read. */
+  readonly bodyBytes?: number
 }
 
 export interface AccountUpdate extends UpdateBase, AccountContent {

@@ -11,6 +11,7 @@
 //                                updates of slot n are there as long as era n is
 import { assert } from '../base/assert.ts'
 import { allCommitments, Commitment } from '../base/commitment.ts'
+import { type Listed, UpdateList, type UpdateReader } from './update-list.ts'
 
 export type HubListener<U> = (commitment: Commitment, update: U) => void
 
@@ -23,20 +24,28 @@ export interface HubBounds {
 /** Slots whose content waits to be confirmed or finalized; a healthy chain has about 33. */
 const unfinalizedSlotsMax = 1_024
 
-interface Era<U> {
+interface HubUpdate extends Listed {
   readonly slot: number
-  readonly updates: readonly [processed: U[], confirmed: U[], finalized: U[]]
+}
+
+interface Era<U extends HubUpdate> {
+  readonly slot: number
+  readonly updates: readonly [
+    processed: UpdateList<U>,
+    confirmed: UpdateList<U>,
+    finalized: UpdateList<U>,
+  ]
   bytes: number
   next: Era<U> | null
   isDropped: boolean
 }
 
-interface SlotContent<U> {
-  readonly updates: U[]
+interface SlotContent<U extends HubUpdate> {
+  updates: UpdateList<U>
   reached: Commitment
 }
 
-export class Hub<U extends { readonly slot: number }> {
+export class Hub<U extends HubUpdate> {
   readonly #bounds: HubBounds
   readonly #bytesOf: (update: U) => number
   #listeners: readonly HubListener<U>[] = []
@@ -75,7 +84,9 @@ export class Hub<U extends { readonly slot: number }> {
     if (content !== undefined && reached !== null) {
       while (content.reached < reached) {
         content.reached = (content.reached + 1) as Commitment
-        for (const earlier of content.updates) this.#emit(era, content.reached, earlier)
+        const earlier = content.updates.reader()
+        for (let one = earlier.next(); one !== null; one = earlier.next())
+          this.#emit(era, content.reached, one)
       }
       if (reached === Commitment.finalized) this.#contents.delete(update.slot)
     }
@@ -84,10 +95,10 @@ export class Hub<U extends { readonly slot: number }> {
   }
 
   /** Replaces the content of a slot that is only processed; confirmed and finalized get this. */
-  restate(slot: number, updates: readonly U[]): void {
+  restate(slot: number, updates: Iterable<U>): void {
     const content = this.#contents.get(slot)
     if (content?.reached !== Commitment.processed) return
-    content.updates.length = 0
+    content.updates = new UpdateList()
     for (const update of updates) content.updates.push(update)
   }
 
@@ -127,7 +138,7 @@ export class Hub<U extends { readonly slot: number }> {
   #contentOf(slot: number): SlotContent<U> {
     const known = this.#contents.get(slot)
     if (known !== undefined) return known
-    const content: SlotContent<U> = { updates: [], reached: Commitment.processed }
+    const content: SlotContent<U> = { updates: new UpdateList(), reached: Commitment.processed }
     this.#contents.set(slot, content)
     if (this.#contents.size > unfinalizedSlotsMax)
       this.#contents.delete(this.#contents.keys().next().value!)
@@ -138,7 +149,8 @@ export class Hub<U extends { readonly slot: number }> {
     const last = this.#last
     if (last !== null && update.slot <= last.slot) return last
     const { slot } = update
-    const era: Era<U> = { slot, updates: [[], [], []], bytes: 0, next: null, isDropped: false }
+    const updates = [new UpdateList<U>(), new UpdateList<U>(), new UpdateList<U>()] as const
+    const era: Era<U> = { slot, updates, bytes: 0, next: null, isDropped: false }
     if (last === null) this.#first = era
     else last.next = era
     this.#last = era
@@ -168,16 +180,17 @@ export class Hub<U extends { readonly slot: number }> {
 }
 
 /** Reads kept updates. At its end (`next` returns null) a listener takes over in the same turn. */
-export class Replay<U extends { readonly slot: number }> {
+export class Replay<U extends HubUpdate> {
   readonly #commitment: Commitment
   readonly #fromSlot: number
   #era: Era<U>
-  #at = 0
+  #reader: UpdateReader<U>
 
   constructor(era: Era<U>, commitment: Commitment, fromSlot: number) {
     this.#era = era
     this.#commitment = commitment
     this.#fromSlot = fromSlot
+    this.#reader = era.updates[commitment].reader()
   }
 
   /** True when the hub evicted the next update: the reader was too slow and must stop. */
@@ -187,14 +200,14 @@ export class Replay<U extends { readonly slot: number }> {
 
   next(): U | null {
     for (;;) {
-      const updates = this.#era.updates[this.#commitment]
-      while (this.#at < updates.length) {
-        const update = updates[this.#at++]!
+      const update = this.#reader.next()
+      if (update !== null) {
         if (update.slot >= this.#fromSlot) return update
+        continue
       }
       if (this.#era.next === null) return null
       this.#era = this.#era.next
-      this.#at = 0
+      this.#reader = this.#era.updates[this.#commitment].reader()
     }
   }
 }

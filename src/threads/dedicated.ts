@@ -29,6 +29,8 @@ export interface DedicatedOptions {
   readonly stopMsMax?: number
   /** Messages that the worker posts, except its 'ready'. */
   onMessage?(message: unknown): void
+  /** The thread ended; it may be started again. */
+  onExit?(): void
 }
 
 /** Node's error when the thread itself could not be created, mostly for lack of descriptors. */
@@ -90,6 +92,7 @@ export class DedicatedWorker {
     worker.on('message', (message) => this.#options.onMessage?.(message))
     void ended.then(() => {
       if (this.#worker === worker) this.#worker = null
+      this.#options.onExit?.()
     })
     return { ended, stop: () => this.#end(worker, control, ended) }
   }

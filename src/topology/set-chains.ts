@@ -1,9 +1,10 @@
-// The chain of each set of nodes: geyser stream -> slots -> hub. Thread: main.
+// The chain of each set of nodes: geyser stream in its worker -> slots -> hub. Thread: main.
 // A set's stream carries its whole chain, so it is opened only for sets with readers: the default
 // set and those of subscriptions at the start, others with their first caller.
 import { StreamAnswers } from '../answers/stream-answers.ts'
 import type { Clock } from '../base/clock.ts'
 import { Commitment } from '../base/commitment.ts'
+import type { Fault } from '../base/errors.ts'
 import { SolanaUpstream } from '../flows/solana-upstream.ts'
 import { Heads } from '../geyser/heads.ts'
 import { openSolanaHub, type SolanaHub } from '../geyser/hub.ts'
@@ -12,6 +13,7 @@ import { MINT_BYTES_READ } from '../pubsub/mint-cache.ts'
 import type { HubBounds } from '../stream/hub.ts'
 import type { Log } from '../telemetry/log.ts'
 import { GeyserFeed } from '../upstream/geyser/geyser-feed.ts'
+import { IngestWorker } from '../upstream/geyser/ingest-worker.ts'
 import type { FeedReading } from '../upstream/geyser/meters.ts'
 import type { UpstreamSet } from '../upstream/node-pool/upstream-set.ts'
 import type { Upstreams } from '../upstream/node-pool/upstreams.ts'
@@ -51,12 +53,17 @@ export interface SetChainsDeps {
   readonly warmSlots?: Readonly<Record<string, number>>
   readonly clock: Clock
   readonly log: Log
+  /** The worker of a set's stream died too often to be started again. */
+  onDown?(fault: Fault): void
 }
 
 export class SetChains {
   readonly #nodes: Upstreams
   readonly #deps: SetChainsDeps
-  readonly #chains = new Map<string, SetChain & { feed: GeyserFeed; sink: SolanaUpstream }>()
+  readonly #chains = new Map<
+    string,
+    SetChain & { ingest: IngestWorker; feed: GeyserFeed; sink: SolanaUpstream }
+  >()
 
   constructor(nodes: Upstreams, deps: SetChainsDeps) {
     this.#nodes = nodes
@@ -69,10 +76,11 @@ export class SetChains {
     if (known !== undefined) return known
     const set = this.#nodes.set(name)
     if (set === null || !set.nodes.some((node) => node.has('grpc'))) return null
-    const { bounds, warmSlots, clock, log } = this.#deps
+    const { bounds, warmSlots, clock, log, onDown = () => {} } = this.#deps
     const hub = openSolanaHub(bounds)
-    const sink = new SolanaUpstream(hub, { clock, log })
-    const feed = new GeyserFeed(set, { sink, warmSlots: warmSlots?.[name], clock, log })
+    const sink = new SolanaUpstream(hub, { log })
+    const ingest = new IngestWorker({ clock, log, onDown })
+    const feed = new GeyserFeed(set, { ingest, sink, warmSlots: warmSlots?.[name], clock, log })
     const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     // The first listener: what it answers is never older than what others were sent.
@@ -81,6 +89,7 @@ export class SetChains {
     const chain = {
       hub,
       heads,
+      ingest,
       feed,
       sink,
       isUp: () => feed.isUp(),
@@ -120,11 +129,13 @@ export class SetChains {
     }))
   }
 
-  stop(): void {
-    for (const { feed, heads } of this.#chains.values()) {
+  async stop(): Promise<void> {
+    const chains = [...this.#chains.values()]
+    for (const { feed, heads } of chains) {
       feed.stop()
       heads.stop()
     }
+    await Promise.all(chains.map(({ ingest }) => ingest.stop()))
   }
 }
 

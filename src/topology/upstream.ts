@@ -77,11 +77,13 @@ function setsOf(configured: UpstreamsSection, devnode: DevnodeProcess | null): U
 
 /** Opens the streams of the sets that have readers. */
 export function openChains(
-  { config, clock, log, meters }: Context,
+  context: Context,
   { registry, upstreams }: { readonly registry: Store; readonly upstreams: Upstreams },
 ): SetChains {
+  const { config, clock, log, meters } = context
   const warmSlots = needsDevnode(config) ? { [defaultSet]: devnodeWarmSlots } : {}
-  const chains = new SetChains(upstreams, { warmSlots, clock, log })
+  const onDown = downOf(context, 'geyser stream')
+  const chains = new SetChains(upstreams, { warmSlots, clock, log, onDown })
   declareGeyserMeters(meters, () => chains.readings())
   const { websocket, grpc, tpu, indexer } = config
   if (![websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)) return chains

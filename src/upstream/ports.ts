@@ -4,6 +4,7 @@ import type { Commitment } from '../base/commitment.ts'
 import type { Outcome } from '../base/errors.ts'
 import type { Answer } from '../jsonrpc/build.ts'
 import type { Call } from '../jsonrpc/parse.ts'
+import type { GeyserBatch } from '../solana/geyser-batch.ts'
 
 /** Answers to calls from the geyser stream of a set. */
 export interface AnswerSource {
@@ -83,15 +84,15 @@ export interface ExecutionView {
 
 /**
  * Receives the messages of a set's geyser stream, over any number of connections.
- * flows/solana-upstream.ts decodes them and publishes to the hub.
+ * flows/solana-upstream.ts publishes them to the hub.
  */
 export interface GeyserSink {
   /** The slot that a new connection replays from; null for no replay. */
   resumeFrom(): number | null
   /** A connection is open. `fromSlot` is its first slot; null for no replay. */
   opened(fromSlot: number | null): void
-  /** One SubscribeUpdate. The bytes are not changed or reused afterwards. */
-  message(bytes: Uint8Array): void
+  /** SubscribeUpdates in the order of arrival. The bytes are not changed or reused afterwards. */
+  batch(batch: GeyserBatch): void
   /** The newest slot of any message; null before the first. */
   newestSlot(): number | null
 }

@@ -156,12 +156,14 @@ describe.skipIf(!hasOpenssl)('a node with TLS', () => {
     keep({ close: () => certificates.stop() })
     const node = keep(await GrpcStage.open({ certificates }))
     const { token } = node.provision({ plan: 'unlimited' })
-    const relay = keep(await RelayStage.open([nodeSection(`https://${node.target}`, token)]))
-    await until(() => relay.counts.failures > 0, 'a refused certificate')
-    expect(relay.counts.connections).toBe(0)
-    // As NODE_EXTRA_CA_CERTS would, but for a process that runs already.
+    const nodes = [nodeSection(`https://${node.target}`, token)]
+    const refused = keep(await RelayStage.open(nodes))
+    await until(() => refused.counts.failures > 0, 'a refused certificate')
+    expect(refused.counts.connections).toBe(0)
+    // As NODE_EXTRA_CA_CERTS would, but for a process that runs already: for its next worker.
     process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
     keep({ close: () => void delete process.env.NODE_TLS_REJECT_UNAUTHORIZED })
+    const relay = keep(await RelayStage.open(nodes))
     await relay.connected()
     await until(async () => (await node.meter('sluice_grpc_groups')) > 0, 'its filters')
     const story = storyOf(3)

@@ -1,6 +1,7 @@
 // SubscribeUpdate messages as a node sends them: framed by our own gRPC code.
 import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../src/geyser/frame.ts'
 import { SlabPool } from '../../src/geyser/slab.ts'
+import { batchOf, type GeyserBatch } from '../../src/solana/geyser-batch.ts'
 import type { SolanaUpdate } from '../../src/solana/updates.ts'
 import { framePrefixBytes } from '../../src/transport/grpc-stream.ts'
 
@@ -14,4 +15,15 @@ export function messageOf(update: SolanaUpdate, filter = 'f'): Buffer {
   batch.append(updateTag[update.kind], namePrefix(filter), update.body, suffix)
   const frame = Buffer.concat(batch.take().map(({ bytes }) => bytes))
   return frame.subarray(framePrefixBytes)
+}
+
+/** Messages one after the other, with their table. */
+export function batchFrom(messages: readonly Uint8Array[], nowMs = 0): GeyserBatch {
+  const offsets: number[] = []
+  let at = 0
+  for (const { length } of messages) {
+    offsets.push(at, at + length)
+    at += length
+  }
+  return batchOf(Buffer.concat(messages), offsets, nowMs)
 }

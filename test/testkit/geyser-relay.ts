@@ -71,7 +71,7 @@ export class RelayStage {
 
   async close(): Promise<void> {
     await this.door.close()
-    this.chains.stop()
+    await this.chains.stop()
     await this.#upstreams.stop()
   }
 }

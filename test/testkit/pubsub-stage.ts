@@ -68,7 +68,7 @@ export class PubsubStage {
   async stop(): Promise<void> {
     for (const client of this.#clients) client.socket.terminate()
     await this.bundle.dispose()
-    this.streams.stop()
+    await this.streams.stop()
     await this.upstreams.stop()
   }
 }

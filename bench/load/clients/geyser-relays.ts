@@ -7,21 +7,15 @@ import {
   ServerCredentials,
   type ServerDuplexStream,
 } from '@grpc/grpc-js'
-import { systemClock } from '../../../src/base/clock.ts'
 import { loadCodec } from '../../../src/geyser/codec.ts'
-import { silentLog } from '../../../src/telemetry/log.ts'
-import { SetChains } from '../../../src/topology/set-chains.ts'
-import { singleNodeSet } from '../../../src/upstream/config.ts'
-import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
+import { openSetChains } from './bench-chains.ts'
 import { openGrpcEndpoint } from './grpc-door.ts'
 
 export interface OpenedRelay {
   readonly port: number
   readonly token: string
 }
-
-/** As the topology has it. */
 
 serveBench({
   ours: openOurs,
@@ -34,11 +28,7 @@ serveBench({
 })
 
 async function openOurs(nodePort: number): Promise<OpenedRelay> {
-  const node = { grpc: `http://127.0.0.1:${nodePort}` }
-  const set = { ...singleNodeSet(node), timeoutMs: 1_000, cacheBytes: 0 }
-  const deps = { clock: systemClock, log: silentLog }
-  const chains = new SetChains(new Upstreams({ default: set }, deps), deps)
-  const { port, token } = await openGrpcEndpoint(chains.of('default')!)
+  const { port, token } = await openGrpcEndpoint(openSetChains(nodePort).of('default')!)
   return { port, token }
 }
 

@@ -1,7 +1,7 @@
 // Account updates of an exact size, for benches of the gRPC streams. Thread: any.
 import { createdAtSuffix, FrameBatch, namePrefix, updateTag } from '../../../src/geyser/frame.ts'
 import { SlabPool } from '../../../src/geyser/slab.ts'
-import type { AccountContent } from '../../../src/solana/geyser-content.ts'
+import type { AccountContent, TransactionContent } from '../../../src/solana/geyser-content.ts'
 import { accountUpdate } from '../../../src/solana/update-build.ts'
 
 const contents = new Map<number, AccountContent>()
@@ -23,6 +23,42 @@ export function messageOf(length: number): AccountContent {
     }
   }
   throw new Error(`no account makes a message of ${length} bytes`)
+}
+
+/** A transaction of about 1 kB: ten keys, eight lines of log. */
+export const transactionContent: TransactionContent = {
+  signatures: [new Uint8Array(64).fill(5)],
+  isVote: false,
+  index: 0,
+  message: {
+    numRequiredSignatures: 1,
+    numReadonlySignedAccounts: 0,
+    numReadonlyUnsignedAccounts: 1,
+    accountKeys: Array.from({ length: 10 }, (_, index) => new Uint8Array(32).fill(index)),
+    recentBlockhash: new Uint8Array(32).fill(9),
+    instructions: [
+      { programIdIndex: 9, accounts: new Uint8Array(9), data: new Uint8Array(40).fill(1) },
+    ],
+    versioned: false,
+    config: null,
+    addressTableLookups: [],
+  },
+  meta: {
+    err: null,
+    fee: 5_000n,
+    preBalances: Array.from({ length: 10 }, () => 1_000_000n),
+    postBalances: Array.from({ length: 10 }, () => 1_000_000n),
+    innerInstructions: [],
+    logMessages: Array.from({ length: 8 }, () => 'Program log: Instruction: Transfer of tokens'),
+    preTokenBalances: [],
+    postTokenBalances: [],
+    rewards: [],
+    loadedWritableAddresses: [],
+    loadedReadonlyAddresses: [],
+    returnData: null,
+    computeUnitsConsumed: 4_000n,
+    costUnits: null,
+  },
 }
 
 /** `count` frames of such messages, one after the other. */

@@ -1,14 +1,14 @@
-// A connection to a node's geyser.Geyser: messages in and out as bytes. Thread: main.
+// A connection to a node's geyser.Geyser: messages in and out as bytes. Thread: geyser.
 // gRPC over node:http2 directly: a call object of @grpc/grpc-js costs ten times the CPU per
 // message, and flow-control windows and ping timeouts are set here. No error contains an address
 // or a token.
 //
-//   subscribe ──► POST /geyser.Geyser/Subscribe, x-token ──► DATA ──► MessageSplitter ──► listener
+//   subscribe ──► POST /geyser.Geyser/Subscribe, x-token ──► DATA ──► MessageBatcher ──► listener
 //   no byte for 1 s ──► HTTP/2 ping ──► no byte for 3 s ──► timeout, `silent`
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { frameMessage, MessageSplitter } from './messages.ts'
+import { frameMessage, MessageBatcher, type TakeMessages } from './messages.ts'
 
 /** HTTP/2 flow-control window: fills a link of 1 Gbit/s at 250 ms. */
 const windowBytes = 32 * 1024 * 1024
@@ -38,8 +38,8 @@ export interface GeyserEnd {
 export interface GeyserListener {
   /** The node accepted the call; an error status may still follow. */
   opened?(): void
-  /** One message; the listener may keep the bytes. */
-  message(bytes: Uint8Array): void
+  /** Whole messages; the listener may keep the bytes. */
+  messages: TakeMessages
   /** Called last. */
   ended(end: GeyserEnd): void
 }
@@ -47,6 +47,9 @@ export interface GeyserListener {
 export interface GeyserStream {
   send(message: Uint8Array): void
   cancel(): void
+  /** Stops reading: flow control then holds the node back. */
+  pause(): void
+  resume(): void
 }
 
 export interface GeyserTarget {
@@ -113,8 +116,8 @@ export class GeyserClient {
       const stream = this.subscribe(
         request,
         {
-          message: (bytes) => {
-            answer = bytes
+          messages: (bytes, [start, end]) => {
+            answer = bytes.subarray(start, end)
           },
           ended: (end) => {
             clearTimeout(timer)
@@ -138,7 +141,7 @@ export class GeyserClient {
     if (this.#end !== null) {
       const end = this.#end
       setImmediate(() => listener.ended(end))
-      return { send() {}, cancel() {} }
+      return { send() {}, cancel() {}, pause() {}, resume() {} }
     }
     const path = this.#path + service + method
     const stream = this.#session.request({ ...this.#headers, ':path': path })
@@ -160,6 +163,8 @@ export class GeyserClient {
         finish.isDone = true
         stream.close(NGHTTP2_CANCEL)
       },
+      pause: () => void stream.pause(),
+      resume: () => void stream.resume(),
     }
   }
 
@@ -169,9 +174,18 @@ export class GeyserClient {
   }
 
   #read(stream: ClientHttp2Stream, listener: GeyserListener, finish: Finish): void {
-    const splitter = new MessageSplitter((bytes) => {
-      if (!finish.isDone) listener.message(bytes)
+    const batcher = new MessageBatcher((bytes, offsets) => {
+      if (!finish.isDone) listener.messages(bytes, offsets)
     })
+    let isFlushDue = false
+    const flush = () => {
+      isFlushDue = false
+      batcher.flush()
+    }
+    const end = (how: GeyserEnd) => {
+      flush()
+      finish(how)
+    }
     let status: GeyserEnd | null = null
     stream.on('response', (headers) => {
       this.#received()
@@ -183,14 +197,18 @@ export class GeyserClient {
     })
     stream.on('data', (chunk: Buffer) => {
       this.#received()
-      if (!finish.isDone && !splitter.push(chunk)) finish(malformed)
+      if (finish.isDone) return
+      if (!batcher.push(chunk)) end(malformed)
+      // Once in a turn of the event loop: all frames that one read of the socket brought.
+      if (!isFlushDue) setImmediate(flush)
+      isFlushDue = true
     })
     stream.on('trailers', (headers) => {
       status = statusEnd(headers)
     })
-    stream.on('error', (error) => finish(status ?? connectionEnd(error)))
-    stream.on('end', () => finish(status ?? lost))
-    stream.on('close', () => finish(status ?? lost))
+    stream.on('error', (error) => end(status ?? connectionEnd(error)))
+    stream.on('end', () => end(status ?? lost))
+    stream.on('close', () => end(status ?? lost))
   }
 
   #received(): void {
@@ -234,14 +252,14 @@ function once(run: (end: GeyserEnd) => void): Finish {
   return finish
 }
 
-const lost: GeyserEnd = { kind: 'connection', code: grpcUnknown, details: '' }
+export const lost: GeyserEnd = { kind: 'connection', code: grpcUnknown, details: '' }
 const malformed: GeyserEnd = {
   kind: 'broken',
   code: grpcUnknown,
   details: 'malformed gRPC messages',
 }
 
-function notAnswered(end: GeyserEnd): Outcome<never> {
+export function notAnswered(end: GeyserEnd): Outcome<never> {
   return refuse('unavailable', 'upstream', 'the node did not answer', { data: end })
 }
 

@@ -8,10 +8,12 @@
 import type { Clock } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Outcome } from '../../base/errors.ts'
+import { batchColumn, batchColumns, type GeyserBatch } from '../../solana/geyser-batch.ts'
+import { updateField } from '../../solana/geyser-parts.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import type { UpstreamNode } from '../node-pool/upstream-node.ts'
 import type { GeyserSink } from '../ports.ts'
-import { GeyserClient, type GeyserEnd } from './geyser-client.ts'
+import type { GeyserEnd } from './geyser-client.ts'
 import {
   firstAvailableIn,
   pingRequest,
@@ -19,6 +21,8 @@ import {
   solanaVersionIn,
   subscribeRequest,
 } from './geyser-requests.ts'
+import type { GeyserConnection, IngestWorker } from './ingest-worker.ts'
+import { framePrefixBytes } from './messages.ts'
 import type { FeedCounts } from './meters.ts'
 import { NodeRotation } from './node-rotation.ts'
 
@@ -49,6 +53,7 @@ export interface FeedSet {
 export interface GeyserFeedDeps {
   /** Slots replayed on the first connection. */
   readonly warmSlots?: number | undefined
+  readonly ingest: Pick<IngestWorker, 'connect'>
   readonly sink: GeyserSink
   readonly clock: Clock
   readonly log: Log
@@ -62,7 +67,7 @@ export class GeyserFeed {
   readonly #rotation: NodeRotation
   readonly #listeners = new Set<() => void>()
   readonly #timer: NodeJS.Timeout
-  #client: GeyserClient | null = null
+  #client: GeyserConnection | null = null
   #node: UpstreamNode | null = null
   /** Ends the current connection. */
   #leave: ((end: GeyserEnd) => void) | null = null
@@ -134,11 +139,13 @@ export class GeyserFeed {
 
   /** Resolves when the connection ends, for any reason. */
   async #follow(node: UpstreamNode): Promise<GeyserEnd> {
-    const { sink, clock, warmSlots = defaultWarmSlots } = this.#deps
+    const { ingest, sink, warmSlots = defaultWarmSlots } = this.#deps
     const { grpc: address, xToken } = node.addresses
     if (!URL.canParse(address)) return noAddress
-    const client = new GeyserClient({ address, xToken }, clock)
+    const client = await ingest.connect({ address, xToken })
+    if (client === null) return noWorker
     this.#client = client
+    if (this.#isStopped) return stopped
     const [replay, slot, version] = await Promise.all(
       ['SubscribeReplayInfo', 'GetSlot', 'GetVersion'].map((method) =>
         client.call(method, nothing, askTimeoutMs),
@@ -162,26 +169,26 @@ export class GeyserFeed {
     return this.#read(client, node, from)
   }
 
-  #read(client: GeyserClient, node: UpstreamNode, from: number | null): Promise<GeyserEnd> {
+  #read(client: GeyserConnection, node: UpstreamNode, from: number | null): Promise<GeyserEnd> {
     const { sink, clock } = this.#deps
     const { counts } = this
     return new Promise((resolve) => {
       let hasStarted = false
       const stream = client.subscribe(subscribeRequest(from), {
         opened: () => this.#opened(node, from),
-        message: (bytes) => {
+        batch: (batch) => {
           if (!hasStarted) {
             hasStarted = true
             this.#rotation.started(node)
             sink.opened(from)
           }
-          counts.messages++
-          counts.bytes += bytes.length
-          if (isPing(bytes)) stream.send(pong)
-          else {
-            sink.message(bytes)
-            this.#updateMs = clock.monotonicMs()
-          }
+          const messages = batch.table.length / batchColumns
+          counts.messages += messages
+          counts.bytes += batch.bytes.length - messages * framePrefixBytes
+          const pings = countPings(batch)
+          for (let sent = 0; sent < pings; sent++) stream.send(pong)
+          if (messages > pings) this.#updateMs = clock.monotonicMs()
+          sink.batch(batch)
         },
         ended: (end) => {
           if (!hasStarted && from !== null && end.kind === 'status' && noReplay.has(end.code))
@@ -247,16 +254,18 @@ const nothing = new Uint8Array(0)
 const none = { kind: 'connection', code: 2 } as const
 const stopped: GeyserEnd = { ...none, details: 'stopped' }
 const stalled: GeyserEnd = { ...none, details: 'no updates' }
+const noWorker: GeyserEnd = { ...none, details: 'no worker' }
 const noAddress: GeyserEnd = { ...none, details: 'invalid address' }
 const lagging: GeyserEnd = { ...none, details: 'it lags too far behind the set' }
 const cannotReplay: GeyserEnd = { ...none, details: 'its replay does not reach back far enough' }
 
 const pong = pingRequest(1)
-const pingTag = 0x32
 
-/** A ping has no filter names before it, so its tag is the first byte. */
-function isPing(message: Uint8Array): boolean {
-  return message[0] === pingTag
+function countPings({ table }: GeyserBatch): number {
+  let pings = 0
+  for (let row = 0; row < table.length; row += batchColumns)
+    if (table[row + batchColumn.field] === updateField.ping) pings++
+  return pings
 }
 
 /** How the connection ended; null when the node answered, even with an error status. */

@@ -1,81 +1,72 @@
-// Splits the bytes of a gRPC stream into messages, and frames a message. Thread: main.
-// A message inside one chunk is returned as a view of it; one that spans chunks is copied once.
+// Gathers the bytes of a gRPC stream into batches of whole messages, and frames a message.
+// Thread: any. Each byte is copied once, into memory of the batch's own: a batch lives as long as
+// one of its messages, and moves to another thread without another copy.
 //
 //   chunk: | 0 | length u32 | message | 0 | length u32 | mess      chunk: age | 0 | …
+//   slab:  | 0 | length u32 | message | 0 | length u32 | message | 0 | …  free |
+//          └─────────────── the next batch ────────────────────┘ moves to the next slab
 
 /** One byte for compression, four for the length. */
-const framePrefixBytes = 5
+export const framePrefixBytes = 5
 /** Larger than any account, block or transaction of the chain. */
 const messageBytesMax = 64 * 1024 * 1024
+const slabBytesMin = 4 * 1024
+/** Longer batches save nothing. */
+const slabBytesMax = 256 * 1024
 
-export class MessageSplitter {
-  readonly #take: (message: Uint8Array) => void
-  readonly #prefix = Buffer.alloc(framePrefixBytes)
-  #prefixBytes = 0
-  /** The message that spans chunks, and how many bytes of it arrived; null between messages. */
-  #partial: Buffer | null = null
-  #partialBytes = 0
+/** Takes whole frames; `offsets` has the start and end of each message in turn. */
+export type TakeMessages = (bytes: Buffer, offsets: readonly number[]) => void
 
-  constructor(take: (message: Uint8Array) => void) {
+export class MessageBatcher {
+  readonly #take: TakeMessages
+  #slab = Buffer.allocUnsafeSlow(slabBytesMin)
+  #filled = 0
+  /** Start of the frame that is not whole yet. */
+  #at = 0
+  #offsets: number[] = []
+
+  constructor(take: TakeMessages) {
     this.#take = take
   }
 
   /** False for a malformed stream: a compressed message, or one over the size limit. */
   push(chunk: Buffer): boolean {
-    let at = 0
-    while (at < chunk.length) {
-      if (this.#partial !== null) {
-        at = this.#fill(this.#partial, chunk, at)
-        continue
-      }
-      if (this.#prefixBytes > 0 || chunk.length - at < framePrefixBytes) {
-        at = this.#fillPrefix(chunk, at)
-        if (this.#prefixBytes < framePrefixBytes) return true
-        this.#prefixBytes = 0
-        if (!this.#begin(this.#prefix, 0)) return false
-        continue
-      }
-      const length = lengthAt(chunk, at)
-      const end = at + framePrefixBytes + length
-      if (end > chunk.length || length > messageBytesMax || chunk[at] !== 0) {
-        if (!this.#begin(chunk, at)) return false
-        at += framePrefixBytes
-        continue
-      }
-      this.#take(chunk.subarray(at + framePrefixBytes, end))
-      at = end
+    if (this.#filled + chunk.length > this.#slab.length) this.#renew(chunk.length)
+    chunk.copy(this.#slab, this.#filled)
+    this.#filled += chunk.length
+    while (this.#filled - this.#at >= framePrefixBytes) {
+      const length = this.#slab.readUInt32BE(this.#at + 1)
+      if (this.#slab[this.#at] !== 0 || length > messageBytesMax) return false
+      const start = this.#at + framePrefixBytes
+      if (start + length > this.#filled) break
+      this.#offsets.push(start, start + length)
+      this.#at = start + length
     }
     return true
   }
 
-  #begin(bytes: Buffer, at: number): boolean {
-    const length = lengthAt(bytes, at)
-    if (bytes[at] !== 0 || length > messageBytesMax) return false
-    if (length === 0) {
-      this.#take(Buffer.alloc(0))
-      return true
-    }
-    this.#partial = Buffer.allocUnsafeSlow(length)
-    this.#partialBytes = 0
-    return true
+  /** Hands over what is whole. */
+  flush(): void {
+    if (this.#offsets.length > 0) this.#renew(0)
   }
 
-  #fill(partial: Buffer, chunk: Buffer, at: number): number {
-    const end = Math.min(chunk.length, at + partial.length - this.#partialBytes)
-    chunk.copy(partial, this.#partialBytes, at, end)
-    this.#partialBytes += end - at
-    if (this.#partialBytes === partial.length) {
-      this.#partial = null
-      this.#take(partial)
-    }
-    return end
-  }
-
-  #fillPrefix(chunk: Buffer, at: number): number {
-    const end = Math.min(chunk.length, at + framePrefixBytes - this.#prefixBytes)
-    chunk.copy(this.#prefix, this.#prefixBytes, at, end)
-    this.#prefixBytes += end - at
-    return end
+  /** Ends the batch; the frame that is not whole goes to the next slab, with room for `bytes`. */
+  #renew(bytes: number): void {
+    const slab = this.#slab
+    const end = this.#at
+    const rest = this.#filled - end
+    const whole = rest < framePrefixBytes ? 0 : framePrefixBytes + slab.readUInt32BE(end + 1)
+    // Twice the last one, so that a quiet stream takes little memory and a busy one large batches.
+    const size = Math.min(slabBytesMax, Math.max(slabBytesMin, end * 2))
+    this.#slab = Buffer.allocUnsafeSlow(Math.max(size, rest + bytes, whole))
+    slab.copy(this.#slab, 0, end, this.#filled)
+    this.#filled = rest
+    this.#at = 0
+    if (this.#offsets.length === 0) return
+    const offsets = this.#offsets
+    this.#offsets = []
+    // Memory that a batch does not use would be kept with it.
+    this.#take(end * 2 < slab.length ? exactly(slab, end) : slab.subarray(0, end), offsets)
   }
 }
 
@@ -88,6 +79,8 @@ export function frameMessage(message: Uint8Array): Buffer {
   return frame
 }
 
-function lengthAt(bytes: Buffer, at: number): number {
-  return bytes.readUInt32BE(at + 1)
+function exactly(slab: Buffer, end: number): Buffer {
+  const bytes = Buffer.allocUnsafeSlow(end)
+  slab.copy(bytes, 0, 0, end)
+  return bytes
 }

@@ -2,13 +2,12 @@
 // order. Whatever happens to the connection, each commitment must get what an uninterrupted stream
 // publishes.
 import { describe, expect, it } from 'vitest'
-import { systemClock } from '../../../src/base/clock.ts'
 import { SolanaUpstream } from '../../../src/flows/solana-upstream.ts'
 import { openSolanaHub, publishUpdate, type SolanaHub } from '../../../src/geyser/hub.ts'
 import { accountUpdate, slotUpdate } from '../../../src/solana/update-build.ts'
 import { type SolanaUpdate, slotStatus } from '../../../src/solana/updates.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
-import { messageOf } from '../../testkit/geyser-messages.ts'
+import { batchFrom, messageOf } from '../../testkit/geyser-messages.ts'
 import { randomOf, SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 type Published = [string[], string[], string[]]
@@ -36,7 +35,7 @@ function collect(hub: SolanaHub): Published {
 
 function open() {
   const hub = openSolanaHub({ replaySlots: 150, replayBytesMax: 1e9 })
-  const sink = new SolanaUpstream(hub, { clock: systemClock, log: silentLog })
+  const sink = new SolanaUpstream(hub, { log: silentLog })
   return { hub, sink, published: collect(hub) }
 }
 
@@ -60,7 +59,9 @@ function publishedBy(updates: readonly SolanaUpdate[]): Published {
 }
 
 const send = (sink: SolanaUpstream, updates: readonly SolanaUpdate[]) => {
-  for (const update of updates) if (update.kind !== 'block') sink.message(messageOf(update))
+  const messages = updates.filter(({ kind }) => kind !== 'block').map((one) => messageOf(one))
+  // Several batches, as a stream brings them.
+  for (let at = 0; at < messages.length; at += 7) sink.batch(batchFrom(messages.slice(at, at + 7)))
 }
 
 /** What a node replays: everything of these slots that it sent so far. */

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { receiveUpdate } from '../../../src/flows/solana-received.ts'
+import { ReceivedBatch } from '../../../src/flows/received-batch.ts'
 import { decodeTransactionInfo } from '../../../src/solana/geyser-decode.ts'
 import { encodeAccount, encodeAccountInfo } from '../../../src/solana/geyser-encode.ts'
 import { slotUpdate, transactionUpdate } from '../../../src/solana/update-build.ts'
 import type { SolanaUpdate } from '../../../src/solana/updates.ts'
-import { messageOf } from '../../testkit/geyser-messages.ts'
+import { batchFrom, messageOf } from '../../testkit/geyser-messages.ts'
 import { SyntheticSolana } from '../../testkit/synthetic-solana.ts'
 
 /** Buffers and arrays of bytes compare as plain text. */
@@ -13,6 +13,11 @@ const plain = (value: unknown): unknown => {
   if (value instanceof Uint8Array) return Buffer.from(value).toString('hex')
   if (Array.isArray(value)) return value.map(plain)
   return typeof value === 'bigint' ? `${value}n` : value
+}
+
+/** The update in a batch of one message. */
+function receiveUpdate(message: Uint8Array, nowMs: number) {
+  return new ReceivedBatch(batchFrom([message], nowMs)).update(0)
 }
 
 /** Every field that the update has under `like`'s names. */
@@ -38,6 +43,20 @@ describe('updates received from a node', () => {
     expect([...kinds].sort()).toEqual(['account', 'blockMeta', 'entry', 'slot', 'transaction'])
   })
 
+  it('are made again from their batch, with the same content', () => {
+    const sent = new SyntheticSolana({ seed: 13 }).next().filter(({ kind }) => kind !== 'block')
+    const batch = new ReceivedBatch(batchFrom(sent.map((update) => messageOf(update))))
+    expect(batch.length).toBe(sent.length)
+    for (const [position, update] of sent.entries()) {
+      const received = batch.update(position) as SolanaUpdate
+      expect(fieldsOf(received, update)).toEqual(fieldsOf(update, update))
+      if (received.source === undefined) continue
+      const again = received.source.update(received.position!) as SolanaUpdate
+      expect(again).not.toBe(received)
+      expect(fieldsOf(again, update)).toEqual(fieldsOf(update, update))
+    }
+  })
+
   it('contain the whole transaction for decoding', () => {
     const chain = new SyntheticSolana({ seed: 12 })
     for (const sent of chain.next()) {
@@ -54,12 +73,12 @@ describe('updates received from a node', () => {
     expect(receiveUpdate(messageOf(sent), 0)).toMatchObject({ logs: null })
   })
 
-  it('are views of the message: nothing is copied', () => {
+  it('are views of the batch: nothing is copied', () => {
     const [sent] = new SyntheticSolana().next().filter(({ kind }) => kind === 'account')
-    const message = messageOf(sent!)
-    const received = receiveUpdate(message, 0) as Extract<SolanaUpdate, { kind: 'account' }>
+    const batch = new ReceivedBatch(batchFrom([messageOf(sent!)]))
+    const received = batch.update(0) as Extract<SolanaUpdate, { kind: 'account' }>
     for (const view of [received.body, received.info, received.data, received.pubkey])
-      expect(view.buffer).toBe(message.buffer)
+      expect(view.buffer).toBe(batch.bytes.buffer)
   })
 
   it('keep the node’s time to the microsecond, or use ours when it sends none', () => {

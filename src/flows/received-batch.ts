@@ -1,12 +1,9 @@
-// Parses a node's SubscribeUpdate messages into updates whose fields are read lazily. Thread: main.
-// `body` and `info` are views of the message: subscribers receive the node's own bytes, and nothing
-// is encoded again.
-//
-//   message: | filters | tag len |  body  | created_at |      only the body is forwarded
-//                                | … info … |
-
+// Updates of a node's stream, made from a batch of its messages. Thread: main.
+// An account, transaction or entry is made again for each commitment and replay; its bytes are
+// views of the batch: subscribers receive the node's own bytes, and nothing is encoded again.
 import { ProtoReader } from '../base/proto-reader.ts'
-import { readEnvelope, readWrapped, updateField } from '../solana/geyser-parts.ts'
+import { batchColumn, batchColumns, type GeyserBatch, unreadable } from '../solana/geyser-batch.ts'
+import { readWrapped, updateField } from '../solana/geyser-parts.ts'
 import type {
   BlockMetaUpdate,
   BlockUpdate,
@@ -16,6 +13,7 @@ import type {
   SolanaUpdate,
 } from '../solana/updates.ts'
 import { ReceivedAccount } from './received-account.ts'
+import { type BatchSource, ReceivedItem } from './received-item.ts'
 import { ReceivedTransaction } from './received-transaction.ts'
 
 /** All updates of a node's stream except blocks, which are assembled here. */
@@ -24,43 +22,51 @@ export type ReceivedUpdate = Exclude<SolanaUpdate, BlockUpdate>
 const NONE = new Uint8Array(0)
 const slotStatusMax = 6
 
-/**
- * Returns the update in a SubscribeUpdate; 'other' for a message without one (a ping, a pong, an
- * unrequested kind), null for malformed bytes. `nowMs` replaces a missing created_at.
- */
-export function receiveUpdate(message: Uint8Array, nowMs: number): ReceivedUpdate | 'other' | null {
-  const envelope = readEnvelope(message)
-  if (envelope === null) return null
-  const body = message.subarray(envelope.start, envelope.end)
-  const createdAtMs = envelope.createdAtMs ?? nowMs
-  switch (envelope.field) {
-    case updateField.account:
-      return ReceivedAccount.from(body, createdAtMs)
-    case updateField.transaction:
-      return ReceivedTransaction.from(body, createdAtMs)
-    case updateField.entry:
-      return receiveEntry(body, createdAtMs)
-    case updateField.slot:
-      return receiveSlot(body, createdAtMs)
-    case updateField.blockMeta:
-      return receiveBlockMeta(body, createdAtMs)
-    default:
-      return 'other'
+export class ReceivedBatch implements BatchSource {
+  readonly bytes: Buffer
+  readonly table: GeyserBatch['table']
+  /** Messages in it. */
+  readonly length: number
+
+  constructor({ bytes, table }: GeyserBatch) {
+    this.bytes = bytes
+    this.table = table
+    this.length = table.length / batchColumns
+  }
+
+  /**
+   * The update in a message; 'other' for a message without one (a ping, a pong, an unrequested
+   * kind), null for malformed bytes.
+   */
+  update(position: number): ReceivedUpdate | 'other' | null {
+    switch (this.table[position * batchColumns + batchColumn.field]) {
+      case updateField.account:
+        return new ReceivedAccount(this, position)
+      case updateField.transaction:
+        return new ReceivedTransaction(this, position)
+      case updateField.entry:
+        return new ReceivedEntry(this, position)
+      case updateField.slot:
+        return receiveSlot(new ReceivedItem(this, position))
+      case updateField.blockMeta:
+        return receiveBlockMeta(new ReceivedItem(this, position))
+      case unreadable:
+        return null
+      default:
+        return 'other'
+    }
   }
 }
 
-function receiveEntry(body: Uint8Array, createdAtMs: number): EntryUpdate | null {
-  let slot = 0
-  let index = 0
-  const reader = new ProtoReader(body)
-  while (reader.next()) {
-    if (reader.field === 1) slot = reader.number
-    else if (reader.field === 2) index = reader.number
+class ReceivedEntry extends ReceivedItem implements EntryUpdate {
+  readonly kind = 'entry'
+
+  get index(): number {
+    return this.column(batchColumn.extra)
   }
-  return reader.isBroken ? null : { kind: 'entry', slot, createdAtMs, index, body }
 }
 
-function receiveSlot(body: Uint8Array, createdAtMs: number): SlotUpdate | null {
+function receiveSlot({ body, createdAtMs }: ReceivedItem): SlotUpdate | null {
   let slot = 0
   let parent: number | null = null
   let status = 0
@@ -75,7 +81,7 @@ function receiveSlot(body: Uint8Array, createdAtMs: number): SlotUpdate | null {
   return { kind: 'slot', slot, createdAtMs, parent, status: status as SlotStatus, body }
 }
 
-function receiveBlockMeta(body: Uint8Array, createdAtMs: number): BlockMetaUpdate | null {
+function receiveBlockMeta({ body, createdAtMs }: ReceivedItem): BlockMetaUpdate | null {
   const meta = {
     slot: 0,
     blockhash: '',

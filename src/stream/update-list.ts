@@ -1,0 +1,83 @@
+// A list of updates in little memory: consecutive updates of one source are kept as a run of
+// positions, and made again when they are read. Thread: main.
+// A chain's updates of half a minute are a million objects, which the garbage collector would
+// visit several times a second; runs of a few thousand sources cost it nothing.
+
+/** Makes the update at a position, each time as a new object with the same content. */
+export interface UpdateSource {
+  update(position: number): unknown
+}
+
+/** An update without a source is kept itself. */
+export interface Listed {
+  readonly source?: UpdateSource
+  readonly position?: number
+}
+
+interface Run<U> {
+  readonly source: UpdateSource | null
+  readonly update: U | null
+  readonly start: number
+  end: number
+}
+
+export class UpdateList<U extends Listed> {
+  readonly #runs: Run<U>[] = []
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  push(update: U): void {
+    const { source = null, position = 0 } = update
+    this.#length++
+    const last = this.#runs[this.#runs.length - 1]
+    if (source !== null && last?.source === source && last.end === position) last.end++
+    else
+      this.#runs.push({
+        source,
+        update: source === null ? update : null,
+        start: position,
+        end: position + 1,
+      })
+  }
+
+  /** Reads from the start; what is pushed meanwhile is read, too. */
+  reader(): UpdateReader<U> {
+    return new UpdateReader(this.#runs)
+  }
+
+  *[Symbol.iterator](): Iterator<U> {
+    const reader = this.reader()
+    for (let update = reader.next(); update !== null; update = reader.next()) yield update
+  }
+}
+
+export class UpdateReader<U extends Listed> {
+  readonly #runs: readonly Run<U>[]
+  #run = 0
+  #position = -1
+
+  constructor(runs: readonly Run<U>[]) {
+    this.#runs = runs
+  }
+
+  /** Null at the end, until more is pushed. */
+  next(): U | null {
+    for (;;) {
+      const run = this.#runs[this.#run]
+      if (run === undefined) return null
+      const position = Math.max(this.#position, run.start)
+      if (position < run.end) {
+        this.#position = position + 1
+        // Reason for the cast: a source makes what was pushed.
+        return run.source === null ? run.update : (run.source.update(position) as U)
+      }
+      // The last run may still grow.
+      if (this.#run === this.#runs.length - 1) return null
+      this.#run++
+      this.#position = -1
+    }
+  }
+}
