@@ -1,5 +1,5 @@
 // Admits every call and subscription: a local node has no plans. Thread: main of the devnode.
-import type { Answer, Message } from '../jsonrpc/build.ts'
+import type { Message } from '../jsonrpc/build.ts'
 import { Methods, type MethodTable } from '../jsonrpc/methods.ts'
 import { parseRequest } from '../jsonrpc/parse.ts'
 import { answerCalls, responseMessage, unlimitedCalls } from '../jsonrpc/serve.ts'
@@ -23,13 +23,12 @@ export class UnlimitedMethods<C> {
   /** The response, '' for none. Never throws and never rejects. */
   serve(body: Buffer, caller: C): Message | Promise<Message> {
     const request = parseRequest(body, batchItemsMax)
-    const respond = (answers: readonly Answer[]) => responseMessage(request, answers, this.#end)
-    const answers = answerCalls(request, {
+    return answerCalls(request, {
       answer: (call) => this.#methods.call(call, caller),
       failed: this.#reportBug,
       budget: unlimitedCalls,
+      respond: (answers) => responseMessage(request, answers, this.#end),
     })
-    return answers instanceof Promise ? answers.then(respond) : respond(answers)
   }
 }
 

@@ -65,57 +65,63 @@ export function admit<A extends Allowance>(
   return { allowance, refusal: enterAll(items, budget) ? null : tooManyInFlight }
 }
 
-/** How the calls of a request are answered. */
-export interface CallHandling {
+/** How the calls of a request are answered, and the request by those answers. */
+export interface CallHandling<R> {
   answer(call: Call): Answer | Promise<Answer>
   /** Receives an error that `answer` threw, which is our bug; the call gets -32603. */
   failed(error: unknown): void
   /** Where `admit` took the permits. */
   readonly budget: CallBudget
+  /** Gets the answers in the order of the items. */
+  respond(answers: readonly Answer[]): R
 }
 
-/** Answers in the order of the items. Each call returns its permit once it is answered. */
-export function answerCalls(
-  { items }: RpcRequest,
-  handling: CallHandling,
-): readonly Answer[] | Promise<readonly Answer[]> {
-  if (items.length === 1) {
-    const given = answerItem(items[0]!, handling)
-    return given instanceof Promise ? given.then(alone) : [given]
-  }
-  const answers = items.map((item) => answerItem(item, handling))
-  if (answers.some((given) => given instanceof Promise)) return Promise.all(answers)
-  // Reason for the cast: the line above has shown that none is a promise.
-  return answers as readonly Answer[]
-}
-
-function alone(answer: Answer): readonly Answer[] {
-  return [answer]
-}
-
-function answerItem(item: Item, handling: CallHandling): Answer | Promise<Answer> {
-  if (item.method === null) return failure(item.error)
-  try {
-    const given = handling.answer(item)
-    if (!(given instanceof Promise)) return leave(given, handling)
+/** Returns what `respond` makes of the answers. An answered call returns its permit. */
+export function answerCalls<R>({ items }: RpcRequest, handling: CallHandling<R>): R | Promise<R> {
+  if (items.length === 1) return answerLone(items[0]!, handling)
+  const answers = items.map((item) => {
+    const given = beginItem(item, handling)
+    if (!(given instanceof Promise)) return given
     return given.then(
       (answer) => leave(answer, handling),
       (error) => fail(error, handling),
     )
+  })
+  if (answers.some((given) => given instanceof Promise))
+    return Promise.all(answers).then((all) => handling.respond(all))
+  // Reason for the cast: the line above has shown that none is a promise.
+  return handling.respond(answers as readonly Answer[])
+}
+
+function answerLone<R>(item: Item, handling: CallHandling<R>): R | Promise<R> {
+  const given = beginItem(item, handling)
+  if (!(given instanceof Promise)) return handling.respond([given])
+  return given.then(
+    (answer) => handling.respond([leave(answer, handling)]),
+    (error) => handling.respond([fail(error, handling)]),
+  )
+}
+
+/** A promise still has the permit of its call. */
+function beginItem(item: Item, handling: CallHandling<unknown>): Answer | Promise<Answer> {
+  if (item.method === null) return failure(item.error)
+  try {
+    const given = handling.answer(item)
+    return given instanceof Promise ? given : leave(given, handling)
   } catch (error) {
     return fail(error, handling)
   }
 }
 
 /** Returns the permit, that of a stream when it ends. */
-function leave(answer: Answer, { budget }: CallHandling): Answer {
+function leave(answer: Answer, { budget }: CallHandling<unknown>): Answer {
   if (answer.kind === 'stream')
     return { kind: 'stream', stream: watched(answer.stream, () => budget.leave('calls')) }
   budget.leave('calls')
   return answer
 }
 
-function fail(error: unknown, handling: CallHandling): Answer {
+function fail(error: unknown, handling: CallHandling<unknown>): Answer {
   handling.failed(error)
   return leave(failure(rpcErrors.internal), handling)
 }

@@ -65,12 +65,7 @@ export class RpcHandler {
     const { allowance, refusal } = admit(request, caller.budget)
     const head = rateHead(caller.head, allowance)
     const serving = new Serving(this.#deps, caller, request, head, beganMs, this.#reportBug)
-    if (refusal === null) {
-      const answers = answerCalls(request, serving)
-      return answers instanceof Promise
-        ? answers.then((later) => serving.respond(later))
-        : serving.respond(answers)
-    }
+    if (refusal === null) return answerCalls(request, serving)
     countCalls(meters.calls, request)
     const message = refusalMessage(request, refusal.error, LINE_BREAK)
     if (!refusal.isExhausted) return serving.reply(200, head, message)
@@ -80,7 +75,7 @@ export class RpcHandler {
 }
 
 /** One request that is being answered; an object and not closures, of which each is allocated. */
-class Serving implements CallHandling {
+class Serving implements CallHandling<Reply> {
   readonly budget: Budget
   readonly failed: (error: unknown) => void
   readonly #deps: HandleDeps

@@ -150,13 +150,12 @@ function serveRpc(
 ): Reply | Promise<Reply> {
   const request = parseRequest(body, batchItemsMax)
   const sender = { address, beganMs }
-  const answers = answerCalls(request, {
+  return answerCalls(request, {
     answer: (call) => methods.call(call, sender),
     failed: reportBug,
     budget: unlimitedCalls,
+    respond: (answers) => rpcReply(request, answers, head),
   })
-  if (answers instanceof Promise) return answers.then((done) => rpcReply(request, done, head))
-  return rpcReply(request, answers, head)
 }
 
 /** 429 when a rate limit refused every call. */

@@ -1,6 +1,6 @@
 // Decides on one inbound message: takes its bytes and session, returns the answer. Thread: main.
 // No sockets: `Session` shows only what a method may do with the connection.
-import type { Answer, Message } from '../../jsonrpc/build.ts'
+import type { Message } from '../../jsonrpc/build.ts'
 import type { Methods } from '../../jsonrpc/methods.ts'
 import { parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
 import {
@@ -52,16 +52,15 @@ export class MessageHandler {
       countCalls(meters.calls, request)
       return refusalMessage(request, refusal.error)
     }
-    const respond = (answers: readonly Answer[]) => {
-      countCalls(meters.calls, request, answers)
-      return responseMessage(request, answers)
-    }
-    const answers = answerCalls(request, {
+    return answerCalls(request, {
       answer: (call) => methods.call(call, session),
       failed: this.#reportBug,
       budget,
+      respond(answers) {
+        countCalls(meters.calls, request, answers)
+        return responseMessage(request, answers)
+      },
     })
-    return answers instanceof Promise ? answers.then(respond) : respond(answers)
   }
 }
 

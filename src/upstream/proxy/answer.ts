@@ -24,13 +24,14 @@ export type NoAnswer = 'status' | 'garbage'
 const OPENING_BYTES = 4_096
 const ERROR_BYTES_MAX = 4_194_304
 
-/** `id` is that of the call; a response with any other id is garbage. */
-export async function answerOf(
+/** `id` is that of the call; a response with any other id is garbage. At once, except for errors
+ *  that are too long to buffer. */
+export function answerOf(
   response: HttpResponse,
   id: string,
   node: UpstreamNode,
   tally: ProxyTally,
-): Promise<Answer | NoAnswer> {
+): Answer | NoAnswer | Promise<Answer | NoAnswer> {
   const { status, body } = response
   if (isNoAnswer(status)) {
     if (body instanceof BodyStream) body.cancel()
@@ -43,12 +44,17 @@ export async function answerOf(
       : body instanceof BodyStream
         ? streamAnswer(body, id, tally)
         : bufferAnswer(body, id, node)
-  if (answer === 'long error') {
-    // Errors are read whole, since their code decides about a failover.
-    const text = await readText(response, ERROR_BYTES_MAX)
-    return (text === null ? null : textAnswer(text, id, node)) ?? garbageOf(node)
-  }
-  return answer ?? garbageOf(node)
+  return answer === 'long error' ? longError(response, id, node) : (answer ?? garbageOf(node))
+}
+
+/** Errors are read whole, since their code decides about a failover. */
+async function longError(
+  response: HttpResponse,
+  id: string,
+  node: UpstreamNode,
+): Promise<Answer | NoAnswer> {
+  const text = await readText(response, ERROR_BYTES_MAX)
+  return (text === null ? null : textAnswer(text, id, node)) ?? garbageOf(node)
 }
 
 function garbageOf(node: UpstreamNode): 'garbage' {

@@ -144,7 +144,8 @@ export class Read {
   async #resultOf(request: HttpRequest, node: UpstreamNode): Promise<ReadResult | null> {
     const response = await request.response
     if (!response.ok) return null
-    const answer = await answerOf(response, this.#id, node, this.#deps.tally)
+    const given = answerOf(response, this.#id, node, this.#deps.tally)
+    const answer = given instanceof Promise ? await given : given
     if (typeof answer === 'string') return null
     if (answer.kind !== 'error' || !failoverCodes.has(answer.error.code)) return { answer, node }
     this.#refusal = answer

@@ -98,12 +98,12 @@ async function serve(body: string, who: Caller, end = ''): Promise<Served> {
   const request = parseRequest(Buffer.from(body), 5)
   const { refusal } = admit(request, who)
   if (refusal !== null) return { message: refusalMessage(request, refusal.error, end), refusal }
-  const answers = await answerCalls(request, {
+  return answerCalls(request, {
     answer,
     failed: (error) => who.bugs.push(error),
     budget: who,
+    respond: (answers) => ({ message: responseMessage(request, answers, end), refusal: null }),
   })
-  return { message: responseMessage(request, answers, end), refusal: null }
 }
 
 async function run(body: string, who = new Caller()): Promise<Served & { json: unknown }> {
