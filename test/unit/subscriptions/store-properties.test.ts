@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Directory } from '../../../src/auth/directory.ts'
-import { lookupKeyOfDigest } from '../../../src/subscriptions/issue.ts'
 import { openStore, type Store } from '../../../src/subscriptions/store.ts'
 import { silentLog } from '../../../src/telemetry/log.ts'
 
@@ -103,10 +102,10 @@ function checkUnique(store: Store): void {
 function checkDirectory(store: Store, directory: Directory, nowMs: number): void {
   for (const record of store.allRegistered()) {
     const isActive = record.subscription.state === 'active'
-    expect(directory.entry(lookupKeyOfDigest(record.tokenDigest)) !== undefined).toBe(isActive)
+    expect(directory.entry(record.tokenDigest) !== undefined).toBe(isActive)
     if (record.retiring === null) continue
     const isInGrace = isActive && nowMs < record.retiring.untilMs
-    const entry = directory.entry(lookupKeyOfDigest(record.retiring.digest))
+    const entry = directory.entry(record.retiring.digest)
     expect(entry !== undefined).toBe(isInGrace)
   }
 }
