@@ -7,6 +7,7 @@
 //   transactions   slot | index            -> block time | record
 //   signatures     first half of signature -> slot | index
 //   addresses      address | slot | index  -> nothing
+//   gaps           first slot after a gap  -> last slot before it
 //   marks          'bytes'                 -> estimated size of all rows
 import { type Database, open, type RootDatabase } from 'lmdb'
 import { isSameKey } from '../../solana/keys.ts'
@@ -15,12 +16,15 @@ import {
   positionKey,
   rangeOf,
   signatureKey,
+  sizeOf,
   slotIn,
   slotKey,
+  transactionSize,
   u64,
 } from './archive-keys.ts'
 import { Block, packEntries } from './block.ts'
 import { ignoreCommitRejections } from './commit-rejections.ts'
+import { SlotRanges } from './slot-ranges.ts'
 import { type Position, StoredTransaction } from './stored-transaction.ts'
 
 type Rows = Database<Buffer, Buffer>
@@ -36,13 +40,9 @@ const commitMs = 250
 const transactionsPerTurn = 64
 /** Blocks that one appended block may evict: two, so that a lowered bound is reached in time. */
 const evictedPerBlock = 2
-/** Blocks that wait for the disk; beyond that the disk counts as broken. */
+/** Blocks that wait for the disk before it counts as broken. */
 const pendingBlocksMax = 5_000
-/** Pages are partly empty, and rows have headers: measured. */
-const fillFactor = 1.6
-const rowBytes = 24
-const empty = Buffer.alloc(0)
-const bytesMark = Buffer.from('bytes')
+const [empty, bytesMark] = [Buffer.alloc(0), Buffer.from('bytes')]
 const options = { encoding: 'binary', keyEncoding: 'binary' } as const
 
 export class Archive {
@@ -51,7 +51,9 @@ export class Archive {
   readonly #transactions: Rows
   readonly #signatures: Rows
   readonly #addresses: Rows
+  readonly #gaps: Rows
   readonly #marks: Rows
+  readonly #ranges = new SlotRanges()
   readonly #bounds: ArchiveBounds
   readonly #onFault: (fault: unknown) => void
   readonly #pending: Block[] = []
@@ -61,6 +63,7 @@ export class Archive {
   #fault: unknown = null
   #first: number
   #committed: number
+  #appended: number
   #count: number
   #bytes: number
 
@@ -73,10 +76,14 @@ export class Archive {
     this.#transactions = rows('transactions')
     this.#signatures = rows('signatures')
     this.#addresses = rows('addresses')
+    this.#gaps = rows('gaps')
     this.#marks = rows('marks')
     this.#root.readerCheck()
     this.#first = this.#edge(false) ?? Number.POSITIVE_INFINITY
     this.#committed = this.#edge(true) ?? -1
+    this.#appended = this.#committed
+    for (const { key, value } of this.#gaps.getRange({}))
+      this.#ranges.add({ slot: slotIn(key), previous: slotIn(value) })
     this.#count = entriesIn(this.#blocks)
     this.#bytes = Number(this.#marks.get(bytesMark)?.readBigUInt64BE() ?? 0n)
   }
@@ -91,15 +98,17 @@ export class Archive {
     return this.#fault === null ? this.#committed : Number.POSITIVE_INFINITY
   }
 
-  /** Estimated size on disk. */
+  /** Size on disk, about. */
   get bytes(): number {
     return this.#bytes
   }
 
   /** Queues the newest block; returns at once. Blocks that are here already are ignored. */
   append(block: Block): void {
-    const newest = this.#pending.at(-1)?.slot ?? this.#committed
+    const newest = this.#appended
     if (this.#fault !== null || block.slot <= newest) return
+    if (newest >= 0 && block.slot !== newest + 1) this.#addGap(newest, block.slot)
+    this.#appended = block.slot
     this.#pending.push(block)
     if (this.#pending.length > pendingBlocksMax) this.#fail(new Error('the disk is too slow'))
     this.#writing ??= this.#write()
@@ -121,9 +130,8 @@ export class Archive {
 
   /** Slots of blocks from `from` to `to`, both included; at most `limit`. */
   slots(range: { readonly from: number; readonly to: number; readonly limit: number }): number[] {
-    const [start, end] = [slotKey(Math.max(range.from, 0)), slotKey(range.to + 1)]
-    const keys = this.#blocks.getKeys({ start, end, limit: range.limit })
-    return [...keys].map(slotIn).filter((slot) => slot >= this.#first)
+    const from = Math.max(range.from, this.#first)
+    return this.#ranges.slots({ ...range, from, to: Math.min(range.to, this.#committed) })
   }
 
   find(signature: Uint8Array): StoredTransaction | null {
@@ -148,12 +156,15 @@ export class Archive {
   /** Removes blocks that the journal does not have: the chain will make others of these slots. */
   async truncateAfter(slot: number): Promise<void> {
     const start = slotKey(slot + 1)
-    for (const key of this.#blocks.getKeys({ start })) this.#watch(this.#blocks.remove(key))
+    for (const rows of [this.#blocks, this.#gaps])
+      for (const key of rows.getKeys({ start })) this.#watch(rows.remove(key))
+    this.#ranges.dropAfter(slot)
     for (const { key, value } of this.#transactions.getRange({ start }))
       this.#removeTransaction(transactionOf(key, value))
     await this.#watched
     this.#root.resetReadTxn()
     this.#committed = Math.min(this.#committed, slot)
+    this.#appended = Math.min(this.#appended, slot)
     if (this.#first > slot) this.#first = Number.POSITIVE_INFINITY
     this.#count = entriesIn(this.#blocks)
   }
@@ -168,6 +179,7 @@ export class Archive {
   /** Writes the queue, a few transactions in each turn of the event loop. */
   async #write(): Promise<void> {
     for (let block = this.#pending[0]; block !== undefined; block = this.#pending[0]) {
+      const { slot } = block
       for (let at = 0; at < block.stored.length; at += transactionsPerTurn) {
         if (this.#fault !== null) break
         for (const transaction of block.stored.slice(at, at + transactionsPerTurn))
@@ -175,7 +187,6 @@ export class Archive {
         await nextTurn()
       }
       if (this.#fault !== null) break
-      const { slot } = block
       const row = block.with([], packEntries([])).pack()
       this.#count += 1
       this.#bytes += sizeOf(row.length)
@@ -201,20 +212,34 @@ export class Archive {
     return this.#count > this.#bounds.slots || this.#bytes > this.#bounds.bytes
   }
 
+  /** Removes the oldest block, unless the next one is not committed yet. */
   async #evict(): Promise<void> {
     const slot = this.#first
+    if (!Number.isFinite(slot)) return
     const row = this.#blocks.get(slotKey(slot))
-    if (row === undefined) return
     const [next] = this.#blocks.getKeys({ start: slotKey(slot + 1), limit: 1 })
-    this.#first = next === undefined ? Number.POSITIVE_INFINITY : slotIn(next)
+    if (row === undefined || next === undefined) return
+    this.#first = slotIn(next)
     this.#watch(this.#blocks.remove(slotKey(slot)))
+    if (this.#first !== slot + 1) this.#removeGap(this.#first)
     this.#count -= 1
     this.#bytes -= sizeOf(row.length)
-    let inTurn = 0
-    for (const { key, value } of [...this.#transactions.getRange(rangeOf(slot))]) {
+    const rows = [...this.#transactions.getRange(rangeOf(slot))]
+    for (const [index, { key, value }] of rows.entries()) {
       this.#removeTransaction(transactionOf(key, value))
-      if (++inTurn % transactionsPerTurn === 0) await nextTurn()
+      if (index % transactionsPerTurn === 0) await nextTurn()
     }
+  }
+
+  #addGap(previous: number, slot: number): void {
+    this.#ranges.add({ slot, previous })
+    this.#watch(this.#gaps.put(slotKey(slot), slotKey(previous)))
+  }
+
+  /** The gap before the slot that is now the oldest. */
+  #removeGap(slot: number): void {
+    this.#ranges.dropBefore(slot)
+    this.#watch(this.#gaps.remove(slotKey(slot)))
   }
 
   #addTransaction(transaction: StoredTransaction): void {
@@ -268,14 +293,6 @@ function transactionOf(key: Buffer, value: Buffer): StoredTransaction {
   const blockTime = slotIn(value)
   const index = key.readUInt32BE(8)
   return new StoredTransaction(value.subarray(8), { slot: slotIn(key), index, blockTime })
-}
-
-function transactionSize({ record }: StoredTransaction, keyCount: number): number {
-  return sizeOf(record.length + 64) + sizeOf(44) * keyCount
-}
-
-function sizeOf(bytes: number): number {
-  return (bytes + rowBytes) * fillFactor
 }
 
 function nextTurn(): Promise<void> {
