@@ -100,7 +100,8 @@ export class ResponseParser {
 
   #takeHead(bytes: Buffer, at: number): number {
     const rest = this.#rest
-    const whole = rest === null ? bytes.subarray(at) : Buffer.concat([rest, bytes.subarray(at)])
+    const fresh = at === 0 ? bytes : bytes.subarray(at)
+    const whole = rest === null ? fresh : Buffer.concat([rest, fresh])
     const end = whole.indexOf(headEnd)
     if (end < 0) {
       this.#rest = rest === null ? Buffer.from(whole) : whole
@@ -126,8 +127,7 @@ export class ResponseParser {
       return
     }
     this.#extraBytes = 0
-    const words = framing.connection.toLowerCase().split(/[,\s]+/)
-    this.isReusable = match[1] === '1' ? !words.includes('close') : words.includes('keep-alive')
+    this.isReusable = isKept(framing.connection, match[1] === '1')
     this.state = this.#bodyState(status, framing)
     if (this.state === 'broken') return
     this.#sink!.head(status, this.state === 'length' ? this.#left : this.state === 'done' ? 0 : -1)
@@ -207,24 +207,60 @@ export class ResponseParser {
   }
 }
 
+/** Whether the connection stays open: by default since HTTP/1.1. */
+function isKept(connection: string, byDefault: boolean): boolean {
+  if (connection === '') return byDefault
+  const words = connection.toLowerCase().split(/[,\s]+/)
+  return byDefault ? !words.includes('close') : words.includes('keep-alive')
+}
+
 /** Repeated headers are joined by a comma. Null when a line is not a header. */
 function framingOf(text: string, from: number): Framing | null {
-  const found: Record<string, string | undefined> = Object.create(null)
+  let length: string | undefined
+  let encoding: string | undefined
+  let connection: string | undefined
   let at = from
   while (at < text.length) {
     const next = text.indexOf('\r\n', at)
     const end = next < 0 ? text.length : next
-    const colon = text.indexOf(':', at)
+    const colon = nameEnd(text, at)
     if (colon <= at || colon >= end) return null
-    const name = text.slice(at, colon).toLowerCase()
-    if (/[\s\0]/.test(name)) return null
-    const value = text.slice(colon + 1, end).trim()
-    found[name] = found[name] === undefined ? value : `${found[name]},${value}`
+    // Only names of these lengths matter; each text that is cut out costs an allocation.
+    switch (colon - at) {
+      case 10:
+        if (isName(text, at, 'connection')) connection = joined(connection, text, colon, end)
+        break
+      case 14:
+        if (isName(text, at, 'content-length')) length = joined(length, text, colon, end)
+        break
+      case 17:
+        if (isName(text, at, 'transfer-encoding')) encoding = joined(encoding, text, colon, end)
+    }
     at = end + 2
   }
-  return {
-    length: found['content-length'],
-    encoding: found['transfer-encoding'],
-    connection: found.connection ?? '',
-  }
+  return { length, encoding, connection: connection ?? '' }
 }
+
+/** The offset of the colon after a name; -1 when a space or a zero is before it, or none is. */
+function nameEnd(text: string, from: number): number {
+  for (let at = from; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === COLON) return at
+    if (code <= SPACE && (code === SPACE || code === 0 || (code >= 9 && code <= 13))) return -1
+    if (code === NO_BREAK_SPACE) return -1
+  }
+  return -1
+}
+
+function isName(text: string, at: number, name: string): boolean {
+  return text.slice(at, at + name.length).toLowerCase() === name
+}
+
+function joined(before: string | undefined, text: string, colon: number, end: number): string {
+  const value = text.slice(colon + 1, end).trim()
+  return before === undefined ? value : `${before},${value}`
+}
+
+const COLON = 0x3a
+const SPACE = 0x20
+const NO_BREAK_SPACE = 0xa0
