@@ -151,6 +151,11 @@ export const topology: ComponentTable<Components, Context> = {
         name: 'Solana updates, one hub per set',
         bound: `${replaySlots} slots, ${bytes(replayBytesMax)}`,
       },
+      {
+        kind: 'cache',
+        name: 'accounts kept current by the stream',
+        bound: 'upstreams.<set>.streamAnswerBytes',
+      },
     ],
     start: upstream.openChains,
   }),

@@ -2,28 +2,35 @@
 // Synchronous: an answer, or null for a call that a node has to answer. Never an error: a node
 // words its own refusals.
 //
-//   hub ─► heads ─► methods of solana-rpc ─► answer, remembered until a head moves
+//   hub ─► heads, accounts ─► methods of solana-rpc ─► answer, remembered until a head moves
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { Call } from '../jsonrpc/parse.ts'
+import { accountMethods } from '../solana-rpc/account-methods.ts'
 import { slotMethods } from '../solana-rpc/slot-methods.ts'
 import type { Answering } from '../solana-rpc/view.ts'
 import type { StreamAnswer } from '../upstream/ports.ts'
+import { AccountCache, type AccountCacheDeps } from './account-cache.ts'
 import { ChainHeads } from './chain-heads.ts'
 import { StreamLedger } from './stream-ledger.ts'
 
-/** Answers that are remembered until the next head, and the longest params of such a call. */
+/** Answers that are remembered until the next head; the longest params and texts of them. */
 const rememberedMax = 4_096
 const rememberedParamsMax = 256
+const rememberedTextMax = 4_096
+/** Compressed differently by each version of a library. */
+const compressed = 'base64+zstd'
 /** Any other is read differently by different versions of nodes. */
 const commitments: readonly unknown[] = ['processed', 'confirmed', 'finalized', undefined, null]
 
 export interface StreamAnswersDeps {
+  readonly accounts: AccountCacheDeps
   /** False while the stream may lag the nodes of its set. */
   isLive(): boolean
 }
 
 export class StreamAnswers {
   readonly #deps: StreamAnswersDeps
+  readonly accounts: AccountCache
   readonly #ledger: StreamLedger
   readonly #methods: ReadonlyMap<string, Answering>
   readonly #remembered = new Map<string, StreamAnswer>()
@@ -32,8 +39,10 @@ export class StreamAnswers {
   constructor(hub: SolanaHub, deps: StreamAnswersDeps) {
     this.#deps = deps
     const heads = new ChainHeads(hub)
+    this.accounts = new AccountCache(hub, deps.accounts)
     heads.onMove = () => this.#remembered.clear()
-    const ledger = new StreamLedger(heads)
+    this.accounts.onChange = heads.onMove
+    const ledger = new StreamLedger(heads, this.accounts)
     this.#ledger = ledger
     const apiVersion = () => this.#apiVersion ?? this.#missingVersion()
     const source = {
@@ -42,7 +51,8 @@ export class StreamAnswers {
         return apiVersion()
       },
     }
-    this.#methods = new Map<string, Answering>(Object.entries(slotMethods(source)))
+    const methods = { ...slotMethods(source), ...accountMethods(source) }
+    this.#methods = new Map<string, Answering>(Object.entries(methods))
   }
 
   /** Null when a node has to answer. */
@@ -54,7 +64,9 @@ export class StreamAnswers {
     const known = this.#remembered.get(key)
     if (known !== undefined) return known
     const built = this.#build(call, method)
-    if (built !== null && this.#remembered.size < rememberedMax) this.#remembered.set(key, built)
+    if (built === null || built.answer.kind !== 'text') return null
+    if (built.answer.text.length <= rememberedTextMax && this.#remembered.size < rememberedMax)
+      this.#remembered.set(key, built)
     return built
   }
 
@@ -84,6 +96,6 @@ export class StreamAnswers {
 function isPlain({ params }: Call): boolean {
   const config: unknown = Array.isArray(params) ? params.at(-1) : null
   if (typeof config !== 'object' || config === null) return true
-  const { commitment } = config as Record<string, unknown>
-  return commitments.includes(commitment)
+  const { commitment, encoding } = config as Record<string, unknown>
+  return commitments.includes(commitment) && encoding !== compressed
 }

@@ -1,22 +1,26 @@
 // The chain of a set as its stream shows it, for the shared RPC methods. Thread: main.
 // What the stream does not know exactly is noted as missing: then the answer that was built with
 // it is not given, and a node is asked.
-import type { Commitment } from '../base/commitment.ts'
+import { Commitment } from '../base/commitment.ts'
 import { encodeBase58 } from '../solana/base58.ts'
+import type { AccountState } from '../solana/geyser-content.ts'
 import { blockhashBlocks, type Head } from '../solana/updates.ts'
-import type { LatestBlockhash, SlotReads } from '../solana-rpc/chain-reads.ts'
+import type { AccountReads, LatestBlockhash, SlotReads } from '../solana-rpc/chain-reads.ts'
+import type { AccountCache } from './account-cache.ts'
 import type { ChainHeads } from './chain-heads.ts'
 
 const unknown: Head = { slot: 0, blockhash: '', blockHeight: 0 }
 
-export class StreamLedger implements SlotReads {
+export class StreamLedger implements SlotReads, AccountReads {
   readonly #heads: ChainHeads
+  readonly #accounts: AccountCache
   /** What the call read so far; null before its first read. */
   #commitment: Commitment | null = null
   #isMissing = false
 
-  constructor(heads: ChainHeads) {
+  constructor(heads: ChainHeads, accounts: AccountCache) {
     this.#heads = heads
+    this.#accounts = accounts
   }
 
   /** Before each call. */
@@ -59,6 +63,15 @@ export class StreamLedger implements SlotReads {
     const isValid = this.#heads.isBlockhashValid(encodeBase58(blockhash), head)
     if (isValid === null) this.miss()
     return isValid === true
+  }
+
+  /** Not at processed: validators show a complete slot there, the devnode its open one. */
+  account(pubkey: Uint8Array, commitment: Commitment): AccountState | null {
+    const { slot } = this.#head(commitment)
+    const isProcessed = commitment === Commitment.processed
+    const account = isProcessed ? undefined : this.#accounts.read(pubkey, slot)
+    if (account === undefined) this.miss()
+    return account ?? null
   }
 
   #head(commitment: Commitment): Head {

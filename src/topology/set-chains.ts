@@ -17,7 +17,7 @@ import { IngestWorker } from '../upstream/geyser/ingest-worker.ts'
 import type { FeedReading } from '../upstream/geyser/meters.ts'
 import type { UpstreamSet } from '../upstream/node-pool/upstream-set.ts'
 import type { Upstreams } from '../upstream/node-pool/upstreams.ts'
-import { readAccounts, readSignatureStatus } from '../upstream/set-reads.ts'
+import { readAccount, readAccounts, readSignatureStatus } from '../upstream/set-reads.ts'
 
 /** Slots by which a stream may lag the best node of its set and still answer calls. */
 const behindSlotsMax = 8
@@ -84,7 +84,11 @@ export class SetChains {
     const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     // The first listener: what it answers is never older than what others were sent.
-    const answers = set.section.streamAnswers ? new StreamAnswers(hub, { isLive }) : null
+    const { streamAnswers, streamAnswerBytes: bytesMax } = set.section
+    const read = (key: Uint8Array, minSlot: number) => readAccount(set, key, minSlot)
+    const answers = streamAnswers
+      ? new StreamAnswers(hub, { isLive, accounts: { bytesMax, read } })
+      : null
     const heads = new Heads(hub)
     const chain = {
       hub,
@@ -111,10 +115,11 @@ export class SetChains {
   }
 
   readings(): FeedReading[] {
-    return [...this.#chains].map(([set, { feed, sink }]) => ({
+    return [...this.#chains].map(([set, { feed, sink, answers }]) => ({
       set,
       isUp: feed.isUp(),
       slot: sink.newestSlot(),
+      accountBytes: answers?.accounts.bytes ?? 0,
       counts: { ...feed.counts, ...sink.counts() },
     }))
   }

@@ -82,6 +82,13 @@ const setFields = {
     initial: true,
     doc: 'Answers calls from the geyser stream where it knows the answer, without a node.',
   }),
+  streamAnswerBytes: integer({
+    initial: 64_000_000,
+    min: 0,
+    max: 100_000_000_000,
+    unit: 'bytes',
+    doc: 'Memory for accounts that are kept current by the stream; 0 keeps none.',
+  }),
 }
 export type SetSection = Values<typeof setFields>
 

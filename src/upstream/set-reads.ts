@@ -2,11 +2,16 @@
 // Nothing here rejects: a read that no node answered returns nothing.
 import { Commitment, commitmentNamed } from '../base/commitment.ts'
 import { decodeKey, encodeBase58 } from '../solana/base58.ts'
+import type { AccountState } from '../solana/geyser-content.ts'
 import type { TransactionError } from '../solana/transaction-error.ts'
 import type { SignatureStatus } from '../solana/updates.ts'
 import { bodyOf } from './call-body.ts'
+import { readText } from './http-client/read-text.ts'
 import { readNodes } from './node-pool/call-node.ts'
 import type { UpstreamSet } from './node-pool/upstream-set.ts'
+
+/** A longer answer is not read: its account is too large to keep. */
+const accountTextMax = 262_144
 
 /** Reads the first `length` bytes of accounts, in the order of their keys. */
 export async function readAccounts(
@@ -27,6 +32,45 @@ export async function readAccounts(
       ? null
       : { owner: key, data: Buffer.from(text, 'base64') }
   })
+}
+
+/** Reads an account at confirmed, at `minSlot` or later; null when no node has it by then. */
+export async function readAccount(
+  set: UpstreamSet,
+  pubkey: Uint8Array,
+  minSlot: number,
+): Promise<{ readonly slot: number; readonly account: AccountState | null } | 'too large' | null> {
+  const method = 'getAccountInfo'
+  const config = { commitment: 'confirmed', encoding: 'base64', minContextSlot: minSlot }
+  const paramsText = JSON.stringify([encodeBase58(pubkey), config])
+  const { confirmed } = Commitment
+  const node = set.pick(method, { minContextSlot: minSlot, commitment: confirmed })
+  const body = bodyOf({ method, paramsText })
+  const { timeoutMs } = set.section
+  const response = await node?.call(body, { timeoutMs }).response
+  if (response === undefined || !response.ok) return null
+  const text = await readText(response, accountTextMax)
+  return text === null ? 'too large' : accountIn(text, pubkey)
+}
+
+/** Lamports and rent epoch are u64 and read from the text: JSON.parse rounds them. */
+function accountIn(text: string, pubkey: Uint8Array) {
+  try {
+    const { context, value } = JSON.parse(text).result
+    const slot = Number(context.slot)
+    if (!Number.isSafeInteger(slot)) return null
+    if (value === null) return { slot, account: null }
+    const owner = decodeKey(value.owner)
+    const [, lamports] = /"lamports":(\d+)/.exec(text)!
+    const [, rentEpoch] = /"rentEpoch":(\d+)/.exec(text)!
+    const data = new Uint8Array(Buffer.from(value.data[0], 'base64'))
+    if (owner === null || data.length !== value.space) return null
+    const executable = value.executable === true
+    const account = { pubkey, lamports: BigInt(lamports!), owner, executable, data }
+    return { slot, account: { ...account, rentEpoch: BigInt(rentEpoch!) } }
+  } catch {
+    return null
+  }
 }
 
 /** Null for a signature that no node knows among its recent ones. `minSlot` is processed. */

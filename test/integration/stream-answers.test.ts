@@ -1,16 +1,23 @@
 // Calls that the stream of a set answers instead of its nodes, as a customer of rpc sees them.
 import { afterEach, describe, expect, it } from 'vitest'
 import { StreamAnswers } from '../../src/answers/stream-answers.ts'
-import { ProxyStage, type SetOptions } from '../testkit/proxy-stage.ts'
-import { result } from '../testkit/scripted-node.ts'
+import { encodeBase58 } from '../../src/solana/base58.ts'
+import { slotStatus } from '../../src/solana/updates.ts'
+import { readAccount } from '../../src/upstream/set-reads.ts'
+import { ProxyStage, type SetOptions, type Told } from '../testkit/proxy-stage.ts'
+import { error, result, type Script } from '../testkit/scripted-node.ts'
 import { StreamChain } from '../testkit/stream-chain.ts'
+import { until } from '../testkit/until.ts'
 
 let stage: ProxyStage
 afterEach(() => stage?.stop())
 
 async function start(options: Partial<SetOptions> = {}) {
   const chain = new StreamChain()
-  const answers = new StreamAnswers(chain.hub, { isLive: () => true })
+  const read = (key: Uint8Array, minSlot: number) =>
+    readAccount(stage.upstreams.set('default')!, key, minSlot)
+  const accounts = { bytesMax: 1_000_000, read }
+  const answers = new StreamAnswers(chain.hub, { isLive: () => true, accounts })
   stage = await ProxyStage.start({ default: { nodes: 1, ...options } }, () => answers)
   const node = stage.node()
   const call = (method: string, params: unknown = [], token?: string) =>
@@ -82,5 +89,115 @@ describe('answers from the stream', () => {
     chain.grow(100, 110)
     expect((await call('getSlot', confirmed)).json.error.code).toBe(-32601)
     expect((await call('getBlockHeight', confirmed)).json.result).toBe(110)
+  })
+})
+
+const pubkey = new Uint8Array(32).fill(7)
+const key = encodeBase58(pubkey)
+const owner = '1'.repeat(32)
+const wide = `"lamports":9007199254740993,"owner":"${owner}","rentEpoch":18446744073709551615`
+
+/** As agave writes an account; lamports and rent epoch are no safe integers. */
+function accountAt(slot: number, data = Buffer.from('hello')): Script {
+  const space = data.length
+  const members = `"data":["${data.toString('base64')}","base64"],"executable":false,${wide}`
+  const context = `{"apiVersion":"4.0.0","slot":${slot}}`
+  return result(`{"context":${context},"value":{${members},"space":${space}}}`)
+}
+
+describe('accounts from the stream', () => {
+  type Call = (method: string, params: unknown[], token?: string) => Promise<Told>
+  const ask = (call: Call, method: string, token?: string) =>
+    call(method, [key, { commitment: 'confirmed', encoding: 'base64' }], token)
+
+  it('are read from a node once, then kept current', async () => {
+    const { chain, node, call } = await start()
+    chain.grow(100, 110)
+    node.scripts.getAccountInfo = accountAt(110)
+    expect((await ask(call, 'getAccountInfo')).source).toBe('node')
+    expect((await ask(call, 'getAccountInfo')).source).toBe('node')
+    await until(async () => (await ask(call, 'getAccountInfo')).source === 'stream', 'the account')
+    const asked = node.count('getAccountInfo')
+    const config = '{"commitment":"confirmed","encoding":"base64","minContextSlot":110}'
+    expect(node.asked.map(({ paramsText }) => paramsText)).toContain(`["${key}",${config}]`)
+    const given = await ask(call, 'getAccountInfo')
+    expect(given.text).toContain('"lamports":9007199254740993')
+    expect(given.text).toContain('"rentEpoch":18446744073709551615')
+    expect(given.json.result.value.data).toEqual([
+      Buffer.from('hello').toString('base64'),
+      'base64',
+    ])
+    chain.grow(111, 111, { writes: [{ pubkey, lamports: 5 }] })
+    const { json, source } = await ask(call, 'getBalance')
+    expect([source, json.result]).toEqual([
+      'stream',
+      { context: { apiVersion: '4.0.0', slot: 111 }, value: 5 },
+    ])
+    expect(node.count('getAccountInfo')).toBe(asked)
+    // Not at processed, not compressed, and not finalized before that is at the slot of the read.
+    const sources = async (config: object) => (await call('getAccountInfo', [key, config])).source
+    expect(await sources({ commitment: 'processed' })).toBe('node')
+    expect(await sources({ commitment: 'confirmed', encoding: 'base64+zstd' })).toBe('node')
+    expect(await sources({ commitment: 'confirmed', minContextSlot: 112 })).toBe('node')
+    expect(await sources({})).toBe('node')
+    chain.grow(112, 114)
+    chain.reach(110, slotStatus.finalized)
+    expect(await sources({})).toBe('stream')
+  })
+
+  it('never go back for a customer that a node has shown a later slot', async () => {
+    const { chain, node, call } = await start()
+    chain.grow(100, 110)
+    node.scripts.getAccountInfo = accountAt(110)
+    await until(async () => (await ask(call, 'getAccountInfo')).source === 'stream', 'the account')
+    // Long answers are read for their slot, too, whether they are whole or streamed.
+    node.scripts.getAccountInfo = accountAt(200)
+    for (const bytes of [10, 50_000, 400_000]) {
+      const { token } = stage.bundle.issue()
+      const read = async () => (await ask(call, 'getAccountInfo', token)).source
+      expect(await read()).toBe('stream')
+      node.scripts.getMultipleAccounts = accountAt(200, Buffer.alloc(bytes, 'x'))
+      const params = [[key, owner], { commitment: 'confirmed' }]
+      expect((await call('getMultipleAccounts', params, token)).source).toBe('node')
+      expect(await read()).toBe('node')
+    }
+  })
+
+  it('are as new as the transactions that a node has shown', async () => {
+    const { chain, node, call } = await start()
+    chain.grow(100, 110)
+    node.scripts.getAccountInfo = accountAt(110)
+    await until(async () => (await ask(call, 'getAccountInfo')).source === 'stream', 'the account')
+    node.scripts.getAccountInfo = accountAt(200)
+    const status = { confirmationStatus: 'confirmed', confirmations: 1, err: null, slot: 111 }
+    const context = { apiVersion: '4.0.0', slot: 300 }
+    const shows: Readonly<Record<string, unknown>> = {
+      getSignatureStatuses: { context, value: [null, { ...status, status: { Ok: null } }] },
+      getSignaturesForAddress: [{ ...status, signature: 'x' }],
+      getTransaction: { blockTime: 1, meta: { err: null }, slot: 111, transaction: {} },
+      getTokenSupply: { context: { ...context, slot: 111 }, value: {} },
+    }
+    for (const [method, shown] of Object.entries(shows)) {
+      const { token } = stage.bundle.issue()
+      const read = async () => (await ask(call, 'getAccountInfo', token)).source
+      expect([method, await read()]).toEqual([method, 'stream'])
+      node.scripts[method] = result(JSON.stringify(shown))
+      await call(method, ['x', { commitment: 'confirmed' }], token)
+      expect([method, await read()]).toEqual([method, 'node'])
+    }
+    const { token } = stage.bundle.issue()
+    await call('getBlock', [111, { commitment: 'confirmed' }], token)
+    expect((await ask(call, 'getAccountInfo', token)).source).toBe('node')
+  })
+
+  it('are asked for again after a node refused', async () => {
+    const { chain, node, call } = await start()
+    chain.grow(100, 110)
+    node.scripts.getAccountInfo = error(-32016, 'Minimum context slot has not been reached')
+    await ask(call, 'getAccountInfo')
+    await ask(call, 'getAccountInfo')
+    node.scripts.getAccountInfo = accountAt(111)
+    chain.grow(111, 111)
+    await until(async () => (await ask(call, 'getAccountInfo')).source === 'stream', 'the account')
   })
 })

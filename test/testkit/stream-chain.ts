@@ -12,6 +12,9 @@ export interface Written {
   readonly data?: Uint8Array
 }
 
+/** For answers that keep no accounts. */
+export const noAccounts = { bytesMax: 0, read: async () => null }
+
 export const hashOf = (slot: number, fork = 0): string =>
   encodeBase58(
     new Uint8Array(32)

@@ -23,6 +23,8 @@ export interface FeedReading {
   readonly set: string
   readonly isUp: boolean
   readonly slot: number | null
+  /** Of the accounts that are kept current by the stream. */
+  readonly accountBytes: number
   readonly counts: FeedCounts & SinkCounts
 }
 
@@ -60,6 +62,14 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
     labels,
     function* () {
       for (const { set, slot } of read()) if (slot !== null) yield [{ set }, slot]
+    },
+  )
+  meters.gaugesRead(
+    'sluice_upstream_geyser_account_bytes',
+    'Memory of accounts that are kept current by the geyser stream of a set to answer calls',
+    labels,
+    function* () {
+      for (const { set, accountBytes } of read()) yield [{ set }, accountBytes]
     },
   )
 }

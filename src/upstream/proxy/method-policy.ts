@@ -21,7 +21,7 @@ export interface MethodPolicy {
   /** A scan: it gets more time, and its latency does not show how fast the node is. */
   readonly isHeavy: boolean
   readonly lasting: Lasting
-  /** Its answer contains the node's slot, which must not go back for a customer. */
+  /** Its answer contains the node's slot: a node that reached what the customer saw is picked. */
   readonly tellsSlot: boolean
   /** For meters: which part of the chain it reads. */
   readonly reads: MethodClass
@@ -45,6 +45,7 @@ const plain: MethodPolicy = {
 }
 const heavy: MethodPolicy = { ...plain, isHeavy: true }
 const send: MethodPolicy = { ...plain, kind: 'send' }
+const accounts: MethodPolicy = { ...plain, tellsSlot: true, reads: 'accounts' }
 const slots: MethodPolicy = { ...plain, tellsSlot: true, reads: 'slots' }
 
 const policies: ReadonlyMap<string, MethodPolicy> = new Map<string, MethodPolicy>([
@@ -55,6 +56,10 @@ const policies: ReadonlyMap<string, MethodPolicy> = new Map<string, MethodPolicy
   ['getEpochInfo', slots],
   ['getLatestBlockhash', slots],
   ['isBlockhashValid', slots],
+  ['getBalance', accounts],
+  ['getAccountInfo', accounts],
+  ['getMultipleAccounts', accounts],
+  ['getTokenAccountBalance', accounts],
   ['getGenesisHash', { ...plain, lasting: 'always' }],
   ['getBlockTime', { ...plain, lasting: 'rooted' }],
   ['getTransaction', { ...plain, lasting: 'finalized' }],
@@ -80,9 +85,12 @@ export function policyOf(method: string): MethodPolicy {
 }
 
 const defaults: ReadOptions = { commitment: Commitment.finalized, minContextSlot: undefined }
+/** Statuses are those of the newest state. */
+const atProcessed: ReadOptions = { ...defaults, commitment: Commitment.processed }
 
 /** The options are the last param, when that is an object; nodes take unknown ones as finalized. */
-export function readOptions({ params }: Call): ReadOptions {
+export function readOptions({ method, params }: Call): ReadOptions {
+  if (method === 'getSignatureStatuses') return atProcessed
   if (!Array.isArray(params) || params.length === 0) return defaults
   const last: unknown = params[params.length - 1]
   if (typeof last !== 'object' || last === null) return defaults

@@ -27,7 +27,8 @@ import type { ProxyTally } from './meters.ts'
 import { isLasting, policyOf, readOptions } from './method-policy.ts'
 import { Read, type ReadDeps, type ReadRequest } from './read.ts'
 import { send } from './send.ts'
-import { apiVersionIn, heightIn, SlotTracker, slotIn } from './slot-tracker.ts'
+import { apiVersionIn, eachShown, heightIn, slotIn } from './shown-slots.ts'
+import { SlotTracker } from './slot-tracker.ts'
 import { SlowEstimate } from './slow-estimate.ts'
 
 /** A read is hedged no sooner than this, however fast its method usually is. */
@@ -141,13 +142,13 @@ export class SetProxy implements ReadDeps {
   }
 
   async #run(read: CustomerRead): Promise<Answer> {
-    const { key, call, policy } = read
+    const { key, call } = read
     const startMs = this.nowMs()
     const { answer, node } = await new Read(read, this, this.#hedgeMs(call.method)).run()
     if (this.#flights.get(key)?.read === read) this.#flights.delete(key)
     if (node !== null) {
       this.#observe(call.method, this.nowMs() - startMs)
-      if (policy.tellsSlot) this.#trackSlot(read, answer, node)
+      this.#trackSlot(read, answer, node)
     }
     const isStream = answer.kind === 'stream'
     if (read.isLasting && !isStream) this.cache.put(key, answer)
@@ -162,11 +163,9 @@ export class SetProxy implements ReadDeps {
     this.tally.joined++
     flight.read.isJoined = true
     const answer = await flight.answer
-    if (answer.kind !== 'stream') {
-      if (read.policy.tellsSlot) this.#raise(read, answer)
-      return answer
-    }
-    return this.#run({ ...read, minSlot: 0, isLasting: false })
+    if (answer.kind === 'stream') return this.#run({ ...read, minSlot: 0, isLasting: false })
+    this.#raise(read, answer)
+    return answer
   }
 
   /** The node's version with our own added; cached for a second. */
@@ -195,12 +194,15 @@ export class SetProxy implements ReadDeps {
     if (version !== null) this.#deps.answersOf?.(this.set.name)?.observeVersion(version)
   }
 
-  /** The customer has seen this slot or height now. */
+  /** The customer has seen these slots now; returns the one at which the answer was read. */
   #raise({ call, options, customer }: CustomerRead, answer: Answer): number | null {
     const slot = slotIn(call.method, answer)
     const height = heightIn(call.method, answer)
     if (slot !== null) this.#slots.raise(customer, options.commitment, slot)
     if (height !== null) this.#heights.raise(customer, options.commitment, height)
+    eachShown(call, options.commitment, answer, (shown, commitment) =>
+      this.#slots.raise(customer, commitment, shown),
+    )
     return slot
   }
 

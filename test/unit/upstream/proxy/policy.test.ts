@@ -4,7 +4,8 @@ import { encodedText } from '../../../../src/jsonrpc/build.ts'
 import type { Call } from '../../../../src/jsonrpc/parse.ts'
 import { bodyOf } from '../../../../src/upstream/call-body.ts'
 import { isLasting, policyOf, readOptions } from '../../../../src/upstream/proxy/method-policy.ts'
-import { SlotTracker, slotIn } from '../../../../src/upstream/proxy/slot-tracker.ts'
+import { slotIn } from '../../../../src/upstream/proxy/shown-slots.ts'
+import { SlotTracker } from '../../../../src/upstream/proxy/slot-tracker.ts'
 import { SlowEstimate } from '../../../../src/upstream/proxy/slow-estimate.ts'
 
 function call(method: string, ...params: unknown[]): Call {

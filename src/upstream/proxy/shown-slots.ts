@@ -1,0 +1,79 @@
+// Finds the slots that an answer of a node shows its customer, and at which commitment.
+// Thread: any (pure).
+import { type Commitment, commitmentNamed } from '../../base/commitment.ts'
+import type { Answer } from '../../jsonrpc/build.ts'
+import type { Call } from '../../jsonrpc/parse.ts'
+import { keyOf } from '../../solana/keys.ts'
+import { BodyStream } from '../http-client/body-stream.ts'
+
+/** A slot is near the beginning of an answer that contains one. */
+const SEARCHED_BYTES = 160
+const NUMBER = /^\d{1,15}$/
+const CONTEXT = /^\{"context":\{[^}]*"slot":(\d{1,15})/
+const VERSION = /^\{"context":\{"apiVersion":"([\w.+-]{1,64})","slot":\d+\},/
+const ABSOLUTE = /"absoluteSlot":(\d{1,15})/
+/** As it is in statuses and lists of signatures. */
+const STATUS = /"confirmationStatus":"(\w+)".*?"slot":(\d{1,15})/g
+const SLOT = /"slot":(\d{1,15})/g
+
+/** Called with each slot whose state the answer shows, besides the one in `slotIn`. */
+export function eachShown(
+  { method, params }: Call,
+  commitment: Commitment,
+  answer: Answer,
+  shown: (slot: number, commitment: Commitment) => void,
+): void {
+  switch (method) {
+    case 'getSignatureStatuses':
+    case 'getSignaturesForAddress':
+      for (const [, name, slot] of textOf(answer).matchAll(STATUS)) {
+        const reached = commitmentNamed(name)
+        for (let at = reached ?? -1; at >= 0; at--) shown(Number(slot), at as Commitment)
+      }
+      break
+    case 'getTransaction':
+      // Its own is the highest: the others are in votes, which are on slots before.
+      for (const [, slot] of textOf(answer).matchAll(SLOT)) shown(Number(slot), commitment)
+      break
+    case 'getBlock': {
+      const slot: unknown = Array.isArray(params) ? params[0] : null
+      if (typeof slot === 'number' && answer.kind !== 'error') shown(slot, commitment)
+    }
+  }
+}
+
+/** The slot at which an answer was read; null when it does not show it. */
+export function slotIn(method: string, answer: Answer): number | null {
+  const opening = openingOf(answer)
+  if (method === 'getSlot') return NUMBER.test(opening) ? Number(opening) : null
+  if (method === 'getBlockHeight') return null
+  const found = (method === 'getEpochInfo' ? ABSOLUTE : CONTEXT).exec(opening)
+  return found === null ? null : Number(found[1])
+}
+
+/** The block height in an answer; null when the method shows none of its own. */
+export function heightIn(method: string, answer: Answer): number | null {
+  if (method !== 'getBlockHeight' || answer.kind !== 'text') return null
+  return NUMBER.test(answer.text) ? Number(answer.text) : null
+}
+
+/** The node's version in the context of an answer, where it is written as agave does. */
+export function apiVersionIn(answer: Answer): string | null {
+  return VERSION.exec(openingOf(answer))?.[1] ?? null
+}
+
+function openingOf(answer: Answer): string {
+  if (answer.kind === 'text') return answer.text.slice(0, SEARCHED_BYTES)
+  if (answer.kind === 'bytes') {
+    const first = answer.pieces[0]
+    return first === undefined ? '' : keyOf(first.subarray(0, SEARCHED_BYTES))
+  }
+  if (answer.kind !== 'stream' || !(answer.stream instanceof BodyStream)) return ''
+  const body = answer.stream.peek(2 * SEARCHED_BYTES)
+  return body.slice(Math.max(0, body.indexOf('{"context":')))
+}
+
+function textOf(answer: Answer): string {
+  if (answer.kind === 'text') return answer.text
+  return answer.kind === 'bytes' ? answer.pieces.map(keyOf).join('') : ''
+}
