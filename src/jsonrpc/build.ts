@@ -23,6 +23,9 @@ export type Answer =
   | {
       readonly kind: 'bytes'
       readonly pieces: readonly Uint8Array[]
+      /** The whole message with this end, where the value lies behind the usual opening in a buffer
+       *  with room for it; null where not. Overwrites what follows the value. */
+      readonly endWith?: (end: string) => Uint8Array | null
       /** Called when the pieces are sent and may be overwritten; may never be called. */
       readonly release?: () => void
     }
@@ -80,11 +83,12 @@ export function answerMessage(id: string, answer: Answer, end = ''): Message {
       return `{"jsonrpc":"2.0","result":${JSON.stringify(answer.value ?? null)},"id":${id}}${end}`
     case 'error':
       return errorMessage(id, answer.error, end)
-    case 'bytes':
-      return bytesMessage(
-        [RESULT_OPENS, ...answer.pieces, Buffer.from(`,"id":${id}}${end}`)],
-        answer,
-      )
+    case 'bytes': {
+      const closing = `,"id":${id}}${end}`
+      const whole = answer.endWith?.(closing) ?? null
+      if (whole !== null) return bytesMessage([whole], answer)
+      return bytesMessage([RESULT_OPENS, ...answer.pieces, Buffer.from(closing)], answer)
+    }
     case 'stream':
       return new MessageStream([RESULT_OPENS, answer.stream, `,"id":${id}}${end}`])
   }

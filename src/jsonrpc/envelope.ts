@@ -23,7 +23,8 @@ export interface Split extends Opening {
 /** Bytes at the end of a response that are enough to find where its value ends, with spaces. */
 export const CLOSING_BYTES = 128
 
-const USUAL = '{"jsonrpc":"2.0","result":'
+/** Before the result in the usual order. */
+export const USUAL = '{"jsonrpc":"2.0","result":'
 const USUAL_ERROR = '{"jsonrpc":"2.0","error":'
 /** Members that may follow the value, up to the end of the response. */
 const CLOSING = /(?:\s*,\s*"(?:jsonrpc"\s*:\s*"2\.0"|id"\s*:\s*\d{1,15}))*\s*\}\s*$/

@@ -44,6 +44,27 @@ describe('passing through', () => {
     ).toEqual({ jsonrpc: '2.0', result: 'default/1', id: 2 })
   })
 
+  it('gives a long result back whole under the own id, however the node orders it', async () => {
+    stage = await ProxyStage.start({ default: { nodes: 1 } })
+    const shapes = [
+      '{"jsonrpc":"2.0","result":VALUE,"id":ID}',
+      '{"jsonrpc":"2.0","id":ID,"result":VALUE}',
+      '{ "jsonrpc":"2.0","result":VALUE,"id":ID }',
+    ]
+    // The last two fill the buffer in which a node's answer is collected up to a few bytes.
+    for (const length of [20_000, 100_000, 262_095, 262_080])
+      for (const shape of shapes)
+        for (const id of ['1', `"${'é'.repeat(30)}"`]) {
+          const value = `["é${'x'.repeat(length)}"]`
+          stage.node().scripts.getBalance = ({ id: own }, response) =>
+            response.end(shape.replace('ID', String(own)).replace('VALUE', value))
+          const { text } = await stage.post(
+            `{"jsonrpc":"2.0","id":${id},"method":"getBalance","params":[${length}]}`,
+          )
+          expect(text === `{"jsonrpc":"2.0","result":${value},"id":${id}}\n`).toBe(true)
+        }
+  })
+
   it('never takes the second answer of a node for that of the next call', async () => {
     stage = await ProxyStage.start({ default: { nodes: 1 } })
     const { scripts } = stage.node()

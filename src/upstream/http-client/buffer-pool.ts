@@ -36,6 +36,15 @@ export class PooledBuffer {
     this.#length += chunk.length
   }
 
+  /** The bytes before `at` followed by this text, in place of what was there; null without room. */
+  endAt(at: number, text: string): Buffer | null {
+    assert(!this.#isReleased && at <= this.#length, 'only what was appended can be ended')
+    const end = at + Buffer.byteLength(text)
+    if (end > this.#buffer.length) return null
+    this.#buffer.write(text, at)
+    return this.#buffer.subarray(0, end)
+  }
+
   release(): void {
     assert(!this.#isReleased, 'a response buffer was released twice')
     this.#isReleased = true

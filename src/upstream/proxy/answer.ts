@@ -9,6 +9,7 @@ import {
   openingOf,
   type Split,
   splitAnswer,
+  USUAL,
 } from '../../jsonrpc/envelope.ts'
 import { BodyStream } from '../http-client/body-stream.ts'
 import type { PooledBuffer } from '../http-client/buffer-pool.ts'
@@ -73,8 +74,15 @@ function bufferAnswer(buffer: PooledBuffer, id: string, node: UpstreamNode): Ans
   const { bytes } = buffer
   const split = splitBytes(bytes, id)
   if (split !== null && !split.isError) {
-    const pieces = [bytes.subarray(split.start, split.end)]
-    return { kind: 'bytes', pieces, release: () => buffer.release() }
+    const { start, end } = split
+    const isUsual = start === USUAL.length && bytes.toString('latin1', 0, start) === USUAL
+    return {
+      kind: 'bytes',
+      pieces: [bytes.subarray(start, end)],
+      // One piece is one write less than value and end apart.
+      endWith: (text) => (isUsual ? buffer.endAt(end, text) : null),
+      release: () => buffer.release(),
+    }
   }
   const text = split === null ? null : bytes.toString('utf8', split.start, split.end)
   buffer.release()

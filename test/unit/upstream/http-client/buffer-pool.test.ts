@@ -36,4 +36,15 @@ describe('a pooled buffer', () => {
     buffer.release()
     expect(() => buffer.release()).toThrow('invariant broken')
   })
+
+  test('gets another end in place where it has room for it', () => {
+    const long = filled(POOLED_BYTES, '{"result":"value","id":7}')
+    expect(long.endAt(17, ',"id":"äé"}\n')?.toString()).toBe('{"result":"value","id":"äé"}\n')
+    expect(long.endAt(17, ','.repeat(POOLED_BYTES))).toBeNull()
+    expect(() => long.endAt(26, 'x')).toThrow('invariant broken')
+    long.release()
+    const short = filled(25, '{"result":"value","id":7}')
+    expect(short.endAt(17, ',"id":8}')?.toString()).toBe('{"result":"value","id":8}')
+    expect(short.endAt(17, ',"id":10}')).toBeNull()
+  })
 })
