@@ -6,7 +6,7 @@ export interface Measurement {
   readonly opsPerSecond: number
   /** Microseconds; left out where a contender has no latency of its own. */
   readonly latencyUs?: { readonly p50: number; readonly p99: number; readonly p999: number }
-  /** Bytes on the wire for each operation; shown where a contender has it. */
+  /** Bytes on the wire for each operation, or in memory for each entry; shown where it is known. */
   readonly bytesPerOp?: number
   /** What `verify` looks at: checksums, counts, a sample of the answers. */
   readonly evidence?: Readonly<Record<string, unknown>>
@@ -18,10 +18,19 @@ export interface RoundContext {
   /** A running deployment to aim at, from `--target` and `--token`. */
   readonly target?: string
   readonly token?: string
+  /** From `--full`: sizes that take long are measured too. */
+  readonly full?: boolean
+}
+
+/** Where a row lies in a plot: a point of the named line. */
+export interface Point {
+  readonly line: string
+  readonly size: number
 }
 
 export interface Contender {
   readonly name: string
+  readonly point?: Point
   /** Why it cannot run here (no compiler, no nginx): its row is left out and the reason printed. */
   missing?(context: RoundContext): string | undefined | Promise<string | undefined>
   /** Once before its first round: start servers, build programs, warm up. */
@@ -47,6 +56,10 @@ export interface Bench {
   readonly question: string
   /** Cores that it needs to mean anything; a smaller machine gets a warning. */
   readonly cores: number
+  /** Of each contender and round, where no `--seconds` is given. */
+  readonly seconds?: number
+  /** What grows from point to point, where the contenders are points of a plot. */
+  readonly axis?: string
   /** The plain way, measured in the same rounds. */
   readonly baseline: Contender
   readonly candidates: readonly Contender[]
@@ -58,6 +71,7 @@ export interface Bench {
 /** One line of the result: the median round and how far the rounds lay apart. */
 export interface Row {
   readonly name: string
+  readonly point?: Point
   readonly opsPerSecond: number
   /** (fastest - slowest) / median of the rounds. */
   readonly spread: number
@@ -75,6 +89,7 @@ export interface GoalResult extends Goal {
 export interface BenchResult {
   readonly name: string
   readonly question: string
+  readonly axis?: string
   readonly rows: readonly Row[]
   readonly goals: readonly GoalResult[]
   readonly notes: readonly string[]

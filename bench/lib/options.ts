@@ -7,6 +7,7 @@ export interface BenchOptions {
   readonly out?: string
   readonly target?: string
   readonly token?: string
+  readonly full?: boolean
 }
 
 export const usage = `npm run bench                      all benches
@@ -14,16 +15,22 @@ npm run bench -- ring rpc          those whose name is or begins with "ring" or 
 npm run bench -- compare a.json b.json
   --seconds n     measure n seconds per contender and round
   --out folder    where <name>.json goes (bench/results)
+  --full          measure the sizes of growth benches too that take long
   --target host --token t   aim the load benches at a running deployment`
 
 /** The options, or a sentence on what is wrong with them. */
 export function parseOptions(words: readonly string[]): BenchOptions | string {
   const names: string[] = []
   const values = new Map<string, string>()
+  let full = false
   for (let index = 0; index < words.length; index += 1) {
     const word = words[index]!
     if (!word.startsWith('--')) {
       names.push(word)
+      continue
+    }
+    if (word === '--full') {
+      full = true
       continue
     }
     const [key = '', inline] = word.slice(2).split(/=(.*)/s)
@@ -40,6 +47,7 @@ export function parseOptions(words: readonly string[]): BenchOptions | string {
     ...pick('out', values),
     ...pick('target', values),
     ...pick('token', values),
+    ...(full && { full }),
   }
   if (names[0] !== 'compare') return { names, ...rest }
   const [, before, after, ...more] = names

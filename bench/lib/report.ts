@@ -5,6 +5,8 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
 import { join } from 'node:path'
 import type { BenchResult, GoalResult, Row } from './bench.ts'
+import { bendNotes, growthCells, linesOf } from './growth-lines.ts'
+import { plotSvg } from './plot.ts'
 
 export interface StoredResult extends BenchResult {
   readonly commit: string
@@ -17,17 +19,17 @@ export interface StoredResult extends BenchResult {
 export function formatResult(result: BenchResult): string {
   const head = ['', 'ops/s', 'p50 us', 'p99 us', 'p99.9 us', 'spread', 'ratio']
   if (result.rows.some(({ bytesPerOp }) => bytesPerOp !== undefined)) head.push('bytes/op')
-  const lines = table([head, ...result.rows.map(cells)])
+  const lines = linesOf(result)
   return [
     `${result.name}: ${result.question}`,
-    ...lines,
+    ...table(lines.length > 0 ? growthCells(lines) : [head, ...result.rows.map(cells)]),
     ...result.goals.map(formatGoal),
-    ...result.notes.map((note) => `  note: ${note}`),
+    ...[...bendNotes(lines), ...result.notes].map((note) => `  note: ${note}`),
     '',
   ].join('\n')
 }
 
-/** Writes `<folder>/<name>.json` and returns its path. */
+/** Writes `<folder>/<name>.json`, and its plot as `.svg` if it has one; returns the path. */
 export function storeResult(
   result: BenchResult,
   folder: string,
@@ -44,6 +46,7 @@ export function storeResult(
   }
   const path = join(folder, `${result.name}.json`)
   writeFileSync(path, `${JSON.stringify(stored, null, 2)}\n`)
+  if (result.axis !== undefined) writeFileSync(path.replace(/json$/, 'svg'), plotSvg(result))
   return path
 }
 

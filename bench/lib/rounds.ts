@@ -23,6 +23,7 @@ export interface RunOptions {
   readonly seconds?: number
   readonly target?: string
   readonly token?: string
+  readonly full?: boolean
   progress(text: string): void
 }
 
@@ -33,12 +34,15 @@ export async function runBench(bench: Bench, options: RunOptions): Promise<Bench
   if (bench.cores > cores) notes.push(`needs ${bench.cores} cores to mean much, here are ${cores}`)
   const all = [bench.baseline, ...bench.candidates]
   const seconds =
-    options.seconds ?? Math.min(roundSeconds, benchSecondsMax / (rounds * Math.max(1, all.length)))
-  const { target, token } = options
+    options.seconds ??
+    bench.seconds ??
+    Math.min(roundSeconds, benchSecondsMax / (rounds * Math.max(1, all.length)))
+  const { target, token, full } = options
   const context: RoundContext = {
     seconds,
     ...(target === undefined ? {} : { target }),
     ...(token === undefined ? {} : { token }),
+    ...(full === undefined ? {} : { full }),
   }
   const present: Contender[] = []
   for (const contender of all) {
@@ -48,10 +52,11 @@ export async function runBench(bench: Bench, options: RunOptions): Promise<Bench
   }
   const measured = await measureAll(bench, present, context, options)
   const rows = present.map((contender) =>
-    summarise(contender.name, measured.get(contender.name)!, measured.get(bench.baseline.name)),
+    summarise(contender, measured.get(contender.name)!, measured.get(bench.baseline.name)),
   )
   const goals = (bench.goals ?? []).flatMap((goal) => judge(goal, measured) ?? [])
-  return { name: bench.name, question: bench.question, rows, goals, notes }
+  const { name, question, axis } = bench
+  return { name, question, ...(axis !== undefined && { axis }), rows, goals, notes }
 }
 
 async function measureAll(
@@ -81,7 +86,7 @@ async function measureAll(
 }
 
 function summarise(
-  name: string,
+  { name, point }: Contender,
   measurements: readonly Measurement[],
   baseline: readonly Measurement[] | undefined,
 ): Row {
@@ -92,6 +97,7 @@ function summarise(
   const bytes = measurements.flatMap((one) => one.bytesPerOp ?? [])
   const row = {
     name,
+    ...(point !== undefined && { point }),
     opsPerSecond: middle,
     spread: (Math.max(...ops) - Math.min(...ops)) / middle,
     ratio: ratios.length === 0 ? Number.NaN : median(ratios),

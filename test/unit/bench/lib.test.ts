@@ -110,6 +110,7 @@ describe('bench options', () => {
       seconds: 2,
       out: 'x',
     })
+    expect(parseOptions(['growth', '--full'])).toEqual({ names: ['growth'], full: true })
     expect(parseOptions(['compare', 'a', 'b'])).toEqual({ names: [], compare: ['a', 'b'] })
   })
 
