@@ -48,6 +48,8 @@ export class Budget {
     queries: 0,
   }
   readonly #pending = { credits: 0, calls: 0, refused: 0, notifications: 0, bytes: 0 }
+  readonly #onUse: (budget: Budget) => void
+  #isReported = false
   #lastUseMs: number
   readonly #verdict: { -readonly [K in keyof Verdict]: Verdict[K] } = {
     ok: true,
@@ -59,9 +61,17 @@ export class Budget {
     resetSecs: 0,
   }
 
-  constructor(id: string, plan: Plan, window: OpenWindow, clock: Clock) {
+  /** `onUse` is called with the first use after each `takePending`. */
+  constructor(
+    id: string,
+    plan: Plan,
+    window: OpenWindow,
+    clock: Clock,
+    onUse: (budget: Budget) => void = () => {},
+  ) {
     this.id = id
     this.#clock = clock
+    this.#onUse = onUse
     this.#plan = plan
     this.#bucket = bucketOf(plan)
     this.#caps = capsOf(plan)
@@ -93,7 +103,7 @@ export class Budget {
   enter(kind: Entered): boolean {
     const max = this.#permitsOf(kind)
     if (max !== 0 && this.#entered[kind] >= max) {
-      this.#pending.refused++
+      this.#pendingNow().refused++
       return false
     }
     this.#entered[kind]++
@@ -108,13 +118,13 @@ export class Budget {
 
   /** Counts usage without limiting it. */
   meter(kind: 'bytes' | 'notifications', count: number): void {
-    this.#pending[kind] += count
+    this.#pendingNow()[kind] += count
   }
 
   /** Charges a notification; false when it is over the plan's rate and the feed must end. */
   chargeNotification(bytes: number): boolean {
     if (this.#notifications?.take(bytes, this.#clock.monotonicMs()) ?? true) return true
-    this.#pending.refused++
+    this.#pendingNow().refused++
     return false
   }
 
@@ -137,6 +147,10 @@ export class Budget {
     this.#showPolicy()
   }
 
+  get windowEndsAtMs(): number {
+    return this.#window.endsAtMs
+  }
+
   /** True when the time is after the window, or before it because the clock was set back. */
   isWindowOver(nowMs: number): boolean {
     const { window, startsAtMs, endsAtMs } = this.#window
@@ -152,6 +166,7 @@ export class Budget {
   /** Takes the usage to flush, or null; it counts as flushed unless `putBack` returns it. */
   takePending(): UsageDelta | null {
     const pending = this.#pending
+    this.#isReported = false
     const { credits, calls, refused, notifications, bytes } = pending
     if (credits + calls + refused + notifications + bytes === 0) return null
     const { window } = this.#window
@@ -161,17 +176,26 @@ export class Budget {
 
   putBack(delta: UsageDelta): void {
     for (const kind of ['credits', 'calls', 'refused', 'notifications', 'bytes'] as const)
-      this.#pending[kind] += delta[kind]
+      this.#pendingNow()[kind] += delta[kind]
   }
 
   /** True when dropping this budget and recreating it later makes no difference. */
   isIdle(idleMs: number): boolean {
     const nowMs = this.#clock.monotonicMs()
+    if (nowMs - this.#lastUseMs < idleMs) return false
     const { bytes, notifications } = this.#pending
     if (bytes + notifications > 0) return false
     if (Object.values(this.#entered).some((count) => count > 0)) return false
-    if (nowMs - this.#lastUseMs < idleMs) return false
     return this.#bucket === null || this.#bucket.fullInMs(nowMs) === 0
+  }
+
+  /** The pending usage, to add to. */
+  #pendingNow() {
+    if (!this.#isReported) {
+      this.#isReported = true
+      this.#onUse(this)
+    }
+    return this.#pending
   }
 
   #permitsOf(kind: Entered): number {
@@ -219,14 +243,15 @@ export class Budget {
     const { cost, calls, nowMs } = spent
     this.#bucket?.take(cost, nowMs)
     this.#creditsUsed += cost
-    this.#pending.credits += cost
-    this.#pending.calls += calls
+    const pending = this.#pendingNow()
+    pending.credits += cost
+    pending.calls += calls
     this.#verdict.ok = true
     return this.#show(nowMs)
   }
 
   #refuse(nowMs: number): Verdict {
-    this.#pending.refused++
+    this.#pendingNow().refused++
     this.#verdict.ok = false
     return this.#show(nowMs)
   }

@@ -30,6 +30,8 @@ export interface QuotaDeps {
 const flushMs = 500
 /** A full budget that was not used for this long is dropped. */
 const idleMs = 600_000
+/** Budgets that one flush examines for being idle: a flush must not cost by all that exist. */
+const idleChecksMax = 1_000
 /** A subscription may name a plan that the configuration no longer has. */
 const fallbackPlan = 'standard'
 
@@ -39,6 +41,13 @@ export class Quota {
   readonly #throttle = new LogThrottle()
   readonly #plans: ReadonlyMap<string, Plan>
   readonly #budgets = new Map<string, Budget>()
+  /** Budgets with usage that is not flushed. */
+  #used = new Set<Budget>()
+  readonly #onUse = (budget: Budget) => void this.#used.add(budget)
+  #idleChecks = this.#budgets.entries()
+  /** No window of a budget ends before this. */
+  #windowsEndMs = Number.POSITIVE_INFINITY
+  #rolledMs = 0
   #timer: NodeJS.Timeout | null = null
   #flushing: Promise<void> | null = null
   #flushesFailed = 0
@@ -57,8 +66,9 @@ export class Quota {
     let budget = this.#budgets.get(account.id)
     if (budget === undefined) {
       const { ledger, clock } = this.#deps
-      budget = new Budget(account.id, plan, ledger.openWindow(account.id), clock)
+      budget = new Budget(account.id, plan, ledger.openWindow(account.id), clock, this.#onUse)
       this.#budgets.set(account.id, budget)
+      this.#windowsEndMs = Math.min(this.#windowsEndMs, budget.windowEndsAtMs)
     } else budget.changePlan(plan)
     return budget
   }
@@ -97,9 +107,9 @@ export class Quota {
   }
 
   async #flush(): Promise<void> {
-    const deltas = [...this.#budgets.values()]
-      .map((budget) => budget.takePending())
-      .filter((delta) => delta !== null)
+    const used = this.#used
+    this.#used = new Set()
+    const deltas = [...used].map((budget) => budget.takePending()).filter((delta) => delta !== null)
     if (deltas.length > 0)
       try {
         await this.#deps.ledger.addUsage(deltas)
@@ -110,14 +120,28 @@ export class Quota {
           this.#log.error('usage flush failed', { reason: messageOf(error) })
         return
       }
+    this.#dropIdle()
     this.#rollWindows()
   }
 
+  #dropIdle(): void {
+    for (let left = Math.min(idleChecksMax, this.#budgets.size); left > 0; left--) {
+      const next = this.#idleChecks.next()
+      if (next.done === true) this.#idleChecks = this.#budgets.entries()
+      else if (next.value[1].isIdle(idleMs)) this.#budgets.delete(next.value[0])
+    }
+  }
+
+  /** Reads all budgets only when a window has ended, or when the clock was set back. */
   #rollWindows(): void {
     const nowMs = this.#deps.clock.nowMs()
+    const isDue = nowMs >= this.#windowsEndMs || nowMs < this.#rolledMs
+    this.#rolledMs = nowMs
+    if (!isDue) return
+    this.#windowsEndMs = Number.POSITIVE_INFINITY
     for (const [id, budget] of this.#budgets) {
-      if (budget.isIdle(idleMs)) this.#budgets.delete(id)
-      else if (budget.isWindowOver(nowMs)) budget.openWindow(this.#deps.ledger.openWindow(id))
+      if (budget.isWindowOver(nowMs)) budget.openWindow(this.#deps.ledger.openWindow(id))
+      this.#windowsEndMs = Math.min(this.#windowsEndMs, budget.windowEndsAtMs)
     }
   }
 

@@ -1,4 +1,5 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import { Budget } from '../../../src/quota/budget.ts'
 import { Quota } from '../../../src/quota/quota.ts'
 import { type PlanValues, standardPlan, unlimitedPlan } from '../../../src/subscriptions/plans.ts'
 import type { UsageDelta } from '../../../src/subscriptions/usage.ts'
@@ -232,5 +233,45 @@ describe('flushing usage', () => {
     await quota.flush()
     expect(quota.budgetOf(account)).not.toBe(resting)
     expect(quota.budgetOf({ ...account, id: 'sub_b' })).toBe(open)
+  })
+
+  it('costs by the budgets that were used, not by all that exist', async () => {
+    const { quota, state } = setUp()
+    const budgets = Array.from({ length: 5_000 }, (_, index) =>
+      quota.budgetOf({ ...account, id: `sub_${index}` }),
+    )
+    await quota.flush()
+    const taken = vi.spyOn(Budget.prototype, 'takePending')
+    const examined = vi.spyOn(Budget.prototype, 'isIdle')
+    const rolled = vi.spyOn(Budget.prototype, 'isWindowOver')
+    budgets[7]!.spend('getSlot')
+    budgets[4_000]!.meter('bytes', 3)
+    await quota.flush()
+    expect(taken).toHaveBeenCalledTimes(2)
+    expect(examined.mock.calls.length).toBeLessThanOrEqual(1_000)
+    expect(rolled).not.toHaveBeenCalled()
+    expect(state.written.map(({ id }) => id)).toEqual(['sub_7', 'sub_4000'])
+    vi.restoreAllMocks()
+    // Idle ones are still all found, a part of them at each flush.
+    state.nowMs += 600_000
+    for (let flush = 0; flush < 12; flush++) await quota.flush()
+    expect(budgets.some((one) => quota.budgetOf({ ...account, id: one.id }) === one)).toBe(false)
+  })
+
+  it('opens the next window of budgets that nobody uses', async () => {
+    const { quota, state } = setUp({ small: { creditsPer30Days: 1 } })
+    const small = { ...account, plan: 'small' }
+    quota.budgetOf(small).enter('connections')
+    quota.budgetOf(small).spend('getSlot')
+    await quota.flush()
+    state.nowMs = 30 * dayMs
+    Object.assign(state, { startsAtMs: 30 * dayMs, endsAtMs: 60 * dayMs })
+    await quota.flush()
+    expect(quota.budgetOf(small).spend('getSlot').ok).toBe(true)
+    state.nowMs = 60 * dayMs
+    Object.assign(state, { startsAtMs: 60 * dayMs, endsAtMs: 90 * dayMs })
+    await quota.flush()
+    await quota.flush()
+    expect(quota.budgetOf(small).spend('getSlot').ok).toBe(true)
   })
 })
