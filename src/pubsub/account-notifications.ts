@@ -67,7 +67,7 @@ export class AccountNotifications {
     const slots = this.#slots[commitment]
     let writes = slots.get(update.slot)
     const isFound =
-      accounts.findBytes(update.pubkey).length > 0 || programs.findBytes(update.owner).length > 0
+      accounts.findBytes(update.pubkey).size > 0 || programs.findBytes(update.owner).size > 0
     // A write that no feed takes still replaces an earlier one: the account has left a program.
     if (!isFound && writes === undefined) return
     const key = keyOf(update.pubkey)
@@ -97,7 +97,7 @@ export class AccountNotifications {
     const { accounts, programs } = this.#index.at(commitment)
     const ofAccount = accounts.findBytes(update.pubkey)
     const ofProgram = programs.findBytes(update.owner)
-    this.#meters.examined += ofAccount.length + ofProgram.length
+    this.#meters.examined += ofAccount.size + ofProgram.size
     const texts = new AccountTexts(update, this.#parse)
     for (const feed of ofAccount) this.#send(feed, texts, createdAtMs)
     for (const feed of ofProgram)

@@ -15,10 +15,10 @@ import type {
   TransactionParams,
 } from './subscription-params.ts'
 
-/** Feeds by key; a key without feeds costs one lookup. */
+/** Feeds by key; a key without feeds costs one lookup. A feed may be removed while iterated. */
 export class KeyedFeeds<F> {
-  readonly #byKey = new Map<string, F[]>()
-  #none: readonly F[] = []
+  readonly #byKey = new Map<string, Set<F>>()
+  readonly #none: ReadonlySet<F> = new Set()
 
   get isEmpty(): boolean {
     return this.#byKey.size === 0
@@ -26,28 +26,20 @@ export class KeyedFeeds<F> {
 
   add(key: string, feed: F): void {
     const feeds = this.#byKey.get(key)
-    if (feeds === undefined) this.#byKey.set(key, [feed])
-    else feeds.push(feed)
+    if (feeds === undefined) this.#byKey.set(key, new Set([feed]))
+    else feeds.add(feed)
   }
 
   remove(key: string, feed: F): void {
     const feeds = this.#byKey.get(key)
-    const at = feeds?.indexOf(feed) ?? -1
-    if (feeds === undefined || at === -1) return
-    if (feeds.length === 1) this.#byKey.delete(key)
-    // A copy: the old list may be being iterated.
-    else
-      this.#byKey.set(
-        key,
-        feeds.filter((one) => one !== feed),
-      )
+    if (feeds?.delete(feed) === true && feeds.size === 0) this.#byKey.delete(key)
   }
 
-  find(key: string): readonly F[] {
+  find(key: string): ReadonlySet<F> {
     return this.#byKey.get(key) ?? this.#none
   }
 
-  findBytes(key: Uint8Array): readonly F[] {
+  findBytes(key: Uint8Array): ReadonlySet<F> {
     return this.#byKey.size === 0 ? this.#none : this.find(keyOf(key))
   }
 }
