@@ -1,9 +1,8 @@
 // Contention of a block with the language's own containers: Maps, Sets, strings, sorting. What one
 // would write first, and what the analysis is measured against. Thread: main of the bench process.
 import { storageAccess } from '../../src/evm/event-payload.ts'
-import { descriptor } from '../../src/evm/event-ring.ts'
 import { EventType } from '../../src/evm/event-type.ts'
-import { readU16, readU32, readU64 } from '../../src/evm/words.ts'
+import { readU32 } from '../../src/evm/words.ts'
 
 interface Slot {
   readonly address: string
@@ -35,9 +34,7 @@ export class PlainContention {
   #longest = 0
 
   /** Takes one event; `payload` is a Buffer, because only Buffers make hex quickly. */
-  event(head: Uint8Array, payload: Buffer): void {
-    const type = readU16(head, descriptor.type)
-    const txn = readU64(head, descriptor.txn)
+  event(type: number, txn: number, payload: Buffer): void {
     if (type === EventType.TxnHeaderStart) this.#txnCount += 1
     if (type !== EventType.StorageAccess || txn === 0) return
     if (payload[storageAccess.isTransient] !== 0) return
@@ -115,11 +112,8 @@ export function plainContention(bytes: Uint8Array): PlainResult {
   const plain = new PlainContention()
   for (let at = 0; at < buffer.length; ) {
     const length = readU32(buffer, at) & 0x1ffff
-    const head = at + 8
-    plain.event(
-      buffer.subarray(head, head + descriptor.bytes),
-      buffer.subarray(head + descriptor.bytes, head + length),
-    )
+    const payload = buffer.subarray(at + 24, at + 8 + length)
+    plain.event(readU32(buffer, at + 4), readU32(buffer, at + 8), payload)
     at = (at + 8 + length + 7) & ~7
   }
   return plain.result()

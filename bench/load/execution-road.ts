@@ -11,7 +11,7 @@ import { systemClock } from '../../src/base/clock.ts'
 import { accountAccess } from '../../src/evm/event-payload.ts'
 import { descriptor } from '../../src/evm/event-ring.ts'
 import { EventType } from '../../src/evm/event-type.ts'
-import { readU16 } from '../../src/evm/words.ts'
+import { readU16, readU32 } from '../../src/evm/words.ts'
 import { startExecution } from '../../src/flows/execution.ts'
 import type { FrameKind } from '../../src/stream/encoded.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
@@ -160,7 +160,7 @@ function playPlain(recording: Recording): number {
       unique += result.total_unique_slots
       const top = [...accounts].sort((a, b) => b[1] - a[1]).slice(0, 10)
       Buffer.from(JSON.stringify({ result, top }))
-    } else contention.event(head, payload)
+    } else contention.event(type, readU32(head, descriptor.txn), payload)
   }
   return unique
 }

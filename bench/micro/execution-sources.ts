@@ -37,13 +37,13 @@ class CountingSink implements ExecutionSink {
     this.#isEnough = isEnough
   }
 
-  event(bytes: Uint8Array, payload: Uint8Array): void {
+  event(bytes: Uint8Array, payload: Uint8Array, at = 0, length = payload.length): void {
     const seqno = readU64(bytes, descriptor.seqno)
     if (seqno !== this.#lastSeqno + 1 && seqno !== 1) this.jumps += 1
     this.#lastSeqno = seqno
     this.events += 1
-    if (this.events % 16 === 0 && !isWellFormed(readU16(bytes, descriptor.type), payload))
-      this.misshapen += 1
+    const type = readU16(bytes, descriptor.type)
+    if (this.events % 16 === 0 && !isWellFormed(type, payload, at, length)) this.misshapen += 1
     if (this.events % lookEvents === 0 && this.#isEnough(this.events)) this.onEnough()
   }
 

@@ -17,13 +17,13 @@ int main(int argc, char **argv) {
   int rounds = atoi(argv[2]);
   double *ms = calloc(rounds + 1, 8);
   static char text[65536];
-  contention_init(size / 196 + 1, 1 << 17, size);
+  contention_init(size / 84 + 1, 1 << 17, size);
   for (int round = 0; round <= rounds; round++) {
     double start = now();
     scan_begin();
     for (size_t at = 0; at < size;) {
       uint32_t length = word(bytes + at) & 0x1ffff;
-      if (!(word(bytes + at) & 0xa0000000u)) scan_record(bytes + at + 8, bytes + at + 72, length - 64);
+      if (!(word(bytes + at) & 0xa0000000u)) scan_record(bytes + at, length - 16);
       at += (length + 15) & ~7u;
     }
     contend();

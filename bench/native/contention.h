@@ -61,8 +61,10 @@ static inline void touch(uint32_t txn) {
   txn_end = txn;
 }
 
-static inline void scan_record(const uint8_t *descriptor, const uint8_t *payload, uint32_t length) {
-  uint32_t type = descriptor[8] | descriptor[9] << 8, txn = word(descriptor + 40);
+// A record: length u32, type u32, transaction + 1 u32, 0, time u64, `length` bytes of payload.
+static inline void scan_record(const uint8_t *record, uint32_t length) {
+  uint32_t type = word(record + 4), txn = word(record + 8);
+  const uint8_t *payload = record + 24;
   if (storage_count == 0) { last_txn = 0; last_address = 0; }
   if (type == 23) {
     if (payload[26]) return;
@@ -81,7 +83,7 @@ static inline void scan_record(const uint8_t *descriptor, const uint8_t *payload
   } else if (txn) {
     touch(txn);
     times_t *t = &times[txn - 1];
-    uint64_t now = wide(descriptor + 16);
+    uint64_t now = wide(record + 16);
     if (type == 15) t->enter = now;
     else if (type == 16) t->exit = now;
     else if (type == 20) t->end = now;

@@ -1,16 +1,18 @@
 // Routes the events of a source into the event ring and the control ring. Thread: source.
 //
-//   transaction-level events -> event ring     | record | descriptor[64] | payload |
+//   transaction-level events -> event ring     see event-record.ts
 //   block-level events       -> control ring   with the positions of the block's records
 //   logs, calls, outputs     -> dropped: they have no reader; their seqnos are counted
 //
 // A block that was not seen whole is never analysed: its BlockEnd carries no range.
+
 import { descriptor as layout } from '../evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../evm/event-type.ts'
 import { differenceU64 } from '../evm/words.ts'
 import { chunks } from '../rings/layout.ts'
 import { RingWriter } from '../rings/ring-writer.ts'
 import { controlTag, eventHeadBytes, gapBytes, rangeStatus } from './control.ts'
+import { RecordWriter, recordBytes } from './event-record.ts'
 import type { AnalysisMemory } from './memory.ts'
 import { SyncTable } from './sync-table.ts'
 
@@ -57,6 +59,7 @@ export interface FeedOptions {
 /** The sink of an ExecutionSource (upstream/ports.ts). */
 export class EventFeed {
   readonly #events: RingWriter
+  readonly #records: RecordWriter
   readonly #control: RingWriter
   readonly #syncTable: SyncTable
   readonly #options: FeedOptions
@@ -67,7 +70,6 @@ export class EventFeed {
   /** The descriptor array of the last event, and its words (its own, or a copy). */
   #lastDescriptor: Uint8Array | null = null
   #words: Uint32Array = this.#ownWords
-  #long = new Uint8Array(0)
   #seqno = 0
   #isDirty = false
   /** Number of control messages that are published. */
@@ -83,6 +85,7 @@ export class EventFeed {
 
   constructor(at: AnalysisMemory, options: FeedOptions) {
     this.#events = RingWriter.resume(at.eventRing)
+    this.#records = new RecordWriter(this.#events)
     this.#control = RingWriter.resume(at.controlRing)
     this.#syncTable = new SyncTable(at)
     this.#options = options
@@ -91,7 +94,7 @@ export class EventFeed {
     this.#blockBytesMax = capacity - (3 * capacity) / chunks
   }
 
-  event(descriptor: Uint8Array, payload: Uint8Array): void {
+  event(descriptor: Uint8Array, payload: Uint8Array, at = 0, size = payload.length): void {
     if (this.#isClosed) return
     if (descriptor !== this.#lastDescriptor) this.#readDescriptor(descriptor)
     const words = this.#words
@@ -102,8 +105,8 @@ export class EventFeed {
     const type = words[layout.type / 4]! & 0xffff
     const route = routes[type]
     if (route === record) {
-      if (this.#status === rangeStatus.whole) this.#record(type, payload)
-    } else if (route === block) this.#block(type, descriptor, payload)
+      if (this.#status === rangeStatus.whole) this.#record(type, payload, at, size)
+    } else if (route === block) this.#block(type, descriptor, payload.subarray(at, at + size))
     else if (type === EventType.RecordError) this.#loseOpenBlock(seqno, seqno)
   }
 
@@ -175,32 +178,11 @@ export class EventFeed {
     this.#words = this.#ownWords
   }
 
-  #record(type: number, payload: Uint8Array): void {
+  #record(type: number, payload: Uint8Array, from: number, size: number): void {
     if (type === EventType.TxnHeaderStart) this.#txnCount += 1
-    const length = layout.bytes + payload.length
-    const events = this.#events
-    if (events.position + length > this.#spaceUntil && !this.#waitForSpace(length)) return
-    if (length > events.pieceBytesMax) {
-      events.write(type, this.#joined(payload))
-      return
-    }
-    const offset = events.reserve(type, length)
-    const { data, bytes } = events
-    const words = this.#words
-    const at = offset >> 2
-    // Word by word: for so few bytes `set` costs more than the copy itself.
-    for (let word = 0; word < layout.bytes / 4; word++) data[at + word] = words[word]!
-    if (payload.length > 0) bytes.set(payload, offset + layout.bytes)
-    events.commit()
-  }
-
-  /** Long payloads are rare: descriptor and payload are joined before the ring splits them. */
-  #joined(payload: Uint8Array): Uint8Array {
-    const length = layout.bytes + payload.length
-    if (this.#long.length < length) this.#long = new Uint8Array(length * 2)
-    new Uint32Array(this.#long.buffer, 0, layout.bytes / 4).set(this.#words)
-    this.#long.set(payload, layout.bytes)
-    return this.#long.subarray(0, length)
+    const length = recordBytes(type, size)
+    if (this.#events.position + length > this.#spaceUntil && !this.#waitForSpace(length)) return
+    this.#records.write(type, this.#words, payload, from, length)
   }
 
   /** Waits for space for at least `length` more bytes, or gives up the open block. */

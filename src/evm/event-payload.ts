@@ -192,27 +192,34 @@ fixedBytes[EventType.EvmError] = evmError.size
 
 /**
  * The length that a payload's own length fields give, or -1 when the type is unknown or the payload
- * is shorter than its fixed fields. Equal to `payload.length` for every well-formed event.
+ * is shorter than its fixed fields. Equal to `length` for every well-formed event.
  */
-export function computedPayloadSize(type: number, payload: Uint8Array): number {
+export function computedPayloadSize(
+  type: number,
+  payload: Uint8Array,
+  at = 0,
+  length = payload.length,
+): number {
   const fixed = fixedBytes[type] ?? -1
-  if (fixed < 0 || payload.length < fixed) return -1
+  if (fixed < 0 || length < fixed) return -1
   switch (type) {
     case EventType.TxnHeaderStart:
       return (
         fixed +
-        readU32(payload, txnHeaderStart.dataLength) +
-        32 * readU32(payload, txnHeaderStart.blobCount)
+        readU32(payload, at + txnHeaderStart.dataLength) +
+        32 * readU32(payload, at + txnHeaderStart.blobCount)
       )
     case EventType.TxnAccessListEntry:
-      return fixed + 32 * readU32(payload, txnAccessListEntry.keyCount)
+      return fixed + 32 * readU32(payload, at + txnAccessListEntry.keyCount)
     case EventType.TxnLog:
-      return fixed + 32 * payload[txnLog.topicCount]! + readU32(payload, txnLog.dataLength)
+      return (
+        fixed + 32 * payload[at + txnLog.topicCount]! + readU32(payload, at + txnLog.dataLength)
+      )
     case EventType.TxnCallFrame:
       return (
         fixed +
-        readU64(payload, txnCallFrame.inputLength) +
-        readU64(payload, txnCallFrame.returnLength)
+        readU64(payload, at + txnCallFrame.inputLength) +
+        readU64(payload, at + txnCallFrame.returnLength)
       )
     default:
       return fixed
@@ -220,6 +227,11 @@ export function computedPayloadSize(type: number, payload: Uint8Array): number {
 }
 
 /** True when reading the event by the layouts above stays within its bytes. */
-export function isWellFormed(type: number, payload: Uint8Array): boolean {
-  return computedPayloadSize(type, payload) === payload.length
+export function isWellFormed(
+  type: number,
+  payload: Uint8Array,
+  at = 0,
+  length = payload.length,
+): boolean {
+  return computedPayloadSize(type, payload, at, length) === length
 }

@@ -24,13 +24,17 @@ export interface StreamAnswer {
 /**
  * Takes execution events in source order. `descriptor` is the 64-byte event descriptor of the
  * Monad event ring (sequence number, type, payload size, time, flow tags), `payload` the event's
- * bytes. Both are only valid during the call: the sink copies what it needs later.
+ * bytes: the whole array, or `length` bytes of it from `at` on. Both are only valid during the
+ * call: the sink copies what it needs later.
  * Sequence numbers are consecutive, except after `gap` and where a source restarts (a ring
  * that was replaced): a number that is not above the last ends whatever block was open.
  */
 export interface ExecutionSink {
-  event(descriptor: Uint8Array, payload: Uint8Array): void
-  /** True for types that are only counted: their payload may be left out. Called before a run. */
+  event(descriptor: Uint8Array, payload: Uint8Array, at?: number, length?: number): void
+  /**
+   * True for types that are only counted: the payload may be left out, and of the descriptor all
+   * but number, type and size. Called before a run.
+   */
   ignores?(type: number): boolean
   /** Source sequence numbers `from` to `to` (both included) are lost for good. */
   gap(from: number, to: number): void

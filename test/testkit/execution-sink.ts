@@ -30,7 +30,8 @@ export class SeenEvents implements ExecutionSink {
     this.#isKeeping = keep
   }
 
-  event(bytes: Uint8Array, payload: Uint8Array): void {
+  event(bytes: Uint8Array, from: Uint8Array, at = 0, length = from.length): void {
+    const payload = from.subarray(at, at + length)
     const seqno = readU64(bytes, descriptor.seqno)
     const type = readU16(bytes, descriptor.type)
     this.total += 1

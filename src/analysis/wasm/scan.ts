@@ -2,7 +2,8 @@
 // Thread: analysis worker. The ring's writer may reuse the bytes at any time: everything read here
 // is checked against lengths and bounds, and the caller checks afterwards whether it was intact.
 //
-//   record   0 length and flags u32   4 tag u32   8 descriptor[64]   72 payload   (rings/layout.ts)
+//   record   0 length and flags u32   4 type u32   8 transaction + 1 u32   16 time u64   24 payload
+//            (rings/layout.ts, analysis/event-record.ts)
 //   scratch  | transaction times | storage accesses | account accesses | headers | ...
 //   transaction times   32 bytes: enter u64, exit u64, header u64, end u64; ns, 0 = not seen
 //   storage access      16 bytes: payload u32, transaction + 1 u32, key hash u32, address hash u32
@@ -15,7 +16,8 @@ const CONTINUATION: u32 = 1 << 29
 const MORE: u32 = 1 << 30
 const PADDING: u32 = 1 << 31
 const RECORD_HEADER: u32 = 8
-const DESCRIPTOR: u32 = 64
+/** Of our own, after the ring's header and before the payload. */
+const RECORD_HEAD: u32 = 16
 
 const TXN_HEADER_START: u32 = 10
 const TXN_ACCESS_LIST_ENTRY: u32 = 11
@@ -25,8 +27,9 @@ const TXN_PERF_EXIT: u32 = 16
 const TXN_END: u32 = 20
 const ACCOUNT_ACCESS: u32 = 22
 const STORAGE_ACCESS: u32 = 23
-const ACCOUNT_SIZE: u32 = 152
-const STORAGE_SIZE: u32 = 124
+/** Bytes of accesses that the feed copies. */
+const ACCOUNT_SIZE: u32 = 24
+const STORAGE_SIZE: u32 = 60
 const ACCESS_LIST_SIZE: u32 = 28
 const ACCOUNT_ADDRESS: u32 = 4
 /** Offsets in a storage access; also used by contention.ts. */
@@ -82,8 +85,8 @@ export function scan(data: u32, capacity: u32, from: u64, to: u64): u32 {
     const word = load<u32>(record)
     const length = word & LENGTH_MASK
     if ((word & (PADDING | CONTINUATION)) == 0) {
-      if (length < DESCRIPTOR) return DAMAGED
-      const outcome = take(record + RECORD_HEADER, length - DESCRIPTOR, position)
+      if (length < RECORD_HEAD) return DAMAGED
+      const outcome = take(record, length - RECORD_HEAD, position)
       if (outcome != DONE) return outcome
     }
     position += <u64>align8(length + RECORD_HEADER)
@@ -101,7 +104,7 @@ function layOut(bytes: u32): bool {
   lastTxn = 0
   lastAddress = 0
   // A record is at least this long, so that no list can overflow.
-  const overhead = RECORD_HEADER + DESCRIPTOR
+  const overhead = RECORD_HEADER + RECORD_HEAD
   storages = txns + TXNS_MAX * TXN_BYTES
   accounts = storages + (bytes / (overhead + STORAGE_SIZE) + 1) * STORAGE_ENTRY
   headers = accounts + (bytes / (overhead + ACCOUNT_SIZE) + 1) * ACCOUNT_ENTRY
@@ -110,10 +113,10 @@ function layOut(bytes: u32): bool {
 }
 
 /** `length` is the payload's, or that of its first piece. */
-function take(descriptor: u32, length: u32, position: u64): u32 {
-  const type = <u32>load<u16>(descriptor, 8)
-  const txn = load<u32>(descriptor, 40)
-  const payload = descriptor + DESCRIPTOR
+function take(record: u32, length: u32, position: u64): u32 {
+  const type = load<u32>(record, 4)
+  const txn = load<u32>(record, 8)
+  const payload = record + RECORD_HEADER + RECORD_HEAD
   if (type == STORAGE_ACCESS) {
     if (length < STORAGE_SIZE || txn > TXNS_MAX) return DAMAGED
     if (load<u8>(payload, STORAGE_TRANSIENT) == 0) takeStorage(payload, txn)
@@ -131,7 +134,7 @@ function take(descriptor: u32, length: u32, position: u64): u32 {
   if (txn > TXNS_MAX) return TOO_LARGE
   touch(txn)
   const times = txns + (txn - 1) * TXN_BYTES
-  const time = load<u64>(descriptor, 16)
+  const time = load<u64>(record, 16)
   if (type == TXN_PERF_ENTER) store<u64>(times, time)
   else if (type == TXN_PERF_EXIT) store<u64>(times, time, 8)
   else if (type == TXN_END) store<u64>(times, time, 24)
@@ -199,13 +202,13 @@ export function copyHeaders(to: u32, end: u32, limit: u64): u32 {
   let at = to
   for (let index: u32 = 0; index < headerCount; index++) {
     let position = load<u64>(headers + index * HEADER_ENTRY)
-    const descriptor = ringData + <u32>(position & ringMask) + RECORD_HEADER
+    const first = ringData + <u32>(position & ringMask)
     const entry = at
     if (at + 16 > end) return 0
-    store<u32>(entry, <u32>load<u16>(descriptor, 8))
-    store<u32>(entry, load<u32>(descriptor, 40), 4)
+    // Type and transaction.
+    store<u64>(entry, load<u64>(first, 4))
     at += 16
-    let skip = DESCRIPTOR
+    let skip = RECORD_HEAD
     for (;;) {
       const record = ringData + <u32>(position & ringMask)
       const word = load<u32>(record)

@@ -7,10 +7,16 @@ import { EventType } from '../../evm/event-type.ts'
 import { readU16, readU64 } from '../../evm/words.ts'
 import type { ExecutionSink } from '../ports.ts'
 
-export function deliver(sink: ExecutionSink, bytes: Uint8Array, payload: Uint8Array): void {
+export function deliver(
+  sink: ExecutionSink,
+  bytes: Uint8Array,
+  payload: Uint8Array,
+  at = 0,
+  length = payload.length,
+): void {
   const type = readU16(bytes, descriptor.type)
-  if (type !== EventType.RecordError && isWellFormed(type, payload)) {
-    sink.event(bytes, payload)
+  if (type !== EventType.RecordError && isWellFormed(type, payload, at, length)) {
+    sink.event(bytes, payload, at, length)
     return
   }
   const seqno = readU64(bytes, descriptor.seqno)

@@ -10,7 +10,7 @@ import {
   txnHeaderStart,
 } from '../../evm/event-payload.ts'
 import { descriptor, payloadAlignBytes } from '../../evm/event-ring.ts'
-import { EventType } from '../../evm/event-type.ts'
+import { EventType, eventTypeMax } from '../../evm/event-type.ts'
 import {
   readU16,
   readU32,
@@ -108,7 +108,7 @@ export class Shift {
 
   /** `words` is a descriptor as sixteen little-endian words. */
   apply(words: Uint32Array): void {
-    add(words, descriptor.seqno / 4, this.#seqnoLow, this.#seqnoHigh)
+    this.applySeqno(words)
     add(words, descriptor.payloadOffset / 4, this.#offsetLow, this.#offsetHigh)
     add(words, descriptor.timeNs / 4, this.#timeLow, this.#timeHigh)
     const block = descriptor.blockSeqno / 4
@@ -116,7 +116,23 @@ export class Shift {
     if (words[block] !== 0 || words[block + 1] !== 0)
       add(words, block, this.#seqnoLow, this.#seqnoHigh)
   }
+
+  applySeqno(words: Uint32Array): void {
+    add(words, descriptor.seqno / 4, this.#seqnoLow, this.#seqnoHigh)
+  }
 }
+
+/** 1 for the types that `rewritePayload` changes. */
+export const rewrites = new Uint8Array(eventTypeMax + 1)
+for (const type of [
+  EventType.BlockStart,
+  EventType.BlockQc,
+  EventType.BlockFinalized,
+  EventType.BlockVerified,
+  EventType.BlockEnd,
+  EventType.TxnHeaderStart,
+])
+  rewrites[type] = 1
 
 /** Adds modulo 2^64. */
 function add(words: Uint32Array, at: number, low: number, high: number): void {

@@ -5,7 +5,7 @@ import { descriptor } from '../../evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../../evm/event-type.ts'
 import type { ExecutionSink } from '../ports.ts'
 import { deliver } from './deliver.ts'
-import { type Passes, rewritePayload, Shift } from './passes.ts'
+import { type Passes, rewritePayload, rewrites, Shift } from './passes.ts'
 import type { Recording } from './recording.ts'
 
 const wordsPerEvent = descriptor.bytes / 4
@@ -60,20 +60,29 @@ export class Playback {
   }
 
   #one(index: number): void {
-    this.#load(index)
     const words = this.#words
-    const type = words[typeWord]! & 0xffff
-    const size = words[sizeWord]!
-    const offset = words[offsetWord]! + words[offsetWord + 1]! * two32
-    this.shift.apply(words)
+    const recorded = this.#recorded
+    const type = this.typeOf(index)
     if (this.#ignored[type] === 1) {
-      this.#sink.event(this.#bytes, empty)
+      for (let word = 0; word <= sizeWord; word++)
+        words[word] = recorded[index * wordsPerEvent + word]!
+      this.shift.applySeqno(words)
+      this.#sink.event(this.#bytes, empty, 0, 0)
       return
     }
-    const payload = this.#recording.payloadAt(offset, size)
-    const pass = this.#pass
-    const rewritten = pass > 0 ? rewritePayload(payload, type, this.#passes, pass) : payload
-    deliver(this.#sink, this.#bytes, rewritten)
+    this.#load(index)
+    const size = words[sizeWord]!
+    const { payloads, startOf } = this.#recording
+    const from = startOf(words[offsetWord]! + words[offsetWord + 1]! * two32)
+    this.shift.apply(words)
+    const isRewritten = this.#pass > 0 && rewrites[type] === 1
+    if (!isRewritten && from + size <= payloads.length) {
+      deliver(this.#sink, this.#bytes, payloads, from, size)
+      return
+    }
+    const payload = this.#recording.payloadOf(index)
+    const own = isRewritten ? rewritePayload(payload, type, this.#passes, this.#pass) : payload
+    deliver(this.#sink, this.#bytes, own)
   }
 
   #load(index: number): void {

@@ -26,8 +26,9 @@ export interface Recording {
   readonly descriptors: Uint8Array
   /** The payload of the event at an index; valid as long as the recording. */
   payloadOf(index: number): Uint8Array
-  /** The payload at the virtual offset and size of a descriptor. */
-  payloadAt(offset: number, size: number): Uint8Array
+  /** All payloads; `startOf` is where a descriptor's virtual offset lies in them. */
+  readonly payloads: Uint8Array
+  startOf(offset: number): number
 }
 
 /** Reads the whole recording. Rejects with a `Fault` whose message describes the file. */
@@ -115,21 +116,22 @@ class Intake {
     const descriptors = this.#inOrder(geometry, firstSeqno, count)
     const payloads = this.#payloads
     const { payloadBytes } = geometry
-    const payloadAt = (offset: number, size: number): Uint8Array => {
-      const from = offset % payloadBytes
-      return from + size <= payloadBytes
-        ? payloads.subarray(from, from + size)
-        : joined(payloads, from, size)
-    }
+    // The remainder of large numbers is slow, and only a ring that wrapped around needs it.
+    const startOf = (offset: number): number =>
+      offset < payloadBytes ? offset : offset % payloadBytes
     return {
       count,
       firstSeqno,
       descriptors,
-      payloadAt,
+      payloads,
+      startOf,
       payloadOf(index) {
         const at = index * descriptor.bytes
         const size = readU32(descriptors, at + descriptor.payloadSize)
-        return payloadAt(readU64(descriptors, at + descriptor.payloadOffset), size)
+        const from = startOf(readU64(descriptors, at + descriptor.payloadOffset))
+        return from + size <= payloadBytes
+          ? payloads.subarray(from, from + size)
+          : joined(payloads, from, size)
       },
     }
   }

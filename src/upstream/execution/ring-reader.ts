@@ -113,7 +113,7 @@ export class RingReader {
       else {
         const bytes = this.#batch.subarray(at, at + descriptor.bytes)
         const from = size === 0 ? 0 : offsetInRing - span.start
-        deliver(sink, bytes, this.#span.subarray(from, from + size))
+        deliver(sink, bytes, this.#span, from, size)
       }
     }
     sink.flush()

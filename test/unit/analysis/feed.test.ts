@@ -97,7 +97,7 @@ describe('event feed', () => {
   test('reports a block that does not fit the ring, and continues with the next', () => {
     const { bench, script } = open(512 * 1024)
     script.start(1)
-    for (let index = 0; index < 4000; index++) script.account(addressOf(index))
+    for (let index = 0; index < 12_000; index++) script.account(addressOf(index))
     script.end()
     script.start(2)
     script.storage({ txn: 0, address: addressOf(1), slot: idOf(1) })
@@ -114,7 +114,7 @@ describe('event feed', () => {
     const { bench, script } = open(512 * 1024)
     for (let number = 1; number <= 60; number++) {
       script.start(number)
-      for (let index = 0; index < 100; index++) script.account(addressOf(index), 0)
+      for (let index = 0; index < 500; index++) script.account(addressOf(index), 0)
       script.end()
     }
     const blocks = bench.drain()
