@@ -9,8 +9,16 @@ import { type Nginx, nginxMissing, startNginx } from '../lib/nginx.ts'
 import type { Started } from './clients/rpc-parts.ts'
 
 const connections = 64
-const body = '{"jsonrpc":"2.0","id":1,"method":"getHealth"}'
-const expected = '"result":"ok"'
+/** What is sent, and what every answer must contain. */
+export interface Question {
+  readonly body: string
+  readonly expected: string
+}
+
+export const health: Question = {
+  body: '{"jsonrpc":"2.0","id":1,"method":"getHealth"}',
+  expected: '"result":"ok"',
+}
 const rpcPort = 8899
 const WARM_UP_SECONDS = 0.5
 
@@ -33,7 +41,7 @@ export const bench: Bench = {
   verify: verifyLoad,
 }
 
-function request(token: string): string {
+function request(token: string, body: string): string {
   const lines = [
     'POST / HTTP/1.1',
     'host: 127.0.0.1',
@@ -44,16 +52,23 @@ function request(token: string): string {
   return `${lines.join('\r\n')}\r\n\r\n${body}`
 }
 
-function drive(host: string, { port, token }: Started, seconds: number) {
-  return httpLoad({ host, port, seconds, connections, request: request(token), expected })
+function drive(
+  host: string,
+  { port, token }: Started,
+  seconds: number,
+  { body, expected }: Question = health,
+) {
+  const load = { host, port, seconds, connections, expected }
+  return httpLoad({ ...load, request: request(token, body) })
 }
 
 /** Answers per second; by `cpu` per second of processor time that the server used, which other
  *  programs on the machine disturb less. */
 export function serverContender(
   name: string,
-  kind: 'ours' | 'bare' | 'node',
+  kind: 'ours' | 'bare' | 'node' | 'stream',
   by: 'clock' | 'cpu' = 'clock',
+  question: Question = health,
 ): Contender {
   let child: BenchProcess | null = null
   let started: Started | null = null
@@ -63,11 +78,11 @@ export function serverContender(
     async prepare() {
       child = startProcess(new URL('./clients/rpc-servers.js', import.meta.url))
       started = await child.call<Started>(kind)
-      await drive('127.0.0.1', started, WARM_UP_SECONDS)
+      await drive('127.0.0.1', started, WARM_UP_SECONDS, question)
     },
     async run({ seconds }) {
       const before = await child!.call<number>('cpuSeconds')
-      const measured = await drive('127.0.0.1', started!, seconds)
+      const measured = await drive('127.0.0.1', started!, seconds, question)
       if (by === 'clock') return measured
       const used = (await child!.call<number>('cpuSeconds')) - before
       return { ...measured, opsPerSecond: Number(measured.evidence?.answers) / used }

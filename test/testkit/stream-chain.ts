@@ -12,6 +12,9 @@ export interface Written {
   readonly data?: Uint8Array
 }
 
+/** An account that benches read. */
+export const hotAccount = new Uint8Array(32).fill(5)
+
 /** For answers that keep no accounts. */
 export const noAccounts = { bytesMax: 0, read: async () => null }
 
