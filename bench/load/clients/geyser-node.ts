@@ -38,9 +38,9 @@ const flag = { endOrAck: 1, endHeaders: 4 } as const
 const headBytes = 9
 const prefaceBytes = 24
 const initialWindowId = 4
-/** `:status` 200 and a content-type, without the HPACK table; the second ends with grpc-status 12. */
+/** `:status` 200 and a content-type; and the trailers of a method that is not implemented. */
 const okHeaders = Buffer.from('\x88\x0f\x10\x10application/grpc', 'latin1')
-const unimplemented = Buffer.concat([okHeaders, Buffer.from('\x00\x0bgrpc-status\x0212', 'latin1')])
+const unimplemented = Buffer.from('\x00\x0bgrpc-status\x0212', 'latin1')
 
 let slot = firstSlot
 let rate = 0
@@ -65,7 +65,6 @@ class Connection {
   #input: Buffer = Buffer.alloc(0)
   #hasPreface = false
   #stream = 0
-  #isAnswered = false
   /** DATA that waits for the reader. */
   readonly #pending: Buffer[] = []
   /** What the reader allows: on the connection, and on each stream. */
@@ -99,8 +98,6 @@ class Connection {
   #sendSlot(): boolean {
     this.#pump()
     if (this.#pending.length > 0) return false
-    if (!this.#isAnswered) this.#frame(type.headers, flag.endHeaders, this.#stream, okHeaders)
-    this.#isAnswered = true
     const messages = slotMessages(this.#shape, slot++)
     for (let at = 0; at < messages.length; at += this.#shape.perFrame)
       this.#pending.push(Buffer.concat(messages.slice(at, at + this.#shape.perFrame)))
@@ -149,8 +146,10 @@ class Connection {
     else if (kind === type.windowUpdate && stream === 0) this.#window += payload.readUInt32BE(0)
     else if (kind === type.windowUpdate && stream === this.#stream)
       this.#streamWindow += payload.readUInt32BE(0)
-    else if (kind === type.headers && !hasEnd) this.#stream = stream
-    else if (kind === type.data && hasEnd) {
+    else if (kind === type.headers && !hasEnd) {
+      this.#stream = stream
+      this.#frame(type.headers, flag.endHeaders, stream, okHeaders)
+    } else if (kind === type.data && hasEnd) {
       if (this.#stream === stream) this.#stream = 0
       this.#frame(type.headers, flag.endHeaders | flag.endOrAck, stream, unimplemented)
     }
