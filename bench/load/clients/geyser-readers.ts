@@ -1,6 +1,6 @@
 // The readers of the geyser-ingest bench: ours, from a node to the hub, and a bare node:http2
 // client that counts bytes. Thread: a process of its own for each.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { connect } from 'node:http2'
 import { Commitment } from '../../../src/base/commitment.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
@@ -45,8 +45,9 @@ serveBench({
   },
 })
 
-/** Linux: the main thread has the number of the process. */
+/** Linux: the main thread has the number of the process. NaN elsewhere. */
 function mainCpuSeconds(): number {
-  const text = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8')
-  return Number(text.split(' ')[0]) / 1e9
+  const path = `/proc/self/task/${process.pid}/schedstat`
+  if (!existsSync(path)) return Number.NaN
+  return Number(readFileSync(path, 'utf8').split(' ')[0]) / 1e9
 }
