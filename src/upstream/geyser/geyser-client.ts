@@ -196,12 +196,13 @@ export class GeyserClient {
       else if (!finish.isDone) listener.opened?.()
     })
     stream.on('data', (chunk: Buffer) => {
-      this.#received()
       if (finish.isDone) return
       if (!batcher.push(chunk)) end(malformed)
-      // Once in a turn of the event loop: all frames that one read of the socket brought.
-      if (!isFlushDue) setImmediate(flush)
+      if (isFlushDue) return
+      // Once in a turn of the event loop, for all frames that it brings.
       isFlushDue = true
+      this.#received()
+      setImmediate(flush)
     })
     stream.on('trailers', (headers) => {
       status = statusEnd(headers)
