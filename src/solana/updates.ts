@@ -20,8 +20,8 @@ export type SlotStatus = (typeof slotStatus)[keyof typeof slotStatus]
  * What a Solana chain publishes, once, in this order within a slot: accounts, transactions and
  * entries as they happen, then the block, then its meta, then the slot's status.
  * solana/update-build.ts builds these: plain fields for filters, and `body`, the geyser message
- * encoded once. The bytes are immutable afterwards; many queues share them. Those of a node's update
- * are views of a batch of up to 256 KiB: whoever keeps a few of them for long copies them.
+ * encoded once. The bytes are immutable afterwards; many queues share them. Those of a node's
+ * update are views of a batch of up to 256 KiB: whoever keeps a few of them for long copies them.
  */
 export type SolanaUpdate =
   | AccountUpdate
