@@ -28,19 +28,25 @@ export interface StreamAnswersDeps {
   isLive(): boolean
 }
 
+interface Method {
+  readonly run: Answering
+  /** By the text of the params; as long as no head moves. */
+  readonly remembered: Map<string, StreamAnswer>
+}
+
 export class StreamAnswers {
   readonly #deps: StreamAnswersDeps
   readonly accounts: AccountCache
   readonly #ledger: StreamLedger
-  readonly #methods: ReadonlyMap<string, Answering>
-  readonly #remembered = new Map<string, StreamAnswer>()
+  readonly #methods: ReadonlyMap<string, Method>
+  #rememberedCount = 0
   #apiVersion: string | null = null
 
   constructor(hub: SolanaHub, deps: StreamAnswersDeps) {
     this.#deps = deps
     const heads = new ChainHeads(hub)
     this.accounts = new AccountCache(hub, deps.accounts)
-    heads.onMove = () => this.#remembered.clear()
+    heads.onMove = () => this.#forget()
     this.accounts.onChange = heads.onMove
     const ledger = new StreamLedger(heads, this.accounts)
     this.#ledger = ledger
@@ -52,21 +58,26 @@ export class StreamAnswers {
       },
     }
     const methods = { ...slotMethods(source), ...accountMethods(source) }
-    this.#methods = new Map<string, Answering>(Object.entries(methods))
+    this.#methods = new Map(
+      Object.entries(methods).map(([name, run]) => [name, { run, remembered: new Map() }]),
+    )
   }
 
   /** Null when a node has to answer. */
   answer(call: Call): StreamAnswer | null {
     const method = this.#methods.get(call.method)
     if (method === undefined || !this.#deps.isLive()) return null
-    if (call.paramsText.length > rememberedParamsMax) return this.#build(call, method)
-    const key = call.method + call.paramsText
-    const known = this.#remembered.get(key)
+    const { paramsText } = call
+    const known = method.remembered.get(paramsText)
     if (known !== undefined) return known
-    const built = this.#build(call, method)
+    const built = this.#build(call, method.run)
     if (built === null || built.answer.kind !== 'text') return null
-    if (built.answer.text.length <= rememberedTextMax && this.#remembered.size < rememberedMax)
-      this.#remembered.set(key, built)
+    const isShort =
+      paramsText.length <= rememberedParamsMax && built.answer.text.length <= rememberedTextMax
+    if (isShort && this.#rememberedCount < rememberedMax) {
+      this.#rememberedCount++
+      method.remembered.set(paramsText, built)
+    }
     return built
   }
 
@@ -74,16 +85,22 @@ export class StreamAnswers {
   observeVersion(apiVersion: string): void {
     if (apiVersion === this.#apiVersion) return
     this.#apiVersion = apiVersion
-    this.#remembered.clear()
+    this.#forget()
   }
 
-  #build(call: Call, method: Answering): StreamAnswer | null {
+  #build(call: Call, run: Answering): StreamAnswer | null {
     if (!isPlain(call)) return null
     this.#ledger.begin()
-    const answer = method(call)
+    const answer = run(call)
     const view = this.#ledger.view()
     if (view === null || answer instanceof Promise || answer.kind !== 'text') return null
     return { answer: { ...answer, source: 'stream' }, ...view }
+  }
+
+  #forget(): void {
+    if (this.#rememberedCount === 0) return
+    this.#rememberedCount = 0
+    for (const { remembered } of this.#methods.values()) remembered.clear()
   }
 
   #missingVersion(): string {

@@ -117,9 +117,10 @@ export class SetProxy implements ReadDeps {
     if (found === null) return null
     const { answer, commitment, slot } = found
     const height = heightIn(call.method, answer)
-    if (slot < this.#slots.get(customer, commitment)) return null
+    const seen = this.#slots.get(customer, commitment)
+    if (slot < seen) return null
     if (height !== null && height < this.#heights.get(customer, commitment)) return null
-    this.#slots.raise(customer, commitment, slot)
+    if (slot > seen) this.#slots.raise(customer, commitment, slot)
     if (height !== null) this.#heights.raise(customer, commitment, height)
     return answer
   }
