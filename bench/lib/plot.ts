@@ -31,7 +31,7 @@ export function plotSvg(result: Pick<BenchResult, 'name' | 'question' | 'axis' |
       `viewBox="0 0 ${width} ${height}" font-family="Helvetica, Arial, sans-serif">`,
     `<rect width="${width}" height="${height}" fill="#ffffff"/>`,
     text(frame.left, 28, result.question, 'font-size="16" font-weight="bold"'),
-    text(frame.left, 48, 'solid: CPU time per operation   dashed: p99', muted),
+    text(frame.left, 48, 'solid: CPU time per operation, dashed: p99', muted),
     ...gridOf(x, y),
     text((frame.left + frame.right) / 2, height - 20, result.axis ?? '', centered),
     ...lines.flatMap((line, index) => drawLine(line, { index, x, y })),

@@ -10,6 +10,7 @@
 //
 // LRU by bytes. Sysvars are not kept: nodes do not stream all of them.
 import { Commitment } from '../base/commitment.ts'
+import { LruMap } from '../base/lru-map.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { AccountState } from '../solana/geyser-content.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
@@ -52,8 +53,7 @@ const versionBytes = 512
 const readsMax = 32
 
 export class AccountCache {
-  /** The least recently read first. */
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new LruMap<string, Entry>()
   readonly #deps: AccountCacheDeps
   readonly #dataBytesMax: number
   /** The newest confirmed block, while every block up to it was complete; null after a gap. */
@@ -99,8 +99,6 @@ export class AccountCache {
       this.#grow(entryBytes)
       return undefined
     }
-    this.#entries.delete(key)
-    this.#entries.set(key, entry)
     if (entry.state === 'asked') void this.#fill(entry)
     if (entry.state !== 'ready') return undefined
     for (let at = entry.versions.length - 1; at >= 0; at--) {
@@ -119,7 +117,7 @@ export class AccountCache {
     const found = await this.#deps.read(entry.pubkey, newest.slot)
     this.#reads--
     // Forgotten, evicted, or refused for what the stream wrote meanwhile.
-    if (this.#entries.get(keyOf(entry.pubkey)) !== entry || entry.state !== 'reading') return
+    if (this.#entries.peek(keyOf(entry.pubkey)) !== entry || entry.state !== 'reading') return
     if (found === 'too large') this.#drop(entry, 'refused')
     else if (found === null || found.slot < newest.slot) this.#drop(entry, 'asked')
     else {
@@ -134,7 +132,7 @@ export class AccountCache {
 
   #write(update: AccountUpdate): void {
     if (this.#entries.size === 0) return
-    const entry = this.#entries.get(keyOf(update.pubkey))
+    const entry = this.#entries.peek(keyOf(update.pubkey))
     if (entry === undefined || entry.state === 'asked' || entry.state === 'refused') return
     const { slot, writeVersion } = update
     if (entry.state === 'ready' && slot <= entry.baseSlot) return
@@ -196,9 +194,8 @@ export class AccountCache {
 
   #grow(bytes: number): void {
     this.#bytes += bytes
-    for (const [key, entry] of this.#entries) {
-      if (this.#bytes <= this.#deps.bytesMax) return
-      this.#entries.delete(key)
+    while (this.#bytes > this.#deps.bytesMax && this.#entries.size > 0) {
+      const entry = this.#entries.evict()!
       this.#bytes -= entry.bytes
       entry.state = 'refused'
     }

@@ -1,5 +1,6 @@
 // LRU cache of answers that can never change, bounded by bytes of keys and answers. Thread: main.
 // Bytes that are being collected from a stream count from the first one.
+import { LruMap } from '../../base/lru-map.ts'
 import { type Answer, encodedBytes } from '../../jsonrpc/build.ts'
 import type { ByteStream } from '../../jsonrpc/message-stream.ts'
 
@@ -15,8 +16,7 @@ interface Entry {
 
 export class AnswerCache {
   readonly #bytesMax: number
-  /** Least recently used first. */
-  readonly #entries = new Map<string, Entry>()
+  readonly #entries = new LruMap<string, Entry>()
   #bytes = 0
   #collecting = 0
 
@@ -33,11 +33,7 @@ export class AnswerCache {
   }
 
   get(key: string): Answer | null {
-    const entry = this.#entries.get(key)
-    if (entry === undefined) return null
-    this.#entries.delete(key)
-    this.#entries.set(key, entry)
-    return entry.answer
+    return this.#entries.get(key)?.answer ?? null
   }
 
   /** Caches a copy of a result; errors, null and what is too long are not cached. */
@@ -101,20 +97,15 @@ export class AnswerCache {
   #add(key: string, answer: Answer, length: number): void {
     const bytes = length + key.length + ENTRY_BYTES
     if (bytes > this.#entryBytesMax()) return
-    const before = this.#entries.get(key)
-    if (before !== undefined) this.#bytes -= before.bytes
-    this.#entries.delete(key)
+    this.#bytes -= this.#entries.peek(key)?.bytes ?? 0
     this.#entries.set(key, { answer, bytes })
     this.#bytes += bytes
     this.#evict()
   }
 
   #evict(): void {
-    for (const [key, { bytes }] of this.#entries) {
-      if (this.bytes <= this.#bytesMax) return
-      this.#entries.delete(key)
-      this.#bytes -= bytes
-    }
+    while (this.bytes > this.#bytesMax && this.#entries.size > 0)
+      this.#bytes -= this.#entries.evict()!.bytes
   }
 
   #entryBytesMax(): number {
