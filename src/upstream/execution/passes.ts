@@ -188,7 +188,7 @@ function addBlocks(bytes: Uint8Array, at: number, passes: Passes, pass: number):
 }
 
 /** Mixes the pass into the first bytes of a hash; pass 0 leaves it as it is. */
-function mixPass(bytes: Uint8Array, at: number, pass: number): Uint8Array {
+export function mixPass(bytes: Uint8Array, at: number, pass: number): Uint8Array {
   writeU32(bytes, at, (readU32(bytes, at) ^ pass) >>> 0)
   return bytes
 }

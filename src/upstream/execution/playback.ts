@@ -1,11 +1,12 @@
 // Delivers the events of one pass over a recording to a sink, one call each. Thread: source worker.
 // Synchronous and separate from the pacing in snapshot.ts: this is the inner loop of a replay at
 // full speed, and an asynchronous loop is several times slower.
+import { txnHeaderStart } from '../../evm/event-payload.ts'
 import { descriptor } from '../../evm/event-ring.ts'
 import { EventType, eventTypeMax } from '../../evm/event-type.ts'
 import type { ExecutionSink } from '../ports.ts'
 import { deliver } from './deliver.ts'
-import { type Passes, rewritePayload, rewrites, Shift } from './passes.ts'
+import { mixPass, type Passes, rewritePayload, rewrites, Shift } from './passes.ts'
 import type { Recording } from './recording.ts'
 
 const wordsPerEvent = descriptor.bytes / 4
@@ -76,8 +77,12 @@ export class Playback {
     const from = startOf(words[offsetWord]! + words[offsetWord + 1]! * two32)
     this.shift.apply(words)
     const isRewritten = this.#pass > 0 && rewrites[type] === 1
-    if (!isRewritten && from + size <= payloads.length) {
+    const isHeader = type === EventType.TxnHeaderStart
+    if ((!isRewritten || isHeader) && from + size <= payloads.length) {
+      // Headers are many and long: rewritten in place and back again, not in a copy.
+      if (isHeader) mixPass(payloads, from + txnHeaderStart.hash, this.#pass)
       deliver(this.#sink, this.#bytes, payloads, from, size)
+      if (isHeader) mixPass(payloads, from + txnHeaderStart.hash, this.#pass)
       return
     }
     const payload = this.#recording.payloadOf(index)
