@@ -102,6 +102,24 @@ export function sameSlot(a: u32, b: u32): bool {
   )
 }
 
+// By loads and stores: `memory.copy` is a call out of the module, more expensive than so few bytes.
+// @ts-ignore: decorator
+@inline
+export function copyAddress(to: u32, from: u32): void {
+  store<u64>(to, load<u64>(from))
+  store<u64>(to, load<u64>(from, 8), 8)
+  store<u32>(to, load<u32>(from, 16), 16)
+}
+
+// @ts-ignore: decorator
+@inline
+export function copySlot(to: u32, from: u32): void {
+  store<u64>(to, load<u64>(from))
+  store<u64>(to, load<u64>(from, 8), 8)
+  store<u64>(to, load<u64>(from, 16), 16)
+  store<u64>(to, load<u64>(from, 24), 24)
+}
+
 /** Negative, 0 or positive as the bytes of an address, read from the left, are less or more. */
 // @ts-ignore: decorator
 @inline

@@ -13,7 +13,15 @@
 //              free list (k + 2 x u32)
 //   Counters of one count are linked to one bucket; buckets are a list ascending by count. Links
 //   are counter + 1 and bucket numbers from 1; 0 ends a list.
-import { align8, compareBytes, powerOfTwo, sameAddress, sameSlot } from './bytes'
+import {
+  align8,
+  compareBytes,
+  copyAddress,
+  copySlot,
+  powerOfTwo,
+  sameAddress,
+  sameSlot,
+} from './bytes'
 
 const HEADER: u32 = 32
 /** The same for both lengths of keys: a constant stride is cheaper than the bytes it saves. */
@@ -90,7 +98,7 @@ export function countAddress(address: u32, hash: u32): void {
     place = (place + 1) & mask
   }
   const counter = claim(hash)
-  memory.copy(counterAt(counter) + COUNTER_KEY, address, 20)
+  copyAddress(counterAt(counter) + COUNTER_KEY, address)
 }
 
 /** Counts one storage slot: an address and, at another offset, the slot's 32 bytes. */
@@ -108,8 +116,8 @@ export function countSlot(address: u32, slot: u32, hash: u32): void {
   }
   const counter = claim(hash)
   const key = counterAt(counter) + COUNTER_KEY
-  memory.copy(key, address, 20)
-  memory.copy(key + 20, slot, 32)
+  copyAddress(key, address)
+  copySlot(key + 20, slot)
 }
 
 /**
