@@ -34,3 +34,11 @@ export function jsonText(value: unknown): string {
     if (member !== undefined) members.push(`${JSON.stringify(key)}:${jsonText(member)}`)
   return `{${members.join(',')}}`
 }
+
+/** A copy whose objects have their members sorted by name, as a validator sorts parsed data. */
+export function sortedMembers(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || value instanceof ReadyJson) return value
+  if (Array.isArray(value)) return value.map(sortedMembers)
+  const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
+  return Object.fromEntries(members.map(([key, member]) => [key, sortedMembers(member)]))
+}

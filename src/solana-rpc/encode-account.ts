@@ -7,7 +7,7 @@ import {
   type AccountView,
   accountEncodings,
   base58DataBytesMax,
-  uiAccountText,
+  sortedAccountText,
 } from '../solana/ui-account.ts'
 import type { Fields } from './params.ts'
 
@@ -43,14 +43,14 @@ export function accountText(
   }
   if (encoding === 'base64' && dataSlice === null && account.data.length <= keptBytesMax)
     return keptText(account, view)
-  return uiAccountText(account, view, accountParser(read))
+  return sortedAccountText(account, view, accountParser(read))
 }
 
 /** A version of an account never changes, so its text is built once and goes when it goes. */
 function keptText(account: AccountState, view: AccountView): string {
   const known = texts.get(account)
   if (known !== undefined) return known
-  const text = uiAccountText(account, view, () => null)
+  const text = sortedAccountText(account, view, () => null)
   texts.set(account, text)
   return text
 }

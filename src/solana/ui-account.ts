@@ -27,7 +27,7 @@ export type AccountParser = (account: AccountState) => string | null
 export const base58DataBytesMax = 128
 const TOO_LARGE = '"error: data too large for bs58 encoding"'
 
-/** The UiAccount. Data that `parse` does not know is shown as base64 under `jsonParsed`. */
+/** The UiAccount as in notifications. Unknown data is shown as base64 under `jsonParsed`. */
 export function uiAccountText(
   account: AccountState,
   view: AccountView,
@@ -39,6 +39,20 @@ export function uiAccountText(
     `{"lamports":${account.lamports},"data":${data},"owner":"${owner}",` +
     `"executable":${account.executable},"rentEpoch":${account.rentEpoch},` +
     `"space":${account.data.length}}`
+  )
+}
+
+/** The same as in answers, where a validator sorts all members by name. */
+export function sortedAccountText(
+  account: AccountState,
+  view: AccountView,
+  parse: AccountParser,
+): string {
+  const data = dataText(account, view, parse)
+  const owner = keyText(account.owner)
+  return (
+    `{"data":${data},"executable":${account.executable},"lamports":${account.lamports},` +
+    `"owner":"${owner}","rentEpoch":${account.rentEpoch},"space":${account.data.length}}`
   )
 }
 

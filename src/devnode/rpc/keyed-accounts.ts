@@ -3,7 +3,7 @@
 import { accountParser } from '../../solana/json-parsed/account-parser.ts'
 import { keyText } from '../../solana/key-text.ts'
 import { isTokenProgram } from '../../solana/token-account.ts'
-import { type AccountParser, type AccountView, uiAccountText } from '../../solana/ui-account.ts'
+import { type AccountParser, type AccountView, sortedAccountText } from '../../solana/ui-account.ts'
 import { accountText, type ReadState } from '../../solana-rpc/encode-account.ts'
 import type { LedgerAccount } from '../ledger/ledger.ts'
 import { inTurns, whenDone } from './in-turns.ts'
@@ -36,5 +36,5 @@ function isParsedToken(account: LedgerAccount, { encoding }: AccountView): boole
 /** Empty for a token account that cannot be parsed: a validator leaves it out of its lists. */
 function parsedText(account: LedgerAccount, view: AccountView, parse: AccountParser): string {
   const parsed = parse(account)
-  return parsed === null ? '' : uiAccountText(account, view, () => parsed)
+  return parsed === null ? '' : sortedAccountText(account, view, () => parsed)
 }

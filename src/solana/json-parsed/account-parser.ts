@@ -1,6 +1,6 @@
 // Makes the parser of `jsonParsed` accounts for ui-account.ts. Thread: any (pure).
 
-import { jsonText } from '../../base/json-text.ts'
+import { jsonText, sortedMembers } from '../../base/json-text.ts'
 import type { AccountParser } from '../ui-account.ts'
 import { parsedAccount } from './accounts.ts'
 import type { ReadAccount } from './parsed.ts'
@@ -9,6 +9,6 @@ import type { ReadAccount } from './parsed.ts'
 export function accountParser(read: ReadAccount): AccountParser {
   return (account) => {
     const parsed = parsedAccount(account, read)
-    return parsed === null ? null : jsonText(parsed)
+    return parsed === null ? null : jsonText(sortedMembers(parsed))
   }
 }

@@ -7,7 +7,11 @@ import {
 } from '../../../src/solana/account-filter.ts'
 import { encodeBase58 } from '../../../src/solana/base58.ts'
 import { programs } from '../../../src/solana/programs.ts'
-import { type AccountView, uiAccountText } from '../../../src/solana/ui-account.ts'
+import {
+  type AccountView,
+  sortedAccountText,
+  uiAccountText,
+} from '../../../src/solana/ui-account.ts'
 
 const account = (data: Uint8Array) => ({
   pubkey: new Uint8Array(32).fill(3),
@@ -25,6 +29,15 @@ describe('an account as JSON', () => {
     expect(shown(Uint8Array.of(1, 2, 3), {})).toBe(
       '{"lamports":18446744073709551615,"data":["AQID","base64"],' +
         '"owner":"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA","executable":false,' +
+        '"rentEpoch":18446744073709551615,"space":3}',
+    )
+  })
+
+  it('has its members sorted by name in answers', () => {
+    const view = { encoding: 'base64', dataSlice: null } as const
+    expect(sortedAccountText(account(Uint8Array.of(1, 2, 3)), view, () => null)).toBe(
+      '{"data":["AQID","base64"],"executable":false,"lamports":18446744073709551615,' +
+        '"owner":"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",' +
         '"rentEpoch":18446744073709551615,"space":3}',
     )
   })
