@@ -11,7 +11,7 @@ import { descriptor } from '../../src/evm/event-ring.ts'
 import { EventType } from '../../src/evm/event-type.ts'
 import { writeU16, writeU32, writeU64 } from '../../src/evm/words.ts'
 import { loadAnalysisModule } from '../../src/flows/analysis-module.ts'
-import { dataByte } from '../../src/rings/layout.ts'
+import { dataByte, loadPosition, openViews, publishedAt } from '../../src/rings/layout.ts'
 
 export interface BlockShape {
   readonly txns: number
@@ -94,20 +94,17 @@ function writeBlock(memory: AnalysisMemory, shape: BlockShape): number {
   emit(EventType.BlockStart, new Uint8Array(blockStart.size), 0)
   const header = new Uint8Array(txnHeaderStart.size)
   const access = new Uint8Array(storageAccess.size)
-  let bytes = 0
   for (let txn = 1; txn <= shape.txns; txn++) {
     emit(EventType.TxnHeaderStart, header, txn)
-    bytes += 8 + descriptor.bytes + header.length
     for (let index = 0; index < shape.accessesEach; index++) {
       writeKey(access, storageAccess.address, 20, Math.floor(contracts * random() ** 3))
       writeKey(access, storageAccess.key, 32, 7 + Math.floor(slotsEach * random() ** 4))
       access[storageAccess.isModified] = random() < 0.4 ? 1 : 0
       emit(EventType.StorageAccess, access, txn)
-      bytes += (8 + descriptor.bytes + access.length + 7) & ~7
     }
   }
   emit(EventType.BlockEnd, new Uint8Array(blockEnd.size), 0)
-  return bytes
+  return loadPosition(openViews(memory.eventRing).words, publishedAt)
 }
 
 function writeKey(target: Uint8Array, at: number, length: number, value: number): void {
