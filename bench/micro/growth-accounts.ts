@@ -34,7 +34,6 @@ export const bench = growthBench({
 export const open: OpenWorks = async (size) => {
   const chain = new StreamChain()
   let slot = firstSlot
-  chain.grow(10, slot)
   const cacheOf = (bytesMax: number) =>
     new AccountCache(chain.hub, {
       bytesMax,
@@ -43,6 +42,7 @@ export const open: OpenWorks = async (size) => {
   // Room for a second version of those that the stream writes.
   const cache = cacheOf(2 * size * accountBytes)
   const asked = cacheOf(size * askedBytes)
+  chain.grow(10, slot)
   for (let index = 0; index < size; index++) {
     cache.read(keyAt(index), slot)
     cache.read(keyAt(index), slot)
