@@ -67,10 +67,10 @@ export class RecordWriter {
     if (payload !== this.#lastPayload) this.#readPayload(payload)
     const words = this.#payloadWords
     const start = this.#payloadAt + from
-    const end = (start + size + 3) >> 2
+    const end = (start + size + 3) >>> 2
     if (start % 4 !== 0 || end > words.length) return false
     const { data } = this.#ring
-    for (let word = start >> 2, at = to; word < end; word++, at++) data[at] = words[word]!
+    for (let word = start >>> 2, at = to; word < end; word++, at++) data[at] = words[word]!
     return true
   }
 
@@ -80,7 +80,7 @@ export class RecordWriter {
     this.#payloadAt = payload.byteOffset
     const { buffer } = payload
     if (buffer === this.#payloadWords.buffer) return
-    this.#payloadWords = new Uint32Array(buffer, 0, buffer.byteLength >> 2)
+    this.#payloadWords = new Uint32Array(buffer, 0, buffer.byteLength >>> 2)
   }
 
   /** Long payloads are rare: head and payload are joined before the ring splits them. */
