@@ -44,6 +44,11 @@ function mutation(bytes: Uint8Array): Uint8Array {
   return Buffer.compare(mutated, bytes) === 0 ? mutation(bytes) : mutated
 }
 
+/** A simulation reports the signature that does not fit as its outcome, as agave does. */
+function isRefused({ error, result }: RpcAnswer): boolean {
+  return error !== undefined || result.value?.err === 'SignatureFailure'
+}
+
 describe('the rpc endpoint under abuse', () => {
   it('answers every truncation and 10,000 mutations with an error and keeps running', async () => {
     const from = await node.funded()
@@ -56,7 +61,7 @@ describe('the rpc endpoint under abuse', () => {
     for (const method of ['sendTransaction', 'simulateTransaction'])
       for (let at = 0; at < broken.length; at += perBatch) {
         const answers = await batch(method, broken.slice(at, at + perBatch))
-        expect(answers.filter(({ error }) => error === undefined)).toEqual([])
+        expect(answers.filter((answer) => !isRefused(answer))).toEqual([])
       }
     expect(await chainPid()).toBe(pid)
     expect((await node.call('getHealth')).result).toBe('ok')
@@ -72,9 +77,10 @@ describe('the rpc endpoint under abuse', () => {
     const codes = new Set<number | undefined>()
     await until(
       async () => {
-        const latest = await node.call('getLatestBlockhash', { commitment: 'processed' })
-        if (latest.error !== undefined) codes.add(latest.error.code)
-        return latest.result !== undefined && (await chainPid()) !== pid
+        // Always a node's: blockhashes are answered from the stream, which has them a little longer.
+        const info = await node.call('getEpochInfo', { commitment: 'processed' })
+        if (info.error !== undefined) codes.add(info.error.code)
+        return info.result !== undefined && (await chainPid()) !== pid
       },
       'the devnode to be restarted',
       30_000,

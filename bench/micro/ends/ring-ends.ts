@@ -40,7 +40,11 @@ const now = () => zeroNs + performance.now() * 1e6
 const isLatency = work.measures === 'latency'
 const histogram = new LatencyHistogram()
 
-const roles = { write, read, post, receive }
+// Before the writer starts: it waits for readers that have taken their lease, and for no others.
+const reader =
+  work.role === 'read' ? new RingReader(work.ring!, { from: 'oldest', lease: 0 }) : null
+
+const roles = { write, read: () => read(reader!), post, receive }
 // The bench starts the clock of both ends at once, when both are up.
 parentPort!.once('message', async () => {
   const startedNs = now()
@@ -111,8 +115,7 @@ function write(): Done {
   return { count: seq, sum }
 }
 
-async function read(): Promise<Done> {
-  const reader = new RingReader(work.ring!, { from: 'oldest', lease: 0 })
+async function read(reader: RingReader): Promise<Done> {
   const last = work.words - 1
   const { data } = reader
   const times = new Float64Array(data.buffer, data.byteOffset, data.length / 2)
