@@ -125,7 +125,7 @@ describe('an unhandled error', () => {
     await until(() => server.stderr().includes('accept EMFILE'), 'the line in the log')
     expectAlive(server)
     server.child.kill('SIGHUP')
-    await until(() => server.child.exitCode !== null, 'the end')
+    await until(() => server.child.exitCode !== null, 'the end', 60_000)
     expect(server.child.exitCode).toBe(1)
     expect(server.stderr()).toContain('TypeError: a bug of ours')
   }, 120_000)
