@@ -6,11 +6,11 @@ import { Directory } from '../../src/auth/directory.ts'
 import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { Quota } from '../../src/quota/quota.ts'
-import { digestOf, issueId, issueToken } from '../../src/subscriptions/issue.ts'
+import { issueToken } from '../../src/subscriptions/issue.ts'
 import { standardPlan } from '../../src/subscriptions/plans.ts'
-import type { Registered } from '../../src/subscriptions/subscription.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { growthBench, type OpenWorks } from '../lib/growth.ts'
+import { recordOf } from '../lib/registered.ts'
 
 /** Customers that call at the same time, at every size. */
 const active = 1_000
@@ -106,27 +106,4 @@ function collectGarbage(): void {
 function usedBytes(): number {
   collectGarbage()
   return process.memoryUsage().heapUsed
-}
-
-function recordOf(token: string, index: number): Registered {
-  const at = '2026-01-01T00:00:00.000Z'
-  return {
-    tokenDigest: digestOf(token),
-    retiring: null,
-    passwordDigest: null,
-    subscription: {
-      id: issueId(),
-      label: `bench-${index}`,
-      products: ['bundle'],
-      plan: 'standard',
-      state: 'active',
-      cidrs: [],
-      tokenLast4: token.slice(-4),
-      destination: null,
-      upstream: null,
-      note: '',
-      createdAt: at,
-      changedAt: at,
-    },
-  }
 }

@@ -7,11 +7,11 @@ import { Directory } from '../../src/auth/directory.ts'
 import { Gate } from '../../src/auth/gate.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { Quota } from '../../src/quota/quota.ts'
-import { digestOf, issueId, issueToken } from '../../src/subscriptions/issue.ts'
+import { issueToken } from '../../src/subscriptions/issue.ts'
 import { standardPlan } from '../../src/subscriptions/plans.ts'
-import type { Registered } from '../../src/subscriptions/subscription.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import type { Bench, Contender, Goal } from '../lib/bench.ts'
+import { recordOf } from '../lib/registered.ts'
 import { singleFunction } from '../lib/single-function.ts'
 
 const subscriptions = 1000
@@ -124,26 +124,4 @@ function plainCheck(token: string): boolean {
   const digest = createHash('sha256').update(token).digest()
   const record = plainRegistry.get(digest.toString('hex'))
   return record !== undefined && timingSafeEqual(Buffer.from(record.tokenDigest, 'hex'), digest)
-}
-
-function recordOf(token: string, index: number): Registered {
-  return {
-    tokenDigest: digestOf(token),
-    retiring: null,
-    passwordDigest: null,
-    subscription: {
-      id: issueId(),
-      label: `bench-${index}`,
-      products: ['bundle'],
-      plan: 'standard',
-      state: 'active',
-      cidrs: [],
-      tokenLast4: token.slice(-4),
-      destination: null,
-      upstream: null,
-      note: '',
-      createdAt: '2026-01-01T00:00:00.000Z',
-      changedAt: '2026-01-01T00:00:00.000Z',
-    },
-  }
 }

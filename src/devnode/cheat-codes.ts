@@ -91,7 +91,7 @@ export class CheatCodes {
     ])
   }
 
-  /** Changes who may upgrade a program; null: nobody. */
+  /** Changes who may upgrade a program; null: it is final. */
   setProgramAuthority(program: Uint8Array, authority: Uint8Array | null): Outcome<null> {
     const found = this.#program(program)
     if (!found.ok) return found

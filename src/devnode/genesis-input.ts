@@ -34,7 +34,7 @@ export interface ProgramInput {
   /** Base58 or the file of a key pair. */
   readonly address: string
   readonly file: string
-  /** Null: nobody can upgrade it. */
+  /** Null: it is final. */
   readonly authority: string | null
 }
 

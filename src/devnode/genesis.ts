@@ -25,7 +25,7 @@ export const trafficDecimals = 6
 const noRentEpoch = 0xffff_ffff_ffff_ffffn
 const noData = new Uint8Array(0)
 
-/** No keys | warm-up rate 0.25 f64 | slash penalty 12: nobody reads it any more. */
+/** No keys | warm-up rate 0.25 f64 | slash penalty 12: no program reads it any more. */
 const stakeConfigData = Buffer.from('00000000000000d03f0c', 'hex')
 
 /** A wallet of the background traffic with its token account. */

@@ -19,7 +19,7 @@ export function publishRestored(blocks: readonly RestoredBlock[], sink: SolanaSi
   let first = blocks.length
   for (let bytes = 0; first > 0 && bytes < blockBytesMax; first--)
     bytes += blocks[first - 1]!.block.bytes
-  // Genesis is nobody's slot: it was never published.
+  // Genesis was never published.
   for (const restored of blocks.slice(first)) if (restored.block.slot > 0) publish(restored, sink)
 }
 

@@ -23,7 +23,7 @@ export type Answer =
   | {
       readonly kind: 'bytes'
       readonly pieces: readonly Uint8Array[]
-      /** The whole message with this end, where the value lies behind the usual opening in a buffer
+      /** The whole message with this end, where the value follows the usual opening in a buffer
        *  with room for it; null where not. Overwrites what follows the value. */
       readonly endWith?: (end: string) => Uint8Array | null
       /** Called when the pieces are sent and may be overwritten; may never be called. */

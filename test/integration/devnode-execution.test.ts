@@ -29,8 +29,7 @@ import {
 import { getTransferSolInstruction } from '@solana-program/system'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { encodeBase58 } from '../../src/solana/base58.ts'
-import { startDevnode } from '../testkit/devnode.ts'
-import { SolanaNode, signedWith, transfer } from '../testkit/solana-node.ts'
+import { devnodeAndGateway, type SolanaNode, signedWith, transfer } from '../testkit/solana-node.ts'
 import { kitOf } from '../testkit/solana-rpc-kit.ts'
 import { until } from '../testkit/until.ts'
 
@@ -66,10 +65,7 @@ async function sendBlind(bytes: Uint8Array): Promise<string> {
   return node.connection.sendRawTransaction(bytes, { skipPreflight: true })
 }
 
-describe.each([
-  ['a devnode', async () => SolanaNode.of(await startDevnode())],
-  ['a gateway', () => SolanaNode.start('--chain.traffic=0')],
-] as const)('through %s', (_, start) => {
+describe.each(devnodeAndGateway)('through %s', (_, start) => {
   beforeAll(async () => {
     node = await start()
   })

@@ -17,8 +17,7 @@ import {
 } from '@solana/kit'
 import { getTransferSolInstruction } from '@solana-program/system'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startDevnode } from '../testkit/devnode.ts'
-import { SolanaNode } from '../testkit/solana-node.ts'
+import { devnodeAndGateway, type SolanaNode } from '../testkit/solana-node.ts'
 import { kitOf } from '../testkit/solana-rpc-kit.ts'
 
 const programAddress = address('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr')
@@ -32,10 +31,7 @@ async function errorOf(bytes: Uint8Array): Promise<unknown> {
   return (await node.call('simulateTransaction', text, config)).result.value.err
 }
 
-describe.each([
-  ['a devnode', async () => SolanaNode.of(await startDevnode())],
-  ['a gateway', () => SolanaNode.start('--chain.traffic=0')],
-] as const)('through %s', (_, start) => {
+describe.each(devnodeAndGateway)('through %s', (_, start) => {
   beforeAll(async () => {
     node = await start()
   })

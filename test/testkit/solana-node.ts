@@ -11,6 +11,7 @@ import {
   Transaction,
   type TransactionInstruction,
 } from '@solana/web3.js'
+import { startDevnode } from './devnode.ts'
 import { provision, type Server, startServer } from './server.ts'
 import { until } from './until.ts'
 
@@ -160,3 +161,9 @@ export function signedWith(
 export function transfer(from: Keypair, to: PublicKey, lamports: number): TransactionInstruction {
   return SystemProgram.transfer({ fromPubkey: from.publicKey, toPubkey: to, lamports })
 }
+
+/** For `describe.each`: a devnode alone, and a gateway in front of one; both without traffic. */
+export const devnodeAndGateway = [
+  ['a devnode', async () => SolanaNode.of(await startDevnode())],
+  ['a gateway', () => SolanaNode.start('--chain.traffic=0')],
+] as const

@@ -1,6 +1,6 @@
 // Keeps the history of the chain on disk: blocks, transactions, their signatures and addresses.
 // Thread: main of the devnode; LMDB commits on a thread of its own, in batches.
-// Recent blocks are in memory too, so that nobody reads what is not committed yet. A block is here
+// Recent blocks are in memory too, so no reader needs what is not committed yet. A block is here
 // when its row in `blocks` is: that row is written last and removed first.
 //
 //   blocks         slot                    -> facts of the block

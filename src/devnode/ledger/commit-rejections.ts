@@ -1,5 +1,5 @@
 // Keeps the process alive when LMDB cannot commit, as on a full disk. Thread: main of the devnode.
-// Besides the promises that it returns, lmdb then rejects some of its own that nobody can reach; an
+// Besides the promises that it returns, lmdb then rejects some of its own, out of reach; an
 // unhandled rejection ends a process. The archive learns of the failure by the promises it has.
 
 /** Ignores rejections of failed commits; every other one is thrown, as without a listener. */

@@ -119,7 +119,7 @@ class Serving implements CallHandling<Reply> {
   }
 }
 
-/** The devnode's own methods that change its state without a transaction: nobody's through here. */
+/** Methods of the devnode that change its state without a transaction: not for customers. */
 function isCheatCode(method: string): boolean {
   return method.startsWith('surfnet_')
 }
