@@ -77,8 +77,9 @@ export function verifyEnds({ evidence }: Measurement): string | undefined {
 }
 
 async function runEnds(writes: EndsWork, reads: EndsWork): Promise<[EndsAnswer, EndsAnswer]> {
-  const workers = await Promise.all([writes, reads].map(startEnd))
+  const workers = [writes, reads].map(startEnd)
   try {
+    await Promise.all(workers.map((worker) => once(worker, 'message')))
     const answers = workers.map(answerOf)
     for (const worker of workers) worker.postMessage('go')
     return (await Promise.all(answers)) as [EndsAnswer, EndsAnswer]
@@ -87,13 +88,11 @@ async function runEnds(writes: EndsWork, reads: EndsWork): Promise<[EndsAnswer, 
   }
 }
 
-async function startEnd(work: EndsWork): Promise<Worker> {
-  const worker = new Worker(new URL('../micro/ends/ring-ends.js', import.meta.url), {
+function startEnd(work: EndsWork): Worker {
+  return new Worker(new URL('../micro/ends/ring-ends.js', import.meta.url), {
     workerData: work,
     ...(work.port === undefined ? {} : { transferList: [work.port] }),
   })
-  await once(worker, 'message')
-  return worker
 }
 
 /** A worker that ends without an answer must fail the bench, not hang it. */
