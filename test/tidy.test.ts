@@ -171,6 +171,7 @@ const publicFiles: ReadonlySet<string> = new Set([
   'src/client/client.ts',
   'src/client/frames.ts',
   'src/client/node-socket.ts',
+  'src/client/node.ts',
 ])
 const entryPoints: readonly string[] = [
   'src/main.ts',

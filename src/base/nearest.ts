@@ -1,11 +1,15 @@
 // Finds the known word nearest to a mistyped one (Damerau-Levenshtein distance). Thread: any.
 // For error messages about an operator's spelling: configuration keys, verbs, flags, labels.
 
-/** The candidate with the fewest edits from `word`; null only when there are no candidates. */
-export function nearest(word: string, candidates: Iterable<string>): string | null {
+/** The candidate with the fewest edits from `word`; null when each needs more than `editsMax`. */
+export function nearest(
+  word: string,
+  candidates: Iterable<string>,
+  editsMax = Number.POSITIVE_INFINITY,
+): string | null {
   const wanted = word.toLowerCase()
   let best: string | null = null
-  let bestEdits = Number.POSITIVE_INFINITY
+  let bestEdits = editsMax + 1
   for (const candidate of candidates) {
     const edits = editDistance(wanted, candidate.toLowerCase())
     if (edits >= bestEdits) continue

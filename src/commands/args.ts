@@ -1,33 +1,38 @@
-// Parses the command line: the verb, its positionals, its flags. Thread: main. Pure.
+// Parses the flags and positionals of a command line. Thread: main. Pure.
 // Usage errors are values whose message names what to write instead.
 import { accept, type Outcome } from '../base/errors.ts'
-import { nearest } from '../base/nearest.ts'
 import { type ConfigFlag, fieldOfFlag } from '../config/load.ts'
-import { type FlagSpec, flagsOf, misuse, type ParsedArgs, type Verb, valuesOf } from './verb.ts'
+import { nearestHint } from './choose-verb.ts'
+import {
+  commonFlags,
+  type FlagSpec,
+  flagsOf,
+  misuse,
+  type ParsedArgs,
+  type Verb,
+  valuesOf,
+} from './verb.ts'
 
-export interface ChosenVerb {
-  readonly verb: Verb
-  readonly rest: readonly string[]
+/** Flags given before the verb, with their values, and the words that follow. */
+export function splitLeading(
+  verbs: readonly Verb[],
+  argv: readonly string[],
+): { readonly leading: readonly string[]; readonly rest: readonly string[] } {
+  const specs = [...commonFlags, ...verbs.flatMap((verb) => verb.flags ?? [])]
+  let at = 0
+  for (let word = argv[0]; word !== undefined && /^-./.test(word) && word !== '--'; ) {
+    at += 1 + valuesAfter(word, specs)
+    word = argv[at]
+  }
+  return { leading: argv.slice(0, at), rest: argv.slice(at) }
 }
 
-/** The verb whose words `argv` starts with. The longest match wins. */
-export function chooseVerb(verbs: readonly Verb[], argv: readonly string[]): Outcome<ChosenVerb> {
-  const words = argv.slice(0, firstFlag(argv))
-  const fitting = verbs
-    .filter((verb) => verb.words.every((word, index) => words[index] === word))
-    .sort((a, b) => b.words.length - a.words.length)
-  const verb = fitting[0]
-  if (verb !== undefined) return accept({ verb, rest: argv.slice(verb.words.length) })
-  const family = verbs.filter((candidate) => candidate.words[0] === words[0])
-  if (family.length > 0) {
-    const second = family.map((candidate) => candidate.words[1] ?? '')
-    const given = words[1]
-    if (given === undefined) return misuse(`sluice ${words[0]} needs one of: ${second.join(', ')}`)
-    const near = `${words[0]} ${nearest(given, second)}`
-    return misuse(`unknown command "${words[0]} ${given}"; the nearest is "${near}"`)
-  }
-  const all = new Set(verbs.map((candidate) => candidate.words[0]!))
-  return misuse(`unknown command "${words[0]}"; the nearest is "${nearest(words[0] ?? '', all)}"`)
+function valuesAfter(word: string, specs: readonly FlagSpec[]): number {
+  const { spec, name, inline } = flagIn(word, specs)
+  if (spec !== undefined && spec.mayLackValue !== true)
+    return Math.max(0, valuesOf(spec).length - (inline === undefined ? 0 : 1))
+  const field = spec === undefined ? fieldOfFlag(name) : null
+  return field === null || inline !== undefined || field.type === 'true or false' ? 0 : 1
 }
 
 /** Parses the words after the verb. A flag that the verb does not declare is refused. */
@@ -44,6 +49,10 @@ export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedAr
     }
     if (word === '-h') {
       flags.set('help', [''])
+      continue
+    }
+    if (word === '--json') {
+      flags.set('output', ['json'])
       continue
     }
     if (!word.startsWith('-') || word === '-') {
@@ -158,9 +167,10 @@ function checkPositionals(verb: Verb, given: readonly string[]): string | undefi
   const specs = verb.positionals ?? []
   const missing = specs.slice(given.length).find((spec) => spec.optional !== true)
   if (missing !== undefined) return `<${missing.name}> is missing: ${missing.doc}`
-  if (given.length > specs.length) return `unexpected "${given[specs.length]}"`
+  const isOver = given.length > specs.length && specs.at(-1)?.many !== true
+  if (isOver) return `unexpected "${given[specs.length]}"`
   const empty = given.indexOf('')
-  return empty < 0 ? undefined : `<${specs[empty]?.name}> is empty`
+  return empty < 0 ? undefined : `<${(specs[empty] ?? specs.at(-1))?.name}> is empty`
 }
 
 function unknownFlag(verb: Verb, specs: readonly FlagSpec[], word: string): string {
@@ -169,11 +179,8 @@ function unknownFlag(verb: Verb, specs: readonly FlagSpec[], word: string): stri
   if (foreign !== undefined) return `sluice ${verb.words.join(' ')} has no --${name}: ${foreign}`
   if (fieldOfFlag(name) !== null)
     return `--${name} is a configuration key: give it to serve, in the file or in the environment`
-  const near = nearest(
-    name,
-    specs.map((spec) => spec.name),
-  )
-  return `sluice ${verb.words.join(' ')} has no flag --${name}; the nearest is --${near}`
+  const known = specs.map((spec) => spec.name)
+  return `sluice ${verb.words.join(' ')} has no flag --${name}${nearestHint(name, known, '--')}`
 }
 
 function example(word: string, spec: FlagSpec | undefined): string {
@@ -181,9 +188,4 @@ function example(word: string, spec: FlagSpec | undefined): string {
   const text = spec?.options?.[0] ?? shown.map((name) => `<${name}>`).join(' ')
   const count = shown.length === 1 ? 'a value' : `${shown.length} values`
   return `${count}, such as ${word} ${text}`
-}
-
-function firstFlag(argv: readonly string[]): number {
-  const found = argv.findIndex((word) => word.startsWith('-'))
-  return found < 0 ? argv.length : found
 }

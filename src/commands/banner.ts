@@ -58,7 +58,7 @@ function calls(endpoints: Endpoints): string[] {
   if (metrics !== undefined) lines.push(metricsCall(urlOf('metrics', metrics)))
   if (tpu !== undefined) lines.push(tpuCall(urlOf('tpu', tpu)))
   if (indexer !== undefined) lines.push(indexerCall(urlOf('indexer', indexer)))
-  if (shredstream !== undefined) lines.push(`npx sluice shreds listen 20010 --for demo`)
+  if (shredstream !== undefined) lines.push(`npx --no sluice shreds listen 20010 --for demo`)
   return lines
 }
 

@@ -3,7 +3,8 @@
 import { isBug } from '../base/assert.ts'
 import { messageOf, type Refusal } from '../base/errors.ts'
 import { type Loaded, type LoadRequest, loadConfig } from '../config/load.ts'
-import { chooseVerb, parseArgs } from './args.ts'
+import { parseArgs, splitLeading } from './args.ts'
+import { chooseVerb, familyOf } from './choose-verb.ts'
 import { helpOf, overview } from './help.ts'
 import { type Form, printRefusal, printReport } from './output.ts'
 import { packageVersion } from './package-version.ts'
@@ -11,21 +12,25 @@ import { EXIT, exitOf, flagOf, hasSwitch, type ParsedArgs, type Verb } from './v
 import { verbs } from './verbs.ts'
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
-  const [first = '', ...others] = argv
+  const { leading, rest } = splitLeading(verbs, argv)
+  const [first = '', ...others] = rest
+  if (leading.some((word) => /^(--version|-[vV])$/.test(word))) return print(packageVersion())
+  const wantsHelp = [...leading, ...rest].some((word) => /^(--help|-h)$/.test(word))
+  if (first === 'help') return dispatch([...leading, ...others, '--help'])
   if (first === '') {
+    if (wantsHelp) return print(overview(verbs))
     process.stderr.write(`${overview(verbs)}\n`)
     return EXIT.usage
   }
-  if (first === '--version' || first === '-v') return print(packageVersion())
-  if (first === '--help' || first === '-h' || first === 'help')
-    return others.length === 0 ? print(overview(verbs)) : dispatch([...others, '--help'])
   const form = formOf(argv)
-  const family = verbs.filter((verb) => verb.words[0] === first && verb.words.length > 1)
-  if (family.length > 0 && /^(--help|-h)$/.test(others[0] ?? '')) return print(overview(family))
-  const chosen = chooseVerb(verbs, argv)
-  if (!chosen.ok) return failWith(chosen.refusal, form, 'sluice --help lists every command.')
-  const { verb, rest } = chosen.value
-  const parsed = parseArgs(verb, rest)
+  const chosen = chooseVerb(verbs, rest)
+  if (!chosen.ok) {
+    const family = wantsHelp ? familyOf(verbs, first) : []
+    if (family.length > 0) return print(overview(family))
+    return failWith(chosen.refusal, form, 'sluice --help lists every command.')
+  }
+  const { verb } = chosen.value
+  const parsed = parseArgs(verb, [...leading, ...chosen.value.rest])
   if (!parsed.ok)
     return failWith(parsed.refusal, form, `sluice ${verb.words.join(' ')} --help shows its flags.`)
   if (hasSwitch(parsed.value, 'help')) return print(helpOf(verb))
@@ -57,7 +62,9 @@ function callOf(args: ParsedArgs, loaded: Loaded) {
 function formOf(argv: readonly string[]): Form {
   const isJson = argv.some(
     (word, index) =>
-      word === '--output=json' || (word === '--output' && argv[index + 1] === 'json'),
+      word === '--json' ||
+      word === '--output=json' ||
+      (word === '--output' && argv[index + 1] === 'json'),
   )
   return isJson ? 'json' : 'table'
 }

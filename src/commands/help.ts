@@ -42,9 +42,10 @@ export function helpOf(verb: Verb): string {
 }
 
 function synopsis(verb: Verb): string {
-  const positionals = (verb.positionals ?? []).map((spec) =>
-    spec.optional === true ? `[${spec.name}]` : `<${spec.name}>`,
-  )
+  const positionals = (verb.positionals ?? []).map((spec) => {
+    const shown = spec.optional === true ? `[${spec.name}]` : `<${spec.name}>`
+    return spec.many === true ? `${shown}...` : shown
+  })
   return [...verb.words, ...positionals].join(' ')
 }
 

@@ -26,6 +26,10 @@ export interface PositionalSpec {
   readonly name: string
   readonly doc: string
   readonly optional?: boolean
+  /** The last one may be given several times. */
+  readonly many?: boolean
+  /** Words that it may be, for completion. */
+  readonly options?: readonly string[]
 }
 
 /** The result of a verb: the same facts as JSON and as text. */

@@ -21,6 +21,7 @@ import { tipsVerb } from './tips.ts'
 import { tokenVerbs } from './token.ts'
 import { usageVerb } from './usage.ts'
 import type { Verb } from './verb.ts'
+import { versionVerb } from './version.ts'
 
 export const verbs: readonly Verb[] = [
   serveVerb,
@@ -43,4 +44,5 @@ export const verbs: readonly Verb[] = [
   replayVerb,
   ...shredsVerbs,
   completionVerb(() => verbs),
+  versionVerb,
 ]

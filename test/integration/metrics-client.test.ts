@@ -142,6 +142,50 @@ describe('sluice tail', () => {
     expect(ran.code).toBe(0)
   })
 
+  test.each([
+    [['all'], ['ContentionData', 'Lifecycle', 'TPS', 'TopAccesses']],
+    [['tps,top'], ['TPS', 'TopAccesses']],
+    [
+      ['tps', 'lifecycle'],
+      ['Lifecycle', 'TPS'],
+    ],
+  ])('follows the topics %j, as JSON with --json', async (words, due) => {
+    const resume = ['--from-seq', `${service.events.oldestSeq - 1}`, '--count', '30']
+    const ran = await runCommand(['tail', ...words, '--json', ...resume, '--data', data])
+    const kinds = [...ran.stdout.matchAll(/^{"seq":\d+,"(\w+)"/gm)].map(([, kind]) => kind)
+    expect(kinds).toHaveLength(30)
+    expect([...new Set(kinds)].sort()).toEqual(due)
+  })
+
+  test('prints the gaps with any topic, and nothing else with the topic gap', async () => {
+    const from = service.events.newestSeq
+    service.execution.run(number++)
+    service.execution.gap(7, 9)
+    service.execution.run(number++)
+    const resume = ['--from-seq', `${from}`, '--data', data, '--json']
+    const alone = await runCommand(['tail', 'gap', '--count', '1', ...resume])
+    expect(alone.stdout).toMatch(/^{"seq":\d+,"Gap":{"from":7,"to":9}}\n$/)
+    const beside = await runCommand(['tail', 'tps', '--count', '3', ...resume])
+    const lines = beside.stdout.trim().split('\n')
+    expect(lines.map((line) => Object.keys(JSON.parse(line))[1])).toEqual(['TPS', 'Gap', 'TPS'])
+  })
+
+  test('reports at once that the service requires a token', async () => {
+    const gated = await openService({ section: { auth: 'token' } })
+    const words = ['tail', 'tps', '--url', gated.origin]
+    const without = await runCommand(words)
+    expect([without.code, without.stdout]).toEqual([1, ''])
+    expect(without.stderr).toMatch(/wants a token: .*--token-file/)
+    const file = join(data, 'token')
+    writeFileSync(file, 'slu_wrong')
+    const wrong = await runCommand([...words, '--token-file', file])
+    expect([wrong.code, wrong.stderr]).toEqual([
+      1,
+      expect.stringContaining('not accept this token'),
+    ])
+    await gated.running.stop()
+  })
+
   test('rejects an unknown topic or an invalid number', async () => {
     expect((await runCommand(['tail', 'blocks'])).code).toBe(2)
     expect((await runCommand(['tail', 'tps', '--from-seq', '-1x'])).code).toBe(2)

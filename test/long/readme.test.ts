@@ -21,7 +21,7 @@ describe('the README', () => {
   let folder: string
 
   beforeAll(async () => {
-    // A folder that looks like a checkout, so that `npx sluice` finds ./data and the command.
+    // A folder that looks like a checkout, so that `npx --no sluice` finds ./data and the command.
     folder = mkdtempSync(join(tmpdir(), 'sluice-readme-'))
     mkdirSync(join(folder, 'node_modules', '.bin'), { recursive: true })
     symlinkSync(
