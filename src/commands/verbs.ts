@@ -1,6 +1,7 @@
 // Lists every verb of the command, in the order of the help. Thread: main.
 // A new verb is a file of its own and one line here; help and completion are derived from it.
 import { auditVerbs } from './audit.ts'
+import { benchVerbs } from './bench.ts'
 import { completionVerb } from './completion.ts'
 import { configVerbs } from './config.ts'
 import { destinationVerbs } from './destination.ts'
@@ -43,6 +44,7 @@ export const verbs: readonly Verb[] = [
   tailVerb,
   replayVerb,
   ...shredsVerbs,
+  ...benchVerbs,
   completionVerb(() => verbs),
   versionVerb,
 ]

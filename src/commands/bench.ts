@@ -1,0 +1,6 @@
+// Lists the verbs of `sluice bench`. Thread: main.
+import { benchCompareVerb } from './bench-compare.ts'
+import { benchLoadVerb } from './bench-load.ts'
+import type { Verb } from './verb.ts'
+
+export const benchVerbs: readonly Verb[] = [benchLoadVerb, benchCompareVerb]

@@ -1,0 +1,174 @@
+// Turns a finished load into the result: figures, reasons why it is unfit, plots. Thread: main.
+import { lagMsMax } from './lag-watch.ts'
+import type { Latencies } from './latencies.ts'
+import type { LoadRun } from './load.ts'
+import type { LoadTally } from './load-tally.ts'
+import type { Plot } from './plot.ts'
+import { type Figure, type Result, resultOf } from './result.ts'
+import { shortNumber } from './result-text.ts'
+import { wilson } from './statistics.ts'
+
+const percents = [50, 90, 99, 99.9]
+const plotPercents = [0, 25, 50, 75, 90, 95, 97.5, 99, 99.5, 99.9, 99.95, 99.99, 99.999]
+/** Names that --find and --require may use. */
+export const loadFigures = [
+  ...percents.map((percent) => `p${percent}`),
+  'max',
+  'mean',
+  ...percents.map((percent) => `service-p${percent}`),
+  'errors',
+  'achieved',
+] as const
+
+/** The part of the asked rate below which the machine did not generate it. */
+const generatedShareMin = 0.99
+
+export function loadResult(run: LoadRun): Result {
+  const { settings, tally, startedAt, seconds, reconnects } = run
+  const { target, plan } = settings
+  return resultOf({
+    verb: 'load',
+    startedAt,
+    seconds,
+    unfit: unfitReasons(run),
+    partial: run.partial,
+    settings: {
+      endpoint: target.label,
+      arrivals: plan.kind,
+      rate: plan.kind === 'recorded' ? null : plan.rate,
+      speed: plan.speed ?? null,
+      seed: plan.kind === 'poisson' ? plan.seed : null,
+      calls: settings.calls.length,
+      connections: settings.connections,
+      threads: settings.threads,
+      'timeout-ms': settings.timeoutMs,
+      'warm-up-ms': settings.warmUpMs,
+    },
+    figures: figuresOf(run),
+    histograms: { latency: tally.latency.encoded(), service: tally.service.encoded() },
+    detail: {
+      errors: Object.fromEntries(tally.errors),
+      reconnects,
+      windows: tally.windows(),
+    },
+  })
+}
+
+export function achievedRate({ tally, settings, seconds, startedMs }: LoadRun): number | null {
+  if (tally.calls === 0 || seconds === 0) return null
+  const fromMs = startedMs + settings.warmUpMs
+  return tally.succeeded / Math.max(seconds, (tally.lastDoneMs - fromMs) / 1000)
+}
+
+function figuresOf(run: LoadRun): Figure[] {
+  const { tally, settings } = run
+  const whole = { of: '' } as const
+  const failed = tally.calls - tally.succeeded
+  const errors = tally.calls === 0 ? null : failed / tally.calls
+  const { rate, seed, kind } = settings.plan
+  return [
+    { ...whole, name: 'calls', value: tally.calls, unit: 'count' },
+    ...(kind === 'recorded'
+      ? []
+      : [{ ...whole, name: 'asked', value: rate, unit: 'per second' } as const]),
+    { ...whole, name: 'achieved', value: achievedRate(run), unit: 'per second', better: 'higher' },
+    {
+      ...whole,
+      ...wilson(failed, tally.calls),
+      name: 'errors',
+      value: errors,
+      unit: 'share',
+      better: 'lower',
+    },
+    ...percents.map(
+      (percent): Figure => ({
+        ...whole,
+        ...tally.intervalOf(percent, seed),
+        name: `p${percent}`,
+        value: tally.latency.percentile(percent),
+        unit: 'ms',
+        better: 'lower',
+      }),
+    ),
+    { ...whole, name: 'max', value: tally.latency.maxMs(), unit: 'ms' },
+    { ...whole, name: 'mean', value: tally.latency.meanMs(), unit: 'ms' },
+    ...percents.map(
+      (percent): Figure => ({
+        ...whole,
+        name: `service-p${percent}`,
+        value: tally.service.percentile(percent),
+        unit: 'ms',
+      }),
+    ),
+    { ...whole, name: 'own-delay-p99', value: tally.ownDelay.percentile(99), unit: 'ms' },
+    { ...whole, name: 'own-lag-p99', value: run.lagP99Ms, unit: 'ms' },
+  ]
+}
+
+function unfitReasons(run: LoadRun): string[] {
+  const reasons = [generationProblem(run), run.clockStep].filter((reason) => reason !== null)
+  if (run.tally.calls === 0) reasons.push('no call was measured (0 samples)')
+  return reasons
+}
+
+/** A sentence when the machine started calls later than planned; never a silently lower rate. */
+function generationProblem({ tally, settings, seconds, startedMs }: LoadRun): string | null {
+  const delay = tally.ownDelay.percentile(99)
+  if (delay === null || delay <= lagMsMax) return null
+  const tookSeconds = (tally.lastNoticedMs - startedMs - settings.warmUpMs) / 1000
+  const asked = tally.calls / seconds
+  const generated = tally.calls / Math.max(seconds, tookSeconds)
+  const late = `calls started up to ${shortNumber(delay)} ms late (p99)`
+  if (generated >= asked * generatedShareMin)
+    return `this machine is too busy to keep the schedule: ${late}`
+  return (
+    `this machine cannot generate ${shortNumber(asked)} calls per second, ` +
+    `it generated ${shortNumber(generated)}: ${late}`
+  )
+}
+
+export function loadPlots(tally: LoadTally): Plot[] {
+  const windows = tally.windows()
+  const over = (value: (window: (typeof windows)[number]) => number | null) =>
+    windows.flatMap((window) => {
+      const y = value(window)
+      return y === null ? [] : [[window.second, y] as const]
+    })
+  return [
+    {
+      title: 'Latency by percentile',
+      x: { kind: 'percentile', title: 'percentile' },
+      y: { kind: 'log', title: 'ms' },
+      lines: [
+        { name: 'from intended start', points: percentilePoints(tally.latency) },
+        { name: 'service time', points: percentilePoints(tally.service) },
+      ],
+    },
+    {
+      title: 'Latency over time',
+      x: { kind: 'linear', title: 'second of the run' },
+      y: { kind: 'log', title: 'ms' },
+      lines: [
+        { name: 'p99', points: over(({ p99Ms }) => p99Ms) },
+        { name: 'p50', points: over(({ p50Ms }) => p50Ms) },
+      ],
+    },
+    {
+      title: 'Calls and errors over time',
+      x: { kind: 'linear', title: 'second of the run' },
+      y: { kind: 'linear', title: 'per second' },
+      lines: [
+        { name: 'calls', points: over(({ calls }) => calls) },
+        { name: 'errors', points: over(({ errors }) => errors) },
+      ],
+    },
+  ]
+}
+
+function percentilePoints(latencies: Latencies): [number, number][] {
+  const enough = plotPercents.filter((percent) => (1 - percent / 100) * latencies.count >= 1)
+  return enough.flatMap((percent) => {
+    const value = latencies.percentile(percent)
+    return value === null ? [] : [[percent, value] as [number, number]]
+  })
+}

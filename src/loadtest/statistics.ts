@@ -1,0 +1,115 @@
+// Statistics of a bench: seeded random numbers, Wilson and bootstrap intervals. Thread: any. Pure.
+
+export interface Interval {
+  readonly low: number
+  readonly high: number
+}
+
+/** Normal quantile of a 95 % interval. */
+const z95 = 1.959964
+const resamplesDefault = 1_000
+
+/** A seeded generator of random numbers (mulberry32): the same seed gives the same numbers. */
+export class Random {
+  #state: number
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0
+  }
+
+  /** From 0 up to, not including, 1. */
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0
+    let mixed = this.#state
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+
+  /** Time to the next arrival of a Poisson process. */
+  exponential(mean: number): number {
+    return -Math.log(1 - this.next()) * mean
+  }
+
+  below(limit: number): number {
+    return Math.floor(this.next() * limit)
+  }
+}
+
+/** 95 % Wilson score interval of a share; right also near 0 and 1. No trials: 0 to 1. */
+export function wilson(count: number, total: number): Interval {
+  if (total === 0) return { low: 0, high: 1 }
+  const share = count / total
+  const square = z95 * z95
+  const middle = (share + square / (2 * total)) / (1 + square / total)
+  const spread = Math.sqrt((share * (1 - share)) / total + square / (4 * total * total))
+  const half = (z95 * spread) / (1 + square / total)
+  return { low: Math.max(0, middle - half), high: Math.min(1, middle + half) }
+}
+
+/** Values in groups that are not independent inside: transactions of a slot, calls of a second. */
+export interface Grouped {
+  readonly values: ArrayLike<number>
+  /** The group of each value, 0 to `groupCount` - 1. */
+  readonly groups: ArrayLike<number>
+  readonly groupCount: number
+  /** How often each value occurred; left out, once. */
+  readonly weights?: ArrayLike<number>
+}
+
+/** The quantile of all values; null without values. */
+export function quantileOf(given: Grouped, share: number): number | null {
+  const ones = new Float64Array(given.groupCount).fill(1)
+  return weightedQuantile(given, orderOf(given), ones, share)
+}
+
+/** 95 % interval of a quantile by bootstrap over groups; null with fewer than two groups. */
+export function bootstrapQuantile(
+  given: Grouped,
+  share: number,
+  random: Random,
+  resamples = resamplesDefault,
+): Interval | null {
+  if (given.groupCount < 2 || given.values.length === 0) return null
+  const order = orderOf(given)
+  const drawn = new Float64Array(given.groupCount)
+  const found: number[] = []
+  for (let round = 0; round < resamples; round += 1) {
+    drawn.fill(0)
+    for (let pick = 0; pick < given.groupCount; pick += 1)
+      drawn[random.below(given.groupCount)]! += 1
+    const value = weightedQuantile(given, order, drawn, share)
+    if (value !== null) found.push(value)
+  }
+  if (found.length === 0) return null
+  const sorted = Float64Array.from(found).sort()
+  return {
+    low: sorted[Math.floor(0.025 * (sorted.length - 1))]!,
+    high: sorted[Math.ceil(0.975 * (sorted.length - 1))]!,
+  }
+}
+
+function orderOf({ values }: Grouped): Uint32Array {
+  const order = Uint32Array.from({ length: values.length }, (_, index) => index)
+  return order.sort((a, b) => values[a]! - values[b]!)
+}
+
+function weightedQuantile(
+  { values, groups, weights }: Grouped,
+  order: Uint32Array,
+  times: Float64Array,
+  share: number,
+): number | null {
+  let total = 0
+  for (let index = 0; index < values.length; index += 1)
+    total += times[groups[index]!]! * (weights?.[index] ?? 1)
+  if (total === 0) return null
+  const wanted = Math.max(share * total, Number.MIN_VALUE)
+  let seen = 0
+  for (const index of order) {
+    const weight = times[groups[index]!]! * (weights?.[index] ?? 1)
+    seen += weight
+    if (weight > 0 && seen >= wanted) return values[index]!
+  }
+  return null
+}
