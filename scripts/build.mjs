@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process'
 import {
   chmodSync,
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -43,11 +44,10 @@ try {
   process.exit(error.status)
 }
 
-/** Pages that a door serves stand beside their callers, as they do in src. */
+/** Pages that an endpoint serves are beside their callers, as they are in src. */
 function copyPages() {
-  const page = join('src', 'products', 'indexer', 'play', 'page.html')
-  mkdirSync(dirname(join(fresh, page)), { recursive: true })
-  copyFileSync(join(root, page), join(fresh, page))
+  const pages = join('src', 'products', 'indexer', 'play')
+  cpSync(join(root, pages), join(fresh, pages), { recursive: true })
 }
 
 /** AssemblyScript takes longer than all the rest, so an up-to-date module is taken over. */

@@ -25,7 +25,7 @@ describe('what is open without credentials', () => {
     expect(policy).toMatch(/^default-src 'none'; script-src 'sha256-[\w+/=]+'; style-src 'sha256-/)
     expect(policy).toContain("connect-src 'self'")
     const page = await answer.text()
-    expect(page).not.toMatch(/(src|href)="(?!data:)|https?:|innerHTML|@import/)
+    expect(page).not.toMatch(/(src|href)="(?!data:|#)|https?:|innerHTML|@import/)
   })
 })
 

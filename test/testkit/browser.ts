@@ -1,0 +1,53 @@
+// Opens pages in the Chromium of the machine and records what a strict page must not do.
+// Tests that need it are skipped without it; `noBrowser` is the reason, for their names.
+import { existsSync } from 'node:fs'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+
+const candidates = [
+  process.env.SLUICE_TEST_CHROMIUM,
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+]
+const path = candidates.find((file) => file !== undefined && existsSync(file))
+/** A page on a busy machine may take this long. */
+export const pageDeadlineMs = 60_000
+
+/** Why tests in a browser are skipped, or null. */
+export const noBrowser =
+  path === undefined ? 'no Chromium here: apt-get install chromium, or SLUICE_TEST_CHROMIUM' : null
+
+export function launchBrowser(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: path!,
+    timeout: pageDeadlineMs,
+    // Chromium refuses its sandbox to root.
+    args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
+  })
+}
+
+export interface WatchedPage {
+  readonly page: Page
+  /** Violations of the policy, errors of the console and of scripts, requests to other origins. */
+  readonly faults: string[]
+}
+
+export async function openPage(
+  browser: Browser,
+  origin: string,
+  options: BrowserContextOptions = {},
+): Promise<WatchedPage> {
+  const context = await browser.newContext(options)
+  context.setDefaultTimeout(pageDeadlineMs)
+  const page = await context.newPage()
+  const faults: string[] = []
+  page.on('console', (message) => {
+    if (message.type() === 'error') faults.push(`console: ${message.text()}`)
+  })
+  page.on('pageerror', (error) => void faults.push(`script: ${error.message}`))
+  page.on('request', (request) => {
+    const url = request.url()
+    if (!url.startsWith(origin) && !/^(data|blob):/.test(url)) faults.push(`request: ${url}`)
+  })
+  return { page, faults }
+}
