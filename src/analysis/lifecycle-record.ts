@@ -32,6 +32,8 @@ export interface LifecycleMove {
   readonly block_age_ms: number
   readonly txn_count: number
   readonly gas_used?: number
+  /** Time of the move by the source's clock: whole milliseconds since 1970. */
+  readonly at_ms: number
 }
 
 export interface LifecycleRecord extends LifecycleMove {
@@ -77,7 +79,13 @@ function shapeOf(block: Tracked, from: From, timeNs: bigint): LifecycleMove {
     block_age_ms: msBetween(block.timeNs, timeNs),
     txn_count: block.txnCount,
     ...(block.gasUsed === undefined ? {} : { gas_used: block.gasUsed }),
+    at_ms: wallMs(timeNs),
   }
+}
+
+/** A time of the source's clock on the wire: whole milliseconds since 1970. */
+export function wallMs(atNs: bigint): number {
+  return Number(atNs / 1_000_000n)
 }
 
 function msBetween(startNs: bigint, endNs: bigint): number {

@@ -51,6 +51,12 @@ export function formatAddress(address: Pick<IpAddress, 'family' | 'words'>): str
   return `${hex.slice(0, best.start).join(':')}::${hex.slice(best.start + best.length).join(':')}`
 }
 
+/** Whether a host to listen on is reachable from this machine only. */
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost' || host === '::1' || host === '[::1]') return true
+  return parseAddress(host)?.family === 4 && host.startsWith('127.')
+}
+
 /** Key under which limits count an address: an IPv4 address, or the /64 of an IPv6 one, since a
  *  single client commonly has a whole /64. Text that is not an address is its own key. */
 export function addressKey(text: string): string {

@@ -7,6 +7,10 @@ export type Kind = (typeof kinds)[number]
 export type Stage = 'Proposed' | 'Voted' | 'Finalized' | 'Verified' | 'Rejected'
 
 export interface ContentionData {
+  /** Consensus id: two proposals may have one number. */
+  block_hash: string
+  /** Time of the BlockEnd by the source's clock: milliseconds since 1970. */
+  at_ms: number
   block_number: number
   block_wall_time_ns: number
   total_tx_time_ns: number
@@ -51,6 +55,8 @@ export interface Lifecycle {
   block_age_ms: number
   txn_count: number
   gas_used?: number
+  /** Time of the move by the source's clock: milliseconds since 1970. */
+  at_ms: number
 }
 
 export interface LifecycleRecord extends Lifecycle {
@@ -66,6 +72,8 @@ export interface LifecycleRecord extends Lifecycle {
 export interface Gap {
   from: number
   to: number
+  /** Time of the last block-level event before it: milliseconds since 1970. */
+  at_ms?: number
 }
 
 export interface Resume {
@@ -74,6 +82,24 @@ export interface Resume {
   run: string
   oldest: number
   newest: number
+}
+
+/** Scalars of one block: a row of `GET /v1/blocks`. */
+export interface BlockRow
+  extends Pick<
+    ContentionData,
+    | 'block_number'
+    | 'block_hash'
+    | 'at_ms'
+    | 'parallel_efficiency_pct'
+    | 'contended_slot_count'
+    | 'written_contended_slot_count'
+    | 'critical_path_txn_count'
+    | 'total_txn_count'
+    | 'block_wall_time_ns'
+  > {
+  /** The TPS that was published at its BlockStart. */
+  tps: number
 }
 
 export interface Payloads {

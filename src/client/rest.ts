@@ -1,6 +1,13 @@
 // Client of the REST and JSON-RPC calls of the metrics service. Thread: any; browsers and Node.
 // Belongs to `sluice/client`; needs only `fetch`.
-import type { ContentionData, Health, LifecycleRecord, Status } from './frames.ts'
+import type {
+  BlockRow,
+  ContentionData,
+  Health,
+  LifecycleRecord,
+  Status,
+  TopAccesses,
+} from './frames.ts'
 
 /** The subset of `fetch` that is used; any platform's implements it. */
 export type Fetch = (
@@ -47,6 +54,27 @@ export class MetricsRest {
   /** The newest analysis; null before the first block. */
   contention(): Promise<ContentionData | null> {
     return this.#orNull(this.#get('/v1/contention'))
+  }
+
+  /** The newest counted keys; null before the first block. */
+  topAccesses(): Promise<TopAccesses | null> {
+    return this.#orNull(this.#get('/v1/top'))
+  }
+
+  /** Scalars of the newest `last` blocks, oldest first; 1 to 3000. */
+  async blocks(last = 600): Promise<BlockRow[]> {
+    const { blocks } = await this.#get<{ blocks: BlockRow[] }>(`/v1/blocks?last=${last}`)
+    return blocks
+  }
+
+  /**
+   * A ticket for one WebSocket within 30 s, where the service wants a token and the platform
+   * cannot send it in a header: append `ticket=<ticket>` to the stream's query.
+   */
+  async ticket(): Promise<string> {
+    const { status, text } = await this.#ask('POST', '/v1/ticket')
+    if (status >= 400) throw failure(status, text)
+    return (JSON.parse(text) as { ticket: string }).ticket
   }
 
   status(): Promise<Status> {

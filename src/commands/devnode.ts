@@ -1,10 +1,10 @@
 // `sluice devnode`: a local Solana node for tests, without token and quota. Thread: main.
 // The node runs in a child process, so that an abort of native code costs a restart, not the node.
 import { join, resolve } from 'node:path'
-import { formatAddress } from '../base/cidr.ts'
+import { formatAddress, isLoopback } from '../base/cidr.ts'
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
-import { type Config, isLoopback } from '../config/config.ts'
+import type { Config } from '../config/config.ts'
 import type { DevnodeAddresses, DevnodeOptions } from '../devnode/node.ts'
 import { parseEndpoint } from '../subscriptions/destination.ts'
 import { lockData } from '../subscriptions/lock.ts'

@@ -1,8 +1,9 @@
 // Provisions the subscription `demo` at the first start on an empty registry. Thread: main.
 // Only where it gives access to nothing real: every endpoint on loopback, every source embedded.
 // The secrets exist in memory until the banner has printed them, once.
+import { isLoopback } from '../base/cidr.ts'
 import type { Config } from '../config/config.ts'
-import { enabledEndpoints, isAllEmbedded, isLoopback } from '../config/config.ts'
+import { enabledEndpoints, isAllEmbedded } from '../config/config.ts'
 import type { Service } from '../topology/service.ts'
 
 export interface Demo {

@@ -1,7 +1,6 @@
 // Declares the configuration of the service, composed of the sections that modules declare.
 // Thread: main. A new section is one import and one line here; the rest is derived from it.
-import { isIP } from 'node:net'
-import { parseCidr } from '../base/cidr.ts'
+import { isLoopback, parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
 import { chainSection } from '../devnode/config.ts'
 import { grpcSection } from '../products/grpc/config.ts'
@@ -244,11 +243,6 @@ function checkEndpoints(config: Config): string[] {
     seen.set(address, endpoint.name)
   }
   return problems
-}
-
-export function isLoopback(host: string): boolean {
-  if (host === 'localhost' || host === '::1' || host === '[::1]') return true
-  return isIP(host) === 4 && host.startsWith('127.')
 }
 
 function isEndpointSection(

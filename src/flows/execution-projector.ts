@@ -5,7 +5,7 @@ import { Block } from '../analysis/block.ts'
 import { BlockCache } from '../analysis/block-cache.ts'
 import type { ControlEvent } from '../analysis/control.ts'
 import { Lifecycle } from '../analysis/lifecycle.ts'
-import type { LifecycleMove, LifecycleRecord } from '../analysis/lifecycle-record.ts'
+import { type LifecycleMove, type LifecycleRecord, wallMs } from '../analysis/lifecycle-record.ts'
 import { Tps } from '../analysis/tps.ts'
 import {
   blockEnd,
@@ -47,16 +47,24 @@ interface Range {
   readonly to: number
 }
 
+/** Payload of a Gap frame; field names are wire names. */
+interface GapPayload extends Range {
+  /** Time of the last block-level event before the loss was noticed; absent before the first. */
+  readonly at_ms?: number
+}
+
 export class ExecutionProjector {
   readonly #log: FrameLog
   readonly #tps = new Tps()
   readonly #lifecycle = new Lifecycle()
   readonly #cache = new BlockCache()
   /** Source sequence numbers of frames that the log dropped: sent as a Gap when it resumes. */
-  #dropped: Range | null = null
+  #dropped: GapPayload | null = null
   #open: OpenBlock | null = null
   #latestBlock = 0
   #chainId = chainIdDefault
+  /** Time of the last block-level event by the source's clock; null before the first. */
+  #lastNs: bigint | null = null
 
   constructor(log: FrameLog) {
     this.#log = log
@@ -71,6 +79,7 @@ export class ExecutionProjector {
   }
 
   start(event: ControlEvent): void {
+    this.#lastNs = event.timeNs
     this.abandon()
     const start = event.payload
     const id = hexOf(start, blockStart.id, 32)
@@ -86,6 +95,7 @@ export class ExecutionProjector {
 
   /** `outcome` is null for a block that was not seen whole: its Gap was already appended. */
   end(event: ControlEvent, outcome: JobOutcome | null): void {
+    this.#lastNs = event.timeNs
     const open = this.#open
     if (open === null || (open.isTorn && open.startSeqno !== event.blockSeqno)) {
       this.abandon()
@@ -109,12 +119,14 @@ export class ExecutionProjector {
     const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }
     const { firstSeqno: from, seqno: to, readAtMs } = event
     this.#put('TopAccesses', outcome.top, readAtMs, { from, to }, facts)
-    this.#put('ContentionData', outcome.contention, readAtMs, { from, to }, { ...facts, block })
+    const contention = withBlock(outcome.contention, blockHash, event.timeNs)
+    this.#put('ContentionData', contention, readAtMs, { from, to }, { ...facts, block })
   }
 
   /** Handles QC, finalized, verified and reject events. */
   stage(event: ControlEvent): void {
     const { type, payload, timeNs } = event
+    this.#lastNs = timeNs
     if (type === EventType.BlockQc)
       this.#appendMoves(this.#lifecycle.vote(hexOf(payload, blockQc.id, 32), timeNs), event)
     else if (type === EventType.BlockFinalized)
@@ -143,7 +155,7 @@ export class ExecutionProjector {
   /** Appends a Gap for lost source sequence numbers, both ends included. */
   gap(from: number, to: number, sinceMs: number): void {
     if (this.#open !== null) this.#open.isTorn = true
-    this.#put('Gap', jsonOf({ from, to }), sinceMs, { from, to })
+    this.#put('Gap', jsonOf(this.#gapOf({ from, to })), sinceMs, { from, to })
   }
 
   lifecycles(): LifecycleRecord[] {
@@ -194,8 +206,19 @@ export class ExecutionProjector {
       this.#dropped = null
     if (this.#dropped === null && this.#log.append(kind, payload, sinceMs, facts) !== 0) return
     const { from, to } = this.#dropped ?? range
-    this.#dropped = { from: Math.min(from, range.from), to: Math.max(to, range.to) }
+    const lost = { from: Math.min(from, range.from), to: Math.max(to, range.to) }
+    this.#dropped = this.#gapOf(lost)
   }
+
+  #gapOf(range: Range): GapPayload {
+    return this.#lastNs === null ? range : { ...range, at_ms: wallMs(this.#lastNs) }
+  }
+}
+
+/** ContentionData of the analysis with the fields that only the projector knows, in front. */
+function withBlock(contention: Uint8Array, blockHash: string, atNs: bigint): Buffer {
+  const head = Buffer.from(`{"block_hash":"${blockHash}","at_ms":${wallMs(atNs)},`)
+  return Buffer.concat([head, contention.subarray(1)])
 }
 
 function jsonOf(payload: unknown): Buffer {

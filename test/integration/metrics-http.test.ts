@@ -17,6 +17,7 @@ beforeAll(async () => {
 afterAll(() => service.running.stop())
 
 const get = (path: string, init?: RequestInit) => fetch(service.origin + path, init)
+const readJson = async (path: string) => JSON.parse(await (await get(path)).text())
 const post = async (body: string) => {
   const response = await get('/', { method: 'POST', body })
   const text = await response.text()
@@ -73,6 +74,63 @@ describe('REST', () => {
     expect(preflight.headers.get('access-control-allow-methods')).toContain('POST')
     const head = await get('/v1/tps', { method: 'HEAD' })
     expect([head.status, await head.text()]).toEqual([200, ''])
+  })
+})
+
+describe('GET /v1/blocks and /v1/top', () => {
+  test('lists the newest blocks, oldest first, in one answer or many slices', async () => {
+    const few = await readJson('/v1/blocks?last=3')
+    expectShape('metrics/blocks', few)
+    const numbers = (list: { block_number: number }[]) => list.map((row) => row.block_number)
+    expect(numbers(few.blocks)).toEqual([198, 199, 200])
+    const all = await readJson('/v1/blocks')
+    expect(all.blocks).toHaveLength(200)
+    expect(all.blocks.slice(-3)).toEqual(few.blocks)
+    const contention = await readJson('/v1/contention')
+    for (const [name, value] of Object.entries(few.blocks[2]))
+      if (name !== 'tps') expect([name, value]).toEqual([name, contention[name]])
+    const { tps } = await readJson('/v1/tps')
+    expect(few.blocks[2].tps).toBe(tps)
+  })
+
+  test('streams the largest answer whole', async () => {
+    const long = await openService()
+    try {
+      for (let number = 1; number <= 3100; number++) long.execution.run(number)
+      const response = await fetch(`${long.origin}/v1/blocks?last=3000`)
+      const { blocks } = JSON.parse(await response.text())
+      expect(blocks).toHaveLength(3000)
+      expect([blocks[0].block_number, blocks[2999].block_number]).toEqual([101, 3100])
+    } finally {
+      await long.running.stop()
+    }
+  })
+
+  test.each(['?last=0', '?last=3001', '?last=', '?last=x', '?last=1&last=2'])(
+    'refuses %s with 400 and the reason',
+    async (query) => {
+      const response = await get(`/v1/blocks${query}`)
+      const { error } = JSON.parse(await response.text())
+      expect([response.status, error]).toEqual([400, expect.stringMatching(/^last /)])
+    },
+  )
+
+  test('serves the newest TopAccesses', async () => {
+    const body = await readJson('/v1/top')
+    expectShape('metrics/top', body)
+    expect(body).toEqual(JSON.parse(service.events.latest('TopAccesses')!.payload.toString()))
+  })
+
+  test('answers 404 on /v1/top and an empty list before the first block', async () => {
+    const fresh = await openService()
+    try {
+      const top = await fetch(`${fresh.origin}/v1/top`)
+      expect([top.status, await top.json()]).toEqual([404, { error: 'no top accesses yet' }])
+      const blocks = await fetch(`${fresh.origin}/v1/blocks`)
+      expect([blocks.status, await blocks.json()]).toEqual([200, { blocks: [] }])
+    } finally {
+      await fresh.running.stop()
+    }
   })
 })
 
@@ -228,33 +286,5 @@ describe('a silent source', () => {
     }, 'the exit')
     expect(silent.calls).toEqual({ restarts: 0, exits: [75] })
     await silent.running.stop()
-  })
-})
-
-describe('metrics.auth: token', () => {
-  test('requires a token everywhere but on /health and /metrics', async () => {
-    const admitted = { subscription: { id: 'a' }, digest: 'd' } as never
-    const locked = await openService({
-      section: { auth: 'token' },
-      deps: {
-        gate: {
-          admit: (_, { xToken }) => (xToken === 'good' ? admitted : null),
-          lease: () => () => {},
-        },
-      },
-    })
-    const ask = (path: string, init?: RequestInit) => fetch(locked.origin + path, init)
-    try {
-      for (const path of ['/v1/tps', '/v1/status', '/v1/nothing']) {
-        const response = await ask(path)
-        expect([response.status, await response.json()]).toEqual([401, { error: 'unauthorized' }])
-      }
-      expect((await ask('/', { method: 'POST', body: '{}' })).status).toBe(401)
-      expect((await ask('/v1/tps', { headers: { 'x-token': 'good' } })).status).toBe(200)
-      expect((await ask('/health')).status).toBe(200)
-      expect((await ask('/metrics')).status).toBe(200)
-    } finally {
-      await locked.running.stop()
-    }
   })
 })

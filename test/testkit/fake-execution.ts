@@ -77,7 +77,7 @@ export class FakeExecution implements ExecutionView {
 
   gap(from: number, to: number): void {
     this.touch()
-    this.#append('Gap', { from, to })
+    this.#append('Gap', { from, to, at_ms: atMs(this.#latest) })
   }
 
   lastEventAgeMs(): number {
@@ -107,6 +107,8 @@ export class FakeExecution implements ExecutionView {
 const hex = (value: number, width: number): string => `0x${value.toString(16).padStart(width, '0')}`
 const address = (n: number): string => hex(n, 40)
 const hash = (n: number): string => hex(n, 64)
+/** By the source's clock: 400 ms per block. */
+const atMs = (number: number): number => 1_756_499_174_000 + number * 400
 const pad = (bytes: number | undefined): object =>
   bytes === undefined ? {} : { pad: 'x'.repeat(bytes) }
 
@@ -124,6 +126,7 @@ function move(number: number, stage: string): Record<string, unknown> {
     block_age_ms: index * 400.5,
     txn_count: 138,
     gas_used: 12841454,
+    at_ms: atMs(number + index),
   }
 }
 
@@ -140,6 +143,8 @@ function recordOf(number: number): Record<string, unknown> {
 
 export function contentionOf(number: number): Record<string, unknown> {
   return {
+    block_hash: hash(number),
+    at_ms: atMs(number),
     block_number: number,
     block_wall_time_ns: 69089655,
     total_tx_time_ns: 4800877217,

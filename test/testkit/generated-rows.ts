@@ -149,6 +149,7 @@ function addBlock(maker: RowMaker, index: number): void {
     total_txn_count: txns,
     written_contended_slot_count: Math.floor(contended / 2),
     critical_path_txn_count: 1 + maker.below(txns),
+    block_hash,
   })
   addLists(maker, { seq, block_number, block_hash, startNs })
 }

@@ -1,6 +1,7 @@
 // Defines the indexer's tables: columns, keys and feeds. Thread: any. Data only.
 // The single definition for building, storing and querying rows and for system.columns.
 // Rows are unique by their key; a second row with the same key is a duplicate.
+// A new column goes to the end of its table: stored tables get it added there.
 import { assert } from '../../base/assert.ts'
 
 /** ClickHouse type names. */
@@ -59,7 +60,7 @@ const execution = {
     'seq UInt64, block_number UInt64, block_wall_time_ns UInt64, total_tx_time_ns UInt64',
     'parallel_efficiency_pct Float64, total_unique_slots UInt64, contended_slot_count UInt64',
     'contention_ratio Float64, total_txn_count UInt64, written_contended_slot_count UInt64',
-    'critical_path_txn_count UInt64',
+    'critical_path_txn_count UInt64, block_hash String',
   ]),
   contended_slots: table('events', 'seq, rank', [
     'seq UInt64, block_number UInt64, rank UInt16, address String, slot String',

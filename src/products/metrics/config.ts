@@ -1,6 +1,7 @@
 // Declares the metrics section of the configuration. Thread: any (declarations only).
 // config/config.ts merges it with the fields of the execution source, which upstream/execution
 // declares.
+import { isLoopback } from '../../base/cidr.ts'
 import { choice, flag, group, integer, text, type Values } from '../../base/fields.ts'
 
 export const metricsSection = group(
@@ -23,7 +24,20 @@ export const metricsSection = group(
       max: 1_000_000,
       doc: 'WebSockets that one address may have open; 0 means any number.',
     }),
+    page: choice(['auto', 'full', 'stream', 'off'], {
+      initial: 'auto',
+      doc: 'Live page: full, stream (no operator view), off; auto: full on loopback, else stream.',
+    }),
   },
 )
 
 export type MetricsSection = Values<typeof metricsSection.fields>
+
+/** What the live page shows. */
+export type Page = Exclude<MetricsSection['page'], 'auto'>
+
+/** Resolves `auto`. */
+export function pageOf(section: Pick<MetricsSection, 'host' | 'page'>): Page {
+  if (section.page !== 'auto') return section.page
+  return isLoopback(section.host) ? 'full' : 'stream'
+}

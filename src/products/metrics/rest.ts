@@ -1,14 +1,17 @@
 // Builds the answers of REST and /health, from the log and the execution pipeline.
 // Thread: main. No sockets here. Payloads of the stream are served verbatim.
 
+import { accept, type Outcome, refuse } from '../../base/errors.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
+import { type BlockHistory, blocksMax } from './block-history.ts'
 import { parseU64 } from './handle.ts'
 import { ageSecs, isServing, statusOf } from './health.ts'
 
 export interface RestParts {
   readonly log: EventLog
   readonly view: ExecutionView
+  readonly history: BlockHistory
   /** WebSockets that are open now. */
   clients(): number
   uptimeMs(): number
@@ -33,6 +36,38 @@ export function contention({ log }: RestParts): Answer {
     ? error(404, 'no contention data yet')
     : { status: 200, body: frame.payload }
 }
+
+/** GET /v1/top: the newest TopAccesses, byte for byte as on the stream. */
+export function top({ log }: RestParts): Answer {
+  const frame = log.latest('TopAccesses')
+  return frame === null ? error(404, 'no top accesses yet') : { status: 200, body: frame.payload }
+}
+
+/** Blocks that GET /v1/blocks returns without `last`. */
+const blocksDefault = 600
+
+/** The `last` of GET /v1/blocks; null when it is absent. */
+export function parseLast(text: string | null): Outcome<number> {
+  if (text === null) return accept(blocksDefault)
+  const last = /^\d{1,4}$/.test(text) ? Number(text) : 0
+  return last >= 1 && last <= blocksMax
+    ? accept(last)
+    : refuse('invalid', 'invalid_last', `last must be a number from 1 to ${blocksMax}`)
+}
+
+/** GET /v1/blocks: scalars of the newest blocks, oldest first, in pieces. */
+export function* blocks({ history }: RestParts, last: number): Generator<Uint8Array> {
+  yield Buffer.from('{"blocks":[')
+  let isFirst = true
+  for (const row of history.newest(last)) {
+    if (!isFirst) yield comma
+    isFirst = false
+    yield row
+  }
+  yield Buffer.from(']}')
+}
+
+const comma = Buffer.from(',')
 
 /** GET /v1/status. */
 export function status({ log, view, clients, uptimeMs }: RestParts): Answer {

@@ -9,14 +9,16 @@ import type { Clock } from '../../base/clock.ts'
 import { type ExpositionFormat, formatFor } from '../../telemetry/exposition.ts'
 import type { Meters } from '../../telemetry/meters.ts'
 import type { HttpOptions, HttpRoute } from '../../transport/http.ts'
-import { errorReply, Head, Reply } from '../../transport/reply.ts'
+import { errorReply, Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import { AnswerStreams } from './answer-stream.ts'
+import type { Page } from './config.ts'
 import type { Limits } from './limits.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
 import { type RpcParts, readBody } from './rpc.ts'
 import { SharedAnswer } from './shared-answer.ts'
+import { type Tickets, ticketSecs } from './tickets.ts'
 
 /** Longest body of POST /. */
 const rpcBodyBytesMax = 51_200
@@ -33,6 +35,8 @@ export type Caller = Principal | null
 export interface RouteParts extends rest.RestParts, RpcParts {
   /** Null: `metrics.auth` is `open`. */
   readonly gate: Pick<Gate, 'admit'> | null
+  readonly tickets: Tickets
+  readonly page: Page
   readonly instruments: Meters
   readonly meters: MetricsMeters
   readonly limits: Limits
@@ -54,10 +58,12 @@ const preflight = Head.of({
 
 const compress = promisify(gzip)
 const openPaths: ReadonlySet<string> = new Set(['/health', '/metrics'])
+/** Paths of the event stream: an upgrade there may present a ticket instead of a token. */
+export const streamPaths: readonly string[] = ['/v1/ws', '/']
 
 export function httpOptions(parts: RouteParts): HttpOptions<Caller> {
   return {
-    wants: ['accept', 'accept-encoding'],
+    wants: ['accept', 'accept-encoding', 'upgrade'],
     preflight,
     limit: (request) => parts.limits.request(request),
     admit: (request) => admit(request, parts),
@@ -69,12 +75,24 @@ export function httpOptions(parts: RouteParts): HttpOptions<Caller> {
   }
 }
 
-function admit(request: Request, { gate, meters }: RouteParts): Caller | Reply {
+function admit(request: Request, { gate, tickets, meters }: RouteParts): Caller | Reply {
   if (gate === null || openPaths.has(request.path)) return null
-  const principal = gate.admit('metrics', request.credentials, request.address)
+  const ticket = ticketOf(request)
+  const principal =
+    ticket === null
+      ? gate.admit('metrics', request.credentials, request.address)
+      : tickets.redeem(ticket, request.address)
   if (principal !== null) return principal
   meters.refused.unauthorized.inc()
-  return errorReply(401, 'unauthorized', jsonHead.and('www-authenticate', 'Bearer'))
+  const message =
+    ticket === null ? 'unauthorized' : 'the ticket is unknown, used, expired or of another address'
+  return errorReply(401, message, jsonHead.and('www-authenticate', 'Bearer'))
+}
+
+/** The ticket of a WebSocket handshake; null for any other request. */
+function ticketOf(request: Request): string | null {
+  const isUpgrade = request.method === 'GET' && request.header('upgrade') !== ''
+  return isUpgrade && streamPaths.includes(request.path) ? request.parameter('ticket') : null
 }
 
 function routes(parts: RouteParts): HttpRoute<Caller>[] {
@@ -88,26 +106,64 @@ function routes(parts: RouteParts): HttpRoute<Caller>[] {
       return new Reply(status, jsonHead, body)
     },
   })
+  const streams = new AnswerStreams()
   const lifecycles = new SharedAnswer(lifecyclesRate, parts.clock, () => rest.lifecycles(parts))
   return [
     get('/v1/tps', 'tps', () => rest.tps(parts)),
     get('/v1/contention', 'contention', () => rest.contention(parts)),
+    get('/v1/top', 'top', () => rest.top(parts)),
     get('/v1/status', 'status', () => rest.status(parts)),
+    listing(parts, streams),
     get('/v1/blocks/lifecycle', 'lifecycles', () => lifecycles.get()),
     get('/v1/blocks/:number/lifecycle', 'lifecycle', ({ params }) =>
       rest.lifecycle(parts, params[0] ?? ''),
     ),
     get('/health', 'health', () => rest.health(parts)),
     scraping(parts),
-    calling(parts),
-    notAnUpgrade('/v1/ws'),
-    notAnUpgrade('/'),
+    calling(parts, streams),
+    ticketing(parts),
+    ...streamPaths.map(notAnUpgrade),
   ]
 }
 
-function calling(parts: RouteParts): HttpRoute<Caller> {
+function listing(parts: RouteParts, streams: AnswerStreams): HttpRoute<Caller> {
   const { limits, meters } = parts
-  const streams = new AnswerStreams()
+  return {
+    verb: 'GET',
+    path: '/v1/blocks',
+    handle: (request) => {
+      meters.requests.blocks.inc()
+      if (request.isRepeated('last')) return badRequest('last is given more than once')
+      const last = rest.parseLast(request.parameter('last'))
+      if (!last.ok) return badRequest(last.refusal.message)
+      const { address } = request
+      const answer = streams.answer(rest.blocks(parts, last.value), (bytes) =>
+        limits.sent(address, bytes),
+      )
+      return new Reply(200, jsonHead, answer)
+    },
+  }
+}
+
+function ticketing({ gate, tickets, meters }: RouteParts): HttpRoute<Caller> {
+  return {
+    verb: 'POST',
+    path: '/v1/ticket',
+    handle: (request, _, caller) => {
+      meters.requests.ticket.inc()
+      if (gate === null || caller === null)
+        return errorReply(404, 'no ticket is needed: metrics.auth is open', jsonHead)
+      const ticket = tickets.issue(caller, request.address)
+      if (!ticket.ok)
+        return errorReply(429, ticket.refusal.message, withRetryAfter(jsonHead, ticketSecs * 1000))
+      const body = JSON.stringify({ ticket: ticket.value, expires_in_secs: ticketSecs })
+      return new Reply(200, jsonHead, body)
+    },
+  }
+}
+
+function calling(parts: RouteParts, streams: AnswerStreams): HttpRoute<Caller> {
+  const { limits, meters } = parts
   return {
     verb: 'POST',
     path: '/',

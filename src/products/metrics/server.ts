@@ -12,6 +12,7 @@ import { messageOf } from '../../base/errors.ts'
 import type { EndpointAddress, Running } from '../../base/running.ts'
 import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
+import type { StoredFrame } from '../../stream/encoded.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Meters } from '../../telemetry/meters.ts'
@@ -19,14 +20,16 @@ import { type HttpEndpoint, openHttpEndpoint } from '../../transport/http-endpoi
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 import { ActiveBlocks } from './active-blocks.ts'
+import { BlockHistory } from './block-history.ts'
 import type { StreamLimits, StreamParts } from './client.ts'
-import type { MetricsSection } from './config.ts'
+import { type MetricsSection, pageOf } from './config.ts'
 import { StaleWatch } from './health.ts'
 import { Limits } from './limits.ts'
 import { declareMetricsMeters, declareMetricsReads } from './meters.ts'
-import { type Caller, httpOptions, jsonHead } from './routes.ts'
+import { type Caller, httpOptions, jsonHead, streamPaths } from './routes.ts'
 import { socketRoute } from './session.ts'
 import { Sockets } from './sockets.ts'
+import { Tickets } from './tickets.ts'
 
 /** A client with more unsent bytes than this is slow; one that stays slow is closed. */
 const unsentBytesMax = 4 * 1024 * 1024
@@ -70,6 +73,8 @@ class MetricsService implements Running {
   readonly #stream: StreamParts
   readonly #sockets: Sockets
   readonly #limits: Limits
+  readonly #history = new BlockHistory()
+  readonly #tickets: Tickets
   readonly #watch = new StaleWatch()
   readonly #startedMs: number
   readonly #endListening: () => void
@@ -83,10 +88,15 @@ class MetricsService implements Running {
     this.#section = section
     this.#deps = deps
     this.#startedMs = deps.clock.monotonicMs()
+    this.#tickets = new Tickets(deps.clock)
     const active = new ActiveBlocks()
+    const take = (frame: StoredFrame) => {
+      active.update(frame)
+      this.#history.update(frame)
+    }
     // The source may have started before the endpoint.
-    for (const frame of deps.events.after(0)) active.update(frame)
-    this.#endListening = deps.events.listen((frame) => active.update(frame))
+    for (const frame of deps.events.after(0)) take(frame)
+    this.#endListening = deps.events.listen(take)
     this.#stream = {
       log: deps.events,
       active,
@@ -148,7 +158,10 @@ class MetricsService implements Running {
       http: httpOptions({
         log: events,
         view,
+        history: this.#history,
         gate,
+        tickets: this.#tickets,
+        page: pageOf(this.#section),
         version,
         instruments: meters,
         meters: this.#stream.meters,
@@ -157,7 +170,7 @@ class MetricsService implements Running {
         clients: () => this.#sockets.count,
         uptimeMs: () => clock.monotonicMs() - this.#startedMs,
       }),
-      sockets: ['/v1/ws', '/'].map((path) => socketRoute(path, session)),
+      sockets: streamPaths.map((path) => socketRoute(path, session)),
     })
     this.#endpoint = endpoint
     this.#address = endpoint.address

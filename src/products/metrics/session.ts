@@ -70,7 +70,9 @@ function decide(
   { stream, limits }: SessionParts,
 ): { state: Session; protocol: string } | Reply | Promise<Reply> {
   // Using the first and ignoring the others might send something other than requested.
-  const repeated = ['events', 'resume_from', 'run'].find((name) => request.isRepeated(name))
+  const repeated = ['events', 'resume_from', 'run', 'ticket'].find((name) =>
+    request.isRepeated(name),
+  )
   const connect =
     repeated === undefined
       ? parseConnect((name) => request.parameter(name))

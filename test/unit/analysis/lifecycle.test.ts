@@ -21,7 +21,14 @@ describe('Lifecycle', () => {
   test('moves Proposed -> Voted -> Finalized -> Verified with times from event timestamps', () => {
     const lifecycle = new Lifecycle()
     expect(propose(lifecycle, 'a', 7, 100).moves).toEqual([
-      { block_hash: 'a', block_number: 7, to_stage: 'Proposed', block_age_ms: 0, txn_count: 3 },
+      {
+        block_hash: 'a',
+        block_number: 7,
+        to_stage: 'Proposed',
+        block_age_ms: 0,
+        txn_count: 3,
+        at_ms: 100,
+      },
     ])
     lifecycle.execute('a', { ethHash: '0xe', gasUsed: 21_000, timeNs: 150n * ms })
     expect(lifecycle.vote('a', 500_250_000n)).toEqual([
@@ -34,6 +41,7 @@ describe('Lifecycle', () => {
         block_age_ms: 400.25,
         txn_count: 3,
         gas_used: 21_000,
+        at_ms: 500,
       },
     ])
     lifecycle.finalize('a', 900n * ms)
@@ -51,6 +59,7 @@ describe('Lifecycle', () => {
       block_age_ms: 1200,
       txn_count: 3,
       gas_used: 21_000,
+      at_ms: 1300,
       current_stage: 'Verified',
       eth_block_hash: '0xe',
       stage_timings_ms: { Voted: 400.25, Finalized: 800, Verified: 1200 },
@@ -68,6 +77,7 @@ describe('Lifecycle', () => {
       to_stage: 'Proposed',
       block_age_ms: 0,
       txn_count: 3,
+      at_ms: 0,
       current_stage: 'Proposed',
       stage_timings_ms: {},
       total_age_ms: 0,

@@ -1,15 +1,16 @@
 import { describe, expect, test } from 'vitest'
+import { isLoopback } from '../../../src/base/cidr.ts'
 import {
   type Config,
   checkConfig,
   enabledEndpoints,
   isAllEmbedded,
-  isLoopback,
   needsDevnode,
   sourcesOf,
   tpuUpstreamsOf,
 } from '../../../src/config/config.ts'
 import { knownOf } from '../../../src/config/known.ts'
+import { pageOf } from '../../../src/products/metrics/config.ts'
 
 /** A configuration with these sections, and defaults for the others. */
 function config(sections: object): Config {
@@ -46,6 +47,13 @@ describe('endpoints', () => {
       expect(isLoopback(host)).toBe(true)
     for (const host of ['0.0.0.0', '::', '10.0.0.1', '127.example.org', ''])
       expect(isLoopback(host)).toBe(false)
+  })
+
+  test('the live page is full on loopback and a stream beyond, unless it is set', () => {
+    expect(pageOf({ host: '127.0.0.1', page: 'auto' })).toBe('full')
+    expect(pageOf({ host: '0.0.0.0', page: 'auto' })).toBe('stream')
+    for (const page of ['full', 'stream', 'off'] as const)
+      for (const host of ['127.0.0.1', '0.0.0.0']) expect(pageOf({ host, page })).toBe(page)
   })
 })
 

@@ -40,6 +40,8 @@ function project(write: (script: EventScript, bench: Bench) => void) {
   return { frames, facts, projector }
 }
 
+const msOf = (timeNs: bigint) => Number(timeNs / 1_000_000n)
+
 const moves = (frames: readonly [FrameKind, unknown][]) =>
   frames
     .filter(([kind]) => kind === 'Lifecycle')
@@ -69,6 +71,40 @@ describe('execution projector', () => {
     expect(Number(ended?.block?.blockHash)).toBe(51)
     expect(ended!.atNs).toBeGreaterThan(started!.atNs)
     expect(voted!.atNs).toBeGreaterThan(ended!.atNs)
+  })
+
+  test('reports the hash and the time of the block, of each move and of a gap', () => {
+    const { frames, facts } = project((script, bench) => {
+      script.start(5, { id: 51 })
+      script.timeNs += 70_999_999n
+      script.end()
+      script.timeNs += 400_000_000n
+      script.qc(51, 5)
+      script.seqno += 5
+      bench.feed.gap(script.seqno - 4, script.seqno)
+    })
+    const times = facts.map(([, known]) => known && msOf(known.atNs))
+    const [, proposed, , contention, voted, gap] = frames.map(([, payload]) => payload) as Record<
+      string,
+      unknown
+    >[]
+    expect(contention).toEqual({
+      block_hash: (proposed as { block_hash: string }).block_hash,
+      at_ms: times[3],
+      contention: 1,
+    })
+    expect([proposed?.at_ms, voted?.at_ms]).toEqual([times[1], times[4]])
+    expect(gap?.at_ms).toBe(voted?.at_ms)
+    // Rounded down to whole milliseconds since 1970.
+    expect(times.slice(0, 5)).toEqual([0, 0, 71, 71, 471].map((ms) => 1_700_000_000_000 + ms))
+  })
+
+  test('has no time for a gap before the first block-level event', () => {
+    const { frames } = project((script, bench) => {
+      script.seqno = 9
+      bench.feed.gap(3, 9)
+    })
+    expect(frames).toEqual([['Gap', { from: 3, to: 9 }]])
   })
 
   test('rejects the sibling of a finalized proposal, and verifies the finalized one', () => {
@@ -129,6 +165,7 @@ describe('execution projector', () => {
     const script = new EventScript(bench.feed)
     const from = script.start(1)
     script.header(0)
+    script.timeNs += 70_000_000n
     const to = script.end()
     bench.drain()
     const projector = new ExecutionProjector({
@@ -138,7 +175,7 @@ describe('execution projector', () => {
     if (start?.kind !== 'event' || end?.kind !== 'event') throw new Error('two events')
     projector.start(start)
     projector.end(end, { outcome: 'lost', reason: 'failed' })
-    expect(frames.at(-1)).toEqual(['Gap', { from, to }])
+    expect(frames.at(-1)).toEqual(['Gap', { from, to, at_ms: msOf(end.timeNs) }])
     expect(projector.latestBlock).toBe(1)
     expect(projector.block(1)).toBeNull()
   })
@@ -149,6 +186,7 @@ describe('execution projector', () => {
     const script = new EventScript(bench.feed)
     const from = script.start(1)
     const to = script.end()
+    script.timeNs += 400_000_000n
     script.start(2)
     bench.feed.flush()
     bench.drain()
@@ -165,6 +203,8 @@ describe('execution projector', () => {
     hasNumbers = true
     projector.start(next)
     expect(frames.map(([kind]) => kind)).toEqual(['Gap', 'TPS', 'Lifecycle'])
-    expect(frames[0]?.[1]).toEqual({ from, to })
+    // The time of the last frame that was dropped, not of the one that found a number.
+    expect(frames[0]?.[1]).toEqual({ from, to, at_ms: msOf(end.timeNs) })
+    expect(msOf(next.timeNs)).toBeGreaterThan(msOf(end.timeNs))
   })
 })

@@ -9,7 +9,13 @@ import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { duckdbString } from '../sql/quoting.ts'
 import { type TableName, tableNames, tables } from '../tables.ts'
-import { orderColumnOf } from './columns.ts'
+import {
+  columnsOf,
+  orderColumnOf,
+  type PresentColumns,
+  presentColumns,
+  selectList,
+} from './columns.ts'
 import type { HotFile } from './hot-file.ts'
 import { Spans } from './spans.ts'
 import {
@@ -42,6 +48,7 @@ export interface ArchiveOptions {
 
 interface Member extends Sealed {
   readonly spans: Spans
+  readonly columns: PresentColumns
 }
 
 export class Archive {
@@ -207,8 +214,9 @@ export class Archive {
     await this.#connection.run(`ATTACH ${path} AS ${catalogOf(file)} (READ_ONLY)`)
     const spans = new Spans()
     await spans.load(this.#connection, catalogOf(file))
+    const columns = await presentColumns(this.#connection, catalogOf(file))
     this.#all.addAll(spans)
-    await this.#replace(replaced, [{ ...file, spans }])
+    await this.#replace(replaced, [{ ...file, spans, columns }])
   }
 
   async #replace(removed: readonly Member[], added: readonly Member[]): Promise<void> {
@@ -234,6 +242,9 @@ function isBySlot(table: TableName): boolean {
 }
 
 function copySql(table: TableName, run: readonly Member[], only: string): string {
-  const parts = run.map((member) => `FROM ${catalogOf(member)}."${table}"${only}`)
+  const parts = run.map((member) => {
+    const cells = selectList(columnsOf(table), member.columns.get(table))
+    return `SELECT ${cells} FROM ${catalogOf(member)}."${table}"${only}`
+  })
   return `CREATE TABLE made."${table}" AS ${parts.join(' UNION ALL ')}`
 }

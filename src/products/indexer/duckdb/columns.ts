@@ -2,6 +2,7 @@
 // Thread: main of the writer and query processes.
 import {
   DOUBLE,
+  type DuckDBConnection,
   DuckDBTimestampMillisecondsValue,
   DuckDBTimestampNanosecondsValue,
   DuckDBTimestampSecondsValue,
@@ -69,6 +70,58 @@ export function columnsOf(table: TableName): readonly (readonly [string, ColumnT
 export function createTableSql(catalog: string, table: TableName): string {
   const columns = columnsOf(table).map(([name, type]) => `"${name}" ${sqlTypes[type]}`)
   return `CREATE TABLE ${catalog}."${table}" (${columns.join(', ')})`
+}
+
+/** The columns of each table of an attached file: one of an earlier version may lack some. */
+export type PresentColumns = ReadonlyMap<string, ReadonlySet<string>>
+
+export async function presentColumns(
+  connection: DuckDBConnection,
+  catalog: string,
+): Promise<PresentColumns> {
+  const found = await connection.runAndReadAll(
+    `SELECT table_name, list(column_name) FROM duckdb_columns()
+      WHERE database_name = '${catalog}' AND NOT internal GROUP BY table_name`,
+  )
+  return new Map(
+    found.getRowsJS().map(([table, columns]) => [String(table), new Set(columns as string[])]),
+  )
+}
+
+/** The list of a SELECT over a table; a column that the file lacks has an empty cell. */
+export function selectList(
+  columns: readonly (readonly [string, ColumnType])[],
+  present: ReadonlySet<string> | undefined,
+): string {
+  return columns
+    .map(([name, type]) =>
+      present?.has(name) === false ? `${emptyCell(type)} AS "${name}"` : `"${name}"`,
+    )
+    .join(', ')
+}
+
+/** Adds the columns that a stored table lacks; they are the last ones of its definition. */
+export function addColumnsSql(
+  catalog: string,
+  table: TableName,
+  present: ReadonlySet<string> | undefined,
+): string[] {
+  return columnsOf(table)
+    .filter(([name]) => present?.has(name) === false)
+    .map(
+      ([name, type]) =>
+        `ALTER TABLE ${catalog}."${table}"
+          ADD COLUMN "${name}" ${sqlTypes[type]} DEFAULT ${emptyCell(type)}`,
+    )
+}
+
+/** The same value that ClickHouse gives to rows written before a column was added. */
+function emptyCell(type: ColumnType): string {
+  if (type === 'String') return "''"
+  if (type === 'Array(String)') return `CAST([] AS ${sqlTypes[type]})`
+  return type.startsWith('DateTime')
+    ? `CAST('1970-01-01' AS ${sqlTypes[type]})`
+    : `CAST(0 AS ${sqlTypes[type]})`
 }
 
 /**

@@ -12,7 +12,7 @@ import type { Marks, RowBatch } from '../engine.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { appendRows, firstFresh, orderSpan } from './chunks.ts'
-import { createTableSql, orderSql } from './columns.ts'
+import { addColumnsSql, createTableSql, orderSql, presentColumns } from './columns.ts'
 import { Spans } from './spans.ts'
 import { hotName } from './store-files.ts'
 
@@ -81,6 +81,10 @@ export class HotFile {
       await connection.run(`DETACH ${hot.catalog}`)
       return null
     }
+    const present = await presentColumns(connection, hot.catalog)
+    for (const table of tableNames)
+      for (const sql of addColumnsSql(hot.catalog, table, present.get(table)))
+        await connection.run(sql)
     await spans.measure(connection, hot.catalog)
     const marks = await connection.runAndReadAll(
       `SELECT feed, max(mark) FROM ${hot.catalog}.marks GROUP BY feed`,

@@ -11,7 +11,7 @@ import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api
 import { type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { type TableName, tableNames } from '../tables.ts'
-import { columnsOf } from './columns.ts'
+import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import { macros } from './macros.ts'
 import { systemSchema } from './rewrite.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'
@@ -32,13 +32,16 @@ export class StaleSnapshot extends Error {}
 
 const ownMacros = ["CREATE OR REPLACE MACRO database() AS 'chain'"]
 const hiddenColumn = 'subscription'
+/** A table that is not listed has all columns. */
+const allColumns: PresentColumns = new Map()
 
 export class QueryDatabase {
   readonly connection: DuckDBConnection
   readonly rules: TreeRules
   readonly #instance: DuckDBInstance
   readonly #options: DatabaseOptions
-  #attached = new Map<string, SnapshotFile>()
+  /** Attached files by name, with the columns of their tables. */
+  #attached = new Map<string, PresentColumns>()
   #files: readonly SnapshotFile[] = []
   #version = -1
   /** The snapshot version of each table's SQL view. */
@@ -102,7 +105,7 @@ export class QueryDatabase {
       } catch (error) {
         throw new StaleSnapshot('a file of the snapshot is gone', { cause: error })
       }
-      this.#attached.set(file.name, file)
+      this.#attached.set(file.name, await this.#columnsOf(file.name))
     }
     this.#files = snapshot.files
     this.#version = snapshot.version
@@ -138,12 +141,19 @@ export class QueryDatabase {
     this.#instance.closeSync()
   }
 
+  /** Only a sealed file may be of an earlier version: tails are copied from the open hot file. */
+  #columnsOf(name: string): Promise<PresentColumns> | PresentColumns {
+    return name.startsWith('tail-') ? allColumns : presentColumns(this.connection, catalogOf(name))
+  }
+
   #unionSql(table: TableName, only: string): string {
     const columns = columnsOf(table).filter(([name]) => name !== hiddenColumn)
-    const names = columns.map(([name]) => `"${name}"`).join(', ')
     const parts = this.#files
       .filter((file) => file.tables.includes(table))
-      .map((file) => `SELECT ${names} FROM ${catalogOf(file.name)}."${table}" ${only}`)
+      .map((file) => {
+        const cells = selectList(columns, this.#attached.get(file.name)?.get(table))
+        return `SELECT ${cells} FROM ${catalogOf(file.name)}."${table}" ${only}`
+      })
     if (parts.length > 0) return parts.join(' UNION ALL ')
     const none = columns.map(([name, type]) => `CAST(NULL AS ${sqlTypes[type]}) AS "${name}"`)
     return `SELECT ${none.join(', ')} WHERE false`

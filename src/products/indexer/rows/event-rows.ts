@@ -59,7 +59,7 @@ const lists = [
 
 function addContention({ seq, facts }: EventParcel, data: Fields, rows: RowBatches): void {
   const { block_number } = data
-  add('contention', { ...data, seq }, rows)
+  add('contention', { block_hash: facts?.block?.blockHash ?? '', ...data, seq }, rows)
   for (const [field, table] of lists)
     (data[field] as readonly Fields[]).forEach((element, index) => {
       add(table, { ...element, seq, block_number, rank: index + 1 }, rows)

@@ -1,8 +1,14 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import { BlockHistory, blocksMax } from '../../../../src/products/metrics/block-history.ts'
 import * as rest from '../../../../src/products/metrics/rest.ts'
 import { readBody } from '../../../../src/products/metrics/rpc.ts'
 import { EventLog } from '../../../../src/stream/log.ts'
-import { FakeExecution, HandClock, handOutSeqs } from '../../../testkit/fake-execution.ts'
+import {
+  contentionOf,
+  FakeExecution,
+  HandClock,
+  handOutSeqs,
+} from '../../../testkit/fake-execution.ts'
 import { expectShape } from '../../../testkit/golden.ts'
 
 let clock: HandClock
@@ -15,15 +21,22 @@ beforeEach(() => {
   log = new EventLog({ reserve: handOutSeqs(), clock })
   view = new FakeExecution(log, clock)
   const startMs = clock.monotonicMs()
-  parts = { log, view, clients: () => 3, uptimeMs: () => clock.monotonicMs() - startMs }
+  const history = new BlockHistory()
+  log.listen((frame) => history.update(frame))
+  const uptimeMs = () => clock.monotonicMs() - startMs
+  parts = { log, view, history, clients: () => 3, uptimeMs }
 })
 
+const readBlocks = (last: number) =>
+  JSON.parse(Buffer.concat([...rest.blocks(parts, last)]).toString())
 const read = ({ status, body }: rest.Answer) => [status, JSON.parse(body.toString())]
 
 describe('REST before the first block', () => {
   test('returns 0, an empty list, 404 and an empty buffer', () => {
     expect(read(rest.tps(parts))).toEqual([200, { tps: 0 }])
     expect(read(rest.contention(parts))).toEqual([404, { error: 'no contention data yet' }])
+    expect(read(rest.top(parts))).toEqual([404, { error: 'no top accesses yet' }])
+    expect(readBlocks(600)).toEqual({ blocks: [] })
     expect(read(rest.lifecycles(parts))).toEqual([200, []])
     expect(read(rest.status(parts))[1]).toMatchObject({ oldest_seqno: 0, newest_seqno: 0 })
   })
@@ -56,6 +69,8 @@ describe('REST', () => {
   test('has the shapes of the spec', () => {
     expectShape('metrics/tps', read(rest.tps(parts))[1])
     expectShape('metrics/contention', read(rest.contention(parts))[1])
+    expectShape('metrics/top', read(rest.top(parts))[1])
+    expectShape('metrics/blocks', readBlocks(5))
     expectShape('metrics/status', read(rest.status(parts))[1])
     expectShape('metrics/lifecycles', read(rest.lifecycles(parts))[1])
     expectShape('metrics/lifecycle', read(rest.lifecycle(parts, '5'))[1])
@@ -65,7 +80,62 @@ describe('REST', () => {
 
   test('serves the newest ContentionData byte for byte', () => {
     expect(rest.contention(parts).body).toBe(log.latest('ContentionData')?.payload)
+    expect(rest.top(parts).body).toBe(log.latest('TopAccesses')?.payload)
   })
+
+  test('lists the newest blocks with their own TPS, oldest first', () => {
+    const { blocks } = readBlocks(2)
+    const frame = JSON.parse(log.latest('ContentionData')!.payload.toString())
+    const { total_tx_time_ns, total_unique_slots, contention_ratio, ...scalars } = frame
+    for (const list of ['top_contended_slots', 'top_contended_contracts', 'contract_edges'])
+      delete scalars[list]
+    expect(blocks[1]).toEqual({ ...scalars, tps: 405 })
+    expect(blocks.map((row: { block_number: number }) => row.block_number)).toEqual([4, 5])
+    expect(readBlocks(600).blocks).toHaveLength(5)
+  })
+
+  test('lists two proposals of one number by their hashes', () => {
+    const [row] = readBlocks(1).blocks
+    log.append('TPS', Buffer.from('7'))
+    const other = { ...contentionOf(5), block_hash: `0x${'ab'.repeat(32)}` }
+    log.append('ContentionData', Buffer.from(JSON.stringify(other)))
+    const blocks = readBlocks(2).blocks
+    expect(blocks).toEqual([row, { ...row, tps: 7, block_hash: other.block_hash }])
+  })
+
+  test('leaves out a block whose TPS is not known', () => {
+    log.append('ContentionData', Buffer.from(JSON.stringify(contentionOf(6))))
+    log.append('TPS', Buffer.from('7'))
+    view.gap(1, 2)
+    log.append('ContentionData', Buffer.from(JSON.stringify(contentionOf(7))))
+    expect(readBlocks(600).blocks).toHaveLength(5)
+  })
+
+  test('keeps a bounded number of blocks', () => {
+    for (let number = 6; number <= blocksMax + 10; number++) view.run(number)
+    const { blocks } = readBlocks(blocksMax)
+    expect(blocks).toHaveLength(blocksMax)
+    expect([blocks[0].block_number, blocks.at(-1).block_number]).toEqual([11, blocksMax + 10])
+  })
+
+  test.each([
+    [null, 600],
+    ['1', 1],
+    ['3000', 3000],
+    ['0600', 600],
+  ])('takes %j as the number of blocks %d', (text, last) => {
+    expect(rest.parseLast(text)).toEqual({ ok: true, value: last })
+  })
+
+  test.each(['0', '3001', '-1', '1.5', '1e3', '', 'all', ' 5', '99999'])(
+    'refuses %j as a number of blocks',
+    (text) => {
+      expect(rest.parseLast(text)).toMatchObject({
+        ok: false,
+        refusal: { message: 'last must be a number from 1 to 3000' },
+      })
+    },
+  )
 
   test.each([
     ['6', 404, 'block not found'],

@@ -21,6 +21,7 @@ function rowsFrom(kind: FrameKind, payload: unknown, facts: Partial<FrameFacts> 
 }
 
 const contention = {
+  block_hash: '0xc',
   block_number: 9,
   block_wall_time_ns: 1_000_000,
   total_tx_time_ns: 2_000_000,

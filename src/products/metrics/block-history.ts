@@ -1,0 +1,67 @@
+// Keeps the scalars of the newest blocks, each as the JSON of its row of GET /v1/blocks.
+// Thread: main. Fed with the frames of the event log, in order: the TPS of a block is published at
+// its BlockStart, its ContentionData at its BlockEnd, and no other block starts in between.
+import type { StoredFrame } from '../../stream/encoded.ts'
+
+/** Blocks that are kept; a row has about 330 bytes. */
+export const blocksMax = 3000
+
+/** Fields of a row, in order; `tps` is not in ContentionData. */
+const fields = [
+  'block_number',
+  'block_hash',
+  'at_ms',
+  'tps',
+  'parallel_efficiency_pct',
+  'contended_slot_count',
+  'written_contended_slot_count',
+  'critical_path_txn_count',
+  'total_txn_count',
+  'block_wall_time_ns',
+]
+/** The lists of ContentionData begin here; the scalars are in front of it. */
+const listsOpen = Buffer.from(',"top_contended_slots":')
+
+export class BlockHistory {
+  /** Rows as JSON; the row of block n (counted from 0) is at n mod `blocksMax`. */
+  readonly #rows: Buffer[] = []
+  #added = 0
+  /** TPS of the open block; null when it is not known. */
+  #tps: number | null = null
+
+  update(frame: StoredFrame): void {
+    if (frame.kind === 'TPS') this.#tps = Number(frame.payload.toString('latin1'))
+    // A block that was not seen whole has no ContentionData: the next one is another block's.
+    else if (frame.kind === 'Gap') this.#tps = null
+    else if (frame.kind === 'ContentionData') this.#add(frame.payload)
+  }
+
+  get count(): number {
+    return Math.min(this.#added, blocksMax)
+  }
+
+  /** JSON of the newest `last` rows, oldest first. */
+  *newest(last: number): Generator<Buffer> {
+    const end = this.#added
+    for (let at = end - Math.min(last, this.count); at < end; at++)
+      yield this.#rows[at % blocksMax]!
+  }
+
+  #add(payload: Buffer): void {
+    const tps = this.#tps
+    this.#tps = null
+    if (tps === null) return
+    const scalars = scalarsOf(payload)
+    const row = Object.fromEntries(fields.map((name) => [name, scalars[name]]))
+    this.#rows[this.#added % blocksMax] = Buffer.from(JSON.stringify({ ...row, tps }))
+    this.#added += 1
+  }
+}
+
+/** Parses the scalars alone: the lists are most of the text. */
+function scalarsOf(payload: Buffer): Readonly<Record<string, unknown>> {
+  const end = payload.indexOf(listsOpen)
+  // Reason for the cast: our own analysis writes the payload.
+  const text = end < 0 ? payload.toString() : `${payload.toString('latin1', 0, end)}}`
+  return JSON.parse(text) as Record<string, unknown>
+}
