@@ -74,7 +74,7 @@ export class StreamStage {
   readonly execution = new FakeExecution(this.log, this.clock)
   readonly parts = {
     log: this.log,
-    active: new ActiveBlocks(),
+    active: new ActiveBlocks({ finalized: () => {} }),
     meters: declareMetricsMeters(new Meters()),
     limits: { unsentBytesMax: 40_000, slowMsMax: 30_000 },
     run: 'run-1',

@@ -57,7 +57,7 @@ async function openStream(): Promise<Sender> {
   }
   const log = new EventLog({ reserve, clock })
   events = log
-  const active = new ActiveBlocks()
+  const active = new ActiveBlocks({ finalized: () => {} })
   const stream = {
     log,
     active,

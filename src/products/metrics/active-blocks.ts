@@ -1,6 +1,7 @@
 // Keeps the newest Lifecycle frame of every block that is not in a final stage, for snapshots.
 // Thread: main. Fed with the frames of the event log.
 import type { StoredFrame } from '../../stream/encoded.ts'
+import type { ChainMeters } from './chain-meters.ts'
 
 /** A block this far below the highest one is no longer tracked. */
 const depthMax = 1000
@@ -11,17 +12,24 @@ interface Move {
   readonly block_hash: string
   readonly block_number: number
   readonly to_stage: string
+  readonly block_age_ms: number
 }
 
 export class ActiveBlocks {
   /** By consensus id, in the order in which they were first seen. */
   readonly #active = new Map<string, { readonly number: number; readonly frame: StoredFrame }>()
   #highest = 0
+  readonly #meters: Pick<ChainMeters, 'finalized'>
+
+  constructor(meters: Pick<ChainMeters, 'finalized'>) {
+    this.#meters = meters
+  }
 
   update(frame: StoredFrame): void {
     if (frame.kind !== 'Lifecycle') return
     // Reason for the cast: our own analysis writes the payload.
     const move = JSON.parse(frame.payload.toString()) as Move
+    if (move.to_stage === 'Finalized') this.#meters.finalized(move.block_age_ms)
     if (move.to_stage === 'Verified' || move.to_stage === 'Rejected')
       this.#active.delete(move.block_hash)
     else this.#active.set(move.block_hash, { number: move.block_number, frame })

@@ -2,6 +2,7 @@
 // Thread: main. Fed with the frames of the event log, in order: the TPS of a block is published at
 // its BlockStart, its ContentionData at its BlockEnd, and no other block starts in between.
 import type { StoredFrame } from '../../stream/encoded.ts'
+import type { BlockScalars, ChainMeters } from './chain-meters.ts'
 
 /** Blocks that are kept; a row has about 330 bytes. */
 export const blocksMax = 3000
@@ -22,18 +23,28 @@ const fields = [
 /** The lists of ContentionData begin here; the scalars are in front of it. */
 const listsOpen = Buffer.from(',"top_contended_slots":')
 
+type Scalars = BlockScalars & Readonly<Record<string, unknown>>
+
 export class BlockHistory {
   /** Rows as JSON; the row of block n (counted from 0) is at n mod `blocksMax`. */
   readonly #rows: Buffer[] = []
   #added = 0
   /** TPS of the open block; null when it is not known. */
   #tps: number | null = null
+  readonly #meters: Pick<ChainMeters, 'tps' | 'block'>
+
+  constructor(meters: Pick<ChainMeters, 'tps' | 'block'>) {
+    this.#meters = meters
+  }
 
   update(frame: StoredFrame): void {
-    if (frame.kind === 'TPS') this.#tps = Number(frame.payload.toString('latin1'))
+    if (frame.kind === 'TPS') {
+      this.#tps = Number(frame.payload.toString('latin1'))
+      this.#meters.tps(this.#tps)
+    }
     // A block that was not seen whole has no ContentionData: the next one is another block's.
     else if (frame.kind === 'Gap') this.#tps = null
-    else if (frame.kind === 'ContentionData') this.#add(frame.payload)
+    else if (frame.kind === 'ContentionData') this.#add(scalarsOf(frame.payload))
   }
 
   get count(): number {
@@ -47,11 +58,11 @@ export class BlockHistory {
       yield this.#rows[at % blocksMax]!
   }
 
-  #add(payload: Buffer): void {
+  #add(scalars: Scalars): void {
+    this.#meters.block(scalars)
     const tps = this.#tps
     this.#tps = null
     if (tps === null) return
-    const scalars = scalarsOf(payload)
     const row = Object.fromEntries(fields.map((name) => [name, scalars[name]]))
     this.#rows[this.#added % blocksMax] = Buffer.from(JSON.stringify({ ...row, tps }))
     this.#added += 1
@@ -59,9 +70,9 @@ export class BlockHistory {
 }
 
 /** Parses the scalars alone: the lists are most of the text. */
-function scalarsOf(payload: Buffer): Readonly<Record<string, unknown>> {
+function scalarsOf(payload: Buffer): Scalars {
   const end = payload.indexOf(listsOpen)
   // Reason for the cast: our own analysis writes the payload.
   const text = end < 0 ? payload.toString() : `${payload.toString('latin1', 0, end)}}`
-  return JSON.parse(text) as Record<string, unknown>
+  return JSON.parse(text) as Scalars
 }

@@ -21,6 +21,7 @@ import type { CertificatePair } from '../../transport/tls.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 import { ActiveBlocks } from './active-blocks.ts'
 import { BlockHistory } from './block-history.ts'
+import { declareChainMeters } from './chain-meters.ts'
 import type { StreamLimits, StreamParts } from './client.ts'
 import { type MetricsSection, pageOf } from './config.ts'
 import { StaleWatch } from './health.ts'
@@ -73,7 +74,7 @@ class MetricsService implements Running {
   readonly #stream: StreamParts
   readonly #sockets: Sockets
   readonly #limits: Limits
-  readonly #history = new BlockHistory()
+  readonly #history: BlockHistory
   readonly #tickets: Tickets
   readonly #watch = new StaleWatch()
   readonly #startedMs: number
@@ -89,10 +90,13 @@ class MetricsService implements Running {
     this.#deps = deps
     this.#startedMs = deps.clock.monotonicMs()
     this.#tickets = new Tickets(deps.clock)
-    const active = new ActiveBlocks()
+    const chainMeters = declareChainMeters(deps.meters)
+    const active = new ActiveBlocks(chainMeters)
+    const history = new BlockHistory(chainMeters)
+    this.#history = history
     const take = (frame: StoredFrame) => {
       active.update(frame)
-      this.#history.update(frame)
+      history.update(frame)
     }
     // The source may have started before the endpoint.
     for (const frame of deps.events.after(0)) take(frame)

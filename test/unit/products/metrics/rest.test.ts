@@ -21,7 +21,7 @@ beforeEach(() => {
   log = new EventLog({ reserve: handOutSeqs(), clock })
   view = new FakeExecution(log, clock)
   const startMs = clock.monotonicMs()
-  const history = new BlockHistory()
+  const history = new BlockHistory({ tps: () => {}, block: () => {} })
   log.listen((frame) => history.update(frame))
   const uptimeMs = () => clock.monotonicMs() - startMs
   parts = { log, view, history, clients: () => 3, uptimeMs }
