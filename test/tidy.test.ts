@@ -59,7 +59,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'base',
   ],
   client: [],
-  loadtest: ['threads/entry', 'upstream/geyser', 'transport', 'solana', 'base'],
+  loadtest: ['client', 'threads/entry', 'upstream/geyser', 'transport', 'solana', 'base'],
   products: [
     'pubsub',
     'geyser',

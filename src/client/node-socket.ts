@@ -4,8 +4,9 @@
 //   new MetricsClient({ url, open: (url) => new NodeSocket(url, { 'x-token': token }) })
 //
 // undici implements the protocol; this adds bounds, and a close timeout for a silent peer.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
-import { buildConnector, Client, WebSocket } from 'undici'
+import { buildConnector, Client, ping, WebSocket } from 'undici'
 
 /** Longest accepted message, in one piece or many; the service's are a thousandth of it. */
 const messageBytesMax = 16 * 1024 * 1024
@@ -13,12 +14,17 @@ const fragmentsMax = 4_096
 
 const connectMsMax = 10_000
 const closeMsMax = 2_000
+const pongChannel = 'undici:websocket:pong'
 
 export class NodeSocket {
   onopen: ((event: object) => void) | null = null
   onmessage: ((event: { data: string }) => void) | null = null
   onclose: ((event: { code: number; reason: string }) => void) | null = null
   onerror: ((event: { message: string }) => void) | null = null
+  /** Bytes arrived; called before they are parsed, for exact arrival times. */
+  onbytes: (() => void) | null = null
+  /** The answer to `ping`. */
+  onpong: (() => void) | null = null
   readonly #socket: WebSocket
   readonly #client: Client
   /** The TCP socket: the WebSocket has no way to disconnect a peer that does not answer. */
@@ -39,7 +45,11 @@ export class NodeSocket {
       webSocket: { maxPayloadSize: messageBytesMax, maxFragments: fragmentsMax },
     })
     this.#socket = new WebSocket(target, { dispatcher: this.#client, headers: { ...headers } })
-    this.#socket.onopen = () => this.onopen?.({})
+    this.#socket.onopen = () => {
+      this.#raw?.prependListener('data', () => this.onbytes?.())
+      this.onopen?.({})
+    }
+    subscribe(pongChannel, this.#ponged)
     // The service sends binary messages only on request, which this client never makes.
     this.#socket.onmessage = ({ data }) => {
       if (typeof data === 'string') this.onmessage?.({ data })
@@ -56,6 +66,10 @@ export class NodeSocket {
     if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(message)
   }
 
+  ping(): void {
+    ping(this.#socket)
+  }
+
   close(): void {
     this.#isClosing = true
     this.#socket.close()
@@ -63,7 +77,13 @@ export class NodeSocket {
     setTimeout(() => this.#raw?.destroy(), closeMsMax).unref()
   }
 
+  /** The channel has the pongs of all sockets of the thread. */
+  readonly #ponged = (message: unknown) => {
+    if ((message as { readonly websocket: WebSocket }).websocket === this.#socket) this.onpong?.()
+  }
+
   #closed(code: number, reason: string): void {
+    unsubscribe(pongChannel, this.#ponged)
     this.#raw?.destroy()
     this.#client.destroy().catch(() => {})
     this.onclose?.({ code, reason })

@@ -116,7 +116,8 @@ function settingsOf(call: Call): Outcome<LoadSettings> {
   })
 }
 
-function timesOf<Name extends string>(
+/** The flags that are times, in milliseconds; `initial` has the default of each. */
+export function timesOf<Name extends string>(
   call: Call,
   initial: Readonly<Record<Name, string>>,
 ): Outcome<Partial<Record<Name, number>>> {

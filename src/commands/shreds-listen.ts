@@ -3,15 +3,13 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
+import { isChallenge } from '../solana/shred-challenge.ts'
 import { ShredTally, type SlotTally } from '../solana/shred-tally.ts'
 import { pcapHeader, pcapRecord } from '../transport/pcap.ts'
 import { UdpSocket } from '../transport/udp.ts'
 import { byOf, withStore } from './registry.ts'
 import { type Call, flagOf, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
-/** A challenge: 8 bytes of name, 32 hexadecimal digits. */
-const challengeShape = /^SLUICE1 [0-9a-f]{32}$/
-const challengeBytes = 40
 const bufferBytes = 32 * 1024 * 1024
 const reportMs = 1000
 const limits = [0, 999_999_999] as const
@@ -131,9 +129,4 @@ class RateReporter {
         `duplicates ${duplicates}  first to last ${spanMs.toFixed(1)} ms`,
     )
   }
-}
-
-function isChallenge(packet: Uint8Array): boolean {
-  if (packet.length !== challengeBytes) return false
-  return challengeShape.test(Buffer.from(packet).toString('latin1'))
 }

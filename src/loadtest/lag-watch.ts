@@ -41,7 +41,11 @@ export class LagWatch {
 
   constructor(port: MessagePort) {
     this.#port = port
-    port.on('message', (sentMs: number) => this.lags.record(sharedNowMs() - sentMs))
+    const createdMs = sharedNowMs()
+    port.on('message', (sentMs: number) => {
+      // Beats that waited while the thread was starting say nothing about its loop.
+      if (sentMs >= createdMs) this.lags.record(sharedNowMs() - sentMs)
+    })
     port.unref()
   }
 

@@ -63,7 +63,10 @@ export function quantileOf(given: Grouped, share: number): number | null {
   return weightedQuantile(given, orderOf(given), ones, share)
 }
 
-/** 95 % interval of a quantile by bootstrap over groups; null with fewer than two groups. */
+/**
+ * 95 % interval of a quantile by bootstrap over groups; null with fewer than two groups. Resamples
+ * of few groups vary too little: the t distribution of their number moves the percentiles outwards.
+ */
 export function bootstrapQuantile(
   given: Grouped,
   share: number,
@@ -83,10 +86,34 @@ export function bootstrapQuantile(
   }
   if (found.length === 0) return null
   const sorted = Float64Array.from(found).sort()
+  const tail = tailOf(given.groupCount)
   return {
-    low: sorted[Math.floor(0.025 * (sorted.length - 1))]!,
-    high: sorted[Math.ceil(0.975 * (sorted.length - 1))]!,
+    low: sorted[Math.floor(tail * (sorted.length - 1))]!,
+    high: sorted[Math.ceil((1 - tail) * (sorted.length - 1))]!,
   }
+}
+
+/** Part of the resamples beyond each end: 0.025 for many groups, less for few. */
+function tailOf(groups: number): number {
+  const freedom = groups - 1
+  return normalTail(Math.sqrt(groups / freedom) * studentQuantile(freedom))
+}
+
+/** Student's t at 97.5 % (Cornish-Fisher expansion). */
+function studentQuantile(freedom: number): number {
+  const z = z95
+  const first = (z ** 3 + z) / 4
+  const second = (5 * z ** 5 + 16 * z ** 3 + 3 * z) / 96
+  const third = (3 * z ** 7 + 19 * z ** 5 + 17 * z ** 3 - 15 * z) / 384
+  return z + first / freedom + second / freedom ** 2 + third / freedom ** 3
+}
+
+/** Probability that a normal variable exceeds `x` > 0 (Abramowitz and Stegun 26.2.17). */
+function normalTail(x: number): number {
+  const t = 1 / (1 + 0.2316419 * x)
+  const tail = t * (-1.821255978 + t * 1.330274429)
+  const series = t * (0.31938153 + t * (-0.356563782 + t * (1.781477937 + tail)))
+  return (Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI)) * series
 }
 
 function orderOf({ values }: Grouped): Uint32Array {

@@ -1,11 +1,10 @@
 // Monotonic time that all threads of the process share, and a watch for steps of the wall clock.
-// Thread: any. `performance.now()` counts from the start of each thread, so it cannot be compared.
+// Thread: any. `performance.now()` counts from the start of each thread, so it cannot be compared,
+// and an offset measured in each thread is wrong by milliseconds when the thread is preempted.
 
-const originMs = Number(process.hrtime.bigint()) / 1e6 - performance.now()
-
-/** Monotonic milliseconds with a fraction, equal in every thread. */
+/** Monotonic milliseconds with a fraction: the same clock in every thread, to a microsecond. */
 export function sharedNowMs(): number {
-  return originMs + performance.now()
+  return Number(process.hrtime.bigint()) / 1e6
 }
 
 /** A wall clock that is slewed moves less than this against the monotonic one in a long run. */

@@ -38,6 +38,8 @@ export interface GeyserEnd {
 export interface GeyserListener {
   /** The node accepted the call; an error status may still follow. */
   opened?(): void
+  /** That many bytes arrived; called before they are parsed, for exact arrival times. */
+  arrived?(bytes: number): void
   /** Whole messages; the listener may keep the bytes. */
   messages: TakeMessages
   /** Called last. */
@@ -168,6 +170,14 @@ export class GeyserClient {
     }
   }
 
+  /** Measures the round trip of an HTTP/2 ping; not called without an answer. */
+  ping(take: (roundTripMs: number) => void): void {
+    if (this.#session.destroyed || this.#session.connecting) return
+    this.#session.ping((error, durationMs) => {
+      if (error === null) take(durationMs)
+    })
+  }
+
   /** Ends all calls and streams. */
   close(): void {
     this.#close(lost)
@@ -197,6 +207,7 @@ export class GeyserClient {
     })
     stream.on('data', (chunk: Buffer) => {
       if (finish.isDone) return
+      listener.arrived?.(chunk.length)
       if (!batcher.push(chunk)) end(malformed)
       if (isFlushDue) return
       // Once in a turn of the event loop, for all frames that it brings.

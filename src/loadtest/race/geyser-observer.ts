@@ -1,0 +1,153 @@
+// Observes a yellowstone geyser stream. Thread: observer.
+// An arrival time belongs to a chunk of bytes; a message gets that of the chunk with its last byte.
+import { BackWriter } from '../../base/back-writer.ts'
+import { systemClock } from '../../base/clock.ts'
+import { commitmentNamed } from '../../base/commitment.ts'
+import { ProtoReader } from '../../base/proto-reader.ts'
+import { readEnvelope, updateField } from '../../solana/geyser-parts.ts'
+import { keyText } from '../../solana/key-text.ts'
+import { GeyserClient, type GeyserEnd } from '../../upstream/geyser/geyser-client.ts'
+import { framePrefixBytes } from '../../upstream/geyser/messages.ts'
+import { sharedNowMs } from '../thread-clock.ts'
+import {
+  type Endpoint,
+  type Observer,
+  type ObserverEvents,
+  pingEveryMs,
+  type Subject,
+  signatureKey,
+  writeKey,
+} from './observer.ts'
+
+const grpcPermissionDenied = 7
+const grpcUnauthenticated = 16
+
+export function observeGeyser(
+  { url, token }: Endpoint,
+  subject: Subject,
+  events: ObserverEvents,
+): Observer {
+  const address = url.replace(/^grpc/, 'http')
+  const client = new GeyserClient({ address, xToken: token ?? '' }, systemClock)
+  const arrivals = new Arrivals()
+  let isLive = false
+  const live = () => {
+    if (!isLive) events.live()
+    isLive = true
+  }
+  const pinging = setInterval(() => client.ping((ms) => events.roundTrip(ms)), pingEveryMs)
+  client.subscribe(geyserRequest(subject), {
+    opened: live,
+    arrived: (bytes) => arrivals.add(bytes, sharedNowMs()),
+    messages: (bytes, offsets) => {
+      live()
+      for (let index = 0; index < offsets.length; index += 2) {
+        const [start, end] = [offsets[index]!, offsets[index + 1]!]
+        readSight(bytes, start, end, arrivals.take(framePrefixBytes + end - start), events)
+      }
+    },
+    ended: (end) => {
+      clearInterval(pinging)
+      client.close()
+      events.down(problemOf(end))
+    },
+  })
+  return {
+    close() {
+      clearInterval(pinging)
+      events.down = () => {}
+      client.close()
+    },
+  }
+}
+
+/** When each byte of a stream arrived. Bounded by what the client has not handed over yet. */
+class Arrivals {
+  readonly #chunks: { readonly end: number; readonly atMs: number }[] = []
+  #received = 0
+  #taken = 0
+
+  add(bytes: number, atMs: number): void {
+    this.#received += bytes
+    this.#chunks.push({ end: this.#received, atMs })
+  }
+
+  /** Arrival of the last of the next `bytes` bytes. */
+  take(bytes: number): number {
+    this.#taken += bytes
+    while (this.#chunks.length > 1 && this.#chunks[0]!.end < this.#taken) this.#chunks.shift()
+    return this.#chunks[0]!.atMs
+  }
+}
+
+function readSight(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  atMs: number,
+  events: ObserverEvents,
+): void {
+  const envelope = readEnvelope(bytes, start, end)
+  if (envelope === null) return
+  const reader = new ProtoReader(bytes, envelope.start, envelope.end)
+  if (envelope.field === updateField.slot) {
+    while (reader.next())
+      if (reader.field === 1) events.saw(String(reader.number), reader.number, atMs)
+    return
+  }
+  const isTransaction = envelope.field === updateField.transaction
+  if (!isTransaction && envelope.field !== updateField.account) return
+  let name: Uint8Array | null = null
+  let slot = 0
+  let isStartup = false
+  while (reader.next()) {
+    if (reader.field === 2) slot = reader.number
+    else if (reader.field === 3) isStartup = reader.flag
+    else if (reader.field === 1) {
+      const info = reader.inside()
+      while (name === null && info.next()) if (info.field === 1) name = info.bytes
+    }
+  }
+  if (name === null || isStartup) return
+  events.saw(isTransaction ? signatureKey(name) : writeKey(keyText(name), slot), slot, atMs)
+}
+
+/** SubscribeRequest; field numbers are those of proto/geyser.proto. */
+function geyserRequest({ unit, accounts, commitment }: Subject): Uint8Array {
+  const writer = new BackWriter()
+  writer.numberAlways(6, commitmentNamed(commitment) ?? 0)
+  if (unit === 'transaction')
+    writeFilter(writer, 3, () => {
+      for (const account of [...accounts].reverse()) writer.stringAlways(3, account)
+      // No votes: PubSub does not show them.
+      writer.numberAlways(1, 0)
+    })
+  if (unit === 'slot')
+    writeFilter(writer, 2, () => {
+      // interslot_updates: the first sight of a slot is its first shred or its bank.
+      writer.flag(2, true)
+    })
+  if (unit === 'account')
+    writeFilter(writer, 1, () => {
+      for (const account of [...accounts].reverse()) writer.stringAlways(2, account)
+    })
+  return writer.take()
+}
+
+function writeFilter(writer: BackWriter, map: number, write: () => void): void {
+  const entry = writer.mark
+  const value = writer.mark
+  write()
+  writer.wrap(2, value)
+  writer.string(1, 'race')
+  writer.wrap(map, entry)
+}
+
+function problemOf({ kind, code, details }: GeyserEnd): string {
+  if (code === grpcUnauthenticated || code === grpcPermissionDenied)
+    return `refused the token (gRPC status ${code}: ${details})`
+  if (kind === 'status') return `ended the stream (gRPC status ${code}: ${details})`
+  if (kind === 'silent') return 'is silent: no byte for 3 s'
+  if (kind === 'broken') return 'does not speak gRPC'
+  return details === '' ? 'closed the connection' : `cannot be reached (${details})`
+}

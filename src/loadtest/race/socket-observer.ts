@@ -1,0 +1,215 @@
+// Observes a WebSocket: PubSub subscriptions, or the stream of the metrics service.
+// Thread: observer. All messages of one chunk get the time when the chunk left the socket; JSON is
+// parsed after everything that is readable was stamped.
+import type { Payloads } from '../../client/frames.ts'
+import { NodeSocket } from '../../client/node-socket.ts'
+import { decodeBase58 } from '../../solana/base58.ts'
+import { sharedNowMs } from '../thread-clock.ts'
+import {
+  type Endpoint,
+  type Observer,
+  type ObserverEvents,
+  pingEveryMs,
+  type Subject,
+  signatureKey,
+  writeKey,
+} from './observer.ts'
+
+const signatureBytes = 64
+const streamPath = '/v1/ws'
+const probeMsMax = 5_000
+/** A close code of the protocol for a normal end; others come with a reason worth showing. */
+const closedWithoutCode = 1006
+
+interface Stamped {
+  readonly text: string
+  readonly atMs: number
+}
+
+export function observePubsub(
+  endpoint: Endpoint,
+  subject: Subject,
+  events: ObserverEvents,
+): Observer {
+  const requests = pubsubRequests(subject)
+  const accountOf = new Map<number, string>()
+  let confirmed = 0
+  return observeSocket(endpoint, events, {
+    opened(socket) {
+      for (const request of requests) socket.send(JSON.stringify(request))
+    },
+    take(message, atMs) {
+      const { id, result, error, params } = message as PubsubMessage
+      if (typeof id === 'number') {
+        if (error !== undefined) return `refused ${requests[id]?.method}: ${error.message}`
+        accountOf.set(result as number, subject.accounts[id] ?? '')
+        confirmed += 1
+        if (confirmed === requests.length) events.live()
+      } else if (params !== undefined) sawPubsub(params, accountOf, events, atMs)
+      return null
+    },
+  })
+}
+
+export function observeMetrics(endpoint: Endpoint, events: ObserverEvents): Observer {
+  const url = new URL(endpoint.url)
+  if (!url.pathname.endsWith(streamPath)) url.pathname = url.pathname.replace(/\/*$/, streamPath)
+  url.searchParams.set('events', 'ContentionData,Lifecycle')
+  return observeSocket({ ...endpoint, url: url.href }, events, {
+    opened: () => events.live(),
+    take(message, atMs) {
+      const { Lifecycle, ContentionData } = message as Partial<Payloads>
+      const block = (Lifecycle ?? ContentionData)?.block_number
+      if (block !== undefined) events.saw(String(block), block, atMs)
+      return null
+    },
+  })
+}
+
+interface Protocol {
+  opened(socket: NodeSocket): void
+  /** Returns what is wrong when the endpoint refused something. */
+  take(message: unknown, atMs: number): string | null
+}
+
+function observeSocket(endpoint: Endpoint, events: ObserverEvents, protocol: Protocol): Observer {
+  const headers = endpoint.token === null ? {} : { 'x-token': endpoint.token }
+  const socket = new NodeSocket(endpoint.url.replace(/^http/, 'ws'), headers)
+  const waiting: Stamped[] = []
+  let arrivedMs = 0
+  let pingedMs = 0
+  let isOpen = false
+  let isOver = false
+  const end = (problem: string) => {
+    clearInterval(pinging)
+    if (!isOver) events.down(problem)
+    isOver = true
+    socket.close()
+  }
+  const parseWaiting = () => {
+    for (const { text, atMs } of waiting.splice(0)) {
+      const problem = isOver ? null : takeText(text, atMs, protocol)
+      if (problem !== null) end(problem)
+    }
+  }
+  const pinging = setInterval(() => {
+    if (!isOpen) return
+    pingedMs = sharedNowMs()
+    socket.ping()
+  }, pingEveryMs)
+  socket.onbytes = () => {
+    arrivedMs = sharedNowMs()
+  }
+  socket.onpong = () => {
+    if (pingedMs > 0) events.roundTrip(arrivedMs - pingedMs)
+    pingedMs = 0
+  }
+  socket.onopen = () => {
+    isOpen = true
+    arrivedMs = sharedNowMs()
+    protocol.opened(socket)
+  }
+  socket.onmessage = ({ data }) => {
+    if (waiting.length === 0) setImmediate(parseWaiting)
+    waiting.push({ text: data, atMs: arrivedMs })
+  }
+  socket.onclose = ({ code, reason }) => {
+    if (isOpen)
+      end(`closed the connection${code === closedWithoutCode ? '' : ` (${code} ${reason})`}`)
+    else void whyRefused(endpoint.url, headers).then(end)
+  }
+  return {
+    close() {
+      isOver = true
+      end('')
+    },
+  }
+}
+
+function takeText(text: string, atMs: number, protocol: Protocol): string | null {
+  let message: unknown
+  try {
+    message = JSON.parse(text)
+  } catch {
+    return 'sent a message that is not JSON'
+  }
+  return typeof message === 'object' && message !== null ? protocol.take(message, atMs) : null
+}
+
+interface PubsubMessage {
+  readonly id?: unknown
+  readonly result?: unknown
+  readonly error?: { readonly message: string }
+  readonly params?: {
+    readonly subscription: number
+    readonly result: {
+      readonly slot?: number
+      readonly context?: { readonly slot: number }
+      readonly value?: { readonly signature?: string }
+    }
+  }
+}
+
+function sawPubsub(
+  { subscription, result }: NonNullable<PubsubMessage['params']>,
+  accountOf: ReadonlyMap<number, string>,
+  events: ObserverEvents,
+  atMs: number,
+): void {
+  if (result.slot !== undefined) {
+    events.saw(String(result.slot), result.slot, atMs)
+    return
+  }
+  const slot = result.context?.slot ?? 0
+  const signature = result.value?.signature
+  if (signature === undefined) {
+    events.saw(writeKey(accountOf.get(subscription) ?? '', slot), slot, atMs)
+    return
+  }
+  const bytes = decodeBase58(signature)
+  if (bytes?.length === signatureBytes) events.saw(signatureKey(bytes), slot, atMs)
+}
+
+interface PubsubRequest {
+  readonly jsonrpc: '2.0'
+  readonly id: number
+  readonly method: string
+  readonly params: readonly unknown[]
+}
+
+function pubsubRequests({ unit, accounts, commitment }: Subject): PubsubRequest[] {
+  const request = (method: string, params: readonly unknown[], id = 0): PubsubRequest => {
+    return { jsonrpc: '2.0', id, method, params }
+  }
+  if (unit === 'slot') return [request('slotSubscribe', [])]
+  if (unit === 'account')
+    return accounts.map((account, id) => {
+      // An empty slice: the write counts, not its data.
+      const dataSlice = { offset: 0, length: 0 }
+      return request(
+        'accountSubscribe',
+        [account, { commitment, encoding: 'base64', dataSlice }],
+        id,
+      )
+    })
+  // logsSubscribe takes one account in `mentions`.
+  if (accounts.length === 0) return [request('logsSubscribe', ['all', { commitment }])]
+  return accounts.map((account, id) =>
+    request('logsSubscribe', [{ mentions: [account] }, { commitment }], id),
+  )
+}
+
+/** A failed handshake has no status; a plain request to the same address usually shows why. */
+async function whyRefused(url: string, headers: Readonly<Record<string, string>>): Promise<string> {
+  try {
+    const { status } = await fetch(url.replace(/^ws/, 'http'), {
+      headers,
+      signal: AbortSignal.timeout(probeMsMax),
+    })
+    if (status === 401 || status === 403) return `refused the token (HTTP status ${status})`
+    return `does not accept a WebSocket (HTTP status ${status})`
+  } catch (error) {
+    const { cause } = error as { readonly cause?: { readonly code?: string } }
+    return `cannot be reached (${cause?.code ?? 'no answer'})`
+  }
+}
