@@ -2,7 +2,7 @@
 // Thread: main. Exit 0 means: complete, fit, and every condition of --require holds.
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { defaultFolder, type KeepOptions, keepResult } from '../loadtest/keep-result.ts'
-import type { Result } from '../loadtest/result.ts'
+import type { Figure, Result } from '../loadtest/result.ts'
 import { resultTable, verdictLines } from '../loadtest/result-text.ts'
 import { type Call, type FlagSpec, flagOf, type Report } from './verb.ts'
 
@@ -14,13 +14,15 @@ export const outputFlags: readonly FlagSpec[] = [
 export interface BenchFiles extends Omit<KeepOptions, 'folder' | 'promFile'> {
   /** Sentences on conditions that do not hold; each makes the exit code 1. */
   readonly failed?: readonly string[]
+  /** Figures of the printed table; left out, all. */
+  readonly shown?: readonly Figure[]
   /** More text under the table. */
   readonly more?: readonly string[]
 }
 
 /** Writes the files of a result and reports it. */
 export function reportResult(call: Call, result: Result, files: BenchFiles): Outcome<Report> {
-  const { failed = [], more = [] } = files
+  const { failed = [], more = [], shown = result.figures } = files
   let path: string
   try {
     const folder = flagOf(call, 'out') ?? defaultFolder
@@ -31,7 +33,7 @@ export function reportResult(call: Call, result: Result, files: BenchFiles): Out
   }
   const problems = [...verdictLines(result), ...failed.map((line) => `FAILED: ${line}`)]
   const text = [
-    resultTable(result),
+    resultTable({ figures: shown }),
     ...more,
     ...problems,
     `result: ${path} (and .html, .svg)`,

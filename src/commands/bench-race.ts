@@ -132,6 +132,7 @@ async function race(
     title: `Race of ${targets.length} endpoints`,
     plots: [racePlot(outcome.value)],
     tables: [{ title: 'Findings', head: ['finding'], rows: sentences.map((text) => [text]) }],
+    shown: result.figures.filter(({ name }) => !name.endsWith('difference')),
     more: sentences,
   })
 }

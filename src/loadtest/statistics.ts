@@ -44,7 +44,11 @@ export function wilson(count: number, total: number): Interval {
   const middle = (share + square / (2 * total)) / (1 + square / total)
   const spread = Math.sqrt((share * (1 - share)) / total + square / (4 * total * total))
   const half = (z95 * spread) / (1 + square / total)
-  return { low: Math.max(0, middle - half), high: Math.min(1, middle + half) }
+  // At the ends the formula gives 0 and 1 but for rounding.
+  return {
+    low: count === 0 ? 0 : Math.max(0, middle - half),
+    high: count === total ? 1 : Math.min(1, middle + half),
+  }
 }
 
 /** Values in groups that are not independent inside: transactions of a slot, calls of a second. */

@@ -19,6 +19,14 @@ import {
   writeKey,
 } from './observer.ts'
 
+/** SlotStatus that show a slot: a later one would show slots that began before the connection. */
+const slotStatuses = {
+  // PROCESSED, FIRST_SHRED_RECEIVED, COMPLETED, CREATED_BANK.
+  processed: [0, 3, 4, 5],
+  confirmed: [1],
+  finalized: [2],
+} as const
+
 const grpcPermissionDenied = 7
 const grpcUnauthenticated = 16
 
@@ -30,6 +38,7 @@ export function observeGeyser(
   const address = url.replace(/^grpc/, 'http')
   const client = new GeyserClient({ address, xToken: token ?? '' }, systemClock)
   const arrivals = new Arrivals()
+  const statuses = slotStatuses[subject.commitment]
   let isLive = false
   const live = () => {
     if (!isLive) events.live()
@@ -43,7 +52,8 @@ export function observeGeyser(
       live()
       for (let index = 0; index < offsets.length; index += 2) {
         const [start, end] = [offsets[index]!, offsets[index + 1]!]
-        readSight(bytes, start, end, arrivals.take(framePrefixBytes + end - start), events)
+        const atMs = arrivals.take(framePrefixBytes + end - start)
+        readSight(bytes.subarray(start, end), atMs, statuses, events)
       }
     },
     ended: (end) => {
@@ -81,18 +91,16 @@ class Arrivals {
 }
 
 function readSight(
-  bytes: Uint8Array,
-  start: number,
-  end: number,
+  message: Uint8Array,
   atMs: number,
+  statuses: readonly number[],
   events: ObserverEvents,
 ): void {
-  const envelope = readEnvelope(bytes, start, end)
+  const envelope = readEnvelope(message, 0, message.length)
   if (envelope === null) return
-  const reader = new ProtoReader(bytes, envelope.start, envelope.end)
+  const reader = new ProtoReader(message, envelope.start, envelope.end)
   if (envelope.field === updateField.slot) {
-    while (reader.next())
-      if (reader.field === 1) events.saw(String(reader.number), reader.number, atMs)
+    readSlot(reader, atMs, statuses, events)
     return
   }
   const isTransaction = envelope.field === updateField.transaction
@@ -110,6 +118,21 @@ function readSight(
   }
   if (name === null || isStartup) return
   events.saw(isTransaction ? signatureKey(name) : writeKey(keyText(name), slot), slot, atMs)
+}
+
+function readSlot(
+  reader: ProtoReader,
+  atMs: number,
+  statuses: readonly number[],
+  events: ObserverEvents,
+): void {
+  let slot = 0
+  let status = 0
+  while (reader.next()) {
+    if (reader.field === 1) slot = reader.number
+    else if (reader.field === 3) status = reader.number
+  }
+  if (statuses.includes(status)) events.saw(String(slot), slot, atMs)
 }
 
 /** SubscribeRequest; field numbers are those of proto/geyser.proto. */

@@ -99,14 +99,11 @@ function difference(
 }
 
 function unfitOf({ observed }: RaceOutcome): string[] {
-  const late = observed.connections.flatMap(({ label, lagP99Ms }) =>
-    lagP99Ms === null || lagP99Ms <= lagMsMax
-      ? []
-      : [
-          `the thread of ${label} lagged by ${lagP99Ms.toFixed(1)} ms at p99, over ${lagMsMax} ms: ` +
-            'this machine is too busy to measure',
-        ],
-  )
+  const late = observed.connections.flatMap(({ label, lagP99Ms }) => {
+    if (lagP99Ms === null || lagP99Ms <= lagMsMax) return []
+    const lag = `${lagP99Ms.toFixed(1)} ms at p99 (over ${lagMsMax} ms)`
+    return [`this machine is too busy to measure: the thread of ${label} lagged by ${lag}`]
+  })
   const { overflow } = observed.table
   if (overflow === 0) return late
   return [...late, `the table of seen items is full: ${overflow} sights were not counted`]
@@ -131,10 +128,18 @@ function pairText(pair: PairVerdict, connections: readonly ConnectionState[]): s
   const counted = `${pair.samples} common, in ${pair.slots} slots`
   if (!pair.isReal) {
     const why = pair.interval === null ? 'too few slots' : 'within the null run'
-    return `${a} and ${b} do not differ: ${differenceText(pair)} (${why}; ${counted})`
+    return `${a} and ${b}, no clear difference: ${differenceText(pair)} (${why}; ${counted})`
   }
-  const [first, second] = pair.medianMs > 0 ? [a, b] : [b, a]
-  return `${first} is earlier than ${second}: ${differenceText(pair)} (${counted})`
+  const isFirst = pair.medianMs > 0
+  const earlier = isFirst ? pair : turned(pair)
+  const who = isFirst ? `${a} is earlier than ${b}` : `${b} is earlier than ${a}`
+  return `${who}: ${differenceText(earlier)} (${counted})`
+}
+
+/** The same difference seen from the other endpoint. */
+function turned({ medianMs, interval }: PairVerdict): Pick<PairVerdict, 'medianMs' | 'interval'> {
+  const turnedInterval = interval && { low: -interval.high, high: -interval.low }
+  return { medianMs: -medianMs!, interval: turnedInterval }
 }
 
 function differenceText({ medianMs, interval }: Pick<PairVerdict, 'medianMs' | 'interval'>) {
