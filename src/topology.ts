@@ -9,6 +9,7 @@ import { jobsMax } from './flows/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './flows/execution.ts'
 import { yellowstoneBounds } from './geyser/hub.ts'
 import { AddressBudget } from './quota/address-budget.ts'
+import { unfinalizedBytesInitial } from './stream/hub.ts'
 import { resumeFramesMax } from './stream/log.ts'
 import { startProcessMeters } from './telemetry/process-meters.ts'
 import { pendingMax, VerifyPool, verifyThreadsMax } from './threads/verify-pool.ts'
@@ -23,6 +24,7 @@ const restarted = 'restarted with exponential back-off'
 const vital = `${restarted}; after too many deaths in a row the server exits`
 const bytes = (count: number) => formatQuantity(count, 'bytes')
 const { replaySlots, replayBytesMax } = yellowstoneBounds
+const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`
 
 /** Checks that a row reads only what it declares. */
 function row<R extends keyof Components, V>(component: Component<Components, R, V, Context>) {
@@ -149,12 +151,17 @@ export const topology: ComponentTable<Components, Context> = {
       {
         kind: 'hub',
         name: 'Solana updates, one hub per set',
-        bound: `${replaySlots} slots, ${bytes(replayBytesMax)}`,
+        bound: `${replay}; not finalized: ${bytes(unfinalizedBytesInitial)}`,
       },
       {
         kind: 'cache',
         name: 'accounts kept current by the stream',
         bound: 'upstreams.<set>.streamAnswerBytes',
+      },
+      {
+        kind: 'cache',
+        name: 'transactions of the last blocks of the stream',
+        bound: 'upstreams.<set>.streamHistoryBytes',
       },
     ],
     start: upstream.openChains,

@@ -2,30 +2,37 @@
 // Synchronous: an answer, or null for a call that a node has to answer. Never an error: a node
 // words its own refusals.
 //
-//   hub ─► heads, accounts ─► methods of solana-rpc ─► answer, remembered until a head moves
+//   hub ─► heads, accounts, blocks ─► methods of solana-rpc ─► answer, kept until a head moves
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { Call } from '../jsonrpc/parse.ts'
+import { solanaVersion } from '../solana/version.ts'
 import { accountMethods } from '../solana-rpc/account-methods.ts'
+import { historyMethods } from '../solana-rpc/history-methods.ts'
 import { slotMethods } from '../solana-rpc/slot-methods.ts'
 import type { Answering } from '../solana-rpc/view.ts'
 import type { StreamAnswer } from '../upstream/ports.ts'
 import { AccountCache, type AccountCacheDeps } from './account-cache.ts'
 import { ChainHeads } from './chain-heads.ts'
+import { RecentBlocks } from './recent-blocks.ts'
 import { StreamLedger } from './stream-ledger.ts'
 
 /** Answers that are remembered until the next head; the longest params and texts of them. */
 const rememberedMax = 4_096
 const rememberedParamsMax = 256
 const rememberedTextMax = 4_096
-/** Compressed differently by each version of a library. */
-const compressed = 'base64+zstd'
+/** Their members differ between minor versions of nodes. */
+const versioned: ReadonlySet<string> = new Set(['getTransaction', 'getBlock'])
+const ourVersion = minorOf(solanaVersion['solana-core'])
 /** Any other is read differently by different versions of nodes. */
 const commitments: readonly unknown[] = ['processed', 'confirmed', 'finalized', undefined, null]
 
 export interface StreamAnswersDeps {
   readonly accounts: AccountCacheDeps
+  readonly blocks: { readonly bytesMax: number }
   /** False while the stream may lag the nodes of its set. */
   isLive(): boolean
+  /** Of the node that sends the stream; '' when unknown. */
+  nodeVersion(): string
 }
 
 interface Method {
@@ -37,6 +44,7 @@ interface Method {
 export class StreamAnswers {
   readonly #deps: StreamAnswersDeps
   readonly accounts: AccountCache
+  readonly blocks: RecentBlocks
   readonly #ledger: StreamLedger
   readonly #methods: ReadonlyMap<string, Method>
   #rememberedCount = 0
@@ -48,7 +56,8 @@ export class StreamAnswers {
     this.accounts = new AccountCache(hub, deps.accounts)
     heads.onMove = () => this.#forget()
     this.accounts.onChange = heads.onMove
-    const ledger = new StreamLedger(heads, this.accounts)
+    this.blocks = new RecentBlocks(hub, deps.blocks)
+    const ledger = new StreamLedger(heads, this.accounts, this.blocks)
     this.#ledger = ledger
     const apiVersion = () => this.#apiVersion ?? this.#missingVersion()
     const source = {
@@ -57,7 +66,7 @@ export class StreamAnswers {
         return apiVersion()
       },
     }
-    const methods = { ...slotMethods(source), ...accountMethods(source) }
+    const methods = { ...slotMethods(source), ...accountMethods(source), ...historyMethods(source) }
     this.#methods = new Map(
       Object.entries(methods).map(([name, run]) => [name, { run, remembered: new Map() }]),
     )
@@ -89,12 +98,16 @@ export class StreamAnswers {
   }
 
   #build(call: Call, run: Answering): StreamAnswer | null {
-    if (!isPlain(call)) return null
+    if (!isPlain(call) || (versioned.has(call.method) && !this.#isOurVersion())) return null
     this.#ledger.begin()
     const answer = run(call)
     const view = this.#ledger.view()
     if (view === null || answer instanceof Promise || answer.kind !== 'text') return null
     return { answer: { ...answer, source: 'stream' }, ...view }
+  }
+
+  #isOurVersion(): boolean {
+    return minorOf(this.#deps.nodeVersion()) === ourVersion
   }
 
   #forget(): void {
@@ -113,6 +126,11 @@ export class StreamAnswers {
 function isPlain({ params }: Call): boolean {
   const config: unknown = Array.isArray(params) ? params.at(-1) : null
   if (typeof config !== 'object' || config === null) return true
-  const { commitment, encoding } = config as Record<string, unknown>
-  return commitments.includes(commitment) && encoding !== compressed
+  const { commitment } = config as Record<string, unknown>
+  return commitments.includes(commitment)
+}
+
+/** `4.0` of `4.0.3`. */
+function minorOf(version: string): string {
+  return version.split('.', 2).join('.')
 }

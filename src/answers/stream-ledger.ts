@@ -2,25 +2,44 @@
 // What the stream does not know exactly is noted as missing: then the answer that was built with
 // it is not given, and a node is asked.
 import { Commitment } from '../base/commitment.ts'
+import type { RpcError } from '../jsonrpc/build.ts'
 import { encodeBase58 } from '../solana/base58.ts'
 import type { AccountState } from '../solana/geyser-content.ts'
-import { blockhashBlocks, type Head } from '../solana/updates.ts'
-import type { AccountReads, LatestBlockhash, SlotReads } from '../solana-rpc/chain-reads.ts'
+import { decodePlainRewards, decodeTransactionInfo } from '../solana/geyser-decode.ts'
+import { decodeTransactionError } from '../solana/transaction-error.ts'
+import { blockhashBlocks, type Head, type SignatureStatus } from '../solana/updates.ts'
+import type {
+  AccountReads,
+  HistoryReads,
+  Landed,
+  LandedBlock,
+  LatestBlockhash,
+  SlotReads,
+} from '../solana-rpc/chain-reads.ts'
+import { rpcFaults } from '../solana-rpc/errors.ts'
+import { transactionsPerTurn } from '../solana-rpc/history-methods.ts'
 import type { AccountCache } from './account-cache.ts'
 import type { ChainHeads } from './chain-heads.ts'
+import type { RecentBlock } from './recent-block.ts'
+import type { RecentBlocks } from './recent-blocks.ts'
+
+/** Below the 300 slots of a node's status cache, and the slots by which it may be ahead of us. */
+const statusSlots = 256
 
 const unknown: Head = { slot: 0, blockhash: '', blockHeight: 0 }
 
-export class StreamLedger implements SlotReads, AccountReads {
+export class StreamLedger implements SlotReads, AccountReads, HistoryReads {
   readonly #heads: ChainHeads
   readonly #accounts: AccountCache
+  readonly #blocks: RecentBlocks
   /** What the call read so far; null before its first read. */
   #commitment: Commitment | null = null
   #isMissing = false
 
-  constructor(heads: ChainHeads, accounts: AccountCache) {
+  constructor(heads: ChainHeads, accounts: AccountCache, blocks: RecentBlocks) {
     this.#heads = heads
     this.#accounts = accounts
+    this.#blocks = blocks
   }
 
   /** Before each call. */
@@ -74,10 +93,67 @@ export class StreamLedger implements SlotReads, AccountReads {
     return account ?? null
   }
 
+  /** Only finalized ones: how far an earlier one is confirmed depends on the votes a node saw. */
+  signatureStatus(signature: Uint8Array): SignatureStatus | null {
+    const found = this.#blocks.find(signature)
+    const { slot } = found?.block.meta ?? unknown
+    const error = found?.block.error(found.at) ?? null
+    const err = error === null ? null : decodeTransactionError(error)
+    const isKnown = found?.block.isFinalized === true && (error === null) === (err === null)
+    if (!isKnown || slot < this.#head(Commitment.processed).slot - statusSlots) this.miss()
+    return { slot, confirmations: null, err, commitment: Commitment.finalized }
+  }
+
+  landed(signature: Uint8Array, commitment: Commitment): Landed | null {
+    const found = this.#blocks.find(signature)
+    const info = found?.block.info(found.at) ?? null
+    if (found === null || info === null || !hasReached(found.block, commitment)) {
+      this.miss()
+      return null
+    }
+    const { slot, blockTime } = found.block.meta
+    return { slot, index: found.at, blockTime: blockTime!, content: decodeTransactionInfo(info) }
+  }
+
+  landedBlock(slot: number | bigint, commitment: Commitment): LandedBlock | RpcError {
+    const block = typeof slot === 'bigint' ? null : this.#blocks.at(slot)
+    const rewards = block === null ? null : decodePlainRewards(block.meta.rewards)
+    if (block === null || rewards === null || !hasReached(block, commitment)) {
+      this.miss()
+      return rpcFaults.blockNotAvailable(slot)
+    }
+    const { parentSlot, blockhash, parentBlockhash, blockHeight, blockTime } = block.meta
+    return {
+      parentSlot,
+      blockhash,
+      previousBlockhash: parentBlockhash,
+      blockHeight: blockHeight!,
+      blockTime: blockTime!,
+      rewards,
+      transactions: () => this.#transactionsOf(block),
+      signatures: () => Array.from({ length: block.length }, (_, at) => block.signature(at)),
+    }
+  }
+
+  /** Of a short block: the main thread passes on a node's text of a long one faster than it
+   *  encodes that. */
+  #transactionsOf(block: RecentBlock): ReturnType<LandedBlock['transactions']> {
+    const length = Math.min(block.length, transactionsPerTurn + 1)
+    const infos = Array.from({ length }, (_, at) => block.info(at))
+    if (length <= transactionsPerTurn && infos.every((info) => info !== null))
+      return infos.map((info) => ({ content: decodeTransactionInfo(info) }))
+    this.miss()
+    return []
+  }
+
   #head(commitment: Commitment): Head {
     this.#commitment = commitment
     const head = this.#heads.at(commitment)
     if (head === null) this.miss()
     return head ?? unknown
   }
+}
+
+function hasReached(block: RecentBlock, commitment: Commitment): boolean {
+  return block.isFinalized || commitment !== Commitment.finalized
 }

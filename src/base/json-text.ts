@@ -35,6 +35,14 @@ export function jsonText(value: unknown): string {
   return `{${members.join(',')}}`
 }
 
+/**
+ * An object of members that are JSON already, each with its name. Sorted by name, as a validator
+ * writes its answers, or in the given order, as it writes notifications. Changes the list.
+ */
+export function objectText(members: string[], isSorted: boolean): string {
+  return `{${(isSorted ? members.sort() : members).join(',')}}`
+}
+
 /** A copy whose objects have their members sorted by name, as a validator sorts parsed data. */
 export function sortedMembers(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || value instanceof ReadyJson) return value

@@ -91,7 +91,7 @@ class BlockTexts {
       }
       parts.push(`"transactions":[${texts.join(',')}]`)
     }
-    if (view.showRewards) parts.push(`"rewards":${rewardsText(decodeRewards(meta.rewards))}`)
+    if (view.showRewards) parts.push(`"rewards":${rewardsText(decodeRewards(meta.rewards), view)}`)
     parts.push(`"blockTime":${meta.blockTime},"blockHeight":${meta.blockHeight}`)
     return `{${parts.join(',')}}`
   }

@@ -242,6 +242,7 @@ function transactionView(config: Config): TransactionView {
     showRewards: flagOf(config.showRewards) ?? false,
     // Bounds beyond the newest version mean the same.
     versionMax: isBounded ? Math.min(VERSION_NEWEST, countOf(config, bound, 'u8')) : null,
+    isSorted: false,
   }
   if (view.details === 'full') return view
   const shown: TransactionView = { ...view, encoding: ENCODING_INITIAL }

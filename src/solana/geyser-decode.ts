@@ -14,6 +14,7 @@ import type {
 } from './geyser-content.ts'
 
 const NONE: Uint8Array = new Uint8Array(0)
+const rewardFieldMax = 5
 type Open<T> = { -readonly [K in keyof T]: T[K] }
 
 /** From a SubscribeUpdateTransactionInfo. The byte fields are views of it. */
@@ -53,6 +54,17 @@ export function decodeDeadError(body: Uint8Array): string {
 /** From a solana.storage.ConfirmedBlock.Rewards. */
 export function decodeRewards(bytes: Uint8Array): RewardContent[] {
   return allBytes(bytes, 1).map(decodeReward)
+}
+
+/** The same; null when it has what `RewardContent` does not, at the start of an epoch. */
+export function decodePlainRewards(bytes: Uint8Array): RewardContent[] | null {
+  const reader = new ProtoReader(bytes)
+  while (reader.next()) {
+    if (reader.field !== 1) return null
+    const inner = reader.inside()
+    while (inner.next()) if (inner.field > rewardFieldMax) return null
+  }
+  return decodeRewards(bytes)
 }
 
 function decodeMessage(bytes: Uint8Array): MessageContent {

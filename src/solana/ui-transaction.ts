@@ -1,6 +1,6 @@
 // Formats a transaction with its outcome as the JSON text of JSON-RPC. Thread: any (pure).
 // Balances and fees are u64 and written as plain digits.
-import { jsonText } from '../base/json-text.ts'
+import { jsonText, objectText, sortedMembers } from '../base/json-text.ts'
 import { encodeBase58 } from './base58.ts'
 import type { InstructionContent, MessageContent, TransactionContent } from './geyser-content.ts'
 import { parsedInstruction } from './json-parsed/instructions.ts'
@@ -21,6 +21,8 @@ export interface TransactionView {
   readonly showRewards: boolean
   /** Null shows only legacy transactions. */
   readonly versionMax: number | null
+  /** Members sorted by name, as in answers; notifications have them in the order of a type. */
+  readonly isSorted: boolean
 }
 
 /** True when the view may show the transaction at all. */
@@ -36,22 +38,30 @@ export function versionOf({ message }: TransactionContent): number {
 
 /** `{"transaction":…,"meta":…,"version":…}` for the details `full` and `accounts`. */
 export function uiTransactionText(content: TransactionContent, view: TransactionView): string {
-  const isFull = view.details === 'full'
-  const transaction = isFull
-    ? fullText(content, view.encoding)
-    : `{"signatures":${base58List(content.signatures)},"accountKeys":${keysText(content)}}`
-  const meta = isFull
-    ? metaText(content, view, (instruction) => innerText(instruction, content, view))
-    : simpleMetaText(content)
-  // Without maxSupportedTransactionVersion the client knows no versions: omit the member.
-  const number = versionOf(content)
-  const shown = number === legacy ? '"legacy"' : number
-  const version = view.versionMax === null ? '' : `,"version":${shown}`
-  return `{"transaction":${transaction},"meta":${meta}${version}}`
+  return objectText(transactionMembers(content, view), view.isSorted)
 }
 
-function fullText(content: TransactionContent, encoding: TransactionEncoding): string {
-  switch (encoding) {
+/** The same members, each with its name. */
+export function transactionMembers(content: TransactionContent, view: TransactionView): string[] {
+  const isFull = view.details === 'full'
+  const transaction = isFull ? fullText(content, view) : keysOnlyText(content, view)
+  const meta = isFull
+    ? metaText(content, view, (instruction) => innerText(instruction, content, view))
+    : simpleMetaText(content, view)
+  const members = [`"transaction":${transaction}`, `"meta":${meta}`]
+  // Without maxSupportedTransactionVersion the client knows no versions: omit the member.
+  const number = versionOf(content)
+  if (view.versionMax !== null) members.push(`"version":${number === legacy ? '"legacy"' : number}`)
+  return members
+}
+
+function keysOnlyText(content: TransactionContent, { isSorted }: TransactionView): string {
+  const signatures = `"signatures":${base58List(content.signatures)}`
+  return objectText([signatures, `"accountKeys":${keysText(content)}`], isSorted)
+}
+
+function fullText(content: TransactionContent, view: TransactionView): string {
+  switch (view.encoding) {
     case 'binary':
       return `"${encodeBase58(transactionBytes(content))}"`
     case 'base58':
@@ -59,53 +69,64 @@ function fullText(content: TransactionContent, encoding: TransactionEncoding): s
     case 'base64':
       return `["${transactionBytes(content).toString('base64')}","base64"]`
     case 'json':
-      return `{"signatures":${base58List(content.signatures)},"message":${rawMessage(content)}}`
     case 'jsonParsed': {
-      const message = parsedMessage(content)
-      return `{"signatures":${base58List(content.signatures)},"message":${message}}`
+      const message = view.encoding === 'json' ? rawMembers(content, view) : parsedMembers(content)
+      message.push(...versionMembers(content.message, view))
+      const signatures = `"signatures":${base58List(content.signatures)}`
+      const text = `"message":${objectText(message, view.isSorted)}`
+      return objectText([signatures, text], view.isSorted)
     }
   }
 }
 
-function rawMessage({ message }: TransactionContent): string {
-  const instructions = message.instructions.map((one) => compiledText(one, 1)).join(',')
-  return (
-    `{"header":{"numRequiredSignatures":${message.numRequiredSignatures},` +
-    `"numReadonlySignedAccounts":${message.numReadonlySignedAccounts},` +
-    `"numReadonlyUnsignedAccounts":${message.numReadonlyUnsignedAccounts}},` +
-    `"accountKeys":${base58List(message.accountKeys)},` +
-    `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}",` +
-    `"instructions":[${instructions}]${versionText(message)}}`
-  )
+function rawMembers({ message }: TransactionContent, view: TransactionView): string[] {
+  const header = [
+    `"numRequiredSignatures":${message.numRequiredSignatures}`,
+    `"numReadonlySignedAccounts":${message.numReadonlySignedAccounts}`,
+    `"numReadonlyUnsignedAccounts":${message.numReadonlyUnsignedAccounts}`,
+  ]
+  const instructions = message.instructions.map((one) => compiledText(one, 1, view))
+  return [
+    `"header":${objectText(header, view.isSorted)}`,
+    `"accountKeys":${base58List(message.accountKeys)}`,
+    `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}"`,
+    `"instructions":[${instructions.join(',')}]`,
+  ]
 }
 
-function parsedMessage(content: TransactionContent): string {
+function parsedMembers(content: TransactionContent): string[] {
   const { message } = content
   const keys = allKeys(content)
   const instructions = message.instructions.map((one) => jsonText(parsedInstruction(one, keys, 1)))
-  return (
-    `{"accountKeys":${keysText(content)},` +
-    `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}",` +
-    `"instructions":[${instructions.join(',')}]${versionText(message)}}`
-  )
+  return [
+    `"accountKeys":${keysText(content)}`,
+    `"recentBlockhash":"${encodeBase58(message.recentBlockhash)}"`,
+    `"instructions":[${instructions.join(',')}]`,
+  ]
 }
 
 function innerText(
   instruction: InstructionContent & { readonly stackHeight?: number },
   content: TransactionContent,
-  { encoding }: TransactionView,
+  view: TransactionView,
 ): string {
   const height = instruction.stackHeight ?? null
-  if (encoding !== 'jsonParsed') return compiledText(instruction, height)
+  if (view.encoding !== 'jsonParsed') return compiledText(instruction, height, view)
   return jsonText(parsedInstruction(instruction, allKeys(content), height))
 }
 
-function compiledText(instruction: InstructionContent, stackHeight: number | null): string {
-  return (
-    `{"programIdIndex":${instruction.programIdIndex},` +
-    `"accounts":[${instruction.accounts.join(',')}],` +
-    `"data":"${encodeBase58(instruction.data)}","stackHeight":${stackHeight}}`
-  )
+function compiledText(
+  instruction: InstructionContent,
+  stackHeight: number | null,
+  { isSorted }: TransactionView,
+): string {
+  const members = [
+    `"programIdIndex":${instruction.programIdIndex}`,
+    `"accounts":[${instruction.accounts.join(',')}]`,
+    `"data":"${encodeBase58(instruction.data)}"`,
+    `"stackHeight":${stackHeight}`,
+  ]
+  return objectText(members, isSorted)
 }
 
 function keysText({ message, meta }: TransactionContent): string {
@@ -113,16 +134,22 @@ function keysText({ message, meta }: TransactionContent): string {
 }
 
 /** What only some versions have: lookups, or the config. */
-function versionText({ versioned, config, addressTableLookups }: MessageContent): string {
-  if (!versioned) return ''
-  if (config !== null) return `,"transactionConfig":${jsonText(config)}`
+function versionMembers(
+  { versioned, config, addressTableLookups }: MessageContent,
+  { isSorted }: TransactionView,
+): string[] {
+  if (!versioned) return []
+  if (config !== null)
+    return [`"transactionConfig":${jsonText(isSorted ? sortedMembers(config) : config)}`]
   const lookups = addressTableLookups.map((lookup) => {
-    const key = encodeBase58(lookup.accountKey)
-    const writable = lookup.writableIndexes.join(',')
-    const readonly = lookup.readonlyIndexes.join(',')
-    return `{"accountKey":"${key}","writableIndexes":[${writable}],"readonlyIndexes":[${readonly}]}`
+    const members = [
+      `"accountKey":"${encodeBase58(lookup.accountKey)}"`,
+      `"writableIndexes":[${lookup.writableIndexes.join(',')}]`,
+      `"readonlyIndexes":[${lookup.readonlyIndexes.join(',')}]`,
+    ]
+    return objectText(members, isSorted)
   })
-  return `,"addressTableLookups":[${lookups.join(',')}]`
+  return [`"addressTableLookups":[${lookups.join(',')}]`]
 }
 
 function allKeys({ message, meta }: TransactionContent): Uint8Array[] {

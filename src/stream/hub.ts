@@ -19,10 +19,14 @@ export interface HubBounds {
   /** Slots kept for replay; 0 keeps none. */
   readonly replaySlots: number
   readonly replayBytesMax: number
+  /** Content that waits to be finalized; of more, the oldest slots are dropped. */
+  readonly unfinalizedBytesMax?: number
 }
 
 /** Slots whose content waits to be confirmed or finalized; a healthy chain has about 33. */
 const unfinalizedSlotsMax = 1_024
+/** A busy mainnet has up to 3 GiB in 33 slots. */
+export const unfinalizedBytesInitial = 4 * 1024 * 1024 * 1024
 
 interface HubUpdate extends Listed {
   readonly slot: number
@@ -41,7 +45,9 @@ interface Era<U extends HubUpdate> {
 }
 
 interface SlotContent<U extends HubUpdate> {
-  updates: UpdateList<U>
+  /** Null once they were dropped: half a slot must not look like a whole one. */
+  updates: UpdateList<U> | null
+  bytes: number
   reached: Commitment
 }
 
@@ -54,6 +60,9 @@ export class Hub<U extends HubUpdate> {
   #last: Era<U> | null = null
   #eras = 0
   #bytes = 0
+  #unfinalizedBytes = 0
+  /** Slots that were dropped before they were finalized. */
+  droppedSlots = 0
 
   constructor(bounds: HubBounds, bytesOf: (update: U) => number) {
     this.#bounds = bounds
@@ -63,9 +72,9 @@ export class Hub<U extends HubUpdate> {
   /** Publishes an update of a slot: as processed now, then at each commitment that it reaches. */
   content(update: U): void {
     const content = this.#contentOf(update.slot)
-    content.updates.push(update)
-    const era = this.#eraOf(update)
     const bytes = this.#bytesOf(update)
+    this.#keep(content, update, bytes)
+    const era = this.#eraOf(update)
     era.bytes += bytes
     this.#bytes += bytes
     this.#emit(era, Commitment.processed, update)
@@ -84,11 +93,11 @@ export class Hub<U extends HubUpdate> {
     if (content !== undefined && reached !== null) {
       while (content.reached < reached) {
         content.reached = (content.reached + 1) as Commitment
-        const earlier = content.updates.reader()
-        for (let one = earlier.next(); one !== null; one = earlier.next())
+        const earlier = content.updates?.reader()
+        for (let one = earlier?.next() ?? null; one !== null; one = earlier!.next())
           this.#emit(era, content.reached, one)
       }
-      if (reached === Commitment.finalized) this.#contents.delete(update.slot)
+      if (reached === Commitment.finalized) this.abandon(update.slot)
     }
     for (const commitment of allCommitments) this.#emit(era, commitment, update)
     this.#trim()
@@ -97,13 +106,17 @@ export class Hub<U extends HubUpdate> {
   /** Replaces the content of a slot that is only processed; confirmed and finalized get this. */
   restate(slot: number, updates: Iterable<U>): void {
     const content = this.#contents.get(slot)
-    if (content?.reached !== Commitment.processed) return
+    if (content?.reached !== Commitment.processed || content.updates === null) return
+    this.#release(content)
     content.updates = new UpdateList()
-    for (const update of updates) content.updates.push(update)
+    for (const update of updates) this.#keep(content, update, this.#bytesOf(update))
   }
 
   /** The slot will never be confirmed: its content is dropped. */
   abandon(slot: number): void {
+    const content = this.#contents.get(slot)
+    if (content === undefined) return
+    this.#release(content)
     this.#contents.delete(slot)
   }
 
@@ -138,11 +151,36 @@ export class Hub<U extends HubUpdate> {
   #contentOf(slot: number): SlotContent<U> {
     const known = this.#contents.get(slot)
     if (known !== undefined) return known
-    const content: SlotContent<U> = { updates: new UpdateList(), reached: Commitment.processed }
+    const { processed: reached } = Commitment
+    const content: SlotContent<U> = { updates: new UpdateList(), bytes: 0, reached }
     this.#contents.set(slot, content)
-    if (this.#contents.size > unfinalizedSlotsMax)
-      this.#contents.delete(this.#contents.keys().next().value!)
+    if (this.#contents.size > unfinalizedSlotsMax) {
+      const [oldest, { updates }] = this.#contents.entries().next().value!
+      if (updates !== null) this.droppedSlots++
+      this.abandon(oldest)
+    }
     return content
+  }
+
+  #keep(content: SlotContent<U>, update: U, bytes: number): void {
+    if (content.updates === null) return
+    content.updates.push(update)
+    content.bytes += bytes
+    this.#unfinalizedBytes += bytes
+    const { unfinalizedBytesMax = unfinalizedBytesInitial } = this.#bounds
+    if (this.#unfinalizedBytes <= unfinalizedBytesMax) return
+    for (const oldest of this.#contents.values()) {
+      if (this.#unfinalizedBytes <= unfinalizedBytesMax) return
+      if (oldest.updates === null) continue
+      this.droppedSlots++
+      this.#release(oldest)
+    }
+  }
+
+  #release(content: SlotContent<U>): void {
+    this.#unfinalizedBytes -= content.bytes
+    content.bytes = 0
+    content.updates = null
   }
 
   #eraOf(update: U): Era<U> {

@@ -84,11 +84,7 @@ export class SetChains {
     const isLive = () => isNearNodes(feed, set, slot(Commitment.processed))
     const slot = (commitment: Commitment) => heads.at(commitment)?.slot ?? 0
     // The first listener: what it answers is never older than what others were sent.
-    const { streamAnswers, streamAnswerBytes: bytesMax } = set.section
-    const read = (key: Uint8Array, minSlot: number) => readAccount(set, key, minSlot)
-    const answers = streamAnswers
-      ? new StreamAnswers(hub, { isLive, accounts: { bytesMax, read } })
-      : null
+    const answers = set.section.streamAnswers ? openAnswers(hub, set, feed, isLive) : null
     const heads = new Heads(hub)
     const chain = {
       hub,
@@ -115,12 +111,13 @@ export class SetChains {
   }
 
   readings(): FeedReading[] {
-    return [...this.#chains].map(([set, { feed, sink, answers }]) => ({
+    return [...this.#chains].map(([set, { hub, feed, sink, answers }]) => ({
       set,
       isUp: feed.isUp(),
       slot: sink.newestSlot(),
       accountBytes: answers?.accounts.bytes ?? 0,
-      counts: { ...feed.counts, ...sink.counts() },
+      historyBytes: answers?.blocks.bytes ?? 0,
+      counts: { ...feed.counts, ...sink.counts(), droppedSlots: hub.droppedSlots },
     }))
   }
 
@@ -142,6 +139,21 @@ export class SetChains {
     }
     await Promise.all(chains.map(({ ingest }) => ingest.stop()))
   }
+}
+
+function openAnswers(
+  hub: SolanaHub,
+  set: UpstreamSet,
+  feed: GeyserFeed,
+  isLive: () => boolean,
+): StreamAnswers {
+  const { streamAnswerBytes: bytesMax, streamHistoryBytes } = set.section
+  return new StreamAnswers(hub, {
+    isLive,
+    nodeVersion: () => feed.solanaVersion(),
+    accounts: { bytesMax, read: (key, minSlot) => readAccount(set, key, minSlot) },
+    blocks: { bytesMax: streamHistoryBytes },
+  })
 }
 
 /** Whether a stream is open and about as far as the best node of its set. */

@@ -85,10 +85,12 @@ export function openChains(
   const onDown = downOf(context, 'geyser stream')
   const chains = new SetChains(upstreams, { warmSlots, clock, log, onDown })
   declareGeyserMeters(meters, () => chains.readings())
-  const { websocket, grpc, tpu, indexer } = config
-  if (![websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)) return chains
+  const { rpc, websocket, grpc, tpu, indexer } = config
+  const isRead = [websocket, grpc, tpu, indexer].some(({ enabled }) => enabled)
   const active = registry.list().filter(({ state }) => state === 'active')
-  for (const name of new Set([defaultSet, ...active.map(setOf)])) chains.of(name)
+  for (const name of new Set([defaultSet, ...active.map(setOf)]))
+    if (isRead || (rpc.enabled && upstreams.set(name)?.section.streamAnswers === true))
+      chains.of(name)
   return chains
 }
 

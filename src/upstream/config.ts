@@ -89,6 +89,13 @@ const setFields = {
     unit: 'bytes',
     doc: 'Memory for accounts that are kept current by the stream; 0 keeps none.',
   }),
+  streamHistoryBytes: integer({
+    initial: 256_000_000,
+    min: 0,
+    max: 100_000_000_000,
+    unit: 'bytes',
+    doc: 'Memory for the transactions of the last blocks, to answer calls on them; 0 keeps none.',
+  }),
 }
 export type SetSection = Values<typeof setFields>
 

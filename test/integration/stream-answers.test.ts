@@ -6,7 +6,7 @@ import { slotStatus } from '../../src/solana/updates.ts'
 import { readAccount } from '../../src/upstream/set-reads.ts'
 import { ProxyStage, type SetOptions, type Told } from '../testkit/proxy-stage.ts'
 import { error, result, type Script } from '../testkit/scripted-node.ts'
-import { StreamChain } from '../testkit/stream-chain.ts'
+import { StreamChain, streamDeps } from '../testkit/stream-chain.ts'
 import { until } from '../testkit/until.ts'
 
 let stage: ProxyStage
@@ -17,7 +17,7 @@ async function start(options: Partial<SetOptions> = {}) {
   const read = (key: Uint8Array, minSlot: number) =>
     readAccount(stage.upstreams.set('default')!, key, minSlot)
   const accounts = { bytesMax: 1_000_000, read }
-  const answers = new StreamAnswers(chain.hub, { isLive: () => true, accounts })
+  const answers = new StreamAnswers(chain.hub, { ...streamDeps, accounts })
   stage = await ProxyStage.start({ default: { nodes: 1, ...options } }, () => answers)
   const node = stage.node()
   const call = (method: string, params: unknown = [], token?: string) =>
@@ -134,10 +134,10 @@ describe('accounts from the stream', () => {
       { context: { apiVersion: '4.0.0', slot: 111 }, value: 5 },
     ])
     expect(node.count('getAccountInfo')).toBe(asked)
-    // Not at processed, not compressed, and not finalized before that is at the slot of the read.
+    // Not at processed, and not finalized before that is at the slot of the read.
     const sources = async (config: object) => (await call('getAccountInfo', [key, config])).source
     expect(await sources({ commitment: 'processed' })).toBe('node')
-    expect(await sources({ commitment: 'confirmed', encoding: 'base64+zstd' })).toBe('node')
+    expect(await sources({ commitment: 'confirmed', encoding: 'base64+zstd' })).toBe('stream')
     expect(await sources({ commitment: 'confirmed', minContextSlot: 112 })).toBe('node')
     expect(await sources({})).toBe('node')
     chain.grow(112, 114)

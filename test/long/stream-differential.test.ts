@@ -1,9 +1,10 @@
 // Asks a node and a gateway in front of it the same questions while the chain moves and the
 // gateway's nodes fail in turn: at equal context slots the answers are equal to the byte.
-import { Keypair } from '@solana/web3.js'
+import { Keypair, TransactionMessage, VersionedTransaction } from '@solana/web3.js'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CutNode } from '../testkit/cut-node.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
+import { provision } from '../testkit/server.ts'
 import { SolanaNode, transfer } from '../testkit/solana-node.ts'
 import {
   createMint,
@@ -28,25 +29,75 @@ const deadlineMs = 150_000
 /** Equal context slots to see of every question, answered by the stream. */
 const pairsMin = 3
 
-interface Question {
+/** A transaction that was finalized a moment ago. */
+interface Recent {
+  readonly signature: string
+  readonly slot: number
+}
+
+class Question {
   readonly method: string
-  readonly params: readonly unknown[]
   /** Whether the stream can know. */
   readonly isStreamed: boolean
-  pairs: number
-  differences: string[]
+  readonly differences: string[] = []
+  pairs = 0
+  readonly #params: (recent: Recent) => readonly unknown[]
+  /** What the node said, by params and slot: the gateway comes to a slot a little later. */
+  readonly #said = new Map<string, string>()
+
+  constructor(
+    method: string,
+    params: readonly unknown[] | ((recent: Recent) => readonly unknown[]),
+    isStreamed: boolean,
+  ) {
+    this.method = method
+    this.isStreamed = isStreamed
+    this.#params = typeof params === 'function' ? params : () => params
+  }
+
+  async compare(recent: Recent, asked: Asked = gateway): Promise<void> {
+    const { method } = this
+    const params = this.#params(recent)
+    const [here, there] = await Promise.all([
+      ask(asked, method, params),
+      ask(chain, method, params),
+    ])
+    const at = (slot: number) => `${JSON.stringify(params)} ${slot}`
+    this.#said.set(at(there.slot), there.text)
+    if (here.source !== 'stream') return
+    if (!this.isStreamed) this.differences.push(`from the stream: ${here.text}`)
+    const said = this.#said.get(at(here.slot))
+    if (said === undefined) return
+    this.pairs++
+    if (here.text !== said) this.differences.push(`${here.text} ${said}`)
+  }
+
+  toString(): string {
+    return `${this.method} ${this.#params({ signature: '', slot: 0 })}`
+  }
 }
 
 let devnode: Devnode
 let chain: SolanaNode
 const nodes: CutNode[] = []
 let gateway: SolanaNode
+/** Another customer: one that was shown a slot by a node waits for the stream to get there. */
+let another: Asked
 
 beforeAll(async () => {
   devnode = await startDevnode({ slotMs: 150 })
   chain = await SolanaNode.of(devnode)
   nodes.push(await CutNode.of(devnode), await CutNode.of(devnode))
-  gateway = await SolanaNode.before(nodes, '--metrics.enabled=false', '--indexer.enabled=false')
+  // Nothing but rpc: it opens the stream for its own answers.
+  const closed = ['metrics', 'indexer', 'websocket', 'grpc']
+  gateway = await SolanaNode.before(nodes, ...closed.map((name) => `--${name}.enabled=false`))
+  const { token } = await provision(
+    gateway.server.data,
+    'another',
+    '--product=bundle',
+    '--plan=unlimited',
+  )
+  another = { url: gateway.url, token }
 }, 180_000)
 afterAll(async () => {
   await gateway?.dispose()
@@ -54,32 +105,57 @@ afterAll(async () => {
   await devnode?.dispose()
 }, 60_000)
 
+interface Asked {
+  readonly url: string
+  readonly token: string
+}
+
 interface Given {
   readonly text: string
   readonly source: string | null
   readonly slot: number
 }
 
-async function ask({ url, token }: SolanaNode, { method, params }: Question): Promise<Given> {
+async function ask(
+  { url, token }: Asked,
+  method: string,
+  params: readonly unknown[],
+): Promise<Given> {
   const response = await fetch(url, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-token': token },
     body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
   })
   const text = await response.text()
-  const slot = Number(/"slot":(\d+)/.exec(text)?.[1] ?? -1)
+  const slot = Number(/"slot":(\d+)/.exec(text)?.[1] ?? 0)
   return { text, source: response.headers.get('x-sluice-source'), slot }
 }
 
-/** Writes a wallet, one that comes and goes, and a token account, again and again. */
+/** Longer than a transaction takes to be finalized. */
+const finalMs = 8_000
+
+/**
+ * Writes a wallet, one that comes and goes, and a token account, again and again. Some of the
+ * transactions fail, some are of version 0.
+ */
 class Traffic {
   readonly wallet = Keypair.generate().publicKey
   readonly guest = Keypair.generate()
   readonly mint = Keypair.generate()
   readonly held = Keypair.generate()
   payer!: Keypair
+  readonly #landed: { readonly signature: string; readonly atMs: number }[] = []
   #isOver = false
   #loop: Promise<void> = Promise.resolve()
+
+  /** Each time a later one; null before the first. */
+  async recent(): Promise<Recent | null> {
+    const before = Date.now() - finalMs
+    const signature = this.#landed.findLast(({ atMs }) => atMs < before)?.signature
+    if (signature === undefined) return null
+    const { value } = await chain.connection.getSignatureStatus(signature)
+    return value === null ? null : { signature, slot: value.slot }
+  }
 
   async start(): Promise<void> {
     this.payer = await chain.funded()
@@ -108,8 +184,24 @@ class Traffic {
         mintTo(mint.publicKey, held.publicKey, payer.publicKey, BigInt(count)),
         visit,
       ]
-      await chain.land(instructions, count % 2 === 1 ? [payer] : [payer, guest])
+      const signers = count % 2 === 1 ? [payer] : [payer, guest]
+      await chain.land(instructions, signers)
+      this.#landed.push({ signature: await this.#landOther(count), atMs: Date.now() })
     }
+  }
+
+  /** In turn one of version 0, a failing one, and a plain one. */
+  async #landOther(count: number): Promise<string> {
+    const { payer, wallet } = this
+    const { publicKey: payerKey } = payer
+    if (count % 3 === 0) return chain.land([transfer(payer, wallet, 1_000 + count)], [payer])
+    const lamports = count % 3 === 1 ? 2_000 + count : 10 ** 15 + count
+    const { blockhash: recentBlockhash } = await chain.connection.getLatestBlockhash('processed')
+    const instructions = [transfer(payer, wallet, lamports)]
+    const message = new TransactionMessage({ payerKey, recentBlockhash, instructions })
+    const made = new VersionedTransaction(message.compileToV0Message())
+    made.sign([payer])
+    return chain.connection.sendRawTransaction(made.serialize(), { skipPreflight: true })
   }
 
   async stop(): Promise<void> {
@@ -124,8 +216,7 @@ function questionsOn({ wallet, guest, payer, mint, held }: Traffic): Question[] 
   const absent = Keypair.generate().publicKey.toBase58()
   const all = [...texts, absent, '11111111111111111111111111111111', clock]
   const questions: Question[] = []
-  const add = (method: string, params: readonly unknown[], isStreamed: boolean) =>
-    questions.push({ method, params, isStreamed, pairs: 0, differences: [] })
+  const add = (...of: ConstructorParameters<typeof Question>) => questions.push(new Question(...of))
   for (const commitment of ['processed', 'confirmed', 'finalized']) {
     const isKnown = commitment !== 'processed'
     for (const key of all) {
@@ -134,32 +225,51 @@ function questionsOn({ wallet, guest, payer, mint, held }: Traffic): Question[] 
       for (const config of encodings) {
         // 165 bytes are too long for base58: a node words that.
         const isError = key === texts.at(-1) && config.encoding === undefined
-        const isExact = isKept && !isError && config.encoding !== 'base64+zstd'
-        add('getAccountInfo', [key, { commitment, ...config }], isExact)
+        add('getAccountInfo', [key, { commitment, ...config }], isKept && !isError)
       }
     }
     add('getMultipleAccounts', [all.slice(0, -1), { commitment }], isKnown)
     add('getMultipleAccounts', [texts, { commitment, encoding: 'jsonParsed' }], isKnown)
     add('getTokenAccountBalance', [held.publicKey.toBase58(), { commitment }], isKnown)
-    add('getLatestBlockhash', [{ commitment }], true)
   }
+  for (const commitment of ['confirmed', 'finalized'])
+    for (const encoding of ['json', 'jsonParsed', 'base58', 'base64', 'binary']) {
+      const config = { commitment, encoding, maxSupportedTransactionVersion: 0 }
+      add('getTransaction', ({ signature }) => [signature, config], true)
+      for (const transactionDetails of ['full', 'accounts', 'signatures', 'none'])
+        for (const rewards of [true, false])
+          add('getBlock', ({ slot }) => [slot, { ...config, transactionDetails, rewards }], true)
+    }
+  add('getSignatureStatuses', ({ signature }) => [[signature, '1'.repeat(64)]], false)
   return questions
 }
 
+/** At processed, which a customer does not get from the stream after a node's later answer. */
+function headQuestions(): Question[] {
+  const list = ({ signature }: Recent) => [signature, signature]
+  const config = { searchTransactionHistory: true }
+  return [
+    new Question('getLatestBlockhash', [{ commitment: 'processed' }], true),
+    new Question('getLatestBlockhash', [{ commitment: 'confirmed' }], true),
+    new Question('getLatestBlockhash', [], true),
+    new Question('getSignatureStatuses', (recent) => [list(recent)], true),
+    new Question('getSignatureStatuses', (recent) => [list(recent), config], true),
+  ]
+}
+
+/** A node shows its open slot as processed, which the stream reaches with the next one. */
+async function compareHeads(questions: readonly Question[], traffic: Traffic): Promise<void> {
+  const recent = await traffic.recent()
+  for (let count = 0; recent !== null && count < 40; count++)
+    await Promise.all(questions.map((question) => question.compare(recent, another)))
+}
+
 /** One round: each question to both at once. Processed state of one slot changes: not compared. */
-async function compare(questions: readonly Question[]): Promise<void> {
+async function compare(questions: readonly Question[], traffic: Traffic): Promise<void> {
   for (let at = 0; at < questions.length; at += 8) {
-    const some = questions.slice(at, at + 8)
-    await Promise.all(
-      some.map(async (question) => {
-        const [here, there] = await Promise.all([ask(gateway, question), ask(chain, question)])
-        if (here.source !== 'stream') return
-        if (!question.isStreamed) question.differences.push(`from the stream: ${here.text}`)
-        if (here.slot === -1 || here.slot !== there.slot) return
-        question.pairs++
-        if (here.text !== there.text) question.differences.push(`${here.text} ${there.text}`)
-      }),
-    )
+    const recent = await traffic.recent()
+    if (recent === null) return
+    await Promise.all(questions.slice(at, at + 8).map((question) => question.compare(recent)))
   }
 }
 
@@ -168,10 +278,10 @@ class Customer {
   readonly slots: number[] = []
   isOver = false
 
-  async run(question: Question): Promise<void> {
+  async run(method: string, params: readonly unknown[]): Promise<void> {
     while (!this.isOver) {
-      const { slot } = await ask(gateway, question)
-      if (slot !== -1) this.slots.push(slot)
+      const { slot } = await ask(gateway, method, params)
+      if (slot !== 0) this.slots.push(slot)
     }
   }
 }
@@ -179,22 +289,18 @@ class Customer {
 it('answers from the stream what the node answers, to the byte, through failovers', async () => {
   const traffic = new Traffic()
   await traffic.start()
-  const questions = questionsOn(traffic)
+  const heads = headQuestions()
+  const questions = [...questionsOn(traffic), ...heads]
   const customer = new Customer()
-  const at = { commitment: 'confirmed' }
-  const params = [traffic.wallet.toBase58(), at]
-  const reading = customer.run({
-    method: 'getBalance',
-    params,
-    isStreamed: true,
-    pairs: 0,
-    differences: [],
-  })
+  const params = [traffic.wallet.toBase58(), { commitment: 'confirmed' }]
+  const reading = customer.run('getBalance', params)
+  await until(async () => (await traffic.recent()) !== null, 'a finalized transaction')
   const isEnough = () =>
     questions.every(({ isStreamed, pairs }) => !isStreamed || pairs >= pairsMin)
   const endMs = Date.now() + deadlineMs
   for (let round = 0; !isEnough() && Date.now() < endMs; round++) {
-    await compare(questions)
+    await compare(questions, traffic)
+    await compareHeads(heads, traffic)
     // Each node in turn is gone for a round; the stream resumes at the other.
     if (round % 4 === 1) nodes[(round >> 2) % 2]!.kill(true)
     if (round % 4 === 2) nodes[(round >> 2) % 2]!.kill(false)
@@ -205,7 +311,7 @@ it('answers from the stream what the node answers, to the byte, through failover
   await traffic.stop()
   expect(questions.flatMap(({ differences }) => differences)).toEqual([])
   const missed = questions.filter(({ isStreamed, pairs }) => isStreamed && pairs < pairsMin)
-  expect(missed.map(({ method, params }) => JSON.stringify([method, params]))).toEqual([])
+  expect(missed.map(String)).toEqual([])
   expect(customer.slots).toEqual([...customer.slots].sort((a, b) => a - b))
   expect(new Set(customer.slots).size).toBeGreaterThan(10)
 }, 240_000)

@@ -18,6 +18,14 @@ export const hotAccount = new Uint8Array(32).fill(5)
 /** For answers that keep no accounts. */
 export const noAccounts = { bytesMax: 0, read: async () => null }
 
+/** For answers from a stream that is live, of a node of our version. */
+export const streamDeps = {
+  isLive: () => true,
+  nodeVersion: () => '4.0.0',
+  accounts: noAccounts,
+  blocks: { bytesMax: 1_000_000 },
+}
+
 export const hashOf = (slot: number, fork = 0): string =>
   encodeBase58(
     new Uint8Array(32)

@@ -13,7 +13,7 @@ import { Upstreams } from '../../../src/upstream/node-pool/upstreams.ts'
 import { declareProxyMeters } from '../../../src/upstream/proxy/meters.ts'
 import { RpcProxy } from '../../../src/upstream/proxy/rpc-proxy.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
-import { hotAccount, StreamChain } from '../../../test/testkit/stream-chain.ts'
+import { hotAccount, StreamChain, streamDeps } from '../../../test/testkit/stream-chain.ts'
 import { answering, host, type Started, startDoor, startNodeHttp } from './rpc-parts.ts'
 
 const SLOT_MS = 400
@@ -40,7 +40,7 @@ async function startStream(): Promise<Started> {
     account: { pubkey, lamports: 1n, owner: pubkey, ...rest },
   })
   const accounts = { bytesMax: 1e6, read }
-  const answers = new StreamAnswers(chain.hub, { isLive: () => true, accounts })
+  const answers = new StreamAnswers(chain.hub, { ...streamDeps, accounts })
   answers.observeVersion('4.0.0')
   const params = [encodeBase58(hotAccount), { commitment: 'confirmed' }]
   const call = { method: 'getBalance', params, paramsText: JSON.stringify(params), id: '1' }

@@ -26,6 +26,8 @@ export class Block implements LedgerBlock {
   readonly #entries: Buffer
   readonly blockhash: string
   readonly previousBlockhash: string
+  /** Fees are burned here, so no block pays a reward. */
+  readonly rewards = []
 
   constructor(facts: BlockFacts, stored: readonly StoredTransaction[], entries: Buffer) {
     this.facts = facts

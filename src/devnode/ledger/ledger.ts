@@ -8,6 +8,7 @@ import type {
   AccountState,
   EntryContent,
   MetaContent,
+  RewardContent,
   TransactionContent,
 } from '../../solana/geyser-content.ts'
 import type { TransactionError } from '../../solana/transaction-error.ts'
@@ -50,6 +51,7 @@ export interface LedgerBlock {
   readonly blockHeight: number
   /** Seconds since 1970. */
   readonly blockTime: number
+  readonly rewards: readonly RewardContent[]
   readonly entries: readonly EntryContent[]
   readonly transactionCount: number
   /** Decodes every transaction of the block. */

@@ -14,6 +14,7 @@ import { bytesOf, keyOf } from '../../solana/keys.ts'
 import { accountMethods as sharedAccountMethods } from '../../solana-rpc/account-methods.ts'
 import { accountViewOf } from '../../solana-rpc/encode-account.ts'
 import { rpcFaults } from '../../solana-rpc/errors.ts'
+import { whenDone } from '../../solana-rpc/in-turns.ts'
 import type { Fields } from '../../solana-rpc/params.ts'
 import {
   type Answering,
@@ -24,7 +25,6 @@ import {
   viewOf,
 } from '../../solana-rpc/view.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
-import { whenDone } from './in-turns.ts'
 import { keyedAccountsText } from './keyed-accounts.ts'
 import type { RpcNode } from './rpc-node.ts'
 import { nonCirculating } from './supply.ts'

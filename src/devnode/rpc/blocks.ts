@@ -2,34 +2,19 @@
 import type { Commitment } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../jsonrpc/build.ts'
-import { encodeBase58 } from '../../solana/base58.ts'
-import type { TransactionView } from '../../solana/ui-transaction.ts'
 import { rpcFaults } from '../../solana-rpc/errors.ts'
 import { type Answering, answering, historyViewOf } from '../../solana-rpc/view.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
-import { encodingConfigOf, transactionText } from './encode-transaction.ts'
-import { inTurns, whenDone } from './in-turns.ts'
 import type { RpcNode } from './rpc-node.ts'
 
 const rangeMax = 500_000
 const samplesMax = 720
 const feeAddressesMax = 128
-/** About a millisecond of work. */
-const transactionsPerTurn = 16
 
 export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
   return {
     ...recentMethods(node),
-    getBlock: answering({ least: 1, most: 2 }, (params) => {
-      const slot = params.exactU64(0)
-      const [config, view] = encodingConfigOf(params, 'RpcBlockConfig')
-      const { commitment } = historyViewOf(config, ledger)
-      return () => {
-        const found = blockAt(ledger, slot, commitment)
-        return 'code' in found ? failure(found) : blockAnswer(found, view)
-      }
-    }),
     getBlockTime: answering({ least: 1, most: 1 }, (params) => {
       const slot = params.exactU64(0)
       return () => {
@@ -91,33 +76,7 @@ function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   }
 }
 
-function blockAnswer(block: LedgerBlock, view: TransactionView): Answer | Promise<Answer> {
-  const parts = [
-    `"blockHeight":${block.blockHeight}`,
-    `"blockTime":${block.blockTime}`,
-    `"blockhash":"${block.blockhash}"`,
-    `"parentSlot":${block.parentSlot}`,
-    `"previousBlockhash":"${block.previousBlockhash}"`,
-  ]
-  // Fees are burned here, so no block pays a reward.
-  if (view.showRewards) parts.push('"rewards":[]')
-  if (view.details === 'signatures') {
-    const list = block.signatures().map((signature) => `"${encodeBase58(signature)}"`)
-    parts.push(`"signatures":[${list.join(',')}]`)
-  }
-  if (view.details === 'none' || view.details === 'signatures')
-    return encodedText(`{${parts.join(',')}}`)
-  const texts = inTurns(block.transactions(), transactionsPerTurn, (transaction) =>
-    transactionText(transaction, view),
-  )
-  return whenDone(texts, (list) => {
-    const problem = list.find((text) => typeof text !== 'string')
-    if (problem !== undefined) return failure(problem)
-    return encodedText(`{${parts.join(',')},"transactions":[${list.join(',')}]}`)
-  })
-}
-
-function blockAt(
+export function blockAt(
   ledger: Ledger,
   slot: number | bigint,
   commitment: Commitment,

@@ -15,6 +15,8 @@ export interface AskedAccounts {
 }
 
 const preflightFailed = -32002
+/** As all answers. */
+const sorted = { isSorted: true }
 
 export function preflightFailure(simulated: Simulated): RpcError {
   const { err } = simulated
@@ -35,7 +37,7 @@ export function preflightFailure(simulated: Simulated): RpcError {
       preBalances: null,
       preTokenBalances: null,
       replacementBlockhash: null,
-      returnData: JSON.parse(returnDataText(simulated.returnData)),
+      returnData: JSON.parse(returnDataText(simulated.returnData, sorted)),
       unitsConsumed: Number(simulated.unitsConsumed),
     },
   }
@@ -54,21 +56,22 @@ export function simulatedText(
   const keys = [...shown.keys, ...loadedWritableAddresses, ...loadedReadonlyAddresses]
   const { balances } = simulated
   const tokens = (which: 'preTokenBalances' | 'postTokenBalances') =>
-    balances && new ReadyJson(`[${balances[which].map(tokenBalanceText).join(',')}]`)
+    balances &&
+    new ReadyJson(`[${balances[which].map((one) => tokenBalanceText(one, sorted)).join(',')}]`)
   return jsonText({
     accounts: shown.accounts === null ? null : accountsAfter(simulated, shown.accounts),
     err: simulated.err,
     fee: simulated.fee,
     innerInstructions: shown.hasCalls ? calls(simulated, keys) : null,
     loadedAccountsDataSize: simulated.loadedAccountsDataSize,
-    loadedAddresses: new ReadyJson(loadedText(simulated)),
+    loadedAddresses: new ReadyJson(loadedText(simulated, sorted)),
     logs: simulated.logs,
     postBalances: balances?.postBalances ?? null,
     postTokenBalances: tokens('postTokenBalances'),
     preBalances: balances?.preBalances ?? null,
     preTokenBalances: tokens('preTokenBalances'),
     replacementBlockhash: simulated.replacementBlockhash,
-    returnData: new ReadyJson(returnDataText(simulated.returnData)),
+    returnData: new ReadyJson(returnDataText(simulated.returnData, sorted)),
     unitsConsumed: simulated.unitsConsumed,
   })
 }

@@ -5,8 +5,8 @@ import { keyText } from '../../solana/key-text.ts'
 import { isTokenProgram } from '../../solana/token-account.ts'
 import { type AccountParser, type AccountView, sortedAccountText } from '../../solana/ui-account.ts'
 import { accountText, type ReadState } from '../../solana-rpc/encode-account.ts'
+import { inTurns, whenDone } from '../../solana-rpc/in-turns.ts'
 import type { LedgerAccount } from '../ledger/ledger.ts'
-import { inTurns, whenDone } from './in-turns.ts'
 
 /** About a millisecond of work. */
 const accountsPerTurn = 256

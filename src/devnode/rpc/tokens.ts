@@ -11,6 +11,7 @@ import { type TokenUnit, type UiTokenAmount, uiTokenAmount } from '../../solana/
 import { unitOf } from '../../solana-rpc/account-methods.ts'
 import { accountViewOf } from '../../solana-rpc/encode-account.ts'
 import { rpcFaults } from '../../solana-rpc/errors.ts'
+import { whenDone } from '../../solana-rpc/in-turns.ts'
 import {
   type Answering,
   answering,
@@ -20,7 +21,6 @@ import {
   viewOf,
 } from '../../solana-rpc/view.ts'
 import type { Ledger, LedgerAccount } from '../ledger/ledger.ts'
-import { whenDone } from './in-turns.ts'
 import { keyedAccountsText } from './keyed-accounts.ts'
 import type { RpcNode } from './rpc-node.ts'
 

@@ -1,65 +1,40 @@
-// RPC methods on the history of transactions: getTransaction, getSignaturesForAddress,
-// getSignatureStatuses. Thread: main.
-import { Commitment, commitmentNames } from '../../base/commitment.ts'
+// RPC methods on the history: those of solana-rpc, and getSignaturesForAddress. Thread: main of the
+// devnode.
+import { type Commitment, commitmentNames } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { encodedText, failure } from '../../jsonrpc/build.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
-import type { TransactionView } from '../../solana/ui-transaction.ts'
 import type { SignatureStatus } from '../../solana/updates.ts'
+import type { HistoryReads } from '../../solana-rpc/chain-reads.ts'
 import { rpcFaults } from '../../solana-rpc/errors.ts'
-import { type Answering, answering, historyViewOf, inContext } from '../../solana-rpc/view.ts'
-import type { Ledger, LedgerTransaction } from '../ledger/ledger.ts'
-import { encodingConfigOf, transactionText } from './encode-transaction.ts'
+import { historyMethods } from '../../solana-rpc/history-methods.ts'
+import { type Answering, answering, historyViewOf } from '../../solana-rpc/view.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import { blockAt } from './blocks.ts'
 import type { RpcNode } from './rpc-node.ts'
 
 const signaturesMax = 1_000
-const statusesMax = 256
-/** Without `searchTransactionHistory` a validator knows as many slots as it keeps blockhashes. */
-const statusSlots = 300
 
 export function transactionMethods(node: RpcNode): Readonly<Record<string, Answering>> {
-  const { ledger } = node
+  const { ledger, apiVersion } = node
   return {
-    getTransaction: answering({ least: 1, most: 2 }, (params) => {
-      const signature = params.signature(0)
-      const [config, shown] = encodingConfigOf(params, 'RpcTransactionConfig')
-      const { commitment } = historyViewOf(config, ledger)
-      // Details and rewards are a block's to choose.
-      const view: TransactionView = { ...shown, details: 'full', showRewards: true }
-      return () => {
-        const found = ledger.transaction(signature)
-        const reached = found === null ? null : ledger.blockCommitment(found.slot)
-        if (found === null || reached === null || reached < commitment) return encodedText('null')
-        const text = transactionText(found, view)
-        return typeof text === 'string' ? encodedText(placed(found, text)) : failure(text)
-      }
-    }),
+    ...historyMethods({ apiVersion, ledger: historyOf(ledger) }),
     getSignaturesForAddress: signaturesForAddress(ledger),
-    getSignatureStatuses: answering({ least: 1, most: 2 }, (params) => {
-      const signatures = params.texts(0, statusesMax).map((text) => params.signatureOf(text))
-      const config = params.config(1, 'RpcSignatureStatusConfig')
-      if (params.at(1) !== null) config.require('searchTransactionHistory')
-      const hasHistory = config.flag('searchTransactionHistory') === true
-      return () => {
-        const slot = ledger.stateSlot(Commitment.processed)
-        const oldest = hasHistory ? 0 : slot - statusSlots
-        const texts = signatures.map((signature) => statusText(signature, oldest))
-        return inContext(node, slot, `[${texts.join(',')}]`)
-      }
-    }),
   }
+}
 
-  function statusText(signature: Uint8Array, oldestSlot: number): string {
-    const status = ledger.signatureStatus(signature)
-    if (status === null || status.slot < oldestSlot) return 'null'
-    const { err } = status
-    return jsonText({
-      confirmationStatus: commitmentNames[status.commitment],
-      confirmations: status.confirmations,
-      err,
-      slot: status.slot,
-      status: err === null ? { Ok: null } : { Err: err },
-    })
+/** A ledger as the shared methods read it. */
+function historyOf(ledger: Ledger): HistoryReads {
+  return {
+    slot: (commitment) => ledger.slot(commitment),
+    stateSlot: (commitment) => ledger.stateSlot(commitment),
+    signatureStatus: (signature) => ledger.signatureStatus(signature),
+    landed(signature, commitment) {
+      const found = ledger.transaction(signature)
+      const reached = found === null ? null : ledger.blockCommitment(found.slot)
+      return reached === null || reached < commitment ? null : found
+    },
+    landedBlock: (slot, commitment) => blockAt(ledger, slot, commitment),
   }
 }
 
@@ -102,9 +77,4 @@ function signaturesForAddress(ledger: Ledger): Answering {
 /** A validator refuses to page from a transaction that it does not have. */
 function isReached(status: SignatureStatus | null, commitment: Commitment): boolean {
   return status !== null && status.commitment >= commitment
-}
-
-/** Adds where and when it landed. */
-function placed({ blockTime, slot, index }: LedgerTransaction, text: string): string {
-  return `{"blockTime":${blockTime},"slot":${slot},"transactionIndex":${index},${text.slice(1)}`
 }

@@ -17,6 +17,7 @@ export interface SinkCounts {
   readonly incompleteBlocks: number
   readonly rewrittenBlocks: number
   readonly unreadable: number
+  readonly droppedSlots: number
 }
 
 export interface FeedReading {
@@ -25,6 +26,8 @@ export interface FeedReading {
   readonly slot: number | null
   /** Of the accounts that are kept current by the stream. */
   readonly accountBytes: number
+  /** Of the last blocks with their transactions. */
+  readonly historyBytes: number
   readonly counts: FeedCounts & SinkCounts
 }
 
@@ -46,6 +49,11 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
     'rewritten_blocks',
     'Blocks that a node replayed with different content',
     'rewrittenBlocks',
+  )
+  counter(
+    'dropped_slots',
+    'Slots dropped before they were finalized: too much waited for that',
+    'droppedSlots',
   )
   counter('unreadable', 'Messages discarded as malformed', 'unreadable')
   meters.gaugesRead(
@@ -70,6 +78,14 @@ export function declareGeyserMeters(meters: Meters, read: () => readonly FeedRea
     labels,
     function* () {
       for (const { set, accountBytes } of read()) yield [{ set }, accountBytes]
+    },
+  )
+  meters.gaugesRead(
+    'sluice_upstream_geyser_history_bytes',
+    'Memory of the last blocks from the geyser stream of a set, kept to answer calls',
+    labels,
+    function* () {
+      for (const { set, historyBytes } of read()) yield [{ set }, historyBytes]
     },
   )
 }

@@ -27,7 +27,7 @@ export interface MethodPolicy {
   readonly reads: MethodClass
 }
 
-export const methodClasses = ['slots', 'accounts', 'other'] as const
+export const methodClasses = ['slots', 'accounts', 'history', 'other'] as const
 export type MethodClass = (typeof methodClasses)[number]
 
 /** Options of a call that the pick of a node depends on. */
@@ -62,8 +62,9 @@ const policies: ReadonlyMap<string, MethodPolicy> = new Map<string, MethodPolicy
   ['getTokenAccountBalance', accounts],
   ['getGenesisHash', { ...plain, lasting: 'always' }],
   ['getBlockTime', { ...plain, lasting: 'rooted' }],
-  ['getTransaction', { ...plain, lasting: 'finalized' }],
-  ['getBlock', { ...heavy, lasting: 'finalized' }],
+  ['getSignatureStatuses', { ...plain, tellsSlot: true, reads: 'history' }],
+  ['getTransaction', { ...plain, lasting: 'finalized', reads: 'history' }],
+  ['getBlock', { ...heavy, lasting: 'finalized', reads: 'history' }],
   ['getBlocks', heavy],
   ['getBlocksWithLimit', heavy],
   ['getBlockProduction', heavy],

@@ -122,6 +122,9 @@ export class SetProxy implements ReadDeps {
     if (height !== null && height < this.#heights.get(customer, commitment)) return null
     if (slot > seen) this.#slots.raise(customer, commitment, slot)
     if (height !== null) this.#heights.raise(customer, commitment, height)
+    eachShown(call, commitment, answer, (shown, reached) =>
+      this.#slots.raise(customer, reached, shown),
+    )
     return answer
   }
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { StreamAnswers } from '../../../src/answers/stream-answers.ts'
 import { slotStatus } from '../../../src/solana/updates.ts'
-import { hashOf, noAccounts, StreamChain } from '../../testkit/stream-chain.ts'
+import { hashOf, StreamChain, streamDeps } from '../../testkit/stream-chain.ts'
 
 function stage() {
   const chain = new StreamChain()
   let isLive = true
-  const answers = new StreamAnswers(chain.hub, { isLive: () => isLive, accounts: noAccounts })
+  const answers = new StreamAnswers(chain.hub, { ...streamDeps, isLive: () => isLive })
   answers.observeVersion('4.0.0')
   const ask = (method: string, ...params: unknown[]) => {
     const call = { method, params, paramsText: JSON.stringify(params), id: '1' }
@@ -75,7 +75,7 @@ describe('slots from the stream', () => {
     const fresh = stage()
     fresh.chain.grow(10, 15, { height: null })
     expect(fresh.ask('getSlot', at('confirmed'))).toBeNull()
-    const unversioned = new StreamAnswers(chain.hub, { isLive: () => true, accounts: noAccounts })
+    const unversioned = new StreamAnswers(chain.hub, streamDeps)
     chain.grow(16, 17)
     const latest = { method: 'getLatestBlockhash', params: undefined, paramsText: '', id: '1' }
     expect(unversioned.answer({ ...latest, params: [at('confirmed')] })).toBeNull()

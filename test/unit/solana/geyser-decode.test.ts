@@ -4,6 +4,7 @@ import type { TransactionContent } from '../../../src/solana/geyser-content.ts'
 import {
   decodeDeadError,
   decodeEntryTransactions,
+  decodePlainRewards,
   decodeRewards,
   decodeTransactionInfo,
 } from '../../../src/solana/geyser-decode.ts'
@@ -45,7 +46,12 @@ describe('geyser messages read back', () => {
       rewardType: 3,
       commission: '7',
     }
-    expect(decodeRewards(encodeRewards([reward, reward]))).toEqual([reward, reward])
+    const encoded = encodeRewards([reward, reward])
+    expect(decodeRewards(encoded)).toEqual([reward, reward])
+    expect(decodePlainRewards(encoded)).toEqual([reward, reward])
+    // With partitions, and with a commission in basis points.
+    expect(decodePlainRewards(Buffer.concat([encoded, Buffer.from([0x12, 0])]))).toBeNull()
+    expect(decodePlainRewards(Uint8Array.of(0x0a, 3, 0x32, 1, 0x31))).toBeNull()
     const entry = {
       index: 3,
       numHashes: 9,
@@ -62,7 +68,7 @@ describe('geyser messages read back', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 80 }), (bytes) => {
         decodeTransactionInfo(bytes)
-        decodeRewards(bytes)
+        decodePlainRewards(bytes)
         decodeEntryTransactions(bytes)
       }),
       { numRuns: 300 },

@@ -122,7 +122,8 @@ describe('a transaction of version 1', () => {
     const bytes = v1Transaction(made)
     layout.decode(bytes)
     const content = contentOf(bytes)
-    const view = { encoding: 'json', details: 'full', showRewards: false } as const
+    const form = { encoding: 'json', details: 'full' } as const
+    const view = { ...form, showRewards: false, isSorted: false }
     expect(isShowable(content, { ...view, versionMax: null })).toBe(false)
     expect(isShowable(content, { ...view, versionMax: 0 })).toBe(false)
     expect(isShowable(content, { ...view, versionMax: 1 })).toBe(true)

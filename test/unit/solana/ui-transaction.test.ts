@@ -54,6 +54,7 @@ const view = (changes: Partial<TransactionView>): TransactionView => ({
   details: 'full',
   showRewards: false,
   versionMax: 0,
+  isSorted: false,
   ...changes,
 })
 const shown = (changes: Partial<TransactionView>) =>

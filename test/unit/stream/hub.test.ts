@@ -37,6 +37,35 @@ describe('the hub', () => {
     expect(heard[2]).toEqual(['5P', '5C', '5a', '5b', '5F'])
   })
 
+  it('drops the oldest slots whole when too much waits to be finalized', () => {
+    const bounds = { replaySlots: 1, replayBytesMax: 1, unfinalizedBytesMax: 50 }
+    const hub = new Hub<Said>(bounds, () => 10)
+    const heard: string[] = []
+    hub.listen((commitment, { slot, text }) => {
+      if (commitment === 2) heard.push(`${slot}${text}`)
+    })
+    for (const slot of [5, 6, 7]) {
+      hub.content({ slot, text: 'a' })
+      hub.content({ slot, text: 'b' })
+    }
+    // Of a slot that lost its beginning, nothing but the status.
+    hub.content({ slot: 5, text: 'c' })
+    for (const slot of [5, 6, 7]) hub.status({ slot, text: 'F' }, 2)
+    expect(heard).toEqual(['5F', '6a', '6b', '6F', '7a', '7b', '7F'])
+    expect(hub.droppedSlots).toBe(1)
+    // What was finalized or abandoned does not count.
+    for (let slot = 8; slot < 30; slot++) {
+      for (const text of ['a', 'b', 'c', 'd']) hub.content({ slot, text })
+      if (slot % 2 === 0) hub.status({ slot, text: 'F' }, 2)
+      else hub.abandon(slot)
+    }
+    hub.content({ slot: 30, text: 'a' })
+    hub.restate(30, [{ slot: 30, text: 'x' }])
+    hub.status({ slot: 30, text: 'F' }, 2)
+    expect(heard.slice(-2)).toEqual(['30x', '30F'])
+    expect(hub.droppedSlots).toBe(1)
+  })
+
   it('treats a slot as confirmed when only its finalization was reported', () => {
     const { hub, heard } = open()
     hub.content({ slot: 5, text: 'a' })

@@ -1,15 +1,17 @@
-// Landed transactions in answers: which form a config selects, and the text. Thread: main.
-import type { RpcError } from '../../jsonrpc/build.ts'
+// Landed transactions in answers: which form a config selects, and the text. Thread: any.
+import { objectText } from '../base/json-text.ts'
+import type { RpcError } from '../jsonrpc/build.ts'
+import type { TransactionContent } from '../solana/geyser-content.ts'
 import {
   isShowable,
   type TransactionView,
   transactionDetails,
   transactionEncodings,
-  uiTransactionText,
-} from '../../solana/ui-transaction.ts'
-import { rpcFaults } from '../../solana-rpc/errors.ts'
-import { Fields, type Params } from '../../solana-rpc/params.ts'
-import type { LedgerTransaction } from '../ledger/ledger.ts'
+  transactionMembers,
+  versionOf,
+} from '../solana/ui-transaction.ts'
+import { rpcFaults } from './errors.ts'
+import { Fields, type Params } from './params.ts'
 
 /** `encoding` and its companions of a config. */
 function transactionViewOf(fields: Fields): TransactionView {
@@ -18,6 +20,7 @@ function transactionViewOf(fields: Fields): TransactionView {
     details: fields.choice('transactionDetails', transactionDetails) ?? 'full',
     showRewards: fields.flag('rewards') !== false,
     versionMax: fields.u64('maxSupportedTransactionVersion', 'u8'),
+    isSorted: true,
   }
 }
 
@@ -33,11 +36,12 @@ export function encodingConfigOf(params: Params, struct: string): [Fields, Trans
   })
 }
 
-/** `{transaction, meta, version}`, or the error for a version that the client does not know. */
+/** `{transaction, meta, version}` and `also`; an error for a version the client does not know. */
 export function transactionText(
-  { content, version }: LedgerTransaction,
+  content: TransactionContent,
   view: TransactionView,
+  ...also: readonly string[]
 ): string | RpcError {
-  if (!isShowable(content, view)) return rpcFaults.unsupportedVersion(version)
-  return uiTransactionText(content, view)
+  if (!isShowable(content, view)) return rpcFaults.unsupportedVersion(versionOf(content))
+  return objectText([...also, ...transactionMembers(content, view)], view.isSorted)
 }
