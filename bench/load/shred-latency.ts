@@ -41,8 +41,7 @@ async function probeOurs(way: Way, targets: number, seconds: number): Promise<Ne
   const server = startProcess(new URL('./clients/shred-server.js', import.meta.url))
   try {
     const input: ServerInput = {
-      io: way === 'dgram' ? 'dgram' : 'batch',
-      idle: way === 'ours, polling' ? 'spin' : 'sleep',
+      io: way === 'dgram' ? 'dgram' : way === 'ours' ? 'batch' : 'poll',
       targets,
       outPort,
     }

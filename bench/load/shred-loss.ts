@@ -21,7 +21,7 @@ function contender(name: string, io: ServerInput['io']): Contender {
       const sink = await startNet('sink', outPort)
       const server = startProcess(new URL('./clients/shred-server.js', import.meta.url))
       try {
-        const input: ServerInput = { io, idle: 'sleep', targets, outPort }
+        const input: ServerInput = { io, targets, outPort }
         const port = await server.call<number>('start', input)
         const { packets: offered = 0 } = await runNet('flood', rate, seconds, port)
         await new Promise((done) => setTimeout(done, drainMs))

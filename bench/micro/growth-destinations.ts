@@ -11,7 +11,8 @@ import {
   pinned,
 } from '../../src/transport/udp-batch.ts'
 import { batchMax, slotBytes } from '../../src/transport/udp-receive.ts'
-import { BatchSender, ShredVectors } from '../../src/transport/udp-send.ts'
+import { BatchSender } from '../../src/transport/udp-send.ts'
+import { ShredVectors } from '../../src/transport/udp-vectors.ts'
 import { growthBench, type OpenWorks, type Work } from '../lib/growth.ts'
 
 const dataBytes = 1203
@@ -22,7 +23,7 @@ export const bench = growthBench({
   name: 'growth-destinations',
   question: 'What does a shred cost for each of more destinations?',
   axis: 'destinations',
-  sizes: [1, 4, 16, 64, 256],
+  sizes: [1, 4, 16, 64, 256, 512],
   lines: ['one shred at a time', 'batch of 48', 'GSO batch of 48'],
   file: import.meta.url,
   missing: async () => ((await loadLibc()) === null ? 'needs koffi and glibc' : undefined),

@@ -24,6 +24,8 @@ export interface Libc {
   sendmmsg(fd: number, headers: number, count: number, flags: number): number
   recvmsg(fd: number, header: number, flags: number): number
   sched_yield(): number
+  sched_setaffinity(thread: number, length: number, mask: Uint8Array): number
+  getrusage(who: number, usage: number): number
   /** Of the last call that failed. */
   errno(): number
   /** Where pinned memory lies. */
@@ -84,6 +86,8 @@ export async function loadLibc(): Promise<Libc | null> {
       sendmmsg: f('int sendmmsg(int, uint64, uint32, int)'),
       recvmsg: f('int64 recvmsg(int, uint64, int)'),
       sched_yield: f('int sched_yield()'),
+      sched_setaffinity: f('int sched_setaffinity(int, size_t, void *)'),
+      getrusage: f('int getrusage(int, uint64)'),
       errno: () => koffi.errno(),
       addressOf: (bytes) => Number(koffi.address(bytes)),
     }
@@ -177,6 +181,7 @@ export function writeName(
 
 /** Writes an address as the two halves of a pointer. */
 export function writePointer(words: Uint32Array, at: number, address: number): void {
-  words[at] = address % 2 ** 32
-  words[at + 1] = Math.floor(address / 2 ** 32)
+  // Stores of a Uint32Array keep the low 32 bits: no slow remainder of two doubles.
+  words[at] = address
+  words[at + 1] = address / 2 ** 32
 }

@@ -32,23 +32,24 @@ export class BatchReceiver {
   readonly arena: Uint8Array
   /** Memory address of the arena, to send from it without a copy. */
   readonly arenaAddress: number
-  readonly #libc: Libc
-  readonly #fd: number
-  readonly #headers: number
+  /** The calls with their arguments: an address in a field would be boxed for each call. */
+  readonly #wait: () => number
+  readonly #poll: () => number
   readonly #headerWords: Uint32Array
   readonly #names: Uint8Array
   readonly #nameView: DataView
 
   constructor(libc: Libc, fd: number) {
-    this.#libc = libc
-    this.#fd = fd
     this.arena = pinned(batchMax * slotBytes)
     this.arenaAddress = libc.addressOf(this.arena)
     const vectors = pinned(batchMax * iovecBytes)
     const headers = pinned(batchMax * headerBytes)
     this.#names = pinned(batchMax * nameBytes)
     this.#nameView = new DataView(this.#names.buffer)
-    this.#headers = libc.addressOf(headers)
+    const headersAt = libc.addressOf(headers)
+    const { waitForOne, dontWait } = flagsOfCall
+    this.#wait = () => libc.recvmmsg(fd, headersAt, batchMax, waitForOne, 0)
+    this.#poll = () => libc.recvmmsg(fd, headersAt, batchMax, dontWait, 0)
     this.#headerWords = new Uint32Array(headers.buffer)
     const vectorWords = new Uint32Array(vectors.buffer)
     const vectorsAt = libc.addressOf(vectors)
@@ -67,8 +68,7 @@ export class BatchReceiver {
 
   /** Number of packets received; 0 after the socket's timeout, or at once when `waits` is false. */
   receive(waits: boolean): number {
-    const flags = waits ? flagsOfCall.waitForOne : flagsOfCall.dontWait
-    const count = this.#libc.recvmmsg(this.#fd, this.#headers, batchMax, flags, 0)
+    const count = waits ? this.#wait() : this.#poll()
     return Math.max(count, 0)
   }
 

@@ -22,7 +22,6 @@ import {
   iovecCountAt,
   iovecLengthAt,
   iovecsAt,
-  iovecWords,
   type Libc,
   nameAt,
   nameBytes,
@@ -33,8 +32,9 @@ import {
 } from './udp-batch.ts'
 import { refuserOf } from './udp-errors.ts'
 import { batchMax, slotBytes } from './udp-receive.ts'
+import type { ShredVectors } from './udp-vectors.ts'
 
-const targetsMax = 256
+const targetsMax = 1024
 /** Fewer shreds than this are not worth a GSO segment batch. */
 const segmentsMin = 4
 /** Errors that one drain of the error queue reads at most. */
@@ -74,39 +74,6 @@ export interface SendEvents {
   refused(row: number): void
 }
 
-/** The shreds of a batch by kind, as iovecs that all senders share. */
-export class ShredVectors {
-  readonly address: number
-  readonly counts = [0, 0]
-  readonly bytes: readonly [number, number]
-  readonly #words: Uint32Array
-
-  constructor(libc: Libc, bytes: readonly [number, number]) {
-    const memory = pinned(2 * batchMax * iovecBytes)
-    this.bytes = bytes
-    this.address = libc.addressOf(memory)
-    this.#words = new Uint32Array(memory.buffer)
-    for (let index = 0; index < 2 * batchMax; index += 1)
-      this.#words[index * iovecWords + iovecLengthAt] = bytes[index < batchMax ? 0 : 1]
-  }
-
-  get total(): number {
-    return this.counts[0]! + this.counts[1]!
-  }
-
-  clear(): void {
-    this.counts[0] = 0
-    this.counts[1] = 0
-  }
-
-  /** Adds a shred by the address of its first byte; kind 0 is data, 1 is code. */
-  add(kind: 0 | 1, address: number): void {
-    const index = kind * batchMax + this.counts[kind]!
-    this.counts[kind]! += 1
-    writePointer(this.#words, index * iovecWords + iovecBaseAt, address)
-  }
-}
-
 export class BatchSender {
   readonly #libc: Libc
   readonly #fd: number
@@ -119,8 +86,13 @@ export class BatchSender {
   readonly #controls = pinned(2 * controlBytes)
   readonly #single = pinned(payloadByte + slotBytes)
   readonly #error = pinned(payloadByte + quotedBytes + errorControlBytes)
-  readonly #plainAt: number
-  readonly #segmentedAt: number
+  readonly #errorWords = new Uint32Array(this.#error.buffer)
+  readonly #errorAt: number
+  /**
+   * Addresses of the first header: plain data, plain code, segmented data, segmented code. The
+   * null keeps V8 from unboxing the array, which would box an address again for each call.
+   */
+  #firsts: readonly (number | null)[] = [null]
   #targets: readonly SendTarget[] = []
   /** Targets whose errors count: those of batches, and those of single datagrams. */
   #known: readonly SendTarget[] = []
@@ -138,8 +110,7 @@ export class BatchSender {
     this.#vectors = vectors
     this.#events = options.events
     this.segments = options.segments
-    this.#plainAt = libc.addressOf(this.#plain)
-    this.#segmentedAt = libc.addressOf(this.#segmented)
+    this.#errorAt = libc.addressOf(this.#error)
     for (const kind of [0, 1]) {
       const view = new DataView(this.#controls.buffer, kind * controlBytes)
       view.setBigUint64(0, BigInt(controlDataBytes), true)
@@ -152,8 +123,21 @@ export class BatchSender {
   /** Replaces the targets, and those that only `sendOne` uses. Must run between batches. */
   setTargets(targets: readonly SendTarget[], singles: readonly SendTarget[] = []): void {
     assert(targets.length <= targetsMax, `at most ${targetsMax} targets`)
-    this.#targets = targets
     this.#known = [...targets, ...singles]
+    if (isSameList(targets, this.#targets)) {
+      this.#targets = targets
+      return
+    }
+    this.#targets = targets
+    const plainAt = this.#libc.addressOf(this.#plain)
+    const segmentedAt = this.#libc.addressOf(this.#segmented)
+    this.#firsts = [
+      plainAt,
+      plainAt + batchMax * targets.length * headerBytes,
+      segmentedAt,
+      segmentedAt + targetsMax * headerBytes,
+      null,
+    ]
     const namesAt = this.#libc.addressOf(this.#names)
     const controlsAt = this.#libc.addressOf(this.#controls)
     const plain = new Uint32Array(this.#plain.buffer)
@@ -184,12 +168,11 @@ export class BatchSender {
   send(): void {
     const targets = this.#targets.length
     if (targets === 0) return
-    for (const kind of [0, 1]) {
+    for (let kind = 0; kind < 2; kind += 1) {
       const count = this.#vectors.counts[kind]!
       if (count === 0) continue
       if (count >= segmentsMin && this.segments && this.#sendSegmented(kind, count)) continue
-      const first = kind * batchMax * targets
-      this.#sendHeaders(this.#plainAt + first * headerBytes, count * targets, 1)
+      this.#sendHeaders(this.#firsts[kind]!, count * targets, 1)
     }
   }
 
@@ -209,8 +192,8 @@ export class BatchSender {
 
   /** Drains the error queue and reports refusing targets; returns the number of errors read. */
   drainErrors(): number {
-    const at = this.#libc.addressOf(this.#error)
-    const words = new Uint32Array(this.#error.buffer)
+    const at = this.#errorAt
+    const words = this.#errorWords
     const controlByte = payloadByte + quotedBytes
     let found = 0
     for (; found < errorsMax; found += 1) {
@@ -235,34 +218,37 @@ export class BatchSender {
     const targets = this.#targets.length
     for (let index = 0; index < targets; index += 1)
       this.#segmentedWords[(kind * targetsMax + index) * headerWords + iovecCountAt] = count
-    return this.#sendHeaders(this.#segmentedAt + kind * targetsMax * headerBytes, targets, count)
+    return this.#sendHeaders(this.#firsts[2 + kind]!, targets, count)
   }
 
   /** Sends contiguous headers; false when GSO is unsupported here and nothing was sent. */
   #sendHeaders(at: number, count: number, shreds: number): boolean {
+    // The usual case first: below, an address is computed, and so boxed, for each call.
+    let done = this.#libc.sendmmsg(this.#fd, at, count, 0)
+    if (done === count) return true
     const targets = this.#targets
     let retries = targets.length + batchMax
-    for (let sent = 0; sent < count; ) {
-      const done = this.#libc.sendmmsg(this.#fd, at + sent * headerBytes, count - sent, 0)
-      if (done > 0) {
-        sent += done
-        continue
+    for (let sent = 0; ; ) {
+      if (done > 0) sent += done
+      else {
+        const errno = this.#libc.errno()
+        if (!this.#isTransient(errno) || retries === 0) {
+          if (shreds > 1 && sent === 0 && segmentErrnos.has(errno)) {
+            this.segments = false
+            return false
+          }
+          this.#events.failed(targets[sent % targets.length]!.row, errno, shreds)
+          sent += 1
+        } else if (errno !== errnos.intr) retries -= 1
       }
-      const errno = this.#libc.errno()
-      if (errno === errnos.intr) continue
-      // The kernel reports an error of an earlier packet by failing this send: retry it.
-      if (this.drainErrors() > 0 || errno === errnos.refused) {
-        retries -= 1
-        if (retries > 0) continue
-      }
-      if (shreds > 1 && sent === 0 && segmentErrnos.has(errno)) {
-        this.segments = false
-        return false
-      }
-      this.#events.failed(targets[sent % targets.length]!.row, errno, shreds)
-      sent += 1
+      if (sent >= count) return true
+      done = this.#libc.sendmmsg(this.#fd, at + sent * headerBytes, count - sent, 0)
     }
-    return true
+  }
+
+  /** Whether a send is retried: the kernel reports an error of an earlier packet by failing it. */
+  #isTransient(errno: number): boolean {
+    return errno === errnos.intr || this.drainErrors() > 0 || errno === errnos.refused
   }
 
   /** The target to which the datagram of an error was sent, by the socket address at that byte. */
@@ -292,6 +278,16 @@ function writeMessage(
   words[iovecCountAt] = 1
   writePointer(words, vectorWord + iovecBaseAt, at + payloadByte)
   words[vectorWord + iovecLengthAt] = payloadBytes
+}
+
+function isSameList(a: readonly SendTarget[], b: readonly SendTarget[]): boolean {
+  return (
+    a.length === b.length &&
+    a.every(({ row, port, address }, index) => {
+      const other = b[index]!
+      return row === other.row && port === other.port && isSame(address.words, other.address.words)
+    })
+  )
 }
 
 function isSame(a: IpAddress['words'], b: IpAddress['words']): boolean {

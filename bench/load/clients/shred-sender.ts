@@ -3,7 +3,8 @@
 import { createSocket } from 'node:dgram'
 import { loadLibc, openSocket, pinned } from '../../../src/transport/udp-batch.ts'
 import { BatchReceiver, batchMax, slotBytes } from '../../../src/transport/udp-receive.ts'
-import { BatchSender, ShredVectors } from '../../../src/transport/udp-send.ts'
+import { BatchSender } from '../../../src/transport/udp-send.ts'
+import { ShredVectors } from '../../../src/transport/udp-vectors.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface SendInput {

@@ -2,7 +2,12 @@
 // Thread: main of its own process, which only starts the worker.
 import { parseAddress, parseCidr } from '../../../src/base/cidr.ts'
 import { systemClock } from '../../../src/base/clock.ts'
-import { SharedStats } from '../../../src/products/shredstream/shared-stats.ts'
+import { lastCore, pollCoreOf } from '../../../src/products/shredstream/core.ts'
+import {
+  pauseCauses,
+  pausesOf,
+  SharedStats,
+} from '../../../src/products/shredstream/shared-stats.ts'
 import type { WorkerSettings } from '../../../src/products/shredstream/shred-components.ts'
 import { TargetTable } from '../../../src/products/shredstream/targets.ts'
 import { windowBytes } from '../../../src/products/shredstream/window.ts'
@@ -11,17 +16,19 @@ import { DedicatedWorker } from '../../../src/threads/dedicated.ts'
 import { serveBench } from '../../../test/testkit/process.ts'
 
 export interface ServerInput {
-  readonly io: 'batch' | 'dgram'
-  readonly idle: 'sleep' | 'spin'
+  readonly io: 'batch' | 'poll' | 'dgram'
   readonly targets: number
   readonly outPort: number
 }
+
+/** Counts of pauses within each bound, by cause. */
+export type PauseOutput = readonly (readonly number[])[]
 
 let worker: DedicatedWorker | null = null
 let stats = new SharedStats()
 
 serveBench({
-  async start({ io, idle, targets, outPort }: ServerInput): Promise<number> {
+  async start({ io, targets, outPort }: ServerInput): Promise<number> {
     stats = new SharedStats()
     const table = new TargetTable()
     table.write(
@@ -43,12 +50,14 @@ serveBench({
       sources: [parseCidr('127.0.0.0/8')!],
       version: 1,
       io,
-      idle,
+      core: io === 'poll' ? pollCoreOf(lastCore) : null,
+      idle: 'sleep',
       segments: true,
       leaders: null,
       recover: false,
       caps: { packetsPerSecond: 1e9, bytesPerSecond: 1e12 },
       bufferBytes: 32 * 1024 * 1024,
+      warmsUp: true,
     }
     worker = await DedicatedWorker.start(
       {
@@ -71,6 +80,7 @@ serveBench({
     )
     return stats.sockets.get(0, 'ingestPort')
   },
+  pauses: (): PauseOutput => pauseCauses.map((_, row) => pausesOf(stats, row).counts),
   async stop(): Promise<Readonly<Record<string, number>>> {
     await worker?.stop()
     return stats.totals.row(0)

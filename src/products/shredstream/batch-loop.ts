@@ -1,19 +1,25 @@
 // Runs the shred pipeline on batched system calls. Thread: shred worker, which the loop blocks.
 //
 //   recvmmsg ─► admit each, no copy ─► vectors ─► sendmmsg to every target ─► one step of long work
-//        every 10 ms: targets changed? challenges due? echoes? errors? stop?
+//        every 2 ms one of: count, targets and challenges | errors | echoes | reports
 import { codeShredBytes, dataShredBytes } from '../../solana/shred.ts'
 import { type Libc, pinned } from '../../transport/udp-batch.ts'
 import { BatchReceiver, batchMax, slotBytes } from '../../transport/udp-receive.ts'
-import { BatchSender, type SendTarget, ShredVectors } from '../../transport/udp-send.ts'
+import { BatchSender, type SendTarget } from '../../transport/udp-send.ts'
+import { ShredVectors } from '../../transport/udp-vectors.ts'
 import { verdicts } from './admit.ts'
 import { closeSockets, openSockets } from './batch-sockets.ts'
 import { Caps } from './caps.ts'
+import { Pauses } from './pauses.ts'
 import { ioNames } from './shared-stats.ts'
 import type { ShredComponents, WorkerSettings } from './shred-components.ts'
 import { challengeOf, rowsMax } from './targets.ts'
 
-const maintenanceMs = 10
+/**
+ * Interval of the steps of maintenance. One step at a time: all of them together take as long as
+ * several shreds, and at 10,000 shreds a second one in a hundred would wait for them.
+ */
+const stepMsUsual = 2
 /** Time limit of one drain of the source port. */
 const drainMsMax = 2
 
@@ -36,9 +42,20 @@ export class BatchLoop {
   readonly #lateAt: number
   #rows: readonly number[] = []
   #muted: readonly number[] = []
-  #maintainedMs = 0
+  /** Steps of maintenance, in turn. */
+  readonly #steps: readonly ((nowMs: number) => void)[]
+  readonly #pauses: Pauses
+  readonly #stepMs: number
+  #step = 0
+  #steppedMs = 0
 
-  constructor(libc: Libc, components: ShredComponents, settings: WorkerSettings) {
+  constructor(
+    libc: Libc,
+    components: ShredComponents,
+    settings: WorkerSettings,
+    stepMs = stepMsUsual,
+  ) {
+    this.#stepMs = stepMs
     this.#libc = libc
     this.#components = components
     this.#settings = settings
@@ -63,23 +80,41 @@ export class BatchLoop {
       ...(fds.out4 > 0 ? [openSender(4, fds.out4)] : []),
       ...(fds.out6 > 0 ? [openSender(6, fds.out6)] : []),
     ]
+    this.#steps = [
+      () => this.#updateTargets(),
+      ...this.#outs.flatMap(({ sender, receiver }) => [
+        () => void sender.drainErrors(),
+        () => this.#drainEchoes(receiver),
+      ]),
+      (nowMs: number) => tracker.report(nowMs),
+      () => this.#publishIo(),
+    ]
+    this.#pauses = new Pauses(libc, stats)
     this.#publishIo()
   }
 
   /** Runs until `isStopped` returns true, which is checked between batches. */
   run(isStopped: () => boolean): void {
-    const { idle } = this.#settings
-    const { admission } = this.#components
+    const { idle, io } = this.#settings
+    const { admission, tracker, nowMs: clock } = this.#components
+    const mayWait = io === 'batch' && idle === 'sleep'
     // Targets are loaded before the first packet: after a restart many packets are waiting.
     this.#follow()
+    let nowMs = clock()
+    let isDue = false
+    let isPause = false
     while (!isStopped()) {
-      const count = this.#ingest.receive(idle === 'sleep' && !admission.isBusy)
-      const nowMs = this.#components.nowMs()
+      if (isPause) this.#pauses.record(nowMs, clock(), isDue)
+      const count = this.#ingest.receive(mayWait && !admission.isBusy)
+      nowMs = clock()
       if (count > 0) this.#forward(count, nowMs)
-      else if (idle === 'yield') this.#libc.sched_yield()
+      else if (idle === 'yield' && io === 'batch') this.#libc.sched_yield()
       if (admission.isBusy) this.#forwardLate(admission.step(nowMs), nowMs)
-      if (nowMs - this.#maintainedMs >= maintenanceMs || this.#components.tracker.isStale)
-        this.#maintain(nowMs)
+      isDue = nowMs - this.#steppedMs >= this.#stepMs
+      if (tracker.isStale) this.#updateTargets()
+      // After a receive that timed out no shred is near: all steps at once.
+      if (isDue) this.#maintain(nowMs, mayWait && count === 0 ? this.#steps.length : 1)
+      isPause = count > 0 || isDue
     }
     this.#count()
     closeSockets(this.#libc, this.#components.stats)
@@ -146,8 +181,8 @@ export class BatchLoop {
   /** Adds the tally to the served targets: counting them at each batch costs more than a packet. */
   #count(): void {
     const { tracker, stats } = this.#components
+    if (stats.tally.numbers[0] === 0) return
     const { packets, bytes, sentMs } = stats.tally.row(0)
-    if (packets === 0) return
     const muted = this.#muted
     const served = this.#rows.filter((row) => !muted.includes(row))
     tracker.countSent(served, packets, bytes, sentMs)
@@ -155,19 +190,22 @@ export class BatchLoop {
     stats.tally.clear(0)
   }
 
-  #maintain(nowMs: number): void {
+  /** Runs the next steps of maintenance. */
+  #maintain(nowMs: number, steps: number): void {
+    this.#steppedMs = nowMs
+    for (let step = 0; step < steps; step += 1) {
+      this.#steps[this.#step]!(nowMs)
+      this.#step = (this.#step + 1) % this.#steps.length
+    }
+  }
+
+  #updateTargets(): void {
     const { tracker } = this.#components
-    this.#maintainedMs = nowMs
     this.#count()
     this.#follow()
+    if (tracker.challenged.length === 0) return
     for (const target of tracker.dueChallenges())
       this.#sendSocketFor(target)?.sender.sendOne(target, challengeOf(target))
-    for (const { sender, receiver } of this.#outs) {
-      sender.drainErrors()
-      this.#drainEchoes(receiver)
-    }
-    tracker.report(nowMs)
-    this.#publishIo()
   }
 
   /**

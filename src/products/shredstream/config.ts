@@ -1,6 +1,7 @@
 // Declares the `shredstream` section of the configuration. Thread: any.
 import { parseAddress, parseCidr } from '../../base/cidr.ts'
 import { choice, flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
+import { coresMax, lastCore } from './core.ts'
 
 const mebibyte = 1024 * 1024
 
@@ -49,13 +50,19 @@ export const shredstreamSection = group('ShredStream Raw: shreds by UDP to regis
     initial: false,
     doc: 'Whether private and loopback addresses may be destinations (always when all is embedded)',
   }),
-  io: choice(['batch', 'dgram'], {
+  io: choice(['batch', 'poll', 'dgram'], {
     initial: 'batch',
-    doc: 'Batched system calls where available, or plain Node sockets',
+    doc: 'Batched calls, the same polled without a pause on a core of its own, or Node sockets',
+  }),
+  core: integer({
+    initial: lastCore,
+    min: lastCore,
+    max: coresMax - 1,
+    doc: 'Core to which io: poll pins the worker; -1 is the last one that the process may use',
   }),
   idle: choice(['sleep', 'yield', 'spin'], {
     initial: 'sleep',
-    doc: 'What the worker does while idle: spin and yield save microseconds but occupy a core',
+    doc: 'What io: batch does while idle: spin and yield save microseconds but occupy a core',
   }),
   segments: flag({
     initial: true,

@@ -4,13 +4,15 @@ import { LeaderSignatures } from '../../solana/shred-signature.ts'
 import { loadLibc } from '../../transport/udp-batch.ts'
 import { Admission } from './admit.ts'
 import { BatchLoop } from './batch-loop.ts'
+import { pinThread } from './core.ts'
 import { DgramLoop } from './dgram-loop.ts'
 import { Recovery } from './recovery.ts'
 import { SharedStats } from './shared-stats.ts'
-import type { ShredComponents, WorkerSettings } from './shred-components.ts'
+import { type ShredComponents, type WorkerSettings, wallClock } from './shred-components.ts'
 import { Sources } from './sources.ts'
 import { TargetTracker, type WorkerEvent } from './target-tracker.ts'
 import { TargetTable } from './targets.ts'
+import { warmUp } from './warm-up.ts'
 import { SlotWindow } from './window.ts'
 
 export interface ShredWorkerData {
@@ -29,7 +31,6 @@ export async function runShreds(
   link: { ready(): void; post(message: WorkerMessage): void; isStopped(): boolean },
 ): Promise<void> {
   const { settings } = data
-  const originMs = performance.timeOrigin
   const stats = new SharedStats(data.stats)
   const recovery = settings.recover ? new Recovery(stats) : null
   const signatures = settings.leaders === null ? null : new LeaderSignatures(settings.leaders)
@@ -39,11 +40,13 @@ export async function runShreds(
     tracker: new TargetTracker(new TargetTable(data.targets), stats, link.post),
     admission: new Admission(stats, window, { version: settings.version, signatures, recovery }),
     sources: new Sources(settings.sources),
-    nowMs: () => originMs + performance.now(),
+    nowMs: wallClock(),
     warn: (text) => link.post({ kind: 'warning', text }),
   }
-  const libc = settings.io === 'batch' ? await loadLibc() : null
+  const libc = settings.io === 'dgram' ? null : await loadLibc()
   if (libc !== null) {
+    if (settings.warmsUp) warmUp(libc, settings)
+    if (settings.core !== null) pinThread(libc, settings.core)
     const loop = new BatchLoop(libc, components, settings)
     link.ready()
     return loop.run(link.isStopped)

@@ -2,7 +2,14 @@
 // A source's label is its index in the configuration; destinations have no label.
 import type { CounterChild, GaugeChild, Meters } from '../../telemetry/meters.ts'
 import type { Destinations } from './destinations.ts'
-import { dropReasons, ioNames, type SharedStats } from './shared-stats.ts'
+import {
+  dropReasons,
+  ioNames,
+  pauseBoundsMs,
+  pauseCauses,
+  pausesOf,
+  type SharedStats,
+} from './shared-stats.ts'
 
 export interface ShredstreamMeters {
   readonly restarts: CounterChild
@@ -43,6 +50,13 @@ export function declareShredstreamMeters(meters: Meters, deps: MeterDeps): Shred
     () => dropReasons.map((reason) => [{ reason }, total(reason)] as const),
   )
   declareSources(meters, deps)
+  meters.histogramsRead(
+    'sluice_shreds_pause_seconds',
+    'Time from a receive of the shred worker to its next, by cause; not measured by io: dgram',
+    pauseBoundsMs.map((ms) => ms / 1000),
+    { cause: pauseCauses },
+    () => pauseCauses.map((cause, row) => [{ cause }, pausesOf(stats, row)] as const),
+  )
   for (const state of ['active', 'pending', 'unreachable'] as const)
     meters.gaugeRead(
       `sluice_shreds_destinations_${state}`,

@@ -15,6 +15,7 @@ import type { Meters } from '../../telemetry/meters.ts'
 import { DedicatedWorker } from '../../threads/dedicated.ts'
 import type { SupervisorDeps } from '../../threads/supervisor.ts'
 import { type ShredstreamSection, sourcePortOf } from './config.ts'
+import { pollCoreOf } from './core.ts'
 import { Destinations, type DestinationsDeps } from './destinations.ts'
 import type { WorkerMessage } from './handle.ts'
 import { declareShredstreamMeters } from './meters.ts'
@@ -84,12 +85,13 @@ export async function startShredstream(
   )
   const port = stats.sockets.get(0, 'ingestPort')
   const ioOf = () => ioNames[stats.sockets.get(0, 'io')]!
-  if (section.io === 'batch' && ioOf() === 'dgram')
+  if (section.io !== 'dgram' && ioOf() === 'dgram')
     log.warn('batched system calls are unavailable: using plain sockets')
   log.info('shred forwarding started', {
     port,
     sourcePort: stats.sockets.get(0, 'outPort'),
     io: ioOf(),
+    ...(settings.core !== null && { core: settings.core }),
   })
   destinations.start()
   return {
@@ -99,6 +101,7 @@ export async function startShredstream(
     restarts: () => worker.restarts,
     report: () => ({
       ...reportOf(stats, destinations, section, ioOf()),
+      core: settings.core,
       isSettled: stats.sockets.get(0, 'tableVersion') === table.version,
     }),
     async stop() {
@@ -133,6 +136,7 @@ function settingsOf(
     sources: section.sources.map((text) => parseCidr(text)!),
     version: section.version === 0 && isEmbedded ? embeddedVersion : section.version,
     io,
+    core: io === 'poll' ? pollCoreOf(section.core) : null,
     idle,
     segments,
     leaders: section.verify ? leaders : null,
@@ -142,6 +146,8 @@ function settingsOf(
       bytesPerSecond: (section.megabitsPerSecondMax * bitsPerMegabit) / 8,
     },
     bufferBytes,
+    // The embedded node sends few shreds: not worth a longer start.
+    warmsUp: !isEmbedded,
   }
 }
 

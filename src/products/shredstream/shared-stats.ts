@@ -1,9 +1,10 @@
 // Stores the shred worker's counters in shared memory: main reports them, a restarted worker
 // continues them. Thread: the shred worker writes (main clears a target's row before its new use).
 //
-//   totals | sources x 16 | targets x 256 | slots x 64     all float64, stored by one instruction
+//   totals | sources x 16 | targets x 1024 | slots x 64     all float64, stored by one instruction
 //   sockets: descriptors and ports of the worker's sockets, which outlive it
 //   tally: sent to each served target since targets were last counted
+//   pauses: by cause, counts for each bound and the sum
 import { rowsMax } from './targets.ts'
 
 export const dropReasons = [
@@ -68,6 +69,14 @@ const socketNames = [
 /** Sent to each served target since targets were last counted; shared, so a crash loses none. */
 const tallyNames = ['packets', 'bytes', 'sentMs'] as const
 
+/** Why the worker was away from its socket: pauses.ts. */
+export const pauseCauses = ['forward', 'maintenance', 'gc', 'preempted'] as const
+/** Upper bounds of the pauses that are counted together; longer ones come after the last. */
+export const pauseBoundsMs = [
+  0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100,
+] as const
+const pauseNames: readonly string[] = [...pauseBoundsMs.map(String), 'longer', 'sum']
+
 export type TotalName = (typeof totalNames)[number]
 /** Values of `io` in the socket row. */
 export const ioNames = ['none', 'dgram', 'batch', 'batch-segments'] as const
@@ -124,6 +133,7 @@ const tables = [
   [windowSlots, slotNames],
   [1, socketNames],
   [1, tallyNames],
+  [pauseCauses.length, pauseNames],
 ] as const
 
 export class SharedStats {
@@ -134,6 +144,7 @@ export class SharedStats {
   readonly slots: NumberTable<(typeof slotNames)[number]>
   readonly sockets: NumberTable<(typeof socketNames)[number]>
   readonly tally: NumberTable<(typeof tallyNames)[number]>
+  readonly pauses: NumberTable<string>
 
   constructor(buffer?: SharedArrayBuffer) {
     const starts = [0]
@@ -145,5 +156,13 @@ export class SharedStats {
     this.slots = new NumberTable(this.buffer, starts[3]!, windowSlots, slotNames)
     this.sockets = new NumberTable(this.buffer, starts[4]!, 1, socketNames)
     this.tally = new NumberTable(this.buffer, starts[5]!, 1, tallyNames)
+    this.pauses = new NumberTable(this.buffer, starts[6]!, pauseCauses.length, pauseNames)
   }
+}
+
+/** Pauses of one cause: how many within each bound, and their sum in seconds. */
+export function pausesOf(stats: SharedStats, row: number): { counts: number[]; sum: number } {
+  const { numbers, width } = stats.pauses
+  const columns = [...numbers.subarray(row * width, (row + 1) * width)]
+  return { counts: columns.slice(0, -1), sum: columns.at(-1)! / 1000 }
 }

@@ -14,7 +14,9 @@ export interface WorkerSettings {
   readonly sourcePort: number
   readonly sources: readonly Cidr[]
   readonly version: number
-  readonly io: 'batch' | 'dgram'
+  readonly io: 'batch' | 'poll' | 'dgram'
+  /** Core of a worker that polls; null for others. */
+  readonly core: number | null
   readonly idle: 'sleep' | 'yield' | 'spin'
   readonly segments: boolean
   /** Public keys of possible leaders; null when signatures are not verified. */
@@ -22,6 +24,8 @@ export interface WorkerSettings {
   readonly recover: boolean
   readonly caps: CapOptions
   readonly bufferBytes: number
+  /** Whether the worker runs its code on made-up shreds until it is compiled. */
+  readonly warmsUp: boolean
 }
 
 /** The components that both loops share. */
@@ -33,4 +37,10 @@ export interface ShredComponents {
   /** Wall time that is monotonic while the worker runs and comparable across its restarts. */
   nowMs(): number
   warn(text: string): void
+}
+
+/** Clock of the components. */
+export function wallClock(): () => number {
+  const originMs = performance.timeOrigin
+  return () => originMs + performance.now()
 }

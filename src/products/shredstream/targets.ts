@@ -7,8 +7,8 @@
 import { assert } from '../../base/assert.ts'
 import type { IpAddress } from '../../base/cidr.ts'
 
-/** One served and one challenged address for each of 128 destinations; or 256 served ones. */
-export const rowsMax = 256
+/** One served and one challenged address for each of 512 destinations; or 1024 served ones. */
+export const rowsMax = 1024
 const rowWords = 16
 /** Word 0 of a row is the kind's index here plus one; 0 is a free row. */
 const kinds = ['serve', 'challenge', 'probe'] as const
@@ -74,7 +74,7 @@ export class TargetTable {
   read(): Target[] | null {
     const version = this.version
     if ((version & 1) === 1) return null
-    const words = Uint32Array.from(this.#words, (word) => word >>> 0)
+    const words = new Uint32Array(this.#words)
     if (this.version !== version) return null
     const targets: Target[] = []
     for (let row = 0; row < rowsMax; row += 1) {
