@@ -18,7 +18,7 @@ import type { SharedStats } from './shared-stats.ts'
 import type { WorkerEvent } from './target-tracker.ts'
 import { rowsMax, type Target, type TargetTable } from './targets.ts'
 
-// ShredStream Raw in docs/API.md: once a second, ten times.
+// ShredStream Raw in docs/api/shredstream.md: once a second, ten times.
 const challengesMax = 10
 const challengeMs = 1000
 const tickMs = 50
