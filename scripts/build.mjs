@@ -1,5 +1,5 @@
-// Compiles src, workers and bench into dist/, and the analysis module to WebAssembly beside its
-// callers. Run by `npm install` (prepare) and before tests.
+// Compiles src, workers and bench into dist/, bundles the live page, and compiles the analysis module
+// to WebAssembly beside its callers. Run by `npm install` (prepare) and before tests.
 // Two builds at once (a test run beside a start) must not see each other's half-written files, so
 // the build writes into a folder of its own and then swaps it in by rename.
 import { execFileSync } from 'node:child_process'
@@ -17,6 +17,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { bundleLive } from './bundle-live.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const bin = (name) => join(root, 'node_modules', '.bin', name)
@@ -29,6 +30,9 @@ try {
     cwd: root,
     stdio: 'inherit',
   })
+  // The page is browser code: its types are checked apart, and its script is a bundle.
+  execFileSync(bin('tsc'), ['-p', join(root, 'src', 'live')], { cwd: root, stdio: 'inherit' })
+  await bundleLive(root, join(fresh, 'src', 'products', 'metrics', 'live'))
   compileAnalysis()
   copyPages()
   const main = join(fresh, 'src', 'main.js')

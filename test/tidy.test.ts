@@ -60,6 +60,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   client: [],
   loadtest: ['client', 'threads/entry', 'upstream/geyser', 'transport', 'solana', 'base'],
+  live: ['client'],
   products: [
     'pubsub',
     'geyser',
@@ -149,6 +150,8 @@ const importers: Readonly<Record<string, readonly string[]>> = {
     'src/client/node-socket.ts',
   ],
   '@duckdb/node-api': ['src/products/indexer/duckdb/'],
+  uplot: ['src/live/'],
+  'd3-force': ['src/live/'],
 }
 
 const linesMax = 300
@@ -157,7 +160,7 @@ const workerLinesMax = 40
 const mainLinesMax = 100
 const lineLengthMax = 100
 
-const product = sourceFiles('src', 'workers').filter((file) => !isAssembly(file))
+const product = sourceFiles('src', 'workers').filter(({ path }) => !path.includes('/wasm/'))
 const everything = sourceFiles('src', 'workers', 'bench', 'test')
 /** `npm run docs` loads these from dist by their names. */
 const scripts: SourceFile[] = ['telemetry/meters-docs.ts', 'topology/draw.ts'].map((name) => ({
@@ -175,6 +178,7 @@ const publicFiles: ReadonlySet<string> = new Set([
 ])
 const entryPoints: readonly string[] = [
   'src/main.ts',
+  'src/live/main.ts',
   ...publicFiles,
   ...product.filter(({ path }) => path.startsWith('workers/')).map(({ path }) => path),
   'src/telemetry/meters-docs.ts',
@@ -389,10 +393,6 @@ function sizeLimit(file: SourceFile): number {
   if (file.path.startsWith('workers/')) return workerLinesMax
   if (file.path === 'src/main.ts') return mainLinesMax
   return file.path.startsWith('test/') ? testLinesMax : linesMax
-}
-
-function isAssembly(file: SourceFile): boolean {
-  return file.path.startsWith('src/analysis/wasm/')
 }
 
 function head(file: SourceFile): string {

@@ -21,6 +21,7 @@ const routeNames = [
   'health',
   'metrics',
   'rpc',
+  'page',
 ] as const
 export type RouteName = (typeof routeNames)[number]
 

@@ -12,8 +12,8 @@ import type { HttpOptions, HttpRoute } from '../../transport/http.ts'
 import { errorReply, Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import { AnswerStreams } from './answer-stream.ts'
-import type { Page } from './config.ts'
 import type { Limits } from './limits.ts'
+import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
 import * as rest from './rest.ts'
 import { type RpcParts, readBody } from './rpc.ts'
@@ -36,11 +36,12 @@ export interface RouteParts extends rest.RestParts, RpcParts {
   /** Null: `metrics.auth` is `open`. */
   readonly gate: Pick<Gate, 'admit'> | null
   readonly tickets: Tickets
-  readonly page: Page
   readonly instruments: Meters
   readonly meters: MetricsMeters
   readonly limits: Limits
   readonly clock: Clock
+  /** Null: `metrics.page` is `off`. */
+  readonly page: LivePage | null
 }
 
 export const jsonHead = Head.of({
@@ -63,7 +64,7 @@ export const streamPaths: readonly string[] = ['/v1/ws', '/']
 
 export function httpOptions(parts: RouteParts): HttpOptions<Caller> {
   return {
-    wants: ['accept', 'accept-encoding', 'upgrade'],
+    wants: ['accept', 'accept-encoding', 'host', 'if-none-match', 'sec-websocket-key', 'upgrade'],
     preflight,
     limit: (request) => parts.limits.request(request),
     admit: (request) => admit(request, parts),
@@ -75,8 +76,9 @@ export function httpOptions(parts: RouteParts): HttpOptions<Caller> {
   }
 }
 
-function admit(request: Request, { gate, tickets, meters }: RouteParts): Caller | Reply {
+function admit(request: Request, { gate, tickets, meters, page }: RouteParts): Caller | Reply {
   if (gate === null || openPaths.has(request.path)) return null
+  if (page !== null && isPagePath(request)) return null
   const ticket = ticketOf(request)
   const principal =
     ticket === null
@@ -93,6 +95,13 @@ function admit(request: Request, { gate, tickets, meters }: RouteParts): Caller 
 function ticketOf(request: Request): string | null {
   const isUpgrade = request.method === 'GET' && request.header('upgrade') !== ''
   return isUpgrade && streamPaths.includes(request.path) ? request.parameter('ticket') : null
+}
+
+/** The page has no data: it may be loaded without a token, and asks for one. */
+function isPagePath(request: Request): boolean {
+  const { path } = request
+  if (path === '/') return request.method !== 'POST' && prefersPage(request)
+  return path === '/live' || path.startsWith('/live/')
 }
 
 function routes(parts: RouteParts): HttpRoute<Caller>[] {
@@ -122,7 +131,8 @@ function routes(parts: RouteParts): HttpRoute<Caller>[] {
     scraping(parts),
     calling(parts, streams),
     ticketing(parts),
-    ...streamPaths.map(notAnUpgrade),
+    ...streamPaths.map((path) => notAnUpgrade(path, parts)),
+    ...pages(parts),
   ]
 }
 
@@ -229,11 +239,46 @@ async function expositionReply(
   return { head: head.and('content-encoding', 'gzip'), body: await exposition.zipped }
 }
 
-/** Answers a plain GET on a WebSocket path. */
-function notAnUpgrade(path: string): HttpRoute<Caller> {
-  const head = jsonHead.and('upgrade', 'websocket')
+/** Answers a plain GET on a WebSocket path; on `/` a browser gets the page. */
+function notAnUpgrade(path: string, parts: RouteParts): HttpRoute<Caller> {
+  const head = jsonHead.and('upgrade', 'websocket').and('vary', 'accept')
   const answer = errorReply(426, 'this path requires a WebSocket upgrade', head)
-  return { verb: 'GET', path, handle: () => answer }
+  const { page } = parts
+  return {
+    verb: 'GET',
+    path,
+    handle: (request) =>
+      path === '/' && page !== null && prefersPage(request)
+        ? pageReply(request, parts, page.page(request))
+        : answer,
+  }
+}
+
+function pages(parts: RouteParts): HttpRoute<Caller>[] {
+  const { page } = parts
+  if (page === null) return []
+  const missing = errorReply(404, 'not found', jsonHead)
+  return [
+    {
+      verb: 'GET',
+      path: '/live',
+      handle: (request) => pageReply(request, parts, page.page(request)),
+    },
+    {
+      verb: 'GET',
+      path: '/live/:file',
+      handle: (request) =>
+        pageReply(request, parts, page.file(request, request.params[0] ?? '') ?? missing),
+    },
+  ]
+}
+
+function pageReply(request: Request, { limits, meters }: RouteParts, reply: Reply): Reply {
+  meters.requests.page.inc()
+  const { body } = reply
+  if (typeof body === 'string' || body instanceof Uint8Array)
+    limits.sent(request.address, body.length)
+  return reply
 }
 
 /** For handshakes that are refused before they become sockets. */

@@ -4,6 +4,7 @@
 //   EventLog --> sockets.ts: publish once per encoding --> live clients
 //            '-> client.ts: snapshot, resume, slow clients (from the log, at their own pace)
 //   GET, POST / --> routes.ts --> rest.ts, rpc.ts --> ExecutionView, EventLog
+//   GET /live, / from a browser --> live.ts --> page, script, style
 //   handshake, messages --> session.ts --> handle.ts --> client.ts
 //   every 100 ms --> health.ts: nothing | drain | close, restart the source | open
 import type { Gate } from '../../auth/gate.ts'
@@ -26,6 +27,7 @@ import type { StreamLimits, StreamParts } from './client.ts'
 import { type MetricsSection, pageOf } from './config.ts'
 import { StaleWatch } from './health.ts'
 import { Limits } from './limits.ts'
+import { LivePage } from './live.ts'
 import { declareMetricsMeters, declareMetricsReads } from './meters.ts'
 import { type Caller, httpOptions, jsonHead, streamPaths } from './routes.ts'
 import { socketRoute } from './session.ts'
@@ -76,6 +78,7 @@ class MetricsService implements Running {
   readonly #limits: Limits
   readonly #history: BlockHistory
   readonly #tickets: Tickets
+  readonly #page: LivePage | null
   readonly #watch = new StaleWatch()
   readonly #startedMs: number
   readonly #endListening: () => void
@@ -88,6 +91,8 @@ class MetricsService implements Running {
   constructor(section: MetricsSection, deps: MetricsDeps) {
     this.#section = section
     this.#deps = deps
+    const page = pageOf(section)
+    this.#page = page === 'off' ? null : new LivePage(page)
     this.#startedMs = deps.clock.monotonicMs()
     this.#tickets = new Tickets(deps.clock)
     const chainMeters = declareChainMeters(deps.meters)
@@ -165,7 +170,6 @@ class MetricsService implements Running {
         history: this.#history,
         gate,
         tickets: this.#tickets,
-        page: pageOf(this.#section),
         version,
         instruments: meters,
         meters: this.#stream.meters,
@@ -173,6 +177,7 @@ class MetricsService implements Running {
         clock,
         clients: () => this.#sockets.count,
         uptimeMs: () => clock.monotonicMs() - this.#startedMs,
+        page: this.#page,
       }),
       sockets: streamPaths.map((path) => socketRoute(path, session)),
     })

@@ -1,0 +1,71 @@
+// Bundles the live page (src/live) for the metrics endpoint: page.html, one script, one style,
+// brotli and gzip copies of both, and the licences of what the script contains.
+// Run by build.mjs. Names carry a hash of the content, so that browsers may cache them for good.
+import { createHash } from 'node:crypto'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { rolldown } from 'rolldown'
+
+/** Packages inside the script; each of them is in THIRD-PARTY.txt. */
+const bundled = ['uplot', 'd3-force', 'd3-quadtree', 'd3-dispatch', 'd3-timer']
+
+export async function bundleLive(root, folder) {
+  const source = join(root, 'src', 'live')
+  const style = readFileSync(join(root, 'node_modules', 'uplot', 'dist', 'uPlot.min.css'), 'utf8')
+  const script = write(folder, 'js', await bundleScript(join(source, 'main.ts')))
+  const css = write(folder, 'css', squeeze(style + readFileSync(join(source, 'style.css'), 'utf8')))
+  const page = readFileSync(join(source, 'page.html'), 'utf8')
+    .replace('app.js', script)
+    .replace('app.css', css)
+    .replace(/\n\s*/g, '\n')
+  writeFileSync(join(folder, 'page.html'), page)
+  writeFileSync(join(folder, 'THIRD-PARTY.txt'), licences(root))
+}
+
+async function bundleScript(input) {
+  const bundle = await rolldown({ input, platform: 'browser', logLevel: 'warn' })
+  const { output } = await bundle.generate({ format: 'esm', minify: true })
+  await bundle.close()
+  const found = [...new Set(output.flatMap((chunk) => chunk.moduleIds ?? []).map(packageOf))]
+  const unknown = found.filter((name) => name !== null && !bundled.includes(name))
+  if (output.length !== 1 || unknown.length > 0)
+    throw new Error(`the live page must be one script of known packages: ${unknown.join(', ')}`)
+  return output[0].code
+}
+
+function packageOf(path) {
+  return /node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? null
+}
+
+/** Writes the file and its compressed copies; returns its name. */
+function write(folder, kind, text) {
+  const hash = createHash('sha256').update(text).digest('hex').slice(0, 12)
+  const name = `app-${hash}.${kind}`
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_LGWIN]: 18 }
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, name), text)
+  writeFileSync(join(folder, `${name}.br`), brotliCompressSync(text, { params }))
+  writeFileSync(join(folder, `${name}.gz`), gzipSync(text, { level: 9 }))
+  return name
+}
+
+/** Comments and line breaks of a style; it has no strings that contain either. */
+function squeeze(css) {
+  return css
+    .replace(/\/\*.*?\*\//gs, '')
+    .replace(/\s+/g, ' ')
+    .replace(/ ?([{};,]) ?/g, '$1')
+    .replace(/: /g, ':')
+    .replace(/;}/g, '}')
+}
+
+function licences(root) {
+  const parts = bundled.map((name) => {
+    const folder = join(root, 'node_modules', name)
+    const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+    const text = readFileSync(join(folder, 'LICENSE'), 'utf8').trim()
+    return `${name} ${version} (${license})\n\n${text}\n`
+  })
+  return `The script of the live page contains these packages.\n\n${parts.join('\n---\n\n')}`
+}

@@ -1,0 +1,49 @@
+// The bar: state, block, age, seq, run, gaps and clients; and the banner below it. Thread: browser.
+import { byId, setAttribute, setText } from './dom.ts'
+import { count } from './format.ts'
+import type { State, StateName } from './state.ts'
+import type { Store } from './store.ts'
+
+/** Each state has a shape of its own: colour alone would not tell them apart. */
+const shapes: Readonly<Record<StateName, string>> = {
+  starting: '○',
+  empty: '○',
+  'catching-up': '▶',
+  live: '●',
+  quiet: '◐',
+  degraded: '▲',
+  offline: '✕',
+  refused: '◆',
+  unauthorized: '■',
+  slow: '▼',
+  hidden: '–',
+  paused: '❚❚',
+}
+
+export class Bar {
+  readonly #shape = byId('pill-shape')
+  readonly #text = byId('pill-text')
+  readonly #block = byId('bar-block')
+  readonly #age = byId('bar-age')
+  readonly #seq = byId('bar-seq')
+  readonly #run = byId('bar-run')
+  readonly #gaps = byId('bar-gaps')
+  readonly #clients = byId('bar-clients')
+  readonly #banner = byId('banner')
+  readonly #form = byId('token-form')
+
+  draw(state: State, store: Store, ageMs: number): void {
+    setAttribute(document.body, 'data-state', state.name)
+    setText(this.#shape, shapes[state.name])
+    setText(this.#text, state.text)
+    setText(this.#banner, state.detail)
+    this.#banner.hidden = state.detail === ''
+    this.#form.hidden = state.name !== 'unauthorized'
+    setText(this.#block, count(store.history.newest))
+    setText(this.#age, Number.isFinite(ageMs) ? `${(ageMs / 1000).toFixed(1)} s` : '–')
+    setText(this.#seq, store.seq === 0 ? '–' : count(store.seq))
+    setText(this.#run, store.run === '' ? '–' : store.run.slice(0, 8))
+    setText(this.#gaps, count(store.gaps))
+    setText(this.#clients, store.status === null ? '–' : count(store.status.connected_clients))
+  }
+}

@@ -1,0 +1,69 @@
+// Small helpers for elements, text and canvases. Thread: browser.
+// Text reaches the page as text only (`textContent`); the page's policy refuses markup from script.
+
+export function byId<T extends HTMLElement = HTMLElement>(id: string): T {
+  const found = document.getElementById(id)
+  if (found === null) throw new Error(`the page has no #${id}`)
+  // Reason for the cast: the page is ours, and each id has one kind of element.
+  return found as T
+}
+
+export function make<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  className = '',
+  text = '',
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag)
+  if (className !== '') element.className = className
+  if (text !== '') element.textContent = text
+  return element
+}
+
+/** Writes only when the text changed: an unchanged write would still dirty the layout. */
+export function setText(element: Element, text: string): void {
+  if (element.firstChild === null || element.textContent !== text) element.textContent = text
+}
+
+export function setAttribute(element: Element, name: string, value: string): void {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value)
+}
+
+/** A canvas that follows its element's size and the screen's pixel ratio. */
+export class Surface {
+  readonly canvas: HTMLCanvasElement
+  readonly #context: CanvasRenderingContext2D
+  width = 0
+  height = 0
+
+  constructor(canvas: HTMLCanvasElement, resized: () => void) {
+    this.canvas = canvas
+    const context = canvas.getContext('2d')
+    if (context === null) throw new Error('this browser has no 2d canvas')
+    this.#context = context
+    new ResizeObserver(() => {
+      this.#fit()
+      resized()
+    }).observe(canvas)
+    this.#fit()
+  }
+
+  /** The context, cleared, in CSS pixels. */
+  begin(): CanvasRenderingContext2D {
+    const ratio = devicePixelRatio
+    this.#context.setTransform(ratio, 0, 0, ratio, 0, 0)
+    this.#context.clearRect(0, 0, this.width, this.height)
+    this.#context.globalAlpha = 1
+    this.#context.setLineDash([])
+    return this.#context
+  }
+
+  #fit(): void {
+    const { clientWidth, clientHeight } = this.canvas
+    const ratio = devicePixelRatio
+    this.width = clientWidth
+    this.height = clientHeight
+    const [width, height] = [Math.round(clientWidth * ratio), Math.round(clientHeight * ratio)]
+    if (this.canvas.width !== width) this.canvas.width = width
+    if (this.canvas.height !== height) this.canvas.height = height
+  }
+}

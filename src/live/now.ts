@@ -1,0 +1,180 @@
+// The figures of the newest block, each with a sparkline of the last 60. Thread: browser.
+import { efficiencyBand } from '../client/frames.ts'
+import { bend } from './bend.ts'
+import { make, Surface, setAttribute, setText } from './dom.ts'
+import { count, millis, percent, quantile } from './format.ts'
+import type { Column, History } from './history.ts'
+import type { Selection } from './selection.ts'
+import type { Store } from './store.ts'
+import { colours, shapes } from './theme.ts'
+
+const sparkBlocks = 60
+
+interface TileText {
+  readonly value: string
+  readonly unit: string
+  readonly note: string
+  /** Name of a colour; '' for ink. */
+  readonly tone: string
+}
+
+interface Tile {
+  readonly label: string
+  readonly column: Column | null
+  text(store: Store, row: number): TileText
+  /** Maps a figure to its height in the sparkline. */
+  readonly scale?: (value: number) => number
+}
+
+const tiles: Readonly<Record<string, Tile>> = {
+  tps: {
+    label: 'Transactions per second',
+    column: 'tps',
+    text: ({ tps, history }, row) => {
+      const value = row === history.length - 1 ? tps : history.value('tps', row)
+      return plain(count(value), 'TPS', 'over 2.5 blocks')
+    },
+  },
+  efficiency: {
+    label: 'Parallel efficiency',
+    column: 'efficiency',
+    scale: bend,
+    text: ({ history }, row) => {
+      const value = history.value('efficiency', row)
+      if (Number.isNaN(value)) return plain('–', '', row === -1 ? '' : 'empty block')
+      const band = efficiencyBand(value)
+      return { value: percent(value), unit: '%', note: `${shapes[band]} ${band}`, tone: band }
+    },
+  },
+  contended: {
+    label: 'Contended storage slots',
+    column: 'contended',
+    text: ({ history }, row) =>
+      plain(
+        count(history.value('contended', row)),
+        'slots',
+        `${count(history.value('written', row))} of them written`,
+      ),
+  },
+  critical: {
+    label: 'Critical path',
+    column: 'critical',
+    text: ({ history }, row) =>
+      plain(
+        count(history.value('critical', row)),
+        `of ${count(history.value('txns', row))}`,
+        'transactions in a row',
+      ),
+  },
+  wall: {
+    label: 'Block execution',
+    column: 'wallMs',
+    text: ({ history }, row) => plain(millis(history.value('wallMs', row)), 'ms', 'wall time'),
+  },
+  finalize: {
+    label: 'Proposed to Finalized',
+    column: null,
+    text: ({ finalized }) => {
+      const sorted = [...finalized].sort((a, b) => a - b)
+      const p99 = millis(quantile(sorted, 0.99))
+      return plain(millis(quantile(sorted, 0.5)), 'ms', `p50 of ${sorted.length}, p99 ${p99}`)
+    },
+  },
+}
+
+export class Now {
+  readonly everyMs = 200
+  readonly #store: Store
+  readonly #selection: Selection
+  readonly #tiles: { draw(row: number): void }[] = []
+
+  constructor(store: Store, selection: Selection, resized: () => void) {
+    this.#store = store
+    this.#selection = selection
+    for (const element of document.querySelectorAll<HTMLElement>('.tile')) {
+      const tile = tiles[element.dataset.tile ?? '']
+      if (tile !== undefined) this.#tiles.push(this.#build(element, tile, resized))
+    }
+  }
+
+  draw(): void {
+    const { history } = this.#store
+    const row = history.window(1, this.#selection.pausedAt ?? history.newest).to - 1
+    for (const tile of this.#tiles) tile.draw(row)
+  }
+
+  #build(element: HTMLElement, tile: Tile, resized: () => void) {
+    const label = make('h2', '', tile.label)
+    const value = make('p', 'value')
+    const figure = make('b', '', '–')
+    const unit = make('span', 'unit')
+    const note = make('p', 'note')
+    const canvas = make('canvas')
+    canvas.setAttribute('aria-hidden', 'true')
+    value.append(figure, unit)
+    element.append(label, value, note, canvas)
+    const surface = new Surface(canvas, resized)
+    const draw = (row: number) => {
+      const text = tile.text(this.#store, row)
+      setText(figure, text.value)
+      setText(unit, text.unit)
+      setText(note, text.note)
+      setAttribute(element, 'data-tone', text.tone)
+      const points =
+        tile.column === null
+          ? this.#store.finalized
+          : lastOf(this.#store.history, tile.column, row + 1, tile.scale)
+      sparkline(surface, points)
+    }
+    return { draw }
+  }
+}
+
+function plain(value: string, unit: string, note: string): TileText {
+  return { value, unit, note, tone: '' }
+}
+
+function lastOf(
+  history: History,
+  column: Column,
+  to: number,
+  scale: (value: number) => number = (value) => value,
+): number[] {
+  const points: number[] = []
+  for (let row = Math.max(0, to - sparkBlocks); row < to; row++)
+    points.push(scale(history.value(column, row)))
+  return points
+}
+
+/** A line over the last points; holes stay open, the newest point is a dot. */
+function sparkline(surface: Surface, points: readonly number[]): void {
+  const { width, height } = surface
+  const context = surface.begin()
+  const known = points.filter((value) => !Number.isNaN(value))
+  if (known.length < 2) return
+  const low = Math.min(...known)
+  const high = Math.max(...known)
+  const x = (at: number) =>
+    2 + ((at + sparkBlocks - points.length) * (width - 6)) / (sparkBlocks - 1)
+  const y = (value: number) =>
+    high === low ? height / 2 : height - 3 - ((value - low) / (high - low)) * (height - 6)
+  context.strokeStyle = colours().soft
+  context.lineWidth = 1.25
+  context.beginPath()
+  let isOpen = false
+  points.forEach((value, at) => {
+    if (Number.isNaN(value)) isOpen = false
+    else if (isOpen) context.lineTo(x(at), y(value))
+    else {
+      context.moveTo(x(at), y(value))
+      isOpen = true
+    }
+  })
+  context.stroke()
+  const last = points.at(-1)!
+  if (Number.isNaN(last)) return
+  context.fillStyle = colours().ink
+  context.beginPath()
+  context.arc(x(points.length - 1), y(last), 2.2, 0, 7)
+  context.fill()
+}

@@ -1,0 +1,37 @@
+// The metrics product with deterministic blocks behind it, for tests of the live page.
+import { systemClock } from '../../src/base/clock.ts'
+import { EventLog } from '../../src/stream/log.ts'
+import { handOutSeqs } from './fake-execution.ts'
+import { LiveBlocks } from './live-blocks.ts'
+import { openService, type ServiceOptions } from './metrics-service.ts'
+
+export async function openLive(options: ServiceOptions = {}, blocks = 200) {
+  const clock = options.clock ?? systemClock
+  const events =
+    options.eventLog ?? new EventLog({ reserve: handOutSeqs(), clock, ...options.events })
+  const chain = new LiveBlocks(events, clock)
+  if (blocks > 0) chain.add(blocks)
+  const service = await openService({
+    ...options,
+    eventLog: events,
+    deps: { view: chain, ...options.deps },
+    // Many tabs and reloads come from one address here.
+    addressLimits: { workMsPerSecond: 0, ...options.addressLimits },
+  })
+  let timer: NodeJS.Timeout | undefined
+  return {
+    ...service,
+    chain,
+    /** Blocks at a steady rate, as a chain makes them. */
+    run: (everyMs = 200) => {
+      timer = setInterval(() => chain.add(), everyMs)
+    },
+    pause: () => clearInterval(timer),
+    close: async () => {
+      clearInterval(timer)
+      await service.running.stop()
+    },
+  }
+}
+
+export type Live = Awaited<ReturnType<typeof openLive>>
