@@ -2,12 +2,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ticketsPerSubscriptionMax } from '../../src/products/metrics/tickets.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { expectDescribed } from '../testkit/api-schemas.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { Listener, openService, type Service } from '../testkit/metrics-service.ts'
 import { until } from '../testkit/until.ts'
 
 describe('metrics.auth: token', () => {
-  test('requires a token everywhere but on /health and /metrics', async () => {
+  test('requires a token everywhere but for health, meters and the documents', async () => {
     const admitted = { subscription: { id: 'a' }, digest: 'd' } as never
     const locked = await openService({
       section: { auth: 'token' },
@@ -22,12 +23,14 @@ describe('metrics.auth: token', () => {
     try {
       for (const path of ['/v1/tps', '/v1/status', '/v1/nothing']) {
         const response = await ask(path)
-        expect([response.status, await response.json()]).toEqual([401, { error: 'unauthorized' }])
+        const body = await response.json()
+        expect([response.status, body]).toEqual([401, { error: 'unauthorized' }])
+        expectDescribed('get', '/v1/tps', { status: 401, body })
       }
       expect((await ask('/', { method: 'POST', body: '{}' })).status).toBe(401)
       expect((await ask('/v1/tps', { headers: { 'x-token': 'good' } })).status).toBe(200)
-      expect((await ask('/health')).status).toBe(200)
-      expect((await ask('/metrics')).status).toBe(200)
+      for (const path of ['/health', '/metrics', '/openapi.json', '/asyncapi.json'])
+        expect([path, (await ask(path)).status]).toEqual([path, 200])
     } finally {
       await locked.running.stop()
     }
@@ -79,6 +82,7 @@ describe('a ticket', () => {
     const response = await ask('good')
     expect([response.status, response.headers.get('cache-control')]).toEqual([200, 'no-store'])
     const body = await read(response)
+    expectDescribed('post', '/v1/ticket', { status: 200, body })
     expectShape('metrics/ticket', body)
     expect(body.expires_in_secs).toBe(30)
     const wrongVerb = await fetch(`${locked.origin}/v1/ticket`, { headers: { 'x-token': 'good' } })

@@ -188,6 +188,7 @@ function blockOf(number: number, textBytes: number): ExecutionBlock {
     mixHash: hash(6),
     nonce: '0x0000000000000000',
     baseFeePerGas: '0x7',
+    uncles: [],
   }
   return {
     number,

@@ -18,6 +18,7 @@ const routeNames = [
   'blocks',
   'top',
   'ticket',
+  'document',
   'health',
   'metrics',
   'rpc',

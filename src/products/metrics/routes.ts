@@ -12,6 +12,7 @@ import type { HttpOptions, HttpRoute } from '../../transport/http.ts'
 import { errorReply, Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import { AnswerStreams } from './answer-stream.ts'
+import { documentAt, documentPaths } from './api-documents.ts'
 import type { Limits } from './limits.ts'
 import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
@@ -58,7 +59,7 @@ const preflight = Head.of({
 })
 
 const compress = promisify(gzip)
-const openPaths: ReadonlySet<string> = new Set(['/health', '/metrics'])
+const openPaths: ReadonlySet<string> = new Set(['/health', '/metrics', ...documentPaths])
 /** Paths of the event stream: an upgrade there may present a ticket instead of a token. */
 export const streamPaths: readonly string[] = ['/v1/ws', '/']
 
@@ -128,6 +129,7 @@ function routes(parts: RouteParts): HttpRoute<Caller>[] {
       rest.lifecycle(parts, params[0] ?? ''),
     ),
     get('/health', 'health', () => rest.health(parts)),
+    ...documentPaths.map((path) => get(path, 'document', () => documentAt(path))),
     scraping(parts),
     calling(parts, streams),
     ticketing(parts),
