@@ -20,8 +20,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'transport/operator-socket',
     ...['devnode/node', 'devnode/genesis-input', 'devnode/process'],
     ...['transport/ports', 'transport/udp', 'transport/pcap'],
-    'loadtest',
-    'solana',
+    ...['loadtest', 'geyser/codec', 'solana'],
     'base',
   ],
   topology: [

@@ -32,9 +32,11 @@ export class NodeSocket {
   #problem = ''
   #isClosing = false
 
-  constructor(url: string, headers: Readonly<Record<string, string>> = {}) {
+  /** `ca` is the PEM of the authority that signed the server's certificate. */
+  constructor(url: string, headers: Readonly<Record<string, string>> = {}, ca?: string) {
     const target = new URL(url.replace(/^ws/, 'http'))
-    const connect = buildConnector({ timeout: connectMsMax })
+    const tls = ca === undefined ? {} : { ca }
+    const connect = buildConnector({ timeout: connectMsMax, ...tls })
     this.#client = new Client(target.origin, {
       connect: (options, done) =>
         connect(options, (...given) => {

@@ -16,19 +16,30 @@ const protocols: Readonly<Record<string, readonly [plain: string, secure: string
   shredstream: ['udp', 'udp'],
 }
 
-/** `warnings` are whole sentences. */
+export interface Start {
+  /** The credentials of a first start. */
+  readonly demo: Demo | null
+  /** True when `demo` exists from an earlier start. */
+  readonly hasDemo: boolean
+  /** The data folder, where it is not the default one. */
+  readonly data: string | null
+  /** Whole sentences. */
+  readonly warnings: readonly string[]
+}
+
 export function banner(
-  service: Pick<Service, 'endpoints' | 'sources'>,
-  demo: Demo | null,
-  warnings: readonly string[] = [],
+  { endpoints, sources }: Pick<Service, 'endpoints' | 'sources'>,
+  { demo, hasDemo, data, warnings }: Start,
 ): string {
-  const { endpoints, sources } = service
+  const where = data === null ? '' : ` --data ${quoted(data)}`
   const lines = demo === null ? [] : [...credentials(demo), '']
   for (const [name, endpoint] of Object.entries(endpoints))
     lines.push(`${name.padEnd(12)}${urlOf(name, endpoint)}`)
+  lines.push(...pages(endpoints))
   for (const [key, source] of sources) lines.push(`${key.padEnd(18)}${source}`)
   lines.push(...warnings)
-  if (demo !== null) lines.push('', ...calls(endpoints))
+  if (demo !== null) lines.push('', ...calls(endpoints, where))
+  else if (hasDemo) lines.push('', ...renewal(endpoints, where))
   return `${lines.join('\n')}\n`
 }
 
@@ -44,21 +55,44 @@ function credentials({ token, indexer }: Demo): string[] {
   return lines
 }
 
+/** Pages for a browser. */
+function pages({ metrics, indexer }: Endpoints): string[] {
+  const lines: string[] = []
+  if (metrics !== undefined) lines.push(`live page   ${urlOf('metrics', metrics)}/live`)
+  if (indexer !== undefined) lines.push(`SQL page    ${urlOf('indexer', indexer)}/play`)
+  return lines
+}
+
+/** What became of the credentials that an earlier start printed. */
+function renewal({ indexer }: Endpoints, where: string): string[] {
+  const lines = [
+    '# The credentials of demo were shown by the first start and cannot be shown again. New ones:',
+    `npx --no sluice token rotate demo${where}`,
+  ]
+  if (indexer !== undefined) lines.push(`npx --no sluice indexer rotate demo${where}`)
+  return lines
+}
+
 /**
  * One call per open product, run from the project's folder. Each uses $TOKEN, so that the token
  * itself is on the screen only once.
  */
-function calls(endpoints: Endpoints): string[] {
+function calls(endpoints: Endpoints, where: string): string[] {
   const { rpc, websocket, grpc, metrics, shredstream, tpu, indexer } = endpoints
   const names = indexer === undefined ? 'TOKEN' : 'TOKEN, INDEXER_USER and INDEXER_PASSWORD'
   const lines = [`# With ${names} set as above:`]
   if (rpc !== undefined) lines.push(rpcCall(urlOf('rpc', rpc)))
-  if (websocket !== undefined) lines.push(websocketCall(urlOf('websocket', websocket)))
-  if (grpc !== undefined) lines.push(grpcCall(grpc))
+  if (websocket !== undefined) lines.push(tokenCall('call ws getVersion', where))
+  if (grpc !== undefined) lines.push(tokenCall('call grpc GetVersion', where))
   if (metrics !== undefined) lines.push(metricsCall(urlOf('metrics', metrics)))
   if (tpu !== undefined) lines.push(tpuCall(urlOf('tpu', tpu)))
   if (indexer !== undefined) lines.push(indexerCall(urlOf('indexer', indexer)))
-  if (shredstream !== undefined) lines.push(`npx --no sluice shreds listen 20010 --for demo`)
+  if (shredstream !== undefined)
+    lines.push(`npx --no sluice shreds listen 20010 --for demo${where}`)
+  lines.push(
+    '# To keep them for sluice query, tail and call, in a file that only you can read:',
+    `npx --no sluice context save demo${where}`,
+  )
   return lines
 }
 
@@ -84,12 +118,9 @@ function indexerCall(url: string): string {
   )
 }
 
-function websocketCall(url: string): string {
-  return nodeCall(
-    `const s=new (require("ws"))("${url}",{headers:{"x-token":process.argv[1]}});` +
-      's.on("open",()=>s.send(JSON.stringify({jsonrpc:"2.0",id:1,method:"getVersion"})));' +
-      's.on("message",(m)=>{console.log(String(m));s.close()})',
-  )
+/** The token goes through a pipe: arguments are visible to every user of the machine. */
+function tokenCall(words: string, where: string): string {
+  return `echo "$TOKEN" | npx --no sluice ${words} --token-file -${where}`
 }
 
 /** The token is checked when `metrics.auth` is `token` and ignored otherwise. */
@@ -97,18 +128,7 @@ function metricsCall(url: string): string {
   return `curl -s ${url}/v1/status -H "x-token: $TOKEN"`
 }
 
-function grpcCall({ host, port, tls }: EndpointAddress): string {
-  const address = `${host.includes(':') ? `[${host}]` : host}:${port}`
-  return nodeCall(
-    `const g=require("@grpc/grpc-js");const c=new g.Client("${address}",` +
-      `g.credentials.${tls ? 'createSsl' : 'createInsecure'}());const m=new g.Metadata();` +
-      'm.set("x-token",process.argv[1]);' +
-      'c.makeUnaryRequest("/geyser.Geyser/GetVersion",(x)=>x,' +
-      '(b)=>String(b.subarray(b.indexOf(123))),Buffer.alloc(0),m,' +
-      '(e,v)=>{console.log(e?e.message:v);c.close()})',
-  )
-}
-
-function nodeCall(script: string): string {
-  return `node -e '${script}' "$TOKEN"`
+/** As one word of a shell. */
+function quoted(path: string): string {
+  return /^[\w./@+-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
 }

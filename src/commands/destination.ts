@@ -19,15 +19,37 @@ export const destinationVerbs: readonly Verb[] = [
       withStore(call, (store) => {
         const [ref = '', address = ''] = call.positionals
         const changed = store.setDestination(ref, address, byOf(call))
-        return changed.ok ? accept(reportOf(changed.value)) : changed
+        if (!changed.ok) return changed
+        const { label } = changed.value
+        const done = `${address} was proposed for ${label}; shreds are sent once it is proven.`
+        return accept(reportOf(changed.value, done))
       }),
   },
-  change('confirm', 'Mark the address as proven.', (store, id, by) =>
-    store.confirmDestination(id, by),
-  ),
-  change('pause', 'Stop sending shreds.', (store, id, by) => store.pauseDestination(id, by)),
-  change('resume', 'Send shreds again.', (store, id, by) => store.resumeDestination(id, by)),
-  change('clear', 'Remove the address.', (store, id, by) => store.clearDestination(id, by), true),
+  change({
+    name: 'confirm',
+    summary: 'Mark the address as proven.',
+    done: 'was confirmed: shreds are sent to it',
+    act: (store, id, by) => store.confirmDestination(id, by),
+  }),
+  change({
+    name: 'pause',
+    summary: 'Stop sending shreds.',
+    done: 'is paused: no shreds are sent',
+    act: (store, id, by) => store.pauseDestination(id, by),
+  }),
+  change({
+    name: 'resume',
+    summary: 'Send shreds again.',
+    done: 'is resumed: shreds are sent to it',
+    act: (store, id, by) => store.resumeDestination(id, by),
+  }),
+  change({
+    name: 'clear',
+    summary: 'Remove the address.',
+    done: 'was removed: no shreds are sent',
+    act: (store, id, by) => store.clearDestination(id, by),
+    asks: true,
+  }),
   {
     words: ['destination', 'show'],
     summary: 'Show the address and its state.',
@@ -36,7 +58,16 @@ export const destinationVerbs: readonly Verb[] = [
   },
 ]
 
-function change(name: string, summary: string, act: Change, asks = false): Verb {
+interface ChangeSpec {
+  readonly name: string
+  readonly summary: string
+  /** What happened to the destination, as the end of a sentence. */
+  readonly done: string
+  readonly act: Change
+  readonly asks?: boolean
+}
+
+function change({ name, summary, done, act, asks = false }: ChangeSpec): Verb {
   return {
     words: ['destination', name],
     summary,
@@ -47,15 +78,17 @@ function change(name: string, summary: string, act: Change, asks = false): Verb 
         call,
         (store, found) => {
           const changed = act(store, found.id, byOf(call))
-          return changed.ok ? accept(reportOf(changed.value)) : changed
+          if (!changed.ok) return changed
+          return accept(reportOf(changed.value, `The destination of ${found.label} ${done}.`))
         },
         asks ? (subject) => `${name} the destination of ${subject}?` : undefined,
       ),
   }
 }
 
-function reportOf({ id, label, destination }: Subscription): Report {
-  const text =
+/** `done` is the sentence of a change. */
+function reportOf({ id, label, destination }: Subscription, done?: string): Report {
+  const record =
     destination === null
       ? `${label} has no destination. Set one with: sluice destination set ${label} <ip:port>`
       : recordOf([
@@ -64,6 +97,8 @@ function reportOf({ id, label, destination }: Subscription): Report {
           ['state', destination.state],
           ['sending to', sendingTo(destination)],
         ])
+  const isCleared = done !== undefined && destination === null
+  const text = isCleared ? done : done === undefined ? record : `${done}\n\n${record}`
   return { json: { id, label, destination }, text }
 }
 

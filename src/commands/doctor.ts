@@ -61,7 +61,8 @@ export async function checkPort(endpoint: Endpoint, isRunning: boolean): Promise
     EADDRNOTAVAIL: `set ${endpoint.name}.host to an address of this machine`,
     EACCES: `set ${endpoint.name}.port to 1024 or more`,
   }
-  return bad(name, 'fail', `${address}: ${problem}`, next[problem] ?? `set ${endpoint.name}.host`)
+  const found = problem === 'EADDRINUSE' ? 'is taken by another process' : problem
+  return bad(name, 'fail', `${address} ${found}`, next[problem] ?? `set ${endpoint.name}.host`)
 }
 
 /** The error code of listening there; null when it works. */

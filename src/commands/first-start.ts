@@ -11,12 +11,14 @@ export interface Demo {
   readonly indexer: { readonly user: string; readonly password: string } | null
 }
 
+export const demoLabel = 'demo'
+
 /** The credentials provisioned, or null when this is not a first start. */
 export async function firstStart(config: Config, service: Service): Promise<Demo | null> {
   const isPrivate = enabledEndpoints(config).every(({ host }) => isLoopback(host))
   if (!isPrivate || !isAllEmbedded(config) || service.store.list().length > 0) return null
   const added = await service.store.add(
-    { label: 'demo', products: ['bundle', 'indexer', 'shredstream'], plan: 'standard' },
+    { label: demoLabel, products: ['bundle', 'indexer', 'shredstream'], plan: 'standard' },
     { who: 'first start', reason: 'a subscription to try the service with' },
   )
   if (!added.ok) return null

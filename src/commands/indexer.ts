@@ -17,7 +17,10 @@ export const indexerVerbs: readonly Verb[] = [
           const rotated = store.rotateIndexer(found.id, byOf(call))
           if (!rotated.ok) return rotated
           const { subscription, indexer } = rotated.value
-          return accept({ json: { subscription, indexer }, text: secretsText({ indexer }) })
+          const { label } = subscription
+          const done = `${label} has a new indexer password; the old one no longer works.`
+          const text = `${done}\n\n${secretsText({ indexer })}`
+          return accept({ json: { subscription, indexer }, text })
         },
         (name) => `rotate the indexer password of ${name}? The old one stops working at once.`,
       ),

@@ -18,7 +18,9 @@ export const noteVerbs: readonly Verb[] = [
         const kind = (flagOf(call, 'kind') ?? 'other') as NoteKind
         const noted = store.addNote(ref, { kind, text }, byOf(call))
         if (!noted.ok) return noted
-        return accept({ json: { subscription: noted.value }, text: subscriptionText(noted.value) })
+        const done = `The note was stored with ${noted.value.label} and in the audit table.`
+        const shown = `${done}\n\n${subscriptionText(noted.value)}`
+        return accept({ json: { subscription: noted.value }, text: shown })
       }),
   },
 ]

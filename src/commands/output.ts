@@ -1,6 +1,7 @@
 // Prints reports and refusals. Thread: main.
 // Results go to stdout, everything else to stderr, so that a script can read one and a person both.
 // Text is made safe for a terminal here: control characters of stored values are replaced.
+import type { WriteStream } from 'node:tty'
 import type { Refusal } from '../base/errors.ts'
 import type { Report } from './verb.ts'
 
@@ -9,6 +10,25 @@ export type Form = 'table' | 'json'
 export interface Streams {
   readonly stdout: { write(text: string): unknown }
   readonly stderr: { write(text: string): unknown }
+}
+
+/** A column is not made narrower than this. */
+const columnMin = 16
+const [red, green, yellow] = [31, 32, 33]
+const stateColours: Readonly<Record<string, number>> = {
+  ok: green,
+  up: green,
+  open: green,
+  warn: yellow,
+  probing: yellow,
+  pending: yellow,
+  suspended: yellow,
+  lagging: yellow,
+  degraded: yellow,
+  fail: red,
+  failed: red,
+  down: red,
+  closed: red,
 }
 
 const processStreams: Streams = { stdout: process.stdout, stderr: process.stderr }
@@ -32,18 +52,19 @@ export function printRefusal(
     streams.stderr.write(`${JSON.stringify({ error: { code, message } })}\n`)
     return
   }
-  streams.stderr.write(`sluice: ${safeText(message)}\n`)
+  streams.stderr.write(`${inColour('fail', 'sluice:', process.stderr)} ${safeText(message)}\n`)
   if (hint !== undefined) streams.stderr.write(`${hint}\n`)
 }
 
-/** Columns under a heading. An empty table is rendered as `whenEmpty`. */
+/** Columns under a heading, states in colour. An empty table is rendered as `whenEmpty`. */
 export function tableOf(
   head: readonly string[],
   rows: readonly (readonly string[])[],
   whenEmpty: string,
 ): string {
   if (rows.length === 0) return whenEmpty
-  return columns([head.map((title) => title.toUpperCase()), ...rows])
+  const states = head.indexOf('state')
+  return columns([head.map((title) => title.toUpperCase()), ...rows], states)
 }
 
 /** One record as lines of name and value. */
@@ -67,17 +88,60 @@ function withoutTokens(message: string): string {
   return message.replaceAll(/slu_[0-9A-Za-z]{32,}/g, 'slu_(hidden)')
 }
 
-function columns(rows: readonly (readonly string[])[]): string {
+/** `states` is the column whose words have a colour. */
+function columns(rows: readonly (readonly string[])[], states = -1): string {
   const clean = rows.map((row) => row.map((cell) => safeText(cell).replaceAll('\n', ' ') || '-'))
-  const widths = (clean[0] ?? []).map((_, column) =>
-    Math.max(...clean.map((row) => row[column]?.length ?? 0)),
+  const widths = fitted(
+    (clean[0] ?? []).map((_, column) => Math.max(...clean.map((row) => row[column]?.length ?? 0))),
+    process.stdout.columns ?? Number.POSITIVE_INFINITY,
   )
   return clean
-    .map((row) =>
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    )
+    .flatMap((row) => {
+      const cells = row.map((cell, column) => wrapped(cell, widths[column] ?? 0))
+      const height = Math.max(...cells.map((lines) => lines.length))
+      return Array.from({ length: height }, (_, line) =>
+        cells
+          .map((lines, column) => {
+            const text = (lines[line] ?? '').padEnd(widths[column] ?? 0)
+            return column === states ? inColour(row[column] ?? '', text, process.stdout) : text
+          })
+          .join('  ')
+          .trimEnd(),
+      )
+    })
     .join('\n')
+}
+
+/** Widths that fit a terminal: the widest columns become narrower, none below a minimum. */
+function fitted(widths: number[], widthMax: number): number[] {
+  const fit = [...widths]
+  for (let step = 0; step < fit.length; step++) {
+    const over = fit.reduce((sum, width) => sum + width + 2, -2) - widthMax
+    const widest = fit.indexOf(Math.max(...fit))
+    if (over <= 0 || fit[widest]! <= columnMin) break
+    fit[widest] = Math.max(columnMin, fit[widest]! - over)
+  }
+  return fit
+}
+
+/** Lines of at most `width`, broken at spaces and commas; a longer word stays whole. */
+export function wrapped(text: string, width: number): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(/(?<=[ ,])/)) {
+    if (line !== '' && `${line}${word}`.trimEnd().length > width) {
+      lines.push(line.trimEnd())
+      line = ''
+    }
+    line += word
+  }
+  return [...lines, line.trimEnd()]
+}
+
+/** The text in the colour of a state, on a terminal with colours (NO_COLOR turns them off). */
+function inColour(state: string, text: string, stream: Partial<WriteStream>): string {
+  const colour = stateColours[state.split(/[ ,:]/)[0] ?? '']
+  return colour === undefined || stream.hasColors?.() !== true
+    ? text
+    : `\u001b[${colour}m${text}\u001b[0m`
 }

@@ -3,9 +3,9 @@
 // without one it starts the shell.
 import { readFileSync } from 'node:fs'
 import { accept, messageOf, type Outcome } from '../base/errors.ts'
-import { endpointUrl } from './endpoint-url.ts'
+import { credentialFlags, readCredentials } from './credentials.ts'
+import { contextFlag, findEndpoint } from './endpoint-url.ts'
 import type { QueryTarget } from './query-client.ts'
-import { credentialFlags, readCredentials } from './query-credentials.ts'
 import { type QueryForm, queryForms, runQuery } from './query-run.ts'
 import { runShell } from './query-shell.ts'
 import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
@@ -16,6 +16,7 @@ export const queryVerb: Verb = {
   positionals: [{ name: 'sql', doc: 'The statement [standard input].', optional: true }],
   flags: [
     { name: 'url', value: 'url', doc: 'The indexer [the server of the data folder].' },
+    contextFlag,
     ...credentialFlags,
     { name: 'ca', value: 'file', doc: 'Certificate of the authority of a TLS endpoint.' },
     {
@@ -47,9 +48,9 @@ async function once(target: QueryTarget, sql: string, form: QueryForm): Promise<
 }
 
 async function targetOf(call: Call): Promise<Outcome<QueryTarget>> {
-  const found = await endpointUrl(call, 'indexer')
+  const found = await findEndpoint(call, 'indexer')
   if (!found.ok) return found
-  const url = found.value
+  const { url, context } = found.value
   if (!/^https?:$/.test(URL.canParse(url) ? new URL(url).protocol : ''))
     return misuse('--url must be an http or https address')
   const path = flagOf(call, 'ca')
@@ -59,7 +60,7 @@ async function targetOf(call: Call): Promise<Outcome<QueryTarget>> {
   } catch (error) {
     return misuse(messageOf(error))
   }
-  const credentials = await readCredentials(call)
+  const credentials = await readCredentials(call, context)
   return credentials.ok ? accept({ url, ca, ...credentials.value }) : credentials
 }
 

@@ -12,7 +12,11 @@ import type { By, Subscription } from '../subscriptions/subscription.ts'
 import { confirm } from './ask.ts'
 import { type Call, type FlagSpec, flagOf, type PositionalSpec } from './verb.ts'
 
-export const refSpec: PositionalSpec = { name: 'id|label', doc: 'Which subscription.' }
+export const refSpec: PositionalSpec = {
+  name: 'id|label',
+  doc: 'Which subscription.',
+  words: 'labels',
+}
 export const reasonFlag: FlagSpec = {
   name: 'reason',
   value: 'text',

@@ -4,11 +4,11 @@
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, isFault, refuse } from '../base/errors.ts'
-import { setsWithoutGeyser } from '../config/config.ts'
+import { type Config, configFields, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
 import { faultReport, type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
-import { firstStart } from './first-start.ts'
+import { demoLabel, firstStart } from './first-start.ts'
 import { packageVersion } from './package-version.ts'
 import { ProgressBar } from './progress-bar.ts'
 import { hasSwitch, type Verb } from './verb.ts'
@@ -26,6 +26,7 @@ export const serveVerb: Verb = {
     const log = openLog(config.logLevel)
     const ending = endingOf(log)
     ending.code.then(() => boundStop(log))
+    log.info('starting', { version: packageVersion(), data: config.data })
     const { startTopology } = await import('../topology/service.ts')
     try {
       const service = await startTopology(config, {
@@ -37,7 +38,10 @@ export const serveVerb: Verb = {
         ...(process.stderr.isTTY ? { playing: new ProgressBar() } : {}),
       })
       const demo = await firstStart(config, service)
-      process.stdout.write(banner(service, demo, setsWithoutGeyser(config)))
+      const hasDemo = demo === null && service.store.find(demoLabel)?.state === 'active'
+      const data = config.data === configFields.data.initial ? null : config.data
+      const warnings = setsWithoutGeyser(config)
+      process.stdout.write(banner(service, { demo, hasDemo, data, warnings }))
       service.announce()
       const endSurviving = surviveFaults(log)
       const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))
@@ -51,9 +55,20 @@ export const serveVerb: Verb = {
       return accept({ json: { code }, text: '' })
     } catch (error) {
       if (!(error instanceof Fault)) throw error
-      return refuse('unavailable', error.kind, error.message)
+      return refuse('unavailable', error.kind, await startProblem(error, config))
     }
   },
+}
+
+/** The fault of a start; when several ports cannot be used, all of them. */
+async function startProblem(fault: Fault, config: Config): Promise<string> {
+  if (fault.kind === 'data-locked') return fault.message
+  const { checkPort } = await import('./doctor.ts')
+  const ports = enabledEndpoints(config).map((endpoint) => checkPort(endpoint, false))
+  const failed = (await Promise.all(ports)).filter(({ state }) => state === 'fail')
+  if (failed.length < 2) return fault.message
+  const lines = failed.map(({ name, found, next }) => `  ${name}: ${found}; ${next}`)
+  return [`${failed.length} ports cannot be used`, ...lines].join('\n')
 }
 
 /**

@@ -1,20 +1,26 @@
-// `sluice status`: shows the state of the running server, through the operator socket.
-// Thread: main. Exits 1 when no server runs.
+// `sluice status`: shows the running server and its products, through the operator socket.
+// Thread: main. Exits 1 when no server runs. With --output json it is the server's answer alone.
 import { resolve } from 'node:path'
 import { accept, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
+import { Exposition } from './exposition-text.ts'
 import { recordOf, tableOf } from './output.ts'
-import type { Verb } from './verb.ts'
+import { productsTable, type Samples } from './product-figures.ts'
+import { isJson, type Verb } from './verb.ts'
+
+/** Time between the two samples that a rate is computed from. */
+const sampleMs = 1_000
 
 export const statusVerb: Verb = {
   words: ['status'],
-  summary: 'Show the live state of the running server; exit 1 when none runs.',
-  async run({ loaded }) {
-    const data = resolve(loaded.config.data)
+  summary: 'Show state, rate, errors and lag of every product; exit 1 when no server runs.',
+  async run(call) {
+    const data = resolve(call.loaded.config.data)
     const answer = await askServer(data, 'status')
     if (answer.ok) {
       const state = answer.value as Readonly<Record<string, unknown>>
-      return accept({ json: { running: true, ...state }, text: statusText(state) })
+      const text = isJson(call) ? '' : statusText(state, await sample(data))
+      return accept({ json: { running: true, ...state }, text })
     }
     if (answer.reason !== 'no-server') return refuse('unavailable', 'no-answer', answer.message)
     return accept({
@@ -23,6 +29,21 @@ export const statusVerb: Verb = {
       exit: 1,
     })
   },
+}
+
+/** Two samples of the meters; null when the server does not report them. */
+async function sample(data: string): Promise<Samples | null> {
+  const before = await askServer(data, 'meters')
+  if (!before.ok) return null
+  const beganMs = performance.now()
+  await new Promise((resolve) => setTimeout(resolve, sampleMs))
+  const now = await askServer(data, 'meters')
+  if (!now.ok) return null
+  return {
+    before: new Exposition(String(before.value)),
+    now: new Exposition(String(now.value)),
+    seconds: (performance.now() - beganMs) / 1000,
+  }
 }
 
 /** A row of the server's node table; fields that an older server does not send are shown as -. */
@@ -39,13 +60,52 @@ interface NodeRow {
   readonly share?: number
 }
 
-/** One line per value, and a table of the nodes if there are any. */
-export function statusText(state: Readonly<Record<string, unknown>>): string {
-  const { upstreams, ...rest } = state
-  const record = recordOf(flatten(rest))
-  if (!Array.isArray(upstreams) || upstreams.length === 0) return record
+interface ServerState {
+  readonly version?: string
+  readonly pid?: number
+  readonly uptimeSecs?: number
+  readonly doors?: Parameters<typeof productsTable>[0]
+  readonly sources?: Readonly<Record<string, string>>
+  readonly chain?: Readonly<Record<string, unknown>> | null
+  readonly registry?: { readonly isRolledBack?: boolean }
+  readonly upstreams?: readonly NodeRow[]
+}
+
+/** The server, a table of its products, and one of its nodes if there are any. */
+export function statusText(state: ServerState, samples: Samples | null): string {
+  const { version, pid, uptimeSecs, doors = {}, sources = {}, chain, registry } = state
+  const facts: [string, string][] = [
+    [
+      'server',
+      `${version ?? 'unknown version'}, process ${pid}, up ${durationOf(uptimeSecs ?? 0)}`,
+    ],
+    ['sources', pairsOf(sources)],
+  ]
+  if (chain != null) facts.push(['chain', pairsOf(chain)])
+  if (registry?.isRolledBack === true)
+    facts.push(['registry', 'older than the one in effect: see Backup in docs/OPERATING.md'])
+  const parts = [recordOf(facts), productsTable(doors, samples)]
+  const { upstreams = [] } = state
   const head = 'node region state slot lag p50 p99 calls errors share'.split(' ')
-  return `${record}\n\n${tableOf(head, upstreams.map(nodeRow), '')}`
+  if (upstreams.length > 0) parts.push(tableOf(head, upstreams.map(nodeRow), ''))
+  return parts.join('\n\n')
+}
+
+function pairsOf(values: Readonly<Record<string, unknown>>): string {
+  const pairs = Object.entries(values).map(([name, value]) => `${name} ${value}`)
+  return pairs.join(', ')
+}
+
+function durationOf(seconds: number): string {
+  const parts = [
+    [Math.floor(seconds / 86_400), 'd'],
+    [Math.floor(seconds / 3_600) % 24, 'h'],
+    [Math.floor(seconds / 60) % 60, 'min'],
+    [seconds % 60, 's'],
+  ] as const
+  const first = parts.findIndex(([count]) => count > 0)
+  const shown = first < 0 ? parts.slice(-1) : parts.slice(first, first + 2)
+  return shown.map(([count, unit]) => `${count} ${unit}`).join(' ')
 }
 
 function nodeRow(row: NodeRow): string[] {
@@ -62,12 +122,4 @@ function nodeRow(row: NodeRow): string[] {
     text(row.errors),
     row.share === undefined ? '' : `${(row.share * 100).toFixed(1)} %`,
   ]
-}
-
-/** Nested values as `a.b: value` lines, in the order of the server's reply. */
-function flatten(value: unknown, key = ''): [string, string][] {
-  if (typeof value !== 'object' || value === null) return [[key, String(value ?? '')]]
-  const entries = Object.entries(value)
-  if (entries.length === 0) return [[key, 'none']]
-  return entries.flatMap(([name, child]) => flatten(child, key === '' ? name : `${key}.${name}`))
 }

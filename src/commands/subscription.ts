@@ -60,9 +60,23 @@ export const subscriptionVerbs: readonly Verb[] = [
     positionals: [refSpec],
     run: show,
   },
-  move('suspend', 'Disable its token until it is resumed.', 'Its token stops working at once.'),
-  move('resume', 'Enable the token of a suspended subscription.'),
-  move('end', 'End it; frees label and destination.', 'This cannot be undone.'),
+  move({
+    name: 'suspend',
+    summary: 'Disable its token until it is resumed.',
+    done: 'is suspended: its token no longer works.',
+    warning: 'Its token stops working at once.',
+  }),
+  move({
+    name: 'resume',
+    summary: 'Enable the token of a suspended subscription.',
+    done: 'is resumed: its token works.',
+  }),
+  move({
+    name: 'end',
+    summary: 'End it; frees label and destination.',
+    done: 'has ended: its token no longer works, its label and destination are free.',
+    warning: 'This cannot be undone.',
+  }),
 ]
 
 /** The fields of a subscription as text. */
@@ -114,7 +128,9 @@ function add(call: Call): Promise<Outcome<Report>> {
       const issued = store.add(request, byOf(call))
       if (!issued.ok) return issued
       const { subscription, token, indexer } = issued.value
-      const text = `${subscriptionText(subscription)}\n\n${secretsText({ token, indexer })}`
+      const done = `${subscription.label} was added; its token works from now on.`
+      const record = subscriptionText(subscription)
+      const text = `${done}\n\n${record}\n\n${secretsText({ token, indexer })}`
       return accept({ json: { subscription, token, ...(indexer ? { indexer } : {}) }, text })
     },
     { mayCreate: true },
@@ -132,7 +148,7 @@ async function set(call: Call): Promise<Outcome<Report>> {
     const secrets = indexer === null ? '' : `\n\n${secretsText({ indexer })}`
     return accept({
       json: { subscription, ...(indexer ? { indexer } : {}) },
-      text: `${subscriptionText(subscription)}${secrets}`,
+      text: `${subscription.label} was changed.\n\n${subscriptionText(subscription)}${secrets}`,
     })
   })
 }
@@ -165,7 +181,16 @@ function show(call: Call): Promise<Outcome<Report>> {
   })
 }
 
-function move(name: 'suspend' | 'resume' | 'end', summary: string, warning?: string): Verb {
+interface MoveSpec {
+  readonly name: 'suspend' | 'resume' | 'end'
+  readonly summary: string
+  /** What happened, as the end of a sentence. */
+  readonly done: string
+  /** Asked about before the change. */
+  readonly warning?: string
+}
+
+function move({ name, summary, done, warning }: MoveSpec): Verb {
   return {
     words: ['subscription', name],
     summary,
@@ -178,7 +203,8 @@ function move(name: 'suspend' | 'resume' | 'end', summary: string, warning?: str
           const moved = store[name](found.id, byOf(call))
           if (!moved.ok) return moved
           const json = { subscription: moved.value }
-          return accept({ json, text: subscriptionText(moved.value) })
+          const text = `${found.label} ${done}\n\n${subscriptionText(moved.value)}`
+          return accept({ json, text })
         },
         warning === undefined ? undefined : (subject) => `${name} ${subject}? ${warning}`,
       ),

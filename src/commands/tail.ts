@@ -1,11 +1,11 @@
 // `sluice tail`: follows the metrics stream of a running server on the terminal. Thread: main.
 // Reconnects and resumes by itself; exits on Ctrl-C, or after --count frames.
-import { readFileSync } from 'node:fs'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { type Kind, kinds, type MetricsClient, ServiceError } from '../client/client.ts'
-import { endpointUrl } from './endpoint-url.ts'
+import { knownCredentials, tokenFlags } from './credentials.ts'
+import { contextFlag, findEndpoint } from './endpoint-url.ts'
 import { frameText, topics } from './stream-lines.ts'
-import { flagOf, isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
+import { isJson, misuse, numberOf, type Report, type Verb } from './verb.ts'
 
 /** Failed reconnects in a row before it gives up: about ten seconds. */
 const failuresMax = 6
@@ -32,24 +32,26 @@ export const tailVerb: Verb = {
     },
     { name: 'count', value: 'n', range: anyNumber, doc: 'Exit after this many frames.' },
     { name: 'url', value: 'url', doc: 'The metrics service [the server of the data folder].' },
-    { name: 'token-file', value: 'file', doc: 'File with a token, for metrics.auth: token.' },
+    contextFlag,
+    ...tokenFlags,
   ],
   async run(call) {
     const wanted = kindsOf(call.positionals)
     if (wanted === null) return misuse(`<topic> must be one of ${topicNames.join(', ')}`)
     const fromSeq = numberOf(call, 'from-seq', null)
-    const found = await endpointUrl(call, 'metrics')
+    const found = await findEndpoint(call, 'metrics')
     if (!found.ok) return found
-    const url = found.value
-    const file = flagOf(call, 'token-file')
-    const token = file === undefined ? undefined : readFileSync(file, 'utf8').trim()
+    const { url, context } = found.value
+    const known = knownCredentials(call, context)
+    if (!known.ok) return known
+    const { token } = known.value
     // Imported on demand: it loads an HTTP client that other commands do not need.
     const { MetricsClient } = await import('../client/node.ts')
     const client = new MetricsClient({
       url,
       // The server takes no empty list; whatever else it sends is not printed.
       events: wanted.size === 0 ? ['TPS'] : [...wanted],
-      ...(token === undefined ? {} : { token }),
+      ...(token === '' ? {} : { token }),
       ...(fromSeq === null ? {} : { resumeFrom: fromSeq }),
     })
     return follow(client, {
@@ -57,7 +59,7 @@ export const tailVerb: Verb = {
       wanted,
       count: numberOf(call, 'count', null),
       isJson: isJson(call),
-      hasToken: token !== undefined,
+      hasToken: token !== '',
     })
   },
 }

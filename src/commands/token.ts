@@ -27,7 +27,8 @@ export const tokenVerbs: readonly Verb[] = [
           const { subscription, token } = rotated.value
           const graceUntil = store.credentials(found.id)?.graceUntil ?? null
           const old = graceUntil === null ? 'no longer works' : `works until ${graceUntil}`
-          const text = `${secretsText({ token })}\n\nThe old token of ${subscription.label} ${old}.`
+          const done = `${subscription.label} has a new token; the old one ${old}.`
+          const text = `${done}\n\n${secretsText({ token })}`
           return accept({ json: { subscription, token, graceUntil }, text })
         },
         (name) => `rotate ${name}? ${effect}`,

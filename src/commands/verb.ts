@@ -30,6 +30,8 @@ export interface PositionalSpec {
   readonly many?: boolean
   /** Words that it may be, for completion. */
   readonly options?: readonly string[]
+  /** What completion offers by asking the registry or the contexts of the user. */
+  readonly words?: 'labels' | 'contexts'
 }
 
 /** The result of a verb: the same facts as JSON and as text. */

@@ -2,8 +2,10 @@
 // A new verb is a file of its own and one line here; help and completion are derived from it.
 import { auditVerbs } from './audit.ts'
 import { benchVerbs } from './bench.ts'
+import { callVerb } from './call.ts'
 import { completionVerb } from './completion.ts'
 import { configVerbs } from './config.ts'
+import { contextVerbs } from './context.ts'
 import { destinationVerbs } from './destination.ts'
 import { devnodeVerb } from './devnode.ts'
 import { doctorVerb } from './doctor.ts'
@@ -41,6 +43,8 @@ export const verbs: readonly Verb[] = [
   tipAccountsVerb,
   tipsVerb,
   queryVerb,
+  callVerb,
+  ...contextVerbs,
   tailVerb,
   replayVerb,
   ...shredsVerbs,

@@ -37,14 +37,19 @@ export interface LoadRequest {
 const environment: Environment = process.env
 const PREFIX = 'SLUICE_'
 const FILE_BYTES_MAX = 1 << 20
-/** Variables with our prefix that are not keys: the file's path, and those of tests and benches. */
-const NOT_KEYS = /^SLUICE_(CONFIG$|TEST_|LONG_|BENCH_)/
+/** Variables with our prefix that are not keys: paths of files, and those of tests and benches. */
+const NOT_KEYS = /^SLUICE_(CONFIG$|CREDENTIALS$|TEST_|LONG_|BENCH_)/
 /** Kubernetes sets these in every pod for a service named `sluice`; they are not keys. */
 const KUBERNETES = /^SLUICE_(SERVICE_(HOST|PORT)|PORT($|_\d))/
 
 /** The file that a request reads; null without a file. */
 export function configFileOf({ file, env = environment }: LoadRequest): string | null {
   return (file ?? env.SLUICE_CONFIG) || null
+}
+
+/** The file of SLUICE_CREDENTIALS; null without it. */
+export function credentialsFile(env: Environment = environment): string | null {
+  return env.SLUICE_CREDENTIALS || null
 }
 
 export async function loadConfig(request: LoadRequest = {}): Promise<LoadResult> {

@@ -1,7 +1,10 @@
-// Writes log lines to stderr, one JSON object each. Thread: any (each worker opens its own).
+// Writes log lines to stderr: one JSON object each, or text for a person when it is a terminal.
+// Thread: any.
 // Redaction is by construction: a field is a plain scalar that the caller names; requests, headers
 // and query strings cannot be passed.
+import { isatty, WriteStream } from 'node:tty'
 import { pino } from 'pino'
+import { logText } from './log-text.ts'
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
 export type LogFields = Readonly<Record<string, string | number | boolean | null>>
@@ -15,6 +18,7 @@ export interface Log {
   area(name: string): Log
 }
 
+const stderr = 2
 const unwrittenBytesMax = 1024 * 1024
 
 /** Opens the log on stderr. Writes are synchronous, so the last line before a crash is kept. */
@@ -33,10 +37,13 @@ export function openLog(level: LogLevel): Log {
 
 /** A log file on a full disk costs lines, never the process; what is unwritten has a bound. */
 function destination() {
-  const stream = pino.destination({ dest: 2, sync: true, maxLength: unwrittenBytesMax })
+  const stream = pino.destination({ dest: stderr, sync: true, maxLength: unwrittenBytesMax })
   // pino takes its own listener away at the first error, and an error without one is thrown.
   stream.on('error', () => {})
-  return stream
+  if (!isatty(stderr)) return stream
+  // Needs no instance, and respects NO_COLOR.
+  const hasColour = WriteStream.prototype.hasColors()
+  return { write: (line: string) => stream.write(logText(line, hasColour)) }
 }
 
 export const silentLog: Log = {

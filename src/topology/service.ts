@@ -45,6 +45,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     status: statusOf(components, { deps, endpoints, sources }),
     shreds: () => shredstream?.report() ?? null,
     tips: ({ params }: OperatorQuestion) => tpu?.report(Number(params.count ?? 20)) ?? null,
+    meters: async () => (await meters.render('text')).body,
     'tip-accounts': () => ({ tipAccounts: tpu?.tipAccounts() ?? [] }),
   }
   const operator = await startOperatorSocket(data, answers, log).catch(async (error: unknown) => {

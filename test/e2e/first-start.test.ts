@@ -1,6 +1,6 @@
 // The first start, as a newcomer meets it: nothing configured, an empty folder.
 import { execFile } from 'node:child_process'
-import { mkdtempSync } from 'node:fs'
+import { mkdtempSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -26,7 +26,7 @@ describe('the first start', () => {
   })
 
   test('prints one call per open product, and each of them works unchanged', async () => {
-    const calls = server.stdout().match(/^(curl|node -e) .+$/gm) ?? []
+    const calls = server.stdout().match(/^(curl|echo) .+$/gm) ?? []
     // Shreds are pushed: there is nothing to call.
     const { shredstream: _, ...callable } = server.doors
     expect(calls).toHaveLength(Object.keys(callable).length)
@@ -40,9 +40,51 @@ describe('the first start', () => {
           INDEXER_PASSWORD: server.indexer.password,
         },
       })
-      expect(stdout, call).toMatch(/result|version|status|statistics/)
+      expect(stdout, call).toMatch(/result|version|sluice|status|statistics/)
       expect(stdout, call).not.toMatch(/error/i)
     }
+  })
+
+  test('lets sluice call reach every endpoint, and follow subscriptions', async () => {
+    const file = join(server.data, 'token')
+    writeFileSync(file, server.token)
+    const call = async (...words: string[]) => {
+      const ran = await sluice(server.data, 'call', ...words, '--token-file', file)
+      expect([words, ran.code, ran.stderr]).toEqual([words, 0, ''])
+      return ran.stdout
+    }
+    expect(await call('rpc', 'getHealth')).toBe('ok\n')
+    expect(await call('rpc', 'getBalance', `["${'1'.repeat(32)}"]`, '--json')).toContain('"value"')
+    expect(await call('ws', 'getVersion')).toContain('"sluice"')
+    expect(JSON.parse(await call('grpc', 'Ping', '{"count":7}'))).toEqual({ count: 7 })
+    expect(await call('grpc', 'grpc.health.v1.Health/Check')).toContain('SERVING')
+    expect(JSON.parse(await call('tpu', 'getTipAccounts'))).toHaveLength(8)
+    expect(await call('metrics', 'eth_chainId')).toMatch(/^0x\w+\n$/)
+    const slots = await call('ws', 'slotSubscribe', '--count', '2', '--json')
+    expect(slots.match(/"slotNotification"/g)).toHaveLength(2)
+    const updates = await call('grpc', 'Subscribe', '{"slots":{"s":{}}}', '--count', '2', '--json')
+    expect(updates.match(/"filters":\["s"\]/g)).toHaveLength(2)
+  })
+
+  test('lets sluice call report what the endpoint refused', async () => {
+    const refused = async (...words: string[]) => {
+      const { code, stderr } = await sluice(server.data, 'call', ...words)
+      return { code, stderr }
+    }
+    for (const words of ['rpc getHealth', 'ws getHealth', 'grpc GetVersion']) {
+      const { code, stderr } = await refused(...words.split(' '))
+      expect([words, code, stderr]).toEqual([words, 1, expect.stringMatching(/token|Unauth/)])
+    }
+    expect(await refused('tpu', 'frobnicate')).toEqual({
+      code: 1,
+      stderr: expect.stringContaining('-32601'),
+    })
+    expect(await refused('grpc', 'Frobnicate')).toEqual({
+      code: 1,
+      stderr: expect.stringContaining('GetVersion'),
+    })
+    expect((await refused('rpc', 'getBalance', '[no')).code).toBe(2)
+    expect((await refused('indexer', 'x')).stderr).toContain('sluice query')
   })
 
   test('provisions demo with the bundle, the indexer and shredstream on the standard plan', async () => {
@@ -63,6 +105,8 @@ describe('the first start', () => {
     expect(await server.stop()).toBe(0)
     const again = await startServer({ data: server.data })
     expect(again.stdout()).not.toMatch(/TOKEN|PASSWORD/)
+    expect(again.stdout()).toContain('cannot be shown again')
+    expect(again.stdout()).toContain(`npx --no sluice token rotate demo --data ${server.data}\n`)
     expect(await again.stop()).toBe(0)
   })
 })
@@ -81,6 +125,17 @@ describe('a start that cannot be', () => {
     const port = server.doors.rpc?.port
     await expect(startServer({ flags: [`--rpc.port=${port}`] })).rejects.toThrow(
       /rpc.* is taken by another process/,
+    )
+    await server.dispose()
+  })
+
+  test('names every endpoint whose port is taken', async () => {
+    const server = await startServer()
+    const { rpc, tpu, metrics } = server.doors
+    const flags = [`--rpc.port=${rpc?.port}`, `--tpu.port=${tpu?.port}`]
+    const refused = startServer({ flags: [...flags, `--metrics.port=${metrics?.port}`] })
+    await expect(refused).rejects.toThrow(
+      /3 ports cannot be used\n.*rpc.* taken .*\n.*tpu.* taken .*\n.*metrics.* taken /,
     )
     await server.dispose()
   })

@@ -125,6 +125,27 @@ describe('subscription', () => {
     expect(gained.indexer?.password).toMatch(/^\w{32}$/)
   })
 
+  test('a change prints what happened in one sentence, then the record', async () => {
+    const said = async (...words: string[]) => {
+      const ran = await run(...words, '--yes')
+      const token = /^TOKEN=(\w+)$/m.exec(ran.stdout)?.[1]
+      if (token !== undefined) keep({ token })
+      return ran.stdout.split('\n\n')
+    }
+    const [added, record] = await said('subscription', 'add', 'zeta', '--product', 'shredstream')
+    expect(added).toBe('zeta was added; its token works from now on.')
+    expect(record).toMatch(/^id: +sub_/)
+    const set = await said('destination', 'set', 'zeta', '127.0.0.1:29999')
+    expect(set[0]).toMatch(/^127\.0\.0\.1:29999 was proposed for zeta/)
+    expect(set[1]).toMatch(/^subscription: /)
+    expect(await said('destination', 'clear', 'zeta')).toEqual([
+      'The destination of zeta was removed: no shreds are sent.\n',
+    ])
+    expect((await said('token', 'rotate', 'zeta'))[0]).toMatch(/^zeta has a new token; the old one/)
+    expect((await said('subscription', 'suspend', 'zeta'))[0]).toMatch(/^zeta is suspended: /)
+    expect((await said('subscription', 'end', 'zeta'))[0]).toMatch(/^zeta has ended: /)
+  })
+
   test('suspend, resume and end move its state, and a wrong move is refused with 1', async () => {
     keep(await json<Issued>('subscription', 'add', 'gamma', '--product', 'bundle'))
     const reason = ['--reason', 'unpaid', '--yes']

@@ -167,7 +167,7 @@ describe('looking', () => {
     })
     expect(some.code).toBe(0)
     const table = await runCommand(['status', '--data', data])
-    expect(table.stdout).toMatch(/^doors\.rpc\.port: +7$/m)
+    expect(table.stdout).toMatch(/^rpc +open .*:7/m)
     await socket.stop()
   })
 

@@ -1,0 +1,68 @@
+// Calls a JSON-RPC method over HTTP for `sluice call`. Thread: main.
+import { request as requestHttp } from 'node:http'
+import { request as requestHttps } from 'node:https'
+import { type Answer, CallFailure, type Request } from './call-request.ts'
+
+/** Of an answer that is not JSON, for an error message. */
+const textMax = 200
+
+export async function* callHttp(request: Request): AsyncGenerator<Answer> {
+  const { method, params = [] } = request
+  const { status, body } = await sendHttp(request, 'POST', {
+    jsonrpc: '2.0',
+    id: 1,
+    method,
+    params,
+  })
+  yield answerOf(body, status)
+}
+
+/** The result of a JSON-RPC answer; throws what the server refused with. */
+export function answerOf(text: string, status = 200): Answer {
+  const message = messageIn(text)
+  if (message !== null) throw new CallFailure(message)
+  try {
+    const whole = JSON.parse(text) as { result?: unknown }
+    return { result: whole.result, whole }
+  } catch {
+    throw new CallFailure(`HTTP ${status}: ${text.slice(0, textMax)}`)
+  }
+}
+
+/** The error of a JSON answer in one line; null when it has none. */
+export function messageIn(text: string): string | null {
+  try {
+    const { error } = JSON.parse(text) as { error?: unknown }
+    if (error === undefined) return null
+    if (typeof error !== 'object' || error === null) return String(error)
+    const { code, message, data } = error as { code?: number; message?: string; data?: unknown }
+    return `${message} (${code})${data === undefined ? '' : ` ${JSON.stringify(data)}`}`
+  } catch {
+    return null
+  }
+}
+
+export function sendHttp(
+  { url, token, ca, signal }: Request,
+  method: 'GET' | 'POST',
+  body?: object,
+): Promise<{ status: number; body: string }> {
+  const request = url.startsWith('https:') ? requestHttps : requestHttp
+  const headers = {
+    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    ...(token === '' ? {} : { 'x-token': token }),
+  }
+  const options = { method, headers, signal, ...(ca === null ? {} : { ca }) }
+  return new Promise((resolve, reject) => {
+    const sent = request(url, options, async (response) => {
+      try {
+        const parts: Buffer[] = []
+        for await (const part of response) parts.push(part)
+        resolve({ status: response.statusCode ?? 0, body: Buffer.concat(parts).toString('utf8') })
+      } catch (error) {
+        reject(error)
+      }
+    })
+    sent.on('error', reject).end(body === undefined ? undefined : JSON.stringify(body))
+  })
+}

@@ -1,0 +1,40 @@
+// Reads Prometheus text: samples by name, summed over labels. Thread: main. Pure.
+
+interface Sample {
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: number
+}
+
+/** Labels that a sample must have; a value that starts with `!` is one that it must not have. */
+type Match = Readonly<Record<string, string>>
+
+export class Exposition {
+  readonly #samples = new Map<string, Sample[]>()
+
+  constructor(text: string) {
+    for (const line of text.split('\n')) {
+      const [, name, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)/.exec(line) ?? []
+      if (name === undefined) continue
+      const pairs = [...labels.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)]
+      const sample = {
+        labels: Object.fromEntries(pairs.map(([, key, word]) => [key!, word!])),
+        value: Number(value),
+      }
+      this.#samples.set(name, [...(this.#samples.get(name) ?? []), sample])
+    }
+  }
+
+  /** The values of the samples that match; empty for an absent meter. */
+  values(name: string, match: Match = {}): number[] {
+    const found = (this.#samples.get(`sluice_${name}`) ?? []).filter(({ labels }) =>
+      Object.entries(match).every(([key, word]) =>
+        word.startsWith('!') ? labels[key] !== word.slice(1) : labels[key] === word,
+      ),
+    )
+    return found.map(({ value }) => value)
+  }
+
+  sum(name: string, match: Match = {}): number {
+    return this.values(name, match).reduce((sum, value) => sum + value, 0)
+  }
+}

@@ -1,0 +1,143 @@
+// State, rate, errors and lag of every product, from two samples of the server's meters.
+// Thread: main. Pure. Errors and refusals count from the start of the server.
+import type { Exposition } from './exposition-text.ts'
+import { tableOf } from './output.ts'
+
+interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+interface ProductSpec {
+  /** What the rate counts. */
+  readonly unit: string
+  total(now: Exposition): number
+  errors(now: Exposition): number
+  refused(now: Exposition): number
+  /** Connections, streams, queries, submissions or destinations. */
+  open(now: Exposition): number | null
+  lag(now: Exposition): string
+  /** Why it does not work as it should; null when it does. */
+  trouble(now: Exposition): string | null
+}
+
+export interface Samples {
+  readonly before: Exposition
+  readonly now: Exposition
+  readonly seconds: number
+}
+
+const tokenRefused = (now: Exposition, door: string) =>
+  now.sum('auth_refused_total', { door }) +
+  now.sum('quota_refused_total', { door }) +
+  now.sum('address_refused_total', { door })
+const noNode = (now: Exposition) =>
+  now.values('upstream_up').some((value) => value === 1) ? null : 'down: no healthy node'
+const noStream = (now: Exposition) =>
+  noNode(now) ?? (now.values('upstream_geyser_up').includes(0) ? 'degraded: no geyser' : null)
+const slots = (now: Exposition) => {
+  const lags = now.values('upstream_lag_slots')
+  return lags.length === 0 ? '' : `${Math.min(...lags)} slots`
+}
+const seconds = (now: Exposition, name: string) =>
+  now.values(name).length === 0 ? '' : `${now.sum(name).toFixed(1)} s`
+
+const products: Readonly<Record<string, ProductSpec>> = {
+  rpc: {
+    unit: 'calls/s',
+    total: (now) => now.sum('rpc_requests_total'),
+    errors: (now) => now.sum('rpc_requests_total', { outcome: 'error' }),
+    refused: (now) => tokenRefused(now, 'rpc'),
+    open: () => null,
+    lag: slots,
+    trouble: noNode,
+  },
+  websocket: {
+    unit: 'notifications/s',
+    total: (now) => now.sum('websocket_notifications_total'),
+    errors: (now) => now.sum('websocket_requests_total', { outcome: 'error' }),
+    refused: (now) => tokenRefused(now, 'websocket'),
+    open: (now) => now.sum('websocket_connections'),
+    lag: slots,
+    trouble: noStream,
+  },
+  grpc: {
+    unit: 'updates/s',
+    total: (now) => now.sum('grpc_updates_total'),
+    errors: (now) => now.sum('grpc_streams_ended_total', { reason: '!client' }),
+    refused: (now) => tokenRefused(now, 'grpc'),
+    open: (now) => now.sum('grpc_streams'),
+    lag: slots,
+    trouble: noStream,
+  },
+  tpu: {
+    unit: 'transactions/s',
+    total: (now) => now.sum('tpu_accepted_total') + now.sum('tpu_rejected_total'),
+    errors: (now) => now.sum('tpu_outcomes_total', { outcome: '!landed' }),
+    refused: (now) => now.sum('tpu_rejected_total') + tokenRefused(now, 'tpu'),
+    open: (now) => now.sum('tpu_in_flight'),
+    lag: slots,
+    trouble: (now) => (now.sum('tpu_upstreams_up') > 0 ? null : 'down: no healthy upstream'),
+  },
+  indexer: {
+    unit: 'queries/s',
+    total: (now) => now.sum('index_queries_total'),
+    errors: (now) =>
+      now.sum('index_queries_total', { outcome: '!OK' }) + now.sum('index_write_failures_total'),
+    refused: (now) => tokenRefused(now, 'indexer'),
+    open: (now) => now.sum('index_queries_running'),
+    lag: (now) => seconds(now, 'index_lag_seconds'),
+    trouble: () => null,
+  },
+  shredstream: {
+    unit: 'shreds/s',
+    total: (now) => now.sum('shreds_out_total'),
+    errors: (now) =>
+      now.sum('shreds_dropped_total', { reason: '!duplicate' }) +
+      now.sum('shreds_kernel_dropped_total'),
+    refused: () => 0,
+    open: (now) => now.sum('shreds_destinations_active'),
+    lag: () => '',
+    trouble: (now) => (now.sum('shreds_worker_up') === 1 ? null : 'down: its worker restarts'),
+  },
+  metrics: {
+    unit: 'frames/s',
+    total: (now) => now.sum('frames_sent_total'),
+    errors: (now) => now.sum('source_gaps_total'),
+    refused: (now) => now.sum('ws_refused_total') + tokenRefused(now, 'metrics'),
+    open: (now) => now.sum('ws_clients'),
+    lag: (now) => seconds(now, 'source_event_age_seconds'),
+    trouble: (now) => (now.sum('metrics_open') === 1 ? null : 'closed: its source is silent'),
+  },
+}
+
+/** One row per product; without samples the state and the address alone. */
+export function productsTable(
+  endpoints: Readonly<Record<string, Address | undefined>>,
+  samples: Samples | null,
+): string {
+  const head = ['product', 'state', 'address', 'rate', 'errors', 'refused', 'open', 'lag']
+  const rows = Object.entries(products).map(([name, spec]) => {
+    const address = endpoints[name]
+    if (address === undefined) return [name, 'disabled', '', '', '', '', '', '']
+    const { host, port } = address
+    const where = `${host?.includes(':') ? `[${host}]` : host}:${port}`
+    return [name, ...figuresOf(spec, where, samples)]
+  })
+  return tableOf(head, rows, '')
+}
+
+function figuresOf(spec: ProductSpec, where: string, samples: Samples | null): string[] {
+  if (samples === null) return ['open', where, '', '', '', '', '']
+  const { before, now, seconds } = samples
+  const rate = (spec.total(now) - spec.total(before)) / seconds
+  return [
+    spec.trouble(now) ?? 'open',
+    where,
+    `${rate.toFixed(rate < 10 && rate > 0 ? 1 : 0)} ${spec.unit}`,
+    String(spec.errors(now)),
+    String(spec.refused(now)),
+    String(spec.open(now) ?? ''),
+    spec.lag(now),
+  ]
+}
