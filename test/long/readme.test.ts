@@ -1,24 +1,67 @@
-// Every command of the README is run unchanged, on its own data folder and ports.
-import { execFile } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+// Every command and program of the README, the documents and the examples is run as it is printed,
+// on a data folder and ports of its own.
+import { execFile, spawn, spawnSync } from 'node:child_process'
+import { createSocket } from 'node:dgram'
+import { once } from 'node:events'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { launchBrowser, noBrowser, openPage } from '../testkit/browser.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { newPayer, sign, transfer } from '../testkit/tipped.ts'
 import { root } from '../testkit/tree.ts'
+import { until } from '../testkit/until.ts'
 
 const run = promisify(execFile)
-const readme = readFileSync(join(root, 'README.md'), 'utf8')
-const commands = [...readme.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block]) =>
-  (block ?? '').trim().split('\n'),
-)
+const deadlineMs = 120_000
+const pages = [
+  'README.md',
+  join('examples', 'README.md'),
+  ...readdirSync(join(root, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join('docs', name)),
+]
+const read = (page: string) => readFileSync(join(root, page), 'utf8')
+const readme = read('README.md')
+const blocksOf = (page: string, language: string) =>
+  [...read(page).matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, 'gm'))].map(
+    ([, block]) => block!,
+  )
 /** Run by whoever runs this test, or by the whole check; running them here would not end. */
 const aboutThisRun = ['npm install', 'npm start', 'npm test', 'npm run check', 'npm run test:long']
+const commands = pages.flatMap((page) =>
+  blocksOf(page, 'sh')
+    .flatMap((block) => block.replaceAll('\\\n', '').trim().split('\n'))
+    .filter((command) => !aboutThisRun.includes(command))
+    .map((command) => ({ page, command })),
+)
+/** Those that end by themselves; receivers of shreds and followers of the stream do not. */
+const programs = pages.flatMap((page) =>
+  blocksOf(page, 'js')
+    .filter((block) => block.startsWith('import') && !/sluice\/client|node:dgram/.test(block))
+    .map((block) => ({ page, block })),
+)
+const missing = new Map(
+  ['python3', 'grpcurl', 'cc']
+    .filter((tool) => spawnSync(tool, ['--version']).error !== undefined)
+    .map((tool) => [tool, `no ${tool} on this machine`]),
+)
 
-describe('the README', () => {
+describe('the documents', () => {
   let server: Server
   let folder: string
+  let env: NodeJS.ProcessEnv
 
   beforeAll(async () => {
     // A folder that looks like a checkout, so that `npx --no sluice` finds ./data and the command.
@@ -28,47 +71,126 @@ describe('the README', () => {
       join(root, 'dist', 'src', 'main.js'),
       join(folder, 'node_modules', '.bin', 'sluice'),
     )
-    server = await startServer({ data: join(folder, 'data'), isWhole: true })
-  })
+    mkdirSync(join(folder, 'programs'))
+    symlinkSync(join(root, 'node_modules'), join(folder, 'programs', 'node_modules'))
+    // A busy machine may need longer for a query than the plan allows.
+    const flags = ['--plans.standard.indexer.timeMs=5m']
+    server = await startServer({ data: join(folder, 'data'), isWhole: true, flags })
+    writeFileSync(join(folder, 'credentials.txt'), server.stdout(), { mode: 0o600 })
+    writeFileSync(join(folder, 'questions.sql'), 'SELECT 1 AS one')
+    env = {
+      ...process.env,
+      TOKEN: server.token,
+      INDEXER_USER: server.indexer.user,
+      INDEXER_PASSWORD: server.indexer.password,
+      TRANSACTION: await tippedTransaction(server),
+      ...Object.fromEntries(
+        ['rpc', 'grpc', 'tpu', 'indexer', 'metrics'].map((product) => [
+          `${product.toUpperCase()}_URL`,
+          server.url(product),
+        ]),
+      ),
+    }
+    const indexed = async () => {
+      const words = ['query', '--credentials', join(folder, 'credentials.txt'), '--output', 'csv']
+      const { stdout } = await sluice(server.data, ...words, 'SELECT count() FROM instructions')
+      return Number(stdout.split('\n')[1]) > 0
+    }
+    await until(indexed, 'the first rows of the index', deadlineMs)
+  }, deadlineMs * 2)
   afterAll(async () => {
-    await server.dispose()
+    await server?.dispose()
     rmSync(folder, { recursive: true, force: true })
   })
 
-  test('stays under 150 lines', () => {
+  test('keep the README under 150 lines', () => {
     expect(readme.split('\n').length).toBeLessThan(150)
   })
 
-  for (const command of commands.filter((line) => !aboutThisRun.includes(line)))
-    test(`is right about: ${command}`, async () => {
-      const ready = withPorts(command, server)
-      const cwd = command.startsWith('npm run') ? root : folder
-      // Doctor may report findings on a small machine: exit code 1.
-      const mayFail = command.endsWith('doctor')
-      const result = await run('bash', ['-c', ready], {
-        cwd,
-        env: {
-          ...process.env,
-          TOKEN: server.token,
-          INDEXER_USER: server.indexer.user,
-          INDEXER_PASSWORD: server.indexer.password,
-        },
-        timeout: 120_000,
-      }).catch((error: { code?: number; stdout?: string }) => {
-        if (mayFail && error.code === 1) return { stdout: error.stdout ?? '' }
-        throw error
-      })
-      expect(result.stdout.length).toBeGreaterThan(0)
-      expect(result.stdout).not.toMatch(/"error"|DB::Exception/)
+  for (const { page, command } of commands) {
+    const reason = missing.get(command.split(' ')[0]!)
+    const name = `${page} is right about: ${command}`
+    test.skipIf(reason !== undefined)(
+      reason === undefined ? name : `${name} (${reason})`,
+      async () => {
+        const cwd = /^npm run|examples\/|grpcurl/.test(command) ? root : folder
+        // Doctor may report findings on a small machine: exit code 1; -max-time of grpcurl exits 76.
+        const mayFail = /doctor$|-max-time/.test(command)
+        const result = await run('bash', ['-c', withPorts(command, server)], {
+          cwd,
+          env,
+          timeout: deadlineMs,
+        }).catch((error: { code?: number; stdout?: string }) => {
+          if (mayFail && (error.code === 1 || error.code === 76))
+            return { stdout: error.stdout ?? '' }
+          throw error
+        })
+        expect(result.stdout.length).toBeGreaterThan(0)
+        expect(result.stdout).not.toMatch(/"error"|DB::Exception/)
+      },
+    )
+  }
+
+  for (const [index, { page, block }] of programs.entries())
+    test(`${page} has a program that runs: ${block.split('\n')[0]}`, async () => {
+      const file = join(folder, 'programs', `${index}.mjs`)
+      writeFileSync(file, withPorts(block, server))
+      const { stdout } = await run(process.execPath, [file], { env, timeout: deadlineMs })
+      expect(stdout).toMatch(/\d/)
     })
 
-  test('shows configurations that are taken', async () => {
-    const operating = readFileSync(join(root, 'docs', 'OPERATING.md'), 'utf8')
-    const blocks = [...`${readme}\n${operating}`.matchAll(/```yaml\n([\s\S]*?)```/g)]
+  for (const language of ['js', 'c'])
+    test.skipIf(language === 'c' && missing.has('cc'))(
+      `docs/api/shredstream.md has a receiver in ${language} (c: ${missing.get('cc') ?? 'cc present'})`,
+      async () => {
+        const block = blocksOf(join('docs', 'api', 'shredstream.md'), language)[0]!
+        const port = await freeUdpPort()
+        const file = join(folder, `receiver.${language === 'js' ? 'mjs' : 'c'}`)
+        writeFileSync(file, block.replaceAll('20010', String(port)))
+        if (language === 'c') await run('cc', ['-o', join(folder, 'receiver'), file])
+        const [program, words] =
+          language === 'c'
+            ? ['stdbuf', ['-oL', join(folder, 'receiver')]]
+            : [process.execPath, [file]]
+        const child = spawn(program, words, { stdio: ['ignore', 'pipe', 'inherit'] })
+        let stdout = ''
+        child.stdout.on('data', (chunk) => {
+          stdout += chunk
+        })
+        try {
+          const set = await sluice(server.data, 'destination', 'set', 'demo', `127.0.0.1:${port}`)
+          expect(set).toMatchObject({ code: 0 })
+          await until(() => /^\d+n? \d+ (data|code)$/m.test(stdout), 'its first shred', deadlineMs)
+        } finally {
+          child.kill('SIGKILL')
+        }
+      },
+    )
+
+  test.skipIf(noBrowser !== null)(
+    `examples/metrics.html shows blocks in a browser (${noBrowser ?? 'Chromium'})`,
+    async () => {
+      const browser = await launchBrowser()
+      try {
+        const page = pathToFileURL(join(root, 'examples', 'metrics.html'))
+        page.searchParams.set('url', `${server.url('metrics').replace('http', 'ws')}/v1/ws`)
+        const opened = await openPage(browser, 'file:')
+        await opened.page.goto(page.href)
+        await opened.page.locator('tbody tr').nth(1).waitFor()
+        expect(await opened.page.textContent('tbody td')).toMatch(/^\d+$/)
+        expect(opened.faults).toEqual([])
+      } finally {
+        await browser.close()
+      }
+    },
+  )
+
+  test('show configurations that are taken', async () => {
+    const blocks = pages.flatMap((page) => blocksOf(page, 'yaml'))
     expect(blocks.length).toBeGreaterThan(1)
-    for (const [index, [, block]] of blocks.entries()) {
+    for (const [index, block] of blocks.entries()) {
       const file = join(folder, `example-${index}.yaml`)
-      writeFileSync(file, block ?? '')
+      writeFileSync(file, block)
       const words = ['config', 'check', `--config=${file}`]
       const { stdout, stderr, code } = await sluice(server.data, ...words)
       // Problems are printed one a line; the certificate of the example does not exist here.
@@ -78,22 +200,35 @@ describe('the README', () => {
     }
   })
 
-  test('names every script it mentions', () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
-      scripts: Record<string, string>
-    }
-    for (const [, name] of readme.matchAll(/npm run ([\w:]+)/g))
-      expect(scripts).toHaveProperty([name!])
+  test('name every script they mention', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+    for (const page of pages)
+      for (const [, name] of read(page).matchAll(/npm run ([\w:]+)/g))
+        expect(scripts).toHaveProperty([name!])
   })
 })
 
 /** The same call on the ports that this run happened to get. */
-function withPorts(command: string, server: Server): string {
-  const { rpc, metrics, tpu, indexer } = server.doors
-  return command
-    .replace('127.0.0.1:8899', `127.0.0.1:${rpc?.port}`)
-    .replace('127.0.0.1:8901', `127.0.0.1:${tpu?.port}`)
-    .replace('127.0.0.1:8123', `127.0.0.1:${indexer?.port}`)
-    .replace('127.0.0.1:8443', `127.0.0.1:${metrics?.port}`)
-    .replace('npm run bench -- ring', 'npm run --silent bench -- ring --seconds 0.2')
+function withPorts(text: string, server: Server): string {
+  const ports = { rpc: 8899, websocket: 8900, grpc: 10010, tpu: 8901, indexer: 8123, metrics: 8443 }
+  let ready = text.replace('npm run bench -- ring', 'npm run --silent bench -- ring --seconds 0.2')
+  for (const [product, port] of Object.entries(ports))
+    ready = ready.replaceAll(`127.0.0.1:${port}`, `127.0.0.1:${server.doors[product]?.port}`)
+  return ready
+}
+
+async function tippedTransaction(server: Server): Promise<string> {
+  const answer = await fetch(`${server.url('tpu')}/tip-accounts`)
+  const { tipAccounts } = (await answer.json()) as { tipAccounts: string[] }
+  const payer = await newPayer()
+  const tip = transfer({ from: payer, to: tipAccounts[0]!, lamports: 1_000_000n })
+  return Buffer.from(await sign(payer, [tip])).toString('base64')
+}
+
+async function freeUdpPort(): Promise<number> {
+  const socket = createSocket('udp4').bind(0, '127.0.0.1')
+  await once(socket, 'listening')
+  const { port } = socket.address()
+  await new Promise<void>((resolve) => socket.close(() => resolve()))
+  return port
 }

@@ -7,8 +7,9 @@ import { DATABASE, visibleTables } from '../../src/products/indexer/catalogue.ts
 import { root } from '../testkit/tree.ts'
 
 const lineLengthMax = 160
-/** Generated from declarations, or a record whose rows are long by nature. */
-const mayBeWide = ['docs/CONFIG.md', 'docs/METERS.md', 'docs/DESIGN.md', 'CHANGELOG.md']
+/** Generated from declarations, or records for developers whose rows are long by nature. */
+const mayBeWide = ['CONFIG', 'METERS', 'DESIGN', 'PERFORMANCE'].map((name) => `docs/${name}.md`)
+mayBeWide.push('CHANGELOG.md')
 
 const folders = ['docs', 'examples', 'deploy'].filter((name) => existsSync(join(root, name)))
 const documents = [
@@ -61,6 +62,22 @@ describe('the documents', () => {
     expect(linksIn(read('docs/llms.txt'))).toEqual(
       expect.arrayContaining([...own, ...pages.map((page) => `api/${page}`)]),
     )
+  })
+
+  test('print commands that never fetch a package of the same name', () => {
+    const risky = documents.filter((path) => /npx sluice/.test(read(path)))
+    expect(risky.filter((path) => path !== 'CHANGELOG.md')).toEqual([])
+  })
+
+  test('show JSON that can be parsed', () => {
+    const blocks = documents.flatMap((path) => [
+      ...read(path).matchAll(/^```json\n([\s\S]*?)^```/gm),
+    ])
+    expect(blocks.length).toBeGreaterThan(3)
+    // One object a line; a line that is indented continues the one before.
+    for (const [, block] of blocks)
+      for (const text of block!.trim().split(/\n(?! )/))
+        expect(() => JSON.parse(text)).not.toThrow()
   })
 
   test('give the code of every refusal on every protocol', () => {
