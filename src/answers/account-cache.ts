@@ -4,6 +4,8 @@
 // passed. Every later write comes by the stream, which publishes a slot's writes at confirmed as a
 // whole. So the state at a slot is known exactly, from the slot of that read on, as long as every
 // confirmed block was complete and the parent of the next; otherwise all accounts are forgotten.
+// At processed the writes of the blocks above the confirmed one come on top, while these are known
+// as complete and each other's parents, and no later slot has written the account.
 //
 //   asked once ─► asked again: read from a node ─► base, slot 90 ─► write, 93 ─► write, 97
 //                                                  └ finalized 95 reads 93 ┘
@@ -15,22 +17,20 @@ import type { SolanaHub } from '../geyser/hub.ts'
 import type { AccountState } from '../solana/geyser-content.ts'
 import { isSameKey, keyOf } from '../solana/keys.ts'
 import { sysvarOwner } from '../solana/programs.ts'
-import type { AccountUpdate, BlockUpdate } from '../solana/updates.ts'
-
-/** An account at a slot; null when there was none. */
-export interface AccountAt {
-  readonly slot: number
-  readonly account: AccountState | null
-}
+import type { AccountUpdate, BlockUpdate, SolanaUpdate } from '../solana/updates.ts'
+import {
+  type AccountAt,
+  insertVersion,
+  shiftVersion,
+  type Version,
+  versionOf,
+} from './account-versions.ts'
+import { type BlockName, ProcessedLine } from './processed-line.ts'
 
 export interface AccountCacheDeps {
   readonly bytesMax: number
   /** Reads an account from a node at confirmed, at that slot or later; null when it failed. */
   read(pubkey: Uint8Array, minSlot: number): Promise<AccountAt | 'too large' | null>
-}
-
-interface Version extends AccountAt {
-  readonly writeVersion: bigint
 }
 
 interface Entry {
@@ -39,8 +39,11 @@ interface Entry {
   state: 'asked' | 'reading' | 'ready' | 'refused'
   /** Slot of the node's read; writes up to it are part of that. Before: of the last try. */
   baseSlot: number
-  /** Ascending by slot. */
+  /** Ascending by slot: confirmed ones, and those of slots above the confirmed one. */
   versions: Version[]
+  pending: Version[]
+  /** Pending versions are complete above this slot: its writes may have come before the entry. */
+  pendingSlot: number
   bytes: number
 }
 
@@ -49,7 +52,6 @@ const accountBytesMax = 128 * 1024
 /** Most of the bytes for one account. */
 const shareMax = 1 / 8
 const entryBytes = 320
-const versionBytes = 512
 const readsMax = 32
 
 export class AccountCache {
@@ -57,7 +59,10 @@ export class AccountCache {
   readonly #deps: AccountCacheDeps
   readonly #dataBytesMax: number
   /** The newest confirmed block, while every block up to it was complete; null after a gap. */
-  #newest: { readonly slot: number; readonly blockhash: string } | null = null
+  #newest: BlockName | null = null
+  readonly #line = new ProcessedLine()
+  /** The highest slot of any write. */
+  #highestSlot = 0
   #finalizedSlot = 0
   #bytes = 0
   #reads = 0
@@ -70,6 +75,7 @@ export class AccountCache {
     hub.listen((commitment, update) => {
       if (commitment === Commitment.finalized && update.kind === 'blockMeta')
         this.#finalizedSlot = Math.max(this.#finalizedSlot, update.slot)
+      if (commitment === Commitment.processed) this.#process(update)
       if (commitment !== Commitment.confirmed) return
       if (update.kind === 'account') this.#write(update)
       else if (update.kind === 'block') this.#extend(update)
@@ -89,23 +95,38 @@ export class AccountCache {
 
   /** The account as of a confirmed slot; undefined when only a node knows. */
   read(pubkey: Uint8Array, slot: number): AccountState | null | undefined {
+    const entry = this.#readyEntry(pubkey)
+    return entry?.versions.findLast((version) => version.slot <= slot)?.account
+  }
+
+  /** The account as of a complete slot above the confirmed one; undefined as above. */
+  readProcessed(pubkey: Uint8Array, slot: number): AccountState | null | undefined {
+    const entry = this.#readyEntry(pubkey)
+    const newest = this.#newest
+    if (entry === undefined || newest === null || newest.slot < entry.pendingSlot) return undefined
+    this.#dropPending(entry)
+    // A slot that is not complete has written it: a caller may have been notified of that.
+    if ((entry.pending.at(-1)?.slot ?? 0) > slot) return undefined
+    const line = this.#line.down(slot, newest)
+    if (line === null) return undefined
+    const pending = entry.pending.findLast((version) => line.includes(version.slot))
+    return pending === undefined ? this.read(pubkey, newest.slot) : pending.account
+  }
+
+  /** Undefined when it is not there yet; then it is asked for. */
+  #readyEntry(pubkey: Uint8Array): Entry | undefined {
     const key = keyOf(pubkey)
     const entry = this.#entries.get(key)
     if (entry === undefined) {
-      const { bytesMax } = this.#deps
-      if (entryBytes > bytesMax) return undefined
-      const state = 'asked'
-      this.#entries.set(key, { pubkey, state, baseSlot: 0, versions: [], bytes: entryBytes })
+      if (entryBytes > this.#deps.bytesMax) return undefined
+      const lists = { versions: [], pending: [] }
+      const slots = { baseSlot: 0, pendingSlot: 0 }
+      this.#entries.set(key, { pubkey, state: 'asked', ...slots, ...lists, bytes: entryBytes })
       this.#grow(entryBytes)
       return undefined
     }
     if (entry.state === 'asked') void this.#fill(entry)
-    if (entry.state !== 'ready') return undefined
-    for (let at = entry.versions.length - 1; at >= 0; at--) {
-      const version = entry.versions[at]!
-      if (version.slot <= slot) return version.account
-    }
-    return undefined
+    return entry.state === 'ready' ? entry : undefined
   }
 
   async #fill(entry: Entry): Promise<void> {
@@ -113,6 +134,7 @@ export class AccountCache {
     if (newest === null || newest.slot === entry.baseSlot || this.#reads >= readsMax) return
     entry.state = 'reading'
     entry.baseSlot = newest.slot
+    entry.pendingSlot = this.#highestSlot
     this.#reads++
     const found = await this.#deps.read(entry.pubkey, newest.slot)
     this.#reads--
@@ -123,10 +145,45 @@ export class AccountCache {
     else {
       const { account } = found
       const later = entry.versions.filter(({ slot }) => slot > found.slot)
+      const { pending } = entry
       this.#drop(entry, 'ready')
       entry.baseSlot = found.slot
       for (const version of [{ slot: found.slot, account, writeVersion: 0n }, ...later])
         this.#push(entry, version)
+      for (const version of pending) this.#pushPending(entry, version)
+    }
+  }
+
+  #process(update: SolanaUpdate): void {
+    if (update.kind === 'account') {
+      this.#highestSlot = Math.max(this.#highestSlot, update.slot)
+      if (this.#entries.size > 0) this.#writeProcessed(update)
+    } else if (update.kind === 'block') this.#line.add(update)
+  }
+
+  #writeProcessed(update: AccountUpdate): void {
+    this.#line.written(update.slot)
+    const entry = this.#entries.peek(keyOf(update.pubkey))
+    if (entry === undefined || entry.state === 'asked' || entry.state === 'refused') return
+    this.#dropPending(entry)
+    if (update.data.length > this.#dataBytesMax) this.#drop(entry, 'refused')
+    else this.#pushPending(entry, versionOf(update, entry.pubkey))
+  }
+
+  #pushPending(entry: Entry, version: Version): void {
+    if (entry.state === 'refused') return
+    const grown = insertVersion(entry.pending, version)
+    entry.bytes += grown
+    this.#grow(grown)
+  }
+
+  /** Those that a confirmed block has replaced. */
+  #dropPending(entry: Entry): void {
+    const confirmedSlot = this.#newest?.slot ?? 0
+    while (entry.pending.length > 0 && entry.pending[0]!.slot <= confirmedSlot) {
+      const bytes = shiftVersion(entry.pending)
+      entry.bytes -= bytes
+      this.#bytes -= bytes
     }
   }
 
@@ -134,10 +191,10 @@ export class AccountCache {
     if (this.#entries.size === 0) return
     const entry = this.#entries.peek(keyOf(update.pubkey))
     if (entry === undefined || entry.state === 'asked' || entry.state === 'refused') return
-    const { slot, writeVersion } = update
+    const { slot } = update
     if (entry.state === 'ready' && slot <= entry.baseSlot) return
     if (update.data.length > this.#dataBytesMax) this.#drop(entry, 'refused')
-    else this.#push(entry, { slot, writeVersion, account: copyOf(update, entry.pubkey) })
+    else this.#push(entry, versionOf(update, entry.pubkey))
     if (this.#newest !== null && slot <= this.#newest.slot) this.onChange()
   }
 
@@ -150,17 +207,9 @@ export class AccountCache {
       this.#drop(entry, 'refused')
       return
     }
-    let at = versions.length
-    while (at > 0 && versions[at - 1]!.slot > version.slot) at--
-    const same = versions[at - 1]
-    let grown = bytesOf(version)
-    if (same?.slot === version.slot) {
-      if (same.writeVersion > version.writeVersion) return
-      grown -= bytesOf(same)
-      versions[at - 1] = version
-    } else versions.splice(at, 0, version)
+    let grown = insertVersion(versions, version)
     while (versions.length > 1 && versions[1]!.slot <= this.#finalizedSlot)
-      grown -= bytesOf(versions.shift()!)
+      grown -= shiftVersion(versions)
     entry.bytes += grown
     this.#grow(grown)
   }
@@ -175,6 +224,7 @@ export class AccountCache {
     this.#bytes += entryBytes - entry.bytes
     entry.bytes = entryBytes
     entry.versions = []
+    entry.pending = []
   }
 
   #extend({ slot, meta }: BlockUpdate): void {
@@ -182,11 +232,13 @@ export class AccountCache {
     if (newest !== null && slot <= newest.slot) return
     if (newest !== null && !isParent(newest, meta)) this.#forget()
     this.#newest = { slot, blockhash: meta.blockhash }
+    this.#line.confirmed(slot)
   }
 
   /** The stream has missed something: nothing is current any more. */
   #forget(): void {
     this.#newest = null
+    this.#line.clear()
     this.#entries.clear()
     this.#bytes = 0
     this.onChange()
@@ -202,21 +254,6 @@ export class AccountCache {
   }
 }
 
-function isParent(
-  block: { readonly slot: number; readonly blockhash: string },
-  child: BlockUpdate['meta'],
-): boolean {
+function isParent(block: BlockName, child: BlockUpdate['meta']): boolean {
   return child.parentSlot === block.slot && child.parentBlockhash === block.blockhash
-}
-
-function bytesOf({ account }: AccountAt): number {
-  return versionBytes + (account?.data.length ?? 0)
-}
-
-/** A copy: an update is a view of a message, which it would keep in memory. */
-function copyOf(update: AccountUpdate, pubkey: Uint8Array): AccountState | null {
-  const { lamports, executable, rentEpoch } = update
-  if (lamports === 0n) return null
-  const owner = new Uint8Array(update.owner)
-  return { pubkey, lamports, owner, executable, rentEpoch, data: new Uint8Array(update.data) }
 }

@@ -3,6 +3,7 @@
 // words its own refusals.
 //
 //   hub ─► heads, accounts, blocks ─► methods of solana-rpc ─► answer, kept until a head moves
+import { Commitment } from '../base/commitment.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { Call } from '../jsonrpc/parse.ts'
 import { solanaVersion } from '../solana/version.ts'
@@ -37,6 +38,8 @@ export interface StreamAnswersDeps {
 
 interface Method {
   readonly run: Answering
+  /** At processed its answer may change before a head moves, with a write in the open slot. */
+  readonly readsAccounts: boolean
   /** By the text of the params; as long as no head moves. */
   readonly remembered: Map<string, StreamAnswer>
 }
@@ -66,10 +69,11 @@ export class StreamAnswers {
         return apiVersion()
       },
     }
-    const methods = { ...slotMethods(source), ...accountMethods(source), ...historyMethods(source) }
-    this.#methods = new Map(
-      Object.entries(methods).map(([name, run]) => [name, { run, remembered: new Map() }]),
-    )
+    const others = { ...slotMethods(source), ...historyMethods(source) }
+    this.#methods = new Map([
+      ...Object.entries(others).map(([name, run]) => methodOf(name, run, false)),
+      ...Object.entries(accountMethods(source)).map(([name, run]) => methodOf(name, run, true)),
+    ])
   }
 
   /** Null when a node has to answer. */
@@ -83,7 +87,8 @@ export class StreamAnswers {
     if (built === null || built.answer.kind !== 'text') return null
     const isShort =
       paramsText.length <= rememberedParamsMax && built.answer.text.length <= rememberedTextMax
-    if (isShort && this.#rememberedCount < rememberedMax) {
+    const isSteady = !method.readsAccounts || built.commitment !== Commitment.processed
+    if (isShort && isSteady && this.#rememberedCount < rememberedMax) {
       this.#rememberedCount++
       method.remembered.set(paramsText, built)
     }
@@ -120,6 +125,10 @@ export class StreamAnswers {
     this.#ledger.miss()
     return ''
   }
+}
+
+function methodOf(name: string, run: Answering, readsAccounts: boolean): [string, Method] {
+  return [name, { run, readsAccounts, remembered: new Map() }]
 }
 
 /** False for params that nodes of different versions, or we and they, may read differently. */

@@ -84,11 +84,11 @@ export class StreamLedger implements SlotReads, AccountReads, HistoryReads {
     return isValid === true
   }
 
-  /** Not at processed: validators show a complete slot there, the devnode its open one. */
   account(pubkey: Uint8Array, commitment: Commitment): AccountState | null {
     const { slot } = this.#head(commitment)
     const isProcessed = commitment === Commitment.processed
-    const account = isProcessed ? undefined : this.#accounts.read(pubkey, slot)
+    const accounts = this.#accounts
+    const account = isProcessed ? accounts.readProcessed(pubkey, slot) : accounts.read(pubkey, slot)
     if (account === undefined) this.miss()
     return account ?? null
   }

@@ -16,15 +16,17 @@ export class AssembledBlock implements BlockUpdate {
   readonly slot: number
   readonly createdAtMs: number
   readonly meta: BlockMetaUpdate
+  readonly isMixed: boolean
   readonly #items: UpdateList<SlotItem>
   #transactions: readonly TransactionUpdate[] | null = null
   #accounts: readonly AccountUpdate[] | null = null
 
   /** `items` are all those of the slot, in the order of arrival. */
-  constructor(meta: BlockMetaUpdate, items: UpdateList<SlotItem>) {
+  constructor(meta: BlockMetaUpdate, items: UpdateList<SlotItem>, isMixed: boolean) {
     this.slot = meta.slot
     this.createdAtMs = meta.createdAtMs
     this.meta = meta
+    this.isMixed = isMixed
     this.#items = items
   }
 

@@ -152,8 +152,9 @@ export class SlotTracker {
     const { meta } = tracked
     if (meta === null || !isComplete(tracked, meta)) return
     // Several connections sent it: confirmed and finalized get the last connection's version.
-    if (tracked.dedup !== null) this.#hub.restate(tracked.slot, tracked.items)
-    this.#hub.content(new AssembledBlock(meta, tracked.items))
+    const isMixed = tracked.dedup !== null
+    if (isMixed) this.#hub.restate(tracked.slot, tracked.items)
+    this.#hub.content(new AssembledBlock(meta, tracked.items, isMixed))
     this.#close(tracked, meta)
     if (this.#newestComplete === null || tracked.slot > this.#newestComplete)
       this.#newestComplete = tracked.slot

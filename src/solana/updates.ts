@@ -87,6 +87,8 @@ export interface BlockMetaUpdate extends UpdateBase, Omit<BlockMetaContent, 'rew
 /** A whole block without a body: each filter selects different content of it. */
 export interface BlockUpdate extends UpdateBase {
   readonly kind: 'block'
+  /** Several connections sent its items: at processed they are a mixture of theirs. */
+  readonly isMixed?: boolean
   readonly meta: BlockMetaUpdate
   readonly transactions: readonly TransactionUpdate[]
   readonly accounts: readonly AccountUpdate[]

@@ -134,9 +134,9 @@ describe('accounts from the stream', () => {
       { context: { apiVersion: '4.0.0', slot: 111 }, value: 5 },
     ])
     expect(node.count('getAccountInfo')).toBe(asked)
-    // Not at processed, and not finalized before that is at the slot of the read.
+    // Not finalized before that is at the slot of the read.
     const sources = async (config: object) => (await call('getAccountInfo', [key, config])).source
-    expect(await sources({ commitment: 'processed' })).toBe('node')
+    expect(await sources({ commitment: 'processed' })).toBe('stream')
     expect(await sources({ commitment: 'confirmed', encoding: 'base64+zstd' })).toBe('stream')
     expect(await sources({ commitment: 'confirmed', minContextSlot: 112 })).toBe('node')
     expect(await sources({})).toBe('node')
@@ -188,6 +188,23 @@ describe('accounts from the stream', () => {
     const { token } = stage.bundle.issue()
     await call('getBlock', [111, { commitment: 'confirmed' }], token)
     expect((await ask(call, 'getAccountInfo', token)).source).toBe('node')
+  })
+
+  it('are left to a node at processed until the stream is past what a customer has sent', async () => {
+    const { chain, node, call } = await start()
+    chain.grow(100, 1010)
+    node.scripts.getAccountInfo = accountAt(1010)
+    const other = stage.bundle.issue().token
+    const read = async (token?: string) =>
+      (await call('getBalance', [key, { commitment: 'processed' }], token)).source
+    node.scripts.getBalance = result('{"context":{"apiVersion":"4.0.0","slot":1010},"value":1}')
+    await until(async () => (await read()) === 'stream', 'the account')
+    node.scripts.sendTransaction = result('"x"')
+    await call('sendTransaction', ['x'])
+    expect([await read(), await read(other)]).toEqual(['node', 'stream'])
+    expect((await call('getSlot', [{ commitment: 'processed' }])).source).toBe('stream')
+    chain.grow(1011, 1020)
+    expect(await read()).toBe('stream')
   })
 
   it('are asked for again after a node refused', async () => {

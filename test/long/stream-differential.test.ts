@@ -35,24 +35,27 @@ interface Recent {
   readonly slot: number
 }
 
+type Params = (recent: Recent) => readonly unknown[]
+type AnyParams = Params | readonly unknown[]
+
 class Question {
   readonly method: string
   /** Whether the stream can know. */
   readonly isStreamed: boolean
   readonly differences: string[] = []
   pairs = 0
-  readonly #params: (recent: Recent) => readonly unknown[]
-  /** What the node said, by params and slot: the gateway comes to a slot a little later. */
-  readonly #said = new Map<string, string>()
+  readonly #params: Params
+  readonly #nodeParams: Params
+  /** Answers by params and slot: gateway and node do not come to a slot at the same moment. */
+  readonly #here = new Map<string, string>()
+  readonly #there = new Map<string, string>()
 
-  constructor(
-    method: string,
-    params: readonly unknown[] | ((recent: Recent) => readonly unknown[]),
-    isStreamed: boolean,
-  ) {
+  /** `nodeParams` where the node shall be asked something else. */
+  constructor(method: string, params: AnyParams, isStreamed: boolean, nodeParams = params) {
     this.method = method
     this.isStreamed = isStreamed
     this.#params = typeof params === 'function' ? params : () => params
+    this.#nodeParams = typeof nodeParams === 'function' ? nodeParams : () => nodeParams
   }
 
   async compare(recent: Recent, asked: Asked = gateway): Promise<void> {
@@ -60,16 +63,22 @@ class Question {
     const params = this.#params(recent)
     const [here, there] = await Promise.all([
       ask(asked, method, params),
-      ask(chain, method, params),
+      ask(chain, method, this.#nodeParams(recent)),
     ])
     const at = (slot: number) => `${JSON.stringify(params)} ${slot}`
-    this.#said.set(at(there.slot), there.text)
-    if (here.source !== 'stream') return
-    if (!this.isStreamed) this.differences.push(`from the stream: ${here.text}`)
-    const said = this.#said.get(at(here.slot))
-    if (said === undefined) return
-    this.pairs++
-    if (here.text !== said) this.differences.push(`${here.text} ${said}`)
+    const keys = new Set([at(there.slot)])
+    this.#there.set(at(there.slot), there.text)
+    if (here.source === 'stream') {
+      keys.add(at(here.slot))
+      this.#here.set(at(here.slot), here.text)
+      if (!this.isStreamed) this.differences.push(`from the stream: ${here.text}`)
+    }
+    for (const key of keys) {
+      const pair = [this.#here.get(key), this.#there.get(key)]
+      if (pair.includes(undefined)) continue
+      this.pairs++
+      if (pair[0] !== pair[1]) this.differences.push(pair.join(' '))
+    }
   }
 
   toString(): string {
@@ -217,10 +226,9 @@ function questionsOn({ wallet, guest, payer, mint, held }: Traffic): Question[] 
   const all = [...texts, absent, '11111111111111111111111111111111', clock]
   const questions: Question[] = []
   const add = (...of: ConstructorParameters<typeof Question>) => questions.push(new Question(...of))
-  for (const commitment of ['processed', 'confirmed', 'finalized']) {
-    const isKnown = commitment !== 'processed'
+  for (const commitment of ['confirmed', 'finalized']) {
     for (const key of all) {
-      const isKept = isKnown && key !== clock
+      const isKept = key !== clock
       add('getBalance', [key, { commitment }], isKept)
       for (const config of encodings) {
         // 165 bytes are too long for base58: a node words that.
@@ -228,9 +236,9 @@ function questionsOn({ wallet, guest, payer, mint, held }: Traffic): Question[] 
         add('getAccountInfo', [key, { commitment, ...config }], isKept && !isError)
       }
     }
-    add('getMultipleAccounts', [all.slice(0, -1), { commitment }], isKnown)
-    add('getMultipleAccounts', [texts, { commitment, encoding: 'jsonParsed' }], isKnown)
-    add('getTokenAccountBalance', [held.publicKey.toBase58(), { commitment }], isKnown)
+    add('getMultipleAccounts', [all.slice(0, -1), { commitment }], true)
+    add('getMultipleAccounts', [texts, { commitment, encoding: 'jsonParsed' }], true)
+    add('getTokenAccountBalance', [held.publicKey.toBase58(), { commitment }], true)
   }
   for (const commitment of ['confirmed', 'finalized'])
     for (const encoding of ['json', 'jsonParsed', 'base58', 'base64', 'binary']) {
@@ -241,7 +249,22 @@ function questionsOn({ wallet, guest, payer, mint, held }: Traffic): Question[] 
           add('getBlock', ({ slot }) => [slot, { ...config, transactionDetails, rewards }], true)
     }
   add('getSignatureStatuses', ({ signature }) => [[signature, '1'.repeat(64)]], false)
+  add('getBalance', [clock, { commitment: 'processed' }], false)
   return questions
+}
+
+/** Its state of a complete processed slot is what a node later shows of it as confirmed. */
+function processedQuestions({ wallet, guest, payer, held }: Traffic): Question[] {
+  const keys = [wallet, guest.publicKey, payer.publicKey, held.publicKey].map(String)
+  const ofOne = (method: string, key: string, config: object = {}) => {
+    const params = (commitment: string) => [key, { commitment, ...config }]
+    return new Question(method, params('processed'), true, params('confirmed'))
+  }
+  return [
+    ...keys.map((key) => ofOne('getBalance', key)),
+    ...encodings.slice(1).map((config) => ofOne('getAccountInfo', keys[3]!, config)),
+    ofOne('getTokenAccountBalance', keys[3]!),
+  ]
 }
 
 /** At processed, which a customer does not get from the stream after a node's later answer. */
@@ -260,7 +283,7 @@ function headQuestions(): Question[] {
 /** A node shows its open slot as processed, which the stream reaches with the next one. */
 async function compareHeads(questions: readonly Question[], traffic: Traffic): Promise<void> {
   const recent = await traffic.recent()
-  for (let count = 0; recent !== null && count < 40; count++)
+  for (let count = 0; recent !== null && count < 20; count++)
     await Promise.all(questions.map((question) => question.compare(recent, another)))
 }
 
@@ -289,7 +312,7 @@ class Customer {
 it('answers from the stream what the node answers, to the byte, through failovers', async () => {
   const traffic = new Traffic()
   await traffic.start()
-  const heads = headQuestions()
+  const heads = [...headQuestions(), ...processedQuestions(traffic)]
   const questions = [...questionsOn(traffic), ...heads]
   const customer = new Customer()
   const params = [traffic.wallet.toBase58(), { commitment: 'confirmed' }]

@@ -47,6 +47,7 @@ export class StreamChain {
       readonly fork?: number
       readonly parentFork?: number
       readonly isWhole?: boolean
+      readonly isMixed?: boolean
       readonly height?: number | null
     } = {},
   ): void {
@@ -63,7 +64,8 @@ export class StreamChain {
       entriesCount: 0,
       rewards: [],
     })
-    const content = { meta, transactions: [], accounts: [], entries: [] }
+    const { isMixed = false } = options
+    const content = { meta, isMixed, transactions: [], accounts: [], entries: [] }
     if (options.isWhole !== false) publishUpdate(this.hub, { kind: 'block', ...moment, ...content })
     publishUpdate(this.hub, meta)
   }

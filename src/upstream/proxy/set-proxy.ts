@@ -24,7 +24,7 @@ import type { AnswerSource } from '../ports.ts'
 import { AnswerCache } from './answer-cache.ts'
 import { unhealthy } from './errors.ts'
 import type { ProxyTally } from './meters.ts'
-import { isLasting, policyOf, readOptions } from './method-policy.ts'
+import { isLasting, type MethodPolicy, policyOf, readOptions } from './method-policy.ts'
 import { Read, type ReadDeps, type ReadRequest } from './read.ts'
 import { send } from './send.ts'
 import { apiVersionIn, eachShown, heightIn, slotIn } from './shown-slots.ts'
@@ -40,6 +40,7 @@ const HEDGE_READS_MIN = 20
 /** Methods whose latency is estimated; their names come from callers. */
 const METHODS_MAX = 128
 const VERSION_MS = 1_000
+const { processed } = Commitment
 
 interface CustomerRead extends ReadRequest {
   /** Identical reads have the same key. */
@@ -75,6 +76,8 @@ export class SetProxy implements ReadDeps {
   readonly #flights = new Map<string, Flight>()
   readonly #slots = new SlotTracker()
   readonly #heights = new SlotTracker()
+  /** Where a transaction may have landed: a node shows that before the stream does. */
+  readonly #sent = new SlotTracker()
   readonly #estimates = new Map<string, SlowEstimate>()
   #version: { readonly answer: Answer; readonly untilMs: number } | null = null
 
@@ -91,8 +94,11 @@ export class SetProxy implements ReadDeps {
     if (method === 'getHealth') return this.set.isServing() ? healthy : unhealthy
     if (method === 'getVersion') return this.#getVersion(call, customer)
     const policy = policyOf(method)
-    if (policy.kind === 'send') return send(call, this.set, this.tally)
-    const streamed = this.#fromStream(call, customer)
+    if (policy.kind === 'send') {
+      this.#sent.raise(customer, processed, (this.set.slot(processed) ?? 0) + 1)
+      return send(call, this.set, this.tally)
+    }
+    const streamed = this.#fromStream(call, policy, customer)
     this.tally.answers.count(policy.reads, streamed === null ? 'node' : 'stream')
     if (streamed !== null) return streamed
     const options = readOptions(call)
@@ -110,7 +116,7 @@ export class SetProxy implements ReadDeps {
   }
 
   /** Null when a node has to answer: the stream does not know, or the customer has seen more. */
-  #fromStream(call: Call, customer: string): Answer | null {
+  #fromStream(call: Call, policy: MethodPolicy, customer: string): Answer | null {
     const source = this.#deps.answersOf?.(this.set.name) ?? null
     if (source === null || !this.set.serves(call.method)) return null
     const found = source.answer(call)
@@ -119,6 +125,7 @@ export class SetProxy implements ReadDeps {
     const height = heightIn(call.method, answer)
     const seen = this.#slots.get(customer, commitment)
     if (slot < seen) return null
+    if (policy.reads === 'accounts' && slot < this.#sent.get(customer, commitment)) return null
     if (height !== null && height < this.#heights.get(customer, commitment)) return null
     if (slot > seen) this.#slots.raise(customer, commitment, slot)
     if (height !== null) this.#heights.raise(customer, commitment, height)

@@ -48,13 +48,17 @@ function stage(bytesMax = 1_000_000) {
     const account = cache.read(key, slot)
     return account === undefined ? 'node' : account === null ? null : Number(account.lamports)
   }
+  const processed = (slot: number, key = one) => {
+    const account = cache.readProcessed(key, slot)
+    return account === undefined ? 'node' : account === null ? null : Number(account.lamports)
+  }
   /** Asks twice, and answers the read that follows. */
   const keep = async (slot: number, written: Partial<Written> | null, key = one) => {
     at(slot, key)
     at(slot, key)
     await reads.at(-1)!.answer(slot, written)
   }
-  return { chain, cache, reads, at, keep }
+  return { chain, cache, reads, at, processed, keep }
 }
 
 const write = (lamports: number, more: Partial<Written> = {}) => ({
@@ -206,5 +210,75 @@ describe('AccountCache', () => {
       writes: [{ pubkey: keyAt(4), lamports: 6, data: new Uint8Array(20_000) }],
     })
     expect([at(14, keyAt(4)), cache.bytes < before]).toEqual(['node', true])
+  })
+})
+
+/** A write of the account. */
+const to = (lamports: number) => ({ pubkey: one, lamports })
+
+describe('accounts at processed', () => {
+  it('have the writes of complete blocks above the confirmed one', async () => {
+    const { chain, processed, keep, at } = stage()
+    chain.grow(10, 12)
+    await keep(12, { lamports: 5 })
+    expect(processed(12)).toBe(5)
+    chain.block(13, { writes: [to(6), to(7)] })
+    expect(processed(13)).toBe(7)
+    expect(at(12)).toBe(5)
+    chain.block(14)
+    expect(processed(14)).toBe(7)
+    chain.block(15, { writes: [to(0)] })
+    expect(processed(15)).toBeNull()
+    // Of a slot that is not complete, a customer may have been notified.
+    chain.write(16, to(9))
+    expect(processed(15)).toBe('node')
+    chain.block(16)
+    expect(processed(16)).toBe(9)
+    chain.reach(13, slotStatus.confirmed)
+    chain.reach(14, slotStatus.confirmed)
+    expect([processed(16), at(14)]).toEqual([9, 7])
+    chain.reach(15, slotStatus.confirmed)
+    expect([processed(16), at(15)]).toEqual([9, null])
+    chain.reach(16, slotStatus.confirmed)
+    expect([processed(16), at(16), at(15)]).toEqual([9, 9, null])
+  })
+
+  it('are left to a node while the blocks are not known as one line', async () => {
+    const { chain, processed, keep } = stage()
+    chain.grow(10, 12)
+    await keep(12, { lamports: 5 })
+    // A fork, and a slot that was given up: neither is an ancestor.
+    chain.block(13, { writes: [to(6)] })
+    chain.block(14, { parent: 12, writes: [to(7)] })
+    expect(processed(14)).toBe(7)
+    chain.write(15, to(8))
+    chain.block(16, { parent: 14 })
+    expect(processed(16)).toBe(7)
+    // Without its block, of another parent, and with items of two connections.
+    chain.block(17, { parent: 16, isWhole: false })
+    expect(processed(17)).toBe('node')
+    chain.block(18, { parent: 16, parentFork: 1 })
+    expect(processed(18)).toBe('node')
+    chain.block(19, { parent: 16, isMixed: true })
+    expect(processed(19)).toBe('node')
+    chain.block(20, { parent: 16 })
+    expect(processed(20)).toBe(7)
+    // A late write, and a block that replaces one.
+    chain.write(20, to(9))
+    expect(processed(20)).toBe('node')
+    chain.block(21, { parent: 16 })
+    chain.block(21, { parent: 16, fork: 1 })
+    expect(processed(21)).toBe('node')
+  })
+
+  it('are not shown before every write since the read was seen', async () => {
+    const { chain, processed, keep } = stage()
+    chain.grow(10, 12)
+    chain.block(13, { writes: [to(6)] })
+    await keep(12, { lamports: 5 })
+    expect(processed(13)).toBe('node')
+    chain.block(14)
+    chain.reach(13, slotStatus.confirmed)
+    expect(processed(14)).toBe(6)
   })
 })
