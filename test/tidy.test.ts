@@ -133,8 +133,8 @@ const importers: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['src/telemetry/meters.ts'],
   msgpackr: ['src/stream/encoded.ts', 'src/subscriptions/tables.ts', 'src/threads/frames.ts'],
   'node:dgram': ['src/transport/udp.ts', 'src/commands/doctor.ts'],
-  // Batched datagrams, and the lock on a file, which Node has no call for.
-  koffi: ['src/transport/udp-batch.ts', 'src/subscriptions/lock.ts'],
+  // Batched datagrams, epoll, and the lock on a file, which Node has no call for.
+  koffi: ['src/transport/', 'src/subscriptions/lock.ts'],
   'hdr-histogram-js': ['src/loadtest/latencies.ts'],
   lmdb: ['src/subscriptions/tables.ts', 'src/devnode/ledger/archive.ts'],
   litesvm: ['src/devnode/svm.ts'],

@@ -1,7 +1,11 @@
-// http-load HOST PORT SECONDS CONNECTIONS REQUEST EXPECTED: sends one request again and again on
-// kept-alive connections, each waiting for its answer. Prints one JSON object: answers per second,
-// latencies in microseconds, and how many answers did not hold the expected text. Eight # in the
-// request become a number that is another one each time, so that no two requests are alike.
+// http-load HOST PORT SECONDS CONNECTIONS REQUEST EXPECTED [RATE]: sends one request again and
+// again on kept-alive connections, each waiting for its answer. Prints one JSON object: answers per
+// second, latencies in microseconds, how many answers did not hold the expected text, and the CPU
+// time used. Eight # in the request become a number that is another one each time, so that no two
+// requests are alike.
+// Without RATE a connection sends its next request when it has its answer (closed loop). With RATE
+// requests start at that constant rate, those that find no free connection wait, and latencies
+// count from the intended start (open loop).
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +39,10 @@ static char *request, *number;
 static const char *expected;
 static unsigned requests;
 static size_t request_length;
+static double rate;
+static uint64_t began, started;
+static struct connection **idle;
+static int idle_count;
 
 static uint64_t now_ns(void) {
   struct timespec t;
@@ -53,7 +62,7 @@ static void send_request(struct connection *c) {
     snprintf(digits, sizeof digits, "%08u", ++requests % 100000000u);
     memcpy(number, digits, 8);
   }
-  c->sent_ns = now_ns();
+  c->sent_ns = rate > 0 ? began + (uint64_t)((double)started++ * 1e9 / rate) : now_ns();
   if (write(c->fd, request, request_length) != (ssize_t)request_length) fail("write");
 }
 
@@ -76,7 +85,18 @@ static void read_answer(struct connection *c) {
   answers++;
   if (strstr(c->answer, expected) == NULL) wrong++;
   if (sample_count < SAMPLES_MAX) samples[sample_count++] = (uint32_t)(now_ns() - c->sent_ns);
-  send_request(c);
+  if (rate > 0) idle[idle_count++] = c;
+  else send_request(c);
+}
+
+// Starts what is due while connections are free; returns how long to sleep, in milliseconds.
+static int send_due(uint64_t end) {
+  for (;;) {
+    uint64_t now = now_ns(), due = began + (uint64_t)((double)started * 1e9 / rate);
+    if (due >= end || idle_count == 0) return 1;
+    if (due > now) return due - now > 2000000 ? (int)((due - now) / 1000000) - 1 : 0;
+    send_request(idle[--idle_count]);
+  }
 }
 
 static int by_value(const void *a, const void *b) {
@@ -89,13 +109,15 @@ static double percentile(double part) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 7) return fprintf(stderr, "six words are needed\n"), 2;
+  if (argc != 7 && argc != 8) return fprintf(stderr, "six or seven words are needed\n"), 2;
+  rate = argc == 8 ? atof(argv[7]) : 0;
   double seconds = atof(argv[3]);
   int count = atoi(argv[4]);
   if (count < 1 || count > CONNECTIONS_MAX) return fprintf(stderr, "connections\n"), 2;
   request = argv[5], expected = argv[6], request_length = strlen(request);
   number = strstr(request, "########");
   connections = calloc((size_t)count, sizeof *connections);
+  idle = calloc((size_t)count, sizeof *idle);
   samples = malloc(SAMPLES_MAX * sizeof *samples);
   struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2]))};
   if (inet_pton(AF_INET, argv[1], &to.sin_addr) != 1) return fprintf(stderr, "host\n"), 2;
@@ -106,18 +128,25 @@ int main(int argc, char **argv) {
     if (connect(c->fd, (struct sockaddr *)&to, sizeof to) != 0) fail("connect");
     setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
     epoll_ctl(poll, EPOLL_CTL_ADD, c->fd, &(struct epoll_event){EPOLLIN, {.ptr = c}});
-    send_request(c);
+    if (rate > 0) idle[idle_count++] = c;
+    else send_request(c);
   }
   struct epoll_event events[CONNECTIONS_MAX];
-  uint64_t began = now_ns(), end = began + (uint64_t)(seconds * 1e9);
+  began = now_ns();
+  uint64_t end = began + (uint64_t)(seconds * 1e9);
   while (now_ns() < end) {
-    int ready = epoll_wait(poll, events, CONNECTIONS_MAX, 100);
+    int ready = epoll_wait(poll, events, CONNECTIONS_MAX, rate > 0 ? send_due(end) : 100);
     for (int i = 0; i < ready; i++) read_answer(events[i].data.ptr);
   }
   double took = (double)(now_ns() - began) / 1e9;
+  struct rusage used;
+  getrusage(RUSAGE_SELF, &used);
+  double cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+               (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
   qsort(samples, sample_count, sizeof *samples, by_value);
-  printf("{\"ops\":%.1f,\"p50\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"answers\":%llu,\"wrong\":%llu}\n",
+  printf("{\"ops\":%.1f,\"p50\":%.1f,\"p99\":%.1f,\"p999\":%.1f,\"answers\":%llu,\"wrong\":%llu,"
+         "\"cpu\":%.3f}\n",
          (double)answers / took, percentile(0.5), percentile(0.99), percentile(0.999),
-         (unsigned long long)answers, (unsigned long long)wrong);
+         (unsigned long long)answers, (unsigned long long)wrong, cpu);
   return 0;
 }

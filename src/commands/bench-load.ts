@@ -1,138 +1,110 @@
 // `sluice bench load`: an open-loop load on an endpoint, ours or not. Thread: main.
-import { formatDuration, parseDuration } from '../base/duration.ts'
-import { accept, type Outcome } from '../base/errors.ts'
-import { parseCalls } from '../loadtest/calls.ts'
+import { formatDuration } from '../base/duration.ts'
+import { messageOf, type Outcome, refuse } from '../base/errors.ts'
 import { LiveLine } from '../loadtest/live-line.ts'
-import { type LoadKind, type LoadSettings, loadKinds, runLoad } from '../loadtest/load.ts'
-import { loadFigures, loadPlots, loadResult } from '../loadtest/load-result.ts'
-import { meets, parseConditions, parseRate } from '../loadtest/quantities.ts'
-import { figureIn } from '../loadtest/result.ts'
+import { type LoadRun, type LoadSettings, type LoadWatch, runLoad } from '../loadtest/load.ts'
+import { findLoad } from '../loadtest/load-find.ts'
+import { loadPlots, loadResult } from '../loadtest/load-result.ts'
+import type { LoadTally } from '../loadtest/load-tally.ts'
+import { type Condition, meets } from '../loadtest/quantities.ts'
+import { writeRecording } from '../loadtest/recording.ts'
+import { figureIn, type Result } from '../loadtest/result.ts'
 import { shortNumber, valueText } from '../loadtest/result-text.ts'
 import { watchStopSignals } from '../loadtest/stop-signal.ts'
-import { parseTarget } from '../loadtest/target.ts'
-import { outputFlags, reportResult } from './bench-output.ts'
-import { type Call, flagOf, misuse, numberOf, type Verb } from './verb.ts'
-
-const connectionsMax = 10_000
-const threadsMax = 64
-const seedMax = 0xffff_ffff
+import { conditionsOf, loadFlags, loadSettings } from './bench-load-settings.ts'
+import { type BenchFiles, reportResult } from './bench-output.ts'
+import { type Call, flagOf, type Report, type Verb } from './verb.ts'
 
 export const benchLoadVerb: Verb = {
   words: ['bench', 'load'],
   summary: 'Put an endpoint under an open-loop load and measure latency from the intended start.',
   needsNoConfig: true,
-  flags: [
-    { name: 'to', value: 'kind=url', doc: `The endpoint: ${loadKinds.join(', ')}=url[,token=…].` },
-    { name: 'rate', value: 'n', doc: 'Calls per second, such as 5000 or 5k.' },
-    {
-      name: 'arrivals',
-      value: 'kind',
-      options: ['constant', 'poisson'],
-      doc: 'Evenly spaced, or as independent users arrive [constant].',
-    },
-    { name: 'for', value: 'time', doc: 'How long to measure [60s].' },
-    { name: 'warm-up', value: 'time', doc: 'Load before the measured part [1s].' },
-    { name: 'call', value: 'call', doc: 'Method, path, query, or a file with one call per line.' },
-    {
-      name: 'connections',
-      value: 'n',
-      range: [1, connectionsMax],
-      doc: 'Connections; a call that finds all of them busy waits [64].',
-    },
-    { name: 'threads', value: 'n', range: [1, threadsMax], doc: 'Generator threads [1].' },
-    { name: 'timeout', value: 'time', doc: 'Longest wait for an answer [10s].' },
-    { name: 'seed', value: 'n', range: [0, seedMax], doc: 'Seed of poisson arrivals [1].' },
-    {
-      name: 'require',
-      value: 'conditions',
-      doc: "Exit 1 unless they hold, such as 'p99<5ms,errors<0.1%'.",
-    },
-    ...outputFlags,
-  ],
+  flags: loadFlags,
   async run(call) {
-    const settings = settingsOf(call)
+    const settings = loadSettings(call)
     if (!settings.ok) return settings
     const required = conditionsOf(call, 'require')
     if (!required.ok) return required
+    const wanted = conditionsOf(call, 'find')
+    if (!wanted.ok) return wanted
     const stop = watchStopSignals()
     const line = new LiveLine()
-    const ran = await runLoad(settings.value, {
-      signal: stop.signal,
-      progress: (tally, elapsedMs) => {
-        const clock = formatDuration(Math.floor(elapsedMs / 1000) * 1000)
-        const p99 = valueText(tally.latency.percentile(99), 'ms')
-        const errors = shortNumber(tally.calls - tally.succeeded)
-        line.show(`${clock}  ${shortNumber(tally.calls)} calls  p99 ${p99}  errors ${errors}`)
-      },
-    })
-    line.clear()
-    stop.release()
-    if (!ran.ok) return ran
-    const result = loadResult(ran.value)
-    const { tally } = ran.value
-    const failed = required.value
-      .filter((condition) => !meets(figureIn(result, condition.figure)?.value ?? null, condition))
-      .map(({ text }) => `${text} does not hold`)
-    return reportResult(call, result, {
-      title: `Load on ${settings.value.target.label}`,
-      plots: loadPlots(tally),
-      hgrm: { latency: tally.latency.hgrm(), service: tally.service.hgrm() },
-      failed,
-      more: [...tally.errors].map(([code, count]) => `error ${code}: ${shortNumber(count)}`),
-    })
+    const watch = watchOf(line, stop.signal)
+    try {
+      const job = { settings: settings.value, required: required.value, watch }
+      return flagOf(call, 'find') === undefined
+        ? await once(call, job)
+        : await search(call, job, wanted.value)
+    } finally {
+      line.clear()
+      stop.release()
+    }
   },
 }
 
-function settingsOf(call: Call): Outcome<LoadSettings> {
-  const to = flagOf(call, 'to')
-  if (to === undefined) return misuse('--to is missing, such as --to rpc=http://127.0.0.1:8899')
-  const target = parseTarget<LoadKind>('to', to, loadKinds)
-  if (!target.ok) return target
-  const rateText = flagOf(call, 'rate')
-  if (rateText === undefined) return misuse('--rate is missing, such as --rate 5000')
-  const rate = parseRate(rateText)
-  if (rate === null)
-    return misuse(`--rate is calls per second, such as 5000 or 5k, not ${rateText}`)
-  const times = timesOf(call, { for: '60s', 'warm-up': '1s', timeout: '10s' })
-  if (!times.ok) return times
-  const calls = parseCalls(target.value.kind, flagOf(call, 'call'))
-  if (!calls.ok) return calls
-  const { for: forMs = 0, 'warm-up': warmUpMs = 0, timeout: timeoutMs = 0 } = times.value
-  if (forMs === 0) return misuse('--for must be longer than 0s')
-  return accept({
-    target: target.value,
-    calls: calls.value,
-    plan: {
-      kind: flagOf(call, 'arrivals') === 'poisson' ? 'poisson' : 'constant',
-      rate,
-      seed: numberOf(call, 'seed', 1),
-      durationMs: warmUpMs + forMs,
-      callCount: calls.value.length,
-    },
-    warmUpMs,
-    connections: numberOf(call, 'connections', 64),
-    threads: numberOf(call, 'threads', 1),
-    timeoutMs,
-  })
+interface LoadJob {
+  readonly settings: LoadSettings
+  readonly required: readonly Condition[]
+  readonly watch: ReturnType<typeof watchOf>
 }
 
-/** The flags that are times, in milliseconds; `initial` has the default of each. */
-export function timesOf<Name extends string>(
-  call: Call,
-  initial: Readonly<Record<Name, string>>,
-): Outcome<Partial<Record<Name, number>>> {
-  const times: Partial<Record<Name, number>> = {}
-  // Reason for the cast: the keys of a record of Name are Names.
-  for (const name of Object.keys(initial) as Name[]) {
-    const text = flagOf(call, name) ?? initial[name]
-    const ms = parseDuration(text)
-    if (ms === null) return misuse(`--${name} is a time such as 30s or 500ms, not ${text}`)
-    times[name] = ms
+async function once(call: Call, { settings, required, watch }: LoadJob): Promise<Outcome<Report>> {
+  const record = flagOf(call, 'record')
+  if (record !== undefined) {
+    try {
+      writeRecording(record, { ...settings, kind: settings.target.kind })
+    } catch (error) {
+      const reason = messageOf(error)
+      return refuse('unavailable', 'no-file', `the recording cannot be written: ${reason}`)
+    }
   }
-  return accept(times)
+  const ran = await runLoad(settings, watch)
+  if (!ran.ok) return ran
+  const result = loadResult(ran.value)
+  watch.line.clear()
+  return reportResult(call, result, filesOf(ran.value, result, required))
 }
 
-function conditionsOf(call: Call, flag: string) {
-  const text = flagOf(call, flag)
-  return text === undefined ? accept([]) : parseConditions(flag, text, loadFigures)
+async function search(
+  call: Call,
+  { settings, required, watch }: LoadJob,
+  wanted: readonly Condition[],
+): Promise<Outcome<Report>> {
+  const found = await findLoad(settings, wanted, watch)
+  if (!found.ok) return found
+  const { run, result, plot, table } = found.value
+  const files = filesOf(run, result, required)
+  watch.line.clear()
+  return reportResult(call, result, { ...files, plots: [plot, ...files.plots], tables: [table] })
+}
+
+function filesOf(run: LoadRun, result: Result, required: readonly Condition[]): BenchFiles {
+  const { tally, settings } = run
+  const errors = [...tally.errors].sort((a, b) => b[1] - a[1])
+  return {
+    title: `Load on ${settings.target.label}`,
+    plots: loadPlots(tally),
+    hgrm: { latency: tally.latency.hgrm(), service: tally.service.hgrm() },
+    failed: required
+      .filter((condition) => !meets(figureIn(result, condition.figure)?.value ?? null, condition))
+      .map(({ text }) => `${text} does not hold`),
+    more: errors.map(([code, count]) => `errors "${code}": ${shortNumber(count)}`),
+  }
+}
+
+function watchOf(line: LiveLine, signal: AbortSignal) {
+  let step = ''
+  return {
+    signal,
+    line,
+    step(rate: number) {
+      step = `${valueText(rate, 'per second')}  `
+    },
+    progress(tally: LoadTally, elapsedMs: number) {
+      const clock = formatDuration(Math.max(0, Math.floor(elapsedMs / 1000)) * 1000)
+      const p99 = valueText(tally.latency.percentile(99), 'ms')
+      const errors = shortNumber(tally.calls - tally.succeeded)
+      line.show(`${step}${clock}  ${shortNumber(tally.calls)} calls  p99 ${p99}  errors ${errors}`)
+    },
+  } satisfies LoadWatch & { line: LiveLine; step(rate: number): void }
 }

@@ -9,8 +9,8 @@ import { resultOf } from '../loadtest/result.ts'
 import { watchStopSignals } from '../loadtest/stop-signal.ts'
 import { parseTarget } from '../loadtest/target.ts'
 import { decodeKey } from '../solana/base58.ts'
-import { timesOf } from './bench-load.ts'
 import { outputFlags, reportResult } from './bench-output.ts'
+import { timesOf } from './bench-times.ts'
 import {
   type Call,
   type FlagSpec,

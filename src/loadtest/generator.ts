@@ -2,11 +2,13 @@
 // A call that finds every connection busy waits, and its latency counts from its intended start,
 // so a stall of the endpoint is seen by every call that it delayed.
 //
-//   arrivals ──► due: noticed ──► waiting (FIFO) ──► driver.trySend: sent ──► done ──► sample
+//   arrivals ──► due: noticed ──► waiting (FIFO) ──► driver.send: sent ──► done ──► sample
 //
-// Below 2 ms to the next arrival the loop turns without sleeping, for Node's timers are whole
-// milliseconds: a generator takes a core of its own.
+// Node's timers are whole milliseconds, so below 2 ms to the next arrival the loop turns without
+// sleeping: a generator takes a core of its own. A driver that is polled sleeps until just before
+// the arrival, and turns without sleeping for the rest. Time with nothing to do is idle time.
 import type { Arrivals } from './arrivals.ts'
+import { BusyWatch } from './busy-watch.ts'
 import type { Driver, DriverEvents } from './driver.ts'
 import { sharedNowMs } from './thread-clock.ts'
 import { Tickets } from './tickets.ts'
@@ -20,6 +22,10 @@ const ticketsStart = 4_096
 const chunkSamples = 4_096
 const spinBelowMs = 2
 const checkEveryMs = 100
+/** Longest time without a turn of Node's event loop: its messages and timers wait so long. */
+const pollTurnMs = 5
+/** A sleep ends this long before an arrival: the kernel wakes a thread late. */
+const wakeEarlyMs = 0.1
 
 export interface GeneratorOptions {
   readonly arrivals: Arrivals
@@ -38,6 +44,14 @@ export class Generator {
   #startMs = 0
   #lastStartMs = 0
   #checkedMs = 0
+  /** Calls noticed, sent and done: a turn that changed nothing was idle. */
+  #steps = 0
+  #ended = 0
+  #stepsBefore = 0
+  #turnedMs = 0
+  #idleMs = 0
+  #wasSpinning = false
+  readonly #busy = new BusyWatch()
   #driver: Driver | null = null
   #finish: ((problem: string | null) => void) | null = null
 
@@ -59,7 +73,8 @@ export class Generator {
     this.#startMs = startMs
     return new Promise((resolve) => {
       this.#finish = resolve
-      this.#turn()
+      if (driver.poll === null) this.#turn()
+      else this.#turnPolled()
     })
   }
 
@@ -68,39 +83,87 @@ export class Generator {
     this.#end(null)
   }
 
+  /** Calls that ended, the warm-up's too. */
+  get ended(): number {
+    return this.#ended
+  }
+
+  /** Share of its time that the thread was busy, of the whole run and of its worst second. */
+  get busy(): BusyWatch {
+    return this.#busy
+  }
+
   readonly #turn = (): void => {
     if (this.#finish === null) return
     const nowMs = sharedNowMs()
-    const { arrivals } = this.#options
-    while (this.#startMs + arrivals.nextMs <= nowMs) {
-      this.#lastStartMs = this.#startMs + arrivals.nextMs
-      this.#tickets.add(this.#lastStartMs, nowMs, arrivals.call)
-      arrivals.advance()
+    if (this.#wasSpinning && this.#steps === this.#stepsBefore)
+      this.#idleMs += nowMs - this.#turnedMs
+    const leftMs = this.#advance(nowMs)
+    this.#turnedMs = sharedNowMs()
+    this.#stepsBefore = this.#steps
+    // While calls wait for a connection, an answer wakes the loop.
+    this.#wasSpinning = leftMs < spinBelowMs && this.#tickets.waitingCount === 0
+    if (this.#wasSpinning) setImmediate(this.#turn)
+    else setTimeout(this.#turn, Math.min(Math.max(1, leftMs - 1), checkEveryMs))
+  }
+
+  /** The same for a driver that is polled; Node's event loop gets a turn every few milliseconds. */
+  readonly #turnPolled = (): void => {
+    const poll = this.#driver!.poll!
+    let nowMs = sharedNowMs()
+    const untilMs = nowMs + pollTurnMs
+    while (nowMs < untilMs && this.#finish !== null) {
+      const leftMs = this.#advance(nowMs)
+      const isBlocked = this.#tickets.waitingCount > 0
+      const sleepMs = isBlocked ? pollTurnMs : Math.min(pollTurnMs, leftMs - wakeEarlyMs)
+      const beforeMs = sharedNowMs()
+      const events = poll(Math.max(0, sleepMs))
+      nowMs = sharedNowMs()
+      if (events === 0) this.#idleMs += nowMs - beforeMs
     }
+    if (this.#finish !== null) setImmediate(this.#turnPolled)
+  }
+
+  /** Starts what is due, checks now and then; returns the time to the next arrival. */
+  #advance(nowMs: number): number {
+    this.#notice(nowMs)
     this.#pump()
     if (nowMs - this.#checkedMs >= checkEveryMs) this.#check(nowMs)
-    const leftMs = this.#startMs + arrivals.nextMs - sharedNowMs()
-    if (leftMs < spinBelowMs) setImmediate(this.#turn)
-    else setTimeout(this.#turn, Math.min(leftMs - 1, checkEveryMs))
+    return this.#startMs + this.#options.arrivals.nextMs - nowMs
+  }
+
+  /** Takes every arrival that is due. Behind waiting calls, it is not noticed late by our fault. */
+  #notice(nowMs: number): void {
+    const { arrivals } = this.#options
+    const tickets = this.#tickets
+    while (this.#startMs + arrivals.nextMs <= nowMs) {
+      const dueMs = this.#startMs + arrivals.nextMs
+      tickets.add(dueMs, tickets.waitingCount > 0 ? dueMs : nowMs, arrivals.call)
+      this.#lastStartMs = dueMs
+      this.#steps += 1
+      arrivals.advance()
+    }
   }
 
   #pump(): void {
     const tickets = this.#tickets
-    while (tickets.waitingCount > 0) {
+    const driver = this.#driver!
+    while (tickets.waitingCount > 0 && driver.isFree()) {
       const ticket = tickets.first()
-      const nowMs = sharedNowMs()
-      if (!this.#driver!.trySend(tickets.call[ticket]!, ticket)) return
-      tickets.sent[ticket] = nowMs
-      tickets.shift()
+      tickets.shift(sharedNowMs())
+      this.#steps += 1
+      driver.send(tickets.call[ticket]!, ticket)
     }
   }
 
   #done(ticket: number, code: string): void {
+    this.#steps += 1
     this.#sample(ticket, sharedNowMs(), code)
     this.#tickets.release(ticket)
   }
 
   #sample(ticket: number, doneMs: number, code: string): void {
+    this.#ended += 1
     const at = this.#filled
     const { intended, noticed, sent } = this.#tickets
     this.#chunk[at] = intended[ticket]!
@@ -129,6 +192,7 @@ export class Generator {
   #check(nowMs: number): void {
     this.#checkedMs = nowMs
     this.#flush()
+    this.#busy.observe(nowMs, this.#idleMs)
     const { timeoutMs, arrivals } = this.#options
     this.#expire(nowMs - timeoutMs, nowMs, false)
     const failure = this.#tickets.count > ticketsMax ? tooMany : this.#driver!.failure(nowMs)
@@ -141,16 +205,17 @@ export class Generator {
   /** Counts calls sent before `sentBeforeMs` as timeouts and, at the end, those never sent. */
   #expire(sentBeforeMs: number, nowMs: number, withWaiting: boolean): void {
     const tickets = this.#tickets
-    for (let ticket = 0; ticket < tickets.capacity; ticket += 1) {
-      const sentMs = tickets.sent[ticket]!
-      if (sentMs === 0 || sentMs > sentBeforeMs) continue
+    for (const ticket of tickets.flying()) {
+      if (tickets.sent[ticket]! > sentBeforeMs) continue
       this.#driver!.abandon(ticket)
       this.#sample(ticket, nowMs, 'timeout')
       tickets.release(ticket)
     }
-    for (; withWaiting && tickets.waitingCount > 0; tickets.shift()) {
-      this.#sample(tickets.first(), nowMs, 'not sent')
-      tickets.release(tickets.first())
+    while (withWaiting && tickets.waitingCount > 0) {
+      const ticket = tickets.first()
+      tickets.shift(nowMs)
+      this.#sample(ticket, nowMs, 'not sent')
+      tickets.release(ticket)
     }
   }
 

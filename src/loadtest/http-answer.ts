@@ -16,29 +16,53 @@ const lengthLine = /\r\ncontent-length:[ \t]*(\d{1,15})[ \t]*(?=\r\n)/i
 const chunkedLine = /\r\ntransfer-encoding:[ \t]*chunked/i
 const closeLine = /\r\nconnection:[ \t]*close/i
 const statusAt = 9
-const zero = 0x30
 
-/** Null while it is not complete; 'bad' when the bytes are no response with a known end. */
-export function parseAnswer(bytes: Buffer, from: number, to: number): HttpAnswer | 'bad' | null {
-  const blankAt = bytes.indexOf(blank, from)
-  if (blankAt < 0 || blankAt >= to) return to - from > headBytesMax ? 'bad' : null
-  const head = bytes.toString('latin1', from, blankAt + 2)
-  if (!head.startsWith('HTTP/1.')) return 'bad'
-  const status =
-    (bytes[from + statusAt]! - zero) * 100 +
-    (bytes[from + statusAt + 1]! - zero) * 10 +
-    (bytes[from + statusAt + 2]! - zero)
-  const isLast = closeLine.test(head)
-  const bodyAt = blankAt + blank.length
-  const length = lengthLine.exec(head)?.[1]
-  if (length !== undefined) {
-    const end = bodyAt + Number(length)
-    return end > to ? null : { status, isLast, bodyAt, end }
+/** What the head of a response says about its body. */
+interface Head {
+  readonly text: string
+  readonly status: number
+  readonly isLast: boolean
+  /** Null without a length. */
+  readonly length: number | null
+  readonly isChunked: boolean
+}
+
+export class AnswerParser {
+  /** Servers repeat themselves: an equal head is not parsed again. */
+  #head: Head = { text: '', status: 0, isLast: false, length: null, isChunked: false }
+
+  /** Null while it is not complete; 'bad' when the bytes are no response with a known end. */
+  parse(bytes: Buffer, to: number): HttpAnswer | 'bad' | null {
+    const filled = bytes.subarray(0, to)
+    const blankAt = filled.indexOf(blank)
+    if (blankAt < 0) return to > headBytesMax ? 'bad' : null
+    const text = filled.toString('latin1', 0, blankAt + 2)
+    if (text !== this.#head.text) {
+      if (!text.startsWith('HTTP/1.')) return 'bad'
+      this.#head = headOf(text)
+    }
+    const { status, isLast, length, isChunked } = this.#head
+    const bodyAt = blankAt + blank.length
+    if (length !== null) {
+      const end = bodyAt + length
+      return end > to ? null : { status, isLast, bodyAt, end }
+    }
+    if (status === 204 || status === 304) return { status, isLast, bodyAt, end: bodyAt }
+    if (!isChunked) return 'bad'
+    const end = chunkedEnd(bytes, bodyAt, to)
+    return typeof end === 'number' ? { status, isLast, bodyAt, end } : end
   }
-  if (status === 204 || status === 304) return { status, isLast, bodyAt, end: bodyAt }
-  if (!chunkedLine.test(head)) return 'bad'
-  const end = chunkedEnd(bytes, bodyAt, to)
-  return typeof end === 'number' ? { status, isLast, bodyAt, end } : end
+}
+
+function headOf(text: string): Head {
+  const length = lengthLine.exec(text)?.[1]
+  return {
+    text,
+    status: Number(text.slice(statusAt, statusAt + 3)),
+    isLast: closeLine.test(text),
+    length: length === undefined ? null : Number(length),
+    isChunked: chunkedLine.test(text),
+  }
 }
 
 /** First byte after the last chunk of a chunked body. */
@@ -57,8 +81,8 @@ function chunkedEnd(bytes: Buffer, from: number, to: number): number | 'bad' | n
 
 /** The JSON-RPC error code of a body, or null. The body is parsed only where it says "error". */
 export function rpcErrorOf(bytes: Buffer, from: number, to: number): string | null {
-  const at = bytes.indexOf('"error"', from)
-  if (at < 0 || at >= to) return null
+  // Within the body only: the buffer after it may be long.
+  if (bytes.subarray(from, to).indexOf('"error"') < 0) return null
   try {
     const answer = JSON.parse(bytes.toString('utf8', from, to)) as unknown
     const failed = [answer].flat().find(hasError)

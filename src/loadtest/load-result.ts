@@ -20,6 +20,8 @@ export const loadFigures = [
   'achieved',
 ] as const
 
+/** A thread that works more of a second than this measures its own queue. */
+const busyShareMax = 0.95
 /** The part of the asked rate below which the machine did not generate it. */
 const generatedShareMin = 0.99
 
@@ -49,6 +51,7 @@ export function loadResult(run: LoadRun): Result {
     detail: {
       errors: Object.fromEntries(tally.errors),
       reconnects,
+      notifications: run.notifications,
       windows: tally.windows(),
     },
   })
@@ -102,21 +105,33 @@ function figuresOf(run: LoadRun): Figure[] {
     ),
     { ...whole, name: 'own-delay-p99', value: tally.ownDelay.percentile(99), unit: 'ms' },
     { ...whole, name: 'own-lag-p99', value: run.lagP99Ms, unit: 'ms' },
+    { ...whole, name: 'own-busy', value: run.busyWorst, unit: 'share' },
   ]
 }
 
 function unfitReasons(run: LoadRun): string[] {
   const reasons = [generationProblem(run), run.clockStep].filter((reason) => reason !== null)
   if (run.tally.calls === 0) reasons.push('no call was measured (0 samples)')
+  else if (run.tally.succeeded === 0) reasons.push('no call succeeded')
   return reasons
 }
 
-/** A sentence when the machine started calls later than planned; never a silently lower rate. */
-function generationProblem({ tally, settings, seconds, startedMs }: LoadRun): string | null {
+/** A sentence when the machine did not keep the schedule; never a silently lower rate. */
+function generationProblem(run: LoadRun): string | null {
+  const { tally, settings, seconds, startedMs, busyWorst } = run
   const delay = tally.ownDelay.percentile(99)
-  if (delay === null || delay <= lagMsMax) return null
-  const tookSeconds = (tally.lastNoticedMs - startedMs - settings.warmUpMs) / 1000
+  if (delay === null) return null
   const asked = tally.calls / seconds
+  if (busyWorst > busyShareMax) {
+    const limit = ownLimit(run)
+    return (
+      `this machine cannot generate ${shortNumber(asked)} calls per second: a generator thread was ` +
+      `busy ${Math.round(busyWorst * 100)} % of a second, its limit is about ` +
+      `${limit === null ? 'unknown' : `${shortNumber(limit)}/s`} (--threads adds threads)`
+    )
+  }
+  if (delay <= lagMsMax) return null
+  const tookSeconds = (tally.lastNoticedMs - startedMs - settings.warmUpMs) / 1000
   const generated = tally.calls / Math.max(seconds, tookSeconds)
   const late = `calls started up to ${shortNumber(delay)} ms late (p99)`
   if (generated >= asked * generatedShareMin)
@@ -125,6 +140,12 @@ function generationProblem({ tally, settings, seconds, startedMs }: LoadRun): st
     `this machine cannot generate ${shortNumber(asked)} calls per second, ` +
     `it generated ${shortNumber(generated)}: ${late}`
   )
+}
+
+/** The rate at which all generator threads would be busy all the time. */
+function ownLimit({ handled, busyMs, settings }: LoadRun): number | null {
+  if (busyMs === 0 || handled === 0) return null
+  return (handled / (busyMs / 1000)) * settings.threads
 }
 
 export function loadPlots(tally: LoadTally): Plot[] {

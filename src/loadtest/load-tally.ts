@@ -27,6 +27,8 @@ export class LoadTally {
   readonly latency = new Latencies()
   /** From the write to the answer. */
   readonly service = new Latencies()
+  /** From the intended start to the write: a connection was not free, or the generator was late. */
+  readonly wait = new Latencies()
   /** From the intended start to when the generator noticed it: its own delay. */
   readonly ownDelay = new Latencies()
   readonly errors = new Map<string, number>()
@@ -58,6 +60,7 @@ export class LoadTally {
       if (code === '') {
         this.succeeded += 1
         this.service.record(doneMs - samples[at + 2]!)
+        this.wait.record(samples[at + 2]! - intendedMs)
       } else {
         window.errors += 1
         this.errors.set(code, (this.errors.get(code) ?? 0) + 1)

@@ -30,7 +30,14 @@ export type LoadReport =
       readonly kind: 'ended'
       readonly problem: string | null
       readonly reconnects: number
+      readonly notifications: number
+      /** Null where the thread polls its connections itself. */
       readonly lagP99Ms: number | null
+      /** Share of its busiest second in which the thread worked. */
+      readonly busyWorst: number
+      readonly busyMs: number
+      /** Calls that ended, the warm-up's too. */
+      readonly handled: number
     }
 
 export async function runLoadWorker(parent: MessagePort, job: LoadJob): Promise<void> {
@@ -58,8 +65,11 @@ export async function runLoadWorker(parent: MessagePort, job: LoadJob): Promise<
     const ended = await generator.run(driver, command.startMs)
     driver.close()
     lag.stop()
-    const { reconnects } = driver
-    post({ kind: 'ended', problem: ended, reconnects, lagP99Ms: lag.lags.percentile(99) })
+    const { reconnects, notifications, poll } = driver
+    const lagP99Ms = poll === null ? lag.lags.percentile(99) : null
+    const { worst: busyWorst, busyMs } = generator.busy
+    const counts = { reconnects, notifications, handled: generator.ended }
+    post({ kind: 'ended', problem: ended, ...counts, lagP99Ms, busyWorst, busyMs })
     parent.close()
   })
   post({ kind: 'ready' })

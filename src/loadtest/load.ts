@@ -34,7 +34,13 @@ export interface LoadRun {
   /** From the end of the warm-up to the last intended start, or to where it was stopped. */
   readonly seconds: number
   readonly reconnects: number
+  readonly notifications: number
   readonly lagP99Ms: number | null
+  /** Of the busiest thread in its busiest second, and of all threads together. */
+  readonly busyWorst: number
+  readonly busyMs: number
+  /** Calls that ended in that time, the warm-up's too. */
+  readonly handled: number
   readonly partial: string | null
   /** What the wall clock did, where it matters. */
   readonly clockStep: string | null
@@ -131,6 +137,10 @@ async function generate(
     startedMs: startMs,
     seconds: partial === null ? wholeSeconds : Math.min(wholeSeconds, elapsedSeconds),
     reconnects: ended.reduce((sum, one) => sum + one.reconnects, 0),
+    notifications: ended.reduce((sum, one) => sum + one.notifications, 0),
+    busyWorst: Math.max(...ended.map((one) => one.busyWorst)),
+    busyMs: ended.reduce((sum, one) => sum + one.busyMs, 0),
+    handled: ended.reduce((sum, one) => sum + one.handled, 0),
     lagP99Ms: ended.reduce<number | null>((most, one) => larger(most, one.lagP99Ms), null),
     partial,
     clockStep: clock.end(),
@@ -141,8 +151,10 @@ type Ended = Extract<LoadReport, { kind: 'ended' }>
 
 function endOf(worker: Worker, tally: LoadTally): Promise<Ended> {
   return new Promise((resolve) => {
-    const failed = (problem: string) =>
-      resolve({ kind: 'ended', problem, reconnects: 0, lagP99Ms: null })
+    const failed = (problem: string) => {
+      const none = { reconnects: 0, notifications: 0, handled: 0, busyWorst: 0, busyMs: 0 }
+      resolve({ kind: 'ended', problem, ...none, lagP99Ms: null })
+    }
     worker.on('message', (report: LoadReport) => {
       if (report.kind === 'samples') tally.add(report.samples, report.codes)
       if (report.kind === 'ended') resolve(report)

@@ -14,6 +14,10 @@ export class Tickets {
   #waiting: Uint32Array
   #head = 0
   #waitingCount = 0
+  /** Tickets that were sent, dense, and where each of them is in that list. */
+  #flying: Uint32Array
+  #flyingAt: Uint32Array
+  #flyingCount = 0
 
   constructor(capacity: number) {
     this.intended = new Float64Array(capacity)
@@ -23,6 +27,8 @@ export class Tickets {
     this.#free = Uint32Array.from({ length: capacity }, (_, index) => capacity - 1 - index)
     this.#freeCount = capacity
     this.#waiting = new Uint32Array(capacity)
+    this.#flying = new Uint32Array(capacity)
+    this.#flyingAt = new Uint32Array(capacity)
   }
 
   get capacity(): number {
@@ -55,15 +61,27 @@ export class Tickets {
     return this.#waiting[this.#head]!
   }
 
-  /** The first ticket was sent. */
-  shift(): void {
+  /** Takes the first ticket out of the queue: it was sent at that time. */
+  shift(sentMs: number): void {
+    const ticket = this.first()
     this.#head = (this.#head + 1) % this.capacity
     this.#waitingCount -= 1
+    this.sent[ticket] = sentMs
+    this.#flyingAt[ticket] = this.#flyingCount
+    this.#flying[this.#flyingCount++] = ticket
   }
 
+  /** Sent tickets, a copy: they may be released while one walks through it. */
+  flying(): Uint32Array {
+    return this.#flying.slice(0, this.#flyingCount)
+  }
+
+  /** Only of a ticket that was sent. */
   release(ticket: number): void {
-    this.intended[ticket] = 0
-    this.sent[ticket] = 0
+    const at = this.#flyingAt[ticket]!
+    const last = this.#flying[--this.#flyingCount]!
+    this.#flying[at] = last
+    this.#flyingAt[last] = at
     this.#free[this.#freeCount++] = ticket
   }
 
@@ -78,9 +96,9 @@ export class Tickets {
     this.intended = larger(this.intended, capacity)
     this.noticed = larger(this.noticed, capacity)
     this.sent = larger(this.sent, capacity)
-    const call = new Uint32Array(capacity)
-    call.set(this.call)
-    this.call = call
+    this.call = largerIndex(this.call, capacity)
+    this.#flying = largerIndex(this.#flying, capacity)
+    this.#flyingAt = largerIndex(this.#flyingAt, capacity)
     this.#free = new Uint32Array(capacity)
     for (let ticket = capacity - 1; ticket >= old; ticket -= 1)
       this.#free[this.#freeCount++] = ticket
@@ -89,6 +107,12 @@ export class Tickets {
 
 function larger(values: Float64Array, capacity: number): Float64Array {
   const grown = new Float64Array(capacity)
+  grown.set(values)
+  return grown
+}
+
+function largerIndex(values: Uint32Array, capacity: number): Uint32Array {
+  const grown = new Uint32Array(capacity)
   grown.set(values)
   return grown
 }

@@ -1,0 +1,159 @@
+// JSON-RPC over one WebSocket: a call is one message, and a subscribe is ended again. Thread: load.
+//
+//   upgrade ──► 101 ──► ready ──► call, id 1 ──► answer: done ──► unsubscribe, id 2 ──► ready
+//   messages with a method are notifications: counted, not parsed
+import { createHash, randomBytes } from 'node:crypto'
+import type { Protocol, Session, SessionEvents } from './connection-driver.ts'
+import type { DriverTarget } from './driver.ts'
+import { AnswerParser } from './http-answer.ts'
+import { clientFrame, FrameReader, opcodes } from './socket-frames.ts'
+import type { Prepared } from './wire.ts'
+
+/** The protocol's constant for the answer to a handshake (RFC 6455, 1.3). */
+const handshakeKey = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11'
+const callId = 1
+const unsubscribeId = 2
+const headBytesMax = 16_384
+const subscribeMethod = /^(\w+)Subscribe$/
+
+export const socketProtocol: Protocol = (target, wire) => {
+  const calls = target.calls.map((text) => {
+    const { message, unsubscribe } = callOf(text)
+    return { frame: wire.prepare(clientFrame(Buffer.from(message))), unsubscribe }
+  })
+  return (events) => new SocketSession(events, { target, calls })
+}
+
+interface SocketCall {
+  readonly frame: Prepared
+  /** The method that ends what the call opened; null for other calls. */
+  readonly unsubscribe: string | null
+}
+
+interface SocketOptions {
+  readonly target: DriverTarget
+  readonly calls: readonly SocketCall[]
+}
+
+class SocketSession implements Session {
+  readonly #events: SessionEvents
+  readonly #options: SocketOptions
+  readonly #frames = new FrameReader((opcode, payload) => this.#take(opcode, payload))
+  readonly #key = randomBytes(16).toString('base64')
+  /** Bytes of the answer to the handshake; null once it was accepted. */
+  #head: Buffer | null = Buffer.alloc(0)
+  #unsubscribe: string | null = null
+
+  constructor(events: SessionEvents, options: SocketOptions) {
+    this.#events = events
+    this.#options = options
+  }
+
+  opened(): void {
+    const url = new URL(this.#options.target.url)
+    const { token } = this.#options.target
+    const lines = [
+      `GET ${url.pathname}${url.search} HTTP/1.1`,
+      `host: ${url.host}`,
+      'upgrade: websocket',
+      'connection: upgrade',
+      `sec-websocket-key: ${this.#key}`,
+      'sec-websocket-version: 13',
+      ...(token === null ? [] : [`x-token: ${token}`]),
+    ]
+    this.#events.connection().sendBytes(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'))
+  }
+
+  send(call: number): void {
+    const { frame, unsubscribe } = this.#options.calls[call]!
+    this.#unsubscribe = unsubscribe
+    this.#events.connection().send(frame)
+  }
+
+  read(bytes: Buffer, count: number): void {
+    const filled = bytes.subarray(0, count)
+    const rest = this.#head === null ? filled : this.#shake(Buffer.concat([this.#head, filled]))
+    if (rest !== null && rest.length > 0 && !this.#frames.push(rest))
+      this.#events.fail('not a WebSocket server')
+  }
+
+  /** The bytes after the answer to the handshake; null while it is not accepted. */
+  #shake(head: Buffer): Buffer | null {
+    this.#head = head
+    const end = head.indexOf('\r\n\r\n')
+    if (end < 0) {
+      if (head.length > headBytesMax) this.#events.fail('not a WebSocket server')
+      return null
+    }
+    const text = head.toString('latin1', 0, end + 2)
+    const accept = createHash('sha1')
+      .update(this.#key + handshakeKey)
+      .digest('base64')
+    const status = /^HTTP\/1\.1 (\d{3})/.exec(text)?.[1]
+    const isAccepted = text.toLowerCase().includes(`sec-websocket-accept: ${accept.toLowerCase()}`)
+    if (status !== '101' || !isAccepted) {
+      const isHttp = new AnswerParser().parse(head, head.length) !== 'bad'
+      this.#events.fail(isHttp && status !== '101' ? `HTTP ${status}` : 'not a WebSocket server')
+      return null
+    }
+    this.#head = null
+    this.#events.ready()
+    return Buffer.from(head.subarray(end + 4))
+  }
+
+  #take(opcode: number, payload: Buffer): void {
+    if (opcode === opcodes.ping)
+      this.#events.connection().sendBytes(clientFrame(payload, opcodes.pong))
+    else if (opcode === opcodes.close) this.#events.fail(closeCode(payload))
+    else if (opcode === opcodes.text) this.#message(payload)
+  }
+
+  #message(payload: Buffer): void {
+    if (payload.indexOf('"method"') >= 0) {
+      this.#events.notification()
+      return
+    }
+    const message = parsed(payload)
+    if (message === null) return
+    if (message.id === unsubscribeId) this.#events.ready()
+    if (message.id !== callId) return
+    this.#events.done(message.error === undefined ? '' : `rpc ${message.error?.code ?? 'error'}`)
+    const { result } = message
+    if (this.#unsubscribe === null || message.error !== undefined) this.#events.ready()
+    else this.#events.connection().sendBytes(unsubscribeFrame(this.#unsubscribe, result))
+  }
+}
+
+interface Message {
+  readonly id?: unknown
+  readonly result?: unknown
+  readonly error?: { readonly code?: number } | null
+}
+
+function parsed(payload: Buffer): Message | null {
+  try {
+    const value: unknown = JSON.parse(payload.toString())
+    return typeof value === 'object' ? value : null
+  } catch {
+    return null
+  }
+}
+
+function unsubscribeFrame(method: string, subscription: unknown): Buffer {
+  const message = { jsonrpc: '2.0', id: unsubscribeId, method, params: [subscription] }
+  return clientFrame(Buffer.from(JSON.stringify(message)))
+}
+
+/** The message of a call with our id, and how to end a subscription that it opens. */
+function callOf(text: string): { message: string; unsubscribe: string | null } {
+  const given = JSON.parse(text) as { method?: unknown }
+  const name = subscribeMethod.exec(String(given.method))?.[1]
+  return {
+    message: JSON.stringify({ ...given, id: callId }),
+    unsubscribe: name === undefined ? null : `${name}Unsubscribe`,
+  }
+}
+
+function closeCode(payload: Buffer): string {
+  return payload.length < 2 ? 'closed' : `close ${payload.readUInt16BE(0)}`
+}
