@@ -5,7 +5,7 @@ import type { LoadRun } from './load.ts'
 import type { LoadTally } from './load-tally.ts'
 import type { Plot } from './plot.ts'
 import { type Figure, type Result, resultOf } from './result.ts'
-import { shortNumber } from './result-text.ts'
+import { shortNumber, valueText } from './result-text.ts'
 import { wilson } from './statistics.ts'
 
 const percents = [50, 90, 99, 99.9]
@@ -123,11 +123,11 @@ function generationProblem(run: LoadRun): string | null {
   if (delay === null) return null
   const asked = tally.calls / seconds
   if (busyWorst > busyShareMax) {
-    const limit = ownLimit(run)
+    const limit = valueText(ownLimit(run), 'per second')
+    const busy = valueText(busyWorst, 'share')
     return (
-      `this machine cannot generate ${shortNumber(asked)} calls per second: a generator thread was ` +
-      `busy ${Math.round(busyWorst * 100)} % of a second, its limit is about ` +
-      `${limit === null ? 'unknown' : `${shortNumber(limit)}/s`} (--threads adds threads)`
+      `this machine cannot generate ${shortNumber(asked)} calls per second: a generator thread ` +
+      `worked ${busy} of a second, its limit is about ${limit} (--threads adds threads)`
     )
   }
   if (delay <= lagMsMax) return null
