@@ -1,4 +1,5 @@
-// Writes docs/CONFIG.md, docs/METERS.md and the drawing in docs/DESIGN.md from the compiled code.
+// Writes docs/CONFIG.md, docs/METERS.md and the drawing in docs/DESIGN.md from the compiled code, and
+// the Grafana board.
 // `--check` writes nothing and exits 1 when a file is stale, naming it.
 // The meters are those of a real start on free ports and an empty folder, so that no list of rooms
 // has to be kept beside the topology.
@@ -6,6 +7,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { renderBoard } from './board.mjs'
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const from = (path) => import(join(root, 'dist', 'src', path))
@@ -23,6 +25,7 @@ const drawn = `${begin}${drawTopology(topology)}${end}`
 const pages = new Map([
   ['docs/CONFIG.md', renderConfigDocs(configFields)],
   ['docs/METERS.md', renderMetersDocs(await declaredMeters())],
+  ['dashboards/grafana.json', renderBoard()],
   ['docs/DESIGN.md', design.replace(/<!-- topology -->\n[\s\S]*<!-- \/topology -->/, () => drawn)],
 ])
 
