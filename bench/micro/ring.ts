@@ -28,7 +28,13 @@ export const bench: Bench = {
       contender: 'ring, published one by one',
       to: 'C ring, one by one',
       figure: 'opsPerSecond',
-      atLeast: 0.4,
+      atLeast: 0.5,
+    },
+    {
+      contender: 'ring, published by 32',
+      to: 'C ring, by 32',
+      figure: 'opsPerSecond',
+      atLeast: 0.6,
     },
     {
       contender: 'ring, published one by one',

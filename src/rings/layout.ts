@@ -133,11 +133,17 @@ export const highShift = 18
 const overlapMask = 0x3fff
 const highBytes = unitBytes * 2 ** highShift
 
+/** The words of a position, as `storePosition` writes them. */
+export const lowOf = (position: number): number => (position / unitBytes) | 0
+export const highOf = (position: number): number => (position / highBytes) | 0
+/** How far the high words of two positions that are at most `bytes` apart can differ. */
+export const highSpanOf = (bytes: number): number => Math.ceil(bytes / highBytes) + 1
+
 /** Shares a position. The caller is the only writer of these two words. */
 export function storePosition(words: Int32Array, at: number, position: number): void {
   storeHigh(words, at, position)
   // Release: a thread that loads this value sees all bytes below the position.
-  Atomics.store(words, at, (position / unitBytes) | 0)
+  Atomics.store(words, at, lowOf(position))
 }
 
 /**
@@ -147,7 +153,7 @@ export function storePosition(words: Int32Array, at: number, position: number): 
  */
 export function storePositionFirst(words: Int32Array, at: number, position: number): void {
   storeHigh(words, at, position)
-  Atomics.exchange(words, at, (position / unitBytes) | 0)
+  Atomics.exchange(words, at, lowOf(position))
 }
 
 export function loadPosition(words: Int32Array, at: number): number {
@@ -164,7 +170,7 @@ export function loadPosition(words: Int32Array, at: number): number {
 }
 
 function storeHigh(words: Int32Array, at: number, position: number): void {
-  const high = (position / highBytes) | 0
+  const high = highOf(position)
   // Before `low`, so that a reader never pairs a new `low` with an old `high`.
   if (words[at + 1] !== high) Atomics.store(words, at + 1, high)
 }

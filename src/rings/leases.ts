@@ -8,10 +8,12 @@ import {
   leases,
   leaseTakenAt,
   loadPosition,
+  lowOf,
   openViews,
   type RingDescriptor,
   type RingViews,
   storePosition,
+  unitBytes,
   writerSleepsAt,
 } from './layout.ts'
 import { wake } from './wake.ts'
@@ -27,12 +29,13 @@ export function takeLease(ring: RingViews, slot: number, position: number): void
 /** Advances the lease: the writer may overwrite the bytes below `position`. */
 export function moveLease(ring: RingViews, slot: number, position: number): void {
   const { words, chunkBytes } = ring
-  const before = loadPosition(words, leaseAt(slot))
+  // A plain load: the caller's own store was the last one.
+  const before = words[leaseAt(slot)]!
   // The store releases: all reads of those bytes are done before the writer can see it.
   storePosition(words, leaseAt(slot), position)
   // The writer reuses whole chunks: until one is free there is nothing to wake it for.
-  if (Math.floor(before / chunkBytes) !== Math.floor(position / chunkBytes))
-    wake(words, writerSleepsAt)
+  const chunkMask = -(chunkBytes / unitBytes)
+  if (((before ^ lowOf(position)) & chunkMask) !== 0) wake(words, writerSleepsAt)
 }
 
 /** Position of the lease, where a restarted reader resumes. Null when it is not taken. */

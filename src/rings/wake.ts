@@ -32,6 +32,11 @@ export function wake(words: Int32Array, at: number): void {
 const spinChecks = 32
 const pauseIterations = 64
 
+/** Passes some tens of nanoseconds without touching shared memory. */
+export function pause(): void {
+  for (let iteration = 0; iteration < pauseIterations; iteration += 1);
+}
+
 /**
  * Blocks until woken or timed out. Returns at once when `hasWork` is true. Spins for about two
  * microseconds first: under load the next work comes sooner than a sleep would take, and the pause
@@ -45,7 +50,7 @@ export function sleep(
 ): void {
   for (let check = 0; check < spinChecks; check += 1) {
     if (hasWork()) return
-    for (let iteration = 0; iteration < pauseIterations; iteration += 1);
+    pause()
   }
   // Before the last check for work, never after it: see the header of this file.
   Atomics.store(words, at, 1)

@@ -3,7 +3,12 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   allocateRing,
+  chunks,
   loadPosition,
+  openViews,
+  publishedAt,
+  type RingDescriptor,
+  reclaimedAt,
   ringByteLength,
   storePosition,
 } from '../../../src/rings/layout.ts'
@@ -31,6 +36,22 @@ function drain(reader: RingReader): { tag: number; payload: Uint8Array }[] {
 
 const filled = (length: number, seed: number) =>
   Uint8Array.from({ length }, (_, index) => (seed * 31 + index) & 0xff)
+
+/** Bytes after which the low word of a position repeats. */
+const lowWordBytes = 2 ** 32 * 8
+
+/** Moves a ring to a position as if its writer had written empty records up to there. */
+function jump(at: RingDescriptor, position: number): void {
+  const { words, chunkStarts, chunkBytes, capacity, data } = openViews(at)
+  data.fill(0)
+  for (let back = 0; back < chunks; back += 1) {
+    const chunk = Math.floor(position / chunkBytes) - back
+    chunkStarts[(chunk % chunks) * 2] = chunk * chunkBytes
+    chunkStarts[(chunk % chunks) * 2 + 1] = chunk
+  }
+  storePosition(words, reclaimedAt, (Math.floor(position / chunkBytes) + 1) * chunkBytes - capacity)
+  storePosition(words, publishedAt, position)
+}
 
 describe('ring', () => {
   it('requires a capacity that is a power of two', () => {
@@ -282,6 +303,31 @@ describe('ring', () => {
     expect(drain(reader)).toHaveLength(1)
     expect(reader.isAtEnd).toBe(true)
     await reader.waitAsync(10_000)
+  })
+
+  it('notices a writer that is ahead by what a low word cannot show', () => {
+    for (const ahead of [0, 64, -64]) {
+      const at = allocateRing(small)
+      RingWriter.create(at)
+      const reader = new RingReader(at, { from: { position: 0, count: 0 } })
+      jump(at, lowWordBytes + ahead)
+      expect(reader.poll()).toBe(0)
+      expect(reader.overruns).toBe(1)
+      expect(reader.checkpoint.position).toBe(lowWordBytes + ahead)
+    }
+  })
+
+  it('notices at commit that a writer went that far meanwhile', () => {
+    const at = allocateRing(small)
+    const writer = RingWriter.create(at)
+    const reader = new RingReader(at, { from: 'oldest' })
+    writer.write(7, filled(40, 7))
+    writer.publish()
+    expect(reader.poll()).toBeGreaterThan(0)
+    expect(reader.next()).toBe(true)
+    jump(at, lowWordBytes + writer.position)
+    expect(reader.commit()).toBe(false)
+    expect(reader.overruns).toBe(1)
   })
 
   it('shares positions up to 2^53 in two words', () => {
