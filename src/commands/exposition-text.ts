@@ -34,6 +34,16 @@ export class Exposition {
     return found.map(({ value }) => value)
   }
 
+  /** Cumulative counts of a histogram by upper bound, ascending, summed over other labels. */
+  buckets(name: string): ReadonlyMap<number, number> {
+    const counts = new Map<number, number>()
+    for (const { labels, value } of this.#samples.get(`sluice_${name}_bucket`) ?? []) {
+      const bound = labels.le === '+Inf' ? Number.POSITIVE_INFINITY : Number(labels.le)
+      counts.set(bound, (counts.get(bound) ?? 0) + value)
+    }
+    return new Map([...counts].sort(([a], [b]) => a - b))
+  }
+
   sum(name: string, match: Match = {}): number {
     return this.values(name, match).reduce((sum, value) => sum + value, 0)
   }

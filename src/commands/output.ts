@@ -29,6 +29,9 @@ const stateColours: Readonly<Record<string, number>> = {
   failed: red,
   down: red,
   closed: red,
+  excellent: green,
+  bottlenecks: yellow,
+  sequential: red,
 }
 
 const processStreams: Streams = { stdout: process.stdout, stderr: process.stderr }
@@ -139,7 +142,7 @@ export function wrapped(text: string, width: number): string[] {
 }
 
 /** The text in the colour of a state, on a terminal with colours (NO_COLOR turns them off). */
-function inColour(state: string, text: string, stream: Partial<WriteStream>): string {
+export function inColour(state: string, text: string, stream: Partial<WriteStream>): string {
   const colour = stateColours[state.split(/[ ,:]/)[0] ?? '']
   return colour === undefined || stream.hasColors?.() !== true
     ? text

@@ -11,6 +11,10 @@ interface Address {
 interface ProductSpec {
   /** What the rate counts. */
   readonly unit: string
+  /** A meter that exists while the product is enabled. */
+  readonly meter: string
+  /** The histogram of its latency, where it has one. */
+  readonly latency?: string
   total(now: Exposition): number
   errors(now: Exposition): number
   refused(now: Exposition): number
@@ -45,6 +49,8 @@ const seconds = (now: Exposition, name: string) =>
 const products: Readonly<Record<string, ProductSpec>> = {
   rpc: {
     unit: 'calls/s',
+    meter: 'rpc_seconds_count',
+    latency: 'rpc_seconds',
     total: (now) => now.sum('rpc_requests_total'),
     errors: (now) => now.sum('rpc_requests_total', { outcome: 'error' }),
     refused: (now) => tokenRefused(now, 'rpc'),
@@ -54,6 +60,8 @@ const products: Readonly<Record<string, ProductSpec>> = {
   },
   websocket: {
     unit: 'notifications/s',
+    meter: 'websocket_connections',
+    latency: 'websocket_delivery_seconds',
     total: (now) => now.sum('websocket_notifications_total'),
     errors: (now) => now.sum('websocket_requests_total', { outcome: 'error' }),
     refused: (now) => tokenRefused(now, 'websocket'),
@@ -63,6 +71,7 @@ const products: Readonly<Record<string, ProductSpec>> = {
   },
   grpc: {
     unit: 'updates/s',
+    meter: 'grpc_streams',
     total: (now) => now.sum('grpc_updates_total'),
     errors: (now) => now.sum('grpc_streams_ended_total', { reason: '!client' }),
     refused: (now) => tokenRefused(now, 'grpc'),
@@ -72,6 +81,8 @@ const products: Readonly<Record<string, ProductSpec>> = {
   },
   tpu: {
     unit: 'transactions/s',
+    meter: 'tpu_in_flight',
+    latency: 'tpu_forward_seconds',
     total: (now) => now.sum('tpu_accepted_total') + now.sum('tpu_rejected_total'),
     errors: (now) => now.sum('tpu_outcomes_total', { outcome: '!landed' }),
     refused: (now) => now.sum('tpu_rejected_total') + tokenRefused(now, 'tpu'),
@@ -81,6 +92,8 @@ const products: Readonly<Record<string, ProductSpec>> = {
   },
   indexer: {
     unit: 'queries/s',
+    meter: 'index_queries_running',
+    latency: 'index_query_seconds',
     total: (now) => now.sum('index_queries_total'),
     errors: (now) =>
       now.sum('index_queries_total', { outcome: '!OK' }) + now.sum('index_write_failures_total'),
@@ -91,6 +104,7 @@ const products: Readonly<Record<string, ProductSpec>> = {
   },
   shredstream: {
     unit: 'shreds/s',
+    meter: 'shreds_worker_up',
     total: (now) => now.sum('shreds_out_total'),
     errors: (now) =>
       now.sum('shreds_dropped_total', { reason: '!duplicate' }) +
@@ -102,6 +116,8 @@ const products: Readonly<Record<string, ProductSpec>> = {
   },
   metrics: {
     unit: 'frames/s',
+    meter: 'metrics_open',
+    latency: 'frame_delivery_seconds',
     total: (now) => now.sum('frames_sent_total'),
     errors: (now) => now.sum('source_gaps_total'),
     refused: (now) => now.sum('ws_refused_total') + tokenRefused(now, 'metrics'),
@@ -109,6 +125,77 @@ const products: Readonly<Record<string, ProductSpec>> = {
     lag: (now) => seconds(now, 'source_event_age_seconds'),
     trouble: (now) => (now.sum('metrics_open') === 1 ? null : 'closed: its source is silent'),
   },
+}
+
+export interface ProductFigures {
+  readonly name: string
+  /** `open`, or why it does not work as it should. */
+  readonly state: string
+  readonly rate: number
+  readonly unit: string
+  /** Of what happened between the samples; null when nothing did. */
+  readonly p50Ms: number | null
+  readonly p99Ms: number | null
+  /** Since the start of the server. */
+  readonly errors: number
+  readonly refused: number
+  readonly open: number | null
+}
+
+/** The figures of every enabled product. */
+export function productFigures(samples: Samples): ProductFigures[] {
+  const { now } = samples
+  const enabled = Object.entries(products).filter(([, { meter }]) => now.values(meter).length > 0)
+  return enabled.map(([name, spec]) => ({
+    name,
+    state: spec.trouble(now) ?? 'open',
+    rate: rateOf(spec, samples),
+    unit: spec.unit,
+    p50Ms: quantileMs(samples, spec.latency, 0.5),
+    p99Ms: quantileMs(samples, spec.latency, 0.99),
+    errors: spec.errors(now),
+    refused: spec.refused(now),
+    open: spec.open(now),
+  }))
+}
+
+/**
+ * A quantile of what a histogram counted between two samples, interpolated within its bucket; null
+ * when it counted nothing.
+ */
+export function quantileMs(
+  { before, now }: Pick<Samples, 'before' | 'now'>,
+  histogram: string | undefined,
+  quantile: number,
+): number | null {
+  if (histogram === undefined) return null
+  const earlier = before.buckets(histogram)
+  const counts = [...now.buckets(histogram)].map(
+    ([bound, count]) => [bound, count - (earlier.get(bound) ?? 0)] as const,
+  )
+  const rank = (counts.at(-1)?.[1] ?? 0) * quantile
+  if (rank <= 0) return null
+  let below = { bound: 0, count: 0 }
+  for (const [bound, count] of counts) {
+    // Beyond the last bound nothing is known but that it is more.
+    if (count >= rank && bound === Number.POSITIVE_INFINITY) break
+    if (count >= rank)
+      return (
+        1000 *
+        (below.bound +
+          ((bound - below.bound) * (rank - below.count)) / Math.max(1, count - below.count))
+      )
+    below = { bound, count }
+  }
+  return 1000 * below.bound
+}
+
+function rateOf(spec: ProductSpec, { before, now, seconds }: Samples): number {
+  return (spec.total(now) - spec.total(before)) / seconds
+}
+
+export function rateText(rate: number, unit: string): string {
+  return `${rate.toFixed(rate < 10 && rate > 0 ? 1 : 0)} ${unit}`
 }
 
 /** One row per product; without samples the state and the address alone. */
@@ -129,12 +216,11 @@ export function productsTable(
 
 function figuresOf(spec: ProductSpec, where: string, samples: Samples | null): string[] {
   if (samples === null) return ['open', where, '', '', '', '', '']
-  const { before, now, seconds } = samples
-  const rate = (spec.total(now) - spec.total(before)) / seconds
+  const { now } = samples
   return [
     spec.trouble(now) ?? 'open',
     where,
-    `${rate.toFixed(rate < 10 && rate > 0 ? 1 : 0)} ${spec.unit}`,
+    rateText(rateOf(spec, samples), spec.unit),
     String(spec.errors(now)),
     String(spec.refused(now)),
     String(spec.open(now) ?? ''),

@@ -1,12 +1,13 @@
 // `sluice status`: shows the running server and its products, through the operator socket.
 // Thread: main. Exits 1 when no server runs. With --output json it is the server's answer alone.
 import { resolve } from 'node:path'
-import { accept, refuse } from '../base/errors.ts'
+import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
 import { Exposition } from './exposition-text.ts'
-import { recordOf, tableOf } from './output.ts'
+import { printReport, recordOf, tableOf } from './output.ts'
 import { productsTable, type Samples } from './product-figures.ts'
-import { isJson, type Verb } from './verb.ts'
+import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
+import { watchScreen } from './watch-screen.ts'
 
 /** Time between the two samples that a rate is computed from. */
 const sampleMs = 1_000
@@ -14,21 +15,43 @@ const sampleMs = 1_000
 export const statusVerb: Verb = {
   words: ['status'],
   summary: 'Show state, rate, errors and lag of every product; exit 1 when no server runs.',
+  flags: [{ name: 'watch', doc: 'Refresh every second until q or Ctrl-C.' }],
   async run(call) {
-    const data = resolve(call.loaded.config.data)
-    const answer = await askServer(data, 'status')
-    if (answer.ok) {
-      const state = answer.value as Readonly<Record<string, unknown>>
-      const text = isJson(call) ? '' : statusText(state, await sample(data))
-      return accept({ json: { running: true, ...state }, text })
-    }
-    if (answer.reason !== 'no-server') return refuse('unavailable', 'no-answer', answer.message)
-    return accept({
-      json: { running: false, data },
-      text: `No server runs on ${data}. Start it with npm start, or set --data.`,
-      exit: 1,
+    if (!hasSwitch(call, 'watch')) return report(call)
+    if (isJson(call) || process.stdout.isTTY !== true) return repeat(call)
+    await watchScreen(async () => {
+      const shown = await report(call)
+      const text = shown.ok ? shown.value.text : shown.refusal.message
+      return () => text
     })
+    return accept({ json: null, text: '', isPrinted: true })
   },
+}
+
+async function report(call: Call): Promise<Outcome<Report>> {
+  const data = resolve(call.loaded.config.data)
+  const answer = await askServer(data, 'status')
+  if (answer.ok) {
+    const state = answer.value as Readonly<Record<string, unknown>>
+    const text = isJson(call) ? '' : statusText(state, await sample(data))
+    return accept({ json: { running: true, ...state }, text })
+  }
+  if (answer.reason !== 'no-server') return refuse('unavailable', 'no-answer', answer.message)
+  return accept({
+    json: { running: false, data },
+    text: `No server runs on ${data}. Start it with npm start, or set --data.`,
+    exit: 1,
+  })
+}
+
+/** Where there is no screen: one report after the other, until the server ends. */
+async function repeat(call: Call): Promise<Outcome<Report>> {
+  for (;;) {
+    const next = await report(call)
+    if (!next.ok || next.value.exit === 1) return next
+    printReport(next.value, isJson(call) ? 'json' : 'table')
+    await new Promise((done) => setTimeout(done, sampleMs))
+  }
 }
 
 /** Two samples of the meters; null when the server does not report them. */

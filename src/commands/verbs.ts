@@ -22,6 +22,7 @@ import { tailVerb } from './tail.ts'
 import { tipAccountsVerb } from './tip-accounts.ts'
 import { tipsVerb } from './tips.ts'
 import { tokenVerbs } from './token.ts'
+import { topVerb } from './top.ts'
 import { usageVerb } from './usage.ts'
 import type { Verb } from './verb.ts'
 import { versionVerb } from './version.ts'
@@ -40,6 +41,7 @@ export const verbs: readonly Verb[] = [
   ...configVerbs,
   doctorVerb,
   statusVerb,
+  topVerb,
   tipAccountsVerb,
   tipsVerb,
   queryVerb,

@@ -5,7 +5,7 @@ import type { Meters } from '../../telemetry/meters.ts'
 /** Upper ends; 0.7 and 0.9 are the ends of the bands, and most blocks are above 0.9. */
 const efficiencyBuckets = [0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.97, 0.99, 0.999, 1]
 /** Seconds; a chain with two votes of 400 ms finalizes after 0.8. */
-const finalizeBuckets = [0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.6, 2, 3, 5, 10, 30]
+const finalizeBuckets = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.2, 1.5, 2, 3, 5, 10, 30]
 
 /** Scalars of a ContentionData. */
 export interface BlockScalars {
