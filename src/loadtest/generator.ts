@@ -32,10 +32,13 @@ export interface GeneratorOptions {
   readonly timeoutMs: number
   /** Called with whole samples and the codes named so far; the chunk belongs to the receiver. */
   emit(samples: Float64Array, codes: readonly string[]): void
+  /** The clock of a simulation; left out, that of the threads. */
+  readonly nowMs?: () => number
 }
 
 export class Generator {
   readonly #options: GeneratorOptions
+  readonly #nowMs: () => number
   readonly #tickets = new Tickets(ticketsStart)
   readonly #codes: string[] = ['', 'timeout', 'not sent']
   readonly #codeNumbers = new Map(this.#codes.map((code, index) => [code, index]))
@@ -57,6 +60,7 @@ export class Generator {
 
   constructor(options: GeneratorOptions) {
     this.#options = options
+    this.#nowMs = options.nowMs ?? sharedNowMs
   }
 
   /** The events that the driver of `run` must be given. */
@@ -95,11 +99,11 @@ export class Generator {
 
   readonly #turn = (): void => {
     if (this.#finish === null) return
-    const nowMs = sharedNowMs()
+    const nowMs = this.#nowMs()
     if (this.#wasSpinning && this.#steps === this.#stepsBefore)
       this.#idleMs += nowMs - this.#turnedMs
     const leftMs = this.#advance(nowMs)
-    this.#turnedMs = sharedNowMs()
+    this.#turnedMs = this.#nowMs()
     this.#stepsBefore = this.#steps
     // While calls wait for a connection, an answer wakes the loop.
     this.#wasSpinning = leftMs < spinBelowMs && this.#tickets.waitingCount === 0
@@ -110,15 +114,15 @@ export class Generator {
   /** The same for a driver that is polled; Node's event loop gets a turn every few milliseconds. */
   readonly #turnPolled = (): void => {
     const poll = this.#driver!.poll!
-    let nowMs = sharedNowMs()
+    let nowMs = this.#nowMs()
     const untilMs = nowMs + pollTurnMs
     while (nowMs < untilMs && this.#finish !== null) {
       const leftMs = this.#advance(nowMs)
       const isBlocked = this.#tickets.waitingCount > 0
       const sleepMs = isBlocked ? pollTurnMs : Math.min(pollTurnMs, leftMs - wakeEarlyMs)
-      const beforeMs = sharedNowMs()
+      const beforeMs = this.#nowMs()
       const events = poll(Math.max(0, sleepMs))
-      nowMs = sharedNowMs()
+      nowMs = this.#nowMs()
       if (events === 0) this.#idleMs += nowMs - beforeMs
     }
     if (this.#finish !== null) setImmediate(this.#turnPolled)
@@ -150,7 +154,7 @@ export class Generator {
     const driver = this.#driver!
     while (tickets.waitingCount > 0 && driver.isFree()) {
       const ticket = tickets.first()
-      tickets.shift(sharedNowMs())
+      tickets.shift(this.#nowMs())
       this.#steps += 1
       driver.send(tickets.call[ticket]!, ticket)
     }
@@ -158,7 +162,7 @@ export class Generator {
 
   #done(ticket: number, code: string): void {
     this.#steps += 1
-    this.#sample(ticket, sharedNowMs(), code)
+    this.#sample(ticket, this.#nowMs(), code)
     this.#tickets.release(ticket)
   }
 
