@@ -164,7 +164,7 @@ describe('sluice tail', () => {
     service.execution.run(number++)
     const resume = ['--from-seq', `${from}`, '--data', data, '--json']
     const alone = await runCommand(['tail', 'gap', '--count', '1', ...resume])
-    expect(alone.stdout).toMatch(/^{"seq":\d+,"Gap":{"from":7,"to":9}}\n$/)
+    expect(alone.stdout).toMatch(/^{"seq":\d+,"Gap":{"from":7,"to":9,"at_ms":\d+}}\n$/)
     const beside = await runCommand(['tail', 'tps', '--count', '3', ...resume])
     const lines = beside.stdout.trim().split('\n')
     expect(lines.map((line) => Object.keys(JSON.parse(line))[1])).toEqual(['TPS', 'Gap', 'TPS'])
