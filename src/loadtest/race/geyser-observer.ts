@@ -59,7 +59,7 @@ export function observeGeyser(
     ended: (end) => {
       clearInterval(pinging)
       client.close()
-      events.down(problemOf(end))
+      events.down(problemOf(end), end.kind === 'silent')
     },
   })
   return {

@@ -2,7 +2,7 @@
 // Thread: observer.
 //
 //   connect ─► live ─► saw … ─► down ─► back-off ─► connect     lost for `lostMsMax`: gives up
-//   down before it was ever live: gives up at once, so that a wrong address or token is reported
+//   refused before it was ever live: gives up at once, so that a wrong address or token is reported
 import type { MessagePort } from 'node:worker_threads'
 import { backoffMs } from '../../base/backoff.ts'
 import { LagWatch } from '../lag-watch.ts'
@@ -72,11 +72,11 @@ export class ObserverThread {
   #connect(): void {
     if (this.#isStopped) return
     let isOver = false
-    const down = (problem: string) => {
+    const down = (problem: string, isTransient = false) => {
       if (isOver || this.#isStopped) return
       isOver = true
       clearTimeout(this.#deadline)
-      this.#down(problem)
+      this.#down(problem, isTransient || this.#wasLive)
     }
     this.#deadline = setTimeout(() => {
       this.#observer?.close()
@@ -95,11 +95,11 @@ export class ObserverThread {
     })
   }
 
-  #down(problem: string): void {
+  #down(problem: string, mayRetry: boolean): void {
     if (this.#failures === 0) this.#lostMs = sharedNowMs()
     this.#failures += 1
     const isLost = sharedNowMs() - this.#lostMs > lostMsMax
-    if (!this.#wasLive || isLost) {
+    if (!mayRetry || isLost) {
       this.#postSights()
       this.#post({ kind: 'failed', problem, wasLive: this.#wasLive })
       return

@@ -23,8 +23,11 @@ export interface ObserverEvents {
   /** `atMs` is when the bytes left the socket; `key` names the item on every kind of endpoint. */
   saw(key: string, slot: number, atMs: number): void
   roundTrip(ms: number): void
-  /** Called once, when the connection ended or was refused; what happened, in a few words. */
-  down(problem: string): void
+  /**
+   * Called once, when the connection ended or was refused; what happened, in a few words.
+   * `isTransient`: worth another try even when it was never live.
+   */
+  down(problem: string, isTransient?: boolean): void
 }
 
 export interface Observer {

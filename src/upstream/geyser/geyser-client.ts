@@ -275,9 +275,9 @@ export function notAnswered(end: GeyserEnd): Outcome<never> {
   return refuse('unavailable', 'upstream', 'the node did not answer', { data: end })
 }
 
-/** Only the code: the message of a socket error contains the address. */
+/** Only the code, of the socket's error where it has one: the message contains the address. */
 function connectionEnd(error: Error): GeyserEnd {
-  const { code } = error as NodeJS.ErrnoException
+  const { code } = (error.cause ?? error) as NodeJS.ErrnoException
   return { ...lost, details: code ?? '' }
 }
 
