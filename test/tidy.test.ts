@@ -58,7 +58,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     'base',
   ],
   client: [],
-  loadtest: ['client', 'threads/entry', 'upstream/geyser', 'transport', 'solana', 'base'],
+  loadtest: ['client', 'devnode/build', 'threads', 'upstream', 'transport', 'solana', 'base'],
   live: ['client'],
   products: [
     'pubsub',

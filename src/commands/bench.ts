@@ -1,7 +1,13 @@
 // Lists the verbs of `sluice bench`. Thread: main.
 import { benchCompareVerb } from './bench-compare.ts'
+import { benchLandVerb } from './bench-land.ts'
 import { benchLoadVerb } from './bench-load.ts'
 import { benchRaceVerb } from './bench-race.ts'
 import type { Verb } from './verb.ts'
 
-export const benchVerbs: readonly Verb[] = [benchRaceVerb, benchLoadVerb, benchCompareVerb]
+export const benchVerbs: readonly Verb[] = [
+  benchRaceVerb,
+  benchLandVerb,
+  benchLoadVerb,
+  benchCompareVerb,
+]

@@ -1,5 +1,6 @@
 // Derives Ed25519 keys from a seed, and signs with them. Thread: any.
-// For the embedded chain's own keys (faucet, identity, traffic); no customer's key is ever here.
+// For the embedded chain's own keys (faucet, identity, traffic) and the wallet of a landing test.
+// No customer's key is ever in the server.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign } from 'node:crypto'
 
 /** PKCS #8 prefix of a 32-byte Ed25519 seed. */

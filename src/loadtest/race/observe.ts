@@ -82,7 +82,7 @@ export class ObserverThread {
       this.#observer?.close()
       down(`did not start the stream within ${connectMsMax / 1000} s`)
     }, connectMsMax)
-    this.#observer = open(this.#data.endpoint, this.#data.subject, {
+    this.#observer = openObserver(this.#data.endpoint, this.#data.subject, {
       live: () => {
         clearTimeout(this.#deadline)
         this.#wasLive = true
@@ -122,7 +122,12 @@ export class ObserverThread {
   }
 }
 
-function open(endpoint: Endpoint, subject: Subject, events: ObserverEvents): Observer {
+/** Connects; the events tell when it is live, what it shows and when it ended. */
+export function openObserver(
+  endpoint: Endpoint,
+  subject: Subject,
+  events: ObserverEvents,
+): Observer {
   switch (endpoint.kind) {
     case 'geyser':
       return observeGeyser(endpoint, subject, events)
