@@ -7,31 +7,33 @@ import { join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
 
-/** Packages inside the script; each of them is in THIRD-PARTY.txt. */
-const bundled = ['uplot', 'd3-force', 'd3-quadtree', 'd3-dispatch', 'd3-timer']
+/** Packages that the script may contain; those that it does are in THIRD-PARTY.txt. */
+const allowed = ['uplot', 'd3-force', 'd3-quadtree', 'd3-dispatch', 'd3-timer']
 
 export async function bundleLive(root, folder) {
   const source = join(root, 'src', 'live')
   const style = readFileSync(join(root, 'node_modules', 'uplot', 'dist', 'uPlot.min.css'), 'utf8')
-  const script = write(folder, 'js', await bundleScript(join(source, 'main.ts')))
+  const { code, packages } = await bundleScript(join(source, 'main.ts'))
+  const script = write(folder, 'js', code)
   const css = write(folder, 'css', squeeze(style + readFileSync(join(source, 'style.css'), 'utf8')))
   const page = readFileSync(join(source, 'page.html'), 'utf8')
     .replace('app.js', script)
     .replace('app.css', css)
     .replace(/\n\s*/g, '\n')
   writeFileSync(join(folder, 'page.html'), page)
-  writeFileSync(join(folder, 'THIRD-PARTY.txt'), licences(root))
+  writeFileSync(join(folder, 'THIRD-PARTY.txt'), licences(root, packages))
 }
 
 async function bundleScript(input) {
   const bundle = await rolldown({ input, platform: 'browser', logLevel: 'warn' })
   const { output } = await bundle.generate({ format: 'esm', minify: true })
   await bundle.close()
-  const found = [...new Set(output.flatMap((chunk) => chunk.moduleIds ?? []).map(packageOf))]
-  const unknown = found.filter((name) => name !== null && !bundled.includes(name))
+  const modules = output.flatMap((chunk) => chunk.moduleIds ?? [])
+  const packages = [...new Set(modules.map(packageOf))].filter((name) => name !== null)
+  const unknown = packages.filter((name) => !allowed.includes(name))
   if (output.length !== 1 || unknown.length > 0)
     throw new Error(`the live page must be one script of known packages: ${unknown.join(', ')}`)
-  return output[0].code
+  return { code: output[0].code, packages: packages.sort().reverse() }
 }
 
 function packageOf(path) {
@@ -60,8 +62,8 @@ function squeeze(css) {
     .replace(/;}/g, '}')
 }
 
-function licences(root) {
-  const parts = bundled.map((name) => {
+function licences(root, packages) {
+  const parts = packages.map((name) => {
     const folder = join(root, 'node_modules', name)
     const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
     const text = readFileSync(join(folder, 'LICENSE'), 'utf8').trim()

@@ -28,6 +28,46 @@ export function setAttribute(element: Element, name: string, value: string): voi
   if (element.getAttribute(name) !== value) element.setAttribute(name, value)
 }
 
+/** A table with fixed rows whose cells are rewritten in place. */
+export class FixedTable {
+  readonly element: HTMLTableElement
+  readonly cells: HTMLElement[][] = []
+  readonly #rows: HTMLTableRowElement[] = []
+
+  constructor(heads: readonly string[], rows: number) {
+    this.element = make('table')
+    const head = this.element.createTHead().insertRow()
+    for (const name of heads) {
+      const cell = make('th', '', name)
+      cell.scope = 'col'
+      head.append(cell)
+    }
+    const body = this.element.createTBody()
+    for (let row = 0; row < rows; row++) {
+      const line = body.insertRow()
+      line.hidden = true
+      this.#rows.push(line)
+      this.cells.push(heads.map(() => line.insertCell()))
+    }
+  }
+
+  row(at: number): HTMLTableRowElement {
+    return this.#rows[at]!
+  }
+
+  /** Fills the rows with texts; the others are hidden. */
+  fill(lines: readonly (readonly string[])[]): void {
+    this.#rows.forEach((row, at) => {
+      const line = lines[at]
+      row.hidden = line === undefined
+      line?.forEach((text, column) => {
+        const cell = this.cells[at]?.[column]
+        if (cell !== undefined) setText(cell, text)
+      })
+    })
+  }
+}
+
 /** A canvas that follows its element's size and the screen's pixel ratio. */
 export class Surface {
   readonly canvas: HTMLCanvasElement

@@ -35,6 +35,17 @@ function trimmed(value: number): string {
   return value.toFixed(Math.abs(value) >= 10 ? 1 : 2).replace(/\.?0+$/, '')
 }
 
+/** 0x1234…cdef */
+export function shortHex(text: string, head = 4, tail = 4): string {
+  return text.length <= head + tail + 3 ? text : `${text.slice(0, 2 + head)}…${text.slice(-tail)}`
+}
+
+/** A storage slot: small ones are numbers that people know, the rest are hashes. */
+export function shortSlot(slot: string): string {
+  const digits = slot.replace(/^0x0*/, '')
+  return digits.length <= 6 ? `0x${digits === '' ? '0' : digits}` : shortHex(slot)
+}
+
 export function clockTime(ms: number): string {
   const date = new Date(ms)
   const two = (value: number) => String(value).padStart(2, '0')

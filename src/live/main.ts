@@ -2,11 +2,21 @@
 //
 //   feed --> store --(what changed)--> scheduler --(one animation frame)--> views
 import { Bar } from './bar.ts'
+import { BlockView } from './block-view.ts'
 import { byId, setAttribute } from './dom.ts'
+import { Endpoints } from './endpoints.ts'
 import { Feed } from './feed.ts'
+import { Graph } from './graph.ts'
+import { Heat } from './heat.ts'
+import { HotKeys } from './hot-keys.ts'
+import { listenToKeys, showHelp } from './keyboard.ts'
+import { Lanes } from './lanes.ts'
+import { LogView } from './log-view.ts'
 import { Now } from './now.ts'
 import { Scheduler } from './scheduler.ts'
 import { Selection } from './selection.ts'
+import { SourcePanel } from './source-panel.ts'
+import { addSourceButtons } from './sources.ts'
 import { type Facts, stateOf } from './state.ts'
 import { type Change, Store } from './store.ts'
 import { onThemeChange, startTheme, switchTheme } from './theme.ts'
@@ -19,10 +29,10 @@ const barMs = 1_000
 
 /** Which views show what changed. */
 const viewsOf: Readonly<Record<Change, readonly string[]>> = {
-  block: ['now', 'line'],
+  block: ['now', 'line', 'block', 'heat', 'graph'],
   tps: ['now'],
-  lifecycle: ['now'],
-  top: [],
+  lifecycle: ['now', 'lanes'],
+  top: ['keys'],
   mark: ['line', 'bar'],
   status: ['bar'],
 }
@@ -45,8 +55,31 @@ let hiddenAtMs = 0
 let isReleased = false
 let releaseTimer = 0
 
+const panel = new SourcePanel(store)
+const redraw = (name: string) => () => scheduler.now(name)
+const views = {
+  block: new BlockView(store, selection, redraw('block')),
+  heat: new Heat(store, selection, redraw('heat')),
+  graph: new Graph(store, selection, redraw('graph')),
+  lanes: new Lanes(store, selection, redraw('lanes')),
+  endpoints: new Endpoints(location.origin, () => scheduler.mark('endpoints')),
+}
 addViews()
+addSourceButtons(store, panel, views)
 listen()
+listenToKeys({
+  ' ': togglePause,
+  ArrowLeft: () => views.block.move(-1),
+  ArrowRight: () => views.block.move(1),
+  Home: () => views.block.move(Number.NEGATIVE_INFINITY),
+  End: () => views.block.move(Number.POSITIVE_INFINITY),
+  l: () => selection.set({ pinned: null, pausedAt: null }),
+  '/': () => byId('filter').focus(),
+  t: switchTheme,
+  g: () => views.graph.toggle(redraw('graph')),
+  '?': () => showHelp(panel),
+  Escape: clear,
+})
 drawControls()
 onThemeChange(() => scheduler.markAll())
 void feed.start()
@@ -57,8 +90,12 @@ function addViews(): void {
     everyMs: 200,
     draw: (nowMs) => bar.draw(stateOf(facts(nowMs), nowMs), store, feed.ageMs(nowMs)),
   })
-  scheduler.add('now', new Now(store, selection, () => scheduler.now('now')))
-  scheduler.add('line', new TimeLine(store, selection, () => scheduler.now('line')))
+  scheduler.add('now', new Now(store, selection, redraw('now')))
+  scheduler.add('line', new TimeLine(store, selection, redraw('line')))
+  for (const [name, view] of Object.entries(views)) scheduler.add(name, view)
+  scheduler.add('keys', new HotKeys(store, selection))
+  scheduler.add('log', new LogView(store.log))
+  store.log.changed = () => scheduler.mark('log')
   setInterval(() => scheduler.mark('bar'), barMs)
 }
 
@@ -83,6 +120,14 @@ function facts(nowMs: number): Facts {
 function listen(): void {
   byId('pause').addEventListener('click', togglePause)
   byId('theme').addEventListener('click', switchTheme)
+  byId('help').addEventListener('click', () => showHelp(panel))
+  byId('block-back').addEventListener('click', () => views.block.move(-1))
+  byId('block-next').addEventListener('click', () => views.block.move(1))
+  byId('block-live').addEventListener('click', () => selection.set({ pinned: null }))
+  byId('filter').addEventListener('input', (event) => {
+    const { value } = event.target as HTMLInputElement
+    selection.set({ address: value.trim().toLowerCase() })
+  })
   for (const button of document.querySelectorAll<HTMLElement>('[data-range]'))
     button.addEventListener('click', () => selection.set({ range: Number(button.dataset.range) }))
   byId('token-form').addEventListener('submit', (event) => {
@@ -100,11 +145,21 @@ function togglePause(): void {
   if (isPaused || !Number.isNaN(newest)) selection.set({ pausedAt: isPaused ? null : newest })
 }
 
+function clear(): void {
+  byId('filter').blur()
+  selection.set({ pinned: null, address: '' })
+}
+
 function drawControls(): void {
+  const filter = byId<HTMLInputElement>('filter')
+  if (filter.value.trim().toLowerCase() !== selection.address) filter.value = selection.address
+  setAttribute(byId('block-live'), 'aria-pressed', String(selection.pinned === null))
   setAttribute(byId('pause'), 'aria-pressed', String(selection.pausedAt !== null))
   for (const button of document.querySelectorAll<HTMLElement>('[data-range]'))
     setAttribute(button, 'aria-pressed', String(button.dataset.range === String(selection.range)))
-  document.body.classList.toggle('kiosk', selection.isKiosk)
+  if (!selection.isKiosk) return
+  for (const control of document.querySelectorAll<HTMLElement>('.controls, .source'))
+    control.hidden = true
 }
 
 /** Hidden: nothing is drawn; later the socket is let go, so that the server has one client less. */

@@ -4,7 +4,7 @@ import uPlot from 'uplot'
 import { bend, bendHigh, bendLow, bendTicks } from './bend.ts'
 import { drawBehind, drawOver, type Scene } from './chart-marks.ts'
 import { count, short } from './format.ts'
-import { type Colours, colours } from './theme.ts'
+import { type Colours, colours, font } from './theme.ts'
 
 type LineColumn = 'tps' | 'efficiency' | 'contended' | 'written' | 'critical'
 
@@ -142,13 +142,9 @@ function yRange(panel: Panel, low: number | null, high: number | null): uPlot.Ra
   return [0, Math.max(high ?? 0, low ?? 0, 4) * 1.12]
 }
 
-const font = () => `11px ${getComputedStyle(document.body).fontFamily}`
-let cachedFont = ''
-
 function axisBase(): uPlot.Axis {
-  cachedFont ||= font()
   return {
-    font: cachedFont,
+    font: font(),
     stroke: () => colours().soft,
     grid: { stroke: () => colours().line, width: 1 },
     ticks: { show: false },

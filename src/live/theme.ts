@@ -16,6 +16,8 @@ const names = [
 ] as const
 export type Colours = Readonly<Record<(typeof names)[number], string>>
 
+/** Six steps of cividis for the heat map, without its darkest tenth: paper may be dark too. */
+export const heatSteps = ['#123570', '#3b496c', '#707173', '#a59c74', '#d8c560', '#fee838']
 export const shapes: Readonly<Record<EfficiencyBand, string>> = {
   excellent: '●',
   bottlenecks: '▲',
@@ -25,7 +27,12 @@ export const shapes: Readonly<Record<EfficiencyBand, string>> = {
 const storageKey = 'sluice-theme'
 const dark = matchMedia('(prefers-color-scheme: dark)')
 let kept: Colours | null = null
+let fontFamily = 'sans-serif'
 const listeners: (() => void)[] = []
+
+export function font(): string {
+  return `11px ${fontFamily}`
+}
 
 export function colours(): Colours {
   if (kept !== null) return kept
@@ -33,6 +40,7 @@ export function colours(): Colours {
   const entries = names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()])
   // Reason for the cast: fromEntries loses the names.
   kept = Object.fromEntries(entries) as Colours
+  fontFamily = style.fontFamily
   return kept
 }
 
@@ -55,5 +63,6 @@ export function switchTheme(): void {
 function apply(chosen: string | null): void {
   document.documentElement.dataset.theme = chosen ?? (dark.matches ? 'dark' : 'light')
   kept = null
+  colours()
   for (const listener of listeners) listener()
 }

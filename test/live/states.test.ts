@@ -91,10 +91,11 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     const service = await openLive({ events: { framesMax: 64 } })
     const routes: WebSocketRoute[] = []
     let isBlocked = false
+    let isRestBlocked = false
     const opened = await open(service, {
       expected: refusals,
       before: async (page) => {
-        await page.route('**/v1/**', (route) => (isBlocked ? route.abort() : route.continue()))
+        await page.route('**/v1/**', (route) => (isRestBlocked ? route.abort() : route.continue()))
         await page.routeWebSocket(/v1\/ws/, (route) => {
           routes.push(route)
           if (isBlocked) void route.close()
@@ -104,6 +105,8 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     })
     await opened.reaches('live', 'quiet')
     const cursor = Number((await opened.text('#bar-seq')).replaceAll(',', ''))
+    // Without REST the page cannot poll meanwhile.
+    isRestBlocked = true
     isBlocked = true
     await routes[0]!.close()
     service.chain.add(41)
@@ -157,7 +160,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
   })
 
   test('asks for a token, keeps it in memory, and streams with a ticket', async () => {
-    const principal = { id: 'one' } as never
+    const principal = { subscription: { id: 'one' }, digest: 'one' } as never
     const gate = {
       admit: (_: unknown, { xToken }: { xToken: string }) => (xToken === 'good' ? principal : null),
       lease: () => () => {},

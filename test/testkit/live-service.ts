@@ -26,7 +26,10 @@ export async function openLive(options: ServiceOptions = {}, blocks = 200) {
     run: (everyMs = 200) => {
       timer = setInterval(() => chain.add(), everyMs)
     },
-    pause: () => clearInterval(timer),
+    /** Events without frames: the source is not silent, and the picture stands still. */
+    keepAwake: () => {
+      timer = setInterval(() => chain.touch(), 500)
+    },
     close: async () => {
       clearInterval(timer)
       await service.running.stop()

@@ -7,7 +7,7 @@ export type Rgb = readonly [red: number, green: number, blue: number]
 export const bandColours: Readonly<Record<'excellent' | 'bottlenecks' | 'sequential', Rgb>> = {
   excellent: [0x00, 0x72, 0xb2],
   bottlenecks: [0x8a, 0x5a, 0x00],
-  sequential: [0xb8, 0x4a, 0x00],
+  sequential: [0x8f, 0x12, 0x30],
 }
 
 /** How many pixels have this colour, give or take what smoothing does at edges. */

@@ -1,0 +1,68 @@
+// Contracts and the transactions they share, with memory: each block fades what came before.
+// Thread: browser; no DOM. A graph of one block alone would flicker: most of its contracts are new.
+import type { ContentionData } from '../client/frames.ts'
+
+const decay = 0.96
+const forgotten = 0.05
+export const contractsShown = 12
+const edgesShown = 40
+
+export interface Contract {
+  readonly address: string
+  /** Decayed contended slots; 0 for one that is only at the end of an edge. */
+  weight: number
+  score: number
+}
+
+export interface Edge {
+  readonly a: string
+  readonly b: string
+  weight: number
+}
+
+export class ContractWeb {
+  readonly #contracts = new Map<string, Contract>()
+  readonly #edges = new Map<string, Edge>()
+
+  add(data: ContentionData): void {
+    for (const map of [this.#contracts, this.#edges])
+      for (const [key, one] of map) {
+        one.weight *= decay
+        if (one.weight < forgotten) map.delete(key)
+      }
+    for (const one of data.top_contended_contracts) {
+      const known = this.#contracts.get(one.address) ?? {
+        address: one.address,
+        weight: 0,
+        score: 0,
+      }
+      known.weight += one.contended_slots
+      known.score = one.contention_score
+      this.#contracts.set(one.address, known)
+    }
+    for (const { contract_a: a, contract_b: b, shared_txn_count: txns } of data.contract_edges) {
+      const known = this.#edges.get(a + b) ?? { a, b, weight: 0 }
+      known.weight += txns
+      this.#edges.set(a + b, known)
+    }
+  }
+
+  /** The strongest contracts and edges. An edge's end that is not contended is shown too. */
+  strongest(): { contracts: Contract[]; edges: Edge[] } {
+    const contracts = sorted(this.#contracts.values()).slice(0, contractsShown)
+    const names = new Set(contracts.map(({ address }) => address))
+    const edges = sorted(this.#edges.values())
+      .filter(({ a, b }) => names.has(a) || names.has(b))
+      .slice(0, edgesShown)
+    for (const address of edges.flatMap(({ a, b }) => [a, b])) {
+      if (names.has(address)) continue
+      names.add(address)
+      contracts.push({ address, weight: 0, score: 0 })
+    }
+    return { contracts, edges }
+  }
+}
+
+function sorted<T extends { weight: number }>(values: Iterable<T>): T[] {
+  return [...values].sort((one, other) => other.weight - one.weight)
+}

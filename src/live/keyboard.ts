@@ -1,0 +1,51 @@
+// The keys of the page. Thread: browser. Nothing is taken from a field, a dialog or a shortcut of
+// the browser.
+import { byId, make } from './dom.ts'
+import type { SourcePanel } from './source-panel.ts'
+
+export const keyHelp = [
+  ['Space', 'pause, and go on'],
+  ['← →', 'earlier, later block'],
+  ['Home End', 'oldest, newest block'],
+  ['L', 'back to the newest block'],
+  ['/', 'filter by address'],
+  ['T', 'light or dark'],
+  ['G', 'graph or matrix'],
+  ['1 to 9', 'jump to a section'],
+  ['Esc', 'clear filter and pin'],
+  ['?', 'this list'],
+] as const
+
+export type Actions = Readonly<Record<string, () => void>>
+
+export function listenToKeys(actions: Actions): void {
+  addEventListener('keydown', (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return
+    const target = event.target as HTMLElement
+    const isField = target.matches('input') && event.key !== 'Escape'
+    const isButton = target.matches('button') && (event.key === ' ' || event.key === 'Enter')
+    // Scrollable regions keep their own keys.
+    const isScroll = target.matches('pre, .scroll') && /^(Arrow|Home|End| )/.test(event.key)
+    if (isButton || isScroll || isField || target.closest('dialog') !== null) return
+    const key = event.key.length === 1 ? event.key.toLowerCase() : event.key
+    const action = actions[key] ?? (/^[1-9]$/.test(key) ? () => jump(Number(key)) : undefined)
+    if (action === undefined) return
+    event.preventDefault()
+    action()
+  })
+}
+
+export function showHelp(panel: SourcePanel): void {
+  const list = make('dl', 'keys')
+  for (const [key, meaning] of keyHelp) list.append(make('dt', '', key), make('dd', '', meaning))
+  panel.open('Keys', [list])
+}
+
+function jump(to: number): void {
+  const section = document.querySelectorAll<HTMLElement>('main > section')[to - 1]
+  if (section === undefined) return
+  section.tabIndex = -1
+  section.focus({ preventScroll: true })
+  section.scrollIntoView({ block: 'start' })
+  byId('announce').textContent = section.querySelector('h2')?.textContent ?? ''
+}
