@@ -2,6 +2,7 @@ import { defineConfig } from 'vitest/config'
 
 /** These load or measure the whole machine: one file at a time. */
 const soaks = [
+  'bench-load',
   'indexer-sandbox',
   'metrics-attack',
   'metrics-storm',

@@ -2,7 +2,7 @@
 import { accept, type Outcome } from '../base/errors.ts'
 import { findKnee, type Knee, type Step } from './find-knee.ts'
 import { type LoadRun, type LoadSettings, type LoadWatch, runLoad } from './load.ts'
-import { loadResult } from './load-result.ts'
+import { cannotGenerate, loadResult } from './load-result.ts'
 import type { Plot } from './plot.ts'
 import { type Condition, meets } from './quantities.ts'
 import type { ReportTable } from './report.ts'
@@ -43,7 +43,7 @@ function stepOf(run: LoadRun, rate: number, conditions: readonly Condition[]): S
     conditions.every((condition) =>
       meets(figureIn(result, condition.figure)?.value ?? null, condition),
     )
-  const problem = run.partial ?? (result.fit ? null : result.unfit.join('; '))
+  const problem = run.partial ?? cannotGenerate(run)
   return { rate, isMet, problem, run: { run, result } }
 }
 
