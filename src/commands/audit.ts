@@ -10,6 +10,7 @@ export const auditVerbs: readonly Verb[] = [
   {
     words: ['audit', 'show'],
     summary: 'Show the newest changes, of one subscription or of all.',
+    examples: ['audit show', 'audit show acme --limit 20'],
     positionals: [{ ...refSpec, optional: true }],
     flags: [
       {
@@ -42,6 +43,7 @@ export const auditVerbs: readonly Verb[] = [
   {
     words: ['audit', 'verify'],
     summary: 'Verify the hash chain and that the records match it; exit 1 if not.',
+    examples: ['audit verify'],
     run: (call) =>
       withStore(call, (store) => {
         const report = store.verifyAudit()

@@ -10,6 +10,7 @@ import { flagOf, misuse, type Verb } from './verb.ts'
 export const benchCompareVerb: Verb = {
   words: ['bench', 'compare'],
   summary: 'Compare two results of sluice bench, figure by figure.',
+  examples: ['bench compare before.json after.json'],
   needsNoConfig: true,
   positionals: [
     { name: 'before', doc: 'result file (JSON) of the earlier run' },

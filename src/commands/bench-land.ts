@@ -29,6 +29,7 @@ const seedMax = 0xffff_ffff
 export const benchLandVerb: Verb = {
   words: ['bench', 'land'],
   summary: 'Send tipped transfers through several routes and count which of them land.',
+  examples: ['bench land --to http://127.0.0.1:8901 --watch websocket=ws://127.0.0.1:8900'],
   needsNoConfig: true,
   flags: [
     {

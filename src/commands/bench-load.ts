@@ -18,6 +18,7 @@ import { type Call, flagOf, type Report, type Verb } from './verb.ts'
 export const benchLoadVerb: Verb = {
   words: ['bench', 'load'],
   summary: 'Put an endpoint under an open-loop load and measure latency from the intended start.',
+  examples: ['bench load --to rpc=http://127.0.0.1:8899 --rate 5k --for 30s'],
   needsNoConfig: true,
   flags: loadFlags,
   async run(call) {

@@ -32,6 +32,7 @@ const defaultTimes = { for: '30s', null: '10s', 'warm-up': '5s', 'cool-down': '5
 export const benchRaceVerb: Verb = {
   words: ['bench', 'race'],
   summary: 'Compare endpoints: which one shows a transaction, slot or account write first.',
+  examples: ['bench race --a geyser=http://127.0.0.1:10010 --b websocket=ws://127.0.0.1:8900'],
   needsNoConfig: true,
   flags: [
     ...letters.map(endpointFlag),

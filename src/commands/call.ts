@@ -33,6 +33,11 @@ const names = Object.keys(protocols)
 export const callVerb: Verb = {
   words: ['call'],
   summary: 'Call a method of an endpoint: rpc, ws, grpc, tpu or metrics.',
+  examples: [
+    'call rpc getSlot',
+    'call ws slotSubscribe --count 3',
+    `call grpc Subscribe '{"slots":{"all":{}}}' --count 3`,
+  ],
   positionals: [
     { name: 'endpoint', doc: `One of ${names.join(', ')}.`, options: names },
     { name: 'method', doc: 'A JSON-RPC method; on grpc a method of geyser.Geyser.' },

@@ -24,6 +24,10 @@ export const contextVerbs: readonly Verb[] = [
   {
     words: ['context', 'save'],
     summary: 'Save a server and the credentials for it, for query, tail and call.',
+    examples: [
+      'context save demo',
+      'context save acme --credentials acme.env --endpoint rpc=https://rpc.example.com:8899',
+    ],
     positionals: [{ ...nameSpec, doc: 'Letters, digits, dot, dash and underscore.' }],
     flags: [
       ...credentialFlags,
@@ -39,6 +43,7 @@ export const contextVerbs: readonly Verb[] = [
   {
     words: ['context', 'list'],
     summary: 'List the contexts and the one in use.',
+    examples: ['context list'],
     async run() {
       const used = contextInUse()
       const contexts = contextNames().map((name) => ({ name, isUsed: name === used }))
@@ -99,6 +104,7 @@ function onOne(word: string, summary: string, act: (context: Context) => string)
   return {
     words: ['context', word],
     summary,
+    examples: [`context ${word} demo`],
     positionals: [nameSpec],
     async run({ positionals: [name = ''] }) {
       const found = readContext(name)

@@ -13,6 +13,7 @@ export const destinationVerbs: readonly Verb[] = [
   {
     words: ['destination', 'set'],
     summary: 'Propose an address; it must be proven before shreds are sent to it.',
+    examples: ['destination set acme 203.0.113.7:20010'],
     positionals: [refSpec, { name: 'ip:port', doc: 'Literal IPv4:port or [IPv6]:port.' }],
     flags: [reasonFlag],
     run: (call) =>
@@ -53,6 +54,7 @@ export const destinationVerbs: readonly Verb[] = [
   {
     words: ['destination', 'show'],
     summary: 'Show the address and its state.',
+    examples: ['destination show acme'],
     positionals: [refSpec],
     run: (call) => withSubscription(call, (_, found) => accept(reportOf(found))),
   },
@@ -71,6 +73,8 @@ function change({ name, summary, done, act, asks = false }: ChangeSpec): Verb {
   return {
     words: ['destination', name],
     summary,
+    examples: [`destination ${name} acme`],
+    asks,
     positionals: [refSpec],
     flags: [reasonFlag],
     run: (call) =>

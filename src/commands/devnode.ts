@@ -28,6 +28,7 @@ const shredVersion = 1
 export const devnodeVerb: Verb = {
   words: ['devnode'],
   summary: 'Run a local Solana node for tests: RPC, PubSub and geyser, no token.',
+  examples: ['devnode --reset --traffic 10', 'devnode --rpc-port 9899 --quiet'],
   flags: devnodeFlags,
   foreignFlags,
   async run(call) {

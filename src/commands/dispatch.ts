@@ -9,7 +9,7 @@ import { helpOf, overview } from './help.ts'
 import { type Form, printRefusal, printReport } from './output.ts'
 import { packageVersion } from './package-version.ts'
 import { EXIT, exitOf, flagOf, hasSwitch, type ParsedArgs, type Verb } from './verb.ts'
-import { verbs } from './verbs.ts'
+import { verbGroups, verbs } from './verbs.ts'
 
 export async function dispatch(argv: readonly string[]): Promise<number> {
   const { leading, rest } = splitLeading(verbs, argv)
@@ -18,15 +18,15 @@ export async function dispatch(argv: readonly string[]): Promise<number> {
   const wantsHelp = [...leading, ...rest].some((word) => /^(--help|-h)$/.test(word))
   if (first === 'help') return dispatch([...leading, ...others, '--help'])
   if (first === '') {
-    if (wantsHelp) return print(overview(verbs))
-    process.stderr.write(`${overview(verbs)}\n`)
+    if (wantsHelp) return print(overview(verbGroups))
+    process.stderr.write(`${overview(verbGroups)}\n`)
     return EXIT.usage
   }
   const form = formOf(argv)
   const chosen = chooseVerb(verbs, rest)
   if (!chosen.ok) {
     const family = wantsHelp ? familyOf(verbs, first) : []
-    if (family.length > 0) return print(overview(family))
+    if (family.length > 0) return print(overview([{ title: 'Commands', verbs: family }]))
     return failWith(chosen.refusal, form, 'sluice --help lists every command.')
   }
   const { verb } = chosen.value

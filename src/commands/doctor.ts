@@ -21,6 +21,7 @@ const SEND_BYTES_WANTED = 4 * 2 ** 20
 export const doctorVerb: Verb = {
   words: ['doctor'],
   summary: 'Check machine, ports, limits, certificate and registry; exit 1 if one fails.',
+  examples: ['doctor', 'doctor --config sluice.yaml'],
   async run(call) {
     const { config } = call.loaded
     const answer = await askServer(config.data, 'status')

@@ -27,6 +27,7 @@ export const contextFlag: FlagSpec = {
   name: 'context',
   value: 'name',
   doc: 'Server and credentials of this context [the one in use].',
+  words: 'contexts',
 }
 
 export async function findEndpoint(call: Call, name: string): Promise<Outcome<Target>> {

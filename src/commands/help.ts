@@ -1,44 +1,77 @@
-// Renders the help texts from the declarations of the verbs. Thread: main. Pure.
+// Renders the help texts from the declarations of the verbs, within the width of the terminal.
+// Thread: main. Pure.
 import { configFields } from '../config/config.ts'
-import { renderConfigHelp } from '../config/docs.ts'
-import { commonFlags, type FlagSpec, flagsOf, type Verb, valuesOf } from './verb.ts'
+import { configHelp } from '../config/docs.ts'
+import { wrapped } from './output.ts'
+import { commonFlags, type FlagSpec, shownFlagsOf, type Verb, valuesOf } from './verb.ts'
 
-export function overview(verbs: readonly Verb[]): string {
-  const rows = verbs.map((verb) => [`  ${synopsis(verb)}`, verb.summary] as const)
-  const flags = commonFlags.map((flag) => [`  ${shownFlag(flag)}`, flag.doc] as const)
+export interface VerbGroup {
+  readonly title: string
+  readonly verbs: readonly Verb[]
+}
+
+type Row = readonly [left: string, right: string]
+
+/** Where the output is no terminal. */
+const widthDefault = 100
+/** A text beside a longer left column starts on a line of its own. */
+const leftMax = 40
+
+export function overview(groups: readonly VerbGroup[], width = terminalWidth()): string {
+  const flags = commonFlags.filter(({ name }) => name !== 'yes')
   return [
     'sluice: access to blockchain data and transaction submission, sold by the token',
+    ...groups.flatMap(({ title, verbs }) => [
+      '',
+      title,
+      aligned(
+        verbs.map((verb) => [`  ${synopsis(verb)}`, verb.summary]),
+        width,
+      ),
+    ]),
     '',
-    'Commands',
-    aligned(rows),
-    '',
-    'Flags of every command',
-    aligned(flags),
+    'Flags of every command, also before it',
+    aligned(
+      flags.map((flag) => [`  ${shownFlag(flag)}`, flag.doc]),
+      width,
+    ),
     '',
     'Exit codes: 0 done, 1 refused, 2 usage, 3 not found.',
-    'sluice <command> --help shows more.',
+    'A command may be shortened: sluice sub list. sluice <command> --help has examples.',
   ].join('\n')
 }
 
-export function helpOf(verb: Verb): string {
-  const positionals = (verb.positionals ?? []).map(
-    (spec) => [`  <${spec.name}>`, spec.doc] as const,
-  )
-  const flags = flagsOf(verb).map((flag) => [`  ${shownFlag(flag)}`, docOf(flag)] as const)
+export function helpOf(verb: Verb, width = terminalWidth()): string {
+  const positionals = (verb.positionals ?? []).map((spec): Row => [`  <${spec.name}>`, spec.doc])
+  const flags = shownFlagsOf(verb).map((flag): Row => [`  ${shownFlag(flag)}`, docOf(flag)])
   const parts = [
     `sluice ${synopsis(verb)} [flags]`,
     '',
-    verb.summary,
+    ...wrapped(verb.summary, width),
     '',
-    aligned([...positionals, ...flags]),
+    'Examples',
+    ...verb.examples.map((line) => `  npx --no sluice ${line}`),
   ]
-  if (verb.takesConfig === true)
-    parts.push(
-      '',
-      'Configuration keys (also in the file and the environment)',
-      renderConfigHelp(configFields),
-    )
+  if (positionals.length > 0) parts.push('', 'Arguments', aligned(positionals, width))
+  parts.push('', 'Flags', aligned(flags, width))
+  if (verb.takesConfig === true) parts.push('', ...configKeys(width))
   return parts.join('\n')
+}
+
+/** The keys by section. */
+function configKeys(width: number): string[] {
+  return [
+    'Configuration keys, also in the file and the environment',
+    '(sluice config docs <key> shows one with its bounds and its variable)',
+    ...configHelp(configFields).flatMap(({ title, rows }) => [
+      '',
+      ...wrapped(title, width),
+      aligned(
+        rows.map(({ key, text }) => [`  --${key}`, text]),
+        width,
+      ),
+    ]),
+  ]
 }
 
 function synopsis(verb: Verb): string {
@@ -61,7 +94,21 @@ function docOf(flag: FlagSpec): string {
   return `${flag.doc}${options}${flag.many === true ? ' May be repeated.' : ''}`
 }
 
-function aligned(rows: readonly (readonly [string, string])[]): string {
-  const width = Math.max(...rows.map(([left]) => left.length))
-  return rows.map(([left, right]) => `${left.padEnd(width)}  ${right}`).join('\n')
+/** Two columns; the right one is wrapped. */
+function aligned(rows: readonly Row[], width: number): string {
+  const fitting = rows.map(([left]) => left.length).filter((length) => length <= leftMax)
+  const indent = Math.max(0, ...fitting)
+  return rows
+    .flatMap(([left, right]) => {
+      const lines = wrapped(right, Math.max(20, width - indent - 2))
+      const isLong = left.length > indent
+      const [first = '', ...rest] = isLong ? ['', ...lines] : lines
+      const indented = rest.map((line) => `${' '.repeat(indent)}  ${line}`)
+      return [`${left.padEnd(indent)}  ${first}`.trimEnd(), ...indented]
+    })
+    .join('\n')
+}
+
+function terminalWidth(): number {
+  return process.stdout.columns ?? widthDefault
 }

@@ -8,6 +8,8 @@ export const indexerVerbs: readonly Verb[] = [
   {
     words: ['indexer', 'rotate'],
     summary: 'Issue a new indexer password and show it once; the old one stops working.',
+    examples: ['indexer rotate acme --reason leak'],
+    asks: true,
     positionals: [refSpec],
     flags: [reasonFlag],
     run: (call) =>

@@ -9,6 +9,7 @@ export const noteVerbs: readonly Verb[] = [
   {
     words: ['note', 'add'],
     summary: 'Store a note with a subscription and in the audit table.',
+    examples: ['note add acme "refund agreed" --kind refund'],
     positionals: [refSpec, { name: 'text', doc: 'The note, one line, never a secret.' }],
     flags: [{ name: 'kind', value: 'kind', options: noteKinds, doc: 'What it is about [other].' }],
     run: (call) =>

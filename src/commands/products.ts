@@ -99,6 +99,7 @@ const catalogue: readonly CatalogueRow[] = [
 export const productsVerb: Verb = {
   words: ['products'],
   summary: 'Show the catalogue: authorization, state, address and source of every product.',
+  examples: ['products', 'products --json'],
   async run({ loaded }) {
     const products = productsOf(loaded.config, await liveEndpoints(loaded.config.data))
     const rows = products.map((one) => [

@@ -13,6 +13,10 @@ import { type Call, flagOf, misuse, type Report, type Verb } from './verb.ts'
 export const queryVerb: Verb = {
   words: ['query'],
   summary: 'Query the indexer in SQL: one statement, standard input, or a shell.',
+  examples: [
+    'query "SELECT count() FROM transactions"',
+    'query --context demo --output csv < questions.sql',
+  ],
   positionals: [{ name: 'sql', doc: 'The statement [standard input].', optional: true }],
   flags: [
     { name: 'url', value: 'url', doc: 'The indexer [the server of the data folder].' },

@@ -22,6 +22,7 @@ const pollMs = 20
 export const replayVerb: Verb = {
   words: ['replay'],
   summary: 'Replay a recorded snapshot and print tps, contention, top or lifecycle.',
+  examples: ['replay recording.zst --topic tps --speed recorded'],
   positionals: [{ name: 'snapshot', doc: 'file of a recorded event ring, raw or .zst' }],
   flags: [
     { name: 'topic', value: 'topic', options: topicNames, doc: 'What to print [contention].' },

@@ -19,6 +19,7 @@ const stopMsMax = 15_000
 export const serveVerb: Verb = {
   words: ['serve'],
   summary: 'Start the service; the same as npm start.',
+  examples: ['serve --data /var/lib/sluice', 'serve --config sluice.yaml --rpc.port 9899'],
   takesConfig: true,
   flags: [{ name: 'fresh', doc: "Delete the embedded chain's state first, and nothing else." }],
   async run(call) {

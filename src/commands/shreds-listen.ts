@@ -17,10 +17,19 @@ const limits = [0, 999_999_999] as const
 export const listenVerb: Verb = {
   words: ['shreds', 'listen'],
   summary: 'Receive shreds: answer the challenge, check, count, report rate and losses.',
+  examples: [
+    'shreds listen 20010 --for demo',
+    'shreds listen 20010 --seconds 10 --pcap shreds.pcap',
+  ],
   positionals: [{ name: 'port', doc: 'UDP port to listen on; 0 is any free port.' }],
   flags: [
     { name: 'host', value: 'address', doc: 'Address to listen on [127.0.0.1].' },
-    { name: 'for', value: 'id|label', doc: 'Make this address the destination of a subscription.' },
+    {
+      name: 'for',
+      value: 'id|label',
+      words: 'labels',
+      doc: 'Make this address the destination of a subscription.',
+    },
     { name: 'count', value: 'n', range: limits, doc: 'Exit after this many shreds.' },
     { name: 'seconds', value: 'n', range: limits, doc: 'Exit after this many seconds.' },
     { name: 'pcap', value: 'file', doc: 'Save the packets as a capture file.' },

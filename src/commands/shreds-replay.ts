@@ -24,6 +24,7 @@ interface Target {
 export const replayShredsVerb: Verb = {
   words: ['shreds', 'replay'],
   summary: 'Send the datagrams of a capture file (pcap) to the ingest port.',
+  examples: ['shreds replay shreds.pcap --rate 5000'],
   positionals: [{ name: 'pcap', doc: 'Capture file, for example of sluice shreds listen --pcap.' }],
   flags: [
     { name: 'to', value: 'ip:port', doc: 'Where to [the ingest port of the data folder].' },

@@ -4,8 +4,6 @@ import { resolve } from 'node:path'
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { askServer } from './ask-server.ts'
 import { recordOf, tableOf, timeOf } from './output.ts'
-import { listenVerb } from './shreds-listen.ts'
-import { replayShredsVerb } from './shreds-replay.ts'
 import { type Call, hasSwitch, isJson, type Report, type Verb } from './verb.ts'
 
 type Numbers = Readonly<Record<string, number>>
@@ -25,9 +23,10 @@ interface ShredsReport {
 const sampleMs = 1000
 const slotsShown = 8
 
-const shredsVerb: Verb = {
+export const shredsVerb: Verb = {
   words: ['shreds'],
   summary: 'Show shred rates, sources, destinations and losses per slot.',
+  examples: ['shreds', 'shreds --watch'],
   flags: [{ name: 'watch', doc: 'Refresh every second until Ctrl-C.' }],
   async run(call) {
     const first = await sample(call)
@@ -46,8 +45,6 @@ const shredsVerb: Verb = {
     }
   },
 }
-
-export const shredsVerbs: readonly Verb[] = [shredsVerb, listenVerb, replayShredsVerb]
 
 async function sample({ loaded }: Call): Promise<Outcome<ShredsReport>> {
   const answer = await askServer(resolve(loaded.config.data), 'shreds')

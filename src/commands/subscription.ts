@@ -30,6 +30,10 @@ export const subscriptionVerbs: readonly Verb[] = [
   {
     words: ['subscription', 'add'],
     summary: 'Add a subscription and show its secrets once.',
+    examples: [
+      'subscription add acme --product bundle,indexer --plan standard',
+      'subscription add acme --product bundle --cidr 198.51.100.0/24',
+    ],
     positionals: [{ name: 'label', doc: 'Your name for it.' }],
     flags: fieldFlags,
     run: add,
@@ -37,6 +41,7 @@ export const subscriptionVerbs: readonly Verb[] = [
   {
     words: ['subscription', 'set'],
     summary: 'Change the given fields of a subscription.',
+    examples: ['subscription set acme --plan unlimited --reason upgrade'],
     positionals: [refSpec],
     flags: [{ name: 'label', value: 'label', doc: 'A new label.' }, ...fieldFlags],
     run: set,
@@ -44,6 +49,7 @@ export const subscriptionVerbs: readonly Verb[] = [
   {
     words: ['subscription', 'list'],
     summary: 'List subscriptions in order of creation.',
+    examples: ['subscription list --state active', 'subscription list --json'],
     flags: [
       {
         name: 'state',
@@ -57,6 +63,7 @@ export const subscriptionVerbs: readonly Verb[] = [
   {
     words: ['subscription', 'show'],
     summary: 'Show one subscription.',
+    examples: ['subscription show acme'],
     positionals: [refSpec],
     run: show,
   },
@@ -194,6 +201,8 @@ function move({ name, summary, done, warning }: MoveSpec): Verb {
   return {
     words: ['subscription', name],
     summary,
+    examples: [`subscription ${name} acme --reason unpaid`],
+    asks: warning !== undefined,
     positionals: [refSpec],
     flags: [reasonFlag],
     run: (call) =>

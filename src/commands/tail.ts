@@ -15,6 +15,7 @@ const topicNames = [...Object.keys(topics), 'gap', 'all']
 export const tailVerb: Verb = {
   words: ['tail'],
   summary: 'Follow the metrics stream: any of tps, contention, top, lifecycle; gaps always.',
+  examples: ['tail all', 'tail tps contention --count 10', 'tail lifecycle --json'],
   positionals: [
     {
       name: 'topic',

@@ -7,6 +7,7 @@ import type { Verb } from './verb.ts'
 export const tipAccountsVerb: Verb = {
   words: ['tip-accounts'],
   summary: 'Show the accounts that tips go to.',
+  examples: ['tip-accounts'],
   async run({ loaded }) {
     const { data, tpu } = loaded.config
     const answer = await askServer(data, 'tip-accounts')

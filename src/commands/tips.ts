@@ -31,6 +31,7 @@ const lastMax = 1_000
 export const tipsVerb: Verb = {
   words: ['tips'],
   summary: 'Show what the TPU Sender accepted, rejected by reason, and saw land.',
+  examples: ['tips --last 50'],
   flags: [
     {
       name: 'last',

@@ -10,6 +10,8 @@ export const tokenVerbs: readonly Verb[] = [
   {
     words: ['token', 'rotate'],
     summary: 'Issue a new token and show it once; the old one stops working.',
+    examples: ['token rotate acme --reason leak', 'token rotate acme --grace 24h --yes'],
+    asks: true,
     positionals: [refSpec],
     flags: [
       { name: 'grace', value: 'time', doc: 'How long the old token still works, such as 1h [0s].' },

@@ -24,6 +24,7 @@ const pipedColumns = 100
 export const topVerb: Verb = {
   words: ['top'],
   summary: 'Show TPS, contention, hot keys and every product, refreshed each second; q ends it.',
+  examples: ['top', 'top --once --json'],
   flags: [
     {
       name: 'once',

@@ -9,6 +9,7 @@ import type { Call, Report, Verb } from './verb.ts'
 export const usageVerb: Verb = {
   words: ['usage'],
   summary: 'Show usage in the current 30-day window, of one subscription or of all.',
+  examples: ['usage', 'usage acme --json'],
   positionals: [{ ...refSpec, optional: true }],
   run(call) {
     const [ref] = call.positionals

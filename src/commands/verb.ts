@@ -20,6 +20,8 @@ export interface FlagSpec {
   readonly range?: readonly [min: number, max: number]
   /** May be given more than once. */
   readonly many?: boolean
+  /** What completion offers by asking the registry or the contexts of the user. */
+  readonly words?: 'labels' | 'contexts'
 }
 
 export interface PositionalSpec {
@@ -55,6 +57,10 @@ export interface Call {
 export interface Verb {
   readonly words: readonly string[]
   readonly summary: string
+  /** Command lines without `sluice`, for the help; the first one is the most common. */
+  readonly examples: readonly string[]
+  /** True where it asks before an irreversible change; --yes skips the question. */
+  readonly asks?: boolean
   readonly positionals?: readonly PositionalSpec[]
   readonly flags?: readonly FlagSpec[]
   /** Flags of similar tools that it lacks, each with a sentence on what to do instead. */
@@ -78,7 +84,12 @@ export const EXIT = { done: 0, refused: 1, usage: 2, notFound: 3 } as const
 export const commonFlags: readonly FlagSpec[] = [
   { name: 'data', value: 'folder', doc: 'Data folder [./data].' },
   { name: 'config', value: 'file', doc: 'Configuration file (YAML).' },
-  { name: 'output', value: 'form', options: ['table', 'json'], doc: 'How to print [table].' },
+  {
+    name: 'output',
+    value: 'form',
+    options: ['table', 'json'],
+    doc: 'How to print [table]; --json is short for --output json.',
+  },
   { name: 'yes', doc: 'Do not ask before an irreversible change.' },
   { name: 'help', doc: 'Show help.' },
 ]
@@ -87,6 +98,11 @@ export const commonFlags: readonly FlagSpec[] = [
 export function flagsOf(verb: Pick<Verb, 'flags'>): readonly FlagSpec[] {
   const own = verb.flags ?? []
   return [...own, ...commonFlags.filter(({ name }) => own.every((flag) => flag.name !== name))]
+}
+
+/** What help and completion show: --yes, which every verb takes, only where it has an effect. */
+export function shownFlagsOf(verb: Pick<Verb, 'flags' | 'asks'>): readonly FlagSpec[] {
+  return flagsOf(verb).filter(({ name }) => name !== 'yes' || verb.asks === true)
 }
 
 /** A usage error of the command line, as opposed to a refusal of the registry: exit code 2. */

@@ -9,13 +9,16 @@ import { contextVerbs } from './context.ts'
 import { destinationVerbs } from './destination.ts'
 import { devnodeVerb } from './devnode.ts'
 import { doctorVerb } from './doctor.ts'
+import type { VerbGroup } from './help.ts'
 import { indexerVerbs } from './indexer.ts'
 import { noteVerbs } from './note.ts'
 import { productsVerb } from './products.ts'
 import { queryVerb } from './query.ts'
 import { replayVerb } from './replay.ts'
 import { serveVerb } from './serve.ts'
-import { shredsVerbs } from './shreds.ts'
+import { shredsVerb } from './shreds.ts'
+import { listenVerb } from './shreds-listen.ts'
+import { replayShredsVerb } from './shreds-replay.ts'
 import { statusVerb } from './status.ts'
 import { subscriptionVerbs } from './subscription.ts'
 import { tailVerb } from './tail.ts'
@@ -27,30 +30,23 @@ import { usageVerb } from './usage.ts'
 import type { Verb } from './verb.ts'
 import { versionVerb } from './version.ts'
 
-export const verbs: readonly Verb[] = [
-  serveVerb,
-  devnodeVerb,
-  ...subscriptionVerbs,
-  ...tokenVerbs,
-  ...destinationVerbs,
-  ...indexerVerbs,
-  ...noteVerbs,
-  usageVerb,
-  ...auditVerbs,
-  productsVerb,
-  ...configVerbs,
-  doctorVerb,
-  statusVerb,
-  topVerb,
-  tipAccountsVerb,
-  tipsVerb,
-  queryVerb,
-  callVerb,
-  ...contextVerbs,
-  tailVerb,
-  replayVerb,
-  ...shredsVerbs,
-  ...benchVerbs,
-  completionVerb(() => verbs),
-  versionVerb,
+export const verbGroups: readonly VerbGroup[] = [
+  { title: 'Run', verbs: [serveVerb, devnodeVerb] },
+  {
+    title: 'Provision',
+    verbs: [...subscriptionVerbs, ...tokenVerbs, ...destinationVerbs, ...indexerVerbs],
+  },
+  { title: 'Account for', verbs: [...noteVerbs, usageVerb, ...auditVerbs] },
+  {
+    title: 'Look at the server',
+    verbs: [statusVerb, topVerb, doctorVerb, productsVerb, tipAccountsVerb, tipsVerb, shredsVerb],
+  },
+  { title: 'Use it', verbs: [queryVerb, callVerb, tailVerb, listenVerb, ...contextVerbs] },
+  { title: 'Measure and replay', verbs: [...benchVerbs, replayVerb, replayShredsVerb] },
+  {
+    title: 'Set up',
+    verbs: [...configVerbs, completionVerb(() => verbs), versionVerb],
+  },
 ]
+
+export const verbs: readonly Verb[] = verbGroups.flatMap((group) => group.verbs)

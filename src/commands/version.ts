@@ -6,6 +6,7 @@ import type { Verb } from './verb.ts'
 export const versionVerb: Verb = {
   words: ['version'],
   summary: 'Print the version; the same as -V and --version.',
+  examples: ['version'],
   needsNoConfig: true,
   async run() {
     const version = packageVersion()

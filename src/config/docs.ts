@@ -1,16 +1,63 @@
-// Renders the declared keys as documentation: docs/CONFIG.md and the key list of `serve --help`.
+// Renders the declared keys as documentation: docs/CONFIG.md, help, and `sluice config docs`.
 // Thread: main. Pure.
 import type { Field, Fields, Group, Many, Named, Node } from '../base/fields.ts'
 import { leaves } from './tree.ts'
 
-/** One line per key, for a terminal. */
-export function renderConfigHelp(fields: Fields): string {
-  const rows = [...leaves(fields)].map(({ key, field }) => ({
-    flag: `  --${key}`,
-    text: `${field.doc} [${helpDefault(field)}]`,
+export interface HelpSection {
+  readonly title: string
+  readonly rows: readonly { readonly key: string; readonly text: string }[]
+}
+
+/** The facts of one key. */
+export interface KeyDocs {
+  readonly key: string
+  readonly default: string
+  readonly takes: string
+  readonly doc: string
+  /** Name of its environment variable. */
+  readonly variable: string
+}
+
+/** Every key with its meaning and default, by section; keys outside of one come first. */
+export function configHelp(fields: Fields): HelpSection[] {
+  const sections = new Map<string, HelpSection['rows'][number][]>([['General', []]])
+  for (const { key, field } of leaves(fields)) {
+    const title = sectionTitle(fields, key)
+    const rows = sections.get(title) ?? []
+    sections.set(title, [...rows, { key, text: `${field.doc} [${helpDefault(field)}]` }])
+  }
+  return [...sections].map(([title, rows]) => ({ title, rows }))
+}
+
+/** The key of that name, or the keys of that section; a name of the operator's is found too. */
+export function docsOfKey(fields: Fields, name: string): KeyDocs[] {
+  const given = name.split('.')
+  const found = [...leaves(fields)].filter(({ key }) => {
+    const segments = key.split('.')
+    return given.every((word, index) => {
+      const segment = segments[index] ?? ''
+      return segment.startsWith('<') || segment.toLowerCase() === word.toLowerCase()
+    })
+  })
+  return found.map(({ key, field }) => ({
+    key,
+    default: helpDefault(field),
+    takes: takesOf(field),
+    doc: field.doc,
+    variable: variableOf(key),
   }))
-  const width = Math.max(...rows.map((row) => row.flag.length))
-  return rows.map((row) => `${row.flag.padEnd(width)}  ${row.text}`).join('\n')
+}
+
+function sectionTitle(fields: Fields, key: string): string {
+  const [section = '', ...rest] = key.split('.')
+  const node = fields[section]
+  return rest.length === 0 || node === undefined ? 'General' : `${section}: ${node.doc}`
+}
+
+/** `rpc.bodyBytesMax` is SLUICE_RPC__BODY_BYTES_MAX. */
+function variableOf(key: string): string {
+  const words = key.split('.').map((word) => word.replaceAll(/([a-z0-9])([A-Z])/g, '$1_$2'))
+  return `SLUICE_${words.join('__').toUpperCase()}`
 }
 
 /** The whole of docs/CONFIG.md. */
@@ -91,9 +138,12 @@ function builtInCell(value: unknown, field: Field<unknown>): string {
 }
 
 function rowOf(key: string, field: Field<unknown>): string[] {
-  const takes = [field.type, field.bounds, field.unit].filter((part) => part !== undefined)
   const initial = field.secret === true ? '(secret)' : code(shownDefault(field.initial, field))
-  return [code(key), initial, takes.join(', '), field.doc]
+  return [code(key), initial, takesOf(field), field.doc]
+}
+
+function takesOf(field: Field<unknown>): string {
+  return [field.type, field.bounds, field.unit].filter((part) => part !== undefined).join(', ')
 }
 
 function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string {

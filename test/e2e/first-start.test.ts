@@ -45,6 +45,32 @@ describe('the first start', () => {
     }
   })
 
+  test('tells a browser what each endpoint is and where to read on', async () => {
+    const page = async (door: string, accept: string) => {
+      const answer = await fetch(server.url(door), { headers: { accept } })
+      return [answer.status, await answer.text()]
+    }
+    const browser = 'text/html,application/xhtml+xml,*/*;q=0.8'
+    const says = (text: string) => expect.stringMatching(new RegExp(`^[^\\n]*${text}[^\\n]*\\n?$`))
+    expect(await page('rpc', browser)).toEqual([401, says('JSON-RPC endpoint.*docs/api/rpc.md')])
+    expect(await page('tpu', browser)).toEqual([405, says('TPU Sender.*docs/api/tpu.md')])
+    expect(await page('indexer', browser)).toEqual([200, says('indexer.*/play.*indexer.md')])
+    expect(await page('indexer', '*/*')).toEqual([200, 'Ok.\n'])
+  })
+
+  test('says where a token goes when a call has none', async () => {
+    const call = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{}' }
+    const answer = await fetch(server.url('rpc'), call)
+    expect([answer.status, await answer.json()]).toEqual([
+      401,
+      {
+        jsonrpc: '2.0',
+        error: { code: -32401, message: expect.stringMatching(/x-token.*Authorization: Bearer/) },
+        id: null,
+      },
+    ])
+  })
+
   test('lets sluice call reach every endpoint, and follow subscriptions', async () => {
     const file = join(server.data, 'token')
     writeFileSync(file, server.token)

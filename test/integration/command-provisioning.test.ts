@@ -92,6 +92,10 @@ describe('subscription', () => {
     expect(shown.stdout).toMatch(/^id: +sub_\w{8}$/m)
   })
 
+  test('labels are offered to completion', async () => {
+    expect((await run('completion', 'labels')).stdout.split('\n')).toContain('acme')
+  })
+
   test('list and show find it by id and by label', async () => {
     const { subscriptions } = await json<{ subscriptions: Subscription[] }>('subscription', 'list')
     const acme = subscriptions.find((one) => one.label === 'acme')

@@ -21,6 +21,14 @@ const resultHeads = Object.fromEntries(
 
 export const okReply = new Reply(200, plainHead, 'Ok.\n')
 
+/** For a browser; clients compare the text above. */
+export const browserReply = new Reply(
+  200,
+  plainHead.and('vary', 'accept'),
+  "This is Sluice's indexer: SQL over ClickHouse's HTTP interface. Open /play to try it; " +
+    'docs/api/indexer.md has the tables.\n',
+)
+
 /** The same text for every kind of wrong credentials. */
 export const unauthorizedReply = new Reply(
   401,

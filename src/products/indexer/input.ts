@@ -27,6 +27,7 @@ export interface RequestHead {
 
 /** Lower-case names of the headers that are read. */
 export const headerNames = [
+  'accept',
   'x-clickhouse-user',
   'x-clickhouse-key',
   'x-clickhouse-database',

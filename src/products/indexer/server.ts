@@ -21,7 +21,7 @@ import type { IndexerSection } from './config.ts'
 import type { QueryEngine } from './engine.ts'
 import { exception } from './exceptions.ts'
 import { IndexerHandler } from './handle.ts'
-import { endpointError, errorReply, okReply, unauthorizedReply } from './heads.ts'
+import { browserReply, endpointError, errorReply, okReply, unauthorizedReply } from './heads.ts'
 import type { Freshness } from './ingest.ts'
 import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
 import type { IndexerMeters } from './meters.ts'
@@ -72,10 +72,11 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
         path: '/',
         watchesClient: true,
         // HEAD runs no query, because its result would not be sent.
-        handle: (request, body, caller) =>
-          caller === null || request.method === 'HEAD'
-            ? okReply
-            : handler.handle(request, body, caller),
+        handle: (request, body, caller) => {
+          if (caller !== null && request.method !== 'HEAD')
+            return handler.handle(request, body, caller)
+          return request.header('accept').includes('text/html') ? browserReply : okReply
+        },
       },
       {
         verb: 'POST',

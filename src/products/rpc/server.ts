@@ -74,10 +74,16 @@ const healthHead = Head.of({
   'cache-control': 'no-store',
 })
 
-const unauthorized = `${errorMessage('null', {
-  code: codesOf.unauthenticated.jsonrpc,
-  message: 'Unauthorized',
-})}\n`
+const unauthorizedBody = (message: string) =>
+  `${errorMessage('null', { code: codesOf.unauthenticated.jsonrpc, message })}\n`
+const unauthorized = unauthorizedBody(
+  'Unauthorized: send a token in x-token, Authorization: Bearer, x-api-key or ?api-key=',
+)
+/** Clients post: whoever gets this page looks at it in a browser. */
+const aboutEndpoint =
+  "this is Sluice's JSON-RPC endpoint: POST a JSON-RPC 2.0 request with a token in x-token or " +
+  'Authorization: Bearer; docs/api/rpc.md has the methods'
+const unauthorizedPage = unauthorizedBody(`Unauthorized: ${aboutEndpoint}`)
 
 /** Authentication 3 and 4: two headers everywhere, a third header and the query on rpc only. */
 function admit(request: Request, { gate, quota, health }: RpcDeps): Caller | Reply {
@@ -96,7 +102,11 @@ function admit(request: Request, { gate, quota, health }: RpcDeps): Caller | Rep
   const principal = gate.admit('rpc', credentials, request)
   const head = baseHead(request)
   if (principal === null)
-    return new Reply(401, head.and('www-authenticate', 'Bearer'), unauthorized)
+    return new Reply(
+      401,
+      head.and('www-authenticate', 'Bearer'),
+      method === 'GET' && path === '/' ? unauthorizedPage : unauthorized,
+    )
   const { subscription } = principal
   return { subscription, budget: quota.budgetOf(subscription), head }
 }

@@ -109,8 +109,10 @@ export function tpuRoutes(deps: RouteDeps): HttpRoute<Arrival>[] {
 }
 
 /** Errors of the listener itself: JSON-RPC on its paths, the same object without id on others. */
-export function endpointError(status: number, message: string, request: Request | null): Reply {
+export function endpointError(status: number, reason: string, request: Request | null): Reply {
   const code = rpcCodeOf(status)
+  const isPage = status === 405 && request?.method === 'GET' && request.path === '/'
+  const message = isPage ? aboutEndpoint : reason
   const isRpc = request === null || speaksRpc(request)
   const body = isRpc
     ? errorMessage('null', { code, message })
@@ -118,6 +120,11 @@ export function endpointError(status: number, message: string, request: Request 
   const head = headFor(request)
   return new Reply(status, status === 429 ? withRetryAfter(head, busyRetryMs) : head, body)
 }
+
+/** Clients post: whoever gets this page looks at it in a browser. */
+const aboutEndpoint =
+  "this is Sluice's TPU Sender: POST sendTransaction with a transaction that tips one of the " +
+  'accounts of GET /tip-accounts; docs/api/tpu.md has the paths'
 
 const busyRetryMs = 1_000
 

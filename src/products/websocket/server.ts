@@ -136,7 +136,10 @@ function socketRoute(
 const unauthorized = new Reply(
   401,
   jsonHead.and('www-authenticate', 'Bearer'),
-  errorMessage('null', { code: codesOf.unauthenticated.jsonrpc, message: 'Unauthorized' }),
+  errorMessage('null', {
+    code: codesOf.unauthenticated.jsonrpc,
+    message: 'Unauthorized: send a token in x-token or Authorization: Bearer with the upgrade',
+  }),
 )
 
 const upgradeRequired = new Reply(

@@ -8,6 +8,7 @@ import { verbs } from '../../../src/commands/verbs.ts'
 const verb: Verb = {
   words: ['thing', 'add'],
   summary: 'Adds.',
+  examples: [],
   positionals: [
     { name: 'label', doc: 'Its name.' },
     { name: 'more', doc: 'More.', optional: true },

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { group, integer, many, named, numbers, text } from '../../../src/base/fields.ts'
 import { configFields } from '../../../src/config/config.ts'
-import { renderConfigDocs, renderConfigHelp } from '../../../src/config/docs.ts'
+import { configHelp, docsOfKey, renderConfigDocs } from '../../../src/config/docs.ts'
 import { fieldOfFlag, loadConfig } from '../../../src/config/load.ts'
 import { renderConfig, visibleConfig } from '../../../src/config/print.ts'
 import { leaves } from '../../../src/config/tree.ts'
@@ -27,11 +27,22 @@ describe('documents made from the declarations', () => {
 
   test('every declared key is in CONFIG.md and in the help', () => {
     const page = renderConfigDocs(configFields)
-    const help = renderConfigHelp(configFields)
+    const help = configHelp(configFields).flatMap(({ rows }) => rows.map(({ key }) => key))
     for (const { key } of leaves(configFields)) {
       expect(page).toContain(`| \`${key}\` |`)
-      expect(help).toContain(`--${key} `)
+      expect(help).toContain(key)
     }
+  })
+
+  test('one key is documented with its bounds, default and variable', () => {
+    expect(docsOfKey(configFields, 'rpc.port')).toMatchObject([
+      { key: 'rpc.port', default: '8899', variable: variableOf('rpc.port') },
+    ])
+    expect(docsOfKey(configFields, 'tls').map(({ key }) => key)).toEqual(['tls.cert', 'tls.key'])
+    const named = docsOfKey(configFields, 'plans.gold').map(({ key }) => key)
+    expect(named.length).toBeGreaterThan(1)
+    for (const key of named) expect(key).toMatch(/^plans\.<\w+>\./)
+    expect(docsOfKey(configFields, 'rpc.prot')).toEqual([])
   })
 
   test('every key without a placeholder can be set by its variable and its flag', async () => {
