@@ -3,6 +3,7 @@ import { AccountCache } from '../../../src/answers/account-cache.ts'
 import { sysvarOwner } from '../../../src/solana/programs.ts'
 import { slotStatus } from '../../../src/solana/updates.ts'
 import { StreamChain, type Written } from '../../testkit/stream-chain.ts'
+import { randomOf } from '../../testkit/synthetic-solana.ts'
 
 const keyAt = (number: number) =>
   new Uint8Array(32)
@@ -280,5 +281,59 @@ describe('accounts at processed', () => {
     chain.block(14)
     chain.reach(13, slotStatus.confirmed)
     expect(processed(14)).toBe(6)
+  })
+
+  it('are those that the chain of parents gives, or a node is asked', async () => {
+    const random = randomOf(7)
+    const below = (count: number) => Math.floor(random() * count)
+    const { chain, processed, keep } = stage()
+    const parents = new Map<number, number>()
+    const written = new Map<number, number>()
+    chain.grow(10, 12)
+    await keep(12, { lamports: 1_000 })
+    let confirmed = 12
+    const pathOf = (slot: number): number[] =>
+      slot <= confirmed ? [] : [...pathOf(parents.get(slot)!), slot]
+    const isChild = (slot: number) => {
+      let at = slot
+      while (at > confirmed) at = parents.get(at)!
+      return at === confirmed
+    }
+    const counts = { equal: 0, node: 0 }
+    const check = (slot: number) => {
+      const path = pathOf(slot)
+      const last = path.findLast((at) => written.has(at)) ?? 0
+      const expected = written.get(last) ?? state
+      const found = processed(slot)
+      if (found === 'node') counts.node++
+      else {
+        counts.equal++
+        expect([slot, found]).toEqual([slot, expected])
+      }
+    }
+    let state = 1_000
+    for (let slot = 13; slot < 600; slot++) {
+      const open = [...parents.keys()].filter((at) => at > confirmed && isChild(at))
+      const parent =
+        random() < 0.8
+          ? Math.max(confirmed, ...open)
+          : ([confirmed, ...open].at(below(open.length + 1)) ?? confirmed)
+      parents.set(slot, parent)
+      if (random() < 0.4) {
+        written.set(slot, slot)
+        chain.write(slot, to(slot))
+      }
+      for (const at of [confirmed, ...open]) check(at)
+      chain.block(slot, { parent })
+      for (const at of [confirmed, ...open, slot]) check(at)
+      const path = pathOf(Math.max(...open, slot))
+      if (path.length > below(6)) {
+        confirmed = path[0]!
+        state = written.get(confirmed) ?? state
+        chain.reach(confirmed, slotStatus.confirmed)
+      }
+    }
+    expect(counts.equal).toBeGreaterThan(500)
+    expect(counts.node).toBeGreaterThan(100)
   })
 })
