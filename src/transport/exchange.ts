@@ -5,11 +5,8 @@
 // are corked.
 import { type Body, Reply, statusLine } from './reply.ts'
 import type { Request } from './request.ts'
-import { type OpenExchange, sendPieces, sendStream } from './stream-reply.ts'
+import { CORKED_BYTES_MAX, type OpenExchange, sendPieces, sendStream } from './stream-reply.ts'
 import type { NativeResponse } from './uws.ts'
-
-// Bodies up to this size are written in one call; longer ones are sent with backpressure.
-const WHOLE_BYTES_MAX = 262_144
 
 export interface ExchangeOwner {
   /** The exchange outlasts this turn of the event loop; false when its address has too many of
@@ -161,6 +158,9 @@ export class Exchange implements OpenExchange {
 
   /** Sends with backpressure; the senders call `done`. */
   #send(body: Exclude<Body, string>): void {
+    // Of these the native server ends the connection by itself only after a stream.
+    if (this.isLast && (body instanceof Uint8Array || 'pieces' in body))
+      this.#response.writeHeader('connection', 'close')
     if (body instanceof Uint8Array)
       sendPieces(this.#response, { pieces: [body], length: body.length }, this)
     else if ('pieces' in body) sendPieces(this.#response, body, this)
@@ -190,8 +190,9 @@ export class Exchange implements OpenExchange {
 
 /** Whether a body is sent in one write; others are sent with backpressure. */
 function isShort(body: Body): body is string | Uint8Array {
-  const isWhole = typeof body === 'string' || body instanceof Uint8Array
-  return isWhole && body.length <= WHOLE_BYTES_MAX
+  // A character has up to three bytes.
+  if (typeof body === 'string') return body.length <= CORKED_BYTES_MAX / 3
+  return body instanceof Uint8Array && body.length <= CORKED_BYTES_MAX
 }
 
 /** Releases a body that will not be sent. */

@@ -7,6 +7,13 @@ import type { NativeResponse } from './uws.ts'
 const BLOCKED_TOUCH_MS = 4_000
 const BLOCKED_MS_MAX = 60_000
 
+/**
+ * Most bytes of one native write or end. Its cork buffer has 16 KiB: of a write that does not fit,
+ * the native server first sends what is corked, and drops the write when the kernel takes none of
+ * that (uWebSockets.js issue 1249). So each write fits, beside a head or the frame of a chunk.
+ */
+export const CORKED_BYTES_MAX = 12_288
+
 /** The exchange that is being answered. */
 export interface OpenExchange {
   readonly isLast: boolean
@@ -61,22 +68,22 @@ export async function sendStream(
     return true
   })
   try {
-    for await (const chunk of chunks) {
-      if (!exchange.isOpen()) return
-      if (chunk.length === 0) continue
-      let isWritten = true
-      response.cork(() => {
-        isWritten = response.write(chunk)
-      })
-      if (isWritten) continue
-      watch.block()
-      await new Promise<void>((resolve) => {
-        unblock = resolve
-        watch.onGone = resolve
-      })
-      unblock = null
-      watch.flow()
-    }
+    for await (const chunk of chunks)
+      for (let at = 0; at < chunk.length; at += CORKED_BYTES_MAX) {
+        if (!exchange.isOpen()) return
+        let isWritten = true
+        response.cork(() => {
+          isWritten = response.write(chunk.subarray(at, at + CORKED_BYTES_MAX))
+        })
+        if (isWritten) continue
+        watch.block()
+        await new Promise<void>((resolve) => {
+          unblock = resolve
+          watch.onGone = resolve
+        })
+        unblock = null
+        watch.flow()
+      }
     if (!exchange.isOpen()) return
     response.cork(() => response.end(undefined, exchange.isLast))
     exchange.done()

@@ -50,6 +50,27 @@ describe('a streamed response', () => {
     expect(calls.touched).toBeGreaterThan(30)
   })
 
+  it('writes at once what the cork buffer of the native server takes, and loses nothing', async () => {
+    const bytes = Buffer.from(Array.from({ length: 400_000 }, (_, at) => at % 251))
+    async function* chunks() {
+      yield bytes.subarray(0, 300_000)
+      yield bytes.subarray(300_000)
+    }
+    const { calls, native } = response(true)
+    const written: Uint8Array[] = []
+    const spied: Partial<NativeResponse> = {
+      ...native,
+      write: (chunk) => {
+        written.push(Buffer.from(chunk as Uint8Array))
+        return true
+      },
+    }
+    await sendStream(spied as NativeResponse, chunks(), way(calls))
+    expect(Buffer.concat(written).equals(bytes)).toBe(true)
+    // 16 KiB, with the frame of a chunk.
+    expect(Math.max(...written.map(({ length }) => length))).toBeLessThan(16_000)
+  })
+
   it('is closed when its reader reads nothing for a minute', async () => {
     async function* chunks() {
       for (;;) yield Buffer.from('a')
