@@ -8,6 +8,7 @@ import { runCommand } from '../testkit/command.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import { DelayProxy, DropProxy } from '../testkit/race-proxies.ts'
 import { startServer } from '../testkit/server.ts'
+import { isSlice } from '../testkit/slice.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
 
@@ -21,12 +22,25 @@ afterAll(async () => {
   rmSync(out, { recursive: true, force: true })
 })
 
+const attemptsMax = 3
 const brief = ['--warm-up=300ms', '--cool-down=2s']
 
 async function race(...words: string[]) {
   const ran = await runCommand(['bench', 'race', ...words, `--out=${out}`, '--output=json'])
   expect(ran.stderr).toBe('')
   return ran.json() as unknown as Result
+}
+
+/** A race that the machine did not stall; how often that happens is not tested here. */
+async function undisturbed(words: readonly string[]): Promise<Result> {
+  for (let attempt = 1; ; attempt++) {
+    const result = await race(...words)
+    const isCalm = result.figures.every(({ name, value }) => {
+      if (name === 'reconnects') return value === 0
+      return !name.endsWith('difference') || value !== null
+    })
+    if ((result.partial === null && isCalm) || attempt === attemptsMax) return result
+  }
 }
 
 function figure({ figures }: Result, name: string, of: string) {
@@ -41,11 +55,11 @@ describe('sluice bench race', () => {
   test('finds the delay of a proxy in front of one of two connections to one server', async () => {
     const near = await DelayProxy.open(node.url('grpc'), 0)
     const far = await DelayProxy.open(node.url('grpc'), 5)
-    const result = await race(
+    const result = await undisturbed([
       `--a=geyser=${near.target},name=near`,
       `--b=geyser=${far.target},name=far`,
       ...['--for=3s', '--null=1s', ...brief],
-    )
+    ])
     near.close()
     far.close()
     const realMs = medianOf(far.delaysMs) - medianOf(near.delaysMs)
@@ -68,11 +82,11 @@ describe('sluice bench race', () => {
   test('counts 2 % of dropped notifications as missing', async () => {
     const whole = await DropProxy.open(node.url('websocket'), Number.POSITIVE_INFINITY)
     const lossy = await DropProxy.open(node.url('websocket'), 50)
-    const result = await race(
+    const result = await undisturbed([
       `--a=websocket=${whole.target},name=whole`,
       `--b=websocket=${lossy.target},name=lossy`,
       ...['--for=3s', '--null=0s', ...brief],
-    )
+    ])
     whole.close()
     lossy.close()
     const missing = figure(result, 'missing', 'b lossy')
@@ -88,22 +102,26 @@ describe('sluice bench race', () => {
 })
 
 describe('a race that cannot be run', () => {
-  test.each([
+  const kinds = [
     ['geyser', 'transaction'],
     ['websocket', 'transaction'],
     ['rpc', 'slot'],
-  ])('reports that a %s endpoint cannot be reached', async (kind, unit) => {
-    // Nothing listens on a port that was just given back.
-    const closed = await DelayProxy.open(node.url('rpc'), 0)
-    const { target } = closed
-    closed.close()
-    const words = [`--a=${kind}=${target}`, `--b=geyser=${node.url('grpc')}`, `--unit=${unit}`]
-    const ran = await runCommand(['bench', 'race', ...words, '--null=0s'])
-    expect(ran.code).toBe(1)
-    expect(ran.stderr).toContain(`a ${kind} ${target} cannot be reached (ECONNREFUSED)`)
-  })
+  ] as const
+  test.each(isSlice ? kinds.slice(0, 1) : kinds)(
+    'reports that a %s endpoint cannot be reached',
+    async (kind, unit) => {
+      // Nothing listens on a port that was just given back.
+      const closed = await DelayProxy.open(node.url('rpc'), 0)
+      const { target } = closed
+      closed.close()
+      const words = [`--a=${kind}=${target}`, `--b=geyser=${node.url('grpc')}`, `--unit=${unit}`]
+      const ran = await runCommand(['bench', 'race', ...words, '--null=0s'])
+      expect(ran.code).toBe(1)
+      expect(ran.stderr).toContain(`a ${kind} ${target} cannot be reached (ECONNREFUSED)`)
+    },
+  )
 
-  test('reports a wrong token of each kind, without the token', async () => {
+  test.skipIf(isSlice)('reports a wrong token of each kind, without the token', async () => {
     const server = await startServer()
     const refusals: readonly [string, string, string][] = [
       ['geyser', server.url('grpc'), 'refused the token (gRPC status 7'],
@@ -120,17 +138,29 @@ describe('a race that cannot be run', () => {
     await server.dispose()
   })
 
-  test('keeps what it has when an endpoint ends half-way, and marks it', async () => {
+  /** Both endpoints through relays, once both have streamed for about a second. */
+  async function startCut(flags: readonly string[]) {
+    const whole = await TcpCut.open(new URL(node.url('websocket')).host)
     const cut = await TcpCut.open(new URL(node.url('grpc')).host)
     const running = race(
-      ...[`--a=websocket=${node.url('websocket')},name=whole`, `--b=geyser=${cut.target},name=cut`],
-      ...['--for=60s', '--null=0s', '--warm-up=0s', '--cool-down=1s'],
+      ...[`--a=websocket=${whole.target},name=whole`, `--b=geyser=${cut.target},name=cut`],
+      ...['--null=0s', '--warm-up=0s', ...flags],
     )
-    await until(() => cut.accepted > 0, 'the race to connect', 30_000)
-    await new Promise((resolve) => setTimeout(resolve, 4_000))
+    const isStreaming = () => Math.min(whole.bytes, cut.bytes) > 60_000
+    await until(isStreaming, 'both endpoints to stream', 60_000)
+    const end = async () => {
+      const result = await running
+      whole.close()
+      cut.close()
+      return result
+    }
+    return { cut, end }
+  }
+
+  test.skipIf(isSlice)('keeps and marks what it has when an endpoint ends half-way', async () => {
+    const { cut, end } = await startCut(['--for=60s', '--cool-down=1s'])
     cut.refuse(true)
-    const result = await running
-    cut.close()
+    const result = await end()
     expect(result.partial).toMatch(/^b cut ended half-way and did not come back: it /)
     expect(result.seconds).toBeLessThan(60)
     expect(figure(result, 'missing', 'b cut').value).toBeGreaterThan(0)
@@ -138,17 +168,10 @@ describe('a race that cannot be run', () => {
     expect(figure(result, 'reconnects', 'b cut').value).toBeGreaterThan(0)
   })
 
-  test('counts a reconnect, and what was not shown meanwhile as missing', async () => {
-    const cut = await TcpCut.open(new URL(node.url('websocket')).host)
-    const running = race(
-      ...[`--a=geyser=${node.url('grpc')},name=whole`, `--b=websocket=${cut.target},name=cut`],
-      ...['--for=4s', '--null=0s', '--warm-up=0s', '--cool-down=2s'],
-    )
-    await until(() => cut.accepted > 0, 'the race to connect', 30_000)
-    await new Promise((resolve) => setTimeout(resolve, 2_500))
+  test.skipIf(isSlice)('counts a reconnect, and what it missed meanwhile', async () => {
+    const { cut, end } = await startCut(['--for=8s', '--cool-down=2s'])
     cut.cut()
-    const result = await running
-    cut.close()
+    const result = await end()
     expect(result.partial).toBeNull()
     expect(figure(result, 'reconnects', 'b cut').value).toBe(1)
     expect(figure(result, 'missing', 'b cut').value).toBeLessThan(0.9)

@@ -8,6 +8,8 @@ export class TcpCut {
   #isHeld = false
   /** Connections that came through. */
   accepted = 0
+  /** Bytes that came from the server. */
+  bytes = 0
 
   private constructor(target: string) {
     const [host = '', port = ''] = target.split(':')
@@ -29,6 +31,7 @@ export class TcpCut {
           to.destroy()
         })
         from.on('data', (chunk) => {
+          if (from === far) this.bytes += chunk.length
           to.write(chunk)
         })
         if (this.#isHeld) from.pause()

@@ -98,15 +98,19 @@ function difference(
   return interval === null ? figure : { ...figure, low: interval.low, high: interval.high }
 }
 
-function unfitOf({ observed }: RaceOutcome): string[] {
+function unfitOf({ observed, nullRun }: RaceOutcome): string[] {
   const late = observed.connections.flatMap(({ label, lagP99Ms }) => {
     if (lagP99Ms === null || lagP99Ms <= lagMsMax) return []
     const lag = `${lagP99Ms.toFixed(1)} ms at p99 (over ${lagMsMax} ms)`
     return [`this machine is too busy to measure: the thread of ${label} lagged by ${lag}`]
   })
   const { overflow } = observed.table
-  if (overflow === 0) return late
-  return [...late, `the table of seen items is full: ${overflow} sights were not counted`]
+  const isBlind = nullRun !== null && nullRun.pair.interval === null
+  return [
+    ...late,
+    ...(isBlind ? ['the null run showed too little to know the noise: make --null longer'] : []),
+    ...(overflow > 0 ? [`the table of seen items is full: ${overflow} sights do not count`] : []),
+  ]
 }
 
 /** Why there is nothing to compare; null when there is. */
