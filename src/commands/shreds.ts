@@ -11,6 +11,8 @@ type Numbers = Readonly<Record<string, number>>
 /** What products/shredstream/server.ts reports. */
 interface ShredsReport {
   readonly io: string
+  /** Core of a worker that polls. */
+  readonly core: number | null
   readonly feed: string
   readonly at: number
   readonly kernelDrops: number
@@ -68,7 +70,7 @@ function reportOf(before: ShredsReport, now: ShredsReport): Report {
   const dropped = droppedOf(now)
   const text = [
     recordOf([
-      ['path', now.io],
+      ['path', now.core === null ? now.io : `${now.io}, polling on core ${now.core}`],
       ['feed', now.feed],
       ['in', `${rates.inPerSecond.toFixed(0)}/s, ${now.totals.received} in all`],
       ['first copies', `${rates.acceptedPerSecond.toFixed(0)}/s, ${now.totals.accepted} in all`],

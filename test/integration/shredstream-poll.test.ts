@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { afterEach, describe, expect, test } from 'vitest'
-import { pollCoreOf } from '../../src/products/shredstream/core.ts'
+import { coresOf, pollCoreOf } from '../../src/products/shredstream/core.ts'
 import type { WorkerSettings } from '../../src/products/shredstream/shred-components.ts'
 import { warmUp } from '../../src/products/shredstream/warm-up.ts'
 import { loadLibc } from '../../src/transport/udp-batch.ts'
@@ -53,8 +53,11 @@ describe.skipIf(!hasSpareCore)('io: poll', () => {
   })
 
   test('takes a configured core', async () => {
-    stage = await ShredStage.open({ io: 'poll', core: 0 })
-    expect(pinnedTo(0)).toHaveLength(1)
+    const status = readFileSync('/proc/self/status', 'utf8')
+    const core = coresOf(/^Cpus_allowed_list:\s*(\S+)$/m.exec(status)![1]!)[0]!
+    stage = await ShredStage.open({ io: 'poll', core })
+    expect(stage.product.report()).toMatchObject({ core })
+    expect(pinnedTo(core)).toHaveLength(1)
   })
 
   test('does not start on a core that the process may not use', async () => {

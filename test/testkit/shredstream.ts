@@ -47,7 +47,7 @@ export class ShredStage {
     const stage = new ShredStage()
     const fields = Object.entries(shredstreamSection.fields)
     const initial = Object.fromEntries(fields.map(([key, { initial }]) => [key, initial]))
-    stage.product = await startShredstream(
+    const starting = startShredstream(
       {
         // Reason for the cast: the defaults of a section are its values.
         ...(initial as unknown as ShredstreamSection),
@@ -73,6 +73,12 @@ export class ShredStage {
         },
       },
     )
+    try {
+      stage.product = await starting
+    } catch (error) {
+      await stage.dispose()
+      throw error
+    }
     return stage
   }
 

@@ -45,7 +45,8 @@ export async function runShreds(
   }
   const libc = settings.io === 'dgram' ? null : await loadLibc()
   if (libc !== null) {
-    if (settings.warmsUp) warmUp(libc, settings)
+    // Not in a restarted worker: shreds wait at the sockets of the previous one.
+    if (settings.warmsUp && stats.sockets.get(0, 'ingest') === 0) warmUp(libc, settings)
     if (settings.core !== null) pinThread(libc, settings.core)
     const loop = new BatchLoop(libc, components, settings)
     link.ready()

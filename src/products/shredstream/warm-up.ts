@@ -1,7 +1,7 @@
 // Runs the batch loop on made-up shreds until the JIT compiler has optimized it.
 // Thread: shred worker, before it opens its own sockets.
 //
-// Without it the first shreds of a start or restart meet interpreted code, its compilation and the
+// Without it the first shreds of a start meet interpreted code, its compilation and the
 // garbage of both. The loop under warm-up has sockets, tables and counters of its own on loopback;
 // what it learns, the compiled code, belongs to the functions and so to the next loop, too. It must
 // take the same branches as the worker will: code that meets a new one is compiled again.
