@@ -1,6 +1,6 @@
 // Byte connections to the endpoint under load, by libc where possible, else by Node. Thread: load.
 import { lookup } from 'node:dns/promises'
-import { connect as connectTcp } from 'node:net'
+import { connect as connectTcp, isIP } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { type IpAddress, parseAddress } from '../base/cidr.ts'
 import { type EpollClient, loadEpoll, type PinnedBytes } from '../transport/tcp-epoll.ts'
@@ -109,7 +109,7 @@ function nodeWire({ url, connectMsMax }: WireTarget, host: string, isTls: boolea
       return true
     }
     const socket = isTls
-      ? connectTls({ ...at, servername: host })
+      ? connectTls({ ...at, ...(isIP(host) === 0 && { servername: host }) })
       : connectTcp({ ...at, onread: { buffer: Buffer.allocUnsafe(readBytes), callback } })
     if (isTls) socket.on('data', (bytes: Buffer) => events.read(bytes, bytes.length))
     const timer = setTimeout(() => {
