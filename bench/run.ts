@@ -15,6 +15,7 @@ import type { Bench } from './lib/bench.ts'
 import { type BenchOptions, parseOptions, usage } from './lib/options.ts'
 import { formatComparison, formatResult, storeResult } from './lib/report.ts'
 import { rounds, runBench } from './lib/rounds.ts'
+import { whyNoTarget } from './lib/targets.ts'
 
 const options = parseOptions(process.argv.slice(2))
 if (typeof options === 'string') {
@@ -40,6 +41,11 @@ async function runAll(options: BenchOptions): Promise<void> {
   const folder = options.out ?? join(packageRoot(), 'bench', 'results')
   const { names: _, out: __, token, ...shown } = options
   for (const bench of chosen) {
+    const reason = options.target === undefined ? undefined : whyNoTarget(bench.name)
+    if (reason !== undefined) {
+      console.log(`${bench.name} cannot be aimed at a deployment: ${reason}\n`)
+      continue
+    }
     try {
       const result = await runBench(bench, { ...shown, ...(token && { token }), progress })
       progress('')

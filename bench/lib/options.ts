@@ -16,7 +16,8 @@ npm run bench -- compare a.json b.json
   --seconds n     measure n seconds per contender and round
   --out folder    where <name>.json goes (bench/results)
   --full          measure the sizes of growth benches too that take long
-  --target host --token t   aim the load benches at a running deployment`
+  --target host:port --token t   aim rpc benches at a running deployment; the others say why not.
+                  Any other load on a deployment: npx sluice bench load`
 
 /** The options, or a sentence on what is wrong with them. */
 export function parseOptions(words: readonly string[]): BenchOptions | string {

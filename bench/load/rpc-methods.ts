@@ -3,7 +3,7 @@
 // signatures, execution. Thread: main of the bench process; servers and clients are processes.
 
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
-import type { Bench, Contender, Goal, Measurement } from '../lib/bench.ts'
+import type { Bench, Contender, Goal, Measurement, RoundContext } from '../lib/bench.ts'
 import { httpLoad, type LoadAnswer, verifyLoad } from '../lib/http-load.ts'
 import type { StartedChain } from './clients/rpc-method-servers.ts'
 import type { SendLoad } from './clients/send-client.ts'
@@ -12,7 +12,15 @@ const host = '127.0.0.1'
 const connections = 64
 const sendsPerSecondMax = 4_000
 
+const rpcPort = 8899
+const sysvars = [
+  'SysvarC1ock11111111111111111111111111111111',
+  'SysvarRent111111111111111111111111111111111',
+]
+
 type Kind = 'ours' | 'node'
+/** Our own server, or one that runs elsewhere. */
+type Measured = StartedChain & { readonly host?: string }
 type Params = (started: StartedChain) => readonly unknown[]
 
 const base64 = { commitment: 'processed', encoding: 'base64' }
@@ -82,21 +90,32 @@ function server(kind: Kind): Server {
 }
 
 function contender(method: string, kind: Kind): Contender {
-  let started: StartedChain | null = null
+  let started: Measured | null = null
   return {
     name: title(method, kind),
-    missing: ({ target }) => (target === undefined ? undefined : 'a deployment is measured'),
-    async prepare() {
-      started = await servers[kind].take()
+    missing: ({ target }) => {
+      if (target === undefined) return undefined
+      if (method === 'sendTransaction') return 'it would spend lamports of the deployment'
+      return kind === 'node' ? 'a deployment is measured' : undefined
+    },
+    async prepare(context) {
+      started = deployed(context) ?? (await servers[kind].take())
       if (method !== 'sendTransaction') await read(method, started, 0.3)
     },
     run: ({ seconds }) =>
       method === 'sendTransaction' ? send(started!, seconds) : read(method, started!, seconds),
-    close: () => servers[kind].leave(),
+    close: () => (started?.host === undefined ? servers[kind].leave() : Promise.resolve()),
   }
 }
 
-function read(method: string, started: StartedChain, seconds: number): Promise<Measurement> {
+/** The deployment of `--target` and `--token`, with accounts that every cluster has. */
+function deployed({ target, token = '' }: RoundContext): Measured | null {
+  if (target === undefined) return null
+  const [name = '', port = String(rpcPort)] = target.split(':')
+  return { host: name, port: Number(port), token, accounts: sysvars }
+}
+
+function read(method: string, started: Measured, seconds: number): Promise<Measurement> {
   const { params, expected } = reads[method]!
   const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: params(started) })
   const lines = [
@@ -107,7 +126,14 @@ function read(method: string, started: StartedChain, seconds: number): Promise<M
     `content-length: ${body.length}`,
   ]
   const request = `${lines.join('\r\n')}\r\n\r\n${body}`
-  return httpLoad({ host, port: started.port, seconds, connections, request, expected })
+  return httpLoad({
+    host: started.host ?? host,
+    port: started.port,
+    seconds,
+    connections,
+    request,
+    expected,
+  })
 }
 
 async function send({ port, token }: StartedChain, seconds: number): Promise<Measurement> {
