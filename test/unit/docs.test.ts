@@ -3,6 +3,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { codesOf } from '../../src/base/codes.ts'
+import { initialOf } from '../../src/base/fields.ts'
+import { yellowstoneBounds } from '../../src/geyser/hub.ts'
+import { grpcSection } from '../../src/products/grpc/config.ts'
 import { DATABASE, visibleTables } from '../../src/products/indexer/catalogue.ts'
 import { root } from '../testkit/tree.ts'
 
@@ -91,6 +94,32 @@ describe('the documents', () => {
     expect(rows.map((row) => row.map((cell) => /\((\d+)\)/.exec(cell)?.[1] ?? cell))).toEqual(
       declared,
     )
+  })
+
+  test('name the limits of gRPC that are its defaults', () => {
+    const page = read('docs/api/grpc.md')
+    const initial = initialOf(grpcSection.fields)
+    const { filters, health } = initial
+    const thousands = (value: number) => value.toLocaleString('en')
+    const mebibytes = (value: number) => `${value / 1024 / 1024} MiB`
+    for (const sentence of [
+      `at most ${mebibytes(initial.messageBytesMax)}`,
+      `over ${mebibytes(initial.backlogBytesMax)} unread`,
+      `Every ${initial.pingMs / 1000} s`,
+      `pings go out every ${initial.keepaliveMs / 1000} s`,
+      `unanswered for ${initial.keepaliveTimeoutMs / 1000} s`,
+      `after ${initial.connectionIdleMs / 60_000} minutes without a call`,
+      `${initial.connectionsPerAddressMax} per address`,
+      `may have ${health.callsPerAddressMax} calls open`,
+      `${filters.filtersMax} of one kind`,
+      `${thousands(filters.accountsMax)} keys in a list of accounts`,
+      `${thousands(filters.ownersMax)} in one of owners`,
+      `cuckoo filters up to ${mebibytes(filters.cuckooBytesMax)}`,
+      `up to ${filters.dataSlicesMax} slices`,
+      `the last ${yellowstoneBounds.replaySlots} slots are kept, up to ${mebibytes(yellowstoneBounds.replayBytesMax)}`,
+    ])
+      expect(page.replace(/\s+/g, ' ')).toContain(sentence)
+    expect(initial.reflection).toBe(false)
   })
 
   test('list the columns of every table of the indexer', () => {
