@@ -42,6 +42,7 @@ function contenders(way: Way): Contender[] {
 
 function summaryOf(counts: readonly number[], seconds: number): Measurement {
   const total = counts.reduce((sum, count) => sum + count, 0)
+  if (total === 0) return { opsPerSecond: 0, evidence: { counts } }
   const [p50, p99, p999] = [0.5, 0.99, 0.999].map((share) => boundUsOf(counts, total * share))
   return {
     opsPerSecond: total / seconds,
