@@ -23,19 +23,21 @@ export interface Start {
   readonly hasDemo: boolean
   /** The data folder, where it is not the default one. */
   readonly data: string | null
+  /** True when the metrics endpoint serves its page. */
+  readonly hasPage: boolean
   /** Whole sentences. */
   readonly warnings: readonly string[]
 }
 
 export function banner(
   { endpoints, sources }: Pick<Service, 'endpoints' | 'sources'>,
-  { demo, hasDemo, data, warnings }: Start,
+  { demo, hasDemo, data, hasPage, warnings }: Start,
 ): string {
   const where = data === null ? '' : ` --data ${quoted(data)}`
   const lines = demo === null ? [] : [...credentials(demo), '']
   for (const [name, endpoint] of Object.entries(endpoints))
     lines.push(`${name.padEnd(12)}${urlOf(name, endpoint)}`)
-  lines.push(...pages(endpoints))
+  lines.push(...pages(endpoints, hasPage))
   for (const [key, source] of sources) lines.push(`${key.padEnd(18)}${source}`)
   lines.push(...warnings)
   if (demo !== null) lines.push('', ...calls(endpoints, where))
@@ -56,9 +58,9 @@ function credentials({ token, indexer }: Demo): string[] {
 }
 
 /** Pages for a browser. */
-function pages({ metrics, indexer }: Endpoints): string[] {
+function pages({ metrics, indexer }: Endpoints, hasLive: boolean): string[] {
   const lines: string[] = []
-  if (metrics !== undefined) lines.push(`live page   ${urlOf('metrics', metrics)}/live`)
+  if (metrics !== undefined && hasLive) lines.push(`live page   ${urlOf('metrics', metrics)}/live`)
   if (indexer !== undefined) lines.push(`SQL page    ${urlOf('indexer', indexer)}/play`)
   return lines
 }

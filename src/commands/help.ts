@@ -110,5 +110,5 @@ function aligned(rows: readonly Row[], width: number): string {
 }
 
 function terminalWidth(): number {
-  return process.stdout.columns ?? widthDefault
+  return process.stdout.columns || widthDefault
 }

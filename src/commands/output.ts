@@ -12,8 +12,6 @@ export interface Streams {
   readonly stderr: { write(text: string): unknown }
 }
 
-/** A column is not made narrower than this. */
-const columnMin = 16
 const [red, green, yellow] = [31, 32, 33]
 const stateColours: Readonly<Record<string, number>> = {
   ok: green,
@@ -94,10 +92,14 @@ function withoutTokens(message: string): string {
 /** `states` is the column whose words have a colour. */
 function columns(rows: readonly (readonly string[])[], states = -1): string {
   const clean = rows.map((row) => row.map((cell) => safeText(cell).replaceAll('\n', ' ') || '-'))
-  const widths = fitted(
-    (clean[0] ?? []).map((_, column) => Math.max(...clean.map((row) => row[column]?.length ?? 0))),
-    process.stdout.columns ?? Number.POSITIVE_INFINITY,
-  )
+  const widthsOf = (measure: (cell: string) => number) =>
+    (clean[0] ?? []).map((_, column) => Math.max(...clean.map((row) => measure(row[column] ?? ''))))
+  const widths = fitted({
+    widths: widthsOf((cell) => cell.length),
+    least: widthsOf((cell) => Math.max(...wrapped(cell, 0).map((word) => word.length))),
+    // A terminal of unknown size has none.
+    widthMax: process.stdout.columns || Number.POSITIVE_INFINITY,
+  })
   return clean
     .flatMap((row) => {
       const cells = row.map((cell, column) => wrapped(cell, widths[column] ?? 0))
@@ -106,7 +108,8 @@ function columns(rows: readonly (readonly string[])[], states = -1): string {
         cells
           .map((lines, column) => {
             const text = (lines[line] ?? '').padEnd(widths[column] ?? 0)
-            return column === states ? inColour(row[column] ?? '', text, process.stdout) : text
+            const isState = column === states && line < lines.length
+            return isState ? inColour(row[column] ?? '', text, process.stdout) : text
           })
           .join('  ')
           .trimEnd(),
@@ -115,14 +118,18 @@ function columns(rows: readonly (readonly string[])[], states = -1): string {
     .join('\n')
 }
 
-/** Widths that fit a terminal: the widest columns become narrower, none below a minimum. */
-function fitted(widths: number[], widthMax: number): number[] {
-  const fit = [...widths]
-  for (let step = 0; step < fit.length; step++) {
-    const over = fit.reduce((sum, width) => sum + width + 2, -2) - widthMax
-    const widest = fit.indexOf(Math.max(...fit))
-    if (over <= 0 || fit[widest]! <= columnMin) break
-    fit[widest] = Math.max(columnMin, fit[widest]! - over)
+/** Widths that fit a terminal: the widest columns become narrower, down to their longest words. */
+function fitted(given: {
+  readonly widths: readonly number[]
+  readonly least: readonly number[]
+  readonly widthMax: number
+}): number[] {
+  const fit = [...given.widths]
+  let over = fit.reduce((sum, width) => sum + width + 2, -2) - given.widthMax
+  const spare = () => fit.map((width, column) => width - given.least[column]!)
+  for (let most = Math.max(0, ...spare()); over > 0 && most > 0; most = Math.max(...spare())) {
+    fit[spare().indexOf(most)]! -= 1
+    over -= 1
   }
   return fit
 }

@@ -42,7 +42,8 @@ export const serveVerb: Verb = {
       const hasDemo = demo === null && service.store.find(demoLabel)?.state === 'active'
       const data = config.data === configFields.data.initial ? null : config.data
       const warnings = setsWithoutGeyser(config)
-      process.stdout.write(banner(service, { demo, hasDemo, data, warnings }))
+      const hasPage = config.metrics.page !== 'off'
+      process.stdout.write(banner(service, { demo, hasDemo, data, hasPage, warnings }))
       service.announce()
       const endSurviving = surviveFaults(log)
       const unwatch = watchConfig(call.request, log, (changed) => service.reconfigure(changed))

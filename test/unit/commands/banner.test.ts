@@ -5,6 +5,7 @@ const first: Start = {
   demo: { token: 'slu_secret', indexer: null },
   hasDemo: false,
   data: null,
+  hasPage: true,
   warnings: [],
 }
 const later: Start = { ...first, demo: null, hasDemo: true }
@@ -69,6 +70,7 @@ describe('a later start', () => {
     for (const start of [first, later]) {
       expect(printed(start)).toContain('http://127.0.0.1:1/live\n')
       expect(printed(start)).toContain('http://127.0.0.1:1/play\n')
+      expect(printed({ ...start, hasPage: false })).not.toContain('/live')
     }
   })
 })

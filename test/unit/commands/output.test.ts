@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import {
   printRefusal,
   printReport,
@@ -24,6 +24,10 @@ function capture() {
   return { written, streams }
 }
 
+afterEach(() => {
+  vi.unstubAllGlobals()
+})
+
 describe('output', () => {
   test('columns are aligned with their heads, empty cells are dashes', () => {
     const rows = [
@@ -37,6 +41,29 @@ describe('output', () => {
       ['long', '2'],
     ])
     expect(record).toBe('a:     1\nlong:  2')
+  })
+
+  test('a table fits the terminal: long texts are wrapped, no word is broken', () => {
+    const rows = [
+      ['a-word-that-is-whole', 'open', 'one two three four five six'],
+      ['short', 'down', 'seven'],
+    ]
+    vi.stubGlobal('process', Object.create(process, { stdout: { value: { columns: 46 } } }))
+    expect(tableOf(['name', 'state', 'text'], rows, '').split('\n')).toEqual([
+      'NAME                  STATE  TEXT',
+      'a-word-that-is-whole  open   one two three',
+      '                             four five six',
+      'short                 down   seven',
+    ])
+    vi.stubGlobal('process', Object.create(process, { stdout: { value: { columns: 0 } } }))
+    expect(tableOf(['name', 'state', 'text'], rows, '').split('\n')).toHaveLength(3)
+  })
+
+  test('states have a colour on a terminal that has colours', () => {
+    const stdout = { value: { columns: 80, hasColors: () => true } }
+    vi.stubGlobal('process', Object.create(process, { stdout }))
+    const text = tableOf(['state', 'x'], [['down: no node', 'down']], '')
+    expect(text).toBe('STATE          X\n\u001b[31mdown: no node\u001b[0m  down')
   })
 
   test('stored text cannot steer the terminal', () => {

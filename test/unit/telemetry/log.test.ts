@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { faultReport, type Log, silentLog } from '../../../src/telemetry/log.ts'
 
@@ -14,6 +16,25 @@ test('a log file on a full disk does not end the process', () => {
   const ran = spawnSync(process.execPath, words, { stdio: ['ignore', 'pipe', full] })
   closeSync(full)
   expect([ran.status, String(ran.stdout)]).toEqual([0, 'alive\n'])
+})
+
+test('lines are JSON in a pipe, and text with colours on a terminal unless NO_COLOR is set', (context) => {
+  if (spawnSync('script', ['--version']).error !== undefined)
+    return context.skip('script(1) is not here')
+  const url = new URL('../../../dist/src/telemetry/log.js', import.meta.url).href
+  const file = join(mkdtempSync(join(tmpdir(), 'sluice-log-')), 'log.mjs')
+  writeFileSync(file, `import { openLog } from '${url}'\nopenLog('info').warn('a line', { n: 1 })`)
+  const env = { PATH: process.env.PATH, TERM: 'xterm-256color' }
+  const piped = spawnSync(process.execPath, [file], { env, encoding: 'utf8' })
+  expect(JSON.parse(piped.stderr)).toMatchObject({ level: 'warn', msg: 'a line', n: 1 })
+  const shown = (more: object) =>
+    spawnSync('script', ['-qec', `${process.execPath} ${file}`, '/dev/null'], {
+      env: { ...env, ...more },
+      encoding: 'utf8',
+    }).stdout
+  expect(shown({ NO_COLOR: '1' })).toMatch(/^[\d:.]+ warn {2}sluice {2}a line {2}n=1\r\n$/)
+  expect(shown({})).toContain('\u001b[33m')
+  rmSync(dirname(file), { recursive: true })
 })
 
 test('a recurring fault is logged at most once a second', () => {
