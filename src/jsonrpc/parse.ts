@@ -35,6 +35,12 @@ export interface RpcRequest {
   readonly items: readonly Item[]
 }
 
+/** Calls that were parsed before; jsonrpc/known-calls.ts. */
+export interface CallMemory {
+  /** The call in this text as the parser reads it; null when it is not known. */
+  find(text: string): Call | null
+}
+
 /** Deeper nesting is refused; no valid request comes near. */
 export const DEPTH_MAX = 128
 
@@ -42,9 +48,25 @@ export const DEPTH_MAX = 128
  * Never throws. What is not JSON, an empty batch and one longer than `itemsMax` become a single
  * item that is answered with an error under id null.
  */
-export function parseRequest(body: Buffer, itemsMax: number): RpcRequest {
+export function parseRequest(
+  body: Buffer,
+  itemsMax: number,
+  memory: CallMemory | null = null,
+): RpcRequest {
   const text = decode(body)
   if (text === null) return broken(rpcErrors.parse)
+  const known = memory?.find(text) ?? null
+  return known === null ? parseText(text, itemsMax) : { isBatch: false, items: [known] }
+}
+
+/** The call in a text that is one; null for anything else. */
+export function parseCall(text: string): Call | null {
+  const { isBatch, items } = parseText(text, 1)
+  const [item] = items
+  return isBatch || item === undefined || item.method === null ? null : item
+}
+
+function parseText(text: string, itemsMax: number): RpcRequest {
   const start = skipSpace(text, 0)
   if (text.charCodeAt(start) === OPENING_BRACKET) return readBatch(text, start, itemsMax)
   const walk: Walk = { text, at: start }

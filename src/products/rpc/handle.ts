@@ -5,9 +5,10 @@
 //                                           -> answer each call -> response, rate headers
 import type { Clock } from '../../base/clock.ts'
 import { type Answer, failure, type Message, rpcErrors } from '../../jsonrpc/build.ts'
+import { KnownCalls } from '../../jsonrpc/known-calls.ts'
 import { MessageStream } from '../../jsonrpc/message-stream.ts'
 import type { Method } from '../../jsonrpc/methods.ts'
-import { type Call, parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
+import { type Call, parseCall, parseRequest, type RpcRequest } from '../../jsonrpc/parse.ts'
 import {
   admit,
   answerCalls,
@@ -51,6 +52,7 @@ const NODE = 'x-sluice-source: node'
 export class RpcHandler {
   readonly #deps: HandleDeps
   readonly #reportBug: (error: unknown) => void
+  readonly #known = new KnownCalls(parseCall)
 
   constructor(deps: HandleDeps) {
     this.#deps = deps
@@ -61,7 +63,7 @@ export class RpcHandler {
   handle(body: Buffer, caller: Caller): Reply | Promise<Reply> {
     const { clock, meters, quotaMeters } = this.#deps
     const beganMs = clock.monotonicMs()
-    const request = parseRequest(body, caller.budget.plan.batchItems)
+    const request = parseRequest(body, caller.budget.plan.batchItems, this.#known)
     const { allowance, refusal } = admit(request, caller.budget)
     const head = rateHead(caller.head, allowance)
     const serving = new Serving(this.#deps, caller, request, head, beganMs, this.#reportBug)
