@@ -15,6 +15,9 @@ export interface HttpLoad {
   readonly request: string
   /** What every answer must contain. */
   readonly expected: string
+  /** Requests a second that are begun whatever the answers do; without it as fast as they come.
+   *  Needs a compiler. */
+  readonly rate?: number
 }
 
 export interface LoadAnswer {
@@ -43,8 +46,9 @@ export function verifyLoad({ evidence }: Measurement): string | undefined {
 
 async function runLoad(load: HttpLoad): Promise<LoadAnswer> {
   if ((await compilerMissing()) === undefined) {
-    const { host, port, seconds, connections, request, expected } = load
+    const { host, port, seconds, connections, request, expected, rate } = load
     const words = [host, port, seconds, connections, request, expected]
+    if (rate !== undefined) words.push(rate)
     // Reason for the cast: the program prints exactly these numbers.
     return (await runNative(await buildNative('http-load'), words)) as unknown as LoadAnswer
   }

@@ -38,6 +38,7 @@ const reasons: Readonly<Record<string, string>> = {
   'shred-pauses': ownFeed,
   'shred-receive': ownCpu,
   'stream-reads': ownCpu,
+  'stream-reads-half': beside,
   tpu: ownCpu,
   'tpu-accepted': ownCpu,
 }

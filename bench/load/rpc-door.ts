@@ -5,6 +5,7 @@
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, RoundContext } from '../lib/bench.ts'
 import { httpLoad, verifyLoad } from '../lib/http-load.ts'
+import { compilerMissing } from '../lib/native.ts'
 import { type Nginx, nginxMissing, startNginx } from '../lib/nginx.ts'
 import type { Started } from './clients/rpc-parts.ts'
 
@@ -57,30 +58,43 @@ function drive(
   { port, token }: Started,
   seconds: number,
   { body, expected }: Question = health,
+  rate?: number,
 ) {
-  const load = { host, port, seconds, connections, expected }
+  const load = {
+    host,
+    port,
+    seconds,
+    connections,
+    expected,
+    ...(rate === undefined ? {} : { rate }),
+  }
   return httpLoad({ ...load, request: request(token, body) })
 }
 
 /** Answers per second; by `cpu` per second of processor time that the server used, which other
- *  programs on the machine disturb less. */
+ *  programs on the machine disturb less; by `half` at half the rate that it just reached. */
 export function serverContender(
   name: string,
   kind: 'ours' | 'bare' | 'node' | 'stream',
-  by: 'clock' | 'cpu' = 'clock',
+  by: 'clock' | 'cpu' | 'half' = 'clock',
   question: Question = health,
 ): Contender {
   let child: BenchProcess | null = null
   let started: Started | null = null
   return {
     name,
-    missing: onlyHere,
+    missing: async (context) =>
+      onlyHere(context) ?? (by === 'half' ? await compilerMissing() : undefined),
     async prepare() {
       child = startProcess(new URL('./clients/rpc-servers.js', import.meta.url))
       started = await child.call<Started>(kind)
       await drive('127.0.0.1', started, WARM_UP_SECONDS, question)
     },
     async run({ seconds }) {
+      if (by === 'half') {
+        const { opsPerSecond } = await drive('127.0.0.1', started!, WARM_UP_SECONDS, question)
+        return drive('127.0.0.1', started!, seconds, question, opsPerSecond / 2)
+      }
       const before = await child!.call<number>('cpuSeconds')
       const measured = await drive('127.0.0.1', started!, seconds, question)
       if (by === 'clock') return measured

@@ -3,7 +3,7 @@
 // Thread: main of the bench process; servers and client are processes of their own.
 import { encodeBase58 } from '../../src/solana/base58.ts'
 import { hotAccount } from '../../test/testkit/stream-chain.ts'
-import type { Bench } from '../lib/bench.ts'
+import type { Bench, Contender } from '../lib/bench.ts'
 import { verifyLoad } from '../lib/http-load.ts'
 import { bare, serverContender } from './rpc-door.ts'
 
@@ -15,15 +15,19 @@ const reads: Readonly<Record<string, readonly unknown[]>> = {
   getAccountInfo: [key, { ...commitment, encoding: 'base64' }],
 }
 
+export function streamContenders(by: 'cpu' | 'half'): Contender[] {
+  return Object.entries(reads).map(([method, params]) => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+    return serverContender(method, 'stream', by, { body, expected: '"result":' })
+  })
+}
+
 export const bench: Bench = {
   name: 'stream-reads',
   question: 'How many hot reads does the stream answer per second of one core?',
   cores: 2,
   baseline: serverContender(bare, 'bare', 'cpu'),
-  candidates: Object.entries(reads).map(([method, params]) => {
-    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
-    return serverContender(method, 'stream', 'cpu', { body, expected: '"result":' })
-  }),
+  candidates: streamContenders('cpu'),
   goals: Object.keys(reads).map((contender) => ({
     contender,
     to: bare,
