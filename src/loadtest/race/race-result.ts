@@ -131,7 +131,7 @@ function pairText(pair: PairVerdict, connections: readonly ConnectionState[]): s
   if (pair.medianMs === null) return `${a} and ${b} showed nothing in common`
   const counted = `${pair.samples} common, in ${pair.slots} slots`
   if (!pair.isReal) {
-    const why = pair.interval === null ? 'too few slots' : 'within the null run'
+    const why = pair.interval === null ? 'too few slots' : 'does not clear the noise'
     return `${a} and ${b}, no clear difference: ${differenceText(pair)} (${why}; ${counted})`
   }
   const isFirst = pair.medianMs > 0
