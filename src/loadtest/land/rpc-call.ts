@@ -6,6 +6,7 @@ export interface RpcAddress {
   readonly token: string | null
 }
 
+/** Also bounds the calls in flight: the rate times this. */
 const timeoutMs = 10_000
 
 /** The result; a refusal's code is the JSON-RPC code, the HTTP status, or of the connection. */

@@ -1,5 +1,4 @@
 // Observes a yellowstone geyser stream. Thread: observer.
-// An arrival time belongs to a chunk of bytes; a message gets that of the chunk with its last byte.
 import { BackWriter } from '../../base/back-writer.ts'
 import { systemClock } from '../../base/clock.ts'
 import { commitmentNamed } from '../../base/commitment.ts'
@@ -9,6 +8,7 @@ import { keyText } from '../../solana/key-text.ts'
 import { GeyserClient, type GeyserEnd } from '../../upstream/geyser/geyser-client.ts'
 import { framePrefixBytes } from '../../upstream/geyser/messages.ts'
 import { sharedNowMs } from '../thread-clock.ts'
+import { ByteArrivals } from './byte-arrivals.ts'
 import {
   type Endpoint,
   type Observer,
@@ -37,7 +37,7 @@ export function observeGeyser(
 ): Observer {
   const address = url.replace(/^grpc/, 'http')
   const client = new GeyserClient({ address, xToken: token ?? '' }, systemClock)
-  const arrivals = new Arrivals()
+  const arrivals = new ByteArrivals()
   const statuses = slotStatuses[subject.commitment]
   let isLive = false
   const live = () => {
@@ -68,25 +68,6 @@ export function observeGeyser(
       events.down = () => {}
       client.close()
     },
-  }
-}
-
-/** When each byte of a stream arrived. Bounded by what the client has not handed over yet. */
-class Arrivals {
-  readonly #chunks: { readonly end: number; readonly atMs: number }[] = []
-  #received = 0
-  #taken = 0
-
-  add(bytes: number, atMs: number): void {
-    this.#received += bytes
-    this.#chunks.push({ end: this.#received, atMs })
-  }
-
-  /** Arrival of the last of the next `bytes` bytes. */
-  take(bytes: number): number {
-    this.#taken += bytes
-    while (this.#chunks.length > 1 && this.#chunks[0]!.end < this.#taken) this.#chunks.shift()
-    return this.#chunks[0]!.atMs
   }
 }
 

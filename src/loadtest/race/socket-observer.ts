@@ -114,6 +114,7 @@ function observeSocket(endpoint: Endpoint, events: ObserverEvents, protocol: Pro
     waiting.push({ text: data, atMs: arrivedMs })
   }
   socket.onclose = ({ code, reason }) => {
+    if (isOver) return
     if (isOpen)
       end(`closed the connection${code === closedWithoutCode ? '' : ` (${code} ${reason})`}`)
     else void whyRefused(endpoint.url, headers).then(end)
