@@ -25,6 +25,7 @@ const reasons: Readonly<Record<string, string>> = {
   'metrics-delivery': ownFeed,
   'metrics-fanout': ownFeed,
   'metrics-resume': ownFeed,
+  observe: ownFeed,
   proxy: beside,
   'proxy-100kb': beside,
   'proxy-cpu': ownCpu,
