@@ -82,14 +82,14 @@ export class Lanes {
   }
 
   #legend(context: CanvasRenderingContext2D): void {
-    let x = labelWidth
+    let x = 0
     for (const name of order) {
       const [colour, part] = looks[name]
       context.fillStyle = colours()[colour]
       context.fillRect(x, 7 - part * 8, 12, part * 16)
       context.fillStyle = colours().soft
       context.fillText(name, x + 16, 7)
-      x += 76
+      x += context.measureText(name).width + 32
     }
   }
 

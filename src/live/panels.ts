@@ -26,7 +26,7 @@ const lines: Readonly<Record<LineColumn, Line>> = {
   tps: { colour: 'ink', width: 1.25 },
   efficiency: { colour: 'soft', width: 1 },
   contended: { colour: 'ink', width: 1.25 },
-  written: { colour: 'sequential', width: 1.25 },
+  written: { colour: 'bottlenecks', width: 1.25 },
   critical: { colour: 'rejected', width: 1.25, dash: [4, 3] },
 }
 
@@ -90,7 +90,7 @@ function optionsOf(panel: Panel, scene: Scene, pointer: Pointer): uPlot.Options 
       x: { time: false, range: () => [scene.left, scene.right] },
       y: { range: (_, low, high) => yRange(panel, low, high) },
     },
-    axes: [xAxis(panel), yAxis(panel)],
+    axes: [xAxis(panel, scene), yAxis(panel)],
     series: [{}, ...panel.columns.map((name) => series(name))],
     hooks: {
       drawClear: [(chart) => drawBehind(chart, scene, panel.isBent === true)],
@@ -151,7 +151,7 @@ function axisBase(): uPlot.Axis {
   }
 }
 
-function xAxis(panel: Panel): uPlot.Axis {
+function xAxis(panel: Panel, scene: Scene): uPlot.Axis {
   if (panel.hasBlocks !== true) return { ...axisBase(), size: 0, values: () => [] }
   return {
     ...axisBase(),
@@ -159,7 +159,11 @@ function xAxis(panel: Panel): uPlot.Axis {
     gap: 4,
     space: 110,
     incrs: [1, 5, 10, 20, 50, 100, 200, 500, 1000],
-    values: (_, splits) => splits.map((value) => count(value)),
+    // A label at the right edge would be cut; without blocks there is nothing to label.
+    values: (_, splits) => {
+      const last = scene.right - (scene.right - scene.left) * 0.06
+      return splits.map((value) => (value > last || scene.to === scene.from ? '' : count(value)))
+    },
   }
 }
 

@@ -242,9 +242,10 @@ export class Store {
 
   #noteBand(data: ContentionData): void {
     if (data.total_txn_count === 0) return
-    const band = efficiencyBand(data.parallel_efficiency_pct)
-    if (band !== this.#band && this.#band !== '')
-      this.log.add('band', `${this.#band} to ${band} at block ${data.block_number}`)
+    const percent = data.parallel_efficiency_pct
+    const band = efficiencyBand(percent)
+    if (band !== this.#band && band !== 'excellent')
+      this.log.add('band', `${band}: ${percent.toFixed(1)} % at block ${data.block_number}`)
     this.#band = band
   }
 }
