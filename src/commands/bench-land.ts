@@ -163,19 +163,22 @@ async function walletOf(call: Call, asked: Asked): Promise<Outcome<Keypair>> {
   const file = flagOf(call, 'keypair')
   if (file === undefined) {
     const filled = await airdroppedWallet(rpc, needed)
-    return filled.ok ? filled : { ok: false, refusal: describe(filled.refusal, rpc) }
+    return filled.ok ? filled : { ok: false, refusal: describe(call, filled.refusal, rpc) }
   }
   const wallet = readKeypair(file)
   if (!wallet.ok) return wallet
   const balance = await balanceOf(rpc, wallet.value)
-  if (!balance.ok) return { ok: false, refusal: describe(balance.refusal, rpc) }
+  if (!balance.ok) return { ok: false, refusal: describe(call, balance.refusal, rpc) }
   if (balance.value >= needed) return wallet
   const shown = `${rpc.label} shows ${balance.value} lamports in the wallet`
   return refuse('rejected', 'balance', `${shown}; the test may need ${needed}`)
 }
 
-function describe(refusal: Refusal, { label }: Target): Refusal {
-  return { ...refusal, message: `${label} ${refusal.message}` }
+/** With a hint where a route was asked that is no node. */
+function describe(call: Call, refusal: Refusal, { label }: Target): Refusal {
+  const isRoute = flagOf(call, 'rpc') === undefined && refusal.kind === 'rejected'
+  const hint = isRoute ? '; give --rpc, a node that answers' : ''
+  return { ...refusal, message: `${label} ${refusal.message}${hint}` }
 }
 
 async function land(call: Call, asked: Asked, wallet: Keypair): Promise<Outcome<Report>> {

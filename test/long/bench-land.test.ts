@@ -97,6 +97,10 @@ describe('sluice bench land', () => {
 
   test('takes the tip accounts of our TPU Sender and lands there', async () => {
     const server = await startServer()
+    const route = [`--to=${server.url('tpu')}`, `--watch=geyser=${server.url('grpc')}`]
+    const alone = await runCommand(['bench', 'land', ...route])
+    expect(alone.code).toBe(1)
+    expect(alone.stderr).toMatch(/refused requestAirdrop: .*; give --rpc, a node that answers/)
     const ran = await runCommand([
       ...[
         'bench',
