@@ -26,6 +26,8 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const)
     const { metrics } = JSON.parse(readFileSync(doorsFile, 'utf8')) as { metrics: Door }
     const { stdout } = await sluice(data, 'status', '--output=json')
     const { pid } = JSON.parse(stdout) as { pid: number }
+    // A failed test must not leave a server running.
+    process.once('exit', () => isAlive(pid) && process.kill(pid, 'SIGKILL'))
     try {
       expect([isAlive(pid), await isOpen(metrics)]).toEqual([true, true])
       npm.kill(signal)
@@ -33,7 +35,6 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const)
       await until(() => !isAlive(pid), 'the server to end', deadlineMs)
       expect(await isOpen(metrics)).toBe(false)
     } finally {
-      if (isAlive(pid)) process.kill(pid, 'SIGKILL')
       rmSync(data, { recursive: true, force: true })
     }
   })
