@@ -26,7 +26,7 @@ export function listenToKeys(actions: Actions): void {
     const isButton = target.matches('button') && (event.key === ' ' || event.key === 'Enter')
     // Scrollable regions keep their own keys.
     const isScroll = target.matches('pre, .scroll') && /^(Arrow|Home|End| )/.test(event.key)
-    if (isButton || isScroll || isField || target.closest('dialog') !== null) return
+    if (isButton || isScroll || isField || target.closest('dialog[open]') !== null) return
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key
     const action = actions[key] ?? (/^[1-9]$/.test(key) ? () => jump(Number(key)) : undefined)
     if (action === undefined) return

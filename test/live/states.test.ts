@@ -1,14 +1,19 @@
 // Tests the states of the live page in a real browser against a real endpoint: what it cannot see,
 // it says.
 import type { Browser, WebSocketRoute } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
-import { launchBrowser, noBrowser } from '../testkit/browser.ts'
+import { launchBrowser, noBrowser, pageDeadlineMs } from '../testkit/browser.ts'
 import { HandClock } from '../testkit/fake-execution.ts'
 import { type Live, openLive } from '../testkit/live-service.ts'
 import { openTab, type Tab, type TabOptions } from '../testkit/live-tab.ts'
 import { bandColours, near } from '../testkit/pixels.ts'
-import { until } from '../testkit/until.ts'
+import { until as untilWithin } from '../testkit/until.ts'
+
+// A browser on a busy machine is slow, and a test waits for several things.
+vi.setConfig({ testTimeout: 4 * pageDeadlineMs, hookTimeout: 2 * pageDeadlineMs })
+const until = (holds: () => boolean | Promise<boolean>, what: string) =>
+  untilWithin(holds, what, pageDeadlineMs)
 
 const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 let browser: Browser

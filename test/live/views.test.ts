@@ -1,13 +1,18 @@
 // Tests the views of the live page in a real browser: figures equal those of REST, every card names
 // its source, keys and links work, and nothing grows.
 import type { Browser } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { BlockRow, ContentionData, TopAccesses } from '../../src/client/frames.ts'
-import { launchBrowser, noBrowser } from '../testkit/browser.ts'
+import { launchBrowser, noBrowser, pageDeadlineMs } from '../testkit/browser.ts'
 import { type Live, openLive } from '../testkit/live-service.ts'
 import { openTab, type Tab, type TabOptions } from '../testkit/live-tab.ts'
 import { bandColours, near, type Rgb } from '../testkit/pixels.ts'
-import { until } from '../testkit/until.ts'
+import { until as untilWithin } from '../testkit/until.ts'
+
+// A browser on a busy machine is slow, and a test waits for several things.
+vi.setConfig({ testTimeout: 4 * pageDeadlineMs, hookTimeout: 2 * pageDeadlineMs })
+const until = (holds: () => boolean | Promise<boolean>, what: string) =>
+  untilWithin(holds, what, pageDeadlineMs)
 
 const skipped = noBrowser === null ? '' : ` (${noBrowser})`
 let browser: Browser
@@ -42,7 +47,7 @@ const tint = (colour: Rgb) =>
   colour.map((value) => Math.round(255 - (255 - value) / 10)) as never as Rgb
 const count = (value: number) => new Intl.NumberFormat('en-US').format(value)
 const shows = (opened: Tab, selector: string, text: string) =>
-  until(async () => (await opened.text(selector)).includes(text), `${selector}: ${text}`, 60_000)
+  until(async () => (await opened.text(selector)).includes(text), `${selector}: ${text}`)
 const get = async <T>(path: string) => (await (await fetch(live.origin + path)).json()) as T
 const contention = () => get<ContentionData>('/v1/contention')
 
