@@ -49,7 +49,7 @@ export class Generator {
   #checkedMs = 0
   /** Calls noticed, sent and done: a turn that changed nothing was idle. */
   #steps = 0
-  #ended = 0
+  #answered = 0
   #stepsBefore = 0
   #turnedMs = 0
   #idleMs = 0
@@ -87,9 +87,9 @@ export class Generator {
     this.#end(null)
   }
 
-  /** Calls that ended, the warm-up's too. */
-  get ended(): number {
-    return this.#ended
+  /** Calls that were answered, the warm-up's too. */
+  get answered(): number {
+    return this.#answered
   }
 
   /** Share of its time that the thread was busy, of the whole run and of its worst second. */
@@ -162,12 +162,12 @@ export class Generator {
 
   #done(ticket: number, code: string): void {
     this.#steps += 1
+    this.#answered += 1
     this.#sample(ticket, this.#nowMs(), code)
     this.#tickets.release(ticket)
   }
 
   #sample(ticket: number, doneMs: number, code: string): void {
-    this.#ended += 1
     const at = this.#filled
     const { intended, noticed, sent } = this.#tickets
     this.#chunk[at] = intended[ticket]!

@@ -145,9 +145,9 @@ export function cannotGenerate(run: LoadRun): string | null {
 }
 
 /** The rate at which all generator threads would be busy all the time. */
-function ownLimit({ handled, busyMs, settings }: LoadRun): number | null {
-  if (busyMs === 0 || handled === 0) return null
-  return (handled / (busyMs / 1000)) * settings.threads
+function ownLimit({ answered, busyMs, settings }: LoadRun): number | null {
+  if (busyMs === 0 || answered === 0) return null
+  return (answered / (busyMs / 1000)) * settings.threads
 }
 
 export function loadPlots(tally: LoadTally): Plot[] {

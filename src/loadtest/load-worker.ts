@@ -36,8 +36,8 @@ export type LoadReport =
       /** Share of its busiest second in which the thread worked. */
       readonly busyWorst: number
       readonly busyMs: number
-      /** Calls that ended, the warm-up's too. */
-      readonly handled: number
+      /** Calls that were answered, the warm-up's too. */
+      readonly answered: number
     }
 
 export async function runLoadWorker(parent: MessagePort, job: LoadJob): Promise<void> {
@@ -68,7 +68,7 @@ export async function runLoadWorker(parent: MessagePort, job: LoadJob): Promise<
     const { reconnects, notifications, poll } = driver
     const lagP99Ms = poll === null ? lag.lags.percentile(99) : null
     const { worst: busyWorst, busyMs } = generator.busy
-    const counts = { reconnects, notifications, handled: generator.ended }
+    const counts = { reconnects, notifications, answered: generator.answered }
     post({ kind: 'ended', problem: ended, ...counts, lagP99Ms, busyWorst, busyMs })
     parent.close()
   })

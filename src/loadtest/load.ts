@@ -39,8 +39,8 @@ export interface LoadRun {
   /** Of the busiest thread in its busiest second, and of all threads together. */
   readonly busyWorst: number
   readonly busyMs: number
-  /** Calls that ended in that time, the warm-up's too. */
-  readonly handled: number
+  /** Calls that were answered in that time, the warm-up's too. */
+  readonly answered: number
   readonly partial: string | null
   /** What the wall clock did, where it matters. */
   readonly clockStep: string | null
@@ -140,7 +140,7 @@ async function generate(
     notifications: ended.reduce((sum, one) => sum + one.notifications, 0),
     busyWorst: Math.max(...ended.map((one) => one.busyWorst)),
     busyMs: ended.reduce((sum, one) => sum + one.busyMs, 0),
-    handled: ended.reduce((sum, one) => sum + one.handled, 0),
+    answered: ended.reduce((sum, one) => sum + one.answered, 0),
     lagP99Ms: ended.reduce<number | null>((most, one) => larger(most, one.lagP99Ms), null),
     partial,
     clockStep: clock.end(),
@@ -152,7 +152,7 @@ type Ended = Extract<LoadReport, { kind: 'ended' }>
 function endOf(worker: Worker, tally: LoadTally): Promise<Ended> {
   return new Promise((resolve) => {
     const failed = (problem: string) => {
-      const none = { reconnects: 0, notifications: 0, handled: 0, busyWorst: 0, busyMs: 0 }
+      const none = { reconnects: 0, notifications: 0, answered: 0, busyWorst: 0, busyMs: 0 }
       resolve({ kind: 'ended', problem, ...none, lagP99Ms: null })
     }
     worker.on('message', (report: LoadReport) => {

@@ -52,7 +52,9 @@ describe('sluice bench load', () => {
     const { child, stalls, to } = await startEndpoint('stall', '10000', '1000')
     const seconds = spanMs(60_000, 10_000) / 1000
     child.send('begin')
-    const result = await load(...to, '--rate', '1000', '--for', `${seconds}s`, '--warm-up', '0s')
+    // Few connections: a closed loop sees a stall once on each of them.
+    const words = ['--rate', '1000', '--connections', '16', '--warm-up', '0s']
+    const result = await load(...to, ...words, '--for', `${seconds}s`)
     const p99 = figureIn(result, 'p99')?.value ?? 0
     const expected = expectedP99(stalls, seconds)
     expect(figureIn(result, 'calls')?.value).toBe(1000 * seconds)
@@ -60,7 +62,8 @@ describe('sluice bench load', () => {
     // A machine that is too busy says so; then only the size is checked.
     const tolerance = result.fit ? 0.05 : 0.25
     expect(Math.abs(p99 / expected - 1)).toBeLessThan(tolerance)
-    expect(figureIn(result, 'service-p99')?.value).toBeLessThan(result.fit ? 10 : p99)
+    if (result.fit) expect(figureIn(result, 'service-p99')?.value).toBeLessThan(10)
+    expect(figureIn(result, 'service-p90')?.value).toBeLessThan(expected / 2)
   })
 
   test('finds the limit of an endpoint within 10 %', async () => {

@@ -36,7 +36,7 @@ function runOf(changed: Partial<LoadRun>, lateMs = 0, codes: readonly string[] =
     lagP99Ms: null,
     busyWorst: 0.2,
     busyMs: 1_000,
-    handled: 1_000,
+    answered: 1_000,
     partial: null,
     clockStep: null,
     ...changed,
