@@ -118,7 +118,8 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     }
     console.log(`heap after collection, MB: ${heaps.map((heap) => heap.toFixed(1)).join(' ')}`)
     expect(Math.max(...heaps)).toBeLessThan(20)
-    expect(heaps.at(-1)! - heaps[0]!).toBeLessThan(2)
+    // The least of a few: a collection may leave a frame that is being drawn.
+    expect(Math.min(...heaps.slice(-3)) - Math.min(...heaps.slice(0, 3))).toBeLessThan(2)
     expect(await tab.page.evaluate('document.querySelectorAll("*").length')).toBeLessThan(400)
     expect(await tab.close()).toEqual([])
     await live.close()
