@@ -100,6 +100,7 @@ export class QueryStage {
   async close(): Promise<void> {
     await this.engine.stop()
     await this.sink.stop()
-    await rm(this.folder, { recursive: true, force: true })
+    // A query process that was killed may still be writing its last file.
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 10 })
   }
 }

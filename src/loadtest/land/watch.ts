@@ -1,7 +1,6 @@
 // Watches for a wallet's transactions and for the current slot. Thread: main.
 // Two subscriptions on one endpoint: transactions that name the wallet, and slots.
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
-import { openObserver } from '../race/observe.ts'
 import type { Observer, Subject } from '../race/observer.ts'
 import type { Target } from '../target.ts'
 
@@ -29,6 +28,8 @@ export async function openWatch(
   account: string,
   events: WatchEvents,
 ): Promise<Outcome<Watch>> {
+  // Loaded when it is needed: its clients would slow every command's start.
+  const { openObserver } = await import('../race/observe.ts')
   const endpoint = { kind, url: url.href, token }
   const base = { accounts: [account], commitment: 'processed', pollMs: 0 } as const
   const observers: Observer[] = []
