@@ -31,13 +31,17 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     const port = first.doors.metrics!.port
     const tab = await openTab(browser, first.url('metrics'), { expected: refusals })
     await tab.reaches('live')
+    const opened = await number(tab, '#bar-block')
+    // Twenty steps back are to cross the restart.
+    const more = async (than: number) => (await number(tab, '#bar-block')) > than + 12
+    await until(() => more(opened), 'blocks before the kill', waitMs)
     const before = await number(tab, '#bar-block')
     await first.stop('SIGKILL')
     await tab.reaches('offline')
     const second = await startServer({ data: first.data, flags: [`--metrics.port=${port}`] })
     await tab.page.getByText('server restarted').first().waitFor()
     await tab.reaches('live')
-    await until(async () => (await number(tab, '#bar-block')) > before, 'a newer block', waitMs)
+    await until(() => more(before), 'blocks after the restart', waitMs)
     await tab.page.keyboard.press('ArrowLeft')
     const seen: number[] = []
     for (let step = 0; step < 20; step++) {

@@ -68,7 +68,7 @@ const scenes: Readonly<Record<string, Scene>> = {
     act: async (live, tab) => {
       await tab.page.keyboard.press(' ')
       await tab.reaches('paused')
-      const before = await picture(tab)
+      const before = await stillPicture(tab)
       live.chain.add(43)
       await tab.page.getByText('paused, 43 blocks behind').waitFor()
       expect(difference(before, await picture(tab))).toBeLessThan(0.005)
@@ -108,6 +108,19 @@ describe.skipIf(noBrowser !== null)(`a picture of the live page${skipped}`, () =
 function picture({ page }: Tab): Promise<Buffer> {
   const moving = page.locator('#bar, #endpoints, #log')
   return page.screenshot({ fullPage: true, mask: [moving], maskColor: '#808080' })
+}
+
+/** Once everything that was known before the pause is drawn. */
+async function stillPicture(tab: Tab): Promise<Buffer> {
+  let last = await picture(tab)
+  const isStill = async () => {
+    const next = await picture(tab)
+    const changed = difference(last, next)
+    last = next
+    return changed === 0
+  }
+  await until(isStill, 'a page that stands still', 60_000)
+  return last
 }
 
 /** The part of pixels that differ. */

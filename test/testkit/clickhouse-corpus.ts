@@ -95,7 +95,8 @@ export const plainStatements: readonly string[] = [
   "SELECT err, count() FROM transactions WHERE err != '' GROUP BY err ORDER BY err",
   'SELECT a, count() FROM instructions ARRAY JOIN accounts AS a GROUP BY a ORDER BY count() DESC, a LIMIT 3',
   'SELECT slot, idx FROM transactions ORDER BY fee DESC, slot, idx LIMIT 1 BY slot LIMIT 5',
-  'SELECT slot FROM blocks WHERE slot < 390000003 UNION ALL SELECT toUInt64(1)',
+  // Each engine runs the parts of a union side by side: without an order, either may come first.
+  'SELECT slot FROM (SELECT slot FROM blocks WHERE slot < 390000003 UNION ALL SELECT toUInt64(1) AS slot) ORDER BY slot',
   'SELECT DISTINCT version FROM transactions ORDER BY version',
   'SELECT substring(fee_payer, 1, 4), lower(fee_payer) FROM transactions ORDER BY slot, idx LIMIT 2',
   'SELECT toStartOfMinute(block_time) AS m, sum(fee) FROM transactions GROUP BY m ORDER BY m',
