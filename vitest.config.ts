@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-// The short suite: unit, stress, integration and end-to-end, under five minutes on two cores.
+// The short suite: unit, stress, integration, pages and end-to-end.
 // Three workers on two cores: many tests wait for timers and child processes.
 // Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
 export default defineConfig({

@@ -175,7 +175,8 @@ export class Feed {
   async #onClosed(client: MetricsClient, code: number, retryMs: number): Promise<void> {
     const wasOpen = this.#hadResume
     this.#hadResume = false
-    this.closeCode = code
+    // Attempts that fail later do not change why the stream ended.
+    if (wasOpen) this.closeCode = code
     this.retryAtMs = performance.now() + retryMs
     if (wasOpen) this.#parts.store.log.add('closed', `code ${code}`)
     const answer = await this.#status().catch((error: unknown) => error)
