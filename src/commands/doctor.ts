@@ -26,10 +26,12 @@ export const doctorVerb: Verb = {
     const { config } = call.loaded
     const answer = await askServer(config.data, 'status')
     const isRunning = answer.ok || answer.reason !== 'no-server'
+    // Other gateways may use the TCP ports that this one shares.
+    const mayBeUsed = ({ udp }: Endpoint) => isRunning || (config.cluster.sharePorts && !udp)
     const checks = [
       ...(await machineChecks(config)),
       ...(await Promise.all(
-        enabledEndpoints(config).map((endpoint) => checkPort(endpoint, isRunning)),
+        enabledEndpoints(config).map((endpoint) => checkPort(endpoint, mayBeUsed(endpoint))),
       )),
       ...(await checkUdpBuffers()),
       ...setsWithoutGeyser(config).map((found) =>

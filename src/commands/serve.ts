@@ -64,7 +64,8 @@ export const serveVerb: Verb = {
 
 /** The fault of a start; when several ports cannot be used, all of them. */
 async function startProblem(fault: Fault, config: Config): Promise<string> {
-  if (fault.kind === 'data-locked') return fault.message
+  // Other gateways use shared ports, too: the probes would report every one of them.
+  if (fault.kind === 'data-locked' || config.cluster.sharePorts) return fault.message
   const { checkPort } = await import('./doctor.ts')
   const ports = enabledEndpoints(config).map((endpoint) => checkPort(endpoint, false))
   const failed = (await Promise.all(ports)).filter(({ state }) => state === 'fail')

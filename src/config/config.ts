@@ -2,6 +2,7 @@
 // Thread: main. A new section is one import and one line here; the rest is derived from it.
 import { isLoopback, parseCidr } from '../base/cidr.ts'
 import { choice, flag, group, text, texts, type Values } from '../base/fields.ts'
+import { clusterSection } from '../cluster/config.ts'
 import { chainSection } from '../devnode/config.ts'
 import { grpcSection } from '../products/grpc/config.ts'
 import { indexerSection } from '../products/indexer/config.ts'
@@ -40,6 +41,7 @@ export const configFields = {
       parseCidr(value) !== null ? undefined : `${value} is not a CIDR such as 10.0.0.0/8`,
   }),
   addressBudget: addressBudgetSection,
+  cluster: clusterSection,
   chain: chainSection,
   upstreams: upstreamsSection,
   rpc: rpcSection,

@@ -39,8 +39,9 @@ type Admission = Read<'gate' | 'quota' | 'certificates'>
 
 /** What every product with customers is given. */
 function sharedOf({ config, clock, log }: Context, { gate, quota, certificates }: Admission) {
-  const { trustedProxies } = config
-  return { gate, ...quota, tls: certificates, trustedProxies, clock, log }
+  const { trustedProxies, cluster } = config
+  const { sharePorts } = cluster
+  return { gate, ...quota, tls: certificates, trustedProxies, sharePorts, clock, log }
 }
 
 const chainOf = (chains: SetChains) => (served: { readonly upstream: string | null }) =>
@@ -161,6 +162,7 @@ export async function openTpu(
     version: { ...solanaVersion, sluice: version },
     tls: certificates,
     trustedProxies: config.trustedProxies,
+    sharePorts: config.cluster.sharePorts,
     clock,
     log: context.log,
   })

@@ -1,7 +1,11 @@
-// Binds a gRPC server to an address, in plain text or with a certificate that may be renewed.
-// Thread: main.
+// Binds a gRPC server to an address, in plain text or with a certificate that may be renewed, alone
+// or beside other processes on the same port. Thread: main.
+
+import { createServer } from 'node:net'
 import { experimental, type Server, ServerCredentials } from '@grpc/grpc-js'
 import { Fault } from '../base/errors.ts'
+import { type ListenAddress, probePort, resolvePort } from './ports.ts'
+import { openSharedSocket } from './shared-port.ts'
 
 /** A certificate pair that was checked, with notification of changes. */
 export interface GrpcCertificates {
@@ -10,7 +14,54 @@ export interface GrpcCertificates {
   onChange(listener: () => void): () => void
 }
 
-export function bindGrpc(
+export interface GrpcBinding {
+  readonly port: number
+  /** Accepts no more connections, drains the open ones and closes what is left after the grace. */
+  drain(graceMs: number): void
+}
+
+export async function bindGrpc(
+  server: Server,
+  at: ListenAddress,
+  certificates: GrpcCertificates | null,
+): Promise<GrpcBinding> {
+  if (at.isShared === true) return bindShared(server, at, certificates)
+  const host = at.host.includes(':') ? `[${at.host}]` : at.host
+  // Probed first for its error message: the library's own has no advice.
+  const asked = at.port === 0 ? 0 : await resolvePort(at, 'grpc')
+  const port = await bindAlone(server, `${host}:${asked}`, certificates)
+  return { port, drain: (graceMs) => server.drain(`${host}:${port}`, graceMs) }
+}
+
+/** The library cannot share a port: a listener of our own accepts and hands it the connections. */
+async function bindShared(
+  server: Server,
+  at: ListenAddress,
+  certificates: GrpcCertificates | null,
+): Promise<GrpcBinding> {
+  const { fd, port } = await openSharedSocket(at).catch(async (error: unknown) => {
+    await probePort(at, 'grpc')
+    throw error
+  })
+  const injector = server.createConnectionInjector(credentialsOf(certificates))
+  // As the HTTP/2 server would: it reads the socket from the start, without delay of small writes.
+  const listener = createServer({ noDelay: true, pauseOnConnect: false }, (socket) =>
+    injector.injectConnection(socket),
+  )
+  await new Promise<void>((resolve, reject) => {
+    listener.once('error', reject)
+    listener.listen({ fd }, resolve)
+  })
+  return {
+    port,
+    drain(graceMs) {
+      listener.close()
+      injector.drain(graceMs)
+    },
+  }
+}
+
+function bindAlone(
   server: Server,
   address: string,
   certificates: GrpcCertificates | null,

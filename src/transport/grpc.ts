@@ -38,7 +38,6 @@ import {
   RefusedStreams,
   type StreamEvents,
 } from './grpc-stream.ts'
-import { resolvePort } from './ports.ts'
 
 /** Caller and method of a call, before any message is read. */
 export interface GrpcPeer {
@@ -70,6 +69,8 @@ export type GrpcMethod<C> = {
 export interface GrpcEndpointOptions<C> extends ConnectionLimits {
   readonly host: string
   readonly port: number
+  /** Whether other gateways may listen on the same port. */
+  readonly isShared?: boolean | undefined
   readonly certificates: GrpcCertificates | null
   readonly messageBytesMax: number
   readonly keepaliveMs: number
@@ -111,18 +112,15 @@ export async function openGrpcEndpoint<C>(options: GrpcEndpointOptions<C>): Prom
     interceptors: [guard(options, callers, connections)],
   })
   for (const method of options.methods) addMethod(server, method, options, callers)
-  const host = options.host.includes(':') ? `[${options.host}]` : options.host
-  // Probed first for its error message: the library's own has no advice.
-  const asked = options.port === 0 ? 0 : await resolvePort(options, 'grpc')
-  const port = await bindGrpc(server, `${host}:${asked}`, options.certificates)
+  const binding = await bindGrpc(server, options, options.certificates)
   connections.watch(server)
   let stopping: Promise<void> | undefined
   return {
-    address: { host: options.host, port, tls: options.certificates !== null },
+    address: { host: options.host, port: binding.port, tls: options.certificates !== null },
     stop() {
       stopping ??= new Promise((resolve) => {
         // In this order: drain remembers the open sessions and closes them after the grace period.
-        server.drain(`${host}:${port}`, stopGraceMs)
+        binding.drain(stopGraceMs)
         server.tryShutdown(() => resolve())
       })
       return stopping

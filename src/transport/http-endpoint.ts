@@ -13,7 +13,7 @@ import type { Log } from '../telemetry/log.ts'
 import { Addresses } from './address.ts'
 import { descriptorReserve } from './descriptors.ts'
 import { Http, type HttpOptions } from './http.ts'
-import { type ListenAddress, resolvePort } from './ports.ts'
+import { type ListenAddress, probePort, resolvePort } from './ports.ts'
 import type { CertificatePair } from './tls.ts'
 import { type App, type Listener, listen, uws } from './uws.ts'
 import { type SocketRoute, Sockets } from './websocket.ts'
@@ -105,8 +105,10 @@ class OpenHttpEndpoint<C> implements HttpEndpoint<C> {
     for (let left = tries; left > 0; left--) {
       this.#port = await resolvePort(address, product)
       if (await this.#openGeneration()) break
-      if (left === 1)
-        throw new Fault('port-taken', `${product}: cannot listen on ${address.host}:${this.#port}`)
+      if (left > 1) continue
+      // Where other gateways may share the port it was not probed: the probe explains the failure.
+      if (address.isShared === true) await probePort({ ...address, port: this.#port }, product)
+      throw new Fault('port-taken', `${product}: cannot listen on ${address.host}:${this.#port}`)
     }
     this.#release = tls?.onChange(() => void this.#reload()) ?? null
   }
@@ -117,7 +119,7 @@ class OpenHttpEndpoint<C> implements HttpEndpoint<C> {
   }
 
   async #openGeneration(): Promise<Generation | null> {
-    const { tls } = this.#options
+    const { tls, listen: at } = this.#options
     const app =
       tls === null
         ? uws().App()
@@ -129,11 +131,11 @@ class OpenHttpEndpoint<C> implements HttpEndpoint<C> {
     app.filter(onConnection)
     this.sockets.bind(app)
     this.http.bind(app)
-    // Only TLS endpoints share their port, with their own next generation.
+    // A TLS endpoint shares its port with its own next generation.
     const listener = await listen(app, {
-      host: this.#options.listen.host,
+      host: at.host,
       port: this.#port,
-      exclusive: tls === null,
+      exclusive: tls === null && at.isShared !== true,
     })
     if (listener === null) {
       app.close()

@@ -9,10 +9,18 @@ export interface ListenAddress {
   readonly port: number
   /** What sets the port, for error messages; `<product>.port` when absent. */
   readonly portKey?: string
+  /** Whether other processes of this user may listen on the same port (SO_REUSEPORT). */
+  readonly isShared?: boolean | undefined
 }
 
-/** Returns the port to listen on: the requested one if it is free, or a free one for port 0. */
-export function resolvePort(listen: ListenAddress, product: string): Promise<number> {
+/** Returns the port to listen on: the requested one if it may be used, a free one for port 0. */
+export async function resolvePort(listen: ListenAddress, product: string): Promise<number> {
+  // Another gateway may listen there; whether something else does, the listen itself shows.
+  return listen.isShared === true && listen.port !== 0 ? listen.port : probePort(listen, product)
+}
+
+/** Rejects with a fault that explains why nobody else can listen there. */
+export function probePort(listen: ListenAddress, product: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer()
     probe.once('error', (error: NodeJS.ErrnoException) => reject(explain(error, listen, product)))

@@ -37,6 +37,8 @@ export interface GrpcDeps {
   /** Chain of subscriptions without a set of their own; the health service reports its state. */
   readonly mainChain: GrpcChain | null
   readonly certificates: GrpcCertificates | null
+  /** Whether other gateways may listen on the same port. */
+  readonly sharePorts?: boolean
   readonly addresses: Pick<Addresses, 'clientOfText' | 'isProxy'>
   readonly clock: Clock
   readonly log: Log
@@ -76,6 +78,7 @@ export async function startGrpc(section: GrpcSection, deps: GrpcDeps): Promise<R
   const admissionDeps = { ...deps, healthCalls: new OpenCalls(section.health) }
   const endpoint = await openGrpcEndpoint<Caller | null>({
     ...section,
+    isShared: deps.sharePorts,
     certificates: deps.certificates,
     clientAddress: (peer, forwarded) => deps.addresses.clientOfText(peer, forwarded),
     isProxy: (peer) => deps.addresses.isProxy(peer),

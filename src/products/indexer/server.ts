@@ -42,6 +42,8 @@ export interface IndexerDeps {
   freshness(): Freshness
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Whether other gateways may listen on the same port. */
+  readonly sharePorts?: boolean
   readonly clock: Clock
   readonly log: Log
 }
@@ -95,7 +97,7 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
   const { tls, trustedProxies, clock } = deps
   return openHttpEndpoint({
     product: 'indexer',
-    listen: section,
+    listen: { ...section, isShared: deps.sharePorts },
     tls,
     trustedProxies,
     http,

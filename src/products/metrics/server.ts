@@ -53,6 +53,8 @@ export interface MetricsDeps {
   readonly log: Log
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Whether other gateways may listen on the same port. */
+  readonly sharePorts?: boolean
   /** Identifies this process, so that a cursor of another one is detected. */
   readonly run: string
   readonly version: string
@@ -159,7 +161,11 @@ class MetricsService implements Running {
     const endpoint = await openHttpEndpoint<Caller>({
       product: 'metrics',
       // A reopened endpoint keeps the port that it had.
-      listen: this.#address ?? { host: this.#section.host, port: this.#section.port },
+      listen: {
+        host: this.#section.host,
+        port: this.#address?.port ?? this.#section.port,
+        isShared: this.#deps.sharePorts,
+      },
       tls: this.#deps.tls,
       trustedProxies: this.#deps.trustedProxies,
       clock,

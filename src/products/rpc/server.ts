@@ -26,6 +26,8 @@ export interface RpcDeps extends HandleDeps {
   readonly quota: Quota
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Whether other gateways may listen on the same port. */
+  readonly sharePorts?: boolean
   /** A validator's word for the state of the shared nodes: `ok`, `behind` or `unknown`. */
   health(): string
 }
@@ -58,7 +60,7 @@ export function startRpc(section: RpcSection, deps: RpcDeps): Promise<Running> {
   }
   return openHttpEndpoint<Caller>({
     product: 'rpc',
-    listen: section,
+    listen: { ...section, isShared: deps.sharePorts },
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
     http,

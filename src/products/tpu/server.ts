@@ -43,6 +43,8 @@ export interface TpuDeps {
   readonly version: Readonly<Record<string, unknown>>
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Whether other gateways may listen on the same port. */
+  readonly sharePorts?: boolean
   readonly clock: Clock
   readonly log: Log
 }
@@ -84,7 +86,7 @@ export async function startTpu(section: TpuSection, deps: TpuDeps): Promise<Runn
   forwarder.start()
   const endpoint = await openHttpEndpoint<Arrival>({
     product: 'tpu',
-    listen: section,
+    listen: { ...section, isShared: deps.sharePorts },
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
     http: {

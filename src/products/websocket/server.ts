@@ -43,6 +43,8 @@ export interface WebsocketDeps {
   chainOf(subscription: Subscription): PubsubChain | null
   readonly tls: CertificatePair | null
   readonly trustedProxies: readonly string[]
+  /** Whether other gateways may listen on the same port. */
+  readonly sharePorts?: boolean
   readonly clock: Clock
   readonly log: Log
 }
@@ -73,7 +75,7 @@ export async function startWebsocket(
   })
   const endpoint = await openHttpEndpoint<Principal>({
     product: 'websocket',
-    listen: section,
+    listen: { ...section, isShared: deps.sharePorts },
     tls: deps.tls,
     trustedProxies: deps.trustedProxies,
     clock,
