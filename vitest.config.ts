@@ -6,7 +6,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/long/**'],
+    exclude: ['test/long/**', 'test/cluster/**'],
     globalSetup: ['test/testkit/compile.ts'],
     pool: 'forks',
     maxWorkers: 3,

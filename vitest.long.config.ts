@@ -24,7 +24,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'slow',
-          include: ['test/long/**/*.test.ts'],
+          include: ['test/long/**/*.test.ts', 'test/cluster/**/*.test.ts'],
           exclude: soaks,
           maxWorkers: 2,
           testTimeout: 300_000,
