@@ -1,6 +1,7 @@
 // What every component of the topology is given besides the components that it reads.
 // Thread: main (types only).
 import type { Clock } from '../base/clock.ts'
+import type { Readiness } from '../base/readiness.ts'
 import type { Config } from '../config/config.ts'
 import type { PlayProgress } from '../flows/execution-source.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -23,4 +24,5 @@ export interface Context extends TopologyDeps {
   /** Absolute path of the data folder. */
   readonly data: string
   readonly meters: Meters
+  readonly readiness: Readiness
 }

@@ -96,7 +96,7 @@ export function openMetrics(
   context: Context,
   read: Admission & Read<'addressBudget' | 'events' | 'execution'>,
 ) {
-  const { config, meters, version, exit } = context
+  const { config, meters, version, readiness, exit } = context
   const { addressBudget, events, execution } = read
   return startMetrics(config.metrics, {
     ...sharedOf(context, read),
@@ -106,6 +106,7 @@ export function openMetrics(
     view: execution,
     run: randomBytes(8).toString('hex'),
     version,
+    ready: () => readiness.report(),
     restartSource: () => execution.restartSource(),
     exit,
   })

@@ -2,6 +2,7 @@
 import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Lifecycle } from '../base/components.ts'
+import { Readiness } from '../base/readiness.ts'
 import type { EndpointAddress } from '../base/running.ts'
 import { type Config, sourcesOf } from '../config/config.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
@@ -12,6 +13,7 @@ import { topology } from '../topology.ts'
 import { type OperatorQuestion, startOperatorSocket } from '../transport/operator-socket.ts'
 import type { Components } from './components.ts'
 import type { TopologyDeps } from './context.ts'
+import { readyChecks } from './ready-checks.ts'
 import { geyserStatus } from './set-chains.ts'
 
 export interface Service {
@@ -33,10 +35,13 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   const { log } = deps
   const data = resolve(config.data)
   const meters = new Meters()
-  const lifecycle = new Lifecycle(topology, { ...deps, config, data, meters }, (component) =>
+  const readiness = new Readiness()
+  const context = { ...deps, config, data, meters, readiness }
+  const lifecycle = new Lifecycle(topology, context, (component) =>
     log.warn('component did not stop in time', { component }),
   )
   const components = await lifecycle.start()
+  readiness.begin(readyChecks(config, components))
   const { registry, directory, tpu, shredstream } = components
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)
@@ -61,6 +66,7 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
     reconfigure: (changed) => tpu?.changeTipAccounts(changed.tpu.tipAccounts),
     announce: () => writeWhole(doorsPath, `${JSON.stringify(endpoints)}\n`),
     async stop() {
+      readiness.end()
       rmSync(doorsPath, { force: true })
       await operator.stop()
       await lifecycle.stop()

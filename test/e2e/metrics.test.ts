@@ -82,6 +82,20 @@ describe('a default start', () => {
     expect((await ask([block.number, true])).hash).toBe(block.hash)
   })
 
+  test('GET /ready answers 200 once the sources of all products deliver', async () => {
+    const names = ['components', 'rpc nodes', 'solana stream', 'events']
+    let body: { ready: boolean; checks: { name: string; ok: boolean }[] }
+    await until(async () => {
+      const response = await fetch(`${origin}/ready`)
+      body = (await response.json()) as typeof body
+      expect(response.status).toBe(body.ready ? 200 : 503)
+      return body.ready
+    }, 'a ready gateway')
+    expect(body!.checks.map(({ name, ok }) => [name, ok])).toEqual(
+      names.map((name) => [name, true]),
+    )
+  })
+
   test('/metrics has the series of the contract', async () => {
     const body = await (await fetch(`${origin}/metrics`)).text()
     for (const name of [

@@ -29,7 +29,7 @@ describe('metrics.auth: token', () => {
       }
       expect((await ask('/', { method: 'POST', body: '{}' })).status).toBe(401)
       expect((await ask('/v1/tps', { headers: { 'x-token': 'good' } })).status).toBe(200)
-      for (const path of ['/health', '/metrics', '/openapi.json', '/asyncapi.json'])
+      for (const path of ['/health', '/ready', '/metrics', '/openapi.json', '/asyncapi.json'])
         expect([path, (await ask(path)).status]).toEqual([path, 200])
     } finally {
       await locked.running.stop()

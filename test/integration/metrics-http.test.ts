@@ -1,6 +1,7 @@
 // Tests REST, health, scraping and JSON-RPC of the metrics service over a real endpoint.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { expectDescribed } from '../testkit/api-schemas.ts'
 import { HandClock } from '../testkit/fake-execution.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { openService, type Service } from '../testkit/metrics-service.ts'
@@ -32,6 +33,7 @@ describe('REST', () => {
     ['/v1/blocks/lifecycle', 'metrics/lifecycles'],
     ['/v1/blocks/200/lifecycle', 'metrics/lifecycle'],
     ['/health', 'metrics/health'],
+    ['/ready', 'metrics/ready'],
   ])('GET %s has the shape of the spec, with CORS', async (path, golden) => {
     const response = await get(path)
     expect(response.status).toBe(200)
@@ -226,6 +228,19 @@ describe('/metrics', () => {
   test.skipIf(promtool === null)('has no promtool lint findings (skipped without it)', async () => {
     expect(lint(promtool!, await (await get('/metrics')).text())).toBe('')
   })
+})
+
+test('GET /ready is 503 with the failed check while a gateway takes no callers', async () => {
+  const checks = [
+    { name: 'components', ok: true },
+    { name: 'events', ok: false, age_ms: 31_000 },
+  ]
+  const waiting = await openService({ deps: { ready: () => ({ ready: false, checks }) } })
+  const response = await fetch(`${waiting.origin}/ready`)
+  const body = await response.json()
+  expect([response.status, body]).toEqual([503, { ready: false, checks }])
+  expectDescribed('get', '/ready', { status: 503, body })
+  await waiting.running.stop()
 })
 
 describe('a silent source', () => {

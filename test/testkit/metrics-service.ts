@@ -46,6 +46,7 @@ export async function openService(options: ServiceOptions = {}) {
       trustedProxies: [],
       run: 'run-1',
       version: '1.2.3',
+      ready: () => ({ ready: true, checks: [{ name: 'components', ok: true }] }),
       restartSource: () => calls.restarts++,
       exit: (code) => calls.exits.push(code),
       ...options.deps,

@@ -24,7 +24,7 @@ const upgradeWorkMs = 0.25
 const frameWorkMs = 0.002
 const messageCost: Cost = { workMs: 0.05, bytes: 256 }
 /** Rate for balancers and scrapers at an address that has used up its budget. */
-const probePaths: ReadonlySet<string> = new Set(['/health', '/metrics'])
+const probePaths: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics'])
 const probeRate = { perSecond: 2, burst: 10 }
 
 const message = 'this address has used up its budget, retry later'

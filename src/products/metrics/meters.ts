@@ -20,6 +20,7 @@ const routeNames = [
   'ticket',
   'document',
   'health',
+  'ready',
   'metrics',
   'rpc',
   'page',

@@ -2,6 +2,7 @@
 // Thread: main. No sockets here. Payloads of the stream are served verbatim.
 
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import type { ReadyReport } from '../../base/readiness.ts'
 import type { EventLog } from '../../stream/log.ts'
 import type { ExecutionView } from '../../upstream/ports.ts'
 import { type BlockHistory, blocksMax } from './block-history.ts'
@@ -15,6 +16,7 @@ export interface RestParts {
   /** WebSockets that are open now. */
   clients(): number
   uptimeMs(): number
+  ready(): ReadyReport
 }
 
 export interface Answer {
@@ -105,6 +107,12 @@ export function health({ view }: RestParts): Answer {
     jsonrpc: '2.0',
     result: { healthy, number: view.latestBlock(), last_event_age_secs: ageSecs(ageMs) },
   })
+}
+
+/** GET /ready: 200 while this gateway takes new callers. */
+export function readiness({ ready }: RestParts): Answer {
+  const report = ready()
+  return json(report.ready ? 200 : 503, report)
 }
 
 export function error(status: number, message: string): Answer {

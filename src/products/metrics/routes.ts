@@ -59,7 +59,7 @@ const preflight = Head.of({
 })
 
 const compress = promisify(gzip)
-const openPaths: ReadonlySet<string> = new Set(['/health', '/metrics', ...documentPaths])
+const openPaths: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics', ...documentPaths])
 /** Paths of the event stream: an upgrade there may present a ticket instead of a token. */
 export const streamPaths: readonly string[] = ['/v1/ws', '/']
 
@@ -129,6 +129,7 @@ function routes(parts: RouteParts): HttpRoute<Caller>[] {
       rest.lifecycle(parts, params[0] ?? ''),
     ),
     get('/health', 'health', () => rest.health(parts)),
+    get('/ready', 'ready', () => rest.readiness(parts)),
     ...documentPaths.map((path) => get(path, 'document', () => documentAt(path))),
     scraping(parts),
     calling(parts, streams),

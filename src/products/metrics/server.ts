@@ -10,6 +10,7 @@
 import type { Gate } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import { messageOf } from '../../base/errors.ts'
+import type { ReadyReport } from '../../base/readiness.ts'
 import type { EndpointAddress, Running } from '../../base/running.ts'
 import type { AddressBudget } from '../../quota/address-budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
@@ -58,6 +59,8 @@ export interface MetricsDeps {
   /** Identifies this process, so that a cursor of another one is detected. */
   readonly run: string
   readonly version: string
+  /** For GET /ready. */
+  ready(): ReadyReport
   /** Restarts the source, after 30 s of silence. */
   restartSource(): void
   /** For `onStale: exit`. Called after the endpoint has closed. */
@@ -148,7 +151,7 @@ class MetricsService implements Running {
   }
 
   async #open(): Promise<void> {
-    const { events, view, clock, meters, version } = this.#deps
+    const { events, view, clock, meters, version, ready } = this.#deps
     const gate = this.#section.auth === 'token' ? this.#deps.gate : null
     const session = {
       stream: this.#stream,
@@ -177,6 +180,7 @@ class MetricsService implements Running {
         gate,
         tickets: this.#tickets,
         version,
+        ready,
         instruments: meters,
         meters: this.#stream.meters,
         limits: this.#limits,

@@ -134,6 +134,7 @@ describe('the golden files', () => {
       lifecycles: '/v1/blocks/lifecycle',
       lifecycle: '/v1/blocks/{number}/lifecycle',
       health: '/health',
+      ready: '/ready',
     }
     for (const [name, path] of Object.entries(answers))
       expectDescribed('get', path, { status: 200, body: golden(name) })

@@ -24,7 +24,8 @@ beforeEach(() => {
   const history = new BlockHistory({ tps: () => {}, block: () => {} })
   log.listen((frame) => history.update(frame))
   const uptimeMs = () => clock.monotonicMs() - startMs
-  parts = { log, view, history, clients: () => 3, uptimeMs }
+  const ready = () => ({ ready: true, checks: [] })
+  parts = { log, view, history, clients: () => 3, uptimeMs, ready }
 })
 
 const readBlocks = (last: number) =>
