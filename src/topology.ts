@@ -4,6 +4,8 @@
 // `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
 import type { Component, ComponentTable } from './base/components.ts'
 import { formatQuantity } from './base/units.ts'
+import { Cluster } from './cluster/cluster.ts'
+import { queueMax } from './cluster/postgres/client.ts'
 import { needsDevnode } from './config/config.ts'
 import { jobsMax } from './flows/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './flows/execution.ts'
@@ -38,6 +40,14 @@ export const topology: ComponentTable<Components, Context> = {
     reads: [],
     owns: [{ kind: 'file', name: '<data>/lock', bound: '1 server' }],
     start: state.lockFolder,
+  }),
+  cluster: row({
+    kind: 'state',
+    does: 'connections to the PostgreSQL that several gateways share',
+    reads: ['lock'],
+    owns: [{ kind: 'queue', name: 'statements, per connection', bound: `${queueMax} statements` }],
+    isEnabled: ({ config }) => config.cluster.url !== '',
+    start: ({ config, clock, log }) => new Cluster(config.cluster, { clock, log }),
   }),
   registry: row({
     kind: 'state',

@@ -60,10 +60,8 @@ export function verifyAudit(
   const newest = new Map<string, AuditEntry>()
   const broken = (problem: string): AuditReport => ({ ok: false, entries: last.seq, problem })
   for (const entry of entries) {
-    if (entry.seq !== last.seq + 1) return broken(`entry ${last.seq + 1} is missing`)
-    if (entry.previous !== last.hash)
-      return broken(`entry ${entry.seq} does not follow the one before`)
-    if (entry.hash !== entryHash(entry)) return broken(`entry ${entry.seq} was altered`)
+    const problem = problemOfEntry(last, entry, null)
+    if (problem !== null) return broken(problem)
     const before = newest.get(entry.subject)?.after ?? null
     if (entry.before !== before) return broken(`entry ${entry.seq} starts from an unknown state`)
     newest.set(entry.subject, entry)
@@ -81,6 +79,16 @@ export function verifyAudit(
   const [lost] = newest.keys()
   if (lost !== undefined) return broken(`${lost} has entries and no record`)
   return { ok: true, entries: last.seq, head: last.hash }
+}
+
+/** Why an entry, or the record stored by it, does not follow `last`; null when it does. */
+export function problemOfEntry(last: AuditHead, entry: AuditEntry, record: unknown): string | null {
+  if (entry.seq !== last.seq + 1) return `entry ${last.seq + 1} is missing`
+  if (entry.previous !== last.hash) return `entry ${entry.seq} does not follow the one before`
+  if (entry.hash !== entryHash(entry)) return `entry ${entry.seq} was altered`
+  if (record !== null && entry.after !== recordDigest(record))
+    return `the record of ${entry.subject} does not match entry ${entry.seq}`
+  return null
 }
 
 function entryHash(entry: Omit<AuditEntry, 'hash'>): string {

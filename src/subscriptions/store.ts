@@ -5,26 +5,26 @@
 // loop turn.
 import { assert, isBug } from '../base/assert.ts'
 import type { Clock } from '../base/clock.ts'
-import { accept, Fault, messageOf, type Outcome, type Refusal, refuse } from '../base/errors.ts'
+import { accept, Fault, messageOf, type Outcome, refuse } from '../base/errors.ts'
 import {
   type AuditEntry,
   type AuditHead,
   type AuditReport,
   emptyHead,
-  nextEntry,
-  recordDigest,
+  problemOfEntry,
   verifyAudit,
 } from './audit.ts'
-import { checkKeptText, type Known } from './changes.ts'
+import type { Known } from './changes.ts'
 import { strictRules } from './destination.ts'
 import { issueId } from './issue.ts'
+import { checkBy, namesOf, nameTaken, planChange } from './planned-change.ts'
 import { builtInPlans } from './plans.ts'
 import { prepareRegistryFolder } from './registry-file.ts'
-import type { By, CredentialState, Registered, Subscription } from './subscription.ts'
+import type { CredentialState, Registered, Subscription } from './subscription.ts'
 import { Tables } from './tables.ts'
 import { isoTime, type OpenWindow, type UsageDelta, type UsageReport } from './usage.ts'
 import { addUsage, openWindow, usageReport } from './usage-table.ts'
-import { type Step, Verbs } from './verbs.ts'
+import { type Change, Verbs } from './verbs.ts'
 
 export interface StoreOptions {
   readonly clock: Clock
@@ -32,6 +32,11 @@ export interface StoreOptions {
   readonly known?: Known
 }
 
+const inCluster = refuse(
+  'rejected',
+  'in-cluster',
+  'this registry follows a cluster: set cluster.url, and the change is made there',
+)
 const unknownHere: Known = { plans: Object.keys(builtInPlans), destinationRules: strictRules }
 
 /**
@@ -50,7 +55,7 @@ export function openStore(path: string, options: StoreOptions): Store {
   }
 }
 
-export class Store extends Verbs {
+export class Store extends Verbs<'now'> {
   readonly #tables: Tables
   readonly #clock: Clock
 
@@ -139,6 +144,51 @@ export class Store extends Verbs {
     }
   }
 
+  // Cluster.
+
+  /** Id of the cluster that this registry follows; null when it is its own. */
+  cluster(): string | null {
+    return (this.#tables.marks.get('cluster') as string | undefined) ?? null
+  }
+
+  /** From now on changes come from that cluster only. */
+  joinCluster(id: string): void {
+    this.#tables.marks.putSync('cluster', id)
+  }
+
+  /**
+   * Adds entries that another registry made, each with its record where it is the subject's newest.
+   * Returns why they do not continue this chain, and adds none then; null when they were added.
+   */
+  follow(news: readonly { entry: AuditEntry; record: Registered | null }[]): string | null {
+    return this.#tables.root.transactionSync(() => {
+      // Another process of this folder may have added some of them.
+      const fresh = news.filter(({ entry }) => !this.holds(entry))
+      let last = this.head()
+      for (const { entry, record } of fresh) {
+        const problem = problemOfEntry(last, entry, record)
+        if (problem !== null) return problem
+        last = entry
+      }
+      for (const { entry, record } of fresh) this.#put(entry, record)
+      return null
+    })
+  }
+
+  /** Stores the credits that all gateways used, for a start without the cluster. */
+  setWindows(totals: readonly { id: string; window: number; credits: number }[]): Promise<unknown> {
+    return this.#tables.root.transaction(() => {
+      for (const { id, window, credits } of totals)
+        this.#tables.usage.put([id, 'window'], { window, credits })
+    })
+  }
+
+  /** Every row of the usage table, for the copy into a cluster. */
+  *allUsage(): Iterable<{ id: string; name: string; value: unknown }> {
+    for (const { key, value } of this.#tables.usage.getRange())
+      yield { id: key[0], name: key[1], value }
+  }
+
   // Usage.
 
   openWindow(id: string): OpenWindow {
@@ -182,88 +232,47 @@ export class Store extends Verbs {
     return ended === undefined ? null : (this.#tables.records.get(ended.id) ?? null)
   }
 
-  protected override create(
-    by: By,
-    make: (id: string, at: string) => Outcome<Registered>,
-  ): Outcome<Subscription> {
-    return this.#transaction(by, (nowMs) => {
-      let id = issueId()
-      while (this.#tables.records.doesExist(id)) id = issueId()
-      const record = make(id, isoTime(nowMs))
-      if (!record.ok) return record
-      return this.#save({ what: 'subscription.add', before: null, by, nowMs }, record.value)
+  override run<T>(change: Change<T>): Outcome<T> {
+    const problem = checkBy(change.by)
+    if (problem !== null) return problem
+    // Get and put outside one transaction could lose other processes' writes.
+    return this.#tables.root.transactionSync(() => {
+      if (this.cluster() !== null) return inCluster
+      const planned = planChange(change, {
+        before: 'ref' in change ? this.#find(change.ref) : null,
+        freshId: this.#freshId(),
+        head: this.head(),
+        nowMs: this.#clock.nowMs(),
+      })
+      if (!planned.ok) return planned
+      const { record, entry, taken } = planned.value
+      const { subscription } = record
+      for (const name of taken) {
+        const owner = this.#tables.names.get(name)
+        if (owner !== undefined && owner !== subscription.id) return nameTaken(name, owner)
+      }
+      this.#put(entry, record)
+      return accept(change.finish(subscription))
     })
   }
 
-  protected override change(ref: string, what: string, by: By, step: Step): Outcome<Subscription> {
-    return this.#transaction(by, (nowMs) => {
-      const before = this.#find(ref)
-      if (before === null)
-        return refuse('not-found', 'no-subscription', 'no subscription has that id or label')
-      if (before.subscription.state === 'ended' && !what.startsWith('note.'))
-        return refuse('rejected', 'ended', `${before.subscription.id} has ended`)
-      const next = step(before, nowMs)
-      if (!next.ok) return next
-      // The reason may contain the leaked password that this change replaces.
-      const problem =
-        checkKeptText('reason', by.reason ?? '', before) ??
-        checkKeptText('reason', by.reason ?? '', next.value)
-      return problem ?? this.#save({ what, before, by, nowMs }, next.value)
-    })
+  #freshId(): string {
+    let id = issueId()
+    while (this.#tables.records.doesExist(id)) id = issueId()
+    return id
   }
 
   /** Writes record, names, audit entry and head. Runs inside a transaction. */
-  #save(
-    change: { what: string; before: Registered | null; by: By; nowMs: number },
-    record: Registered,
-  ): Outcome<Subscription> {
-    const { what, before, by, nowMs } = change
-    const at = isoTime(nowMs)
-    const subscription = { ...record.subscription, changedAt: at }
-    const after: Registered = { ...record, subscription }
-    const freed = namesOf(before)
-    const taken = namesOf(after)
-    for (const name of taken) {
-      const owner = this.#tables.names.get(name)
-      if (owner !== undefined && owner !== subscription.id) return nameTaken(name, owner)
+  #put(entry: AuditEntry, record: Registered | null): void {
+    const { records, names, audit, marks } = this.#tables
+    if (record !== null) {
+      const taken = namesOf(record)
+      for (const name of namesOf(records.get(entry.subject) ?? null))
+        if (!taken.includes(name) && names.get(name) === entry.subject) names.removeSync(name)
+      for (const name of taken) names.putSync(name, entry.subject)
+      records.putSync(entry.subject, record)
     }
-    for (const name of freed) if (!taken.includes(name)) this.#tables.names.removeSync(name)
-    for (const name of taken) this.#tables.names.putSync(name, subscription.id)
-    this.#tables.records.putSync(subscription.id, after)
-    const entry = nextEntry(this.head(), {
-      at,
-      who: by.who,
-      what,
-      subject: subscription.id,
-      before: before === null ? null : recordDigest(before),
-      after: recordDigest(after),
-      reason: by.reason ?? '',
-    })
-    this.#tables.audit.putSync(entry.seq, entry)
-    this.#tables.marks.putSync('head', { seq: entry.seq, hash: entry.hash } satisfies AuditHead)
-    return accept(subscription)
+    audit.putSync(entry.seq, entry)
+    marks.putSync('head', { seq: entry.seq, hash: entry.hash } satisfies AuditHead)
   }
-
-  /** Get and put outside one transaction could lose other processes' writes. */
-  #transaction<T>(by: By, action: (nowMs: number) => Outcome<T>): Outcome<T> {
-    const problem =
-      checkKeptText('name of the user', by.who, null) ??
-      checkKeptText('reason', by.reason ?? '', null)
-    if (problem !== null) return problem
-    return this.#tables.root.transactionSync(() => action(this.#clock.nowMs()))
-  }
-}
-
-/** The unique names that a record owns; an ended one owns none. */
-function namesOf(record: Registered | null): string[] {
-  if (record === null || record.subscription.state === 'ended') return []
-  const { label, destination } = record.subscription
-  const addresses = [destination?.address, destination?.standing].filter((text) => text != null)
-  return [`label:${label}`, ...addresses.map((address) => `destination:${address}`)]
-}
-
-function nameTaken(name: string, owner: string): { ok: false; refusal: Refusal } {
-  return name.startsWith('label:')
-    ? refuse('rejected', 'label-taken', `the label belongs to ${owner}; choose another`)
-    : refuse('rejected', 'destination-taken', `that destination belongs to ${owner}`)
 }

@@ -1,6 +1,7 @@
 // The provisioning operations: add, set, suspend, resume, end, rotate and destinations.
 // Thread: main. Each takes an id or a label and who makes the change and why, and returns an
-// outcome. store.ts writes a change together with its audit entry; changes.ts validates it.
+// outcome. store.ts writes a change together with its audit entry, at once; in a cluster PostgreSQL
+// does, later. changes.ts validates it.
 import { accept, type Outcome, refuse } from '../base/errors.ts'
 import { changedRecord, type Known, moveState, needsPassword, newRecord } from './changes.ts'
 import {
@@ -28,23 +29,34 @@ const graceMsMax = 30 * 86_400_000
 /** Computes the changed record; runs inside the transaction, on the newest record. */
 export type Step = (record: Registered, nowMs: number) => Outcome<Registered>
 
-export abstract class Verbs {
+/** A change of the registry; whoever stores it runs its parts inside one transaction. */
+export type Change<T> = {
+  /** Name of the operation in the audit table. */
+  readonly what: string
+  readonly by: By
+  /** The result for the caller, after the subscription was saved. */
+  finish(saved: Subscription): T
+} & (
+  | { readonly make: (id: string, at: string) => Outcome<Registered> }
+  /** `ref` is an id or a label. */
+  | { readonly ref: string; readonly step: Step }
+)
+
+/** LMDB answers at once, PostgreSQL later. */
+export type Mode = 'now' | 'later'
+export type Answer<M extends Mode, T> = M extends 'now' ? Outcome<T> : Promise<Outcome<T>>
+
+export abstract class Verbs<M extends Mode> {
   protected readonly known: Known
 
   constructor(known: Known) {
     this.known = known
   }
 
-  /** Saves a new record under a fresh id. */
-  protected abstract create(
-    by: By,
-    make: (id: string, at: string) => Outcome<Registered>,
-  ): Outcome<Subscription>
+  /** Saves the changed record with its audit entry, or nothing. */
+  abstract run<T>(change: Change<T>): Answer<M, T>
 
-  /** Applies the step to the record with this id or label and saves the result. */
-  protected abstract change(ref: string, what: string, by: By, step: Step): Outcome<Subscription>
-
-  add(request: AddRequest, by: By): Outcome<Issued> {
+  add(request: AddRequest, by: By): Answer<M, Issued> {
     const token = issueToken()
     const password = request.products.includes('indexer') ? issuePassword() : null
     const secrets = {
@@ -52,10 +64,16 @@ export abstract class Verbs {
       tokenLast4: token.slice(-4),
       passwordDigest: password === null ? null : digestOf(password),
     }
-    const made = this.create(by, (id, at) => newRecord(request, this.known, { id, at, secrets }))
-    if (!made.ok) return made
-    const indexer = password === null ? null : { user: made.value.id, password }
-    return accept({ subscription: made.value, token, indexer })
+    return this.run({
+      what: 'subscription.add',
+      by,
+      make: (id, at) => newRecord(request, this.known, { id, at, secrets }),
+      finish: (subscription): Issued => ({
+        subscription,
+        token,
+        indexer: credentialsOf(subscription, password),
+      }),
+    })
   }
 
   /** `indexer` is set when the change issued the first password. */
@@ -63,30 +81,37 @@ export abstract class Verbs {
     ref: string,
     request: SetRequest,
     by: By,
-  ): Outcome<{ subscription: Subscription; indexer: IndexerCredentials | null }> {
+  ): Answer<M, { subscription: Subscription; indexer: IndexerCredentials | null }> {
     let password: string | null = null
-    const changed = this.change(ref, 'subscription.set', by, (record) => {
-      const next = changedRecord(record, request, this.known)
-      if (!next.ok || !needsPassword(next.value)) return next
-      password = issuePassword()
-      return accept({ ...next.value, passwordDigest: digestOf(password) })
+    return this.run({
+      what: 'subscription.set',
+      by,
+      ref,
+      step: (record) => {
+        password = null
+        const next = changedRecord(record, request, this.known)
+        if (!next.ok || !needsPassword(next.value)) return next
+        password = issuePassword()
+        return accept({ ...next.value, passwordDigest: digestOf(password) })
+      },
+      finish: (subscription) => ({
+        subscription,
+        indexer: credentialsOf(subscription, password),
+      }),
     })
-    if (!changed.ok) return changed
-    const indexer = password === null ? null : { user: changed.value.id, password }
-    return accept({ subscription: changed.value, indexer })
   }
 
-  suspend(ref: string, by: By): Outcome<Subscription> {
-    return this.change(ref, 'subscription.suspend', by, (record) => moveState(record, 'suspend'))
+  suspend(ref: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'subscription.suspend', by, (record) => moveState(record, 'suspend'))
   }
 
-  resume(ref: string, by: By): Outcome<Subscription> {
-    return this.change(ref, 'subscription.resume', by, (record) => moveState(record, 'resume'))
+  resume(ref: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'subscription.resume', by, (record) => moveState(record, 'resume'))
   }
 
   /** Irreversible: revokes the token and frees label and destination; the record stays. */
-  end(ref: string, by: By): Outcome<Subscription> {
-    return this.change(ref, 'subscription.end', by, (record) => moveState(record, 'end'))
+  end(ref: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'subscription.end', by, (record) => moveState(record, 'end'))
   }
 
   /** Issues a new token. The old one is revoked after `graceMs`; an older one in grace, now. */
@@ -94,74 +119,87 @@ export abstract class Verbs {
     ref: string,
     { graceMs }: { graceMs: number },
     by: By,
-  ): Outcome<{ subscription: Subscription; token: string }> {
-    if (!(graceMs >= 0 && graceMs <= graceMsMax))
-      return refuse('invalid', 'bad-grace', 'a grace period is at most 30d')
+  ): Answer<M, { subscription: Subscription; token: string }> {
     const token = issueToken()
-    const changed = this.change(ref, 'token.rotate', by, (record, nowMs) =>
-      accept({
-        ...record,
-        tokenDigest: digestOf(token),
-        retiring: graceMs > 0 ? { digest: record.tokenDigest, untilMs: nowMs + graceMs } : null,
-        subscription: { ...record.subscription, tokenLast4: token.slice(-4) },
-      }),
-    )
-    return changed.ok ? accept({ subscription: changed.value, token }) : changed
+    return this.run({
+      what: 'token.rotate',
+      by,
+      ref,
+      step: (record, nowMs) => {
+        if (!(graceMs >= 0 && graceMs <= graceMsMax))
+          return refuse('invalid', 'bad-grace', 'a grace period is at most 30d')
+        return accept({
+          ...record,
+          tokenDigest: digestOf(token),
+          retiring: graceMs > 0 ? { digest: record.tokenDigest, untilMs: nowMs + graceMs } : null,
+          subscription: { ...record.subscription, tokenLast4: token.slice(-4) },
+        })
+      },
+      finish: (subscription) => ({ subscription, token }),
+    })
   }
 
   rotateIndexer(
     ref: string,
     by: By,
-  ): Outcome<{ subscription: Subscription; indexer: IndexerCredentials }> {
+  ): Answer<M, { subscription: Subscription; indexer: IndexerCredentials }> {
     const password = issuePassword()
-    const changed = this.change(ref, 'indexer.rotate', by, (record) => {
-      if (!record.subscription.products.includes('indexer'))
-        return refuse(
-          'rejected',
-          'no-indexer',
-          `${record.subscription.id} does not have the product indexer`,
-        )
-      return accept({ ...record, passwordDigest: digestOf(password) })
-    })
-    if (!changed.ok) return changed
-    return accept({
-      subscription: changed.value,
-      indexer: { user: changed.value.id, password },
+    return this.run({
+      what: 'indexer.rotate',
+      by,
+      ref,
+      step: (record) => {
+        if (!record.subscription.products.includes('indexer'))
+          return refuse(
+            'rejected',
+            'no-indexer',
+            `${record.subscription.id} does not have the product indexer`,
+          )
+        return accept({ ...record, passwordDigest: digestOf(password) })
+      },
+      finish: (subscription) => ({
+        subscription,
+        indexer: { user: subscription.id, password },
+      }),
     })
   }
 
-  setDestination(ref: string, address: string, by: By): Outcome<Subscription> {
-    return this.change(ref, 'destination.set', by, (record) =>
+  setDestination(ref: string, address: string, by: By): Answer<M, Subscription> {
+    return this.#change(ref, 'destination.set', by, (record) =>
       changedRecord(record, { destination: address }, this.known),
     )
   }
 
-  confirmDestination(ref: string, by: By): Outcome<Subscription> {
+  confirmDestination(ref: string, by: By): Answer<M, Subscription> {
     return this.#moveDestination(ref, 'destination.confirm', by, confirmDestination)
   }
 
-  failDestination(ref: string, by: By): Outcome<Subscription> {
+  failDestination(ref: string, by: By): Answer<M, Subscription> {
     return this.#moveDestination(ref, 'destination.fail', by, failDestination)
   }
 
-  pauseDestination(ref: string, by: By): Outcome<Subscription> {
+  pauseDestination(ref: string, by: By): Answer<M, Subscription> {
     return this.#moveDestination(ref, 'destination.pause', by, pauseDestination)
   }
 
-  resumeDestination(ref: string, by: By): Outcome<Subscription> {
+  resumeDestination(ref: string, by: By): Answer<M, Subscription> {
     return this.#moveDestination(ref, 'destination.resume', by, resumeDestination)
   }
 
-  clearDestination(ref: string, by: By): Outcome<Subscription> {
+  clearDestination(ref: string, by: By): Answer<M, Subscription> {
     return this.#moveDestination(ref, 'destination.clear', by, () => accept(null))
   }
 
   /** Stores the text as the subscription's note and, with its kind, in the audit table. */
-  addNote(ref: string, note: { kind: NoteKind; text: string }, by: By): Outcome<Subscription> {
+  addNote(ref: string, note: { kind: NoteKind; text: string }, by: By): Answer<M, Subscription> {
     const why = { who: by.who, reason: note.text }
-    return this.change(ref, `note.${note.kind}`, why, (record) =>
+    return this.#change(ref, `note.${note.kind}`, why, (record) =>
       accept({ ...record, subscription: { ...record.subscription, note: note.text } }),
     )
+  }
+
+  #change(ref: string, what: string, by: By, step: Step): Answer<M, Subscription> {
+    return this.run({ what, by, ref, step, finish: (saved) => saved })
   }
 
   #moveDestination(
@@ -169,8 +207,8 @@ export abstract class Verbs {
     what: string,
     by: By,
     move: (current: Destination) => Outcome<Destination | null>,
-  ): Outcome<Subscription> {
-    return this.change(ref, what, by, (record) => {
+  ): Answer<M, Subscription> {
+    return this.#change(ref, what, by, (record) => {
       const { id, destination } = record.subscription
       if (destination === null)
         return refuse('not-found', 'no-destination', `${id} has no destination`)
@@ -182,4 +220,8 @@ export abstract class Verbs {
       })
     })
   }
+}
+
+function credentialsOf({ id }: Subscription, password: string | null): IndexerCredentials | null {
+  return password === null ? null : { user: id, password }
 }

@@ -3,6 +3,7 @@
 import type { Directory } from '../auth/directory.ts'
 import type { Gate } from '../auth/gate.ts'
 import type { Running } from '../base/running.ts'
+import type { Cluster } from '../cluster/cluster.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
 import type { ExecutionPipeline } from '../flows/execution.ts'
 import type { startEngine } from '../products/indexer/engines.ts'
@@ -22,6 +23,7 @@ import type { SetChains } from './set-chains.ts'
 
 export interface Components {
   lock: { stop(): void | Promise<void> }
+  cluster: Cluster | null
   registry: Store
   directory: Directory
   gate: Gate

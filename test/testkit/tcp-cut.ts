@@ -6,6 +6,7 @@ export class TcpCut {
   readonly #sockets = new Set<Socket>()
   #isRefusing = false
   #isHeld = false
+  #isSwallowing = false
   /** Connections that came through. */
   accepted = 0
   /** Bytes that came from the server. */
@@ -32,7 +33,7 @@ export class TcpCut {
         })
         from.on('data', (chunk) => {
           if (from === far) this.bytes += chunk.length
-          to.write(chunk)
+          if (!this.#isSwallowing) to.write(chunk)
         })
         if (this.#isHeld) from.pause()
       }
@@ -67,6 +68,11 @@ export class TcpCut {
       if (isHeld) socket.pause()
       else socket.resume()
     }
+  }
+
+  /** Bytes vanish while connections stay and new ones are accepted: a half-open network. */
+  swallow(isSwallowing: boolean): void {
+    this.#isSwallowing = isSwallowing
   }
 
   close(): void {

@@ -1,0 +1,107 @@
+// The connections of this gateway to the PostgreSQL of its cluster. Thread: main.
+// No request waits for them: ports keep their last state in memory and exchange it in between.
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { ClusterSection } from './config.ts'
+import { Connection } from './postgres/client.ts'
+import {
+  GatewayHeartbeat,
+  type GatewayInfo,
+  type GatewayRow,
+  listGateways,
+} from './postgres/gateways.ts'
+import { PostgresLeases } from './postgres/leases.ts'
+import { prepareSchema } from './postgres/schema.ts'
+
+export interface ClusterDeps {
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Without an answer for this long, new callers are refused as unavailable. */
+const expiredMs = 600_000
+
+export class Cluster {
+  /** Name of this gateway for people. */
+  readonly gateway: string
+  /** Unique to this process: leases and exchange numbers belong to it. */
+  readonly session: string
+  /** Follows: LISTEN, polls, reads. */
+  readonly reading: Connection
+  /** Exchanges: settlements, usage, leases. */
+  readonly writing: Connection
+  readonly #config: ClusterSection
+  readonly #deps: ClusterDeps
+  readonly #connections: Connection[] = []
+  readonly #info = new Map<string, () => string | number | boolean>()
+  readonly #heartbeat: GatewayHeartbeat
+
+  constructor(config: ClusterSection, deps: ClusterDeps) {
+    this.#config = config
+    this.#deps = { ...deps, log: deps.log.area('cluster') }
+    this.gateway = config.gateway || hostname().slice(0, 64)
+    this.session = `${this.gateway}/${randomUUID()}`
+    this.reading = this.connect('reading')
+    this.writing = this.connect('writing')
+    this.#heartbeat = new GatewayHeartbeat(
+      this.writing,
+      { session: this.session, name: this.gateway },
+      () => this.#infoNow(),
+    )
+  }
+
+  /** A connection of its own; stopped with the cluster. */
+  connect(name: string): Connection {
+    const { clock, log } = this.#deps
+    const connection = new Connection({
+      url: this.#config.url,
+      name: `${this.gateway} ${name}`,
+      clock,
+      log,
+      onConnect: prepareSchema,
+    }).start()
+    this.#connections.push(connection)
+    return connection
+  }
+
+  /** Leases that are renewed on that connection, by the work that they guard. */
+  leasesOn(connection: Connection, info = this.gateway): PostgresLeases {
+    return new PostgresLeases(connection, { holder: this.session, info, clock: this.#deps.clock })
+  }
+
+  /** Gateways of the last day. */
+  gateways(): Promise<GatewayRow[]> {
+    return listGateways(this.reading)
+  }
+
+  /** Adds a fact to this gateway's row in the table of gateways. */
+  publish(name: string, read: () => string | number | boolean): void {
+    this.#info.set(name, read)
+  }
+
+  /** Milliseconds since PostgreSQL last answered. */
+  ageMs(): number {
+    return this.reading.ageMs()
+  }
+
+  /** True when the gateway should get no new callers from a load balancer. */
+  isStale(): boolean {
+    return this.ageMs() > this.#config.staleMs
+  }
+
+  /** True when its copy of the registry is too old to let anybody in. */
+  isExpired(): boolean {
+    return this.ageMs() > Math.max(expiredMs, this.#config.staleMs)
+  }
+
+  async stop(): Promise<void> {
+    await this.#heartbeat.stop()
+    await Promise.all(this.#connections.map((connection) => connection.stop()))
+  }
+
+  #infoNow(): GatewayInfo {
+    return Object.fromEntries([...this.#info].map(([name, read]) => [name, read()]))
+  }
+}

@@ -1,0 +1,96 @@
+// The interfaces of what several gateways share: embedded for one gateway, PostgreSQL for several.
+// Thread: any (types only). One contract suite runs on both implementations of each.
+import type { Outcome } from '../base/errors.ts'
+import type { AuditEntry, AuditHead } from '../subscriptions/audit.ts'
+import type { Registered } from '../subscriptions/subscription.ts'
+import type { UsageDelta } from '../subscriptions/usage.ts'
+import type { Change } from '../subscriptions/verbs.ts'
+
+/** Applies changes to the registry: one audit entry each, in one transaction. */
+export interface RegistryWriter {
+  run<T>(change: Change<T>): Promise<Outcome<T>>
+}
+
+/** An audit entry; with its record where it is the subject's newest. */
+export interface RegistryEntry {
+  readonly entry: AuditEntry
+  readonly record: Registered | null
+}
+
+/** The shared registry as a gateway follows it. */
+export interface RegistryNews {
+  head(): Promise<AuditHead>
+  /** At most `max` entries after that number, in order. */
+  after(seq: number, max: number): Promise<readonly RegistryEntry[]>
+  /** Calls `notify` when entries may have been added; returns the function that ends it. */
+  onNews(notify: () => void): () => void
+}
+
+/** Credits that all gateways together used in one 30-day window. */
+export interface WindowTotal {
+  readonly id: string
+  readonly window: number
+  readonly credits: number
+}
+
+/** What one gateway used of one subscription since its last exchange. */
+export interface Spent {
+  readonly id: string
+  readonly perSecond: number
+  readonly burst: number
+  readonly spent: number
+  /** Credits that callers asked for beyond the share. */
+  readonly wanted: number
+}
+
+/** A gateway's share until its next exchange. */
+export interface Granted {
+  readonly id: string
+  readonly granted: number
+  /** Gateways that share the rate, this one included. */
+  readonly sharers: number
+}
+
+/** The budgets and the usage of all gateways. A repeated exchange number counts once. */
+export interface SharedLedger {
+  settle(number: number, rows: readonly Spent[]): Promise<readonly Granted[]>
+  use(number: number, deltas: readonly UsageDelta[]): Promise<readonly WindowTotal[]>
+}
+
+/** Frames of one append, in order, the first with number `first`. */
+export interface LogBatch {
+  readonly first: number
+  readonly frames: readonly Uint8Array[]
+}
+
+/** The numbered event log. Appends are fenced by the term of the lease `events`. */
+export interface SharedLog {
+  /** False when the term is over or the number is taken: nothing was appended. */
+  append(term: number, first: number, frames: readonly Uint8Array[]): Promise<boolean>
+  after(seq: number, max: number): Promise<readonly LogBatch[]>
+  onNews(notify: () => void): () => void
+  readonly run: string
+}
+
+export interface Lease {
+  readonly name: string
+  /** Grows by one with each new holder: what the lease guards checks it. */
+  readonly term: number
+  /** On the holder's own monotonic clock: after it the lease must not be used. */
+  readonly untilMs: number
+}
+
+/** What one holder may do at a time. Rows with the server's clock: a stopped holder loses it. */
+export interface Leases {
+  /** Renews what this gateway has of `names`, and takes free ones until it has `max`. */
+  hold(names: readonly string[], ttlMs: number, max: number): Promise<readonly Lease[]>
+  giveBack(name: string): Promise<void>
+}
+
+/** Digests of transactions that gateways have sent. */
+export interface Digests {
+  send(digests: readonly Uint8Array[]): Promise<void>
+  after(
+    number: number,
+  ): Promise<{ readonly number: number; readonly digests: readonly Uint8Array[] }>
+}

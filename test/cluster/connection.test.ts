@@ -1,0 +1,128 @@
+// The connection to PostgreSQL: queue, transactions, notifications, reconnects; and the schema.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import { Connection } from '../../src/cluster/postgres/client.ts'
+import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { TcpCut } from '../testkit/tcp-cut.ts'
+import { until } from '../testkit/until.ts'
+import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
+
+const opened: { stop(): Promise<void> }[] = []
+
+function open(url: string, more: Partial<ConstructorParameters<typeof Connection>[0]> = {}) {
+  const options = { url, name: 'test', clock: systemClock, log: silentLog, ...more }
+  const connection = new Connection(options).start()
+  opened.push(connection)
+  return connection
+}
+
+describe.skipIf(!hasPostgres())('the connection to PostgreSQL', () => {
+  let postgres: Postgres
+  beforeAll(async () => {
+    postgres = await startPostgres()
+  })
+  afterAll(async () => {
+    await Promise.all(opened.map((connection) => connection.stop()))
+    postgres.dispose()
+  })
+
+  it('returns 64-bit integers as numbers, json parsed and bytea as bytes', async () => {
+    const connection = open(postgres.url)
+    expect(await connection.ready(20_000)).toBe(true)
+    const rows = await connection.query(
+      `SELECT 9007199254740991::int8 AS n, '{"a":1}'::json AS j, '\\x0102'::bytea AS b`,
+    )
+    expect(rows).toEqual([{ n: 9007199254740991, j: { a: 1 }, b: Buffer.from([1, 2]) }])
+  })
+
+  it('runs one transaction at a time and rolls back what throws', async () => {
+    const url = await postgres.database()
+    const connection = open(url)
+    await connection.ready(20_000)
+    await connection.query('CREATE TABLE public.steps (n integer)')
+    const adding = connection.transaction(async (queries) => {
+      await queries.query('INSERT INTO public.steps VALUES (1)')
+      await queries.query('SELECT pg_sleep(0.05)')
+    })
+    const failing = connection.transaction(async (queries) => {
+      await queries.query('INSERT INTO public.steps VALUES (2)')
+      throw new Error('no')
+    })
+    const reading = connection.query<{ n: number }>('SELECT n FROM public.steps')
+    await adding
+    await expect(failing).rejects.toThrow('no')
+    expect(await reading).toEqual([{ n: 1 }])
+  })
+
+  it('reports a mistake in a statement without losing the connection', async () => {
+    const connection = open(postgres.url)
+    await connection.ready(20_000)
+    await expect(connection.query('SELECT nothing')).rejects.toMatchObject({ kind: 'database' })
+    expect(connection.isUp()).toBe(true)
+    expect(await connection.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
+  })
+
+  it('notices within seconds that bytes vanish, and reconnects when they no longer do', async () => {
+    const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
+    const connection = open(postgres.url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`))
+    let notified = 0
+    connection.listen('news', () => notified++)
+    await connection.ready(20_000)
+    await postgres.sql('NOTIFY news')
+    await until(() => notified >= 2, 'the notification', 20_000)
+    cut.swallow(true)
+    await until(() => !connection.isUp(), 'the silence to be noticed', 20_000)
+    await expect(connection.query('SELECT 1')).rejects.toMatchObject({ kind: 'cluster' })
+    cut.swallow(false)
+    cut.cut()
+    await until(() => connection.isUp(), 'the new connection', 20_000)
+    const before = notified
+    await postgres.sql('NOTIFY news')
+    await until(() => notified > before, 'the notification on the new connection', 20_000)
+    cut.close()
+  })
+
+  it('ends a statement at its bound and serves the next', async () => {
+    const connection = open(postgres.url, { statementMs: 300 })
+    await connection.ready(20_000)
+    await expect(connection.query('SELECT pg_sleep(20)')).rejects.toMatchObject({ kind: 'cluster' })
+    await connection.ready(20_000)
+    expect(await connection.query('SELECT 1 AS one')).toEqual([{ one: 1 }])
+  })
+
+  it('refuses more than a thousand waiting statements', async () => {
+    const connection = open(postgres.url)
+    await connection.ready(20_000)
+    const all = Array.from({ length: 1_001 }, () => connection.query('SELECT 1'))
+    const outcomes = await Promise.allSettled(all)
+    expect(outcomes.filter(({ status }) => status === 'rejected')).toHaveLength(1)
+  })
+
+  it('creates the schema once when gateways start at the same time', async () => {
+    const url = await postgres.database()
+    const all = Array.from({ length: 4 }, () => open(url, { onConnect: prepareSchema }))
+    for (const connection of all) expect(await connection.ready(30_000)).toBe(true)
+    const rows = await sqlOn<{ count: string }>(url, 'SELECT count(*) FROM meta')
+    expect(rows).toEqual([{ count: '1' }])
+  })
+
+  it('refuses a database of a later format with one sentence', async () => {
+    const url = await postgres.database()
+    const first = open(url, { onConnect: prepareSchema })
+    await first.ready(20_000)
+    await sqlOn(url, 'UPDATE meta SET format = 99')
+    const later = open(url, { onConnect: prepareSchema })
+    await until(() => later.problem().includes('later format 99'), 'the refusal', 20_000)
+    expect(later.isUp()).toBe(false)
+  })
+
+  it('is back after all of PostgreSQL was killed', async () => {
+    const connection = open(postgres.url)
+    await connection.ready(20_000)
+    await postgres.kill()
+    await until(() => !connection.isUp(), 'the end of the connection', 20_000)
+    postgres.start()
+    await until(() => connection.isUp(), 'the new connection', 20_000)
+  })
+})

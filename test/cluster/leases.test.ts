@@ -1,0 +1,80 @@
+// Leases in PostgreSQL: one holder at a time, terms that grow, a deadline before the server's.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import { Connection } from '../../src/cluster/postgres/client.ts'
+import { PostgresLeases } from '../../src/cluster/postgres/leases.ts'
+import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { until } from '../testkit/until.ts'
+import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+
+describe.skipIf(!hasPostgres())('leases', () => {
+  let postgres: Postgres
+  const connections: Connection[] = []
+  const holders: PostgresLeases[] = []
+  beforeAll(async () => {
+    postgres = await startPostgres()
+    for (const holder of ['a', 'b', 'c']) {
+      const connection = new Connection({
+        url: postgres.url,
+        name: holder,
+        clock: systemClock,
+        log: silentLog,
+        onConnect: prepareSchema,
+      }).start()
+      await connection.ready(20_000)
+      connections.push(connection)
+      holders.push(new PostgresLeases(connection, { holder, info: holder, clock: systemClock }))
+    }
+  })
+  afterAll(async () => {
+    await Promise.all(connections.map((connection) => connection.stop()))
+    postgres.dispose()
+  })
+  const namesOf = (count: number, prefix: string) =>
+    Array.from({ length: count }, (_, index) => `${prefix}/${index}`)
+
+  it('gives each name to one of several that ask at once, none more than its maximum', async () => {
+    const names = namesOf(12, 'once')
+    const held = await Promise.all(holders.map((leases) => leases.hold(names, 60_000, 4)))
+    const all = held.flat().map(({ name }) => name)
+    expect(new Set(all).size).toBe(all.length)
+    for (const mine of held) expect(mine.length).toBeLessThanOrEqual(4)
+    // Rows locked by another at that moment are taken at the next time.
+    const again = await Promise.all(holders.map((leases) => leases.hold(names, 60_000, 4)))
+    expect(new Set(again.flat().map(({ name }) => name)).size).toBe(12)
+  })
+
+  it('keeps the term while it is renewed and raises it for the next holder', async () => {
+    const [a, b] = holders as [PostgresLeases, PostgresLeases]
+    const [first] = await a.hold(['term'], 400, 1)
+    const [renewed] = await a.hold(['term'], 400, 1)
+    expect(renewed?.term).toBe(first?.term)
+    expect(renewed!.untilMs).toBeGreaterThan(first!.untilMs)
+    expect(await b.hold(['term'], 400, 1)).toEqual([])
+    let taken = await b.hold(['term'], 60_000, 1)
+    const deadlineMs = renewed!.untilMs
+    await until(
+      async () => {
+        if (taken.length === 0) taken = await b.hold(['term'], 60_000, 1)
+        return taken.length > 0
+      },
+      'the take-over',
+      20_000,
+    )
+    expect(systemClock.monotonicMs()).toBeGreaterThan(deadlineMs)
+    expect(taken[0]!.term).toBeGreaterThan(renewed!.term)
+    expect(await b.holderOf('term')).toBe('b')
+    // The old holder comes back and does not get it.
+    expect(await a.hold(['term'], 400, 1)).toEqual([])
+  })
+
+  it('gives a lease back at once, and only its own', async () => {
+    const [a, b] = holders as [PostgresLeases, PostgresLeases]
+    await a.hold(['back'], 60_000, 1)
+    await b.giveBack('back')
+    expect(await b.hold(['back'], 60_000, 1)).toEqual([])
+    await a.giveBack('back')
+    expect(await b.hold(['back'], 60_000, 1)).toHaveLength(1)
+  })
+})

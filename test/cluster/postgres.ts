@@ -1,0 +1,238 @@
+// A PostgreSQL server of its own for a test: Debian's package, on a free loopback port, in a folder
+// of its own, run as the user postgres where the test is root; gone when disposed. Absent, its
+// tests are skipped.
+import { execFileSync, spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Client } from 'pg'
+import { until } from '../testkit/until.ts'
+
+export interface Postgres {
+  readonly url: string
+  readonly port: number
+  readonly folder: string
+  /** Rows of one statement, on a connection of its own. */
+  sql<Row = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
+  /** A database of its own on this server, so that a file's tests share one server. */
+  database(): Promise<string>
+  /** Ends it as an operator would; `start` starts it again on the same port and data. */
+  stop(): void
+  start(): void
+  /** SIGKILL to all its processes at once. */
+  kill(): Promise<void>
+  /** SIGSTOP to all its processes, and SIGCONT. */
+  pause(): void
+  resume(): void
+  /** A copy of the stopped server's data; stops and starts it. */
+  copy(): string
+  /** Replaces the data by that copy; stops and starts it. */
+  restore(copy: string): void
+  dispose(): void
+}
+
+const programs = [
+  '/usr/lib/postgresql/15/bin',
+  '/usr/lib/postgresql/16/bin',
+  '/usr/lib/postgresql/17/bin',
+]
+const isRoot = process.getuid?.() === 0
+
+/** True where a test with a real server can run; prints the reason where it cannot. */
+export function hasPostgres(): boolean {
+  const found = folderOfPrograms() !== null
+  if (!found) console.warn('skipped: no PostgreSQL (package postgresql)')
+  return found
+}
+
+export async function startPostgres(): Promise<Postgres> {
+  const bin = folderOfPrograms()
+  if (bin === null) throw new Error('no PostgreSQL')
+  const base = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
+  if (isRoot) execFileSync('chown', ['postgres', base])
+  chmodSync(base, 0o755)
+  const folder = join(base, 'data')
+  run(join(bin, 'initdb'), [
+    '-D',
+    folder,
+    '-U',
+    'sluice',
+    '-A',
+    'trust',
+    '-N',
+    '-E',
+    'UTF8',
+    '--locale=C',
+  ])
+  const port = await freePort()
+  const server = new PostgresProcess(bin, base, port)
+  server.start()
+  process.once('exit', () => server.dispose())
+  return server
+}
+
+class PostgresProcess implements Postgres {
+  readonly port: number
+  readonly folder: string
+  readonly url: string
+  readonly #bin: string
+  readonly #base: string
+  #databases = 0
+  #copies = 0
+  #isDisposed = false
+
+  constructor(bin: string, base: string, port: number) {
+    this.#bin = bin
+    this.#base = base
+    this.port = port
+    this.folder = join(base, 'data')
+    this.url = `postgres://sluice@127.0.0.1:${port}/postgres`
+  }
+
+  async sql<Row>(text: string, values: readonly unknown[] = []): Promise<Row[]> {
+    return sqlOn<Row>(this.url, text, values)
+  }
+
+  async database(): Promise<string> {
+    const name = `test${++this.#databases}`
+    await this.sql(`CREATE DATABASE ${name}`)
+    return this.url.replace(/postgres$/, name)
+  }
+
+  start(): void {
+    const options = [
+      `-p ${this.port}`,
+      '-c listen_addresses=127.0.0.1',
+      `-c unix_socket_directories=''`,
+      '-c shared_buffers=16MB',
+      '-c max_connections=100',
+      '-c autovacuum=off',
+    ]
+    const log = join(this.#base, 'log')
+    run(join(this.#bin, 'pg_ctl'), [
+      ...['-D', this.folder, '-l', log, '-o', options.join(' ')],
+      ...['-w', '-t', '60', 'start'],
+    ])
+  }
+
+  stop(): void {
+    run(join(this.#bin, 'pg_ctl'), ['-D', this.folder, '-m', 'fast', '-w', '-t', '60', 'stop'])
+  }
+
+  async kill(): Promise<void> {
+    const pids = this.#pids()
+    signalAll(pids, 'SIGKILL')
+    const isGone = (pid: number) => !existsSync(`/proc/${pid}`) || stateOf(pid) === 'Z'
+    await until(() => pids.every(isGone), 'PostgreSQL to be gone', 20_000)
+    rmSync(join(this.folder, 'postmaster.pid'), { force: true })
+  }
+
+  pause(): void {
+    signalAll(this.#pids(), 'SIGSTOP')
+  }
+
+  resume(): void {
+    signalAll(this.#pids(), 'SIGCONT')
+  }
+
+  copy(): string {
+    const copy = join(this.#base, `copy${++this.#copies}`)
+    this.stop()
+    run('cp', ['-a', this.folder, copy])
+    this.start()
+    return copy
+  }
+
+  restore(copy: string): void {
+    this.stop()
+    rmSync(this.folder, { recursive: true, force: true })
+    run('cp', ['-a', copy, this.folder])
+    this.start()
+  }
+
+  dispose(): void {
+    if (this.#isDisposed) return
+    this.#isDisposed = true
+    signalAll(this.#pids(), 'SIGKILL')
+    rmSync(this.#base, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  /** The server and its children: backends run in sessions of their own. */
+  #pids(): number[] {
+    const file = join(this.folder, 'postmaster.pid')
+    if (!existsSync(file)) return []
+    const [first = ''] = readFileSync(file, 'utf8').split('\n')
+    const server = Number(first)
+    const children = readdirSync('/proc')
+      .map(Number)
+      .filter((pid) => Number.isInteger(pid) && parentOf(pid) === server)
+    return [server, ...children]
+  }
+}
+
+/** Rows of one statement, on a connection of its own. */
+export async function sqlOn<Row>(
+  url: string,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<Row[]> {
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  try {
+    await client.query('SET search_path = sluice, public')
+    return (await client.query({ text, values: [...values] })).rows as Row[]
+  } finally {
+    await client.end()
+  }
+}
+
+function folderOfPrograms(): string | null {
+  return programs.find((folder) => existsSync(join(folder, 'initdb'))) ?? null
+}
+
+/** PostgreSQL refuses to run as root. */
+function run(program: string, args: readonly string[]): void {
+  const words = isRoot ? ['runuser', '-u', 'postgres', '--', program, ...args] : [program, ...args]
+  const done = spawnSync(words[0]!, words.slice(1), { cwd: '/', stdio: 'ignore' })
+  if (done.status !== 0) throw new Error(`${program} ${args.join(' ')} failed: ${done.status}`)
+}
+
+function signalAll(pids: readonly number[], signal: NodeJS.Signals): void {
+  for (const pid of pids)
+    try {
+      process.kill(pid, signal)
+    } catch {
+      // It ended in between.
+    }
+}
+
+function statOf(pid: number): string[] {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return text.slice(text.lastIndexOf(')') + 2).split(' ')
+  } catch {
+    return []
+  }
+}
+
+function stateOf(pid: number): string | undefined {
+  return statOf(pid)[0]
+}
+
+function parentOf(pid: number): number {
+  return Number(statOf(pid)[1])
+}
+
+/** Below 32768: above it other processes' outgoing connections take ports at any time. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000)
+    const isFree = await new Promise<boolean>((resolve) => {
+      const probe = createServer()
+      probe.once('error', () => resolve(false))
+      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
+    })
+    if (isFree) return port
+  }
+}
