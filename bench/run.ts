@@ -17,6 +17,9 @@ import { formatComparison, formatResult, storeResult } from './lib/report.ts'
 import { rounds, runBench } from './lib/rounds.ts'
 import { whyNoTarget } from './lib/targets.ts'
 
+// The default action of a signal would skip the exit handlers that end the bench's servers.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+
 const options = parseOptions(process.argv.slice(2))
 if (typeof options === 'string') {
   console.error(`${options}\n\n${usage}`)

@@ -28,6 +28,8 @@ export async function startWholeServer(flags: readonly string[]): Promise<WholeS
   const ports = enabledEndpoints(loaded.config).map(({ name }) => `--${name}.port=0`)
   const words = [main, 'serve', `--data=${data}`, ...ports, ...flags]
   const server = spawn(process.execPath, words, { stdio: 'ignore' })
+  // A bench that fails or is interrupted must not leave a server running.
+  process.once('exit', () => server.kill('SIGKILL'))
   const stop = async () => {
     const ended = new Promise((resolve) => server.once('exit', resolve))
     if (server.exitCode === null && server.kill()) await ended

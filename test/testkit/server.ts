@@ -95,7 +95,10 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     },
     'the doors to open',
     startDeadlineMs,
-  )
+  ).catch((error) => {
+    child.kill('SIGKILL')
+    throw error
+  })
   const doors = JSON.parse(readFileSync(doorsFile, 'utf8')) as Record<string, Door>
   const printed = (name: string) => new RegExp(`^${name}=(.+)$`, 'm').exec(output.out)?.[1] ?? ''
   const stop = async (signal: NodeJS.Signals = 'SIGTERM') => {
