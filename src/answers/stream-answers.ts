@@ -2,12 +2,13 @@
 // Synchronous: an answer, or null for a call that a node has to answer. Never an error: a node
 // words its own refusals.
 //
-//   hub ─► heads, accounts, blocks ─► methods of solana-rpc ─► answer, kept until a head moves
+//   hub ─► heads, accounts, blocks, fees ─► methods of solana-rpc ─► answer, kept until a head moves
 import { Commitment } from '../base/commitment.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { Call } from '../jsonrpc/parse.ts'
 import { solanaVersion } from '../solana/version.ts'
 import { accountMethods } from '../solana-rpc/account-methods.ts'
+import { feeMethods } from '../solana-rpc/fee-methods.ts'
 import { historyMethods } from '../solana-rpc/history-methods.ts'
 import { slotMethods } from '../solana-rpc/slot-methods.ts'
 import type { Answering } from '../solana-rpc/view.ts'
@@ -15,14 +16,19 @@ import type { StreamAnswer } from '../upstream/ports.ts'
 import { AccountCache, type AccountCacheDeps } from './account-cache.ts'
 import { ChainHeads } from './chain-heads.ts'
 import { RecentBlocks } from './recent-blocks.ts'
+import { StreamFees } from './stream-fees.ts'
 import { StreamLedger } from './stream-ledger.ts'
 
 /** Answers that are remembered until the next head; the longest params and texts of them. */
 const rememberedMax = 4_096
 const rememberedParamsMax = 256
 const rememberedTextMax = 4_096
-/** Their members differ between minor versions of nodes. */
-const versioned: ReadonlySet<string> = new Set(['getTransaction', 'getBlock'])
+/** Their members, or how they are computed, differ between minor versions of nodes. */
+const versioned: ReadonlySet<string> = new Set([
+  'getTransaction',
+  'getBlock',
+  'getRecentPrioritizationFees',
+])
 const ourVersion = minorOf(solanaVersion['solana-core'])
 /** Any other is read differently by different versions of nodes. */
 const commitments: readonly unknown[] = ['processed', 'confirmed', 'finalized', undefined, null]
@@ -60,7 +66,8 @@ export class StreamAnswers {
     heads.onMove = () => this.#forget()
     this.accounts.onChange = heads.onMove
     this.blocks = new RecentBlocks(hub, deps.blocks)
-    const ledger = new StreamLedger(heads, this.accounts, this.blocks)
+    const { accounts, blocks } = this
+    const ledger = new StreamLedger({ heads, accounts, blocks, fees: new StreamFees(hub) })
     this.#ledger = ledger
     const apiVersion = () => this.#apiVersion ?? this.#missingVersion()
     const source = {
@@ -69,7 +76,7 @@ export class StreamAnswers {
         return apiVersion()
       },
     }
-    const others = { ...slotMethods(source), ...historyMethods(source) }
+    const others = { ...slotMethods(source), ...historyMethods(source), ...feeMethods(source) }
     this.#methods = new Map([
       ...Object.entries(others).map(([name, run]) => methodOf(name, run, false)),
       ...Object.entries(accountMethods(source)).map(([name, run]) => methodOf(name, run, true)),

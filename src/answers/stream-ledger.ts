@@ -10,6 +10,7 @@ import { decodeTransactionError } from '../solana/transaction-error.ts'
 import { blockhashBlocks, type Head, type SignatureStatus } from '../solana/updates.ts'
 import type {
   AccountReads,
+  FeeReads,
   HistoryReads,
   Landed,
   LandedBlock,
@@ -18,28 +19,37 @@ import type {
 } from '../solana-rpc/chain-reads.ts'
 import { rpcFaults } from '../solana-rpc/errors.ts'
 import { transactionsPerTurn } from '../solana-rpc/history-methods.ts'
+import type { BlockFee } from '../solana-rpc/recent-fees.ts'
 import type { AccountCache } from './account-cache.ts'
 import type { ChainHeads } from './chain-heads.ts'
 import type { RecentBlock } from './recent-block.ts'
 import type { RecentBlocks } from './recent-blocks.ts'
+import type { StreamFees } from './stream-fees.ts'
 
 /** Below the 300 slots of a node's status cache, and the slots by which it may be ahead of us. */
 const statusSlots = 256
 
 const unknown: Head = { slot: 0, blockhash: '', blockHeight: 0 }
 
-export class StreamLedger implements SlotReads, AccountReads, HistoryReads {
+export class StreamLedger implements SlotReads, AccountReads, HistoryReads, FeeReads {
   readonly #heads: ChainHeads
   readonly #accounts: AccountCache
   readonly #blocks: RecentBlocks
+  readonly #fees: StreamFees
   /** What the call read so far; null before its first read. */
   #commitment: Commitment | null = null
   #isMissing = false
 
-  constructor(heads: ChainHeads, accounts: AccountCache, blocks: RecentBlocks) {
-    this.#heads = heads
-    this.#accounts = accounts
-    this.#blocks = blocks
+  constructor(known: {
+    readonly heads: ChainHeads
+    readonly accounts: AccountCache
+    readonly blocks: RecentBlocks
+    readonly fees: StreamFees
+  }) {
+    this.#heads = known.heads
+    this.#accounts = known.accounts
+    this.#blocks = known.blocks
+    this.#fees = known.fees
   }
 
   /** Before each call. */
@@ -91,6 +101,13 @@ export class StreamLedger implements SlotReads, AccountReads, HistoryReads {
     const account = isProcessed ? accounts.readProcessed(pubkey, slot) : accounts.read(pubkey, slot)
     if (account === undefined) this.miss()
     return account ?? null
+  }
+
+  prioritizationFees(accounts: readonly Uint8Array[]): readonly BlockFee[] {
+    this.#head(Commitment.confirmed)
+    const fees = this.#fees.read(accounts)
+    if (fees === null) this.miss()
+    return fees ?? []
   }
 
   /** Only finalized ones: how far an earlier one is confirmed depends on the votes a node saw. */

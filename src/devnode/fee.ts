@@ -32,8 +32,6 @@ const verifiers = [programs.ed25519, programs.secp256k1, programs.secp256r1] as 
 
 export interface Fee {
   readonly lamports: bigint
-  /** Compute unit price in micro-lamports. */
-  readonly price: bigint
   readonly units: number
   /** Most bytes that the accounts of the transaction may have together. */
   readonly loadedBytes: number
@@ -82,7 +80,7 @@ export function feeOf(layout: TransactionLayout, bytes: Uint8Array): Fee {
   return { lamports, precompileSignatures, instructionBytes, ...limits }
 }
 
-type Limits = Pick<Fee, 'price' | 'units' | 'loadedBytes' | 'malformed' | 'err'> & {
+type Limits = Pick<Fee, 'units' | 'loadedBytes' | 'malformed' | 'err'> & {
   /** The priority fee in lamports. */
   readonly bid: bigint
 }
@@ -96,7 +94,6 @@ function limitsOf(
   const price = malformed === null ? (asked ?? 0n) : 0n
   return {
     bid: (price * BigInt(units) + microPerLamport - 1n) / microPerLamport,
-    price,
     units,
     loadedBytes: Math.min(loadedBytesMax, loadedBytes ?? loadedBytesMax),
     malformed,
@@ -116,7 +113,6 @@ function limitsOfConfig(config: TransactionConfigContent): Limits {
   const units = Math.min(unitsMax, computeUnitLimit ?? 0)
   return {
     bid,
-    price: units === 0 ? 0n : (bid * microPerLamport) / BigInt(units),
     units,
     loadedBytes: Math.min(loadedBytesMax, loadedAccountsDataSizeLimit ?? 0),
     malformed: heapSize === null || isHeapSize(heapSize) ? null : 'SanitizeFailure',

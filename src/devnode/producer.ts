@@ -97,8 +97,7 @@ export class Producer {
     const stored = new StoredTransaction(packTransaction(bytes, content), position)
     ledger.mint(-fee.lamports)
     const locks = writeLocks(message, meta)
-    const writable = keys.filter((_, at) => locks[at])
-    ledger.land(stored, { price: Number(fee.price), writable, signature: txnSignature, keys })
+    ledger.land(stored, content, { signature: txnSignature, keys })
     this.#open.add({ signatures, keys, isWritable: (at) => locks[at]! })
     sink.transaction(slot, content, written)
     return stored

@@ -4,6 +4,7 @@ import type { Commitment } from '../base/commitment.ts'
 import type { RpcError } from '../jsonrpc/build.ts'
 import type { AccountState, RewardContent, TransactionContent } from '../solana/geyser-content.ts'
 import type { SignatureStatus } from '../solana/updates.ts'
+import type { BlockFee } from './recent-fees.ts'
 
 export interface SlotReads {
   /** The newest complete slot at a commitment. */
@@ -59,6 +60,11 @@ export interface HistoryReads extends Pick<SlotReads, 'slot' | 'stateSlot'> {
   landed(signature: Uint8Array, commitment: Commitment): Landed | null
   /** A block with at least that commitment, or why there is none. */
   landedBlock(slot: number | bigint, commitment: Commitment): LandedBlock | RpcError
+}
+
+export interface FeeReads {
+  /** Of the last confirmed blocks, ascending; with accounts, what it took to write all of them. */
+  prioritizationFees(accounts: readonly Uint8Array[]): readonly BlockFee[]
 }
 
 /** A source of answers: a node, or the stream of a set. */

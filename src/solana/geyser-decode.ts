@@ -37,6 +37,22 @@ export function decodeTransactionInfo(info: Uint8Array): TransactionContent {
   return { signatures, isVote, index, message, meta }
 }
 
+/** The message and the loaded keys alone, from a SubscribeUpdateTransactionInfo. */
+export function decodeMessageOf(info: Uint8Array): {
+  readonly message: MessageContent
+  readonly loaded: Pick<MetaContent, 'loadedReadonlyAddresses' | 'loadedWritableAddresses'>
+} {
+  const transaction = allBytes(info, 3)[0] ?? NONE
+  const meta = allBytes(info, 4)[0] ?? NONE
+  return {
+    message: decodeMessage(allBytes(transaction, 2)[0] ?? NONE),
+    loaded: {
+      loadedWritableAddresses: allBytes(meta, 12),
+      loadedReadonlyAddresses: allBytes(meta, 13),
+    },
+  }
+}
+
 /** The number of transactions in an entry, from a SubscribeUpdateEntry. */
 export function decodeEntryTransactions(body: Uint8Array): number {
   const reader = new ProtoReader(body)

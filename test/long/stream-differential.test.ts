@@ -1,6 +1,11 @@
 // Asks a node and a gateway in front of it the same questions while the chain moves and the
 // gateway's nodes fail in turn: at equal context slots the answers are equal to the byte.
-import { Keypair, TransactionMessage, VersionedTransaction } from '@solana/web3.js'
+import {
+  ComputeBudgetProgram,
+  Keypair,
+  TransactionMessage,
+  VersionedTransaction,
+} from '@solana/web3.js'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CutNode } from '../testkit/cut-node.ts'
 import { type Devnode, startDevnode } from '../testkit/devnode.ts'
@@ -189,6 +194,7 @@ class Traffic {
           ? transfer(payer, guest.publicKey, lamports)
           : transfer(guest, payer.publicKey, lamports)
       const instructions = [
+        bid(count % 5),
         transfer(payer, wallet, 1_000_000 + count),
         mintTo(mint.publicKey, held.publicKey, payer.publicKey, BigInt(count)),
         visit,
@@ -203,10 +209,11 @@ class Traffic {
   async #landOther(count: number): Promise<string> {
     const { payer, wallet } = this
     const { publicKey: payerKey } = payer
-    if (count % 3 === 0) return chain.land([transfer(payer, wallet, 1_000 + count)], [payer])
+    if (count % 3 === 0)
+      return chain.land([bid(count), transfer(payer, wallet, 1_000 + count)], [payer])
     const lamports = count % 3 === 1 ? 2_000 + count : 10 ** 15 + count
     const { blockhash: recentBlockhash } = await chain.connection.getLatestBlockhash('processed')
-    const instructions = [transfer(payer, wallet, lamports)]
+    const instructions = [bid(7 * count), transfer(payer, wallet, lamports)]
     const message = new TransactionMessage({ payerKey, recentBlockhash, instructions })
     const made = new VersionedTransaction(message.compileToV0Message())
     made.sign([payer])
@@ -218,6 +225,8 @@ class Traffic {
     await this.#loop
   }
 }
+
+const bid = (microLamports: number) => ComputeBudgetProgram.setComputeUnitPrice({ microLamports })
 
 function questionsOn({ wallet, guest, payer, mint, held }: Traffic): Question[] {
   const keys = [wallet, guest.publicKey, payer.publicKey, mint.publicKey, held.publicKey]
@@ -248,6 +257,9 @@ function questionsOn({ wallet, guest, payer, mint, held }: Traffic): Question[] 
         for (const rewards of [true, false])
           add('getBlock', ({ slot }) => [slot, { ...config, transactionDetails, rewards }], true)
     }
+  // The slot that is compared is that of the oldest block, so that 150 equal ones are a pair.
+  for (const fees of [[], [[]], [[wallet]], [[held.publicKey, mint.publicKey, absent]]])
+    add('getRecentPrioritizationFees', fees, true)
   add('getSignatureStatuses', ({ signature }) => [[signature, '1'.repeat(64)]], false)
   add('getBalance', [clock, { commitment: 'processed' }], false)
   return questions

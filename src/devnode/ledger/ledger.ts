@@ -13,7 +13,7 @@ import type {
 } from '../../solana/geyser-content.ts'
 import type { TransactionError } from '../../solana/transaction-error.ts'
 import type { SignatureStatus } from '../../solana/updates.ts'
-import type { SlotReads } from '../../solana-rpc/chain-reads.ts'
+import type { FeeReads, SlotReads } from '../../solana-rpc/chain-reads.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
 
 /** One version of an account. An account of 0 lamports does not exist and is never returned. */
@@ -81,17 +81,11 @@ export interface PerformanceSample {
   readonly samplePeriodSecs: number
 }
 
-export interface PrioritizationFee {
-  readonly slot: number
-  /** Micro-lamports per compute unit. */
-  readonly prioritizationFee: number
-}
-
 /** Which token accounts: all of an owner, of a mint, or those a delegate may spend from. */
 export type TokenIndex = 'owner' | 'mint' | 'delegate'
 
 /** Processed reads of state see the open slot. */
-export interface Ledger extends SlotReads {
+export interface Ledger extends SlotReads, FeeReads {
   /** Base58 of the genesis hash; the same for the life of the data folder. */
   readonly genesisHash: string
   /** Base58 of this node's identity. */
@@ -147,8 +141,6 @@ export interface Ledger extends SlotReads {
     },
   ): SignatureInfo[]
 
-  /** Of the last 150 blocks, ascending; with addresses, what it took to write-lock all of them. */
-  prioritizationFees(addresses: readonly Uint8Array[]): PrioritizationFee[]
   /** Newest first, one a minute, at most 720. */
   performanceSamples(limit: number): PerformanceSample[]
 }

@@ -5,8 +5,10 @@
 //   block 132       complete and confirmed: the slot of processed and confirmed
 //   block 100       finalized: older versions of accounts are dropped
 import { Commitment } from '../../base/commitment.ts'
+import type { TransactionContent } from '../../solana/geyser-content.ts'
 import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
 import type { LatestBlockhash } from '../../solana-rpc/chain-reads.ts'
+import { type BlockFee, BlockFees, RecentFees } from '../../solana-rpc/recent-fees.ts'
 import { rentExemptMinimum } from '../rent.ts'
 import { Accounts } from './accounts.ts'
 import type { Archive } from './archive.ts'
@@ -19,12 +21,11 @@ import type {
   LedgerAccount,
   LedgerTransaction,
   PerformanceSample,
-  PrioritizationFee,
   SignatureInfo,
   TokenIndex,
 } from './ledger.ts'
 import { memoOf } from './memo.ts'
-import { type Offer, Samples } from './samples.ts'
+import { Samples } from './samples.ts'
 import type { StoredTransaction } from './stored-transaction.ts'
 
 export interface LedgerIdentity {
@@ -42,6 +43,8 @@ export class LedgerState implements Ledger {
   readonly #accounts = new Accounts()
   readonly #history: BlockHistory
   readonly #samples = new Samples()
+  readonly #fees = new RecentFees()
+  #openFees = new BlockFees()
   readonly #blocks: Blocks
   #confirmed = 0
   #finalized = 0
@@ -100,11 +103,12 @@ export class LedgerState implements Ledger {
 
   land(
     transaction: StoredTransaction,
-    known: Offer & { readonly signature: Uint8Array; readonly keys: readonly Uint8Array[] },
+    { message, meta }: TransactionContent,
+    known: { readonly signature: Uint8Array; readonly keys: readonly Uint8Array[] },
   ): void {
     this.#open.push(transaction)
     this.#history.add(transaction, known)
-    this.#samples.landed(known)
+    this.#openFees.add(message, meta)
   }
 
   /** The open slot's transactions; the caller makes its block of them. */
@@ -114,6 +118,8 @@ export class LedgerState implements Ledger {
 
   close(block: Block): void {
     this.#open = []
+    this.#fees.add(block.slot, this.#openFees)
+    this.#openFees = new BlockFees()
     this.#append(block)
   }
 
@@ -273,8 +279,8 @@ export class LedgerState implements Ledger {
     })
   }
 
-  prioritizationFees(addresses: readonly Uint8Array[]): PrioritizationFee[] {
-    return this.#samples.prioritizationFees(addresses)
+  prioritizationFees(accounts: readonly Uint8Array[]): BlockFee[] {
+    return this.#fees.read(accounts)
   }
 
   performanceSamples(limit: number): PerformanceSample[] {

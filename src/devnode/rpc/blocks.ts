@@ -3,18 +3,19 @@ import type { Commitment } from '../../base/commitment.ts'
 import { jsonText } from '../../base/json-text.ts'
 import { type Answer, encodedText, failure, type RpcError } from '../../jsonrpc/build.ts'
 import { rpcFaults } from '../../solana-rpc/errors.ts'
+import { feeMethods } from '../../solana-rpc/fee-methods.ts'
 import { type Answering, answering, historyViewOf } from '../../solana-rpc/view.ts'
 import type { Ledger, LedgerBlock } from '../ledger/ledger.ts'
 import type { RpcNode } from './rpc-node.ts'
 
 const rangeMax = 500_000
 const samplesMax = 720
-const feeAddressesMax = 128
 
 export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
   return {
     ...recentMethods(node),
+    ...feeMethods(node),
     getBlockTime: answering({ least: 1, most: 1 }, (params) => {
       const slot = params.exactU64(0)
       return () => {
@@ -56,18 +57,6 @@ export function blockMethods(node: RpcNode): Readonly<Record<string, Answering>>
 function recentMethods(node: RpcNode): Readonly<Record<string, Answering>> {
   const { ledger } = node
   return {
-    getRecentPrioritizationFees: answering({ least: 0, most: 1 }, (params) => {
-      const texts = params.at(0) === null ? [] : params.texts(0, feeAddressesMax)
-      const keys = texts.map((text) => params.keyOf(text))
-      return () =>
-        encodedText(
-          jsonText(
-            ledger
-              .prioritizationFees(keys)
-              .map(({ prioritizationFee, slot }) => ({ prioritizationFee, slot })),
-          ),
-        )
-    }),
     getRecentPerformanceSamples: answering({ least: 0, most: 1 }, (params) => {
       const limit = params.optionalU64(0, 'usize') ?? samplesMax
       if (limit > samplesMax) params.fail(`Invalid limit; max ${samplesMax}`)

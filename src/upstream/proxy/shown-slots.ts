@@ -1,6 +1,6 @@
 // Finds the slots that an answer of a node shows its customer, and at which commitment.
 // Thread: any (pure).
-import { type Commitment, commitmentNamed } from '../../base/commitment.ts'
+import { Commitment, commitmentNamed } from '../../base/commitment.ts'
 import type { Answer } from '../../jsonrpc/build.ts'
 import type { Call } from '../../jsonrpc/parse.ts'
 import { keyOf } from '../../solana/keys.ts'
@@ -35,6 +35,12 @@ export function eachShown(
       // Its own is the highest: the others are in votes, which are on slots before.
       for (const [, slot] of textOf(answer).matchAll(SLOT)) shown(Number(slot), commitment)
       break
+    case 'getRecentPrioritizationFees': {
+      // Of confirmed blocks, whatever the call asks for; the newest is the last.
+      const slot = [...textOf(answer).matchAll(SLOT)].at(-1)?.[1]
+      if (slot !== undefined) shown(Number(slot), Commitment.confirmed)
+      break
+    }
     case 'getBlock': {
       const slot: unknown = Array.isArray(params) ? params[0] : null
       if (typeof slot === 'number' && answer.kind !== 'error') shown(slot, commitment)

@@ -164,3 +164,52 @@ describe('blocks from the stream', () => {
     expect(ask('getTransaction', nameOf(blocks[0]!, 16), confirmed)).not.toBeNull()
   })
 })
+
+describe('fees from the stream', () => {
+  const slotsOf = (text: string | null): number[] =>
+    (JSON.parse(text ?? '[]') as { slot: number }[]).map(({ slot }) => slot)
+  const method = 'getRecentPrioritizationFees'
+
+  it("are a node's until 150 blocks are known, then those of the last 150", () => {
+    const { ask, blocks, grow } = stage()
+    grow(200)
+    expect(ask(method)).toBeNull()
+    grow(149)
+    expect(ask(method)).toBeNull()
+    grow(1)
+    // The newest block is not confirmed.
+    const known = blocks.slice(-151, -1).map(({ slot }) => slot)
+    expect(slotsOf(ask(method))).toEqual(known)
+    expect(slotsOf(ask(method, []))).toEqual(known)
+    grow(1)
+    expect(slotsOf(ask(method))).toEqual(blocks.slice(-151, -1).map(({ slot }) => slot))
+  })
+
+  it('are forgotten when a block or a transaction was lost', () => {
+    for (const kind of ['block', 'transaction']) {
+      const { ask, grow } = stage()
+      ask(method)
+      grow(152)
+      expect(ask(method)).not.toBeNull()
+      let isFirst = true
+      grow(1, (update) => {
+        const isLost = isFirst && update.kind === kind
+        if (isLost) isFirst = false
+        return isLost
+      })
+      grow(1)
+      expect([kind, ask(method)]).toEqual([kind, null])
+      grow(149)
+      expect([kind, ask(method)]).toEqual([kind, null])
+      grow(1)
+      expect(ask(method)).not.toBeNull()
+    }
+  })
+
+  it("are a node's where it is of another version", () => {
+    const { ask, grow } = stage({}, { nodeVersion: () => '4.1.0' })
+    ask(method)
+    grow(155)
+    expect(ask(method)).toBeNull()
+  })
+})
