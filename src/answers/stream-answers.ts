@@ -2,7 +2,8 @@
 // Synchronous: an answer, or null for a call that a node has to answer. Never an error: a node
 // words its own refusals.
 //
-//   hub ─► heads, accounts, blocks, fees ─► methods of solana-rpc ─► answer, kept until a head moves
+//   hub ─► heads, accounts, blocks, fees ─► methods of solana-rpc ─► answer, kept until a head
+//   moves
 import { Commitment } from '../base/commitment.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import type { Call } from '../jsonrpc/parse.ts'

@@ -5,13 +5,13 @@ import { Commitment } from '../base/commitment.ts'
 import type { SolanaHub } from '../geyser/hub.ts'
 import { decodeMessageOf } from '../solana/geyser-decode.ts'
 import type { BlockMetaUpdate, SolanaUpdate } from '../solana/updates.ts'
-import { type BlockFee, BlockFees, RecentFees } from '../solana-rpc/recent-fees.ts'
+import { type BlockFee, RecentFees } from '../solana-rpc/recent-fees.ts'
 
 export class StreamFees {
   readonly #recent = new RecentFees()
   #isAsked = false
   /** Of the slot that is being confirmed. */
-  #open = { slot: 0, transactions: 0, fees: new BlockFees() }
+  #open = { slot: 0, transactions: 0 }
   /** Slot of the newest block; null after a gap. */
   #newestSlot: number | null = null
 
@@ -33,7 +33,7 @@ export class StreamFees {
       this.#open.transactions++
       if (update.isVote) return
       const { message, loaded } = decodeMessageOf(update.info)
-      this.#open.fees.add(message, loaded)
+      this.#recent.land(message, loaded)
     } else if (update.kind === 'block') this.#add(update.meta)
     // A meta without its block: some of its transactions were lost.
     else if (update.kind === 'blockMeta' && update.slot > (this.#newestSlot ?? 0)) this.#forget()
@@ -47,12 +47,13 @@ export class StreamFees {
       return
     }
     if (parentSlot !== this.#newestSlot) this.#recent.clear()
-    this.#recent.add(slot, this.#open.fees)
+    this.#recent.close(slot)
     this.#newestSlot = slot
   }
 
   #begin(slot: number): void {
-    this.#open = { slot, transactions: 0, fees: new BlockFees() }
+    this.#open = { slot, transactions: 0 }
+    this.#recent.reset()
   }
 
   #forget(): void {

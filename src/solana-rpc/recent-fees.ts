@@ -12,22 +12,20 @@ export const feeBlocksMax = 150
 /** Written accounts in all blocks together, at about 100 bytes each. */
 const accountsMax = 1_000_000
 
+type Loaded = Pick<MetaContent, 'loadedReadonlyAddresses' | 'loadedWritableAddresses'>
+
 export interface BlockFee {
   readonly slot: number
   readonly rate: FeeRate
 }
 
 /** The fees of a block while its transactions arrive. */
-export class BlockFees {
+class BlockFees {
   /** Null before the first transaction. */
   least: FeeRate | null = null
   readonly byAccount = new Map<string, FeeRate>()
 
-  /** Adds a transaction that landed, failed ones included, votes not. */
-  add(
-    message: MessageContent,
-    loaded: Pick<MetaContent, 'loadedReadonlyAddresses' | 'loadedWritableAddresses'>,
-  ): void {
+  add(message: MessageContent, loaded: Loaded): void {
     const rate = feeRateOf(message)
     if (rate === null) return
     if (this.least === null || rate < this.least) this.least = rate
@@ -52,14 +50,27 @@ export class RecentFees {
   /** Ascending by slot. */
   readonly #blocks: { readonly slot: number; readonly fees: BlockFees }[] = []
   #accounts = 0
+  #open = new BlockFees()
 
   /** Whether it has as many blocks as a validator keeps. */
   get isFull(): boolean {
     return this.#blocks.length === feeBlocksMax
   }
 
-  /** The next confirmed block. */
-  add(slot: number, fees: BlockFees): void {
+  /** Adds a transaction of the next block: failed ones, too, votes not. */
+  land(message: MessageContent, loaded: Loaded): void {
+    this.#open.add(message, loaded)
+  }
+
+  /** Drops what landed since the last block. */
+  reset(): void {
+    this.#open = new BlockFees()
+  }
+
+  /** The next confirmed block has what landed since the last one. */
+  close(slot: number): void {
+    const fees = this.#open
+    this.reset()
     if (fees.least === null) return
     fees.prune()
     this.#blocks.push({ slot, fees })
@@ -68,6 +79,7 @@ export class RecentFees {
       this.#accounts -= this.#blocks.shift()!.fees.byAccount.size
   }
 
+  /** Drops all blocks, not what landed since. */
   clear(): void {
     this.#blocks.length = 0
     this.#accounts = 0

@@ -3,7 +3,7 @@
 import type { Archive } from './archive.ts'
 import type { Block } from './block.ts'
 import { Blocks, type LedgerBounds } from './blocks.ts'
-import { History } from './history.ts'
+import { History, type Indexed } from './history.ts'
 import { isOlder, type Position, type StoredTransaction } from './stored-transaction.ts'
 
 export class BlockHistory {
@@ -22,10 +22,7 @@ export class BlockHistory {
   }
 
   /** A transaction of the open slot, or of a block that is appended next. */
-  add(
-    transaction: StoredTransaction,
-    known?: { readonly signature: Uint8Array; readonly keys: readonly Uint8Array[] },
-  ): void {
+  add(transaction: StoredTransaction, known?: Indexed): void {
     this.#index.add(transaction, known)
   }
 

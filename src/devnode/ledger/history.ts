@@ -4,15 +4,18 @@
 import { keyOf } from '../../solana/keys.ts'
 import type { StoredTransaction } from './stored-transaction.ts'
 
+/** What a transaction is found by. */
+export interface Indexed {
+  readonly signature: Uint8Array
+  readonly keys: readonly Uint8Array[]
+}
+
 export class History {
   readonly #bySignature = new Map<string, StoredTransaction>()
   readonly #byAddress = new Map<string, Queue>()
 
   /** `known`: signature and keys where the caller has decoded them already. */
-  add(
-    transaction: StoredTransaction,
-    known: { readonly signature: Uint8Array; readonly keys: readonly Uint8Array[] } = transaction,
-  ): void {
+  add(transaction: StoredTransaction, known: Indexed = transaction): void {
     this.#bySignature.set(keyOf(known.signature), transaction)
     for (const key of known.keys) {
       const address = keyOf(key)

@@ -8,7 +8,7 @@ import { Commitment } from '../../base/commitment.ts'
 import type { TransactionContent } from '../../solana/geyser-content.ts'
 import { blockhashBlocks, type SignatureStatus } from '../../solana/updates.ts'
 import type { LatestBlockhash } from '../../solana-rpc/chain-reads.ts'
-import { type BlockFee, BlockFees, RecentFees } from '../../solana-rpc/recent-fees.ts'
+import { type BlockFee, RecentFees } from '../../solana-rpc/recent-fees.ts'
 import { rentExemptMinimum } from '../rent.ts'
 import { Accounts } from './accounts.ts'
 import type { Archive } from './archive.ts'
@@ -16,6 +16,7 @@ import type { Block } from './block.ts'
 import { BlockHistory } from './block-history.ts'
 import type { Blocks, LedgerBounds } from './blocks.ts'
 import type { EpochSchedule } from './epoch-schedule.ts'
+import type { Indexed } from './history.ts'
 import type {
   Ledger,
   LedgerAccount,
@@ -44,7 +45,6 @@ export class LedgerState implements Ledger {
   readonly #history: BlockHistory
   readonly #samples = new Samples()
   readonly #fees = new RecentFees()
-  #openFees = new BlockFees()
   readonly #blocks: Blocks
   #confirmed = 0
   #finalized = 0
@@ -101,14 +101,10 @@ export class LedgerState implements Ledger {
     return this.#supply
   }
 
-  land(
-    transaction: StoredTransaction,
-    { message, meta }: TransactionContent,
-    known: { readonly signature: Uint8Array; readonly keys: readonly Uint8Array[] },
-  ): void {
+  land(transaction: StoredTransaction, content: TransactionContent, known: Indexed): void {
     this.#open.push(transaction)
     this.#history.add(transaction, known)
-    this.#openFees.add(message, meta)
+    this.#fees.land(content.message, content.meta)
   }
 
   /** The open slot's transactions; the caller makes its block of them. */
@@ -118,8 +114,7 @@ export class LedgerState implements Ledger {
 
   close(block: Block): void {
     this.#open = []
-    this.#fees.add(block.slot, this.#openFees)
-    this.#openFees = new BlockFees()
+    this.#fees.close(block.slot)
     this.#append(block)
   }
 

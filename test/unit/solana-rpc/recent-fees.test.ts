@@ -5,7 +5,7 @@ import type {
 } from '../../../src/solana/geyser-content.ts'
 import { Keypair } from '../../../src/solana/keypair.ts'
 import { programs } from '../../../src/solana/programs.ts'
-import { BlockFees, RecentFees } from '../../../src/solana-rpc/recent-fees.ts'
+import { RecentFees } from '../../../src/solana-rpc/recent-fees.ts'
 
 const key = (value: number) => new Uint8Array(32).fill(value)
 const payer = new Keypair(key(1)).publicKey
@@ -48,10 +48,9 @@ function messageOf({ price, unitLimit, writes = [], config, isEmpty }: Asked): M
   }
 }
 
-function feesOf(...transactions: Asked[]): BlockFees {
-  const fees = new BlockFees()
-  for (const asked of transactions) fees.add(messageOf(asked), nothingLoaded)
-  return fees
+function close(recent: RecentFees, slot: number, ...transactions: Asked[]): void {
+  for (const asked of transactions) recent.land(messageOf(asked), nothingLoaded)
+  recent.close(slot)
 }
 
 describe('the fees of recent blocks', () => {
@@ -62,7 +61,7 @@ describe('the fees of recent blocks', () => {
       { price: 20n, writes: [key(11)] },
       { price: 90n, writes: [key(13)] },
     ]
-    recent.add(7, feesOf(...transactions))
+    close(recent, 7, ...transactions)
     const rates = (...keys: Uint8Array[]) => recent.read(keys).map(({ slot, rate }) => [slot, rate])
     expect(rates()).toEqual([[7, 20]])
     expect(rates(key(11))).toEqual([[7, 20]])
@@ -74,12 +73,12 @@ describe('the fees of recent blocks', () => {
 
   it('list no block without a transaction that offers a rate', () => {
     const recent = new RecentFees()
-    recent.add(1, feesOf())
-    recent.add(2, feesOf({ price: 5n, unitLimit: 0 }))
-    recent.add(3, feesOf({ isEmpty: true }))
-    recent.add(4, feesOf({}))
-    recent.add(5, feesOf({ price: 5n, unitLimit: 1 }))
-    recent.add(6, feesOf({ price: 2n ** 63n + 1n }))
+    close(recent, 1)
+    close(recent, 2, { price: 5n, unitLimit: 0 })
+    close(recent, 3, { isEmpty: true })
+    close(recent, 4, {})
+    close(recent, 5, { price: 5n, unitLimit: 1 })
+    close(recent, 6, { price: 2n ** 63n + 1n })
     expect(recent.read([])).toEqual([
       { slot: 4, rate: 0 },
       { slot: 5, rate: 5 },
@@ -90,12 +89,13 @@ describe('the fees of recent blocks', () => {
   it('divide the bid of version 1 by its units before they multiply it', () => {
     const config = { loadedAccountsDataSizeLimit: null, heapSize: null }
     const recent = new RecentFees()
-    const bid = (priorityFee: bigint | null, computeUnitLimit: number | null) =>
-      feesOf({ config: { ...config, priorityFee, computeUnitLimit } })
-    recent.add(1, bid(7n, 2))
-    recent.add(2, bid(1n, 2))
-    recent.add(3, bid(1n, 0))
-    recent.add(4, bid(7n, null))
+    const bid = (priorityFee: bigint | null, computeUnitLimit: number | null) => ({
+      config: { ...config, priorityFee, computeUnitLimit },
+    })
+    close(recent, 1, bid(7n, 2))
+    close(recent, 2, bid(1n, 2))
+    close(recent, 3, bid(1n, 0))
+    close(recent, 4, bid(7n, null))
     expect(recent.read([])).toEqual([
       { slot: 1, rate: 3_000_000 },
       { slot: 2, rate: 0 },
@@ -104,9 +104,9 @@ describe('the fees of recent blocks', () => {
 
   it('are those of 150 blocks', () => {
     const recent = new RecentFees()
-    for (let slot = 1; slot <= 149; slot++) recent.add(slot, feesOf({}))
+    for (let slot = 1; slot <= 149; slot++) close(recent, slot, {})
     expect(recent.isFull).toBe(false)
-    for (let slot = 150; slot <= 400; slot++) recent.add(slot, feesOf({}))
+    for (let slot = 150; slot <= 400; slot++) close(recent, slot, {})
     expect(recent.isFull).toBe(true)
     expect(recent.read([]).map(({ slot }) => slot)).toEqual(
       Array.from({ length: 150 }, (_, at) => 251 + at),
