@@ -7,6 +7,7 @@ import { formatQuantity } from './base/units.ts'
 import { Cluster } from './cluster/cluster.ts'
 import { queueMax } from './cluster/postgres/client.ts'
 import { needsDevnode } from './config/config.ts'
+import { isHub } from './config/roles.ts'
 import { jobsMax } from './flows/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './flows/execution.ts'
 import { yellowstoneBounds } from './geyser/hub.ts'
@@ -17,6 +18,7 @@ import { startProcessMeters } from './telemetry/process-meters.ts'
 import { pendingMax, VerifyPool, verifyThreadsMax } from './threads/verify-pool.ts'
 import type { Components } from './topology/components.ts'
 import type { Context } from './topology/context.ts'
+import { Gateways } from './topology/gateways.ts'
 import * as products from './topology/products.ts'
 import * as state from './topology/state.ts'
 import * as upstream from './topology/upstream.ts'
@@ -263,5 +265,15 @@ export const topology: ComponentTable<Components, Context> = {
     writes: ['ingest'],
     isEnabled: ({ config }) => config.indexer.enabled,
     start: products.openIndexer,
+  }),
+  gateways: row({
+    kind: 'pipeline',
+    does: 'gateways of this hub: rpc, websocket and grpc, each a process on the same ports',
+    reads: ['registry', 'devnode', 'grpc'],
+    owns: [
+      { kind: 'process', name: 'gateway', bound: 'cluster.gateways processes', restart: vital },
+    ],
+    isEnabled: ({ config }) => isHub(config),
+    start: (context, read) => Gateways.start(context, read),
   }),
 }

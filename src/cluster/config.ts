@@ -26,6 +26,12 @@ export const clusterSection = group('Several gateways as one service.', {
     unit: 'ms',
     doc: 'Without an answer of PostgreSQL for this long the gateway is not ready.',
   }),
+  gateways: integer({
+    initial: 0,
+    min: 0,
+    max: 64,
+    doc: 'Gateway processes that this server starts as their hub; 0 serves in this process.',
+  }),
   sharePorts: flag({
     initial: false,
     doc: 'Lets other gateways of this machine and user listen on the same TCP ports.',

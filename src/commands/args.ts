@@ -67,7 +67,9 @@ export function parseArgs(verb: Verb, rest: readonly string[]): Outcome<ParsedAr
     const problem =
       spec === undefined ? undefined : checkFlag(spec, values, flags.has(name), inline)
     if (problem !== undefined) return misuse(problem)
-    if (isConfig || name === 'data') configFlags.push({ key: name, value: values[0]! })
+    const key = spec?.sets ?? name
+    if (isConfig || name === 'data' || spec?.sets !== undefined)
+      configFlags.push({ key, value: values[0]! })
     else flags.set(name, [...(flags.get(name) ?? []), ...values])
   }
   if (flags.has('help')) return accept({ positionals, flags, configFlags })

@@ -4,6 +4,7 @@
 import { isLoopback } from '../base/cidr.ts'
 import type { Config } from '../config/config.ts'
 import { enabledEndpoints, isAllEmbedded } from '../config/config.ts'
+import { streamLabel } from '../config/roles.ts'
 import type { Service } from '../topology/service.ts'
 
 export interface Demo {
@@ -16,7 +17,9 @@ export const demoLabel = 'demo'
 /** The credentials provisioned, or null when this is not a first start. */
 export async function firstStart(config: Config, service: Service): Promise<Demo | null> {
   const isPrivate = enabledEndpoints(config).every(({ host }) => isLoopback(host))
-  if (!isPrivate || !isAllEmbedded(config) || service.store.list().length > 0) return null
+  // The subscription of a hub's own gateways came with this start.
+  const others = service.store.list().filter(({ label }) => !label.startsWith(streamLabel('')))
+  if (!isPrivate || !isAllEmbedded(config) || others.length > 0) return null
   const added = await service.store.add(
     { label: demoLabel, products: ['bundle', 'indexer', 'shredstream'], plan: 'standard' },
     { who: 'first start', reason: 'a subscription to try the service with' },

@@ -3,9 +3,9 @@
 //
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
 import { systemClock } from '../base/clock.ts'
-import { accept, Fault, isFault, refuse } from '../base/errors.ts'
+import { accept, Fault, refuse } from '../base/errors.ts'
 import { type Config, configFields, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
-import { faultReport, type Log, openLog } from '../telemetry/log.ts'
+import { type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
 import { watchConfig } from './config-watch.ts'
 import { demoLabel, firstStart } from './first-start.ts'
@@ -21,7 +21,15 @@ export const serveVerb: Verb = {
   summary: 'Start the service; the same as npm start.',
   examples: ['serve --data /var/lib/sluice', 'serve --config sluice.yaml --rpc.port 9899'],
   takesConfig: true,
-  flags: [{ name: 'fresh', doc: "Delete the embedded chain's state first, and nothing else." }],
+  flags: [
+    { name: 'fresh', doc: "Delete the embedded chain's state first, and nothing else." },
+    {
+      name: 'gateways',
+      value: 'count',
+      sets: 'cluster.gateways',
+      doc: 'Gateway processes on the same ports; short for --cluster.gateways.',
+    },
+  ],
   async run(call) {
     const { config } = call.loaded
     const log = openLog(config.logLevel)
@@ -29,6 +37,7 @@ export const serveVerb: Verb = {
     ending.code.then(() => boundStop(log))
     log.info('starting', { version: packageVersion(), data: config.data })
     const { startTopology } = await import('../topology/service.ts')
+    const { surviveFaults } = await import('../topology/survive-faults.ts')
     try {
       const service = await startTopology(config, {
         clock: systemClock,
@@ -72,23 +81,6 @@ async function startProblem(fault: Fault, config: Config): Promise<string> {
   if (failed.length < 2) return fault.message
   const lines = failed.map(({ name, found, next }) => `  ${name}: ${found}; ${next}`)
   return [`${failed.length} ports cannot be used`, ...lines].join('\n')
-}
-
-/**
- * Handles uncaught exceptions and unhandled rejections. A fault is logged and the server keeps
- * running; anything else is a bug and exits the process. Returns the function that removes it.
- */
-function surviveFaults(log: Log): () => void {
-  const report = faultReport(log, 'fault was not handled')
-  const onError = (error: unknown) => {
-    if (isFault(error)) return report(error)
-    log.error('server exits after a bug', {
-      reason: (error instanceof Error && error.stack) || String(error),
-    })
-    process.exit(1)
-  }
-  process.on('uncaughtException', onError)
-  return () => process.off('uncaughtException', onError)
 }
 
 /** The timeout starts at the signal, so a signal during the start is bounded, too. */

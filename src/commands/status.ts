@@ -93,9 +93,19 @@ interface ServerState {
   readonly chain?: Readonly<Record<string, unknown>> | null
   readonly registry?: { readonly isRolledBack?: boolean }
   readonly upstreams?: readonly NodeRow[]
+  readonly gateways?: readonly GatewayRow[]
 }
 
-/** The server, a table of its products, and one of its nodes if there are any. */
+/** A row of the cluster's table of gateways. */
+interface GatewayRow {
+  readonly name?: string
+  readonly state?: string
+  readonly seenMs?: number | null
+  readonly pid?: number | null
+  readonly restarts?: number | null
+}
+
+/** The server, a table of its products, and those of its nodes and gateways if there are any. */
 export function statusText(state: ServerState, samples: Samples | null): string {
   const { version, pid, uptimeSecs, doors = {}, sources = {}, chain, registry } = state
   const facts: [string, string][] = [
@@ -112,7 +122,15 @@ export function statusText(state: ServerState, samples: Samples | null): string 
   const { upstreams = [] } = state
   const head = 'node region state slot lag p50 p99 calls errors share'.split(' ')
   if (upstreams.length > 0) parts.push(tableOf(head, upstreams.map(nodeRow), ''))
+  const { gateways = [] } = state
+  const titles = ['gateway', 'state', 'seen', 'process', 'restarts']
+  if (gateways.length > 0) parts.push(tableOf(titles, gateways.map(gatewayRow), ''))
   return parts.join('\n\n')
+}
+
+function gatewayRow({ name, state, seenMs, pid, restarts }: GatewayRow): string[] {
+  const seen = seenMs == null ? '' : `${(seenMs / 1000).toFixed(1)} s ago`
+  return [name ?? '', state ?? '', seen, `${pid ?? ''}`, `${restarts ?? ''}`]
 }
 
 function pairsOf(values: Readonly<Record<string, unknown>>): string {

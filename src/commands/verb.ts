@@ -18,6 +18,8 @@ export interface FlagSpec {
   readonly options?: readonly string[]
   /** Bounds of a value that must be an integer. */
   readonly range?: readonly [min: number, max: number]
+  /** The configuration key that it is short for. */
+  readonly sets?: string
   /** May be given more than once. */
   readonly many?: boolean
   /** What completion offers by asking the registry or the contexts of the user. */

@@ -171,6 +171,11 @@ export function checkConfig(config: Config, isSet: (key: string) => boolean): st
     problems.push('tls.cert is set without tls.key: set both or none')
   if (config.tls.key !== '' && config.tls.cert === '')
     problems.push('tls.key is set without tls.cert: set both or none')
+  if (config.cluster.gateways > 0 && config.cluster.url === '')
+    problems.push(
+      'cluster.gateways is set: set cluster.url to the PostgreSQL through which gateways share ' +
+        'subscriptions and budgets',
+    )
   if (config.metrics.enabled && config.metrics.source !== 'embedded' && config.metrics.path === '')
     problems.push(`metrics.source is ${config.metrics.source}: set metrics.path to its file`)
   return [

@@ -38,6 +38,17 @@ export function renderExposition(families: readonly Family[], format: Exposition
   return `${lines.join('\n')}\n`
 }
 
+/** One family per name, with the samples of all. */
+export function mergeFamilies(families: readonly Family[]): Family[] {
+  const merged = new Map<string, Family & { readonly samples: Sample[] }>()
+  for (const family of families) {
+    const known = merged.get(family.name)
+    if (known === undefined) merged.set(family.name, { ...family, samples: [...family.samples] })
+    else known.samples.push(...family.samples)
+  }
+  return [...merged.values()]
+}
+
 /** The format that a scraper's Accept header requests: OpenMetrics only when it is named. */
 export function formatFor(accept: string): ExpositionFormat {
   return /(^|[\s,])application\/openmetrics-text\b/i.test(accept) ? 'openmetrics' : 'text'

@@ -21,12 +21,15 @@ export interface Log {
 const stderr = 2
 const unwrittenBytesMax = 1024 * 1024
 
-/** Opens the log on stderr. Writes are synchronous, so the last line before a crash is kept. */
-export function openLog(level: LogLevel): Log {
+/**
+ * Opens the log on stderr. Writes are synchronous, so the last line before a crash is kept.
+ * `always` is in every line.
+ */
+export function openLog(level: LogLevel, always: LogFields | null = null): Log {
   const root = pino(
     {
       level,
-      base: null,
+      base: always,
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
     },

@@ -7,6 +7,7 @@ import {
   contentTypes,
   type ExpositionFormat,
   type Family,
+  mergeFamilies,
   renderExposition,
   type Sample,
 } from './exposition.ts'
@@ -46,6 +47,7 @@ export class Meters {
   readonly #kinds = new Map<string, Declared['kind']>()
   /** Histograms that others count. prom-client cannot take ready-made bucket counts. */
   readonly #reads: (() => Family)[] = []
+  readonly #joined: (() => Promise<readonly Family[]>)[] = []
   readonly declared: Declared[] = []
 
   counter(name: string, help: string): CounterChild
@@ -185,8 +187,21 @@ export class Meters {
     })
   }
 
+  /** Adds the families of another process to each exposition. */
+  join(read: () => Promise<readonly Family[]>): void {
+    this.#joined.push(read)
+  }
+
   /** The exposition, as text 0.0.4 or OpenMetrics 1.0. */
   async render(format: ExpositionFormat): Promise<{ contentType: string; body: string }> {
+    const joined = (await Promise.all(this.#joined.map((read) => read()))).flat()
+    const own = await this.families()
+    const families = joined.length === 0 ? own : mergeFamilies([...own, ...joined])
+    return { contentType: contentTypes[format], body: renderExposition(families, format) }
+  }
+
+  /** The instruments of this process with their values. */
+  async families(): Promise<Family[]> {
     const families: Family[] = []
     for (const metric of await this.#registry.getMetricsAsJSON()) {
       const kind = this.#kinds.get(metric.name)
@@ -204,7 +219,7 @@ export class Meters {
       })
     }
     for (const read of this.#reads) families.push(read())
-    return { contentType: contentTypes[format], body: renderExposition(families, format) }
+    return families
   }
 
   #declare(kind: Declared['kind'], name: string, help: string, labels: Labels): string[] {

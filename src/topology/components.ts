@@ -19,6 +19,7 @@ import type { VerifyPool } from '../threads/verify-pool.ts'
 import type { CertificatePair } from '../transport/tls.ts'
 import type { Upstreams } from '../upstream/node-pool/upstreams.ts'
 import type { RpcProxy } from '../upstream/proxy/rpc-proxy.ts'
+import type { Gateways } from './gateways.ts'
 import type { SetChains } from './set-chains.ts'
 
 export interface Components {
@@ -47,4 +48,5 @@ export interface Components {
   shredstream: Shredstream | null
   tpu: RunningTpu | null
   indexer: Running | null
+  gateways: Gateways | null
 }

@@ -20,7 +20,10 @@ export interface TopologyDeps {
 }
 
 export interface Context extends TopologyDeps {
+  /** Of this process. */
   readonly config: Config
+  /** As the operator wrote it; a hub derives its own and its gateways' from it. */
+  readonly given: Config
   /** Absolute path of the data folder. */
   readonly data: string
   readonly meters: Meters

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { Commitment } from '../base/commitment.ts'
 import { messageOf } from '../base/errors.ts'
 import { tpuUpstreamsOf } from '../config/config.ts'
+import { isHub } from '../config/roles.ts'
 import { declareGrpcMeters } from '../geyser/meters.ts'
 import { startGrpc } from '../products/grpc/server.ts'
 import { startEngine } from '../products/indexer/engines.ts'
@@ -86,7 +87,8 @@ export function openGrpc(context: Context, read: Admission & Read<'chains' | 'ad
     meters: declareGrpcMeters(meters),
     chainOf: chainOf(chains),
     mainChain: chains.of(setOf({ upstream: null })),
-    certificates,
+    // The stream of a hub does not leave the machine.
+    certificates: isHub(config) ? null : certificates,
     addresses: new Addresses(config.trustedProxies),
     version,
   })

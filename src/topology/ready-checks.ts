@@ -10,7 +10,9 @@ const eventAgeMsMax = 30_000
 export function readyChecks(config: Config, components: Components): (() => ReadyCheck)[] {
   const open = new Set(enabledEndpoints(config).map(({ name }) => name))
   const { proxy, chains, execution } = components
+  const { gateways } = components
   const checks: (() => ReadyCheck)[] = []
+  if (gateways !== null) checks.push(() => ({ name: 'gateways', ok: gateways.isServing() }))
   if (open.has('rpc')) checks.push(() => ({ name: 'rpc nodes', ok: proxy.health() === 'ok' }))
   const chain = chains.of(setOf({ upstream: null }))
   if (chain !== null && (open.has('websocket') || open.has('grpc')))

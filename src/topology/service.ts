@@ -5,6 +5,7 @@ import { Lifecycle } from '../base/components.ts'
 import { Readiness } from '../base/readiness.ts'
 import type { EndpointAddress } from '../base/running.ts'
 import { type Config, sourcesOf } from '../config/config.ts'
+import { ownConfig } from '../config/roles.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
 import type { Store } from '../subscriptions/store.ts'
 import { Meters } from '../telemetry/meters.ts'
@@ -13,6 +14,7 @@ import { topology } from '../topology.ts'
 import { type OperatorQuestion, startOperatorSocket } from '../transport/operator-socket.ts'
 import type { Components } from './components.ts'
 import type { TopologyDeps } from './context.ts'
+import { gatewayStatus } from './gateway-status.ts'
 import { readyChecks } from './ready-checks.ts'
 import { geyserStatus } from './set-chains.ts'
 
@@ -31,12 +33,13 @@ export interface Service {
   stop(): Promise<void>
 }
 
-export async function startTopology(config: Config, deps: TopologyDeps): Promise<Service> {
+export async function startTopology(given: Config, deps: TopologyDeps): Promise<Service> {
+  const config = ownConfig(given)
   const { log } = deps
   const data = resolve(config.data)
   const meters = new Meters()
   const readiness = new Readiness()
-  const context = { ...deps, config, data, meters, readiness }
+  const context = { ...deps, config, given, data, meters, readiness }
   const lifecycle = new Lifecycle(topology, context, (component) =>
     log.warn('component did not stop in time', { component }),
   )
@@ -74,10 +77,14 @@ export async function startTopology(config: Config, deps: TopologyDeps): Promise
   }
 }
 
-/** The addresses of the open endpoints, in the order of the topology. */
+/** The addresses of the endpoints for customers, in the order of the topology. */
 function addressesOf(components: Components): Record<string, EndpointAddress> {
   const open = (Object.keys(topology) as (keyof Components)[]).flatMap((name) => {
     if (topology[name].kind !== 'endpoint') return []
+    const shared = components.gateways?.endpoints[name]
+    if (shared !== undefined) return [[name, shared] as const]
+    // The grpc of a hub is for its gateways alone.
+    if (components.gateways !== null && name === 'grpc') return []
     // Reason for the cast: every endpoint is started by a product.
     const endpoint = components[name] as { readonly address: EndpointAddress | null } | null
     return endpoint?.address == null ? [] : [[name, endpoint.address] as const]
@@ -97,7 +104,7 @@ function statusOf(
   const { directory, gate, devnode, upstreams, chains } = components
   const startedMs = clock.monotonicMs()
   const names = Object.keys(topology) as (keyof Components)[]
-  return () => ({
+  return async () => ({
     version,
     pid: process.pid,
     uptimeSecs: Math.floor((clock.monotonicMs() - startedMs) / 1000),
@@ -106,6 +113,7 @@ function statusOf(
     chain: chainStatus(devnode),
     upstreams: upstreams.report(),
     ...geyserStatus(chains),
+    ...(await gatewayStatus(components)),
     registry: { version: directory.version(), isRolledBack: directory.isRolledBack() },
     held: gate.leaseCount(),
     components: names.filter((name) => components[name] !== null).join(' '),

@@ -109,6 +109,8 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   telemetry: [],
   base: [],
   workers: [
+    // A gateway of a hub is the whole service.
+    'topology/gateway-process',
     'rings',
     'analysis',
     'upstream',

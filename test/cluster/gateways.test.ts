@@ -1,0 +1,117 @@
+// `sluice serve --gateways 2`: a hub with two gateway processes on shared ports and one PostgreSQL.
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { askOperator } from '../../src/transport/operator-socket.ts'
+import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
+import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+
+const isHere = hasPostgres()
+const waitMs = 30_000
+let postgres: Postgres
+let hub: Server
+const sockets: Socket[] = []
+
+beforeAll(async () => {
+  if (!isHere) return
+  postgres = await startPostgres()
+  const flags = [`--cluster.url=${postgres.url}`, '--cluster.gateway=here', '--chain.slotMs=150']
+  hub = await startServer({ flags: [...flags, '--gateways=2'] })
+}, 120_000)
+
+afterAll(async () => {
+  for (const socket of sockets) socket.destroy()
+  await hub?.dispose()
+  postgres?.dispose()
+}, 60_000)
+
+interface Gateway {
+  readonly name: string
+  readonly state: string
+  readonly pid: number
+  readonly restarts: number
+}
+
+/** The gateways that the hub started. */
+async function gateways(): Promise<Gateway[]> {
+  const answer = await askOperator(hub.data, 'status')
+  if (!answer.ok) throw new Error(answer.message)
+  const { gateways } = answer.value as { gateways: Gateway[] }
+  return gateways.filter(({ pid }) => pid !== null)
+}
+
+/** A connection that a gateway has taken: it has answered. */
+async function connection(): Promise<Socket> {
+  const { host, port } = hub.doors.rpc!
+  const socket = connect(port, host)
+  sockets.push(socket)
+  socket.on('error', () => {})
+  socket.write('GET /health HTTP/1.1\r\nhost: a\r\n\r\n')
+  const [chunk] = await once(socket, 'data')
+  expect(String(chunk)).toContain(' 200 ')
+  return socket
+}
+
+const isAlive = (pid: number) => {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}
+
+describe.skipIf(!isHere)('a hub with two gateways', () => {
+  it('lists them in sluice status and has their meters', async () => {
+    await until(
+      async () => (await gateways()).every(({ state }) => state === 'up'),
+      'both up',
+      waitMs,
+    )
+    expect((await gateways()).map(({ name }) => name)).toEqual(['here-g1', 'here-g2'])
+    const { stdout } = await sluice(hub.data, 'status')
+    expect(stdout).toMatch(/^here-g1 +up .* 0$/m)
+    expect(stdout).toMatch(/^here-g2 +up /m)
+    const meters = await (await fetch(`${hub.url('metrics')}/metrics`)).text()
+    expect(meters).toMatch(/^sluice_build_info\{[^}]*gateway="here-g2"\} 1$/m)
+    expect(meters.match(/^# TYPE sluice_build_info /gm)).toHaveLength(1)
+    const ready = await fetch(`${hub.url('metrics')}/ready`)
+    expect(await ready.json()).toMatchObject({ ready: true })
+  })
+
+  it('loses only the connections of a gateway that is killed, and takes them back at once', async () => {
+    const open = await Promise.all(Array.from({ length: 40 }, connection))
+    const [victim] = await gateways()
+    process.kill(victim!.pid, 'SIGKILL')
+    await until(() => !isAlive(victim!.pid), 'its end')
+    await until(() => open.some(({ closed }) => closed), 'the first broken connection')
+    // What it had is closed by the kernel at once; the rest still answers.
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    const broken = open.filter(({ closed }) => closed)
+    const kept = open.filter(({ closed }) => !closed)
+    // They reach the other gateway: the killed one may not be back yet.
+    await Promise.all(broken.map(connection))
+    expect(broken.length).toBeGreaterThan(4)
+    expect(kept.length).toBeGreaterThan(4)
+    const answers = kept.map(async (socket) => {
+      socket.write('GET /health HTTP/1.1\r\nhost: a\r\n\r\n')
+      return String((await once(socket, 'data'))[0])
+    })
+    for (const answer of await Promise.all(answers)) expect(answer).toContain(' 200 ')
+    const isBack = ({ name, state, restarts }: Gateway) =>
+      name === victim!.name && state === 'up' && restarts === 1
+    await until(async () => (await gateways()).some(isBack), 'another process', waitMs)
+  })
+
+  it('ends with its gateways, also when it is killed', async () => {
+    const pids = (await gateways()).map(({ pid }) => pid)
+    await hub.stop('SIGKILL')
+    await until(() => !pids.some(isAlive), 'the end of the gateways', waitMs)
+  })
+})
+
+it('refuses gateways without a PostgreSQL, in one sentence', async () => {
+  const start = startServer({ flags: ['--gateways', '2'] })
+  await expect(start).rejects.toThrow('cluster.gateways is set: set cluster.url to the PostgreSQL')
+})
