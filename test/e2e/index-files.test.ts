@@ -41,7 +41,7 @@ it('keeps every file and folder of the index from other users, and queries still
     expect([name, mode & 0o007, isShared && isRoot ? 0 : mode & 0o077]).toEqual([name, 0, 0])
     if (isRoot && isShared) expect([name, mode & 0o027, gid]).toEqual([name, 0, 0x736c_7569])
   }
-  expect([...kinds]).toEqual(expect.arrayContaining(['hot', 'tail', 'readable.json', 'scratch']))
+  expect([...kinds]).toEqual(expect.arrayContaining(['hot', 'seg', 'readable.json', 'scratch']))
   expect(statSync(folder).mode & 0o777).toBe(isRoot ? 0o710 : 0o700)
 })
 

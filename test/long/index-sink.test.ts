@@ -64,9 +64,15 @@ describe('the sink of the embedded index', () => {
     await stop(first)
     const before = await named()
     expect(before).toHaveLength(2)
-    await start()
+    const second = await start()
     expect(await countRows(folder, 'transactions')).toEqual({ rows: 30, distinct: 30 })
-    for (const name of await named()) expect(before).not.toContain(name)
+    await second.write([transactionRows({ slot: 8, slots: 1, perSlot: 10 })], {})
+    await second.publish()
+    // A reader has files open by their names: rows that come later are in another file.
+    const after = await named()
+    expect(after.slice(0, 2)).toEqual(before)
+    expect(before).not.toContain(after[2])
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 40, distinct: 40 })
   })
 
   test('takes every table and every type', async () => {
@@ -140,7 +146,7 @@ describe('the sink of the embedded index', () => {
     expect(views).toEqual([...views].sort((a, b) => a - b))
     await until(
       async () =>
-        (await readSnapshot(folder)).files.some((file) => /^seg-1-(8|64)/.test(file.name)),
+        (await readSnapshot(folder)).files.some((file) => /^seg-(\d+)-(?!\1-)/.test(file.name)),
       'files are merged',
       30_000,
     )

@@ -1,24 +1,22 @@
-// Manages the sealed, immutable files of the index: seals, merges small ones, drops old ones.
-// Thread: main of the writer process. Runs concurrently with writes to the hot file.
+// The sealed, immutable files of the index: adds, merges, cuts and drops them.
+// Thread: main of the writer process.
 //
 //   hot-9  -> seg-9-9-0 --+
-//   hot-10 -> seg-10-10-0 +-> seg-9-16-0   eight neighbours of one size are merged into one;
+//   hot-10 -> seg-10-10-0 +-> seg-9-16-0   eight or more neighbours of like size become one;
 //   ...                   |                retention by age and bytes drops whole files
+//
+// The list changes only in `seal`, `replace` and `cut`, which the sink runs one at a time. `copy`
+// makes a file that is not in the list, and runs beside everything else.
 import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { duckdbString } from '../sql/quoting.ts'
 import { type TableName, tableNames, tables } from '../tables.ts'
-import {
-  columnsOf,
-  orderColumnOf,
-  type PresentColumns,
-  presentColumns,
-  selectList,
-} from './columns.ts'
+import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import type { HotFile } from './hot-file.ts'
 import { Spans } from './spans.ts'
 import {
+  attach,
   describe,
   hotName,
   keepAs,
@@ -29,7 +27,7 @@ import {
   sealedName,
 } from './store-files.ts'
 
-/** Number of neighbouring files of one size class that are merged into one. */
+/** Fewer neighbouring files are not merged. */
 const mergeWidth = 8
 /** Longest time a merged file covers: retention drops whole files, so it must stay bounded. */
 const mergedMsMax = 24 * 3_600_000
@@ -40,24 +38,24 @@ export interface ArchiveOptions {
   readonly retentionBytes: number
   /** Upper bound for the size of a merged file. */
   readonly mergedBytesMax: number
-  /** Called when the list of files changed. */
-  onChange(): void
-  /** Deletes files that the archive no longer uses. */
-  remove(names: readonly string[]): void
 }
 
-interface Member extends Sealed {
+export interface Member extends Sealed {
   readonly spans: Spans
   readonly columns: PresentColumns
+}
+
+interface Rewrite {
+  /** Of the new file. */
+  readonly revision: number
+  /** The condition of the rows of a table that are kept, as SQL; '' for all. */
+  readonly only: (table: TableName) => string
 }
 
 export class Archive {
   readonly #connection: DuckDBConnection
   readonly #options: ArchiveOptions
   #members: readonly Member[] = []
-  #all = new Spans()
-  #merging: Promise<void> | null = null
-  #isStopping = false
 
   constructor(connection: DuckDBConnection, options: ArchiveOptions) {
     this.#connection = connection
@@ -68,164 +66,139 @@ export class Archive {
     return this.#members.map(({ name, spans }) => ({ name, tables: spans.tables }))
   }
 
-  get bytes(): number {
-    return this.#members.reduce((sum, member) => sum + member.bytes, 0)
-  }
-
-  has(hot: number): boolean {
-    return this.#members.some((member) => member.from <= hot && hot <= member.to)
-  }
-
-  /** The highest order value of a table's rows ever sealed. */
+  /** The highest order value of a table's rows. */
   top(table: TableName): number {
-    return this.#all.high(table)
-  }
-
-  /** Counts rows that are about to be sealed, so that `top` includes them. */
-  expect(spans: Spans): void {
-    this.#all.addAll(spans)
+    return Math.max(...this.#members.map(({ spans }) => spans.high(table)))
   }
 
   /** Catalogs that have rows of the table from `low` to `high`. */
   holding(table: TableName, low: number, high: number): readonly string[] {
-    return this.#members
-      .filter((member) => member.spans.meets(table, low, high))
-      .map((member) => catalogOf(member))
+    return this.#members.filter(({ spans }) => spans.meets(table, low, high)).map(catalogOf)
   }
 
   async open(sealed: readonly Sealed[]): Promise<void> {
-    for (const file of sealed) await this.#admit(file, [])
+    for (const file of sealed) await this.#admit(file)
   }
 
   /** Turns a hot file that receives no more writes into a sealed file. */
   async seal(hot: HotFile): Promise<void> {
     const { folder } = this.#options
-    if (hot.spans.totalRows > 0) {
-      await hot.spans.store(this.#connection, hot.catalog)
-      await this.#connection.run(`CHECKPOINT ${hot.catalog}`)
-    }
-    await this.#connection.run(`DETACH ${hot.catalog}`)
     if (hot.spans.totalRows === 0) {
-      await removeFiles(folder, [hotName(hot.number), `${hotName(hot.number)}.wal`])
-      return
+      await this.#connection.run(`DETACH ${hot.catalog}`)
+      return removeFiles(folder, [hotName(hot.number), `${hotName(hot.number)}.wal`])
     }
+    await hot.spans.store(this.#connection, hot.catalog)
+    await this.#connection.run(`CHECKPOINT ${hot.catalog}`)
+    await this.#connection.run(`DETACH ${hot.catalog}`)
     const span = { from: hot.number, to: hot.number, revision: 0 }
     await keepAs(folder, hotName(hot.number), sealedName(span))
-    await this.#admit(await describe(folder, span), [])
-    this.#options.onChange()
+    await this.#admit(await describe(folder, span))
   }
 
-  /** Drops files beyond the retention limits, then merges what can be merged, one at a time. */
-  async tidy(nowMs: number): Promise<void> {
-    await this.#dropOld(nowMs)
-    this.#merging ??= this.#mergeAll().finally(() => {
-      this.#merging = null
-    })
-    await this.#merging
-  }
-
-  /** Deletes the rows of these slots: every file that has some is rewritten without them. */
-  async cut(from: number, to: number): Promise<void> {
-    while (this.#merging !== null) await this.#merging.catch(() => {})
-    const ofSlots = tableNames.filter((table) => tables[table].feed === 'slots' && isBySlot(table))
-    const isTouched = (member: Member) =>
-      ofSlots.some((table) => member.spans.meets(table, from, to))
-    for (const member of this.#members.filter(isTouched)) {
-      const span = { from: member.from, to: member.to, revision: member.revision + 1 }
-      await this.#rewrite([member], span, (table) =>
-        ofSlots.includes(table) ? ` WHERE slot NOT BETWEEN ${from} AND ${to}` : '',
-      )
-    }
-    this.#all = new Spans()
-    for (const member of this.#members) this.#all.addAll(member.spans)
-    this.#options.onChange()
-  }
-
-  /** Aborts a running merge; its input files stay. */
-  async stop(): Promise<void> {
-    this.#isStopping = true
-    this.#connection.interrupt()
-    await this.#merging?.catch(() => {})
-  }
-
-  async #dropOld(nowMs: number): Promise<void> {
+  /** Files beyond the retention limits, oldest first. */
+  expired(nowMs: number): readonly Member[] {
     const { retentionMs, retentionBytes } = this.#options
-    let bytes = this.bytes
-    const dropped = this.#members.filter((member) => {
-      const isOld = nowMs - member.sealedAtMs > retentionMs
-      const isDropped = isOld || bytes > retentionBytes
+    let bytes = this.#members.reduce((sum, member) => sum + member.bytes, 0)
+    return this.#members.filter((member) => {
+      const isDropped = nowMs - member.sealedAtMs > retentionMs || bytes > retentionBytes
       if (isDropped) bytes -= member.bytes
       return isDropped
     })
-    if (dropped.length > 0) await this.#replace(dropped, [])
   }
 
-  async #mergeAll(): Promise<void> {
-    for (let run = this.#nextRun(); run !== null; run = this.#nextRun()) await this.#merge(run)
-  }
-
-  /** Eight neighbours of one size class, oldest first; null when there are none. */
-  #nextRun(): readonly Member[] | null {
-    if (this.#isStopping) return null
-    for (let at = 0; at + mergeWidth <= this.#members.length; at += 1) {
-      const run = this.#members.slice(at, at + mergeWidth)
-      const bytes = run.reduce((sum, member) => sum + member.bytes, 0)
-      const spanMs = run.at(-1)!.sealedAtMs - run[0]!.sealedAtMs
-      const isEven = run.every((member) => levelOf(member) === levelOf(run[0]!))
-      if (isEven && bytes <= this.#options.mergedBytesMax && spanMs <= mergedMsMax) return run
+  /**
+   * Neighbours to merge, newest first tried: each file has at most as many rows as the newer ones
+   * of the run together, so a row is copied a number of times that grows with the logarithm.
+   */
+  nextRun(): readonly Member[] | null {
+    for (let end = this.#members.length; end >= mergeWidth; end--) {
+      let [first, rows, bytes] = [end, 0, 0]
+      for (let at = end - 1; at >= 0; at--) {
+        const member = this.#members[at]!
+        const spanMs = this.#members[end - 1]!.sealedAtMs - member.sealedAtMs
+        bytes += member.bytes
+        const isTooLarge = bytes > this.#options.mergedBytesMax || spanMs > mergedMsMax
+        if (isTooLarge || (rows > 0 && member.spans.totalRows > rows)) break
+        rows += member.spans.totalRows
+        first = at
+      }
+      if (end - first >= mergeWidth) return this.#members.slice(first, end)
     }
     return null
   }
 
-  async #merge(run: readonly Member[]): Promise<void> {
-    const span = { from: run[0]!.from, to: run.at(-1)!.to, revision: 0 }
-    await this.#rewrite(run, span, () => '')
-    this.#options.onChange()
-  }
-
-  /** Copies the rows of the files that match the filter `only` into one file that replaces them. */
-  async #rewrite(
+  /** Copies the files' rows into one new file, which `replace` puts in their place. */
+  async copy(
+    connection: DuckDBConnection,
     run: readonly Member[],
-    span: SealedSpan,
-    only: (table: TableName) => string,
-  ): Promise<void> {
+    { revision, only }: Rewrite = { revision: 0, only: () => '' },
+  ): Promise<SealedSpan> {
     const { folder } = this.#options
+    const span = { from: run[0]!.from, to: run.at(-1)!.to, revision }
     const made = `new-${sealedName(span)}`
-    await removeFiles(folder, [made])
-    await this.#connection.run(`ATTACH ${duckdbString(join(folder, made))} AS made`)
+    const catalog = `new_${catalogOf(span)}`
+    await removeFiles(folder, [made, `${made}.wal`])
+    await connection.run(`ATTACH ${duckdbString(join(folder, made))} AS ${catalog}`)
     try {
-      for (const table of tableNames) await this.#connection.run(copySql(table, run, only(table)))
+      const present = tableNames.filter((table) => run.some(({ spans }) => spans.rows(table) > 0))
+      for (const table of present)
+        await connection.run(
+          `CREATE TABLE ${catalog}."${table}" AS ${sourceSql(table, run, only(table))}`,
+        )
       const spans = new Spans()
-      await spans.measure(this.#connection, 'made')
-      await spans.store(this.#connection, 'made')
-      await this.#connection.run('CHECKPOINT made')
+      await spans.measure(connection, catalog, present)
+      await spans.store(connection, catalog)
+      await connection.run(`CHECKPOINT ${catalog}`)
     } finally {
-      await this.#connection.run('DETACH made')
+      await connection.run(`DETACH ${catalog}`)
     }
     const sealedAtSeconds = run.at(-1)!.sealedAtMs / 1000
     await utimes(join(folder, made), sealedAtSeconds, sealedAtSeconds)
-    await keepAs(folder, made, sealedName(span))
-    await this.#admit(await describe(folder, span), run)
+    return span
   }
 
-  /** Attaches a sealed file and adds it to the list instead of `replaced`. */
-  async #admit(file: Sealed, replaced: readonly Member[]): Promise<void> {
-    const path = duckdbString(join(this.#options.folder, file.name))
-    await this.#connection.run(`ATTACH ${path} AS ${catalogOf(file)} (READ_ONLY)`)
+  /**
+   * Puts a copied file in the place of `removed`, or only drops them. Returns the files that are
+   * to be deleted; nothing happens when one of `removed` is no longer in the list.
+   */
+  async replace(removed: readonly Member[], copied: SealedSpan | null): Promise<readonly string[]> {
+    const { folder } = this.#options
+    const made = copied === null ? [] : [`new-${sealedName(copied)}`]
+    if (!removed.every((member) => this.#members.includes(member))) return made
+    if (copied !== null) {
+      await keepAs(folder, made[0]!, sealedName(copied))
+      await this.#admit(await describe(folder, copied))
+    }
+    this.#members = this.#members.filter((member) => !removed.includes(member))
+    for (const member of removed) await this.#connection.run(`DETACH ${catalogOf(member)}`)
+    return removed.map((member) => member.name)
+  }
+
+  /** Deletes the rows of these slots: every file that has some is rewritten without them. */
+  async cut(from: number, to: number): Promise<readonly string[]> {
+    const bySlot = tableNames.filter((table) => tables[table].feed === 'slots')
+    const only = (table: TableName) =>
+      bySlot.includes(table) ? ` WHERE slot NOT BETWEEN ${from} AND ${to}` : ''
+    const removed: string[] = []
+    for (const member of this.#members.filter(({ spans }) =>
+      bySlot.some((table) => spans.meets(table, from, to)),
+    )) {
+      const revision = member.revision + 1
+      const copied = await this.copy(this.#connection, [member], { revision, only })
+      removed.push(...(await this.replace([member], copied)))
+    }
+    return removed
+  }
+
+  /** Attaches a sealed file and adds it to the list. */
+  async #admit(file: Sealed): Promise<void> {
+    const { folder } = this.#options
+    await attach(this.#connection, { folder, name: file.name }, catalogOf(file), '(READ_ONLY)')
     const spans = new Spans()
     await spans.load(this.#connection, catalogOf(file))
     const columns = await presentColumns(this.#connection, catalogOf(file))
-    this.#all.addAll(spans)
-    await this.#replace(replaced, [{ ...file, spans, columns }])
-  }
-
-  async #replace(removed: readonly Member[], added: readonly Member[]): Promise<void> {
-    const kept = this.#members.filter((member) => !removed.includes(member))
-    this.#members = [...kept, ...added].sort((a, b) => a.from - b.from)
-    if (removed.length === 0) return
-    this.#options.onChange()
-    for (const member of removed) await this.#connection.run(`DETACH ${catalogOf(member)}`)
-    this.#options.remove(removed.map((member) => member.name))
+    const added = { ...file, spans, columns }
+    this.#members = [...this.#members, added].sort((a, b) => a.from - b.from)
   }
 }
 
@@ -233,18 +206,12 @@ function catalogOf({ from, to, revision }: SealedSpan): string {
   return `seg_${from}_${to}_${revision}`
 }
 
-function levelOf(file: SealedSpan): number {
-  return Math.floor(Math.log(file.to - file.from + 1) / Math.log(mergeWidth) + 1e-9)
-}
-
-function isBySlot(table: TableName): boolean {
-  return orderColumnOf(table) === 'slot'
-}
-
-function copySql(table: TableName, run: readonly Member[], only: string): string {
-  const parts = run.map((member) => {
-    const cells = selectList(columnsOf(table), member.columns.get(table))
-    return `SELECT ${cells} FROM ${catalogOf(member)}."${table}"${only}`
-  })
-  return `CREATE TABLE made."${table}" AS ${parts.join(' UNION ALL ')}`
+function sourceSql(table: TableName, run: readonly Member[], only: string): string {
+  const parts = run
+    .filter(({ spans }) => spans.rows(table) > 0)
+    .map((member) => {
+      const cells = selectList(columnsOf(table), member.columns.get(table))
+      return `SELECT ${cells} FROM ${catalogOf(member)}."${table}"${only}`
+    })
+  return parts.join(' UNION ALL ')
 }

@@ -21,16 +21,6 @@ interface Layout {
   readonly key: readonly number[]
 }
 
-/** Joins batches of the same table, so that there is one batch per table. */
-export function joinBatches(batches: readonly RowBatch[]): readonly RowBatch[] {
-  const joined = new Map<TableName, RowBatch>()
-  for (const batch of batches) {
-    const before = joined.get(batch.table)
-    joined.set(batch.table, before === undefined ? batch : joinTwo(before, batch))
-  }
-  return [...joined.values()]
-}
-
 /** Passes the rows of a range to an appender. */
 export function appendRows(appender: DuckDBAppender, batch: RowBatch, range: RowRange): void {
   const { types, values } = layoutOf(batch.table)
@@ -84,14 +74,6 @@ export function orderSpan(batch: RowBatch, range: RowRange): { low: number; high
     if (value > high) high = value
   }
   return { low, high }
-}
-
-function joinTwo(a: RowBatch, b: RowBatch): RowBatch {
-  return {
-    table: a.table,
-    count: a.count + b.count,
-    columns: a.columns.map((cells, column) => [...cells, ...b.columns[column]!]),
-  }
 }
 
 function layoutOf(table: TableName): Layout {

@@ -69,7 +69,7 @@ export function columnsOf(table: TableName): readonly (readonly [string, ColumnT
 
 export function createTableSql(catalog: string, table: TableName): string {
   const columns = columnsOf(table).map(([name, type]) => `"${name}" ${sqlTypes[type]}`)
-  return `CREATE TABLE ${catalog}."${table}" (${columns.join(', ')})`
+  return `CREATE TABLE IF NOT EXISTS ${catalog}."${table}" (${columns.join(', ')})`
 }
 
 /** The columns of each table of an attached file: one of an earlier version may lack some. */

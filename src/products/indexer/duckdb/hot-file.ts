@@ -13,79 +13,70 @@ import { duckdbString } from '../sql/quoting.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { appendRows, firstFresh, orderSpan } from './chunks.ts'
 import { addColumnsSql, createTableSql, orderSql, presentColumns } from './columns.ts'
-import { Spans } from './spans.ts'
-import { hotName } from './store-files.ts'
+import { type Span, Spans } from './spans.ts'
+import { attach, hotName } from './store-files.ts'
 
-/** Access to rows outside the hot file, for deduplication. */
+/** Rows outside the hot file, for deduplication. */
 export interface SealedRows {
-  /** The highest order value of a table's rows ever sealed; minus infinity without rows. */
+  /** The highest order value of a table's sealed rows; minus infinity without rows. */
   top(table: TableName): number
   /** Attached catalogs of sealed files that have rows of the table from `low` to `high`. */
-  holding(table: TableName, low: number, high: number): Promise<readonly string[]>
+  holding(table: TableName, low: number, high: number): readonly string[]
 }
 
-interface Staged {
-  readonly table: TableName
-  readonly sql: string
-  readonly low: number
-  readonly high: number
-}
+/** Small blocks: under queries a file is sealed with few rows. */
+const blockBytes = 16_384
 
 export class HotFile {
   readonly number: number
   readonly catalog: string
-  readonly bornAtMs: number
-  readonly spans: Spans
+  readonly bornAtMs = Date.now()
+  readonly spans = new Spans()
+  readonly #connection: DuckDBConnection
   readonly #path: string
-  #marks: Marks
+  #marks: Marks = {}
 
-  private constructor(file: { folder: string; number: number }, spans: Spans, marks: Marks) {
-    this.number = file.number
-    this.catalog = `hot${file.number}`
-    this.bornAtMs = Date.now()
-    this.spans = spans
-    this.#path = join(file.folder, hotName(file.number))
-    this.#marks = marks
+  private constructor(connection: DuckDBConnection, folder: string, number: number) {
+    this.#connection = connection
+    this.number = number
+    this.catalog = `hot${number}`
+    this.#path = join(folder, hotName(number))
   }
 
   /** Creates a hot file that starts with the marks of its predecessor, so it has all of them. */
   static async create(
     connection: DuckDBConnection,
-    file: { folder: string; number: number },
+    file: { readonly folder: string; readonly number: number },
     marks: Marks,
   ): Promise<HotFile> {
-    const hot = new HotFile(file, new Spans(), marks)
-    await connection.run(`ATTACH ${duckdbString(hot.#path)} AS ${hot.catalog}`)
-    await connection.run('BEGIN')
-    for (const table of tableNames) await connection.run(createTableSql(hot.catalog, table))
-    await connection.run(`CREATE TABLE ${hot.catalog}.marks (feed VARCHAR, mark UBIGINT)`)
-    const marksSql = hot.#marksSql(marks)
-    if (marksSql !== '') await connection.run(marksSql)
-    await connection.run('COMMIT')
+    const hot = new HotFile(connection, file.folder, file.number)
+    const path = duckdbString(hot.#path)
+    await connection.run(`ATTACH ${path} AS ${hot.catalog} (BLOCK_SIZE ${blockBytes})`)
+    await hot.#commit(async () => {
+      await connection.run(`CREATE TABLE ${hot.catalog}.marks (feed VARCHAR, mark UBIGINT)`)
+      await hot.#insertMarks(marks)
+    })
+    hot.#marks = marks
     return hot
   }
 
   /** Opens an existing hot file; null when a crash came before its first commit. */
   static async open(
     connection: DuckDBConnection,
-    file: { folder: string; number: number },
+    file: { readonly folder: string; readonly number: number },
   ): Promise<HotFile | null> {
-    const spans = new Spans()
-    const hot = new HotFile(file, spans, {})
-    await connection.run(`ATTACH ${duckdbString(hot.#path)} AS ${hot.catalog}`)
-    const found = await connection.runAndReadAll(
-      `SELECT 1 FROM duckdb_tables()
-        WHERE database_name = '${hot.catalog}' AND table_name = 'marks'`,
-    )
-    if (found.currentRowCount === 0) {
+    const hot = new HotFile(connection, file.folder, file.number)
+    await attach(connection, { folder: file.folder, name: hotName(file.number) }, hot.catalog)
+    const present = await presentColumns(connection, hot.catalog)
+    if (!present.has('marks')) {
       await connection.run(`DETACH ${hot.catalog}`)
       return null
     }
-    const present = await presentColumns(connection, hot.catalog)
-    for (const table of tableNames)
+    const names = tableNames.filter((name) => present.has(name))
+    for (const table of names)
       for (const sql of addColumnsSql(hot.catalog, table, present.get(table)))
         await connection.run(sql)
-    await spans.measure(connection, hot.catalog)
+    await hot.spans.measure(connection, hot.catalog, names)
     const marks = await connection.runAndReadAll(
       `SELECT feed, max(mark) FROM ${hot.catalog}.marks GROUP BY feed`,
     )
@@ -106,93 +97,99 @@ export class HotFile {
     }
   }
 
-  /** Writes rows (a batch per table) and marks atomically; durable when it resolves. */
-  async write(
-    connection: DuckDBConnection,
-    batches: readonly RowBatch[],
-    marks: Marks,
-    sealedRows: SealedRows,
-  ): Promise<void> {
-    const staged: Staged[] = []
-    const fresh: { batch: RowBatch; first: number }[] = []
-    for (const batch of batches) {
-      if (batch.count === 0) continue
-      const top = Math.max(sealedRows.top(batch.table), this.spans.high(batch.table))
-      const first = firstFresh(batch, top)
-      if (first > 0) staged.push(await this.#stage(connection, batch, first, sealedRows))
-      if (first < batch.count) fresh.push({ batch, first })
-    }
+  /** Writes rows and marks atomically; durable when it resolves. */
+  async write(batches: readonly RowBatch[], marks: Marks, sealed: SealedRows): Promise<void> {
     const taken = new Spans()
-    await connection.run('BEGIN')
-    try {
-      for (const { table, sql, low, high } of staged) {
-        const { rowsChanged } = await connection.run(sql)
-        if (rowsChanged > 0) taken.add(table, { rows: rowsChanged, low, high })
-      }
-      for (const { batch, first } of fresh) {
-        const range = { first, end: batch.count }
-        const appender = await connection.createAppender(batch.table, 'main', this.catalog)
-        appendRows(appender, batch, range)
-        appender.closeSync()
-        taken.add(batch.table, { rows: batch.count - first, ...orderSpan(batch, range) })
-      }
-      const sql = this.#marksSql(marks)
-      if (sql !== '') await connection.run(sql)
-      await connection.run('COMMIT')
-    } catch (error) {
-      await connection.run('ROLLBACK').catch(() => {})
-      throw error
-    }
+    await this.#commit(async () => {
+      for (const batch of batches) if (batch.count > 0) await this.#add(batch, taken, sealed)
+      await this.#insertMarks(marks)
+    })
     this.spans.addAll(taken)
     this.#marks = higher(this.#marks, marks)
   }
 
-  /** Copies possible duplicates into a staging table, outside the transaction. */
-  async #stage(
-    connection: DuckDBConnection,
-    batch: RowBatch,
-    end: number,
-    sealedRows: SealedRows,
-  ): Promise<Staged> {
+  /** Replaces the marks, also by lower ones. */
+  async setMarks(marks: Marks): Promise<void> {
+    await this.#commit(async () => {
+      await this.#connection.run(`DELETE FROM ${this.catalog}.marks`)
+      await this.#insertMarks(marks)
+    })
+    this.#marks = marks
+  }
+
+  async #add(batch: RowBatch, taken: Spans, sealed: SealedRows): Promise<void> {
+    const { table, count } = batch
+    if (this.spans.rows(table) + taken.rows(table) === 0)
+      await this.#connection.run(createTableSql(this.catalog, table))
+    const top = Math.max(sealed.top(table), this.spans.high(table), taken.high(table))
+    const first = firstFresh(batch, top)
+    if (first > 0) {
+      const span = orderSpan(batch, { first: 0, end: first })
+      const rows = await this.#addUnknown(batch, first, sealed.holding(table, span.low, span.high))
+      if (rows > 0) taken.add(table, { rows, ...span })
+    }
+    if (first === count) return
+    const range = { first, end: count }
+    const appender = await this.#connection.createAppender(table, 'main', this.catalog)
+    appendRows(appender, batch, range)
+    appender.closeSync()
+    taken.add(table, { rows: count - first, ...orderSpan(batch, range) })
+  }
+
+  /** Adds one row of each key that no file contains yet, of the rows before `end`. */
+  async #addUnknown(batch: RowBatch, end: number, sealed: readonly string[]): Promise<number> {
     const { table } = batch
-    const stage = `memory.main."staged_${table}"`
-    const span = orderSpan(batch, { first: 0, end })
-    await connection.run(`DROP TABLE IF EXISTS ${stage}`)
-    await connection.run(
-      createTableSql('memory.main', table).replace(`"${table}"`, `"staged_${table}"`),
+    const stage = `staged_${table}`
+    await this.#connection.run(
+      `CREATE TEMP TABLE "${stage}" AS FROM ${this.catalog}."${table}" LIMIT 0`,
     )
-    const appender = await connection.createAppender(`staged_${table}`, 'main', 'memory')
+    const appender = await this.#connection.createAppender(stage, 'main', 'temp')
     appendRows(appender, batch, { first: 0, end })
     appender.closeSync()
-    const sealed = await sealedRows.holding(table, span.low, span.high)
-    return { table, sql: this.#newRowsSql(table, sealed, span), ...span }
+    const span = orderSpan(batch, { first: 0, end })
+    const sql = newRowsSql(table, this.catalog, [this.catalog, ...sealed], span)
+    const { rowsChanged } = await this.#connection.run(sql)
+    await this.#connection.run(`DROP TABLE temp."${stage}"`)
+    return rowsChanged
   }
 
-  /** Inserts one staged row of each key that no file contains yet. */
-  #newRowsSql(
-    table: TableName,
-    sealed: readonly string[],
-    span: { low: number; high: number },
-  ): string {
-    const { key } = tables[table]
-    const isNew = [this.catalog, ...sealed].map(
-      (catalog) =>
-        `NOT EXISTS (FROM ${catalog}."${table}" AS t
-          WHERE ${key.map((name) => `t."${name}" = s."${name}"`).join(' AND ')}
-            AND ${orderSql(table, 't.')} BETWEEN ${span.low} AND ${span.high})`,
-    )
-    return `INSERT INTO ${this.catalog}."${table}"
-      SELECT DISTINCT ON (${key.map((name) => `s."${name}"`).join(', ')}) s.*
-      FROM memory.main."staged_${table}" AS s WHERE ${isNew.join(' AND ')}`
-  }
-
-  #marksSql(marks: Marks): string {
+  async #insertMarks(marks: Marks): Promise<void> {
     const rows = Object.entries(marks).map(([feed, mark]) => {
       assert(Number.isSafeInteger(mark) && mark >= 0, `the mark of ${feed} is a whole number`)
       return `('${feed}', ${mark})`
     })
-    return rows.length === 0 ? '' : `INSERT INTO ${this.catalog}.marks VALUES ${rows.join(', ')}`
+    if (rows.length === 0) return
+    await this.#connection.run(`INSERT INTO ${this.catalog}.marks VALUES ${rows.join(', ')}`)
   }
+
+  async #commit(work: () => Promise<void>): Promise<void> {
+    await this.#connection.run('BEGIN')
+    try {
+      await work()
+      await this.#connection.run('COMMIT')
+    } catch (error) {
+      await this.#connection.run('ROLLBACK').catch(() => {})
+      throw error
+    }
+  }
+}
+
+function newRowsSql(
+  table: TableName,
+  hot: string,
+  catalogs: readonly string[],
+  { low, high }: Pick<Span, 'low' | 'high'>,
+): string {
+  const { key } = tables[table]
+  const isNew = catalogs.map(
+    (catalog) =>
+      `NOT EXISTS (FROM ${catalog}."${table}" AS t
+        WHERE ${key.map((name) => `t."${name}" = s."${name}"`).join(' AND ')}
+          AND ${orderSql(table, 't.')} BETWEEN ${low} AND ${high})`,
+  )
+  return `INSERT INTO ${hot}."${table}"
+    SELECT DISTINCT ON (${key.map((name) => `s."${name}"`).join(', ')}) s.*
+    FROM temp."staged_${table}" AS s WHERE ${isNew.join(' AND ')}`
 }
 
 function higher(before: Marks, now: Marks): Marks {

@@ -1,5 +1,5 @@
 // Publishes the list of files that readers open, and deletes files once no reader needs them.
-// Thread: main of the writer process.
+// Thread: main of the writer process. One call at a time.
 import { removeFiles, type Snapshot, type SnapshotFile, writeSnapshot } from './store-files.ts'
 
 /** Grace period before a replaced file is deleted: readers of an older snapshot may open it. */
@@ -7,38 +7,23 @@ export const removeDelayMs = 15_000
 
 export class Publisher {
   readonly #folder: string
-  #version: number
-  #published: Snapshot | null = null
-  /** The last write of the snapshot's file; never rejects. */
-  #writing: Promise<unknown> = Promise.resolve()
+  #published: Snapshot
   readonly #removals = new Set<NodeJS.Timeout>()
 
   /** Versions grow from the one on disk. */
-  constructor(folder: string, version: number) {
+  constructor(folder: string, published: Snapshot) {
     this.#folder = folder
-    this.#version = version
+    this.#published = published
   }
 
   /** Resolves when the snapshot with these files is on disk. */
   async publish(files: readonly SnapshotFile[]): Promise<Snapshot> {
     const before = this.#published
-    if (before !== null && isSame(before.files, files)) {
-      // Its write may still be running, and the caller may read it from disk.
-      await this.#writing
-      return before
-    }
-    this.#version += 1
-    const snapshot = { version: this.#version, files }
+    if (isSame(before.files, files)) return before
+    const snapshot = { version: before.version + 1, files }
+    await writeSnapshot(this.#folder, snapshot)
     this.#published = snapshot
-    const written = this.#writing.then(() => writeSnapshot(this.#folder, snapshot))
-    this.#writing = written.catch(() => {})
-    await written
     return snapshot
-  }
-
-  /** Resolves when no write is running. */
-  async idle(): Promise<void> {
-    await this.#writing
   }
 
   removeLater(names: readonly string[]): void {

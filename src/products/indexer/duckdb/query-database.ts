@@ -1,7 +1,7 @@
 // The database that a customer's query sees: views over read-only files, and nothing else.
 // Thread: main of a query process.
 //
-//   memory (empty, ours)  chain.transactions  = view over seg_…, tail_…  attached READ_ONLY
+//   memory (empty, ours)  chain.transactions  = view over seg_…  attached READ_ONLY
 //                         chain.usage         = a copy of the caller's own rows
 //                         system_.tables      = list of tables
 //   then: no file outside the index's folder, no network, settings locked
@@ -32,8 +32,6 @@ export class StaleSnapshot extends Error {}
 
 const ownMacros = ["CREATE OR REPLACE MACRO database() AS 'chain'"]
 const hiddenColumn = 'subscription'
-/** A table that is not listed has all columns. */
-const allColumns: PresentColumns = new Map()
 
 export class QueryDatabase {
   readonly connection: DuckDBConnection
@@ -105,7 +103,7 @@ export class QueryDatabase {
       } catch (error) {
         throw new StaleSnapshot('a file of the snapshot is gone', { cause: error })
       }
-      this.#attached.set(file.name, await this.#columnsOf(file.name))
+      this.#attached.set(file.name, await presentColumns(this.connection, catalogOf(file.name)))
     }
     this.#files = snapshot.files
     this.#version = snapshot.version
@@ -139,11 +137,6 @@ export class QueryDatabase {
 
   close(): void {
     this.#instance.closeSync()
-  }
-
-  /** Only a sealed file may be of an earlier version: tails are copied from the open hot file. */
-  #columnsOf(name: string): Promise<PresentColumns> | PresentColumns {
-    return name.startsWith('tail-') ? allColumns : presentColumns(this.connection, catalogOf(name))
   }
 
   #unionSql(table: TableName, only: string): string {

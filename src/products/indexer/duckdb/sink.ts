@@ -1,32 +1,19 @@
 // Writes rows into the embedded DuckDB index: the `RowSink` of the embedded engine.
 // Thread: main of the writer process, the only process that writes the index's files.
 //
-//   write -> hot file (rows + marks, one commit) -> full or old? -> sealed -> merged -> dropped
-//                 |
-//   snapshot -----+-> tails: copies of the newest rows -> readable.json
-//   request
-//
-// A mark is the highest position of a feed (slot or seq) whose rows are durable.
+// A state machine, drawn in store-state.ts. Tasks run one at a time, in their order; only the copy
+// of a merge runs beside them. A crash in any state is repaired by `opening`: what exists follows
+// from the names of the files alone.
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { isBug } from '../../../base/assert.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Marks, RowBatch, RowSink } from '../engine.ts'
-import type { TableName } from '../tables.ts'
 import { Archive } from './archive.ts'
-import { joinBatches } from './chunks.ts'
-import { HotFile, type SealedRows } from './hot-file.ts'
+import { HotFile } from './hot-file.ts'
 import { Publisher } from './publisher.ts'
 import { serveSnapshots } from './snapshot-socket.ts'
-import {
-  emptySnapshot,
-  hotName,
-  type Listing,
-  listFolder,
-  readSnapshot,
-  removeFiles,
-  type Snapshot,
-} from './store-files.ts'
-import { Tails } from './tails.ts'
+import { hotName, listFolder, readSnapshot, removeFiles, type Snapshot } from './store-files.ts'
+import { assertTransition, type StoreState } from './store-state.ts'
 
 const defaults = {
   /** The hot file is sealed when its write-ahead log has this size, or when it is this old. */
@@ -37,56 +24,45 @@ const defaults = {
 export interface DuckdbSinkOptions extends Partial<typeof defaults> {
   readonly retentionMs: number
   readonly retentionBytes: number
+  /** Called with each state that is entered; for tests. */
+  onState?(state: StoreState): void
 }
 
 /** Batching delay: a commit costs a few milliseconds, so one write covers a block of rows. */
 const lingerMs = 50
-const memoryLimit = '1GB'
 const upkeepMs = 10_000
-/** Above this write-ahead log size DuckDB would checkpoint in the middle of a write. */
-const autoCheckpoint = '1TB'
+const engineOptions = {
+  threads: '1',
+  memory_limit: '1GB',
+  /** Above this write-ahead log size DuckDB would checkpoint in the middle of a write. */
+  wal_autocheckpoint: '1TB',
+}
 
 /** Opens the folder, recovers from a crash if there was one, and returns a sink ready for rows. */
-export async function openDuckdbSink(
-  folder: string,
-  options: DuckdbSinkOptions,
-): Promise<DuckdbSink> {
+export async function openDuckdbSink(folder: string, options: DuckdbSinkOptions) {
   const sink = new DuckdbSink(folder, options)
-  try {
-    await sink.open()
-    return sink
-  } catch (error) {
-    throw faultOf(error, 'index open failed')
-  }
+  await sink.open()
+  return sink
 }
 
 export class DuckdbSink implements RowSink {
   readonly lingerMs = lingerMs
-  #instance!: DuckDBInstance
   readonly #folder: string
-  readonly #options: Required<DuckdbSinkOptions>
-  #publisher!: Publisher
+  readonly #options: typeof defaults & DuckdbSinkOptions
+  #state: StoreState = 'broken'
+  /** The last task in the queue; never rejects. */
+  #last: Promise<unknown> = Promise.resolve()
+  /** The copy of a merge, until its file is in the list; never rejects. */
+  #merging: Promise<void> | null = null
+  #isStopped = false
+  #instance: DuckDBInstance | null = null
   #writer!: DuckDBConnection
+  #merger!: DuckDBConnection
+  #publisher!: Publisher
   #archive!: Archive
-  #tails!: Tails
   #hot!: HotFile
   #snapshotServer: { close(): Promise<void> } | null = null
-  #writes: Promise<unknown> = Promise.resolve()
-  #publishing: Promise<unknown> = Promise.resolve()
-  /** The running copy of the hot file's rows; the file cannot be detached until it is done. */
-  #copying: Promise<unknown> = Promise.resolve()
-  #isOpen = false
-  #isBroken = false
-  /** The running seal of the previous hot file. */
-  #sealing: Promise<void> = Promise.resolve()
   #upkeep: NodeJS.Timeout | null = null
-  readonly #sealedRows: SealedRows = {
-    top: (table) => this.#archive.top(table),
-    holding: async (table: TableName, low, high) => {
-      await this.#sealed()
-      return this.#archive.holding(table, low, high)
-    },
-  }
 
   constructor(folder: string, options: DuckdbSinkOptions) {
     this.#folder = folder
@@ -94,9 +70,9 @@ export class DuckdbSink implements RowSink {
   }
 
   async open(): Promise<void> {
-    await this.#openStore()
+    await this.#inTurn('index open failed', async () => {})
     this.#snapshotServer = await serveSnapshots(this.#folder, () => this.publish())
-    this.#upkeep = setInterval(() => void this.#keepUp().catch(() => {}), upkeepMs)
+    this.#upkeep = setInterval(() => void this.tidy().catch(() => {}), upkeepMs)
     this.#upkeep.unref()
   }
 
@@ -105,22 +81,25 @@ export class DuckdbSink implements RowSink {
   }
 
   async write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
-    await this.#inTurn(async () => {
-      await this.#hot.write(this.#writer, joinBatches(batches), marks, this.#sealedRows)
-      if ((await this.#hot.logBytes()) >= this.#options.hotBytesMax)
-        await this.#sealHot(this.#hot.marks)
+    await this.#inTurn('index write failed', async () => {
+      this.#enter('writing')
+      await this.#hot.write(batches, marks, this.#archive)
+      this.#enter('ready')
+      if ((await this.#hot.logBytes()) >= this.#options.hotBytesMax) await this.#seal()
     })
   }
 
   async blockhash(slot: number): Promise<string | null> {
-    return this.#inTurn(async () => {
-      const sealed = await this.#sealedRows.holding('blocks', slot, slot)
-      const parts = [this.#hot.catalog, ...sealed].map(
-        (catalog) => `SELECT blockhash FROM ${catalog}.blocks WHERE slot = ${slot}`,
-      )
-      const found = await this.#writer.runAndReadAll(parts.join(' UNION ALL '))
-      const hash = found.getRows()[0]?.[0]
-      return hash === undefined ? null : String(hash)
+    return this.#inTurn('index read failed', async () => {
+      const hot = this.#hot.spans.meets('blocks', slot, slot) ? [this.#hot.catalog] : []
+      for (const catalog of [...hot, ...this.#archive.holding('blocks', slot, slot)]) {
+        const found = await this.#writer.runAndReadAll(
+          `SELECT blockhash FROM ${catalog}.blocks WHERE slot = ${slot}`,
+        )
+        const hash = found.getRows()[0]?.[0]
+        if (hash !== undefined) return String(hash)
+      }
+      return null
     })
   }
 
@@ -129,161 +108,159 @@ export class DuckdbSink implements RowSink {
    * old mark makes the next start retry the cut.
    */
   async cut(from: number, to: number): Promise<void> {
-    await this.#inTurn(async () => {
-      await this.#sealHot(this.#hot.marks)
-      await this.#sealed()
-      await this.#archive.cut(from, to)
-      await this.#sealHot({ ...this.#hot.marks, slots: from - 1 })
-      await this.#sealed()
+    await this.#inTurn('index cut failed', async () => {
+      await this.#seal()
+      this.#enter('cutting')
+      this.#publisher.removeLater(await this.#archive.cut(from, to))
+      await this.#hot.setMarks({ ...this.#hot.marks, slots: from - 1 })
+      await this.#list()
     })
   }
 
   /** Makes all durable rows readable; resolves with the snapshot that contains them. */
   publish(): Promise<Snapshot> {
-    const published = this.#publishing.then(async () => {
-      await this.#sealed()
-      const copied = this.#tails.follow(this.#hot)
-      this.#copying = copied.catch(() => {})
-      const superseded = await copied
-      this.#isOpen = true
-      const snapshot = await this.#announce()
-      this.#publisher.removeLater(superseded)
-      return snapshot
-    })
-    this.#publishing = published.catch(() => {})
-    return published
+    return this.#inTurn('index publish failed', () => this.#seal())
   }
 
-  /** Drops files beyond the retention limits and merges small ones; also runs on a timer. */
+  /** Seals an old hot file, drops files beyond the retention limits; also runs on a timer. */
   async tidy(): Promise<void> {
-    await this.#archive.tidy(Date.now())
-    await this.#publisher.idle()
+    await this.#inTurn('index tidy failed', async () => {
+      if (Date.now() - this.#hot.bornAtMs > this.#options.hotMsMax) await this.#seal()
+      const expired = this.#archive.expired(Date.now())
+      if (expired.length > 0) await this.#replace(expired, null)
+      this.#merge()
+    })
   }
 
   async stop(): Promise<void> {
     if (this.#upkeep !== null) clearInterval(this.#upkeep)
     await this.#snapshotServer?.close()
-    await this.#writes
-    await this.#sealing
     await this.publish().catch(() => {})
-    await this.#archive.stop()
-    // The next start then has no write-ahead log to replay.
-    await this.#writer.run(`CHECKPOINT ${this.#hot.catalog}`).catch(() => {})
+    await this.#last
+    this.#isStopped = true
+    await this.#close()
     this.#publisher.stop()
-    this.#instance.closeSync()
   }
 
-  async #openStore(): Promise<void> {
+  /** Runs a task after all earlier ones; recovers first when the one before broke the store. */
+  async #inTurn<T>(what: string, task: () => Promise<T>): Promise<T> {
+    const done = this.#last.then(async () => {
+      if (this.#isStopped) throw new Fault('index-write', 'the index is stopped')
+      try {
+        if (this.#state === 'broken') await this.#open()
+        return await task()
+      } catch (error) {
+        const fault = faultOf(error, what)
+        // Rows that the engine rejects were rolled back; anything else is repaired by opening.
+        const isRolledBack = this.#state === 'writing' && !fault.retryable
+        this.#enter(isRolledBack ? 'ready' : 'broken')
+        throw fault
+      }
+    })
+    this.#last = done.catch(() => {})
+    return done
+  }
+
+  #enter(state: StoreState): void {
+    assertTransition(this.#state, state)
+    this.#state = state
+    this.#options.onState?.(state)
+  }
+
+  async #open(): Promise<void> {
+    await this.#close()
+    this.#enter('opening')
     const listing = await listFolder(this.#folder)
-    this.#instance = await DuckDBInstance.create(':memory:', {
-      threads: '1',
-      memory_limit: memoryLimit,
-      wal_autocheckpoint: autoCheckpoint,
-    })
-    try {
-      await this.#openFiles(listing)
-      this.#isBroken = false
-    } catch (error) {
-      this.#instance.closeSync()
-      throw error
-    }
-  }
-
-  async #openFiles(listing: Listing): Promise<void> {
-    this.#isOpen = false
+    this.#publisher ??= new Publisher(this.#folder, await readSnapshot(this.#folder))
+    this.#instance = await DuckDBInstance.create(':memory:', engineOptions)
     this.#writer = await this.#instance.connect()
-    this.#tails = new Tails(await this.#instance.connect(), this.#folder, listing.lastTail)
-    this.#publisher ??= new Publisher(this.#folder, (await readSnapshot(this.#folder)).version)
-    this.#archive = new Archive(await this.#instance.connect(), {
-      ...this.#options,
-      folder: this.#folder,
-      onChange: () => void this.#announce().catch(() => {}),
-      remove: (names) => this.#publisher.removeLater(names),
-    })
+    this.#merger = await this.#instance.connect()
+    this.#archive = new Archive(this.#writer, { ...this.#options, folder: this.#folder })
     await this.#archive.open(listing.sealed)
     await this.#openHot(listing)
-    await this.publish()
+    await this.#seal()
     this.#publisher.removeLater(listing.obsolete)
   }
 
-  async #openHot(listing: Listing): Promise<void> {
-    const numbers = [...listing.hot]
+  /** A crash between rotating and sealing leaves two hot files: the older one is sealed now. */
+  async #openHot({ hot, sealed }: Awaited<ReturnType<typeof listFolder>>): Promise<void> {
+    const folder = this.#folder
     const files: HotFile[] = []
-    for (const number of numbers) {
-      const file = await HotFile.open(this.#writer, { folder: this.#folder, number })
+    for (const number of hot) {
+      const file = await HotFile.open(this.#writer, { folder, number })
       if (file !== null) files.push(file)
-      else await removeFiles(this.#folder, [hotName(number), `${hotName(number)}.wal`])
+      else await removeFiles(folder, [hotName(number), `${hotName(number)}.wal`])
     }
-    // A crash during sealing leaves several: the newest stays hot, the others are sealed now.
     const newest = files.pop()
     for (const file of files) await this.#archive.seal(file)
-    const last = Math.max(0, ...numbers, ...listing.sealed.map((file) => file.to))
-    this.#hot =
-      newest ?? (await HotFile.create(this.#writer, { folder: this.#folder, number: last + 1 }, {}))
+    const number = Math.max(0, ...hot, ...sealed.map((file) => file.to)) + 1
+    this.#hot = newest ?? (await HotFile.create(this.#writer, { folder, number }, {}))
   }
 
-  /** Switches to a new hot file; the old one is sealed concurrently with further writes. */
-  async #sealHot(marks: Marks): Promise<void> {
-    await this.#sealed()
-    const full = this.#hot
-    const next = { folder: this.#folder, number: full.number + 1 }
-    this.#hot = await HotFile.create(this.#writer, next, marks)
-    this.#archive.expect(full.spans)
-    this.#sealing = this.#copying
-      .then(() => this.#archive.seal(full))
-      .then(
-        () => void this.#archive.tidy(Date.now()).catch(() => {}),
-        (error: unknown) => {
-          // The file is kept unsealed: its rows are durable, and the next start seals it.
-          process.stderr.write(`index: file seal failed: ${messageOf(error)}\n`)
-        },
+  async #seal(): Promise<Snapshot> {
+    const folder = this.#folder
+    if (this.#hot.spans.totalRows > 0) {
+      this.#enter('rotating')
+      const full = this.#hot
+      this.#hot = await HotFile.create(
+        this.#writer,
+        { folder, number: full.number + 1 },
+        full.marks,
       )
-  }
-
-  async #keepUp(): Promise<void> {
-    const isOld = Date.now() - this.#hot.bornAtMs > this.#options.hotMsMax
-    if (isOld && this.#hot.spans.totalRows > 0)
-      await this.#inTurn(() => this.#sealHot(this.#hot.marks))
-    await this.#archive.tidy(Date.now())
-  }
-
-  /** Waits until no seal is running, including seals that start while waiting. */
-  async #sealed(): Promise<void> {
-    for (let waited: unknown = null; waited !== this.#sealing; ) {
-      waited = this.#sealing
-      await waited
+      this.#enter('sealing')
+      await this.#archive.seal(full)
     }
+    const snapshot = await this.#list()
+    this.#merge()
+    return snapshot
   }
 
-  /** Publishes the current list of files; a sealed file replaces its tails. */
-  async #announce(): Promise<Snapshot> {
-    const tails = this.#archive.has(this.#tails.hot) ? [] : this.#tails.files
-    // While the folder is being opened, the snapshot from before the crash is more complete.
-    if (!this.#isOpen) return emptySnapshot
-    return this.#publisher.publish([...this.#archive.files, ...tails])
+  async #list(): Promise<Snapshot> {
+    this.#enter('listing')
+    const snapshot = await this.#publisher.publish(this.#archive.files)
+    this.#enter('ready')
+    return snapshot
   }
 
-  async #inTurn<T>(task: () => Promise<T>): Promise<T> {
-    const done = this.#writes.then(async () => {
-      if (this.#isBroken) await this.#reopen()
-      return task()
+  async #replace(...args: Parameters<Archive['replace']>): Promise<void> {
+    this.#enter('replacing')
+    const removed = await this.#archive.replace(...args)
+    await this.#list()
+    this.#publisher.removeLater(removed)
+  }
+
+  /** Starts the next merge, if there is one and none is running. */
+  #merge(): void {
+    const archive = this.#archive
+    const run = this.#merging === null ? archive.nextRun() : null
+    if (run === null) return
+    this.#merging = archive.copy(this.#merger, run).then(
+      // Queued, not awaited: an earlier task may wait for this copy to end.
+      (copied) => void this.#merged(archive, run, copied).catch(() => {}),
+      () => {
+        // The sources stay; tried again after the next seal.
+        this.#merging = null
+      },
+    )
+  }
+
+  #merged(archive: Archive, ...made: Parameters<Archive['replace']>): Promise<void> {
+    return this.#inTurn('index merge failed', async () => {
+      if (archive !== this.#archive) return
+      await this.#replace(...made)
+      this.#merging = null
+      this.#merge()
     })
-    this.#writes = done.catch(() => {})
-    try {
-      return await done
-    } catch (error) {
-      // After an internal error DuckDB rejects every statement: reopen before the next task.
-      if (/^(FATAL|INTERNAL) Error|invalidated/i.test(messageOf(error))) this.#isBroken = true
-      throw faultOf(error, 'index write failed')
-    }
   }
 
-  async #reopen(): Promise<void> {
-    await this.#archive.stop()
-    await this.#publishing
-    await this.#sealing
+  /** Aborts a running merge and closes all files. */
+  async #close(): Promise<void> {
+    if (this.#instance === null) return
+    this.#merger.interrupt()
+    await this.#merging
+    this.#merging = null
     this.#instance.closeSync()
-    await this.#openStore()
+    this.#instance = null
   }
 }
 

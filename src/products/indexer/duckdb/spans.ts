@@ -49,16 +49,19 @@ export class Spans {
     for (const [table, span] of more.#spans) this.add(table, span)
   }
 
-  /** Computes the spans of a file that has no `spans` table. */
-  async measure(connection: DuckDBConnection, catalog: string): Promise<void> {
-    for (const table of tableNames) {
+  /** Computes the spans of a file that has no `spans` table, of the tables it has. */
+  async measure(
+    connection: DuckDBConnection,
+    catalog: string,
+    present: readonly TableName[],
+  ): Promise<void> {
+    for (const table of present) {
       const order = orderSql(table)
       const found = await connection.runAndReadAll(
         `SELECT count(*), min(${order}), max(${order}) FROM ${catalog}."${table}"`,
       )
-      const [rows, low, high] = found.getRows()[0]!
-      if (Number(rows) > 0)
-        this.add(table, { rows: Number(rows), low: Number(low), high: Number(high) })
+      const [rows, low, high] = found.getRows()[0]!.map(Number)
+      if (rows! > 0) this.add(table, { rows: rows!, low: low!, high: high! })
     }
   }
 
@@ -79,10 +82,6 @@ export class Spans {
   async load(connection: DuckDBConnection, catalog: string): Promise<void> {
     const found = await connection.runAndReadAll(`SELECT * FROM ${catalog}.spans`)
     for (const [name, rows, low, high] of found.getRows())
-      this.add(name as TableName, {
-        rows: Number(rows),
-        low: Number(low),
-        high: Number(high),
-      })
+      this.add(name as TableName, { rows: Number(rows), low: Number(low), high: Number(high) })
   }
 }

@@ -4,14 +4,17 @@
 //   hot-7.duckdb       receives writes; only the writer has it open
 //   seg-1-6-0.duckdb   sealed and immutable: rows of the hot files 1 to 6; the last number is the
 //                      revision, which grows when rows are deleted and the file is rewritten
-//   tail-7-3.duckdb    copied rows of hot file 7 for readers; the third tail
 //   new-*.duckdb       unfinished file that is renamed when complete; left over after a crash
+//   tail-7-3.duckdb    copied rows of hot file 7, by version 0.2.0; deleted after the opening
 //   readable.json      snapshot: the files that together contain all rows; replaced by rename
 //
 // A sealed file whose span lies within another's has been merged into it. Of two files with the
 // same span, the one with the higher revision is valid.
 import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { Fault, messageOf } from '../../../base/errors.ts'
+import { duckdbString } from '../sql/quoting.ts'
 import { type TableName, tableNames } from '../tables.ts'
 import { hideFile, openFolder, shareFile } from './file-access.ts'
 
@@ -52,17 +55,11 @@ export function sealedName({ from, to, revision }: SealedSpan): string {
   return `seg-${from}-${to}-${revision}.duckdb`
 }
 
-export function tailName(hot: number, number: number): string {
-  return `tail-${hot}-${number}.duckdb`
-}
-
 export interface Listing {
   /** Numbers of the hot files, ascending. */
   readonly hot: readonly number[]
   /** Valid sealed files, ascending, without those merged into others. */
   readonly sealed: readonly Sealed[]
-  /** The highest number of a tail; 0 without tails. */
-  readonly lastTail: number
   /** Names of files that are no longer needed. */
   readonly obsolete: readonly string[]
 }
@@ -75,9 +72,7 @@ export async function listFolder(folder: string): Promise<Listing> {
   const hot: number[] = []
   const obsolete: string[] = []
   const sealed: Sealed[] = []
-  let lastTail = 0
   for (const name of names) {
-    lastTail = Math.max(lastTail, Number(/^tail-\d+-(\d+)\.duckdb$/.exec(name)?.[1] ?? 0))
     const asHot = /^hot-(\d+)\.duckdb$/.exec(name)
     const asSealed = /^seg-(\d+)-(\d+)-(\d+)\.duckdb$/.exec(name)
     if (asHot !== null) hot.push(Number(asHot[1]))
@@ -89,7 +84,7 @@ export async function listFolder(folder: string): Promise<Listing> {
   const isReplaced = (file: Sealed) => sealed.some((other) => replaces(other, file))
   obsolete.push(...sealed.filter(isReplaced).map((file) => file.name))
   const kept = sealed.filter((file) => !isReplaced(file)).sort((a, b) => a.from - b.from)
-  return { hot: hot.sort((a, b) => a - b), sealed: kept, lastTail, obsolete }
+  return { hot: hot.sort((a, b) => a - b), sealed: kept, obsolete }
 }
 
 /** Resets file modes that an earlier version or another user left too open. */
@@ -109,6 +104,21 @@ function replaces(other: Sealed, file: Sealed): boolean {
   if (other === file || other.from > file.from || other.to < file.to) return false
   const isSameSpan = other.from === file.from && other.to === file.to
   return !isSameSpan || other.revision > file.revision
+}
+
+/** Opens a file in the engine. Rejects with a Fault that names the file and the reason. */
+export async function attach(
+  connection: DuckDBConnection,
+  { folder, name }: { readonly folder: string; readonly name: string },
+  catalog: string,
+  options = '',
+): Promise<void> {
+  try {
+    await connection.run(`ATTACH ${duckdbString(join(folder, name))} AS ${catalog} ${options}`)
+  } catch (error) {
+    const why = `index file ${name} cannot be opened: ${messageOf(error)}`
+    throw new Fault('index-file', why, { cause: error, retryable: true })
+  }
 }
 
 /** Renames a finished file and syncs the folder, so that the file survives a machine crash. */
