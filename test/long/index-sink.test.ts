@@ -247,7 +247,7 @@ describe('a sink that is killed', () => {
 
 function spawnSink(hotBytesMax: number): ChildProcess {
   const script = join(import.meta.dirname, '../testkit/index-sink-child.mjs')
-  return spawn(process.execPath, [script, folder, String(hotBytesMax)], {
+  return spawn(process.execPath, [script, JSON.stringify({ folder, hotBytesMax })], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
 }
