@@ -189,7 +189,7 @@ class Asking {
         statement: { texts: [text], values: [] },
         format: 'JSONEachRow',
         limits,
-        quotes64: true,
+        output: { quotes64: true },
       }).started
       if (!outcome.ok) throw new Error(outcome.error.message)
       for await (const _ of outcome.result.chunks);

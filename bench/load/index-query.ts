@@ -149,7 +149,7 @@ async function ask(engine: QueryEngine, sql: string): Promise<{ text: string; ro
       memoryBytes: 512_000_000,
       overflow: 'throw',
     },
-    quotes64: true,
+    output: { quotes64: true },
   }
   const outcome = await engine.run(query).started
   if (!outcome.ok) throw new Error(`${outcome.error.code} ${outcome.error.message}`)

@@ -1,11 +1,18 @@
-// JSONEachRow by the engine's own to_json against the slow way, row by row, on random values.
+// Results in every format, byte for byte as ClickHouse writes them, from the embedded engine.
+// test/golden/indexer/formats.json has ClickHouse's own bytes; readers of others read the rest.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { tableFromIPC } from 'apache-arrow'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { parquetReadObjects } from 'hyparquet'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { QueryDatabase } from '../../src/products/indexer/duckdb/query-database.ts'
 import { QueryRunner } from '../../src/products/indexer/duckdb/query-runner.ts'
+import type { OutputOptions } from '../../src/products/indexer/formats.ts'
+import { readSettings } from '../../src/products/indexer/settings.ts'
+import { standardPlan } from '../../src/subscriptions/plans.ts'
+import golden from '../golden/indexer/formats.json' with { type: 'json' }
 import { queryOf } from '../testkit/query-stage.ts'
 
 let folder: string
@@ -22,69 +29,140 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-async function rows(sql: string, isFast: boolean, quotes64: boolean): Promise<unknown[]> {
-  let text = ''
+async function result(sql: string, format: string, output?: OutputOptions): Promise<Buffer> {
+  const chunks: Buffer[] = []
   const sink = {
     write: async (bytes: Uint8Array) => {
-      text += Buffer.from(bytes).toString()
+      chunks.push(Buffer.from(bytes))
     },
     wake: () => {},
   }
-  const query = queryOf(sql, { format: 'JSONEachRow', quotes64 })
+  const query = queryOf(sql, { format, ...(output !== undefined && { output }) })
   const job = { ...query, snapshot: { version: 0, files: [] } }
-  const report = await new QueryRunner(database, sink, isFast).run(job)
+  const report = await new QueryRunner(database, sink).run(job)
   expect(report.error).toBe(null)
-  const lines = text.split('\n').slice(0, -1)
-  expect(lines.length).toBe(report.rows)
-  return lines.map((line) => JSON.parse(line))
+  return Buffer.concat(chunks)
 }
 
-const quoted = (text: string) => `'${text.replaceAll("'", "''").replaceAll('\0', '')}'`
-const value = fc.oneof(
-  fc.bigInt({ min: 0n, max: 2n ** 64n - 1n }).map((n) => `${n}::UBIGINT`),
-  fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }).map((n) => `(${n})::BIGINT`),
-  fc.integer().map((n) => `(${n})::INTEGER`),
-  fc.integer({ min: 0, max: 255 }).map((n) => `${n}::UTINYINT`),
-  fc.double().map((n) => `'${n}'::DOUBLE`),
-  fc.float().map((n) => `'${n}'::FLOAT`),
-  fc.string().map((text) => `${quoted(text)}::VARCHAR`),
-  fc.boolean().map(String),
-  fc.constantFrom('NULL::VARCHAR', 'NULL::UBIGINT', 'NULL::DOUBLE', 'NULL::VARCHAR[]'),
-  fc
-    .array(fc.string(), { maxLength: 4 })
-    .map((texts) => `[${texts.map(quoted).join(', ')}]::VARCHAR[]`),
-  fc.array(fc.nat(), { maxLength: 4 }).map((items) => `[${items.join(', ')}]::UBIGINT[]`),
-  fc.nat({ max: 4_000_000_000 }).map((n) => `make_timestamp(${n}000000)::TIMESTAMP_S`),
-  fc.nat({ max: 2_000_000_000 }).map((n) => `make_timestamp(${n}123456)`),
-  fc.nat({ max: 2_000_000_000 }).map((n) => `make_timestamp(${n}123000)::TIMESTAMP_MS`),
-  fc.nat({ max: 2_000_000_000 }).map((n) => `make_timestamp_ns(${n}123456789)`),
-  fc.nat({ max: 30_000 }).map((n) => `DATE '1970-01-01' + ${n}`),
-)
+function outputOf(settings: Readonly<Record<string, string>>): OutputOptions {
+  const read = readSettings(Object.entries(settings), standardPlan.indexer)
+  if (!read.ok) throw new Error(read.error.message)
+  return read.value.output
+}
 
-test('the fast and the slow writer return the same bytes', async () => {
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(value, { minLength: 1, maxLength: 8 }),
-      fc.boolean(),
-      async (cells, quotes64) => {
-        const sql = `SELECT ${cells.map((cell, at) => `${cell} AS "na ""me${at}"`).join(', ')} FROM range(3)`
-        expect(await rows(sql, true, quotes64)).toEqual(await rows(sql, false, quotes64))
-      },
-    ),
-    { numRuns: 60 },
-  )
+/** Times and counts that no two servers have in common. */
+function comparable(text: string): string {
+  return text
+    .replace(/"elapsed": [\d.e-]+/, '"elapsed": 0')
+    .replace(/"rows_read": \d+/, '"rows_read": 0')
+    .replace(/"bytes_read": \d+/, '"bytes_read": 0')
+    .replace(/<(elapsed|rows_read|bytes_read)>[\d.e-]+</g, '<$1>0<')
+}
+
+describe.each(golden.cases)('$name', ({ duckdb, results, ...rest }) => {
+  const settings = ('settings' in rest ? rest.settings : undefined) ?? {}
+  const output = outputOf(settings as Record<string, string>)
+  test.each(Object.entries(results as Record<string, string>))('as %s', async (format, written) => {
+    const bytes = await result(duckdb, format, output)
+    if (/^(RowBinary|Native)/.test(format)) expect(bytes.toString('hex')).toBe(written)
+    else expect(comparable(bytes.toString())).toBe(comparable(written))
+  })
 })
 
-test('types without a fast way, and columns of one name, take the slow one', async () => {
-  const sql =
-    "SELECT 1.50::DECIMAL(5, 2) AS d, {'a': 5::UBIGINT, 'b': [1.5, 'nan'::DOUBLE]} AS s, MAP {'k': 1} AS m, sum(x::UBIGINT) AS h, INTERVAL 1 DAY AS i FROM range(4) t(x)"
-  expect(await rows(sql, true, true)).toEqual([
-    { d: 1.5, s: { a: '5', b: [1.5, null] }, m: { k: 1 }, h: '6', i: '1 day' },
-  ])
-  expect(await rows('SELECT 1 AS x, 2 AS x', true, true)).toEqual([{ x: 2 }])
+const scalars = golden.cases[0]!.duckdb
+const nested = golden.cases.find(({ name }) => name === 'nested')!.duckdb
+
+describe('formats that others read', () => {
+  test('Arrow, file and stream', async () => {
+    for (const format of ['Arrow', 'ArrowStream']) {
+      const table = tableFromIPC(await result(scalars, format))
+      expect(table.numRows).toBe(2)
+      expect(table.schema.fields.map(({ name }) => name)).toContain('s/t')
+      const [row] = table.toArray() as [Record<string, unknown>]
+      expect(row.big).toBe(18446744073709551615n)
+      expect(row['s/t']).toBe('a"b\\c\n\t/<&>é\'|')
+      expect(Number(row.t)).toBe(Date.UTC(2024, 0, 2, 3, 4, 5))
+      expect(row.b).toBe(false)
+    }
+    const rows = tableFromIPC(await result(nested, 'Arrow')).toArray() as [
+      Record<string, { toJSON(): unknown }>,
+    ]
+    const plain = JSON.parse(
+      JSON.stringify(rows[0], (_, v) => (typeof v === 'bigint' ? `${v}` : v)),
+    )
+    expect(plain).toMatchObject({
+      arr: ['x', 'y\'z"\n/'],
+      lists: [[1, 2], []],
+      tup: { 1: 1, 2: "a'", 3: '5' },
+      named: { a: 1, b: 'x/' },
+      m: { 'k/': '1' },
+      none: [],
+    })
+  })
+
+  test('Arrow with NULLs, decimals and no rows', async () => {
+    const sql =
+      'SELECT CASE WHEN x = 1 THEN NULL ELSE x END AS n, CAST(x * -1.5 AS DECIMAL(9, 2)) AS d FROM range(3) AS r(x)'
+    const table = tableFromIPC(await result(sql, 'ArrowStream'))
+    expect([...table.getChild('n')!]).toEqual([0n, null, 2n])
+    expect(
+      [...table.getChild('d')!].map((d) => Buffer.from(d.buffer, d.byteOffset, 16).readInt32LE()),
+    ).toEqual([0, -150, -300])
+    const none = tableFromIPC(await result(`${sql} WHERE x > 9`, 'ArrowStream'))
+    expect([none.numRows, none.schema.fields.length]).toEqual([0, 2])
+  })
+
+  test('Parquet', async () => {
+    const bytes = await result(scalars, 'Parquet')
+    const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length)
+    const rows = await parquetReadObjects({ file: file as ArrayBuffer })
+    expect(rows).toHaveLength(2)
+    expect(rows[0]).toMatchObject({ n: 1, big: 18446744073709551615n, b: false })
+  })
+})
+
+const quoted = (text: string) => `'${text.replaceAll("'", "''").replaceAll('\0', '')}'`
+
+test('any text comes back from JSON, CSV and TSV as it was', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.string({ unit: 'grapheme' }), { minLength: 1 }), async (drawn) => {
+      const texts = drawn.map((text) => text.replaceAll('\0', '').replaceAll('\\', '/'))
+      const sql = `SELECT unnest([${texts.map(quoted).join(', ')}]) AS t`
+      const json = (await result(sql, 'JSONCompactEachRow')).toString().split('\n').slice(0, -1)
+      expect(json.map((line) => JSON.parse(line)[0])).toEqual(texts)
+      const csv = (await result(sql, 'CSV')).toString()
+      const cells = [...csv.matchAll(/"((?:[^"]|"")*)"\n/gs)].map((m) =>
+        m[1]!.replaceAll('""', '"'),
+      )
+      expect(cells).toEqual(texts)
+      const tsv = (await result(sql, 'TSV')).toString().split('\n').slice(0, -1)
+      const plainOf = (text: string) =>
+        text.replaceAll(
+          /\\(.)/g,
+          (_, c: string) => ({ n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', 0: '\0' })[c] ?? c,
+        )
+      expect(tsv.map(plainOf)).toEqual(texts)
+    }),
+    { numRuns: 30 },
+  )
 })
 
 test('a comment or a semicolon at the end changes nothing', async () => {
   for (const end of [';', ' -- x', ' /* x */', ';;', ' -- x\n;'])
-    expect(await rows(`SELECT 1 AS x${end}`, true, true), end).toEqual([{ x: 1 }])
+    expect((await result(`SELECT 1 AS x${end}`, 'JSONEachRow')).toString(), end).toBe('{"x":1}\n')
+})
+
+test('columns of one name are all written', async () => {
+  expect((await result('SELECT 1 AS x, 2 AS x', 'JSONEachRow')).toString()).toBe('{"x":1,"x":2}\n')
+})
+
+test('rows of several chunks are in order and complete, long and short ones', async () => {
+  const sql = `SELECT x AS n, CASE WHEN x % 3 = 0 THEN '' ELSE substr('${'y'.repeat(40)}', 1, CAST(x % 40 AS INTEGER)) END AS s FROM range(20000) AS r(x)`
+  const lines = (await result(sql, 'TSV')).toString().split('\n').slice(0, -1)
+  expect(lines).toHaveLength(20_000)
+  expect(
+    lines.findIndex((line, at) => line !== `${at}\t${at % 3 === 0 ? '' : 'y'.repeat(at % 40)}`),
+  ).toBe(-1)
+  const short = (await result('SELECT x AS n FROM range(9000) AS r(x)', 'CSV')).toString()
+  expect(short).toBe(Array.from({ length: 9000 }, (_, at) => `${at}\n`).join(''))
 })

@@ -237,7 +237,9 @@ describe('the formats of a result', () => {
       f: 1666.6666666666667,
     })
     expect(
-      JSON.parse((await format({ format: 'JSONEachRow', quotes64: false })).split('\n')[0]!),
+      JSON.parse(
+        (await format({ format: 'JSONEachRow', output: { quotes64: false } })).split('\n')[0]!,
+      ),
     ).toMatchObject({ slot: 1 })
     const json = JSON.parse(await format({ format: 'JSON' }))
     expect(json.meta.slice(0, 6)).toEqual([

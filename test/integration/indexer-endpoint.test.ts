@@ -52,11 +52,7 @@ describe('a query', () => {
     expect(await format({ body: 'SELECT 1', headers })).toBe('JSON')
     expect(await format({ body: 'SELECT 1 FORMAT JSONEachRow;', headers })).toBe('JSONEachRow')
     expect(await format({ body: 'SELECT 1 FORMAT tsvWithNames' })).toBe('TabSeparatedWithNames')
-    expect(await stage.code({ body: 'SELECT 1 FORMAT Native' })).toEqual([
-      400,
-      73,
-      'UNKNOWN_FORMAT',
-    ])
+    expect(await stage.code({ body: 'SELECT 1 FORMAT Avro' })).toEqual([400, 73, 'UNKNOWN_FORMAT'])
   })
 
   it('is answered with the headers of ClickHouse, and how fresh the rows are', async () => {
@@ -115,7 +111,7 @@ describe('a query', () => {
     })
     const quoted = { output_format_json_quote_64bit_integers: '0' }
     await stage.ask({ body: 'SELECT 1', query: quoted })
-    expect(stage.engine.queries.at(-1)?.quotes64).toBe(false)
+    expect(stage.engine.queries.at(-1)?.output.quotes64).toBe(false)
   })
 
   it('is compressed only with enable_http_compression and a supported Accept-Encoding', async () => {

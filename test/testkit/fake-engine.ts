@@ -14,7 +14,8 @@ import type {
   QueryResult,
   RunningQuery,
 } from '../../src/products/indexer/engine.ts'
-import { renderSmall, type SmallResult } from '../../src/products/indexer/formats.ts'
+import { formatOf } from '../../src/products/indexer/formats.ts'
+import { renderSmall, type SmallResult } from '../../src/products/indexer/small-result.ts'
 
 const CHUNK_ROWS = 1_000
 const cancelledError: QueryError = {
@@ -85,7 +86,7 @@ export class FakeEngine implements QueryEngine {
     const totals = { rows: 0, bytes: 0 }
     let error: QueryError | null = null
     const give = (part: SmallResult): Uint8Array => {
-      const bytes = Buffer.from(renderSmall(part, query.format) ?? 'PAR1')
+      const bytes = Buffer.from(renderSmall(part, formatOf(query.format, 'clickhouse')!) ?? 'PAR1')
       totals.rows += part.rows.length
       totals.bytes += bytes.length
       this.rowsGiven += part.rows.length

@@ -154,6 +154,7 @@ export const importers: Readonly<Record<string, readonly string[]>> = {
     'src/client/node-socket.ts',
   ],
   '@duckdb/node-api': ['src/products/indexer/duckdb/'],
+  '@duckdb/node-bindings': ['src/products/indexer/duckdb/'],
   'apache-arrow': ['src/products/indexer/'],
   uplot: ['src/live/'],
   'd3-force': ['src/live/'],

@@ -1,6 +1,5 @@
 // Asks an engine of the index as its door does: the statement is read, its parameters are bound.
 import type {
-  OutputFormat,
   Query,
   QueryEngine,
   QueryError,
@@ -11,7 +10,7 @@ import { bindParameters } from '../../src/products/indexer/sql/parameters.ts'
 import { readStatement } from '../../src/products/indexer/sql/reading.ts'
 
 export interface AskOptions {
-  readonly format?: OutputFormat
+  readonly format?: string
   readonly params?: Readonly<Record<string, string>>
   readonly limits?: Partial<QueryLimits>
   readonly quotes64?: boolean
@@ -45,7 +44,7 @@ export function queryOf(engine: QueryEngine, sql: string, options: AskOptions = 
     statement: statement?.ok ? statement.value : { texts: [sql], values: [] },
     format: options.format ?? 'JSONEachRow',
     limits: { ...limitsUsual, ...options.limits },
-    quotes64: options.quotes64 ?? true,
+    output: { quotes64: options.quotes64 ?? true },
   }
 }
 

@@ -3,7 +3,7 @@
 // result in little memory.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { OutputFormat, QueryEngine, RowBatch } from '../../src/products/indexer/engine.ts'
+import type { QueryEngine, RowBatch } from '../../src/products/indexer/engine.ts'
 import { firstSlot, makeRows, subscriptions } from './generated-rows.ts'
 import { type Asked, type AskOptions, ask, queryOf, tryAsk } from './index-asking.ts'
 import { until } from './until.ts'
@@ -15,7 +15,7 @@ export interface EngineStage {
   /** How many queries it works on at this moment. */
   busy(): Promise<number>
   /** What this one lacks; the door says so to whoever asks. */
-  readonly lacks: readonly OutputFormat[]
+  readonly lacks: readonly string[]
   /** A query of many seconds that stays far below the memory limit, where joins do not. */
   readonly endless?: string
   /** How many rows a result may have beyond the limit when it is told to break off. */

@@ -44,7 +44,7 @@ export function queryOf(sql: string, { limits, ...rest }: Asking = {}): Query {
     subscription: 'sub_a',
     statement: { texts: [sql], values: [] },
     format: 'JSONCompactEachRow',
-    quotes64: true,
+    output: { quotes64: true },
     ...rest,
     limits: { ...standardLimits, ...limits },
   }

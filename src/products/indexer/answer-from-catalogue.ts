@@ -2,7 +2,7 @@
 // Tools send these before anything else.
 import { DATABASE, databases, type VisibleTable, visibleTables } from './catalogue.ts'
 import { type Checked, checked, fail, shownName } from './exceptions.ts'
-import type { SmallResult } from './formats.ts'
+import type { SmallResult } from './small-result.ts'
 import { Cursor } from './sql/cursor.ts'
 import type { Reading } from './sql/reading.ts'
 

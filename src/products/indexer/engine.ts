@@ -3,6 +3,7 @@
 //
 //   feeds    -> writer process: rows/ -> RowSink.write(batches, marks)    durable when it resolves
 //   endpoint -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
+import type { OutputOptions } from './formats.ts'
 import type { FeedName, TableName } from './tables.ts'
 
 /** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
@@ -39,19 +40,6 @@ export interface RowSink {
   stop(): Promise<void>
 }
 
-export const outputFormats = [
-  'JSON',
-  'JSONEachRow',
-  'JSONCompact',
-  'JSONCompactEachRow',
-  'CSV',
-  'CSVWithNames',
-  'TabSeparated',
-  'TabSeparatedWithNames',
-  'Parquet',
-] as const
-export type OutputFormat = (typeof outputFormats)[number]
-
 /** The value of a `{name:Type}` parameter, checked against its type by sql/. */
 export interface TypedValue {
   /** ClickHouse type name: `UInt64`, `Array(String)`, `Nullable(DateTime64(3))`. */
@@ -71,10 +59,10 @@ export interface Query {
   /** The caller's subscription; decides which rows of `usage` are visible. */
   readonly subscription: string
   readonly statement: Statement
-  readonly format: OutputFormat
+  /** A name of formats.ts. */
+  readonly format: string
   readonly limits: QueryLimits
-  /** Writes 64-bit integers as JSON strings. */
-  readonly quotes64: boolean
+  readonly output: OutputOptions
 }
 
 export interface QueryLimits {

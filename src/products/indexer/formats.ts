@@ -1,190 +1,182 @@
-// Output formats: their names and content types, and the encoder that writes a result in one of
-// them, chunk by chunk. Thread: any (pure). Cells in, text out; the caller counts and sends.
-import { type OutputFormat, outputFormats } from './engine.ts'
-import { shortEscapes } from './sql/quoting.ts'
-import type { ColumnType } from './tables.ts'
+// Output formats: one table with their names, content types and layouts, for both engines.
+// Thread: any (pure). DuckDB writes the formats that have a layout or a writer here; a ClickHouse
+// server writes all of them.
 
-const aliases: Readonly<Record<string, OutputFormat>> = {
-  tsv: 'TabSeparated',
-  tsvwithnames: 'TabSeparatedWithNames',
+/** Layouts of layouts.ts. */
+export type LayoutName =
+  | 'json'
+  | 'jsonStrings'
+  | 'jsonCompact'
+  | 'jsonCompactStrings'
+  | 'jsonObjects'
+  | 'jsonLines'
+  | 'jsonStringLines'
+  | 'jsonProgressLines'
+  | 'jsonArrays'
+  | 'jsonStringArrays'
+  | 'csv'
+  | 'tsv'
+  | 'tsvRaw'
+  | 'values'
+  | 'sqlInsert'
+  | 'vertical'
+  | 'markdown'
+  | 'xml'
+  | 'none'
+/** Formats of arranged.ts. */
+export type ArrangedName =
+  | 'jsonColumns'
+  | 'jsonCompactColumns'
+  | 'jsonColumnsWithMetadata'
+  | 'pretty'
+  | 'prettyCompact'
+  | 'prettySpace'
+
+/** How a format is written: row by row, as a whole from rendered cells, or as bytes. */
+export type Writing =
+  | { readonly rows: LayoutName }
+  | { readonly whole: ArrangedName }
+  | { readonly bytes: 'RowBinary' | 'Native' | 'Arrow' | 'Parquet' }
+  | { readonly server: true }
+
+export interface Format {
+  readonly name: string
+  readonly contentType: string
+  readonly writing: Writing
+  /** Lines before the rows: none, the names, or names and types. */
+  readonly heads: 0 | 1 | 2
+}
+
+const json = 'application/json; charset=UTF-8'
+const lines = 'application/x-ndjson; charset=UTF-8'
+const tabs = 'text/tab-separated-values; charset=UTF-8'
+const plain = 'text/plain; charset=UTF-8'
+const bytes = 'application/octet-stream'
+const commas = 'text/csv; charset=UTF-8; header='
+
+const families: readonly (readonly [names: string, contentType: string, writing: Writing])[] = [
+  ['JSON', json, { rows: 'json' }],
+  ['JSONStrings', json, { rows: 'jsonStrings' }],
+  ['JSONCompact', json, { rows: 'jsonCompact' }],
+  ['JSONCompactStrings', json, { rows: 'jsonCompactStrings' }],
+  ['JSONObjectEachRow', json, { rows: 'jsonObjects' }],
+  ['JSONEachRow', lines, { rows: 'jsonLines' }],
+  ['JSONStringsEachRow', lines, { rows: 'jsonStringLines' }],
+  ['JSONEachRowWithProgress', lines, { rows: 'jsonProgressLines' }],
+  ['JSONCompactEachRow+', lines, { rows: 'jsonArrays' }],
+  ['JSONCompactStringsEachRow+', lines, { rows: 'jsonStringArrays' }],
+  ['JSONColumns', json, { whole: 'jsonColumns' }],
+  ['JSONCompactColumns', json, { whole: 'jsonCompactColumns' }],
+  ['JSONColumnsWithMetadata', json, { whole: 'jsonColumnsWithMetadata' }],
+  ['CSV+', commas, { rows: 'csv' }],
+  ['TabSeparated+', tabs, { rows: 'tsv' }],
+  ['TabSeparatedRaw+', tabs, { rows: 'tsvRaw' }],
+  ['Values', plain, { rows: 'values' }],
+  ['SQLInsert', plain, { rows: 'sqlInsert' }],
+  ['Vertical', plain, { rows: 'vertical' }],
+  ['Markdown', plain, { rows: 'markdown' }],
+  ['XML', 'application/xml; charset=UTF-8', { rows: 'xml' }],
+  ['Null', plain, { rows: 'none' }],
+  ['Pretty', plain, { whole: 'pretty' }],
+  ['PrettyCompact', plain, { whole: 'prettyCompact' }],
+  ['PrettySpace', plain, { whole: 'prettySpace' }],
+  ['RowBinary+', bytes, { bytes: 'RowBinary' }],
+  ['Native', bytes, { bytes: 'Native' }],
+  ['Arrow', bytes, { bytes: 'Arrow' }],
+  ['ArrowStream', bytes, { bytes: 'Arrow' }],
+  ['Parquet', bytes, { bytes: 'Parquet' }],
+  // Formats that need no file of the server, which is why Template and Protobuf are not here.
+  ...[
+    'ORC',
+    'Avro',
+    'MsgPack',
+    'BSONEachRow',
+    'Npy',
+    'RawBLOB',
+    'LineAsString',
+    'CustomSeparated+',
+  ].map((name) => [name, bytes, { server: true }] as const),
+]
+
+/** Pretty variants without colours, which are never sent, and in one block, which all are. */
+const prettySuffixes = ['NoEscapes', 'MonoBlock', 'NoEscapesMonoBlock']
+const aliases: Readonly<Record<string, string>> = {
   jsonlines: 'JSONEachRow',
   ndjson: 'JSONEachRow',
+  jsoncolumnswithmeta: 'JSONColumnsWithMetadata',
+  md: 'Markdown',
+  raw: 'TabSeparatedRaw',
 }
-const byName = new Map<string, OutputFormat>([
-  ...outputFormats.map((format) => [format.toLowerCase(), format] as const),
-  ...Object.entries(aliases),
-])
+
+const byName = new Map<string, Format>()
+for (const [names, contentType, writing] of families) {
+  const name = names.replace('+', '')
+  const heads = names.endsWith('+') ? ['', 'WithNames', 'WithNamesAndTypes'] : ['']
+  for (const [at, suffix] of heads.entries()) add(name + suffix, contentType, writing, at)
+  if (name.startsWith('Pretty'))
+    for (const suffix of prettySuffixes) add(name + suffix, contentType, writing, 0)
+}
+for (const [alias, name] of Object.entries(aliases))
+  byName.set(alias, byName.get(name.toLowerCase())!)
+
+function add(name: string, contentType: string, writing: Writing, heads: number): void {
+  const header = heads === 0 ? 'absent' : 'present'
+  const format: Format = {
+    name,
+    contentType: contentType === commas ? commas + header : contentType,
+    writing,
+    heads: heads as Format['heads'],
+  }
+  byName.set(name.toLowerCase(), format)
+  if (name.startsWith('TabSeparated'))
+    byName.set(name.replace('TabSeparated', 'TSV').toLowerCase(), format)
+}
 
 /** ClickHouse's default format. */
-export const defaultFormat: OutputFormat = 'TabSeparated'
+export const defaultFormat = 'TabSeparated'
 
-/** Null for an unsupported format. */
-export function formatOf(name: string): OutputFormat | null {
-  return byName.get(name.toLowerCase()) ?? null
+export const formats: readonly Format[] = [...new Set(byName.values())]
+
+/** Null for a format that the engine does not write; names are read without regard to case. */
+export function formatOf(name: string, engine: 'duckdb' | 'clickhouse'): Format | null {
+  const format = byName.get(name.toLowerCase()) ?? null
+  return format !== null && 'server' in format.writing && engine === 'duckdb' ? null : format
 }
 
-export function contentTypeOf(format: OutputFormat): string {
-  if (format === 'Parquet') return 'application/octet-stream'
-  const isLines = format.endsWith('EachRow')
-  if (format.startsWith('JSON'))
-    return `application/${isLines ? 'x-ndjson' : 'json'}; charset=UTF-8`
-  if (format.startsWith('Tab')) return 'text/tab-separated-values; charset=UTF-8'
-  return `text/csv; charset=UTF-8; header=${format === 'CSV' ? 'absent' : 'present'}`
+/** True for formats whose result is UTF-8 text. */
+export function isTextFormat({ writing }: Format): boolean {
+  return 'rows' in writing || 'whole' in writing
 }
 
 /** A truncated result of these formats is useless, so more of it is buffered. */
-export function isWhole(format: OutputFormat): boolean {
-  return format === 'JSON' || format === 'JSONCompact' || format === 'Parquet'
+export function isWhole({ writing, name }: Format): boolean {
+  return 'whole' in writing || name === 'Parquet' || /^JSON(Compact)?(Strings)?$/.test(name)
 }
 
-/**
- * `big` and `decimal` are digits as strings; `nested` is a list, tuple or map already written in
- * the format. All other strings (names, times, identifiers) are `text`.
- */
-export type CellKind = 'number' | 'float' | 'bool' | 'text' | 'big' | 'decimal' | 'nested'
-export type ResultCell = string | number | boolean | null
+/** Options of the written values; absent ones are ClickHouse's defaults. */
+export interface OutputOptions {
+  /** Writes 64-bit integers as JSON strings. */
+  readonly quotes64: boolean
+  /** Writes nan and inf as JSON strings instead of null. */
+  readonly quotesDenormals?: boolean
+  readonly quotesFloats?: boolean
+  readonly quotesDecimals?: boolean
+  readonly keepsSlashes?: boolean
+  readonly tuplesAsArrays?: boolean
+  readonly times?: 'simple' | 'iso' | 'unix_timestamp'
+  /** Revision of the client's native protocol: decides the header of Native blocks. */
+  readonly revision?: number
+}
+
 export interface ResultColumn {
   readonly name: string
   /** ClickHouse type name. */
   readonly type: string
-  readonly kind: CellKind
 }
 
-/** Cells are passed by column, as the engine returns them. */
-export interface Encoder {
-  begin(): string
-  rows(columns: readonly (readonly ResultCell[])[], count: number): string
-  end(statistics: { readonly rows: number; readonly elapsedSeconds: number }): string
-}
-
-export type TextFormat = Exclude<OutputFormat, 'Parquet'>
-
-export function encoderOf(
-  format: TextFormat,
-  columns: readonly ResultColumn[],
-  quotes64: boolean,
-): Encoder {
-  const { open, separator, close, cellOf, nameOf } = layoutOf(format, quotes64)
-  const writers = columns.map(({ kind }) => cellOf(kind))
-  const isObject = format === 'JSON' || format === 'JSONEachRow'
-  const leads = columns.map(
-    ({ name }, at) => (at === 0 ? open : separator) + (isObject ? `${nameOf(name)}:` : ''),
-  )
-  const rowText = (cells: readonly (readonly ResultCell[])[], row: number) => {
-    let text = ''
-    for (let at = 0; at < leads.length; at += 1) text += leads[at]! + writers[at]!(cells[at]![row]!)
-    return text + close
-  }
-  if (format === 'JSON' || format === 'JSONCompact') return wholeJson(columns, rowText)
-  const names = columns.map(({ name }) => nameOf(name)).join(separator)
-  return {
-    begin: () => (format.endsWith('WithNames') ? `${names}\n` : ''),
-    rows: (cells, count) => {
-      let text = ''
-      for (let at = 0; at < count; at += 1) text += `${rowText(cells, at)}\n`
-      return text
-    },
-    end: () => '',
-  }
-}
-
-type RowText = (cells: readonly (readonly ResultCell[])[], row: number) => string
-
-function wholeJson(columns: readonly ResultColumn[], rowText: RowText): Encoder {
-  const meta = columns.map(({ name, type }) => ({ name, type }))
-  let isFirst = true
-  return {
-    begin: () => `{"meta":${JSON.stringify(meta)},"data":[`,
-    rows: (cells, count) => {
-      let text = ''
-      for (let at = 0; at < count; at += 1) {
-        text += (isFirst ? '\n' : ',\n') + rowText(cells, at)
-        isFirst = false
-      }
-      return text
-    },
-    end: ({ rows, elapsedSeconds }) => {
-      const statistics = { elapsed: elapsedSeconds, rows_read: rows, bytes_read: 0 }
-      return `${isFirst ? '' : '\n'}],"rows":${rows},"statistics":${JSON.stringify(statistics)}}\n`
-    },
-  }
-}
-
-type WriteCell = (cell: ResultCell) => string
-
-interface Layout {
-  /** Around a row, and between its cells. */
-  readonly open: string
-  readonly separator: string
-  readonly close: string
-  cellOf(kind: CellKind): WriteCell
-  nameOf(name: string): string
-}
-
-function layoutOf(format: TextFormat, quotes64: boolean): Layout {
-  const bare = { open: '', close: '' }
-  if (format.startsWith('CSV')) return { ...bare, separator: ',', cellOf: csvCell, nameOf: csvText }
-  if (format.startsWith('Tab'))
-    return { ...bare, separator: '\t', cellOf: tsvCell, nameOf: tsvText }
-  const [open, close] = format.includes('Compact') ? ['[', ']'] : ['{', '}']
-  return {
-    open: open!,
-    close: close!,
-    separator: ',',
-    cellOf: (kind) => jsonCell(kind, quotes64),
-    nameOf: (name) => JSON.stringify(name),
-  }
-}
-
-function jsonCell(kind: CellKind, quotes64: boolean): WriteCell {
-  if (kind === 'text') return (cell) => JSON.stringify(cell)
-  if (kind === 'float') return (cell) => (Number.isFinite(cell) ? String(cell) : 'null')
-  return kind === 'big' && quotes64 ? (cell) => (cell === null ? 'null' : `"${cell}"`) : String
-}
-
-function csvCell(kind: CellKind): WriteCell {
-  return plainCell(kind === 'text' || kind === 'nested' ? csvText : String)
-}
-
-function tsvCell(kind: CellKind): WriteCell {
-  return plainCell(kind === 'text' ? tsvText : String)
-}
-
-function plainCell(textOf: (text: string) => string): WriteCell {
-  return (cell) => {
-    if (cell === null) return '\\N'
-    return typeof cell === 'number' ? numberText(cell) : textOf(String(cell))
-  }
-}
-
-function csvText(text: string): string {
-  return `"${text.replaceAll('"', '""')}"`
-}
-
-function tsvText(text: string): string {
-  return text.replaceAll(/[\\\t\n\r\b\f\0]/g, (char) => shortEscapes.get(char) ?? '\\\\')
-}
-
-function numberText(value: number): string {
-  if (Number.isFinite(value)) return String(value)
-  if (Number.isNaN(value)) return 'nan'
-  return value > 0 ? 'inf' : '-inf'
-}
-
-/** A result that the endpoint builds itself. */
-export interface SmallResult {
-  readonly columns: readonly { readonly name: string; readonly type: ColumnType }[]
-  readonly rows: readonly (readonly (string | number)[])[]
-}
-
-/** The same text as an engine's; null for Parquet, which is not supported here. */
-export function renderSmall({ columns, rows }: SmallResult, format: OutputFormat): string | null {
-  if (format === 'Parquet') return null
-  const typed = columns.map(({ name, type }): ResultColumn => {
-    return { name, type, kind: type === 'String' ? 'text' : 'number' }
-  })
-  const encoder = encoderOf(format, typed, true)
-  const cells = columns.map((_, at) => rows.map((row) => row[at]!))
-  const end = encoder.end({ rows: rows.length, elapsedSeconds: 0 })
-  return encoder.begin() + encoder.rows(cells, rows.length) + end
+export interface ResultStatistics {
+  readonly rows: number
+  readonly elapsedSeconds: number
+  /** The statement ends with LIMIT. */
+  readonly isLimited: boolean
 }

@@ -9,14 +9,15 @@ import type { QuotaMeters } from '../../quota/meters.ts'
 import { Reply } from '../../transport/reply.ts'
 import { answerWith } from './answer.ts'
 import { answerFromCatalogue } from './answer-from-catalogue.ts'
-import type { OutputFormat, QueryEngine, QueryError, QueryTotals, Statement } from './engine.ts'
-import { type Checked, checked, exception, fail } from './exceptions.ts'
-import { defaultFormat, formatOf, isWhole, renderSmall, type SmallResult } from './formats.ts'
+import type { QueryEngine, QueryError, QueryTotals, Statement } from './engine.ts'
+import { type Checked, checked, exception, fail, shownName } from './exceptions.ts'
+import { defaultFormat, type Format, formatOf, isWhole } from './formats.ts'
 import { BUSY_RETRY_MS, errorReply, type ResponseInfo, resultHead } from './heads.ts'
 import type { Freshness } from './ingest.ts'
 import { type QueryInput, type RequestHead, readUrl, withBody } from './input.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
 import { type QuerySettings, readSettings } from './settings.ts'
+import { renderSmall, type SmallResult } from './small-result.ts'
 import { readKill } from './sql/cursor.ts'
 import { bindParameters } from './sql/parameters.ts'
 import { type Reading, readStatement } from './sql/reading.ts'
@@ -38,7 +39,7 @@ export interface Arrival extends RequestHead {
 interface Ready {
   readonly reading: Reading
   readonly statement: Statement
-  readonly format: OutputFormat
+  readonly format: Format
   readonly settings: QuerySettings
 }
 
@@ -84,9 +85,9 @@ export class IndexerHandler {
     const reading = readStatement(input.text, dialect)
     if (!reading.ok) return reading
     const name = reading.value.format ?? (input.format || defaultFormat)
-    const format = formatOf(name)
+    const format = formatOf(name, this.#deps.engine.name)
     if (format === null)
-      return fail('UNKNOWN_FORMAT', 'this format is not written here; JSONEachRow and CSV are')
+      return fail('UNKNOWN_FORMAT', `Unknown format ${shownName(name)}; ${someFormats}`)
     const given = [...input.settings, ...reading.value.settings]
     const settings = readSettings(given, budget.plan.indexer)
     if (!settings.ok) return settings
@@ -126,10 +127,13 @@ export class IndexerHandler {
     })
   }
 
-  #small(run: QueryRun, result: SmallResult, format: OutputFormat): Reply {
+  #small(run: QueryRun, result: SmallResult, format: Format): Reply {
     const body = renderSmall(result, format)
     if (body === null)
-      return this.#failed(run, exception('UNKNOWN_FORMAT', 'this statement gives no Parquet'))
+      return this.#failed(
+        run,
+        exception('UNKNOWN_FORMAT', `this statement gives no ${format.name}`),
+      )
     const bytes = Buffer.byteLength(body)
     const totals: QueryTotals = { rows: result.rows.length, bytes, elapsedMs: 0 }
     run.countBy(() => totals)
@@ -159,9 +163,9 @@ export class IndexerHandler {
       id: run.id,
       subscription: run.caller.principal.subscription.id,
       statement,
-      format,
+      format: format.name,
       limits: settings.limits,
-      quotes64: settings.quotes64,
+      output: settings.output,
     })
     run.began(query, request.address)
     const cancelled = exception('QUERY_WAS_CANCELLED', 'the client has left')
@@ -209,6 +213,11 @@ export class IndexerHandler {
     return { queryId, engine: this.#engine, freshness: this.#deps.freshness() }
   }
 }
+
+/** The families, for the error of an unknown name. */
+const someFormats =
+  'known are the families of JSON, CSV, TSV, Pretty, RowBinary and Arrow, and Values, Vertical, ' +
+  'Markdown, XML, SQLInsert, Native, Parquet, Null'
 
 function takesGzip(request: RequestHead): boolean {
   return request

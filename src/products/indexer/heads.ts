@@ -1,8 +1,8 @@
 // Response headers and error replies of the indexer's endpoint. Thread: main. Pure.
 import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
-import { type OutputFormat, outputFormats, type QueryError, type QueryTotals } from './engine.ts'
+import type { QueryError, QueryTotals } from './engine.ts'
 import { exception, exceptionText, statusOf } from './exceptions.ts'
-import { contentTypeOf } from './formats.ts'
+import { type Format, formats } from './formats.ts'
 import type { Freshness } from './ingest.ts'
 
 const common = {
@@ -12,12 +12,16 @@ const common = {
   'x-content-type-options': 'nosniff',
 }
 const plainHead = Head.of({ 'content-type': 'text/plain; charset=UTF-8', ...common })
-const resultHeads = Object.fromEntries(
-  outputFormats.map((format) => [
+const resultHeads = new Map(
+  formats.map((format) => [
     format,
-    Head.of({ 'content-type': contentTypeOf(format), 'x-clickhouse-format': format, ...common }),
+    Head.of({
+      'content-type': format.contentType,
+      'x-clickhouse-format': format.name,
+      ...common,
+    }),
   ]),
-) as Readonly<Record<OutputFormat, Head>>
+)
 
 export const okReply = new Reply(200, plainHead, 'Ok.\n')
 
@@ -49,8 +53,8 @@ export interface ResponseInfo {
   readonly freshness: Freshness
 }
 
-export function resultHead(format: OutputFormat, info: ResponseInfo, totals: QueryTotals): Head {
-  const head = withInfo(resultHeads[format], info)
+export function resultHead(format: Format, info: ResponseInfo, totals: QueryTotals): Head {
+  const head = withInfo(resultHeads.get(format) ?? plainHead, info)
   return head.and('x-clickhouse-summary', summaryOf(totals))
 }
 

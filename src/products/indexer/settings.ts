@@ -5,11 +5,12 @@
 import type { PlanValues } from '../../subscriptions/plans.ts'
 import type { QueryLimits } from './engine.ts'
 import { type Checked, checked, type ExceptionName, fail, shownName } from './exceptions.ts'
+import type { OutputOptions } from './formats.ts'
 import type { Setting } from './sql/reading.ts'
 
 export interface QuerySettings {
   readonly limits: QueryLimits
-  readonly quotes64: boolean
+  readonly output: OutputOptions
   /** Nothing is sent before the query has ended, as far as the result can be buffered. */
   readonly waitsForEnd: boolean
   /** The response may be compressed, if Accept-Encoding allows it. */
@@ -18,14 +19,17 @@ export interface QuerySettings {
 
 type PlanLimits = PlanValues['indexer']
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
-type Draft = Writable<Omit<QuerySettings, 'limits'>> & { readonly limits: Writable<QueryLimits> }
+type Draft = Writable<Omit<QuerySettings, 'limits' | 'output'>> & {
+  readonly limits: Writable<QueryLimits>
+  readonly output: Writable<OutputOptions>
+}
 
 /** Later settings win, so those of the query itself follow those of the URL. */
 export function readSettings(given: Iterable<Setting>, plan: PlanLimits): Checked<QuerySettings> {
   const { timeMs, rows, resultBytes, memoryBytes } = plan
   const draft: Draft = {
     limits: { timeMs, rows, resultBytes, memoryBytes, overflow: 'throw' },
-    quotes64: true,
+    output: { quotes64: true },
     waitsForEnd: false,
     compresses: false,
   }
@@ -53,7 +57,22 @@ const taken: Readonly<Record<string, Take>> = {
     limits.overflow = value
     return null
   },
-  output_format_json_quote_64bit_integers: flag('quotes64'),
+  output_format_json_quote_64bit_integers: outputFlag('quotes64', true),
+  output_format_json_quote_denormals: outputFlag('quotesDenormals', true),
+  output_format_json_quote_64bit_floats: outputFlag('quotesFloats', true),
+  output_format_json_quote_decimals: outputFlag('quotesDecimals', true),
+  output_format_json_escape_forward_slashes: outputFlag('keepsSlashes', false),
+  output_format_json_named_tuples_as_objects: outputFlag('tuplesAsArrays', false),
+  date_time_output_format: (value, { output }) => {
+    if (value !== 'simple' && value !== 'iso' && value !== 'unix_timestamp') return 'BAD_ARGUMENTS'
+    output.times = value
+    return null
+  },
+  client_protocol_version: (value, { output }) => {
+    if (!/^\d{1,6}$/.test(value)) return 'BAD_ARGUMENTS'
+    output.revision = Number(value)
+    return null
+  },
   wait_end_of_query: flag('waitsForEnd'),
   enable_http_compression: flag('compresses'),
   // ClickHouse's own block compression, which no tool but its own can read.
@@ -61,7 +80,6 @@ const taken: Readonly<Record<string, Take>> = {
   decompress: mustBe('NOT_IMPLEMENTED', '0', 'false'),
   // There are no sessions: `session_check` fails, and session ids alone are ignored.
   session_check: mustBe('SESSION_NOT_FOUND', '0', 'false'),
-  date_time_output_format: mustBe('NOT_IMPLEMENTED', 'simple'),
   extremes: mustBe('NOT_IMPLEMENTED', '0', 'false'),
   limit: mustBe('NOT_IMPLEMENTED', '0'),
   offset: mustBe('NOT_IMPLEMENTED', '0'),
@@ -77,11 +95,30 @@ function clamp(limit: 'timeMs' | 'rows' | 'resultBytes' | 'memoryBytes', unit = 
   }
 }
 
-function flag(name: 'quotes64' | 'waitsForEnd' | 'compresses'): Take {
+function flag(name: 'waitsForEnd' | 'compresses'): Take {
   return (value, draft) => {
-    const lower = value.toLowerCase()
-    if (!['0', '1', 'true', 'false'].includes(lower)) return 'BAD_ARGUMENTS'
-    draft[name] = lower === '1' || lower === 'true'
+    const isSet = flags.get(value.toLowerCase())
+    if (isSet === undefined) return 'BAD_ARGUMENTS'
+    draft[name] = isSet
+    return null
+  }
+}
+
+const flags: ReadonlyMap<string, boolean> = new Map([
+  ['0', false],
+  ['1', true],
+  ['false', false],
+  ['true', true],
+])
+
+type OutputFlag = Exclude<keyof OutputOptions, 'times' | 'revision'>
+
+/** `when`: the value of the setting for which the option is set. */
+function outputFlag(name: OutputFlag, when: boolean): Take {
+  return (value, { output }) => {
+    const isSet = flags.get(value.toLowerCase())
+    if (isSet === undefined) return 'BAD_ARGUMENTS'
+    output[name] = isSet === when
     return null
   }
 }
@@ -93,7 +130,7 @@ function mustBe(otherwise: ExceptionName, ...values: readonly string[]): Take {
 /** Ignored settings: they affect how a server works and not its result, or are fixed here. */
 const harmless = new Set(
   `
-  readonly session_id session_timeout quota_key client_protocol_version
+  readonly session_id session_timeout quota_key
   send_progress_in_http_headers http_headers_progress_interval_ms buffer_size
   cancel_http_readonly_queries_on_client_close add_http_cors_header stacktrace
   http_zlib_compression_level http_response_buffer_size http_wait_end_of_query

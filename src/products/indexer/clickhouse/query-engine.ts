@@ -16,6 +16,7 @@ import type {
   RunningQuery,
 } from '../engine.ts'
 import { exception } from '../exceptions.ts'
+import { formatOf, type OutputOptions } from '../formats.ts'
 import { clickhouseString } from '../sql/quoting.ts'
 import { ClickhouseClient } from './client.ts'
 import { admit } from './gate.ts'
@@ -154,8 +155,6 @@ class Run implements RunningQuery {
   async #start(): Promise<QueryOutcome> {
     const { format, statement, subscription } = this.#query
     const { facts, client } = this.#deps
-    if (format === 'Parquet' && !facts.hasParquet)
-      return this.#fail(exception('UNKNOWN_FORMAT', 'this ClickHouse server writes no Parquet'))
     const admitted = admit(withLiterals(statement), { subscription, facts })
     if (!admitted.ok) return this.#fail(admitted.error)
     const answer = await client.stream({
@@ -164,7 +163,8 @@ class Run implements RunningQuery {
       signal: this.#abort.signal,
     })
     if (!answer.ok) return this.#fail(this.#cause ?? answer.exception)
-    const reader = new ResultReader(answer.body, format, answer.tag)
+    const written = formatOf(format, 'clickhouse')
+    const reader = new ResultReader(answer.body, written, answer.tag)
     const first = await reader.next()
     if (this.#cause !== null) return this.#fail(this.#cause)
     // Nothing was sent yet: the error can still replace the result.
@@ -208,7 +208,7 @@ class Run implements RunningQuery {
   }
 
   #params(): Record<string, string> {
-    const { limits, quotes64 } = this.#query
+    const { limits, output } = this.#query
     const { facts, id } = this.#deps
     const isBreak = limits.overflow === 'break'
     const settings = {
@@ -220,8 +220,7 @@ class Run implements RunningQuery {
       max_result_bytes: limits.resultBytes,
       result_overflow_mode: limits.overflow,
       max_memory_usage: limits.memoryBytes,
-      output_format_json_quote_64bit_integers: quotes64 ? 1 : 0,
-      output_format_json_escape_forward_slashes: 0,
+      ...outputSettings(output),
       enable_optimize_predicate_expression: 1,
       // Scope of common tables of WITH, as table-positions.ts assumes.
       enable_global_with_statement: 1,
@@ -233,7 +232,9 @@ class Run implements RunningQuery {
       log_queries: 0,
       readonly: 1,
     }
-    return { database: 'chain', query_id: id, ...known(facts, settings) }
+    const revision =
+      output.revision === undefined ? {} : { client_protocol_version: `${output.revision}` }
+    return { database: 'chain', query_id: id, ...revision, ...known(facts, settings) }
   }
 
   #stop(cause: QueryError): void {
@@ -260,5 +261,19 @@ class Run implements RunningQuery {
     if (this.#cause !== null) return this.#cause
     const message = error instanceof Fault ? error.message : 'the result broke off'
     return exception('NETWORK_ERROR', message)
+  }
+}
+
+/** The server's settings for the options of a result, its defaults included. */
+function outputSettings(output: OutputOptions): Record<string, string | number> {
+  const flag = (isSet: boolean | undefined) => (isSet === true ? 1 : 0)
+  return {
+    output_format_json_quote_64bit_integers: flag(output.quotes64),
+    output_format_json_quote_denormals: flag(output.quotesDenormals),
+    output_format_json_quote_64bit_floats: flag(output.quotesFloats),
+    output_format_json_quote_decimals: flag(output.quotesDecimals),
+    output_format_json_escape_forward_slashes: flag(output.keepsSlashes !== true),
+    output_format_json_named_tuples_as_objects: flag(output.tuplesAsArrays !== true),
+    date_time_output_format: output.times ?? 'simple',
   }
 }

@@ -1,7 +1,8 @@
 // Reads a streamed answer of a ClickHouse server: passes on its rows, buffers the end until it is
 // clear that it is not an exception, and counts rows and bytes. Thread: main.
 import type { Readable } from 'node:stream'
-import type { OutputFormat, QueryError } from '../engine.ts'
+import type { QueryError } from '../engine.ts'
+import { type Format, isTextFormat } from '../formats.ts'
 import { trailingException } from './server-exception.ts'
 
 /** Longer than the text of an exception, including the query that it may quote. */
@@ -9,7 +10,7 @@ const keptBytes = 16 * 1024
 
 export class ResultReader {
   readonly #body: AsyncIterator<Buffer>
-  readonly #format: OutputFormat
+  readonly #format: Format | null
   readonly #tag: string | null
   readonly #counter: RowCounter
   #kept: Buffer[] = []
@@ -19,7 +20,7 @@ export class ResultReader {
   error: QueryError | null = null
   bytes = 0
 
-  constructor(body: Readable, format: OutputFormat, tag: string | null) {
+  constructor(body: Readable, format: Format | null, tag: string | null) {
     this.#body = (body as AsyncIterable<Buffer>)[Symbol.asyncIterator]()
     this.#format = format
     this.#tag = tag
@@ -73,9 +74,9 @@ export class ResultReader {
   }
 }
 
-function kindOf(format: OutputFormat): 'json' | 'text' | 'binary' {
-  if (format === 'Parquet') return 'binary'
-  return format.startsWith('JSON') ? 'json' : 'text'
+function kindOf(format: Format | null): 'json' | 'text' | 'binary' {
+  if (format === null || !isTextFormat(format)) return 'binary'
+  return format.name.startsWith('JSON') ? 'json' : 'text'
 }
 
 interface RowCounter {
@@ -83,11 +84,13 @@ interface RowCounter {
   rows(): number
 }
 
-/** Counts the rows of a streamed result from its bytes. */
-function rowCounter(format: OutputFormat): RowCounter {
-  if (format === 'Parquet') return { see() {}, rows: () => 0 }
-  if (format === 'JSON' || format === 'JSONCompact') return writtenCount()
-  return countLines(format.startsWith('CSV'), format.endsWith('WithNames') ? 1 : 0)
+/** Counts the rows of a streamed result from its bytes, for formats in which they can be seen. */
+function rowCounter(format: Format | null): RowCounter {
+  const name = format?.name ?? ''
+  if (/^JSON(Compact)?(Strings)?$|^JSONColumnsWithMetadata$/.test(name)) return writtenCount()
+  if (/^(CSV|TabSeparated)|^JSON.*EachRow(With|$)/.test(name) && !/Object|Progress/.test(name))
+    return countLines(name.startsWith('CSV'), format?.heads ?? 0)
+  return { see() {}, rows: () => 0 }
 }
 
 /** Each line break ends a row, except between the quotes of CSV; others escape it in values. */

@@ -6,23 +6,19 @@ export interface ServerFacts {
   readonly version: string
   /** Times with fractional seconds; absent before 20.1. */
   readonly hasDateTime64: boolean
-  readonly hasParquet: boolean
   /** Names of the settings that the server knows. */
   readonly settings: ReadonlySet<string>
 }
 
 export async function readServerFacts(client: ClickhouseClient): Promise<ServerFacts> {
-  const [version, functions, settings, formats] = await Promise.all([
+  const [version, functions, settings] = await Promise.all([
     client.rows<{ version: string }>('SELECT version() AS version'),
     client.rows("SELECT name FROM system.functions WHERE name = 'toDateTime64'"),
     client.rows<{ name: string }>('SELECT name FROM system.settings'),
-    // Absent on old servers, which have no Parquet either.
-    client.rows("SELECT name FROM system.formats WHERE name = 'Parquet'").catch(() => []),
   ])
   return {
     version: version[0]?.version ?? '',
     hasDateTime64: functions.length > 0,
-    hasParquet: formats.length > 0,
     settings: new Set(settings.map(({ name }) => name)),
   }
 }

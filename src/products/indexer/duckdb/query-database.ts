@@ -13,6 +13,7 @@ import { duckdbString } from '../sql/quoting.ts'
 import { type TableName, tableNames } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import { macros } from './macros.ts'
+import { renderingMacros } from './nested-text.ts'
 import { systemSchema } from './rewrite.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'
 import type { TreeRules } from './syntax-tree.ts'
@@ -30,7 +31,7 @@ export interface DatabaseOptions {
 /** A file of the snapshot was deleted before it was opened: a new snapshot must be requested. */
 export class StaleSnapshot extends Error {}
 
-const ownMacros = ["CREATE OR REPLACE MACRO database() AS 'chain'"]
+const ownMacros = ["CREATE OR REPLACE MACRO database() AS 'chain'", ...renderingMacros]
 const hiddenColumn = 'subscription'
 
 export class QueryDatabase {

@@ -1,49 +1,50 @@
 // Runs one query at a time in a query process and writes its result bytes with backpressure.
 // Thread: main of a query process.
 //
-//   job -> snapshot -> gate -> plan -> DuckDB streams chunks -> encoder -> pipe
+//   job -> snapshot -> gate -> plan -> DuckDB renders rows, chunk by chunk -> bytes -> pipe
 //                                         ^------ waits while the pipe is full
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DuckDBResult } from '@duckdb/node-api'
+import type { DuckDBDataChunk } from '@duckdb/node-api'
 import { messageOf } from '../../../base/errors.ts'
+import { arrange, modeOf } from '../arranged.ts'
 import type { QueryError } from '../engine.ts'
 import { exception } from '../exceptions.ts'
-import { type Encoder, encoderOf, type ResultCell, type TextFormat } from '../formats.ts'
+import { type Format, formatOf, type ResultStatistics } from '../formats.ts'
+import { layoutOf } from '../layouts.ts'
 import { duckdbString } from '../sql/quoting.ts'
+import { binaryPieces } from './binary.ts'
 import { engineError } from './engine-error.ts'
-import { type Gated, passGate } from './gate.ts'
+import { passGate } from './gate.ts'
 import { statementText } from './literal.ts'
 import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
-import {
-  endRowSql,
-  jsonRowsSql,
-  type PlannedColumn,
-  probeSql,
-  renderedSql,
-  resultColumns,
-} from './rendering.ts'
+import { cellsSql, probeSql, rowsSql, withoutTuples } from './rendering.ts'
+import { binarySql, type TakenChunk } from './result-shapes.ts'
+import { columnOf, type DuckColumn, typeName } from './result-types.ts'
 import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
+import { textRows } from './row-bytes.ts'
 
-const pieceBytes = 64 * 1024
-/** Results of plans that allow more rows are streamed, others are materialized first. */
-const wholeRowsMax = 100_000
+const fileBytes = 64 * 1024
 
-/** `unsure`: the end row was received, but not as the last row. */
-type StreamEnd = 'whole' | 'unsure' | 'broken'
+/** A gated query with all that its writers need. */
+interface Task {
+  readonly sql: string
+  readonly columns: readonly DuckColumn[]
+  readonly job: QueryJob
+  readonly format: Format
+  readonly out: ResultWriter
+  readonly beganMs: number
+}
 
 export class QueryRunner {
   readonly #database: QueryDatabase
   readonly #sink: ByteSink
   #isCancelled = false
-  /** Lets DuckDB render whole rows where possible; off in the test that compares both ways. */
-  readonly #isFast: boolean
 
-  constructor(database: QueryDatabase, sink: ByteSink, isFast = true) {
+  constructor(database: QueryDatabase, sink: ByteSink) {
     this.#database = database
     this.#sink = sink
-    this.#isFast = isFast
   }
 
   /** Interrupts the running query. */
@@ -64,8 +65,7 @@ export class QueryRunner {
       if (error === null) await out.flush()
     } catch (thrown) {
       if (thrown instanceof StaleSnapshot) return { rows: 0, bytes: 0, error: null, isStale: true }
-      if (!(thrown instanceof ResultCut)) error = this.#errorOf(thrown)
-      else if (thrown.error !== null) error = thrown.error
+      error = thrown instanceof ResultCut ? thrown.error : this.#errorOf(thrown)
     }
     await this.#database.clear().catch(() => {})
     return { rows: out.rows, bytes: out.bytes, error, isStale: false }
@@ -73,101 +73,138 @@ export class QueryRunner {
 
   async #answer(job: QueryJob, out: ResultWriter): Promise<QueryError | null> {
     const { connection, rules } = this.#database
+    const beganMs = performance.now()
+    const format = formatOf(job.format, 'duckdb')
+    if (format === null) return exception('UNKNOWN_FORMAT', 'this format is not written here')
     const gated = await passGate(connection, statementText(job.statement), rules)
     if (!gated.ok) return gated.error
     await this.#database.show(gated.value.tables, job.subscription)
-    if (job.format === 'Parquet') await this.#writeFile(gated.value, job, out)
-    else await this.#writeText(gated.value, job, job.format, out)
+    const { isExplain } = gated.value
+    const sql = isExplain ? await this.#explained(gated.value.sql) : gated.value.sql
+    const columns = await this.#plan(sql)
+    const task: Task = { sql, columns, job, format, out, beganMs }
+    const { writing } = format
+    if ('rows' in writing) await this.#writeRows(task)
+    else if ('whole' in writing) await this.#writeWhole(task, writing.whole)
+    else if (format.name === 'Parquet') await this.#writeFile(task)
+    else await this.#writeBinary(task)
     return null
   }
 
-  async #writeText(
-    { sql, isExplain }: Gated,
-    job: QueryJob,
-    format: TextFormat,
-    out: ResultWriter,
-  ): Promise<void> {
-    const { connection } = this.#database
-    const beganMs = performance.now()
-    if (isExplain) {
-      const plan = await connection.runAndReadAll(sql)
-      const lines = plan.getRows().flatMap((row) => String(row.at(-1)).split('\n'))
-      const column = { name: 'explain', type: 'String', kind: 'text' } as const
-      const encoder = encoderOf(format, [column], job.quotes64)
-      await out.text(encoder.begin())
-      await out.chunk(lines.length, (count) => encoder.rows([lines], count))
-      return out.text(encoder.end({ rows: out.rows, elapsedSeconds: seconds(beganMs) }))
-    }
-    const columns = await this.#plan(sql)
-    const whole = format === 'JSONEachRow' && this.#isFast
-    const fast = whole ? jsonRowsSql(sql, columns, job.quotes64) : null
-    if (fast !== null)
-      return this.#write({ sql: fast, endRow: 'NULL', job }, (result) => writeRows(result, out))
-    const style = { isJson: format.startsWith('JSON'), quotes64: job.quotes64 }
-    const encoder = encoderOf(format, resultColumns(columns), job.quotes64)
-    await out.text(encoder.begin())
-    const rendered = renderedSql(sql, columns, style)
-    await this.#write({ sql: rendered, endRow: endRowSql(columns), job }, (result) =>
-      writeCells(result, encoder, out),
-    )
-    await out.end(() => encoder.end({ rows: out.rows, elapsedSeconds: seconds(beganMs) }))
+  /** A statement that returns the lines of the plan. */
+  async #explained(sql: string): Promise<string> {
+    const plan = await this.#database.connection.runAndReadAll(sql)
+    const lines = plan.getRows().flatMap((row) => String(row.at(-1)).split('\n'))
+    return `SELECT unnest([${lines.map(duckdbString).join(', ')}]) AS "explain"`
   }
 
   /** Names and types of the result columns; errors of the statement itself are thrown here. */
-  async #plan(sql: string): Promise<readonly PlannedColumn[]> {
+  async #plan(sql: string): Promise<readonly DuckColumn[]> {
     const prepared = await this.#database.connection.prepare(sql)
     try {
-      return Array.from({ length: prepared.columnCount }, (_, at) => ({
-        name: prepared.columnName(at),
-        type: prepared.columnType(at),
-      }))
+      return Array.from({ length: prepared.columnCount }, (_, at) =>
+        columnOf(prepared.columnName(at), prepared.columnType(at), `q.c${at}`),
+      )
     } finally {
       prepared.destroySync()
     }
   }
 
   /**
-   * Results of the usual size are materialized first, so that an error comes before the first
-   * byte. Larger ones are streamed. A DuckDB stream that fails ends like a complete one, so an end
-   * row of our own is appended; when that is not the last row, the statement runs again to check
-   * whether it fails.
+   * A DuckDB stream that fails ends like a complete one, so an empty row is appended; when that is
+   * not the last one, the statement runs again to check whether it fails.
    */
-  async #write(
-    { sql, endRow, job }: { sql: string; endRow: string; job: QueryJob },
-    write: (result: DuckDBResult) => Promise<StreamEnd>,
-  ): Promise<void> {
+  async #writeRows(task: Task): Promise<void> {
+    const { sql, job, format, out } = task
     const { connection } = this.#database
-    const { rows } = job.limits
-    if (rows <= wholeRowsMax) {
-      await write(await connection.run(`SELECT * FROM (${sql}) LIMIT ${rows + 1}`))
-    } else {
-      const end = await write(await connection.stream(`${sql} UNION ALL SELECT ${endRow}`))
-      if (end !== 'whole' && !this.#isCancelled) await connection.run(probeSql(sql))
-      if (end === 'broken') throw new Error('the stream of the result broke off')
+    const columns = format.name.startsWith('CSV') ? withoutTuples(task.columns) : task.columns
+    const layout = layoutOf(format, namesOf(columns))
+    const rendered = rowsSql(sql, columns, layout, job.output)
+    const skipped = Buffer.byteLength(layout.between)
+    await out.write(Buffer.from(layout.begin))
+    const limited = `(${rendered} LIMIT ${job.limits.rows + 1})`
+    const result = await connection.stream(`${limited} UNION ALL SELECT ''`)
+    let hasEnd = false
+    let isLast = false
+    for (;;) {
+      const chunk = await result.fetchChunk()
+      if (chunk === null || chunk.rowCount === 0) break
+      const { bytes, ends, emptyAt } = textRows(chunk)
+      hasEnd ||= emptyAt !== -1
+      isLast = emptyAt === chunk.rowCount - 1
+      const start = out.rows === 0 ? skipped : 0
+      const taken = out.take(emptyAt === -1 ? chunk.rowCount : chunk.rowCount - 1)
+      // The empty row has no bytes, wherever it is.
+      const end = taken === 0 ? 0 : ends[emptyAt !== -1 && emptyAt < taken ? taken : taken - 1]!
+      if (end > start && layout.isSilent !== true) await out.write(bytes.subarray(start, end))
+      if (out.isFull) break
+    }
+    if (!isLast && !out.isFull && !this.#isCancelled) await connection.run(probeSql(limited))
+    if (this.#isCancelled) throw new Error('cancelled')
+    if (!hasEnd && !out.isFull) throw new Error('the stream of the result broke off')
+    await out.end(Buffer.from(layout.end(statisticsOf(task))))
+  }
+
+  async #writeWhole(task: Task, name: Parameters<typeof arrange>[0]): Promise<void> {
+    const { sql, columns, job, out } = task
+    const rendered = cellsSql(sql, columns, modeOf(name), job.output)
+    const cells: string[][] = columns.map(() => [])
+    await this.#materialize(task, rendered, (chunk, taken) => {
+      // Reason for the cast: rendered cells are texts.
+      const texts = chunk.getColumns() as string[][]
+      for (const [at, column] of texts.entries()) cells[at]!.push(...column.slice(0, taken))
+    })
+    const statistics = statisticsOf(task)
+    await out.write(Buffer.from(arrange(name, { columns: namesOf(columns), cells, statistics })))
+  }
+
+  async #writeBinary(task: Task): Promise<void> {
+    const { sql, columns, job, format, out } = task
+    const chunks: TakenChunk[] = []
+    await this.#materialize(task, binarySql(sql, columns), (chunk, taken) => {
+      chunks.push([chunk, taken])
+    })
+    // Loaded when it is first needed: it is larger than the rest of the process's code.
+    const pieces = format.name.startsWith('Arrow')
+      ? (await import('./arrow.ts')).arrowPieces(format, columns, chunks)
+      : binaryPieces(format, columns, chunks, job.output)
+    for (const bytes of pieces) await out.write(bytes)
+  }
+
+  /** Runs a statement as a whole, so that an error comes before the first byte. */
+  async #materialize(
+    { job, out }: Task,
+    sql: string,
+    each: (chunk: DuckDBDataChunk, taken: number) => void,
+  ): Promise<void> {
+    const result = await this.#database.connection.run(`${sql} LIMIT ${job.limits.rows + 1}`)
+    for (;;) {
+      const chunk = await result.fetchChunk()
+      if (chunk === null || chunk.rowCount === 0) break
+      each(chunk, out.take(chunk.rowCount))
+      if (out.isFull) break
     }
     if (this.#isCancelled) throw new Error('cancelled')
   }
 
   /** Parquet has its index at the end: the file is written to the scratch folder, then sent. */
-  async #writeFile({ sql, isExplain }: Gated, job: QueryJob, out: ResultWriter): Promise<void> {
-    if (isExplain) throw new ResultCut(exception('NOT_IMPLEMENTED', 'EXPLAIN has no Parquet form'))
+  async #writeFile({ sql, job, out }: Task): Promise<void> {
     const { limits } = job
-    await this.#plan(sql)
     const path = join(this.#database.scratch, resultName)
     const rowsMax = limits.overflow === 'break' ? limits.rows : limits.rows + 1
     const { rowsChanged } = await this.#database.connection.run(
       `COPY (SELECT * FROM (${sql}\n) LIMIT ${rowsMax})
         TO ${duckdbString(path)} (FORMAT parquet)`,
     )
-    out.count(rowsChanged)
+    out.take(rowsChanged)
     const file = await open(path, 'r')
     try {
       const { size } = await file.stat()
       out.allow(size)
       for (;;) {
-        const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(pieceBytes), 0, pieceBytes)
+        const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(fileBytes), 0, fileBytes)
         if (bytesRead === 0) return
-        await out.piece(buffer.subarray(0, bytesRead))
+        await out.write(buffer.subarray(0, bytesRead))
       }
     } finally {
       await file.close()
@@ -180,47 +217,14 @@ export class QueryRunner {
   }
 }
 
-/** Writes rows that DuckDB already rendered as text. */
-async function writeRows(result: DuckDBResult, out: ResultWriter): Promise<StreamEnd> {
-  let end: StreamEnd = 'broken'
-  for (;;) {
-    const chunk = await result.fetchChunk()
-    if (chunk === null || chunk.rowCount === 0) return end
-    const all = chunk.getColumnValues(0) as readonly (string | null)[]
-    const at = all.indexOf(null)
-    end = endAfter(end, at, all.length)
-    const rows = at === -1 ? all : all.filter((row) => row !== null)
-    await out.chunk(rows.length, (taken) => `${rows.slice(0, taken).join('\n')}\n`)
-    if (out.isFull) return 'whole'
+function namesOf(columns: readonly DuckColumn[]) {
+  return columns.map(({ name, type }) => ({ name, type: typeName(type) }))
+}
+
+function statisticsOf({ sql, out, beganMs }: Task): ResultStatistics {
+  return {
+    rows: out.rows,
+    elapsedSeconds: (performance.now() - beganMs) / 1000,
+    isLimited: /\blimit\s+\d+(\s+offset\s+\d+)?\s*$/i.test(sql),
   }
-}
-
-async function writeCells(
-  result: DuckDBResult,
-  encoder: Encoder,
-  out: ResultWriter,
-): Promise<StreamEnd> {
-  let end: StreamEnd = 'broken'
-  for (;;) {
-    const chunk = await result.fetchChunk()
-    if (chunk === null || chunk.rowCount === 0) return end
-    // Reason for the cast: rendering.ts produces only numbers, booleans and strings.
-    const all = chunk.getColumns() as unknown as readonly (readonly ResultCell[])[]
-    const at = all.at(-1)!.indexOf(true)
-    end = endAfter(end, at, chunk.rowCount)
-    const columns = at === -1 ? all : all.map((cells) => cells.filter((_, row) => row !== at))
-    const count = at === -1 ? chunk.rowCount : chunk.rowCount - 1
-    await out.chunk(count, (taken) => encoder.rows(columns, taken))
-    if (out.isFull) return 'whole'
-  }
-}
-
-/** The state after a chunk that has the end row at index `at` (-1: no end row). */
-function endAfter(before: StreamEnd, at: number, count: number): StreamEnd {
-  if (at === -1) return before === 'broken' ? 'broken' : 'unsure'
-  return at === count - 1 ? 'whole' : 'unsure'
-}
-
-function seconds(sinceMs: number): number {
-  return (performance.now() - sinceMs) / 1000
 }

@@ -1,66 +1,44 @@
-// Wraps a statement so that DuckDB renders the result's cells as numbers, booleans and strings:
-// ClickHouse type names, times in ClickHouse's format. Thread: main of a query process.
+// Writes the SQL that lets DuckDB render a statement's rows or cells as ClickHouse's text.
+// Thread: main of a query process.
 //
-//   user's statement -> SELECT <rendered c0>, … FROM (<statement>) AS q(c0, …)   any format
-//                    -> SELECT to_json({…}) …       JSONEachRow: whole rows, much faster
-import {
-  type DuckDBArrayType,
-  type DuckDBDecimalType,
-  type DuckDBListType,
-  type DuckDBMapType,
-  type DuckDBStructType,
-  type DuckDBType,
-  DuckDBTypeId,
-} from '@duckdb/node-api'
-import type { CellKind, ResultColumn } from '../formats.ts'
-import { duckdbName, duckdbString } from '../sql/quoting.ts'
-import { typeNames } from './types.ts'
+//   user's statement -> SELECT concat(lead0, cell0, lead1, …) FROM (<statement>) AS q(c0, …)
+//
+// A row never becomes a JavaScript string: row-bytes.ts copies DuckDB's own bytes.
+import type { OutputOptions } from '../formats.ts'
+import { type CellMode, type Layout, rowNumber, rowRule } from '../layouts.ts'
+import { duckdbString } from '../sql/quoting.ts'
+import { nestedSql, type TextStyle } from './nested-text.ts'
+import type { DuckColumn } from './result-types.ts'
 
-export interface PlannedColumn {
-  readonly name: string
-  readonly type: DuckDBType
-}
-
-export interface RenderStyle {
-  readonly isJson: boolean
-  readonly quotes64: boolean
-}
-
-export function resultColumns(columns: readonly PlannedColumn[]): readonly ResultColumn[] {
-  return columns.map(({ name, type }) => ({ name, type: typeName(type), kind: kindOf(type) }))
-}
-
-/** The statement with rendered cells, plus a last column that is true only in the end row. */
-export function renderedSql(
+/** One row per row of the statement, rendered as a non-empty text. */
+export function rowsSql(
   sql: string,
-  columns: readonly PlannedColumn[],
-  style: RenderStyle,
+  columns: readonly DuckColumn[],
+  layout: Layout,
+  options: OutputOptions,
 ): string {
-  const cells = columns.map(({ type }, at) => cellSql(type, `q.c${at}`, style))
-  return `SELECT ${[...cells, 'false'].join(', ')} FROM ${wrapped(sql, columns.length)}`
+  const cells = columns.map((column) => cellSql(column, layout.mode, options))
+  const parts = columns.flatMap((_, at) => [...leadSql(layout, at), cells[at]!])
+  const row = `concat(${[...parts, duckdbString(layout.close)].join(', ')})`
+  return `SELECT ${layout.isSilent === true ? "' '" : row} FROM ${source(sql, columns)}`
 }
 
-/** The end row of `renderedSql`. */
-export function endRowSql(columns: readonly PlannedColumn[]): string {
-  return [...columns.map(() => 'NULL'), 'true'].join(', ')
-}
-
-/**
- * The statement with each row rendered as JSON text, NULL only in the end row; null when a column
- * type or name requires the slow path.
- */
-export function jsonRowsSql(
+/** The rendered cells, each as a text that is never NULL. */
+export function cellsSql(
   sql: string,
-  columns: readonly PlannedColumn[],
-  quotes64: boolean,
-): string | null {
-  const names = new Set(columns.map(({ name }) => name.toLowerCase()))
-  if (names.size !== columns.length || names.has('') || !columns.every(isEasy)) return null
-  const fields = columns.map(
-    ({ name, type }, at) => `${duckdbName(name)} := ${jsonSql(type, `q.c${at}`, quotes64)}`,
-  )
-  const row = `to_json(struct_pack(${fields.join(', ')}))`
-  return `SELECT CAST(${row} AS VARCHAR) FROM ${wrapped(sql, columns.length)}`
+  columns: readonly DuckColumn[],
+  mode: CellMode,
+  options: OutputOptions,
+): string {
+  const cells = columns.map((column) => cellSql(column, mode, options))
+  return `SELECT ${cells.join(', ')} FROM ${source(sql, columns)}`
+}
+
+/** The line break stops a trailing comment from swallowing what follows. */
+export function source(sql: string, columns: readonly DuckColumn[]): string {
+  const count = new Set(columns.map(({ value }) => /c\d+/.exec(value)![0])).size
+  const names = Array.from({ length: count }, (_, at) => `c${at}`)
+  return `(${sql}\n) AS q(${names.join(', ')})`
 }
 
 /** Runs the rendered statement without keeping its rows, to get the error of a failed stream. */
@@ -68,167 +46,57 @@ export function probeSql(rendered: string): string {
   return `SELECT max(hash(r)) FROM (${rendered}) AS r`
 }
 
-/** The line break stops a trailing comment from swallowing what follows. */
-function wrapped(sql: string, count: number): string {
-  const names = Array.from({ length: count }, (_, at) => `c${at}`)
-  return `(${sql}\n) AS q(${names.join(', ')})`
+/** A tuple is several columns of CSV. */
+export function withoutTuples(columns: readonly DuckColumn[]): readonly DuckColumn[] {
+  return columns.flatMap((column) =>
+    column.fields.length === 0
+      ? [column]
+      : withoutTuples(
+          column.fields.map(({ name, type, value, fields }, at) => {
+            return { name: `${column.name}.${name || at + 1}`, type, value, fields }
+          }),
+        ),
+  )
 }
 
-const kinds: readonly (readonly [RegExp, CellKind])[] = [
-  [/^U?(TINYINT|SMALLINT|INTEGER)$/, 'number'],
-  [/^U?(BIGINT|HUGEINT)$/, 'big'],
-  [/^(LIST|ARRAY|STRUCT|MAP)$/, 'nested'],
-  [/^(DOUBLE|FLOAT)$/, 'float'],
-  [/^BOOLEAN$/, 'bool'],
-  [/^DECIMAL$/, 'decimal'],
-]
-
-function kindOf({ typeId }: DuckDBType): CellKind {
-  return kinds.find(([types]) => types.test(DuckDBTypeId[typeId]))?.[1] ?? 'text'
+function leadSql({ leads, between }: Layout, at: number): string[] {
+  if (at > 0) return leads[at] === '' ? [] : [duckdbString(leads[at]!)]
+  const number = 'CAST(row_number() OVER () AS VARCHAR)'
+  const parts = (between + leads[0]!).split(/(\0[nr])/)
+  return parts
+    .filter((part) => part !== '')
+    .map((part) => {
+      if (part === rowNumber) return number
+      return part === rowRule ? `repeat('─', length(${number}) + 5)` : duckdbString(part)
+    })
 }
 
-/** Types whose JSON DuckDB already writes in the required format. */
-function isEasy({ type }: { readonly type: DuckDBType }): boolean {
-  const kind = kindOf(type)
-  if (kind !== 'nested') return kind !== 'decimal' && !isHuge(type)
-  return type.typeId === DuckDBTypeId.LIST && isEasy({ type: (type as DuckDBListType).valueType })
+function cellSql({ type, value }: DuckColumn, mode: CellMode, options: OutputOptions): string {
+  const style: TextStyle = { ...styles[mode], options }
+  return `coalesce(${nestedSql(type, value, style, 3)}, ${duckdbString(nullTexts[mode])})`
 }
 
-function isHuge({ typeId }: DuckDBType): boolean {
-  return typeId === DuckDBTypeId.HUGEINT || typeId === DuckDBTypeId.UHUGEINT
+const nullTexts: Readonly<Record<CellMode, string>> = {
+  json: 'null',
+  jsonTree: 'null',
+  jsonText: '"ᴺᵁᴸᴸ"',
+  csv: '\\N',
+  escaped: '\\N',
+  raw: '\\N',
+  text: 'ᴺᵁᴸᴸ',
+  quoted: 'NULL',
+  xml: '\\N',
 }
 
-function cellSql(type: DuckDBType, value: string, { isJson, quotes64 }: RenderStyle): string {
-  switch (kindOf(type)) {
-    case 'number':
-    case 'bool':
-      return value
-    case 'float':
-      return floatSql(type, value)
-    case 'nested':
-      return isJson
-        ? `CAST(to_json(${jsonSql(type, value, quotes64)}) AS VARCHAR)`
-        : nestedTextSql(type, value)
-    default:
-      return textSql(type, value)
-  }
-}
-
-/** A 32-bit float is written with its own digits, not with those of its 64-bit value. */
-function floatSql({ typeId }: DuckDBType, value: string): string {
-  return typeId === DuckDBTypeId.FLOAT ? `CAST(CAST(${value} AS VARCHAR) AS DOUBLE)` : value
-}
-
-const clock = '%Y-%m-%d %H:%M:%S'
-
-function textSql({ typeId }: DuckDBType, value: string): string {
-  switch (typeId) {
-    case DuckDBTypeId.TIMESTAMP_MS:
-      return `strftime(CAST(${value} AS TIMESTAMP), '${clock}.%g')`
-    case DuckDBTypeId.TIMESTAMP:
-      return `strftime(${value}, '${clock}.%f')`
-    case DuckDBTypeId.TIMESTAMP_NS:
-      return `strftime(${value}, '${clock}.%n')`
-    case DuckDBTypeId.TIMESTAMP_TZ:
-      return `strftime(timezone('UTC', ${value}), '${clock}.%f')`
-    default:
-      return `CAST(${value} AS VARCHAR)`
-  }
-}
-
-/** An expression that `to_json` renders in the required format. */
-function jsonSql(type: DuckDBType, value: string, quotes64: boolean): string {
-  switch (type.typeId) {
-    case DuckDBTypeId.LIST:
-    case DuckDBTypeId.ARRAY: {
-      const { valueType } = type as DuckDBListType | DuckDBArrayType
-      const item = itemName(value)
-      const made = jsonSql(valueType, item, quotes64)
-      return made === item ? value : `list_transform(${value}, lambda ${item}: ${made})`
-    }
-    case DuckDBTypeId.STRUCT:
-      return structSql(type as DuckDBStructType, value, quotes64)
-    case DuckDBTypeId.MAP:
-      return value
-    default:
-      break
-  }
-  switch (kindOf(type)) {
-    case 'number':
-    case 'bool':
-    case 'decimal':
-      return value
-    case 'big':
-      return quotes64 || isHuge(type) ? `CAST(${value} AS VARCHAR)` : value
-    case 'float': {
-      const float = floatSql(type, value)
-      return `CASE WHEN isfinite(${float}) THEN ${float} END`
-    }
-    default:
-      return textSql(type, value)
-  }
-}
-
-function structSql(type: DuckDBStructType, value: string, quotes64: boolean): string {
-  if (type.entryNames.some((name) => name === '')) return value
-  const fields = type.entryNames.map((name, at) => {
-    const field = `struct_extract(${value}, ${duckdbString(name)})`
-    return `${duckdbName(name)} := ${jsonSql(type.entryTypes[at]!, field, quotes64)}`
-  })
-  return `CASE WHEN ${value} IS NOT NULL THEN struct_pack(${fields.join(', ')}) END`
-}
-
-/** Lists and tuples in ClickHouse's text format: `['a','b']`, `(1,'x')`. */
-function nestedTextSql(type: DuckDBType, value: string): string {
-  switch (type.typeId) {
-    case DuckDBTypeId.LIST:
-    case DuckDBTypeId.ARRAY: {
-      const { valueType } = type as DuckDBListType | DuckDBArrayType
-      const item = itemName(value)
-      const made = `coalesce(${nestedTextSql(valueType, item)}, 'NULL')`
-      return `'[' || array_to_string(list_transform(${value}, lambda ${item}: ${made}), ',') || ']'`
-    }
-    case DuckDBTypeId.STRUCT: {
-      const { entryNames, entryTypes } = type as DuckDBStructType
-      const parts = entryTypes.map((entry, at) => {
-        const field = entryNames[at] === '' ? at + 1 : duckdbString(entryNames[at]!)
-        return `coalesce(${nestedTextSql(entry, `struct_extract(${value}, ${field})`)}, 'NULL')`
-      })
-      return `'(' || ${parts.join(` || ',' || `)} || ')'`
-    }
-    default:
-      break
-  }
-  if (kindOf(type) !== 'text') return `CAST(${value} AS VARCHAR)`
-  const plain = textSql(type, value)
-  return `'''' || replace(replace(${plain}, '\\', '\\\\'), '''', '\\''') || ''''`
-}
-
-/** Nested lambdas need distinct parameter names. */
-function itemName(value: string): string {
-  const used = [...value.matchAll(/\bi(\d+)_/g)].map((found) => Number(found[1]))
-  return `i${Math.max(0, ...used) + 1}_`
-}
-
-function typeName(type: DuckDBType): string {
-  switch (type.typeId) {
-    case DuckDBTypeId.DECIMAL: {
-      const { width, scale } = type as DuckDBDecimalType
-      return `Decimal(${width}, ${scale})`
-    }
-    case DuckDBTypeId.LIST:
-    case DuckDBTypeId.ARRAY:
-      return `Array(${typeName((type as DuckDBListType | DuckDBArrayType).valueType)})`
-    case DuckDBTypeId.MAP: {
-      const { keyType, valueType } = type as DuckDBMapType
-      return `Map(${typeName(keyType)}, ${typeName(valueType)})`
-    }
-    case DuckDBTypeId.STRUCT: {
-      const { entryNames, entryTypes } = type as DuckDBStructType
-      const fields = entryTypes.map((entry, at) => `${entryNames[at]} ${typeName(entry)}`.trim())
-      return `Tuple(${fields.join(', ')})`
-    }
-    default:
-      return typeNames.get(DuckDBTypeId[type.typeId]) ?? 'String'
-  }
+/** The text of nested values, and what is done with a whole cell. */
+const styles: Readonly<Record<CellMode, Omit<TextStyle, 'options'>>> = {
+  json: { nested: 'json', cell: 'json' },
+  jsonTree: { nested: 'jsonTree', cell: 'json' },
+  jsonText: { nested: 'quoted', cell: 'jsonText' },
+  csv: { nested: 'quoted', cell: 'csv' },
+  escaped: { nested: 'quoted', cell: 'escaped' },
+  raw: { nested: 'quoted', cell: 'raw' },
+  text: { nested: 'quoted', cell: 'raw' },
+  quoted: { nested: 'quoted', cell: 'quoted' },
+  xml: { nested: 'xml', cell: 'xml' },
 }

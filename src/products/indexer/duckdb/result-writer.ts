@@ -9,17 +9,17 @@ export interface ByteSink {
   wake(): void
 }
 
-/** Ends the result: with an error, or because the row limit is reached. */
+/** Ends the result with an error. */
 export class ResultCut extends Error {
-  readonly error: QueryError | null
-  constructor(error: QueryError | null) {
+  readonly error: QueryError
+  constructor(error: QueryError) {
     super('the result ends here')
     this.error = error
   }
 }
 
 /** Results up to this size are sent in one piece, so that a late error can replace them. */
-const pieceChars = 64 * 1024
+const pieceBytes = 64 * 1024
 
 export class ResultWriter {
   rows = 0
@@ -28,9 +28,8 @@ export class ResultWriter {
   readonly #sink: ByteSink
   readonly #limits: QueryLimits
   readonly #isCancelled: () => boolean
-  #buffered = ''
-  /** Bytes of the result, sent and buffered. */
-  #size = 0
+  #buffered: Uint8Array[] = []
+  #bufferedBytes = 0
   isFull = false
 
   constructor(sink: ByteSink, limits: QueryLimits, isCancelled: () => boolean) {
@@ -39,34 +38,31 @@ export class ResultWriter {
     this.#isCancelled = isCancelled
   }
 
-  /** Adds rows, truncated at the row limit; `write` encodes the first `count` of them. */
-  async chunk(count: number, write: (count: number) => string): Promise<void> {
+  /** Counts rows up to the limit and returns how many of them may be written. */
+  take(count: number): number {
     const room = this.#limits.rows - this.rows
     if (count > room && this.#limits.overflow === 'throw') throw new ResultCut(this.#tooManyRows())
     const taken = Math.min(count, room)
     this.rows += taken
-    if (taken > 0) await this.text(write(taken))
-    if (count > room || this.#size > this.#limits.resultBytes) this.isFull = true
+    if (count > room) this.isFull = true
+    return taken
   }
 
-  async text(text: string): Promise<void> {
-    this.#buffered += text
-    this.#size += Buffer.byteLength(text)
-    if (this.#size > this.#limits.resultBytes && this.#limits.overflow === 'throw')
-      throw new ResultCut(this.#tooManyBytes())
-    if (this.#buffered.length >= pieceChars) await this.flush()
+  async write(bytes: Uint8Array): Promise<void> {
+    this.#buffered.push(bytes)
+    this.#bufferedBytes += bytes.length
+    if (this.bytes + this.#bufferedBytes > this.#limits.resultBytes) {
+      if (this.#limits.overflow === 'throw') throw new ResultCut(this.#tooManyBytes())
+      this.isFull = true
+    }
+    if (this.#bufferedBytes >= pieceBytes) await this.flush()
   }
 
   /** Writes the format's footer, also after a result truncated on request. */
-  async end(text: () => string): Promise<void> {
-    this.#buffered += text()
+  async end(bytes: Uint8Array): Promise<void> {
+    this.#buffered.push(bytes)
+    this.#bufferedBytes += bytes.length
     await this.flush()
-  }
-
-  /** Counts the rows of a result that is sent as a file. */
-  count(rows: number): void {
-    if (rows > this.#limits.rows) throw new ResultCut(this.#tooManyRows())
-    this.rows = rows
   }
 
   /** Checks the size of a result file; a truncated file would be useless. */
@@ -74,18 +70,16 @@ export class ResultWriter {
     if (bytes > this.#limits.resultBytes) throw new ResultCut(this.#tooManyBytes())
   }
 
-  async piece(bytes: Uint8Array): Promise<void> {
+  async flush(): Promise<void> {
+    if (this.#bufferedBytes === 0) return
     if (this.#isCancelled())
       throw new ResultCut(exception('QUERY_WAS_CANCELLED', 'the query was cancelled'))
-    this.bytes += bytes.length
-    await this.#sink.write(bytes)
-  }
-
-  async flush(): Promise<void> {
-    if (this.#buffered === '') return
-    const bytes = Buffer.from(this.#buffered)
-    this.#buffered = ''
-    await this.piece(bytes)
+    const pieces = this.#buffered
+    const piece = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+    this.#buffered = []
+    this.#bufferedBytes = 0
+    this.bytes += piece.length
+    await this.#sink.write(piece)
   }
 
   #tooManyRows(): QueryError {

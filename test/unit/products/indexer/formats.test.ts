@@ -1,84 +1,98 @@
-// The formats of a result, byte by byte.
-import fc from 'fast-check'
+// The table of formats, and results that the endpoint renders itself.
 import { describe, expect, test } from 'vitest'
-import type { ResultCell, ResultColumn } from '../../../../src/products/indexer/formats.ts'
-import { encoderOf, type TextFormat } from '../../../../src/products/indexer/formats.ts'
+import { formatOf, formats, isWhole } from '../../../../src/products/indexer/formats.ts'
+import { renderSmall } from '../../../../src/products/indexer/small-result.ts'
+import golden from '../../../golden/indexer/formats.json' with { type: 'json' }
 
-const columns: readonly ResultColumn[] = [
-  { name: 'n', type: 'UInt64', kind: 'big' },
-  { name: 'f', type: 'Float64', kind: 'float' },
-  { name: 'te"xt', type: 'String', kind: 'text' },
-  { name: 'a', type: 'Array(String)', kind: 'nested' },
-  { name: 'b', type: 'Bool', kind: 'bool' },
-]
-const big = '18446744073709551615'
-const cells: readonly (readonly ResultCell[])[] = [
-  [big, null],
-  [1.5, Number.NaN],
-  ['a"b\t\\\n', null],
-  ["['x']", null],
-  [true, null],
-]
+const small = {
+  columns: [
+    { name: 'name/', type: 'String' },
+    { name: 'count', type: 'UInt32' },
+  ],
+  rows: [
+    ['a"b\\\n\'', 1],
+    ['', 22],
+  ],
+} as const
 
-function encode(format: TextFormat, quotes64 = true, rows = cells): string {
-  const encoder = encoderOf(format, columns, quotes64)
-  const text = encoder.rows(rows, rows[0]!.length)
-  return encoder.begin() + text + encoder.end({ rows: rows[0]!.length, elapsedSeconds: 0.5 })
+function rendered(name: string): string | null {
+  return renderSmall(small, formatOf(name, 'duckdb')!)
 }
 
-describe('the formats of a result', () => {
-  test('CSV and CSVWithNames', () => {
-    const lines = `${big},1.5,"a""b\t\\\n","['x']",true\n\\N,nan,\\N,\\N,\\N\n`
-    expect(encode('CSV')).toBe(lines)
-    expect(encode('CSVWithNames')).toBe(`"n","f","te""xt","a","b"\n${lines}`)
+describe('the table of formats', () => {
+  test('names are read without regard to case, and TSV is TabSeparated', () => {
+    expect(formatOf('jsoneachrow', 'duckdb')?.name).toBe('JSONEachRow')
+    expect(formatOf('TSVWithNames', 'duckdb')?.name).toBe('TabSeparatedWithNames')
+    expect(formatOf('ndjson', 'duckdb')?.contentType).toBe('application/x-ndjson; charset=UTF-8')
+    expect(formatOf('constructor', 'duckdb')).toBe(null)
   })
 
-  test('TabSeparated and TabSeparatedWithNames', () => {
-    const lines = `${big}\t1.5\ta"b\\t\\\\\\n\t['x']\ttrue\n\\N\tnan\t\\N\t\\N\t\\N\n`
-    expect(encode('TabSeparated')).toBe(lines)
-    expect(encode('TabSeparatedWithNames')).toBe(`n\tf\tte"xt\ta\tb\n${lines}`)
+  test('formats that only a server writes are unknown to DuckDB', () => {
+    expect(formatOf('Avro', 'duckdb')).toBe(null)
+    expect(formatOf('Avro', 'clickhouse')?.name).toBe('Avro')
+    // They read files of the server.
+    for (const name of ['Template', 'Protobuf', 'CapnProto'])
+      expect(formatOf(name, 'clickhouse')).toBe(null)
   })
 
-  test('JSONEachRow and JSONCompactEachRow', () => {
-    const json = cells.map((column, at) => (at === 3 ? ['["x"]', null] : column))
-    expect(encode('JSONEachRow', true, json)).toBe(
-      `{"n":"${big}","f":1.5,"te\\"xt":"a\\"b\\t\\\\\\n","a":["x"],"b":true}\n` +
-        '{"n":null,"f":null,"te\\"xt":null,"a":null,"b":null}\n',
+  test('a header line is announced in the content type of CSV', () => {
+    expect(formatOf('CSV', 'duckdb')?.contentType).toContain('header=absent')
+    expect(formatOf('CSVWithNamesAndTypes', 'duckdb')?.contentType).toContain('header=present')
+  })
+
+  test('documents are buffered, lines are not', () => {
+    const whole = formats.filter(isWhole).map(({ name }) => name)
+    expect(whole).toContain('JSON')
+    expect(whole).toContain('JSONColumns')
+    expect(whole).not.toContain('JSONEachRow')
+    expect(whole).not.toContain('CSV')
+  })
+})
+
+describe('a result of the endpoint itself', () => {
+  test('has the text of the engines', () => {
+    expect(rendered('JSONEachRow')).toBe(
+      '{"name\\/":"a\\"b\\\\\\n\'","count":1}\n{"name\\/":"","count":22}\n',
     )
-    expect(encode('JSONCompactEachRow', false, json)).toBe(
-      `[${big},1.5,"a\\"b\\t\\\\\\n",["x"],true]\n[null,null,null,null,null]\n`,
+    expect(rendered('CSVWithNames')).toBe('"name/","count"\n"a""b\\\n\'",1\n"",22\n')
+    expect(rendered('TSV')).toBe('a"b\\\\\\n\\\'\t1\n\t22\n')
+    expect(rendered('JSONCompactEachRowWithNamesAndTypes')).toBe(
+      '["name\\/", "count"]\n["String", "UInt32"]\n["a\\"b\\\\\\n\'", 1]\n["", 22]\n',
     )
+    expect(rendered('Values')).toBe(`('a"b\\\\\\n\\'',1),('',22)`)
+    expect(rendered('Vertical')).toBe(
+      'Row 1:\n──────\nname/: a"b\\\n\'\ncount: 1\n\nRow 2:\n──────\nname/: \ncount: 22\n',
+    )
+    expect(rendered('Null')).toBe('')
+    expect(JSON.parse(rendered('JSON')!).data[1]).toEqual({ 'name/': '', count: 22 })
   })
 
-  test('JSON and JSONCompact are whole documents, also without rows', () => {
-    const json = cells.map((column, at) => (at === 3 ? ['["x"]', null] : column))
-    const whole = JSON.parse(encode('JSON', true, json))
-    expect(whole.meta[0]).toEqual({ name: 'n', type: 'UInt64' })
-    expect(whole.data[0]).toEqual({ n: big, f: 1.5, 'te"xt': 'a"b\t\\\n', a: ['x'], b: true })
-    expect(whole.rows).toBe(2)
-    expect(whole.statistics.elapsed).toBe(0.5)
-    expect(JSON.parse(encode('JSONCompact', true, json)).data[1]).toEqual(Array(5).fill(null))
-    expect(JSON.parse(encode('JSON', true, [[], [], [], [], []])).data).toEqual([])
+  test('is written in every format of text, and in no other', () => {
+    for (const format of formats) {
+      const text = renderSmall(small, format)
+      const isText = 'rows' in format.writing || 'whole' in format.writing
+      expect(text !== null, format.name).toBe(isText)
+    }
   })
 
-  test('any text comes back as it was', () => {
-    const one: readonly ResultColumn[] = [{ name: 't', type: 'String', kind: 'text' }]
-    fc.assert(
-      fc.property(fc.array(fc.string(), { minLength: 1 }), (texts) => {
-        const json = encoderOf('JSONCompactEachRow', one, true).rows([texts], texts.length)
-        const read = json
-          .split('\n')
-          .slice(0, -1)
-          .map((line) => JSON.parse(line)[0])
-        expect(read).toEqual(texts)
-        const csv = encoderOf('CSV', one, true).rows([texts], texts.length)
-        const cut = [...csv.matchAll(/"((?:[^"]|"")*)"\n/gs)].map((m) =>
-          m[1]!.replaceAll('""', '"'),
-        )
-        expect(cut).toEqual(texts)
-        const tsv = encoderOf('TabSeparated', one, true).rows([texts], texts.length)
-        expect(tsv.split('\n').length).toBe(texts.length + 1)
-      }),
-    )
+  test('equals ClickHouse byte for byte', () => {
+    const { results } = golden.cases.find(({ name }) => name === 'narrow')!
+    const result = {
+      columns: [
+        { name: 'a', type: 'UInt8' },
+        { name: 'bb', type: 'String' },
+        { name: 'dec', type: 'Decimal(18, 2)' as 'Float64' },
+      ],
+      rows: [
+        [0, '', 0],
+        [1, 'x', 1.5],
+        [2, 'xy', 3],
+      ],
+    } as const
+    for (const [name, written] of Object.entries(results)) {
+      const text = renderSmall(result, formatOf(name, 'duckdb')!)
+      if (text === null || /elapsed/.test(written)) continue
+      expect(text, name).toBe(written)
+    }
   })
 })

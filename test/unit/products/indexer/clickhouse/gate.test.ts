@@ -5,7 +5,6 @@ import { admit } from '../../../../../src/products/indexer/clickhouse/gate.ts'
 const facts = {
   version: '18.16.1',
   hasDateTime64: true,
-  hasParquet: false,
   settings: new Set<string>(),
 }
 const ask = (text: string, subscription = 'sub-1') => admit(text, { subscription, facts })

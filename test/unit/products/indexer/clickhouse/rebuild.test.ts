@@ -121,7 +121,6 @@ describe('a query rebuilt from tokens', () => {
     const facts = {
       version: '',
       hasDateTime64: true,
-      hasParquet: true,
       settings: new Set<string>(),
     }
     fc.assert(
