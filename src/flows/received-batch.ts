@@ -24,12 +24,14 @@ const slotStatusMax = 6
 
 export class ReceivedBatch implements BatchSource {
   readonly bytes: Buffer
+  readonly messageBytes: number
   readonly table: GeyserBatch['table']
   /** Messages in it. */
   readonly length: number
 
-  constructor({ bytes, table }: GeyserBatch) {
+  constructor({ bytes, messageBytes, table }: GeyserBatch) {
     this.bytes = bytes
+    this.messageBytes = messageBytes
     this.table = table
     this.length = table.length / batchColumns
   }

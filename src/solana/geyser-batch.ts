@@ -8,8 +8,10 @@ import { ProtoReader } from '../base/proto-reader.ts'
 import { readEnvelope, updateField } from './geyser-parts.ts'
 
 export interface GeyserBatch {
-  /** Whole gRPC frames. */
+  /** Whole gRPC frames, and between them what a connection needs. */
   readonly bytes: Buffer
+  /** Of the messages alone. */
+  readonly messageBytes: number
   /** `batchColumns` numbers for each message. */
   readonly table: Float64Array<ArrayBuffer>
 }
@@ -37,10 +39,14 @@ export const unreadable = -1
  */
 export function batchOf(bytes: Buffer, offsets: readonly number[], nowMs: number): GeyserBatch {
   const table = new Float64Array((offsets.length / 2) * batchColumns)
-  for (let index = 0, row = 0; index < offsets.length; index += 2, row += batchColumns)
-    if (!writeRow({ bytes, table }, row, offsets[index]!, offsets[index + 1]!, nowMs))
-      table[row + batchColumn.field] = unreadable
-  return { bytes, table }
+  const batch = { bytes, table, messageBytes: 0 }
+  for (let index = 0, row = 0; index < offsets.length; index += 2, row += batchColumns) {
+    const start = offsets[index]!
+    const end = offsets[index + 1]!
+    batch.messageBytes += end - start
+    if (!writeRow(batch, row, start, end, nowMs)) table[row + batchColumn.field] = unreadable
+  }
+  return batch
 }
 
 /** False for malformed bytes. */
@@ -70,10 +76,10 @@ function writeRow(
   }
   if (reader.isBroken) return false
   // Filters read a transaction's info without a check of their own.
-  return field !== updateField.transaction || isMessage({ bytes, table }, row)
+  return field !== updateField.transaction || isMessage(bytes, table, row)
 }
 
-function isMessage({ bytes, table }: GeyserBatch, row: number): boolean {
+function isMessage(bytes: Buffer, table: GeyserBatch['table'], row: number): boolean {
   const infoStart = table[row + batchColumn.infoStart]!
   const reader = new ProtoReader(bytes, infoStart, table[row + batchColumn.infoEnd]!)
   while (reader.next());

@@ -9,7 +9,7 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import type { GeyserEnd } from '../../src/upstream/geyser/geyser-client.ts'
 import { Ingest, type IngestReport, inFlightBytesMax } from '../../src/upstream/geyser/ingest.ts'
 import { type BatchListener, IngestWorker } from '../../src/upstream/geyser/ingest-worker.ts'
-import { frameMessage } from '../../src/upstream/geyser/messages.ts'
+import { frameMessage, framePrefixBytes } from '../../src/upstream/geyser/messages.ts'
 import { messageOf } from '../testkit/geyser-messages.ts'
 import { until } from '../testkit/until.ts'
 
@@ -125,10 +125,12 @@ describe('the geyser worker', () => {
     })
     const taken = new SharedArrayBuffer(4)
     let posted = 0
+    let messageBytes = 0
     let rows = 0
     const ingest = new Ingest(taken, (report: IngestReport) => {
       if (report.kind !== 'batch') return
       posted += report.length
+      messageBytes += report.messageBytes
       rows += report.table.length / 8
     })
     closes.push(() => ingest.take({ kind: 'close', client: 1 }))
@@ -142,6 +144,6 @@ describe('the geyser worker', () => {
       Atomics.store(new Int32Array(taken), 0, posted)
       return rows === messages
     }, 'all messages')
-    expect(posted).toBe(messages * large.length)
+    expect(messageBytes).toBe(messages * (large.length - framePrefixBytes))
   })
 })

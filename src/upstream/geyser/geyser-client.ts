@@ -1,19 +1,16 @@
 // A connection to a node's geyser.Geyser: messages in and out as bytes. Thread: geyser.
-// gRPC over node:http2 directly: a call object of @grpc/grpc-js costs ten times the CPU per
-// message, and flow-control windows and ping timeouts are set here. No error contains an address
-// or a token.
+// gRPC over an HTTP/2 connection of our own: a call object of @grpc/grpc-js costs ten times the CPU
+// per message. The first stream is read in place, calls and further streams are copied. No error
+// contains an address or a token.
 //
-//   subscribe ──► POST /geyser.Geyser/Subscribe, x-token ──► DATA ──► MessageBatcher ──► listener
+//   subscribe ──► POST /geyser.Geyser/Subscribe, x-token ──► DATA ──► batches ──► listener
 //   no byte for 1 s ──► HTTP/2 ping ──► no byte for 3 s ──► timeout, `silent`
-import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from 'node:http2'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, refuse } from '../../base/errors.ts'
+import type { HeaderFields } from './hpack.ts'
+import { Http2Connection } from './http2-connection.ts'
 import { frameMessage, MessageBatcher, type TakeMessages } from './messages.ts'
 
-/** HTTP/2 flow-control window: fills a link of 1 Gbit/s at 250 ms. */
-const windowBytes = 32 * 1024 * 1024
-const frameBytesMax = 1024 * 1024
-const sessionMegabytesMax = 512
 /** Time without a byte before a ping, and before the connection times out. */
 const pingAfterMs = 1_000
 const silenceTimeoutMs = 3_000
@@ -24,7 +21,8 @@ const lateMs = 500
 const service = '/geyser.Geyser/'
 const grpcOk = 0
 const grpcUnknown = 2
-const { HTTP2_HEADER_STATUS, NGHTTP2_CANCEL } = constants
+/** Codes with which a stream is reset that did nothing wrong. */
+const harmlessResets: readonly (number | null)[] = [null, 0, 8]
 
 /** How a call or a stream ended: a gRPC status of the node, or a connection failure. */
 export interface GeyserEnd {
@@ -62,48 +60,37 @@ export interface GeyserTarget {
 }
 
 export class GeyserClient {
-  readonly #session: ClientHttp2Session
-  readonly #headers: Readonly<Record<string, string>>
+  readonly #connection: Http2Connection
+  readonly #headers: readonly (readonly [string, string])[]
   readonly #path: string
   readonly #clock: Clock
   readonly #watcher: NodeJS.Timeout
   readonly #calls = new Set<(end: GeyserEnd) => void>()
+  /** Streams that are paused; the whole connection is then. */
+  readonly #paused = new Set<number>()
   #receivedMs: number
   #watchedMs: number
   #end: GeyserEnd | null = null
 
   /** Connects at once; calls wait until it is connected. */
   constructor(target: GeyserTarget, clock: Clock) {
-    const { origin, pathname } = new URL(target.address)
+    const address = new URL(target.address)
     this.#clock = clock
     this.#receivedMs = clock.monotonicMs()
     this.#watchedMs = this.#receivedMs
-    this.#path = pathname.replace(/\/$/, '')
-    this.#headers = {
-      ':method': 'POST',
-      'content-type': 'application/grpc',
-      te: 'trailers',
-      'user-agent': 'sluice',
-      ...(target.xToken === '' ? {} : { 'x-token': target.xToken }),
-    }
-    const session = connect(origin, {
-      maxSessionMemory: sessionMegabytesMax,
-      settings: {
-        initialWindowSize: windowBytes,
-        maxFrameSize: frameBytesMax,
-        enablePush: false,
-      },
+    this.#path = address.pathname.replace(/\/$/, '')
+    this.#headers = [
+      ['content-type', 'application/grpc'],
+      ['te', 'trailers'],
+      ['user-agent', 'sluice'],
+      ...(target.xToken === '' ? [] : [['x-token', target.xToken] as const]),
+    ]
+    this.#connection = new Http2Connection(address, {
+      connected: () => this.#received(),
+      received: () => this.#received(),
+      goneAway: () => this.#close({ ...lost, details: 'GOAWAY' }),
+      closed: (code) => this.#close({ ...lost, details: code }),
     })
-    session.on('connect', () => {
-      // Also emitted after a timeout has destroyed the session.
-      if (session.destroyed) return
-      this.#received()
-      session.setLocalWindowSize(windowBytes)
-    })
-    session.on('error', (error) => this.#close(connectionEnd(error)))
-    session.on('goaway', () => this.#close({ ...lost, details: 'GOAWAY' }))
-    session.on('close', () => this.#close(lost))
-    this.#session = session
     this.#watcher = setInterval(() => this.#watch(), watchEveryMs).unref()
   }
 
@@ -145,37 +132,36 @@ export class GeyserClient {
       setImmediate(() => listener.ended(end))
       return { send() {}, cancel() {}, pause() {}, resume() {} }
     }
-    const path = this.#path + service + method
-    const stream = this.#session.request({ ...this.#headers, ':path': path })
     const finish = once((end: GeyserEnd) => {
       this.#calls.delete(finish)
-      stream.close(NGHTTP2_CANCEL)
+      this.#paused.delete(stream)
+      this.#connection.reset(stream)
       listener.ended(end)
     })
     this.#calls.add(finish)
-    this.#read(stream, listener, finish)
-    stream.write(frameMessage(request))
-    if (isLast) stream.end()
+    const path = [':path', this.#path + service + method] as const
+    const stream = this.#open([path, ...this.#headers], listener, finish, isLast)
+    this.#connection.send(stream, frameMessage(request))
+    if (isLast) this.#connection.endSending(stream)
     return {
-      send(message) {
-        if (!stream.destroyed && !stream.closed) stream.write(frameMessage(message))
-      },
+      send: (message) => this.#connection.send(stream, frameMessage(message)),
       cancel: () => {
         this.#calls.delete(finish)
         finish.isDone = true
-        stream.close(NGHTTP2_CANCEL)
+        this.#resume(stream)
+        this.#connection.reset(stream)
       },
-      pause: () => void stream.pause(),
-      resume: () => void stream.resume(),
+      pause: () => {
+        this.#paused.add(stream)
+        this.#connection.pause()
+      },
+      resume: () => this.#resume(stream),
     }
   }
 
   /** Measures the round trip of an HTTP/2 ping; not called without an answer. */
   ping(take: (roundTripMs: number) => void): void {
-    if (this.#session.destroyed || this.#session.connecting) return
-    this.#session.ping((error, durationMs) => {
-      if (error === null) take(durationMs)
-    })
+    this.#connection.ping(take)
   }
 
   /** Ends all calls and streams. */
@@ -183,44 +169,48 @@ export class GeyserClient {
     this.#close(lost)
   }
 
-  #read(stream: ClientHttp2Stream, listener: GeyserListener, finish: Finish): void {
-    const batcher = new MessageBatcher((bytes, offsets) => {
+  #open(
+    headers: readonly (readonly [string, string])[],
+    listener: GeyserListener,
+    finish: Finish,
+    isUnary: boolean,
+  ): number {
+    const messages: TakeMessages = (bytes, offsets) => {
       if (!finish.isDone) listener.messages(bytes, offsets)
-    })
-    let isFlushDue = false
-    const flush = () => {
-      isFlushDue = false
-      batcher.flush()
     }
-    const end = (how: GeyserEnd) => {
-      flush()
-      finish(how)
-    }
+    const batcher = new MessageBatcher(messages)
     let status: GeyserEnd | null = null
-    stream.on('response', (headers) => {
-      this.#received()
-      // A trailers-only response.
-      if (headers['grpc-status'] !== undefined) status = statusEnd(headers)
-      else if (Number(headers[HTTP2_HEADER_STATUS]) !== 200)
-        finish({ ...lost, details: `HTTP ${headers[HTTP2_HEADER_STATUS]}` })
-      else if (!finish.isDone) listener.opened?.()
-    })
-    stream.on('data', (chunk: Buffer) => {
-      if (finish.isDone) return
-      listener.arrived?.(chunk.length)
-      if (!batcher.push(chunk)) end(malformed)
-      if (isFlushDue) return
-      // Once in a turn of the event loop, for all frames that it brings.
-      isFlushDue = true
-      this.#received()
-      setImmediate(flush)
-    })
-    stream.on('trailers', (headers) => {
-      status = statusEnd(headers)
-    })
-    stream.on('error', (error) => end(status ?? connectionEnd(error)))
-    stream.on('end', () => end(status ?? lost))
-    stream.on('close', () => end(status ?? lost))
+    return this.#connection.open(
+      headers,
+      {
+        headers: (fields) => {
+          const isFirst = fields.has(':status')
+          if (fields.has('grpc-status')) status = statusEnd(fields)
+          else if (isFirst && fields.get(':status') !== '200')
+            finish({ ...lost, details: `HTTP ${fields.get(':status')}` })
+          else if (isFirst && !finish.isDone) listener.opened?.()
+        },
+        data: (bytes) => {
+          if (finish.isDone) return
+          listener.arrived?.(bytes.length)
+          if (!batcher.push(bytes)) finish(malformed)
+          else batcher.flush()
+        },
+        ended: (resetCode) => finish(status ?? resetEnd(resetCode)),
+      },
+      isUnary
+        ? null
+        : {
+            arrived: (bytes) => listener.arrived?.(bytes),
+            messages,
+            malformed: () => finish(malformed),
+          },
+    )
+  }
+
+  #resume(stream: number): void {
+    this.#paused.delete(stream)
+    if (this.#paused.size === 0) this.#connection.resume()
   }
 
   #received(): void {
@@ -230,14 +220,12 @@ export class GeyserClient {
   #watch(): void {
     const nowMs = this.#clock.monotonicMs()
     // After a stall of our event loop, socket data is read only after this timer.
-    if (nowMs - this.#watchedMs > watchEveryMs + lateMs) this.#receivedMs = nowMs
+    const isLate = nowMs - this.#watchedMs > watchEveryMs + lateMs
+    if (isLate || this.#paused.size > 0) this.#receivedMs = nowMs
     this.#watchedMs = nowMs
     const quietMs = nowMs - this.#receivedMs
     if (quietMs >= silenceTimeoutMs) this.#close({ ...lost, kind: 'silent' })
-    else if (quietMs >= pingAfterMs && !this.#session.destroyed && !this.#session.connecting)
-      this.#session.ping((error) => {
-        if (error === null) this.#received()
-      })
+    else if (quietMs >= pingAfterMs) this.#connection.ping(() => {})
   }
 
   #close(end: GeyserEnd): void {
@@ -245,7 +233,7 @@ export class GeyserClient {
     this.#end = end
     clearInterval(this.#watcher)
     for (const finish of [...this.#calls]) finish(end)
-    this.#session.destroy()
+    this.#connection.destroy()
   }
 }
 
@@ -275,15 +263,13 @@ export function notAnswered(end: GeyserEnd): Outcome<never> {
   return refuse('unavailable', 'upstream', 'the node did not answer', { data: end })
 }
 
-/** Only the code, of the socket's error where it has one: the message contains the address. */
-function connectionEnd(error: Error): GeyserEnd {
-  const { code } = (error.cause ?? error) as NodeJS.ErrnoException
-  return { ...lost, details: code ?? '' }
+function resetEnd(code: number | null): GeyserEnd {
+  return harmlessResets.includes(code) ? lost : { ...lost, details: `reset with code ${code}` }
 }
 
-function statusEnd(headers: Readonly<Record<string, unknown>>): GeyserEnd {
-  const code = Number(headers['grpc-status'])
-  const details = decoded(String(headers['grpc-message'] ?? ''))
+function statusEnd(fields: HeaderFields): GeyserEnd {
+  const code = Number(fields.get('grpc-status'))
+  const details = decoded(fields.get('grpc-message') ?? '')
   return { kind: 'status', code: Number.isInteger(code) ? code : grpcUnknown, details }
 }
 

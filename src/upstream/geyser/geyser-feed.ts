@@ -22,7 +22,6 @@ import {
   subscribeRequest,
 } from './geyser-requests.ts'
 import type { GeyserConnection, IngestWorker } from './ingest-worker.ts'
-import { framePrefixBytes } from './messages.ts'
 import type { FeedCounts } from './meters.ts'
 import { NodeRotation } from './node-rotation.ts'
 
@@ -184,7 +183,7 @@ export class GeyserFeed {
           }
           const messages = batch.table.length / batchColumns
           counts.messages += messages
-          counts.bytes += batch.bytes.length - messages * framePrefixBytes
+          counts.bytes += batch.messageBytes
           const pings = countPings(batch)
           for (let sent = 0; sent < pings; sent++) stream.send(pong)
           if (messages > pings) this.#updateMs = clock.monotonicMs()

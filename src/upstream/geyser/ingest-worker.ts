@@ -115,8 +115,8 @@ export class IngestWorker {
   #subscribe(client: number, request: Uint8Array, listener: BatchListener): BatchStream {
     const call = this.#open((report) => {
       if (report.kind === 'batch') {
-        const bytes = Buffer.from(report.buffer, 0, report.length)
-        listener.batch({ bytes, table: report.table })
+        const { buffer, length, messageBytes, table } = report
+        listener.batch({ bytes: Buffer.from(buffer, 0, length), messageBytes, table })
       } else if (report.kind === 'opened') listener.opened()
       else if (report.kind === 'ended') {
         this.#calls.delete(call)

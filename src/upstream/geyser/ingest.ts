@@ -45,6 +45,7 @@ export type IngestReport =
 export interface IngestBatch {
   readonly buffer: ArrayBuffer
   readonly length: number
+  readonly messageBytes: number
   readonly table: GeyserBatch['table']
 }
 
@@ -103,12 +104,13 @@ export class Ingest {
     const stream = connection.subscribe(request, {
       opened: () => this.#post({ kind: 'opened', call }),
       messages: (bytes, offsets) => {
-        const { table } = batchOf(bytes, offsets, systemClock.nowMs())
+        const { table, messageBytes } = batchOf(bytes, offsets, systemClock.nowMs())
         // Reason for the cast: the client's batches are memory of their own.
         const buffer = bytes.buffer as ArrayBuffer
         const { length } = bytes
         this.#sent = (this.#sent + length) | 0
-        this.#post({ kind: 'batch', call, buffer, length, table }, [buffer, table.buffer])
+        const batch = { buffer, length, messageBytes, table }
+        this.#post({ kind: 'batch', call, ...batch }, [buffer, table.buffer])
         if (this.#inFlightBytes() > inFlightBytesMax) this.#pause(stream)
       },
       ended: (end) => {

@@ -35,8 +35,8 @@ export class MessageBatcher {
     chunk.copy(this.#slab, this.#filled)
     this.#filled += chunk.length
     while (this.#filled - this.#at >= framePrefixBytes) {
-      const length = this.#slab.readUInt32BE(this.#at + 1)
-      if (this.#slab[this.#at] !== 0 || length > messageBytesMax) return false
+      const length = messageBytesAt(this.#slab, this.#at)
+      if (length < 0) return false
       const start = this.#at + framePrefixBytes
       if (start + length > this.#filled) break
       this.#offsets.push(start, start + length)
@@ -68,6 +68,12 @@ export class MessageBatcher {
     // Memory that a batch does not use would be kept with it.
     this.#take(end * 2 < slab.length ? exactly(slab, end) : slab.subarray(0, end), offsets)
   }
+}
+
+/** Of the message whose prefix is there; -1 for a compressed message, or one over the limit. */
+export function messageBytesAt(bytes: Buffer, at: number): number {
+  const length = bytes.readUInt32BE(at + 1)
+  return bytes[at] === 0 && length <= messageBytesMax ? length : -1
 }
 
 /** The message with its gRPC prefix. */

@@ -1,0 +1,236 @@
+// Reads the frames of an HTTP/2 connection from memory that the socket fills, and the gRPC messages
+// of one stream in place: they are not copied, unless they lie in several frames or are few.
+// Thread: any. A batch's memory is given away with its messages, and moves to another thread.
+//
+//   slab: | head | 0 length message | head | 0 length mess | head | age |    free: the next read
+//                  └───── whole ───┘         └ moved together ──────┘
+//         └──────────────── the next batch ─────────────────────────────┘
+import { type FrameHead, frameFlag, frameHeadBytes, frameType } from './http2-wire.ts'
+import { framePrefixBytes, messageBytesAt, type TakeMessages } from './messages.ts'
+
+/** Least room for a read. */
+const roomBytesMin = 16 * 1024
+/** Slabs are twice as large as the last batch, within these. */
+const slabBytesMin = 64 * 1024
+const slabBytesMax = 1024 * 1024
+/** Shorter batches are copied, so that a quiet stream keeps little memory. */
+const copiedBytesMax = 32 * 1024
+/** Longest frame that is not DATA. */
+const frameBytesMax = 64 * 1024
+
+export interface FrameSink {
+  /** A whole frame that is not DATA. The bytes are valid during the call. */
+  frame(head: FrameHead, payload: Buffer): void
+  /** A part of the DATA of a stream that is not read in place. Valid during the call. */
+  data(stream: number, bytes: Buffer): void
+  /** So many bytes of DATA of the stream that is read in place arrived. */
+  arrived(bytes: number): void
+  /** Whole messages of the stream that is read in place. */
+  messages: TakeMessages
+  /** The end of a DATA frame; `bytes` counts for flow control. */
+  dataEnd(stream: number, bytes: number, isLast: boolean): void
+  /** The frames, or the messages of the stream that is read in place, are malformed. */
+  malformed(what: 'frames' | 'messages'): void
+}
+
+export class Http2Reader {
+  /** The stream whose messages are read in place; 0 for none. */
+  inPlace = 0
+  readonly #sink: FrameSink
+  #slab: Buffer = Buffer.allocUnsafeSlow(slabBytesMin)
+  #filled = 0
+  /** The next byte to parse. */
+  #at = 0
+  /** The message that is not whole yet. */
+  #start = 0
+  #end = 0
+  #offsets: number[] = []
+  /** The DATA frame that is being read. */
+  #data = { stream: 0, bytes: 0, isLast: false }
+  #dataLeft = 0
+  #paddingLeft = 0
+  #isFirst = true
+  #isStopped = false
+
+  constructor(sink: FrameSink) {
+    this.#sink = sink
+  }
+
+  /** Where the next bytes go. */
+  room(): Buffer {
+    return this.#slab.subarray(this.#filled)
+  }
+
+  /** So many bytes came into the room, which is another one afterwards. */
+  read(count: number): void {
+    this.#filled += count
+    while (!this.#isStopped && this.#at < this.#filled && this.#parse());
+    if (this.#offsets.length > 0) this.#hand()
+    else if (this.#slab.length - this.#filled < this.#missingBytes()) this.#renew(0)
+    else if (this.#at === this.#filled) this.#rewind()
+  }
+
+  /** Hands over the whole messages of the read that is being parsed. */
+  flush(): void {
+    if (this.#offsets.length > 0) this.#copy()
+  }
+
+  /** No stream is read in place any more; what is not handed over is dropped. */
+  release(): void {
+    this.inPlace = 0
+    this.#offsets = []
+    this.#start = this.#end
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  /** False when it needs more bytes. */
+  #parse(): boolean {
+    if (this.#dataLeft > 0) {
+      const count = Math.min(this.#dataLeft, this.#filled - this.#at)
+      this.#readData(count)
+      this.#at += count
+      this.#dataLeft -= count
+    } else if (this.#paddingLeft > 0) {
+      const count = Math.min(this.#paddingLeft, this.#filled - this.#at)
+      this.#at += count
+      this.#paddingLeft -= count
+    } else return this.#readHead()
+    if (this.#dataLeft === 0 && this.#paddingLeft === 0) this.#endData()
+    return true
+  }
+
+  #readHead(): boolean {
+    const slab = this.#slab
+    const at = this.#at
+    const available = this.#filled - at
+    if (available < frameHeadBytes) return false
+    const length = slab.readUIntBE(at, 3)
+    const type = slab[at + 3]!
+    const flags = slab[at + 4]!
+    const stream = slab.readUInt32BE(at + 5) & 0x7fff_ffff
+    const isData = type === frameType.data
+    // A peer that does not speak HTTP/2 begins with something else.
+    if (this.#isFirst && type !== frameType.settings) return this.#fail()
+    if (!isData && length > frameBytesMax) return this.#fail()
+    const isPadded = isData && (flags & frameFlag.padded) !== 0
+    const needed = isData ? (isPadded ? 1 : 0) : length
+    if (available < frameHeadBytes + needed) return false
+    this.#isFirst = false
+    const start = at + frameHeadBytes
+    this.#at = start + needed
+    if (!isData) {
+      this.#sink.frame({ type, flags, stream }, slab.subarray(start, start + length))
+      return true
+    }
+    this.#paddingLeft = isPadded ? slab[start]! : 0
+    this.#dataLeft = length - needed - this.#paddingLeft
+    if (this.#dataLeft < 0) return this.#fail()
+    this.#data = { stream, bytes: length, isLast: (flags & frameFlag.endStream) !== 0 }
+    if (this.#dataLeft === 0 && this.#paddingLeft === 0) this.#endData()
+    return true
+  }
+
+  #endData(): void {
+    const { stream, bytes, isLast } = this.#data
+    this.#sink.dataEnd(stream, bytes, isLast)
+  }
+
+  #readData(count: number): void {
+    const slab = this.#slab
+    const at = this.#at
+    if (this.#data.stream !== this.inPlace) {
+      this.#sink.data(this.#data.stream, slab.subarray(at, at + count))
+      return
+    }
+    this.#sink.arrived(count)
+    if (this.#start === this.#end) {
+      this.#start = at
+      this.#end = at
+    } else if (this.#end !== at) slab.copyWithin(this.#end, at, at + count)
+    this.#end += count
+    while (this.#end - this.#start >= framePrefixBytes) {
+      const length = messageBytesAt(slab, this.#start)
+      if (length < 0) {
+        this.#sink.malformed('messages')
+        return
+      }
+      const start = this.#start + framePrefixBytes
+      if (start + length > this.#end) return
+      this.#offsets.push(start, start + length)
+      this.#start = start + length
+    }
+  }
+
+  #fail(): false {
+    this.#isStopped = true
+    this.#sink.malformed('frames')
+    return false
+  }
+
+  /** Ends the batch, and makes room. */
+  #hand(): void {
+    const end = this.#start
+    if (end <= copiedBytesMax || end * 2 < this.#slab.length) {
+      this.#copy()
+      // A slab that is much too long would have every batch copied.
+      if (end > copiedBytesMax) this.#renew(end)
+      else this.#move(this.#slab)
+      return
+    }
+    const bytes = this.#slab.subarray(0, end)
+    const offsets = this.#offsets
+    this.#offsets = []
+    this.#renew(end)
+    this.#sink.messages(bytes, offsets)
+  }
+
+  #copy(): void {
+    const offsets = this.#offsets
+    this.#offsets = []
+    const start = offsets[0]! - framePrefixBytes
+    const bytes = Buffer.allocUnsafeSlow(this.#start - start)
+    this.#slab.copy(bytes, 0, start, this.#start)
+    const moved = offsets.map((offset) => offset - start)
+    this.#sink.messages(bytes, moved)
+  }
+
+  /** Another slab for what follows a batch of so many bytes. */
+  #renew(batchBytes: number): void {
+    const rest = this.#end - this.#start + this.#filled - this.#at
+    const size = Math.min(slabBytesMax, Math.max(slabBytesMin, batchBytes * 2))
+    this.#move(Buffer.allocUnsafeSlow(Math.max(size, rest + this.#missingBytes())))
+  }
+
+  /** Bytes of the message or frame that is not whole, and of a read at least. */
+  #missingBytes(): number {
+    const message = this.#end - this.#start
+    const frame = this.#filled - this.#at
+    let missing = roomBytesMin
+    if (message >= framePrefixBytes)
+      missing += framePrefixBytes + messageBytesAt(this.#slab, this.#start) - message
+    if (frame >= frameHeadBytes) missing += frameBytesMax
+    return missing
+  }
+
+  /** What is not whole goes to the start of a slab: the message, then what is not parsed. */
+  #move(slab: Buffer): void {
+    const message = this.#end - this.#start
+    this.#slab.copy(slab, 0, this.#start, this.#end)
+    this.#slab.copy(slab, message, this.#at, this.#filled)
+    this.#filled = message + this.#filled - this.#at
+    this.#at = message
+    this.#start = 0
+    this.#end = message
+    this.#slab = slab
+  }
+
+  /** Everything is parsed: reuses what is behind the message that is not whole. */
+  #rewind(): void {
+    if (this.#start === this.#end) this.#move(this.#slab)
+    this.#at = this.#end
+    this.#filled = this.#end
+  }
+}
