@@ -45,7 +45,7 @@ async function result(sql: string, format: string, output?: OutputOptions): Prom
 }
 
 function outputOf(settings: Readonly<Record<string, string>>): OutputOptions {
-  const read = readSettings(Object.entries(settings), standardPlan.indexer)
+  const read = readSettings(Object.entries(settings), standardPlan.indexer, 'duckdb')
   if (!read.ok) throw new Error(read.error.message)
   return read.value.output
 }

@@ -1,5 +1,6 @@
 // Queries on the embedded index, in processes of their own: answers, limits, errors, cancel.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { EMULATED_VERSION } from '../../src/products/indexer/catalogue.ts'
 import { ask, QueryStage, queryOf, rowsOf } from '../testkit/query-stage.ts'
 import { instructionRows, transactionRows, usageRows } from '../testkit/row-samples.ts'
 import { until } from '../testkit/until.ts'
@@ -63,7 +64,34 @@ describe('a query on the embedded index', () => {
       ['code', 'UInt16'],
     ])
     const [names] = await rowsOf(stage.engine, 'SELECT database(), currentDatabase(), version()')
-    expect(names).toEqual(['chain', 'chain', stage.engine.version])
+    expect(names).toEqual(['chain', 'chain', EMULATED_VERSION])
+  })
+
+  test('has the tables and functions that clients of ClickHouse begin with', async () => {
+    const rows = (sql: string, asking = {}) => rowsOf(stage.engine, sql, asking)
+    expect(await rows('SELECT * FROM system.numbers LIMIT 5, 2')).toEqual([['5'], ['6']])
+    expect(await rows('SELECT sum(number) FROM numbers(10)')).toEqual([['45']])
+    expect(await rows('SELECT number FROM numbers(7, 2)')).toEqual([['7'], ['8']])
+    expect(await rows('SELECT zero FROM zeros(2)')).toEqual([[0], [0]])
+    expect(await rows('SELECT * FROM system.one')).toEqual([[0]])
+    expect(await rows('SELECT * FROM numbers LIMIT 1', { database: 'system' })).toEqual([['0']])
+    expect(await rows("SELECT is_aggregate FROM system.functions WHERE name = 'sum'")).toEqual([
+      [1],
+    ])
+    expect(
+      await rows("SELECT table_schema FROM INFORMATION_SCHEMA.TABLES WHERE table_name = 'blocks'"),
+    ).toEqual([['chain']])
+    expect(await rows("SELECT value FROM system.settings WHERE name = 'max_block_size'")).toEqual([
+      ['65536'],
+    ])
+    const other = await ask(stage.engine, 'SELECT 1 FROM blocks', { database: 'system' })
+    expect(other.error?.code).toBe(60)
+    const endless = await ask(stage.engine, 'SELECT sum(number) FROM system.numbers', {
+      limits: { timeMs: 500 },
+    })
+    expect(endless.error?.code).toBe(159)
+    const { error } = await ask(stage.engine, "SELECT throwIf(number = 3, 'boom') FROM numbers(9)")
+    expect(error).toMatchObject({ code: 395, message: "boom: while executing 'FUNCTION throwIf'" })
   })
 
   test("shows a caller's own usage and no other", async () => {

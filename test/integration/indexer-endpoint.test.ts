@@ -169,7 +169,11 @@ describe('an error', () => {
       ['result_overflow_mode', 'any', 400, 36, 'BAD_ARGUMENTS'],
       ['compress', '1', 501, 48, 'NOT_IMPLEMENTED'],
       ['session_check', '1', 400, 372, 'SESSION_NOT_FOUND'],
-      ['limit', '5', 501, 48, 'NOT_IMPLEMENTED'],
+      ['limit', 'x', 400, 36, 'BAD_ARGUMENTS'],
+      ['profile', 'web', 400, 180, 'THERE_IS_NO_PROFILE'],
+      ['additional_table_filters', "{'t':'1'}", 501, 48, 'NOT_IMPLEMENTED'],
+      ['group_by_use_nulls', '1', 501, 48, 'NOT_IMPLEMENTED'],
+      ['output_format_schema', '/tmp/x', 400, 115, 'UNKNOWN_SETTING'],
       ['role', 'admin', 400, 511, 'UNKNOWN_ROLE'],
       ['database', 'other', 400, 81, 'UNKNOWN_DATABASE'],
       ['query_id', 'a\nb', 400, 36, 'BAD_ARGUMENTS'],
@@ -249,10 +253,15 @@ describe('an error', () => {
 describe('the first queries of tools', () => {
   it('lists databases, tables and columns', async () => {
     const text = async (body: string) => (await stage.ask({ body })).text
-    expect(await text('SHOW DATABASES')).toBe('chain\nsystem\n')
+    expect(await text('SHOW DATABASES')).toBe('chain\ninformation_schema\nsystem\n')
     expect(await text("SHOW TABLES LIKE 'block%'")).toBe('block_lifecycle\nblocks\n')
     expect(await text("SHOW TABLES FROM chain NOT LIKE '%_%' LIMIT 1")).toBe('')
-    expect(await text('SHOW TABLES FROM system')).toBe('columns\ndatabases\ntables\n')
+    const system = 'columns databases formats functions numbers one settings tables zeros'
+    expect(await text('SHOW TABLES FROM system')).toBe(`${system.replaceAll(' ', '\n')}\n`)
+    expect((await stage.ask({ body: 'SHOW TABLES', query: { database: 'system' } })).text).toBe(
+      `${system.replaceAll(' ', '\n')}\n`,
+    )
+    expect(await text('EXISTS INFORMATION_SCHEMA.COLUMNS')).toBe('1\n')
     expect(await text('DESCRIBE TABLE chain.tps')).toBe(
       'seq\tUInt64\t\t\t\nblock_number\tUInt64\t\t\t\ntps\tUInt64\t\t\t\n',
     )
@@ -265,8 +274,8 @@ describe('the first queries of tools', () => {
     const json = JSON.parse(await text('SHOW DATABASES FORMAT JSON'))
     expect(json).toMatchObject({
       meta: [{ name: 'name', type: 'String' }],
-      data: [{ name: 'chain' }, { name: 'system' }],
-      rows: 2,
+      data: [{ name: 'chain' }, { name: 'information_schema' }, { name: 'system' }],
+      rows: 3,
     })
   })
 })

@@ -1,36 +1,47 @@
 // Answers SHOW, DESCRIBE, EXISTS and USE from the catalogue without an engine. Thread: any (pure).
 // Tools send these before anything else.
-import { DATABASE, databases, type VisibleTable, visibleTables } from './catalogue.ts'
+import {
+  createText,
+  databaseOf,
+  databases,
+  type VisibleTable,
+  visibleTable,
+  visibleTables,
+} from './catalogue.ts'
 import { type Checked, checked, fail, shownName } from './exceptions.ts'
 import type { SmallResult } from './small-result.ts'
 import { Cursor } from './sql/cursor.ts'
 import type { Reading } from './sql/reading.ts'
+import type { Database } from './tables.ts'
 
 /** The result; null when the engine must answer (`DESCRIBE (SELECT …)`). */
-export function answerFromCatalogue(reading: Reading): Checked<SmallResult | null> {
+export function answerFromCatalogue(
+  reading: Reading,
+  current: Database,
+): Checked<SmallResult | null> {
   const cursor = new Cursor(reading)
   switch (reading.kind) {
     case 'show':
       cursor.word('SHOW')
-      return show(cursor)
+      return show(cursor, current)
     case 'describe':
       cursor.word('DESCRIBE', 'DESC')
       cursor.word('TABLE')
-      return describe(cursor)
+      return describe(cursor, current)
     case 'exists':
       cursor.word('EXISTS')
-      return exists(cursor)
+      return exists(cursor, current)
     default:
       cursor.word('USE')
       return use(cursor)
   }
 }
 
-function show(cursor: Cursor): Checked<SmallResult> {
+function show(cursor: Cursor, current: Database): Checked<SmallResult> {
   cursor.word('FULL')
   switch (cursor.word('TABLES', 'DATABASES', 'COLUMNS', 'FIELDS', 'CREATE')) {
     case 'TABLES': {
-      const database = cursor.word('FROM', 'IN') === '' ? DATABASE : databaseOf(cursor.name())
+      const database = cursor.word('FROM', 'IN') === '' ? current : databaseOf(cursor.name())
       if (database === null) return fail('UNKNOWN_DATABASE', 'there is no such database')
       const names = visibleTables.filter((table) => table.database === database)
       return listOf(
@@ -43,11 +54,11 @@ function show(cursor: Cursor): Checked<SmallResult> {
     case 'COLUMNS':
     case 'FIELDS': {
       cursor.word('FROM', 'IN')
-      return described(cursor)
+      return described(cursor, current)
     }
     case 'CREATE':
       cursor.word('TABLE')
-      return created(cursor)
+      return created(cursor, current)
     default:
       return fail('SYNTAX_ERROR', 'SHOW knows TABLES, DATABASES, COLUMNS and CREATE TABLE')
   }
@@ -96,13 +107,13 @@ function isLike(name: string, pattern: string, like: string): boolean {
   return along === wanted.length
 }
 
-function describe(cursor: Cursor): Checked<SmallResult | null> {
+function describe(cursor: Cursor, current: Database): Checked<SmallResult | null> {
   const table = cursor.symbol('(') || cursor.word('SELECT', 'WITH') !== '' ? null : cursor
-  return table === null ? checked(null) : described(table)
+  return table === null ? checked(null) : described(table, current)
 }
 
-function described(cursor: Cursor): Checked<SmallResult> {
-  const table = tableAt(cursor)
+function described(cursor: Cursor, current: Database): Checked<SmallResult> {
+  const table = tableAt(cursor, current)
   if (!table.ok) return table
   const columns = ['name', 'type', 'default_type', 'default_expression', 'comment']
   return checked({
@@ -111,20 +122,21 @@ function described(cursor: Cursor): Checked<SmallResult> {
   })
 }
 
-function created(cursor: Cursor): Checked<SmallResult> {
-  const table = tableAt(cursor)
+function created(cursor: Cursor, current: Database): Checked<SmallResult> {
+  const table = tableAt(cursor, current)
   if (!table.ok) return table
-  const { database, name, columns, key } = table.value
-  const lines = Object.entries(columns).map(([column, type]) => `    ${column} ${type}`)
-  const order = `ORDER BY (${key.join(', ')})`
-  const text = `CREATE TABLE ${database}.${name}\n(\n${lines.join(',\n')}\n)\n${order}`
-  return checked({ columns: [{ name: 'statement', type: 'String' }], rows: [[text]] })
+  return checked({
+    columns: [{ name: 'statement', type: 'String' }],
+    rows: [[createText(table.value)]],
+  })
 }
 
-function exists(cursor: Cursor): Checked<SmallResult> {
+function exists(cursor: Cursor, current: Database): Checked<SmallResult> {
   const what = cursor.word('TABLE', 'VIEW', 'DATABASE', 'TEMPORARY', 'DICTIONARY')
   const isThere =
-    what === 'DATABASE' ? databaseOf(cursor.name()) !== null : tableAt(cursor).ok && what !== 'VIEW'
+    what === 'DATABASE'
+      ? databaseOf(cursor.name()) !== null
+      : tableAt(cursor, current).ok && what !== 'VIEW'
   return checked({ columns: [{ name: 'result', type: 'UInt8' }], rows: [[isThere ? 1 : 0]] })
 }
 
@@ -135,27 +147,18 @@ function use(cursor: Cursor): Checked<SmallResult> {
 }
 
 /** `table`, `database.table`, `table FROM database`. */
-function tableAt(cursor: Cursor): Checked<VisibleTable> {
+function tableAt(cursor: Cursor, current: Database): Checked<VisibleTable> {
   let name = cursor.name()
-  let database: string | null = DATABASE
+  let database: Database | null = current
   if (cursor.symbol('.')) {
     database = databaseOf(name)
     name = cursor.name()
   } else if (cursor.word('FROM', 'IN') !== '') database = databaseOf(cursor.name())
   if (name === null || !cursor.isAtEnd) return unclear()
-  const found = visibleTables.find(
-    (table) => table.name === name && (table.database as string) === database,
-  )
+  const found = visibleTable(database, name)
   return found === undefined
     ? fail('UNKNOWN_TABLE', `there is no table ${shownName(name)}; SHOW TABLES lists them`)
     : checked(found)
-}
-
-/** The database of that name; null when it does not exist. */
-export function databaseOf(name: string | null): string | null {
-  if (name === null || name === '' || name.toLowerCase() === 'default')
-    return name === null ? null : DATABASE
-  return databases.find((known) => known === name) ?? null
 }
 
 function unclear() {

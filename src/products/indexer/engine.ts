@@ -4,7 +4,7 @@
 //   feeds    -> writer process: rows/ -> RowSink.write(batches, marks)    durable when it resolves
 //   endpoint -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
 import type { OutputOptions } from './formats.ts'
-import type { FeedName, TableName } from './tables.ts'
+import type { Database, FeedName, TableName } from './tables.ts'
 
 /** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
 export type Cell = string | number | bigint | readonly string[]
@@ -62,6 +62,10 @@ export interface Query {
   /** A name of formats.ts. */
   readonly format: string
   readonly limits: QueryLimits
+  /** Database of table names without one; `chain` when absent. */
+  readonly database?: Database | undefined
+  /** Of the query's meaning, and of the output where only a server has them: `join_use_nulls`. */
+  readonly settings?: Readonly<Record<string, string>> | undefined
   readonly output: OutputOptions
 }
 

@@ -19,8 +19,10 @@ import { type Caller, QueryRun, type RunDeps } from './run.ts'
 import { type QuerySettings, readSettings } from './settings.ts'
 import { renderSmall, type SmallResult } from './small-result.ts'
 import { readKill } from './sql/cursor.ts'
+import { isWord } from './sql/lexer.ts'
 import { bindParameters } from './sql/parameters.ts'
 import { type Reading, readStatement } from './sql/reading.ts'
+import type { Database } from './tables.ts'
 
 export interface HandleDeps extends RunDeps {
   readonly engine: QueryEngine
@@ -41,6 +43,7 @@ interface Ready {
   readonly statement: Statement
   readonly format: Format
   readonly settings: QuerySettings
+  readonly database: Database
 }
 
 export class IndexerHandler {
@@ -89,7 +92,7 @@ export class IndexerHandler {
     if (format === null)
       return fail('UNKNOWN_FORMAT', `Unknown format ${shownName(name)}; ${someFormats}`)
     const given = [...input.settings, ...reading.value.settings]
-    const settings = readSettings(given, budget.plan.indexer)
+    const settings = readSettings(given, budget.plan.indexer, dialect)
     if (!settings.ok) return settings
     const statement = bindParameters(reading.value, input.parameters, dialect)
     if (!statement.ok) return statement
@@ -98,6 +101,7 @@ export class IndexerHandler {
       statement: statement.value,
       format,
       settings: settings.value,
+      database: input.database,
     })
   }
 
@@ -105,7 +109,9 @@ export class IndexerHandler {
     const { reading, format } = ready
     if (reading.kind === 'query') return this.#run(run, ready, request)
     const small =
-      reading.kind === 'kill' ? this.#kill(reading, run.caller) : answerFromCatalogue(reading)
+      reading.kind === 'kill'
+        ? this.#kill(reading, run.caller)
+        : answerFromCatalogue(reading, ready.database)
     if (!small.ok) return this.#failed(run, small.error)
     if (small.value === null) return this.#run(run, ready, request)
     return this.#small(run, small.value, format)
@@ -158,13 +164,15 @@ export class IndexerHandler {
       this.#deps.meters.finished(error.name)
       return errorReply(error, this.#infoOf(run.id), BUSY_RETRY_MS)
     }
-    const { statement, format, settings } = ready
+    const { format, settings, database } = ready
     const query = this.#deps.engine.run({
       id: run.id,
       subscription: run.caller.principal.subscription.id,
-      statement,
+      statement: limited(ready),
       format: format.name,
       limits: settings.limits,
+      database,
+      settings: settings.passed,
       output: settings.output,
     })
     run.began(query, request.address)
@@ -218,6 +226,16 @@ export class IndexerHandler {
 const someFormats =
   'known are the families of JSON, CSV, TSV, Pretty, RowBinary and Arrow, and Values, Vertical, ' +
   'Markdown, XML, SQLInsert, Native, Parquet, Null'
+
+/** The statement with the settings `limit` and `offset` applied to its result. */
+function limited({ statement, reading, settings: { limit, offset } }: Ready): Statement {
+  const isQuery = reading.kind === 'query' && !isWord(reading.text, reading.tokens[0], 'EXPLAIN')
+  if (!isQuery || (limit === 0 && offset === 0)) return statement
+  const texts = [...statement.texts]
+  texts[0] = `SELECT * FROM (${texts[0]}`
+  texts[texts.length - 1] += `\n) LIMIT ${offset}, ${limit || Number.MAX_SAFE_INTEGER}`
+  return { ...statement, texts }
+}
 
 function takesGzip(request: RequestHead): boolean {
   return request

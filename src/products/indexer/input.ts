@@ -4,9 +4,10 @@ import { isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { holdsToken } from '../../subscriptions/issue.ts'
-import { databaseOf } from './answer-from-catalogue.ts'
-import { type Checked, checked, fail } from './exceptions.ts'
+import { databaseOf } from './catalogue.ts'
+import { type Checked, checked, fail, shownName } from './exceptions.ts'
 import type { Setting } from './sql/reading.ts'
+import type { Database } from './tables.ts'
 
 export interface QueryInput {
   readonly text: string
@@ -16,6 +17,8 @@ export interface QueryInput {
   /** '' when the caller sets none. */
   readonly queryId: string
   readonly format: string
+  /** Of table names without one. */
+  readonly database: Database
 }
 
 /** The members of transport's request that are read here. */
@@ -58,9 +61,13 @@ export function readUrl(request: RequestHead, password: string): Checked<QueryIn
     into.set(key, value)
   }
   if (own.has('role')) return fail('UNKNOWN_ROLE', 'there are no roles')
-  const database = own.get('database') ?? request.header('x-clickhouse-database')
-  if (databaseOf(database) !== 'chain')
-    return fail('UNKNOWN_DATABASE', 'there is no such database; the tables are in chain')
+  const named = own.get('database') ?? request.header('x-clickhouse-database')
+  const database = databaseOf(named)
+  if (database === null)
+    return fail(
+      'UNKNOWN_DATABASE',
+      `Database ${shownName(named)} does not exist; tables are in chain`,
+    )
   const queryId = own.get('query_id') ?? ''
   if (queryId !== '' && !QUERY_ID.test(queryId))
     return fail('BAD_ARGUMENTS', 'a query_id is 1 to 128 visible ASCII characters')
@@ -69,7 +76,7 @@ export function readUrl(request: RequestHead, password: string): Checked<QueryIn
     return fail('BAD_ARGUMENTS', 'a query_id may contain no token and no password; choose another')
   const format = own.get('default_format') ?? request.header('x-clickhouse-format')
   const text = own.get('query') ?? ''
-  return checked({ text, parameters, settings: [...settings], queryId, format })
+  return checked({ text, parameters, settings: [...settings], queryId, format, database })
 }
 
 const ownNames = new Set(['query', 'database', 'query_id', 'default_format', 'role'])

@@ -19,6 +19,9 @@ export interface Table {
   readonly feed: FeedName
 }
 
+/** Databases that a query can name. */
+export type Database = 'chain' | 'information_schema' | 'system'
+
 /** Sources of rows: Solana slots, execution events by seq, tips and queries by their time. */
 export const feedNames = ['slots', 'events', 'tips', 'usage'] as const
 export type FeedName = (typeof feedNames)[number]

@@ -10,12 +10,12 @@
 // It reads tokens, not a tree: at every position of a table only names of the catalogue, common
 // tables of WITH, subqueries and a few harmless functions are allowed. An ambiguous position
 // counts as one of a table. The text for the server is rebuilt by rebuild.ts.
-import { systemRows, visibleTables } from '../catalogue.ts'
+import { databaseOf, systemRows, type VisibleTable, visibleTable } from '../catalogue.ts'
 import { type Checked, checked, type ExceptionName, fail } from '../exceptions.ts'
 import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
 import { clickhouseString, nameOf } from '../sql/quoting.ts'
 import { lexProblem } from '../sql/reading.ts'
-import { type TableName, tableNames, tables } from '../tables.ts'
+import { type Database, type TableName, tableNames, tables } from '../tables.ts'
 import { forbiddenFunctions, forbiddenPrefixes, harmlessTableFunctions } from './forbidden.ts'
 import { type Edit, isForeignSymbol, rebuilt, writtenToken } from './rebuild.ts'
 import { hiddenTables, isShownAsStored, storedName, visibleSql } from './schema.ts'
@@ -25,6 +25,8 @@ import { type TablePosition, tablePositions } from './table-positions.ts'
 export interface Caller {
   readonly subscription: string
   readonly facts: ServerFacts
+  /** Of table names without one. */
+  readonly database: Database
 }
 
 /** The text to send, or an error. */
@@ -144,9 +146,11 @@ function tableAt(found: Found): Checked<readonly Edit[]> {
   const isDotted = symbolOf(text, tokens[at + 1]) === '.'
   const last = isDotted ? at + 2 : at
   const name = isDotted ? nameOf(text, tokens[last]) : first
-  const database = isDotted ? first : 'chain'
+  const database = isDotted ? first : caller.database
   const isCall = symbolOf(text, tokens[last + 1]) === '('
   if (isCall && !isDotted) {
+    const series = isSet ? null : numbersAt(text, tokens, at)
+    if (series !== null) return checked([series])
     if (isSet || harmlessTableFunctions.has(name.toLowerCase())) return checked([])
     return fail('READONLY', `table function ${name.slice(0, 40)} is not served here`)
   }
@@ -158,6 +162,22 @@ function tableAt(found: Found): Checked<readonly Edit[]> {
   const { alias, end } = suffixOf(text, tokens, last)
   const written = isSet ? known : sourceText({ ...found, name, known, alias })
   return checked([{ first: at, last: isSet ? last : end, text: written }])
+}
+
+/**
+ * `numbers(10)` and `numbers(5, 10)` with plain numbers: an old server allows no table function to
+ * a read-only query. Null for any other call.
+ */
+function numbersAt(text: string, tokens: readonly Token[], at: number): Edit | null {
+  const close = tokens.findIndex((token, index) => index > at && symbolOf(text, token) === ')')
+  if (!/^numbers$/i.test(nameOf(text, tokens[at])) || close < 0) return null
+  const args = tokens.slice(at + 2, close).map(({ start, end }) => text.slice(start, end))
+  if (!/^\d{1,19}(,\d{1,19})?$/.test(args.join(''))) return null
+  return {
+    first: at,
+    last: close,
+    text: `(SELECT number FROM system.numbers LIMIT ${args.join('')})`,
+  }
 }
 
 /**
@@ -192,29 +212,36 @@ function suffixOf(
 }
 
 /** The SQL that replaces a table; undefined when there is no such table. */
-function sourceOf(database: string, name: string, caller: Caller): string | undefined {
-  const base = database === 'default' ? 'chain' : database
-  const table = visibleTables.find((one) => one.database === base && one.name === name)
+function sourceOf(named: string, name: string, caller: Caller): string | undefined {
+  const table = visibleTable(databaseOf(named), name)
   if (table === undefined) return undefined
-  if (table.database === 'system') return catalogueSql(name)
-  if (name !== 'usage') return `chain.${name}`
+  const path = `${table.database}.${table.name}`
+  if (table.database !== 'chain') return serverTables[path] ?? catalogueSql(table)
+  if (name !== 'usage') return path
   const columns = Object.keys(tables.usage.columns).filter((column) => column !== 'subscription')
   const owner = clickhouseString(caller.subscription)
   return `(${visibleSql('usage', caller.facts, columns)} WHERE subscription = ${owner})`
 }
 
-function catalogueSql(name: string): string {
-  const rows = systemRows('View')[name] ?? []
-  const table = visibleTables.find((one) => one.database === 'system' && one.name === name)
-  const columns = Object.entries(table?.columns ?? {})
-  const shown = columns.map(([column, type], index) => {
-    const cell = columns.length === 1 ? 'row' : `row.${index + 1}`
-    return `CAST(${cell} AS ${type}) AS \`${column}\``
+/** Tables of the server that reveal nothing about it. */
+const serverTables: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['one', 'numbers', 'zeros'].map((name) => [`system.${name}`, `system.${name}`]),
+  ),
+  'system.functions':
+    '(SELECT name, is_aggregate, case_insensitive, alias_to FROM system.functions)',
+}
+
+function catalogueSql({ database, name, columns }: VisibleTable): string {
+  const rows = systemRows('View')[`${database}.${name}`] ?? []
+  const shown = Object.entries(columns).flatMap(([column, type], index) => {
+    const cell = `CAST(row.${index + 1} AS ${type}) AS`
+    // This database has its names in both cases.
+    const names = database === 'system' ? [column] : [column, column.toUpperCase()]
+    return names.map((one) => `${cell} \`${one}\``)
   })
   const tuples = rows.map((row) => {
-    const cells = Object.values(row).map((cell) =>
-      typeof cell === 'number' ? String(cell) : clickhouseString(cell),
-    )
+    const cells = row.map((cell) => (typeof cell === 'number' ? cell : clickhouseString(cell)))
     return `(${cells.join(', ')})`
   })
   return `(SELECT ${shown.join(', ')} FROM (SELECT arrayJoin([${tuples.join(', ')}]) AS row))`

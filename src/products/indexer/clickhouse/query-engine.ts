@@ -153,9 +153,9 @@ class Run implements RunningQuery {
   }
 
   async #start(): Promise<QueryOutcome> {
-    const { format, statement, subscription } = this.#query
+    const { format, statement, subscription, database = 'chain' } = this.#query
     const { facts, client } = this.#deps
-    const admitted = admit(withLiterals(statement), { subscription, facts })
+    const admitted = admit(withLiterals(statement), { subscription, facts, database })
     if (!admitted.ok) return this.#fail(admitted.error)
     const answer = await client.stream({
       sql: `${admitted.value}\nFORMAT ${format}`,
@@ -208,10 +208,12 @@ class Run implements RunningQuery {
   }
 
   #params(): Record<string, string> {
-    const { limits, output } = this.#query
+    const { limits, output, settings: given } = this.#query
     const { facts, id } = this.#deps
     const isBreak = limits.overflow === 'break'
     const settings = {
+      // Those of the customer first: ours win.
+      ...given,
       max_execution_time: Math.max(1, Math.ceil(limits.timeMs / 1000)),
       timeout_overflow_mode: 'throw',
       // A newer server truncates the result exactly; an older one at the end of a block.

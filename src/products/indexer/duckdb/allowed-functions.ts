@@ -88,5 +88,5 @@ export const allowedFunctions: ReadonlySet<string> = new Set(
 
 /** Table functions, allowed in FROM; all others are refused there. */
 export const allowedTableFunctions: ReadonlySet<string> = new Set(
-  'range generate_series unnest json_each json_tree'.split(' '),
+  'range generate_series unnest json_each json_tree numbers zeros'.split(' '),
 )

@@ -12,11 +12,14 @@ export function engineError(message: string): QueryError {
   const error = parseError(message)
   const text = cleaned(error.exception_message)
   for (const [type, pattern, code, name] of rules)
-    if (error.exception_type === type && pattern.test(text)) return { code, name, message: text }
+    if (error.exception_type === type && pattern.test(text))
+      return { code, name, message: text.replace(thrown, "$1: while executing 'FUNCTION throwIf'") }
   return { code: 1002, name: 'UNKNOWN_EXCEPTION', message: 'the engine could not run this query' }
 }
 
 const any = /^/
+/** The mark of `throwIf` in system-tables.ts. */
+const thrown = /^throwIf: (.*)$/s
 type Rule = readonly [type: string, pattern: RegExp, code: number, name: string]
 
 /** The first matching rule applies. */
@@ -41,6 +44,7 @@ const rules: readonly Rule[] = [
   ['Mismatch Type', any, 53, 'TYPE_MISMATCH'],
   ['Out of Range', any, 321, 'VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE'],
   ['Out of Memory', any, 241, 'MEMORY_LIMIT_EXCEEDED'],
+  ['Invalid Input', /^throwIf: /, 395, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'],
   ['Invalid Input', any, 36, 'BAD_ARGUMENTS'],
   ['Not implemented', any, 48, 'NOT_IMPLEMENTED'],
   ['Permission', any, 164, 'READONLY'],

@@ -8,15 +8,15 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
-import { type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
 import { duckdbString } from '../sql/quoting.ts'
-import { type TableName, tableNames } from '../tables.ts'
+import { type Database, type TableName, tableNames } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import { macros } from './macros.ts'
 import { renderingMacros } from './nested-text.ts'
-import { systemSchema } from './rewrite.ts'
+import { schemaOf } from './rewrite.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'
 import type { TreeRules } from './syntax-tree.ts'
+import { ownMacroNames, systemNames, systemSql } from './system-tables.ts'
 import { sqlTypes } from './types.ts'
 
 export interface DatabaseOptions {
@@ -31,7 +31,6 @@ export interface DatabaseOptions {
 /** A file of the snapshot was deleted before it was opened: a new snapshot must be requested. */
 export class StaleSnapshot extends Error {}
 
-const ownMacros = ["CREATE OR REPLACE MACRO database() AS 'chain'", ...renderingMacros]
 const hiddenColumn = 'subscription'
 
 export class QueryDatabase {
@@ -57,8 +56,8 @@ export class QueryDatabase {
     this.#options = options
     const names = new Set<string>(tableNames)
     this.rules = {
-      tables: { '': names, chain: names, [systemSchema]: new Set(Object.keys(systemRows(''))) },
-      macros: new Set([...macros.map(({ name }) => name.toLowerCase()), 'database']),
+      tables: { '': names, chain: names, ...systemNames },
+      macros: new Set([...macros.map(({ name }) => name.toLowerCase()), ...ownMacroNames]),
       reserved,
     }
   }
@@ -73,12 +72,16 @@ export class QueryDatabase {
       'SELECT lower(view_name) FROM duckdb_views() WHERE internal',
     )
     const reserved = new Set(found.getRows().map(([name]) => String(name)))
-    await connection.run(`CREATE SCHEMA chain; CREATE SCHEMA ${systemSchema}`)
-    await connection.run([...macros.map(({ sql }) => sql), ...ownMacros].join(';\n'))
-    for (const [name, rows] of Object.entries(systemRows('DuckDB')))
-      await connection.run(systemTableSql(name, rows))
+    await connection.run([...macros.map(({ sql }) => sql), ...renderingMacros].join(';\n'))
+    await connection.run(systemSql())
     for (const setting of settings(options)) await connection.run(`SET ${setting}`)
     return new QueryDatabase(instance, connection, options, reserved)
+  }
+
+  /** The rules for a query whose table names without a database are of this one. */
+  rulesFor(database: Database): TreeRules {
+    const { tables } = this.rules
+    return { ...this.rules, tables: { ...tables, '': tables[schemaOf[database] ?? database]! } }
   }
 
   get version(): string {
@@ -159,9 +162,11 @@ export const resultName = 'result.parquet'
 
 /** The order matters: the last ones lock the configuration. */
 function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
+  const schemas = ['chain', 'main', ...Object.keys(systemNames)].map((name) => `memory.${name}`)
   const folders = [folder, scratch].map((path) => duckdbString(`${path}/`))
   return [
-    "search_path = 'memory.chain,memory.main'",
+    // A name without a schema is checked by the gate; no two of these schemas share one.
+    `search_path = '${schemas.join(',')}'`,
     "TimeZone = 'UTC'",
     'errors_as_json = true',
     "temp_directory = ''",
@@ -177,19 +182,4 @@ function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
 
 function catalogOf(file: string): string {
   return file.replace(/\.duckdb$/, '').replaceAll('-', '_')
-}
-
-function systemTableSql(name: string, rows: readonly SystemRow[]): string {
-  const table = visibleTables.find((one) => one.database === 'system' && one.name === name)
-  const types = Object.entries(table?.columns ?? {})
-  const columns = types.map(([column]) => column)
-  const values = rows.map((row) => `(${columns.map((column) => cell(row[column]!)).join(', ')})`)
-  const names = columns.map((column) => `"${column}"`).join(', ')
-  const typed = types.map(([name, type]) => `CAST("${name}" AS ${sqlTypes[type]}) AS "${name}"`)
-  return `CREATE TABLE ${systemSchema}."${name}" AS
-    SELECT ${typed.join(', ')} FROM (VALUES ${values.join(', ')}) AS t(${names})`
-}
-
-function cell(value: string | number): string {
-  return typeof value === 'number' ? String(value) : duckdbString(value)
 }

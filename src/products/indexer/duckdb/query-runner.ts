@@ -72,7 +72,8 @@ export class QueryRunner {
   }
 
   async #answer(job: QueryJob, out: ResultWriter): Promise<QueryError | null> {
-    const { connection, rules } = this.#database
+    const { connection } = this.#database
+    const rules = this.#database.rulesFor(job.database ?? 'chain')
     const beganMs = performance.now()
     const format = formatOf(job.format, 'duckdb')
     if (format === null) return exception('UNKNOWN_FORMAT', 'this format is not written here')

@@ -6,8 +6,12 @@
 //   SELECT at FROM usage  at and table are keywords                 -> "at", "table"
 import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
 
-/** Schema of the views for `system.*`. */
-export const systemSchema = 'system_'
+/** Schemas of the databases whose names DuckDB uses itself. */
+export const schemaOf: Readonly<Record<string, string>> = {
+  system: 'system_',
+  information_schema: 'information_schema_',
+  default: 'chain',
+}
 
 export function rewrite(text: string): string {
   const tokens = lex(text, 'duckdb-native')
@@ -27,8 +31,8 @@ function replacementAt(text: string, tokens: readonly Token[], at: number): stri
   const next = tokens[at + 1]
   const nextWord = wordOf(text, next)
   const isQualifier = symbolOf(text, next) === '.' && symbolOf(text, tokens[at - 1]) !== '.'
-  if (word === 'SYSTEM' && isQualifier) return systemSchema
-  if (word === 'DEFAULT' && isQualifier) return 'chain'
+  if (isQualifier && Object.hasOwn(schemaOf, word.toLowerCase()))
+    return schemaOf[word.toLowerCase()]!
   if (word === 'AT' && nextWord !== 'TIME') return '"at"'
   // `TABLE transactions` is a complete query.
   const isBeforeName = next?.kind === 'quoted' || (nextWord !== '' && !grammar.has(nextWord))

@@ -50,8 +50,8 @@ export class QueryRun implements Watched {
     const { watch } = this.#deps
     const { bytes } = this.#process
     watch.add(this)
-    const { subscription, statement, format, limits, output } = this.#query
-    const job = { subscription, statement, format, limits, output, snapshot }
+    const { id: _, ...query } = this.#query
+    const job = { ...query, snapshot }
     void this.#process.run(job).then((report) => {
       this.#report = report
       bytes.expect(report?.bytes ?? bytes.received)

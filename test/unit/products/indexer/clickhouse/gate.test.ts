@@ -7,9 +7,16 @@ const facts = {
   hasDateTime64: true,
   settings: new Set<string>(),
 }
-const ask = (text: string, subscription = 'sub-1') => admit(text, { subscription, facts })
+const ask = (text: string, subscription = 'sub-1') =>
+  admit(text, { subscription, facts, database: 'chain' })
 
 const passing = [
+  'SELECT 1 WHERE 1 IN system.one',
+  'SELECT number FROM system.numbers LIMIT 3',
+  'SELECT TABLE_NAME FROM INFORMATION_SCHEMA.TABLES',
+  "SELECT name FROM system.functions WHERE name = 'sum'",
+  'SELECT sum(number) FROM numbers(10) AS n',
+  'SELECT sum(number) FROM numbers(5, 10)',
   'SELECT 1',
   'SELECT count() FROM transactions',
   'SELECT count() FROM chain.transactions AS t WHERE t.slot > 5',
@@ -49,7 +56,10 @@ const refused = [
   'SELECT * FROM system . processes',
   'SELECT * FROM "system"."query_log"',
   'SELECT * FROM `system`.`query_log`',
-  'SELECT * FROM information_schema.tables',
+  'SELECT * FROM information_schema.views',
+  'SELECT * FROM system.query_log',
+  'SELECT * FROM system.processes',
+  'SELECT * FROM numbers((SELECT max(elapsed) FROM system.processes))',
   'SELECT * FROM other.secrets',
   'SELECT * FROM secrets',
   'SELECT * FROM _usage',
@@ -69,9 +79,9 @@ const refused = [
   'SELECT * FROM ((system.users))',
   'SELECT * FROM (blocks JOIN system.users ON 1 = 1)',
   'SELECT (SELECT max(name) FROM system.users)',
-  'SELECT 1 WHERE 1 IN system.one',
-  'SELECT 1 WHERE 1 IN (system.one)',
-  'SELECT 1 WHERE 1 IN ((system.one))',
+  'SELECT 1 WHERE 1 IN system.processes',
+  'SELECT 1 WHERE 1 IN (system.processes)',
+  'SELECT 1 WHERE 1 IN ((system.processes))',
   "SELECT 'x' IN (other.secrets AS t)",
   "SELECT 'x' IN ((other.secrets) AS t)",
   "SELECT 'x' NOT IN ((secrets AS t))",

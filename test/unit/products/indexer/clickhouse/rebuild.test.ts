@@ -127,6 +127,7 @@ describe('a query rebuilt from tokens', () => {
       fc.property(hostile, (tail) => {
         const admitted = admit(`SELECT 1 AS a FROM blocks WHERE ${tail}`, {
           subscription: 'sub',
+          database: 'chain',
           facts,
         })
         if (!admitted.ok) return

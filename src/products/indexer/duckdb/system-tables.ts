@@ -1,0 +1,93 @@
+// The SQL that makes `system`, `information_schema` and ClickHouse's table functions in DuckDB.
+// Thread: main of a query process; runs once, before the configuration is locked.
+import { EMULATED_VERSION, type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
+import { duckdbString } from '../sql/quoting.ts'
+import { allowedFunctions } from './allowed-functions.ts'
+import { macros } from './macros.ts'
+import { schemaOf } from './rewrite.ts'
+import { sqlTypes } from './types.ts'
+
+/** Names by schema, for the gate. */
+export const systemNames: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries(
+  ['system', 'information_schema'].map((database) => [
+    schemaOf[database]!,
+    new Set(visibleTables.filter((one) => one.database === database).map(({ name }) => name)),
+  ]),
+)
+
+/** Streamed by DuckDB: a row exists only while it is read. */
+const numbers = (...bounds: readonly string[]) =>
+  `(SELECT CAST(range AS UBIGINT) AS number FROM range(${bounds.join(', ')}))`
+const end = 'CAST(a AS BIGINT) + CAST(n AS BIGINT)'
+const int64Max = '9223372036854775807'
+
+const thrown = (message: string) =>
+  `CASE WHEN c THEN error('throwIf: ' || ${message}) ELSE CAST(0 AS UTINYINT) END`
+const nonZero = "'Value passed to ''throwIf'' function is non-zero'"
+
+const ownMacros = [
+  "database() AS 'chain'",
+  `version() AS '${EMULATED_VERSION}'`,
+  "timezone() AS 'UTC'",
+  "serverTimezone() AS 'UTC'",
+  // engine-error.ts reads the mark.
+  `throwIf(c) AS ${thrown(nonZero)}, (c, m) AS ${thrown('m')}`,
+  // The time passes before the query runs: query-runner.ts.
+  ...['sleep', 'sleepEachRow'].map((name) => `${name}(seconds) AS CAST(0 AS UTINYINT)`),
+]
+const tableMacros = [
+  `numbers(n) AS TABLE ${numbers('CAST(n AS BIGINT)')},
+   (a, n) AS TABLE ${numbers('CAST(a AS BIGINT)', end)},
+   (a, n, step) AS TABLE ${numbers('CAST(a AS BIGINT)', end, 'CAST(step AS BIGINT)')}`,
+  'zeros(n) AS TABLE (SELECT CAST(0 AS UTINYINT) AS zero FROM range(CAST(n AS BIGINT)))',
+]
+
+export const ownMacroNames = [...ownMacros, ...tableMacros].map((text) =>
+  text.slice(0, text.indexOf('(')).toLowerCase(),
+)
+
+export function systemSql(): string {
+  const views = {
+    'system.numbers': numbers(int64Max),
+    'system.zeros': `SELECT CAST(0 AS UTINYINT) AS zero FROM range(${int64Max})`,
+    'system.functions': functionsSql(),
+  }
+  return [
+    ...Object.values(schemaOf).map((schema) => `CREATE SCHEMA IF NOT EXISTS ${schema}`),
+    ...[...ownMacros, ...tableMacros].map((text) => `CREATE OR REPLACE MACRO ${text}`),
+    ...Object.entries(systemRows('DuckDB')).map(([path, rows]) => tableSql(path, rows)),
+    ...Object.entries(views).map(([path, sql]) => `CREATE VIEW ${placeOf(path)} AS ${sql}`),
+  ].join(';\n')
+}
+
+function placeOf(path: string): string {
+  const [database = '', name] = path.split('.')
+  return `${schemaOf[database]}."${name}"`
+}
+
+/** A view, because to list DuckDB's functions takes longer than all else here. */
+function functionsSql(): string {
+  const names = new Map(macros.map(({ name }) => [name.toLowerCase(), name]))
+  const known = [...allowedFunctions].filter((name) => /^\w+$/.test(name) && !names.has(name))
+  const rows = [...known.map((name) => [name, name] as const), ...names]
+  const values = rows.map((row) => `(${row.map(duckdbString).join(', ')})`)
+  return `SELECT written AS name,
+      CAST(lower IN (SELECT function_name FROM duckdb_functions()
+        WHERE function_type = 'aggregate') AS UTINYINT) AS is_aggregate,
+      CAST(1 AS UTINYINT) AS case_insensitive, '' AS alias_to
+    FROM (VALUES ${values.join(', ')}) AS t(lower, written)`
+}
+
+function tableSql(path: string, rows: readonly SystemRow[]): string {
+  const table = visibleTables.find(({ database, name }) => `${database}.${name}` === path)
+  const types = Object.entries(table?.columns ?? {})
+  const names = types.map(([name]) => `"${name}"`).join(', ')
+  const typed = types.map(([name, type]) => `CAST("${name}" AS ${sqlTypes[type]}) AS "${name}"`)
+  const values = rows.map((row) => `(${row.map(cell).join(', ')})`)
+  return `CREATE TABLE ${placeOf(path)} AS
+    SELECT ${typed.join(', ')} FROM (VALUES ${values.join(', ')}) AS t(${names})`
+}
+
+function cell(value: string | number): string {
+  return typeof value === 'number' ? String(value) : duckdbString(value)
+}
