@@ -4,7 +4,6 @@
 // `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
 import type { Component, ComponentTable } from './base/components.ts'
 import { formatQuantity } from './base/units.ts'
-import { Cluster } from './cluster/cluster.ts'
 import { queueMax } from './cluster/postgres/client.ts'
 import { needsDevnode } from './config/config.ts'
 import { isHub } from './config/roles.ts'
@@ -16,6 +15,7 @@ import { unfinalizedBytesInitial } from './stream/hub.ts'
 import { resumeFramesMax } from './stream/log.ts'
 import { startProcessMeters } from './telemetry/process-meters.ts'
 import { pendingMax, VerifyPool, verifyThreadsMax } from './threads/verify-pool.ts'
+import * as cluster from './topology/cluster.ts'
 import type { Components } from './topology/components.ts'
 import type { Context } from './topology/context.ts'
 import { Gateways } from './topology/gateways.ts'
@@ -49,7 +49,7 @@ export const topology: ComponentTable<Components, Context> = {
     reads: ['lock'],
     owns: [{ kind: 'queue', name: 'statements, per connection', bound: `${queueMax} statements` }],
     isEnabled: ({ config }) => config.cluster.url !== '',
-    start: ({ config, clock, log }) => new Cluster(config.cluster, { clock, log }),
+    start: cluster.openCluster,
   }),
   registry: row({
     kind: 'state',
@@ -59,22 +59,31 @@ export const topology: ComponentTable<Components, Context> = {
     start: state.openRegistry,
     stop: (store) => store.close(),
   }),
+  sharedRegistry: row({
+    kind: 'state',
+    does: 'keeps the registry equal to the cluster; changes are made there',
+    reads: ['cluster', 'registry'],
+    writes: ['registry'],
+    isEnabled: ({ config }) => config.cluster.url !== '',
+    start: cluster.joinRegistry,
+    stop: ({ follower }) => follower.stop(),
+  }),
   directory: row({
     kind: 'state',
     does: 'the registry in memory, reloaded within 250 ms of a change',
-    reads: ['registry'],
-    start: (context, { registry }) => state.followRegistry(context, registry),
+    reads: ['registry', 'sharedRegistry'],
+    start: state.followRegistry,
   }),
   gate: row({
     kind: 'state',
     does: 'authenticates requests; ends the leases of a dead token within a second',
-    reads: ['directory'],
-    start: (context, { directory }) => state.openGate(context, directory),
+    reads: ['directory', 'sharedRegistry'],
+    start: state.openGate,
   }),
   quota: row({
     kind: 'state',
     does: 'budgets of subscriptions; usage is flushed every 500 ms',
-    reads: ['registry', 'directory'],
+    reads: ['registry', 'directory', 'sharedRegistry'],
     writes: ['registry'],
     start: state.startQuota,
   }),
@@ -246,7 +255,7 @@ export const topology: ComponentTable<Components, Context> = {
   shredstream: row({
     kind: 'endpoint',
     does: 'raw shreds by UDP to registered destinations',
-    reads: ['devnode', 'directory', 'registry'],
+    reads: ['devnode', 'directory', 'registry', 'sharedRegistry'],
     owns: [{ kind: 'thread', name: 'shreds', bound: '1 thread', restart: vital }],
     isEnabled: ({ config }) => config.shredstream.enabled,
     start: products.openShredstream,

@@ -7,6 +7,7 @@
 //   credentials -> token.ts: which token decides -> directory: entry
 //               -> endpoint, address, time -> Principal
 import type { Clock } from '../base/clock.ts'
+import { refuse } from '../base/errors.ts'
 import { digestOf, tokenChars } from '../subscriptions/issue.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { Directory } from './directory.ts'
@@ -28,7 +29,16 @@ interface Lease {
   readonly close: () => void
 }
 
+/** What callers get instead of 401 while the registry is too old. */
+export const registryExpired = refuse(
+  'unavailable',
+  'registry-expired',
+  'this gateway has no current registry; try another gateway, or later',
+).refusal
+
 export class Gate {
+  /** True while the registry is too old to admit anybody: unavailable, not unauthenticated. */
+  readonly isExpired: () => boolean
   readonly #directory: Directory
   readonly #clock: Clock
   readonly #leases = new Map<string, Set<Lease>>()
@@ -36,14 +46,19 @@ export class Gate {
     endpoints.map((endpoint) => [endpoint, 0]),
   ) as Record<Endpoint, number>
 
-  constructor(directory: Directory, { clock }: { clock: Clock }) {
+  constructor(
+    directory: Directory,
+    { clock, isExpired = () => false }: { clock: Clock; isExpired?: () => boolean },
+  ) {
     this.#directory = directory
     this.#clock = clock
+    this.isExpired = isExpired
     directory.watch((subscription) => this.#review(subscription))
   }
 
   /** The caller, or null: missing, malformed, unknown, suspended, wrong product or address. */
   admit(endpoint: Endpoint, credentials: Credentials, origin: Origin): Principal | null {
+    if (this.isExpired()) return null
     const token = tokenIn(endpoint, credentials)
     // After the length only the digest decides: checking the checksum would help guessers.
     if (token === null || token.length !== tokenChars) return this.#refuse(endpoint)

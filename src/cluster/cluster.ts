@@ -20,9 +20,6 @@ export interface ClusterDeps {
   readonly log: Log
 }
 
-/** Without an answer for this long, new callers are refused as unavailable. */
-const expiredMs = 600_000
-
 export class Cluster {
   /** Name of this gateway for people. */
   readonly gateway: string
@@ -36,7 +33,7 @@ export class Cluster {
   readonly #deps: ClusterDeps
   readonly #connections: Connection[] = []
   readonly #info = new Map<string, () => string | number | boolean>()
-  readonly #heartbeat: GatewayHeartbeat
+  #heartbeat: GatewayHeartbeat | null = null
 
   constructor(config: ClusterSection, deps: ClusterDeps) {
     this.#config = config
@@ -45,11 +42,12 @@ export class Cluster {
     this.session = `${this.gateway}/${randomUUID()}`
     this.reading = this.connect('reading')
     this.writing = this.connect('writing')
-    this.#heartbeat = new GatewayHeartbeat(
-      this.writing,
-      { session: this.session, name: this.gateway },
-      () => this.#infoNow(),
-    )
+  }
+
+  /** Adds this gateway to the table of gateways while it runs. A command does not. */
+  announce(): void {
+    const who = { session: this.session, name: this.gateway }
+    this.#heartbeat = new GatewayHeartbeat(this.writing, who, () => this.#infoNow())
   }
 
   /** A connection of its own; stopped with the cluster. */
@@ -91,13 +89,8 @@ export class Cluster {
     return this.ageMs() > this.#config.staleMs
   }
 
-  /** True when its copy of the registry is too old to let anybody in. */
-  isExpired(): boolean {
-    return this.ageMs() > Math.max(expiredMs, this.#config.staleMs)
-  }
-
   async stop(): Promise<void> {
-    await this.#heartbeat.stop()
+    await this.#heartbeat?.stop()
     await Promise.all(this.#connections.map((connection) => connection.stop()))
   }
 

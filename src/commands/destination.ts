@@ -1,13 +1,16 @@
 // `sluice destination ...`: manages the address a subscription's shreds are sent to. Thread: main.
 // A new address receives only challenges until it is proven by an echo or by `confirm`.
 import { accept, type Outcome } from '../base/errors.ts'
-import type { Store } from '../subscriptions/store.ts'
 import type { By, Subscription } from '../subscriptions/subscription.ts'
 import { recordOf } from './output.ts'
-import { byOf, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
+import { byOf, type Changes, reasonFlag, refSpec, withStore, withSubscription } from './registry.ts'
 import type { Report, Verb } from './verb.ts'
 
-type Change = (store: Store, id: string, by: By) => Outcome<Subscription>
+type Change = (
+  changes: Changes,
+  id: string,
+  by: By,
+) => Outcome<Subscription> | Promise<Outcome<Subscription>>
 
 export const destinationVerbs: readonly Verb[] = [
   {
@@ -17,9 +20,9 @@ export const destinationVerbs: readonly Verb[] = [
     positionals: [refSpec, { name: 'ip:port', doc: 'Literal IPv4:port or [IPv6]:port.' }],
     flags: [reasonFlag],
     run: (call) =>
-      withStore(call, (store) => {
+      withStore(call, async (_store, changes) => {
         const [ref = '', address = ''] = call.positionals
-        const changed = store.setDestination(ref, address, byOf(call))
+        const changed = await changes.setDestination(ref, address, byOf(call))
         if (!changed.ok) return changed
         const { label } = changed.value
         const done = `${address} was proposed for ${label}; shreds are sent once it is proven.`
@@ -30,25 +33,25 @@ export const destinationVerbs: readonly Verb[] = [
     name: 'confirm',
     summary: 'Mark the address as proven.',
     done: 'was confirmed: shreds are sent to it',
-    act: (store, id, by) => store.confirmDestination(id, by),
+    act: (changes, id, by) => changes.confirmDestination(id, by),
   }),
   change({
     name: 'pause',
     summary: 'Stop sending shreds.',
     done: 'is paused: no shreds are sent',
-    act: (store, id, by) => store.pauseDestination(id, by),
+    act: (changes, id, by) => changes.pauseDestination(id, by),
   }),
   change({
     name: 'resume',
     summary: 'Send shreds again.',
     done: 'is resumed: shreds are sent to it',
-    act: (store, id, by) => store.resumeDestination(id, by),
+    act: (changes, id, by) => changes.resumeDestination(id, by),
   }),
   change({
     name: 'clear',
     summary: 'Remove the address.',
     done: 'was removed: no shreds are sent',
-    act: (store, id, by) => store.clearDestination(id, by),
+    act: (changes, id, by) => changes.clearDestination(id, by),
     asks: true,
   }),
   {
@@ -80,8 +83,8 @@ function change({ name, summary, done, act, asks = false }: ChangeSpec): Verb {
     run: (call) =>
       withSubscription(
         call,
-        (store, found) => {
-          const changed = act(store, found.id, byOf(call))
+        async (_store, found, changes) => {
+          const changed = await act(changes, found.id, byOf(call))
           if (!changed.ok) return changed
           return accept(reportOf(changed.value, `The destination of ${found.label} ${done}.`))
         },

@@ -17,6 +17,8 @@ export const demoLabel = 'demo'
 /** The credentials provisioned, or null when this is not a first start. */
 export async function firstStart(config: Config, service: Service): Promise<Demo | null> {
   const isPrivate = enabledEndpoints(config).every(({ host }) => isLoopback(host))
+  // In a cluster the registry is everybody's: subscriptions are added by the operator.
+  if (config.cluster.url !== '') return null
   // The subscription of a hub's own gateways came with this start.
   const others = service.store.list().filter(({ label }) => !label.startsWith(streamLabel('')))
   if (!isPrivate || !isAllEmbedded(config) || others.length > 0) return null

@@ -15,8 +15,8 @@ export const indexerVerbs: readonly Verb[] = [
     run: (call) =>
       withSubscription(
         call,
-        (store, found) => {
-          const rotated = store.rotateIndexer(found.id, byOf(call))
+        async (_store, found, changes) => {
+          const rotated = await changes.rotateIndexer(found.id, byOf(call))
           if (!rotated.ok) return rotated
           const { subscription, indexer } = rotated.value
           const { label } = subscription

@@ -13,11 +13,11 @@ export const noteVerbs: readonly Verb[] = [
     positionals: [refSpec, { name: 'text', doc: 'The note, one line, never a secret.' }],
     flags: [{ name: 'kind', value: 'kind', options: noteKinds, doc: 'What it is about [other].' }],
     run: (call) =>
-      withStore(call, (store) => {
+      withStore(call, async (_store, changes) => {
         const [ref = '', text = ''] = call.positionals
         // Reason for the cast: the flag's options have been checked.
         const kind = (flagOf(call, 'kind') ?? 'other') as NoteKind
-        const noted = store.addNote(ref, { kind, text }, byOf(call))
+        const noted = await changes.addNote(ref, { kind, text }, byOf(call))
         if (!noted.ok) return noted
         const done = `The note was stored with ${noted.value.label} and in the audit table.`
         const shown = `${done}\n\n${subscriptionText(noted.value)}`

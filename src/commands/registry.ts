@@ -1,14 +1,18 @@
 // Opens the registry for one command and closes it afterwards. Thread: main.
 // The store is imported on demand: verbs that do not need it start without loading LMDB.
+// In a cluster the registry here is brought up to date first, and changes are made in PostgreSQL.
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { systemClock } from '../base/clock.ts'
 import { type Outcome, refuse } from '../base/errors.ts'
+import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import type { Config } from '../config/config.ts'
 import { knownOf } from '../config/known.ts'
 import { userName } from '../config/load.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { By, Subscription } from '../subscriptions/subscription.ts'
+import type { Verbs } from '../subscriptions/verbs.ts'
+import { silentLog } from '../telemetry/log.ts'
 import { confirm } from './ask.ts'
 import { type Call, type FlagSpec, flagOf, type PositionalSpec } from './verb.ts'
 
@@ -27,15 +31,29 @@ export function registryPath(config: Pick<Config, 'data'>): string {
   return join(resolve(config.data), 'registry')
 }
 
-/** Runs `work` on the registry. Only a verb that provisions may create a missing one. */
+/** What makes changes: the registry itself, or the cluster's. */
+export type Changes = Verbs<'now'> | Verbs<'later'>
+
+type Work<T> = (
+  store: Store,
+  changes: Changes,
+  /** Null without a cluster. */
+  shared: SharedRegistry | null,
+) => Outcome<T> | Promise<Outcome<T>>
+
+/**
+ * Runs `work` on the registry. Only a verb that provisions may create a missing one. `isLocal` does
+ * without the cluster: what this folder contains now.
+ */
 export async function withStore<T>(
   call: Call,
-  work: (store: Store) => Outcome<T> | Promise<Outcome<T>>,
-  { mayCreate = false }: { mayCreate?: boolean } = {},
+  work: Work<T>,
+  { mayCreate = false, isLocal = false }: { mayCreate?: boolean; isLocal?: boolean } = {},
 ): Promise<Outcome<T>> {
   const { config } = call.loaded
   const path = registryPath(config)
-  if (!mayCreate && !existsSync(path))
+  const isShared = config.cluster.url !== '' && !isLocal
+  if (!mayCreate && !isShared && !existsSync(path))
     return refuse(
       'not-found',
       'no-registry',
@@ -45,25 +63,46 @@ export async function withStore<T>(
   const { openStore } = await import('../subscriptions/store.ts')
   const store = openStore(path, { clock: systemClock, known: knownOf(config) })
   try {
-    return await work(store)
+    if (!isShared) return await work(store, store, null)
+    return await withCluster(config, store, async (shared) => {
+      await shared.join()
+      return work(store, shared.verbs, shared)
+    })
   } finally {
     await store.close()
+  }
+}
+
+/** Runs `work` with a connection to the cluster of that store. */
+export async function withCluster<T>(
+  config: Config,
+  store: Store,
+  work: (shared: SharedRegistry) => Promise<T>,
+): Promise<T> {
+  const { Cluster } = await import('../cluster/cluster.ts')
+  const { SharedRegistry } = await import('../cluster/shared-registry.ts')
+  const deps = { clock: systemClock, log: silentLog }
+  const cluster = new Cluster(config.cluster, deps)
+  try {
+    return await work(new SharedRegistry({ ...deps, cluster, store, known: knownOf(config) }))
+  } finally {
+    await cluster.stop()
   }
 }
 
 /** Runs `work` on the subscription of the first positional, after a prompt where required. */
 export function withSubscription<T>(
   call: Call,
-  work: (store: Store, found: Subscription) => Outcome<T> | Promise<Outcome<T>>,
+  work: (store: Store, found: Subscription, changes: Changes) => Outcome<T> | Promise<Outcome<T>>,
   question?: (name: string) => string,
 ): Promise<Outcome<T>> {
-  return withStore(call, async (store) => {
+  return withStore(call, async (store, changes) => {
     const [ref = ''] = call.positionals
     const found = store.find(ref)
     if (found === null) return notFound(ref)
-    if (question === undefined) return work(store, found)
+    if (question === undefined) return work(store, found, changes)
     const agreed = await confirm(call, question(`${found.id} (${found.label})`))
-    return agreed.ok ? work(store, found) : agreed
+    return agreed.ok ? work(store, found, changes) : agreed
   })
 }
 

@@ -5,6 +5,7 @@ import { isIPv6 } from 'node:net'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
 import { isChallenge } from '../solana/shred-challenge.ts'
 import { ShredTally, type SlotTally } from '../solana/shred-tally.ts'
+import type { Subscription } from '../subscriptions/subscription.ts'
 import { pcapHeader, pcapRecord } from '../transport/pcap.ts'
 import { UdpSocket } from '../transport/udp.ts'
 import { byOf, withStore } from './registry.ts'
@@ -57,7 +58,9 @@ async function register(call: Call, host: string, port: number): Promise<Outcome
   const ref = flagOf(call, 'for')
   if (ref === undefined) return accept(null)
   const address = isIPv6(host) ? `[${host}]:${port}` : `${host}:${port}`
-  return withStore(call, (store) => store.setDestination(ref, address, byOf(call)))
+  return withStore<Subscription>(call, async (_store, changes) =>
+    changes.setDestination(ref, address, byOf(call)),
+  )
 }
 
 async function listen(call: Call, socket: UdpSocket): Promise<Outcome<Report>> {

@@ -131,8 +131,8 @@ function add(call: Call): Promise<Outcome<Report>> {
   const request = { ...given, label, products: given.products }
   return withStore(
     call,
-    (store) => {
-      const issued = store.add(request, byOf(call))
+    async (_store, changes) => {
+      const issued = await changes.add(request, byOf(call))
       if (!issued.ok) return issued
       const { subscription, token, indexer } = issued.value
       const done = `${subscription.label} was added; its token works from now on.`
@@ -148,8 +148,8 @@ async function set(call: Call): Promise<Outcome<Report>> {
   const [ref = ''] = call.positionals
   const request = requestOf(call)
   if (Object.keys(request).length === 0) return misuse('nothing to change: set at least one flag')
-  return withStore(call, (store) => {
-    const changed = store.set(ref, request, byOf(call))
+  return withStore(call, async (_store, changes) => {
+    const changed = await changes.set(ref, request, byOf(call))
     if (!changed.ok) return changed
     const { subscription, indexer } = changed.value
     const secrets = indexer === null ? '' : `\n\n${secretsText({ indexer })}`
@@ -208,8 +208,8 @@ function move({ name, summary, done, warning }: MoveSpec): Verb {
     run: (call) =>
       withSubscription(
         call,
-        (store, found) => {
-          const moved = store[name](found.id, byOf(call))
+        async (_store, found, changes) => {
+          const moved = await changes[name](found.id, byOf(call))
           if (!moved.ok) return moved
           const json = { subscription: moved.value }
           const text = `${found.label} ${done}\n\n${subscriptionText(moved.value)}`

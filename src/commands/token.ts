@@ -23,8 +23,8 @@ export const tokenVerbs: readonly Verb[] = [
       const effect = `The old token stops working ${graceMs === 0 ? 'at once' : 'after --grace'}.`
       return withSubscription(
         call,
-        (store, found) => {
-          const rotated = store.rotate(found.id, { graceMs }, byOf(call))
+        async (store, found, changes) => {
+          const rotated = await changes.rotate(found.id, { graceMs }, byOf(call))
           if (!rotated.ok) return rotated
           const { subscription, token } = rotated.value
           const graceUntil = store.credentials(found.id)?.graceUntil ?? null

@@ -2,6 +2,7 @@
 import { accept, type Outcome } from '../base/errors.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
+import type { UsageReport } from '../subscriptions/usage.ts'
 import { recordOf, tableOf } from './output.ts'
 import { notFound, refSpec, withStore } from './registry.ts'
 import type { Call, Report, Verb } from './verb.ts'
@@ -13,15 +14,23 @@ export const usageVerb: Verb = {
   positionals: [{ ...refSpec, optional: true }],
   run(call) {
     const [ref] = call.positionals
-    return withStore(call, (store) =>
-      ref === undefined ? all(call, store) : one(call, store, ref),
-    )
+    return withStore(call, (store, _changes, shared) => {
+      const usageOf = async (id: string) => (shared === null ? store.usage(id) : shared.report(id))
+      return ref === undefined ? all(call, store, usageOf) : one(call, store, ref, usageOf)
+    })
   },
 }
 
-function one(call: Call, store: Store, ref: string): Outcome<Report> {
+type UsageOf = (ref: string) => Promise<UsageReport | null>
+
+async function one(
+  call: Call,
+  store: Store,
+  ref: string,
+  usageOf: UsageOf,
+): Promise<Outcome<Report>> {
   const found = store.find(ref)
-  const usage = store.usage(ref)
+  const usage = await usageOf(ref)
   if (found === null || usage === null) return notFound(ref)
   const limit = limitOf(call, found)
   const summary = recordOf([
@@ -39,11 +48,12 @@ function one(call: Call, store: Store, ref: string): Outcome<Report> {
   return accept({ json: { ...usage, label: found.label, plan: found.plan, limit }, text })
 }
 
-function all(call: Call, store: Store): Outcome<Report> {
-  const reports = store.list().flatMap((found) => {
-    const usage = store.usage(found.id)
-    return usage === null ? [] : [{ found, usage, limit: limitOf(call, found) }]
-  })
+async function all(call: Call, store: Store, usageOf: UsageOf): Promise<Outcome<Report>> {
+  const reports = []
+  for (const found of store.list()) {
+    const usage = await usageOf(found.id)
+    if (usage !== null) reports.push({ found, usage, limit: limitOf(call, found) })
+  }
   const rows = reports.map(({ found, usage, limit }) => [
     found.id,
     found.label,

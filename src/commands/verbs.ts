@@ -3,6 +3,7 @@
 import { auditVerbs } from './audit.ts'
 import { benchVerbs } from './bench.ts'
 import { callVerb } from './call.ts'
+import { clusterVerbs } from './cluster.ts'
 import { completionVerb } from './completion.ts'
 import { configVerbs } from './config.ts'
 import { contextVerbs } from './context.ts'
@@ -45,7 +46,7 @@ export const verbGroups: readonly VerbGroup[] = [
   { title: 'Measure and replay', verbs: [...benchVerbs, replayVerb, replayShredsVerb] },
   {
     title: 'Set up',
-    verbs: [...configVerbs, completionVerb(() => verbs), versionVerb],
+    verbs: [...configVerbs, ...clusterVerbs, completionVerb(() => verbs), versionVerb],
   },
 ]
 

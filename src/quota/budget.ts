@@ -163,6 +163,11 @@ export class Budget {
     this.#creditsUsed = window.credits + this.#pending.credits
   }
 
+  /** Takes over the credits that all gateways used in a window, without what is pending here. */
+  learn(window: number, credits: number): void {
+    if (window === this.#window.window) this.#creditsUsed = credits + this.#pending.credits
+  }
+
   /** Takes the usage to flush, or null; it counts as flushed unless `putBack` returns it. */
   takePending(): UsageDelta | null {
     const pending = this.#pending

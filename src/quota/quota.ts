@@ -73,6 +73,11 @@ export class Quota {
     return budget
   }
 
+  /** Takes over the credits that all gateways used, as of now. */
+  learn(totals: readonly { id: string; window: number; credits: number }[]): void {
+    for (const { id, window, credits } of totals) this.#budgets.get(id)?.learn(window, credits)
+  }
+
   /** Applies a changed plan to a budget in use. */
   refresh(account: Account): void {
     this.#budgets.get(account.id)?.changePlan(this.#planOf(account))

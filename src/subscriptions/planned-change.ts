@@ -12,8 +12,6 @@ export interface PlannedChange {
   readonly entry: AuditEntry
   /** Unique names that it takes; each must be free or its own. */
   readonly taken: readonly string[]
-  /** Names that it had and no longer needs. */
-  readonly freed: readonly string[]
 }
 
 /** Refuses who or why that must not be stored; null when both may. */
@@ -49,13 +47,7 @@ export function planChange<T>(
     after: recordDigest(record),
     reason: by.reason ?? '',
   })
-  const taken = namesOf(record)
-  return accept({
-    record,
-    entry,
-    taken,
-    freed: namesOf(before).filter((name) => !taken.includes(name)),
-  })
+  return accept({ record, entry, taken: namesOf(record) })
 }
 
 /** The unique names that a record owns; an ended one owns none. */

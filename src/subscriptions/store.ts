@@ -22,7 +22,15 @@ import { builtInPlans } from './plans.ts'
 import { prepareRegistryFolder } from './registry-file.ts'
 import type { CredentialState, Registered, Subscription } from './subscription.ts'
 import { Tables } from './tables.ts'
-import { isoTime, type OpenWindow, type UsageDelta, type UsageReport } from './usage.ts'
+import {
+  isoTime,
+  type OpenWindow,
+  type UsageCounts,
+  type UsageDay,
+  type UsageDelta,
+  type UsageReport,
+  type WindowUse,
+} from './usage.ts'
 import { addUsage, openWindow, usageReport } from './usage-table.ts'
 import { type Change, Verbs } from './verbs.ts'
 
@@ -183,10 +191,18 @@ export class Store extends Verbs<'now'> {
     })
   }
 
-  /** Every row of the usage table, for the copy into a cluster. */
-  *allUsage(): Iterable<{ id: string; name: string; value: unknown }> {
-    for (const { key, value } of this.#tables.usage.getRange())
-      yield { id: key[0], name: key[1], value }
+  /** The credits of every subscription's newest window, for the copy into a cluster. */
+  allWindows(): { id: string; window: number; credits: number }[] {
+    return [...this.#tables.usage.getRange()].flatMap(({ key: [id, name], value }) =>
+      name === 'window' ? [{ id, ...(value as WindowUse) }] : [],
+    )
+  }
+
+  /** The usage of every subscription by day, for the copy into a cluster. */
+  allDays(): (UsageDay & { id: string })[] {
+    return [...this.#tables.usage.getRange()].flatMap(({ key: [id, day], value }) =>
+      day === 'window' ? [] : [{ id, day, ...(value as UsageCounts) }],
+    )
   }
 
   // Usage.

@@ -4,6 +4,7 @@ import type { Directory } from '../auth/directory.ts'
 import type { Gate } from '../auth/gate.ts'
 import type { Running } from '../base/running.ts'
 import type { Cluster } from '../cluster/cluster.ts'
+import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
 import type { ExecutionPipeline } from '../flows/execution.ts'
 import type { startEngine } from '../products/indexer/engines.ts'
@@ -26,6 +27,7 @@ export interface Components {
   lock: { stop(): void | Promise<void> }
   cluster: Cluster | null
   registry: Store
+  sharedRegistry: SharedRegistry | null
   directory: Directory
   gate: Gate
   quota: { readonly quota: Quota; readonly quotaMeters: QuotaMeters; stop(): Promise<void> }

@@ -117,12 +117,17 @@ export function openMetrics(
 /** Sources -> shred worker -> destinations; packets never reach this thread. */
 export async function openShredstream(
   context: Context,
-  { devnode, directory, registry }: Read<'devnode' | 'directory' | 'registry'>,
+  {
+    devnode,
+    directory,
+    registry,
+    sharedRegistry,
+  }: Read<'devnode' | 'directory' | 'registry' | 'sharedRegistry'>,
 ) {
   const { config, clock, log, meters } = context
   const shreds = await startShredstream(config.shredstream, {
     directory,
-    store: registry,
+    store: sharedRegistry?.verbs ?? registry,
     embeddedLeader: devnode && decodeKey(devnode.addresses.identity),
     meters,
     clock,

@@ -6,6 +6,7 @@ import { Gate } from '../auth/gate.ts'
 import { declareAuthMeters } from '../auth/meters.ts'
 import { Fault } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
+import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import { knownOf } from '../config/known.ts'
 import { declareQuotaMeters } from '../quota/meters.ts'
 import { Quota } from '../quota/quota.ts'
@@ -18,6 +19,12 @@ import { faultReport } from '../telemetry/log.ts'
 import { CertificatePair } from '../transport/tls.ts'
 import type { Context } from './context.ts'
 
+interface RegistryParts {
+  readonly registry: Store
+  /** Null without a cluster. */
+  readonly sharedRegistry: SharedRegistry | null
+}
+
 export async function lockFolder({ data }: Context) {
   const locked = await lockData(data)
   if (!locked.ok) throw new Fault('data-locked', locked.refusal.message)
@@ -29,31 +36,45 @@ export function openRegistry({ config, data, clock }: Context): Store {
 }
 
 /** Follows a registry that is no older than the one used before. */
-export function followRegistry({ data, clock, log }: Context, store: Store): Directory {
+export function followRegistry(
+  { data, clock, log }: Context,
+  { registry: store, sharedRegistry }: RegistryParts,
+): Directory {
   const problem = problemOfRegistry(data, store)
   if (problem !== null) throw new Fault('registry-rolled-back', problem)
   const report = faultReport(log.area('auth'), 'newest registry version could not be stored')
   const onHead = guarded((head: AuditHead) => writeSeenHead(data, head), report)
   const directory = new Directory(store, { clock, log, onHead })
   directory.start()
+  sharedRegistry?.onFollowed(() => directory.refresh())
   return directory
 }
 
-export function openGate({ clock, meters }: Context, directory: Directory): Gate {
-  const gate = new Gate(directory, { clock })
+export function openGate(
+  { clock, meters }: Context,
+  { directory, sharedRegistry }: Pick<RegistryParts, 'sharedRegistry'> & { directory: Directory },
+): Gate {
+  const isExpired = () => sharedRegistry?.isExpired() === true
+  const gate = new Gate(directory, { clock, isExpired })
   declareAuthMeters(meters, gate, directory)
   return gate
 }
 
 export function startQuota(
   { config, clock, log, meters }: Context,
-  { registry, directory }: { readonly registry: Store; readonly directory: Directory },
+  { registry, directory, sharedRegistry }: RegistryParts & { readonly directory: Directory },
 ) {
-  const quota = new Quota({ plans: config.plans, ledger: registry, clock, log })
+  const shared = sharedRegistry?.openUsage() ?? null
+  const quota = new Quota({ plans: config.plans, ledger: shared ?? registry, clock, log })
+  shared?.onTotals((totals) => quota.learn(totals))
   quota.start()
   directory.watch((subscription) => quota.refresh(subscription))
   const quotaMeters = declareQuotaMeters(meters, quota)
-  return { quota, quotaMeters, stop: () => quota.stop() }
+  const stop = async () => {
+    await quota.stop()
+    await shared?.stop()
+  }
+  return { quota, quotaMeters, stop }
 }
 
 export function watchCertificates({ config, log }: Context): CertificatePair {

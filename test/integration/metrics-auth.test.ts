@@ -15,6 +15,7 @@ describe('metrics.auth: token', () => {
       deps: {
         gate: {
           admit: (_, { xToken }) => (xToken === 'good' ? admitted : null),
+          isExpired: () => false,
           lease: () => () => {},
         },
       },
@@ -52,6 +53,7 @@ describe('a ticket', () => {
         trustedProxies: ['127.0.0.0/8'],
         gate: {
           admit: (_, { xToken }) => (xToken?.startsWith('good') ? principal(xToken) : null),
+          isExpired: () => false,
           lease: ({ subscription }) => {
             leases.push(subscription.id)
             return () => {}

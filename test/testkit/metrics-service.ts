@@ -36,7 +36,7 @@ export async function openService(options: ServiceOptions = {}) {
     {
       events,
       view: execution,
-      gate: { admit: () => null, lease: () => () => {} },
+      gate: { admit: () => null, isExpired: () => false, lease: () => () => {} },
       meters,
       addressBudget: new AddressBudget(limits, clock),
       quotaMeters: { addressRefused: { metrics: count, grpc: count, tpu: count } },

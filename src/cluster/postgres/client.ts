@@ -99,6 +99,11 @@ export class Connection implements Queries {
     return this.#enqueue((client) => this.#ask<Row>(client, text, values))
   }
 
+  /** A statement that is answered at once, or the connection is half-open and ends. */
+  poll<Row>(text: string): Promise<Row[]> {
+    return this.#enqueue((client) => this.#ask<Row>(client, text, [], answerMs))
+  }
+
   /**
    * Commits what `work` did, or rolls it back when it throws. A rejected promise after the COMMIT
    * was sent leaves the outcome unknown.

@@ -6,16 +6,18 @@ import { Fault } from '../../base/errors.ts'
 import type { Queries } from './client.ts'
 import { gatewaysSql } from './gateways.ts'
 import { leasesSql } from './leases.ts'
+import { registrySql } from './registry-rows.ts'
+import { usageSql } from './usage.ts'
 
 /** Raised by a change that an older version cannot work with. */
 const formatHere = 1
 /** Raised by every change of `parts`. */
-const versionHere = 1
+const versionHere = 2
 /** Any number that no other program uses for its advisory locks. */
 const lockNumber = 7_205_759_403
 
 /** Idempotent SQL, one part per port. */
-const parts: readonly string[] = [gatewaysSql, leasesSql]
+const parts: readonly string[] = [gatewaysSql, leasesSql, registrySql, usageSql]
 
 const metaSql = `
 CREATE SCHEMA IF NOT EXISTS sluice;

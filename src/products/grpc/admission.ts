@@ -1,7 +1,7 @@
 // Decides who may call: token, then budget, before any message is read. Thread: main.
 // Calls of the health service, which takes no token, and calls with a wrong token are charged to
 // the budget of the client's address.
-import type { Gate } from '../../auth/gate.ts'
+import { type Gate, registryExpired } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import { refuse } from '../../base/errors.ts'
 import { type GrpcMeters, type GrpcMethodName, grpcMethods } from '../../geyser/meters.ts'
@@ -76,6 +76,7 @@ function decide(peer: GrpcPeer, method: string, deps: AdmissionDeps): Admission<
   }
   const principal = deps.gate.admit('grpc', credentials, peer.address)
   if (principal === null) {
+    if (deps.gate.isExpired()) return { ok: false, status: statusOf(registryExpired) }
     // The status is the same over the budget, too: a retry with this token cannot succeed.
     deps.addressBudget.admit(peer.address, callCost)
     return { ok: false, status: noToken }

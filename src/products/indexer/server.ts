@@ -6,7 +6,7 @@
 //
 // The spec names the credentials and leaves the interface open. "ClickHouse wire, DuckDB SQL".
 import { basicPair } from '../../auth/basic.ts'
-import type { Gate } from '../../auth/gate.ts'
+import { type Gate, registryExpired } from '../../auth/gate.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Running } from '../../base/running.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
@@ -118,6 +118,7 @@ function admit(request: Request, { gate, quota }: IndexerDeps): Context | Reply 
     clickHouseKey: request.header('x-clickhouse-key'),
   })
   const principal = gate.admit('indexer', { ...credentials, basic }, request)
+  if (principal === null && gate.isExpired()) return endpointError(503, registryExpired.message)
   if (principal === null || basic === null) return unauthorizedReply
   const budget = quota.budgetOf(principal.subscription)
   return { principal, budget, password: basic.password }

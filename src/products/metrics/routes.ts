@@ -3,7 +3,7 @@
 // are charged to the client's address.
 import { promisify } from 'node:util'
 import { gzip } from 'node:zlib'
-import type { Gate } from '../../auth/gate.ts'
+import { type Gate, registryExpired } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
 import { type ExpositionFormat, formatFor } from '../../telemetry/exposition.ts'
@@ -35,7 +35,7 @@ export type Caller = Principal | null
 
 export interface RouteParts extends rest.RestParts, RpcParts {
   /** Null: `metrics.auth` is `open`. */
-  readonly gate: Pick<Gate, 'admit'> | null
+  readonly gate: Pick<Gate, 'admit' | 'isExpired'> | null
   readonly tickets: Tickets
   readonly instruments: Meters
   readonly meters: MetricsMeters
@@ -86,6 +86,7 @@ function admit(request: Request, { gate, tickets, meters, page }: RouteParts): C
       ? gate.admit('metrics', request.credentials, request.address)
       : tickets.redeem(ticket, request.address)
   if (principal !== null) return principal
+  if (ticket === null && gate.isExpired()) return errorReply(503, registryExpired.message, jsonHead)
   meters.refused.unauthorized.inc()
   const message =
     ticket === null ? 'unauthorized' : 'the ticket is unknown, used, expired or of another address'

@@ -45,7 +45,7 @@ const exitStale = 75
 export interface MetricsDeps {
   readonly events: EventLog
   readonly view: ExecutionView
-  readonly gate: Pick<Gate, 'admit' | 'lease'>
+  readonly gate: Pick<Gate, 'admit' | 'lease' | 'isExpired'>
   readonly meters: Meters
   /** Cost budget per client address, shared with the other open endpoints. */
   readonly addressBudget: AddressBudget

@@ -5,7 +5,7 @@
 //        -> RpcHandler: parse -> quota -> proxy -> answer
 //
 // All errors of the endpoint itself are JSON-RPC errors with id null, since no id was read yet.
-import type { Gate } from '../../auth/gate.ts'
+import { type Gate, registryExpired } from '../../auth/gate.ts'
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
 import type { Running } from '../../base/running.ts'
 import { errorMessage } from '../../jsonrpc/build.ts'
@@ -78,6 +78,10 @@ const healthHead = Head.of({
 
 const unauthorizedBody = (message: string) =>
   `${errorMessage('null', { code: codesOf.unauthenticated.jsonrpc, message })}\n`
+const expired = `${errorMessage('null', {
+  code: codesOf.unavailable.jsonrpc,
+  message: registryExpired.message,
+})}\n`
 const unauthorized = unauthorizedBody(
   'Unauthorized: send a token in x-token, Authorization: Bearer, x-api-key or ?api-key=',
 )
@@ -103,6 +107,8 @@ function admit(request: Request, { gate, quota, health }: RpcDeps): Caller | Rep
         }
   const principal = gate.admit('rpc', credentials, request)
   const head = baseHead(request)
+  if (principal === null && gate.isExpired())
+    return new Reply(codesOf.unavailable.http, head, expired)
   if (principal === null)
     return new Reply(
       401,

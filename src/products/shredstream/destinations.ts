@@ -13,7 +13,7 @@ import { parseEndpoint, servedAddress } from '../../subscriptions/destination.ts
 import type { By, Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
 import { Pause } from './pause.ts'
-import { RegistryChanges } from './registry-changes.ts'
+import { type MaybeLater, RegistryChanges, whenMade } from './registry-changes.ts'
 import type { SharedStats } from './shared-stats.ts'
 import type { WorkerEvent } from './target-tracker.ts'
 import { rowsMax, type Target, type TargetTable } from './targets.ts'
@@ -30,8 +30,8 @@ export interface DestinationsDeps {
     refresh(): void
   }
   readonly store: {
-    confirmDestination(ref: string, by: By): Outcome<Subscription>
-    failDestination(ref: string, by: By): Outcome<Subscription>
+    confirmDestination(ref: string, by: By): MaybeLater<Outcome<Subscription>>
+    failDestination(ref: string, by: By): MaybeLater<Outcome<Subscription>>
   }
   readonly table: TargetTable
   readonly stats: SharedStats
@@ -201,9 +201,10 @@ export class Destinations {
     const { id } = subscription
     this.#changes.make(id, () => {
       const reason = `${challengesMax} challenges unanswered`
-      const failed = store.failDestination(id, { who: 'server', reason })
-      if (failed.ok) log.info('destination failed: challenges unanswered', { subscription: id })
-      directory.refresh()
+      return whenMade(store.failDestination(id, { who: 'server', reason }), (failed) => {
+        if (failed.ok) log.info('destination failed: challenges unanswered', { subscription: id })
+        directory.refresh()
+      })
     })
     return false
   }
@@ -213,9 +214,11 @@ export class Destinations {
     const { id, destination } = entry.subscription
     if (destination?.state !== 'pending' || destination.address !== target.text) return
     this.#changes.make(id, () => {
-      const confirmed = store.confirmDestination(id, { who: 'server', reason: 'challenge echoed' })
-      if (confirmed.ok) log.info('destination proven', { subscription: id })
-      directory.refresh()
+      const by = { who: 'server', reason: 'challenge echoed' }
+      return whenMade(store.confirmDestination(id, by), (confirmed) => {
+        if (confirmed.ok) log.info('destination proven', { subscription: id })
+        directory.refresh()
+      })
     })
   }
 

@@ -4,13 +4,17 @@
 import { isBug } from '../../base/assert.ts'
 import { backoffMs } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
-import { messageOf } from '../../base/errors.ts'
+import { Fault, messageOf, type Outcome } from '../../base/errors.ts'
+import type { Subscription } from '../../subscriptions/subscription.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 
 const backoff = { firstMs: 250, lastMs: 10_000 }
 
+/** The registry answers at once, a cluster's later. */
+export type MaybeLater<T> = T | Promise<T>
+
 interface Change {
-  readonly apply: () => void
+  readonly apply: () => void | Promise<void>
   failures: number
   nextMs: number
 }
@@ -31,7 +35,7 @@ export class RegistryChanges {
   }
 
   /** Applies a change, now or with retries; an older pending change of that id is dropped. */
-  make(id: string, apply: () => void): void {
+  make(id: string, apply: () => void | Promise<void>): void {
     this.#attempt(id, { apply, failures: 0, nextMs: 0 })
   }
 
@@ -49,18 +53,51 @@ export class RegistryChanges {
   #attempt(id: string, change: Change): void {
     this.#pending.delete(id)
     try {
-      change.apply()
+      const made = change.apply()
+      if (made instanceof Promise) this.#follow(id, change, made)
     } catch (error) {
-      if (isBug(error)) throw error
-      const nowMs = this.#clock.monotonicMs()
-      change.failures++
-      change.nextMs = nowMs + backoffMs(change.failures, backoff)
-      this.#pending.set(id, change)
-      if (this.#throttle.allows('write', nowMs))
-        this.#log.error('registry write failed: retrying', {
-          subscription: id,
-          reason: messageOf(error),
-        })
+      this.#retry(id, change, error)
     }
   }
+
+  /** Pending, without a retry, until the cluster has answered. */
+  #follow(id: string, change: Change, made: Promise<void>): void {
+    change.nextMs = Number.POSITIVE_INFINITY
+    this.#pending.set(id, change)
+    const isCurrent = () => this.#pending.get(id) === change
+    made.then(
+      () => {
+        if (isCurrent()) this.#pending.delete(id)
+      },
+      (error: unknown) => {
+        if (isCurrent()) this.#retry(id, change, error)
+      },
+    )
+  }
+
+  #retry(id: string, change: Change, error: unknown): void {
+    if (isBug(error)) throw error
+    const nowMs = this.#clock.monotonicMs()
+    change.failures++
+    change.nextMs = nowMs + backoffMs(change.failures, backoff)
+    this.#pending.set(id, change)
+    if (this.#throttle.allows('write', nowMs))
+      this.#log.error('registry write failed: retrying', {
+        subscription: id,
+        reason: messageOf(error),
+      })
+  }
+}
+
+/** A cluster that is unavailable is retried; any other refusal is final. */
+export function whenMade(
+  made: MaybeLater<Outcome<Subscription>>,
+  then: (outcome: Outcome<Subscription>) => void,
+): void | Promise<void> {
+  const finish = (outcome: Outcome<Subscription>) => {
+    if (!outcome.ok && outcome.refusal.kind === 'unavailable')
+      throw new Fault('cluster', outcome.refusal.message, { retryable: true })
+    then(outcome)
+  }
+  return made instanceof Promise ? made.then(finish) : finish(made)
 }

@@ -6,7 +6,7 @@
 //   message      -> MessageHandler: parse -> quota -> method -> answer in band
 //   stream update -> engine of the chain: index -> text, once -> published to all subscribers
 //   slow client  -> 1013;  too long message -> 1009;  stop -> 1001
-import type { Gate } from '../../auth/gate.ts'
+import { type Gate, registryExpired } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
 import { codesOf, rpcCodeOf } from '../../base/codes.ts'
@@ -135,6 +135,14 @@ function socketRoute(
   }
 }
 
+const expired = new Reply(
+  codesOf.unavailable.http,
+  jsonHead,
+  errorMessage('null', {
+    code: codesOf.unavailable.jsonrpc,
+    message: registryExpired.message,
+  }),
+)
 const unauthorized = new Reply(
   401,
   jsonHead.and('www-authenticate', 'Bearer'),
@@ -168,7 +176,8 @@ function admit(
   const credentials = queryToken
     ? { ...request.credentials, handshakeToken: handshakeToken(request) }
     : request.credentials
-  return gate.admit('websocket', credentials, request.address) ?? unauthorized
+  const principal = gate.admit('websocket', credentials, request.address)
+  return principal ?? (gate.isExpired() ? expired : unauthorized)
 }
 
 /** The token of a handshake whose client cannot send headers; '' without one. */

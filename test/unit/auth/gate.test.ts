@@ -53,6 +53,17 @@ describe('admission', () => {
       expect(gate.admit(endpoint, { xToken: token }, here)?.subscription).toEqual(subscription)
   })
 
+  it('admits nobody while the registry is too old, and counts no wrong credential', () => {
+    const { token } = provision()
+    let isExpired = true
+    const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
+    gate = new Gate(directory, { clock, isExpired: () => isExpired })
+    expect(opens(token)).toBe(false)
+    expect(gate.refused().rpc).toBe(0)
+    isExpired = false
+    expect(opens(token)).toBe(true)
+  })
+
   it('refuses a missing, malformed or unknown token, and counts it by endpoint', async () => {
     const { token } = provision()
     expect(gate.admit('rpc', {}, here)).toBeNull()

@@ -1,5 +1,6 @@
 // Registry changes that fail on a full disk: kept, retried, logged at a limited rate.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { Fault } from '../../../../src/base/errors.ts'
 import { RegistryChanges } from '../../../../src/products/shredstream/registry-changes.ts'
 import { silentLog } from '../../../../src/telemetry/log.ts'
 
@@ -72,4 +73,27 @@ test('many failing changes log at most once a second, and a bug is not swallowed
       throw new TypeError('x is not a function')
     }),
   ).toThrow('x is not a function')
+})
+
+test('a change of a cluster is pending until it is answered, and retried when it fails', async () => {
+  const { changes, tick } = open()
+  let answer = { made: () => {}, fail: (_: Error) => {} }
+  let tries = 0
+  changes.make('a', () => {
+    tries++
+    return new Promise<void>((made, fail) => {
+      answer = { made, fail }
+    })
+  })
+  tick(60_000)
+  expect([tries, changes.isPending('a')]).toEqual([1, true])
+  answer.fail(new Fault('cluster', 'away'))
+  await Promise.resolve()
+  await Promise.resolve()
+  tick(60_000)
+  expect([tries, changes.isPending('a')]).toEqual([2, true])
+  answer.made()
+  await Promise.resolve()
+  await Promise.resolve()
+  expect(changes.isPending('a')).toBe(false)
 })

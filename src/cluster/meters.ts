@@ -1,0 +1,37 @@
+// Declares the meters of what several gateways share. Thread: main; read at scrape time.
+import type { Meters } from '../telemetry/meters.ts'
+import type { Cluster } from './cluster.ts'
+import type { RegistryFollower } from './follower.ts'
+
+export function declareClusterMeters(
+  meters: Meters,
+  cluster: Cluster,
+  follower: RegistryFollower,
+): void {
+  const connections = ['reading', 'writing'] as const
+  meters.gaugesRead(
+    'sluice_cluster_up',
+    '1 while the connection to PostgreSQL is open',
+    { connection: connections },
+    () =>
+      connections.map(
+        (connection) => [{ connection }, Number(cluster[connection].isUp())] as const,
+      ),
+  )
+  meters.gaugeRead(
+    'sluice_cluster_registry_age_seconds',
+    'Time since the registry here was last known to be the newest of the cluster',
+    () => follower.ageMs() / 1000,
+  )
+  meters.gaugeRead(
+    'sluice_cluster_registry_forked',
+    '1 while PostgreSQL has another change at a number than this gateway, and is not followed',
+    () => Number(follower.state() === 'forked'),
+  )
+  meters.counterRead(
+    'sluice_cluster_registry_healed_total',
+    'Changes that PostgreSQL had lost and this gateway added again',
+    {},
+    () => [[{}, follower.healed()]],
+  )
+}

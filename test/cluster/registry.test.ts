@@ -1,0 +1,278 @@
+// The shared registry: the same outcomes as the embedded one, one chain for all operators, and no
+// way back to an older state.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import type { Outcome } from '../../src/base/errors.ts'
+import { SharedUsage } from '../../src/cluster/usage.ts'
+import { openStore } from '../../src/subscriptions/store.ts'
+import type { Subscription } from '../../src/subscriptions/subscription.ts'
+import type { Verbs } from '../../src/subscriptions/verbs.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { isSlice } from '../testkit/slice.ts'
+import { TcpCut } from '../testkit/tcp-cut.ts'
+import { until } from '../testkit/until.ts'
+import { by, type Gateway, known, newFolder, openGateway, removeFolders } from './gateway-stage.ts'
+import { hasPostgres, type Postgres, sqlOn, startPostgres } from './postgres.ts'
+
+const waitMs = 30_000
+const isFull = process.env.SLUICE_CLUSTER_FULL === '1'
+
+describe.skipIf(!hasPostgres())('the shared registry', () => {
+  let postgres: Postgres
+  const gateways: Gateway[] = []
+  beforeAll(async () => {
+    postgres = await startPostgres()
+  })
+  afterAll(async () => {
+    await Promise.all(gateways.map((gateway) => gateway.stop()))
+    postgres.dispose()
+    removeFolders()
+  })
+
+  /** Gateways on a new, seeded database. */
+  async function openCluster(count: number, url?: string) {
+    const database = url ?? (await postgres.database())
+    const all = Array.from({ length: count }, (_, index) => openGateway(database, `g${index}`))
+    gateways.push(...all)
+    if (url === undefined) await all[0]!.shared.seed()
+    for (const gateway of all) await gateway.start()
+    return { url: database, all: all as [Gateway, ...Gateway[]] }
+  }
+  const isEqual = (all: readonly Gateway[]) =>
+    all.every(({ store }) => store.head().hash === all[0]!.store.head().hash)
+
+  it('has the same outcome as the embedded registry for every change', async () => {
+    const { all } = await openCluster(2)
+    const embedded = openStore(`${newFolder()}/registry`, { clock: systemClock, known })
+    for (let seed = 1; seed <= (isFull ? 1_000 : isSlice ? 8 : 25); seed++) {
+      const random = randomOf(seed)
+      for (let step = 0; step < 12; step++) {
+        const change = randomChange(random, `s${seed}`)
+        const one = shape(change(embedded) as Outcome<unknown>)
+        const gateway = all[step % all.length]!
+        expect(shape(await change(gateway.shared.verbs)), `seed ${seed} step ${step}`).toEqual(one)
+      }
+    }
+    await until(() => isEqual(all), 'the gateways to be equal', waitMs)
+    for (const { store } of all) {
+      expect(store.verifyAudit()).toMatchObject({ ok: true, entries: embedded.head().seq })
+      expect(facts(store.list())).toEqual(facts(embedded.list()))
+    }
+    await embedded.close()
+  })
+
+  it('follows a change elsewhere, also when notifications are lost', async () => {
+    const { url, all } = await openCluster(2)
+    const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
+    const through = openGateway(url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`), 'through')
+    gateways.push(through)
+    await through.start()
+    const added = await all[0].shared.verbs.add({ label: 'a', products: ['bundle'] }, by)
+    expect(added.ok).toBe(true)
+    await until(() => through.store.find('a')?.state === 'active', 'the new one', waitMs)
+    // The connection is half-open: no notification and no answer comes through it.
+    cut.swallow(true)
+    await all[1]!.shared.verbs.suspend('a', by)
+    cut.swallow(false)
+    const sentMs = performance.now()
+    await until(() => through.store.find('a')?.state === 'suspended', 'the change', waitMs)
+    // The poll behind the notification: a second by contract, here with room for a busy machine.
+    expect(performance.now() - sentMs).toBeLessThan(10_000)
+    cut.close()
+  })
+
+  it('loses no acknowledged change of two operators when PostgreSQL is killed', async () => {
+    const { all, url } = await openCluster(2)
+    const made: string[] = []
+    const count = isFull ? 250 : 25
+    const operate = async (gateway: Gateway, name: string) => {
+      for (let index = 0; index < count; index++) {
+        // Every second label is fought for by both operators.
+        const label = index % 2 === 0 ? `${name}-${index}` : `both-${index}`
+        const added = await gateway.shared.verbs.add({ label, products: ['bundle'] }, by)
+        if (added.ok) made.push(added.value.subscription.id)
+        else if (added.refusal.kind === 'unavailable') await gateway.cluster.writing.ready(waitMs)
+        else expect(added.refusal.code).toBe('label-taken')
+      }
+    }
+    const both = Promise.all([operate(all[0], 'one'), operate(all[1]!, 'two')])
+    await until(() => made.length > count / 3, 'some changes', waitMs)
+    await postgres.kill()
+    postgres.start()
+    await both
+    const [head] = await sqlOn<{ seq: string }>(url, 'SELECT seq FROM head')
+    await until(
+      () => all.every(({ store }) => store.head().seq === Number(head!.seq)),
+      'all',
+      waitMs,
+    )
+    for (const { store } of all) {
+      expect(store.verifyAudit().ok).toBe(true)
+      const ids = store.list().map(({ id }) => id)
+      for (const id of made) expect(ids).toContain(id)
+      const labels = store.list().map(({ label }) => label)
+      expect(new Set(labels).size).toBe(labels.length)
+    }
+  })
+
+  it('adds the changes again that a database restored from an older copy lacks', async () => {
+    const { all, url } = await openCluster(2)
+    const added = await all[0].shared.verbs.add({ label: 'leaked', products: ['bundle'] }, by)
+    expect(added.ok).toBe(true)
+    await until(() => isEqual(all), 'both', waitMs)
+    const copy = postgres.copy()
+    await until(async () => (await all[0].shared.verbs.end('leaked', by)).ok, 'the end', waitMs)
+    await until(() => isEqual(all), 'both', waitMs)
+    const newest = all[0].store.head()
+    postgres.restore(copy)
+    await until(
+      async () => {
+        const [head] = await sqlOn<{ hash: string }>(url, 'SELECT hash FROM head')
+        return head?.hash === newest.hash
+      },
+      'the database to be healed',
+      waitMs,
+    )
+    expect(all.map(({ store }) => store.find('leaked')?.state)).toEqual(['ended', 'ended'])
+    // A gateway that joins now, with an empty folder, does not get the old token either.
+    const { all: late } = await openCluster(1, url)
+    expect(late[0].store.find('leaked')?.state).toBe('ended')
+    expect(late[0].store.verifyAudit()).toMatchObject({ ok: true })
+  })
+
+  it('keeps its state and reports a fork, and makes no change on it', async () => {
+    const { all, url } = await openCluster(1)
+    await all[0].shared.verbs.add({ label: 'kept', products: ['bundle'] }, by)
+    await sqlOn(
+      url,
+      `UPDATE audit SET entry = (entry::jsonb || '{"hash":"${'f'.repeat(64)}"}')::json;
+       UPDATE head SET hash = '${'f'.repeat(64)}'`,
+    )
+    await until(() => all[0].shared.follower.state() === 'forked', 'the fork', waitMs)
+    expect(all[0].store.find('kept')?.state).toBe('active')
+    expect(all[0].store.verifyAudit().ok).toBe(true)
+    const refused = await all[0].shared.verbs.end('kept', by)
+    expect(refused).toMatchObject({ ok: false, refusal: { code: 'cluster-fork' } })
+  })
+
+  it('refuses to join a database without a registry, or with another one', async () => {
+    const url = await postgres.database()
+    const first = openGateway(url, 'first')
+    const second = openGateway(url, 'second')
+    gateways.push(first, second)
+    await expect(first.start()).rejects.toThrow('run sluice cluster seed once')
+    second.store.add({ label: 'mine', products: ['bundle'] }, by)
+    expect(await first.shared.seed()).toBe(true)
+    expect(await first.shared.seed()).toBe(false)
+    await expect(second.start()).rejects.toThrow('changes that the cluster does not have')
+    // What follows a cluster changes there only.
+    expect(first.store.add({ label: 'x', products: ['bundle'] }, by)).toMatchObject({
+      ok: false,
+      refusal: { code: 'in-cluster' },
+    })
+  })
+
+  it('reads on and refuses changes as unavailable while PostgreSQL is away', async () => {
+    const { all } = await openCluster(1)
+    await all[0].shared.verbs.add({ label: 'here', products: ['bundle'] }, by)
+    postgres.stop()
+    await until(() => !all[0].cluster.writing.isUp(), 'the end of the connection', waitMs)
+    expect(all[0].store.find('here')?.state).toBe('active')
+    const refused = await all[0].shared.verbs.end('here', by)
+    expect(refused).toMatchObject({ ok: false, refusal: { kind: 'unavailable' } })
+    postgres.start()
+    await until(() => all[0].cluster.writing.isUp(), 'the connection', waitMs)
+    expect((await all[0].shared.verbs.end('here', by)).ok).toBe(true)
+  })
+
+  it('counts usage exactly once over all gateways when answers are lost', async () => {
+    const { url, all } = await openCluster(1)
+    const added = await all[0].shared.verbs.add({ label: 'used', products: ['bundle'] }, by)
+    if (!added.ok) throw new Error(added.refusal.message)
+    const { id } = added.value.subscription
+    const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
+    const through = openGateway(url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`), 'through')
+    gateways.push(through)
+    await through.start()
+    const learned: number[] = []
+    const users = [all[0], through].map(({ shared, store }) => {
+      const usage = new SharedUsage({
+        usage: shared.usage,
+        store,
+        clock: systemClock,
+        log: silentLog,
+      })
+      usage.onTotals(([total]) => learned.push(total!.credits))
+      return usage
+    })
+    const one = { id, window: 0, credits: 3, calls: 1, refused: 0, notifications: 0, bytes: 10 }
+    for (let round = 0; round < 60; round++) {
+      for (const usage of users) await usage.addUsage([one])
+      // The statement arrives and its answer does not.
+      if (round === 20 || round === 40) cut.cut()
+      if (round % 10 === 0) await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    await until(() => users.every((usage) => usage.unconfirmed() === 0), 'the usage', waitMs)
+    const report = await all[0].shared.report('used')
+    expect(report?.window.credits).toBe(360)
+    expect(report?.days.map(({ calls, bytes }) => [calls, bytes])).toEqual([[120, 1_200]])
+    expect(Math.max(...learned)).toBe(360)
+    for (const usage of users) await usage.stop()
+    cut.close()
+  })
+})
+
+function randomOf(seed: number): () => number {
+  let state = seed * 2_654_435_761
+  return () => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) >>> 0
+    return state / 2 ** 32
+  }
+}
+
+type Any = Verbs<'now'> | Verbs<'later'>
+
+/** A change, right or wrong, of a few labels and addresses that meet often. */
+function randomChange(random: () => number, prefix: string) {
+  const label = `${prefix}-${Math.floor(random() * 3)}`
+  const other = `${prefix}-${Math.floor(random() * 3)}`
+  const address = `10.0.0.${1 + Math.floor(random() * 2)}:20000`
+  const products = random() < 0.5 ? ['bundle'] : ['bundle', 'indexer', 'shredstream']
+  const changes: readonly ((verbs: Any) => unknown)[] = [
+    (verbs) => verbs.add({ label, products }, by),
+    (verbs) => verbs.add({ label, products: ['rpc'] }, by),
+    (verbs) => verbs.set(label, { label: other, products }, by),
+    (verbs) => verbs.suspend(label, by),
+    (verbs) => verbs.resume(label, by),
+    (verbs) => verbs.end(label, by),
+    (verbs) => verbs.rotate(label, { graceMs: random() < 0.5 ? 0 : 3_600_000 }, by),
+    (verbs) => verbs.rotateIndexer(label, by),
+    (verbs) => verbs.setDestination(label, address, by),
+    (verbs) => verbs.confirmDestination(label, by),
+    (verbs) => verbs.pauseDestination(label, by),
+    (verbs) => verbs.clearDestination(label, by),
+    (verbs) => verbs.addNote(label, { kind: 'other', text: 'a note' }, by),
+  ]
+  const change = changes[Math.floor(random() * changes.length)]!
+  return (verbs: Any) => change(verbs) as Outcome<unknown> | Promise<Outcome<unknown>>
+}
+
+/** An outcome without what differs by chance: ids, secrets and times. */
+function shape(outcome: Outcome<unknown>): unknown {
+  if (!outcome.ok) return outcome.refusal.code
+  const { subscription = outcome.value } = outcome.value as { subscription?: Subscription }
+  return facts([subscription as Subscription])[0]
+}
+
+function facts(all: readonly Subscription[]) {
+  return all
+    .map(({ label, products, plan, state, destination, note }) => ({
+      label,
+      products,
+      plan,
+      state,
+      destination,
+      note,
+    }))
+    .sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1))
+}

@@ -1,0 +1,118 @@
+// Real gateways on one PostgreSQL: a token revoked by the command is dead on all of them, and they
+// serve on without PostgreSQL.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import WebSocket from 'ws'
+import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { until } from '../testkit/until.ts'
+import { newFolder, removeFolders } from './gateway-stage.ts'
+import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+
+const waitMs = 30_000
+/** Only the endpoint that needs no chain. */
+const flags = [
+  ...['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map((name) => `--${name}.enabled=false`),
+  '--metrics.auth=token',
+]
+
+describe.skipIf(!hasPostgres())('gateways on one PostgreSQL', () => {
+  let postgres: Postgres
+  let url: string
+  const servers: Server[] = []
+  const command = (data: string, ...args: string[]) => {
+    process.env.SLUICE_CLUSTER__URL = url
+    return sluice(data, ...args)
+  }
+  beforeAll(async () => {
+    postgres = await startPostgres()
+    url = await postgres.database()
+  })
+  afterAll(async () => {
+    delete process.env.SLUICE_CLUSTER__URL
+    await Promise.all(servers.map((server) => server.dispose()))
+    postgres.dispose()
+    removeFolders()
+  })
+  const statusOf = async (server: Server, token: string) => {
+    const answer = await fetch(`${server.url('metrics')}/v1/tps`, { headers: { 'x-token': token } })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+
+  it('refuses to start on a database that was not seeded, with one sentence', async () => {
+    const data = newFolder()
+    const start = startServer({ data, flags, env: { SLUICE_CLUSTER__URL: url } })
+    await expect(start).rejects.toThrow('run sluice cluster seed once')
+  })
+
+  it('ends a revoked token and its streams on every gateway', async () => {
+    const operator = newFolder()
+    expect(await command(operator, 'cluster', 'seed')).toMatchObject({ code: 0 })
+    for (const gateway of ['g1', 'g2'])
+      servers.push(
+        await startServer({
+          data: newFolder(),
+          flags: [...flags, `--cluster.gateway=${gateway}`],
+          env: { SLUICE_CLUSTER__URL: url },
+        }),
+      )
+    const add = ['subscription', 'add', 'acme', '--product', 'bundle', '--json']
+    const added = await command(operator, ...add)
+    expect(added.stderr).toBe('')
+    const { token } = JSON.parse(added.stdout) as { token: string }
+    for (const server of servers)
+      await until(async () => (await statusOf(server, token)) !== 401, 'the new token', waitMs)
+    const streams = await Promise.all(servers.map((server) => openStream(server, token)))
+    const rotated = await command(operator, 'token', 'rotate', 'acme', '--yes')
+    expect(rotated.code).toBe(0)
+    const revokedMs = performance.now()
+    await Promise.all(streams.map(({ closed }) => closed))
+    for (const server of servers)
+      await until(async () => (await statusOf(server, token)) === 401, 'the revocation', waitMs)
+    // One second by contract; the machine of a test may be busy.
+    expect(performance.now() - revokedMs).toBeLessThan(10_000)
+    const status = await command(operator, 'cluster', 'status', '--json')
+    const { gateways } = JSON.parse(status.stdout) as {
+      gateways: { name: string; isRunning: boolean }[]
+    }
+    expect(gateways.filter(({ isRunning }) => isRunning).map(({ name }) => name)).toEqual([
+      'g1',
+      'g2',
+    ])
+    const verified = await command(operator, 'audit', 'verify', '--json')
+    expect(JSON.parse(verified.stdout)).toMatchObject({ ok: true, entries: 2 })
+  })
+
+  it('serves on from its copy without PostgreSQL, also after a restart', async () => {
+    const operator = newFolder()
+    const add = ['subscription', 'add', 'static', '--product', 'bundle', '--json']
+    const { token } = JSON.parse((await command(operator, ...add)).stdout) as { token: string }
+    const [first, second] = servers as [Server, Server]
+    await until(async () => (await statusOf(first, token)) !== 401, 'the token', waitMs)
+    await until(async () => (await statusOf(second, token)) !== 401, 'the token', waitMs)
+    postgres.stop()
+    expect(await statusOf(first, token)).not.toBe(401)
+    await second.stop()
+    const again = await startServer({
+      data: second.data,
+      flags,
+      env: { SLUICE_CLUSTER__URL: url },
+    })
+    servers.push(again)
+    expect(await statusOf(again, token)).not.toBe(401)
+    const refused = await command(operator, 'subscription', 'end', 'static', '--yes')
+    expect(refused.code).not.toBe(0)
+    expect(refused.stderr).toContain('PostgreSQL')
+    postgres.start()
+  })
+})
+
+async function openStream(server: Server, token: string) {
+  const address = server.url('metrics').replace(/^http/, 'ws')
+  const socket = new WebSocket(`${address}/v1/ws`, { headers: { 'x-token': token } })
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()))
+  await new Promise<void>((resolve, reject) => {
+    socket.once('open', () => resolve())
+    socket.once('error', reject)
+  })
+  return { closed }
+}
