@@ -9,12 +9,14 @@ process.umask(0o077)
 const writer = new IndexWriter(openSink, {
   wrote: (write) => service.push('wrote', write),
   failed: (message) => service.push('failed', message),
+  parts: (counts) => service.push('parts', counts),
 })
 
 const service = serveFrames(
   {
     open: (config: Parameters<IndexWriter['open']>[0]) => writer.open(config),
     take: (delivery: Parameters<IndexWriter['take']>[0]) => writer.take(delivery),
+    flush: () => writer.flush(),
   },
   () => writer.stop(),
 )

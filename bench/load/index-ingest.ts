@@ -29,7 +29,14 @@ const transactionsPerSlot = 400
 const aheadSlots = 24
 const firstSlot = 1_000
 
-const section = { engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 1e12 } as const
+const section = {
+  engine: 'duckdb',
+  url: '',
+  retentionDays: 30,
+  retentionBytes: 1e12,
+  clickhouse: { insertMs: 2_000, insertRows: 100_000 },
+} as const
+const noEvents = { wrote() {}, failed() {}, parts() {} }
 
 const alone: Contender = {
   name: 'sink alone, rows made before',
@@ -98,7 +105,7 @@ function templateRows(updates: readonly SolanaUpdate[]): RowBatch[] {
 async function writeAlone(folder: string, seconds: number): Promise<Measurement> {
   const batches = templateRows(template())
   const rowsPerSlot = batches.reduce((sum, { count }) => sum + count, 0)
-  const sink = await openSink({ ...section, folder, holder: 'bench' })
+  const sink = await openSink({ ...section, folder, holder: 'bench' }, noEvents)
   // As many slots in one write as the writer process gathers under load.
   const slotsPerWrite = Math.max(1, Math.round(20_000 / rowsPerSlot))
   const start = performance.now()

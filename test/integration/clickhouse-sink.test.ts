@@ -3,12 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Fault } from '../../src/base/errors.ts'
 import { openClickhouseSink } from '../../src/products/indexer/clickhouse/sink.ts'
 import type { Cell, RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
+import type { Delivery } from '../../src/products/indexer/parcels.ts'
 import {
   type Table,
   type TableName,
   tableNames,
   tables,
 } from '../../src/products/indexer/tables.ts'
+import { IndexWriter, type SinkConfig } from '../../src/products/indexer/writer.ts'
 import {
   type ClickhouseServer,
   hasClickhouseServer,
@@ -17,13 +19,31 @@ import {
 import { makeRows } from '../testkit/generated-rows.ts'
 import { until } from '../testkit/until.ts'
 
+const config: SinkConfig = {
+  ...{ engine: 'clickhouse', folder: '', url: '', retentionDays: 30, retentionBytes: 1e9 },
+  clickhouse: { insertMs: 50, insertRows: 20_000 },
+  holder: 'test',
+}
+
+function tpsDelivery(seq: number): Delivery {
+  const content = { seq, kind: 'TPS' as const, payload: Buffer.from('1'), facts: null }
+  const parcel = { feed: 'events' as const, content, bytes: 1, sinceMs: 0, mark: seq }
+  return { parcels: [parcel], marks: { events: seq } }
+}
+
 const plan = { seed: 7, slots: 20, transactionsPerSlot: 30, blocks: 20, tips: 50, usage: 20 }
 
 describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse-server)', () => {
   let server: ClickhouseServer
   let sink: RowSink
-  const open = (retryMs = 20_000) =>
-    openClickhouseSink(server.url, { retentionDays: 30, holder: 'test', retryMs })
+  let parts: Readonly<Record<string, number>> = {}
+  const events = {
+    failed() {},
+    parts(counts: typeof parts) {
+      parts = counts
+    },
+  }
+  const open = () => openClickhouseSink(server.url, { retentionDays: 30, holder: 'test', events })
   const count = async (table: string) => Number(await server.ask(`SELECT count() FROM ${table}`))
 
   beforeAll(async () => {
@@ -107,17 +127,19 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
   test('has an acknowledged write after the server was killed, and retries while it is down', async () => {
     await sink.write([batchOf('tps', { seq: 9_000_001, block_number: 1, tps: 1 })], { events: 5 })
     await server.kill()
-    const late = sink.write([batchOf('tps', { seq: 9_000_002, block_number: 1, tps: 1 })], {
-      events: 6,
-    })
+    const writer = new IndexWriter(async () => sink, { ...events, wrote() {} })
     await server.restart()
-    await late
+    await writer.open(config)
+    await server.kill()
+    const late = writer.take(tpsDelivery(9_000_002))
+    await server.restart()
+    expect(await late).toEqual({ isWritten: true })
     expect(await count('chain.tps WHERE seq > 9000000')).toBe(2)
-    expect((await sink.marks()).events).toBe(6)
+    expect((await sink.marks()).events).toBe(9_000_002)
   })
 
   test('rejects a write that cannot be done with a Fault', async () => {
-    const own = await open(300)
+    const own = await open()
     await server.ask('RENAME TABLE chain._tps TO chain._away')
     const wrong = own.write([batchOf('tps', { seq: 1, block_number: 1, tps: 1 })], {})
     await expect(wrong).rejects.toMatchObject({ name: 'Fault', retryable: false })
@@ -142,6 +164,31 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     expect((await sink.marks()).slots).toBe(500)
     await sink.write([batchOf('blocks', { ...row, slot: 501 })], { slots: 501 })
     expect(await count('chain.blocks WHERE slot >= 500 AND slot <= 600')).toBe(2)
+  })
+
+  test('deletes what a writer before it wrote beyond its mark, and reports parts', async () => {
+    const row = { parent_slot: 1, blockhash: 'h', height: 1, block_time: 1, tx_count: 0 }
+    await sink.write([batchOf('blocks', { ...row, slot: 700 })], { slots: 700 })
+    await sink.stop()
+    // Another one was killed between the rows of slot 701 and their mark.
+    await server.ask("INSERT INTO chain._lease SELECT 'dead', 'other', now() - 3600, 0")
+    await server.ask("INSERT INTO chain._blocks VALUES (701, 1, 'h', 1, 1, 0)")
+    await server.ask(
+      "INSERT INTO chain._account_updates VALUES (701, 0, 'key', 'owner', 1, 0, 4242)",
+    )
+    parts = {}
+    sink = await open()
+    expect(await count('chain.blocks WHERE slot >= 700 AND slot <= 701')).toBe(1)
+    expect(await count('chain.account_updates WHERE slot = 701')).toBe(0)
+    expect((await sink.marks()).slots).toBe(700)
+    await until(() => (parts.blocks ?? 0) > 0, 'the count of parts')
+    // What a writer that stopped in order left stays.
+    await sink.stop()
+    await server.ask("INSERT INTO chain._blocks VALUES (701, 1, 'h', 1, 1, 0)")
+    sink = await open()
+    expect(await count('chain.blocks WHERE slot = 701')).toBe(1)
+    await sink.cut(701, 701)
+    expect(Object.keys(parts).every((name) => tableNames.includes(name as TableName))).toBe(true)
   })
 
   test('adds a column that an older table lacks', async () => {

@@ -23,7 +23,7 @@ describe.skipIf(!hasClickhouseServer())('the lease (skipped: no clickhouse-serve
   let server: ClickhouseServer
   const open = (holder: string, lifetimeMs = leaseMs) =>
     openClickhouseSink(server.url, {
-      ...{ retentionDays: 30, holder, leaseMs: lifetimeMs, retryMs: 100 },
+      ...{ retentionDays: 30, holder, leaseMs: lifetimeMs },
     })
   const count = async () => Number(await server.ask('SELECT count() FROM chain.tps'))
 

@@ -20,6 +20,7 @@ describe.skipIf(!hasClickhouseServer())('(skipped: no clickhouse-server)', () =>
       const { url } = server
       return {
         ...{ engine: 'clickhouse', folder: '', url, retentionDays: 30, retentionBytes: 1e9 },
+        clickhouse: { insertMs: 50, insertRows: 20_000 },
         holder: 'test',
       }
     },

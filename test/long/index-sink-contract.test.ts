@@ -11,10 +11,11 @@ describeRowSink('DuckDB', {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-index-'))
     return {
       ...{ engine: 'duckdb', folder, url: '', retentionDays: 36_500, retentionBytes: 1e12 },
+      clickhouse: { insertMs: 50, insertRows: 20_000 },
       holder: 'test',
     }
   },
-  open: openSink,
+  open: (place) => openSink(place, { wrote() {}, failed() {}, parts() {} }),
   read: ({ folder }, table) => readRows(folder, table),
   dispose: ({ folder }) => rm(folder, { recursive: true, force: true }),
   hasProcess: true,

@@ -32,7 +32,10 @@ export class IngestStage {
     const { framesMax } = this
     this.log = new EventLog({ reserve: this.#reserve, clock: systemClock, framesMax })
     this.ingest = await startIngest(
-      { engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 20_000_000_000 },
+      {
+        ...{ engine: 'duckdb', url: '', retentionDays: 30, retentionBytes: 20_000_000_000 },
+        clickhouse: { insertMs: 2_000, insertRows: 100_000 },
+      },
       {
         events: this.log,
         folder: this.folder,

@@ -5,7 +5,6 @@ import { type TableName, tableNames, tables } from '../../src/products/indexer/t
 import { type Row, rowsOf } from './index-rows.ts'
 
 export class MemorySink implements RowSink {
-  lingerMs = 0
   readonly #rows = new Map<TableName, Map<string, Row>>()
   #marks: Marks = {}
   writes = 0

@@ -32,6 +32,21 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
     secret: true,
     doc: "The same with another user, who runs customers' queries; empty: the user of `url` does.",
   }),
+  clickhouse: group('Inserts into the ClickHouse server.', {
+    insertMs: integer({
+      initial: 2_000,
+      min: 10,
+      max: 60_000,
+      unit: 'ms',
+      doc: 'Rows are gathered this long and then inserted: the freshness of queries.',
+    }),
+    insertRows: integer({
+      initial: 100_000,
+      min: 1,
+      max: 1_000_000,
+      doc: 'So many gathered rows are inserted at once.',
+    }),
+  }),
   retentionDays: integer({
     initial: 30,
     min: 1,

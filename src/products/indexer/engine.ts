@@ -19,9 +19,14 @@ export interface RowBatch {
 /** High-water mark of each feed: its last durable slot or seq. Absent before the first. */
 export type Marks = Readonly<Partial<Record<FeedName, number>>>
 
+/** What a sink reports beside its writes. */
+export interface SinkEvents {
+  failed(message: string): void
+  /** Active parts of each ClickHouse table, in its fullest partition. */
+  parts(counts: Readonly<Record<string, number>>): void
+}
+
 export interface RowSink {
-  /** Batching delay before a write; longer for a sink whose writes are expensive. */
-  readonly lingerMs: number
   /** Marks of the last durable write. */
   marks(): Promise<Marks>
   /**

@@ -28,7 +28,7 @@ const drainStepMs = 10
 
 export type IngestSection = Pick<
   IndexerSection,
-  'engine' | 'url' | 'retentionDays' | 'retentionBytes'
+  'engine' | 'url' | 'clickhouse' | 'retentionDays' | 'retentionBytes'
 >
 
 export interface IngestDeps {
@@ -76,7 +76,8 @@ export async function startIngest(
   const queries = new QueueSource('usage', meters.lost.usage)
   let slots: SlotSource | null = null
   let marks: Marks | null = null
-  const { engine, url, retentionDays, retentionBytes } = section
+  const { engine, url, clickhouse, retentionDays, retentionBytes } = section
+  const { folder, holder } = deps
   let link: WriterLink | null = null
   const outbox = new Outbox([eventSource, tips, queries], {
     deliver: (delivery) => link!.deliver(delivery),
@@ -94,7 +95,7 @@ export async function startIngest(
   })
   meters.watch({ lagMs: () => outbox.lagMs(), unackedBytes: () => outbox.unackedBytes })
   link = await WriterLink.start({
-    sink: { engine, url, folder: deps.folder, retentionDays, retentionBytes, holder: deps.holder },
+    sink: { engine, url, clickhouse, retentionDays, retentionBytes, folder, holder },
     entry: deps.writerEntry ?? 'index-writer',
     meters,
     clock,
@@ -152,8 +153,10 @@ export async function startIngest(
 /** Waits until the outbox is empty; returns at once without a writer. */
 async function drain(outbox: Outbox, link: WriterLink): Promise<void> {
   const endMs = performance.now() + drainMsMax
-  while (!outbox.isEmpty && link.isOpen && performance.now() < endMs)
+  while (!outbox.isEmpty && link.isOpen && performance.now() < endMs) {
+    link.flush()
     await new Promise((resolve) => setTimeout(resolve, drainStepMs))
+  }
 }
 
 /** A large slot is several parcels, and counts once. */

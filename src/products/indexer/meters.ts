@@ -68,6 +68,8 @@ export interface IngestMeters {
   readonly delay: LatencyTally
   /** Counts the rows of one write. */
   wrote(rows: Readonly<Record<string, number>>): void
+  /** Active parts of each ClickHouse table, in its fullest partition. */
+  parts(counts: Readonly<Record<string, number>>): void
   /** Connects the state that is read at scrape. */
   watch(state: IngestState): void
 }
@@ -89,13 +91,6 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
     'sluice_index_unacked_bytes',
     'Bytes sent to the index writer and not yet acknowledged',
     () => (state === null ? 0 : state.unackedBytes()),
-  )
-  const rows = new Map<string, number>(tableNames.map((name) => [name, 0]))
-  meters.counterRead(
-    'sluice_index_rows_total',
-    'Rows written, by table',
-    { table: tableNames },
-    () => tableNames.map((table) => [{ table }, rows.get(table)!] as const),
   )
   const delay = new LatencyTally()
   meters.histogramRead(
@@ -130,12 +125,48 @@ export function declareIngestMeters(meters: Meters): IngestMeters {
     ),
     write,
     delay,
-    wrote(counts) {
-      for (const [table, count] of Object.entries(counts))
-        rows.set(table, (rows.get(table) ?? 0) + count)
-    },
+    ...declareRowMeters(meters),
     watch(watched) {
       state = watched
+    },
+  }
+}
+
+/** Rows and inserts by table, and what they cost a ClickHouse server. */
+function declareRowMeters(meters: Meters): Pick<IngestMeters, 'wrote' | 'parts'> {
+  const rows = new Map<string, number>(tableNames.map((name) => [name, 0]))
+  meters.counterRead(
+    'sluice_index_rows_total',
+    'Rows written, by table',
+    { table: tableNames },
+    () => tableNames.map((table) => [{ table }, rows.get(table)!] as const),
+  )
+  const inserts = new Map<string, number>(tableNames.map((name) => [name, 0]))
+  meters.counterRead(
+    'sluice_index_inserts_total',
+    'Durable writes that had rows of the table; sluice_index_rows_total over it is rows per insert',
+    { table: tableNames },
+    () => tableNames.map((table) => [{ table }, inserts.get(table)!] as const),
+  )
+  let parts = new Map<string, number>()
+  meters.gaugesRead(
+    'sluice_index_clickhouse_parts',
+    'Active parts of a ClickHouse table in its fullest partition; many mean inserts too small',
+    { table: tableNames },
+    function* () {
+      for (const table of tableNames)
+        if (parts.has(table)) yield [{ table }, parts.get(table)!] as const
+    },
+  )
+  return {
+    wrote(counts) {
+      for (const [table, count] of Object.entries(counts)) {
+        rows.set(table, (rows.get(table) ?? 0) + count)
+        inserts.set(table, (inserts.get(table) ?? 0) + 1)
+      }
+    },
+    parts(counts) {
+      parts = new Map(Object.entries(counts))
     },
   }
 }

@@ -1,7 +1,7 @@
 // Converts deliveries into rows, batches them, and writes each batch to the sink.
 // Thread: main of the writer process (workers/index-writer.ts).
 //
-//   take(delivery) -> rows/ -> batches --(lingerMs or rowsMax)--> sink.write(batches, marks)
+//   take(delivery) -> rows/ -> batches --(time, rows or bytes)--> sink.write(batches, marks)
 //        ^ answered when its rows are durable ------------------------------'
 //
 // Deliveries are written in order: a write that failed is retried before anything else.
@@ -9,25 +9,27 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { assert } from '../../base/assert.ts'
 import { backoffMs } from '../../base/backoff.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
-import type { Marks, RowSink } from './engine.ts'
+import type { IndexerSection } from './config.ts'
+import type { Marks, RowSink, SinkEvents } from './engine.ts'
 import type { Cut, Delivery } from './parcels.ts'
 import { RowBatches } from './rows/batches.ts'
 import { addDeliveryRows } from './rows/delivery-rows.ts'
 
-/** A batch of this many rows is written without waiting for more. */
-const rowsMax = 20_000
+/** A commit of DuckDB costs a few milliseconds, so one write covers a block of rows. */
+const duckdbGather = { insertMs: 50, insertRows: 20_000 }
+/** So many bytes are written at once: half of what the outbox sends before it waits. */
+const bytesMax = 4 * 1024 * 1024
 /** Of a failed write. */
 const backoff = { firstMs: 50, lastMs: 5_000 }
 
 /** Configuration of the sink. Sent over the pipe, because the URL may contain a password. */
-export interface SinkConfig {
-  readonly engine: 'duckdb' | 'clickhouse'
+export interface SinkConfig
+  extends Pick<
+    IndexerSection,
+    'engine' | 'url' | 'clickhouse' | 'retentionDays' | 'retentionBytes'
+  > {
   /** Folder of DuckDB's files. */
   readonly folder: string
-  /** Address of the ClickHouse server. */
-  readonly url: string
-  readonly retentionDays: number
-  readonly retentionBytes: number
   /** Names this server in the writer lease, for operators: host, process, run. */
   readonly holder: string
 }
@@ -35,11 +37,12 @@ export interface SinkConfig {
 /** Outcome of a delivery. `rejected`: retrying does not help. */
 export type Taken = { readonly isWritten: true } | { readonly rejected: string }
 
-/** Events sent to the server: each write, and each failed attempt. */
-export interface WriterEvents {
+/** Events sent to the server: each write, each failed attempt, and what the sink reports. */
+export interface WriterEvents extends SinkEvents {
   wrote(write: { readonly rows: Readonly<Record<string, number>>; readonly ms: number }): void
-  failed(message: string): void
 }
+
+type OpenSink = (config: SinkConfig, events: WriterEvents) => Promise<RowSink>
 
 interface Waiting {
   readonly sinceMs: number
@@ -47,11 +50,13 @@ interface Waiting {
 }
 
 export class IndexWriter {
-  readonly #open: (config: SinkConfig) => Promise<RowSink>
+  readonly #open: OpenSink
   readonly #events: WriterEvents
   readonly #rows = new RowBatches()
   #sink: RowSink | null = null
+  #gather = duckdbGather
   #waiting: Waiting[] = []
+  #bytes = 0
   #marks: Marks = {}
   #timer: NodeJS.Timeout | null = null
   /** The running write; never rejects. */
@@ -61,14 +66,15 @@ export class IndexWriter {
   #hasCut = false
   #isStopping = false
 
-  constructor(open: (config: SinkConfig) => Promise<RowSink>, events: WriterEvents) {
+  constructor(open: OpenSink, events: WriterEvents) {
     this.#open = open
     this.#events = events
   }
 
   /** Opens the sink, once, and returns its marks. */
   async open(config: SinkConfig): Promise<Marks> {
-    this.#sink ??= await this.#open(config)
+    this.#gather = config.engine === 'clickhouse' ? config.clickhouse : duckdbGather
+    this.#sink ??= await this.#open(config, this.#events)
     return this.#sink.marks()
   }
 
@@ -89,6 +95,7 @@ export class IndexWriter {
     } catch (error) {
       return { rejected: messageOf(error) }
     }
+    for (const { bytes } of delivery.parcels) this.#bytes += bytes
     this.#marks = { ...this.#marks, ...delivery.marks }
     return new Promise((settle) => {
       this.#waiting.push({ sinceMs: performance.now(), settle })
@@ -96,10 +103,15 @@ export class IndexWriter {
     })
   }
 
+  /** Writes all pending rows at once. */
+  async flush(): Promise<void> {
+    if (this.#sink !== null) await this.#drain(this.#sink)
+  }
+
   /** Writes all pending rows, then closes the sink. */
   async stop(): Promise<void> {
     this.#isStopping = true
-    if (this.#sink !== null) await this.#drain(this.#sink)
+    await this.flush()
     await this.#sink?.stop()
   }
 
@@ -129,8 +141,10 @@ export class IndexWriter {
     if (this.#writing !== null) return
     const oldest = this.#waiting[0]
     if (oldest === undefined) return
-    const waitMs = oldest.sinceMs + sink.lingerMs - performance.now()
-    if (this.#rows.count >= rowsMax || waitMs <= 0) this.#flush(sink)
+    const { insertMs, insertRows } = this.#gather
+    const waitMs = oldest.sinceMs + insertMs - performance.now()
+    const isFull = this.#rows.count >= insertRows || this.#bytes >= bytesMax
+    if (isFull || waitMs <= 0) this.#flush(sink)
     else this.#timer ??= setTimeout(() => this.#flush(sink), waitMs)
   }
 
@@ -149,6 +163,7 @@ export class IndexWriter {
     const marks = this.#marks
     const batches = this.#rows.take()
     this.#waiting = []
+    this.#bytes = 0
     const beganMs = performance.now()
     // Marks without rows are not written alone: they are written with the next rows.
     const hasRows = batches.length > 0
@@ -182,11 +197,11 @@ export class IndexWriter {
 const msPerDay = 86_400_000
 
 /** Opens the configured sink. Engines are imported on demand: DuckDB's module is large. */
-export async function openSink(config: SinkConfig): Promise<RowSink> {
+export async function openSink(config: SinkConfig, events: WriterEvents): Promise<RowSink> {
   const { folder, url, retentionDays, retentionBytes, holder } = config
   if (config.engine === 'clickhouse') {
     const { openClickhouseSink } = await import('./clickhouse/sink.ts')
-    return openClickhouseSink(url, { retentionDays, holder })
+    return openClickhouseSink(url, { retentionDays, holder, events })
   }
   const { openDuckdbSink } = await import('./duckdb/sink.ts')
   return openDuckdbSink(folder, { retentionMs: retentionDays * msPerDay, retentionBytes })

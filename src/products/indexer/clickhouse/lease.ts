@@ -80,6 +80,18 @@ export class WriterLease {
     }
   }
 
+  /** After `acquire`: runs `repair` when a writer before us died without releasing the lease. */
+  async takeOver(repair: () => Promise<void>): Promise<void> {
+    const dead = `FROM ${leaseTable} WHERE claim != ${clickhouseString(this.#claim)}
+      GROUP BY claim HAVING max(released) = 0`
+    if ((await this.#client.rows(`SELECT claim ${dead}`)).length === 0) return
+    await repair()
+    await this.#client.run({
+      sql: `INSERT INTO ${leaseTable} (claim, holder, at, released)
+        SELECT claim, any(holder), max(at), 1 ${dead}`,
+    })
+  }
+
   /** To be called before each write: acquires the lease again when it may have expired. */
   async confirm(): Promise<void> {
     if (performance.now() - this.#confirmedMs > this.#lifetimeMs / 2) await this.acquire()

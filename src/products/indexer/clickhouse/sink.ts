@@ -5,11 +5,10 @@
 //
 // An acknowledged INSERT survives a crash of the ClickHouse server. Marks are written after their
 // rows: after a crash in between the rows are written again, and the tables deduplicate them by
-// key. Writes are sequential; ClickHouse prefers few and large inserts, so `lingerMs` is long.
+// key. ClickHouse prefers few and large inserts: the writer gathers rows for `insertMs`.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { backoffMs } from '../../../base/backoff.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
-import type { Marks, RowBatch, RowSink } from '../engine.ts'
+import type { Marks, RowBatch, RowSink, SinkEvents } from '../engine.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { ClickhouseClient } from './client.ts'
 import { WriterLease } from './lease.ts'
@@ -23,10 +22,7 @@ export interface ClickhouseSinkOptions {
   readonly holder: string
   /** Lifetime of the lease without a heartbeat; for tests. */
   readonly leaseMs?: number
-  /** How long a write is retried before it rejects with a Fault. */
-  readonly retryMs?: number
-  /** Reports failures outside writes: old rows that could not be dropped. */
-  warn?(text: string): void
+  readonly events?: SinkEvents
 }
 
 const connections = 2
@@ -34,14 +30,13 @@ const rowsPerInsertMax = 100_000
 const bytesPerInsertMax = 32 * 1024 * 1024
 /** Rows are encoded in pieces of this many, so that an insert stays within its size limit. */
 const rowsPerPiece = 5_000
-/** Batching delay: each write creates a part per table and partition, which ClickHouse merges. */
-const lingerMs = 500
-const retryMsUsual = 30_000
-const backoff = { firstMs: 100, lastMs: 5_000 }
 const insertMsMax = 60_000
+const upkeepMs = 15_000
 const dropEveryMs = 3_600_000
 const cutMsMax = 600_000
 const cutPollMs = 50
+
+const slotTables = tableNames.filter((name) => tables[name].feed === 'slots')
 
 export async function openClickhouseSink(
   url: string,
@@ -53,7 +48,9 @@ export async function openClickhouseSink(
     await ensureTables(client, facts)
     const lease = new WriterLease(client, options.holder, options.leaseMs)
     await lease.acquire()
-    return new ClickhouseSink({ client, facts, lease }, options)
+    const sink = new ClickhouseSink({ client, facts, lease }, options)
+    await lease.takeOver(() => sink.cutUnmarked())
+    return sink
   } catch (error) {
     await client.stop()
     throw error
@@ -67,12 +64,12 @@ interface Opened {
 }
 
 class ClickhouseSink implements RowSink {
-  readonly lingerMs = lingerMs
   readonly #client: ClickhouseClient
   readonly #facts: ServerFacts
   readonly #lease: WriterLease
   readonly #options: ClickhouseSinkOptions
-  readonly #dropTimer: NodeJS.Timeout
+  readonly #upkeep: NodeJS.Timeout
+  #droppedMs = Number.NEGATIVE_INFINITY
   /** The last write; never rejects. */
   #writing: Promise<unknown> = Promise.resolve()
   #version = 0
@@ -83,8 +80,8 @@ class ClickhouseSink implements RowSink {
     this.#facts = facts
     this.#lease = lease
     this.#options = options
-    void this.#dropOld()
-    this.#dropTimer = setInterval(() => void this.#dropOld(), dropEveryMs).unref()
+    void this.#keepUp()
+    this.#upkeep = setInterval(() => void this.#keepUp(), upkeepMs).unref()
   }
 
   async marks(): Promise<Marks> {
@@ -111,8 +108,7 @@ class ClickhouseSink implements RowSink {
   async cut(from: number, to: number): Promise<void> {
     await this.#writing
     await this.#lease.confirm()
-    const cutTables = tableNames.filter((name) => tables[name].feed === 'slots')
-    for (const name of cutTables)
+    for (const name of slotTables)
       await this.#client.run({
         sql: `ALTER TABLE ${storedName(name)} DELETE WHERE slot >= ${from} AND slot <= ${to}`,
       })
@@ -129,9 +125,27 @@ class ClickhouseSink implements RowSink {
     await this.#setMarks({ slots: from - 1 })
   }
 
+  /**
+   * Deletes slots beyond the mark, whose rows may be incomplete: the writer before us died. They
+   * come again, perhaps from another node, whose write versions are other keys of
+   * `account_updates`.
+   */
+  async cutUnmarked(): Promise<void> {
+    const { slots } = await this.marks()
+    if (slots === undefined) return
+    const highest = slotTables.map(
+      (name) => `SELECT max(slot) AS top FROM ${storedName(name)} WHERE slot > ${slots}`,
+    )
+    const [row] = await this.#client.rows<{ top: string }>(
+      `SELECT toString(max(top)) AS top FROM (${highest.join(' UNION ALL ')})`,
+    )
+    const top = Number(row?.top)
+    if (top > slots) await this.cut(slots + 1, top)
+  }
+
   async stop(): Promise<void> {
     this.#isStopped = true
-    clearInterval(this.#dropTimer)
+    clearInterval(this.#upkeep)
     await this.#writing
     await this.#lease.release()
     await this.#client.stop()
@@ -176,40 +190,47 @@ class ClickhouseSink implements RowSink {
     if (rows > 0) yield text
   }
 
-  /** Retries with exponential back-off while that may help; duplicate inserts are harmless. */
+  /** Inserting rows again, after a failure, is harmless. */
   async #insert(table: string, rows: string): Promise<void> {
-    const endMs = performance.now() + (this.#options.retryMs ?? retryMsUsual)
+    await this.#lease.confirm()
     const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
-    for (let failures = 1; ; failures++) {
-      try {
-        await this.#lease.confirm()
-        await this.#client.run({ sql, rows, firstByteMs: insertMsMax })
-        return
-      } catch (error) {
-        const isFinal = !(error instanceof Fault) || !error.retryable || this.#isStopped
-        const pauseMs = backoffMs(failures, backoff)
-        if (isFinal || performance.now() + pauseMs > endMs) throw error
-        await sleep(pauseMs)
-      }
+    await this.#client.run({ sql, rows, firstByteMs: insertMsMax })
+  }
+
+  async #keepUp(): Promise<void> {
+    try {
+      await this.#countParts()
+      if (performance.now() - this.#droppedMs < dropEveryMs) return
+      await this.#dropOld()
+      this.#droppedMs = performance.now()
+    } catch (error) {
+      if (!this.#isStopped) this.#options.events?.failed(`index upkeep failed: ${messageOf(error)}`)
     }
+  }
+
+  async #countParts(): Promise<void> {
+    const rows = await this.#client.rows<{ name: string; most: string }>(
+      `SELECT table AS name, toString(max(parts)) AS most FROM (
+        SELECT table, partition, count() AS parts FROM system.parts
+          WHERE active AND database = '${database}' GROUP BY table, partition) GROUP BY table`,
+    )
+    const own = rows.filter(({ name }) => isOurs(name))
+    const counts = Object.fromEntries(own.map(({ name, most }) => [name.slice(1), Number(most)]))
+    this.#options.events?.parts(counts)
   }
 
   /** Drops partitions without a write within the retention time. */
   async #dropOld(): Promise<void> {
-    try {
-      const rows = await this.#client.rows<{ table: string; partition: string }>(
-        `SELECT table, partition FROM system.parts WHERE active AND database = '${database}'
-          GROUP BY table, partition
-          HAVING max(modification_time) < now() - ${this.#options.retentionDays * 86_400}`,
-      )
-      for (const { table, partition } of rows) {
-        if (!isOurs(table) || !/^\d{1,20}$/.test(partition)) continue
-        await this.#client.run({
-          sql: `ALTER TABLE ${database}.${table} DROP PARTITION ${partition}`,
-        })
-      }
-    } catch (error) {
-      if (!this.#isStopped) this.#options.warn?.(`dropping old rows failed: ${messageOf(error)}`)
+    const rows = await this.#client.rows<{ table: string; partition: string }>(
+      `SELECT table, partition FROM system.parts WHERE active AND database = '${database}'
+        GROUP BY table, partition
+        HAVING max(modification_time) < now() - ${this.#options.retentionDays * 86_400}`,
+    )
+    for (const { table, partition } of rows) {
+      if (!isOurs(table) || !/^\d{1,20}$/.test(partition)) continue
+      await this.#client.run({
+        sql: `ALTER TABLE ${database}.${table} DROP PARTITION ${partition}`,
+      })
     }
   }
 }

@@ -28,8 +28,6 @@ export interface DuckdbSinkOptions extends Partial<typeof defaults> {
   onState?(state: StoreState): void
 }
 
-/** Batching delay: a commit costs a few milliseconds, so one write covers a block of rows. */
-const lingerMs = 50
 const upkeepMs = 10_000
 const engineOptions = {
   threads: '1',
@@ -46,7 +44,6 @@ export async function openDuckdbSink(folder: string, options: DuckdbSinkOptions)
 }
 
 export class DuckdbSink implements RowSink {
-  readonly lingerMs = lingerMs
   readonly #folder: string
   readonly #options: typeof defaults & DuckdbSinkOptions
   #state: StoreState = 'broken'

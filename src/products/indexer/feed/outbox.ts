@@ -17,8 +17,8 @@ import type { Source } from './source.ts'
 export const windowBytesMax = 8 * 1024 * 1024
 /** Size of one message, to keep event-loop turns short. A single parcel may be larger. */
 const deliveryBytesMax = 256 * 1024
-/** Most unacknowledged deliveries. */
-const deliveriesMax = 64
+/** Most unacknowledged deliveries: those of the longest usual wait for an insert. */
+const deliveriesMax = 512
 /** Batching delay after a wake-up. */
 const gatherMs = 5
 /** A delivery is dropped after failing alone this many times. */

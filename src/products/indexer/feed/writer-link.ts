@@ -79,6 +79,12 @@ export class WriterLink {
     return this.#child!.call<Taken>('take', delivery)
   }
 
+  /** Asks the writer not to wait for more rows. */
+  flush(): void {
+    // A writer that ended in between is reported by the deliveries.
+    this.#child!.call('flush', null).catch(() => {})
+  }
+
   stop(): Promise<void> {
     this.#isStopped = true
     if (this.#retry !== null) clearTimeout(this.#retry)
@@ -110,6 +116,7 @@ export class WriterLink {
   #onEvent(event: string, data: unknown): void {
     const { meters } = this.#deps
     if (event === 'failed') this.#onFailure(String(data))
+    if (event === 'parts') meters.parts(data as Parameters<WriterEvents['parts']>[0])
     if (event !== 'wrote') return
     // Reason for the cast: workers/index-writer.ts pushes exactly this.
     const { rows, ms } = data as Parameters<WriterEvents['wrote']>[0]

@@ -9,6 +9,7 @@ describeRowSink('memory', {
   async place() {
     const place: SinkConfig = {
       engine: 'duckdb',
+      clickhouse: { insertMs: 0, insertRows: 1 },
       folder: '',
       url: '',
       retentionDays: 30,

@@ -6,7 +6,8 @@ import { MemorySink, retryable } from '../../../testkit/memory-sink.ts'
 import { until } from '../../../testkit/until.ts'
 
 const config: SinkConfig = {
-  engine: 'duckdb',
+  engine: 'clickhouse',
+  clickhouse: { insertMs: 0, insertRows: 20_000 },
   folder: '',
   url: '',
   retentionDays: 1,
@@ -35,16 +36,16 @@ function blocks(slots: readonly number[], chain: string, to: number | null = nul
   return { parcels, marks: { slots: slots.at(-1)! } }
 }
 
-async function stage(lingerMs = 0) {
+async function stage(insertMs = 0) {
   const sink = new MemorySink()
-  sink.lingerMs = lingerMs
   const wrote: Record<string, number>[] = []
   const failures: string[] = []
   const writer = new IndexWriter(async () => sink, {
     wrote: ({ rows }) => wrote.push(rows),
     failed: (message) => failures.push(message),
+    parts() {},
   })
-  await writer.open(config)
+  await writer.open({ ...config, clickhouse: { ...config.clickhouse, insertMs } })
   return { sink, writer, wrote, failures }
 }
 
@@ -82,6 +83,19 @@ describe('the index writer', () => {
     const many = Array.from({ length: 20_000 }, (_, index) => index + 1)
     expect(await writer.take(delivery(many))).toEqual({ isWritten: true })
     expect(sink.rows('tps')).toHaveLength(20_000)
+  })
+
+  test('writes at once when the bytes of its deliveries are many, or when it is flushed', async () => {
+    const { sink, writer } = await stage(60_000)
+    const { parcels, marks } = delivery([1])
+    const large = parcels.map((parcel) => ({ ...parcel, bytes: 4 * 1024 * 1024 }))
+    expect(await writer.take({ parcels: large, marks })).toEqual({ isWritten: true })
+    const taken = writer.take(delivery([2]))
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(seqs(sink)).toEqual([1])
+    await writer.flush()
+    expect(await taken).toEqual({ isWritten: true })
+    expect(seqs(sink)).toEqual([1, 2])
   })
 
   test('retries a failed write, and keeps the order', async () => {
