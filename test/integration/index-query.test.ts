@@ -99,7 +99,7 @@ describe('a query on the embedded index', () => {
       rowsOf(stage.engine, 'SELECT count(), min(query_id), min(at) FROM usage', { subscription })
     expect(await own('sub_a')).toEqual([['3', 'sub_a-0', '2023-11-14 22:13:20.000']])
     expect(await own('sub_b')).toEqual([['5', 'sub_b-0', '2023-11-14 22:13:20.000']])
-    expect(await own('sub_c')).toEqual([['0', null, null]])
+    expect(await own('sub_c')).toEqual([['0', '', '1970-01-01 00:00:00.000']])
     const { error } = await ask(stage.engine, 'SELECT subscription FROM usage')
     expect(error).toMatchObject({ code: 47, name: 'UNKNOWN_IDENTIFIER' })
     // Not even by the error that a condition on another's row would cause.
@@ -123,7 +123,7 @@ describe('a query on the embedded index', () => {
       { type: 'Array(UInt32)', value: [{ type: 'UInt32', value: '3' }] },
       { type: 'UInt8', value: '2' },
     ]
-    const texts = ['SELECT slot FROM transactions WHERE slot::UINTEGER IN ', ' LIMIT ', '']
+    const texts = ['SELECT slot FROM transactions WHERE slot::UInt32 IN ', ' LIMIT ', '']
     expect(await rowsOf(stage.engine, '', { statement: { texts, values } })).toEqual([['3'], ['3']])
   })
 
@@ -144,11 +144,11 @@ describe('a query on the embedded index', () => {
       ['SELECT toUInt65(1)', 46, 'UNKNOWN_FUNCTION', /touint/i],
       ['SELECT slot, count() FROM transactions', 215, 'NOT_AN_AGGREGATE'],
       ["SELECT 'x'::INT", 6, 'CANNOT_PARSE_TEXT'],
-      ['SELECT 300::UTINYINT', 53, 'TYPE_MISMATCH'],
+      ["SELECT '300'::UInt8", 6, 'CANNOT_PARSE_TEXT'],
       ['SELECT sum(signature) FROM transactions', 43, 'ILLEGAL_TYPE_OF_ARGUMENT'],
       ['INSERT INTO transactions VALUES (1)', 164, 'READONLY'],
       ['DROP TABLE transactions', 164, 'READONLY'],
-      ['PIVOT transactions ON success USING count(*)', 48, 'NOT_IMPLEMENTED'],
+      ['PIVOT transactions ON success USING count(*)', 62, 'SYNTAX_ERROR'],
     ]
     for (const [sql, code, name, message] of cases) {
       const { error } = await ask(stage.engine, sql)
@@ -239,7 +239,7 @@ describe('a query on the embedded index', () => {
 
 describe('the formats of a result', () => {
   const sql =
-    "SELECT slot, idx, success, signature[1:4] AS s, block_time, accounts[1:1] AS a, fee / 3 AS f FROM (SELECT t.*, ['x''y', 'z'] AS accounts FROM transactions t WHERE slot = 1 AND idx < 2) ORDER BY idx"
+    "SELECT slot, idx, success, substring(signature, 1, 4) AS s, block_time, arraySlice(accounts, 1, 1) AS a, fee / 3 AS f FROM (SELECT t.*, ['x''y', 'z'] AS accounts FROM transactions t WHERE slot = 1 AND idx < 2) ORDER BY idx"
   const format = async (name: Parameters<typeof queryOf>[1]) =>
     (await ask(stage.engine, sql, name)).text
 

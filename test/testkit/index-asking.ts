@@ -33,7 +33,7 @@ const limitsUsual: QueryLimits = {
 let count = 0
 
 export function queryOf(engine: QueryEngine, sql: string, options: AskOptions = {}): Query {
-  const reading = readStatement(sql, engine.name)
+  const reading = readStatement(sql)
   const statement = reading.ok
     ? bindParameters(reading.value, new Map(Object.entries(options.params ?? {})), engine.name)
     : null

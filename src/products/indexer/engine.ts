@@ -50,6 +50,8 @@ export interface TypedValue {
   /** ClickHouse type name: `UInt64`, `Array(String)`, `Nullable(DateTime64(3))`. */
   readonly type: string
   readonly value: string | readonly TypedValue[] | null
+  /** The braces as written, for an engine that parses the statement itself. */
+  readonly source?: string
 }
 
 /** One statement without FORMAT and SETTINGS; `texts` has one item more than `values`. */

@@ -78,14 +78,14 @@ export class IndexerHandler {
   refuseEarly(request: RequestHead, { password }: Caller): Reply | null {
     const url = readUrl(request, password)
     if (!url.ok || url.value.text === '') return null
-    const reading = readStatement(url.value.text, this.#deps.dialect)
+    const reading = readStatement(url.value.text)
     if (reading.ok || reading.error.name !== 'READONLY') return null
     return this.#refused(reading.error, url.value.queryId || randomUUID())
   }
 
   #prepare(input: QueryInput, { budget }: Caller): Checked<Ready> {
     const { dialect } = this.#deps
-    const reading = readStatement(input.text, dialect)
+    const reading = readStatement(input.text)
     if (!reading.ok) return reading
     const name = reading.value.format ?? (input.format || defaultFormat)
     const format = formatOf(name, this.#deps.engine.name)

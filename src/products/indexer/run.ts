@@ -5,11 +5,10 @@ import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Budget } from '../../quota/budget.ts'
 import type { Log, LogThrottle } from '../../telemetry/log.ts'
-import type { QueryError, QueryTotals, RunningQuery } from './engine.ts'
+import type { QueryEngine, QueryError, QueryTotals, RunningQuery } from './engine.ts'
 import type { IndexerMeters, StopWay } from './meters.ts'
 import type { UsageFact } from './parcels.ts'
 import { fingerprint } from './sql/fingerprint.ts'
-import type { Dialect } from './sql/lexer.ts'
 
 interface Underway {
   readonly id: string
@@ -29,7 +28,7 @@ export interface RunDeps {
   readonly running: RunningQueries
   readonly meters: IndexerMeters
   usage(fact: UsageFact): void
-  readonly dialect: Dialect
+  readonly dialect: QueryEngine['name']
   /** Slower queries are logged; 0 logs none. */
   readonly slowQueryMs: number
   readonly slowLines: LogThrottle
@@ -130,7 +129,7 @@ export class QueryRun {
 
   /** Logs without literals and without the customer's query id: both may contain a secret. */
   #logSlow(elapsedMs: number, error: QueryError | null): void {
-    const { slowQueryMs, slowLines, clock, log, dialect } = this.#deps
+    const { slowQueryMs, slowLines, clock, log } = this.#deps
     if (slowQueryMs === 0 || elapsedMs <= slowQueryMs) return
     if (!slowLines.allows('slow', clock.monotonicMs())) return
     log.info('slow query', {
@@ -138,7 +137,7 @@ export class QueryRun {
       elapsedMs: Math.round(elapsedMs),
       rows: this.#totals().rows,
       code: error?.code ?? 0,
-      query: fingerprint(this.#text, dialect),
+      query: fingerprint(this.#text),
     })
   }
 }

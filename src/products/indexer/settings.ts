@@ -3,11 +3,10 @@
 // (pure). Tools send many settings on their own, and break when a server refuses them; a setting
 // that would change the result must still be refused where it has no effect.
 import type { PlanValues } from '../../subscriptions/plans.ts'
-import type { QueryLimits } from './engine.ts'
+import type { QueryEngine, QueryLimits } from './engine.ts'
 import { type Checked, checked, type ExceptionName, fail, shownName } from './exceptions.ts'
 import type { OutputOptions } from './formats.ts'
 import { harmlessSettings, meaningSettings, outputSettings } from './setting-names.ts'
-import type { Dialect } from './sql/lexer.ts'
 import type { Setting } from './sql/reading.ts'
 
 export interface QuerySettings {
@@ -41,7 +40,7 @@ type Draft = Writable<Omit<QuerySettings, 'limits' | 'output' | 'passed'>> & {
 export function readSettings(
   given: Iterable<Setting>,
   plan: PlanLimits,
-  dialect: Dialect,
+  dialect: QueryEngine['name'],
 ): Checked<QuerySettings> {
   const { timeMs, rows, resultBytes, memoryBytes } = plan
   const draft: Draft = {
@@ -87,7 +86,7 @@ interface Rule {
 }
 interface Taking {
   readonly plan: PlanLimits
-  readonly dialect: Dialect
+  readonly dialect: QueryEngine['name']
   readonly name: string
 }
 type Take = (value: string, draft: Draft, taking: Taking) => ExceptionName | null

@@ -31,7 +31,7 @@ export interface Caller {
 
 /** The text to send, or an error. */
 export function admit(text: string, caller: Caller): Checked<string> {
-  const tokens = lex(text, 'clickhouse').filter(({ kind }) => kind !== 'comment')
+  const tokens = lex(text).filter(({ kind }) => kind !== 'comment')
   const unreadable = lexProblem(text, tokens)
   if (unreadable !== null) return fail('SYNTAX_ERROR', unreadable)
   const problem = wordProblem(text, tokens) ?? functionProblem(text, tokens)

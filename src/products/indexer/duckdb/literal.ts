@@ -6,9 +6,10 @@ import { duckdbString } from '../sql/quoting.ts'
 import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
 import { sqlTypes, timeType } from './types.ts'
 
-/** The statement with its parameter values inserted. */
+/** The statement as it was written, with its parameters in braces. */
 export function statementText({ texts, values }: Statement): string {
-  return texts.map((text, index) => text + (values[index] ? literal(values[index]) : '')).join('')
+  const braces = (value: TypedValue) => value.source ?? `{value:${value.type}}`
+  return texts.map((text, at) => text + (values[at] ? braces(values[at]) : '')).join('')
 }
 
 export function literal({ type, value }: TypedValue): string {

@@ -1,6 +1,6 @@
 // Defines ClickHouse functions in DuckDB as CREATE MACRO statements. Thread: any; data.
-// A query process runs them before its configuration is locked; `dialect.ts` translates what no
-// macro can express (`quantile(0.5)(x)`, `any(x)`, `multiIf(...)`).
+// A query process runs them before its configuration is locked; `functions.ts` has their types,
+// and `aggregates.ts` and `operators.ts` what no macro can express.
 //
 // Types: DateTime is TIMESTAMP_S, DateTime64 is TIMESTAMP_MS, TIMESTAMP or TIMESTAMP_NS, Date is
 // DATE. `typeof` is folded while a query is planned, so a CASE over it costs nothing per row.
@@ -201,6 +201,21 @@ const aggregates = [
 ]
 
 const rest = [
+  // What `typing.ts` prints where it does not know a type.
+  macro(
+    'orDefault',
+    `(x) AS coalesce(x, cast_to_type(CASE WHEN typeof(x) = 'VARCHAR' THEN ''
+     WHEN typeof(x) LIKE 'TIMESTAMP%' OR typeof(x) = 'DATE' THEN '1970-01-01'
+     WHEN typeof(x) LIKE '%[]' THEN '[]' WHEN typeof(x) LIKE 'MAP(%' THEN '{}'
+     WHEN typeof(x) = 'UUID' THEN '00000000-0000-0000-0000-000000000000'
+     WHEN typeof(x) LIKE 'STRUCT(%' THEN NULL ELSE '0' END, x))`,
+  ),
+  macro('nonZero', "(x) AS CASE WHEN x = 0 THEN error('Division by zero') ELSE x END"),
+  macro(
+    'sameLength',
+    `(a, b) AS CASE WHEN len(a) <> len(b)
+     THEN error('Sizes of ARRAY-JOIN-ed arrays do not match') ELSE a END`,
+  ),
   macro('indexOf', '(a, x) AS CAST(coalesce(list_position(a, x), 0) AS UBIGINT)'),
   macro('arraySlice', '(a, start) AS a[start:], (a, start, n) AS a[start:start + n - 1]'),
   macro('arrayUniq', '(a) AS CAST(list_unique(a) AS UINTEGER)'),

@@ -15,8 +15,7 @@ import { layoutOf } from '../layouts.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { binaryPieces } from './binary.ts'
 import { engineError } from './engine-error.ts'
-import { passGate } from './gate.ts'
-import { statementText } from './literal.ts'
+import { type Gated, passGate } from './gate.ts'
 import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
 import { cellsSql, probeSql, rowsSql, withoutTuples } from './rendering.ts'
@@ -77,12 +76,15 @@ export class QueryRunner {
     const beganMs = performance.now()
     const format = formatOf(job.format, 'duckdb')
     if (format === null) return exception('UNKNOWN_FORMAT', 'this format is not written here')
-    const gated = await passGate(connection, statementText(job.statement), rules)
+    const gated = await passGate(connection, job.statement, rules, {
+      database: job.database ?? 'chain',
+      hasJoinNulls: job.settings?.join_use_nulls === '1',
+    })
     if (!gated.ok) return gated.error
     await this.#database.show(gated.value.tables, job.subscription)
-    const { isExplain } = gated.value
-    const sql = isExplain ? await this.#explained(gated.value.sql) : gated.value.sql
-    const columns = await this.#plan(sql)
+    const { explain } = gated.value
+    const sql = explain === '' ? gated.value.sql : await this.#explained(gated.value)
+    const columns = await this.#plan(sql, explain === '' ? gated.value.columns : [])
     const task: Task = { sql, columns, job, format, out, beganMs }
     const { writing } = format
     if ('rows' in writing) await this.#writeRows(task)
@@ -93,18 +95,18 @@ export class QueryRunner {
   }
 
   /** A statement that returns the lines of the plan. */
-  async #explained(sql: string): Promise<string> {
-    const plan = await this.#database.connection.runAndReadAll(sql)
+  async #explained({ explain, sql }: Gated): Promise<string> {
+    const plan = await this.#database.connection.runAndReadAll(`${explain}${sql}`)
     const lines = plan.getRows().flatMap((row) => String(row.at(-1)).split('\n'))
     return `SELECT unnest([${lines.map(duckdbString).join(', ')}]) AS "explain"`
   }
 
   /** Names and types of the result columns; errors of the statement itself are thrown here. */
-  async #plan(sql: string): Promise<readonly DuckColumn[]> {
+  async #plan(sql: string, named: Gated['columns']): Promise<readonly DuckColumn[]> {
     const prepared = await this.#database.connection.prepare(sql)
     try {
       return Array.from({ length: prepared.columnCount }, (_, at) =>
-        columnOf(prepared.columnName(at), prepared.columnType(at), `q.c${at}`),
+        columnOf(named[at]?.name ?? prepared.columnName(at), prepared.columnType(at), `q.c${at}`),
       )
     } finally {
       prepared.destroySync()

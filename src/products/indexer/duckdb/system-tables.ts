@@ -4,7 +4,7 @@ import { EMULATED_VERSION, type SystemRow, systemRows, visibleTables } from '../
 import { duckdbString } from '../sql/quoting.ts'
 import { allowedFunctions } from './allowed-functions.ts'
 import { macros } from './macros.ts'
-import { schemaOf } from './rewrite.ts'
+import { schemaOf } from './schemas.ts'
 import { sqlTypes } from './types.ts'
 
 /** Names by schema, for the gate. */

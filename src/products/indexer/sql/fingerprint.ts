@@ -1,15 +1,15 @@
 // Removes everything private from a statement, for the log of slow queries.
 // Thread: any (pure). Literals, parameters, long words and comments are `?`.
-import { type Dialect, lex, type Token } from './lexer.ts'
+import { lex, type Token } from './lexer.ts'
 
 const CHARS_MAX = 400
 /** Longer than all our names, shorter than a password or a token, which may appear anywhere. */
 const NAME_CHARS_MAX = 30
 
-export function fingerprint(text: string, dialect: Dialect): string {
+export function fingerprint(text: string): string {
   const parts: string[] = []
   let chars = 0
-  for (const token of lex(text, dialect, CHARS_MAX)) {
+  for (const token of lex(text, CHARS_MAX)) {
     if (token.kind === 'comment') continue
     const part = shown(text, token)
     // A list of values is collapsed into one.

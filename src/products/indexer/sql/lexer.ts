@@ -1,14 +1,8 @@
-// Splits SQL into tokens, so that a search for words never matches inside a string, a quoted name
-// or a comment. Thread: any (pure). Never throws; an unterminated token, or one unknown to the
-// dialect, extends to the end. White space is the gap between two tokens.
-//
-//   duckdb         customers' SQL for DuckDB: backslash escapes in every quote, as clients of
-//                  ClickHouse write them; comments nest, heredocs, a symbol is one character
-//   duckdb-native  DuckDB's own SQL: backslash escapes only in E'…'
-//   clickhouse     customers' SQL for ClickHouse: comments do not nest, `# ` begins one; only the
-//                  operators, numbers and ASCII words of SQL, all else is `unknown`
-
-export type Dialect = 'duckdb' | 'duckdb-native' | 'clickhouse'
+// Splits ClickHouse SQL into tokens, so that a search for words never matches inside a string, a
+// quoted name or a comment. Thread: any (pure). Never throws; an unterminated token, or one that
+// is not ClickHouse's, extends to the end. White space is the gap between two tokens.
+// Comments do not nest, `# ` begins one; only the operators, numbers and ASCII words of SQL are
+// read, all else is `unknown`.
 
 type Plain = 'word' | 'quoted' | 'string' | 'number' | 'symbol' | 'comment'
 
@@ -19,12 +13,12 @@ export interface Token {
 }
 
 /** At most `max + 1` tokens: one more than `max` shows that there are more. */
-export function lex(text: string, dialect: Dialect, max = Number.POSITIVE_INFINITY): Token[] {
+export function lex(text: string, max = Number.POSITIVE_INFINITY): Token[] {
   const tokens: Token[] = []
   for (let at = 0; tokens.length <= max; ) {
     const start = endOf(spaces, text, at)
     if (start >= text.length) break
-    const { kind, end } = tokenAt(text, start, dialect, tokens.at(-1))
+    const { kind, end } = tokenAt(text, start, tokens.at(-1))
     tokens.push({ kind, start, end })
     at = end
   }
@@ -63,30 +57,12 @@ export function hasComment(text: string, from: number, to: number): boolean {
 type Found = Omit<Token, 'start'>
 
 const spaces = /[ \t-\r\u00a0\ufeff]*/y
-/** Letters of DuckDB: ASCII, and everything above it but white space. */
-const letters = 'A-Za-z_\\u0080-\\u009f\\u00a1-\\ufefe\\uff00-\\uffff'
-const word = new RegExp(`[${letters}][${letters}\\d$]*`, 'y')
-/** A sign belongs to a number only after the e of a decimal exponent. */
-const number = new RegExp(`0[xX][${letters}\\d$.]*|\\d(?:[eE][+-]|[${letters}\\d$.])*`, 'y')
-/** `$$` or `$tag$`. */
-const heredoc = new RegExp(`\\$(?!\\d)[${letters}\\d]{0,64}\\$`, 'y')
 
-function tokenAt(text: string, start: number, dialect: Dialect, before: Token | undefined): Found {
+function tokenAt(text: string, start: number, before: Token | undefined): Found {
   const char = text[start]
-  const hasEscapes = dialect !== 'duckdb-native'
-  if (char === "'") return quoteAt(text, start, hasEscapes, 'string')
-  if (char === '"' || char === '`') return quoteAt(text, start, hasEscapes, 'quoted')
-  const comment = commentAt(text, start, dialect)
-  if (comment !== null) return comment
-  if (dialect === 'clickhouse') return plainAt(text, start, before)
-  // E'…' is DuckDB's own, and reads its backslashes itself.
-  if ((char === 'e' || char === 'E') && text[start + 1] === "'")
-    return quoteAt(text, start + 1, true, 'string')
-  const wordEnd = endOf(word, text, start)
-  if (wordEnd > 0) return { kind: 'word', end: wordEnd }
-  const numberEnd = endOf(number, text, start)
-  if (numberEnd > 0) return { kind: 'number', end: numberEnd }
-  return char === '$' ? heredocAt(text, start) : { kind: 'symbol', end: start + 1 }
+  if (char === "'") return quoteAt(text, start, 'string')
+  if (char === '"' || char === '`') return quoteAt(text, start, 'quoted')
+  return commentAt(text, start) ?? plainAt(text, start, before)
 }
 
 const plainWord = /[A-Za-z_]\w*/y
@@ -119,11 +95,11 @@ function endOf(pattern: RegExp, text: string, start: number): number {
   return pattern.test(text) ? pattern.lastIndex : 0
 }
 
-function quoteAt(text: string, start: number, hasEscapes: boolean, kind: Plain): Found {
+function quoteAt(text: string, start: number, kind: Plain): Found {
   const quote = text[start]
   for (let at = start + 1; at < text.length; at++) {
     const char = text[at]
-    if (hasEscapes && char === '\\') at++
+    if (char === '\\') at++
     else if (char === quote) {
       if (text[at + 1] !== quote) return { kind, end: at + 1 }
       at++
@@ -132,33 +108,13 @@ function quoteAt(text: string, start: number, hasEscapes: boolean, kind: Plain):
   return { kind: 'broken', end: text.length }
 }
 
-/** `$$…$$` and `$tag$…$tag$`; a dollar that opens neither is a symbol. */
-function heredocAt(text: string, start: number): Found {
-  const open = endOf(heredoc, text, start)
-  if (open === 0) return { kind: 'symbol', end: start + 1 }
-  const tag = text.slice(start, open)
-  const close = text.indexOf(tag, open)
-  return close < 0
-    ? { kind: 'broken', end: text.length }
-    : { kind: 'string', end: close + tag.length }
-}
-
-function commentAt(text: string, start: number, dialect: Dialect): Found | null {
+function commentAt(text: string, start: number): Found | null {
   const two = text.slice(start, start + 2)
-  const isLine = two === '--' || (dialect === 'clickhouse' && (two === '# ' || two === '#!'))
-  if (isLine) {
+  if (two === '--' || two === '# ' || two === '#!') {
     const end = text.indexOf('\n', start)
     return { kind: 'comment', end: end < 0 ? text.length : end }
   }
   if (two !== '/*') return null
-  let depth = 1
-  for (let at = start + 2; at < text.length; at++)
-    if (text[at] === '*' && text[at + 1] === '/') {
-      if (--depth === 0) return { kind: 'comment', end: at + 2 }
-      at++
-    } else if (dialect !== 'clickhouse' && text[at] === '/' && text[at + 1] === '*') {
-      depth++
-      at++
-    }
-  return { kind: 'broken', end: text.length }
+  const close = text.indexOf('*/', start + 2)
+  return close < 0 ? { kind: 'broken', end: text.length } : { kind: 'comment', end: close + 2 }
 }

@@ -1,9 +1,9 @@
-// Builds the statement for the engine: removes comments, binds values to `{name:Type}` parameters.
-// Thread: any (pure). Braces are a parameter only with a valid type: DuckDB has struct literals.
-import type { Statement, TypedValue } from '../engine.ts'
+// Builds the statement for the engine: binds values to `{name:Type}` parameters. Thread: any (pure).
+// For ClickHouse comments are removed and names are inserted; DuckDB's engine parses the text as
+// it was written, so that the positions in its errors are those of the customer.
+import type { QueryEngine, Statement, TypedValue } from '../engine.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
-import { type Dialect, hasComment, isSymbol, type Token } from './lexer.ts'
-import { duckdbName, duckdbString, readQuoted } from './quoting.ts'
+import { hasComment, isSymbol, type Token } from './lexer.ts'
 import type { Reading } from './reading.ts'
 import { parseType, type SqlType } from './types.ts'
 import { parseValue } from './values.ts'
@@ -18,15 +18,20 @@ export const VALUE_CHARS_MAX = 1_048_576
 export function bindParameters(
   { text, tokens }: Reading,
   parameters: ReadonlyMap<string, string>,
-  dialect: Dialect,
+  engine: QueryEngine['name'],
 ): Checked<Statement> {
   const texts: string[] = []
   const values: TypedValue[] = []
   let made = ''
   let chars = 0
-  for (let at = 0, end = tokens[0]?.start ?? 0; at < tokens.length; end = tokens[at++]!.end) {
+  const isWritten = engine === 'duckdb'
+  for (
+    let at = 0, end = isWritten ? 0 : (tokens[0]?.start ?? 0);
+    at < tokens.length;
+    end = tokens[at++]!.end
+  ) {
     const token = tokens[at]!
-    const gap = token.start - end > 1 && hasComment(text, end, token.start)
+    const gap = !isWritten && token.start - end > 1 && hasComment(text, end, token.start)
     made += gap ? ' ' : text.slice(end, token.start)
     const parameter = isSymbol(text, token, '{') ? parameterAt(text, tokens, at) : null
     chars += (parameter && parameters.get(parameter.name)?.length) ?? 0
@@ -35,14 +40,15 @@ export function bindParameters(
     const bound = parameter === null ? checked(null) : bind(parameter, parameters)
     if (!bound.ok) return bound
     if (parameter === null || bound.value === null) {
-      made += writtenFor(dialect, text, token)
+      made += text.slice(token.start, token.end)
       continue
     }
     at = parameter.last
-    if (bound.value.type === 'Identifier') made += `"${String(bound.value.value)}"`
+    const source = isWritten ? { source: text.slice(token.start, tokens[at]!.end) } : {}
+    if (bound.value.type === 'Identifier' && !isWritten) made += `"${String(bound.value.value)}"`
     else {
       texts.push(made)
-      values.push(bound.value)
+      values.push({ ...bound.value, ...source })
       made = ''
     }
   }
@@ -89,16 +95,4 @@ function bind(
   return value === null
     ? fail('BAD_QUERY_PARAMETER', `the value of parameter ${name} is no ${type.name}`)
     : checked(value)
-}
-
-/** The token; for DuckDB a literal or a name that it would read differently is requoted. */
-function writtenFor(dialect: Dialect, text: string, { kind, start, end }: Token): string {
-  const written = text.slice(start, end)
-  const quote = text.charAt(start)
-  const isQuoted = kind === 'quoted' || (kind === 'string' && quote === "'")
-  if (dialect !== 'duckdb' || !isQuoted || (quote !== '`' && !written.includes('\\')))
-    return written
-  // `readStatement` already refused invalid literals.
-  const plain = readQuoted(written) ?? ''
-  return kind === 'quoted' ? duckdbName(plain) : duckdbString(plain)
 }

@@ -1,7 +1,7 @@
 // Parses one statement: its kind, and the clauses that are handled by the endpoint instead of the
 // engine (`FORMAT x`, `SETTINGS a = b`, a closing semicolon). Thread: any (pure).
 import { type Checked, checked, fail } from '../exceptions.ts'
-import { type Dialect, isSymbol, isWord, lex, symbolOf, type Token, wordOf } from './lexer.ts'
+import { isSymbol, isWord, lex, symbolOf, type Token, wordOf } from './lexer.ts'
 import { readQuoted } from './quoting.ts'
 
 /** `query` runs on the engine; the others are answered by the endpoint. */
@@ -25,8 +25,8 @@ const SETTINGS_CLAUSES_MAX = 2
 /** Longer lists belong in a parameter. */
 const TOKENS_MAX = 20_000
 
-export function readStatement(text: string, dialect: Dialect): Checked<Reading> {
-  const all = lex(text, dialect, TOKENS_MAX)
+export function readStatement(text: string): Checked<Reading> {
+  const all = lex(text, TOKENS_MAX)
   if (all.length > TOKENS_MAX)
     return fail('SYNTAX_ERROR', `a query has at most ${TOKENS_MAX} words and signs`)
   const problem = lexProblem(text, all)
@@ -135,7 +135,7 @@ function readSettings(text: string, tokens: readonly Token[]): readonly Setting[
   }
 }
 
-const queryWords = 'SELECT WITH EXPLAIN FROM VALUES TABLE SUMMARIZE PIVOT UNPIVOT'
+const queryWords = 'SELECT WITH EXPLAIN FROM'
 const kinds: ReadonlyMap<string, StatementKind> = new Map<string, StatementKind>([
   ...queryWords.split(' ').map((word) => [word, 'query'] as const),
   ...(['KILL', 'SHOW', 'DESCRIBE', 'EXISTS', 'USE'] as const).map(
@@ -145,7 +145,7 @@ const kinds: ReadonlyMap<string, StatementKind> = new Map<string, StatementKind>
 ])
 
 /** First words of statements that change something, in either engine's SQL. */
-const changing = new Set(
+export const changing = new Set(
   (
     'INSERT CREATE DROP ALTER SET RENAME TRUNCATE OPTIMIZE ATTACH DETACH SYSTEM GRANT REVOKE ' +
     'DELETE UPDATE MERGE REPLACE EXCHANGE UNDROP CHECK BACKUP RESTORE MOVE WATCH EXECUTE PREPARE ' +

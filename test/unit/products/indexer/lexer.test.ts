@@ -1,12 +1,10 @@
-// Tokens of SQL: nothing inside strings, quoted names, comments and heredocs is ever taken apart.
+// Tokens of SQL: nothing inside strings, quoted names and comments is ever taken apart.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Dialect, lex } from '../../../../src/products/indexer/sql/lexer.ts'
+import { lex } from '../../../../src/products/indexer/sql/lexer.ts'
 
-const dialects: readonly Dialect[] = ['duckdb', 'duckdb-native', 'clickhouse']
-
-function cut(text: string, dialect: Dialect = 'duckdb'): string[] {
-  return lex(text, dialect).map(({ kind, start, end }) => `${kind}:${text.slice(start, end)}`)
+function cut(text: string): string[] {
+  return lex(text).map(({ kind, start, end }) => `${kind}:${text.slice(start, end)}`)
 }
 
 describe('the lexer of the indexer', () => {
@@ -29,32 +27,19 @@ describe('the lexer of the indexer', () => {
     ])
   })
 
-  it('recognizes heredocs, and dollars that are not heredocs', () => {
-    expect(cut(`$$ FORMAT ' $$ $t$ $$ $t$ $1`)).toEqual([
-      "string:$$ FORMAT ' $$",
-      'string:$t$ $$ $t$',
-      'symbol:$',
-      'number:1',
-    ])
+  it('reads backslashes as ClickHouse does', () => {
+    expect(cut(String.raw`'a\' 1`)).toEqual([String.raw`broken:'a\' 1`])
+    expect(cut(String.raw`'a\'b' 1`)).toEqual([String.raw`string:'a\'b'`, 'number:1'])
   })
 
-  it('reads backslashes as clients of ClickHouse write them, and as DuckDB alone does', () => {
-    expect(cut(String.raw`'a\' 1`, 'duckdb-native')).toEqual([String.raw`string:'a\'`, 'number:1'])
-    for (const dialect of ['duckdb', 'clickhouse'] as const)
-      expect(cut(String.raw`'a\' 1`, dialect)).toEqual([String.raw`broken:'a\' 1`])
-    expect(cut(String.raw`E'a\'b' 1`)).toEqual([String.raw`string:E'a\'b'`, 'number:1'])
-  })
-
-  it('follows each engine in its comments', () => {
+  it('has the comments of ClickHouse', () => {
     expect(cut('1 -- x ; \n2')).toEqual(['number:1', 'comment:-- x ; ', 'number:2'])
-    expect(cut('/* a /* b */ c */ 1')).toEqual(['comment:/* a /* b */ c */', 'number:1'])
-    expect(cut('/* a /* b */ 1', 'clickhouse')).toEqual(['comment:/* a /* b */', 'number:1'])
-    expect(cut('# x\n1', 'clickhouse')).toEqual(['comment:# x', 'number:1'])
-    expect(cut('#1')).toEqual(['symbol:#', 'number:1'])
+    expect(cut('/* a /* b */ 1')).toEqual(['comment:/* a /* b */', 'number:1'])
+    expect(cut('# x\n1')).toEqual(['comment:# x', 'number:1'])
   })
 
   it('takes of ClickHouse only what every server reads the same way', () => {
-    expect(cut('a->b::c<=1||t.1.2 != .5/2', 'clickhouse')).toEqual([
+    expect(cut('a->b::c<=1||t.1.2 != .5/2')).toEqual([
       ...['word:a', 'symbol:->', 'word:b', 'symbol:::', 'word:c', 'symbol:<=', 'number:1'],
       ...['symbol:||', 'word:t', 'symbol:.', 'number:1', 'symbol:.', 'number:2'],
       ...['symbol:!=', 'number:.5', 'symbol:/', 'number:2'],
@@ -73,21 +58,21 @@ describe('the lexer of the indexer', () => {
       'é',
       '‘x’',
     ])
-      expect(cut(`a ${text}`, 'clickhouse').at(-1), text).toBe(`unknown:${text}`)
+      expect(cut(`a ${text}`).at(-1), text).toBe(`unknown:${text}`)
   })
 
   it('marks an unterminated string or comment as broken', () => {
-    for (const open of ["'", '"a', '`a', '/* ', '$$ x', '$a$ $$', "'a''", '/* /* */'])
-      expect(lex(open, 'duckdb').at(-1)?.kind).toBe('broken')
+    for (const open of ["'", '"a', '`a', '/* ', "'a''"])
+      expect(lex(open).at(-1)?.kind).toBe('broken')
   })
 
   it('never throws, and loses nothing but white space', () => {
     const letters = fc.constantFrom(...`'"\`$-/*#\\ \n\tEae1._{}:;(),=é𝄞`)
     const texts = fc.oneof(fc.string({ unit: 'binary' }), fc.string({ unit: letters }))
     fc.assert(
-      fc.property(texts, fc.constantFrom(...dialects), (text, dialect) => {
+      fc.property(texts, (text) => {
         let end = 0
-        for (const token of lex(text, dialect)) {
+        for (const token of lex(text)) {
           expect(text.slice(end, token.start)).toMatch(/^[\s\u00a0\ufeff]*$/)
           expect(token.end).toBeGreaterThan(token.start)
           end = token.end
@@ -100,11 +85,11 @@ describe('the lexer of the indexer', () => {
 
   it('keeps every string and comment whole, whatever is in it', () => {
     fc.assert(
-      fc.property(fc.string(), fc.constantFrom(...dialects), (content, dialect) => {
+      fc.property(fc.string(), (content) => {
         const inside = content.replaceAll('\\', '').replaceAll("'", "''")
         const comment = content.replaceAll(/[*/]/g, '')
         const text = `a '${inside}' b /*${comment}*/ c`
-        expect(cut(text, dialect)).toEqual([
+        expect(cut(text)).toEqual([
           'word:a',
           `string:'${inside}'`,
           'word:b',

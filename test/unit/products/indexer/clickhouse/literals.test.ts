@@ -16,7 +16,7 @@ describe('literals', () => {
     fc.assert(
       fc.property(hard, (text) => {
         const written = clickhouseString(text)
-        const tokens = lex(`${written} `, 'clickhouse')
+        const tokens = lex(`${written} `)
         expect(tokens).toEqual([{ kind: 'string', start: 0, end: written.length }])
       }),
     )

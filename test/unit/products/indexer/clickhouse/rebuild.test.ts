@@ -14,13 +14,13 @@ import { lexProblem } from '../../../../../src/products/indexer/sql/reading.ts'
 
 /** Null: refused. */
 function rebuild(text: string): string | null {
-  const tokens = lex(text, 'clickhouse').filter(({ kind }) => kind !== 'comment')
+  const tokens = lex(text).filter(({ kind }) => kind !== 'comment')
   return lexProblem(text, tokens) === null ? rebuilt(text, tokens) : null
 }
 
 /** What a text means: each token's kind, and its value where it is quoted. */
 function meaning(text: string): string[] {
-  return lex(text, 'clickhouse')
+  return lex(text)
     .filter(({ kind }) => kind !== 'comment')
     .map((token) => {
       const written = text.slice(token.start, token.end)
@@ -95,7 +95,7 @@ describe('a query rebuilt from tokens', () => {
       fc.property(hostile, (text) => {
         const once = rebuild(text)
         if (once === null) return
-        const tokens = lex(once, 'clickhouse')
+        const tokens = lex(once)
         let at = 0
         for (const { start, end } of tokens) {
           expect(once.slice(at, start)).toBe(start === 0 ? '' : ' ')
@@ -131,7 +131,7 @@ describe('a query rebuilt from tokens', () => {
           facts,
         })
         if (!admitted.ok) return
-        const kinds = lex(admitted.value, 'clickhouse').map(({ kind }) => kind)
+        const kinds = lex(admitted.value).map(({ kind }) => kind)
         expect(kinds).not.toContain('comment')
         expect(kinds).not.toContain('broken')
         expect(kinds).not.toContain('unknown')

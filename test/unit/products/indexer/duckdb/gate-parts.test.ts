@@ -1,10 +1,9 @@
-// The pure parts of the query gate: rewriting, literals, bounds, syntax trees, errors.
+// The pure parts of the query gate: literals, bounds, syntax trees, errors.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { boundsProblem } from '../../../../../src/products/indexer/duckdb/bounds.ts'
 import { engineError } from '../../../../../src/products/indexer/duckdb/engine-error.ts'
 import { literal, statementText } from '../../../../../src/products/indexer/duckdb/literal.ts'
-import { rewrite } from '../../../../../src/products/indexer/duckdb/rewrite.ts'
 import { parseSnapshot } from '../../../../../src/products/indexer/duckdb/store-files.ts'
 import { checkTree } from '../../../../../src/products/indexer/duckdb/syntax-tree.ts'
 
@@ -32,30 +31,6 @@ const rules = {
   reserved: new Set(['duckdb_tables']),
 }
 
-describe('rewriting of names reserved in DuckDB', () => {
-  test.each([
-    ['SELECT * FROM system.tables', 'SELECT * FROM system_.tables'],
-    ['SELECT * FROM SYSTEM . columns', 'SELECT * FROM system_ . columns'],
-    ['SELECT * FROM default.blocks', 'SELECT * FROM chain.blocks'],
-    ['SELECT at FROM usage ORDER BY at', 'SELECT "at" FROM usage ORDER BY "at"'],
-    ['SELECT u.at FROM usage u', 'SELECT u."at" FROM usage u'],
-    ["SELECT table FROM x WHERE table = 'y'", 'SELECT "table" FROM x WHERE "table" = \'y\''],
-  ])('%s', (given, expected) => expect(rewrite(given)).toBe(expected))
-
-  test.each([
-    "SELECT block_time AT TIME ZONE 'UTC' FROM blocks",
-    "SELECT 'system.tables at table'",
-    'SELECT "at", "table" FROM t',
-    'TABLE transactions',
-    'SELECT 1 -- at',
-    'SELECT t.system.x FROM t',
-  ])('leaves alone: %s', (text) => expect(rewrite(text)).toBe(text))
-
-  test('never throws', () => {
-    fc.assert(fc.property(fc.string(), (text) => typeof rewrite(text) === 'string'))
-  })
-})
-
 describe('parameter values as literals', () => {
   test.each([
     ['UInt64', '5', 'CAST(5 AS UBIGINT)'],
@@ -68,13 +43,13 @@ describe('parameter values as literals', () => {
     ['Bool', 'true', "CAST('true' AS BOOLEAN)"],
   ])('%s %s', (type, value, expected) => expect(literal({ type, value })).toBe(expected))
 
-  test('are inserted at their positions', () => {
+  test('leave the text as it was written', () => {
     const values = [
-      { type: 'Array(UInt8)', value: [{ type: 'UInt8', value: '1' }] },
-      { type: 'UInt8', value: '2' },
+      { type: 'UInt8', value: '1', source: '{a:UInt8}' },
+      { type: 'UInt8', value: '2', source: '{ b : UInt8 }' },
     ]
     expect(statementText({ texts: ['a ', ' b ', ' c'], values })).toBe(
-      'a CAST([1] AS UTINYINT[]) b CAST(2 AS UTINYINT) c',
+      'a {a:UInt8} b { b : UInt8 } c',
     )
   })
 

@@ -1,0 +1,222 @@
+// ClickHouse's aggregate functions in DuckDB's SQL, with their combinators: -If, -Distinct, -OrNull,
+// -OrDefault, -Array. Thread: any (pure).
+import { SqlProblem } from '../sql/parser.ts'
+import { type CallOf, filledTemplate, resultType, same, type TypeRule } from './entry.ts'
+import {
+  condition,
+  duckdbTypeOf,
+  filled,
+  integerOf,
+  isFloat,
+  isNullable,
+  itemType,
+  nullable,
+  type Typed,
+  unknown,
+  withoutNull,
+} from './typing.ts'
+
+export interface Aggregate {
+  /** A template, or a function that chooses one: `$D` is DISTINCT, `$F` is FILTER and OVER. */
+  readonly sql: string | ((call: CallOf) => string | null)
+  readonly type: TypeRule
+  /** Over no rows: the type's default, NaN, or what DuckDB returns (which is then not NULL). */
+  readonly empty?: 'default' | 'nan'
+  /** The result is cast to its type. */
+  readonly isCast?: boolean
+  /** NULL arguments do not make the result Nullable. */
+  readonly nulls?: 'own'
+  /** Parameters when none are given. */
+  readonly level?: string
+}
+
+export interface AggregateCall extends CallOf {
+  readonly isDistinct: boolean
+  readonly filter: Typed | null
+  /** `` or ` OVER …`. */
+  readonly over: string
+}
+
+const unsigned = { type: 'UInt64', isCast: true, nulls: 'own' } as const
+const first = { type: same(0), empty: 'default' } as const
+const real = { type: 'Float64', empty: 'nan', isCast: true } as const
+const real32 = { ...real, type: 'Float32' } as const
+const list = {
+  type: ({ args }: CallOf) => `Array(${withoutNull(args[0]?.type ?? unknown)})`,
+  nulls: 'own',
+} as const
+
+function sumType({ args: [x] }: CallOf): string {
+  const integer = integerOf(x?.type ?? unknown)
+  if (integer !== null) return integer.isSigned ? 'Int64' : 'UInt64'
+  return isFloat(x?.type ?? unknown) ? 'Float64' : unknown
+}
+
+/** Where level * n is whole, ClickHouse takes the upper of two neighbours and DuckDB the lower. */
+const exact = 'quantile_disc($D$1, least($p1 + 1e-12, 1))$F'
+const levels = ({ params }: CallOf) => {
+  const nans = params.map(() => "'nan'::DOUBLE").join(', ')
+  return `coalesce(quantile_cont($1, [$p*])$F, [${nans}])`
+}
+const uniq: Aggregate = {
+  ...unsigned,
+  sql: ({ args }) => (args.length === 1 ? 'count(DISTINCT $1)$F' : 'count(DISTINCT row($*))$F'),
+}
+const bits = (name: string): Aggregate => ({ sql: `${name}($D$1)$F`, ...first })
+
+/** By name in lower case. */
+const table: Readonly<Record<string, Aggregate>> = {
+  count: {
+    ...unsigned,
+    sql: ({ args }) =>
+      args.length === 0 ? 'count(*)$F' : args.length === 1 ? 'count($D$1)$F' : 'count($Drow($*))$F',
+  },
+  sum: { sql: 'sum($D$1)$F', type: sumType, empty: 'default', isCast: true },
+  sumwithoverflow: { sql: 'sum($D$1)$F', type: same(0), empty: 'default', isCast: true },
+  sumkahan: { sql: 'kahan_sum($D$1)$F', type: 'Float64', empty: 'default' },
+  avg: { sql: 'avg($D$1)$F', ...real },
+  min: { sql: 'min($D$1)$F', ...first },
+  max: { sql: 'max($D$1)$F', ...first },
+  any: { sql: 'any_value($1)$F', ...first },
+  any_value: { sql: 'any_value($1)$F', ...first },
+  anylast: { sql: 'last($1)$F', ...first },
+  anyheavy: { sql: 'mode($1)$F', ...first },
+  argmin: { sql: 'arg_min($1, $2)$F', ...first },
+  argmax: { sql: 'arg_max($1, $2)$F', ...first },
+  uniq,
+  uniqexact: uniq,
+  uniqcombined: uniq,
+  uniqcombined64: uniq,
+  uniqhll12: uniq,
+  uniqthetasketch: uniq,
+  grouparray: { ...list, sql: arrayOfGroup('list($D$1)$F') },
+  groupuniqarray: { ...list, sql: arrayOfGroup('list(DISTINCT $1)$F') },
+  quantile: { sql: 'quantile_cont($D$1, $p1)$F', ...real, level: '0.5' },
+  quantiletdigest: { sql: 'quantile_cont($D$1, $p1)$F', ...real32, level: '0.5' },
+  quantiletiming: { sql: 'quantile_cont($D$1, $p1)$F', ...real32, level: '0.5' },
+  quantileexact: { sql: exact, ...first, level: '0.5' },
+  quantileexacthigh: { sql: exact, ...first, level: '0.5' },
+  median: { sql: 'quantile_cont($D$1, $p1)$F', ...real, level: '0.5' },
+  mediantdigest: { sql: 'quantile_cont($D$1, $p1)$F', ...real32, level: '0.5' },
+  medianexact: { sql: exact, ...first, level: '0.5' },
+  quantiles: { sql: levels, type: 'Array(Float64)' },
+  quantilestdigest: { sql: levels, type: 'Array(Float64)' },
+  quantilestiming: { sql: levels, type: 'Array(Float64)' },
+  topk: { ...list, sql: 'coalesce(approx_top_k($1, $p1)$F, [])', level: '10' },
+  varpop: { sql: 'var_pop($D$1)$F', ...real },
+  varsamp: { sql: 'var_samp($D$1)$F', ...real },
+  stddevpop: { sql: 'stddev_pop($D$1)$F', ...real },
+  stddevsamp: { sql: 'stddev_samp($D$1)$F', ...real },
+  covarpop: { sql: 'covar_pop($1, $2)$F', ...real },
+  covarsamp: { sql: 'covar_samp($1, $2)$F', ...real },
+  corr: { sql: 'corr($1, $2)$F', ...real },
+  groupbitand: bits('bit_and'),
+  groupbitor: bits('bit_or'),
+  groupbitxor: bits('bit_xor'),
+}
+
+/** `groupArray(n)(x)` keeps the first n. */
+function arrayOfGroup(core: string): Aggregate['sql'] {
+  return ({ args: [x], params }) => {
+    const notNull = x !== undefined && isNullable(x.type) ? core.replace('$F', '$N') : core
+    const all = `coalesce(${notNull}, [])`
+    return params.length === 0 ? all : `(${all})[1:$p1]`
+  }
+}
+
+export interface FoundAggregate extends Aggregate {
+  readonly name: string
+  readonly combinators: ReadonlySet<string>
+}
+
+const combinator = /^(.+?)(If|Distinct|OrNull|OrDefault|Array)$/
+const refused = /(State|SimpleState|Merge|MergeState|ForEach|Resample|Map|ArgMin|ArgMax)$/
+
+/** The aggregate of that name with its combinators; null when it is none. */
+export function findAggregate(name: string): FoundAggregate | null {
+  const combinators = new Set<string>()
+  let base = name
+  while (!Object.hasOwn(table, base.toLowerCase())) {
+    const found = combinator.exec(base) ?? lastCombinator(base)
+    if (found === null) {
+      if (refused.test(base) && Object.hasOwn(table, base.replace(refused, '').toLowerCase()))
+        throw new SqlProblem('NOT_IMPLEMENTED', `aggregate function ${name} is not answered here`)
+      return null
+    }
+    combinators.add(found[2]!)
+    base = found[1]!
+  }
+  return { ...table[base.toLowerCase()]!, name: base, combinators }
+}
+
+/** The last combinator of several, and of a name in another case. */
+function lastCombinator(name: string): RegExpExecArray | null {
+  return /^(.+)(If|Distinct|OrNull|OrDefault|Array)$/.exec(name)
+}
+
+export function aggregateSql(found: FoundAggregate, given: AggregateCall): Typed {
+  const { combinators } = found
+  const isIf = combinators.has('If')
+  const wanted = isIf ? given.args.at(-1) : undefined
+  if (isIf && wanted === undefined) throw wrongArguments(given.name)
+  const conditions = [wanted, given.filter]
+    .filter((one) => one !== undefined && one !== null)
+    .map((one) => condition(one))
+  const params =
+    given.params.length === 0 && found.level !== undefined ? [levelOf(found.level)] : given.params
+  const args = isIf ? given.args.slice(0, -1) : given.args
+  const isArray = combinators.has('Array')
+  const items = isArray ? args.map((one) => ({ ...one, type: itemType(one.type) })) : args
+  const call: CallOf = { ...given, args: items, params }
+  const isDistinct = given.isDistinct || combinators.has('Distinct')
+  const written = typeof found.sql === 'string' ? found.sql : found.sql(call)
+  const core = written === null ? null : isArray ? overItems(written, given.name) : written
+  if (core !== null && isDistinct && !/\$D|DISTINCT/.test(core))
+    throw new SqlProblem('NOT_IMPLEMENTED', `DISTINCT of ${given.name} is not answered here`)
+  const marked = (all: readonly string[]) =>
+    `${all.length === 0 ? '' : ` FILTER (WHERE ${all.join(' AND ')})`}${given.over}`
+  const marks = {
+    D: isDistinct ? 'DISTINCT ' : '',
+    F: marked(conditions),
+    N: marked([...conditions, `${items[0]?.sql} IS NOT NULL`]),
+  }
+  const sql = core === null ? null : filledTemplate(core, call, marks)
+  if (sql === null) throw wrongArguments(given.name)
+  return finished(found, call, sql)
+}
+
+/** Over no rows DuckDB has NULL; ClickHouse has a value unless the type is Nullable. */
+function finished(found: FoundAggregate, call: CallOf, sql: string): Typed {
+  const rule = { type: found.type, ...(found.nulls !== undefined && { nulls: found.nulls }) }
+  const isOrNull = found.combinators.has('OrNull')
+  const made = resultType(rule, call)
+  const type = isOrNull ? nullable(made) : made
+  const target = found.isCast ? duckdbTypeOf(type) : null
+  const value: Typed = { sql: target === null ? sql : `CAST(${sql} AS ${target})`, type }
+  if (isNullable(type) || (found.empty === undefined && !found.combinators.has('OrDefault')))
+    return value
+  return found.empty === 'nan'
+    ? { sql: `coalesce(${value.sql}, 'nan'::${target})`, type }
+    : filled(value)
+}
+
+/** An aggregate of one argument over the items of arrays. */
+function overItems(template: string, name: string): string {
+  const found = /^(\w+)\((\$D|DISTINCT )?\$1\)\$F$/.exec(template)
+  if (found === null)
+    throw new SqlProblem('NOT_IMPLEMENTED', `aggregate function ${name} is not answered here`)
+  const items = `coalesce(flatten(list($1)$F), [])`
+  const all = found[2] === 'DISTINCT ' ? `list_distinct(${items})` : items
+  return `list_aggregate(${all}, '${found[1]}')`
+}
+
+function levelOf(text: string): Typed {
+  return { sql: text, type: 'Float64', literal: text }
+}
+
+function wrongArguments(name: string): SqlProblem {
+  return new SqlProblem(
+    'NUMBER_OF_ARGUMENTS_DOESNT_MATCH',
+    `the arguments of function ${name} are not what it takes`,
+  )
+}

@@ -1,0 +1,83 @@
+// How a function of ClickHouse is written in DuckDB's SQL: the form of the tables' entries.
+// Thread: any (pure).
+import type { Expr } from '../sql/ast.ts'
+import { isNullable, itemType, nullable, type Typed, unknown } from './typing.ts'
+
+/** A call with its printed arguments. */
+export interface CallOf {
+  readonly name: string
+  readonly args: readonly Typed[]
+  /** Of `f(params)(args)`. */
+  readonly params: readonly Typed[]
+  readonly nodes: readonly Expr[]
+}
+
+export type TypeRule = string | ((call: CallOf) => string)
+
+/**
+ * A text is only the result's type: the call is printed as `name(args)`, a macro or DuckDB's own.
+ * The type `flag` is a UInt8 that DuckDB computes as BOOLEAN.
+ */
+export type Entry =
+  | string
+  | {
+      readonly type?: TypeRule
+      /**
+       * `$1` and `$2` are arguments, `$*` all of them, `$p1` parameters; or a function, null for
+       * arguments that the function does not take.
+       */
+      readonly sql?: string | ((call: CallOf) => string | null)
+      /** The type rule itself decides about Nullable; else one Nullable argument makes the result it. */
+      readonly nulls?: 'own'
+    }
+
+export type Entries = Readonly<Record<string, Entry>>
+
+/** The type of an argument. */
+export const same =
+  (at: number) =>
+  ({ args }: CallOf): string =>
+    args[at]?.type ?? unknown
+export const itemOf =
+  (at: number) =>
+  ({ args }: CallOf): string =>
+    itemType(args[at]?.type ?? unknown)
+export const arrayOf =
+  (at: number) =>
+  ({ args }: CallOf): string =>
+    `Array(${args[at]?.type ?? unknown})`
+
+export function resultType(entry: Entry, call: CallOf): string {
+  const rule = typeof entry === 'string' ? entry : (entry.type ?? unknown)
+  const type = typeof rule === 'string' ? (rule === 'flag' ? 'UInt8' : rule) : rule(call)
+  const isOwn = typeof entry === 'object' && entry.nulls === 'own'
+  return !isOwn && call.args.some((arg) => isNullable(arg.type)) ? nullable(type) : type
+}
+
+export function isFlagEntry(entry: Entry): boolean {
+  return (typeof entry === 'string' ? entry : entry.type) === 'flag'
+}
+
+/**
+ * The template with its arguments, in one pass: what they contain is never read as a template.
+ * Null when it names one that is missing. `marks` are further texts, such as `$F`.
+ */
+export function filledTemplate(
+  template: string,
+  { args, params }: CallOf,
+  marks: Readonly<Record<string, string>> = {},
+): string | null {
+  let isWhole = true
+  const sql = template.replaceAll(
+    /\$(?:(p?)(\d|\*)|([A-Z]))/g,
+    (_, p = '', which = '', mark = '') => {
+      if (mark !== '') return marks[mark] ?? ''
+      const list = p === '' ? args : params
+      if (which === '*') return list.map((one) => one.sql).join(', ')
+      const found = list[Number(which) - 1]
+      if (found === undefined) isWhole = false
+      return found?.sql ?? ''
+    },
+  )
+  return isWhole ? sql : null
+}

@@ -1,0 +1,291 @@
+// Prints ClickHouse expressions as DuckDB's SQL, each with its static type. Thread: main of a query
+// process. Pure. Every printed expression is an atom: it can stand anywhere without parentheses.
+
+import type { TypedValue } from '../engine.ts'
+import type { Expr, Lambda, Literal, Order, Query, Window } from '../sql/ast.ts'
+import { columnName } from '../sql/naming.ts'
+import { SqlProblem } from '../sql/parser.ts'
+import { duckdbName, duckdbString } from '../sql/quoting.ts'
+import { type AggregateCall, aggregateSql, findAggregate } from './aggregates.ts'
+import { type CallOf, filledTemplate, isFlagEntry, resultType } from './entry.ts'
+import { functions } from './functions.ts'
+import { literal as valueSql } from './literal.ts'
+import { typedOperators } from './operators.ts'
+import { printMembership } from './print-membership.ts'
+import { type Relation, Scope } from './scope.ts'
+import {
+  flagOf,
+  itemType,
+  nullable,
+  numberSql,
+  type Typed,
+  unknown,
+  withoutNull,
+} from './typing.ts'
+import { windowFunctions } from './window-functions.ts'
+
+/** Aliases are written out where they are used; without a bound a short query becomes gigabytes. */
+const CHARS_MAX = 1_000_000
+
+/** What printing needs from outside an expression. */
+export interface Context {
+  readonly values: readonly TypedValue[]
+  readonly hasJoinNulls: boolean
+  readonly database: string
+  print(expr: Expr, scope: Scope): Typed
+  /** Prints a query inside another. */
+  query(query: Query, scope: Scope): Relation
+  /** A number for a name that no customer uses. */
+  number(): number
+}
+
+export function print(expr: Expr, scope: Scope, context: Context): Typed {
+  const replaced = replacement(expr, scope)
+  if (replaced !== null) return replaced
+  switch (expr.kind) {
+    case 'literal':
+      return literalOf(expr)
+    case 'parameter': {
+      const value = context.values[expr.index]
+      if (value === undefined) throw new SqlProblem('UNKNOWN_QUERY_PARAMETER', 'a value is missing')
+      if (value.type === 'Identifier') return columnOf([String(value.value)], scope, context)
+      return { sql: valueSql(value), type: value.type, ...constantOf(value) }
+    }
+    case 'alias':
+      return print(expr.of, scope, context)
+    case 'column':
+      return columnOf(expr.path, scope, context)
+    case 'subquery': {
+      const { sql, columns } = context.query(expr.query, scope)
+      if (columns.length !== 1)
+        throw new SqlProblem('BAD_ARGUMENTS', 'a subquery that is a value has one column')
+      return { sql: `(${sql})`, type: nullable(columns[0]!.type) }
+    }
+    case 'lambda':
+      throw new SqlProblem('BAD_ARGUMENTS', 'a lambda is only the first argument of a function')
+    case 'star':
+      throw new SqlProblem('BAD_ARGUMENTS', '* is only an item of SELECT or the argument of count')
+    default: {
+      const made = callOf(expr, scope, context)
+      if (made.sql.length > CHARS_MAX)
+        throw new SqlProblem(
+          'BAD_ARGUMENTS',
+          'the query is too long once its aliases are written out',
+        )
+      return made
+    }
+  }
+}
+
+function replacement(expr: Expr, scope: Scope): Typed | null {
+  for (let one: Scope | null = scope; one !== null; one = one.parent)
+    if (one.replaced.size > 0) {
+      const found = one.replaced.get(columnName(expr))
+      if (found !== undefined) return found
+    }
+  return null
+}
+
+function constantOf({ type, value }: TypedValue): { literal?: string } {
+  return typeof value === 'string' && /^(U?Int|Float|String)/.test(type) ? { literal: value } : {}
+}
+
+function literalOf({ type, text }: Literal): Typed {
+  if (type === 'String') return { sql: duckdbString(text), type, literal: text }
+  if (type === 'Bool') return { sql: text, type, flag: text }
+  if (type === 'Nullable(Nothing)') return { sql: 'NULL', type }
+  return { sql: numberSql(text, type), type, literal: text }
+}
+
+function columnOf(path: readonly string[], scope: Scope, context: Context): Typed {
+  const found = scope.find(path)
+  let value: Typed
+  if (found.kind === 'value') ({ value } = found)
+  else {
+    found.scope.expanding.add(found.name)
+    // An alias belongs to its own select: a lambda's arguments inside are visible, others not.
+    value = print(found.of, scope, context)
+    found.scope.expanding.delete(found.name)
+  }
+  for (const name of found.rest) {
+    const key = { sql: duckdbString(name), type: 'String', literal: name }
+    value = typedOperators.tupleelement!({ name, args: [value, key], params: [], nodes: [] })!
+  }
+  return value
+}
+
+function callOf(expr: Expr & { kind: 'call' }, scope: Scope, context: Context): Typed {
+  const name = expr.name.toLowerCase()
+  if (name === 'in' || name === 'notin') return printMembership(expr, scope, context)
+  if (name === 'exists' && expr.args[0]?.kind === 'subquery')
+    return flagOf(`EXISTS (${context.query(expr.args[0].query, scope).sql})`)
+  if (name === 'cast' || name === '_cast') return castOf(expr, scope, context)
+  if (expr.over !== null && Object.hasOwn(windowFunctions, name)) {
+    const call = { ...printedCall(expr, scope, context), over: overSql(expr.over, scope, context) }
+    return windowFunctions[name]!(call, expr.over)
+  }
+  const aggregate = findAggregate(expr.name)
+  if (aggregate !== null) {
+    const call: AggregateCall = {
+      ...printedCall(expr, scope, context),
+      isDistinct: expr.isDistinct,
+      filter: expr.filter === null ? null : print(expr.filter, scope, context),
+      over: expr.over === null ? '' : ` OVER ${overSql(expr.over, scope, context)}`,
+    }
+    return aggregateSql(aggregate, call)
+  }
+  return functionOf(printedCall(expr, scope, context), expr, scope, context)
+}
+
+function functionOf(
+  call: CallOf,
+  expr: Expr & { kind: 'call' },
+  scope: Scope,
+  context: Context,
+): Typed {
+  const key = call.name.toLowerCase()
+  const operator = Object.hasOwn(typedOperators, key) ? typedOperators[key]! : null
+  if (operator !== null) {
+    const made = operator(call) ?? wrongArguments(call.name)
+    const isNull = call.args.some((one) => one.type.startsWith('Nullable('))
+    return isNull && key !== 'arrayelement' ? { ...made, type: nullable(made.type) } : made
+  }
+  const over = expr.over === null ? '' : ` OVER ${overSql(expr.over, scope, context)}`
+  const distinct = expr.isDistinct ? 'DISTINCT ' : ''
+  const filter =
+    expr.filter === null
+      ? ''
+      : ` FILTER (WHERE ${print(expr.filter, scope, context).flag ?? 'true'})`
+  const entry = Object.hasOwn(functions, key) ? functions[key]! : null
+  const params = call.params.length === 0 ? '' : `, ${call.params.map((one) => one.sql).join(', ')}`
+  if (expr.params !== null && (entry === null || typeof entry === 'string'))
+    throw new SqlProblem('NOT_IMPLEMENTED', `${call.name}(…)(…) is not answered here`)
+  const written = `${functionName(call.name)}(${distinct}${call.args.map((one) => one.sql).join(', ')}${params})${filter}${over}`
+  if (entry === null) return { sql: written, type: unknown }
+  const template = typeof entry === 'string' ? undefined : entry.sql
+  const sql =
+    template === undefined
+      ? written
+      : ((typeof template === 'string' ? filledTemplate(template, call) : template(call)) ??
+        wrongArguments(call.name))
+  const type = resultType(entry, call)
+  return isFlagEntry(entry) ? flagOf(sql, type) : { sql, type }
+}
+
+function wrongArguments(name: string): never {
+  throw new SqlProblem(
+    'NUMBER_OF_ARGUMENTS_DOESNT_MATCH',
+    `the arguments of function ${name} are not what it takes`,
+  )
+}
+
+/** Quoted where a word of DuckDB's grammar would be read differently. */
+function functionName(name: string): string {
+  return /^(left|right|replace|any|if|filter|row|array|map|position|substring|extract|overlay|trim)$/i.test(
+    name,
+  ) && !/^(left|right|replace|if)$/i.test(name)
+    ? duckdbName(name)
+    : name
+}
+
+function printedCall(
+  { name, args, params }: Expr & { kind: 'call' },
+  scope: Scope,
+  context: Context,
+): CallOf {
+  const printed = params?.map((one) => print(one, scope, context)) ?? []
+  const [first, ...rest] = args
+  if (first?.kind !== 'lambda')
+    return {
+      name,
+      args: args.map((one) => print(one, scope, context)),
+      params: printed,
+      nodes: args,
+    }
+  const arrays = rest.map((one) => print(one, scope, context))
+  return {
+    name,
+    args: lambdaArguments(first, arrays, scope, context),
+    params: printed,
+    nodes: args,
+  }
+}
+
+/** A lambda of several arguments takes the tuples of its arrays in DuckDB. */
+function lambdaArguments(
+  { names, body }: Lambda,
+  arrays: readonly Typed[],
+  scope: Scope,
+  context: Context,
+): Typed[] {
+  const count = names.length
+  const variable = `v${context.number()}_`
+  const bound = names.map((name, at): [string, Typed] => {
+    const type = itemType(arrays[at]?.type ?? unknown)
+    return [name, { sql: count === 1 ? variable : `struct_extract(${variable}, ${at + 1})`, type }]
+  })
+  const inner = print(body, new Scope(scope, { locals: new Map(bound) }), context)
+  const lambda = {
+    ...inner,
+    sql: `lambda ${variable}: ${inner.sql}`,
+    ...(inner.flag !== undefined && { flag: `lambda ${variable}: ${inner.flag}` }),
+  }
+  if (count === 1) return [lambda, ...arrays]
+  const zipped = arrays.slice(0, count)
+  const type = `Array(Tuple(${zipped.map((one) => itemType(one.type)).join(', ')}))`
+  return [
+    lambda,
+    { sql: `list_zip(${zipped.map((one) => one.sql).join(', ')})`, type },
+    ...arrays.slice(count),
+  ]
+}
+
+/** CAST is the conversion function of its type. */
+function castOf(expr: Expr & { kind: 'call' }, scope: Scope, context: Context): Typed {
+  const [from, to] = expr.args.map((one) => print(one, scope, context))
+  if (from === undefined || to?.literal === undefined) return wrongArguments('CAST')
+  const cast = functions.cast
+  if (typeof cast !== 'object' || typeof cast.sql !== 'function') return wrongArguments('CAST')
+  const call = { name: 'CAST', args: [from, to], params: [], nodes: expr.args }
+  const type = resultType(cast, call)
+  const sql = cast.sql(call)
+  if (sql === null)
+    throw new SqlProblem('UNKNOWN_TYPE', `Unknown data type family: ${to.literal.slice(0, 60)}`)
+  return withoutNull(type) === 'Bool' ? { sql, type, flag: sql } : { sql, type }
+}
+
+export function overSql(over: Window | string, scope: Scope, context: Context): string {
+  return typeof over === 'string' ? duckdbName(over) : windowSql(over, scope, context)
+}
+
+export function windowSql(
+  { base, partition, order, frame }: Window,
+  scope: Scope,
+  context: Context,
+): string {
+  const list = (all: readonly Expr[]) => all.map((one) => print(one, scope, context).sql).join(', ')
+  const parts = base === null ? [] : [duckdbName(base)]
+  if (partition.length > 0) parts.push(`PARTITION BY ${list(partition)}`)
+  if (order.length > 0)
+    parts.push(`ORDER BY ${order.map((one) => orderSql(one, scope, context)).join(', ')}`)
+  if (frame !== null) {
+    const bound = ({ side, count }: NonNullable<typeof frame.end>) =>
+      side === 'CURRENT ROW'
+        ? side
+        : `${count === null ? 'UNBOUNDED' : print(count, scope, context).sql} ${side}`
+    const { begin, end } = frame
+    parts.push(
+      `${frame.unit} ${end === null ? bound(begin) : `BETWEEN ${bound(begin)} AND ${bound(end)}`}`,
+    )
+  }
+  return `(${parts.join(' ')})`
+}
+
+/** ClickHouse places NULL last in both directions. */
+export function orderSql(
+  { by, isDescending, nulls }: Order,
+  scope: Scope,
+  context: Context,
+): string {
+  return `${print(by, scope, context).sql} ${isDescending ? 'DESC' : 'ASC'} NULLS ${nulls ?? 'LAST'}`
+}

@@ -1,0 +1,108 @@
+// Prints ClickHouse queries as DuckDB's SQL. Thread: main of a query process. Pure.
+//
+//   WITH  -> relations with names of ours, aliases     SELECT -> print-select.ts
+//   UNION, INTERSECT, EXCEPT of parts in parentheses
+import type { TypedValue } from '../engine.ts'
+import { type Checked, checked } from '../exceptions.ts'
+import type { Expr, Query } from '../sql/ast.ts'
+import { explainSyntax } from '../sql/explain-syntax.ts'
+import { parseStatement } from '../sql/parse-select.ts'
+import { SqlProblem } from '../sql/parser.ts'
+import { duckdbString } from '../sql/quoting.ts'
+import { type Context, print } from './print-expression.ts'
+import { printSelect } from './print-select.ts'
+import { type Relation, Scope } from './scope.ts'
+import { superType } from './typing.ts'
+
+export interface Translated {
+  readonly sql: string
+  /** EXPLAIN of the query, in DuckDB's words. */
+  readonly explain: '' | 'EXPLAIN ' | 'EXPLAIN ANALYZE '
+  /** ClickHouse names and types; `?` for a type that only DuckDB knows. */
+  readonly columns: readonly { readonly name: string; readonly type: string }[]
+}
+
+export interface TranslateOptions {
+  /** The values of the parameters, in the order of the text. */
+  readonly values?: readonly TypedValue[]
+  readonly hasJoinNulls?: boolean
+}
+
+/** The query in DuckDB's SQL; relies on the macros of `macros.ts`. */
+export function translate(text: string, options: TranslateOptions = {}): Checked<Translated> {
+  const parsed = parseStatement(text)
+  if (!parsed.ok) return parsed
+  const { query, explain } = parsed.value
+  if (explain === 'syntax') {
+    const lines = explainSyntax(query).map(duckdbString).join(', ')
+    const sql = `SELECT unnest([${lines}]) AS "explain"`
+    return checked({ sql, explain: '', columns: [{ name: 'explain', type: 'String' }] })
+  }
+  let numbers = 0
+  const context: Context = {
+    values: options.values ?? [],
+    hasJoinNulls: options.hasJoinNulls ?? false,
+    database: 'chain',
+    print: (expr, scope) => print(expr, scope, context),
+    query: (inner, scope) => printQuery(inner, scope, context),
+    number: () => ++numbers,
+  }
+  try {
+    const { sql, columns } = printQuery(query, new Scope(null), context)
+    const word = explain === null ? '' : explain === 'analyze' ? 'EXPLAIN ANALYZE ' : 'EXPLAIN '
+    return checked({ sql, explain: word, columns })
+  } catch (thrown) {
+    if (thrown instanceof SqlProblem) return { ok: false, error: thrown.error }
+    throw thrown
+  }
+}
+
+function printQuery(query: Query, parent: Scope, context: Context): Relation {
+  const withs: string[] = []
+  const aliases = new Map<string, Expr>()
+  let scope = parent
+  let isRecursive = false
+  for (const one of query.with) {
+    if ('kind' in one.of) {
+      aliases.set(one.name, one.of)
+      continue
+    }
+    const name = `w${context.number()}_`
+    isRecursive ||= one.isRecursive
+    const own = one.isRecursive ? firstPart(one.of, one.name, name, scope, context) : scope
+    const made = printQuery(one.of, own, context)
+    withs.push(`${name} AS (${made.sql})`)
+    const relation = { sql: `SELECT * FROM ${name}`, columns: made.columns }
+    scope = new Scope(scope, { relations: new Map([[one.name, relation]]) })
+  }
+  if (aliases.size > 0) scope = new Scope(scope, { aliases })
+  const body = printBody(query.body, scope, context)
+  if (withs.length === 0) return body
+  return { ...body, sql: `WITH ${isRecursive ? 'RECURSIVE ' : ''}${withs.join(', ')} ${body.sql}` }
+}
+
+/** A recursive relation has the columns of its first part. */
+function firstPart(query: Query, name: string, own: string, scope: Scope, context: Context): Scope {
+  if (query.body.kind !== 'set') return scope
+  const { columns } = printQuery(query.body.left, scope, context)
+  const relations = new Map([[name, { sql: `SELECT * FROM ${own}`, columns }]])
+  return new Scope(scope, { relations })
+}
+
+function printBody(body: Query['body'], scope: Scope, context: Context): Relation {
+  if (body.kind === 'select') return printSelect(body, scope, context)
+  const left = printQuery(body.left, scope, context)
+  const right = printQuery(body.right, scope, context)
+  if (left.columns.length !== right.columns.length)
+    throw new SqlProblem(
+      'BAD_ARGUMENTS',
+      'Different number of columns in the parts of a set operation',
+    )
+  const operator = body.operator.replace('UNION DISTINCT', 'UNION')
+  const columns = left.columns.map((one, at) => ({
+    name: one.name,
+    sql: one.sql,
+    type: superType([one.type, right.columns[at]!.type]),
+  }))
+  return { sql: `(${left.sql}) ${operator} (${right.sql})`, columns }
+}

@@ -1,0 +1,339 @@
+// Prints one SELECT as DuckDB's SQL. Thread: main of a query process. Pure.
+// Aliases are written out where they are used, so DuckDB resolves only columns of tables.
+import type { Call, Expr, Order, Select, Star } from '../sql/ast.ts'
+import { columnName } from '../sql/naming.ts'
+import { SqlProblem } from '../sql/parser.ts'
+import { duckdbName } from '../sql/quoting.ts'
+import { findAggregate } from './aggregates.ts'
+import { type Context, orderSql, print, windowSql } from './print-expression.ts'
+import { lateral, type PrintedFrom, printFrom } from './print-from.ts'
+import { type Relation, Scope, type ScopeColumn, type Source } from './scope.ts'
+import { condition, filled, type Typed } from './typing.ts'
+
+export function printSelect(select: Select, parent: Scope, context: Context): Relation {
+  const from: PrintedFrom =
+    select.from === null
+      ? { sql: '', sources: [], merged: new Map() }
+      : printFrom(select.from, parent, context)
+  const scope = new Scope(parent, { ...from, aliases: aliasesOf(select) })
+  const joined = arrayJoins(select, scope, context)
+  const source = `${from.sql === '' && joined !== '' ? '(SELECT 1)' : from.sql}${joined}`
+  const where = [select.prewhere, select.where].filter((one) => one !== null)
+  const whereSql = where.map((one) => condition(print(one, scope, context))).join(' AND ')
+  const group = groupSql(select, scope, context)
+  const items = select.items.flatMap((item) => itemsOf(item, scope, context))
+  const { qualify, limit, order } = endOf(select, items, scope, context)
+  const windows = select.windows.map(
+    ({ name, window }) => `${duckdbName(name)} AS ${windowSql(window, scope, context)}`,
+  )
+  const { list, columns } = listed(items)
+  const clauses = [
+    `SELECT ${distinctSql(select, scope, context)}${list}`,
+    source === '' ? '' : `FROM ${source}`,
+    whereSql === '' ? '' : `WHERE ${whereSql}`,
+    group,
+    select.having === null ? '' : `HAVING ${condition(print(select.having, scope, context))}`,
+    windows.length === 0 ? '' : `WINDOW ${windows.join(', ')}`,
+    qualify,
+    order,
+    limit,
+  ]
+  return { sql: clauses.filter((one) => one !== '').join(' '), columns }
+}
+
+/** A printed item of SELECT with its ClickHouse name and its alias. */
+interface Item extends Typed {
+  readonly name: string
+  readonly node: Expr | null
+}
+
+function itemsOf(item: Expr, scope: Scope, context: Context): readonly Item[] {
+  if (item.kind === 'star') return starOf(item, scope, context)
+  return [{ ...print(item, scope, context), name: itemName(item, scope), node: item }]
+}
+
+/** `t.a` is called `a` unless another table has it too. */
+function itemName(item: Expr, scope: Scope): string {
+  if (item.kind !== 'column' || item.path.length === 1) return columnName(item)
+  const name = item.path.at(-1)!
+  const holders = scope.sources.filter(({ columns }) => columns.some((one) => one.name === name))
+  const isFirst = holders[0]?.names.includes(item.path.slice(0, -1).join('.')) ?? true
+  const isQualified = scope.sources.some(({ names }) =>
+    names.includes(item.path.slice(0, -1).join('.')),
+  )
+  return isFirst && isQualified ? name : columnName(item)
+}
+
+function starOf(star: Star, scope: Scope, context: Context): readonly Item[] {
+  const prefix = star.of.join('.')
+  const chosen =
+    prefix === '' ? scope.sources : scope.sources.filter(({ names }) => names.includes(prefix))
+  if (chosen.length === 0)
+    throw new SqlProblem(
+      'UNKNOWN_IDENTIFIER',
+      `there is no table for ${prefix === '' ? '*' : `${prefix}.*`}`,
+    )
+  const pattern = star.pattern === null ? null : patternOf(star.pattern)
+  const except = new Set(star.except)
+  const items: Item[] = []
+  for (const column of expanded(chosen, scope, prefix === '')) {
+    if (except.has(column.name) || pattern?.test(column.name) === false) continue
+    const other = star.replace.find(({ name }) => name === column.name)
+    items.push({
+      ...(other === undefined ? column : print(other.of, scope, context)),
+      name: column.name,
+      node: null,
+    })
+  }
+  if (items.length === 0) throw new SqlProblem('BAD_ARGUMENTS', 'no column is left of *')
+  return items
+}
+
+function patternOf(pattern: string): RegExp {
+  try {
+    return new RegExp(pattern)
+  } catch {
+    throw new SqlProblem('BAD_ARGUMENTS', 'the pattern of COLUMNS is no regular expression')
+  }
+}
+
+/** The columns of `*`: those of USING once, items of ARRAY JOIN instead of their arrays. */
+function expanded(
+  sources: readonly Source[],
+  scope: Scope,
+  isAll: boolean,
+): readonly ScopeColumn[] {
+  const found: ScopeColumn[] = []
+  const seen = new Set<string>()
+  const items = sources.filter((one) => one.isItems).flatMap(({ columns }) => columns)
+  const add = (column: ScopeColumn) => {
+    seen.add(column.name)
+    found.push(column)
+  }
+  for (const { names, columns, isItems } of sources) {
+    if (isItems) continue
+    for (const column of columns) {
+      const merged = isAll ? scope.merged.get(column.name) : undefined
+      if (merged !== undefined && seen.has(column.name)) continue
+      const item = items.find(({ name }) => name === column.name)
+      const value = item ?? { ...column, ...merged }
+      add(seen.has(column.name) ? { ...value, name: `${names[0]}.${column.name}` } : value)
+    }
+  }
+  for (const item of items) if (!seen.has(item.name)) add(item)
+  return found
+}
+
+/** The list of SELECT; DuckDB's names differ where ClickHouse has two equal ones. */
+function listed(items: readonly Item[]): { list: string; columns: readonly ScopeColumn[] } {
+  const used = new Set<string>()
+  const columns = items.map(({ name, type }, at) => {
+    const own = used.has(name.toLowerCase()) || name === '' ? `${name}_${at}_` : name
+    used.add(own.toLowerCase())
+    return { name, type, sql: duckdbName(own) }
+  })
+  return { list: items.map(({ sql }, at) => `${sql} AS ${columns[at]!.sql}`).join(', '), columns }
+}
+
+function distinctSql({ isDistinct, distinctOn }: Select, scope: Scope, context: Context): string {
+  if (distinctOn.length > 0)
+    return `DISTINCT ON (${distinctOn.map((one) => print(one, scope, context).sql).join(', ')}) `
+  return isDistinct ? 'DISTINCT ' : ''
+}
+
+function groupSql({ group, items }: Select, scope: Scope, context: Context): string {
+  if (group === null) return ''
+  if (group.hasTotals)
+    throw new SqlProblem('NOT_IMPLEMENTED', 'WITH TOTALS is not answered here: take WITH ROLLUP')
+  if (group.items === 'ALL') return 'GROUP BY ALL'
+  const one = (expr: Expr): Expr => {
+    const at = expr.kind === 'literal' && /^UInt/.test(expr.type) ? Number(expr.text) : 0
+    const item = at > 0 ? items[at - 1] : expr
+    if (item === undefined || item.kind === 'star')
+      throw new SqlProblem('BAD_ARGUMENTS', 'GROUP BY has a position that SELECT does not have')
+    return item.kind === 'alias' ? item.of : item
+  }
+  const keys = (group.sets === null ? [group.items] : group.sets).map((list) => list.map(one))
+  const printed = keys.map((list) => list.map((key) => print(key, scope, context)))
+  const lists = printed.map((list) => list.map(({ sql }) => sql).join(', '))
+  if (group.sets === null && group.modifier === null)
+    return lists[0] === '' ? '' : `GROUP BY ${lists[0]}`
+  // A key that a row does not group by has its default there.
+  for (const [at, list] of keys.entries())
+    for (const [index, key] of list.entries()) {
+      const value = filled(printed[at]![index]!)
+      for (const name of namesOf(key, scope)) scope.replaced.set(name, value)
+    }
+  const sets = lists.map((list) => `(${list})`).join(', ')
+  return `GROUP BY ${group.sets === null ? `${group.modifier} ${sets}` : `GROUPING SETS (${sets})`}`
+}
+
+/** The ways in which a key can be written. */
+function namesOf(key: Expr, scope: Scope): readonly string[] {
+  const alias =
+    key.kind === 'column' && key.path.length === 1 ? scope.aliases.get(key.path[0]!) : undefined
+  return alias === undefined ? [columnName(key)] : [columnName(key), columnName(alias)]
+}
+
+interface End {
+  readonly qualify: string
+  readonly order: string
+  readonly limit: string
+}
+
+/** QUALIFY with LIMIT BY and WITH TIES, ORDER BY, LIMIT. */
+function endOf(select: Select, items: readonly Item[], scope: Scope, context: Context): End {
+  const { limitBy, limit } = select
+  const byPosition = (at: number): Order => ({
+    by: positionOf(items, at),
+    isDescending: false,
+    nulls: null,
+  })
+  const wanted: readonly Order[] =
+    select.order === 'ALL' ? items.map((_, at) => byPosition(at)) : select.order
+  const window = wanted.map((one) =>
+    orderSql({ ...one, by: itemAt(one.by, items) ?? one.by }, scope, context),
+  )
+  const orderList = window.length === 0 ? '' : `ORDER BY ${window.join(', ')}`
+  const conditions =
+    select.qualify === null ? [] : [condition(print(select.qualify, scope, context))]
+  if (limitBy !== null) {
+    if (select.isDistinct)
+      throw new SqlProblem('NOT_IMPLEMENTED', 'LIMIT BY with DISTINCT is not answered here')
+    const by = limitBy.by
+      .map((one) => print(itemAt(one, items) ?? one, scope, context).sql)
+      .join(', ')
+    const row = `row_number() OVER (PARTITION BY ${by} ${orderList})`
+    const offset = limitBy.offset === null ? '0' : numberOf(limitBy.offset, scope, context)
+    conditions.push(
+      `(${row} > ${offset} AND ${row} <= ${offset} + ${numberOf(limitBy.count, scope, context)})`,
+    )
+  }
+  if (limit?.hasTies) {
+    if (limitBy !== null || limit.offset !== null || window.length === 0)
+      throw new SqlProblem('NOT_IMPLEMENTED', 'WITH TIES is answered for LIMIT n with ORDER BY')
+    conditions.push(`(rank() OVER (${orderList}) <= ${numberOf(limit.count!, scope, context)})`)
+  }
+  const count =
+    limit === null || limit.hasTies || limit.count === null
+      ? ''
+      : `LIMIT ${numberOf(limit.count, scope, context)}`
+  const offset = limit?.offset ? `OFFSET ${numberOf(limit.offset, scope, context)}` : ''
+  return {
+    qualify: conditions.length === 0 ? '' : `QUALIFY ${conditions.join(' AND ')}`,
+    order:
+      wanted.length === 0
+        ? ''
+        : `ORDER BY ${wanted.map((one, at) => placed(one, items, window[at]!)).join(', ')}`,
+    limit: [count, offset].filter((one) => one !== '').join(' '),
+  }
+}
+
+/** An item of SELECT is ordered by its position, so that it is computed once. */
+function placed({ by, isDescending, nulls }: Order, items: readonly Item[], sql: string): string {
+  const at = positionIn(by, items)
+  return at < 0 ? sql : `${at + 1} ${isDescending ? 'DESC' : 'ASC'} NULLS ${nulls ?? 'LAST'}`
+}
+
+function positionIn(expr: Expr, items: readonly Item[]): number {
+  if (expr.kind === 'literal' && /^UInt/.test(expr.type)) {
+    const at = Number(expr.text) - 1
+    if (at < 0 || at >= items.length)
+      throw new SqlProblem('BAD_ARGUMENTS', 'ORDER BY has a position that SELECT does not have')
+    return at
+  }
+  const name = columnName(expr)
+  return items.findIndex(
+    ({ node }) =>
+      node !== null &&
+      (columnName(node) === name || (node.kind === 'alias' && columnName(node.of) === name)),
+  )
+}
+
+/** The expression at a position of SELECT; null when `expr` is no position. */
+function itemAt(expr: Expr, items: readonly Item[]): Expr | null {
+  if (expr.kind !== 'literal' || !/^UInt/.test(expr.type)) return null
+  return positionOf(items, positionIn(expr, items))
+}
+
+function positionOf(items: readonly Item[], at: number): Expr {
+  const { node, name } = items[at]!
+  return node ?? { kind: 'column', at: 0, path: [name] }
+}
+
+/** A count of LIMIT: a plain number, because DuckDB takes it before it computes anything. */
+function numberOf(expr: Expr, scope: Scope, context: Context): string {
+  const { sql, literal } = print(expr, scope, context)
+  return literal !== undefined && /^\d+$/.test(literal) ? literal : `CAST(${sql} AS UBIGINT)`
+}
+
+function clausesOf(select: Select): readonly Expr[] {
+  const order = select.order === 'ALL' ? [] : select.order.map(({ by }) => by)
+  const group = select.group === null || select.group.items === 'ALL' ? [] : select.group.items
+  const rest = [select.prewhere, select.where, select.having, select.qualify].filter(
+    (one) => one !== null,
+  )
+  return [...select.items, ...rest, ...group, ...order]
+}
+
+/** All aliases of a SELECT: ClickHouse sees each of them everywhere in it. */
+function aliasesOf(select: Select): Map<string, Expr> {
+  const found = new Map<string, Expr>()
+  for (const clause of clausesOf(select))
+    for (const expr of nodesOf(clause))
+      if (expr.kind === 'alias' && !found.has(expr.name)) found.set(expr.name, expr.of)
+  return found
+}
+
+/** The expression and all inside, those inside first; without subqueries. */
+function nodesOf(expr: Expr): readonly Expr[] {
+  const found: Expr[] = []
+  const left: Expr[] = [expr]
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    found.push(next)
+    if (next.kind === 'call') left.push(...next.args)
+    else if (next.kind === 'alias') left.push(next.of)
+    else if (next.kind === 'lambda') left.push(next.body)
+  }
+  return found.reverse()
+}
+
+function isAggregate(expr: Expr): expr is Call {
+  return expr.kind === 'call' && expr.over === null && findAggregate(expr.name) !== null
+}
+
+/**
+ * Joins for arrayJoin(): its rows exist before grouping where the call is in a key, a condition or
+ * an aggregate, and after it elsewhere.
+ */
+function arrayJoins(select: Select, scope: Scope, context: Context): string {
+  const all = clausesOf(select).flatMap(nodesOf)
+  const calls = all.filter(
+    (one): one is Call => one.kind === 'call' && /^arrayJoin$/i.test(one.name),
+  )
+  if (calls.length === 0) return ''
+  const isGrouped = select.group !== null || all.some(isAggregate)
+  const keys = select.group === null || select.group.items === 'ALL' ? [] : select.group.items
+  const resolved = keys.map((key) =>
+    key.kind === 'column' && key.path.length === 1 ? (scope.aliases.get(key.path[0]!) ?? key) : key,
+  )
+  const before = new Set(
+    [
+      ...resolved,
+      ...all.filter(isAggregate).flatMap(({ args }) => args),
+      ...(select.where === null ? [] : [select.where]),
+    ]
+      .flatMap(nodesOf)
+      .map(columnName),
+  )
+  let sql = ''
+  for (const call of calls) {
+    const name = columnName(call)
+    if (scope.replaced.has(name) || (isGrouped && !before.has(name)) || call.args.length !== 1)
+      continue
+    const made = lateral([{ name, array: print(call.args[0]!, scope, context) }], false, context)
+    scope.replaced.set(name, made.source.columns[0]!)
+    sql += made.sql
+  }
+  return sql
+}

@@ -1,0 +1,209 @@
+// Static ClickHouse types of expressions, and the DuckDB types that carry them. Thread: any (pure).
+// A type is its ClickHouse name; `?` is unknown, and may be inside another: `Nullable(?)`.
+import { duckdbString } from '../sql/quoting.ts'
+import { sqlTypes, timeType } from './types.ts'
+
+/** Printed SQL that can be inserted anywhere, with its type. */
+export interface Typed {
+  readonly sql: string
+  readonly type: string
+  /** The BOOLEAN of a condition, whose value `sql` is ClickHouse's UInt8. */
+  readonly flag?: string
+  /** The text of a literal. */
+  readonly literal?: string
+}
+
+export const unknown = '?'
+
+/** `Array(String)` is ['Array', 'String']; null when the type has no argument. */
+export function opened(type: string): readonly [name: string, inner: string] | null {
+  const at = type.indexOf('(')
+  return at < 0 || !type.endsWith(')') ? null : [type.slice(0, at), type.slice(at + 1, -1)]
+}
+
+export function isNullable(type: string): boolean {
+  return type.startsWith('Nullable(')
+}
+
+export function withoutNull(type: string): string {
+  return isNullable(type) ? type.slice('Nullable('.length, -1) : type
+}
+
+export function nullable(type: string): string {
+  const isPlain = isNullable(type) || /^(Array|Map|Tuple)\(/.test(type)
+  return isPlain ? type : `Nullable(${type})`
+}
+
+/** The type of an array's items or a map's values. */
+export function itemType(type: string): string {
+  const [name, inner] = opened(withoutNull(type)) ?? ['', '']
+  if (name === 'Array') return inner
+  return name === 'Map' ? (splitTypes(inner)[1] ?? unknown) : unknown
+}
+
+/** The arguments of a type, split at the outer commas. */
+export function splitTypes(inner: string): readonly string[] {
+  const parts: string[] = []
+  let depth = 0
+  let begin = 0
+  for (let at = 0; at < inner.length; at++) {
+    const char = inner[at]
+    if (char === '(') depth++
+    else if (char === ')') depth--
+    else if (char === ',' && depth === 0) {
+      parts.push(inner.slice(begin, at).trim())
+      begin = at + 1
+    }
+  }
+  const last = inner.slice(begin).trim()
+  return last === '' ? parts : [...parts, last]
+}
+
+export interface Integer {
+  readonly bits: number
+  readonly isSigned: boolean
+}
+
+export function integerOf(type: string): Integer | null {
+  const found = /^(U?)Int(8|16|32|64)$/.exec(withoutNull(type))
+  if (found === null) return type === 'Bool' ? { bits: 8, isSigned: false } : null
+  return { bits: Number(found[2]), isSigned: found[1] === '' }
+}
+
+export function integerName({ bits, isSigned }: Integer): string {
+  return `${isSigned ? '' : 'U'}Int${bits}`
+}
+
+export function isFloat(type: string): boolean {
+  return /^Float(32|64)$/.test(withoutNull(type))
+}
+
+export function isNumber(type: string): boolean {
+  return integerOf(type) !== null || isFloat(type)
+}
+
+export function isText(type: string): boolean {
+  return /^(String|FixedString)/.test(withoutNull(type))
+}
+
+export function isTime(type: string): boolean {
+  return /^(Date|Date32|DateTime|DateTime64\(\d\))$/.test(withoutNull(type))
+}
+
+/** The common type of values in one column, array or CASE; `?` when it is not certain. */
+export function superType(types: readonly string[]): string {
+  const known = [...new Set(types.filter((type) => type !== 'Nullable(Nothing)'))]
+  const hasNull = known.length > 0 && types.some(isNullable)
+  const plain = [...new Set(known.map(withoutNull))]
+  const common = plain.length === 1 ? plain[0]! : numberType(plain)
+  if (types.length > 0 && known.length === 0) return 'Nullable(Nothing)'
+  return hasNull ? nullable(common) : common
+}
+
+function numberType(types: readonly string[]): string {
+  if (types.length === 0 || !types.every(isNumber)) return unknown
+  if (types.some(isFloat)) return 'Float64'
+  const all = types.map((type) => integerOf(type)!)
+  const isSigned = all.some((one) => one.isSigned)
+  const bits = Math.max(...all.map((one) => (isSigned && !one.isSigned ? one.bits * 2 : one.bits)))
+  return bits > 64 ? unknown : integerName({ bits, isSigned })
+}
+
+/** The DuckDB type of a ClickHouse type; null for one that is not known here. */
+export function duckdbTypeOf(type: string): string | null {
+  const plain = sqlTypes[type] ?? sqlTypes[synonyms[type.toUpperCase()] ?? '']
+  if (plain !== undefined) return plain
+  const [name, inner] = opened(type) ?? [type, '']
+  const parts = splitTypes(inner)
+  const inside = parts.map(duckdbTypeOf)
+  switch (name) {
+    case 'Nullable':
+    case 'LowCardinality':
+      return inside[0] ?? null
+    case 'Array':
+      return inside[0] ? `${inside[0]}[]` : null
+    case 'Map':
+      return inside[0] && inside[1] ? `MAP(${inside[0]}, ${inside[1]})` : null
+    case 'FixedString':
+      return 'VARCHAR'
+    case 'DateTime':
+      return /^'(UTC|Etc\/UTC|GMT)'$/.test(inner) ? 'TIMESTAMP_S' : null
+    case 'DateTime64':
+      return /^\d$/.test(parts[0] ?? '3') ? timeType(Number(parts[0] ?? 3)) : null
+    case 'Decimal':
+      return /^\d+$/.test(parts[0] ?? '') ? `DECIMAL(${parts[0]}, ${parts[1] ?? 0})` : null
+    case 'Decimal32':
+    case 'Decimal64':
+    case 'Decimal128':
+      return `DECIMAL(${{ Decimal32: 9, Decimal64: 18, Decimal128: 38 }[name]}, ${parts[0] ?? 0})`
+    default:
+      return null
+  }
+}
+
+/** Other names of ClickHouse for its types. */
+export const synonyms: Readonly<Record<string, string>> = {
+  BOOLEAN: 'Bool',
+  TINYINT: 'Int8',
+  SMALLINT: 'Int16',
+  INT: 'Int32',
+  INTEGER: 'Int32',
+  BIGINT: 'Int64',
+  FLOAT: 'Float32',
+  REAL: 'Float32',
+  DOUBLE: 'Float64',
+  CHAR: 'String',
+  VARCHAR: 'String',
+  TEXT: 'String',
+  TIMESTAMP: 'DateTime',
+  DATE32: 'Date',
+}
+
+/** The default value of a type; null when the type is not known. */
+export function defaultSql(type: string): string | null {
+  if (isNullable(type)) return 'NULL'
+  const sql = duckdbTypeOf(type)
+  if (sql === null) return null
+  if (isText(type)) return "''"
+  if (type.startsWith('Array(')) return `CAST([] AS ${sql})`
+  if (type.startsWith('Map(')) return `CAST(MAP {} AS ${sql})`
+  const text = isTime(type)
+    ? '1970-01-01'
+    : type === 'UUID'
+      ? '00000000-0000-0000-0000-000000000000'
+      : '0'
+  return `CAST(${duckdbString(text)} AS ${sql})`
+}
+
+/** The value, or its type's default instead of NULL. */
+export function filled(value: Typed): Typed {
+  if (isNullable(value.type)) return value
+  const other = defaultSql(value.type)
+  const sql = other === null ? `orDefault(${value.sql})` : `coalesce(${value.sql}, ${other})`
+  return { sql, type: value.type }
+}
+
+/** A condition, from DuckDB's BOOLEAN. */
+export function flagOf(sql: string, type = 'UInt8'): Typed {
+  return { sql: `CAST(${sql} AS UTINYINT)`, type, flag: sql }
+}
+
+/** The value as a condition. */
+export function condition(value: Typed): string {
+  return value.flag ?? (isNumber(value.type) ? `CAST(${value.sql} AS BOOLEAN)` : value.sql)
+}
+
+/** The value in another numeric type; a literal is written in it. */
+export function castTo(value: Typed, type: string): string {
+  const { sql } = value
+  const wanted = duckdbTypeOf(type)
+  if (withoutNull(value.type) === withoutNull(type) || wanted === null) return sql
+  return value.literal !== undefined && isNumber(value.type)
+    ? numberSql(value.literal, type)
+    : `CAST(${sql} AS ${wanted})`
+}
+
+export function numberSql(text: string, type: string): string {
+  const isPlain = /^\d+(\.\d+)?$/.test(text)
+  return `${isPlain ? text : `'${text}'`}::${duckdbTypeOf(type)}`
+}

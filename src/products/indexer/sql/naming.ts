@@ -1,0 +1,68 @@
+// Names result columns as ClickHouse does: `plus(a, 1)`, `count()`, `quantile(0.9)(fee)`.
+// Thread: any (pure).
+import type { Expr, Order, Window } from './ast.ts'
+import { clickhouseString } from './quoting.ts'
+
+/** Longer names are cut: an alias gives a better one. */
+const CHARS_MAX = 500
+
+export function columnName(expr: Expr): string {
+  const name = named(expr)
+  return name.length > CHARS_MAX ? `${name.slice(0, CHARS_MAX)}…` : name
+}
+
+function named(expr: Expr): string {
+  switch (expr.kind) {
+    case 'alias':
+      return expr.name
+    case 'column':
+      return expr.path.join('.')
+    case 'literal':
+      return expr.type === 'String' ? clickhouseString(expr.text) : numberName(expr.text, expr.type)
+    case 'parameter':
+      return `_parameter_${expr.index}`
+    case 'subquery':
+      return '_subquery'
+    case 'star':
+      return '*'
+    case 'lambda':
+      return `lambda(tuple(${expr.names.join(', ')}), ${named(expr.body)})`
+    default:
+      break
+  }
+  const { name, args, params, over } = expr
+  const inner = args.map(named).join(', ')
+  if (name === 'tuple') return `(${inner})`
+  if (name === 'array') return `[${inner}]`
+  // One value in parentheses is no tuple.
+  const plain = expr.isDistinct ? `${name}Distinct` : name
+  const suffix = expr.filter === null ? '' : 'If'
+  const all = expr.filter === null ? inner : [inner, named(expr.filter)].filter(Boolean).join(', ')
+  const parameters = params === null ? '' : `(${params.map(named).join(', ')})`
+  const window = over === null ? '' : ` OVER ${typeof over === 'string' ? over : windowName(over)}`
+  return `${plain}${suffix}${parameters}(${all})${window}`
+}
+
+function numberName(text: string, type: string): string {
+  if (type !== 'Float64' || /[^\d-]/.test(text)) return text
+  return `${text}.`
+}
+
+export function windowName({ base, partition, order, frame }: Window): string {
+  const parts = base === null ? [] : [base]
+  if (partition.length > 0) parts.push(`PARTITION BY ${partition.map(named).join(', ')}`)
+  if (order.length > 0) parts.push(`ORDER BY ${order.map(orderName).join(', ')}`)
+  if (frame !== null) {
+    const bound = ({ side, count }: NonNullable<typeof frame.end>) =>
+      side === 'CURRENT ROW' ? side : `${count === null ? 'UNBOUNDED' : named(count)} ${side}`
+    const { begin, end } = frame
+    const rows = end === null ? bound(begin) : `BETWEEN ${bound(begin)} AND ${bound(end)}`
+    parts.push(`${frame.unit} ${rows}`)
+  }
+  return `(${parts.join(' ')})`
+}
+
+export function orderName({ by, isDescending, nulls }: Order): string {
+  const placed = nulls === null ? '' : ` NULLS ${nulls}`
+  return `${named(by)} ${isDescending ? 'DESC' : 'ASC'}${placed}`
+}

@@ -1,0 +1,228 @@
+// Walks over the tokens of a query and reports syntax errors in ClickHouse's words.
+// Thread: any (pure). Problems are thrown as `SqlProblem` inside the parser and the printer, and
+// become values at their entries (`parseQuery`, `translate`).
+
+import type { QueryError } from '../engine.ts'
+import { type ExceptionName, exception } from '../exceptions.ts'
+import type { Call, Expr, Query } from './ast.ts'
+import { lex, type Token } from './lexer.ts'
+import { nameOf, readQuoted } from './quoting.ts'
+
+export class SqlProblem extends Error {
+  readonly error: QueryError
+
+  constructor(name: ExceptionName, message: string) {
+    super(message)
+    this.error = exception(name, message)
+  }
+}
+
+/** Deeper than any real query; parser and printer recurse once for each level. */
+const DEPTH_MAX = 200
+/** Levels of calls: a chain such as `a + b + c` has one for each operator. */
+const CALLS_MAX = 500
+/** Characters of the query that a message shows. */
+const SHOWN_MAX = 100
+
+/** The rules that contain each other: the files of the parser reach them through this. */
+export interface Grammar {
+  /** An expression whose operators bind tighter than `power`. */
+  expression(p: Parser, power?: number): Expr
+  /** An expression, and an alias where one follows; without AS only where `isOpen`. */
+  aliased(p: Parser, isOpen?: boolean): Expr
+  query(p: Parser): Query
+}
+
+export class Parser {
+  readonly text: string
+  readonly #grammar: Grammar
+  readonly #tokens: readonly Token[]
+  /** Upper-case words and symbols by token, computed once. */
+  readonly #marks: readonly string[]
+  #at = 0
+  #depth = 0
+  parameters = 0
+  /** The last chain of one operator, while it is not closed by a parenthesis. */
+  chain: Expr | null = null
+
+  constructor(text: string, grammar: Grammar) {
+    this.text = text
+    this.#grammar = grammar
+    this.#tokens = lex(text).filter(({ kind }) => kind !== 'comment')
+    const last = this.#tokens.at(-1)
+    if (last?.kind === 'broken' || last?.kind === 'unknown')
+      throw new SqlProblem('SYNTAX_ERROR', this.#message(last, 'Unrecognized token', ''))
+    this.#marks = this.#tokens.map(({ kind, start, end }) =>
+      kind === 'word' || kind === 'symbol' ? text.slice(start, end).toUpperCase() : '',
+    )
+    this.#checkBrackets()
+  }
+
+  expression(power = 0): Expr {
+    return this.#grammar.expression(this, power)
+  }
+
+  aliased(isOpen = false): Expr {
+    return this.#grammar.aliased(this, isOpen)
+  }
+
+  query(): Query {
+    return this.#grammar.query(this)
+  }
+
+  /** The next token; past the end an empty one. */
+  get token(): Token {
+    return this.#tokens[this.#at] ?? this.#end
+  }
+
+  get at(): number {
+    return this.token.start
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at >= this.#tokens.length
+  }
+
+  get index(): number {
+    return this.#at
+  }
+
+  /** Goes back to an earlier index. */
+  rewind(index: number): void {
+    this.#at = index
+  }
+
+  /** The word (in upper case) or symbol `ahead` tokens from here; '' for any other token. */
+  peek(ahead = 0): string {
+    return this.#marks[this.#at + ahead] ?? ''
+  }
+
+  kindAt(ahead = 0): Token['kind'] | 'end' {
+    return this.#tokens[this.#at + ahead]?.kind ?? 'end'
+  }
+
+  /** True when these words or symbols follow. */
+  sees(...marks: readonly string[]): boolean {
+    return marks.every((mark, ahead) => this.peek(ahead) === mark)
+  }
+
+  /** Consumes these words or symbols when they follow. */
+  take(...marks: readonly string[]): boolean {
+    if (!this.sees(...marks)) return false
+    this.#at += marks.length
+    return true
+  }
+
+  /** Consumes one of these words; '' when another token follows. */
+  takeOne(...marks: readonly string[]): string {
+    const mark = this.peek()
+    if (mark === '' || !marks.includes(mark)) return ''
+    this.#at++
+    return mark
+  }
+
+  expect(...marks: readonly string[]): void {
+    for (const mark of marks) if (!this.take(mark)) this.fail(mark)
+  }
+
+  /** Consumes a token and returns its text. */
+  next(): string {
+    const { start, end } = this.token
+    this.#at++
+    return this.text.slice(start, end)
+  }
+
+  /** A name, quoted or not. */
+  name(what = 'identifier'): string {
+    const { kind } = this.token
+    if (kind !== 'word' && kind !== 'quoted') this.fail(what)
+    const name = nameOf(this.text, this.token)
+    this.#at++
+    return name
+  }
+
+  /** The content of a string literal. */
+  string(): string {
+    if (this.token.kind !== 'string') this.fail('string literal')
+    const plain = readQuoted(this.next())
+    if (plain === null)
+      throw new SqlProblem('SYNTAX_ERROR', 'a string is no UTF-8 text: take unhex()')
+    return plain
+  }
+
+  list<T>(one: () => T): T[] {
+    const all = [one()]
+    while (this.take(',')) all.push(one())
+    return all
+  }
+
+  /** Runs `inner` one level deeper. */
+  deeper<T>(inner: () => T): T {
+    if (++this.#depth > DEPTH_MAX)
+      throw new SqlProblem('SYNTAX_ERROR', `the query is nested deeper than ${DEPTH_MAX} levels`)
+    const made = inner()
+    this.#depth--
+    return made
+  }
+
+  call(name: string, args: readonly Expr[], at: number, rest: Partial<Call> = {}): Call {
+    let depth = 1
+    for (const arg of args) depth = Math.max(depth, depthOf(arg) + 1)
+    if (depth > CALLS_MAX)
+      throw new SqlProblem('SYNTAX_ERROR', `an expression has more than ${CALLS_MAX} levels`)
+    const plain = { params: null, isDistinct: false, filter: null, over: null }
+    return { kind: 'call', at, name, args, ...plain, ...rest, depth }
+  }
+
+  fail(...expected: readonly string[]): never {
+    const wanted =
+      expected.length === 1 ? `Expected ${expected[0]}` : `Expected one of: ${expected.join(', ')}`
+    throw new SqlProblem('SYNTAX_ERROR', this.#message(this.token, 'Syntax error', wanted))
+  }
+
+  get #end(): Token {
+    return { kind: 'symbol', start: this.text.trimEnd().length, end: this.text.length }
+  }
+
+  #message({ start, end }: Token, what: string, wanted: string): string {
+    const shown = start >= this.text.trimEnd().length ? 'end of query' : this.text.slice(start, end)
+    const before = this.text.slice(0, start).split('\n')
+    const line =
+      before.length > 1 ? ` (line ${before.length}, col ${before.at(-1)!.length + 1})` : ''
+    const rest = this.text.slice(start, start + SHOWN_MAX).trimEnd()
+    const token = shown.length > SHOWN_MAX ? `${shown.slice(0, SHOWN_MAX)}…` : shown
+    return `${what}: failed at position ${start + 1} (${token})${line}: ${rest}. ${wanted}`
+  }
+
+  /** As ClickHouse, reports an unmatched bracket before anything else. */
+  #checkBrackets(): void {
+    const open: number[] = []
+    const closing: Readonly<Record<string, string>> = { ')': '(', ']': '[', '}': '{' }
+    const refuse = (at: number) => {
+      const token = this.#tokens[at]!
+      const wanted = `Unmatched parentheses: ${this.#marks[at]}`
+      throw new SqlProblem('SYNTAX_ERROR', this.#message(token, 'Syntax error', wanted))
+    }
+    for (const [at, mark] of this.#marks.entries()) {
+      if (mark === '(' || mark === '[' || mark === '{') open.push(at)
+      else if (closing[mark] !== undefined) {
+        const begin = open.pop()
+        if (begin === undefined || this.#marks[begin] !== closing[mark]) refuse(begin ?? at)
+      }
+    }
+    if (open.length > 0) refuse(open[0]!)
+  }
+}
+
+export function depthOf(expr: Expr): number {
+  switch (expr.kind) {
+    case 'call':
+      return expr.depth
+    case 'alias':
+      return depthOf(expr.of)
+    case 'lambda':
+      return depthOf(expr.body) + 1
+    default:
+      return 0
+  }
+}
