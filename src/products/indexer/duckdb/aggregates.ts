@@ -1,5 +1,5 @@
-// ClickHouse's aggregate functions in DuckDB's SQL, with their combinators: -If, -Distinct, -OrNull,
-// -OrDefault, -Array. Thread: any (pure).
+// ClickHouse's aggregate functions in DuckDB's SQL, with the combinators -If, -Distinct, -OrNull,
+// -OrDefault and -Array. Thread: any (pure).
 import { SqlProblem } from '../sql/parser.ts'
 import { type CallOf, filledTemplate, resultType, same, type TypeRule } from './entry.ts'
 import {

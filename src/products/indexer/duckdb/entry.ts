@@ -27,7 +27,7 @@ export type Entry =
        * arguments that the function does not take.
        */
       readonly sql?: string | ((call: CallOf) => string | null)
-      /** The type rule itself decides about Nullable; else one Nullable argument makes the result it. */
+      /** The rule decides about Nullable; else a Nullable argument makes the result Nullable. */
       readonly nulls?: 'own'
     }
 
@@ -42,10 +42,6 @@ export const itemOf =
   (at: number) =>
   ({ args }: CallOf): string =>
     itemType(args[at]?.type ?? unknown)
-export const arrayOf =
-  (at: number) =>
-  ({ args }: CallOf): string =>
-    `Array(${args[at]?.type ?? unknown})`
 
 export function resultType(entry: Entry, call: CallOf): string {
   const rule = typeof entry === 'string' ? entry : (entry.type ?? unknown)

@@ -17,15 +17,18 @@ import {
 /** Functions whose SQL is a macro or DuckDB's own function, by their result type. */
 const byType: Readonly<Record<string, string>> = {
   flag: 'empty notEmpty startsWith endsWith match has hasAny hasAll isFinite isInfinite isNaN',
-  String:
-    'toString lower upper lowerUTF8 upperUTF8 substring substringUTF8 replaceAll replaceRegexpAll replaceRegexpOne ' +
-    'arrayStringConcat hex unhex formatReadableSize formatReadableQuantity currentDatabase reverse version',
+  String: `
+    toString lower upper lowerUTF8 upperUTF8 substring substringUTF8 replaceAll replaceRegexpAll
+    replaceRegexpOne arrayStringConcat hex unhex formatReadableSize formatReadableQuantity
+    currentDatabase reverse version`,
   'Array(String)': 'splitByChar splitByString',
-  DateTime:
-    'now toDateTime fromUnixTimestamp parseDateTimeBestEffort toStartOfSecond toStartOfMinute toStartOfFiveMinute ' +
-    'toStartOfFiveMinutes toStartOfTenMinutes toStartOfFifteenMinutes toStartOfHour toStartOfDay toStartOfInterval',
+  DateTime: `
+    now toDateTime fromUnixTimestamp parseDateTimeBestEffort toStartOfSecond toStartOfMinute
+    toStartOfFiveMinute toStartOfFiveMinutes toStartOfTenMinutes toStartOfFifteenMinutes
+    toStartOfHour toStartOfDay toStartOfInterval`,
   'DateTime64(3)': 'now64',
-  Date: 'today yesterday toDate toStartOfMonth toStartOfQuarter toStartOfYear toStartOfWeek toMonday',
+  Date: `
+    today yesterday toDate toStartOfMonth toStartOfQuarter toStartOfYear toStartOfWeek toMonday`,
   UInt8: 'toQuarter toMonth toDayOfMonth toDayOfWeek toHour toMinute toSecond bitTest',
   UInt16: 'toYear toDayOfYear',
   UInt32: 'toUnixTimestamp toYYYYMM toYYYYMMDD arrayUniq',
@@ -35,9 +38,10 @@ const byType: Readonly<Record<string, string>> = {
 }
 
 /** Those that return their first argument's type. */
-const sameType =
-  'arraySort arrayReverseSort arrayReverse arrayDistinct arraySlice arrayConcat materialize identity'
+const sameType = `
+  arraySort arrayReverseSort arrayReverse arrayDistinct arraySlice arrayConcat materialize identity`
 
+const words = (text: string) => text.trim().split(/\s+/)
 const integers = 'UInt8 UInt16 UInt32 UInt64 Int8 Int16 Int32 Int64 Float32 Float64'.split(' ')
 const units =
   'Nanosecond Microsecond Millisecond Second Minute Hour Day Week Month Quarter Year'.split(' ')
@@ -46,9 +50,9 @@ const moved: Entry = { type: ({ args }) => (args[0]?.type === 'Date' ? 'DateTime
 
 const plain: Entries = Object.fromEntries([
   ...Object.entries(byType).flatMap(([type, names]) =>
-    names.split(' ').map((name) => [name.toLowerCase(), type]),
+    words(names).map((name) => [name.toLowerCase(), type]),
   ),
-  ...sameType.split(' ').map((name) => [name.toLowerCase(), { type: same(0) }]),
+  ...words(sameType).map((name) => [name.toLowerCase(), { type: same(0) }]),
   ...integers.flatMap((type) => [
     [`to${type}`.toLowerCase(), type],
     [`to${type}OrZero`.toLowerCase(), type],
@@ -92,7 +96,8 @@ const own: Entries = {
     type: ({ args: [first] }) => sumType(itemType(first?.type ?? '?')),
     sql: ({ args: [first, second] }) => {
       if (first === undefined) return null
-      return `coalesce(list_sum(${second === undefined ? first.sql : `list_transform(${second.sql}, ${first.sql})`}), 0)`
+      const all = second === undefined ? first.sql : `list_transform(${second.sql}, ${first.sql})`
+      return `coalesce(list_sum(${all}), 0)`
     },
   },
   intdivorzero: { type: same(0), sql: 'coalesce(($1 // $2), 0)' },

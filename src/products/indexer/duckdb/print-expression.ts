@@ -2,17 +2,18 @@
 // process. Pure. Every printed expression is an atom: it can stand anywhere without parentheses.
 
 import type { TypedValue } from '../engine.ts'
-import type { Expr, Lambda, Literal, Order, Query, Window } from '../sql/ast.ts'
+import type { Expr, Lambda, Literal, Order, Window } from '../sql/ast.ts'
 import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type AggregateCall, aggregateSql, findAggregate } from './aggregates.ts'
+import type { Context } from './context.ts'
 import { type CallOf, filledTemplate, isFlagEntry, resultType } from './entry.ts'
 import { functions } from './functions.ts'
 import { literal as valueSql } from './literal.ts'
 import { typedOperators } from './operators.ts'
 import { printMembership } from './print-membership.ts'
-import { type Relation, Scope } from './scope.ts'
+import { Scope } from './scope.ts'
 import {
   flagOf,
   itemType,
@@ -26,18 +27,6 @@ import { windowFunctions } from './window-functions.ts'
 
 /** Aliases are written out where they are used; without a bound a short query becomes gigabytes. */
 const CHARS_MAX = 1_000_000
-
-/** What printing needs from outside an expression. */
-export interface Context {
-  readonly values: readonly TypedValue[]
-  readonly hasJoinNulls: boolean
-  readonly database: string
-  print(expr: Expr, scope: Scope): Typed
-  /** Prints a query inside another. */
-  query(query: Query, scope: Scope): Relation
-  /** A number for a name that no customer uses. */
-  number(): number
-}
 
 export function print(expr: Expr, scope: Scope, context: Context): Typed {
   const replaced = replacement(expr, scope)
@@ -160,7 +149,8 @@ function functionOf(
   const params = call.params.length === 0 ? '' : `, ${call.params.map((one) => one.sql).join(', ')}`
   if (expr.params !== null && (entry === null || typeof entry === 'string'))
     throw new SqlProblem('NOT_IMPLEMENTED', `${call.name}(…)(…) is not answered here`)
-  const written = `${functionName(call.name)}(${distinct}${call.args.map((one) => one.sql).join(', ')}${params})${filter}${over}`
+  const inner = call.args.map((one) => one.sql).join(', ')
+  const written = `${functionName(call.name)}(${distinct}${inner}${params})${filter}${over}`
   if (entry === null) return { sql: written, type: unknown }
   const template = typeof entry === 'string' ? undefined : entry.sql
   const sql =
@@ -179,13 +169,11 @@ function wrongArguments(name: string): never {
   )
 }
 
-/** Quoted where a word of DuckDB's grammar would be read differently. */
+/** Words of DuckDB's grammar that are functions of ClickHouse. */
+const quotedNames = /^(any|filter|row|array|map|position|substring|extract|overlay|trim)$/i
+
 function functionName(name: string): string {
-  return /^(left|right|replace|any|if|filter|row|array|map|position|substring|extract|overlay|trim)$/i.test(
-    name,
-  ) && !/^(left|right|replace|if)$/i.test(name)
-    ? duckdbName(name)
-    : name
+  return quotedNames.test(name) ? duckdbName(name) : name
 }
 
 function printedCall(
@@ -287,5 +275,6 @@ export function orderSql(
   scope: Scope,
   context: Context,
 ): string {
-  return `${print(by, scope, context).sql} ${isDescending ? 'DESC' : 'ASC'} NULLS ${nulls ?? 'LAST'}`
+  const { sql } = print(by, scope, context)
+  return `${sql} ${isDescending ? 'DESC' : 'ASC'} NULLS ${nulls ?? 'LAST'}`
 }

@@ -2,7 +2,7 @@
 // ClickHouse ignores NULL on the right side, so the result is never NULL because of it.
 import type { Expr } from '../sql/ast.ts'
 import { SqlProblem } from '../sql/parser.ts'
-import type { Context } from './print-expression.ts'
+import type { Context } from './context.ts'
 import type { Scope } from './scope.ts'
 import { flagOf, isNullable, nullable, type Typed, unknown } from './typing.ts'
 

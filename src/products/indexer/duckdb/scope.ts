@@ -2,7 +2,7 @@
 import { nearest } from '../../../base/nearest.ts'
 import type { Expr } from '../sql/ast.ts'
 import { SqlProblem } from '../sql/parser.ts'
-import { type Typed, unknown } from './typing.ts'
+import type { Typed } from './typing.ts'
 
 /** A column of a table, a subquery or a join, with the SQL that reads it. */
 export interface ScopeColumn extends Typed {
@@ -132,8 +132,4 @@ export function nearName(name: string, known: Iterable<string>): string | null {
 /** A name for a message: without control characters, cut. */
 export function shown(name: string): string {
   return name.replaceAll(/[^\w.$ -]/g, '?').slice(0, 64)
-}
-
-export function unknownValue(sql: string): Typed {
-  return { sql, type: unknown }
 }

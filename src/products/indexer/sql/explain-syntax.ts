@@ -1,5 +1,5 @@
-// Writes a parsed query as ClickHouse's EXPLAIN SYNTAX does, one clause in a line. Thread: any (pure).
-import type { Expr, From, Query, Select } from './ast.ts'
+// Writes a parsed query as ClickHouse's EXPLAIN SYNTAX does, clause by clause. Thread: any (pure).
+import type { Expr, From, Limit, Query, Select } from './ast.ts'
 import { columnName, orderName, windowName } from './naming.ts'
 
 const indent = (lines: readonly string[]) => lines.map((line) => `    ${line}`)
@@ -50,12 +50,13 @@ function selectLines(select: Select): string[] {
       ? []
       : [`ORDER BY ${order === 'ALL' ? 'ALL' : order.map(orderName).join(', ')}`]),
     ...(limitBy === null ? [] : [`LIMIT ${written(limitBy.count)} BY ${list(limitBy.by)}`]),
-    ...(limit?.count
-      ? [
-          `LIMIT ${limit.offset === null ? '' : `${written(limit.offset)}, `}${written(limit.count)}${limit.hasTies ? ' WITH TIES' : ''}`,
-        ]
-      : []),
+    ...(limit?.count ? [limitLine(limit.count, limit)] : []),
   ]
+}
+
+function limitLine(count: Expr, { offset, hasTies }: Limit): string {
+  const skipped = offset === null ? '' : `${written(offset)}, `
+  return `LIMIT ${skipped}${written(count)}${hasTies ? ' WITH TIES' : ''}`
 }
 
 function fromLines(from: From): string[] {
@@ -66,7 +67,7 @@ function fromLines(from: From): string[] {
 function fromText(from: From): string {
   switch (from.kind) {
     case 'table':
-      return `${from.path.map((part) => (typeof part === 'string' ? part : '_parameter')).join('.')}${aliasOf(from.alias)}`
+      return `${from.path.map(String).join('.')}${aliasOf(from.alias)}`
     case 'function':
       return `${from.name}(${list(from.args)})${aliasOf(from.alias)}`
     case 'derived':

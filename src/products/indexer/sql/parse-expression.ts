@@ -1,16 +1,17 @@
 // Parses ClickHouse expressions by operator precedence. Thread: any (pure).
 import type { Expr, Literal } from './ast.ts'
 import { forms } from './parse-forms.ts'
-import { numberLiteral, parseTypeName, star } from './parse-parts.ts'
+import { numberLiteral, parseTypeName, signed, star } from './parse-parts.ts'
 import { parseWindow } from './parse-window.ts'
 import { type Parser, SqlProblem } from './parser.ts'
+import { notAlias, notColumn } from './reserved.ts'
 
 /** An expression, and an alias where one follows; without AS only where `isOpen`. */
 export function parseAliased(p: Parser, isOpen = false): Expr {
   const { at } = p
   const of = parseExpression(p)
   if (p.take('AS')) return { kind: 'alias', at, of, name: p.name() }
-  const isName = p.kindAt() === 'quoted' || (p.kindAt() === 'word' && !reserved.has(p.peek()))
+  const isName = p.kindAt() === 'quoted' || (p.kindAt() === 'word' && !notAlias.has(p.peek()))
   return isOpen && isName ? { kind: 'alias', at, of, name: p.name() } : of
 }
 
@@ -24,16 +25,6 @@ export function parseExpression(p: Parser, power = 0): Expr {
     }
   })
 }
-
-/** Words that end an expression, so that they are no alias without AS. */
-const reserved = new Set(
-  (
-    'FROM PREWHERE WHERE GROUP HAVING WINDOW QUALIFY ORDER LIMIT OFFSET FETCH SETTINGS UNION EXCEPT ' +
-    'INTERSECT INTO FORMAT WITH AS AND OR NOT IN IS LIKE ILIKE BETWEEN THEN ELSE WHEN END DIV MOD ' +
-    'GLOBAL ARRAY LEFT RIGHT INNER FULL CROSS JOIN ANY ALL ASOF SEMI ANTI ON USING FINAL SAMPLE ASC ' +
-    'DESC ASCENDING DESCENDING NULLS COLLATE OVER FILTER REPLACE APPLY BY SELECT REGEXP'
-  ).split(' '),
-)
 
 /** Binary operators: how tightly they bind, and the function that they are. */
 const binary: Readonly<Record<string, readonly [power: number, name: string]>> = {
@@ -188,13 +179,6 @@ function withPostfix(p: Parser, of: Expr): Expr {
   }
 }
 
-function signed(text: string, type: string): { text: string; type: string } {
-  if (type === 'Float64') return { text: `-${text}`, type }
-  const value = BigInt(text)
-  const bits = [8n, 16n, 32n, 64n].find((size) => value <= 1n << (size - 1n))
-  return { text: `-${value}`, type: bits === undefined ? 'Float64' : `Int${bits}` }
-}
-
 /** `{name:Type}`; the values are bound in the order of the text. */
 function parameter(p: Parser): Expr {
   const { at } = p
@@ -247,16 +231,9 @@ function wordAt(p: Parser): Expr {
   const word = p.peek()
   const special = Object.hasOwn(forms, word) ? forms[word]!(p, at) : null
   if (special !== null) return special
-  if (never.has(word) && p.peek(1) !== '(' && p.peek(1) !== '.') p.fail('expression')
+  if (notColumn.has(word) && p.peek(1) !== '(' && p.peek(1) !== '.') p.fail('expression')
   return nameAt(p)
 }
-
-/** Words that are never a column. */
-const never = new Set(
-  'FROM WHERE GROUP HAVING ORDER LIMIT UNION EXCEPT INTERSECT WITH AS AND OR IN IS LIKE THEN ELSE WHEN END JOIN ON USING BY SELECT BETWEEN'.split(
-    ' ',
-  ),
-)
 
 /** A column, a qualified star, a call or a lambda with one argument. */
 function nameAt(p: Parser): Expr {

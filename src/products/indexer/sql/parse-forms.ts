@@ -1,4 +1,4 @@
-// Parses the forms of ClickHouse that begin with a word of their own: CASE, INTERVAL, CAST, EXTRACT.
+// Parses the forms that begin with a word of their own: CASE, INTERVAL, CAST, EXTRACT.
 // Thread: any (pure). A form that turns out to be a plain name or call is null.
 import type { Expr, Literal } from './ast.ts'
 import { numberLiteral, parseTypeName, star } from './parse-parts.ts'

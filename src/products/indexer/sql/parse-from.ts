@@ -1,6 +1,7 @@
 // Parses FROM: tables, subqueries, table functions, joins and ARRAY JOIN. Thread: any (pure).
 import type { Expr, From, Join, Parameter } from './ast.ts'
 import { type Parser, SqlProblem } from './parser.ts'
+import { notTableAlias } from './reserved.ts'
 
 export function parseFrom(p: Parser): From {
   let left = tableAt(p)
@@ -65,15 +66,6 @@ function cross(left: From, right: From, at: number): Join {
   return { kind: 'join', at, left, right, side: 'CROSS', strictness: 'ALL', on: null, using: null }
 }
 
-/** Words that are no alias without AS. */
-const reserved = new Set(
-  (
-    'FINAL SAMPLE PREWHERE WHERE GROUP HAVING WINDOW QUALIFY ORDER LIMIT OFFSET FETCH SETTINGS UNION ' +
-    'EXCEPT INTERSECT INTO FORMAT WITH AS ON USING GLOBAL LOCAL ARRAY LEFT RIGHT INNER FULL CROSS JOIN ' +
-    'ANY ALL ASOF SEMI ANTI PASTE NATURAL SELECT OUTER'
-  ).split(' '),
-)
-
 function tableAt(p: Parser): From {
   const { at } = p
   if (p.sees('(')) return parenthesis(p)
@@ -128,6 +120,6 @@ function functionAt(p: Parser, name: string, at: number): From {
 
 function aliasAt(p: Parser): string | null {
   if (p.take('AS')) return p.name()
-  const isName = p.kindAt() === 'quoted' || (p.kindAt() === 'word' && !reserved.has(p.peek()))
+  const isName = p.kindAt() === 'quoted' || (p.kindAt() === 'word' && !notTableAlias.has(p.peek()))
   return isName ? p.name() : null
 }

@@ -1,6 +1,14 @@
-// Parses parts of expressions that several rules share: numbers, type names, stars. Thread: any (pure).
+// Parses parts that several rules share: numbers, type names, stars. Thread: any (pure).
 import type { Alias, Literal, Star } from './ast.ts'
 import { type Parser, SqlProblem } from './parser.ts'
+
+/** A number with a minus before it. */
+export function signed(text: string, type: string): { text: string; type: string } {
+  if (type === 'Float64') return { text: `-${text}`, type }
+  const value = BigInt(text)
+  const bits = [8n, 16n, 32n, 64n].find((size) => value <= 1n << (size - 1n))
+  return { text: `-${value}`, type: bits === undefined ? 'Float64' : `Int${bits}` }
+}
 
 const uintMax = [
   [0xffn, 'UInt8'],

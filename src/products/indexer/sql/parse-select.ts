@@ -6,6 +6,7 @@ import { parseFrom } from './parse-from.ts'
 import { parseOrder, parseWindow } from './parse-window.ts'
 import { Parser, SqlProblem } from './parser.ts'
 import { changing } from './reading.ts'
+import { following } from './reserved.ts'
 
 /** A query, with EXPLAIN before it or not; nothing may follow. */
 export function parseStatement(text: string): Checked<Statement> {
@@ -19,7 +20,7 @@ export function parseStatement(text: string): Checked<Statement> {
     if (changing.has(p.peek()))
       throw new SqlProblem('READONLY', `cannot execute ${p.peek()}: this database is read-only`)
     const query = parseQuery(p)
-    if (!p.isAtEnd) p.fail(...following(query))
+    if (!p.isAtEnd) p.fail(...after(query))
     return checked({ query, explain })
   } catch (thrown) {
     if (thrown instanceof SqlProblem) return { ok: false, error: thrown.error }
@@ -27,22 +28,17 @@ export function parseStatement(text: string): Checked<Statement> {
   }
 }
 
-const clauses =
-  'Comma, FROM, PREWHERE, WHERE, GROUP BY, WITH, HAVING, WINDOW, QUALIFY, ORDER BY, LIMIT, OFFSET, SETTINGS, UNION, EXCEPT, INTERSECT, FORMAT, end of query'.split(
-    ', ',
-  )
-
 /** What could follow a complete query: the clauses after its last one. */
-function following({ body }: Query): readonly string[] {
+function after({ body }: Query): readonly string[] {
   const last = body.kind === 'set' ? null : body
-  const after = [
+  const first = [
     [last?.limit, 'SETTINGS'],
     [last?.order.length, 'LIMIT'],
     [last?.group, 'WITH'],
     [last?.where, 'GROUP BY'],
     [last?.from, 'PREWHERE'],
   ].find(([has]) => Boolean(has))?.[1]
-  return after === undefined ? clauses : clauses.slice(clauses.indexOf(String(after)))
+  return first === undefined ? following : following.slice(following.indexOf(String(first)))
 }
 
 function explainAt(p: Parser): Statement['explain'] {
