@@ -59,18 +59,18 @@ function comparable(text: string): string {
     .replace(/<(elapsed|rows_read|bytes_read)>[\d.e-]+</g, '<$1>0<')
 }
 
-describe.each(golden.cases)('$name', ({ duckdb, results, ...rest }) => {
+describe.each(golden.cases)('$name', ({ clickhouse, results, ...rest }) => {
   const settings = ('settings' in rest ? rest.settings : undefined) ?? {}
   const output = outputOf(settings as Record<string, string>)
   test.each(Object.entries(results as Record<string, string>))('as %s', async (format, written) => {
-    const bytes = await result(duckdb, format, output)
+    const bytes = await result(clickhouse, format, output)
     if (/^(RowBinary|Native)/.test(format)) expect(bytes.toString('hex')).toBe(written)
     else expect(comparable(bytes.toString())).toBe(comparable(written))
   })
 })
 
-const scalars = golden.cases[0]!.duckdb
-const nested = golden.cases.find(({ name }) => name === 'nested')!.duckdb
+const scalars = golden.cases[0]!.clickhouse
+const nested = golden.cases.find(({ name }) => name === 'nested')!.clickhouse
 
 describe('formats that others read', () => {
   test('Arrow, file and stream', async () => {

@@ -18,7 +18,7 @@ import {
 const byType: Readonly<Record<string, string>> = {
   flag: 'empty notEmpty startsWith endsWith match has hasAny hasAll isFinite isInfinite isNaN',
   String: `
-    toString lower upper lowerUTF8 upperUTF8 substring substringUTF8 replaceAll replaceRegexpAll
+    toString lower upper lowerUTF8 upperUTF8 substringUTF8 replaceAll replaceRegexpAll
     replaceRegexpOne arrayStringConcat hex unhex formatReadableSize formatReadableQuantity
     currentDatabase reverse version`,
   'Array(String)': 'splitByChar splitByString',
@@ -98,6 +98,27 @@ const own: Entries = {
       if (first === undefined) return null
       const all = second === undefined ? first.sql : `list_transform(${second.sql}, ${first.sql})`
       return `coalesce(list_sum(${all}), 0)`
+    },
+  },
+  substring: {
+    type: 'String',
+    sql: ({ args: [text, ...rest] }) =>
+      text === undefined
+        ? null
+        : `substring(${[text.sql, ...rest.map((one) => `CAST(${one.sql} AS BIGINT)`)].join(', ')})`,
+  },
+  todecimal64: {
+    type: ({ args }) => `Decimal(18, ${args[1]?.literal ?? '0'})`,
+    sql: ({ args: [x, scale] }) =>
+      x === undefined || !/^\d+$/.test(scale?.literal ?? '')
+        ? null
+        : `CAST(${x.sql} AS DECIMAL(18, ${scale!.literal}))`,
+  },
+  map: {
+    type: ({ args }) => `Map(${args[0]?.type ?? '?'}, ${args[1]?.type ?? '?'})`,
+    sql: ({ args }) => {
+      const pick = (rest: number) => args.filter((_, at) => at % 2 === rest).map((one) => one.sql)
+      return `MAP([${pick(0).join(', ')}], [${pick(1).join(', ')}])`
     },
   },
   intdivorzero: { type: same(0), sql: 'coalesce(($1 // $2), 0)' },

@@ -145,9 +145,10 @@ function branchType({ args }: CallOf): string {
 function element({ args: [from, key] }: CallOf): Typed | null {
   if (from === undefined || key === undefined) return null
   const isMap = from.type.startsWith('Map(')
+  const index = /^U?Int(8|16|32)$/.test(key.type) ? key.sql : `CAST(${key.sql} AS BIGINT)`
   const sql = isMap
     ? `map_extract_value(${from.sql}, ${key.sql})`
-    : `list_extract(${from.sql}, ${key.sql})`
+    : `list_extract(${from.sql}, ${index})`
   return filled({ sql, type: itemType(from.type) })
 }
 

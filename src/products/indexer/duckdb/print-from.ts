@@ -1,7 +1,7 @@
 // Prints FROM: tables, subqueries, joins, ARRAY JOIN. Thread: main of a query process. Pure.
 // Columns without a match in an outer join have their type's default, as in ClickHouse, unless
 // join_use_nulls is set: every reference to such a column is filled.
-import { visibleTables } from '../catalogue.ts'
+import { databaseOf, visibleTable, visibleTables } from '../catalogue.ts'
 import type { ArrayJoin, From, Join, TableFunction, TableRef } from '../sql/ast.ts'
 import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'
@@ -9,11 +9,9 @@ import { duckdbName } from '../sql/quoting.ts'
 import type { Context } from './context.ts'
 import { JoinKeys, type PrintedFrom } from './join-keys.ts'
 import { print } from './print-expression.ts'
+import { schemaOf } from './schemas.ts'
 import { nearName, Scope, type ScopeColumn, type Source, shown } from './scope.ts'
 import { defaultSql, filled, itemType, nullable, type Typed, unknown } from './typing.ts'
-
-/** Schema of the views for `system.*`. */
-export const systemSchema = 'system_'
 
 export function printFrom(from: From, scope: Scope, context: Context): PrintedFrom {
   switch (from.kind) {
@@ -63,28 +61,21 @@ function tableOf({ path, alias }: TableRef, scope: Scope, context: Context): Pri
     const columns = relation.columns
     return named(`(${relation.sql})`, alias ?? name, names, columns, context)
   }
-  const database = parts.length > 1 ? parts.at(-2)!.toLowerCase() : context.database
-  const schema = database === 'default' ? 'chain' : database
-  const table = visibleTables.find(
-    (one) => one.database === schema && one.name === name.toLowerCase(),
-  )
-  if (table === undefined || parts.length > 2) throw unknownTable(parts.join('.'), schema)
+  const written = parts.length > 1 ? parts.at(-2)! : context.database
+  const database = databaseOf(written)
+  const table = visibleTable(database, name)
+  if (table === undefined || parts.length > 2) throw unknownTable(parts.join('.'), database)
   const columns = Object.entries(table.columns).map(([column, type]) => ({
     name: column,
     sql: duckdbName(column),
     type,
   }))
-  const own = schema === 'system' ? systemSchema : schema
-  return named(
-    `${own}.${duckdbName(table.name)}`,
-    alias ?? name,
-    [...names, `${database}.${name}`, `${schema}.${name}`],
-    columns,
-    context,
-  )
+  const sql = `${schemaOf[table.database] ?? table.database}.${duckdbName(table.name)}`
+  const qualified = [`${written}.${name}`, `${table.database}.${name}`]
+  return named(sql, alias ?? name, [...names, ...qualified], columns, context)
 }
 
-function unknownTable(name: string, database: string): SqlProblem {
+function unknownTable(name: string, database: string | null): SqlProblem {
   const known = visibleTables.filter((one) => one.database === database).map((one) => one.name)
   const near = nearName(name.split('.').at(-1)!, known)
   const hint = near === null ? '' : `. Maybe you meant ${near}`
@@ -99,6 +90,8 @@ const tableFunctions: Readonly<Record<string, readonly [column: string, type: st
   range: ['range', 'Int64'],
   generate_series: ['generate_series', 'Int64'],
   unnest: ['unnest', unknown],
+  numbers: ['number', 'UInt64'],
+  zeros: ['zero', 'UInt8'],
 }
 
 function functionOf(

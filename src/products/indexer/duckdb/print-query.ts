@@ -27,6 +27,8 @@ export interface TranslateOptions {
   /** The values of the parameters, in the order of the text. */
   readonly values?: readonly TypedValue[]
   readonly hasJoinNulls?: boolean
+  /** Of table names without one; `chain` when absent. */
+  readonly database?: string
 }
 
 /** The query in DuckDB's SQL; relies on the macros of `macros.ts`. */
@@ -43,7 +45,7 @@ export function translate(text: string, options: TranslateOptions = {}): Checked
   const context: Context = {
     values: options.values ?? [],
     hasJoinNulls: options.hasJoinNulls ?? false,
-    database: 'chain',
+    database: options.database ?? 'chain',
     print: (expr, scope) => print(expr, scope, context),
     query: (inner, scope) => printQuery(inner, scope, context),
     number: () => ++numbers,

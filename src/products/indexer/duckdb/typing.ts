@@ -124,6 +124,11 @@ export function duckdbTypeOf(type: string): string | null {
       return inside[0] ? `${inside[0]}[]` : null
     case 'Map':
       return inside[0] && inside[1] ? `MAP(${inside[0]}, ${inside[1]})` : null
+    case 'Tuple': {
+      const named = parts.map((part) => /^(\w+) (.+)$/.exec(part))
+      const fields = named.map((found) => found && `${found[1]} ${duckdbTypeOf(found[2]!)}`)
+      return fields.includes(null) ? null : `STRUCT(${fields.join(', ')})`
+    }
     case 'FixedString':
       return 'VARCHAR'
     case 'DateTime':
@@ -131,6 +136,7 @@ export function duckdbTypeOf(type: string): string | null {
     case 'DateTime64':
       return /^\d$/.test(parts[0] ?? '3') ? timeType(Number(parts[0] ?? 3)) : null
     case 'Decimal':
+    case 'DECIMAL':
       return /^\d+$/.test(parts[0] ?? '') ? `DECIMAL(${parts[0]}, ${parts[1] ?? 0})` : null
     case 'Decimal32':
     case 'Decimal64':

@@ -20,6 +20,7 @@ export function parseStatement(text: string): Checked<Statement> {
     if (changing.has(p.peek()))
       throw new SqlProblem('READONLY', `cannot execute ${p.peek()}: this database is read-only`)
     const query = parseQuery(p)
+    while (p.take(';'));
     if (!p.isAtEnd) p.fail(...after(query))
     return checked({ query, explain })
   } catch (thrown) {
