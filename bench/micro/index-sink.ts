@@ -1,7 +1,10 @@
 // Rows per second into the embedded index's sink: transactions in writes of 2,000, each durable
 // before the next. Thread: main of the bench process.
 // The plain way is DuckDB's own appender on the same rows, committed as often: without keys, marks,
-// sealing and merging. The last way has a reader that asks for the newest rows four times a second.
+// sealing and merging. The last way has a reader that asks for the newest rows four times a second;
+// its latency is that from the request until all rows that were durable then are readable. Version
+// 0.2.0, which copied the newest rows, had 87,000 rows/s there (0.76 of the appender) and a p50 of
+// 265 to 324 ms on a busy machine of two cores.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,6 +17,7 @@ import type { RowBatch } from '../../src/products/indexer/engine.ts'
 import { countRows } from '../../test/testkit/index-reader.ts'
 import { transactionRows } from '../../test/testkit/row-samples.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import { LatencyHistogram } from '../lib/histogram.ts'
 
 const rowsPerWrite = 2000
 const askEveryMs = 250
@@ -40,7 +44,10 @@ export const bench: Bench = {
   cores: 1,
   baseline: appender,
   candidates: [sink, asked],
-  goals: [{ contender: asked.name, figure: 'opsPerSecond', atLeast: 50_000 }],
+  goals: [
+    { contender: asked.name, figure: 'opsPerSecond', atLeast: 50_000 },
+    { contender: asked.name, figure: 'p50', atMost: 250_000 },
+  ],
   verify: ({ evidence }) =>
     evidence?.rows === evidence?.written
       ? undefined
@@ -85,9 +92,12 @@ async function appendOnly(folder: string, seconds: number): Promise<Measurement>
 async function writeSink(folder: string, seconds: number, isAsked: boolean): Promise<Measurement> {
   const opened = await openDuckdbSink(folder, forever)
   let isDone = false
+  const readable = new LatencyHistogram()
   const asking = (async () => {
     while (isAsked && !isDone) {
+      const askedMs = performance.now()
       await requestSnapshot(socketPath(folder), 10_000)
+      readable.recordNs((performance.now() - askedMs) * 1e6)
       await new Promise((resolve) => setTimeout(resolve, askEveryMs))
     }
   })()
@@ -103,5 +113,9 @@ async function writeSink(folder: string, seconds: number, isAsked: boolean): Pro
   await opened.publish()
   const { rows } = await countRows(folder, 'transactions')
   await opened.stop()
-  return { opsPerSecond: (written / tookMs) * 1000, evidence: { rows, written } }
+  return {
+    opsPerSecond: (written / tookMs) * 1000,
+    ...(isAsked && { latencyUs: readable.summary() }),
+    evidence: { rows, written },
+  }
 }
