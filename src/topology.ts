@@ -80,10 +80,17 @@ export const topology: ComponentTable<Components, Context> = {
     reads: ['directory', 'sharedRegistry'],
     start: state.openGate,
   }),
+  shares: row({
+    kind: 'state',
+    does: 'shares of budgets, exchanged with the other gateways ten times a second',
+    reads: ['cluster'],
+    isEnabled: ({ config }) => config.cluster.url !== '',
+    start: cluster.openShares,
+  }),
   quota: row({
     kind: 'state',
     does: 'budgets of subscriptions; usage is flushed every 500 ms',
-    reads: ['registry', 'directory', 'sharedRegistry'],
+    reads: ['registry', 'directory', 'sharedRegistry', 'shares'],
     writes: ['registry'],
     start: state.startQuota,
   }),

@@ -15,6 +15,9 @@ export interface Rate {
   readonly burst: number
 }
 
+/** A rate with a burst: a bucket alone, or a share of one among several gateways. */
+export type Limiter = Pick<Bucket, 'waitMs' | 'take' | 'available' | 'fullInMs' | 'change'>
+
 export class Bucket {
   #perMs: number
   #burst: number

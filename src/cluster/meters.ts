@@ -2,6 +2,7 @@
 import type { Meters } from '../telemetry/meters.ts'
 import type { Cluster } from './cluster.ts'
 import type { RegistryFollower } from './follower.ts'
+import type { Shares } from './shares.ts'
 
 export function declareClusterMeters(
   meters: Meters,
@@ -34,4 +35,21 @@ export function declareClusterMeters(
     {},
     () => [[{}, follower.healed()]],
   )
+}
+
+export function declareShareMeters(meters: Meters, shares: Shares): void {
+  meters.gaugeRead('sluice_cluster_gateways', 'Gateways that exchange shares of budgets', () =>
+    shares.isAway ? 0 : shares.live,
+  )
+  meters.gaugeRead(
+    'sluice_cluster_shares_away',
+    '1 while shares of budgets go on without PostgreSQL',
+    () => Number(shares.isAway),
+  )
+  meters.counterRead('sluice_cluster_settle_failed_total', 'Exchanges that failed', {}, () => [
+    [{}, shares.stats().failures],
+  ])
+  meters.counterRead('sluice_cluster_settled_rows_total', 'Shares that were exchanged', {}, () => [
+    [{}, shares.stats().rows],
+  ])
 }

@@ -3,7 +3,6 @@
 import type { Outcome } from '../base/errors.ts'
 import type { AuditEntry, AuditHead } from '../subscriptions/audit.ts'
 import type { Registered } from '../subscriptions/subscription.ts'
-import type { UsageDelta } from '../subscriptions/usage.ts'
 import type { Change } from '../subscriptions/verbs.ts'
 
 /** Applies changes to the registry: one audit entry each, in one transaction. */
@@ -33,28 +32,30 @@ export interface WindowTotal {
   readonly credits: number
 }
 
-/** What one gateway used of one subscription since its last exchange. */
-export interface Spent {
+/** What a gateway used of one subscription, and what its callers asked for beyond its share. */
+export interface SpentRow {
   readonly id: string
   readonly perSecond: number
   readonly burst: number
   readonly spent: number
-  /** Credits that callers asked for beyond the share. */
+  /** Credits that it may still spend until it has the answer. */
+  readonly left: number
   readonly wanted: number
 }
 
-/** A gateway's share until its next exchange. */
-export interface Granted {
+/** `live`: sharers is the number of gateways. `mine`: a new share. `other`: in use elsewhere. */
+export interface SettledRow {
   readonly id: string
+  readonly kind: 'live' | 'mine' | 'other'
   readonly granted: number
-  /** Gateways that share the rate, this one included. */
+  /** Gateways that share the rate; 0 for a newcomer, who refills from its next exchange on. */
   readonly sharers: number
+  readonly debt: number
 }
 
-/** The budgets and the usage of all gateways. A repeated exchange number counts once. */
-export interface SharedLedger {
-  settle(number: number, rows: readonly Spent[]): Promise<readonly Granted[]>
-  use(number: number, deltas: readonly UsageDelta[]): Promise<readonly WindowTotal[]>
+/** The budgets of all gateways. A repeated exchange number counts once. */
+export interface BudgetLedger {
+  settle(number: number, rows: readonly SpentRow[]): Promise<readonly SettledRow[]>
 }
 
 /** Frames of one append, in order, the first with number `first`. */

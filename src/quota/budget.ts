@@ -2,13 +2,14 @@
 // Thread: main. `spend` is atomic: either every limit admits the call or batch and all of them are
 // charged, or none is.
 import { assert } from '../base/assert.ts'
-import { Bucket } from '../base/bucket.ts'
+import { Bucket, type Limiter, type Rate } from '../base/bucket.ts'
 import type { Clock } from '../base/clock.ts'
 import type { PlanValues } from '../subscriptions/plans.ts'
 import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
 import { NotificationRate } from './notification-rate.ts'
 import type { Plan } from './plan.ts'
 
+export type MakeBucket = (id: string, rate: Rate) => Limiter
 export type SpendReason = 'ok' | 'rate' | 'method-rate' | 'credits' | 'too-expensive'
 
 /** Reused: the next `spend` of the same budget overwrites it, so read it before then. */
@@ -35,7 +36,8 @@ export class Budget {
   readonly id: string
   readonly #clock: Clock
   #plan: Plan
-  #bucket: Bucket | null
+  #bucket: Limiter | null
+  readonly #makeBucket: MakeBucket
   #caps: Bucket[]
   #notifications: NotificationRate | null
   #window: OpenWindow
@@ -68,12 +70,14 @@ export class Budget {
     window: OpenWindow,
     clock: Clock,
     onUse: (budget: Budget) => void = () => {},
+    makeBucket: MakeBucket = (_id, rate) => new Bucket(rate),
   ) {
     this.id = id
     this.#clock = clock
     this.#onUse = onUse
     this.#plan = plan
-    this.#bucket = bucketOf(plan)
+    this.#makeBucket = makeBucket
+    this.#bucket = this.#bucketOf(plan)
     this.#caps = capsOf(plan)
     this.#notifications = notificationsOf(plan)
     this.#window = window
@@ -137,7 +141,7 @@ export class Budget {
   changePlan(plan: Plan): void {
     if (plan === this.#plan) return
     const nowMs = this.#clock.monotonicMs()
-    const next = bucketOf(plan)
+    const next = this.#bucketOf(plan)
     const { creditsPerSecond: perSecond, burst } = plan.values
     if (next !== null && this.#bucket !== null) this.#bucket.change({ perSecond, burst }, nowMs)
     else this.#bucket = next
@@ -201,6 +205,11 @@ export class Budget {
       this.#onUse(this)
     }
     return this.#pending
+  }
+
+  #bucketOf(plan: Plan): Limiter | null {
+    const { creditsPerSecond: perSecond, burst } = plan.values
+    return perSecond === 0 ? null : this.#makeBucket(this.id, { perSecond, burst })
   }
 
   #permitsOf(kind: Entered): number {
@@ -277,11 +286,6 @@ export class Budget {
     this.#verdict.windowSecs = isLimited ? Math.max(1, Math.ceil(burst / creditsPerSecond)) : 1
     this.#verdict.resetSecs = 0
   }
-}
-
-function bucketOf(plan: Plan): Bucket | null {
-  const { creditsPerSecond: perSecond, burst } = plan.values
-  return perSecond === 0 ? null : new Bucket({ perSecond, burst })
 }
 
 function notificationsOf({ values }: Plan): NotificationRate | null {

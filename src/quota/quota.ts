@@ -8,7 +8,7 @@ import type { PlanValues } from '../subscriptions/plans.ts'
 import type { Subscription } from '../subscriptions/subscription.ts'
 import type { OpenWindow, UsageDelta } from '../subscriptions/usage.ts'
 import { faultReport, type Log, LogThrottle } from '../telemetry/log.ts'
-import { Budget } from './budget.ts'
+import { Budget, type MakeBucket } from './budget.ts'
 import { Plan } from './plan.ts'
 
 /** The fields of a subscription that a budget needs. */
@@ -25,6 +25,8 @@ export interface QuotaDeps {
   readonly ledger: Ledger
   readonly clock: Clock
   readonly log: Log
+  /** Makes a budget's bucket; one gateway alone has the whole rate. */
+  readonly makeBucket?: MakeBucket | undefined
 }
 
 const flushMs = 500
@@ -65,8 +67,9 @@ export class Quota {
     const plan = this.#planOf(account)
     let budget = this.#budgets.get(account.id)
     if (budget === undefined) {
-      const { ledger, clock } = this.#deps
-      budget = new Budget(account.id, plan, ledger.openWindow(account.id), clock, this.#onUse)
+      const { ledger, clock, makeBucket } = this.#deps
+      const window = ledger.openWindow(account.id)
+      budget = new Budget(account.id, plan, window, clock, this.#onUse, makeBucket)
       this.#budgets.set(account.id, budget)
       this.#windowsEndMs = Math.min(this.#windowsEndMs, budget.windowEndsAtMs)
     } else budget.changePlan(plan)

@@ -5,6 +5,7 @@ import type { Gate } from '../auth/gate.ts'
 import type { Running } from '../base/running.ts'
 import type { Cluster } from '../cluster/cluster.ts'
 import type { SharedRegistry } from '../cluster/shared-registry.ts'
+import type { Shares } from '../cluster/shares.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
 import type { ExecutionPipeline } from '../flows/execution.ts'
 import type { startEngine } from '../products/indexer/engines.ts'
@@ -28,6 +29,7 @@ export interface Components {
   cluster: Cluster | null
   registry: Store
   sharedRegistry: SharedRegistry | null
+  shares: Shares | null
   directory: Directory
   gate: Gate
   quota: { readonly quota: Quota; readonly quotaMeters: QuotaMeters; stop(): Promise<void> }

@@ -7,6 +7,7 @@ import { declareAuthMeters } from '../auth/meters.ts'
 import { Fault } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
 import type { SharedRegistry } from '../cluster/shared-registry.ts'
+import type { Shares } from '../cluster/shares.ts'
 import { knownOf } from '../config/known.ts'
 import { declareQuotaMeters } from '../quota/meters.ts'
 import { Quota } from '../quota/quota.ts'
@@ -62,10 +63,17 @@ export function openGate(
 
 export function startQuota(
   { config, clock, log, meters }: Context,
-  { registry, directory, sharedRegistry }: RegistryParts & { readonly directory: Directory },
+  {
+    registry,
+    directory,
+    sharedRegistry,
+    shares,
+  }: RegistryParts & { readonly directory: Directory; readonly shares: Shares | null },
 ) {
   const shared = sharedRegistry?.openUsage() ?? null
-  const quota = new Quota({ plans: config.plans, ledger: shared ?? registry, clock, log })
+  const makeBucket = shares?.bucketOf.bind(shares)
+  const ledger = shared ?? registry
+  const quota = new Quota({ plans: config.plans, ledger, clock, log, makeBucket })
   shared?.onTotals((totals) => quota.learn(totals))
   quota.start()
   directory.watch((subscription) => quota.refresh(subscription))

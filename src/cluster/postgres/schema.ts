@@ -6,18 +6,19 @@ import { Fault } from '../../base/errors.ts'
 import type { Queries } from './client.ts'
 import { gatewaysSql } from './gateways.ts'
 import { leasesSql } from './leases.ts'
+import { ledgerSql } from './ledger.ts'
 import { registrySql } from './registry-rows.ts'
 import { usageSql } from './usage.ts'
 
 /** Raised by a change that an older version cannot work with. */
 const formatHere = 1
 /** Raised by every change of `parts`. */
-const versionHere = 2
+const versionHere = 3
 /** Any number that no other program uses for its advisory locks. */
 const lockNumber = 7_205_759_403
 
 /** Idempotent SQL, one part per port. */
-const parts: readonly string[] = [gatewaysSql, leasesSql, registrySql, usageSql]
+const parts: readonly string[] = [gatewaysSql, leasesSql, registrySql, usageSql, ledgerSql]
 
 const metaSql = `
 CREATE SCHEMA IF NOT EXISTS sluice;
