@@ -88,6 +88,7 @@ describe('a query on the embedded index', () => {
     expect(other.error?.code).toBe(60)
     const endless = await ask(stage.engine, 'SELECT sum(number) FROM system.numbers', {
       limits: { timeMs: 500 },
+      subscription: 'sub_endless',
     })
     expect(endless.error?.code).toBe(159)
     const { error } = await ask(stage.engine, "SELECT throwIf(number = 3, 'boom') FROM numbers(9)")

@@ -23,16 +23,20 @@ export function literal({ type, value }: TypedValue): string {
   const plain = /^Nullable\((.*)\)$/s.exec(type)?.[1] ?? type
   if (value === null)
     return `CAST(NULL AS ${type.startsWith('Nullable') ? type : `Nullable(${type})`})`
-  if (typeof value !== 'string') return `CAST([${value.map(item).join(', ')}] AS ${inUtc(type)})`
+  if (typeof value !== 'string') return `CAST(${item({ type, value })} AS ${inUtc(type)})`
   if (plain === 'String') return clickhouseString(value)
   if (plain === 'Bool') return value === 'true' ? '1' : '0'
   return `CAST(${clickhouseString(value)} AS ${inUtc(plain)})`
 }
 
-/** Inside an array the surrounding cast sets the type. */
+/** Inside an array, a tuple or a map the surrounding cast sets the type. */
 function item({ type, value }: TypedValue): string {
   if (value === null) return 'NULL'
-  if (typeof value !== 'string') return `[${value.map(item).join(', ')}]`
+  if (typeof value !== 'string') {
+    const items = value.map(item).join(', ')
+    if (type.startsWith('Map')) return `map(${items})`
+    return type.startsWith('Tuple') ? `tuple(${items})` : `[${items}]`
+  }
   if (/^U?Int\d+$/.test(type)) return value
   return type === 'Bool' ? (value === 'true' ? '1' : '0') : clickhouseString(value)
 }

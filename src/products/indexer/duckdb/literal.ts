@@ -14,25 +14,46 @@ export function statementText({ texts, values }: Statement): string {
 
 export function literal({ type, value }: TypedValue): string {
   const parsed = parseType(type)
-  if (parsed === null) return duckdbString(String(value))
-  return `CAST(${written(parsed, value)} AS ${typeOf(parsed)})`
+  return parsed === null ? duckdbString(String(value)) : written(parsed, value)
 }
 
-function written(type: SqlType, value: TypedValue['value']): string {
-  if (value === null) return 'NULL'
-  if ('of' in type) {
-    if (type.kind === 'nullable') return written(type.of, value)
-    const items = typeof value === 'string' ? [] : value
-    return `[${items.map((item) => written(type.of, item.value)).join(', ')}]`
+type Inner = (type: SqlType, value: TypedValue['value'], inner: Inner) => string
+
+/** One cast around the whole; DuckDB has no name for a tuple's type, so its elements have casts. */
+function written(type: SqlType, value: TypedValue['value'], _?: Inner): string {
+  const name = typeOf(type)
+  if (name !== null) return `CAST(${plain(type, value, plain)} AS ${name})`
+  return plain(type, value, written)
+}
+
+function plain(type: SqlType, value: TypedValue['value'], inner: Inner): string {
+  if ('of' in type && type.kind === 'nullable') return plain(type.of[0]!, value, inner)
+  if (value === null && (!('of' in type) || type.kind !== 'tuple')) return 'NULL'
+  if (!('of' in type)) {
+    const text = String(value)
+    // Integers are written as numbers, because LIMIT and similar clauses require one.
+    return type.kind === 'integer' && /^-?\d+$/.test(text) ? text : duckdbString(text)
   }
-  const text = String(value)
-  // Integers are written as numbers, because LIMIT and similar clauses require one.
-  return type.kind === 'integer' && /^-?\d+$/.test(text) ? text : duckdbString(text)
+  const { kind, of } = type
+  const items = value === null || typeof value === 'string' ? [] : value
+  if (kind === 'tuple')
+    return `row(${of.map((one, at) => written(one, items[at]?.value ?? null)).join(', ')})`
+  const lists = of.map((one, part) => {
+    const own = items.filter((_, at) => at % of.length === part)
+    // An empty list has its type from an item that is cut off.
+    if (own.length === 0) return `[${inner(one, null, inner)}][1:0]`
+    return `[${own.map((item) => inner(one, item.value, inner)).join(', ')}]`
+  })
+  return kind === 'map' ? `map(${lists.join(', ')})` : lists[0]!
 }
 
-function typeOf(type: SqlType): string {
+/** Null when a tuple is inside. */
+function typeOf(type: SqlType): string | null {
   if (!('of' in type)) return scalarType(type)
-  return type.kind === 'array' ? `${typeOf(type.of)}[]` : typeOf(type.of)
+  const inner = type.of.map(typeOf)
+  if (type.kind === 'tuple' || inner.includes(null)) return null
+  if (type.kind === 'map') return `MAP(${inner.join(', ')})`
+  return type.kind === 'array' ? `${inner[0]}[]` : inner[0]!
 }
 
 function scalarType({ kind, name, precision, scale = 0 }: Scalar): string {

@@ -45,7 +45,8 @@ export function bindParameters(
     }
     at = parameter.last
     const source = isWritten ? { source: text.slice(token.start, tokens[at]!.end) } : {}
-    if (bound.value.type === 'Identifier' && !isWritten) made += `"${String(bound.value.value)}"`
+    if (bound.value.type === 'Identifier' && !isWritten)
+      made += `"${String(bound.value.value).replace('.', '"."')}"`
     else {
       texts.push(made)
       values.push({ ...bound.value, ...source })
@@ -63,7 +64,7 @@ interface Parameter {
   readonly last: number
 }
 
-const PARAMETER_TOKENS_MAX = 40
+const PARAMETER_TOKENS_MAX = 200
 
 /** `{` name `:` … `}` without braces inside. */
 function parameterAt(text: string, tokens: readonly Token[], at: number): Parameter | null {
@@ -90,9 +91,12 @@ function bind(
       ? checked(null)
       : fail('UNKNOWN_TYPE', `parameter ${name} cannot be of type ${typeText.slice(0, 60)}`)
   if (given === undefined)
-    return fail('UNKNOWN_QUERY_PARAMETER', `query parameter ${name} is not set`)
+    return fail('UNKNOWN_QUERY_PARAMETER', `Substitution \`${name}\` is not set`)
   const value = parseValue(type, given)
   return value === null
-    ? fail('BAD_QUERY_PARAMETER', `the value of parameter ${name} is no ${type.name}`)
+    ? fail(
+        'BAD_QUERY_PARAMETER',
+        `Value cannot be parsed as ${type.name} for query parameter '${name}'`,
+      )
     : checked(value)
 }

@@ -1,4 +1,5 @@
 // Parses ClickHouse type names, as in `{name:Type}`. Thread: any (pure).
+import { unescaped } from './quoting.ts'
 
 export type ScalarName =
   | 'integer'
@@ -11,6 +12,7 @@ export type ScalarName =
   | 'datetime'
   | 'datetime64'
   | 'decimal'
+  | 'enum'
   | 'identifier'
 
 export interface Scalar {
@@ -24,16 +26,19 @@ export interface Scalar {
   readonly precision?: number
   /** Decimals and DateTime64: fractional digits. */
   readonly scale?: number
+  /** Enums: numbers by name. */
+  readonly values?: ReadonlyMap<string, string>
 }
 export interface NestedType {
-  readonly kind: 'array' | 'nullable'
+  readonly kind: 'array' | 'nullable' | 'tuple' | 'map'
   readonly name: string
-  readonly of: SqlType
+  /** The types inside: of items, of each element of a tuple, of key and value of a map. */
+  readonly of: readonly SqlType[]
 }
 export type SqlType = Scalar | NestedType
 
 const DEPTH_MAX = 8
-const TEXT_CHARS_MAX = 200
+const TEXT_CHARS_MAX = 2_000
 
 /** The type of that name; null when a parameter cannot have it. */
 export function parseType(text: string): SqlType | null {
@@ -46,23 +51,63 @@ function typeOf(text: string, depth: number): SqlType | null {
   if (form === null) return null
   const [, name = '', inside] = form
   if (inside === undefined) return plainOf(name)
-  if (name === 'Array' || name === 'Nullable' || name === 'LowCardinality')
-    return nestedOf(name, inside.trim(), depth)
-  return withArguments(
-    name,
-    inside.split(',').map((argument) => argument.trim()),
-  )
+  const args = splitOutside(inside, ',')
+  if (args === null) return null
+  return Object.hasOwn(nested, name) ? nestedOf(name, args, depth) : withArguments(name, args)
 }
 
-function nestedOf(name: string, inside: string, depth: number): SqlType | null {
-  const of = typeOf(inside, depth + 1)
-  if (of === null || of.kind === 'identifier') return null
-  // LowCardinality is about the storage of columns and does not affect values.
-  if (name === 'LowCardinality') return of
-  if (name === 'Array') return { kind: 'array', name: `Array(${of.name})`, of }
-  if (of.kind === 'array' || of.kind === 'nullable') return null
-  return { kind: 'nullable', name: `Nullable(${of.name})`, of }
+/** Types with types inside, and how many; a tuple has any number. */
+const nested: Readonly<Record<string, number>> = {
+  Array: 1,
+  Nullable: 1,
+  LowCardinality: 1,
+  Map: 2,
+  Tuple: 0,
 }
+
+function nestedOf(name: string, args: readonly string[], depth: number): SqlType | null {
+  if (nested[name] !== 0 && nested[name] !== args.length) return null
+  const of: SqlType[] = []
+  for (const arg of args) {
+    // An element of a tuple may have a name.
+    const type = typeOf(name === 'Tuple' ? arg.replace(/^\w+\s+(?=[A-Z])/, '') : arg, depth + 1)
+    if (type === null || type.kind === 'identifier') return null
+    of.push(type)
+  }
+  const [first] = of
+  // LowCardinality is about the storage of columns and does not affect values.
+  if (name === 'LowCardinality') return first ?? null
+  if (name === 'Nullable' && (first === undefined || 'of' in first)) return null
+  const kind = name.toLowerCase() as NestedType['kind']
+  return { kind, name: `${name}(${of.map((type) => type.name).join(', ')})`, of }
+}
+
+/** The parts of a list, split outside of brackets and quotes; null when those do not match. */
+export function splitOutside(text: string, separator: ',' | ':'): string[] | null {
+  const parts: string[] = []
+  let depth = 0
+  let begin = 0
+  let isInString = false
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]!
+    if (isInString) {
+      if (char === '\\') at++
+      else if (char === "'") isInString = false
+    } else if (char === "'") isInString = true
+    else if ('([{'.includes(char)) depth++
+    else if (')]}'.includes(char) && --depth < 0) return null
+    else if (char === separator && depth === 0) {
+      parts.push(text.slice(begin, at).trim())
+      begin = at + 1
+      if (parts.length > PARTS_MAX) return null
+    }
+  }
+  if (isInString || depth !== 0) return null
+  parts.push(text.slice(begin).trim())
+  return parts
+}
+
+const PARTS_MAX = 100_000
 
 function withArguments(name: string, args: readonly string[]): Scalar | null {
   const [first = '', second] = args
@@ -81,12 +126,30 @@ function withArguments(name: string, args: readonly string[]): Scalar | null {
     case 'Decimal':
       if (number === null || args.length > 2 || !/^\d{1,2}$/.test(second ?? '0')) return null
       return decimalOf(number, Number(second ?? 0))
+    case 'Enum':
+    case 'Enum8':
+    case 'Enum16':
+      return enumOf(name, args)
     default: {
       const precision = decimalDigits.get(name)
       if (precision === undefined || number === null || args.length !== 1) return null
       return decimalOf(precision, number)
     }
   }
+}
+
+/** `Enum8('a' = 1, 'b')`: without a number it is one more than the one before. */
+function enumOf(name: string, args: readonly string[]): Scalar | null {
+  const values = new Map<string, string>()
+  let next = 1
+  for (const arg of args) {
+    const form = /^'((?:[^'\\]|\\.)*)'(?:\s*=\s*(-?\d{1,5}))?$/s.exec(arg)
+    const text = form === null ? null : unescaped(form[1]!)
+    if (text === null) return null
+    next = form?.[2] === undefined ? next : Number(form[2])
+    values.set(text, String(next++))
+  }
+  return { kind: 'enum', name: `${name}(${args.join(', ')})`, values }
 }
 
 const decimalDigits = new Map([
@@ -114,6 +177,7 @@ const kinds: Readonly<Record<string, ScalarName>> = {
   Float32: 'float',
   Float64: 'float',
   Bool: 'bool',
+  Boolean: 'bool',
   String: 'string',
   UUID: 'uuid',
   Date: 'date',
@@ -126,7 +190,10 @@ const kinds: Readonly<Record<string, ScalarName>> = {
 function plainOf(name: string): Scalar | null {
   if (name === 'DateTime64') return datetime64(3)
   const integer = /^(U?)Int(8|16|32|64|128)$/.exec(name)
-  if (integer === null) return Object.hasOwn(kinds, name) ? { kind: kinds[name]!, name } : null
+  if (integer === null) {
+    const kind = Object.hasOwn(kinds, name) ? kinds[name]! : null
+    return kind === null ? null : { kind, name: kind === 'bool' ? 'Bool' : name }
+  }
   const bits = BigInt(integer[2]!)
   const isSigned = integer[1] === ''
   const max = (1n << (isSigned ? bits - 1n : bits)) - 1n

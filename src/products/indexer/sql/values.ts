@@ -3,14 +3,20 @@
 // escapes, arrays are `['a','b']`.
 import type { TypedValue } from '../engine.ts'
 import { unescaped } from './quoting.ts'
-import type { NestedType, Scalar, ScalarName, SqlType } from './types.ts'
+import {
+  type NestedType,
+  type Scalar,
+  type ScalarName,
+  type SqlType,
+  splitOutside,
+} from './types.ts'
 
 /** The value, or null when the text is not a value of the type. An item is inside an array. */
 export function parseValue(type: SqlType, text: string, isItem = false): TypedValue | null {
   if ('of' in type) {
-    if (type.kind === 'array') return parseArray(type, text)
+    if (type.kind !== 'nullable') return parseNested(type, text.trim())
     if (isItem ? /^null$/i.test(text) : text === '\\N') return { type: type.name, value: null }
-    const inner = parseValue(type.of, text, isItem)
+    const inner = parseValue(type.of[0]!, text, isItem)
     return inner === null ? null : { type: type.name, value: inner.value }
   }
   const isText = type.kind === 'string' || type.kind === 'fixed-string'
@@ -38,7 +44,10 @@ const parsers: Readonly<Record<ScalarName, (text: string, type: Scalar) => strin
   datetime: (text) => parseTime(text, 0),
   datetime64: (text, { scale = 0 }) => parseTime(text, scale),
   decimal: parseDecimal,
-  identifier: (text) => (/^[A-Za-z_]\w{0,127}$/.test(text) ? text : null),
+  // By name or by number.
+  enum: (text, { values = new Map<string, string>() }) =>
+    values.has(text) ? text : ([...values].find(([, number]) => number === text)?.[0] ?? null),
+  identifier: (text) => (/^[A-Za-z_]\w{0,127}(\.[A-Za-z_]\w{0,127})?$/.test(text) ? text : null),
 }
 
 function parseInteger(text: string, { min = 0n, max = 0n }: Scalar): string | null {
@@ -74,9 +83,9 @@ function parseTime(text: string, scale: number): string | null {
     if (Number.isNaN(date.getTime()) || date.getUTCFullYear() > 9999) return null
     return withFraction(date.toISOString().slice(0, 19).replace('T', ' '), fraction, scale)
   }
-  const form = /^(\d{4}-\d\d-\d\d)[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?Z?$/.exec(text)
+  const form = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?Z?)?$/.exec(text)
   if (form === null) return null
-  const [, day = '', hours = '', minutes = '', secs = '', fraction = ''] = form
+  const [, day = '', hours = '00', minutes = '00', secs = '00', fraction = ''] = form
   if (!isDay(day) || Number(hours) > 23 || Number(minutes) > 59 || Number(secs) > 59) return null
   return withFraction(`${day} ${hours}:${minutes}:${secs}`, fraction, scale)
 }
@@ -91,46 +100,27 @@ function isDay(text: string): boolean {
   return !Number.isNaN(date.getTime()) && date.toISOString().startsWith(text)
 }
 
-const ITEMS_MAX = 100_000
+const brackets = { array: '[]', tuple: '()', map: '{}', nullable: '' } as const
 
-/** `[1,2]`, `['a', 'it\'s']`, `[[1],[]]`, `[NULL]`. */
-function parseArray(type: NestedType, text: string): TypedValue | null {
+/** `[1,2]`, `('a',NULL)`, `{'k':[1]}`; keys and values of a map follow one another. */
+function parseNested(type: NestedType, text: string): TypedValue | null {
+  const [open, close] = brackets[type.kind]
+  if (text.length < 2 || !text.startsWith(open!) || !text.endsWith(close!)) return null
+  const inside = text.slice(1, -1).trim()
+  const parts = inside === '' ? [] : splitOutside(inside, ',')
+  const items =
+    type.kind === 'map' ? parts?.flatMap((part) => splitOutside(part, ':') ?? '') : parts
+  if (items === null || items === undefined) return null
+  const isComplete =
+    type.kind === 'tuple'
+      ? items.length === type.of.length
+      : items.length === (parts?.length ?? 0) * type.of.length
+  if (!isComplete) return null
   const values: TypedValue[] = []
-  const items = splitArray(text)
-  if (items === null) return null
-  for (const item of items) {
-    const value = parseValue(type.of, item, true)
+  for (const [index, item] of items.entries()) {
+    const value = parseValue(type.of[index % type.of.length]!, item, true)
     if (value === null) return null
     values.push(value)
   }
   return { type: type.name, value: values }
-}
-
-/** The items of `[…]`, split at the outer commas; null when it is not an array. */
-function splitArray(text: string): string[] | null {
-  const whole = text.trim()
-  if (!whole.startsWith('[') || !whole.endsWith(']') || whole.length < 2) return null
-  const items: string[] = []
-  let depth = 0
-  let begin = 1
-  let isInString = false
-  for (let at = 1; at < whole.length - 1; at++) {
-    const char = whole[at]
-    if (isInString) {
-      if (char === '\\') at++
-      else if (char === "'") isInString = false
-    } else if (char === "'") isInString = true
-    else if (char === '[') depth++
-    else if (char === ']' && --depth < 0) return null
-    else if (char === ',' && depth === 0) {
-      items.push(whole.slice(begin, at).trim())
-      begin = at + 1
-      if (items.length > ITEMS_MAX) return null
-    }
-  }
-  const last = whole.slice(begin, -1).trim()
-  if (isInString || depth !== 0) return null
-  if (last === '') return items.length === 0 ? items : null
-  items.push(last)
-  return items.includes('') ? null : items
 }

@@ -95,8 +95,33 @@ describe('values of parameters', () => {
     ])
   })
 
+  it('are tuples, maps and enums, nested in each other', () => {
+    const item = (type: string, inner: unknown) => ({ type, value: inner })
+    expect(value('Tuple(Int32, Nullable(String))', "(42,'it\\'s (1,2)')")).toEqual([
+      item('Int32', '42'),
+      item('Nullable(String)', "it's (1,2)"),
+    ])
+    expect(value('Map(String, Tuple(UInt8, Boolean))', "{'a:b':(1,TRUE)}")).toEqual([
+      item('String', 'a:b'),
+      item('Tuple(UInt8, Bool)', [item('UInt8', '1'), item('Bool', 'true')]),
+    ])
+    expect(value('Map(String, UInt8)', '{}')).toEqual([])
+    expect(value('Array(DateTime)', "['2022-05-02']")).toEqual([
+      item('DateTime', '2022-05-02 00:00:00'),
+    ])
+    expect(value("Enum8('a' = 1, 'b')", '2')).toBe('b')
+    for (const [type, text] of [
+      ['Tuple(UInt8, UInt8)', '(1)'],
+      ['Map(String, UInt8)', "{'a'}"],
+      ['Map(String, UInt8)', "{'a':1:2}"],
+      ["Enum('a')", 'c'],
+      ['Tuple(UInt8)', '(1'],
+    ] as const)
+      expect([type, value(type, text)]).toEqual([type, undefined])
+  })
+
   it('have types that are known, and no others', () => {
-    for (const name of ['Uint8', 'Array', 'Array()', 'Nullable(Array(UInt8))', 'Tuple(UInt8)'])
+    for (const name of ['Uint8', 'Array', 'Array()', 'Nullable(Array(UInt8))', 'Tuple(Uint8)'])
       expect(parseType(name)).toBeNull()
     for (const name of ["DateTime('Asia/Tokyo')", 'Decimal(50,1)', 'Array(Identifier)', ''])
       expect(parseType(name)).toBeNull()
