@@ -35,6 +35,7 @@ try {
   await bundleLive(root, join(fresh, 'src', 'products', 'metrics', 'live'))
   compileAnalysis()
   copyPages()
+  copySql()
   const main = join(fresh, 'src', 'main.js')
   if (existsSync(main)) chmodSync(main, 0o755)
   const dist = join(root, 'dist')
@@ -52,6 +53,12 @@ try {
 function copyPages() {
   const pages = join('src', 'products', 'indexer', 'play')
   cpSync(join(root, pages), join(fresh, pages), { recursive: true })
+}
+
+/** Definitions that the query process reads are beside their reader. */
+function copySql() {
+  const file = join('src', 'products', 'indexer', 'duckdb', 'functions.sql')
+  copyFileSync(join(root, file), join(fresh, file))
 }
 
 /** AssemblyScript takes longer than all the rest, so an up-to-date module is taken over. */

@@ -9,6 +9,14 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { type Question, questions } from '../testkit/analyst-questions.ts'
 import { Bundle } from '../testkit/bundle.ts'
 import {
+  askServer,
+  compared,
+  lists,
+  prepareServer,
+  readAnswers,
+  statementOf,
+} from '../testkit/clickhouse-answers.ts'
+import {
   type ClickhouseServer,
   hasClickhouseServer,
   startClickhouseServer,
@@ -58,6 +66,21 @@ describe.skipIf(!isThere)('DuckDB against ClickHouse (skipped: no clickhouse-ser
     ])
     expect(theirs.length).toBeGreaterThan(0)
     expect(ours).toEqual(theirs)
+  })
+
+  test.each(lists)('answers the recorded %s as newer servers do', async (list) => {
+    // Beside the database that the adapter fills.
+    const url = `${server.url}/answers`
+    await prepareServer(url)
+    const wrong: string[] = []
+    const rows = readAnswers(list).filter(({ old, error }) => old === undefined && !error)
+    for (const recorded of rows) {
+      const { text, error } = await askServer(url, statementOf(list, recorded))
+      const { verdict, note } = compared(recorded, text, error)
+      if (verdict === 'refused' || verdict === 'other') wrong.push(note)
+    }
+    expect(wrong).toEqual([])
+    expect(rows.length).toBeGreaterThan(list === 'expressions' ? 500 : 100)
   })
 
   test('gives the same through the endpoint to an unmodified client', async () => {

@@ -1,7 +1,8 @@
 // ClickHouse's aggregate functions in DuckDB's SQL, with the combinators -If, -Distinct, -OrNull,
 // -OrDefault and -Array. Thread: any (pure).
 import { SqlProblem } from '../sql/parser.ts'
-import { type CallOf, filledTemplate, resultType, same, type TypeRule } from './entry.ts'
+import { moreAggregates } from './aggregates-more.ts'
+import { type Aggregate, type CallOf, filledTemplate, resultType, same } from './entry.ts'
 import {
   condition,
   duckdbTypeOf,
@@ -15,20 +16,6 @@ import {
   unknown,
   withoutNull,
 } from './typing.ts'
-
-export interface Aggregate {
-  /** A template, or a function that chooses one: `$D` is DISTINCT, `$F` is FILTER and OVER. */
-  readonly sql: string | ((call: CallOf) => string | null)
-  readonly type: TypeRule
-  /** Over no rows: the type's default, NaN, or what DuckDB returns (which is then not NULL). */
-  readonly empty?: 'default' | 'nan'
-  /** The result is cast to its type. */
-  readonly isCast?: boolean
-  /** NULL arguments do not make the result Nullable. */
-  readonly nulls?: 'own'
-  /** Parameters when none are given. */
-  readonly level?: string
-}
 
 export interface AggregateCall extends CallOf {
   readonly isDistinct: boolean
@@ -93,7 +80,6 @@ const table: Readonly<Record<string, Aggregate>> = {
   groupuniqarray: { ...list, sql: arrayOfGroup('list(DISTINCT $1)$F') },
   quantile: { sql: 'quantile_cont($D$1, $p1)$F', ...real, level: '0.5' },
   quantiletdigest: { sql: 'quantile_cont($D$1, $p1)$F', ...real32, level: '0.5' },
-  quantiletiming: { sql: 'quantile_cont($D$1, $p1)$F', ...real32, level: '0.5' },
   quantileexact: { sql: exact, ...first, level: '0.5' },
   quantileexacthigh: { sql: exact, ...first, level: '0.5' },
   median: { sql: 'quantile_cont($D$1, $p1)$F', ...real, level: '0.5' },
@@ -103,17 +89,14 @@ const table: Readonly<Record<string, Aggregate>> = {
   quantilestdigest: { sql: levels, type: 'Array(Float64)' },
   quantilestiming: { sql: levels, type: 'Array(Float64)' },
   topk: { ...list, sql: 'coalesce(approx_top_k($1, $p1)$F, [])', level: '10' },
-  varpop: { sql: 'var_pop($D$1)$F', ...real },
-  varsamp: { sql: 'var_samp($D$1)$F', ...real },
-  stddevpop: { sql: 'stddev_pop($D$1)$F', ...real },
-  stddevsamp: { sql: 'stddev_samp($D$1)$F', ...real },
-  covarpop: { sql: 'covar_pop($1, $2)$F', ...real },
-  covarsamp: { sql: 'covar_samp($1, $2)$F', ...real },
   corr: { sql: 'corr($1, $2)$F', ...real },
   groupbitand: bits('bit_and'),
   groupbitor: bits('bit_or'),
   groupbitxor: bits('bit_xor'),
+  ...moreAggregates,
 }
+
+export const aggregateNames: readonly string[] = Object.keys(table)
 
 /** `groupArray(n)(x)` keeps the first n. */
 function arrayOfGroup(core: string): Aggregate['sql'] {

@@ -78,7 +78,8 @@ const names = `
   row_number sem skewness stddev stddev_pop stddev_samp string_agg sum sum_no_overflow sumkahan
   var_pop var_samp variance wavg weighted_avg grouping grouping_id
 
-  coalesce ifnull nullif if typeof pg_typeof can_cast_implicitly enum_code enum_first enum_last
+  coalesce error ifnull nullif if typeof pg_typeof can_cast_implicitly enum_code enum_first
+  enum_last
   enum_range equi_width_bins version database alias
 `
 

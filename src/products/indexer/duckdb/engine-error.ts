@@ -44,6 +44,8 @@ const rules: readonly Rule[] = [
   ['Mismatch Type', any, 53, 'TYPE_MISMATCH'],
   ['Out of Range', any, 321, 'VALUE_IS_OUT_OF_RANGE_OF_DATA_TYPE'],
   ['Out of Memory', any, 241, 'MEMORY_LIMIT_EXCEEDED'],
+  ['Invalid Input', /^not answered here/, 48, 'NOT_IMPLEMENTED'],
+  ['Invalid Input', /^Cannot parse/, 6, 'CANNOT_PARSE_TEXT'],
   ['Invalid Input', /^throwIf: /, 395, 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'],
   ['Invalid Input', any, 36, 'BAD_ARGUMENTS'],
   ['Not implemented', any, 48, 'NOT_IMPLEMENTED'],

@@ -1,6 +1,7 @@
 // How a function of ClickHouse is written in DuckDB's SQL: the form of the tables' entries.
 // Thread: any (pure).
 import type { Expr } from '../sql/ast.ts'
+import { SqlProblem } from '../sql/parser.ts'
 import { isNullable, itemType, nullable, type Typed, unknown } from './typing.ts'
 
 /** A call with its printed arguments. */
@@ -31,7 +32,25 @@ export type Entry =
       readonly nulls?: 'own'
     }
 
+/** Writes a call; null for arguments that the function does not take. */
+export type SqlRule = (call: CallOf) => string | null
+
 export type Entries = Readonly<Record<string, Entry>>
+
+/** How an aggregate function is written. */
+export interface Aggregate {
+  /** A template, or a function that chooses one: `$D` is DISTINCT, `$F` is FILTER and OVER. */
+  readonly sql: string | ((call: CallOf) => string | null)
+  readonly type: TypeRule
+  /** Over no rows: the type's default, NaN, or what DuckDB returns (which is then not NULL). */
+  readonly empty?: 'default' | 'nan'
+  /** The result is cast to its type. */
+  readonly isCast?: boolean
+  /** NULL arguments do not make the result Nullable. */
+  readonly nulls?: 'own'
+  /** Parameters when none are given. */
+  readonly level?: string
+}
 
 /** The type of an argument. */
 export const same =
@@ -76,4 +95,8 @@ export function filledTemplate(
     },
   )
   return isWhole ? sql : null
+}
+
+export function notAnswered(what: string): SqlProblem {
+  return new SqlProblem('NOT_IMPLEMENTED', `${what} is not answered here`)
 }

@@ -58,6 +58,8 @@ function arithmetic(sign: string, rule: Rule): (call: CallOf) => Typed | null {
     if (time !== null) return time
     if (!isNumber(a.type) || !isNumber(b.type)) {
       refuseTexts(sign, a, b)
+      if (sign === '/' && [a, b].some(({ type }) => type.includes('Decimal')))
+        throw new SqlProblem('NOT_IMPLEMENTED', 'division of Decimal: take toFloat64 of it')
       return { sql: `(${a.sql} ${sign} ${b.sql})`, type: unknown }
     }
     const type = rule(a.type, b.type)

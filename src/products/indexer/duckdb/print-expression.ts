@@ -7,18 +7,21 @@ import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type AggregateCall, aggregateSql, findAggregate } from './aggregates.ts'
+import { allowedFunctions } from './allowed-functions.ts'
 import type { Context } from './context.ts'
 import { type CallOf, filledTemplate, isFlagEntry, resultType } from './entry.ts'
 import { functions } from './functions.ts'
 import { literal as valueSql } from './literal.ts'
 import { typedOperators } from './operators.ts'
 import { printMembership } from './print-membership.ts'
-import { Scope } from './scope.ts'
+import { nearName, Scope, shown } from './scope.ts'
 import {
   flagOf,
   itemType,
   nullable,
   numberSql,
+  opened,
+  splitTypes,
   type Typed,
   unknown,
   withoutNull,
@@ -151,6 +154,7 @@ function functionOf(
     throw new SqlProblem('NOT_IMPLEMENTED', `${call.name}(…)(…) is not answered here`)
   const inner = call.args.map((one) => one.sql).join(', ')
   const written = `${functionName(call.name)}(${distinct}${inner}${params})${filter}${over}`
+  if (entry === null && !allowedFunctions.has(key)) throw unknownFunction(call.name)
   if (entry === null) return { sql: written, type: unknown }
   const template = typeof entry === 'string' ? undefined : entry.sql
   const sql =
@@ -160,6 +164,15 @@ function functionOf(
         wrongArguments(call.name))
   const type = resultType(entry, call)
   return isFlagEntry(entry) ? flagOf(sql, type) : { sql, type }
+}
+
+function unknownFunction(name: string): SqlProblem {
+  const near = nearName(name.toLowerCase(), Object.keys(functions))
+  const hint = near === null ? '' : `. Maybe you meant: ['${near}']`
+  return new SqlProblem(
+    'UNKNOWN_FUNCTION',
+    `Function with name \`${shown(name)}\` does not exist${hint}`,
+  )
 }
 
 function wrongArguments(name: string): never {
@@ -199,7 +212,7 @@ function printedCall(
   }
 }
 
-/** A lambda of several arguments takes the tuples of its arrays in DuckDB. */
+/** A lambda of several arguments takes the tuples of its arrays, or the entries of a map. */
 function lambdaArguments(
   { names, body }: Lambda,
   arrays: readonly Typed[],
@@ -208,9 +221,14 @@ function lambdaArguments(
 ): Typed[] {
   const count = names.length
   const variable = `v${context.number()}_`
+  const isMap = count === 2 && arrays[0]?.type.startsWith('Map(') === true
+  const types = isMap
+    ? splitTypes(opened(arrays[0]!.type)![1])
+    : arrays.map(({ type }) => itemType(type))
   const bound = names.map((name, at): [string, Typed] => {
-    const type = itemType(arrays[at]?.type ?? unknown)
-    return [name, { sql: count === 1 ? variable : `struct_extract(${variable}, ${at + 1})`, type }]
+    const type = types[at] ?? unknown
+    const key = isMap ? ["'key'", "'value'"][at] : at + 1
+    return [name, { sql: count === 1 ? variable : `struct_extract(${variable}, ${key})`, type }]
   })
   const inner = print(body, new Scope(scope, { locals: new Map(bound) }), context)
   const lambda = {
@@ -218,14 +236,12 @@ function lambdaArguments(
     sql: `lambda ${variable}: ${inner.sql}`,
     ...(inner.flag !== undefined && { flag: `lambda ${variable}: ${inner.flag}` }),
   }
-  if (count === 1) return [lambda, ...arrays]
+  if (count === 1 || isMap) return [lambda, ...arrays]
   const zipped = arrays.slice(0, count)
-  const type = `Array(Tuple(${zipped.map((one) => itemType(one.type)).join(', ')}))`
-  return [
-    lambda,
-    { sql: `list_zip(${zipped.map((one) => one.sql).join(', ')})`, type },
-    ...arrays.slice(count),
-  ]
+  const first = zipped[0]?.sql ?? ''
+  const same = zipped.map(({ sql }, at) => (at === 0 ? sql : `sameLength(${sql}, ${first})`))
+  const type = `Array(Tuple(${types.slice(0, count).join(', ')}))`
+  return [lambda, { sql: `list_zip(${same.join(', ')})`, type }, ...arrays.slice(count)]
 }
 
 /** CAST is the conversion function of its type. */

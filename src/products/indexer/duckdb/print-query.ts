@@ -31,7 +31,7 @@ export interface TranslateOptions {
   readonly database?: string
 }
 
-/** The query in DuckDB's SQL; relies on the macros of `macros.ts`. */
+/** The query in DuckDB's SQL; relies on the macros of `definitions.ts`. */
 export function translate(text: string, options: TranslateOptions = {}): Checked<Translated> {
   const parsed = parseStatement(text)
   if (!parsed.ok) return parsed
@@ -52,6 +52,12 @@ export function translate(text: string, options: TranslateOptions = {}): Checked
   }
   try {
     const { sql, columns } = printQuery(query, new Scope(null), context)
+    const interval = columns.find(({ type }) => /^(Nullable\()?Interval/.test(type))
+    if (interval !== undefined)
+      throw new SqlProblem(
+        'NOT_IMPLEMENTED',
+        `a result of type ${interval.type} is not answered here`,
+      )
     const word = explain === null ? '' : explain === 'analyze' ? 'EXPLAIN ANALYZE ' : 'EXPLAIN '
     return checked({ sql, explain: word, columns })
   } catch (thrown) {

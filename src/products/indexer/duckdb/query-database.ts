@@ -11,7 +11,7 @@ import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api
 import { duckdbString } from '../sql/quoting.ts'
 import { type Database, type TableName, tableNames } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
-import { macros } from './macros.ts'
+import { macros } from './definitions.ts'
 import { renderingMacros } from './nested-text.ts'
 import { schemaOf } from './schemas.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'

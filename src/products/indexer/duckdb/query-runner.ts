@@ -23,6 +23,7 @@ import { binarySql, type TakenChunk } from './result-shapes.ts'
 import { columnOf, type DuckColumn, typeName } from './result-types.ts'
 import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
 import { textRows } from './row-bytes.ts'
+import { unknown } from './typing.ts'
 
 const fileBytes = 64 * 1024
 
@@ -105,9 +106,14 @@ export class QueryRunner {
   async #plan(sql: string, named: Gated['columns']): Promise<readonly DuckColumn[]> {
     const prepared = await this.#database.connection.prepare(sql)
     try {
-      return Array.from({ length: prepared.columnCount }, (_, at) =>
-        columnOf(named[at]?.name ?? prepared.columnName(at), prepared.columnType(at), `q.c${at}`),
-      )
+      return Array.from({ length: prepared.columnCount }, (_, at) => ({
+        ...columnOf(
+          named[at]?.name ?? prepared.columnName(at),
+          prepared.columnType(at),
+          `q.c${at}`,
+        ),
+        ...shownType(named[at]?.type),
+      }))
     } finally {
       prepared.destroySync()
     }
@@ -220,8 +226,13 @@ export class QueryRunner {
   }
 }
 
+/** The type that the printer knows, with Nullable, which DuckDB's types have not. */
+function shownType(type: string | undefined): { shown?: string } {
+  return type === undefined || type.includes(unknown) ? {} : { shown: type }
+}
+
 function namesOf(columns: readonly DuckColumn[]) {
-  return columns.map(({ name, type }) => ({ name, type: typeName(type) }))
+  return columns.map(({ name, type, shown }) => ({ name, type: shown ?? typeName(type) }))
 }
 
 function statisticsOf({ sql, out, beganMs }: Task): ResultStatistics {

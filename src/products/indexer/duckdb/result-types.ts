@@ -18,6 +18,8 @@ export interface DuckColumn {
   readonly type: DuckDBType
   /** SQL of its value in the wrapped statement. */
   readonly value: string
+  /** ClickHouse's name of the type, where it is more exact than DuckDB's type. */
+  readonly shown?: string
   /** Fields of a tuple. */
   readonly fields: readonly DuckColumn[]
 }

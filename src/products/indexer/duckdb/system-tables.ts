@@ -3,7 +3,8 @@
 import { EMULATED_VERSION, type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { allowedFunctions } from './allowed-functions.ts'
-import { macros } from './macros.ts'
+import { aggregateNames } from './aggregates.ts'
+import { functionNames } from './functions.ts'
 import { schemaOf } from './schemas.ts'
 import { sqlTypes } from './types.ts'
 
@@ -21,17 +22,9 @@ const numbers = (...bounds: readonly string[]) =>
 const end = 'CAST(a AS BIGINT) + CAST(n AS BIGINT)'
 const int64Max = '9223372036854775807'
 
-const thrown = (message: string) =>
-  `CASE WHEN c THEN error('throwIf: ' || ${message}) ELSE CAST(0 AS UTINYINT) END`
-const nonZero = "'Value passed to ''throwIf'' function is non-zero'"
-
 const ownMacros = [
   "database() AS 'chain'",
   `version() AS '${EMULATED_VERSION}'`,
-  "timezone() AS 'UTC'",
-  "serverTimezone() AS 'UTC'",
-  // engine-error.ts reads the mark.
-  `throwIf(c) AS ${thrown(nonZero)}, (c, m) AS ${thrown('m')}`,
   // The time passes before the query runs: query-runner.ts.
   ...['sleep', 'sleepEachRow'].map((name) => `${name}(seconds) AS CAST(0 AS UTINYINT)`),
 ]
@@ -65,17 +58,18 @@ function placeOf(path: string): string {
   return `${schemaOf[database]}."${name}"`
 }
 
-/** A view, because to list DuckDB's functions takes longer than all else here. */
+/** ClickHouse's functions, and DuckDB's that may be called as well. */
 function functionsSql(): string {
-  const names = new Map(macros.map(({ name }) => [name.toLowerCase(), name]))
-  const known = [...allowedFunctions].filter((name) => /^\w+$/.test(name) && !names.has(name))
-  const rows = [...known.map((name) => [name, name] as const), ...names]
-  const values = rows.map((row) => `(${row.map(duckdbString).join(', ')})`)
-  return `SELECT written AS name,
-      CAST(lower IN (SELECT function_name FROM duckdb_functions()
-        WHERE function_type = 'aggregate') AS UTINYINT) AS is_aggregate,
+  const own = [...functionNames, ...aggregateNames]
+  const names = new Map(own.map((name) => [name.toLowerCase(), name]))
+  const other = [...allowedFunctions].filter((name) => /^\w+$/.test(name) && !names.has(name))
+  const aggregates = new Set(aggregateNames.map((name) => name.toLowerCase()))
+  const rows = [...names.values(), ...other].map(
+    (name) => `(${duckdbString(name)}, ${Number(aggregates.has(name.toLowerCase()))})`,
+  )
+  return `SELECT name, CAST(is_aggregate AS UTINYINT) AS is_aggregate,
       CAST(1 AS UTINYINT) AS case_insensitive, '' AS alias_to
-    FROM (VALUES ${values.join(', ')}) AS t(lower, written)`
+    FROM (VALUES ${rows.join(', ')}) AS t(name, is_aggregate)`
 }
 
 function tableSql(path: string, rows: readonly SystemRow[]): string {

@@ -15,7 +15,7 @@ function movedType(time: string, other: string): string {
   if (unit === undefined) return base
   const digits = timeUnits[unit]
   if (digits !== undefined)
-    return `DateTime64(${Math.max(digits, Number(/\d/.exec(base)?.[0] ?? 0))})`
+    return `DateTime64(${Math.max(digits, Number(/\((\d)/.exec(base)?.[1] ?? 0))})`
   const isDay = /^(Day|Week|Month|Quarter|Year)$/.test(unit)
   return base === 'Date' && !isDay ? 'DateTime' : base
 }

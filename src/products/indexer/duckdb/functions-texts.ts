@@ -1,0 +1,186 @@
+// ClickHouse's functions of texts and JSON whose SQL depends on literals or on the types of
+// arguments. Thread: any (pure). Keys are in lower case.
+import { definitions } from './definitions.ts'
+import { type CallOf, type Entries, type Entry, notAnswered, type SqlRule } from './entry.ts'
+import { textOf } from './functions-conversions.ts'
+import {
+  castTo,
+  condition,
+  defaultSql,
+  duckdbTypeOf,
+  integerOf,
+  isText,
+  itemType,
+  superType,
+  type Typed,
+  unknown,
+  withoutNull,
+} from './typing.ts'
+
+const char: SqlRule = ({ args }) => {
+  const codes = args.map((one) => Number(one.literal ?? Number.NaN))
+  if (!codes.every((code) => code >= 0 && code < 128))
+    throw notAnswered('char of a code that is not ASCII')
+  return `(${codes.map((code) => `chr(${code})`).join(' || ') || "''"})`
+}
+
+/** The pattern's first group, or all of what matches where it has none. */
+const groups = (pattern: Typed | undefined): number => {
+  if (pattern?.literal === undefined)
+    throw notAnswered('a regular expression that is not a literal')
+  return new RegExp(`${pattern.literal.replaceAll(/\(\?[a-z]+\)/g, '')}|`).exec('')!.length - 1
+}
+const group = (pattern: Typed | undefined): number => Math.min(1, safeGroups(pattern))
+function safeGroups(pattern: Typed | undefined): number {
+  try {
+    return groups(pattern)
+  } catch (error) {
+    if (error instanceof SyntaxError) throw notAnswered('this regular expression')
+    throw error
+  }
+}
+
+/** Arrays of a pattern's groups, from one array per group. */
+const allGroups =
+  (isHorizontal: boolean): SqlRule =>
+  ({ args: [x, pattern] }) => {
+    const count = safeGroups(pattern)
+    if (x === undefined || count === 0) return null
+    const lists = Array.from(
+      { length: count },
+      (_, at) => `regexp_extract_all(${x.sql}, ${pattern!.sql}, ${at + 1}, 's')`,
+    )
+    if (isHorizontal) return `[${lists.join(', ')}]`
+    const items = lists.map((_, at) => `struct_extract(t_, ${at + 1})`)
+    return count === 1
+      ? `list_transform(${lists[0]}, lambda t_: [t_])`
+      : `list_transform(list_zip(${lists.join(', ')}), lambda t_: [${items.join(', ')}])`
+  }
+
+/** The path of keys and indexes in DuckDB's form, as SQL. */
+function pathOf(keys: readonly Typed[]): string {
+  const parts = keys.map((key) => {
+    if (isText(key.type)) {
+      if (key.literal === undefined) return `' || '."' || ${key.sql} || '"' || '`
+      if (/["\\]/.test(key.literal)) throw notAnswered('a JSON key with quotes')
+      return `."${key.literal.replaceAll("'", "''")}"`
+    }
+    const at = Number(key.literal ?? key.sql.replaceAll(/::\w+|[()]/g, ''))
+    if (!Number.isInteger(at) || at === 0) throw notAnswered('a JSON index that is not a literal')
+    return at > 0 ? `[${at - 1}]` : `[#${at}]`
+  })
+  return `('$${parts.join('')}')`
+}
+
+/** `JSONExtract(x, keys…, 'Type')`. */
+function jsonValue({ args }: CallOf): Typed | null {
+  const [x, ...keys] = args.slice(0, -1)
+  const type = args.at(-1)?.literal
+  if (x === undefined || type === undefined) return null
+  const path = pathOf(keys)
+  const target = duckdbTypeOf(type)
+  const base = withoutNull(type)
+  const other = defaultSql(type)
+  if (target === null || other === null) return null
+  const text = `jsonText(${x.sql}, ${path})`
+  const read =
+    integerOf(base) !== null
+      ? `TRY_CAST(jsonWhole(${text}) AS ${target})`
+      : base.startsWith('Array(')
+        ? `TRY_CAST(jsonAt(${x.sql}, ${path}) AS ${target})`
+        : `TRY_CAST(${text} AS ${target})`
+  return { sql: `coalesce(${read}, ${other})`, type }
+}
+
+const transformed = ({ args: [x, from, to, other] }: CallOf): Typed | null => {
+  if (x === undefined || from === undefined || to === undefined) return null
+  const type = superType([itemType(to.type), (other ?? x).type])
+  const found = `list_extract(${to.sql}, list_position(${from.sql}, ${x.sql}))`
+  return { sql: `coalesce(${found}, ${castTo(other ?? x, type)})`, type }
+}
+
+/** Functions of functions.sql that take keys and indexes where it has a path. */
+const withPath = `JSONExtractString JSONExtractInt JSONExtractUInt JSONExtractFloat JSONExtractBool
+  JSONExtractRaw JSONExtractArrayRaw JSONExtractKeys JSONHas JSONLength JSONType`
+
+/** Those that take the number of a pattern's group, as the last argument. */
+const withGroup = 'extract extractAll'
+
+function adapted(names: string, adapt: (args: readonly Typed[]) => readonly Typed[]): Entries {
+  const keys = names.toLowerCase().split(/\s+/)
+  return Object.fromEntries(
+    keys.map((key) => {
+      const entry = definitions[key] as Exclude<Entry, string> & { sql: SqlRule }
+      return [
+        key,
+        { ...entry, sql: (call: CallOf) => entry.sql({ ...call, args: adapt(call.args) }) },
+      ]
+    }),
+  )
+}
+
+export const textFunctions: Entries = {
+  ...adapted(withPath, ([x, ...keys]) => [x!, { sql: pathOf(keys), type: 'String' }]),
+  ...adapted(withGroup, ([x, pattern]) => [
+    x!,
+    pattern!,
+    { sql: String(group(pattern)), type: 'UInt8' },
+  ]),
+  char: { type: 'String', sql: char },
+  concat: { type: 'String', sql: ({ args }) => `(${args.map(textOf).join(' || ')})` },
+  concatwithseparator: {
+    type: 'String',
+    sql: ({ args: [sep, ...rest] }) => `(${rest.map(textOf).join(` || ${sep?.sql} || `)})`,
+  },
+  arraystringconcat: {
+    type: 'String',
+    sql: ({ args: [array, sep] }) => {
+      if (array === undefined) return null
+      const item = itemType(array.type)
+      const texts = isText(item)
+        ? array.sql
+        : `list_transform(${array.sql}, lambda e_: ${textOf({ sql: 'e_', type: item })})`
+      return `array_to_string(${texts}, ${sep?.sql ?? "''"})`
+    },
+  },
+  regexpextract: {
+    type: 'String',
+    sql: ({ args: [x, pattern, at] }) =>
+      `regexp_extract(${x?.sql}, ${pattern?.sql}, ${at?.literal ?? group(pattern)}, 's')`,
+  },
+  extractgroups: {
+    type: 'Array(String)',
+    sql: ({ args: [x, pattern] }) => {
+      const one = (_: unknown, at: number) =>
+        `regexp_extract(${x?.sql}, ${pattern?.sql}, ${at + 1}, 's')`
+      return `[${Array.from({ length: safeGroups(pattern) }, one).join(', ')}]`
+    },
+  },
+  extractallgroups: { type: 'Array(Array(String))', sql: allGroups(false) },
+  extractallgroupsvertical: { type: 'Array(Array(String))', sql: allGroups(false) },
+  extractallgroupshorizontal: { type: 'Array(Array(String))', sql: allGroups(true) },
+  transform: {
+    type: (call) => transformed(call)?.type ?? unknown,
+    sql: (call) => transformed(call)?.sql ?? null,
+    nulls: 'own',
+  },
+  throwif: {
+    type: 'UInt8',
+    sql: ({ args: [x, message] }) =>
+      x === undefined
+        ? null
+        : `throwWhere(${condition(x)}, ${message?.sql ?? "'the value is not zero'"})`,
+  },
+  ignore: { type: 'UInt8', sql: '0::UTINYINT', nulls: 'own' },
+  iszeroornull: { type: 'flag', sql: '(coalesce($1, 0) = 0)', nulls: 'own' },
+  bar: { type: 'String', sql: 'rtrim(bar($*))' },
+  format: {
+    type: 'String',
+    sql: ({ args: [form, ...rest] }) => `format(${[form?.sql, ...rest.map(textOf)].join(', ')})`,
+  },
+  jsonextract: {
+    type: (call) => jsonValue(call)?.type ?? unknown,
+    sql: (call) => jsonValue(call)?.sql ?? null,
+    nulls: 'own',
+  },
+}
