@@ -19,8 +19,8 @@ import { until } from '../testkit/until.ts'
 
 /** What was reached; a smaller number is a regression. */
 const reached: Readonly<Record<ListName, { equal: number; sameType: number }>> = {
-  expressions: { equal: 946, sameType: 900 },
-  queries: { equal: 208, sameType: 205 },
+  expressions: { equal: 957, sameType: 953 },
+  queries: { equal: 217, sameType: 217 },
 }
 
 /**

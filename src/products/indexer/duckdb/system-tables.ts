@@ -2,8 +2,8 @@
 // Thread: main of a query process; runs once, before the configuration is locked.
 import { EMULATED_VERSION, type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
 import { duckdbString } from '../sql/quoting.ts'
-import { allowedFunctions } from './allowed-functions.ts'
 import { aggregateNames } from './aggregates.ts'
+import { allowedFunctions } from './allowed-functions.ts'
 import { functionNames } from './functions.ts'
 import { schemaOf } from './schemas.ts'
 import { sqlTypes } from './types.ts'
