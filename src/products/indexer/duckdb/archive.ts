@@ -19,12 +19,13 @@ import {
   attach,
   describe,
   hotName,
-  keepAs,
   removeFiles,
   type Sealed,
   type SealedSpan,
   type SnapshotFile,
   sealedName,
+  shareAs,
+  syncFolder,
 } from './store-files.ts'
 
 /** Fewer neighbouring files are not merged. */
@@ -87,12 +88,12 @@ export class Archive {
       await this.#connection.run(`DETACH ${hot.catalog}`)
       return removeFiles(folder, [hotName(hot.number), `${hotName(hot.number)}.wal`])
     }
-    await hot.spans.store(this.#connection, hot.catalog)
     await this.#connection.run(`CHECKPOINT ${hot.catalog}`)
     await this.#connection.run(`DETACH ${hot.catalog}`)
     const span = { from: hot.number, to: hot.number, revision: 0 }
-    await keepAs(folder, hotName(hot.number), sealedName(span))
-    await this.#admit(await describe(folder, span))
+    // Not synced: after a crash of the machine it may be a hot file again, and is sealed again.
+    await shareAs(folder, hotName(hot.number), sealedName(span))
+    await this.#admit(await describe(folder, span), hot.spans)
   }
 
   /** Files beyond the retention limits, oldest first. */
@@ -166,7 +167,9 @@ export class Archive {
     const made = copied === null ? [] : [`new-${sealedName(copied)}`]
     if (!removed.every((member) => this.#members.includes(member))) return made
     if (copied !== null) {
-      await keepAs(folder, made[0]!, sealedName(copied))
+      await shareAs(folder, made[0]!, sealedName(copied))
+      // Its sources will be deleted.
+      await syncFolder(folder)
       await this.#admit(await describe(folder, copied))
     }
     this.#members = this.#members.filter((member) => !removed.includes(member))
@@ -190,17 +193,29 @@ export class Archive {
     return removed
   }
 
-  /** Attaches a sealed file and adds it to the list. */
-  async #admit(file: Sealed): Promise<void> {
+  /** Attaches a sealed file and adds it to the list; with its spans it has all columns. */
+  async #admit(file: Sealed, known?: Spans): Promise<void> {
     const { folder } = this.#options
-    await attach(this.#connection, { folder, name: file.name }, catalogOf(file), '(READ_ONLY)')
-    const spans = new Spans()
-    await spans.load(this.#connection, catalogOf(file))
-    const columns = await presentColumns(this.#connection, catalogOf(file))
-    const added = { ...file, spans, columns }
+    const catalog = catalogOf(file)
+    await attach(this.#connection, { folder, name: file.name }, catalog, '(READ_ONLY)')
+    const columns = known ? allColumns : await presentColumns(this.#connection, catalog)
+    const added = { ...file, spans: known ?? (await this.#spansOf(catalog, columns)), columns }
     this.#members = [...this.#members, added].sort((a, b) => a.from - b.from)
   }
+
+  async #spansOf(catalog: string, columns: PresentColumns): Promise<Spans> {
+    const spans = new Spans()
+    if (columns.has('spans')) await spans.load(this.#connection, catalog)
+    else {
+      const present = tableNames.filter((table) => columns.has(table))
+      await spans.measure(this.#connection, catalog, present)
+    }
+    return spans
+  }
 }
+
+/** A table that is not listed has all columns. */
+const allColumns: PresentColumns = new Map()
 
 function catalogOf({ from, to, revision }: SealedSpan): string {
   return `seg_${from}_${to}_${revision}`

@@ -72,6 +72,8 @@ export class HotFile {
       await connection.run(`DETACH ${hot.catalog}`)
       return null
     }
+    // Of a file that version 0.2.0 began to seal.
+    await connection.run(`DROP TABLE IF EXISTS ${hot.catalog}.spans`)
     const names = tableNames.filter((name) => present.has(name))
     for (const table of names)
       for (const sql of addColumnsSql(hot.catalog, table, present.get(table)))
@@ -100,8 +102,14 @@ export class HotFile {
   /** Writes rows and marks atomically; durable when it resolves. */
   async write(batches: readonly RowBatch[], marks: Marks, sealed: SealedRows): Promise<void> {
     const taken = new Spans()
+    const some = batches.filter(({ count }) => count > 0)
+    const first = some.filter(({ table }) => this.spans.rows(table) === 0)
     await this.#commit(async () => {
-      for (const batch of batches) if (batch.count > 0) await this.#add(batch, taken, sealed)
+      if (first.length > 0)
+        await this.#connection.run(
+          first.map(({ table }) => createTableSql(this.catalog, table)).join(';'),
+        )
+      for (const batch of some) await this.#add(batch, taken, sealed)
       await this.#insertMarks(marks)
     })
     this.spans.addAll(taken)
@@ -119,8 +127,6 @@ export class HotFile {
 
   async #add(batch: RowBatch, taken: Spans, sealed: SealedRows): Promise<void> {
     const { table, count } = batch
-    if (this.spans.rows(table) + taken.rows(table) === 0)
-      await this.#connection.run(createTableSql(this.catalog, table))
     const top = Math.max(sealed.top(table), this.spans.high(table), taken.high(table))
     const first = firstFresh(batch, top)
     if (first > 0) {

@@ -65,11 +65,10 @@ export class Spans {
     }
   }
 
-  /** Writes the `spans` table into a file that is about to be sealed. */
+  /** Writes the `spans` table into a merged file: measuring a large one takes long. */
   async store(connection: DuckDBConnection, catalog: string): Promise<void> {
     await connection.run(
-      `CREATE OR REPLACE TABLE ${catalog}.spans
-        (name VARCHAR, rows UBIGINT, low HUGEINT, high HUGEINT)`,
+      `CREATE TABLE ${catalog}.spans (name VARCHAR, rows UBIGINT, low HUGEINT, high HUGEINT)`,
     )
     const rows = [...this.#spans].map(
       ([table, { rows, low, high }]) => `('${table}', ${rows}, ${low}, ${high})`,

@@ -121,11 +121,10 @@ export async function attach(
   }
 }
 
-/** Renames a finished file and syncs the folder, so that the file survives a machine crash. */
-export async function keepAs(folder: string, made: string, name: string): Promise<void> {
+/** Renames a finished file and lets query processes read it. */
+export async function shareAs(folder: string, made: string, name: string): Promise<void> {
   await shareFile(folder, join(folder, made))
   await rename(join(folder, made), join(folder, name))
-  await syncFolder(folder)
 }
 
 export async function writeSnapshot(folder: string, snapshot: Snapshot): Promise<void> {
@@ -160,7 +159,8 @@ export async function removeFiles(folder: string, names: readonly string[]): Pro
   for (const name of names) await rm(join(folder, name), { force: true })
 }
 
-async function syncFolder(folder: string): Promise<void> {
+/** After this the names of the files survive a crash of the machine. */
+export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r')
   try {
     await handle.sync()
