@@ -103,6 +103,14 @@ describe('GET /v1/blocks and /v1/top', () => {
       const { blocks } = JSON.parse(await response.text())
       expect(blocks).toHaveLength(3000)
       expect([blocks[0].block_number, blocks[2999].block_number]).toEqual([101, 3100])
+      expect(response.headers.get('content-encoding')).toBe('gzip')
+      const headers = { 'accept-encoding': 'identity' }
+      const plain = await fetch(`${long.origin}/v1/blocks?last=3000`, { headers })
+      expect([plain.headers.get('content-encoding'), plain.headers.get('vary')]).toEqual([
+        null,
+        'accept-encoding',
+      ])
+      expect(JSON.parse(await plain.text())).toEqual({ blocks })
     } finally {
       await long.running.stop()
     }

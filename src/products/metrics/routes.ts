@@ -1,8 +1,6 @@
 // Routes HTTP requests of the endpoint and authenticates them. Thread: main.
 // rest.ts and rpc.ts build the answers; here they get their status, headers and compression, and
 // are charged to the client's address.
-import { promisify } from 'node:util'
-import { gzip } from 'node:zlib'
 import { type Gate, registryExpired } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -13,6 +11,7 @@ import { errorReply, Head, Reply, withRetryAfter } from '../../transport/reply.t
 import type { Request } from '../../transport/request.ts'
 import { AnswerStreams } from './answer-stream.ts'
 import { documentAt, documentPaths } from './api-documents.ts'
+import { compress, compressedReply, takesGzip } from './compression.ts'
 import type { Limits } from './limits.ts'
 import { type LivePage, prefersPage } from './live.ts'
 import type { MetricsMeters, RouteName } from './meters.ts'
@@ -58,7 +57,6 @@ const preflight = Head.of({
   'access-control-max-age': '86400',
 })
 
-const compress = promisify(gzip)
 const openPaths: ReadonlySet<string> = new Set(['/health', '/ready', '/metrics', ...documentPaths])
 /** Paths of the event stream: an upgrade there may present a ticket instead of a token. */
 export const streamPaths: readonly string[] = ['/v1/ws', '/']
@@ -154,7 +152,7 @@ function listing(parts: RouteParts, streams: AnswerStreams): HttpRoute<Caller> {
       const answer = streams.answer(rest.blocks(parts, last.value), (bytes) =>
         limits.sent(address, bytes),
       )
-      return new Reply(200, jsonHead, answer)
+      return compressedReply(request, jsonHead, answer)
     },
   }
 }
@@ -237,8 +235,7 @@ async function expositionReply(
     'cache-control': 'no-store',
     vary: 'accept, accept-encoding',
   })
-  const zips = /\bgzip\b/i.test(request.header('accept-encoding'))
-  if (!zips || body.length < gzipBytesMin) return { head, body }
+  if (!takesGzip(request) || body.length < gzipBytesMin) return { head, body }
   exposition.zipped ??= compress(body)
   return { head: head.and('content-encoding', 'gzip'), body: await exposition.zipped }
 }
