@@ -72,17 +72,20 @@ export class AccountCache {
   constructor(hub: SolanaHub, deps: AccountCacheDeps) {
     this.#deps = deps
     this.#dataBytesMax = Math.min(accountBytesMax, deps.bytesMax * shareMax)
-    hub.listen((commitment, update) => {
-      if (commitment === Commitment.finalized && update.kind === 'blockMeta')
-        this.#finalizedSlot = Math.max(this.#finalizedSlot, update.slot)
-      if (commitment === Commitment.processed) this.#process(update)
-      if (commitment !== Commitment.confirmed) return
-      if (update.kind === 'account') this.#write(update)
-      else if (update.kind === 'block') this.#extend(update)
-      // A meta without its block: some of its writes were lost.
-      else if (update.kind === 'blockMeta' && update.slot > (this.#newest?.slot ?? 0))
-        this.#forget()
-    })
+    hub.listen(
+      (commitment, update) => {
+        if (commitment === Commitment.finalized && update.kind === 'blockMeta')
+          this.#finalizedSlot = Math.max(this.#finalizedSlot, update.slot)
+        if (commitment === Commitment.processed) this.#process(update)
+        if (commitment !== Commitment.confirmed) return
+        if (update.kind === 'account') this.#write(update)
+        else if (update.kind === 'block') this.#extend(update)
+        // A meta without its block: some of its writes were lost.
+        else if (update.kind === 'blockMeta' && update.slot > (this.#newest?.slot ?? 0))
+          this.#forget()
+      },
+      (commitment) => commitment === Commitment.confirmed && this.#entries.size > 0,
+    )
   }
 
   get bytes(): number {

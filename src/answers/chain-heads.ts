@@ -22,9 +22,12 @@ export class ChainHeads {
   onMove: () => void = () => {}
 
   constructor(hub: SolanaHub) {
-    hub.listen((commitment, update) => {
-      if (update.kind === 'blockMeta') this.#add(update, commitment)
-    })
+    hub.listen(
+      (commitment, update) => {
+        if (update.kind === 'blockMeta') this.#add(update, commitment)
+      },
+      () => false,
+    )
   }
 
   /** Null while it is unknown. */

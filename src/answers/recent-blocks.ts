@@ -23,13 +23,16 @@ export class RecentBlocks {
   constructor(hub: SolanaHub, { bytesMax }: { readonly bytesMax: number }) {
     this.#bytesMax = bytesMax
     if (bytesMax === 0) return
-    hub.listen((commitment, update) => {
-      if (commitment === Commitment.confirmed) this.#confirm(update)
-      else if (commitment === Commitment.finalized && update.kind === 'blockMeta') {
-        const block = this.at(update.slot)
-        if (block !== null) block.isFinalized = true
-      }
-    })
+    hub.listen(
+      (commitment, update) => {
+        if (commitment === Commitment.confirmed) this.#confirm(update)
+        else if (commitment === Commitment.finalized && update.kind === 'blockMeta') {
+          const block = this.at(update.slot)
+          if (block !== null) block.isFinalized = true
+        }
+      },
+      (commitment) => commitment === Commitment.confirmed,
+    )
   }
 
   get bytes(): number {

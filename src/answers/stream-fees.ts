@@ -16,9 +16,12 @@ export class StreamFees {
   #newestSlot: number | null = null
 
   constructor(hub: SolanaHub) {
-    hub.listen((commitment, update) => {
-      if (this.#isAsked && commitment === Commitment.confirmed) this.#confirm(update)
-    })
+    hub.listen(
+      (commitment, update) => {
+        if (this.#isAsked && commitment === Commitment.confirmed) this.#confirm(update)
+      },
+      (commitment) => this.#isAsked && commitment === Commitment.confirmed,
+    )
   }
 
   /** Null when a node has to answer. */

@@ -23,9 +23,12 @@ export class FanOut {
 
   constructor(hub: Hub<SolanaUpdate>, meters: GrpcMeters) {
     this.#meters = meters
-    this.#stopListening = hub.listen((commitment, update) => {
-      this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
-    })
+    this.#stopListening = hub.listen(
+      (commitment, update) => {
+        this.#reached[update.kind] += this.#matchers[commitment].deliver(update)
+      },
+      (commitment) => !this.#matchers[commitment].isEmpty,
+    )
   }
 
   /** Distinct sets of filters. */

@@ -20,13 +20,16 @@ export class Heads implements SolanaHeads {
   readonly #stopListening: () => void
 
   constructor(hub: SolanaHub) {
-    this.#stopListening = hub.listen((commitment, update) => {
-      // Every update is published as processed; the other commitments are duplicates.
-      if (commitment !== Commitment.processed) return
-      if (update.kind === 'blockMeta') this.#add(update)
-      else if (update.kind === 'slot' && isCommitment(update.status))
-        this.#raise(update.slot, update.status)
-    })
+    this.#stopListening = hub.listen(
+      (commitment, update) => {
+        // Every update is published as processed; the other commitments are duplicates.
+        if (commitment !== Commitment.processed) return
+        if (update.kind === 'blockMeta') this.#add(update)
+        else if (update.kind === 'slot' && isCommitment(update.status))
+          this.#raise(update.slot, update.status)
+      },
+      () => false,
+    )
   }
 
   at(commitment: Commitment): Head | null {

@@ -39,6 +39,10 @@ export class Matcher {
   #touchedCount = 0
   #stamp = 0
 
+  get isEmpty(): boolean {
+    return this.#groups.size === 0
+  }
+
   add(group: Group): void {
     const { filters } = group
     const made: Entry<NamedFilter>[] = []

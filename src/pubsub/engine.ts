@@ -54,15 +54,18 @@ export class PubsubEngine {
     const rootAtStart = () => chain.slot(Commitment.finalized)
     this.#slots = new SlotNotifications({ ...shared, rootAtStart })
     const throttle = new LogThrottle()
-    this.#unlisten = chain.hub.listen((commitment, update) => {
-      try {
-        this.#take(commitment, update)
-      } catch (error) {
-        // A bug of ours must not reach the stream or its other listeners.
-        if (throttle.allows(update.kind, clock.monotonicMs()))
-          log.error('notification failed', { kind: update.kind, reason: String(error) })
-      }
-    })
+    this.#unlisten = chain.hub.listen(
+      (commitment, update) => {
+        try {
+          this.#take(commitment, update)
+        } catch (error) {
+          // A bug of ours must not reach the stream or its other listeners.
+          if (throttle.allows(update.kind, clock.monotonicMs()))
+            log.error('notification failed', { kind: update.kind, reason: String(error) })
+        }
+      },
+      (commitment) => index.at(commitment).wantsItems,
+    )
   }
 
   /** No notification reaches the connection before the answer made from this has been sent. */

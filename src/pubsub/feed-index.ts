@@ -57,6 +57,13 @@ export class CommitmentFeeds {
   readonly transactionsByKey = new KeyedFeeds<Feed<TransactionParams>>()
   readonly transactionsBySignature = new KeyedFeeds<Feed<TransactionParams>>()
 
+  /** True when some feed looks at accounts or transactions, outside of blocks. */
+  get wantsItems(): boolean {
+    const keyed = [this.accounts, this.programs, this.signatures, this.transactionsBySignature]
+    const ofAll = this.logsOfAll.size + this.transactionsOfAll.size
+    return ofAll > 0 || this.wantsKeys || keyed.some(({ isEmpty }) => !isEmpty)
+  }
+
   /** True when some feed looks at the keys of transactions. */
   get wantsKeys(): boolean {
     return !this.logsByMention.isEmpty || !this.transactionsByKey.isEmpty

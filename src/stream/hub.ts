@@ -15,6 +15,9 @@ import { type Listed, UpdateList, type UpdateReader } from './update-list.ts'
 
 export type HubListener<U> = (commitment: Commitment, update: U) => void
 
+/** Whether a listener looks at updates that a source makes, when their slot reaches a commitment. */
+export type HubInterest = (commitment: Commitment) => boolean
+
 export interface HubBounds {
   /** Slots kept for replay; 0 keeps none. */
   readonly replaySlots: number
@@ -55,6 +58,7 @@ export class Hub<U extends HubUpdate> {
   readonly #bounds: HubBounds
   readonly #bytesOf: (update: U) => number
   #listeners: readonly HubListener<U>[] = []
+  #interests: readonly HubInterest[] = []
   readonly #contents = new Map<number, SlotContent<U>>()
   #first: Era<U> | null = null
   #last: Era<U> | null = null
@@ -93,9 +97,7 @@ export class Hub<U extends HubUpdate> {
     if (content !== undefined && reached !== null) {
       while (content.reached < reached) {
         content.reached = (content.reached + 1) as Commitment
-        const earlier = content.updates?.reader()
-        for (let one = earlier?.next() ?? null; one !== null; one = earlier!.next())
-          this.#emit(era, content.reached, one)
+        if (content.updates !== null) this.#emitAll(era, content.reached, content.updates)
       }
       if (reached === Commitment.finalized) this.abandon(update.slot)
     }
@@ -120,10 +122,16 @@ export class Hub<U extends HubUpdate> {
     this.#contents.delete(slot)
   }
 
-  listen(listener: HubListener<U>): () => void {
+  /**
+   * `wants` is asked when a slot reaches a commitment: while it is false for all listeners, the
+   * updates of the slot that a source makes are kept for a replay, but not made for them.
+   */
+  listen(listener: HubListener<U>, wants: HubInterest = () => true): () => void {
     this.#listeners = [...this.#listeners, listener]
+    this.#interests = [...this.#interests, wants]
     return () => {
       this.#listeners = this.#listeners.filter((one) => one !== listener)
+      this.#interests = this.#interests.filter((one) => one !== wants)
     }
   }
 
@@ -194,6 +202,18 @@ export class Hub<U extends HubUpdate> {
     this.#last = era
     this.#eras++
     return era
+  }
+
+  #emitAll(era: Era<U>, commitment: Commitment, updates: UpdateList<U>): void {
+    if (this.#interests.some((wants) => wants(commitment))) {
+      const reader = updates.reader()
+      for (let one = reader.next(); one !== null; one = reader.next())
+        this.#emit(era, commitment, one)
+      return
+    }
+    era.updates[commitment].append(updates, (update) => {
+      for (const listener of this.#listeners) listener(commitment, update)
+    })
   }
 
   #emit(era: Era<U>, commitment: Commitment, update: U): void {

@@ -43,6 +43,18 @@ export class UpdateList<U extends Listed> {
       })
   }
 
+  /**
+   * Appends those of another list: runs of sources as they are, without making an update, and
+   * gives each update that is kept itself to `take`.
+   */
+  append(other: UpdateList<U>, take: (update: U) => void): void {
+    for (const run of other.#runs) {
+      this.#runs.push({ ...run })
+      this.#length += run.end - run.start
+      if (run.update !== null) take(run.update)
+    }
+  }
+
   /** Reads from the start; what is pushed meanwhile is read, too. */
   reader(): UpdateReader<U> {
     return new UpdateReader(this.#runs)

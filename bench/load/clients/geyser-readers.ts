@@ -22,9 +22,12 @@ let bytes = () => 0
 serveBench({
   ours(nodePort: number) {
     const chains = openSetChains(nodePort)
-    chains.of('default')!.hub.listen((commitment, { kind }) => {
-      if (commitment === Commitment.processed && kind !== 'slot') updates++
-    })
+    chains.of('default')!.hub.listen(
+      (commitment, { kind }) => {
+        if (commitment === Commitment.processed && kind !== 'slot') updates++
+      },
+      () => false,
+    )
     bytes = () => chains.readings()[0]!.counts.bytes
   },
   http2(nodePort: number) {

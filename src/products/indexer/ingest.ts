@@ -118,12 +118,15 @@ export async function startIngest(
       // Updates that the hub received before the listener was added count as waiting from now on.
       source.onUpdate()
       ends.push(
-        hub.listen((commitment) => {
-          // A slot's content is published as confirmed with its status, or after it.
-          if (commitment !== Commitment.confirmed) return
-          source.onUpdate()
-          outbox.wake()
-        }),
+        hub.listen(
+          (commitment) => {
+            // A slot's content is published as confirmed with its status, or after it.
+            if (commitment !== Commitment.confirmed) return
+            source.onUpdate()
+            outbox.wake()
+          },
+          () => false,
+        ),
       )
       outbox.add(source)
     },

@@ -62,8 +62,10 @@ export class Forwarder {
   start(): void {
     this.#timer = setInterval(() => this.tick(), tickMs).unref()
     this.#unlisten =
-      this.#deps.hub?.listen((commitment, update) => this.#onUpdate(commitment, update)) ??
-      (() => {})
+      this.#deps.hub?.listen(
+        (commitment, update) => this.#onUpdate(commitment, update),
+        () => false,
+      ) ?? (() => {})
   }
 
   get isUp(): boolean {

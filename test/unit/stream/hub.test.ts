@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Commitment } from '../../../src/base/commitment.ts'
 import { Hub } from '../../../src/stream/hub.ts'
+import type { Listed } from '../../../src/stream/update-list.ts'
 
 interface Said {
   readonly slot: number
@@ -35,6 +36,36 @@ describe('the hub', () => {
     expect(heard[0]).toEqual(['5a', '5b', '5P', '5C', '5F'])
     expect(heard[1]).toEqual(['5P', '5a', '5b', '5C', '5F'])
     expect(heard[2]).toEqual(['5P', '5C', '5a', '5b', '5F'])
+  })
+
+  it('makes updates of a source again only for a commitment that some listener wants', () => {
+    const hub = new Hub<Said & Listed>({ replaySlots: 150, replayBytesMax: 1_000_000 }, () => 10)
+    const made: number[] = []
+    const source = {
+      update(position: number): Said & Listed {
+        made.push(position)
+        return { slot: 5, text: `item ${position}`, source, position }
+      },
+    }
+    const heard: [string[], string[], string[]] = [[], [], []]
+    let wanted = -1
+    const listener = (commitment: Commitment, { text }: Said) => void heard[commitment].push(text)
+    hub.listen(listener, (commitment) => commitment === wanted)
+    for (const position of [0, 1]) hub.content({ slot: 5, text: 'first', source, position })
+    hub.content({ slot: 5, text: 'block' })
+    hub.content({ slot: 5, text: 'last', source, position: 2 })
+    hub.status({ slot: 5, text: 'C' }, 1)
+    expect([heard[1], made]).toEqual([['block', 'C'], []])
+    wanted = 2
+    hub.status({ slot: 5, text: 'F' }, 2)
+    expect([heard[2].slice(1), made]).toEqual([
+      ['item 0', 'item 1', 'block', 'item 2', 'F'],
+      [0, 1, 2],
+    ])
+    for (const commitment of [1, 2] as const)
+      expect(drain(hub, commitment, 5)?.filter((text) => !/[CF]$/.test(text))).toEqual(
+        ['item 0', 'item 1', 'block', 'item 2'].map((text) => `5${text}`),
+      )
   })
 
   it('drops the oldest slots whole when too much waits to be finalized', () => {
