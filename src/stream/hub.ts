@@ -15,7 +15,7 @@ import { type Listed, UpdateList, type UpdateReader } from './update-list.ts'
 
 export type HubListener<U> = (commitment: Commitment, update: U) => void
 
-/** Whether a listener looks at updates that a source makes, when their slot reaches a commitment. */
+/** Whether a listener looks at updates that a source makes when a slot reaches a commitment. */
 export type HubInterest = (commitment: Commitment) => boolean
 
 export interface HubBounds {
