@@ -6,7 +6,7 @@ import type { Component, ComponentTable } from './base/components.ts'
 import { formatQuantity } from './base/units.ts'
 import { queueMax } from './cluster/postgres/client.ts'
 import { needsDevnode } from './config/config.ts'
-import { isHub } from './config/roles.ts'
+import { isHub, sharesEvents } from './config/roles.ts'
 import { jobsMax } from './flows/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './flows/execution.ts'
 import { yellowstoneBounds } from './geyser/hub.ts'
@@ -133,11 +133,20 @@ export const topology: ComponentTable<Components, Context> = {
     owns: [{ kind: 'log', name: 'event log', bound: `${resumeFramesMax} frames` }],
     start: (context, { registry }) => state.openEventLog(context, registry),
   }),
+  sharedEvents: row({
+    kind: 'pipeline',
+    does: 'one numbering of the frames of all gateways: appends with a lease, follows without it',
+    reads: ['cluster', 'events'],
+    writes: ['events'],
+    owns: [{ kind: 'queue', name: 'frames of the own source', bound: '600 blocks, 64 MiB' }],
+    isEnabled: ({ config }) => sharesEvents(config),
+    start: (context, { cluster, events }) => state.followEvents(context, cluster!, events),
+  }),
   execution: row({
     kind: 'pipeline',
     does: 'contention analysis and top accesses of execution events',
-    reads: ['lock', 'events'],
-    writes: ['events'],
+    reads: ['lock', 'events', 'sharedEvents'],
+    writes: ['events', 'sharedEvents'],
     owns: [
       { kind: 'thread', name: 'execution source', bound: '1 thread', restart: vital },
       { kind: 'ring', name: 'event ring', bound: bytes(eventRingBytes) },
@@ -148,7 +157,9 @@ export const topology: ComponentTable<Components, Context> = {
         restart: 'replaced by the pool; its block is retried',
       },
     ],
-    start: (context, { events }) => upstream.runExecution(context, events),
+    isEnabled: ({ config }) => config.metrics.enabled || config.indexer.enabled,
+    start: (context, { events, sharedEvents }) =>
+      upstream.runExecution(context, sharedEvents ?? events),
   }),
   devnode: row({
     kind: 'pipeline',

@@ -74,6 +74,9 @@ export interface Gap {
   to: number
   /** Time of the last block-level event before it: milliseconds since 1970. */
   at_ms?: number
+  /** Missing blocks, where gateways share the log and none of them had these. */
+  from_block?: number
+  to_block?: number
 }
 
 export interface Resume {

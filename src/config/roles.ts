@@ -19,6 +19,11 @@ export function isHub({ cluster }: Config): boolean {
   return cluster.gateways > 0
 }
 
+/** True where the frames of several gateways have one numbering. */
+export function sharesEvents({ cluster, metrics, indexer }: Config): boolean {
+  return cluster.url !== '' && (metrics.enabled || indexer.enabled)
+}
+
 /** The configuration of the process that the operator started. */
 export function ownConfig(config: Config): Config {
   if (!isHub(config)) return config

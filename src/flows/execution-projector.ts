@@ -87,7 +87,7 @@ export class ExecutionProjector {
     const { seqno: startSeqno, timeNs } = event
     this.#open = { id, number, startSeqno, timeNs, start, isTorn: false }
     this.#chainId = readU256(start, blockStart.chainId)
-    const facts = { blockNumber: number, atNs: timeNs }
+    const facts = { blockNumber: number, atNs: timeNs, key: id }
     this.#append('TPS', jsonOf(this.#tps.start(number)), event, facts)
     const txnCount = readU64(start, blockStart.txnCount)
     this.#appendMoves(this.#lifecycle.propose({ id, number, startSeqno, timeNs, txnCount }), event)
@@ -114,7 +114,7 @@ export class ExecutionProjector {
     }
     const { texts } = this.#cache
     this.#cache.add(new Block(open.start, event.payload, outcome.transactions, texts))
-    const facts = { blockNumber: open.number, atNs: event.timeNs }
+    const facts = { blockNumber: open.number, atNs: event.timeNs, key: open.id }
     const { id: blockHash, timeNs: startedNs } = open
     const block = { blockHash, ethHash, txCount: event.txnCount, gasUsed, startedNs }
     const { firstSeqno: from, seqno: to, readAtMs } = event
@@ -185,7 +185,8 @@ export class ExecutionProjector {
 
   #appendMoves(moves: readonly LifecycleMove[], event: ControlEvent): void {
     for (const move of moves) {
-      const facts = { blockNumber: move.block_number, atNs: event.timeNs }
+      const key = `${move.block_hash}/${move.to_stage}`
+      const facts = { blockNumber: move.block_number, atNs: event.timeNs, key }
       this.#append('Lifecycle', jsonOf(move), event, facts)
     }
   }

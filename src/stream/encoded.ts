@@ -33,6 +33,8 @@ export interface FrameFacts {
   readonly blockNumber: number
   /** Time of the event by the source's clock: nanoseconds since 1970. */
   readonly atNs: bigint
+  /** Identifies the event at every source of the chain: the block's id, and the stage of a move. */
+  readonly key?: string
   /** The block that ended; with ContentionData only. */
   readonly block?: {
     readonly blockHash: string

@@ -2,6 +2,8 @@
 // Thread: main.
 // Guarantees: seq grows by one within a process run, is unique over the life of a data folder,
 // and a cursor of an earlier run never lies inside [oldest - 1, newest] of this one.
+// Where gateways share one log, it numbers the frames: they arrive by `accept`, and a run is that of
+// the shared log, so that a cursor is valid at every gateway.
 //
 //   slots   [ f8 | f9 | f4 | f5 | f6 | f7 ]      slot of a frame = seq mod framesMax
 //                       ^ oldest = 4, newest = 9
@@ -42,8 +44,20 @@ export interface EventLogOptions {
    */
   readonly reserve: (count: number) => number | null
   readonly clock: Clock
+  /** True where a shared log numbers the frames; none is reserved then. */
+  readonly isShared?: boolean
   readonly framesMax?: number
   readonly bytesMax?: number
+}
+
+/** A frame without its number. */
+export interface NewFrame {
+  readonly kind: FrameKind
+  /** UTF-8 JSON without envelope; it is copied. */
+  readonly payload: Uint8Array
+  /** Monotonic time at which the source event was read. */
+  readonly sinceMs: number
+  readonly facts: FrameFacts | null
 }
 
 export type FrameListener = (frame: StoredFrame) => void
@@ -58,6 +72,9 @@ export class EventLog {
   readonly #latest = new Map<FrameKind, StoredFrame>()
   readonly #appended = new Map<FrameKind, number>(frameKinds.map((kind) => [kind, 0]))
   readonly #listeners = new Set<FrameListener>()
+  readonly #restartListeners = new Set<() => void>()
+  readonly #isShared: boolean
+  #pull: () => void = () => {}
   #slab = Buffer.alloc(0)
   #slabUsed = 0
   #nextSeq: number
@@ -66,6 +83,7 @@ export class EventLog {
   #oldest = 0
   #newest = 0
   #bytes = 0
+  #run: string | null = null
 
   constructor(options: EventLogOptions) {
     this.#reserve = options.reserve
@@ -75,6 +93,10 @@ export class EventLog {
     assert(this.#framesMax > 0 && this.#bytesMax > 0, 'a resume buffer has a size')
     this.#slots = new Array(this.#framesMax)
     this.#msgpack = new Array(this.#framesMax)
+    this.#isShared = options.isShared === true
+    this.#nextSeq = 1
+    this.#reservedEnd = 1
+    if (this.#isShared) return
     const first = options.reserve(seqBlock)
     if (first === null) throw new Fault('seq', 'no event numbers can be reserved in the registry')
     assert(Number.isSafeInteger(first) && first >= 0, 'sequence numbers are safe integers')
@@ -82,6 +104,11 @@ export class EventLog {
     // The first number of a run stays unused: the last cursor of the previous run may be one less,
     // and `oldest - 1 = cursor` would accept it as a cursor of this run.
     this.#nextSeq = first + 1
+  }
+
+  /** The run of the shared log; null where this process numbers its frames itself. */
+  get run(): string | null {
+    return this.#run
   }
 
   /** 0 when the buffer is empty. */
@@ -127,7 +154,60 @@ export class EventLog {
     facts: FrameFacts | null = null,
   ): number {
     const seq = this.#takeSeq()
-    if (seq === 0) return 0
+    return seq === 0 ? 0 : this.#add(seq, { kind, payload, sinceMs, facts })
+  }
+
+  /** Sets how to read what other gateways may have already. */
+  usePull(pull: () => void): void {
+    this.#pull = pull
+  }
+
+  /** Stores the next frame of the shared log and notifies the listeners. */
+  accept(seq: number, frame: NewFrame): void {
+    assert(this.#isShared && seq === this.#nextSeq, 'shared frames follow each other')
+    this.#nextSeq = seq + 1
+    this.#add(seq, frame)
+  }
+
+  /** The shared log has another run, or its next frame does not follow: the buffer starts anew. */
+  restart(run: string, position: number): void {
+    while (this.frames > 0) this.#evictOldest()
+    this.#oldest = 0
+    this.#newest = 0
+    this.#latest.clear()
+    this.#run = run
+    this.#nextSeq = position + 1
+    for (const listener of this.#restartListeners) listener()
+  }
+
+  /** Calls `listener` after each `restart`. Returns its unsubscribe. */
+  onRestart(listener: () => void): () => void {
+    this.#restartListeners.add(listener)
+    return () => this.#restartListeners.delete(listener)
+  }
+
+  /** True where another gateway may have sent this cursor: `reach` may find its frame. */
+  mayReach(cursor: number, run: string | null): boolean {
+    return this.#isShared && cursor > this.#newest && (run ?? this.#run) === this.#run
+  }
+
+  /** Resolves when the frame of this number is here, or after the timeout. */
+  reach(cursor: number, timeoutMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      const finish = () => {
+        clearTimeout(timer)
+        endListening()
+        resolve()
+      }
+      const timer = setTimeout(finish, timeoutMs)
+      const endListening = this.listen(({ seq }) => {
+        if (seq >= cursor) finish()
+      })
+      this.#pull()
+    })
+  }
+
+  #add(seq: number, { kind, payload, sinceMs, facts }: NewFrame): number {
     const frame: StoredFrame = { seq, kind, sinceMs, facts, ...this.#store(seq, kind, payload) }
     if (this.frames === this.#framesMax) this.#evictOldest()
     this.#slots[seq % this.#framesMax] = frame

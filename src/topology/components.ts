@@ -4,6 +4,7 @@ import type { Directory } from '../auth/directory.ts'
 import type { Gate } from '../auth/gate.ts'
 import type { Running } from '../base/running.ts'
 import type { Cluster } from '../cluster/cluster.ts'
+import type { SharedEvents } from '../cluster/shared-events.ts'
 import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import type { Shares } from '../cluster/shares.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
@@ -38,7 +39,8 @@ export interface Components {
   processMeters: { stop(): void }
   ingest: RunningIngest | null
   events: EventLog
-  execution: ExecutionPipeline
+  sharedEvents: SharedEvents | null
+  execution: ExecutionPipeline | null
   devnode: DevnodeProcess | null
   upstreams: Upstreams
   proxy: RpcProxy

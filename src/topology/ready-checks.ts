@@ -9,7 +9,7 @@ const eventAgeMsMax = 30_000
 
 export function readyChecks(config: Config, components: Components): (() => ReadyCheck)[] {
   const open = new Set(enabledEndpoints(config).map(({ name }) => name))
-  const { proxy, chains, execution } = components
+  const { proxy, chains, execution, cluster, sharedEvents } = components
   const { gateways } = components
   const checks: (() => ReadyCheck)[] = []
   if (gateways !== null) checks.push(() => ({ name: 'gateways', ok: gateways.isServing() }))
@@ -19,8 +19,15 @@ export function readyChecks(config: Config, components: Components): (() => Read
     checks.push(() => ({ name: 'solana stream', ok: chain.isUp() }))
   if (open.has('metrics'))
     checks.push(() => {
-      const ageMs = execution.lastEventAgeMs()
+      const ageMs = execution!.lastEventAgeMs()
       return { name: 'events', ok: ageMs < eventAgeMsMax, age_ms: Math.round(ageMs) }
     })
+  const { staleMs } = config.cluster
+  if (cluster !== null) checks.push(() => aged('cluster', cluster.ageMs(), staleMs))
+  if (sharedEvents !== null) checks.push(() => aged('event log', sharedEvents.ageMs(), staleMs))
   return checks
+}
+
+function aged(name: string, ageMs: number, ageMsMax: number): ReadyCheck {
+  return { name, ok: ageMs <= ageMsMax, age_ms: Math.round(ageMs) }
 }

@@ -6,9 +6,13 @@ import { Gate } from '../auth/gate.ts'
 import { declareAuthMeters } from '../auth/meters.ts'
 import { Fault } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
+import type { Cluster } from '../cluster/cluster.ts'
+import { PostgresEventLog } from '../cluster/postgres/event-log.ts'
+import { SharedEvents } from '../cluster/shared-events.ts'
 import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import type { Shares } from '../cluster/shares.ts'
 import { knownOf } from '../config/known.ts'
+import { sharesEvents } from '../config/roles.ts'
 import { declareQuotaMeters } from '../quota/meters.ts'
 import { Quota } from '../quota/quota.ts'
 import { EventLog } from '../stream/log.ts'
@@ -25,6 +29,8 @@ interface RegistryParts {
   /** Null without a cluster. */
   readonly sharedRegistry: SharedRegistry | null
 }
+/** A start waits this long for the shared event log, then serves without it. */
+const firstReadMs = 5_000
 
 export async function lockFolder({ data }: Context) {
   const locked = await lockData(data)
@@ -91,7 +97,7 @@ export function watchCertificates({ config, log }: Context): CertificatePair {
   return new CertificatePair(files, log.area('tls'))
 }
 
-export function openEventLog({ clock, log }: Context, store: Store): EventLog {
+export function openEventLog({ config, clock, log }: Context, store: Store): EventLog {
   const report = faultReport(log.area('metrics'), 'event numbers could not be reserved')
   // A full disk costs event numbers later, never the process.
   const reserve = (count: number) => {
@@ -101,5 +107,41 @@ export function openEventLog({ clock, log }: Context, store: Store): EventLog {
     }, report)()
     return first
   }
-  return new EventLog({ reserve, clock })
+  return new EventLog({ reserve, clock, isShared: sharesEvents(config) })
+}
+
+/** Reads the shared log; the first read is awaited where PostgreSQL answers. */
+export async function followEvents(
+  { clock, log, meters }: Context,
+  cluster: Cluster,
+  events: EventLog,
+): Promise<SharedEvents> {
+  const appending = cluster.connect('events')
+  const shared = new SharedEvents(events, {
+    shared: new PostgresEventLog(cluster.reading, appending, cluster.session),
+    leases: cluster.leasesOn(appending),
+    clock,
+    log: log.area('cluster'),
+    appended: meters.histogram(
+      'sluice_cluster_append_seconds',
+      'Time of one append to the shared event log',
+    ),
+  })
+  meters.gaugeRead(
+    'sluice_cluster_log_backlog_frames',
+    'Frames of the own source that the shared event log lacks, at the gateway that numbers them',
+    () => shared.backlog,
+  )
+  meters.gaugeRead(
+    'sluice_cluster_log_age_seconds',
+    'Time since the shared event log was last read to its end',
+    () => shared.ageMs() / 1000,
+  )
+  meters.gaugeRead(
+    'sluice_cluster_numberer',
+    '1 at the gateway that numbers the frames of the event log',
+    () => (shared.isNumberer ? 1 : 0),
+  )
+  await shared.ready(firstReadMs)
+  return shared
 }

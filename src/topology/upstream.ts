@@ -5,7 +5,7 @@ import type { Fault } from '../base/errors.ts'
 import { needsDevnode } from '../config/config.ts'
 import { DevnodeProcess } from '../devnode/process.ts'
 import { startExecution } from '../flows/execution.ts'
-import type { EventLog } from '../stream/log.ts'
+import type { FrameLog } from '../flows/execution-projector.ts'
 import type { Store } from '../subscriptions/store.ts'
 import { defaultSet, singleNodeSet, type UpstreamsSection } from '../upstream/config.ts'
 import { declareGeyserMeters } from '../upstream/geyser/meters.ts'
@@ -25,7 +25,7 @@ export function setOf({ upstream }: { readonly upstream: string | null }): strin
   return upstream ?? defaultSet
 }
 
-export function runExecution(context: Context, events: EventLog) {
+export function runExecution(context: Context, events: FrameLog) {
   const { config, clock, log, meters, playing } = context
   const onDown = downOf(context, 'execution source')
   return startExecution(config.metrics, { ...playing, events, clock, log, meters, onDown })

@@ -2,6 +2,8 @@
 import { unpack } from 'msgpackr'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
+import { systemClock } from '../../src/base/clock.ts'
+import { EventLog } from '../../src/stream/log.ts'
 import { expectShape } from '../testkit/golden.ts'
 import { Listener, openService, type Service } from '../testkit/metrics-service.ts'
 import { checkStorm, StormClient } from '../testkit/resume-storm.ts'
@@ -262,4 +264,40 @@ test('50 clients that disconnect and resume at random lose and duplicate nothing
   expect(clients.reduce((sum, { snapshots }) => sum + snapshots, 0)).toBe(0)
   for (const client of clients) client.end()
   await storm.running.stop()
+})
+
+describe('a log that gateways share', () => {
+  test('lets a cursor of a gateway that is further wait for its frame', async () => {
+    const eventLog = new EventLog({ reserve: () => null, clock: systemClock, isShared: true })
+    let pulls = 0
+    eventLog.usePull(() => pulls++)
+    eventLog.restart('shared', 10)
+    const put = (seq: number) =>
+      eventLog.accept(seq, { kind: 'TPS', payload: Buffer.from(`${seq}`), sinceMs: 0, facts: null })
+    put(11)
+    const shared = await openService({ eventLog })
+    const open = (query: string) => new Listener(`${shared.ws}/v1/ws?events=TPS&${query}`)
+    try {
+      const ahead = open('resume_from=12&run=shared')
+      await until(() => pulls > 0, 'a read of the shared log')
+      ahead.socket.send('{"subscribe":["TPS"]}')
+      expect(ahead.frames).toEqual([])
+      for (const seq of [12, 13]) put(seq)
+      await ahead.has(3)
+      expect(ahead.frames[0]).toMatchObject({ seq: 12, Resume: { mode: 'resume', run: 'shared' } })
+      expect(ahead.frames.slice(1)).toContainEqual({ seq: 13, TPS: 13 })
+      expect(ahead.frames.slice(1)).toContainEqual({ seq: 0, Subscribed: { events: ['TPS'] } })
+      // A number that nobody has, and one of another run.
+      for (const query of ['resume_from=99', 'resume_from=99&run=other']) {
+        const beyond = open(query)
+        await beyond.has(1)
+        expect(beyond.frames[0]).toMatchObject({ Resume: { mode: 'snapshot', run: 'shared' } })
+        beyond.socket.terminate()
+      }
+      eventLog.restart('next', 70_000)
+      await until(() => ahead.closed === 1001, 'the end of its socket')
+    } finally {
+      await shared.running.stop()
+    }
+  })
 })

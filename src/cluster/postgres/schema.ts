@@ -4,6 +4,7 @@
 // and a database of a later format is refused.
 import { Fault } from '../../base/errors.ts'
 import type { Queries } from './client.ts'
+import { eventLogSql } from './event-log.ts'
 import { gatewaysSql } from './gateways.ts'
 import { leasesSql } from './leases.ts'
 import { ledgerSql } from './ledger.ts'
@@ -13,12 +14,19 @@ import { usageSql } from './usage.ts'
 /** Raised by a change that an older version cannot work with. */
 const formatHere = 1
 /** Raised by every change of `parts`. */
-const versionHere = 3
+const versionHere = 4
 /** Any number that no other program uses for its advisory locks. */
 const lockNumber = 7_205_759_403
 
 /** Idempotent SQL, one part per port. */
-const parts: readonly string[] = [gatewaysSql, leasesSql, registrySql, usageSql, ledgerSql]
+const parts: readonly string[] = [
+  gatewaysSql,
+  leasesSql,
+  registrySql,
+  usageSql,
+  ledgerSql,
+  eventLogSql,
+]
 
 const metaSql = `
 CREATE SCHEMA IF NOT EXISTS sluice;

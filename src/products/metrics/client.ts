@@ -39,7 +39,7 @@ export interface StreamParts {
   readonly active: ActiveBlocks
   readonly meters: MetricsMeters
   readonly limits: StreamLimits
-  /** Identifies the process: a cursor is valid only within one run. */
+  /** Identifies the process, where the log has no run: a cursor is valid only within one. */
   readonly run: string
 }
 
@@ -142,7 +142,8 @@ export class StreamClient {
   }
 
   #greet(connect: Connect): void {
-    const { log, run, meters } = this.#parts
+    const { log, meters } = this.#parts
+    const run = log.run ?? this.#parts.run
     const cursor = connect.resumeFrom
     const resumes =
       cursor !== null && log.canResume(cursor) && (connect.run === null || connect.run === run)

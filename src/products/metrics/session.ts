@@ -20,6 +20,10 @@ import type { Sockets } from './sockets.ts'
 const inboundBytesMax = 16 * 1024
 const pingMs = 30_000
 const silenceMsMax = 60_000
+/** A gateway that is behind another one has its frames by then, or will not have them soon. */
+const cursorWaitMs = 1_000
+/** Messages of a client that waits for its cursor. */
+const earlyMax = 16
 
 export interface SessionParts {
   readonly stream: StreamParts
@@ -36,6 +40,9 @@ interface Session {
   readonly encoding: Encoding
   readonly caller: Caller
   client: StreamClient | null
+  /** Messages that arrived while the client waits for its cursor. */
+  readonly early: { readonly data: Buffer; readonly isBinary: boolean }[]
+  isClosed: boolean
   release: (() => void) | null
 }
 
@@ -49,7 +56,7 @@ export function socketRoute(path: string, parts: SessionParts): SocketRoute<Call
     silenceMsMax,
     perAddressMax,
     upgrade: (request, caller) => decide(request, caller, parts),
-    open: (socket) => begin(socket, parts),
+    open: (socket) => open(socket, parts),
     message: (socket, data, isBinary) => {
       if (limits.message(socket.address, data.length)) answer(socket, sockets, data, isBinary)
       else socket.end(codesOf.exhausted.close, 'this address has used up its budget')
@@ -58,6 +65,7 @@ export function socketRoute(path: string, parts: SessionParts): SocketRoute<Call
       if (state.client !== null) sockets.drained(state.client)
     },
     close: ({ state }) => {
+      state.isClosed = true
       state.release?.()
       if (state.client !== null) sockets.remove(state.client)
     },
@@ -90,6 +98,8 @@ function decide(
       encoding: packs ? 'msgpack' : 'json',
       caller,
       client: null,
+      early: [],
+      isClosed: false,
       release: null,
     },
     protocol: packs ? 'msgpack' : '',
@@ -102,6 +112,22 @@ function greetingOf(connect: Connect, { log, active }: StreamParts) {
   const missed = resumeFrom === null ? 0 : log.newestSeq - resumeFrom
   const frames = missed > 0 ? Math.min(missed, log.frames) : active.count + connect.kinds.length
   return { frames, bytes: log.frames === 0 ? 0 : frames * (log.bytes / log.frames) }
+}
+
+/** A cursor of a gateway that is further waits for its frame before a snapshot is sent. */
+function open(socket: Socket<Session>, parts: SessionParts): void {
+  const { connect, early } = socket.state
+  const { log } = parts.stream
+  const cursor = connect.resumeFrom
+  if (cursor === null || !log.mayReach(cursor, connect.run)) {
+    begin(socket, parts)
+    return
+  }
+  void log.reach(cursor, cursorWaitMs).then(() => {
+    if (socket.state.isClosed) return
+    begin(socket, parts)
+    for (const { data, isBinary } of early.splice(0)) answer(socket, parts.sockets, data, isBinary)
+  })
 }
 
 function begin(socket: Socket<Session>, { stream, sockets, gate, clock }: SessionParts): void {
@@ -117,8 +143,12 @@ function begin(socket: Socket<Session>, { stream, sockets, gate, clock }: Sessio
 }
 
 function answer(socket: Socket<Session>, sockets: Sockets, data: Buffer, isBinary: boolean): void {
-  const { client } = socket.state
-  if (client === null) return
+  const { client, early } = socket.state
+  if (client === null) {
+    // The data is the server's own memory, valid during the call only.
+    if (early.length < earlyMax) early.push({ data: Buffer.from(data), isBinary })
+    return
+  }
   const outcome = isBinary ? badMessage('messages are JSON text') : parseMessage(data.toString())
   if (outcome.ok) sockets.setKinds(client, outcome.value)
   else client.sendControl('Error', { code: outcome.refusal.code, message: outcome.refusal.message })

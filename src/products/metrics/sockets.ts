@@ -15,7 +15,7 @@ import {
   frameKinds,
   type StoredFrame,
 } from '../../stream/encoded.ts'
-import { CLOSE_TOO_SLOW } from '../../transport/reply.ts'
+import { CLOSE_GOING_AWAY, CLOSE_TOO_SLOW } from '../../transport/reply.ts'
 import { type StreamClient, type StreamParts, topicOf } from './client.ts'
 
 /** Publishes to every socket of the endpoint that subscribed to a topic. */
@@ -68,7 +68,12 @@ export class Sockets {
     this.#clock = clock
     this.#publishedSeq = parts.log.position
     this.#turnBytesMax = parts.limits.unsentBytesMax * turnPart
-    this.#endListening = parts.log.listen((frame) => this.#take(frame))
+    const endFrames = parts.log.listen((frame) => this.#take(frame))
+    const endRestarts = parts.log.onRestart(() => this.#restart())
+    this.#endListening = () => {
+      endFrames()
+      endRestarts()
+    }
     this.#sweepTimer = setInterval(() => this.sweep(), sweepMs)
     this.#sweepTimer.unref()
   }
@@ -180,6 +185,13 @@ export class Sockets {
   /** Publishing lags by more than the buffer: live clients are disconnected and must resume. */
   #skipLost(): void {
     for (const client of [...this.#live]) client.end(CLOSE_TOO_SLOW, 'frames were lost')
+    this.#publishedSeq = this.#parts.log.position
+  }
+
+  /** The log begins anew: no cursor is valid any more, so every client connects again. */
+  #restart(): void {
+    for (const client of [...this.#clients])
+      client.end(CLOSE_GOING_AWAY, 'the event numbers changed')
     this.#publishedSeq = this.#parts.log.position
   }
 

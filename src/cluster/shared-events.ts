@@ -1,0 +1,264 @@
+// Follows the shared event log into this gateway's own, and appends to it while holding the lease.
+// Thread: main.
+//
+//   own source ─► append ─► recent ─┬─ lease ─► append_events ─► committed ─┐
+//                                   └─ without it: kept, to take over       ▼
+//   other gateways' appends ─ notification, or a poll ─► pull ──────► EventLog.accept ─► clients
+//
+// Nobody sees a frame before it is committed. The lease is renewed by the loop that appends, on the
+// same connection: one that is stuck loses it.
+
+import { isBug } from '../base/assert.ts'
+import type { Clock } from '../base/clock.ts'
+import { messageOf } from '../base/errors.ts'
+import type { EventLog, NewFrame } from '../stream/log.ts'
+import { type Log, LogThrottle } from '../telemetry/log.ts'
+import { decodeFrame, encodeFrame } from './event-frame.ts'
+import type { Lease, Leases } from './ports.ts'
+import { eventsLease, type PostgresEventLog, runJump } from './postgres/event-log.ts'
+import { RecentFrames } from './recent-frames.ts'
+
+const leaseMs = 2_000
+const renewMs = 500
+/** Behind the notifications, of which one may be lost. */
+const pollMs = 250
+const retryMs = 100
+const pageFrames = 1_000
+const appendFramesMax = 500
+const appendBytesMax = 8 * 1024 * 1024
+/** Frames that a starting gateway reads: an hour and more of a chain. */
+const startFrames = 50_000
+
+export interface SharedEventsDeps {
+  readonly shared: PostgresEventLog
+  readonly leases: Leases
+  readonly clock: Clock
+  readonly log: Log
+  /** Seconds of each append. */
+  readonly appended?: { observe(seconds: number): void }
+}
+
+export class SharedEvents {
+  readonly #events: EventLog
+  readonly #deps: SharedEventsDeps
+  readonly #recent = new RecentFrames()
+  readonly #throttle = new LogThrottle()
+  readonly #timer: NodeJS.Timeout
+  readonly #endNews: () => void
+  #queue: NewFrame[] = []
+  #lease: Lease | null = null
+  #renewAtMs = 0
+  /** Number of the next frame that is appended here. */
+  #next = 0
+  /** Whether the queue is what the log lacks: not after a take-over or a lost answer. */
+  #isSynced = false
+  #pulling: Promise<void> | null = null
+  #mustPullAgain = false
+  #pulledMs: number
+  #wake: () => void = () => {}
+  #working: Promise<void> | null = null
+  #isStopped = false
+
+  constructor(events: EventLog, deps: SharedEventsDeps) {
+    this.#events = events
+    this.#deps = deps
+    this.#pulledMs = deps.clock.monotonicMs()
+    events.usePull(() => this.pull())
+    this.#endNews = deps.shared.onNews(() => this.pull())
+    this.#timer = setInterval(() => this.pull(), pollMs)
+    this.pull()
+  }
+
+  /** Frames of the own source that the log lacks; 0 without the lease. */
+  get backlog(): number {
+    return this.#queue.length
+  }
+
+  /** Whether this gateway numbers the frames now. */
+  get isNumberer(): boolean {
+    return this.#lease !== null && this.#deps.clock.monotonicMs() < this.#lease.untilMs
+  }
+
+  /** Since the log was last read to its end. */
+  ageMs(): number {
+    return this.#deps.clock.monotonicMs() - this.#pulledMs
+  }
+
+  /** Takes a frame of the own source; the log numbers it later, here or at another gateway. */
+  append(
+    kind: NewFrame['kind'],
+    payload: Uint8Array,
+    sinceMs = this.#deps.clock.monotonicMs(),
+    facts: NewFrame['facts'] = null,
+  ): number {
+    this.#working ??= this.#work()
+    // Copied: the caller reuses its memory.
+    const frame = { kind, payload: Buffer.from(payload), sinceMs, facts }
+    this.#recent.add(frame)
+    if (this.#isSynced) {
+      this.#queue.push(frame)
+      this.#wake()
+    }
+    return 1
+  }
+
+  /** Reads now what other gateways appended. */
+  pull(): void {
+    void this.#pullOnce().catch((error: unknown) => this.#report(error))
+  }
+
+  /** Resolves when the log was read to its end, or after the timeout. */
+  async ready(timeoutMs: number): Promise<void> {
+    const { clock } = this.#deps
+    const deadlineMs = clock.monotonicMs() + timeoutMs
+    while (this.#events.run === null && clock.monotonicMs() < deadlineMs) {
+      await this.#pullOnce().catch(() => {})
+      if (this.#events.run === null) await new Promise((done) => setTimeout(done, retryMs))
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    clearInterval(this.#timer)
+    this.#endNews()
+    this.#wake()
+    await this.#working
+    if (this.isNumberer) await this.#deps.leases.giveBack(eventsLease).catch(() => {})
+  }
+
+  /** One read at a time; a call during a read is followed by another one. */
+  #pullOnce(): Promise<void> {
+    if (this.#pulling !== null) {
+      this.#mustPullAgain = true
+      return this.#pulling
+    }
+    this.#pulling = (async () => {
+      do {
+        this.#mustPullAgain = false
+        await this.#read()
+      } while (this.#mustPullAgain && !this.#isStopped)
+    })().finally(() => {
+      this.#pulling = null
+    })
+    return this.#pulling
+  }
+
+  async #read(): Promise<void> {
+    const { shared, clock } = this.#deps
+    const events = this.#events
+    const { run, next } = await shared.head()
+    if (run !== events.run) {
+      // Also what the log still has of the run before: its tail may be lost.
+      this.#recent.clearLog()
+      const jump = events.run === null ? 0 : runJump
+      events.restart(run, Math.max(0, next - 1 - startFrames - jump))
+    }
+    for (let isMore = true; isMore && !this.#isStopped; ) {
+      const page = await shared.after(events.position, pageFrames)
+      for (const { seq, frame } of page) this.#accept(seq, decodeFrame(frame, clock.monotonicMs()))
+      isMore = page.length === pageFrames
+    }
+    this.#pulledMs = clock.monotonicMs()
+  }
+
+  /** A committed frame, from an append of our own or from a read: whichever comes first. */
+  #accept(seq: number, frame: NewFrame): void {
+    const { position, run } = this.#events
+    if (seq <= position) return
+    // Numbers are left out only at the start of a run and where old partitions were dropped.
+    if (seq !== position + 1) this.#events.restart(run!, seq - 1)
+    this.#recent.seen(frame)
+    this.#events.accept(seq, frame)
+  }
+
+  async #work(): Promise<void> {
+    while (!this.#isStopped) {
+      try {
+        await this.#step()
+      } catch (error) {
+        if (isBug(error)) throw error
+        this.#report(error)
+        // What became of an append is not known: the log is read before the next one.
+        this.#isSynced = false
+        this.#renewAtMs = 0
+        await this.#sleep(retryMs)
+      }
+    }
+  }
+
+  async #step(): Promise<void> {
+    const { leases, clock } = this.#deps
+    if (clock.monotonicMs() >= this.#renewAtMs) {
+      this.#renewAtMs = clock.monotonicMs() + renewMs
+      const [lease = null] = await leases.hold([eventsLease], leaseMs, 1)
+      if (lease?.term !== this.#lease?.term) this.#isSynced = false
+      this.#lease = lease
+    }
+    const lease = this.#lease
+    if (lease === null) this.#queue = []
+    else if (!this.#isSynced) return this.#sync(lease)
+    else if (this.#queue.length > 0) return this.#append(lease)
+    await this.#sleep(Math.max(0, this.#renewAtMs - clock.monotonicMs()))
+  }
+
+  /** Reads the whole log; what it lacks of the own source is appended next. */
+  async #sync(lease: Lease): Promise<void> {
+    const { shared, clock, log } = this.#deps
+    await this.#pullOnce()
+    const { next } = await shared.head()
+    const { position } = this.#events
+    if (next <= position) {
+      // A standby was promoted without the last frames, which clients already have.
+      log.error('the shared event log lost frames; a new run begins', { next, position })
+      if (!(await shared.renumber(lease, position + 1))) this.#renewAtMs = 0
+      return
+    }
+    this.#next = next
+    this.#queue = this.#recent.missing(clock.monotonicMs())
+    this.#isSynced = true
+    log.info('numbering the events', { term: lease.term, next, missing: this.#queue.length })
+  }
+
+  async #append(lease: Lease): Promise<void> {
+    const { shared, clock, appended } = this.#deps
+    const batch = batchOf(this.#queue)
+    const first = this.#next
+    const startedMs = clock.monotonicMs()
+    const isDone = await shared.append(lease, first, batch.map(encodeFrame))
+    appended?.observe((clock.monotonicMs() - startedMs) / 1000)
+    if (!isDone) {
+      this.#isSynced = false
+      this.#renewAtMs = 0
+      return
+    }
+    for (const [index, frame] of batch.entries()) this.#accept(first + index, frame)
+    this.#queue.splice(0, batch.length)
+    this.#next += batch.length
+  }
+
+  #sleep(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  #report(error: unknown): void {
+    if (isBug(error)) throw error
+    const { log, clock } = this.#deps
+    if (!this.#isStopped && this.#throttle.allows('fault', clock.monotonicMs()))
+      log.warn('shared event log is not reachable', { reason: messageOf(error) })
+  }
+}
+
+function batchOf(queue: readonly NewFrame[]): readonly NewFrame[] {
+  let bytes = 0
+  const end = queue.findIndex((frame, index) => {
+    bytes += frame.payload.length
+    return index === appendFramesMax || (index > 0 && bytes > appendBytesMax)
+  })
+  return end < 0 ? queue.slice() : queue.slice(0, end)
+}

@@ -1,0 +1,154 @@
+// The shared event log on a real PostgreSQL: fenced appends, partitions, followers, a lost tail.
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import { Connection } from '../../src/cluster/postgres/client.ts'
+import { PostgresEventLog } from '../../src/cluster/postgres/event-log.ts'
+import { PostgresLeases } from '../../src/cluster/postgres/leases.ts'
+import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
+import { SharedEvents } from '../../src/cluster/shared-events.ts'
+import { EventLog } from '../../src/stream/log.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { until } from '../testkit/until.ts'
+import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+
+const isHere = hasPostgres()
+const waitMs = 30_000
+let postgres: Postgres
+let url = ''
+const open: { stop(): Promise<void> }[] = []
+
+beforeAll(async () => {
+  if (isHere) postgres = await startPostgres()
+}, 60_000)
+
+beforeEach(async () => {
+  if (isHere) url = await postgres.database()
+  return async () => {
+    for (const part of open.splice(0).reverse()) await part.stop()
+  }
+})
+
+afterAll(() => postgres?.dispose())
+
+async function connect(name: string): Promise<Connection> {
+  const connection = new Connection({
+    url,
+    name,
+    clock: systemClock,
+    log: silentLog,
+    onConnect: prepareSchema,
+  }).start()
+  open.push(connection)
+  expect(await connection.ready(waitMs)).toBe(true)
+  return connection
+}
+
+async function logOf(holder: string) {
+  const connection = await connect(holder)
+  const leases = new PostgresLeases(connection, { holder, info: holder, clock: systemClock })
+  return { connection, leases, shared: new PostgresEventLog(connection, connection, holder) }
+}
+
+async function gateway(name: string) {
+  const { connection, leases, shared } = await logOf(name)
+  const events = new EventLog({ reserve: () => null, clock: systemClock, isShared: true })
+  const follower = new SharedEvents(events, { shared, leases, clock: systemClock, log: silentLog })
+  open.push(follower)
+  await follower.ready(waitMs)
+  const put = (block: number) => {
+    const facts = { blockNumber: block, atNs: 1n, key: `b${block}` }
+    follower.append('TPS', Buffer.from(`${block}`), 0, facts)
+  }
+  const payloads = () => [...events.after(0)].map(({ payload }) => String(payload))
+  return { connection, events, follower, put, payloads }
+}
+
+const frames = (...texts: string[]) => texts.map((text) => Buffer.from(`{"kind":"TPS"}\n${text}`))
+
+describe.skipIf(!isHere)('an append', () => {
+  it('is refused after its term and with a number that is taken', async () => {
+    const [one, other] = [await logOf('one'), await logOf('other')]
+    const [lease] = await one.leases.hold(['events'], 60_000, 1)
+    expect(await one.shared.append(lease!, 1, frames('a', 'b'))).toBe(true)
+    expect(await one.shared.append(lease!, 2, frames('c'))).toBe(false)
+    expect(await one.shared.append(lease!, 4, frames('c'))).toBe(false)
+    expect(await other.shared.append(lease!, 3, frames('c'))).toBe(false)
+    await one.leases.giveBack('events')
+    expect(await one.shared.append(lease!, 3, frames('c'))).toBe(false)
+    const [next] = await other.leases.hold(['events'], 60_000, 1)
+    expect(await one.shared.append(lease!, 3, frames('c'))).toBe(false)
+    expect(await other.shared.append(next!, 3, frames('d'))).toBe(true)
+    const stored = await one.shared.after(0, 10)
+    expect(stored.map(({ seq, frame }) => `${seq} ${String(frame).at(-1)}`)).toEqual([
+      '1 a',
+      '2 b',
+      '3 d',
+    ])
+    expect(await one.shared.head()).toMatchObject({ next: 4 })
+  })
+
+  it('opens a partition every 100,000 numbers and drops the old ones whole', async () => {
+    const { connection, leases, shared } = await logOf('one')
+    const [lease] = await leases.hold(['events'], 60_000, 1)
+    for (const first of [99_999, 199_999, 299_999, 399_999]) {
+      await connection.query('UPDATE event_head SET next = $1', [first])
+      expect(await shared.append(lease!, first, frames('x', 'y'))).toBe(true)
+    }
+    const kept = await shared.after(0, 100)
+    // Partition 1 was dropped when 4 was made.
+    expect(kept.map(({ seq }) => seq)).toEqual([200_000, 299_999, 300_000, 399_999, 400_000])
+  })
+})
+
+describe.skipIf(!isHere)('gateways with one log', () => {
+  it('publish the frames of one of them, and take over what it did not append', async () => {
+    const [one, other] = [await gateway('one'), await gateway('other')]
+    one.put(1)
+    await until(() => one.follower.isNumberer, 'a numberer', waitMs)
+    other.put(1)
+    one.put(2)
+    other.put(2)
+    await until(() => other.events.newestSeq === 2 && one.events.newestSeq === 2, 'both', waitMs)
+    // Only the other one's source has block 3: it is appended as soon as the first one is gone.
+    other.put(3)
+    expect(other.follower.isNumberer).toBe(false)
+    await one.follower.stop()
+    await until(() => other.events.newestSeq === 3, 'block 3', waitMs)
+    expect(other.payloads()).toEqual(['1', '2', '3'])
+    expect(other.events.run).toBe(one.events.run)
+    const late = await gateway('late')
+    expect(late.payloads()).toEqual(['1', '2', '3'])
+  })
+
+  it('report blocks that no source has as a Gap with their numbers', async () => {
+    const one = await gateway('one')
+    one.put(1)
+    await until(() => one.events.newestSeq === 1, 'block 1', waitMs)
+    await one.follower.stop()
+    const other = await gateway('other')
+    other.put(5)
+    await until(() => other.events.newestSeq === 3, 'block 5', waitMs)
+    expect(other.payloads()).toEqual(['1', '{"from":0,"to":0,"from_block":2,"to_block":4}', '5'])
+  })
+
+  it('begin another run above all numbers when PostgreSQL lost the newest frames', async () => {
+    const [one, other] = [await gateway('one'), await gateway('other')]
+    for (const block of [1, 2, 3]) one.put(block)
+    await until(() => other.events.newestSeq === 3, 'three frames', waitMs)
+    let restarts = 0
+    other.events.onRestart(() => restarts++)
+    const { run } = one.events
+    // As a standby that was promoted without the last two commits.
+    await one.connection.query('DELETE FROM event_frames WHERE seq > 1')
+    await one.connection.query('UPDATE event_head SET next = 2')
+    one.put(4)
+    const isBeyond = () => other.events.newestSeq > 65_536 && one.events.newestSeq > 65_536
+    await until(isBeyond, 'another run', waitMs)
+    expect(one.events.run).not.toBe(run)
+    expect(other.events.run).toBe(one.events.run)
+    expect(restarts).toBeGreaterThan(0)
+    // The lost ones are numbered again.
+    await until(() => other.payloads().at(-1) === '4', 'the next block', waitMs)
+    expect(other.payloads()).toEqual(['2', '3', '4'])
+  })
+})

@@ -1,0 +1,118 @@
+// A client of the event stream that moves from gateway to gateway with its cursor, and remembers
+// every frame: its numbers must follow each other, and a number has one content everywhere.
+import { WebSocket } from 'ws'
+
+const head = /^\{"seq":(\d+),"(\w+)":/
+
+export interface RoverOptions {
+  /** Addresses of the gateways that run now. */
+  urls(): readonly string[]
+  /** Frames of all rovers: what a number's content is. */
+  readonly contents: Map<number, string>
+  random(): number
+  /** Mean time at one gateway. */
+  readonly stayMs: number
+}
+
+export class Rover {
+  readonly problems: string[] = []
+  frames = 0
+  connections = 0
+  snapshots = 0
+  /** Longest time without a frame while connected or trying to. */
+  longestSilenceMs = 0
+  run = ''
+  cursor = 0
+  readonly #options: RoverOptions
+  #socket: WebSocket | null = null
+  #timer: NodeJS.Timeout | null = null
+  #lastMs = performance.now()
+  #isOver = false
+
+  constructor(options: RoverOptions) {
+    this.#options = options
+    this.#connect()
+  }
+
+  /** Stays where it is. */
+  settle(): void {
+    this.#isOver = true
+    if (this.#timer !== null && this.#socket !== null) clearTimeout(this.#timer)
+  }
+
+  end(): void {
+    this.settle()
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    const socket = this.#socket
+    this.#socket = null
+    socket?.terminate()
+  }
+
+  #connect(): void {
+    const { urls, random, stayMs } = this.#options
+    const all = urls()
+    const url = all[Math.floor(random() * all.length)]
+    const query = this.cursor === 0 ? '' : `?resume_from=${this.cursor}&run=${this.run}`
+    const socket = new WebSocket(`${url}/v1/ws${query}`, { perMessageDeflate: false })
+    this.#socket = socket
+    socket.on('message', (data: Buffer) => {
+      if (this.#socket === socket) this.#take(data)
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      if (this.#socket === socket) this.#leave(50)
+    })
+    // A paused gateway accepts and says nothing: as any client would, try another one.
+    const silence = setTimeout(() => socket.terminate(), 1_500)
+    socket.once('open', () => {
+      clearTimeout(silence)
+      this.connections++
+    })
+    if (!this.#isOver) this.#timer = setTimeout(() => this.#leave(5), random() * 2 * stayMs)
+  }
+
+  #leave(waitMs: number): void {
+    const socket = this.#socket
+    this.#socket = null
+    socket?.terminate()
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#connect(), this.#options.random() * 2 * waitMs)
+  }
+
+  #take(data: Buffer): void {
+    const text = data.toString()
+    const [, seqText, kind] = head.exec(text) ?? []
+    const seq = Number(seqText)
+    if (kind === 'Resume') this.#greeted(JSON.parse(text).Resume)
+    if (kind === 'Resume' || !(seq > 0)) return
+    const { contents } = this.#options
+    const known = contents.get(seq)
+    if (known === undefined) contents.set(seq, text)
+    else if (known !== text) this.problems.push(`number ${seq} has two contents`)
+    if (this.#isSnapshot) {
+      // The newest frame of each kind, then all that follow the newest.
+      if (seq > this.#newest) this.#isSnapshot = false
+      else return
+    }
+    if (this.cursor !== 0 && seq !== this.cursor + 1)
+      this.problems.push(`${seq} after ${this.cursor}`)
+    this.cursor = seq
+    this.frames++
+    const nowMs = performance.now()
+    this.longestSilenceMs = Math.max(this.longestSilenceMs, nowMs - this.#lastMs)
+    this.#lastMs = nowMs
+  }
+
+  #isSnapshot = false
+  #newest = 0
+
+  #greeted(greeting: { mode: string; run: string; newest: number }): void {
+    if (greeting.mode === 'snapshot') {
+      if (this.cursor !== 0) this.snapshots++
+      this.cursor = greeting.newest
+      this.#newest = greeting.newest
+      this.#isSnapshot = true
+      this.run = greeting.run
+    } else if (greeting.run !== this.run) this.problems.push('resumed in another run')
+  }
+}
