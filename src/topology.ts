@@ -140,7 +140,7 @@ export const topology: ComponentTable<Components, Context> = {
     writes: ['events'],
     owns: [{ kind: 'queue', name: 'frames of the own source', bound: '600 blocks, 64 MiB' }],
     isEnabled: ({ config }) => sharesEvents(config),
-    start: (context, { cluster, events }) => state.followEvents(context, cluster!, events),
+    start: cluster.followEvents,
   }),
   execution: row({
     kind: 'pipeline',
@@ -296,7 +296,7 @@ export const topology: ComponentTable<Components, Context> = {
   gateways: row({
     kind: 'pipeline',
     does: 'gateways of this hub: rpc, websocket and grpc, each a process on the same ports',
-    reads: ['registry', 'devnode', 'grpc'],
+    reads: ['registry', 'sharedRegistry', 'devnode', 'grpc'],
     owns: [
       { kind: 'process', name: 'gateway', bound: 'cluster.gateways processes', restart: vital },
     ],

@@ -2,6 +2,7 @@
 import type { Meters } from '../telemetry/meters.ts'
 import type { Cluster } from './cluster.ts'
 import type { RegistryFollower } from './follower.ts'
+import type { SharedEvents } from './shared-events.ts'
 import type { Shares } from './shares.ts'
 
 export function declareClusterMeters(
@@ -52,4 +53,22 @@ export function declareShareMeters(meters: Meters, shares: Shares): void {
   meters.counterRead('sluice_cluster_settled_rows_total', 'Shares that were exchanged', {}, () => [
     [{}, shares.stats().rows],
   ])
+}
+
+export function declareEventLogMeters(meters: Meters, events: SharedEvents): void {
+  meters.gaugeRead(
+    'sluice_cluster_log_backlog_frames',
+    'Frames of the own source that the shared event log lacks, at the gateway that numbers them',
+    () => events.backlog,
+  )
+  meters.gaugeRead(
+    'sluice_cluster_log_age_seconds',
+    'Time since the shared event log was last read to its end',
+    () => events.ageMs() / 1000,
+  )
+  meters.gaugeRead(
+    'sluice_cluster_numberer',
+    '1 at the gateway that numbers the frames of the event log',
+    () => (events.isNumberer ? 1 : 0),
+  )
 }

@@ -4,7 +4,6 @@
 import { isLoopback } from '../base/cidr.ts'
 import type { Config } from '../config/config.ts'
 import { enabledEndpoints, isAllEmbedded } from '../config/config.ts'
-import { streamLabel } from '../config/roles.ts'
 import type { Service } from '../topology/service.ts'
 
 export interface Demo {
@@ -19,9 +18,7 @@ export async function firstStart(config: Config, service: Service): Promise<Demo
   const isPrivate = enabledEndpoints(config).every(({ host }) => isLoopback(host))
   // In a cluster the registry is everybody's: subscriptions are added by the operator.
   if (config.cluster.url !== '') return null
-  // The subscription of a hub's own gateways came with this start.
-  const others = service.store.list().filter(({ label }) => !label.startsWith(streamLabel('')))
-  if (!isPrivate || !isAllEmbedded(config) || others.length > 0) return null
+  if (!isPrivate || !isAllEmbedded(config) || service.store.list().length > 0) return null
   const added = await service.store.add(
     { label: demoLabel, products: ['bundle', 'indexer', 'shredstream'], plan: 'standard' },
     { who: 'first start', reason: 'a subscription to try the service with' },

@@ -2,8 +2,8 @@
 // Thread: main.
 // Guarantees: seq grows by one within a process run, is unique over the life of a data folder,
 // and a cursor of an earlier run never lies inside [oldest - 1, newest] of this one.
-// Where gateways share one log, it numbers the frames: they arrive by `accept`, and a run is that of
-// the shared log, so that a cursor is valid at every gateway.
+// Where gateways share one log, it numbers the frames: they arrive by `accept`, and the run is that
+// of the shared log, so that a cursor is valid at every gateway.
 //
 //   slots   [ f8 | f9 | f4 | f5 | f6 | f7 ]      slot of a frame = seq mod framesMax
 //                       ^ oldest = 4, newest = 9
@@ -20,6 +20,7 @@ import {
   type StoredFrame,
   toMsgpack,
 } from './encoded.ts'
+import { FrameSlabs } from './frame-slabs.ts'
 
 /** Resume buffer: whichever limit is reached first. */
 export const resumeFramesMax = 100_000
@@ -31,9 +32,6 @@ export const seqBlock = 65_536
 const seqAhead = seqBlock / 2
 const reserveRetryMs = 1000
 
-const slabBytes = 1024 * 1024
-/** A frame longer than this gets memory of its own, so that a slab wastes at most a sixteenth. */
-const slabFrameBytesMax = slabBytes / 16
 /** Memory of a stored frame besides its bytes: the object, two views, its facts, its slot. */
 const frameOverheadBytes = 448
 
@@ -75,8 +73,7 @@ export class EventLog {
   readonly #restartListeners = new Set<() => void>()
   readonly #isShared: boolean
   #pull: () => void = () => {}
-  #slab = Buffer.alloc(0)
-  #slabUsed = 0
+  readonly #slabs = new FrameSlabs()
   #nextSeq: number
   #reservedEnd: number
   #reserveFromMs = 0
@@ -186,25 +183,14 @@ export class EventLog {
     return () => this.#restartListeners.delete(listener)
   }
 
-  /** True where another gateway may have sent this cursor: `reach` may find its frame. */
+  /** True where another gateway may have sent this cursor: its frame may come soon. */
   mayReach(cursor: number, run: string | null): boolean {
     return this.#isShared && cursor > this.#newest && (run ?? this.#run) === this.#run
   }
 
-  /** Resolves when the frame of this number is here, or after the timeout. */
-  reach(cursor: number, timeoutMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const finish = () => {
-        clearTimeout(timer)
-        endListening()
-        resolve()
-      }
-      const timer = setTimeout(finish, timeoutMs)
-      const endListening = this.listen(({ seq }) => {
-        if (seq >= cursor) finish()
-      })
-      this.#pull()
-    })
+  /** Reads now what other gateways may have already. */
+  pull(): void {
+    this.#pull()
   }
 
   #add(seq: number, { kind, payload, sinceMs, facts }: NewFrame): number {
@@ -284,22 +270,11 @@ export class EventLog {
   #store(seq: number, kind: FrameKind, payload: Uint8Array) {
     const head = envelope(seq, kind)
     const length = head.length + payload.length + 1
-    const json = this.#allocate(length)
+    const json = this.#slabs.allocate(length)
     json.write(head, 0, 'latin1')
     json.set(payload, head.length)
     json[length - 1] = 0x7d
     return { json, payload: json.subarray(head.length, length - 1) }
-  }
-
-  #allocate(length: number): Buffer {
-    if (length > slabFrameBytesMax) return Buffer.allocUnsafeSlow(length)
-    if (this.#slabUsed + length > this.#slab.length) {
-      this.#slab = Buffer.allocUnsafeSlow(slabBytes)
-      this.#slabUsed = 0
-    }
-    const from = this.#slabUsed
-    this.#slabUsed += length
-    return this.#slab.subarray(from, this.#slabUsed)
   }
 
   /** The newest frame always stays, even if it alone is over the limit. */

@@ -1,15 +1,24 @@
 // Constructs the components that connect this gateway to its cluster. Thread: main.
 import { Cluster } from '../cluster/cluster.ts'
-import { declareClusterMeters, declareShareMeters } from '../cluster/meters.ts'
+import {
+  declareClusterMeters,
+  declareEventLogMeters,
+  declareShareMeters,
+} from '../cluster/meters.ts'
+import { PostgresEventLog } from '../cluster/postgres/event-log.ts'
 import { PostgresLedger } from '../cluster/postgres/ledger.ts'
+import { SharedEvents } from '../cluster/shared-events.ts'
 import { SharedRegistry } from '../cluster/shared-registry.ts'
 import { Shares } from '../cluster/shares.ts'
 import { knownOf } from '../config/known.ts'
+import type { EventLog } from '../stream/log.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { Context } from './context.ts'
 
 /** How long a start waits for PostgreSQL before it goes on without. */
 const readyMs = 5_000
+/** A start waits this long for the shared event log, then serves without it. */
+const firstReadMs = 5_000
 
 export function openCluster({ config, clock, log }: Context): Cluster {
   const cluster = new Cluster(config.cluster, { clock, log })
@@ -55,5 +64,28 @@ export async function joinRegistry(
   joined.publish('registry', () => registry.head().seq)
   joined.publish('state', () => shared.follower.state())
   declareClusterMeters(meters, joined, shared.follower)
+  return shared
+}
+
+/** Reads the shared log; the first read is awaited where PostgreSQL answers. */
+export async function followEvents(
+  { clock, log, meters }: Context,
+  { cluster, events }: { readonly cluster: Cluster | null; readonly events: EventLog },
+): Promise<SharedEvents> {
+  // Reason for the assertion: this component is enabled together with the cluster.
+  const joined = cluster!
+  const appending = joined.connect('events')
+  const shared = new SharedEvents(events, {
+    shared: new PostgresEventLog(joined.reading, appending, joined.session),
+    leases: joined.leasesOn(appending),
+    clock,
+    log: log.area('cluster'),
+    appended: meters.histogram(
+      'sluice_cluster_append_seconds',
+      'Time of one append to the shared event log',
+    ),
+  })
+  declareEventLogMeters(meters, shared)
+  await shared.ready(firstReadMs)
   return shared
 }

@@ -9,6 +9,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Fault, messageOf } from '../base/errors.ts'
 import type { EndpointAddress, Running } from '../base/running.ts'
+import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import {
   type GatewayPlace,
   type GatewayProduct,
@@ -51,6 +52,8 @@ interface Gateway {
 
 interface Read {
   readonly registry: Store
+  /** Null without a cluster. */
+  readonly sharedRegistry: SharedRegistry | null
   readonly devnode: DevnodeProcess | null
   readonly grpc: Running | null
 }
@@ -80,7 +83,7 @@ export class Gateways {
   static async start(context: Context, read: Read): Promise<Gateways> {
     const { given } = context
     const hub = given.cluster.gateway || hostname()
-    const token = await streamToken(context, read.registry, hub)
+    const token = await streamToken(context, read, hub)
     const bound = await bindPorts(context)
     const { host, port } = read.grpc!.address!
     const places = Array.from({ length: given.cluster.gateways }, (_, index) => ({
@@ -204,7 +207,12 @@ function devnodeRpcOf({ devnode }: Read): string | null {
  * The token with which the gateways read the hub's stream: that of a subscription of the hub, valid
  * on loopback only. It is kept in a file, so that a start changes nothing in the registry.
  */
-async function streamToken({ data }: Context, registry: Store, hub: string): Promise<string> {
+async function streamToken(
+  { data }: Context,
+  { registry, sharedRegistry }: Read,
+  hub: string,
+): Promise<string> {
+  const changes = sharedRegistry?.verbs ?? registry
   const path = join(data, 'gateways.token')
   const label = streamLabel(hub)
   const by = { who: 'hub', reason: 'the stream of its gateways' }
@@ -214,8 +222,8 @@ async function streamToken({ data }: Context, registry: Store, hub: string): Pro
   const request = { label, products: ['bundle'], plan: 'unlimited', cidrs: ['127.0.0.0/8'] }
   const issued =
     known === null
-      ? await registry.add(request, by)
-      : await registry.rotate(label, { graceMs: 0 }, by)
+      ? await changes.add(request, by)
+      : await changes.rotate(label, { graceMs: 0 }, by)
   if (!issued.ok) throw new Fault('gateway-token', `${label}: ${issued.refusal.message}`)
   writeFileSync(path, issued.value.token, { mode: 0o600 })
   return issued.value.token

@@ -6,9 +6,6 @@ import { Gate } from '../auth/gate.ts'
 import { declareAuthMeters } from '../auth/meters.ts'
 import { Fault } from '../base/errors.ts'
 import { guarded } from '../base/guard.ts'
-import type { Cluster } from '../cluster/cluster.ts'
-import { PostgresEventLog } from '../cluster/postgres/event-log.ts'
-import { SharedEvents } from '../cluster/shared-events.ts'
 import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import type { Shares } from '../cluster/shares.ts'
 import { knownOf } from '../config/known.ts'
@@ -29,9 +26,6 @@ interface RegistryParts {
   /** Null without a cluster. */
   readonly sharedRegistry: SharedRegistry | null
 }
-/** A start waits this long for the shared event log, then serves without it. */
-const firstReadMs = 5_000
-
 export async function lockFolder({ data }: Context) {
   const locked = await lockData(data)
   if (!locked.ok) throw new Fault('data-locked', locked.refusal.message)
@@ -108,40 +102,4 @@ export function openEventLog({ config, clock, log }: Context, store: Store): Eve
     return first
   }
   return new EventLog({ reserve, clock, isShared: sharesEvents(config) })
-}
-
-/** Reads the shared log; the first read is awaited where PostgreSQL answers. */
-export async function followEvents(
-  { clock, log, meters }: Context,
-  cluster: Cluster,
-  events: EventLog,
-): Promise<SharedEvents> {
-  const appending = cluster.connect('events')
-  const shared = new SharedEvents(events, {
-    shared: new PostgresEventLog(cluster.reading, appending, cluster.session),
-    leases: cluster.leasesOn(appending),
-    clock,
-    log: log.area('cluster'),
-    appended: meters.histogram(
-      'sluice_cluster_append_seconds',
-      'Time of one append to the shared event log',
-    ),
-  })
-  meters.gaugeRead(
-    'sluice_cluster_log_backlog_frames',
-    'Frames of the own source that the shared event log lacks, at the gateway that numbers them',
-    () => shared.backlog,
-  )
-  meters.gaugeRead(
-    'sluice_cluster_log_age_seconds',
-    'Time since the shared event log was last read to its end',
-    () => shared.ageMs() / 1000,
-  )
-  meters.gaugeRead(
-    'sluice_cluster_numberer',
-    '1 at the gateway that numbers the frames of the event log',
-    () => (shared.isNumberer ? 1 : 0),
-  )
-  await shared.ready(firstReadMs)
-  return shared
 }

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Server, startServer } from '../testkit/server.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
 import { until } from '../testkit/until.ts'
+import { removeFolders, seed } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 import { Rover } from './rover.ts'
 
@@ -36,6 +37,7 @@ function start(index: number, options: { data?: string; port?: number } = {}): P
 beforeAll(async () => {
   if (!isHere) return
   postgres = await startPostgres()
+  await seed(postgres.url)
   gateways.push(...(await Promise.all([1, 2, 3].map((index) => start(index)))))
 }, 120_000)
 
@@ -46,6 +48,8 @@ afterAll(async () => {
     await gateway.dispose()
   }
   postgres?.dispose()
+  delete process.env.SLUICE_CLUSTER__URL
+  removeFolders()
 }, 60_000)
 
 /** Index of the gateway that numbers the events, as soon as one does. */

@@ -11,6 +11,7 @@ import { SharedRegistry } from '../../src/cluster/shared-registry.ts'
 import { builtInPlans } from '../../src/subscriptions/plans.ts'
 import { openStore, type Store } from '../../src/subscriptions/store.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { sluice } from '../testkit/server.ts'
 
 export interface Gateway {
   readonly store: Store
@@ -59,4 +60,11 @@ export function newFolder(): string {
 
 export function removeFolders(): void {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
+}
+
+/** Fills the database from an empty registry; `sluice` commands use that cluster from then on. */
+export async function seed(url: string): Promise<void> {
+  process.env.SLUICE_CLUSTER__URL = url
+  const { code, stderr } = await sluice(newFolder(), 'cluster', 'seed')
+  if (code !== 0) throw new Error(stderr)
 }

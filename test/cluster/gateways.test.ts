@@ -3,8 +3,10 @@ import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { askOperator } from '../../src/transport/operator-socket.ts'
-import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { Follower } from '../testkit/follower.ts'
+import { provision, type Server, sluice, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
+import { removeFolders, seed } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const isHere = hasPostgres()
@@ -16,6 +18,7 @@ const sockets: Socket[] = []
 beforeAll(async () => {
   if (!isHere) return
   postgres = await startPostgres()
+  await seed(postgres.url)
   const flags = [`--cluster.url=${postgres.url}`, '--cluster.gateway=here', '--chain.slotMs=150']
   hub = await startServer({ flags: [...flags, '--gateways=2'] })
 }, 120_000)
@@ -24,6 +27,8 @@ afterAll(async () => {
   for (const socket of sockets) socket.destroy()
   await hub?.dispose()
   postgres?.dispose()
+  delete process.env.SLUICE_CLUSTER__URL
+  removeFolders()
 }, 60_000)
 
 interface Gateway {
@@ -80,6 +85,30 @@ describe.skipIf(!isHere)('a hub with two gateways', () => {
     expect(await ready.json()).toMatchObject({ ready: true })
   })
 
+  it('serve a token on both, with the stream of the hub', async () => {
+    const { token } = await provision(hub.data, 'me', '--product=bundle', '--plan=unlimited')
+    const call = async () => {
+      const response = await fetch(hub.url('rpc'), {
+        method: 'POST',
+        headers: { 'x-token': token, 'content-type': 'application/json', connection: 'close' },
+        body: '{"jsonrpc":"2.0","id":1,"method":"getSlot"}',
+      })
+      const { result } = (await response.json()) as { result?: number }
+      return typeof result === 'number'
+    }
+    await until(
+      async () => (await Promise.all(Array.from({ length: 10 }, call))).every(Boolean),
+      'the token',
+      waitMs,
+    )
+    for (let at = 0; at < 20; at++) expect(await call()).toBe(true)
+    const follower = new Follower(new URL(hub.url('grpc')).host, token, 1)
+    await until(() => follower.newest >= 0, 'the first block', waitMs)
+    await follower.reaches(follower.newest + 10, waitMs)
+    follower.stop()
+    expect([follower.gaps(), follower.duplicates]).toEqual([[], 0])
+  })
+
   it('loses only the connections of a gateway that is killed, and takes them back at once', async () => {
     const open = await Promise.all(Array.from({ length: 40 }, connection))
     const [victim] = await gateways()
@@ -112,6 +141,6 @@ describe.skipIf(!isHere)('a hub with two gateways', () => {
 })
 
 it('refuses gateways without a PostgreSQL, in one sentence', async () => {
-  const start = startServer({ flags: ['--gateways', '2'] })
+  const start = startServer({ flags: ['--cluster.url=', '--gateways', '2'] })
   await expect(start).rejects.toThrow('cluster.gateways is set: set cluster.url to the PostgreSQL')
 })

@@ -14,7 +14,13 @@ interface Status {
 let status: Status
 
 /** Rows of what this server has no use for: it is one process in plaintext. */
-const unused: ReadonlySet<string> = new Set(['certificates', 'cluster', 'gateways'])
+const unused: ReadonlySet<string> = new Set([
+  'certificates',
+  'cluster',
+  'sharedRegistry',
+  'sharedEvents',
+  'gateways',
+])
 const rows = Object.entries(topology).filter(([name]) => !unused.has(name))
 const ownedNames = (kind: 'thread' | 'process') =>
   rows

@@ -279,7 +279,8 @@ describe('a log that gateways share', () => {
     const open = (query: string) => new Listener(`${shared.ws}/v1/ws?events=TPS&${query}`)
     try {
       const ahead = open('resume_from=12&run=shared')
-      await until(() => pulls > 0, 'a read of the shared log')
+      const isOpen = () => ahead.socket.readyState === WebSocket.OPEN
+      await until(() => pulls > 0 && isOpen(), 'a read of the shared log')
       ahead.socket.send('{"subscribe":["TPS"]}')
       expect(ahead.frames).toEqual([])
       for (const seq of [12, 13]) put(seq)

@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts'
 import { codesOf } from '../../base/codes.ts'
 import { refuse } from '../../base/errors.ts'
 import type { Encoding } from '../../stream/encoded.ts'
+import type { EventLog } from '../../stream/log.ts'
 import { CLOSE_POLICY, type Reply } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { Socket } from '../../transport/socket.ts'
@@ -123,10 +124,26 @@ function open(socket: Socket<Session>, parts: SessionParts): void {
     begin(socket, parts)
     return
   }
-  void log.reach(cursor, cursorWaitMs).then(() => {
+  void reach(log, cursor).then(() => {
     if (socket.state.isClosed) return
     begin(socket, parts)
     for (const { data, isBinary } of early.splice(0)) answer(socket, parts.sockets, data, isBinary)
+  })
+}
+
+/** Resolves when the frame of this number is here, or after the timeout. */
+function reach(log: EventLog, cursor: number): Promise<void> {
+  return new Promise((resolve) => {
+    const finish = () => {
+      clearTimeout(timer)
+      endListening()
+      resolve()
+    }
+    const timer = setTimeout(finish, cursorWaitMs)
+    const endListening = log.listen(({ seq }) => {
+      if (seq >= cursor) finish()
+    })
+    log.pull()
   })
 }
 
