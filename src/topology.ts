@@ -30,6 +30,8 @@ const bytes = (count: number) => formatQuantity(count, 'bytes')
 const { replaySlots, replayBytesMax } = yellowstoneBounds
 const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`
 
+const cache = (name: string, bound: string) => ({ kind: 'cache', name, bound }) as const
+
 /** Checks that a row reads only what it declares. */
 function row<R extends keyof Components, V>(component: Component<Components, R, V, Context>) {
   return component
@@ -192,16 +194,8 @@ export const topology: ComponentTable<Components, Context> = {
         name: 'Solana updates, one hub per set',
         bound: `${replay}; not finalized: ${bytes(unfinalizedBytesInitial)}`,
       },
-      {
-        kind: 'cache',
-        name: 'accounts kept current by the stream',
-        bound: 'upstreams.<set>.streamAnswerBytes',
-      },
-      {
-        kind: 'cache',
-        name: 'transactions of the last blocks of the stream',
-        bound: 'upstreams.<set>.streamHistoryBytes',
-      },
+      cache('accounts kept current by the stream', 'upstreams.<set>.streamAnswerBytes'),
+      cache('transactions of the last blocks of the stream', 'upstreams.<set>.streamHistoryBytes'),
     ],
     start: upstream.openChains,
   }),
@@ -209,7 +203,7 @@ export const topology: ComponentTable<Components, Context> = {
     kind: 'pipeline',
     does: 'JSON-RPC calls: from the stream of a set, or its nodes: failover, cache, single flight',
     reads: ['upstreams', 'chains'],
-    owns: [{ kind: 'cache', name: 'immutable answers', bound: 'upstreams.<set>.cacheBytes' }],
+    owns: [cache('immutable answers', 'upstreams.<set>.cacheBytes')],
     start: products.openProxy,
   }),
   verifyPool: row({

@@ -19,6 +19,7 @@ const unused: ReadonlySet<string> = new Set([
   'cluster',
   'sharedRegistry',
   'sharedEvents',
+  'shares',
   'gateways',
 ])
 const rows = Object.entries(topology).filter(([name]) => !unused.has(name))
