@@ -32,9 +32,13 @@ describe('the sandbox of the embedded index', () => {
       const { text, error } = await ask(stage.engine, sql, { limits: { timeMs: 30_000 } })
       expect(text, sql).toBe('')
       expect(error, sql).not.toBe(null)
-      // By the gate, that is: not by a deadline, not by a death, and without a word on files.
+      // By the gate, that is: not by a deadline, not by a death, and without a word on files that
+      // the query does not name itself.
       expect([36, 42, 46, 47, 48, 60, 62, 164], `${sql}: ${error?.message}`).toContain(error?.code)
-      expect(error?.message, sql).not.toMatch(/\.duckdb|\/tmp\/sluice|\/proc\/self/)
+      for (const path of ['.duckdb', '/tmp/sluice', '/proc/self'].filter(
+        (one) => !sql.includes(one),
+      ))
+        expect(error?.message, sql).not.toContain(path)
     }
     expect(await rowsOf(stage.engine, 'SELECT 1')).toEqual([[1]])
   })
