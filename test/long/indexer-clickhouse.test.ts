@@ -81,6 +81,39 @@ describe.skipIf(!hasClickhouseServer())('over ClickHouse (skipped: no clickhouse
     expect(error).not.toContain(clickhouse.password)
   }, 120_000)
 
+  test('is written by another server once the first was killed, without a row twice', async () => {
+    const before = Number(await clickhouse.ask('SELECT max(seq) FROM chain._tps'))
+    await server.stop('SIGKILL')
+    // Waits until the lease of the first has expired.
+    const heir = await startServer({
+      flags: ['--indexer.engine=clickhouse'],
+      env: { SLUICE_INDEXER__URL: clickhouse.url },
+      data: server.data,
+    })
+    try {
+      const newest = async () => Number(await clickhouse.ask('SELECT max(seq) FROM chain._tps'))
+      await until(async () => (await newest()) > before + 3, 'rows of the second', 90_000)
+      for (const [table, key] of [
+        ['blocks', 'slot'],
+        ['transactions', 'slot, idx'],
+        ['account_updates', 'slot, pubkey, write_version'],
+      ] as const) {
+        const answer = await clickhouse.ask(`SELECT count(), uniqExact(${key}) FROM chain.${table}`)
+        const [rows, distinct] = answer.trim().split('\t')
+        expect(rows, table).toBe(distinct)
+      }
+      // Every slot between the first and the last, also across the kill.
+      const slots = await clickhouse.ask(
+        'SELECT count(), max(slot) - min(slot) + 1 FROM chain.blocks',
+      )
+      const [count, span] = slots.trim().split('\t')
+      expect(count).toBe(span)
+      expect(await clickhouse.ask('SELECT uniqExact(claim) FROM chain._lease')).not.toBe('1\n')
+    } finally {
+      await heir.stop()
+    }
+  }, 240_000)
+
   test('reveals no credential of the server', () => {
     for (const text of [server.stdout(), server.stderr()])
       expect(text).not.toContain(clickhouse.password)

@@ -146,6 +146,7 @@ export const refused: readonly string[] = [
   'SELECT * FROM pg_settings',
   'SELECT * FROM sqlite_master',
   'SELECT * FROM memory.chain.transactions',
+  'SELECT * FROM seg_1_1_0.usage',
   'SELECT * FROM seg_1_1_0.main.usage',
   'SELECT * FROM tail_1_1.usage',
   'SELECT * FROM tail_1_1.main.usage',
