@@ -17,71 +17,85 @@ export interface TextStyle {
   readonly options: OutputOptions
 }
 
-/** The text of a cell; NULL when the value is. `depth` is the indent of JSON trees. */
-export function nestedSql(
+/** A text, NULL when the value is, and the quotes around it. */
+export interface QuotedText {
+  readonly sql: string
+  readonly quote: '' | '"' | "'"
+}
+
+/** `depth` is the indent of JSON trees. */
+export function textOf(
   type: DuckDBType,
   value: string,
   style: TextStyle,
   depth: number,
-): string {
-  if (kindOf(type) !== 'nested') return scalarSql(type, value, style)
-  const text = compositeSql(type, value, { ...style, cell: cellOfNested[style.nested] }, depth)
-  if (style.cell === 'jsonText') return jsonSql(text, style.options)
-  return style.cell === 'csv' ? csvSql(text) : text
+): QuotedText {
+  if (kindOf(type) !== 'nested') return scalarText(type, value, style)
+  const sql = compositeSql(type, value, { ...style, cell: cellOfNested[style.nested] }, depth)
+  if (style.cell === 'jsonText') return { sql: jsonSql(sql), quote: '' }
+  return style.cell === 'csv' ? { sql: csvSql(sql), quote: '"' } : { sql, quote: '' }
 }
 
 const cellOfNested = { json: 'json', jsonTree: 'json', quoted: 'quoted', xml: 'xml' } as const
 
-function scalarSql(type: DuckDBType, value: string, { cell, options }: TextStyle): string {
+function scalarText(type: DuckDBType, value: string, { cell, options }: TextStyle): QuotedText {
   const kind = kindOf(type)
-  const text = plainSql(type, value, options)
+  const sql = plainSql(type, value, options)
+  const isText = kind === 'text'
   switch (cell) {
     case 'json':
-      return jsonScalarSql(type, value, text, options)
+      return jsonScalar(type, value, sql, options)
     case 'jsonText':
-      return kind === 'text' ? jsonSql(text, options) : `'"' || ${text} || '"'`
+      return isText ? { sql: jsonSql(sql), quote: '' } : { sql, quote: '"' }
     case 'csv':
-      if (kind === 'time') return `'"' || ${text} || '"'`
-      return kind === 'text' ? csvSql(text) : text
+      return { sql: isText ? csvSql(sql) : sql, quote: isText || kind === 'time' ? '"' : '' }
     case 'escaped':
-      return kind === 'text' ? escapedSql(text) : text
+      return { sql: isText ? escapedSql(sql) : sql, quote: '' }
     case 'quoted':
-      if (kind === 'time') return `'''' || ${text} || ''''`
-      return kind === 'text' ? `'''' || ${escapedSql(text)} || ''''` : text
+      return { sql: isText ? escapedSql(sql) : sql, quote: isText || kind === 'time' ? "'" : '' }
     case 'xml':
-      return kind === 'text' ? `replace(replace(${text}, '&', '&amp;'), '<', '&lt;')` : text
+      return {
+        sql: isText ? `replace(replace(${sql}, '&', '&amp;'), '<', '&lt;')` : sql,
+        quote: '',
+      }
     default:
-      return text
+      return { sql, quote: '' }
   }
 }
 
-function jsonScalarSql(
+function jsonScalar(
   type: DuckDBType,
   value: string,
-  text: string,
-  { quotes64, quotesDenormals, quotesFloats, quotesDecimals, ...rest }: OutputOptions,
-): string {
-  const quoted = `'"' || ${text} || '"'`
+  sql: string,
+  { quotes64, quotesDenormals, quotesFloats, quotesDecimals }: OutputOptions,
+): QuotedText {
+  const quotedIf = (isQuoted: boolean | undefined): QuotedText => {
+    return { sql, quote: isQuoted === true ? '"' : '' }
+  }
   switch (kindOf(type)) {
     case 'text':
-      return jsonSql(text, { quotes64, ...rest })
+      return { sql: jsonSql(sql), quote: '' }
     case 'time':
-      return quoted
+      return quotedIf(true)
     case 'big':
-      return quotes64 || isHuge(type) ? quoted : text
+      return quotedIf(quotes64 || isHuge(type))
     case 'decimal':
-      return quotesDecimals === true ? quoted : text
+      return quotedIf(quotesDecimals)
     case 'float': {
-      if (quotesFloats === true && quotesDenormals === true) return quoted
-      const finite = quotesFloats === true ? quoted : text
-      // ClickHouse quotes this null as well.
-      const none = quotesFloats === true ? `'"null"'` : 'NULL'
-      const rest = quotesDenormals === true ? quoted : none
-      return `CASE WHEN isfinite(${value}) THEN ${finite} ELSE ${rest} END`
+      // ClickHouse quotes the null of a quoted float as well.
+      const quote = quotesFloats === true ? '"' : ''
+      const none = quotesDenormals !== true ? `'null'` : quote === '' ? `'"' || ${sql} || '"'` : sql
+      return { sql: `CASE WHEN isfinite(${value}) THEN ${sql} ELSE ${none} END`, quote }
     }
     default:
-      return text
+      return quotedIf(false)
   }
+}
+
+/** The text with its quotes; NULL when the value is. */
+function quotedSql({ sql, quote }: QuotedText): string {
+  const literal = duckdbString(quote)
+  return quote === '' ? sql : `${literal} || ${sql} || ${literal}`
 }
 
 /** The text of a scalar, not escaped. */
@@ -172,11 +186,10 @@ function compositeSql(type: DuckDBType, value: string, style: TextStyle, depth: 
       ? "'\\N'"
       : "'NULL'"
   const inner = (item: DuckDBType, of: string) =>
-    `coalesce(${nestedSql(item, of, style, depth + 1)}, ${none})`
+    `coalesce(${quotedSql(textOf(item, of, style, depth + 1))}, ${none})`
   const element = elementOf(type)
   if (element !== null) {
-    if (isNaturalJson(type, style))
-      return slashed(`CAST(to_json(${value}) AS VARCHAR)`, style.options)
+    if (isNaturalJson(type, style)) return jsonSql(value)
     const isInline = style.nested === 'jsonTree' && kindOf(element) !== 'nested'
     const frame = frameOf(isInline ? { ...style, nested: 'json' } : style, 'list', depth)
     const item = itemName(value)
@@ -205,12 +218,12 @@ function compositeSql(type: DuckDBType, value: string, style: TextStyle, depth: 
 
 function entrySql(style: TextStyle, keyType: DuckDBType, key: string, value: string): string {
   if (style.nested === 'xml') {
-    const text = scalarSql(keyType, key, style)
+    const text = quotedSql(scalarText(keyType, key, style))
     return `concat('<key>', ${text}, '</key><value>', ${value}, '</value>')`
   }
   if (style.nested === 'quoted')
-    return `concat(${nestedSql(keyType, key, style, 0)}, ':', ${value})`
-  const text = scalarSql(keyType, key, { ...style, cell: 'jsonText' })
+    return `concat(${quotedSql(textOf(keyType, key, style, 0))}, ':', ${value})`
+  const text = quotedSql(scalarText(keyType, key, { ...style, cell: 'jsonText' }))
   return `concat(${text}, ${style.nested === 'jsonTree' ? "': '" : "':'"}, ${value})`
 }
 
@@ -238,25 +251,16 @@ function isNaturalJson(type: DuckDBType, style: TextStyle): boolean {
   return kind === 'number' || kind === 'bool' || type.typeId === DuckDBTypeId.VARCHAR
 }
 
-function jsonSql(text: string, options: OutputOptions): string {
-  const json = `CAST(to_json(${text}) AS VARCHAR)`
-  if (options.keepsSlashes === true) return json
-  // Only texts with a slash pay for its escape.
-  return isColumn(text)
-    ? `CASE WHEN contains(${text}, '/') THEN ${slashed(json, options)} ELSE ${json} END`
-    : slashed(json, options)
-}
-
-function slashed(json: string, { keepsSlashes }: OutputOptions): string {
-  return keepsSlashes === true ? json : `replace(${json}, '/', '\\/')`
+/** Slashes are escaped in the bytes of all rows at once, by query-runner.ts. */
+function jsonSql(text: string): string {
+  return `CAST(to_json(${text}) AS VARCHAR)`
 }
 
 function csvSql(text: string): string {
   const doubled = `replace(${text}, '"', '""')`
-  const safe = isColumn(text)
+  return isColumn(text)
     ? `CASE WHEN contains(${text}, '"') THEN ${doubled} ELSE ${text} END`
     : doubled
-  return `'"' || ${safe} || '"'`
 }
 
 /** Characters with a short escape in ClickHouse's text, the backslash first. */

@@ -5,7 +5,6 @@
 //                         chain.usage         = a copy of the caller's own rows
 //                         system_.tables      = list of tables
 //   then: no file outside the index's folder, no network, settings locked
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
 import { duckdbString } from '../sql/quoting.ts'
@@ -44,6 +43,8 @@ export class QueryDatabase {
   #version = -1
   /** The snapshot version of each table's SQL view. */
   readonly #shown = new Map<TableName, number>()
+  /** The caller's rows of `usage` were copied. */
+  #hasUsage = false
 
   private constructor(
     instance: DuckDBInstance,
@@ -120,6 +121,7 @@ export class QueryDatabase {
       if (table === 'usage') {
         // A copy, not a view: the query's conditions are never evaluated on another customer's
         // rows, so that not even an error can reveal their content.
+        this.#hasUsage = true
         const only = `WHERE ${hiddenColumn} = ${duckdbString(subscription)}`
         await this.connection.run(
           `CREATE OR REPLACE TABLE memory.chain."usage" AS ${this.#unionSql(table, only)}`,
@@ -135,8 +137,9 @@ export class QueryDatabase {
 
   /** Deletes what a customer's query left, before the next customer's query. */
   async clear(): Promise<void> {
+    if (!this.#hasUsage) return
     await this.connection.run('DROP TABLE IF EXISTS memory.chain."usage"')
-    await rm(join(this.scratch, resultName), { force: true })
+    this.#hasUsage = false
   }
 
   close(): void {

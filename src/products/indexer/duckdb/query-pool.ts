@@ -11,8 +11,10 @@ export interface PoolOptions {
   readonly folder: string
   /** Processes at once, busy and idle. */
   readonly processesMax: number
-  /** Idle processes that are kept ready. */
+  /** Processes that are kept, also idle. */
   readonly warm: number
+  /** Memory limits of all processes together. */
+  readonly totalBytes: number
   readonly threads: number
   /** Memory limit of most queries; queries with a higher limit get a larger process. */
   readonly memoryBytes: number
@@ -24,11 +26,18 @@ export type NoProcess = 'busy' | 'down'
 interface Waiting {
   readonly subscription: string
   readonly memoryBytes: number
+  readonly sinceMs: number
   take(process: QueryProcess | NoProcess): void
 }
 
 /** Most queries that wait for a process; more are refused at once. */
 const waitingMax = 256
+/**
+ * A further process is started for a query that waits this long while no process has become free
+ * for as long. Starting one takes as much time as many short queries, which are faster served by
+ * the processes that exist.
+ */
+const launchAfterMs = 250
 /** A process with this many queries or this much memory is replaced by a new one. */
 const runsMax = 1000
 const idleRssBytesMax = 300_000_000
@@ -42,8 +51,11 @@ export class QueryPool {
   readonly #all = new Set<QueryProcess>()
   /** Busy processes and the subscription whose query they run. */
   readonly #lent = new Map<QueryProcess, string>()
+  /** When a process was last lent. */
+  #lentMs = 0
   #waiting: Waiting[] = []
-  #starting = 0
+  /** Memory limits of the processes that are being started. */
+  readonly #starting: number[] = []
   #made = 0
   #isStopping = false
   /** Consecutive failed starts. */
@@ -80,11 +92,14 @@ export class QueryPool {
     return new Promise((resolve) => {
       const late = () => waiting.take(this.#isDown(waiting.memoryBytes) ? 'down' : 'busy')
       const timer = setTimeout(late, timeoutMs)
+      const overdue = setInterval(() => this.#match(), launchAfterMs)
       const waiting: Waiting = {
         subscription,
         memoryBytes: classOf(memoryBytes, this.#options.memoryBytes),
+        sinceMs: performance.now(),
         take: (process) => {
           clearTimeout(timer)
+          clearInterval(overdue)
           this.#waiting = this.#waiting.filter((one) => one !== waiting)
           resolve(process)
         },
@@ -130,27 +145,45 @@ export class QueryPool {
       if (share.length >= shareMax) continue
       const at = this.#idle.findIndex((one) => one.memoryBytes === waiting.memoryBytes)
       if (at === -1) {
-        this.#makeRoom()
-        this.#launchFor(waiting.memoryBytes)
+        if (this.#isOverdue(waiting)) {
+          this.#makeRoom(waiting.memoryBytes)
+          this.#launchFor(waiting.memoryBytes)
+        }
         continue
       }
       const [process] = this.#idle.splice(at, 1)
       this.#lent.set(process!, waiting.subscription)
+      this.#lentMs = performance.now()
       waiting.take(process!)
     }
     this.#keepWarm()
   }
 
+  #isOverdue({ memoryBytes, sinceMs }: Waiting): boolean {
+    const isAlive = [...this.#all].some((one) => one.memoryBytes === memoryBytes)
+    const waitedMs = performance.now() - Math.max(sinceMs, this.#lentMs)
+    // A timer may fire a little early.
+    return !isAlive || waitedMs >= launchAfterMs - 1
+  }
+
   /** Kills an idle process of another size when the pool is full. */
-  #makeRoom(): void {
-    if (this.#all.size + this.#starting < this.#options.processesMax) return
-    this.#idle.pop()?.kill()
+  #makeRoom(memoryBytes: number): void {
+    if (!this.#hasRoom(memoryBytes)) this.#idle.pop()?.kill()
+  }
+
+  /** True when one more process is within both limits; the first one always is. */
+  #hasRoom(memoryBytes: number): boolean {
+    const { processesMax, totalBytes } = this.#options
+    const count = this.#all.size + this.#starting.length
+    const alive = [...this.#all].map((one) => one.memoryBytes)
+    const bytes = [...alive, ...this.#starting].reduce((sum, one) => sum + one, memoryBytes)
+    return count === 0 || (count < processesMax && bytes <= totalBytes)
   }
 
   #keepWarm(): void {
     const { memoryBytes, warm } = this.#options
-    const ready = this.#idle.filter((one) => one.memoryBytes === memoryBytes).length
-    if (ready + this.#starting < warm) this.#launchFor(memoryBytes)
+    const alive = [...this.#all].filter((one) => one.memoryBytes === memoryBytes).length
+    if (alive + this.#starting.length < warm) this.#launchFor(memoryBytes)
   }
 
   /** True while processes of this size neither exist nor can be started. */
@@ -160,11 +193,11 @@ export class QueryPool {
   }
 
   #launchFor(memoryBytes: number): void {
-    if (this.#isStopping || this.#all.size + this.#starting >= this.#options.processesMax) return
-    if (this.#starting > this.#waiting.length + this.#options.warm) return
-    if (this.#failures > 0 && this.#starting > 0) return
+    if (this.#isStopping || !this.#hasRoom(memoryBytes)) return
+    if (this.#starting.length > this.#waiting.length + this.#options.warm) return
+    if (this.#failures > 0 && this.#starting.length > 0) return
     const waitMs = this.#failures === 0 ? 0 : backoffMs(this.#failures, backoff)
-    this.#starting += 1
+    this.#starting.push(memoryBytes)
     setTimeout(() => {
       this.#launch(memoryBytes)
         .then(
@@ -175,7 +208,7 @@ export class QueryPool {
           (error: unknown) => this.#failed(memoryBytes, error),
         )
         .finally(() => {
-          this.#starting -= 1
+          this.#starting.splice(this.#starting.indexOf(memoryBytes), 1)
           this.#match()
         })
     }, waitMs).unref()

@@ -3,7 +3,7 @@
 //
 //   job -> snapshot -> gate -> plan -> DuckDB renders rows, chunk by chunk -> bytes -> pipe
 //                                         ^------ waits while the pipe is full
-import { open } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBDataChunk } from '@duckdb/node-api'
 import { messageOf } from '../../../base/errors.ts'
@@ -22,10 +22,13 @@ import { cellsSql, probeSql, rowsSql, withoutTuples } from './rendering.ts'
 import { binarySql, type TakenChunk } from './result-shapes.ts'
 import { columnOf, type DuckColumn, typeName } from './result-types.ts'
 import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
-import { textRows } from './row-bytes.ts'
+import { textRows, withSlashesEscaped } from './row-bytes.ts'
 import { unknown } from './typing.ts'
 
 const fileBytes = 64 * 1024
+/** Statements that are remembered, and the longest of them. */
+const plansMax = 128
+const planCharsMax = 16_384
 
 /** A gated query with all that its writers need. */
 interface Task {
@@ -41,6 +44,10 @@ export class QueryRunner {
   readonly #database: QueryDatabase
   readonly #sink: ByteSink
   #isCancelled = false
+  #hasTransaction = false
+
+  /** What the gate and the planner found out about recent statements: data does not change it. */
+  readonly #plans = new Map<string, { ok: true; value: Gated; columns: readonly DuckColumn[] }>()
 
   constructor(database: QueryDatabase, sink: ByteSink) {
     this.#database = database
@@ -67,6 +74,8 @@ export class QueryRunner {
       if (thrown instanceof StaleSnapshot) return { rows: 0, bytes: 0, error: null, isStale: true }
       error = thrown instanceof ResultCut ? thrown.error : this.#errorOf(thrown)
     }
+    if (this.#hasTransaction) await this.#database.connection.run('ROLLBACK').catch(() => {})
+    this.#hasTransaction = false
     await this.#database.clear().catch(() => {})
     return { rows: out.rows, bytes: out.bytes, error, isStale: false }
   }
@@ -77,15 +86,22 @@ export class QueryRunner {
     const beganMs = performance.now()
     const format = formatOf(job.format, 'duckdb')
     if (format === null) return exception('UNKNOWN_FORMAT', 'this format is not written here')
-    const gated = await passGate(connection, job.statement, rules, {
+    const dialect = {
       database: job.database ?? 'chain',
       hasJoinNulls: job.settings?.join_use_nulls === '1',
-    })
+    } as const
+    const key = JSON.stringify([job.statement, dialect])
+    const known = this.#plans.get(key)
+    const gated = known ?? (await passGate(connection, job.statement, rules, dialect))
     if (!gated.ok) return gated.error
     await this.#database.show(gated.value.tables, job.subscription)
     const { explain } = gated.value
     const sql = explain === '' ? gated.value.sql : await this.#explained(gated.value)
-    const columns = await this.#plan(sql, explain === '' ? gated.value.columns : [])
+    const columns =
+      known?.columns ?? (await this.#plan(sql, explain === '' ? gated.value.columns : []))
+    this.#plans.delete(key)
+    if (explain === '' && key.length <= planCharsMax) this.#plans.set(key, { ...gated, columns })
+    if (this.#plans.size > plansMax) this.#plans.delete(this.#plans.keys().next().value!)
     const task: Task = { sql, columns, job, format, out, beganMs }
     const { writing } = format
     if ('rows' in writing) await this.#writeRows(task)
@@ -120,48 +136,59 @@ export class QueryRunner {
   }
 
   /**
-   * A DuckDB stream that fails ends like a complete one, so an empty row is appended; when that is
-   * not the last one, the statement runs again to check whether it fails.
+   * A DuckDB stream that fails ends like a complete one, but it aborts its transaction; the
+   * statement then runs again to get the error.
    */
   async #writeRows(task: Task): Promise<void> {
     const { sql, job, format, out } = task
     const { connection } = this.#database
     const columns = format.name.startsWith('CSV') ? withoutTuples(task.columns) : task.columns
     const layout = layoutOf(format, namesOf(columns))
-    const rendered = rowsSql(sql, columns, layout, job.output)
-    const skipped = Buffer.byteLength(layout.between)
+    const escapes = layout.mode.startsWith('json') && job.output.keepsSlashes !== true
+    const rendered = `${rowsSql(sql, columns, layout, job.output)} LIMIT ${job.limits.rows + 1}`
     await out.write(Buffer.from(layout.begin))
-    const limited = `(${rendered} LIMIT ${job.limits.rows + 1})`
-    const result = await connection.stream(`${limited} UNION ALL SELECT ''`)
-    let hasEnd = false
-    let isLast = false
+    this.#hasTransaction = true
+    await connection.run('BEGIN TRANSACTION READ ONLY')
+    const result = await connection.stream(rendered)
     for (;;) {
       const chunk = await result.fetchChunk()
       if (chunk === null || chunk.rowCount === 0) break
-      const { bytes, ends, emptyAt } = textRows(chunk)
-      hasEnd ||= emptyAt !== -1
-      isLast = emptyAt === chunk.rowCount - 1
-      const start = out.rows === 0 ? skipped : 0
-      const taken = out.take(emptyAt === -1 ? chunk.rowCount : chunk.rowCount - 1)
-      // The empty row has no bytes, wherever it is.
-      const end = taken === 0 ? 0 : ends[emptyAt !== -1 && emptyAt < taken ? taken : taken - 1]!
-      if (end > start && layout.isSilent !== true) await out.write(bytes.subarray(start, end))
+      const { bytes, ends } = textRows(chunk)
+      const start = out.rows === 0 ? Buffer.byteLength(layout.between) : 0
+      const taken = out.take(chunk.rowCount)
+      const rows = bytes.subarray(start, taken === 0 ? start : ends[taken - 1]!)
+      if (layout.isSilent !== true) await out.write(escapes ? withSlashesEscaped(rows) : rows)
       if (out.isFull) break
     }
-    if (!isLast && !out.isFull && !this.#isCancelled) await connection.run(probeSql(limited))
     if (this.#isCancelled) throw new Error('cancelled')
-    if (!hasEnd && !out.isFull) throw new Error('the stream of the result broke off')
+    if (!out.isFull) await this.#commit(rendered)
     await out.end(Buffer.from(layout.end(statisticsOf(task))))
+  }
+
+  /** Throws the error of the stream when it failed. */
+  async #commit(rendered: string): Promise<void> {
+    const { connection } = this.#database
+    try {
+      await connection.run('COMMIT')
+      this.#hasTransaction = false
+    } catch {
+      await connection.run('ROLLBACK').catch(() => {})
+      await connection.run(probeSql(rendered))
+      throw new Error('the stream of the result broke off')
+    }
   }
 
   async #writeWhole(task: Task, name: Parameters<typeof arrange>[0]): Promise<void> {
     const { sql, columns, job, out } = task
     const rendered = cellsSql(sql, columns, modeOf(name), job.output)
+    const escapes = modeOf(name) === 'json' && job.output.keepsSlashes !== true
     const cells: string[][] = columns.map(() => [])
     await this.#materialize(task, rendered, (chunk, taken) => {
       // Reason for the cast: rendered cells are texts.
       const texts = chunk.getColumns() as string[][]
-      for (const [at, column] of texts.entries()) cells[at]!.push(...column.slice(0, taken))
+      for (const [at, column] of texts.entries())
+        for (const text of column.slice(0, taken))
+          cells[at]!.push(escapes ? text.replaceAll('/', '\\/') : text)
     })
     const statistics = statisticsOf(task)
     await out.write(Buffer.from(arrange(name, { columns: namesOf(columns), cells, statistics })))
@@ -201,22 +228,15 @@ export class QueryRunner {
     const { limits } = job
     const path = join(this.#database.scratch, resultName)
     const rowsMax = limits.overflow === 'break' ? limits.rows : limits.rows + 1
-    const { rowsChanged } = await this.#database.connection.run(
-      `COPY (SELECT * FROM (${sql}\n) LIMIT ${rowsMax})
-        TO ${duckdbString(path)} (FORMAT parquet)`,
-    )
-    out.take(rowsChanged)
-    const file = await open(path, 'r')
     try {
-      const { size } = await file.stat()
-      out.allow(size)
-      for (;;) {
-        const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(fileBytes), 0, fileBytes)
-        if (bytesRead === 0) return
-        await out.write(buffer.subarray(0, bytesRead))
-      }
+      const { rowsChanged } = await this.#database.connection.run(
+        `COPY (SELECT * FROM (${sql}\n) LIMIT ${rowsMax})
+          TO ${duckdbString(path)} (FORMAT parquet)`,
+      )
+      out.take(rowsChanged)
+      await sendFile(path, out)
     } finally {
-      await file.close()
+      await rm(path, { force: true })
     }
   }
 
@@ -240,5 +260,20 @@ function statisticsOf({ sql, out, beganMs }: Task): ResultStatistics {
     rows: out.rows,
     elapsedSeconds: (performance.now() - beganMs) / 1000,
     isLimited: /\blimit\s+\d+(\s+offset\s+\d+)?\s*$/i.test(sql),
+  }
+}
+
+async function sendFile(path: string, out: ResultWriter): Promise<void> {
+  const file = await open(path, 'r')
+  try {
+    const { size } = await file.stat()
+    out.allow(size)
+    for (;;) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(fileBytes), 0, fileBytes)
+      if (bytesRead === 0) return
+      await out.write(buffer.subarray(0, bytesRead))
+    }
+  } finally {
+    await file.close()
   }
 }

@@ -7,18 +7,20 @@
 import type { OutputOptions } from '../formats.ts'
 import { type CellMode, type Layout, rowNumber, rowRule } from '../layouts.ts'
 import { duckdbString } from '../sql/quoting.ts'
-import { nestedSql, type TextStyle } from './nested-text.ts'
+import { type TextStyle, textOf } from './nested-text.ts'
 import type { DuckColumn } from './result-types.ts'
 
-/** One row per row of the statement, rendered as a non-empty text. */
+/** One row per row of the statement, rendered as a text. Slashes in JSON are not escaped yet. */
 export function rowsSql(
   sql: string,
   columns: readonly DuckColumn[],
   layout: Layout,
   options: OutputOptions,
 ): string {
-  const cells = columns.map((column) => cellSql(column, layout.mode, options))
-  const parts = columns.flatMap((_, at) => [...leadSql(layout, at), cells[at]!])
+  const parts = columns.flatMap((column, at) => [
+    ...leadSql(layout, at),
+    ...cellParts(column, layout.mode, options),
+  ])
   const row = `concat(${[...parts, duckdbString(layout.close)].join(', ')})`
   return `SELECT ${layout.isSilent === true ? "' '" : row} FROM ${source(sql, columns)}`
 }
@@ -30,7 +32,7 @@ export function cellsSql(
   mode: CellMode,
   options: OutputOptions,
 ): string {
-  const cells = columns.map((column) => cellSql(column, mode, options))
+  const cells = columns.map((column) => `concat(${cellParts(column, mode, options).join(', ')})`)
   return `SELECT ${cells.join(', ')} FROM ${source(sql, columns)}`
 }
 
@@ -59,10 +61,12 @@ export function withoutTuples(columns: readonly DuckColumn[]): readonly DuckColu
   )
 }
 
-function leadSql({ leads, between }: Layout, at: number): string[] {
-  if (at > 0) return leads[at] === '' ? [] : [duckdbString(leads[at]!)]
+function leadSql({ leads, between, mode }: Layout, at: number): string[] {
+  // The slashes of names are escaped with those of values.
+  const plain = (text: string) => (mode.startsWith('json') ? text.replaceAll('\\/', '/') : text)
+  if (at > 0) return leads[at] === '' ? [] : [duckdbString(plain(leads[at]!))]
   const number = 'CAST(row_number() OVER () AS VARCHAR)'
-  const parts = (between + leads[0]!).split(/(\0[nr])/)
+  const parts = plain(between + leads[0]!).split(/(\0[nr])/)
   return parts
     .filter((part) => part !== '')
     .map((part) => {
@@ -71,9 +75,21 @@ function leadSql({ leads, between }: Layout, at: number): string[] {
     })
 }
 
-function cellSql({ type, value }: DuckColumn, mode: CellMode, options: OutputOptions): string {
-  const style: TextStyle = { ...styles[mode], options }
-  return `coalesce(${nestedSql(type, value, style, 3)}, ${duckdbString(nullTexts[mode])})`
+/** Parts of `concat`, which ignores NULL: quotes on their own are cheaper than joined to the text. */
+function cellParts(
+  { type, value }: DuckColumn,
+  mode: CellMode,
+  options: OutputOptions,
+): readonly string[] {
+  const { sql, quote } = textOf(type, value, { ...styles[mode], options }, 3)
+  const none = duckdbString(nullTexts[mode])
+  if (quote === '') return [`coalesce(${sql}, ${none})`]
+  const literal = duckdbString(quote)
+  return [
+    `CASE WHEN ${value} IS NULL THEN ${none} ELSE ${literal} END`,
+    sql,
+    `CASE WHEN ${value} IS NULL THEN '' ELSE ${literal} END`,
+  ]
 }
 
 const nullTexts: Readonly<Record<CellMode, string>> = {

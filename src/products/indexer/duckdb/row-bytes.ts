@@ -16,8 +16,6 @@ export interface TextRows {
   readonly bytes: Buffer
   /** End of each string in `bytes`. */
   readonly ends: Uint32Array
-  /** Index of the first empty string; -1 when there is none. */
-  readonly emptyAt: number
 }
 
 export function textRows(chunk: DuckDBDataChunk): TextRows {
@@ -34,10 +32,8 @@ export function copyStrings(data: Uint8Array, count: number): TextRows {
   const words = new Uint32Array(data.buffer, data.byteOffset, count * 4)
   const ends = new Uint32Array(count)
   let total = 0
-  let emptyAt = -1
   for (let row = 0; row < count; row += 1) {
     const length = words[row * 4]!
-    if (length === 0 && emptyAt === -1) emptyAt = row
     total += length
     ends[row] = total
   }
@@ -72,5 +68,25 @@ export function copyStrings(data: Uint8Array, count: number): TextRows {
     next = address + length
   }
   copyRun()
-  return { bytes, ends, emptyAt }
+  return { bytes, ends }
+}
+
+const slash = 0x2f
+const backslash = 0x5c
+
+/** JSON with its slashes escaped, as ClickHouse writes it; nothing but values and names has any. */
+export function withSlashesEscaped(json: Buffer): Buffer {
+  let at = json.indexOf(slash)
+  if (at === -1) return json
+  const escaped = Buffer.allocUnsafe(json.length * 2)
+  let begin = 0
+  let length = 0
+  for (; at !== -1; at = json.indexOf(slash, at + 1)) {
+    length += json.copy(escaped, length, begin, at)
+    escaped[length] = backslash
+    length += 1
+    begin = at
+  }
+  length += json.copy(escaped, length, begin)
+  return escaped.subarray(0, length)
 }

@@ -4,7 +4,7 @@
 //
 // DuckDB itself is never loaded into this process.
 import { rm } from 'node:fs/promises'
-import { availableParallelism } from 'node:os'
+import { availableParallelism, totalmem } from 'node:os'
 import { join, resolve } from 'node:path'
 import { messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
@@ -22,7 +22,7 @@ export interface DuckdbEngineDeps {
   readonly meters?: QueryProcessMeters
   /** Query processes at once; one subscription never has more than half of them. */
   readonly processesMax?: number
-  /** Idle processes that are kept ready. */
+  /** Processes that are kept, also idle. */
   readonly warm?: number
 }
 
@@ -30,6 +30,8 @@ const defaults = { processesMax: 6, warm: 2 }
 const threadsMax = 4
 /** Memory of a query of the plan `standard`. */
 const memoryBytes = 512_000_000
+/** Share of the machine's memory that the limits of all query processes may add up to. */
+const memoryShare = 0.5
 const refreshMs = 30_000
 
 /** Resolves when a query process is ready; rejects with a Fault when none starts. */
@@ -44,7 +46,8 @@ export async function startDuckdbEngine(
   const snapshots = new LatestSnapshot(path)
   const threads = Math.min(threadsMax, availableParallelism())
   const { processesMax, warm } = { ...defaults, ...deps }
-  const sizes = { folder: path, processesMax, warm, threads, memoryBytes }
+  const totalBytes = Math.max(warm * memoryBytes, totalmem() * memoryShare)
+  const sizes = { folder: path, processesMax, warm, threads, memoryBytes, totalBytes }
   const pool = new QueryPool(sizes, deps.log)
   const version = await pool.start()
   return new DuckdbEngine(version, pool, snapshots, deps)
