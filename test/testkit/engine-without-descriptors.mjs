@@ -27,7 +27,7 @@ async function ask(engine) {
     statement: { texts: ['SELECT 1'], values: [] },
     format: 'CSV',
     limits,
-    quotes64: true,
+    output: { quotes64: true },
   }).started
   if (!outcome.ok) return outcome.error.code
   for await (const _ of outcome.result.chunks);
