@@ -75,7 +75,7 @@ function leadSql({ leads, between, mode }: Layout, at: number): string[] {
     })
 }
 
-/** Parts of `concat`, which ignores NULL: quotes on their own are cheaper than joined to the text. */
+/** Parts of `concat`, which ignores NULL: quotes of their own are cheaper than joined ones. */
 function cellParts(
   { type, value }: DuckColumn,
   mode: CellMode,
