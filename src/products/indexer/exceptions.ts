@@ -44,6 +44,7 @@ export const codeOf = {
   BAD_QUERY_PARAMETER: 457,
   UNKNOWN_ROLE: 511,
   AUTHENTICATION_FAILED: 516,
+  EXPECTED_ALL_OR_DISTINCT: 558,
   UNKNOWN_EXCEPTION: 1002,
 } as const
 export type ExceptionName = keyof typeof codeOf

@@ -11,6 +11,8 @@ export interface Context {
   print(expr: Expr, scope: Scope): Typed
   /** Prints a query inside another. */
   query(query: Query, scope: Scope): Relation
+  /** Counts what is printed, and throws when a short query becomes too much. */
+  spend(count?: number): void
   /** A number for a name that no customer uses. */
   number(): number
 }

@@ -41,6 +41,11 @@ export class JoinKeys {
       merged: left.merged,
     })
     this.sql = condition(context.print(join.on!, both))
+    const isSimple = !['ANY', 'SEMI'].includes(join.strictness)
+    if (isSimple) {
+      this.#pairs = []
+      return
+    }
     const isOf = (expr: Expr, one: Scope): string | null => {
       try {
         return context.print(expr, one).sql
@@ -58,9 +63,7 @@ export class JoinKeys {
       const found = direct[0] !== null && direct[1] !== null ? direct : swapped
       return found[0] !== null && found[1] !== null ? [[found[0], found[1]] as const] : []
     })
-    const isSimple =
-      join.strictness === 'ALL' || join.strictness === 'ASOF' || join.strictness === 'ANTI'
-    if (!isSimple && this.#pairs.length !== conjuncts(join.on!).length)
+    if (this.#pairs.length !== conjuncts(join.on!).length)
       throw new SqlProblem(
         'NOT_IMPLEMENTED',
         `${join.strictness} JOIN is answered for equalities in ON`,

@@ -162,7 +162,10 @@ function tupleElement({ args: [from, key] }: CallOf): Typed | null {
     ? parts.findIndex((part) => part.startsWith(`${key.literal} `))
     : Number(key.literal) - 1
   const type = parts[at]?.replace(/^\w+ (?=\w)/, '') ?? unknown
-  return { sql: `struct_extract(${from.sql}, ${isText(key.type) ? key.sql : key.literal})`, type }
+  const isPlace = !isText(key.type)
+  // DuckDB fails to take a field by its place out of a column of a subquery, but not out of a list.
+  const value = isPlace && from.sql.startsWith('"') ? `list_extract([${from.sql}], 1)` : from.sql
+  return { sql: `struct_extract(${value}, ${isPlace ? key.literal : key.sql})`, type }
 }
 
 /** Operators that decide SQL and type together. */

@@ -32,6 +32,7 @@ import { windowFunctions } from './window-functions.ts'
 const CHARS_MAX = 1_000_000
 
 export function print(expr: Expr, scope: Scope, context: Context): Typed {
+  context.spend()
   const replaced = replacement(expr, scope)
   if (replaced !== null) return replaced
   switch (expr.kind) {
@@ -43,8 +44,13 @@ export function print(expr: Expr, scope: Scope, context: Context): Typed {
       if (value.type === 'Identifier') return columnOf([String(value.value)], scope, context)
       return { sql: valueSql(value), type: value.type, ...constantOf(value) }
     }
-    case 'alias':
-      return print(expr.of, scope, context)
+    case 'alias': {
+      const owner = scope.ownerOf(expr.name, expr.of)
+      owner?.expanding.add(expr.name)
+      const value = print(expr.of, scope, context)
+      owner?.expanding.delete(expr.name)
+      return value
+    }
     case 'column':
       return columnOf(expr.path, scope, context)
     case 'subquery': {

@@ -15,6 +15,11 @@ import { printSelect } from './print-select.ts'
 import { type Relation, Scope } from './scope.ts'
 import { superType } from './typing.ts'
 
+/** Expressions of one query: an alias that uses another twice doubles them. */
+const PRINTED_MAX = 60_000
+/** Of a query, in expressions. */
+const QUERY_COST = 20
+
 export interface Translated {
   readonly sql: string
   /** EXPLAIN of the query, in DuckDB's words. */
@@ -42,12 +47,21 @@ export function translate(text: string, options: TranslateOptions = {}): Checked
     return checked({ sql, explain: '', columns: [{ name: 'explain', type: 'String' }] })
   }
   let numbers = 0
+  let printed = 0
   const context: Context = {
     values: options.values ?? [],
     hasJoinNulls: options.hasJoinNulls ?? false,
     database: options.database ?? 'chain',
     print: (expr, scope) => print(expr, scope, context),
     query: (inner, scope) => printQuery(inner, scope, context),
+    spend: (count = 1) => {
+      printed += count
+      if (printed > PRINTED_MAX)
+        throw new SqlProblem(
+          'BAD_ARGUMENTS',
+          'the query is too large once its aliases are written out',
+        )
+    },
     number: () => ++numbers,
   }
   try {
@@ -71,6 +85,7 @@ function printQuery(query: Query, parent: Scope, context: Context): Relation {
   const aliases = new Map<string, Expr>()
   let scope = parent
   let isRecursive = false
+  context.spend(QUERY_COST)
   for (const one of query.with) {
     if ('kind' in one.of) {
       aliases.set(one.name, one.of)

@@ -58,12 +58,11 @@ function itemsOf(item: Expr, scope: Scope, context: Context): readonly Item[] {
 function itemName(item: Expr, scope: Scope): string {
   if (item.kind !== 'column' || item.path.length === 1) return columnName(item)
   const name = item.path.at(-1)!
+  const prefix = item.path.slice(0, -1).join('.')
   const holders = scope.sources.filter(({ columns }) => columns.some((one) => one.name === name))
-  const isFirst = holders[0]?.names.includes(item.path.slice(0, -1).join('.')) ?? true
-  const isQualified = scope.sources.some(({ names }) =>
-    names.includes(item.path.slice(0, -1).join('.')),
-  )
-  return isFirst && isQualified ? name : columnName(item)
+  // Of three tables and more ClickHouse names each; of two only the second.
+  const isShared = scope.sources.length > 2 && holders.length > 1
+  return !isShared && holders[0]?.names.includes(prefix) ? name : columnName(item)
 }
 
 function starOf(star: Star, scope: Scope, context: Context): readonly Item[] {

@@ -63,6 +63,12 @@ export class Scope {
     return this.relations.get(name) ?? this.parent?.relation(name) ?? null
   }
 
+  /** The select that defines this alias, unless the alias is already being printed. */
+  ownerOf(name: string, of: Expr): Scope | null {
+    if (this.aliases.get(name) === of) return this.expanding.has(name) ? null : this
+    return this.parent?.ownerOf(name, of) ?? null
+  }
+
   /** Throws UNKNOWN_IDENTIFIER with the nearest name. */
   find(path: readonly string[]): Found {
     for (let scope: Scope | null = this; scope !== null; scope = scope.parent) {

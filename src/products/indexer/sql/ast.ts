@@ -53,6 +53,8 @@ export interface Lambda extends Node {
 
 export interface Subquery extends Node {
   readonly kind: 'subquery'
+  /** Counts the subqueries of the text: a part of their names. */
+  readonly number: number
   readonly query: Query
 }
 

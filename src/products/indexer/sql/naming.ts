@@ -22,7 +22,7 @@ function named(expr: Expr): string {
     case 'parameter':
       return `_parameter_${expr.index}`
     case 'subquery':
-      return '_subquery'
+      return `_subquery_${expr.number}`
     case 'star':
       return '*'
     case 'lambda':

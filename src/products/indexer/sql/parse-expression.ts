@@ -89,8 +89,8 @@ function infix(p: Parser, left: Expr, power: number): Expr | null {
   if (isNot) p.next()
   const [strength, name] = found
   const isChain = flat.has(name) && left.kind === 'call' && left.name === name && p.chain === left
-  const right = parseExpression(p, strength)
-  p.chain = p.call(name, isChain ? [...left.args, right] : [left, right], at)
+  const right = p.expression(strength)
+  p.chain = isChain ? p.extended(left, right) : p.call(name, [left, right], at)
   return p.chain
 }
 
@@ -195,7 +195,7 @@ function parenthesis(p: Parser, at: number): Expr {
   if (p.sees('SELECT') || p.sees('WITH') || (p.sees('(') && isSubquery(p))) {
     const query = p.query()
     p.expect(')')
-    return { kind: 'subquery', at, query }
+    return p.subquery(at, query)
   }
   if (p.take(')')) return lambdaOr(p, [], at)
   const items = [parseAliased(p)]
@@ -277,7 +277,7 @@ function argumentsAt(p: Parser): { args: readonly Expr[]; isDistinct: boolean } 
     const { at } = p
     const query = p.query()
     p.expect(')')
-    return { args: [{ kind: 'subquery', at, query }], isDistinct }
+    return { args: [p.subquery(at, query)], isDistinct }
   }
   const args = p.sees(')') ? [] : p.list(() => parseAliased(p))
   p.expect(')')

@@ -35,7 +35,7 @@ export const forms: Readonly<Record<string, Special>> = {
     p.next()
     const query = p.query()
     p.expect(')')
-    return p.call('exists', [{ kind: 'subquery', at, query }], at)
+    return p.call('exists', [p.subquery(at, query)], at)
   },
   DATE: (p, at) => typedString(p, at, 'toDate'),
   TIMESTAMP: (p, at) => typedString(p, at, 'toDateTime'),

@@ -1,13 +1,14 @@
 // Parses FROM: tables, subqueries, table functions, joins and ARRAY JOIN. Thread: any (pure).
 import type { Expr, From, Join, Parameter } from './ast.ts'
-import { type Parser, SqlProblem } from './parser.ts'
+import { PARTS_MAX, type Parser, SqlProblem, tooMany } from './parser.ts'
 import { notTableAlias } from './reserved.ts'
 
 export function parseFrom(p: Parser): From {
   let left = tableAt(p)
-  for (;;) {
+  for (let joins = 1; ; joins++) {
     const next = arrayJoinAt(p, left) ?? joinAt(p, left)
     if (next === null) return left
+    if (joins > PARTS_MAX) throw tooMany('joins')
     left = next
   }
 }

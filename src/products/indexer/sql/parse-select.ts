@@ -4,7 +4,7 @@ import type { Body, Expr, Group, Limit, LimitBy, Query, Select, Statement, With 
 import { parseAliased, parseExpression } from './parse-expression.ts'
 import { parseFrom } from './parse-from.ts'
 import { parseOrder, parseWindow } from './parse-window.ts'
-import { Parser, SqlProblem } from './parser.ts'
+import { PARTS_MAX, Parser, SqlProblem, tooMany } from './parser.ts'
 import { changing } from './reading.ts'
 import { following } from './reserved.ts'
 
@@ -61,9 +61,10 @@ export function parseQuery(p: Parser): Query {
   return p.deeper(() => {
     const outer = p.sees('WITH') ? withAt(p) : []
     let left = intersection(p)
-    for (;;) {
+    for (let parts = 1; ; parts++) {
       const operator = operatorAt(p, 'UNION', 'EXCEPT')
       if (operator === '') break
+      if (parts > PARTS_MAX) throw tooMany('parts')
       left = joined(operator, left, intersection(p))
     }
     return { with: [...outer, ...left.with], body: left.body }
@@ -72,9 +73,10 @@ export function parseQuery(p: Parser): Query {
 
 function intersection(p: Parser): Query {
   let left = single(p)
-  for (;;) {
+  for (let parts = 1; ; parts++) {
     const operator = operatorAt(p, 'INTERSECT')
     if (operator === '') return left
+    if (parts > PARTS_MAX) throw tooMany('parts')
     left = joined(operator, left, single(p))
   }
 }
@@ -84,7 +86,10 @@ function operatorAt(p: Parser, ...words: readonly string[]): string {
   if (word === '') return ''
   const quantity = p.takeOne('ALL', 'DISTINCT')
   if (word === 'UNION' && quantity === '')
-    throw new SqlProblem('BAD_ARGUMENTS', 'Expected ALL or DISTINCT in SelectWithUnion query')
+    throw new SqlProblem(
+      'EXPECTED_ALL_OR_DISTINCT',
+      'Expected ALL or DISTINCT in SelectWithUnion query',
+    )
   return quantity === '' || (quantity === 'DISTINCT' && word !== 'UNION')
     ? word
     : `${word} ${quantity}`
@@ -210,7 +215,8 @@ function withTotalsOnly(p: Parser): Group | null {
 }
 
 function orderAt(p: Parser): Select['order'] {
-  if (!p.take('ORDER', 'BY')) return []
+  if (!p.take('ORDER')) return []
+  p.expect('BY')
   if (p.sees('ALL') && p.peek(1) !== '.' && p.peek(1) !== '(') {
     p.next()
     if (p.take('DESC'))

@@ -4,7 +4,7 @@
 
 import type { QueryError } from '../engine.ts'
 import { type ExceptionName, exception } from '../exceptions.ts'
-import type { Call, Expr, Query } from './ast.ts'
+import type { Call, Expr, Query, Subquery } from './ast.ts'
 import { lex, type Token } from './lexer.ts'
 import { nameOf, readQuoted } from './quoting.ts'
 
@@ -19,6 +19,8 @@ export class SqlProblem extends Error {
 
 /** Deeper than any real query; parser and printer recurse once for each level. */
 const DEPTH_MAX = 200
+/** Parts of UNION, and joins of one FROM. */
+export const PARTS_MAX = 300
 /** Levels of calls: a chain such as `a + b + c` has one for each operator. */
 const CALLS_MAX = 500
 /** Characters of the query that a message shows. */
@@ -42,6 +44,7 @@ export class Parser {
   #at = 0
   #depth = 0
   parameters = 0
+  #subqueries = 0
   /** The last chain of one operator, while it is not closed by a parenthesis. */
   chain: Expr | null = null
 
@@ -50,8 +53,11 @@ export class Parser {
     this.#grammar = grammar
     this.#tokens = lex(text).filter(({ kind }) => kind !== 'comment')
     const last = this.#tokens.at(-1)
-    if (last?.kind === 'broken' || last?.kind === 'unknown')
-      throw new SqlProblem('SYNTAX_ERROR', this.#message(last, 'Unrecognized token', ''))
+    if (last?.kind === 'broken' || last?.kind === 'unknown') {
+      const what =
+        last.kind === 'broken' ? 'a quote or a comment is not closed' : 'Unrecognized token'
+      throw new SqlProblem('SYNTAX_ERROR', this.#message(last, 'Syntax error', what))
+    }
     this.#marks = this.#tokens.map(({ kind, start, end }) =>
       kind === 'word' || kind === 'symbol' ? text.slice(start, end).toUpperCase() : '',
     )
@@ -174,6 +180,16 @@ export class Parser {
     return { kind: 'call', at, name, args, ...plain, ...rest, depth }
   }
 
+  /** Adds an argument to a call that nothing else refers to yet, in place: chains may be long. */
+  extended(call: Call, arg: Expr): Call {
+    ;(call.args as Expr[]).push(arg)
+    return { ...call, depth: Math.max(call.depth, depthOf(arg) + 1) }
+  }
+
+  subquery(at: number, query: Query): Subquery {
+    return { kind: 'subquery', at, query, number: ++this.#subqueries }
+  }
+
   fail(...expected: readonly string[]): never {
     const wanted =
       expected.length === 1 ? `Expected ${expected[0]}` : `Expected one of: ${expected.join(', ')}`
@@ -225,4 +241,8 @@ export function depthOf(expr: Expr): number {
     default:
       return 0
   }
+}
+
+export function tooMany(what: string): SqlProblem {
+  return new SqlProblem('SYNTAX_ERROR', `a query has at most ${PARTS_MAX} ${what}`)
 }
