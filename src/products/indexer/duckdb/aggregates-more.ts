@@ -17,7 +17,7 @@ const third = `(${mean(3)} - 3 * ${mean(2)} * ${mean(1)} + 2 * pow(${mean(1)}, 3
 const fourth =
   `(${mean(4)} - 4 * ${mean(3)} * ${mean(1)} + 6 * ${mean(2)} * pow(${mean(1)}, 2)` +
   ` - 3 * pow(${mean(1)}, 4))`
-const population = `greatest(0, ${squares} / ${n})`
+const population = `CASE WHEN ${n} > 0 THEN greatest(0, ${squares} / ${n}) END`
 const sample = `CASE WHEN ${n} > 1 THEN greatest(0, ${squares} / (${n} - 1)) END`
 
 const real = { type: 'Float64', empty: 'nan', isCast: true } as const

@@ -3,7 +3,6 @@
 
 import type { TypedValue } from '../engine.ts'
 import type { Expr, Lambda, Literal, Order, Window } from '../sql/ast.ts'
-import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type AggregateCall, aggregateSql, findAggregate } from './aggregates.ts'
@@ -33,7 +32,7 @@ const CHARS_MAX = 1_000_000
 
 export function print(expr: Expr, scope: Scope, context: Context): Typed {
   context.spend()
-  const replaced = replacement(expr, scope)
+  const replaced = scope.replacement(expr)
   if (replaced !== null) return replaced
   switch (expr.kind) {
     case 'literal':
@@ -73,15 +72,6 @@ export function print(expr: Expr, scope: Scope, context: Context): Typed {
       return made
     }
   }
-}
-
-function replacement(expr: Expr, scope: Scope): Typed | null {
-  for (let one: Scope | null = scope; one !== null; one = one.parent)
-    if (one.replaced.size > 0) {
-      const found = one.replaced.get(columnName(expr))
-      if (found !== undefined) return found
-    }
-  return null
 }
 
 function constantOf({ type, value }: TypedValue): { literal?: string } {

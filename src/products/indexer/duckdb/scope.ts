@@ -1,6 +1,7 @@
 // Finds what a name means in a query: a lambda's argument, an alias, a column. Thread: any (pure).
 import { nearest } from '../../../base/nearest.ts'
 import type { Expr } from '../sql/ast.ts'
+import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import type { Typed } from './typing.ts'
 
@@ -57,6 +58,12 @@ export class Scope {
     this.aliases = parts.aliases ?? new Map()
     this.locals = parts.locals ?? new Map()
     this.relations = parts.relations ?? new Map()
+  }
+
+  /** What stands for the whole expression. */
+  replacement(expr: Expr): Typed | null {
+    const found = this.replaced.size === 0 ? undefined : this.replaced.get(columnName(expr))
+    return found ?? this.parent?.replacement(expr) ?? null
   }
 
   relation(name: string): Relation | null {

@@ -3,8 +3,8 @@
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { macros } from '../../../../../src/products/indexer/duckdb/definitions.ts'
 import { passGate } from '../../../../../src/products/indexer/duckdb/gate.ts'
-import { macros } from '../../../../../src/products/indexer/duckdb/macros.ts'
 import { translate } from '../../../../../src/products/indexer/duckdb/print-query.ts'
 import {
   ownMacroNames,
