@@ -1,6 +1,6 @@
 // The embedded index under faults: killed in every state of its store, a full disk, a broken file.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
-import { mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -131,9 +131,15 @@ describe('a file that is broken', () => {
     await sink.write([transactionRows({ slot: 1, slots: 1, perSlot: 10 })], { slots: 1 })
     await sink.stop()
     sink = null
-    await harm(join(folder, 'seg-1-1-0.duckdb'))
+    const path = join(folder, 'seg-1-1-0.duckdb')
+    const whole = await readFile(path)
+    await harm(path)
     const opened = openDuckdbSink(folder, forever)
     await expect(opened).rejects.toMatchObject({ name: 'Fault', retryable: true })
     await expect(opened).rejects.toThrow('index file seg-1-1-0.duckdb cannot be opened: ')
+    // Restored from a backup, it is there again.
+    await writeFile(path, whole)
+    sink = await openDuckdbSink(folder, forever)
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 10, distinct: 10 })
   })
 })

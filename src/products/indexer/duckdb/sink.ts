@@ -167,6 +167,15 @@ export class DuckdbSink implements RowSink {
   async #open(): Promise<void> {
     await this.#close()
     this.#enter('opening')
+    try {
+      await this.#openFiles()
+    } catch (error) {
+      await this.#close()
+      throw error
+    }
+  }
+
+  async #openFiles(): Promise<void> {
     const listing = await listFolder(this.#folder)
     this.#publisher ??= new Publisher(this.#folder, await readSnapshot(this.#folder))
     this.#instance = await DuckDBInstance.create(':memory:', engineOptions)
@@ -253,7 +262,7 @@ export class DuckdbSink implements RowSink {
   /** Aborts a running merge and closes all files. */
   async #close(): Promise<void> {
     if (this.#instance === null) return
-    this.#merger.interrupt()
+    if (this.#merging !== null) this.#merger.interrupt()
     await this.#merging
     this.#merging = null
     this.#instance.closeSync()
