@@ -100,6 +100,13 @@ describe('formats that others read', () => {
     })
   })
 
+  test('a UUID in Arrow has its bytes in the order of its text', async () => {
+    const uuid = '61f0c404-5cb3-11e7-907b-a6006ad3dba0'
+    const table = tableFromIPC(await result(`SELECT toUUID('${uuid}') AS u`, 'Arrow'))
+    const bytes = table.getChild('u')!.get(0) as Uint8Array
+    expect(Buffer.from(bytes).toString('hex')).toBe(uuid.replaceAll('-', ''))
+  })
+
   test('Arrow with NULLs, decimals and no rows', async () => {
     const sql =
       'SELECT CASE WHEN x = 1 THEN NULL ELSE x END AS n, CAST(x * -1.5 AS DECIMAL(9, 2)) AS d FROM range(3) AS r(x)'
@@ -118,6 +125,11 @@ describe('formats that others read', () => {
     const rows = await parquetReadObjects({ file: file as ArrayBuffer })
     expect(rows).toHaveLength(2)
     expect(rows[0]).toMatchObject({ n: 1, big: 18446744073709551615n, b: false })
+    const more = await result("SELECT count(), tuple(1, 'a') AS t", 'Parquet')
+    const other = more.buffer.slice(more.byteOffset, more.byteOffset + more.length) as ArrayBuffer
+    expect(await parquetReadObjects({ file: other })).toEqual([
+      { 'count()': 1n, t: { 1: 1, 2: 'a' } },
+    ])
   })
 })
 

@@ -61,6 +61,37 @@ describe('@clickhouse/client', () => {
     expect(await client.ping({ select: true })).toEqual({ success: true })
   })
 
+  it('reads every JSON format that it knows', async () => {
+    client = connect()
+    const query = 'SELECT rows 2'
+    const read = async (format: DataFormat) =>
+      (await client.query({ query, format })).json() as Promise<unknown>
+    const objects = [0, 1].map((n) => ({ n, text: `row ${n}` }))
+    const strings = objects.map(({ n, text }) => ({ n: `${n}`, text }))
+    const lists = objects.map(({ n, text }) => [n, text])
+    const texts = strings.map(({ n, text }) => [n, text])
+    const names = ['n', 'text']
+    const types = ['UInt32', 'String']
+    expect(await read('JSONStrings')).toMatchObject({ data: strings, rows: 2 })
+    expect(await read('JSONCompactStrings')).toMatchObject({ data: texts })
+    expect(await read('JSONColumnsWithMetadata')).toMatchObject({
+      data: { n: [0, 1], text: ['row 0', 'row 1'] },
+    })
+    expect(await read('JSONObjectEachRow')).toEqual({ row_1: objects[0], row_2: objects[1] })
+    expect(await read('JSONStringsEachRow')).toEqual(strings)
+    expect(await read('JSONCompactEachRowWithNames')).toEqual([names, ...lists])
+    expect(await read('JSONCompactEachRowWithNamesAndTypes')).toEqual([names, types, ...lists])
+    expect(await read('JSONCompactStringsEachRow')).toEqual(texts)
+    expect(await read('JSONCompactStringsEachRowWithNames')).toEqual([names, ...texts])
+    expect(await read('JSONCompactStringsEachRowWithNamesAndTypes')).toEqual([
+      names,
+      types,
+      ...texts,
+    ])
+    const progress = (await read('JSONEachRowWithProgress')) as { row?: unknown }[]
+    expect(progress.filter(({ row }) => row !== undefined)).toEqual(objects.map((row) => ({ row })))
+  })
+
   it('queries in every format', async () => {
     client = connect()
     const rows = [

@@ -171,7 +171,8 @@ function dataOf(shape: Shape, vector: Vector, length: number): Data {
     const data = widened(duckdb.vector_get_data(vector, length * bytes), bytes, length)
     return makeData({ ...common, type: made as Decimal, data: new Uint32Array(data.buffer) })
   }
-  const bytes = duckdb.vector_get_data(vector, length * fixed[type.typeId]![1])
+  const vectorBytes = duckdb.vector_get_data(vector, length * fixed[type.typeId]![1])
+  const bytes = type.typeId === DuckDBTypeId.UUID ? uuidBytes(vectorBytes) : vectorBytes
   // Reason for the cast: makeData only keeps the bytes, whichever array of numbers they are in.
   const data = new (made.ArrayType as Uint8ArrayConstructor)(Uint8Array.from(bytes).buffer)
   return makeData({ ...common, type: made as Int64, data: data as unknown as BigInt64Array })
@@ -211,6 +212,16 @@ function bitsOf(length: number, isSet: (row: number) => boolean): Uint8Array {
   const bits = new Uint8Array(Math.ceil(length / 64) * 8)
   for (let row = 0; row < length; row += 1) if (isSet(row)) bits[row >> 3]! |= 1 << (row & 7)
   return bits
+}
+
+/** DuckDB has the bytes of a UUID backwards, with the first bit flipped. */
+function uuidBytes(vectorBytes: Uint8Array): Uint8Array {
+  const bytes = Uint8Array.from(vectorBytes)
+  for (let at = 0; at < bytes.length; at += 16) {
+    bytes.subarray(at, at + 16).reverse()
+    bytes[at]! ^= 0x80
+  }
+  return bytes
 }
 
 /** Little-endian integers of 16 bytes. */

@@ -18,7 +18,7 @@ import { engineError } from './engine-error.ts'
 import { type Gated, passGate } from './gate.ts'
 import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
-import { cellsSql, probeSql, rowsSql, withoutTuples } from './rendering.ts'
+import { cellsSql, namedSql, probeSql, rowsSql, withoutTuples } from './rendering.ts'
 import { binarySql, type TakenChunk } from './result-shapes.ts'
 import { columnOf, type DuckColumn, typeName } from './result-types.ts'
 import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
@@ -224,13 +224,13 @@ export class QueryRunner {
   }
 
   /** Parquet has its index at the end: the file is written to the scratch folder, then sent. */
-  async #writeFile({ sql, job, out }: Task): Promise<void> {
+  async #writeFile({ sql, columns, job, out }: Task): Promise<void> {
     const { limits } = job
     const path = join(this.#database.scratch, resultName)
     const rowsMax = limits.overflow === 'break' ? limits.rows : limits.rows + 1
     try {
       const { rowsChanged } = await this.#database.connection.run(
-        `COPY (SELECT * FROM (${sql}\n) LIMIT ${rowsMax})
+        `COPY (${namedSql(sql, columns)} LIMIT ${rowsMax})
           TO ${duckdbString(path)} (FORMAT parquet)`,
       )
       out.take(rowsChanged)

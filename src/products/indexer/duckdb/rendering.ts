@@ -6,7 +6,7 @@
 // A row never becomes a JavaScript string: row-bytes.ts copies DuckDB's own bytes.
 import type { OutputOptions } from '../formats.ts'
 import { type CellMode, type Layout, rowNumber, rowRule } from '../layouts.ts'
-import { duckdbString } from '../sql/quoting.ts'
+import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type TextStyle, textOf } from './nested-text.ts'
 import type { DuckColumn } from './result-types.ts'
 
@@ -34,6 +34,20 @@ export function cellsSql(
 ): string {
   const cells = columns.map((column) => `concat(${cellParts(column, mode, options).join(', ')})`)
   return `SELECT ${cells.join(', ')} FROM ${source(sql, columns)}`
+}
+
+/** The statement with its result's names; fields of a tuple without names are numbered. */
+export function namedSql(sql: string, columns: readonly DuckColumn[]): string {
+  const cells = columns.map((column) => `${numbered(column)} AS ${duckdbName(column.name)}`)
+  return `SELECT ${cells.join(', ')} FROM ${source(sql, columns)}`
+}
+
+function numbered({ value, fields }: DuckColumn): string {
+  if (fields.length === 0) return value
+  const parts = fields.map((field, at) => {
+    return `${duckdbName(field.name || String(at + 1))} := ${numbered(field)}`
+  })
+  return `CASE WHEN ${value} IS NOT NULL THEN struct_pack(${parts.join(', ')}) END`
 }
 
 /** The line break stops a trailing comment from swallowing what follows. */
