@@ -440,6 +440,41 @@ const rows = {
       higher(1),
     ),
   ],
+  'Several gateways': [
+    lines(
+      'Gateways',
+      'Gateways that exchange budgets through PostgreSQL; 0 while this one is cut off.',
+      'short',
+      { '{{instance}}': gauge('sluice_cluster_gateways') },
+    ),
+    lines(
+      'Registry age',
+      'Time since the registry was last known to be the newest of the cluster; callers are refused at 10 min.',
+      's',
+      { '{{instance}}': gauge('sluice_cluster_registry_age_seconds') },
+      higher(60, 600),
+    ),
+    lines(
+      'Exchange of budgets',
+      'Time of one statement for all subscriptions in use, ten times a second.',
+      's',
+      percentiles('sluice_cluster_settle_seconds'),
+      higher(0.1, 1),
+    ),
+    lines('Exchanges that failed', 'Shares go on without PostgreSQL.', 'short', {
+      '{{instance}}': rate('sluice_cluster_settle_failed_total', 'instance'),
+    }),
+    lines('Destinations of shreds', 'Held by each gateway; together all of them.', 'short', {
+      '{{instance}}': gauge('sluice_cluster_leases'),
+    }),
+    lines(
+      'Connections to PostgreSQL',
+      '1 while it is open.',
+      'short',
+      { '{{instance}} {{connection}}': gauge('sluice_cluster_up') },
+      lower(1),
+    ),
+  ],
   Process: [
     lines(
       'Event-loop lag',

@@ -2,9 +2,7 @@
 // bounds, what it reads and writes, and how it restarts. Thread: main.
 // The rows start as soon as what they read has started and stop from the last row to the first;
 // `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
-import type { Component, ComponentTable } from './base/components.ts'
-import { formatQuantity } from './base/units.ts'
-import { queueMax } from './cluster/postgres/client.ts'
+import type { ComponentTable } from './base/components.ts'
 import { needsDevnode } from './config/config.ts'
 import { isHub, sharesEvents } from './config/roles.ts'
 import { jobsMax } from './flows/block-jobs.ts'
@@ -20,22 +18,15 @@ import type { Components } from './topology/components.ts'
 import type { Context } from './topology/context.ts'
 import { Gateways } from './topology/gateways.ts'
 import * as products from './topology/products.ts'
+import { bytes, restarted, row, vital } from './topology/row.ts'
 import * as state from './topology/state.ts'
 import * as upstream from './topology/upstream.ts'
 import { inFlightBytesMax } from './upstream/geyser/ingest.ts'
 
-const restarted = 'restarted with exponential back-off'
-const vital = `${restarted}; after too many deaths in a row the server exits`
-const bytes = (count: number) => formatQuantity(count, 'bytes')
 const { replaySlots, replayBytesMax } = yellowstoneBounds
 const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`
 
 const cache = (name: string, bound: string) => ({ kind: 'cache', name, bound }) as const
-
-/** Checks that a row reads only what it declares. */
-function row<R extends keyof Components, V>(component: Component<Components, R, V, Context>) {
-  return component
-}
 
 export const topology: ComponentTable<Components, Context> = {
   lock: row({
@@ -49,7 +40,7 @@ export const topology: ComponentTable<Components, Context> = {
     kind: 'state',
     does: 'connections to the PostgreSQL that several gateways share',
     reads: ['lock'],
-    owns: [{ kind: 'queue', name: 'statements, per connection', bound: `${queueMax} statements` }],
+    owns: [{ kind: 'queue', name: 'statements, per connection', bound: cluster.queueBound }],
     isEnabled: ({ config }) => config.cluster.url !== '',
     start: cluster.openCluster,
   }),
@@ -68,7 +59,6 @@ export const topology: ComponentTable<Components, Context> = {
     writes: ['registry'],
     isEnabled: ({ config }) => config.cluster.url !== '',
     start: cluster.joinRegistry,
-    stop: ({ follower }) => follower.stop(),
   }),
   directory: row({
     kind: 'state',
@@ -88,6 +78,13 @@ export const topology: ComponentTable<Components, Context> = {
     reads: ['cluster'],
     isEnabled: ({ config }) => config.cluster.url !== '',
     start: cluster.openShares,
+  }),
+  destinationLeases: row({
+    kind: 'state',
+    does: 'leases of destinations: each is served by one gateway',
+    reads: ['cluster'],
+    isEnabled: ({ config }) => config.cluster.url !== '' && config.shredstream.enabled,
+    start: cluster.leaseDestinations,
   }),
   quota: row({
     kind: 'state',
@@ -267,7 +264,7 @@ export const topology: ComponentTable<Components, Context> = {
   shredstream: row({
     kind: 'endpoint',
     does: 'raw shreds by UDP to registered destinations',
-    reads: ['devnode', 'directory', 'registry', 'sharedRegistry'],
+    reads: ['devnode', 'directory', 'registry', 'sharedRegistry', 'destinationLeases'],
     owns: [{ kind: 'thread', name: 'shreds', bound: '1 thread', restart: vital }],
     isEnabled: ({ config }) => config.shredstream.enabled,
     start: products.openShredstream,

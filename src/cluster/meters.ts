@@ -1,58 +1,92 @@
 // Declares the meters of what several gateways share. Thread: main; read at scrape time.
+// Declared in every start, for docs and boards; without a cluster they have no series.
 import type { Meters } from '../telemetry/meters.ts'
 import type { Cluster } from './cluster.ts'
-import type { RegistryFollower } from './follower.ts'
+import type { LeaseKeeper } from './lease-keeper.ts'
 import type { SharedEvents } from './shared-events.ts'
+import type { SharedRegistry } from './shared-registry.ts'
 import type { Shares } from './shares.ts'
 
-export function declareClusterMeters(
-  meters: Meters,
-  cluster: Cluster,
-  follower: RegistryFollower,
-): void {
-  const connections = ['reading', 'writing'] as const
+/** Each is null without a cluster. */
+export interface ClusterParts {
+  readonly cluster: Cluster | null
+  readonly sharedRegistry: SharedRegistry | null
+  readonly shares: Shares | null
+  readonly destinationLeases: LeaseKeeper | null
+}
+
+type Series = readonly (readonly [Record<never, never>, number])[]
+
+const connections = ['reading', 'writing'] as const
+
+export function declareClusterMeters(meters: Meters, parts: ClusterParts): void {
+  const { cluster, sharedRegistry, shares, destinationLeases } = parts
+  const follower = sharedRegistry?.follower ?? null
+  const read = <T>(part: T | null, value: (part: T) => number) => {
+    return (): Series => (part === null ? [] : [[{}, value(part)]])
+  }
   meters.gaugesRead(
     'sluice_cluster_up',
     '1 while the connection to PostgreSQL is open',
     { connection: connections },
     () =>
-      connections.map(
-        (connection) => [{ connection }, Number(cluster[connection].isUp())] as const,
-      ),
+      cluster === null
+        ? []
+        : connections.map((name) => [{ connection: name }, Number(cluster[name].isUp())] as const),
   )
-  meters.gaugeRead(
+  meters.gaugesRead(
     'sluice_cluster_registry_age_seconds',
     'Time since the registry here was last known to be the newest of the cluster',
-    () => follower.ageMs() / 1000,
+    {},
+    read(follower, (one) => one.ageMs() / 1000),
   )
-  meters.gaugeRead(
+  meters.gaugesRead(
     'sluice_cluster_registry_forked',
     '1 while PostgreSQL has another change at a number than this gateway, and is not followed',
-    () => Number(follower.state() === 'forked'),
+    {},
+    read(follower, (one) => Number(one.state() === 'forked')),
   )
   meters.counterRead(
     'sluice_cluster_registry_healed_total',
     'Changes that PostgreSQL had lost and this gateway added again',
     {},
-    () => [[{}, follower.healed()]],
+    read(follower, (one) => one.healed()),
   )
-}
-
-export function declareShareMeters(meters: Meters, shares: Shares): void {
-  meters.gaugeRead('sluice_cluster_gateways', 'Gateways that exchange shares of budgets', () =>
-    shares.isAway ? 0 : shares.live,
+  meters.gaugesRead(
+    'sluice_cluster_gateways',
+    'Gateways that exchange shares of budgets; 0 while this one is cut off',
+    {},
+    read(shares, (one) => (one.isAway ? 0 : one.live)),
   )
-  meters.gaugeRead(
-    'sluice_cluster_shares_away',
-    '1 while shares of budgets go on without PostgreSQL',
-    () => Number(shares.isAway),
+  meters.counterRead(
+    'sluice_cluster_settle_failed_total',
+    'Exchanges of shares that failed',
+    {},
+    read(shares, (one) => one.stats().failures),
   )
-  meters.counterRead('sluice_cluster_settle_failed_total', 'Exchanges that failed', {}, () => [
-    [{}, shares.stats().failures],
-  ])
-  meters.counterRead('sluice_cluster_settled_rows_total', 'Shares that were exchanged', {}, () => [
-    [{}, shares.stats().rows],
-  ])
+  meters.counterRead(
+    'sluice_cluster_settled_rows_total',
+    'Shares that were exchanged',
+    {},
+    read(shares, (one) => one.stats().rows),
+  )
+  meters.gaugesRead(
+    'sluice_cluster_leases',
+    'Destinations of shreds that this gateway serves',
+    {},
+    read(destinationLeases, (one) => one.size),
+  )
+  meters.counterRead(
+    'sluice_cluster_lease_terms_total',
+    'Leases of destinations that this gateway has taken',
+    {},
+    read(destinationLeases, (one) => one.taken),
+  )
+  const seconds = meters.histogram(
+    'sluice_cluster_settle_seconds',
+    'Time of an exchange of shares with PostgreSQL',
+  )
+  shares?.onSettled((took) => seconds.observe(took))
 }
 
 export function declareEventLogMeters(meters: Meters, events: SharedEvents): void {

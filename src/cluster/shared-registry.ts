@@ -57,6 +57,10 @@ export class SharedRegistry {
     this.usage = new PostgresUsage(cluster.writing, cluster.session)
   }
 
+  stop(): Promise<void> {
+    return this.follower.stop()
+  }
+
   /** Calls `notify` after changes were stored here. */
   onFollowed(notify: () => void): void {
     this.#onFollowed = notify

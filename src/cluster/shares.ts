@@ -30,8 +30,6 @@ interface Known {
 export interface SharesDeps {
   readonly ledger: BudgetLedger
   readonly clock: Clock
-  /** Called with the seconds of each exchange. */
-  onSettled?(seconds: number): void
 }
 
 export class Shares implements ShareContext {
@@ -48,6 +46,7 @@ export class Shares implements ShareContext {
   #settling: Promise<void> | null = null
   #isUrgent = false
   #timer: NodeJS.Timeout | null = null
+  #onSettled: (seconds: number) => void = () => {}
   #stats = { exchanges: 0, failures: 0, rows: 0 }
 
   constructor(deps: SharesDeps) {
@@ -69,6 +68,11 @@ export class Shares implements ShareContext {
   /** Exchanges, failed ones and rows since the start. */
   stats(): Readonly<{ exchanges: number; failures: number; rows: number }> {
     return this.#stats
+  }
+
+  /** Calls `observe` with the seconds of each exchange. */
+  onSettled(observe: (seconds: number) => void): void {
+    this.#onSettled = observe
   }
 
   bucketOf(id: string, rate: Rate): Share {
@@ -116,7 +120,7 @@ export class Shares implements ShareContext {
 
   async #settle(): Promise<void> {
     this.#isUrgent = false
-    const { ledger, clock, onSettled } = this.#deps
+    const { ledger, clock } = this.#deps
     if (this.#open === null) this.#pick()
     const { rows, shares } = this.#open!
     const sentMs = clock.monotonicMs()
@@ -136,7 +140,7 @@ export class Shares implements ShareContext {
     this.#isLost = false
     this.#stats.exchanges++
     this.#stats.rows += rows.length
-    onSettled?.((nowMs - sentMs) / 1000)
+    this.#onSettled((nowMs - sentMs) / 1000)
     this.#apply(settled, new Map(shares.map((share) => [share.id, share])), nowMs)
   }
 

@@ -1,10 +1,8 @@
 // Constructs the components that connect this gateway to its cluster. Thread: main.
 import { Cluster } from '../cluster/cluster.ts'
-import {
-  declareClusterMeters,
-  declareEventLogMeters,
-  declareShareMeters,
-} from '../cluster/meters.ts'
+import { LeaseKeeper } from '../cluster/lease-keeper.ts'
+import { declareEventLogMeters } from '../cluster/meters.ts'
+import { queueMax } from '../cluster/postgres/client.ts'
 import { PostgresEventLog } from '../cluster/postgres/event-log.ts'
 import { PostgresLedger } from '../cluster/postgres/ledger.ts'
 import { SharedEvents } from '../cluster/shared-events.ts'
@@ -15,6 +13,7 @@ import type { EventLog } from '../stream/log.ts'
 import type { Store } from '../subscriptions/store.ts'
 import type { Context } from './context.ts'
 
+export const queueBound = `${queueMax} statements`
 /** How long a start waits for PostgreSQL before it goes on without. */
 const readyMs = 5_000
 /** A start waits this long for the shared event log, then serves without it. */
@@ -26,20 +25,25 @@ export function openCluster({ config, clock, log }: Context): Cluster {
   return cluster
 }
 
+/** Each destination of shreds is served by exactly one gateway. */
+export function leaseDestinations(
+  { clock }: Context,
+  { cluster }: { readonly cluster: Cluster | null },
+): LeaseKeeper {
+  // Reason for the assertion: this component is enabled together with the cluster.
+  const leases = cluster!.leasesOn(cluster!.connect('leases'))
+  return new LeaseKeeper({ leases, clock, kind: 'shred', session: cluster!.session })
+}
+
 /** Exchanges once before the first caller is admitted. */
 export async function openShares(
-  { clock, meters }: Context,
+  { clock }: Context,
   { cluster }: { readonly cluster: Cluster | null },
 ): Promise<Shares> {
   // Reason for the assertion: this component is enabled together with the cluster.
   const connection = cluster!.connect('ledger')
   const ledger = new PostgresLedger(connection, cluster!.session)
-  const seconds = meters.histogram(
-    'sluice_cluster_settle_seconds',
-    'Time of an exchange of shares with PostgreSQL',
-  )
-  const shares = new Shares({ ledger, clock, onSettled: (took) => seconds.observe(took) })
-  declareShareMeters(meters, shares)
+  const shares = new Shares({ ledger, clock })
   await connection.ready(readyMs)
   await shares.start()
   return shares
@@ -47,7 +51,7 @@ export async function openShares(
 
 /** Follows the cluster's registry from before the first caller is admitted. */
 export async function joinRegistry(
-  { config, clock, log, meters }: Context,
+  { config, clock, log }: Context,
   { cluster, registry }: { readonly cluster: Cluster | null; readonly registry: Store },
 ): Promise<SharedRegistry> {
   // Reason for the assertion: this component is enabled together with the cluster.
@@ -63,7 +67,6 @@ export async function joinRegistry(
   shared.follower.start()
   joined.publish('registry', () => registry.head().seq)
   joined.publish('state', () => shared.follower.state())
-  declareClusterMeters(meters, joined, shared.follower)
   return shared
 }
 

@@ -4,6 +4,7 @@ import type { Directory } from '../auth/directory.ts'
 import type { Gate } from '../auth/gate.ts'
 import type { Running } from '../base/running.ts'
 import type { Cluster } from '../cluster/cluster.ts'
+import type { LeaseKeeper } from '../cluster/lease-keeper.ts'
 import type { SharedEvents } from '../cluster/shared-events.ts'
 import type { SharedRegistry } from '../cluster/shared-registry.ts'
 import type { Shares } from '../cluster/shares.ts'
@@ -31,6 +32,7 @@ export interface Components {
   registry: Store
   sharedRegistry: SharedRegistry | null
   shares: Shares | null
+  destinationLeases: LeaseKeeper | null
   directory: Directory
   gate: Gate
   quota: { readonly quota: Quota; readonly quotaMeters: QuotaMeters; stop(): Promise<void> }

@@ -124,12 +124,14 @@ export async function openShredstream(
     directory,
     registry,
     sharedRegistry,
-  }: Read<'devnode' | 'directory' | 'registry' | 'sharedRegistry'>,
+    destinationLeases,
+  }: Read<'devnode' | 'directory' | 'registry' | 'sharedRegistry' | 'destinationLeases'>,
 ) {
   const { config, clock, log, meters } = context
   const shreds = await startShredstream(config.shredstream, {
     directory,
     store: sharedRegistry?.verbs ?? registry,
+    leases: destinationLeases,
     embeddedLeader: devnode && decodeKey(devnode.addresses.identity),
     meters,
     clock,

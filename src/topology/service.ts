@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { Lifecycle } from '../base/components.ts'
 import { Readiness } from '../base/readiness.ts'
 import type { EndpointAddress } from '../base/running.ts'
+import { declareClusterMeters } from '../cluster/meters.ts'
 import { type Config, sourcesOf } from '../config/config.ts'
 import { ownConfig } from '../config/roles.ts'
 import type { DevnodeProcess } from '../devnode/process.ts'
@@ -45,6 +46,7 @@ export async function startTopology(given: Config, deps: TopologyDeps): Promise<
   )
   const components = await lifecycle.start()
   readiness.begin(readyChecks(config, components))
+  declareClusterMeters(meters, components)
   const { registry, directory, tpu, shredstream } = components
   const endpoints = addressesOf(components)
   const sources = sourcesOf(config)

@@ -1,6 +1,7 @@
 // ShredStream with real sockets: each shred once and byte-exact; lifecycle of a destination.
 import { networkInterfaces } from 'node:os'
 import { afterEach, describe, expect, test } from 'vitest'
+import type { DestinationLeases } from '../../src/products/shredstream/destination-leases.ts'
 import { makeShreds, shuffled } from '../testkit/shreds.ts'
 import { asTexts, ShredStage } from '../testkit/shredstream.ts'
 import { until } from '../testkit/until.ts'
@@ -41,6 +42,46 @@ describe.each(['batch', 'dgram'] as const)('shreds by %s', (io) => {
     const sources = stage.product.report().sources as { first: number; packets: number }[]
     expect(sources.map(({ packets }) => packets)).toEqual([total, total])
     expect(sources[0]!.first + sources[1]!.first).toBe(total)
+  })
+
+  test('are sent only by the holder of the destination, and not after its deadline', async () => {
+    let user: Parameters<DestinationLeases['start']>[0] | null = null
+    const held = new Set<string>()
+    stage = await ShredStage.open(
+      { io },
+      {
+        isHeld: (id) => held.has(id),
+        start: (given) => {
+          user = given
+        },
+        stop: () => Promise.resolve(),
+      },
+    )
+    const receiver = await stage.receiver()
+    const { id } = stage.subscribe(receiver.port)
+    expect(user!.wanted()).toEqual([id])
+    const part = shreds.length / 4
+    const sendPart = (index: number) => stage!.send(shreds.slice(index * part, (index + 1) * part))
+    // Another gateway holds it.
+    await sendPart(0)
+    expect(stage.totals().sent).toBe(0)
+    held.add(id)
+    user!.onDeadline(60_000)
+    user!.onChanged(id)
+    await stage.settled()
+    await sendPart(1)
+    await until(() => receiver.packets.length === part, 'the shreds of the holder')
+    // Nobody renews: the worker stops although the main thread changes nothing.
+    user!.onDeadline(0)
+    await sendPart(2)
+    // Duplicates: when they are counted, the batch before them is done with.
+    await sendPart(2)
+    user!.onDeadline(60_000)
+    await sendPart(3)
+    await until(() => receiver.packets.length === 2 * part, 'the shreds after the renewal')
+    expect(asTexts(receiver.packets)).toEqual(
+      asTexts([...shreds.slice(part, 2 * part), ...shreds.slice(3 * part, 4 * part)]),
+    )
   })
 
   test('a pending destination receives only challenges; its echo activates it', async () => {

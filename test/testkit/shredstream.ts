@@ -10,6 +10,7 @@ import {
   type ShredstreamSection,
   shredstreamSection,
 } from '../../src/products/shredstream/config.ts'
+import type { DestinationLeases } from '../../src/products/shredstream/destination-leases.ts'
 import { type Shredstream, startShredstream } from '../../src/products/shredstream/server.ts'
 import { strictRules } from '../../src/subscriptions/destination.ts'
 import { openStore, type Store } from '../../src/subscriptions/store.ts'
@@ -43,7 +44,10 @@ export class ShredStage {
     this.directory.start()
   }
 
-  static async open(section: Partial<ShredstreamSection> = {}): Promise<ShredStage> {
+  static async open(
+    section: Partial<ShredstreamSection> = {},
+    leases: DestinationLeases | null = null,
+  ): Promise<ShredStage> {
     const stage = new ShredStage()
     const fields = Object.entries(shredstreamSection.fields)
     const initial = Object.fromEntries(fields.map(([key, { initial }]) => [key, initial]))
@@ -64,6 +68,7 @@ export class ShredStage {
         log: silentLog,
         meters: stage.meters,
         embeddedLeader: null,
+        leases,
         onDown(fault) {
           throw fault
         },

@@ -80,6 +80,15 @@ export class PostgresLeases implements Leases {
     )
   }
 
+  /** Leases with names that start so and that are held now. */
+  async countOf(prefix: string): Promise<number> {
+    const [row] = await this.#connection.query<{ count: number }>(
+      'SELECT count(*) FROM leases WHERE starts_with(name, $1) AND until > clock_timestamp()',
+      [prefix],
+    )
+    return row?.count ?? 0
+  }
+
   /** Who holds a lease now: its info; null when it is free. */
   async holderOf(name: string): Promise<string | null> {
     const [row] = await this.#connection.query<{ info: string }>(

@@ -169,6 +169,7 @@ export class BatchLoop {
   #send(nowMs: number): void {
     const { total, counts } = this.#vectors
     if (total === 0 || this.#rows.length === 0) return
+    if (!this.#components.tracker.maySend) return
     const bytes = counts[0]! * dataShredBytes + counts[1]! * codeShredBytes
     if (this.#caps.charge(this.#rows, total, bytes, nowMs)) this.#setTargets()
     for (const { sender } of this.#outs) sender.send()

@@ -5,18 +5,25 @@
 //   worker: echo ─► confirm in the registry
 //           refused ─► pause, exponential back-off to 60 s
 //           alive ─► resume
-import { randomBytes } from 'node:crypto'
-import { containsAny, type IpAddress, parseCidr } from '../../base/cidr.ts'
+import { containsAny, parseCidr } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Outcome } from '../../base/errors.ts'
 import { parseEndpoint, servedAddress } from '../../subscriptions/destination.ts'
 import type { By, Subscription } from '../../subscriptions/subscription.ts'
 import type { Log } from '../../telemetry/log.ts'
+import { type DestinationLeases, hasDestination } from './destination-leases.ts'
 import { Pause } from './pause.ts'
 import { type MaybeLater, RegistryChanges, whenMade } from './registry-changes.ts'
 import type { SharedStats } from './shared-stats.ts'
 import type { WorkerEvent } from './target-tracker.ts'
-import { rowsMax, type Target, type TargetTable } from './targets.ts'
+import {
+  newNonce,
+  rowsMax,
+  type Target,
+  type TargetAddress,
+  type TargetTable,
+  targetOf,
+} from './targets.ts'
 
 // ShredStream Raw in docs/api/shredstream.md: once a second, ten times.
 const challengesMax = 10
@@ -39,15 +46,8 @@ export interface DestinationsDeps {
   readonly log: Log
   /** The server's own ports: they are refused as destinations on this machine. */
   readonly ownPorts: () => readonly number[]
-}
-
-/** An address in use, and its row in the shared tables. */
-interface TargetAddress {
-  readonly text: string
-  readonly address: IpAddress
-  readonly port: number
-  readonly row: number
-  readonly generation: number
+  /** Among several gateways each destination is served by the one that holds it. */
+  readonly leases?: DestinationLeases | null
 }
 
 interface Challenge extends TargetAddress {
@@ -80,7 +80,12 @@ export class Destinations {
   }
 
   start(): void {
-    const { directory } = this.#deps
+    const { directory, leases, table } = this.#deps
+    leases?.start({
+      wanted: () => [...directory.subscriptions()].filter(hasDestination).map(({ id }) => id),
+      onChanged: (id) => this.#onLease(id),
+      onDeadline: (leftMs) => table.setDeadline(leftMs),
+    })
     for (const subscription of directory.subscriptions()) this.#follow(subscription)
     this.#write()
     this.#unwatch = directory.watch((subscription) => {
@@ -151,8 +156,9 @@ export class Destinations {
   }
 
   #follow(subscription: Subscription): void {
-    const { id, destination, state, products } = subscription
-    const isEntitled = state === 'active' && products.includes('shredstream')
+    const { id, destination } = subscription
+    const { leases } = this.#deps
+    const isEntitled = hasDestination(subscription) && (leases?.isHeld(id) ?? true)
     const servedText = isEntitled ? servedAddress(destination) : null
     const challengedText =
       isEntitled && destination?.state === 'pending' ? destination.address : null
@@ -183,6 +189,12 @@ export class Destinations {
     }
     if (entry.serve === null && entry.challenge === null) this.#entries.delete(id)
     else this.#entries.set(id, entry)
+  }
+
+  #onLease(id: string): void {
+    for (const subscription of this.#deps.directory.subscriptions())
+      if (subscription.id === id) this.#follow(subscription)
+    this.#write()
   }
 
   #tickChallenge(entry: Entry, nowMs: number): boolean {
@@ -285,15 +297,4 @@ function tickPause(entry: Entry, nowMs: number): boolean {
   if (pause?.isOver(nowMs) !== true) return false
   pause.end(nowMs)
   return true
-}
-
-function targetOf(kind: Target['kind'], target: TargetAddress): Target {
-  const { row, generation, address, port } = target
-  return { kind, row, generation, address, port, challenges: 0, nonce: [0, 0, 0, 0] }
-}
-
-function newNonce(): Target['nonce'] {
-  const bytes = randomBytes(16)
-  const word = (index: number) => bytes.readUInt32BE(index * 4)
-  return [word(0), word(1), word(2), word(3)]
 }

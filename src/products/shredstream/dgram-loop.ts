@@ -108,6 +108,7 @@ export class DgramLoop {
 
   #send(shred: Uint8Array, nowMs: number): void {
     const { tracker } = this.#components
+    if (!tracker.maySend) return
     const rows = this.#serving.map(({ target }) => target.row)
     this.#caps.charge(rows, 1, shred.length, nowMs)
     for (const { target, socket } of this.#serving) {

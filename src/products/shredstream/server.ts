@@ -25,7 +25,7 @@ import { TargetTable } from './targets.ts'
 import { windowBytes } from './window.ts'
 
 export interface ShredstreamDeps
-  extends Pick<DestinationsDeps, 'directory' | 'store' | 'clock' | 'log'>,
+  extends Pick<DestinationsDeps, 'directory' | 'store' | 'clock' | 'log' | 'leases'>,
     Pick<SupervisorDeps, 'onDown'> {
   readonly meters: Meters
   /** Key of the embedded node, which signs its shreds. */
@@ -107,6 +107,7 @@ export async function startShredstream(
     async stop() {
       destinations.stop()
       await worker.stop()
+      await deps.leases?.stop()
     },
   }
 }

@@ -47,6 +47,11 @@ export class TargetTracker {
     this.#post = post
   }
 
+  /** False after the deadline of the leases: another gateway may be sending. */
+  get maySend(): boolean {
+    return !this.#table.isOver
+  }
+
   get isStale(): boolean {
     return this.#table.version !== this.#version
   }
@@ -76,6 +81,7 @@ export class TargetTracker {
 
   /** Returns the targets that are due another challenge, and counts it as sent. */
   dueChallenges(): Target[] {
+    if (!this.maySend) return []
     const due = this.challenged.filter(
       (target) => (this.#sent.get(keyOf(target)) ?? 0) < target.challenges,
     )
@@ -85,6 +91,7 @@ export class TargetTracker {
 
   /** Returns the paused targets that are due a probe, and counts it as sent. */
   dueProbes(nowMs: number): Target[] {
+    if (!this.maySend) return []
     const due = this.probing.filter(({ row }) => !this.#probes.has(row))
     for (const { row } of due) this.#probes.set(row, { sentMs: nowMs, isRefused: false })
     return due

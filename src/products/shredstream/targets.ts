@@ -2,8 +2,11 @@
 // shred worker reads between two batches. Survives a restart of the worker.
 //
 //   word 0: version, odd while it is written
+//   word 1: 1 when there is a deadline; words 2 and 3: the deadline, in ns of CLOCK_MONOTONIC,
+//           after which nothing may be sent: the leases of the destinations end
 //   row (64 bytes) from byte 64: kind | generation | family | port | address 4 words |
 //                                challenges due | nonce 4 words | - | - | -
+import { randomBytes } from 'node:crypto'
 import { assert } from '../../base/assert.ts'
 import type { IpAddress } from '../../base/cidr.ts'
 
@@ -27,6 +30,18 @@ export interface Target {
   readonly nonce: readonly [number, number, number, number]
 }
 
+/** An address in use, and its row in the shared tables. */
+export interface TargetAddress {
+  readonly text: string
+  readonly address: IpAddress
+  readonly port: number
+  readonly row: number
+  readonly generation: number
+}
+
+/** A day; an infinite time has no number of nanoseconds. */
+const leftMsMax = 86_400_000
+
 const challengePrefix = 'SLUICE1 '
 
 /** The challenge that an unproven address receives and must echo: 40 ASCII bytes. */
@@ -35,13 +50,40 @@ export function challengeOf({ nonce }: Pick<Target, 'nonce'>): Buffer {
   return Buffer.from(challengePrefix + hex, 'latin1')
 }
 
+export function targetOf(kind: Target['kind'], target: TargetAddress): Target {
+  const { row, generation, address, port } = target
+  return { kind, row, generation, address, port, challenges: 0, nonce: [0, 0, 0, 0] }
+}
+
+export function newNonce(): Target['nonce'] {
+  const bytes = randomBytes(16)
+  const word = (index: number) => bytes.readUInt32BE(index * 4)
+  return [word(0), word(1), word(2), word(3)]
+}
+
 export class TargetTable {
   readonly buffer: SharedArrayBuffer
   readonly #words: Int32Array
+  readonly #deadline: BigInt64Array
 
   constructor(buffer = new SharedArrayBuffer((rowsMax + 1) * rowWords * 4)) {
     this.buffer = buffer
     this.#words = new Int32Array(buffer)
+    this.#deadline = new BigInt64Array(buffer, 8, 1)
+  }
+
+  /** Nothing may be sent later than in `leftMs`. Only the main thread calls it. */
+  setDeadline(leftMs: number): void {
+    const leftNs = BigInt(Math.floor(Math.max(0, Math.min(leftMs, leftMsMax)) * 1e6))
+    Atomics.store(this.#deadline, 0, process.hrtime.bigint() + leftNs)
+    // Release: a reader that sees the flag sees a deadline.
+    Atomics.store(this.#words, 1, 1)
+  }
+
+  /** True when the leases of all destinations have ended; the clock is read only with leases. */
+  get isOver(): boolean {
+    if (this.#words[1] === 0) return false
+    return process.hrtime.bigint() > Atomics.load(this.#deadline, 0)
   }
 
   get version(): number {

@@ -1,0 +1,145 @@
+// Keeps this gateway's fair share of the leases of one kind, each by exactly one gateway.
+// Thread: main. Renews all in one statement twice a second; who cannot renew stops at its own
+// deadline, before the server gives its leases to others.
+//
+//   members ─► live gateways ─► fair share = ceil(names / live) ─► hold ─► held, deadline
+//   over the fair share: stop using one, then give it back, one a second
+
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../base/clock.ts'
+import { isFault } from '../base/errors.ts'
+import type { Leases } from './ports.ts'
+
+export interface LeaseKeeperDeps {
+  readonly leases: Leases & { countOf(prefix: string): Promise<number> }
+  readonly clock: Clock
+  /** First part of the leases' names. */
+  readonly kind: string
+  /** Unique to this process. */
+  readonly session: string
+}
+
+export interface LeaseUser {
+  /** What this gateway could serve now. */
+  wanted(): readonly string[]
+  /** Called for each name that is held from now on, or no longer. */
+  onChanged(name: string): void
+  /** Held leases must not be used later than in this many milliseconds. */
+  onDeadline(leftMs: number): void
+}
+
+const tickMs = 500
+const ttlMs = 2_000
+/** Between the end of using a lease and giving it back. */
+const settleMs = 200
+const giveBackMs = 1_000
+
+export class LeaseKeeper {
+  readonly #deps: LeaseKeeperDeps
+  #held: ReadonlySet<string> = new Set()
+  #leaving: string | null = null
+  #user: LeaseUser | null = null
+  #untilMs = Number.NEGATIVE_INFINITY
+  #gaveBackMs = Number.NEGATIVE_INFINITY
+  #terms = 0
+  #ticking: Promise<void> | null = null
+  #timer: NodeJS.Timeout | null = null
+
+  constructor(deps: LeaseKeeperDeps) {
+    this.#deps = deps
+  }
+
+  isHeld(name: string): boolean {
+    return this.#held.has(`${this.#deps.kind}/${name}`)
+  }
+
+  get size(): number {
+    return this.#held.size
+  }
+
+  /** Leases taken since the start. */
+  get taken(): number {
+    return this.#terms
+  }
+
+  start(user: LeaseUser): void {
+    this.#user = user
+    this.#timer = setInterval(() => void this.tick(), tickMs)
+    void this.tick()
+  }
+
+  /** Stops using all leases and gives them back. */
+  async stop(): Promise<void> {
+    if (this.#timer !== null) clearInterval(this.#timer)
+    this.#timer = null
+    await this.#ticking
+    const held = this.#held
+    this.#use(new Set())
+    if (held.size > 0) await sleep(settleMs)
+    const { leases } = this.#deps
+    await Promise.all([...held, this.#member].map((name) => this.#giveBack(name, leases)))
+  }
+
+  tick(): Promise<void> {
+    if (this.#deps.clock.monotonicMs() >= this.#untilMs) this.#use(new Set())
+    this.#ticking ??= this.#renew().finally(() => {
+      this.#ticking = null
+    })
+    return this.#ticking
+  }
+
+  async #renew(): Promise<void> {
+    const { leases, clock, kind } = this.#deps
+    const names = this.#user!.wanted().map((name) => `${kind}/${name}`)
+    try {
+      await leases.hold([this.#member], ttlMs, 1)
+      const live = Math.max(1, await leases.countOf(`${kind}-member/`))
+      const fair = Math.ceil(names.length / live)
+      const held = await leases.hold(names, ttlMs, fair)
+      // The first deadline counts: one statement renewed all.
+      const untilMs = Math.min(Number.POSITIVE_INFINITY, ...held.map((lease) => lease.untilMs))
+      this.#untilMs = untilMs
+      this.#user!.onDeadline(untilMs - clock.monotonicMs())
+      const usable = held.map(({ name }) => name).filter((name) => name !== this.#leaving)
+      this.#use(new Set(usable))
+      if (held.length > fair) this.#leave(usable.at(-1))
+    } catch (error) {
+      // The connection itself reports that it is down; the deadline ends what is held.
+      if (!isFault(error)) throw error
+    }
+  }
+
+  #leave(name: string | undefined): void {
+    const nowMs = this.#deps.clock.monotonicMs()
+    if (name === undefined || this.#leaving !== null || nowMs - this.#gaveBackMs < giveBackMs)
+      return
+    this.#leaving = name
+    this.#gaveBackMs = nowMs
+    this.#use(new Set([...this.#held].filter((held) => held !== name)))
+    setTimeout(async () => {
+      await this.#giveBack(name, this.#deps.leases)
+      this.#leaving = null
+    }, settleMs)
+  }
+
+  async #giveBack(name: string, leases: Leases): Promise<void> {
+    // Without an answer it ends by itself.
+    await leases.giveBack(name).catch(() => {})
+  }
+
+  #use(held: ReadonlySet<string>): void {
+    const before = this.#held
+    this.#held = held
+    const { length } = `${this.#deps.kind}/`
+    for (const name of before) if (!held.has(name)) this.#user?.onChanged(name.slice(length))
+    for (const name of held)
+      if (!before.has(name)) {
+        this.#terms++
+        this.#user?.onChanged(name.slice(length))
+      }
+  }
+
+  get #member(): string {
+    return `${this.#deps.kind}-member/${this.#deps.session}`
+  }
+}

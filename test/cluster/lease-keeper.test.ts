@@ -1,0 +1,134 @@
+// Destinations among several gateways: at no time two senders, even shares, a quick take-over.
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
+import { LeaseKeeper } from '../../src/cluster/lease-keeper.ts'
+import { Connection } from '../../src/cluster/postgres/client.ts'
+import { PostgresLeases } from '../../src/cluster/postgres/leases.ts'
+import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { TcpCut } from '../testkit/tcp-cut.ts'
+import { until } from '../testkit/until.ts'
+import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+
+const waitMs = 30_000
+const names = Array.from({ length: 8 }, (_, index) => `sub_${index}`)
+
+interface Sender {
+  readonly keeper: LeaseKeeper
+  readonly cut: TcpCut
+  /** Names that it sends to now: held, and before the deadline. */
+  sending(): readonly string[]
+  /** As after kill -9: nothing is given back. */
+  kill(): Promise<void>
+  stop(): Promise<void>
+}
+
+describe.skipIf(!hasPostgres())('destinations among several gateways', () => {
+  let postgres: Postgres
+  const senders: Sender[] = []
+  const overlaps: string[] = []
+  let watching: NodeJS.Timeout
+  beforeAll(async () => {
+    postgres = await startPostgres()
+    watching = setInterval(() => {
+      const all = senders.flatMap((sender) => sender.sending())
+      if (new Set(all).size < all.length) overlaps.push(all.join(' '))
+    }, 5)
+  })
+  afterAll(async () => {
+    clearInterval(watching)
+    await Promise.all(senders.map((sender) => sender.stop()))
+    postgres.dispose()
+  })
+
+  async function open(session: string): Promise<Sender> {
+    const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
+    const url = postgres.url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`)
+    const connection = new Connection({
+      url,
+      name: session,
+      clock: systemClock,
+      log: silentLog,
+      onConnect: prepareSchema,
+    }).start()
+    await connection.ready(waitMs)
+    const leases = new PostgresLeases(connection, {
+      holder: session,
+      info: session,
+      clock: systemClock,
+    })
+    const keeper = new LeaseKeeper({ leases, clock: systemClock, kind: 'shred', session })
+    let deadlineMs = 0
+    let isKilled = false
+    keeper.start({
+      wanted: () => names,
+      onChanged: () => {},
+      onDeadline: (leftMs) => {
+        deadlineMs = performance.now() + leftMs
+      },
+    })
+    const sender: Sender = {
+      keeper,
+      cut,
+      sending: () =>
+        isKilled || performance.now() >= deadlineMs
+          ? []
+          : names.filter((name) => keeper.isHeld(name)),
+      async kill() {
+        isKilled = true
+        cut.refuse(true)
+        await keeper.stop()
+        await connection.stop()
+        cut.close()
+      },
+      async stop() {
+        if (isKilled) return
+        await keeper.stop()
+        await connection.stop()
+        cut.close()
+      },
+    }
+    senders.push(sender)
+    return sender
+  }
+  const served = () => senders.flatMap((sender) => sender.sending())
+  const counts = () => senders.map((sender) => sender.sending().length)
+
+  it('serves every destination, each by one gateway, and evenly as gateways join', async () => {
+    await open('a')
+    await until(() => served().length === names.length, 'the first gateway to serve all', waitMs)
+    await open('b')
+    await open('c')
+    // One is given back a second: the first goes from eight to three.
+    await until(() => Math.max(...counts()) - Math.min(...counts()) <= 1, 'even shares', waitMs)
+    await until(() => served().length === names.length, 'all to be served', waitMs)
+    expect(overlaps).toEqual([])
+  })
+
+  it('takes over the destinations of a gateway that died or is cut off', async () => {
+    const [first, second] = senders as [Sender, Sender]
+    await first.kill()
+    const killedMs = performance.now()
+    await until(() => served().length === names.length, 'the take-over', waitMs)
+    // 2.5 s by contract; here with room for a busy machine.
+    expect(performance.now() - killedMs).toBeLessThan(10_000)
+    // The bytes of the second vanish: it stops by itself before the others start.
+    second.cut.hold(true)
+    await until(() => second.sending().length === 0, 'the cut off one to stop', waitMs)
+    await until(() => served().length === names.length, 'the take-over', waitMs)
+    second.cut.hold(false)
+    second.cut.cut()
+    await until(() => second.sending().length > 0, 'it to serve again', waitMs)
+    expect(overlaps).toEqual([])
+  })
+
+  it('hands everything over at once when a gateway stops', async () => {
+    const [, second, third] = senders as [Sender, Sender, Sender]
+    await second.stop()
+    const stoppedMs = performance.now()
+    senders.splice(1, 1)
+    await until(() => third.sending().length === names.length, 'the take-over', waitMs)
+    expect(performance.now() - stoppedMs).toBeLessThan(10_000)
+    expect(overlaps).toEqual([])
+  })
+})
