@@ -19,7 +19,7 @@ import { until } from '../testkit/until.ts'
 
 /** What was reached; a smaller number is a regression. */
 const reached: Readonly<Record<ListName, { equal: number; sameType: number }>> = {
-  expressions: { equal: 957, sameType: 953 },
+  expressions: { equal: 1277, sameType: 1262 },
   queries: { equal: 217, sameType: 217 },
 }
 

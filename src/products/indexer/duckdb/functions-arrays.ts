@@ -30,10 +30,12 @@ export function cast(sql: string, type: string): string {
 /** An array with one more item, in the type of both. */
 const extended =
   (write: (array: string, item: string) => string): NonNullable<Rules['sql']> =>
-  ({ args: [array, item] }) =>
-    array === undefined || item === undefined
-      ? null
-      : write(array.sql, castTo(item, itemType(array.type)))
+  (call) => {
+    const [array, item] = call.args
+    const type = extendedType(call)
+    if (array === undefined || item === undefined) return null
+    return write(cast(array.sql, type), castTo(item, itemType(type)))
+  }
 const extendedType = ({ args: [array, item] }: CallOf) =>
   `Array(${superType([itemType(array?.type ?? unknown), item?.type ?? unknown])})`
 const commonArray = ({ args }: CallOf) =>
@@ -151,7 +153,7 @@ function flattenedType({ args: [array] }: CallOf): string {
 }
 
 function flattened({ args: [array] }: CallOf): string | null {
-  if (array === undefined || depthOf(array.type) === 0) return null
+  if (array === undefined || depthOf(array.type) === 0 || array.type.includes(unknown)) return null
   const levels = depthOf(array.type) - 1
   return `${'flatten('.repeat(levels)}${array.sql}${')'.repeat(levels)}`
 }

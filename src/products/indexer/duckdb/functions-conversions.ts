@@ -40,7 +40,8 @@ export function converted(x: Typed, type: string): string | null {
   const integer = integerOf(base)
   if (integer !== null) return wholeOf(x, base, integer)
   if (target === null) return null
-  return `CAST(${x.sql} AS ${target})`
+  const scale = /^DECIMAL\(\d+, (\d+)\)$/.exec(target)?.[1]
+  return `CAST(${scale === undefined ? x.sql : cutTo(x, scale)} AS ${target})`
 }
 
 function wholeOf(x: Typed, type: string, { bits, isSigned }: Integer): string {
@@ -153,25 +154,31 @@ function isUtc({ literal }: Typed): boolean {
   return /^(Etc\/)?(UTC|GMT)$/.test(literal ?? '')
 }
 
+/** A decimal has no digits beyond its scale: they are cut off, not rounded. */
+function cutTo(x: Typed, scale: string): string {
+  if (isText(x.type)) return `regexp_replace(${x.sql}, '(\\.\\d{${scale}})\\d+$', '\\1')`
+  return isFloat(x.type) ? `(trunc(${x.sql} * 1e${scale}) / 1e${scale})` : x.sql
+}
+
 /** `toDecimal64(x, scale)`. */
 function decimals(bits: string): [string, Entry][] {
   const name = `toDecimal${bits}`
   const type = ({ args }: CallOf) => `Decimal(${decimalDigits[bits]}, ${args[1]?.literal ?? 0})`
   const target = (call: CallOf) =>
     /^\d{1,2}$/.test(call.args[1]?.literal ?? '') ? duckdbTypeOf(type(call)) : null
-  const sql = (cast: string, end: string) => (call: CallOf) => {
+  const sql = (cast: string) => (call: CallOf) => {
+    const [x, scale] = call.args
     const to = target(call)
-    return to === null ? null : `${cast}(${call.args[0]!.sql} AS ${to})${end}`
+    if (x === undefined || to === null) return null
+    const cut = cutTo(x, scale?.literal ?? '0')
+    return `${cast}(${cut} AS ${to})`
   }
   return [
-    [name, { type, sql: sql('CAST', '') }],
-    [
-      `${name}OrNull`,
-      { type: (call) => nullable(type(call)), sql: sql('TRY_CAST', ''), nulls: 'own' },
-    ],
+    [name, { type, sql: sql('CAST') }],
+    [`${name}OrNull`, { type: (call) => nullable(type(call)), sql: sql('TRY_CAST'), nulls: 'own' }],
     [
       `${name}OrZero`,
-      { type, sql: (call) => `coalesce(${sql('TRY_CAST', '')(call)}, 0)`, nulls: 'own' },
+      { type, sql: (call) => `coalesce(${sql('TRY_CAST')(call)}, 0)`, nulls: 'own' },
     ],
   ]
 }

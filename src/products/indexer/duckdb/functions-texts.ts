@@ -84,11 +84,13 @@ function jsonValue({ args }: CallOf): Typed | null {
   if (target === null || other === null) return null
   const text = `jsonText(${x.sql}, ${path})`
   const read =
-    integerOf(base) !== null
+    base !== 'Bool' && integerOf(base) !== null
       ? `TRY_CAST(jsonWhole(${text}) AS ${target})`
       : base.startsWith('Array(')
         ? `TRY_CAST(jsonAt(${x.sql}, ${path}) AS ${target})`
-        : `TRY_CAST(${text} AS ${target})`
+        : base === 'Bool'
+          ? `(${text} = 'true')`
+          : `TRY_CAST(${text} AS ${target})`
   return { sql: `coalesce(${read}, ${other})`, type }
 }
 
@@ -177,6 +179,14 @@ export const textFunctions: Entries = {
   format: {
     type: 'String',
     sql: ({ args: [form, ...rest] }) => `format(${[form?.sql, ...rest.map(textOf)].join(', ')})`,
+  },
+  tojsonstring: {
+    type: 'String',
+    sql: ({ args: [x] }) => {
+      if (x === undefined) return null
+      if (/Tuple|DateTime|\?/.test(x.type)) throw notAnswered(`toJSONString of ${x.type}`)
+      return `CAST(to_json(${x.sql}) AS VARCHAR)`
+    },
   },
   jsonextract: {
     type: (call) => jsonValue(call)?.type ?? unknown,

@@ -235,6 +235,8 @@ export const timeFunctions: Entries = {
       const unit = unitOf(call)
       const [, from, to] = call.args
       if (unit === null || from === undefined || to === undefined) return null
+      const count = { Month: 1, Quarter: 3, Year: 12 }[unit]
+      if (count !== undefined) return `wholeMonthsBetween(${count}, ${from.sql}, ${to.sql})`
       return `wholeUnitsBetween('${unit.toLowerCase()}', ${from.sql}, ${to.sql})`
     },
   },

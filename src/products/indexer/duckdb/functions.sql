@@ -9,7 +9,7 @@ CREATE MACRO scaled(x, base, names) AS list_transform([len(list_filter(list_tran
   lambda n_: pow(base, n_)), lambda p_: abs(x) >= p_))],
   lambda n_: printf('%.2f', x::DOUBLE / pow(base, n_)) || ' ' || names[n_ + 1])[1];
 CREATE MACRO bucket(t, n) AS make_timestamp(epoch_us(t::TIMESTAMP) // (n::BIGINT * 1000000) * (n::BIGINT * 1000000))::TIMESTAMP_S;
-CREATE MACRO tryTime(x) AS coalesce(TRY_CAST(x AS TIMESTAMP), TRY_CAST(try_strptime(x, ['%d %b %Y %H:%M:%S', '%d %B %Y %H:%M:%S',
+CREATE MACRO tryTime(x) AS coalesce(timezone('UTC', TRY_CAST(x AS TIMESTAMPTZ)), TRY_CAST(try_strptime(x, ['%d %b %Y %H:%M:%S', '%d %B %Y %H:%M:%S',
   '%d %b %Y', '%d/%m/%Y %H:%M:%S', '%d/%m/%Y', '%d.%m.%Y', '%Y%m%d%H%M%S', '%Y%m%d', '%b %d %Y %H:%M:%S',
   '%a, %d %b %Y %H:%M:%S GMT', '%Y/%m/%d %H:%M:%S', '%Y/%m/%d']) AS TIMESTAMP),
   CASE WHEN regexp_full_match(x, '\d{9,10}') THEN make_timestamp(TRY_CAST(x AS BIGINT) * 1000000) END);
@@ -159,7 +159,8 @@ CREATE MACRO replaceOne(x, part, other) AS CASE WHEN part = '' OR instr(x, part)
   ELSE left(x, instr(x, part) - 1) || other
     || substring(x, instr(x, part) + length(part)) END; -- String
 CREATE MACRO regexpQuoteMeta(x) AS regexp_replace(x, '([\\|()^$.\[?*+{:-])', '\\\1', 'g'); -- String
-CREATE MACRO replaceRegexpAll(x, pattern, other) AS regexp_replace(x, pattern, other, 'gs'); -- String
+CREATE MACRO replaceRegexpAll(x, pattern, other) AS CASE WHEN pattern = '' THEN x
+  ELSE regexp_replace(x, pattern, other, 'gs') END; -- String
 CREATE MACRO replaceRegexpOne(x, pattern, other) AS regexp_replace(x, pattern, other, 's'); -- String
 CREATE MACRO translateUTF8(x, a, b) AS translate(x, a, b); -- String
 CREATE MACRO match(x, pattern) AS regexp_matches(x, pattern, 's'); -- flag
@@ -189,6 +190,8 @@ CREATE MACRO leftPad(x, n) AS lpad(inAscii(x, 'leftPad'), n::INTEGER, ' '),
   (x, n, fill) AS lpad(inAscii(x, 'leftPad'), n::INTEGER, fill); -- String
 CREATE MACRO rightPad(x, n) AS rpad(inAscii(x, 'rightPad'), n::INTEGER, ' '),
   (x, n, fill) AS rpad(inAscii(x, 'rightPad'), n::INTEGER, fill); -- String
+CREATE MACRO ascii(x) AS CASE WHEN ascii(x) < 128 THEN ascii(x)
+  ELSE error('not answered here: ascii of a text that is not ASCII') END; -- Int32
 CREATE MACRO space(n) AS repeat(' ', n::INTEGER); -- String
 CREATE MACRO unhex(x) AS from_hex(CASE WHEN strlen(x) % 2 = 1 THEN '0' || x ELSE x END); -- String
 CREATE MACRO base64Encode(x) AS to_base64(encode(x)); -- String
@@ -303,16 +306,16 @@ CREATE MACRO parseDateTimeBestEffortOrZero(x) AS coalesce(tryTime(x), make_times
 CREATE MACRO dateTimeToSnowflakeID(t) AS ((epoch_ms(t::TIMESTAMP)) << 22)::UBIGINT; -- UInt64
 
 -- arrays
-CREATE MACRO has(a, x) AS coalesce(list_contains(a, x), false); -- flag
+CREATE MACRO has(a, x) AS coalesce(list_contains(a, x), len(list_filter(a, lambda v_: v_ IS NULL)) > 0); -- flag
 CREATE MACRO hasAny(a, b) AS list_has_any(a, b); -- flag
 CREATE MACRO hasAll(a, b) AS list_has_all(a, b); -- flag
 CREATE MACRO indexOf(a, x) AS coalesce(list_position(a, x), 0)::UBIGINT; -- UInt64
 CREATE MACRO countEqual(a, x) AS len(list_filter(a, lambda v_: v_ = x))::UBIGINT; -- UInt64
-CREATE MACRO arraySlice(a, start) AS a[(start::BIGINT):],
-  (a, start, n) AS (a[(start::BIGINT):])[:(CASE WHEN n < 0 THEN n::BIGINT - 1 ELSE n::BIGINT END)]; -- $1
+CREATE MACRO arraySlice(a, start) AS sliceOf(a, start::BIGINT, len(a)),
+  (a, start, n) AS sliceOf(a, start::BIGINT, n::BIGINT); -- $1
 CREATE MACRO arrayReverse(a) AS list_reverse(a); -- $1
-CREATE MACRO arrayDistinct(a) AS list_filter(a, lambda v_, i_: list_position(a, v_) = i_); -- $1
-CREATE MACRO arrayUniq(a) AS list_unique(a)::UINTEGER; -- UInt32
+CREATE MACRO arrayDistinct(a) AS list_filter(a, lambda v_, i_: v_ IS NOT NULL AND list_position(a, v_) = i_); -- $1
+CREATE MACRO arrayUniq(a) AS (list_unique(a) + CASE WHEN len(list_filter(a, lambda v_: v_ IS NULL)) > 0 THEN 1 ELSE 0 END)::UINTEGER; -- UInt32
 CREATE MACRO arrayCompact(a) AS list_filter(a, lambda v_, i_: i_ = 1 OR v_ IS DISTINCT FROM a[i_ - 1]); -- $1
 CREATE MACRO arrayEnumerate(a) AS list_transform(a, lambda v_, i_: i_::UINTEGER); -- Array(UInt32)
 CREATE MACRO arrayEnumerateUniq(a) AS list_transform(a, lambda v_, i_: len(list_filter(a[:i_],
@@ -327,8 +330,8 @@ CREATE MACRO arrayPopFront(a) AS a[2:]; -- $1
 CREATE MACRO arrayExcept(a, b) AS list_filter(a, lambda v_: NOT list_contains(b, v_)); -- $1
 CREATE MACRO arrayJaccardIndex(a, b) AS len(list_distinct(list_intersect(a, b)))
   / len(list_distinct(list_concat(a, b))); -- Float64
-CREATE MACRO arrayRotateLeft(a, n) AS list_concat(a[n % len(a) + 1:], a[:n % len(a)]); -- $1
-CREATE MACRO arrayRotateRight(a, n) AS list_concat(a[len(a) - n % len(a) + 1:], a[:len(a) - n % len(a)]); -- $1
+CREATE MACRO arrayRotateLeft(a, n) AS rotatedLeft(a, n::BIGINT); -- $1
+CREATE MACRO arrayRotateRight(a, n) AS rotatedLeft(a, -(n::BIGINT)); -- $1
 CREATE MACRO L1Norm(a) AS list_sum(list_transform(a, lambda v_: abs(v_)))::DOUBLE; -- Float64
 CREATE MACRO L2Norm(a) AS sqrt(list_sum(list_transform(a, lambda v_: v_::DOUBLE * v_)))::DOUBLE; -- Float64
 CREATE MACRO L2Distance(a, b) AS list_distance(a::DOUBLE[], b::DOUBLE[]); -- Float64
@@ -372,7 +375,8 @@ CREATE MACRO JSONExtractString(x, path) AS coalesce(jsonText(x, path), ''); -- S
 CREATE MACRO JSONExtractInt(x, path) AS coalesce(TRY_CAST(jsonWhole(jsonText(x, path)) AS BIGINT), 0); -- Int64
 CREATE MACRO JSONExtractUInt(x, path) AS coalesce(TRY_CAST(jsonWhole(jsonText(x, path)) AS UBIGINT), 0); -- UInt64
 CREATE MACRO JSONExtractFloat(x, path) AS coalesce(TRY_CAST(jsonText(x, path) AS DOUBLE), 0); -- Float64
-CREATE MACRO JSONExtractBool(x, path) AS coalesce(jsonWhole(jsonText(x, path)) <> 0, false); -- flag
+CREATE MACRO JSONExtractBool(x, path) AS CASE WHEN jsonKind(x, path) = 'VARCHAR' THEN false
+  ELSE coalesce(jsonText(x, path) = 'true' OR jsonWhole(jsonText(x, path)) <> 0, false) END; -- flag
 CREATE MACRO JSONExtractRaw(x, path) AS coalesce(jsonAt(x, path)::VARCHAR, ''); -- String
 CREATE MACRO JSONExtractArrayRaw(x, path) AS coalesce(jsonAt(x, path || '[*]')::VARCHAR[], []); -- Array(String)
 CREATE MACRO JSONExtractKeys(x, path) AS coalesce(json_keys(jsonAt(x, path)), []); -- Array(String)
@@ -380,18 +384,18 @@ CREATE MACRO JSONHas(x, path) AS (jsonAt(x, path) IS NOT NULL); -- flag
 CREATE MACRO JSONLength(x, path) AS jsonLengthOf(jsonAt(x, path)); -- UInt64
 CREATE MACRO JSONType(x, path) AS jsonTypeName(jsonKind(x, path)); -- Enum8('Null' = 0, 'String' = 34, 'Array' = 91, 'Bool' = 98, 'Double' = 100, 'Int64' = 105, 'UInt64' = 117, 'Object' = 123)
 CREATE MACRO JSONKey(x, n) AS coalesce(json_keys(jsonAt(x, '$'))[n], ''); -- String
-CREATE MACRO toJSONString(x) AS to_json(x)::VARCHAR; -- String
 
 -- URLs
-CREATE MACRO domainOf(u) AS regexp_extract(u, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://)?(?:[^/?#@]*@)?([^/:?#]*)', 1);
+CREATE MACRO domainOf(u) AS CASE WHEN regexp_matches(u, '^([A-Za-z][A-Za-z0-9+.-]*:)?(//)?[^/?#]*[@\[]')
+  THEN error('not answered here: the domain of a URL with a user or an IPv6 address') ELSE regexp_extract(u, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://)?([^/:?#]*)', 1) END;
 CREATE MACRO domain(u) AS domainOf(u); -- String
 CREATE MACRO domainWithoutWWW(u) AS regexp_replace(domainOf(u), '^www\.', ''); -- String
 CREATE MACRO topLevelDomain(u) AS regexp_extract(domainOf(u), '\.([^.0-9][^.]*)$', 1); -- String
 CREATE MACRO protocol(u) AS regexp_extract(u, '^([A-Za-z][A-Za-z0-9+.-]*):', 1); -- String
 CREATE MACRO port(u) AS coalesce(TRY_CAST(regexp_extract(u, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://)?[^/?#]*?:(\d+)', 1) AS USMALLINT), 0)::USMALLINT,
   (u, other) AS coalesce(TRY_CAST(regexp_extract(u, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://)?[^/?#]*?:(\d+)', 1) AS USMALLINT), other)::USMALLINT; -- UInt16
-CREATE MACRO path(u) AS regexp_extract(u, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^/?#]*([^?#]*)', 1); -- String
-CREATE MACRO pathFull(u) AS regexp_extract(u, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?//[^/?#]*(.*)', 1); -- String
+CREATE MACRO path(u) AS regexp_extract(u, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://)?[^/?#]*([^?#]*)', 1); -- String
+CREATE MACRO pathFull(u) AS regexp_extract(u, '^(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://)?[^/?#]*(.*)', 1); -- String
 CREATE MACRO queryString(u) AS regexp_extract(u, '\?([^#]*)', 1); -- String
 CREATE MACRO fragment(u) AS regexp_extract(u, '#(.*)', 1); -- String
 CREATE MACRO queryStringAndFragment(u) AS regexp_extract(u, '\?(.*)', 1); -- String
@@ -427,6 +431,10 @@ CREATE MACRO generateUUIDv4() AS gen_random_uuid(); -- UUID
 CREATE MACRO rowNumberInAllBlocks() AS (row_number() OVER () - 1)::UBIGINT; -- UInt64
 
 -- helpers of functions-arrays.ts
+-- A begin below 0 counts from the end, a length below 0 ends that far before it.
+CREATE MACRO sliceOf(a, start, n) AS CASE WHEN start = 0 THEN a[1:0]
+  ELSE a[greatest(CASE WHEN start > 0 THEN start ELSE len(a) + start + 1 END, 1):greatest(CASE WHEN n < 0 THEN len(a) + n
+    ELSE CASE WHEN start > 0 THEN start ELSE len(a) + start + 1 END + n - 1 END, 0)] END;
 CREATE MACRO lastTrue(flags) AS CASE WHEN list_contains(flags, true)
   THEN len(flags) - list_position(list_reverse(flags), true) + 1 ELSE 0 END::UINTEGER;
 CREATE MACRO filledFrom(a, flags) AS list_transform(a, lambda v_, i_: a[list_max(list_filter(
@@ -434,6 +442,7 @@ CREATE MACRO filledFrom(a, flags) AS list_transform(a, lambda v_, i_: a[list_max
 CREATE MACRO splitWhere(a, flags) AS list_transform(list_filter(list_transform(flags,
   lambda f_, k_: CASE WHEN f_ OR k_ = 1 THEN k_ END), lambda k_: k_ IS NOT NULL),
   lambda b_: a[b_:b_ - 1 + coalesce(nullif(list_position(flags[b_ + 1:], true), 0), len(a) - b_ + 1)]);
+CREATE MACRO rotatedLeft(a, n) AS list_concat(a[(n % len(a) + len(a)) % len(a) + 1:], a[:(n % len(a) + len(a)) % len(a)]);
 CREATE MACRO runningSums(a) AS list_transform(a, lambda v_, i_: list_sum(a[:i_]));
 CREATE MACRO runningSumsAbove(a) AS list_transform(list_transform(a, lambda v_, i_: list_sum(a[:i_])),
   lambda s_, i_: s_ - least(0, list_min(list_transform(a[:i_], lambda w_, k_: list_sum(a[:k_])))));
@@ -467,9 +476,14 @@ CREATE MACRO anyDate(x) AS CASE WHEN typeof(x) LIKE '%INT%' THEN DATE '1970-01-0
 CREATE MACRO anyDateTime(x) AS CASE WHEN typeof(x) LIKE '%INT%' OR typeof(x) IN ('DOUBLE', 'FLOAT')
   THEN make_timestamp(trunc(TRY_CAST(x AS DOUBLE))::BIGINT * 1000000) ELSE date_trunc('second', x::TIMESTAMP) END::TIMESTAMP_S;
 
--- helpers of functions-times.ts
+-- helpers of time-arithmetic.ts and functions-times.ts
+CREATE MACRO withNanoseconds(t, other) AS make_timestamp_ns(epoch_ns(t) + epoch_ns(other::TIMESTAMP_NS) % 1000);
 CREATE MACRO unitsBetween(unit, a, b) AS date_diff(unit, a::TIMESTAMP, b::TIMESTAMP);
 CREATE MACRO wholeUnitsBetween(unit, a, b) AS date_sub(unit, a::TIMESTAMP, b::TIMESTAMP);
+CREATE MACRO monthsUpTo(a, b) AS date_diff('month', a, b)
+  - CASE WHEN strftime(b, '%d%H%M%S%f') < strftime(a, '%d%H%M%S%f') THEN 1 ELSE 0 END;
+CREATE MACRO wholeMonthsBetween(n, a, b) AS CASE WHEN a <= b THEN monthsUpTo(a::TIMESTAMP, b::TIMESTAMP) // n
+  ELSE -(monthsUpTo(b::TIMESTAMP, a::TIMESTAMP) // n) END;
 CREATE MACRO millisecondBucket(t, n) AS make_timestamp(epoch_us(t::TIMESTAMP) // (n * 1000) * (n * 1000))::TIMESTAMP_MS;
 CREATE MACRO weekBucket(t, n) AS DATE '1970-01-05' + ((t::DATE - DATE '1970-01-05') // (n * 7) * (n * 7))::INTEGER;
 CREATE MACRO monthBucket(t, n) AS (DATE '1970-01-01' + to_months((((year(t::DATE) - 1970) * 12 + month(t::DATE) - 1)
@@ -481,7 +495,7 @@ CREATE MACRO weeksBetween(a, b) AS (date_trunc('week', b::DATE)::DATE - date_tru
 CREATE MACRO throwWhere(x, message) AS (CASE WHEN x THEN error('throwIf: ' || message) ELSE 0 END)::UTINYINT;
 CREATE MACRO evenHex(x) AS CASE WHEN strlen(x) % 2 = 1 THEN '0' || x ELSE x END;
 CREATE MACRO wholeBytes(x) AS lpad(x, ((strlen(x) + 7) // 8 * 8)::INTEGER, '0');
-CREATE MACRO jsonWhole(x) AS CASE WHEN regexp_full_match(x, '-?\d+') THEN TRY_CAST(x AS HUGEINT) WHEN x = 'true' THEN 1
+CREATE MACRO jsonWhole(x) AS CASE WHEN regexp_full_match(x, '-?\d+') THEN TRY_CAST(x AS HUGEINT)
   ELSE TRY_CAST(trunc(TRY_CAST(x AS DOUBLE)) AS HUGEINT) END;
 CREATE MACRO jsonLengthOf(j) AS (CASE json_type(j) WHEN 'ARRAY' THEN json_array_length(j) WHEN 'OBJECT' THEN len(json_keys(j))
   ELSE 0 END)::UBIGINT;

@@ -32,8 +32,9 @@ export function moved(sign: '+' | '-', a: Typed, b: Typed): Typed | null {
     if (withoutNull(a.type) === 'Date' && isNumber(b.type))
       return { sql: `(${a.sql} ${sign} CAST(${b.sql} AS INTEGER))`, type }
     const step = isInterval(b.type) ? b.sql : `to_seconds(CAST(${b.sql} AS BIGINT))`
-    const base = target === 'TIMESTAMP_NS' ? a.sql : `CAST(${a.sql} AS TIMESTAMP)`
-    return { sql: `CAST((${base} ${sign} ${step}) AS ${target})`, type }
+    const sql = `CAST((CAST(${a.sql} AS TIMESTAMP) ${sign} ${step}) AS ${target})`
+    // DuckDB adds intervals to microseconds only.
+    return { sql: target === 'TIMESTAMP_NS' ? `withNanoseconds(${sql}, ${a.sql})` : sql, type }
   }
   if (sign === '+' && isTime(b.type) && !isTime(a.type)) return moved('+', b, a)
   if (isInterval(a.type) && isInterval(b.type))
