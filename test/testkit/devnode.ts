@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { endWithProcess } from './end-with-process.ts'
 import { type Server, startDeadlineMs } from './server.ts'
 import { root } from './tree.ts'
 import { until } from './until.ts'
@@ -34,7 +35,7 @@ export async function startDevnode(
   const child = spawn(process.execPath, [...words, ...(options.flags ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  process.once('exit', () => child.kill('SIGKILL'))
+  endWithProcess(child)
   const output = { out: '', err: '' }
   child.stdout.on('data', (chunk) => {
     output.out += chunk

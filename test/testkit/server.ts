@@ -5,6 +5,7 @@ import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { endWithProcess } from './end-with-process.ts'
 import { root } from './tree.ts'
 import { until } from './until.ts'
 
@@ -79,7 +80,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     },
   )
   // A test that fails half-way must not leave a server running.
-  process.once('exit', () => child.kill('SIGKILL'))
+  endWithProcess(child)
   const output = { out: '', err: '' }
   child.stdout?.on('data', (chunk) => {
     output.out += chunk
