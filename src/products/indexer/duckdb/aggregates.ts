@@ -175,10 +175,13 @@ function finished(found: FoundAggregate, call: CallOf, sql: string): Typed {
   const made = resultType(rule, call)
   const type = isOrNull ? nullable(made) : made
   const target = found.isCast ? duckdbTypeOf(type) : null
-  const value: Typed = { sql: target === null ? sql : `CAST(${sql} AS ${target})`, type }
-  if (isNullable(type) || (found.empty === undefined && !found.combinators.has('OrDefault')))
-    return value
-  return found.empty === 'nan'
+  // A count is 0 over no rows.
+  const plain =
+    isOrNull && made === 'UInt64' && found.empty === undefined ? `nullif(${sql}, 0)` : sql
+  const value: Typed = { sql: target === null ? plain : `CAST(${plain} AS ${target})`, type }
+  const isOrDefault = found.combinators.has('OrDefault')
+  if (isNullable(type) || (found.empty === undefined && !isOrDefault)) return value
+  return found.empty === 'nan' && !isOrDefault
     ? { sql: `coalesce(${value.sql}, 'nan'::${target})`, type }
     : filled(value)
 }

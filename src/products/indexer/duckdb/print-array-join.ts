@@ -64,7 +64,7 @@ export function arrayJoins(select: Select, scope: Scope, context: Context): stri
       ...(select.where === null ? [] : [select.where]),
     ]
       .flatMap(nodesOf)
-      .map(columnName),
+      .map((one) => columnName(one)),
   )
   let sql = ''
   for (const call of calls) {

@@ -56,13 +56,15 @@ function itemsOf(item: Expr, scope: Scope, context: Context): readonly Item[] {
 
 /** `t.a` is called `a` unless another table has it too. */
 function itemName(item: Expr, scope: Scope): string {
-  if (item.kind !== 'column' || item.path.length === 1) return columnName(item)
-  const name = item.path.at(-1)!
-  const prefix = item.path.slice(0, -1).join('.')
-  const holders = scope.sources.filter(({ columns }) => columns.some((one) => one.name === name))
-  // Of three tables and more ClickHouse names each; of two only the second.
-  const isShared = scope.sources.length > 2 && holders.length > 1
-  return !isShared && holders[0]?.names.includes(prefix) ? name : columnName(item)
+  return columnName(item, (path) => {
+    const name = path.at(-1)!
+    const prefix = path.slice(0, -1).join('.')
+    if (prefix === '') return name
+    const holders = scope.sources.filter(({ columns }) => columns.some((one) => one.name === name))
+    // Of three tables and more ClickHouse names each; of two only the second.
+    const isShared = scope.sources.length > 2 && holders.length > 1
+    return !isShared && holders[0]?.names.includes(prefix) ? name : path.join('.')
+  })
 }
 
 function starOf(star: Star, scope: Scope, context: Context): readonly Item[] {

@@ -6,17 +6,22 @@ import { clickhouseString } from './quoting.ts'
 /** Longer names are cut: an alias gives a better one. */
 const CHARS_MAX = 500
 
-export function columnName(expr: Expr): string {
-  const name = named(expr)
+/** `columnOf` names a column; without it as it was written. */
+export function columnName(expr: Expr, columnOf: NameOf = written): string {
+  const name = named(expr, columnOf)
   return name.length > CHARS_MAX ? `${name.slice(0, CHARS_MAX)}…` : name
 }
 
-function named(expr: Expr): string {
+export type NameOf = (path: readonly string[]) => string
+const written: NameOf = (path) => path.join('.')
+
+function named(expr: Expr, columnOf: NameOf): string {
+  const list = (all: readonly Expr[]) => all.map((one) => named(one, columnOf)).join(', ')
   switch (expr.kind) {
     case 'alias':
       return expr.name
     case 'column':
-      return expr.path.join('.')
+      return columnOf(expr.path)
     case 'literal':
       return expr.type === 'String' ? clickhouseString(expr.text) : numberName(expr.text, expr.type)
     case 'parameter':
@@ -26,19 +31,18 @@ function named(expr: Expr): string {
     case 'star':
       return '*'
     case 'lambda':
-      return `lambda(tuple(${expr.names.join(', ')}), ${named(expr.body)})`
+      return `lambda(tuple(${expr.names.join(', ')}), ${named(expr.body, columnOf)})`
     default:
       break
   }
   const { name, args, params, over } = expr
-  const inner = args.map(named).join(', ')
+  const inner = list(args)
   if (name === 'tuple') return `(${inner})`
   if (name === 'array') return `[${inner}]`
-  // One value in parentheses is no tuple.
   const plain = expr.isDistinct ? `${name}Distinct` : name
   const suffix = expr.filter === null ? '' : 'If'
-  const all = expr.filter === null ? inner : [inner, named(expr.filter)].filter(Boolean).join(', ')
-  const parameters = params === null ? '' : `(${params.map(named).join(', ')})`
+  const all = expr.filter === null ? inner : list([...args, expr.filter])
+  const parameters = params === null ? '' : `(${list(params)})`
   const window = over === null ? '' : ` OVER ${typeof over === 'string' ? over : windowName(over)}`
   return `${plain}${suffix}${parameters}(${all})${window}`
 }
@@ -50,11 +54,12 @@ function numberName(text: string, type: string): string {
 
 export function windowName({ base, partition, order, frame }: Window): string {
   const parts = base === null ? [] : [base]
-  if (partition.length > 0) parts.push(`PARTITION BY ${partition.map(named).join(', ')}`)
+  if (partition.length > 0)
+    parts.push(`PARTITION BY ${partition.map((one) => columnName(one)).join(', ')}`)
   if (order.length > 0) parts.push(`ORDER BY ${order.map(orderName).join(', ')}`)
   if (frame !== null) {
     const bound = ({ side, count }: NonNullable<typeof frame.end>) =>
-      side === 'CURRENT ROW' ? side : `${count === null ? 'UNBOUNDED' : named(count)} ${side}`
+      side === 'CURRENT ROW' ? side : `${count === null ? 'UNBOUNDED' : columnName(count)} ${side}`
     const { begin, end } = frame
     const rows = end === null ? bound(begin) : `BETWEEN ${bound(begin)} AND ${bound(end)}`
     parts.push(`${frame.unit} ${rows}`)
@@ -64,5 +69,5 @@ export function windowName({ base, partition, order, frame }: Window): string {
 
 export function orderName({ by, isDescending, nulls }: Order): string {
   const placed = nulls === null ? '' : ` NULLS ${nulls}`
-  return `${named(by)} ${isDescending ? 'DESC' : 'ASC'}${placed}`
+  return `${columnName(by)} ${isDescending ? 'DESC' : 'ASC'}${placed}`
 }

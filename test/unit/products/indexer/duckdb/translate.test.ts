@@ -57,7 +57,7 @@ async function answer(sql: string, hasJoinNulls = false) {
 
 /** The cells of both engines in one form: numbers as texts, tuples as lists, NaN as null. */
 function cellOf(cell: unknown): unknown {
-  if (cell === null || cell === 'NaN' || cell === 'Infinity') return null
+  if (cell === null || /^(NaN|-?Infinity)$/.test(String(cell))) return null
   if (Array.isArray(cell)) return cell.map(cellOf)
   if (typeof cell === 'object') return Object.values(cell).map(cellOf)
   if (typeof cell === 'boolean') return cell
