@@ -91,6 +91,11 @@ describe('a query on the embedded index', () => {
       subscription: 'sub_endless',
     })
     expect(endless.error?.code).toBe(159)
+    const slow = stage.engine.run(queryOf('SELECT sleep(3)', { subscription: 'sub_sleeper' }))
+    setTimeout(() => slow.cancel(), 50)
+    expect(await slow.started).toMatchObject({ ok: false, error: { code: 394 } })
+    expect(await rows('SELECT sleep(0.01), 1')).toEqual([[0, 1]])
+    expect((await ask(stage.engine, 'SELECT sleep(4)')).error?.code).toBe(160)
     const { error } = await ask(stage.engine, "SELECT throwIf(number = 3, 'boom') FROM numbers(9)")
     expect(error).toMatchObject({ code: 395, message: "boom: while executing 'FUNCTION throwIf'" })
   })

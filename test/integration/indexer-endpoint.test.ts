@@ -131,9 +131,17 @@ describe('a query', () => {
     const none = await stage.ask({
       body: 'SELECT rows 3000',
       query,
-      headers: { 'accept-encoding': 'br' },
+      headers: { 'accept-encoding': 'zstd' },
     })
     expect(none.headers.get('content-encoding')).toBeNull()
+    for (const coding of ['gzip', 'deflate', 'br']) {
+      const headers = { 'accept-encoding': coding }
+      const small = await stage.ask({ body: 'SELECT rows 1', query, headers })
+      expect([small.headers.get('content-encoding'), small.text]).toEqual([coding, '0\trow 0\n'])
+      const wrong = await stage.ask({ body: 'foobar', query, headers })
+      expect(wrong.headers.get('content-encoding')).toBe(coding)
+      expect(wrong.text).toContain('Code: 62.')
+    }
   })
 })
 

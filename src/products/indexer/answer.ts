@@ -6,17 +6,14 @@
 //
 // Most results end while they are buffered, so that their errors get an error status.
 import { randomBytes } from 'node:crypto'
-import { pipeline, Readable } from 'node:stream'
-import { promisify } from 'node:util'
-import { createGzip, gzip } from 'node:zlib'
 import { type Head, Reply } from '../../transport/reply.ts'
+import { withReturn } from './encoding.ts'
 import type { QueryError, QueryResult, QueryTotals } from './engine.ts'
 import { exception, exceptionText } from './exceptions.ts'
 
 export interface AnswerShape {
   /** Nothing is sent before the end, as far as the result can be buffered. */
   readonly isWhole: boolean
-  readonly isCompressed: boolean
   headOf(totals: QueryTotals): Head
   failed(error: QueryError): Reply
   /** True when the client is gone. */
@@ -30,10 +27,6 @@ export interface AnswerShape {
 const HELD_BYTES_MAX = 65_536
 const HELD_MS_MAX = 250
 const HELD_WHOLE_BYTES_MAX = 4_194_304
-/** Smaller responses are not worth compressing. */
-const COMPRESSED_BYTES_MIN = 1_024
-/** The fastest level, because it runs in the main process. */
-const LEVEL = 1
 
 type Next = IteratorResult<Uint8Array>
 
@@ -67,29 +60,15 @@ export async function answerWith(result: QueryResult, shape: AnswerShape): Promi
     shape.abandon()
     source.return?.().catch(() => {})
   })
-  return shape.isCompressed
-    ? new Reply(200, head.and('content-encoding', 'gzip'), compressed(body))
-    : new Reply(200, head, body)
+  return new Reply(200, head, body)
 }
 
-async function wholeAnswer(
-  result: QueryResult,
-  held: readonly Uint8Array[],
-  shape: AnswerShape,
-): Promise<Reply> {
+function wholeAnswer(result: QueryResult, held: readonly Uint8Array[], shape: AnswerShape): Reply {
   const error = result.failed()
-  const body = Buffer.concat(held)
-  const head = shape.headOf(result.totals())
-  if (error === null && shape.isCompressed && body.length >= COMPRESSED_BYTES_MIN) {
-    const packed = await gzipped(body, { level: LEVEL })
-    shape.ended(null)
-    return new Reply(200, head.and('content-encoding', 'gzip'), packed)
-  }
   shape.ended(error)
-  return error === null ? new Reply(200, head, body) : shape.failed(error)
+  if (error !== null) return shape.failed(error)
+  return new Reply(200, shape.headOf(result.totals()), Buffer.concat(held))
 }
-
-const gzipped = promisify<Buffer, { level: number }, Buffer>(gzip)
 
 interface Streaming {
   readonly held: readonly Uint8Array[]
@@ -123,32 +102,6 @@ function exceptionBlock(error: QueryError, tag: string): Uint8Array {
   const text = exceptionText(error)
   const length = Buffer.byteLength(text)
   return Buffer.from(`\r\n__exception__\r\n${tag}\n${text}${length} ${tag}\r\n__exception__\r\n`)
-}
-
-/** Compresses with backpressure; ends `source` when the reader leaves. */
-function compressed(source: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-  const packer = createGzip({ level: LEVEL })
-  // An error in the source destroys the gzip stream, and with it the connection.
-  pipeline(Readable.from(source, { objectMode: false }), packer, () => {})
-  return withReturn(packer[Symbol.asyncIterator](), () => packer.destroy())
-}
-
-/** Wraps `chunks` to call `end` when they are ended early, even before the first was read. */
-function withReturn(
-  chunks: AsyncIterator<Uint8Array>,
-  end: () => void,
-): AsyncIterableIterator<Uint8Array> {
-  return {
-    [Symbol.asyncIterator]() {
-      return this
-    },
-    next: () => chunks.next(),
-    async return() {
-      end()
-      await chunks.return?.()
-      return { done: true, value: undefined }
-    },
-  }
 }
 
 function after(ms: number): { readonly passed: Promise<null>; stop(): void } {

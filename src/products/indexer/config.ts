@@ -1,5 +1,5 @@
 // The `indexer` section of the configuration. Thread: any.
-import { choice, flag, group, integer, text, type Values } from '../../base/fields.ts'
+import { choice, flag, group, integer, text, texts, type Values } from '../../base/fields.ts'
 
 export const indexerSection = group('SQL over what passed, on the HTTP interface of ClickHouse.', {
   enabled: flag({ initial: true, doc: 'Opens the endpoint.' }),
@@ -10,6 +10,10 @@ export const indexerSection = group('SQL over what passed, on the HTTP interface
     min: 1,
     max: 100_000,
     doc: 'Requests of one client address that may wait for body or answer at once.',
+  }),
+  cors: texts({
+    initial: [],
+    doc: 'Origins of web pages that may query with their own credentials; `*` for all.',
   }),
   slowQueryMs: integer({
     initial: 1_000,

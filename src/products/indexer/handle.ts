@@ -9,6 +9,7 @@ import type { QuotaMeters } from '../../quota/meters.ts'
 import { Reply } from '../../transport/reply.ts'
 import { answerWith } from './answer.ts'
 import { answerFromCatalogue } from './answer-from-catalogue.ts'
+import { codingOf, encoded } from './encoding.ts'
 import type { QueryEngine, QueryError, QueryTotals, Statement } from './engine.ts'
 import { type Checked, checked, exception, fail, shownName } from './exceptions.ts'
 import { defaultFormat, type Format, formatOf, isWhole } from './formats.ts'
@@ -60,6 +61,18 @@ export class IndexerHandler {
     const verdict = caller.budget.spend('query')
     if (!verdict.ok) return this.#exhausted(verdict)
     const url = readUrl(request, caller.password)
+    const isCompressed = url.ok && new Map(url.value.settings).get(compression)
+    const coding = isCompressed === '1' ? codingOf(request.header('accept-encoding')) : null
+    const reply = await this.#replyTo(request, url, body, caller)
+    return coding === null ? reply : encoded(reply, coding)
+  }
+
+  async #replyTo(
+    request: Arrival,
+    url: Checked<QueryInput>,
+    body: Buffer,
+    caller: Caller,
+  ): Promise<Reply> {
     const input = url.ok && body.length > 0 ? await withBody(url.value, request, body) : url
     if (!input.ok) return this.#refused(input.error, randomUUID())
     const id = input.value.queryId || randomUUID()
@@ -188,7 +201,6 @@ export class IndexerHandler {
     run.countBy(() => outcome.result.totals())
     return answerWith(outcome.result, {
       isWhole: settings.waitsForEnd || isWhole(format),
-      isCompressed: settings.compresses && takesGzip(request),
       headOf: (totals) => resultHead(format, this.#infoOf(run.id), totals),
       failed: (error) => errorReply(error, this.#infoOf(run.id)),
       isAbandoned: () => request.isGone,
@@ -222,6 +234,9 @@ export class IndexerHandler {
   }
 }
 
+/** As in ClickHouse it counts in the URL: the response is set up before the query is read. */
+const compression = 'enable_http_compression'
+
 /** The families, for the error of an unknown name. */
 const someFormats =
   'known are the families of JSON, CSV, TSV, Pretty, RowBinary and Arrow, and Values, Vertical, ' +
@@ -235,11 +250,4 @@ function limited({ statement, reading, settings: { limit, offset } }: Ready): St
   texts[0] = `SELECT * FROM (${texts[0]}`
   texts[texts.length - 1] += `\n) LIMIT ${offset}, ${limit || Number.MAX_SAFE_INTEGER}`
   return { ...statement, texts }
-}
-
-function takesGzip(request: RequestHead): boolean {
-  return request
-    .header('accept-encoding')
-    .split(',')
-    .some((coding) => /^\s*(gzip|\*)\s*(;\s*q=(?!0(\.0*)?\s*$).*)?$/i.test(coding))
 }

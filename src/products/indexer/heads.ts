@@ -94,6 +94,39 @@ function summaryOf({ rows, bytes, elapsedMs, readRows, readBytes }: QueryTotals)
   })
 }
 
+/** For the page of an origin that `indexer.cors` lists; null for every other. */
+export function corsHeaders(origins: readonly string[], origin: string): CorsHeaders | null {
+  if (origin === '' || !(origins.includes(origin) || origins.includes('*'))) return null
+  return { 'access-control-allow-origin': origin, vary: 'origin' }
+}
+
+type CorsHeaders = Readonly<Record<string, string>>
+
+/** Adds what a page needs to read a response. */
+export function withCors(reply: Reply, cors: CorsHeaders | null): Reply {
+  if (cors === null) return reply
+  let head = reply.head.and('access-control-expose-headers', exposed)
+  for (const [name, value] of Object.entries(cors)) head = head.and(name, value)
+  return new Reply(reply.status, head, reply.body, reply.isLast)
+}
+
+export function preflightReply(cors: CorsHeaders): Reply {
+  const head = Head.of({
+    ...cors,
+    'access-control-allow-methods': 'GET, POST, HEAD, OPTIONS',
+    'access-control-allow-headers':
+      'authorization, x-token, content-type, content-encoding, accept-encoding, ' +
+      'x-clickhouse-user, x-clickhouse-key, x-clickhouse-database, x-clickhouse-format',
+    'access-control-max-age': '86400',
+  })
+  return new Reply(204, head)
+}
+
+const exposed =
+  'x-clickhouse-query-id, x-clickhouse-summary, x-clickhouse-exception-code, ' +
+  'x-clickhouse-exception-tag, x-clickhouse-format, x-clickhouse-timezone, ' +
+  'x-clickhouse-server-display-name, x-sluice-engine, x-sluice-last-slot, x-sluice-last-block'
+
 /** Errors of the endpoint itself, without a query. */
 export function endpointError(status: number, message: string): Reply {
   const error = exception(

@@ -2,7 +2,7 @@
 // The query is in `query=`, in the body, or starts in the first and continues in the second.
 import { isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
+import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import { holdsToken } from '../../subscriptions/issue.ts'
 import { databaseOf } from './catalogue.ts'
 import { type Checked, checked, fail, shownName } from './exceptions.ts'
@@ -37,6 +37,7 @@ export const headerNames = [
   'x-clickhouse-format',
   'accept-encoding',
   'content-encoding',
+  'origin',
 ] as const
 
 /** As ClickHouse's `max_query_size`. */
@@ -88,9 +89,10 @@ export async function withBody(
   body: Buffer,
 ): Promise<Checked<QueryInput>> {
   let bytes = body
-  if (request.header('content-encoding').toLowerCase() === 'gzip') {
-    const whole = await decompress(Buffer.from(body))
-    if (whole === null) return fail('CANNOT_PARSE_TEXT', 'the body is no gzip, or too long')
+  const coding = request.header('content-encoding').toLowerCase()
+  if (Object.hasOwn(decoders, coding)) {
+    const whole = await decompress(decoders[coding]!, Buffer.from(body))
+    if (whole === null) return fail('CANNOT_PARSE_TEXT', `the body is no ${coding}, or too long`)
     bytes = whole
   }
   if (!isUtf8(bytes)) return fail('SYNTAX_ERROR', 'the query is not UTF-8')
@@ -121,14 +123,20 @@ function isMultipart(contentType: string): boolean {
 
 /** Whether the body's content encoding is supported; checked before the body is read. */
 export function canDecode(request: RequestHead): boolean {
-  return ['', 'identity', 'gzip'].includes(request.header('content-encoding').toLowerCase())
+  const coding = request.header('content-encoding').toLowerCase()
+  return coding === '' || coding === 'identity' || Object.hasOwn(decoders, coding)
 }
 
-const gunzipped = promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip)
+type Decoder = (bytes: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>
+const decoders: Readonly<Record<string, Decoder>> = {
+  gzip: promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip),
+  deflate: promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate),
+  br: promisify<Buffer, { maxOutputLength: number }, Buffer>(brotliDecompress),
+}
 
-async function decompress(bytes: Buffer): Promise<Buffer | null> {
+async function decompress(decode: Decoder, bytes: Buffer): Promise<Buffer | null> {
   try {
-    return await gunzipped(bytes, { maxOutputLength: BODY_BYTES_MAX })
+    return await decode(bytes, { maxOutputLength: BODY_BYTES_MAX })
   } catch {
     return null
   }

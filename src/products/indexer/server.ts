@@ -1,6 +1,7 @@
 // Opens the indexer's endpoint: ClickHouse's HTTP interface. Thread: main.
 //
-//   transport      -> open: GET /, /ping, /play
+//   transport      -> preflight of a listed origin
+//                  -> open: GET /, /ping, /play
 //                  -> admit: Basic or X-ClickHouse-User/-Key, and x-token (401)
 //                  -> path 404 -> verb 405 -> IndexerHandler -> engine -> answer
 //
@@ -14,14 +15,23 @@ import type { Quota } from '../../quota/quota.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
 import type { HttpOptions } from '../../transport/http.ts'
 import { openHttpEndpoint } from '../../transport/http-endpoint.ts'
-import type { Reply } from '../../transport/reply.ts'
+import { Reply } from '../../transport/reply.ts'
 import type { Request } from '../../transport/request.ts'
 import type { CertificatePair } from '../../transport/tls.ts'
 import type { IndexerSection } from './config.ts'
 import type { QueryEngine } from './engine.ts'
 import { exception } from './exceptions.ts'
 import { IndexerHandler } from './handle.ts'
-import { browserReply, endpointError, errorReply, okReply, unauthorizedReply } from './heads.ts'
+import {
+  browserReply,
+  corsHeaders,
+  endpointError,
+  errorReply,
+  okReply,
+  preflightReply,
+  unauthorizedReply,
+  withCors,
+} from './heads.ts'
 import type { Freshness } from './ingest.ts'
 import { BODY_BYTES_MAX, canDecode, headerNames } from './input.ts'
 import type { IndexerMeters } from './meters.ts'
@@ -63,21 +73,32 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
     slowLines: new LogThrottle(),
     log,
   })
+  const corsOf = (request: Request) => corsHeaders(section.cors, request.header('origin'))
   const http: HttpOptions<Context> = {
     wants: headerNames,
-    admit: (request) => admit(request, deps),
+    // Browsers send a preflight without credentials.
+    limit: (request) => {
+      const cors = corsOf(request)
+      return request.method === 'OPTIONS' && cors !== null ? preflightReply(cors) : null
+    },
+    admit: (request) => {
+      const admitted = admit(request, deps)
+      return admitted instanceof Reply ? withCors(admitted, corsOf(request)) : admitted
+    },
     inFlightPerAddressMax: section.inFlightPerAddress,
-    error: (status, message) => endpointError(status, message),
+    error: (status, message, request) =>
+      withCors(endpointError(status, message), request === null ? null : corsOf(request)),
     routes: [
       {
         verb: 'GET',
         path: '/',
         watchesClient: true,
         // HEAD runs no query, because its result would not be sent.
-        handle: (request, body, caller) => {
+        handle: async (request, body, caller) => {
           if (caller !== null && request.method !== 'HEAD')
-            return handler.handle(request, body, caller)
-          return request.header('accept').includes('text/html') ? browserReply : okReply
+            return withCors(await handler.handle(request, body, caller), corsOf(request))
+          const isPage = request.header('accept').includes('text/html')
+          return withCors(isPage ? browserReply : okReply, corsOf(request))
         },
       },
       {
@@ -88,9 +109,10 @@ export function startIndexer(section: IndexerSection, deps: IndexerDeps): Promis
         // Reason for the assertions: only GET paths are open.
         check: (request, caller) =>
           canDecode(request) ? handler.refuseEarly(request, caller!) : undecodable(),
-        handle: (request, body, caller) => handler.handle(request, body, caller!),
+        handle: async (request, body, caller) =>
+          withCors(await handler.handle(request, body, caller!), corsOf(request)),
       },
-      { verb: 'GET', path: '/ping', handle: () => okReply },
+      { verb: 'GET', path: '/ping', handle: (request) => withCors(okReply, corsOf(request)) },
       { verb: 'GET', path: '/play', handle: () => playReply() },
     ],
   }
@@ -134,7 +156,7 @@ function isOpen(request: Request): boolean {
 
 function undecodable(): Reply {
   return errorReply(
-    exception('UNKNOWN_COMPRESSION_METHOD', 'a body may be compressed with gzip only'),
+    exception('UNKNOWN_COMPRESSION_METHOD', 'a body may be compressed with gzip, deflate or br'),
     null,
   )
 }

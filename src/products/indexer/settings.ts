@@ -14,8 +14,6 @@ export interface QuerySettings {
   readonly output: OutputOptions
   /** Nothing is sent before the query has ended, as far as the result can be buffered. */
   readonly waitsForEnd: boolean
-  /** The response may be compressed, if Accept-Encoding allows it. */
-  readonly compresses: boolean
   /** An error is written in the result's format, where that is JSON. */
   readonly writesException: boolean
   /** Progress is reported in headers, at this interval. */
@@ -47,7 +45,6 @@ export function readSettings(
     limits: { timeMs, rows, resultBytes, memoryBytes, overflow: 'throw' },
     output: { quotes64: true },
     waitsForEnd: false,
-    compresses: false,
     writesException: false,
     sendsProgress: false,
     progressMs: 100,
@@ -101,7 +98,7 @@ function clamp(limit: 'timeMs' | 'rows' | 'resultBytes' | 'memoryBytes', unit = 
   }
 }
 
-type FlagName = 'waitsForEnd' | 'compresses' | 'writesException' | 'sendsProgress'
+type FlagName = 'waitsForEnd' | 'writesException' | 'sendsProgress'
 
 function flag(name: FlagName): Take {
   return (value, draft) => {
@@ -204,7 +201,7 @@ const own: Readonly<Record<string, Rule>> = {
   ),
   wait_end_of_query: row('0', flag('waitsForEnd'), 'Holds the response until the query ended.'),
   http_wait_end_of_query: row('0', flag('waitsForEnd'), 'As wait_end_of_query.'),
-  enable_http_compression: row('0', flag('compresses'), 'Compresses as Accept-Encoding asks.'),
+  enable_http_compression: row('0', mustBe('BAD_ARGUMENTS', isFlag), 'As Accept-Encoding asks.'),
   http_write_exception_in_output_format: row(
     '0',
     flag('writesException'),

@@ -9,11 +9,14 @@ import type { Statement } from '../engine.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { statementText } from './literal.ts'
 import { type Translated, type TranslateOptions, translate } from './print-query.ts'
+import { sleepOf } from './sleep.ts'
 import { checkTree, type TreeRules } from './syntax-tree.ts'
 
 export interface Gated extends Translated {
   /** Tables that the statement reads. */
   readonly tables: ReadonlySet<string>
+  /** Time to wait before it runs. */
+  readonly sleepMs: number
 }
 
 export async function passGate(
@@ -36,5 +39,8 @@ export async function passGate(
   if (tree.error || tree.statements?.length !== 1)
     return fail('NOT_IMPLEMENTED', `the query cannot be run here: ${tree.error_message ?? ''}`)
   const tables = checkTree(tree, rules)
-  return tables.ok ? checked({ ...translated.value, tables: tables.value }) : tables
+  if (!tables.ok) return tables
+  const sleep = sleepOf(tree)
+  if (!sleep.ok) return sleep
+  return checked({ ...translated.value, tables: tables.value, sleepMs: sleep.value })
 }

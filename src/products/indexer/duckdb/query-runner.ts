@@ -5,6 +5,7 @@
 //                                         ^------ waits while the pipe is full
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { DuckDBDataChunk } from '@duckdb/node-api'
 import { messageOf } from '../../../base/errors.ts'
 import { arrange, modeOf } from '../arranged.ts'
@@ -39,6 +40,8 @@ interface Task {
   readonly out: ResultWriter
   readonly beganMs: number
 }
+
+const sleepStepMs = 10
 
 export class QueryRunner {
   readonly #database: QueryDatabase
@@ -80,6 +83,12 @@ export class QueryRunner {
     return { rows: out.rows, bytes: out.bytes, error, isStale: false }
   }
 
+  async #sleep(ms: number): Promise<void> {
+    const endMs = performance.now() + ms
+    while (performance.now() < endMs && !this.#isCancelled) await sleep(sleepStepMs)
+    if (this.#isCancelled) throw new Error('cancelled')
+  }
+
   async #answer(job: QueryJob, out: ResultWriter): Promise<QueryError | null> {
     const { connection } = this.#database
     const rules = this.#database.rulesFor(job.database ?? 'chain')
@@ -94,6 +103,7 @@ export class QueryRunner {
     const known = this.#plans.get(key)
     const gated = known ?? (await passGate(connection, job.statement, rules, dialect))
     if (!gated.ok) return gated.error
+    await this.#sleep(gated.value.sleepMs)
     await this.#database.show(gated.value.tables, job.subscription)
     const { explain } = gated.value
     const sql = explain === '' ? gated.value.sql : await this.#explained(gated.value)

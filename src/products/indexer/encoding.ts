@@ -1,0 +1,91 @@
+// Compresses responses as Accept-Encoding asks, whole or streamed. Thread: main.
+import { pipeline, Readable, type Transform } from 'node:stream'
+import { promisify } from 'node:util'
+import {
+  brotliCompress,
+  constants,
+  createBrotliCompress,
+  createDeflate,
+  createGzip,
+  deflate,
+  gzip,
+} from 'node:zlib'
+import { Reply } from '../../transport/reply.ts'
+
+/** The fastest levels, because this runs in the main process. */
+const level = { level: 1 }
+const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } }
+
+interface Coding {
+  readonly name: string
+  whole(bytes: Uint8Array): Promise<Buffer>
+  stream(): Transform
+}
+
+/** In the order in which ClickHouse prefers them. */
+const codings: readonly Coding[] = [
+  {
+    name: 'br',
+    whole: (bytes) => promisify(brotliCompress)(bytes, quality),
+    stream: () => createBrotliCompress(quality),
+  },
+  {
+    name: 'gzip',
+    whole: (bytes) => promisify(gzip)(bytes, level),
+    stream: () => createGzip(level),
+  },
+  {
+    name: 'deflate',
+    whole: (bytes) => promisify(deflate)(bytes, level),
+    stream: () => createDeflate(level),
+  },
+]
+
+/** Null when the client accepts none of them. */
+export function codingOf(acceptEncoding: string): Coding | null {
+  const accepted = acceptEncoding
+    .split(',')
+    .map((one) => /^\s*([\w*-]+)\s*(?:;\s*q=(.*))?$/.exec(one))
+    .filter((form) => form !== null && !/^0(\.0*)?\s*$/.test(form[2] ?? '1'))
+    .map((form) => form![1]!.toLowerCase())
+  const found = codings.find(({ name }) => accepted.includes(name))
+  return found ?? (accepted.includes('*') ? codings[1]! : null)
+}
+
+export async function encoded(reply: Reply, coding: Coding): Promise<Reply> {
+  const { status, body, isLast } = reply
+  const head = reply.head.and('content-encoding', coding.name)
+  if (typeof body === 'string' || body instanceof Uint8Array)
+    return new Reply(status, head, await coding.whole(Buffer.from(body)), isLast)
+  if ('pieces' in body) return reply
+  return new Reply(status, head, streamed(body, coding.stream()), isLast)
+}
+
+/** With backpressure; ends the source when the reader leaves. */
+function streamed(source: AsyncIterable<Uint8Array>, packer: Transform): AsyncIterable<Uint8Array> {
+  const body = source[Symbol.asyncIterator]()
+  // An error in the source destroys the packer, and with it the connection.
+  pipeline(Readable.from(source, { objectMode: false }), packer, () => {})
+  return withReturn(packer[Symbol.asyncIterator](), () => {
+    packer.destroy()
+    void body.return?.()
+  })
+}
+
+/** Wraps `chunks` to call `end` when they are ended early, even before the first was read. */
+export function withReturn(
+  chunks: AsyncIterator<Uint8Array>,
+  end: () => void,
+): AsyncIterableIterator<Uint8Array> {
+  return {
+    [Symbol.asyncIterator]() {
+      return this
+    },
+    next: () => chunks.next(),
+    async return() {
+      end()
+      await chunks.return?.()
+      return { done: true, value: undefined }
+    },
+  }
+}
