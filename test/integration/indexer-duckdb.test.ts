@@ -1,5 +1,5 @@
 // The unmodified client of ClickHouse over the endpoint of the embedded engine: real rows, real SQL.
-import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client'
+import { ClickHouseError, ClickHouseLogLevel, createClient, TupleParam } from '@clickhouse/client'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { Bundle } from '../testkit/bundle.ts'
 import { planLimits } from '../testkit/indexer-stage.ts'
@@ -62,6 +62,41 @@ async function failure(client: Client, query: string): Promise<[string, string |
 }
 
 describe('@clickhouse/client on the embedded engine', () => {
+  it('sends what its features need', async () => {
+    const client = connect('plain', { compression: { response: true } })
+    const rows = async (query: string, options: object = {}) =>
+      (await client.query({ query, format: 'JSONEachRow', ...options })).json()
+    expect(await rows('SELECT number FROM system.numbers LIMIT 2')).toEqual([
+      { number: '0' },
+      { number: '1' },
+    ])
+    expect(
+      await rows('SELECT {t:Tuple(Int32, String)} AS t, {m:Map(String, Array(UInt8))} AS m', {
+        query_params: { t: new TupleParam([1, "it's"]), m: { a: [1, 2] } },
+      }),
+    ).toEqual([{ t: [1, "it's"], m: { a: [1, 2] } }])
+    const part = { clickhouse_settings: { limit: '2', offset: '3', max_block_size: '1' } }
+    expect(await rows('SELECT number AS n FROM numbers(9)', part)).toEqual([{ n: '3' }, { n: '4' }])
+    const [{ version } = { version: '' }] = (await rows('SELECT version() AS version')) as {
+      version: string
+    }[]
+    expect(version).toMatch(/^\d+\.\d+\.\d+\.\d+$/)
+    expect(await failure(client, "SELECT throwIf(1, 'boom')")).toEqual([
+      '395',
+      'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO',
+    ])
+    const settings = (await rows('SELECT name, value FROM system.settings')) as {
+      name: string
+      value: string
+    }[]
+    const clickhouse_settings = Object.fromEntries(settings.map(({ name, value }) => [name, value]))
+    const { session_id: _, ...all } = clickhouse_settings
+    expect(await rows('SELECT 1 AS one', { clickhouse_settings: all })).toEqual([{ one: 1 }])
+    const system = connect('plain', { database: 'system' })
+    const one = await system.query({ query: 'SELECT * FROM one', format: 'TabSeparated' })
+    expect(await one.text()).toBe('0\n')
+  })
+
   it('pings with a query, and reads version, tables and columns', async () => {
     const client = connect()
     expect(await client.ping({ select: true })).toEqual({ success: true })

@@ -80,7 +80,8 @@ describe('a query', () => {
       query: { param_a: '7', param_b: "['x']" },
     })
     expect(text).toContain('SELECT ?, ?')
-    expect(stage.engine.queries.at(-1)?.statement.values[0]).toEqual({ type: 'UInt8', value: '7' })
+    const [value] = stage.engine.queries.at(-1)?.statement.values ?? []
+    expect(value).toMatchObject({ type: 'UInt8', value: '7' })
     const form = new FormData()
     form.set('query', 'SELECT {a:String}')
     form.set('param_a', 'line\r\n--x')
@@ -142,6 +143,34 @@ describe('a query', () => {
       expect(wrong.headers.get('content-encoding')).toBe(coding)
       expect(wrong.text).toContain('Code: 62.')
     }
+  })
+})
+
+describe('a page of another origin', () => {
+  const origin = 'https://app.example.com'
+
+  it('is let in where indexer.cors lists it', async () => {
+    const preflight = await stage.ask({ method: 'OPTIONS', headers: { origin }, as: {} })
+    expect(preflight.status).toBe(204)
+    expect(preflight.headers.get('access-control-allow-origin')).toBe(origin)
+    expect(preflight.headers.get('access-control-allow-headers')).toContain('x-token')
+    for (const asked of [{ body: 'SELECT 1' }, { body: 'SELECT fail 62' }, { path: '/ping' }]) {
+      const { headers } = await stage.ask({ ...asked, headers: { origin } })
+      expect(headers.get('access-control-allow-origin')).toBe(origin)
+      expect(headers.get('access-control-expose-headers')).toContain('x-clickhouse-query-id')
+    }
+    const unknown = await stage.ask({ body: 'SELECT 1', headers: { origin }, as: {} })
+    expect([unknown.status, unknown.headers.get('access-control-allow-origin')]).toEqual([
+      401,
+      origin,
+    ])
+  })
+
+  it('is not let in otherwise', async () => {
+    const headers = { origin: 'https://other.example.com' }
+    expect((await stage.ask({ method: 'OPTIONS', headers })).status).toBe(405)
+    const answer = await stage.ask({ body: 'SELECT 1', headers })
+    expect(answer.headers.get('access-control-allow-origin')).toBeNull()
   })
 })
 

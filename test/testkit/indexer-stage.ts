@@ -48,7 +48,7 @@ export class IndexerStage {
       usage: (fact) => void this.usage.push(fact),
       freshness: () => ({ slot: 7, slotAgeMs: 12.4, block: 9, blockAgeMs: null }),
       log: { ...log, area: () => log },
-      section: { slowQueryMs: 50 },
+      section: { slowQueryMs: 50, cors: ['https://app.example.com'] },
     })
     this.port = door.port
     this.url = `http://127.0.0.1:${door.port}`

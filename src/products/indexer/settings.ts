@@ -144,7 +144,8 @@ function passed(supported: readonly string[]): Take {
   return (value, draft, { dialect, name }) => {
     const plain = isFlag.test(value) ? String(Number(isOn.test(value))) : value
     if (!passedValue.test(plain)) return 'BAD_ARGUMENTS'
-    if (dialect !== 'clickhouse' && !supported.includes(plain)) return 'NOT_IMPLEMENTED'
+    const isSupported = supported.includes(plain) || supported.includes(value)
+    if (dialect !== 'clickhouse' && !isSupported) return 'NOT_IMPLEMENTED'
     draft.passed[name] = plain
     return null
   }

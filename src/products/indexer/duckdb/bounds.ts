@@ -59,7 +59,7 @@ function formatProblem(name: string, arg: Node | undefined): string | null {
 }
 
 /** A literal number, with a sign or a cast; null for every computed expression. */
-export function numberOf(node: Node): number | null {
+function numberOf(node: Node): number | null {
   if (node.class === 'CAST') return numberOf(node.child as Node)
   if (node.class === 'FUNCTION' && node.function_name === '-' && isUnary(node)) {
     const inner = numberOf((node.children as readonly Node[])[0]!)

@@ -417,6 +417,8 @@ CREATE MACRO isIPv4String(x) AS regexp_full_match(x, '((25[0-5]|2[0-4]\d|1?\d?\d
 CREATE MACRO timeZone() AS 'UTC'; -- String
 CREATE MACRO serverTimezone() AS 'UTC'; -- String
 CREATE MACRO currentDatabase() AS 'chain'; -- String
+CREATE MACRO sleep(seconds) AS 0::UTINYINT; -- UInt8
+CREATE MACRO sleepEachRow(seconds) AS 0::UTINYINT; -- UInt8
 CREATE MACRO currentUser() AS 'default'; -- String
 CREATE MACRO user() AS 'default'; -- String
 CREATE MACRO toLowCardinality(x) AS x; -- LowCardinality($1)

@@ -40,7 +40,7 @@ export async function passGate(
     return fail('NOT_IMPLEMENTED', `the query cannot be run here: ${tree.error_message ?? ''}`)
   const tables = checkTree(tree, rules)
   if (!tables.ok) return tables
-  const sleep = sleepOf(tree)
+  const sleep = sleepOf(statementText(statement))
   if (!sleep.ok) return sleep
   return checked({ ...translated.value, tables: tables.value, sleepMs: sleep.value })
 }

@@ -49,7 +49,7 @@ const nameCharsMax = 64
 type Problem = ReturnType<typeof fail> | null
 
 /** Every object of the tree, iteratively: a deep tree must not overflow the stack. */
-export function nodesOf(tree: unknown): readonly TreeNode[] {
+function nodesOf(tree: unknown): readonly TreeNode[] {
   const found: TreeNode[] = []
   const left: unknown[] = [tree]
   while (left.length > 0) {

@@ -22,12 +22,7 @@ const numbers = (...bounds: readonly string[]) =>
 const end = 'CAST(a AS BIGINT) + CAST(n AS BIGINT)'
 const int64Max = '9223372036854775807'
 
-const ownMacros = [
-  "database() AS 'chain'",
-  `version() AS '${EMULATED_VERSION}'`,
-  // The time passes before the query runs: query-runner.ts.
-  ...['sleep', 'sleepEachRow'].map((name) => `${name}(seconds) AS CAST(0 AS UTINYINT)`),
-]
+const ownMacros = ["database() AS 'chain'", `version() AS '${EMULATED_VERSION}'`]
 const tableMacros = [
   `numbers(n) AS TABLE ${numbers('CAST(n AS BIGINT)')},
    (a, n) AS TABLE ${numbers('CAST(a AS BIGINT)', end)},
