@@ -1,5 +1,6 @@
-// Rows per second that a client takes in as JSONEachRow: through our endpoint on DuckDB and on
-// ClickHouse, against what DuckDB itself can write without a reader.
+// Rows per second that a client takes in, and how long it waits for the first byte (the latency
+// figures): by format through our endpoint on DuckDB, and as JSONEachRow on ClickHouse, against
+// what DuckDB itself can write without a reader.
 // Thread: main of the bench process, which is the client; endpoint and engines are other processes.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,23 +9,35 @@ import { request } from 'undici'
 import { parseSnapshot, snapshotName } from '../../src/products/indexer/duckdb/store-files.ts'
 import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import { LatencyHistogram } from '../lib/histogram.ts'
 import { clickhouseStage, duckdbStage, missingClickhouse, type Shared } from '../lib/index-stage.ts'
 import type { DoorPlace, OpenDoor } from './clients/index-door.ts'
 
 const rows = 300_000
 const columns = 'slot, idx, signature, fee_payer, success, fee, compute_units'
-const sql = `SELECT ${columns} FROM transactions LIMIT ${rows} FORMAT JSONEachRow`
+const sql = `SELECT ${columns} FROM transactions LIMIT ${rows} FORMAT`
+/** With the heads before their rows; binary formats have no lines to count. */
+const formats = {
+  JSONEachRow: 0,
+  CSV: 0,
+  TabSeparatedWithNames: 1,
+  Native: null,
+  ArrowStream: null,
+}
+type FormatName = keyof typeof formats
 /** As many rows as the engine makes one text of, which is as many as it works on at once. */
 const rowsPerText = 2_048
 
 export const bench: Bench = {
   name: 'index-stream',
-  question: 'How many rows per second does a client get as JSONEachRow?',
+  question: 'How many rows per second does a client get, by format?',
   cores: 2,
   baseline: limit(),
   candidates: [
-    through('duckdb', duckdbStage),
-    { ...through('clickhouse', clickhouseStage), missing: missingClickhouse },
+    ...(Object.keys(formats) as FormatName[]).map((format) =>
+      through('duckdb', duckdbStage, format),
+    ),
+    { ...through('clickhouse', clickhouseStage, 'JSONEachRow'), missing: missingClickhouse },
   ],
   verify: ({ evidence }) =>
     evidence?.wrong === 0 ? undefined : `${String(evidence?.wrong)} rows too few or too many`,
@@ -65,11 +78,11 @@ function limit(): Contender {
   }
 }
 
-function through(engine: DoorPlace['engine'], shared: Shared): Contender {
+function through(engine: DoorPlace['engine'], shared: Shared, format: FormatName): Contender {
   let door: BenchProcess | undefined
   let opened: OpenDoor | undefined
   return {
-    name: `our endpoint on ${engine}`,
+    name: `${format}, our endpoint on ${engine}`,
     async prepare() {
       const { place } = await shared.take()
       door = startProcess(new URL('./clients/index-door.js', import.meta.url))
@@ -77,16 +90,24 @@ function through(engine: DoorPlace['engine'], shared: Shared): Contender {
       opened = await door.call<OpenDoor>('open', where)
     },
     run: ({ seconds }) =>
-      repeat(seconds, async () => {
+      repeat(seconds, async (first) => {
+        const askedMs = performance.now()
         const answer = await request(opened!.url, {
           method: 'POST',
           headers: opened!.headers,
-          body: sql,
+          body: `${sql} ${format}`,
         })
+        const heads = formats[format]
         let lines = 0
-        for await (const chunk of answer.body as AsyncIterable<Buffer>)
+        let bytes = 0
+        for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+          if (bytes === 0) first.recordNs((performance.now() - askedMs) * 1e6)
+          bytes += chunk.length
+          if (heads === null) continue
           for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines += 1
-        return lines
+        }
+        if (heads !== null) return lines - heads
+        return answer.statusCode === 200 && bytes > rows * bytesPerRowMin ? rows : 0
       }),
     async close() {
       await door?.stop()
@@ -95,16 +116,24 @@ function through(engine: DoorPlace['engine'], shared: Shared): Contender {
   }
 }
 
-async function repeat(seconds: number, once: () => Promise<number>): Promise<Measurement> {
+/** Signature and payer alone are longer. */
+const bytesPerRowMin = 100
+
+async function repeat(
+  seconds: number,
+  once: (first: LatencyHistogram) => Promise<number>,
+): Promise<Measurement> {
+  const first = new LatencyHistogram()
   const beganMs = performance.now()
   let taken = 0
   let times = 0
   do {
-    taken += await once()
+    taken += await once(first)
     times += 1
   } while (performance.now() - beganMs < seconds * 1000)
   return {
     opsPerSecond: (taken * 1000) / (performance.now() - beganMs),
+    ...(first.total > 0 && { latencyUs: first.summary() }),
     evidence: { wrong: taken - times * rows },
   }
 }
