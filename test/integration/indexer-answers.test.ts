@@ -70,6 +70,6 @@ describe('answers of the embedded engine', () => {
       expect(counts.equal).toBeGreaterThanOrEqual(reached[list].equal)
       expect(counts.sameType).toBeGreaterThanOrEqual(reached[list].sameType)
     },
-    120_000,
+    300_000,
   )
 })
