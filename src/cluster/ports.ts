@@ -87,11 +87,3 @@ export interface Leases {
   hold(names: readonly string[], ttlMs: number, max: number): Promise<readonly Lease[]>
   giveBack(name: string): Promise<void>
 }
-
-/** Digests of transactions that gateways have sent. */
-export interface Digests {
-  send(digests: readonly Uint8Array[]): Promise<void>
-  after(
-    number: number,
-  ): Promise<{ readonly number: number; readonly digests: readonly Uint8Array[] }>
-}

@@ -70,6 +70,10 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     const added = await all[0].shared.verbs.add({ label: 'a', products: ['bundle'] }, by)
     expect(added.ok).toBe(true)
     await until(() => through.store.find('a')?.state === 'active', 'the new one', waitMs)
+    // Notifications are lost and nothing else: the poll finds the change.
+    await through.cluster.reading.query('UNLISTEN *')
+    await all[1]!.shared.verbs.addNote('a', { kind: 'other', text: 'polled' }, by)
+    await until(() => through.store.find('a')?.note === 'polled', 'the polled change', waitMs)
     // The connection is half-open: no notification and no answer comes through it.
     cut.swallow(true)
     await all[1]!.shared.verbs.suspend('a', by)
