@@ -1,0 +1,46 @@
+// When the pool of query processes starts a further one, and when it does not.
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, expect, test } from 'vitest'
+import { QueryPool } from '../../src/products/indexer/duckdb/query-pool.ts'
+import type { QueryProcess } from '../../src/products/indexer/duckdb/query-process.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+
+const memoryBytes = 256_000_000
+const longMs = 60_000
+const open: { pool: QueryPool; folder: string }[] = []
+
+async function poolOf(totalBytes: number): Promise<QueryPool> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
+  const sizes = { folder, processesMax: 4, warm: 1, threads: 1, memoryBytes, totalBytes }
+  const pool = new QueryPool(sizes, silentLog)
+  open.push({ pool, folder })
+  await pool.start()
+  return pool
+}
+
+afterEach(async () => {
+  for (const { pool, folder } of open.splice(0)) {
+    await pool.stop()
+    await rm(folder, { recursive: true, force: true, maxRetries: 10 })
+  }
+})
+
+test('starts a process for a query that finds none free', async () => {
+  const pool = await poolOf(memoryBytes * 4)
+  const first = await pool.lend('a', memoryBytes, longMs)
+  const second = await pool.lend('b', memoryBytes, longMs)
+  expect(second).not.toBe(first)
+  expect([typeof first, typeof second]).toEqual(['object', 'object'])
+})
+
+test('starts none beyond the memory of all', async () => {
+  const pool = await poolOf(memoryBytes)
+  const first = (await pool.lend('a', memoryBytes, longMs)) as QueryProcess
+  expect(await pool.lend('b', memoryBytes, 700)).toBe('busy')
+  expect(pool.size).toBe(1)
+  const waiting = pool.lend('b', memoryBytes, longMs)
+  pool.giveBack(first)
+  expect(await waiting).toBe(first)
+})
