@@ -14,11 +14,6 @@ export interface QuerySettings {
   readonly output: OutputOptions
   /** Nothing is sent before the query has ended, as far as the result can be buffered. */
   readonly waitsForEnd: boolean
-  /** An error is written in the result's format, where that is JSON. */
-  readonly writesException: boolean
-  /** Progress is reported in headers, at this interval. */
-  readonly sendsProgress: boolean
-  readonly progressMs: number
   /** 0: none. Applied to the result. */
   readonly limit: number
   readonly offset: number
@@ -45,9 +40,6 @@ export function readSettings(
     limits: { timeMs, rows, resultBytes, memoryBytes, overflow: 'throw' },
     output: { quotes64: true },
     waitsForEnd: false,
-    writesException: false,
-    sendsProgress: false,
-    progressMs: 100,
     limit: 0,
     offset: 0,
     passed: {},
@@ -98,9 +90,7 @@ function clamp(limit: 'timeMs' | 'rows' | 'resultBytes' | 'memoryBytes', unit = 
   }
 }
 
-type FlagName = 'waitsForEnd' | 'writesException' | 'sendsProgress'
-
-function flag(name: FlagName): Take {
+function flag(name: 'waitsForEnd'): Take {
   return (value, draft) => {
     if (!isFlag.test(value)) return 'BAD_ARGUMENTS'
     draft[name] = isOn.test(value)
@@ -122,7 +112,7 @@ function outputFlag(name: OutputFlag, when: boolean): Take {
   }
 }
 
-function count(name: 'limit' | 'offset' | 'progressMs'): Take {
+function count(name: 'limit' | 'offset'): Take {
   return (value, draft) => {
     if (!/^\d{1,15}$/.test(value)) return 'BAD_ARGUMENTS'
     draft[name] = Number(value)
@@ -203,13 +193,6 @@ const own: Readonly<Record<string, Rule>> = {
   wait_end_of_query: row('0', flag('waitsForEnd'), 'Holds the response until the query ended.'),
   http_wait_end_of_query: row('0', flag('waitsForEnd'), 'As wait_end_of_query.'),
   enable_http_compression: row('0', mustBe('BAD_ARGUMENTS', isFlag), 'As Accept-Encoding asks.'),
-  http_write_exception_in_output_format: row(
-    '0',
-    flag('writesException'),
-    'Errors before the first row as {"exception": …} in JSON formats.',
-  ),
-  send_progress_in_http_headers: row('0', flag('sendsProgress'), 'X-ClickHouse-Progress headers.'),
-  http_headers_progress_interval_ms: row('100', count('progressMs'), 'Between two such headers.'),
   max_block_size: row(
     '65536',
     (value, draft) => {
