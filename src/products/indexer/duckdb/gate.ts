@@ -27,7 +27,7 @@ export async function passGate(
 ): Promise<Checked<Gated>> {
   const { values } = statement
   const translated = translate(statementText(statement), { ...options, values })
-  if (!translated.ok) return translated
+  if (!translated.ok) return withScope(translated, statementText(statement))
   const { sql } = translated.value
   const found = await connection.runAndReadAll('SELECT json_serialize_sql($1::VARCHAR)', [sql])
   const tree = JSON.parse(String(found.getRows()[0]![0])) as {
@@ -43,4 +43,16 @@ export async function passGate(
   const sleep = sleepOf(statementText(statement))
   if (!sleep.ok) return sleep
   return checked({ ...translated.value, tables: tables.value, sleepMs: sleep.value })
+}
+
+const scopeCharsMax = 200
+
+/** An unknown table is named with its query, as ClickHouse does. */
+function withScope(found: ReturnType<typeof fail>, text: string): ReturnType<typeof fail> {
+  const scope = text.replaceAll(/\s+/g, ' ').trim().slice(0, scopeCharsMax)
+  const message = found.error.message.replace(
+    /^(Unknown table expression identifier '[^']*')/,
+    (head) => `${head} in scope ${scope}`,
+  )
+  return { ok: false, error: { ...found.error, message } }
 }

@@ -162,7 +162,9 @@ function kindOf(text: string, tokens: readonly Token[]): Checked<StatementKind> 
   if (changing.has(change))
     return fail('READONLY', `cannot execute ${change}: this database is read-only`)
   if (kind !== undefined && (kind === 'query' || first === 0)) return checked(kind)
-  return fail('SYNTAX_ERROR', 'a query begins with SELECT, WITH, EXPLAIN, SHOW or DESCRIBE')
+  const at = (tokens[first]?.start ?? 0) + 1
+  const expected = 'Expected one of: SELECT, WITH, EXPLAIN, SHOW, DESCRIBE'
+  return fail('SYNTAX_ERROR', `Syntax error: failed at position ${at}. ${expected}`)
 }
 
 /** The main word after WITH or EXPLAIN, outside of parentheses. */
