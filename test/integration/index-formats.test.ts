@@ -72,6 +72,22 @@ describe.each(golden.cases)('$name', ({ clickhouse, results, ...rest }) => {
 const scalars = golden.cases[0]!.clickhouse
 const nested = golden.cases.find(({ name }) => name === 'nested')!.clickhouse
 
+describe('totals', () => {
+  test.each([
+    ['SELECT count() AS n FROM numbers(4) WITH TOTALS', '4\n\n4\n'],
+    [
+      'SELECT number AS k, count() FROM numbers(4) WHERE number > 9 GROUP BY k WITH TOTALS',
+      '\n0\t0\n',
+    ],
+    [
+      'SELECT number % 2 AS k, sum(k) FROM numbers(5) GROUP BY 1 WITH TOTALS ORDER BY k DESC LIMIT 1',
+      '1\t2\n\n0\t2\n',
+    ],
+  ])('of %s', async (sql, written) => {
+    expect((await result(sql, 'TSV')).toString()).toBe(written)
+  })
+})
+
 describe('formats that others read', () => {
   test('Arrow, file and stream', async () => {
     for (const format of ['Arrow', 'ArrowStream']) {

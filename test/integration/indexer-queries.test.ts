@@ -165,7 +165,7 @@ describe('what is kept of queries', () => {
     await stage.ask({ body: 'SELECT rows 3', query })
     expect(stage.usage.at(-1)).toMatchObject({ queryId: 'for-usage', rows: 3, code: 0 })
     expect(stage.usage.at(-1)!.bytes).toBeGreaterThan(0)
-    await stage.ask({ body: 'SELECT nothing FROM', query: { ...query, limit: '1' } })
+    await stage.ask({ body: 'SELECT nothing FROM', query: { ...query, extremes: '1' } })
     expect(stage.usage.at(-1)).toMatchObject({ queryId: 'for-usage', rows: 0, code: 48 })
   })
 

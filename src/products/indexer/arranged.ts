@@ -1,7 +1,14 @@
 // Arranges rendered cells in the formats that need the whole result first: JSON by column, and
 // tables with aligned columns. Thread: any (pure).
 import type { ArrangedName, ResultColumn, ResultStatistics } from './formats.ts'
-import { type CellMode, isRightAligned, jsonEnd, jsonMeta, jsonText } from './layouts.ts'
+import {
+  type CellMode,
+  isRightAligned,
+  jsonEnd,
+  jsonMeta,
+  jsonText,
+  jsonTotals,
+} from './layouts.ts'
 
 /** Cells by column, already rendered in the format's mode. */
 export interface RenderedCells {
@@ -28,10 +35,10 @@ export function arrange(name: ArrangedName, rendered: RenderedCells): string {
     case 'jsonColumnsWithMetadata':
       return (
         `{\n${jsonMeta(columns)}\t"data":\n\t{\n${isEmpty ? '' : members('\t\t')}\n\t},\n\n` +
-        `${jsonEnd(statistics)}}\n`
+        `${jsonTotals(columns, statistics.totals)}${jsonEnd(statistics)}}\n`
       )
     default:
-      return isEmpty ? '' : table(tableStyles[name], rendered)
+      return (isEmpty ? '' : table(tableStyles[name], rendered)) + totalsTable(name, rendered)
   }
 }
 
@@ -97,6 +104,18 @@ const tableStyles: Readonly<Record<'pretty' | 'prettyCompact' | 'prettySpace', T
     last: null,
     isOpen: true,
   },
+}
+
+/** The totals are a table of their own. */
+function totalsTable(
+  name: keyof typeof tableStyles,
+  { columns, statistics }: RenderedCells,
+): string {
+  const { totals } = statistics
+  if (totals === null) return ''
+  const cells = totals.map((text) => [text])
+  const row = table(tableStyles[name], { columns, cells, statistics: { ...statistics, rows: 1 } })
+  return `\nTotals:\n${row}`
 }
 
 function table(style: TableStyle, { columns, cells, statistics }: RenderedCells): string {

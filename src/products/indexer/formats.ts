@@ -179,4 +179,6 @@ export interface ResultStatistics {
   readonly elapsedSeconds: number
   /** The statement ends with LIMIT. */
   readonly isLimited: boolean
+  /** Rendered cells of the row of WITH TOTALS; null without it. */
+  readonly totals: readonly string[] | null
 }

@@ -66,17 +66,19 @@ const layouts: Readonly<Record<LayoutName, Build>> = {
     return {
       ...jsonObjects('json', '{"row":{', '}}\n')(columns),
       begin: `{"meta":[${meta.join(',')}]}\n`,
-      end: ({ rows, elapsedSeconds }) => {
+      end: ({ rows, elapsedSeconds, totals }) => {
         const elapsed = Math.round(elapsedSeconds * 1e9)
-        return `{"progress":{"read_rows":"${rows}","elapsed_ns":"${elapsed}"}}\n`
+        const cells = totals?.map((text, at) => `${jsonText(columns[at]!.name)}:${text}`)
+        const row = cells === undefined ? '' : `{"totals":{${cells.join(',')}}}\n`
+        return `${row}{"progress":{"read_rows":"${rows}","elapsed_ns":"${elapsed}"}}\n`
       },
     }
   },
   jsonArrays: separated('json', '[', ', ', ']\n'),
   jsonStringArrays: separated('jsonText', '[', ', ', ']\n'),
-  csv: separated('csv', '', ',', '\n'),
-  tsv: separated('escaped', '', '\t', '\n'),
-  tsvRaw: separated('raw', '', '\t', '\n'),
+  csv: separatedLines('csv', ','),
+  tsv: separatedLines('escaped', '\t'),
+  tsvRaw: separatedLines('raw', '\t'),
   values: (columns) => ({ ...separated('quoted', '(', ',', ')')(columns), between: ',' }),
   sqlInsert: (columns) => {
     const names = columns.map(({ name }) => `\`${name.replaceAll(/[\\`]/g, '\\$&')}\``).join(', ')
@@ -89,13 +91,18 @@ const layouts: Readonly<Record<LayoutName, Build>> = {
   },
   vertical: (columns) => {
     const width = Math.max(...columns.map(({ name }) => [...name].length)) + 2
+    const leads = columns.map(({ name }) =>
+      `${name}:`.padEnd(width + name.length - [...name].length),
+    )
     return {
       ...separated('text', '', '', '\n')(columns),
       between: '\n',
-      leads: columns.map(({ name }, at) => {
-        const lead = at === 0 ? `Row ${rowNumber}:\n${rowRule}\n` : '\n'
-        return lead + `${name}:`.padEnd(width + name.length - [...name].length)
-      }),
+      leads: leads.map((lead, at) => (at === 0 ? `Row ${rowNumber}:\n${rowRule}\n` : '\n') + lead),
+      end: ({ totals }) => {
+        if (totals === null) return ''
+        const lines = totals.map((text, at) => `${leads[at]}${text}\n`)
+        return `\n\nTotals:\n${'─'.repeat(7)}\n${lines.join('')}`
+      },
     }
   },
   markdown: (columns) => {
@@ -122,13 +129,19 @@ const layouts: Readonly<Record<LayoutName, Build>> = {
         return `${at === 0 ? '\t\t<row>\n' : `</${tags[at - 1]}>\n`}\t\t\t<${tag}>`
       }),
       close: `</${tags.at(-1)}>\n\t\t</row>\n`,
-      end: ({ rows, elapsedSeconds, isLimited }) =>
-        `\t</data>\n\t<rows>${rows}</rows>\n${limitedXml(rows, isLimited)}\t<statistics>\n` +
+      end: ({ rows, elapsedSeconds, isLimited, totals }) =>
+        `\t</data>\n${totalsXml(tags, totals)}\t<rows>${rows}</rows>\n${limitedXml(rows, isLimited)}\t<statistics>\n` +
         `\t\t<elapsed>${elapsedSeconds}</elapsed>\n\t\t<rows_read>${rows}</rows_read>\n` +
         '\t\t<bytes_read>0</bytes_read>\n\t</statistics>\n</result>\n',
     }
   },
   none: (columns) => ({ ...separated('raw', '', '', '')(columns), isSilent: true }),
+}
+
+function totalsXml(tags: readonly string[], totals: ResultStatistics['totals']): string {
+  if (totals === null) return ''
+  const lines = totals.map((text, at) => `\t\t<${tags[at]}>${text}</${tags[at]}>\n`)
+  return `\t<totals>\n${lines.join('')}\t</totals>\n`
 }
 
 function limitedXml(rows: number, isLimited: boolean): string {
@@ -144,6 +157,14 @@ function separated(mode: CellMode, open: string, separator: string, close: strin
     leads: columns.map((_, at) => (at === 0 ? open : separator)),
     close,
     end: () => '',
+  })
+}
+
+/** One row a line; the totals follow an empty line. */
+function separatedLines(mode: CellMode, separator: string): Build {
+  return (columns) => ({
+    ...separated(mode, '', separator, '\n')(columns),
+    end: ({ totals }) => (totals === null ? '' : `\n${totals.join(separator)}\n`),
   })
 }
 
@@ -164,8 +185,26 @@ function jsonDocument(mode: CellMode, hasNames: boolean): Build {
       return `${at === 0 ? '\t\t{\n' : ',\n'}\t\t\t${jsonText(name)}: `
     }),
     close: hasNames ? '\n\t\t}' : ']',
-    end: (statistics) => `\n\t],\n\n${jsonEnd(statistics)}}\n`,
+    end: (statistics) => {
+      const { totals } = statistics
+      const row = hasNames
+        ? jsonTotals(columns, totals)
+        : totals === null
+          ? ''
+          : `\t"totals": [${totals.join(', ')}],\n\n`
+      return `\n\t],\n\n${row}${jsonEnd(statistics)}}\n`
+    },
   })
+}
+
+/** The member `totals` of a JSON document with names. */
+export function jsonTotals(
+  columns: readonly ResultColumn[],
+  totals: ResultStatistics['totals'],
+): string {
+  if (totals === null) return ''
+  const members = totals.map((text, at) => `\t\t${jsonText(columns[at]!.name)}: ${text}`)
+  return `\t"totals":\n\t{\n${members.join(',\n')}\n\t},\n\n`
 }
 
 /** The member `meta` of a JSON document. */

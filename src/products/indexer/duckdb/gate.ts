@@ -28,7 +28,24 @@ export async function passGate(
   const { values } = statement
   const translated = translate(statementText(statement), { ...options, values })
   if (!translated.ok) return withScope(translated, statementText(statement))
-  const { sql } = translated.value
+  const { sql, totals } = translated.value
+  const tables = await tablesOf(connection, sql, rules)
+  if (!tables.ok) return tables
+  if (totals !== '') {
+    const others = await tablesOf(connection, totals, rules)
+    if (!others.ok) return others
+  }
+  const sleep = sleepOf(statementText(statement))
+  if (!sleep.ok) return sleep
+  return checked({ ...translated.value, tables: tables.value, sleepMs: sleep.value })
+}
+
+/** The tables that one printed SELECT reads; fails when it may not run. */
+async function tablesOf(
+  connection: DuckDBConnection,
+  sql: string,
+  rules: TreeRules,
+): Promise<Checked<ReadonlySet<string>>> {
   const found = await connection.runAndReadAll('SELECT json_serialize_sql($1::VARCHAR)', [sql])
   const tree = JSON.parse(String(found.getRows()[0]![0])) as {
     error: boolean
@@ -38,11 +55,7 @@ export async function passGate(
   // The printer writes one SELECT; anything else is a mistake of ours, and does not run.
   if (tree.error || tree.statements?.length !== 1)
     return fail('NOT_IMPLEMENTED', `the query cannot be run here: ${tree.error_message ?? ''}`)
-  const tables = checkTree(tree, rules)
-  if (!tables.ok) return tables
-  const sleep = sleepOf(statementText(statement))
-  if (!sleep.ok) return sleep
-  return checked({ ...translated.value, tables: tables.value, sleepMs: sleep.value })
+  return checkTree(tree, rules)
 }
 
 const scopeCharsMax = 200

@@ -4,7 +4,7 @@
 //   UNION, INTERSECT, EXCEPT of parts in parentheses
 import type { TypedValue } from '../engine.ts'
 import { type Checked, checked } from '../exceptions.ts'
-import type { Expr, Query } from '../sql/ast.ts'
+import type { Expr, Group, Query } from '../sql/ast.ts'
 import { explainSyntax } from '../sql/explain-syntax.ts'
 import { parseStatement } from '../sql/parse-select.ts'
 import { SqlProblem } from '../sql/parser.ts'
@@ -22,6 +22,8 @@ const QUERY_COST = 20
 
 export interface Translated {
   readonly sql: string
+  /** Returns the row of WITH TOTALS; empty without it. */
+  readonly totals: string
   /** EXPLAIN of the query, in DuckDB's words. */
   readonly explain: '' | 'EXPLAIN ' | 'EXPLAIN ANALYZE '
   /** ClickHouse names and types; `?` for a type that only DuckDB knows. */
@@ -44,7 +46,7 @@ export function translate(text: string, options: TranslateOptions = {}): Checked
   if (explain === 'syntax') {
     const lines = explainSyntax(query).map(duckdbString).join(', ')
     const sql = `SELECT unnest([${lines}]) AS "explain"`
-    return checked({ sql, explain: '', columns: [{ name: 'explain', type: 'String' }] })
+    return checked({ sql, totals: '', explain: '', columns: [{ name: 'explain', type: 'String' }] })
   }
   let numbers = 0
   let printed = 0
@@ -65,7 +67,9 @@ export function translate(text: string, options: TranslateOptions = {}): Checked
     number: () => ++numbers,
   }
   try {
-    const { sql, columns } = printQuery(query, new Scope(null), context)
+    const split = withTotals(query)
+    const { sql, columns } = printQuery(split?.rows ?? query, new Scope(null), context)
+    const totals = split === null ? '' : printQuery(split.totals, new Scope(null), context).sql
     const interval = columns.find(({ type }) => /^(Nullable\()?Interval/.test(type))
     if (interval !== undefined)
       throw new SqlProblem(
@@ -73,10 +77,29 @@ export function translate(text: string, options: TranslateOptions = {}): Checked
         `a result of type ${interval.type} is not answered here`,
       )
     const word = explain === null ? '' : explain === 'analyze' ? 'EXPLAIN ANALYZE ' : 'EXPLAIN '
-    return checked({ sql, explain: word, columns })
+    return checked({ sql, totals, explain: word, columns })
   } catch (thrown) {
     if (thrown instanceof SqlProblem) return { ok: false, error: thrown.error }
     throw thrown
+  }
+}
+
+/** The query without WITH TOTALS, and the one that returns the totals; null when it has none. */
+function withTotals(query: Query): { readonly rows: Query; readonly totals: Query } | null {
+  const { body } = query
+  if (body.kind !== 'select' || !body.group?.hasTotals) return null
+  const { items, sets, modifier } = body.group
+  if (body.having !== null || sets !== null || modifier !== null || items === 'ALL')
+    throw new SqlProblem(
+      'NOT_IMPLEMENTED',
+      'WITH TOTALS is answered for GROUP BY of named keys, without HAVING, ROLLUP and CUBE',
+    )
+  const group: Group = { items, sets, modifier, hasTotals: false }
+  const totals: Group = { ...group, sets: items.length === 0 ? null : [items, []], isTotals: true }
+  const ends = { order: [], limit: null, limitBy: null, isDistinct: false, distinctOn: [] }
+  return {
+    rows: { ...query, body: { ...body, group } },
+    totals: { ...query, body: { ...body, ...ends, qualify: null, group: totals } },
   }
 }
 

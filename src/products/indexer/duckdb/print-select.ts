@@ -147,7 +147,7 @@ function distinctSql({ isDistinct, distinctOn }: Select, scope: Scope, context: 
 function groupSql({ group, items }: Select, scope: Scope, context: Context): string {
   if (group === null) return ''
   if (group.hasTotals)
-    throw new SqlProblem('NOT_IMPLEMENTED', 'WITH TOTALS is not answered here: take WITH ROLLUP')
+    throw new SqlProblem('NOT_IMPLEMENTED', 'WITH TOTALS is answered for the outermost SELECT')
   if (group.items === 'ALL') return 'GROUP BY ALL'
   const one = (expr: Expr): Expr => {
     const at = expr.kind === 'literal' && /^UInt/.test(expr.type) ? Number(expr.text) : 0
@@ -168,7 +168,9 @@ function groupSql({ group, items }: Select, scope: Scope, context: Context): str
       for (const name of namesOf(key, scope)) scope.replaced.set(name, value)
     }
   const sets = lists.map((list) => `(${list})`).join(', ')
-  return `GROUP BY ${group.sets === null ? `${group.modifier} ${sets}` : `GROUPING SETS (${sets})`}`
+  if (group.sets === null) return `GROUP BY ${group.modifier} ${sets}`
+  const totals = group.isTotals ? ` HAVING GROUPING(${lists[0]}) = ${2 ** keys[0]!.length - 1}` : ''
+  return `GROUP BY GROUPING SETS (${sets})${totals}`
 }
 
 /** The ways in which a key can be written. */

@@ -3,7 +3,7 @@
 //
 //   job -> snapshot -> gate -> plan -> DuckDB renders rows, chunk by chunk -> bytes -> pipe
 //                                         ^------ waits while the pipe is full
-import { open, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DuckDBDataChunk } from '@duckdb/node-api'
@@ -12,21 +12,20 @@ import { arrange, modeOf } from '../arranged.ts'
 import type { QueryError } from '../engine.ts'
 import { exception } from '../exceptions.ts'
 import { type Format, formatOf, type ResultStatistics } from '../formats.ts'
-import { layoutOf } from '../layouts.ts'
+import { type CellMode, layoutOf } from '../layouts.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { binaryPieces } from './binary.ts'
 import { engineError } from './engine-error.ts'
 import { type Gated, passGate } from './gate.ts'
 import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
-import { cellsSql, namedSql, probeSql, rowsSql, withoutTuples } from './rendering.ts'
+import { cellsSql, namedSql, probeSql, rowsSql, totalsDepth, withoutTuples } from './rendering.ts'
 import { binarySql, type TakenChunk } from './result-shapes.ts'
 import { columnOf, type DuckColumn, typeName } from './result-types.ts'
-import { type ByteSink, ResultCut, ResultWriter } from './result-writer.ts'
+import { type ByteSink, ResultCut, ResultWriter, sendFile } from './result-writer.ts'
 import { textRows, withSlashesEscaped } from './row-bytes.ts'
 import { unknown } from './typing.ts'
 
-const fileBytes = 64 * 1024
 /** Statements that are remembered, and the longest of them. */
 const plansMax = 128
 const planCharsMax = 16_384
@@ -34,6 +33,8 @@ const planCharsMax = 16_384
 /** A gated query with all that its writers need. */
 interface Task {
   readonly sql: string
+  /** Of WITH TOTALS; empty without it. */
+  readonly totals: string
   readonly columns: readonly DuckColumn[]
   readonly job: QueryJob
   readonly format: Format
@@ -112,7 +113,8 @@ export class QueryRunner {
     this.#plans.delete(key)
     if (explain === '' && key.length <= planCharsMax) this.#plans.set(key, { ...gated, columns })
     if (this.#plans.size > plansMax) this.#plans.delete(this.#plans.keys().next().value!)
-    const task: Task = { sql, columns, job, format, out, beganMs }
+    const { totals } = gated.value
+    const task: Task = { sql, totals, columns, job, format, out, beganMs }
     const { writing } = format
     if ('rows' in writing) await this.#writeRows(task)
     else if ('whole' in writing) await this.#writeWhole(task, writing.whole)
@@ -172,7 +174,8 @@ export class QueryRunner {
     }
     if (this.#isCancelled) throw new Error('cancelled')
     if (!out.isFull) await this.#commit(rendered)
-    await out.end(Buffer.from(layout.end(statisticsOf(task))))
+    const totals = await this.#totals({ ...task, columns }, layout.mode, escapes)
+    await out.end(Buffer.from(layout.end(statisticsOf(task, totals))))
   }
 
   /** Throws the error of the stream when it failed. */
@@ -200,7 +203,8 @@ export class QueryRunner {
         for (const text of column.slice(0, taken))
           cells[at]!.push(escapes ? text.replaceAll('/', '\\/') : text)
     })
-    const statistics = statisticsOf(task)
+    const totals = await this.#totals(task, modeOf(name), escapes)
+    const statistics = statisticsOf(task, totals)
     await out.write(Buffer.from(arrange(name, { columns: namesOf(columns), cells, statistics })))
   }
 
@@ -215,6 +219,20 @@ export class QueryRunner {
       ? (await import('./arrow.ts')).arrowPieces(format, columns, chunks)
       : binaryPieces(format, columns, chunks, job.output)
     for (const bytes of pieces) await out.write(bytes)
+  }
+
+  /** The rendered cells of WITH TOTALS; null without it. */
+  async #totals(
+    { totals, columns, job }: Task,
+    mode: CellMode,
+    escapes: boolean,
+  ): Promise<readonly string[] | null> {
+    if (totals === '') return null
+    const sql = cellsSql(totals, columns, mode, job.output, totalsDepth)
+    const result = await this.#database.connection.runAndReadAll(sql)
+    // Reason for the cast: rendered cells are texts.
+    const [cells] = result.getRows() as string[][]
+    return cells!.map((text) => (escapes ? text.replaceAll('/', '\\/') : text))
   }
 
   /** Runs a statement as a whole, so that an error comes before the first byte. */
@@ -265,25 +283,14 @@ function namesOf(columns: readonly DuckColumn[]) {
   return columns.map(({ name, type, shown }) => ({ name, type: shown ?? typeName(type) }))
 }
 
-function statisticsOf({ sql, out, beganMs }: Task): ResultStatistics {
+function statisticsOf(
+  { sql, out, beganMs }: Task,
+  totals: ResultStatistics['totals'],
+): ResultStatistics {
   return {
+    totals,
     rows: out.rows,
     elapsedSeconds: (performance.now() - beganMs) / 1000,
     isLimited: /\blimit\s+\d+(\s+offset\s+\d+)?\s*$/i.test(sql),
-  }
-}
-
-async function sendFile(path: string, out: ResultWriter): Promise<void> {
-  const file = await open(path, 'r')
-  try {
-    const { size } = await file.stat()
-    out.allow(size)
-    for (;;) {
-      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(fileBytes), 0, fileBytes)
-      if (bytesRead === 0) return
-      await out.write(buffer.subarray(0, bytesRead))
-    }
-  } finally {
-    await file.close()
   }
 }

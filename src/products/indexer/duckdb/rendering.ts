@@ -10,6 +10,10 @@ import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type TextStyle, textOf } from './nested-text.ts'
 import type { DuckColumn } from './result-types.ts'
 
+/** Indents of a row's cells, and of those of its totals, in JSON trees. */
+const rowDepth = 3
+export const totalsDepth = 2
+
 /** One row per row of the statement, rendered as a text. Slashes in JSON are not escaped yet. */
 export function rowsSql(
   sql: string,
@@ -31,8 +35,11 @@ export function cellsSql(
   columns: readonly DuckColumn[],
   mode: CellMode,
   options: OutputOptions,
+  depth = rowDepth,
 ): string {
-  const cells = columns.map((column) => `concat(${cellParts(column, mode, options).join(', ')})`)
+  const cells = columns.map(
+    (column) => `concat(${cellParts(column, mode, options, depth).join(', ')})`,
+  )
   return `SELECT ${cells.join(', ')} FROM ${source(sql, columns)}`
 }
 
@@ -94,8 +101,9 @@ function cellParts(
   { type, value }: DuckColumn,
   mode: CellMode,
   options: OutputOptions,
+  depth = rowDepth,
 ): readonly string[] {
-  const { sql, quote } = textOf(type, value, { ...styles[mode], options }, 3)
+  const { sql, quote } = textOf(type, value, { ...styles[mode], options }, depth)
   const none = duckdbString(nullTexts[mode])
   if (quote === '') return [`coalesce(${sql}, ${none})`]
   const literal = duckdbString(quote)

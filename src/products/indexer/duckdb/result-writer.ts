@@ -1,5 +1,6 @@
 // Enforces row and byte limits of a result and writes it to the pipe in pieces with backpressure.
 // Thread: main of a query process.
+import { open } from 'node:fs/promises'
 import type { QueryError, QueryLimits } from '../engine.ts'
 import { exception } from '../exceptions.ts'
 
@@ -90,5 +91,21 @@ export class ResultWriter {
   #tooManyBytes(): QueryError {
     const { resultBytes } = this.#limits
     return exception('TOO_MANY_ROWS_OR_BYTES', `the result has more than ${resultBytes} bytes`)
+  }
+}
+
+/** Writes the bytes of a file. */
+export async function sendFile(path: string, out: ResultWriter): Promise<void> {
+  const file = await open(path, 'r')
+  try {
+    const { size } = await file.stat()
+    out.allow(size)
+    for (;;) {
+      const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(pieceBytes), 0, pieceBytes)
+      if (bytesRead === 0) return
+      await out.write(buffer.subarray(0, bytesRead))
+    }
+  } finally {
+    await file.close()
   }
 }

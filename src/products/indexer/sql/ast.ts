@@ -140,6 +140,8 @@ export interface Group {
   readonly sets: readonly (readonly Expr[])[] | null
   readonly modifier: 'ROLLUP' | 'CUBE' | null
   readonly hasTotals: boolean
+  /** Of WITH TOTALS only the row of totals. */
+  readonly isTotals?: boolean
 }
 
 export interface LimitBy {

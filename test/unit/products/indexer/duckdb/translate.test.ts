@@ -102,7 +102,8 @@ describe('what is refused', () => {
   test.each([
     ['SELECT * FROM blocks SAMPLE 0.1', 48, /SAMPLE/],
     ['SELECT slot FROM blocks ORDER BY slot WITH FILL', 48, /WITH FILL/],
-    ['SELECT slot, count() FROM blocks GROUP BY slot WITH TOTALS', 48, /WITH TOTALS/],
+    ['SELECT count() c FROM blocks GROUP BY slot WITH TOTALS HAVING c > 1', 48, /WITH TOTALS/],
+    ['SELECT * FROM (SELECT slot FROM blocks GROUP BY slot WITH TOTALS)', 48, /WITH TOTALS/],
     ["SELECT 1 INTO OUTFILE 'x'", 164, /INTO OUTFILE/],
     ['SELECT * FROM blocks NATURAL JOIN transactions', 48, /NATURAL JOIN/],
     ['SELECT * APPLY(sum) FROM blocks', 48, /APPLY/],
