@@ -41,6 +41,10 @@ function sumType({ args: [x] }: CallOf): string {
 
 /** Where level * n is whole, ClickHouse takes the upper of two neighbours and DuckDB the lower. */
 const exact = 'quantile_disc($D$1, least($p1 + 1e-12, 1))$F'
+// DuckDB's own approx_top_k gives another order when its parts are merged in another order.
+const mostFrequent =
+  'coalesce(list_transform(list_sort(list_transform(map_entries(histogram($1)$F), ' +
+  "lambda e: {'n': -CAST(e.value AS BIGINT), 'k': e.key}))[1:$p1], lambda e: e.k), [])"
 const levels = ({ params }: CallOf) => {
   const nans = params.map(() => "'nan'::DOUBLE").join(', ')
   return `coalesce(quantile_cont($1, [$p*])$F, [${nans}])`
@@ -88,7 +92,7 @@ const table: Readonly<Record<string, Aggregate>> = {
   quantiles: { sql: levels, type: 'Array(Float64)' },
   quantilestdigest: { sql: levels, type: 'Array(Float64)' },
   quantilestiming: { sql: levels, type: 'Array(Float64)' },
-  topk: { ...list, sql: 'coalesce(approx_top_k($1, $p1)$F, [])', level: '10' },
+  topk: { ...list, sql: mostFrequent, level: '10' },
   corr: { sql: 'corr($1, $2)$F', ...real },
   groupbitand: bits('bit_and'),
   groupbitor: bits('bit_or'),
