@@ -130,7 +130,8 @@ const layouts: Readonly<Record<LayoutName, Build>> = {
       }),
       close: `</${tags.at(-1)}>\n\t\t</row>\n`,
       end: ({ rows, elapsedSeconds, isLimited, totals }) =>
-        `\t</data>\n${totalsXml(tags, totals)}\t<rows>${rows}</rows>\n${limitedXml(rows, isLimited)}\t<statistics>\n` +
+        `\t</data>\n${totalsXml(tags, totals)}\t<rows>${rows}</rows>\n` +
+        `${limitedXml(rows, isLimited)}\t<statistics>\n` +
         `\t\t<elapsed>${elapsedSeconds}</elapsed>\n\t\t<rows_read>${rows}</rows_read>\n` +
         '\t\t<bytes_read>0</bytes_read>\n\t</statistics>\n</result>\n',
     }
