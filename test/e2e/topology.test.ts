@@ -21,6 +21,7 @@ const unused: ReadonlySet<string> = new Set([
   'sharedEvents',
   'shares',
   'gateways',
+  'destinationLeases',
 ])
 const rows = Object.entries(topology).filter(([name]) => !unused.has(name))
 const ownedNames = (kind: 'thread' | 'process') =>

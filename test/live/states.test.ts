@@ -169,6 +169,7 @@ describe.skipIf(noBrowser !== null)(`the live page${skipped}`, () => {
     const gate = {
       admit: (_: unknown, { xToken }: { xToken: string }) => (xToken === 'good' ? principal : null),
       lease: () => () => {},
+      isExpired: () => false,
     } as never
     const service = await openLive({ section: { auth: 'token' }, deps: { gate } })
     const opened = await open(service, { expected: refusals })

@@ -15,7 +15,8 @@ import { pageOf } from '../../../src/products/metrics/config.ts'
 /** A configuration with these sections, and defaults for the others. */
 function config(sections: object): Config {
   const defaults = { tls: { cert: '', key: '' }, allowPlaintext: false, metrics: {}, plans: {} }
-  return { ...defaults, tpu: { upstreams: [] }, ...sections } as never
+  const cluster = { url: '', gateways: 0 }
+  return { ...defaults, cluster, tpu: { upstreams: [] }, ...sections } as never
 }
 
 const checked = (sections: object) => checkConfig(config(sections), () => true)

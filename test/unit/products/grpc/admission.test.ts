@@ -20,6 +20,7 @@ function stage(token: string) {
   const quota = { flushesFailed: () => 0, budgetOf: () => budget } as unknown as Quota
   const principalOf: Partial<Gate> = {
     admit: (_, { xToken }) => (xToken === token ? ({ subscription: {} } as never) : null),
+    isExpired: () => false,
   }
   const deps: AdmissionDeps = {
     gate: principalOf as Gate,
