@@ -26,7 +26,7 @@ export default defineConfig({
           name: 'slow',
           include: ['test/long/**/*.test.ts', 'test/cluster/**/*.test.ts'],
           exclude: soaks,
-          maxWorkers: 2,
+          maxWorkers: 3,
           testTimeout: 300_000,
           hookTimeout: 120_000,
           sequence: { groupOrder: 0 },

@@ -86,7 +86,9 @@ describe.skipIf(!hasPostgres())('the ledger of budgets', () => {
       const startMs = performance.now()
       let admitted = 0
       let elapsedMs = 0
-      while (elapsedMs < 2_500) {
+      // 97 % in the simulation; a busy machine exchanges less often, for a while.
+      const isUsed = () => admitted >= (200 + elapsedMs / 10) * 0.7
+      while (elapsedMs < 2_500 || (elapsedMs < 20_000 && !isUsed())) {
         for (const bucket of buckets)
           while (bucket.waitMs(1, performance.now()) === 0) {
             bucket.take(1, performance.now())
@@ -96,8 +98,7 @@ describe.skipIf(!hasPostgres())('the ledger of budgets', () => {
         expect(admitted).toBeLessThanOrEqual(210 + elapsedMs / 10 + 1)
         await new Promise((resolve) => setTimeout(resolve, 2))
       }
-      // 97 % in the simulation; a busy machine exchanges less often.
-      expect(admitted).toBeGreaterThanOrEqual((200 + elapsedMs / 10) * 0.7)
+      expect(isUsed(), `${admitted} in ${elapsedMs} ms`).toBe(true)
     }
     for (const shares of gateways) await shares.stop()
   })
