@@ -1,5 +1,5 @@
 // The interfaces of what several gateways share: embedded for one gateway, PostgreSQL for several.
-// Thread: any (types only). One contract suite runs on both implementations of each.
+// Thread: any (types only).
 import type { Outcome } from '../base/errors.ts'
 import type { AuditEntry, AuditHead } from '../subscriptions/audit.ts'
 import type { Registered } from '../subscriptions/subscription.ts'
@@ -56,21 +56,6 @@ export interface SettledRow {
 /** The budgets of all gateways. A repeated exchange number counts once. */
 export interface BudgetLedger {
   settle(number: number, rows: readonly SpentRow[]): Promise<readonly SettledRow[]>
-}
-
-/** Frames of one append, in order, the first with number `first`. */
-export interface LogBatch {
-  readonly first: number
-  readonly frames: readonly Uint8Array[]
-}
-
-/** The numbered event log. Appends are fenced by the term of the lease `events`. */
-export interface SharedLog {
-  /** False when the term is over or the number is taken: nothing was appended. */
-  append(term: number, first: number, frames: readonly Uint8Array[]): Promise<boolean>
-  after(seq: number, max: number): Promise<readonly LogBatch[]>
-  onNews(notify: () => void): () => void
-  readonly run: string
 }
 
 export interface Lease {
