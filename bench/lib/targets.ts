@@ -21,6 +21,7 @@ const reasons: Readonly<Record<string, string>> = {
   'index-ingest': ownFeed,
   'index-query': ownRows,
   'index-stream': ownRows,
+  'index-users': ownRows,
   'live-page': ownFeed,
   'metrics-attack': 'it would attack the deployment',
   'metrics-delivery': ownFeed,

@@ -194,3 +194,11 @@ test('rows of several chunks are in order and complete, long and short ones', as
   const short = (await result('SELECT x AS n FROM range(9000) AS r(x)', 'CSV')).toString()
   expect(short).toBe(Array.from({ length: 9000 }, (_, at) => `${at}\n`).join(''))
 })
+
+test('line and paragraph separators are escaped in JSON, as ClickHouse does', async () => {
+  const sql = "SELECT 'a\u2028/\u2029“b' AS t"
+  const escaped = '"a\\u2028\\/\\u2029“b"'
+  expect((await result(sql, 'JSONEachRow')).toString()).toBe(`{"t":${escaped}}\n`)
+  expect((await result(sql, 'JSONColumns')).toString()).toContain(`[${escaped}]`)
+  expect((await result(sql, 'TSV')).toString()).toBe('a\u2028/\u2029“b\n')
+})

@@ -250,7 +250,13 @@ const textWriters: Readonly<Record<CellMode, (text: string) => string>> = {
 }
 
 export function jsonText(text: string): string {
-  return JSON.stringify(text).replaceAll('/', '\\/')
+  return jsonCell(JSON.stringify(text), true)
+}
+
+/** Escapes in JSON what ClickHouse escapes and JSON does not require: `/`, U+2028 and U+2029. */
+export function jsonCell(json: string, escapesSlashes: boolean): string {
+  const cell = json.replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')
+  return escapesSlashes ? cell.replaceAll('/', '\\/') : cell
 }
 
 function escapedText(text: string): string {

@@ -7,6 +7,7 @@
 //   then: no file outside the index's folder, no network, settings locked
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
+import { messageOf } from '../../../base/errors.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { type Database, type TableName, tableNames } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
@@ -37,12 +38,12 @@ export class QueryDatabase {
   readonly rules: TreeRules
   readonly #instance: DuckDBInstance
   readonly #options: DatabaseOptions
-  /** Attached files by name, with the columns of their tables. */
-  #attached = new Map<string, PresentColumns>()
+  /** Attached files by name, with the columns of their tables where a file may lack some. */
+  #attached = new Map<string, PresentColumns | null>()
   #files: readonly SnapshotFile[] = []
   #version = -1
-  /** The snapshot version of each table's SQL view. */
-  readonly #shown = new Map<TableName, number>()
+  /** The files of each table's SQL view. */
+  readonly #shown = new Map<TableName, string>()
   /** The caller's rows of `usage` were copied. */
   #hasUsage = false
 
@@ -93,45 +94,33 @@ export class QueryDatabase {
     return this.#options.scratch
   }
 
-  /** Attaches the files of a snapshot and detaches those that are no longer in it. */
+  /** Later queries read this snapshot. Detaches the files that are no longer in it. */
   async refresh(snapshot: Snapshot): Promise<void> {
     if (snapshot.version === this.#version) return
     const wanted = new Set(snapshot.files.map((file) => file.name))
-    for (const name of [...this.#attached.keys()].filter((one) => !wanted.has(one))) {
-      await this.connection.run(`DETACH ${catalogOf(name)}`)
-      this.#attached.delete(name)
-    }
-    for (const file of snapshot.files.filter((one) => !this.#attached.has(one.name))) {
-      const path = duckdbString(join(this.#options.folder, file.name))
-      try {
-        await this.connection.run(`ATTACH ${path} AS ${catalogOf(file.name)} (READ_ONLY)`)
-      } catch (error) {
-        throw new StaleSnapshot('a file of the snapshot is gone', { cause: error })
-      }
-      this.#attached.set(file.name, await presentColumns(this.connection, catalogOf(file.name)))
-    }
+    await this.#detach([...this.#attached.keys()].filter((name) => !wanted.has(name)))
     this.#files = snapshot.files
     this.#version = snapshot.version
   }
 
   /** Updates the tables that a statement reads to the current snapshot. */
   async show(names: ReadonlySet<string>, subscription: string): Promise<void> {
-    for (const table of tableNames) {
-      if (!names.has(table) && !names.has(`chain.${table}`)) continue
+    const read = tableNames.filter((table) => names.has(table) || names.has(`chain.${table}`))
+    if (read.length === 0) return
+    await this.#attach(this.#files.filter((file) => read.some((one) => file.tables.includes(one))))
+    for (const table of read) {
       if (table === 'usage') {
         // A copy, not a view: the query's conditions are never evaluated on another customer's
         // rows, so that not even an error can reveal their content.
         this.#hasUsage = true
         const only = `WHERE ${hiddenColumn} = ${duckdbString(subscription)}`
-        await this.connection.run(
-          `CREATE OR REPLACE TABLE memory.chain."usage" AS ${this.#unionSql(table, only)}`,
-        )
-      } else if (this.#shown.get(table) !== this.#version) {
-        await this.connection.run(
-          `CREATE OR REPLACE VIEW memory.chain."${table}" AS ${this.#unionSql(table, '')}`,
-        )
-        this.#shown.set(table, this.#version)
+        await this.#create('TABLE', table, only)
+        continue
       }
+      const files = this.#filesOf(table).join(' ')
+      if (this.#shown.get(table) === files) continue
+      await this.#create('VIEW', table, '')
+      this.#shown.set(table, files)
     }
   }
 
@@ -146,14 +135,60 @@ export class QueryDatabase {
     this.#instance.closeSync()
   }
 
+  async #attach(files: readonly SnapshotFile[]): Promise<void> {
+    const names = files.map((file) => file.name).filter((name) => !this.#attached.has(name))
+    if (names.length === 0) return
+    const each = names.map((name) => {
+      const path = duckdbString(join(this.#options.folder, name))
+      return `ATTACH ${path} AS ${catalogOf(name)} (READ_ONLY, TYPE duckdb)`
+    })
+    try {
+      await this.connection.run(each.join(';'))
+    } catch (error) {
+      await this.#detach(names).catch(() => {})
+      throw new StaleSnapshot('a file of the snapshot is gone', { cause: error })
+    }
+    for (const name of names) this.#attached.set(name, null)
+  }
+
+  async #detach(names: readonly string[]): Promise<void> {
+    if (names.length === 0) return
+    const each = names.map((name) => `DETACH DATABASE IF EXISTS ${catalogOf(name)}`)
+    await this.connection.run(each.join(';'))
+    for (const name of names) this.#attached.delete(name)
+  }
+
+  /**
+   * Only files of an earlier version lack columns, and to list those of a file takes longer than
+   * most queries: they are listed when the engine misses one.
+   */
+  async #create(kind: 'TABLE' | 'VIEW', table: TableName, only: string): Promise<void> {
+    const create = () =>
+      this.connection.run(
+        `CREATE OR REPLACE ${kind} memory.chain."${table}" AS ${this.#unionSql(table, only)}`,
+      )
+    try {
+      await create()
+    } catch (error) {
+      if (!isColumnMissing(error)) throw error
+      for (const name of this.#filesOf(table)) {
+        const columns = await presentColumns(this.connection, catalogOf(name))
+        this.#attached.set(name, columns)
+      }
+      await create()
+    }
+  }
+
+  #filesOf(table: TableName): readonly string[] {
+    return this.#files.filter((file) => file.tables.includes(table)).map((file) => file.name)
+  }
+
   #unionSql(table: TableName, only: string): string {
     const columns = columnsOf(table).filter(([name]) => name !== hiddenColumn)
-    const parts = this.#files
-      .filter((file) => file.tables.includes(table))
-      .map((file) => {
-        const cells = selectList(columns, this.#attached.get(file.name)?.get(table))
-        return `SELECT ${cells} FROM ${catalogOf(file.name)}."${table}" ${only}`
-      })
+    const parts = this.#filesOf(table).map((name) => {
+      const cells = selectList(columns, this.#attached.get(name)?.get(table))
+      return `SELECT ${cells} FROM ${catalogOf(name)}."${table}" ${only}`
+    })
     if (parts.length > 0) return parts.join(' UNION ALL ')
     const none = columns.map(([name, type]) => `CAST(NULL AS ${sqlTypes[type]}) AS "${name}"`)
     return `SELECT ${none.join(', ')} WHERE false`
@@ -181,6 +216,10 @@ function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
     'enable_external_access = false',
     'lock_configuration = true',
   ]
+}
+
+function isColumnMissing(error: unknown): boolean {
+  return /Binder/.test(messageOf(error))
 }
 
 function catalogOf(file: string): string {

@@ -47,6 +47,7 @@ const backoff = { firstMs: 200, lastMs: 5_000 }
 export class QueryPool {
   readonly #options: PoolOptions
   readonly #log: Log
+  /** In the order in which they became idle. */
   #idle: QueryProcess[] = []
   readonly #all = new Set<QueryProcess>()
   /** Busy processes and the subscription whose query they run. */
@@ -118,9 +119,9 @@ export class QueryPool {
     this.#match()
   }
 
-  /** Makes idle processes open the files of the snapshot and close files no longer in it. */
+  /** Makes idle processes close the files that are no longer in the snapshot. */
   async refresh(snapshot: Snapshot): Promise<void> {
-    const spare = this.#idle.splice(this.#options.warm)
+    const spare = this.#idle.splice(0, Math.max(0, this.#idle.length - this.#options.warm))
     for (const process of spare) process.kill()
     for (const process of this.#idle.splice(0)) {
       await process.refresh(snapshot)
@@ -143,7 +144,8 @@ export class QueryPool {
     for (const waiting of [...this.#waiting]) {
       const share = [...this.#lent.values()].filter((one) => one === waiting.subscription)
       if (share.length >= shareMax) continue
-      const at = this.#idle.findIndex((one) => one.memoryBytes === waiting.memoryBytes)
+      // The last used one has the most files of the newest snapshot open.
+      const at = this.#idle.findLastIndex((one) => one.memoryBytes === waiting.memoryBytes)
       if (at === -1) {
         if (this.#isOverdue(waiting)) {
           this.#makeRoom(waiting.memoryBytes)
@@ -168,7 +170,7 @@ export class QueryPool {
 
   /** Kills an idle process of another size when the pool is full. */
   #makeRoom(memoryBytes: number): void {
-    if (!this.#hasRoom(memoryBytes)) this.#idle.pop()?.kill()
+    if (!this.#hasRoom(memoryBytes)) this.#idle.shift()?.kill()
   }
 
   /** True when one more process is within both limits; the first one always is. */

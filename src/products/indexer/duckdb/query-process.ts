@@ -117,7 +117,7 @@ export class QueryProcess {
     return typeof report === 'string' ? null : (report as QueryReport | null)
   }
 
-  /** Opens the files of a snapshot ahead of a query. */
+  /** Makes the process close the files that are no longer in the snapshot. */
   async refresh(snapshot: Snapshot): Promise<void> {
     await this.#call('refresh', snapshot)
   }

@@ -12,7 +12,7 @@ import { arrange, modeOf } from '../arranged.ts'
 import type { QueryError } from '../engine.ts'
 import { exception } from '../exceptions.ts'
 import { type Format, formatOf, type ResultStatistics } from '../formats.ts'
-import { type CellMode, layoutOf } from '../layouts.ts'
+import { type CellMode, jsonCell, layoutOf } from '../layouts.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { binaryPieces } from './binary.ts'
 import { engineError } from './engine-error.ts'
@@ -23,7 +23,7 @@ import { cellsSql, namedSql, probeSql, rowsSql, totalsDepth, withoutTuples } fro
 import { binarySql, type TakenChunk } from './result-shapes.ts'
 import { columnOf, type DuckColumn, typeName } from './result-types.ts'
 import { type ByteSink, ResultCut, ResultWriter, sendFile } from './result-writer.ts'
-import { textRows, withSlashesEscaped } from './row-bytes.ts'
+import { jsonRows, textRows } from './row-bytes.ts'
 import { unknown } from './typing.ts'
 
 /** Statements that are remembered, and the longest of them. */
@@ -156,7 +156,8 @@ export class QueryRunner {
     const { connection } = this.#database
     const columns = format.name.startsWith('CSV') ? withoutTuples(task.columns) : task.columns
     const layout = layoutOf(format, namesOf(columns))
-    const escapes = layout.mode.startsWith('json') && job.output.keepsSlashes !== true
+    const escaped = (bytes: Buffer) =>
+      layout.mode.startsWith('json') ? jsonRows(bytes, job.output.keepsSlashes !== true) : bytes
     const rendered = `${rowsSql(sql, columns, layout, job.output)} LIMIT ${job.limits.rows + 1}`
     await out.write(Buffer.from(layout.begin))
     this.#hasTransaction = true
@@ -169,12 +170,12 @@ export class QueryRunner {
       const start = out.rows === 0 ? Buffer.byteLength(layout.between) : 0
       const taken = out.take(chunk.rowCount)
       const rows = bytes.subarray(start, taken === 0 ? start : ends[taken - 1]!)
-      if (layout.isSilent !== true) await out.write(escapes ? withSlashesEscaped(rows) : rows)
+      if (layout.isSilent !== true) await out.write(escaped(rows))
       if (out.isFull) break
     }
     if (this.#isCancelled) throw new Error('cancelled')
     if (!out.isFull) await this.#commit(rendered)
-    const totals = await this.#totals({ ...task, columns }, layout.mode, escapes)
+    const totals = await this.#totals({ ...task, columns }, layout.mode)
     await out.end(Buffer.from(layout.end(statisticsOf(task, totals))))
   }
 
@@ -194,16 +195,15 @@ export class QueryRunner {
   async #writeWhole(task: Task, name: Parameters<typeof arrange>[0]): Promise<void> {
     const { sql, columns, job, out } = task
     const rendered = cellsSql(sql, columns, modeOf(name), job.output)
-    const escapes = modeOf(name) === 'json' && job.output.keepsSlashes !== true
+    const escaped = escapeOf(modeOf(name), job)
     const cells: string[][] = columns.map(() => [])
     await this.#materialize(task, rendered, (chunk, taken) => {
       // Reason for the cast: rendered cells are texts.
       const texts = chunk.getColumns() as string[][]
       for (const [at, column] of texts.entries())
-        for (const text of column.slice(0, taken))
-          cells[at]!.push(escapes ? text.replaceAll('/', '\\/') : text)
+        for (const text of column.slice(0, taken)) cells[at]!.push(escaped(text))
     })
-    const totals = await this.#totals(task, modeOf(name), escapes)
+    const totals = await this.#totals(task, modeOf(name))
     const statistics = statisticsOf(task, totals)
     await out.write(Buffer.from(arrange(name, { columns: namesOf(columns), cells, statistics })))
   }
@@ -222,17 +222,13 @@ export class QueryRunner {
   }
 
   /** The rendered cells of WITH TOTALS; null without it. */
-  async #totals(
-    { totals, columns, job }: Task,
-    mode: CellMode,
-    escapes: boolean,
-  ): Promise<readonly string[] | null> {
+  async #totals({ totals, columns, job }: Task, mode: CellMode): Promise<string[] | null> {
     if (totals === '') return null
     const sql = cellsSql(totals, columns, mode, job.output, totalsDepth)
     const result = await this.#database.connection.runAndReadAll(sql)
     // Reason for the cast: rendered cells are texts.
     const [cells] = result.getRows() as string[][]
-    return cells!.map((text) => (escapes ? text.replaceAll('/', '\\/') : text))
+    return cells!.map(escapeOf(mode, job))
   }
 
   /** Runs a statement as a whole, so that an error comes before the first byte. */
@@ -277,6 +273,11 @@ export class QueryRunner {
 /** The type that the printer knows, with Nullable, which DuckDB's types have not. */
 function shownType(type: string | undefined): { shown?: string } {
   return type === undefined || type.includes(unknown) ? {} : { shown: type }
+}
+
+function escapeOf(mode: CellMode, { output }: QueryJob): (text: string) => string {
+  if (!mode.startsWith('json')) return (text) => text
+  return (text) => jsonCell(text, output.keepsSlashes !== true)
 }
 
 function namesOf(columns: readonly DuckColumn[]) {

@@ -74,8 +74,24 @@ export function copyStrings(data: Uint8Array, count: number): TextRows {
 const slash = 0x2f
 const backslash = 0x5c
 
-/** JSON with its slashes escaped, as ClickHouse writes it; nothing but values and names has any. */
-export function withSlashesEscaped(json: Buffer): Buffer {
+/** As `jsonCell`, of whole rows as bytes; nothing but values and names has such characters. */
+export function jsonRows(json: Buffer, escapesSlashes: boolean): Buffer {
+  const rows = json.includes(separatorStart) ? withSeparatorsEscaped(json) : json
+  return escapesSlashes ? withSlashesEscaped(rows) : rows
+}
+
+/** The bytes that U+2028 and U+2029 begin with; quotation marks and dashes do as well. */
+const separatorStart = Buffer.from([0xe2, 0x80])
+
+function withSeparatorsEscaped(json: Buffer): Buffer {
+  const escaped = json
+    .toString('latin1')
+    .replaceAll('\xe2\x80\xa8', '\\u2028')
+    .replaceAll('\xe2\x80\xa9', '\\u2029')
+  return Buffer.from(escaped, 'latin1')
+}
+
+function withSlashesEscaped(json: Buffer): Buffer {
   let at = json.indexOf(slash)
   if (at === -1) return json
   const escaped = Buffer.allocUnsafe(json.length * 2)

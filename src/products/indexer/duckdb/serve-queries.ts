@@ -47,7 +47,7 @@ export function queryService() {
       if (runner === null) throw new Error('the process is not open')
       return runner.run(job)
     },
-    /** Opens the files of a snapshot ahead of a query. */
+    /** Closes the files that are no longer in the snapshot. */
     refresh: async (snapshot: Snapshot): Promise<null> => {
       await database?.refresh(snapshot).catch(() => {})
       return null

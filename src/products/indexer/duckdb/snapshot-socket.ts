@@ -77,8 +77,12 @@ function readAnswer(text: string): Snapshot | null {
   }
 }
 
-/** Queries within this time share a snapshot: their rows are at most this much older. */
-const shareMs = 100
+/**
+ * Queries within this time share a snapshot: their rows are at most this much older. Every new
+ * one costs the writer a file, and each query process its opening. With the time that rows are
+ * gathered and committed, it stays within the 250 ms that rows may need to become readable.
+ */
+const shareMs = 180
 /** Timeout for a busy writer; a writer that is down fails at once. */
 const requestMsMax = 5000
 

@@ -48,6 +48,20 @@ describe('the latest snapshot', () => {
     await new Promise((resolve) => broken.close(resolve))
   })
 
+  test('is shared by the queries of 180 ms and requested again by the next', async () => {
+    let requests = 0
+    const listener = await serveSnapshots(folder, async () => ({ ...written, version: ++requests }))
+    const nowMs = vi.spyOn(performance, 'now').mockReturnValue(1_000)
+    const versionAt = async (ms: number) => {
+      nowMs.mockReturnValue(ms)
+      return (await view.get(5_000)).version
+    }
+    expect(await versionAt(1_000)).toBe(1)
+    expect(await versionAt(1_179)).toBe(1)
+    expect(await versionAt(1_180)).toBe(2)
+    await listener.close()
+  })
+
   test('cannot be requested where the path is too long for a socket', () => {
     expect(() => new LatestSnapshot(join(folder, 'x'.repeat(120)))).toThrow('too long')
   })

@@ -1,0 +1,187 @@
+// What ten users get who ask the embedded index at the same time, each one question after another:
+// queries a second, and how long they wait for the whole answer or for its first byte; while rows
+// arrive as from a chain of 50 transactions a second, and while none do.
+// Thread: main of the bench process, which also writes; the queries run in processes of their own.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
+import { startDuckdbEngine } from '../../src/products/indexer/duckdb/start-engine.ts'
+import type { Cell, QueryEngine, RowBatch, RowSink } from '../../src/products/indexer/engine.ts'
+import type { TableName } from '../../src/products/indexer/tables.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { makeRows } from '../../test/testkit/generated-rows.ts'
+import { queryOf } from '../../test/testkit/query-stage.ts'
+import type { Bench, Contender, Measurement } from '../lib/bench.ts'
+import { LatencyHistogram } from '../lib/histogram.ts'
+
+const users = 10
+/** A slot takes 0.4 s: 50 transactions a second. */
+const transactionsPerSlot = 20
+const slotSeconds = 0.4
+/** Stored before the first question, and at hand for what arrives later. */
+const storedSlots = 1_000
+const laterSlots = 1_500
+/** The writer of a server commits as often. */
+const writeMs = 50
+
+const questions: readonly string[] = [
+  'SELECT count() AS n, sum(fee) AS paid FROM transactions',
+  `SELECT toStartOfMinute(block_time) AS minute, count() AS n, countIf(success = 0) AS failed
+    FROM transactions GROUP BY minute ORDER BY minute`,
+  `SELECT fee_payer, count() AS n FROM transactions GROUP BY fee_payer
+    ORDER BY n DESC, fee_payer LIMIT 20`,
+  'SELECT program, count() AS n FROM instructions GROUP BY program ORDER BY n DESC LIMIT 10',
+  'SELECT slot, idx, signature, fee FROM transactions ORDER BY slot DESC, idx DESC LIMIT 50',
+  `SELECT b.slot, b.blockhash, count() AS n FROM blocks AS b
+    JOIN transactions AS t ON t.slot = b.slot GROUP BY b.slot, b.blockhash
+    ORDER BY b.slot DESC LIMIT 10`,
+]
+
+/** Rows of a table in the order of their arrival. */
+type Rows = ReadonlyMap<TableName, readonly Cell[][]>
+
+class Stage {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-bench-users-'))
+  readonly #rows = generate()
+  #sink!: RowSink
+  #step = 0
+  engine!: QueryEngine
+
+  async open(): Promise<void> {
+    this.#sink = await openDuckdbSink(this.#folder, { retentionMs: 1e12, retentionBytes: 1e12 })
+    await this.#sink.write(part(this.#rows, 0, storedSlots), {})
+    this.engine = await startDuckdbEngine(this.#folder, { log: silentLog })
+  }
+
+  /** Writes what arrives until the signal; rejects when the rows at hand are used up. */
+  async ingest(signal: AbortSignal): Promise<void> {
+    const slots = writeMs / 1000 / slotSeconds
+    while (!signal.aborted) {
+      const from = storedSlots + this.#step * slots
+      if (from >= storedSlots + laterSlots) throw new Error('no more rows: fewer seconds, please')
+      this.#step += 1
+      await Promise.all([
+        this.#sink.write(part(this.#rows, from, from + slots), {}),
+        sleep(writeMs),
+      ])
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.engine.stop()
+    await this.#sink.stop()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+}
+
+let stage: Stage | null = null
+let holders = 0
+
+async function hold(): Promise<void> {
+  holders += 1
+  if (stage !== null) return
+  stage = new Stage()
+  await stage.open()
+}
+
+async function release(): Promise<void> {
+  holders -= 1
+  if (holders > 0) return
+  await stage?.close()
+  stage = null
+}
+
+export const bench: Bench = {
+  name: 'index-users',
+  question: 'What do ten users get who ask the embedded index while rows arrive?',
+  cores: 2,
+  seconds: 5,
+  baseline: contender('no rows arrive, whole answer', false, false),
+  candidates: [
+    contender('no rows arrive, first byte', false, true),
+    contender('rows arrive, whole answer', true, false),
+    contender('rows arrive, first byte', true, true),
+  ],
+  goals: [
+    { contender: 'rows arrive, whole answer', figure: 'opsPerSecond', atLeast: 55 },
+    { contender: 'rows arrive, first byte', figure: 'p50', atMost: 50_000 },
+  ],
+  verify: ({ evidence }) =>
+    evidence?.failures === 0 ? undefined : `${String(evidence?.failures)} queries failed`,
+}
+
+function contender(name: string, isIngesting: boolean, isFirstByte: boolean): Contender {
+  return {
+    name,
+    prepare: hold,
+    async run({ seconds }): Promise<Measurement> {
+      const stop = new AbortController()
+      const ingest = isIngesting ? stage!.ingest(stop.signal) : Promise.resolve()
+      const histogram = new LatencyHistogram()
+      const beganMs = performance.now()
+      const isOver = () => performance.now() - beganMs >= seconds * 1000
+      let failures = 0
+      const user = async (number: number) => {
+        for (let at = number; !isOver(); at++) {
+          const waited = await ask(stage!.engine, number, questions[at % questions.length]!)
+          if (waited === null) failures += 1
+          else histogram.recordNs((isFirstByte ? waited.firstMs : waited.wholeMs) * 1e6)
+        }
+      }
+      await Promise.all(Array.from({ length: users }, (_, number) => user(number)))
+      const elapsedMs = performance.now() - beganMs
+      stop.abort()
+      await ingest
+      return {
+        opsPerSecond: (histogram.total * 1000) / elapsedMs,
+        latencyUs: histogram.summary(),
+        evidence: { failures },
+      }
+    },
+    close: release,
+  }
+}
+
+/** Null when the query failed. */
+async function ask(
+  engine: QueryEngine,
+  user: number,
+  sql: string,
+): Promise<{ firstMs: number; wholeMs: number } | null> {
+  const askedMs = performance.now()
+  const outcome = await engine.run(queryOf(sql, { subscription: `user-${user}` })).started
+  if (!outcome.ok) return null
+  const firstMs = performance.now() - askedMs
+  for await (const _ of outcome.result.chunks);
+  const isWhole = outcome.result.failed() === null
+  return isWhole ? { firstMs, wholeMs: performance.now() - askedMs } : null
+}
+
+function generate(): Rows {
+  const slots = storedSlots + laterSlots
+  const plan = { seed: 5, slots, transactionsPerSlot, blocks: slots, tips: slots, usage: slots }
+  const rows = new Map<TableName, Cell[][]>()
+  for (const { table, columns } of makeRows(plan)) {
+    const before = rows.get(table)
+    if (before === undefined)
+      rows.set(
+        table,
+        columns.map((cells) => [...cells]),
+      )
+    else for (const [at, cells] of columns.entries()) before[at] = before[at]!.concat(cells)
+  }
+  return rows
+}
+
+/** The rows of the slots from `from` to `to`, which may be fractions. */
+function part(rows: Rows, from: number, to: number): RowBatch[] {
+  const share = (slot: number, count: number) =>
+    Math.floor((count * slot) / (storedSlots + laterSlots))
+  return [...rows].flatMap(([table, columns]) => {
+    const count = columns[0]!.length
+    const cells = columns.map((column) => column.slice(share(from, count), share(to, count)))
+    return cells[0]!.length === 0 ? [] : { table, count: cells[0]!.length, columns: cells }
+  })
+}
