@@ -22,7 +22,7 @@ export interface SharedRegistryDeps {
   readonly log: Log
 }
 
-/** Without an answer of PostgreSQL for this long, new callers are refused as unavailable. */
+/** A registry that was not the cluster's for this long: new callers are refused as unavailable. */
 const expiredMs = 600_000
 /** How long a start waits for PostgreSQL before it goes on with its last state. */
 const readyMs = 5_000
@@ -127,9 +127,9 @@ export class SharedRegistry {
     }
   }
 
-  /** True when the registry here is too old to let anybody in. */
+  /** True when the registry here is too old to let anybody in, on a fork too. */
   isExpired(): boolean {
-    return this.follower.state() === 'away' && this.follower.ageMs() > expiredMs
+    return this.follower.state() !== 'following' && this.follower.ageMs() > expiredMs
   }
 
   /** Where a gateway's quota sends usage. */

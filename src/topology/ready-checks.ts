@@ -9,7 +9,7 @@ const eventAgeMsMax = 30_000
 
 export function readyChecks(config: Config, components: Components): (() => ReadyCheck)[] {
   const open = new Set(enabledEndpoints(config).map(({ name }) => name))
-  const { proxy, chains, execution, cluster, sharedEvents } = components
+  const { proxy, chains, execution, cluster, sharedRegistry, sharedEvents } = components
   const { gateways } = components
   const checks: (() => ReadyCheck)[] = []
   if (gateways !== null) checks.push(() => ({ name: 'gateways', ok: gateways.isServing() }))
@@ -24,6 +24,8 @@ export function readyChecks(config: Config, components: Components): (() => Read
     })
   const { staleMs } = config.cluster
   if (cluster !== null) checks.push(() => aged('cluster', cluster.ageMs(), staleMs))
+  if (sharedRegistry !== null)
+    checks.push(() => aged('registry', sharedRegistry.follower.ageMs(), staleMs))
   if (sharedEvents !== null) checks.push(() => aged('event log', sharedEvents.ageMs(), staleMs))
   return checks
 }

@@ -3,7 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { systemClock } from '../../src/base/clock.ts'
+import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { initialOf } from '../../src/base/fields.ts'
 import { Cluster } from '../../src/cluster/cluster.ts'
 import { clusterSection } from '../../src/cluster/config.ts'
@@ -30,9 +30,13 @@ export const by = { who: 'test' }
 
 const folders: string[] = []
 
-export function openGateway(url: string, gateway: string, folder = newFolder()): Gateway {
-  const store = openStore(join(folder, 'registry'), { clock: systemClock, known })
-  const deps = { clock: systemClock, log: silentLog }
+export function openGateway(
+  url: string,
+  gateway: string,
+  { folder = newFolder(), clock = systemClock }: { folder?: string; clock?: Clock } = {},
+): Gateway {
+  const store = openStore(join(folder, 'registry'), { clock, known })
+  const deps = { clock, log: silentLog }
   const section = { ...initialOf(clusterSection.fields), url, gateway }
   const cluster = new Cluster(section, deps)
   const shared = new SharedRegistry({ ...deps, cluster, store, known })

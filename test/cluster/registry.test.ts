@@ -159,6 +159,26 @@ describe.skipIf(!hasPostgres())('the shared registry', () => {
     expect(refused).toMatchObject({ ok: false, refusal: { code: 'cluster-fork' } })
   })
 
+  it('lets nobody in after ten minutes on a fork, and again once it follows', async () => {
+    const url = await postgres.database()
+    let laterMs = 0
+    const clock = { ...systemClock, monotonicMs: () => performance.now() + laterMs }
+    const gateway = openGateway(url, 'forked', { clock })
+    gateways.push(gateway)
+    await gateway.shared.seed()
+    await gateway.start()
+    const { follower } = gateway.shared
+    const { hash } = gateway.store.head()
+    await sqlOn(url, `UPDATE head SET hash = '${'f'.repeat(64)}'`)
+    await until(() => follower.state() === 'forked', 'the fork', waitMs)
+    expect(gateway.shared.isExpired()).toBe(false)
+    laterMs = 600_000
+    await until(() => gateway.shared.isExpired(), 'the end of its time', waitMs)
+    await sqlOn(url, 'UPDATE head SET hash = $1', [hash])
+    await until(() => follower.state() === 'following', 'the chain', waitMs)
+    expect(gateway.shared.isExpired()).toBe(false)
+  })
+
   it('refuses to join a database without a registry, or with another one', async () => {
     const url = await postgres.database()
     const first = openGateway(url, 'first')
