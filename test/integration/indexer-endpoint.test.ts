@@ -1,6 +1,7 @@
 // The indexer's endpoint over a scripted engine: HTTP of ClickHouse, and nothing else.
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { compressZstd, decompressZstd } from '../../src/base/zstd.ts'
 import { type Asked, IndexerStage, planLimits } from '../testkit/indexer-stage.ts'
 
 const { queries: _, ...limits } = planLimits
@@ -132,7 +133,7 @@ describe('a query', () => {
     const none = await stage.ask({
       body: 'SELECT rows 3000',
       query,
-      headers: { 'accept-encoding': 'zstd' },
+      headers: { 'accept-encoding': 'lz4' },
     })
     expect(none.headers.get('content-encoding')).toBeNull()
     for (const coding of ['gzip', 'deflate', 'br']) {
@@ -143,6 +144,48 @@ describe('a query', () => {
       expect(wrong.headers.get('content-encoding')).toBe(coding)
       expect(wrong.text).toContain('Code: 62.')
     }
+  })
+
+  it('is compressed with zstd where the client accepts nothing better', async () => {
+    const ask = async (body: string, accepted: string) => {
+      const headers = { ...stage.credentials, 'accept-encoding': accepted }
+      const url = `${stage.url}/?enable_http_compression=1`
+      const answer = await fetch(url, { method: 'POST', headers, body })
+      return { answer, bytes: Buffer.from(await answer.arrayBuffer()) }
+    }
+    const small = await ask('SELECT rows 1', 'lz4,zstd')
+    expect(small.answer.headers.get('content-encoding')).toBe('zstd')
+    expect(decompressZstd(small.bytes, 1_000).toString()).toBe('0\trow 0\n')
+    const long = await ask('SELECT rows 100000', 'zstd')
+    const text = decompressZstd(long.bytes, 4_000_000).toString()
+    expect(long.bytes.length).toBeLessThan(text.length / 2)
+    expect(text.split('\n').length).toBe(100_001)
+    expect(text.endsWith('99999\trow 99999\n')).toBe(true)
+    const both = await ask('SELECT rows 1', 'zstd, gzip')
+    expect(both.answer.headers.get('content-encoding')).toBe('gzip')
+  })
+
+  it('may be compressed with zstd itself', async () => {
+    const headers = { 'content-encoding': 'zstd' }
+    const body = compressZstd(Buffer.from('SELECT rows 1'))
+    expect((await stage.ask({ body, headers })).text).toBe('0\trow 0\n')
+    const bomb = compressZstd(Buffer.alloc(4_000_000))
+    for (const wrong of [bomb, 'SELECT 1', body.subarray(0, -2)])
+      expect((await stage.code({ body: wrong, headers }))[0]).toBe(400)
+  })
+
+  it('has one progress header, with the figures of its first byte, when it asks for it', async () => {
+    const query = { send_progress_in_http_headers: '1', http_headers_progress_interval_ms: '1' }
+    const { headers } = await stage.ask({ body: 'SELECT rows 3', query })
+    const progress = JSON.parse(headers.get('x-clickhouse-progress')!) as Record<string, string>
+    expect(progress).toMatchObject({ result_rows: '3', written_rows: '0' })
+    expect(progress).not.toHaveProperty('read_rows')
+    const streamed = await stage.ask({ body: 'SELECT rows 100000', query })
+    const early = JSON.parse(streamed.headers.get('x-clickhouse-progress')!) as typeof progress
+    expect(Number(early.result_rows)).toBeGreaterThan(0)
+    expect(Number(early.result_rows)).toBeLessThan(100_000)
+    const plain = await stage.ask({ body: 'SELECT rows 3' })
+    expect(plain.headers.get('x-clickhouse-progress')).toBeNull()
   })
 })
 
@@ -250,8 +293,8 @@ describe('an error', () => {
       36,
       'BAD_ARGUMENTS',
     ])
-    const zstd = { 'content-encoding': 'zstd' }
-    expect((await stage.code({ body: 'SELECT 1', headers: zstd }))[0]).toBe(415)
+    const lz4 = { 'content-encoding': 'lz4' }
+    expect((await stage.code({ body: 'SELECT 1', headers: lz4 }))[0]).toBe(415)
     const broken = { 'content-encoding': 'gzip' }
     expect((await stage.code({ body: 'SELECT 1', headers: broken }))[0]).toBe(400)
     const bomb = gzipSync(Buffer.alloc(4_000_000))

@@ -17,6 +17,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { nginxMissing, startNginx } from '../../bench/lib/nginx.ts'
 import { launchBrowser, noBrowser, openPage } from '../testkit/browser.ts'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
 import { newPayer, sign, transfer } from '../testkit/tipped.ts'
@@ -57,6 +58,8 @@ const missing = new Map(
     .filter((tool) => spawnSync(tool, ['--version']).error !== undefined)
     .map((tool) => [tool, `no ${tool} on this machine`]),
 )
+
+const noNginx = await nginxMissing()
 
 describe('the documents', () => {
   let server: Server
@@ -182,6 +185,26 @@ describe('the documents', () => {
         expect(opened.faults).toEqual([])
       } finally {
         await browser.close()
+      }
+    },
+  )
+
+  test.skipIf(noNginx !== undefined)(
+    `docs/api/indexer.md has a proxy that adds x-token (${noNginx ?? 'nginx'})`,
+    async () => {
+      const [block = ''] = blocksOf(join('docs', 'api', 'indexer.md'), 'nginx')
+      const filled = withPorts(block, server).replace('slu_…', server.token)
+      const [, location = ''] = /^location \/ \{\n([\s\S]*)^\}/m.exec(filled) ?? []
+      const nginx = await startNginx('', location)
+      try {
+        const pair = `${server.indexer.user}:${server.indexer.password}`
+        const headers = { authorization: `Basic ${Buffer.from(pair).toString('base64')}` }
+        const ask = (url: string) => fetch(`${url}/?query=SELECT+1`, { headers })
+        expect((await ask(server.url('indexer'))).status).toBe(401)
+        const answer = await ask(`http://127.0.0.1:${nginx.port}`)
+        expect([answer.status, await answer.text()]).toEqual([200, '1\n'])
+      } finally {
+        await nginx.stop()
       }
     },
   )

@@ -16,6 +16,8 @@ export interface AnswerShape {
   readonly isWhole: boolean
   headOf(totals: QueryTotals): Head
   failed(error: QueryError): Reply
+  /** The last row of a result that failed after its first bytes; null: the exception block. */
+  lastRow(error: QueryError): string | null
   /** True when the client is gone. */
   isAbandoned(): boolean
   /** The rest will not be read: stops the query and releases its resources. Idempotent. */
@@ -91,7 +93,9 @@ async function* streamed(streaming: Streaming): AsyncGenerator<Uint8Array> {
     }
     error = result.failed()
     // Clients expect the block in one chunk.
-    if (error !== null) yield exceptionBlock(error, tag)
+    const row = error === null ? null : shape.lastRow(error)
+    if (row !== null) yield Buffer.from(row)
+    else if (error !== null) yield exceptionBlock(error, tag)
   } finally {
     shape.ended(error)
   }

@@ -1,5 +1,6 @@
 // Compresses responses as Accept-Encoding asks, whole or streamed. Thread: main.
-import { pipeline, Readable, type Transform } from 'node:stream'
+import { pipeline, Readable, Transform } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import {
   brotliCompress,
@@ -10,6 +11,7 @@ import {
   deflate,
   gzip,
 } from 'node:zlib'
+import { compressZstd } from '../../base/zstd.ts'
 import { Reply } from '../../transport/reply.ts'
 
 /** The fastest levels, because this runs in the main process. */
@@ -22,7 +24,10 @@ interface Coding {
   stream(): Transform
 }
 
-/** In the order in which ClickHouse prefers them. */
+/** zstd blocks the thread while it compresses, so it takes less at once and is the last choice. */
+const ZSTD_FRAME_BYTES = 131_072
+
+/** In the order in which they are chosen. */
 const codings: readonly Coding[] = [
   {
     name: 'br',
@@ -39,7 +44,26 @@ const codings: readonly Coding[] = [
     whole: (bytes) => promisify(deflate)(bytes, level),
     stream: () => createDeflate(level),
   },
+  {
+    name: 'zstd',
+    whole: zstd,
+    stream: () =>
+      new Transform({
+        transform: (chunk: Buffer, _, done) =>
+          void zstd(chunk).then((frames) => done(null, frames), done),
+      }),
+  },
 ]
+
+/** Frames that decoders read as one content. */
+async function zstd(bytes: Uint8Array): Promise<Buffer> {
+  const frames: Buffer[] = []
+  for (let at = 0; at === 0 || at < bytes.length; at += ZSTD_FRAME_BYTES) {
+    frames.push(compressZstd(bytes.subarray(at, at + ZSTD_FRAME_BYTES), level.level))
+    await turn()
+  }
+  return Buffer.concat(frames)
+}
 
 /** Null when the client accepts none of them. */
 export function codingOf(acceptEncoding: string): Coding | null {

@@ -11,9 +11,10 @@ import { answerWith } from './answer.ts'
 import { answerFromCatalogue } from './answer-from-catalogue.ts'
 import { codingOf, encoded } from './encoding.ts'
 import type { QueryEngine, QueryError, QueryTotals, Statement } from './engine.ts'
+import { rowWithException } from './exception-format.ts'
 import { type Checked, checked, exception, fail, shownName } from './exceptions.ts'
 import { defaultFormat, type Format, formatOf, isWhole } from './formats.ts'
-import { BUSY_RETRY_MS, errorReply, type ResponseInfo, resultHead } from './heads.ts'
+import { BUSY_RETRY_MS, errorInFormat, errorReply, type ResponseInfo, resultHead } from './heads.ts'
 import type { Freshness } from './ingest.ts'
 import { type QueryInput, type RequestHead, readUrl, withBody } from './input.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
@@ -197,12 +198,20 @@ export class IndexerHandler {
     if (request.isGone) leave()
     else request.onGone(leave)
     const outcome = await query.started
-    if (!outcome.ok) return this.#failed(run, outcome.error)
+    const failed = (error: QueryError) =>
+      settings.writesException
+        ? errorInFormat(error, this.#infoOf(run.id), format)
+        : errorReply(error, this.#infoOf(run.id))
+    if (!outcome.ok) {
+      run.end(outcome.error)
+      return failed(outcome.error)
+    }
     run.countBy(() => outcome.result.totals())
     return answerWith(outcome.result, {
       isWhole: settings.waitsForEnd || isWhole(format),
-      headOf: (totals) => resultHead(format, this.#infoOf(run.id), totals),
-      failed: (error) => errorReply(error, this.#infoOf(run.id)),
+      headOf: (totals) => resultHead(format, this.#infoOf(run.id), totals, settings.sendsProgress),
+      failed,
+      lastRow: (error) => (settings.writesException ? rowWithException(error, format) : null),
       isAbandoned: () => request.isGone,
       abandon: leave,
       ended: (error) => run.end(error),

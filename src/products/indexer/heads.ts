@@ -1,6 +1,7 @@
 // Response headers and error replies of the indexer's endpoint. Thread: main. Pure.
 import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
 import type { QueryError, QueryTotals } from './engine.ts'
+import { documentWithException } from './exception-format.ts'
 import { exception, exceptionText, statusOf } from './exceptions.ts'
 import { type Format, formats } from './formats.ts'
 import type { Freshness } from './ingest.ts'
@@ -53,9 +54,29 @@ export interface ResponseInfo {
   readonly freshness: Freshness
 }
 
-export function resultHead(format: Format, info: ResponseInfo, totals: QueryTotals): Head {
+export function resultHead(
+  format: Format,
+  info: ResponseInfo,
+  totals: QueryTotals,
+  sendsProgress = false,
+): Head {
   const head = withInfo(resultHeads.get(format) ?? plainHead, info)
-  return head.and('x-clickhouse-summary', summaryOf(totals))
+  const summary = summaryOf(totals)
+  // The head is sent at once, so there is one progress, of the time of the first byte.
+  const progress = sendsProgress ? head.and('x-clickhouse-progress', summary) : head
+  return progress.and('x-clickhouse-summary', summary)
+}
+
+/** The exception inside the format; as a text where the format has no form for it. */
+export function errorInFormat(error: QueryError, info: ResponseInfo, format: Format): Reply {
+  const body = documentWithException(error, format)
+  if (body === null) return errorReply(error, info)
+  const head = withInfo(resultHeads.get(format) ?? plainHead, info)
+  return new Reply(
+    statusOf(error),
+    head.and('x-clickhouse-exception-code', String(error.code)),
+    body,
+  )
 }
 
 export function errorReply(
@@ -123,7 +144,8 @@ export function preflightReply(cors: CorsHeaders): Reply {
 }
 
 const exposed =
-  'x-clickhouse-query-id, x-clickhouse-summary, x-clickhouse-exception-code, ' +
+  'x-clickhouse-query-id, x-clickhouse-summary, x-clickhouse-progress, ' +
+  'x-clickhouse-exception-code, ' +
   'x-clickhouse-exception-tag, x-clickhouse-format, x-clickhouse-timezone, ' +
   'x-clickhouse-server-display-name, x-sluice-engine, x-sluice-last-slot, x-sluice-last-block'
 

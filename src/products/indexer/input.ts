@@ -3,6 +3,7 @@
 import { isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, inflate } from 'node:zlib'
+import { decompressZstd } from '../../base/zstd.ts'
 import { holdsToken } from '../../subscriptions/issue.ts'
 import { databaseOf } from './catalogue.ts'
 import { type Checked, checked, fail, shownName } from './exceptions.ts'
@@ -132,6 +133,11 @@ const decoders: Readonly<Record<string, Decoder>> = {
   gzip: promisify<Buffer, { maxOutputLength: number }, Buffer>(gunzip),
   deflate: promisify<Buffer, { maxOutputLength: number }, Buffer>(inflate),
   br: promisify<Buffer, { maxOutputLength: number }, Buffer>(brotliDecompress),
+  zstd: async (bytes, { maxOutputLength }) => {
+    const content = decompressZstd(bytes, maxOutputLength)
+    if (typeof content === 'string') throw new Error(content)
+    return content
+  },
 }
 
 async function decompress(decode: Decoder, bytes: Buffer): Promise<Buffer | null> {

@@ -156,7 +156,10 @@ function isOpen(request: Request): boolean {
 
 function undecodable(): Reply {
   return errorReply(
-    exception('UNKNOWN_COMPRESSION_METHOD', 'a body may be compressed with gzip, deflate or br'),
+    exception(
+      'UNKNOWN_COMPRESSION_METHOD',
+      'a body may be compressed with gzip, deflate, br or zstd',
+    ),
     null,
   )
 }

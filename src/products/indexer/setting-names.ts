@@ -40,8 +40,7 @@ export const meaningSettings = `
 `
 /** Ignored: they affect how a server works and not its result, or are fixed here. */
 export const harmlessSettings = `
-  send_progress_in_http_headers http_headers_progress_interval_ms
-  http_write_exception_in_output_format
+  http_headers_progress_interval_ms
   readonly session_id session_timeout quota_key buffer_size
   cancel_http_readonly_queries_on_client_close add_http_cors_header stacktrace
   http_zlib_compression_level http_response_buffer_size http_make_head_request http_max_uri_size

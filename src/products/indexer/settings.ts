@@ -14,6 +14,10 @@ export interface QuerySettings {
   readonly output: OutputOptions
   /** Nothing is sent before the query has ended, as far as the result can be buffered. */
   readonly waitsForEnd: boolean
+  /** Sends the figures of the result so far with its first byte. */
+  readonly sendsProgress: boolean
+  /** Writes an exception inside the formats that have a form for it. */
+  readonly writesException: boolean
   /** 0: none. Applied to the result. */
   readonly limit: number
   readonly offset: number
@@ -40,6 +44,8 @@ export function readSettings(
     limits: { timeMs, rows, resultBytes, memoryBytes, overflow: 'throw' },
     output: { quotes64: true },
     waitsForEnd: false,
+    sendsProgress: false,
+    writesException: false,
     limit: 0,
     offset: 0,
     passed: {},
@@ -90,7 +96,7 @@ function clamp(limit: 'timeMs' | 'rows' | 'resultBytes' | 'memoryBytes', unit = 
   }
 }
 
-function flag(name: 'waitsForEnd'): Take {
+function flag(name: 'waitsForEnd' | 'sendsProgress' | 'writesException'): Take {
   return (value, draft) => {
     if (!isFlag.test(value)) return 'BAD_ARGUMENTS'
     draft[name] = isOn.test(value)
@@ -192,6 +198,8 @@ const own: Readonly<Record<string, Rule>> = {
   ),
   wait_end_of_query: row('0', flag('waitsForEnd'), 'Holds the response until the query ended.'),
   http_wait_end_of_query: row('0', flag('waitsForEnd'), 'As wait_end_of_query.'),
+  send_progress_in_http_headers: row('0', flag('sendsProgress'), 'Once, with the first byte.'),
+  http_write_exception_in_output_format: row('0', flag('writesException'), 'In JSON formats.'),
   enable_http_compression: row('0', mustBe('BAD_ARGUMENTS', isFlag), 'As Accept-Encoding asks.'),
   max_block_size: row(
     '65536',

@@ -64,13 +64,20 @@ export const itemOf =
 
 export function resultType(entry: Entry, call: CallOf): string {
   const rule = typeof entry === 'string' ? entry : (entry.type ?? unknown)
-  const type = typeof rule === 'string' ? (rule === 'flag' ? 'UInt8' : rule) : rule(call)
+  const type = typeof rule === 'string' ? (flags[rule]?.(call) ?? rule) : rule(call)
   const isOwn = typeof entry === 'object' && entry.nulls === 'own'
   return !isOwn && call.args.some((arg) => isNullable(arg.type)) ? nullable(type) : type
 }
 
+/** Types of conditions: of comparisons, and of logic, which has Bool where an argument is one. */
+const flags: Readonly<Record<string, (call: CallOf) => string>> = {
+  flag: () => 'UInt8',
+  logic: ({ args }) => (args.some(({ type }) => type === 'Bool') ? 'Bool' : 'UInt8'),
+}
+
 export function isFlagEntry(entry: Entry): boolean {
-  return (typeof entry === 'string' ? entry : entry.type) === 'flag'
+  const type = typeof entry === 'string' ? entry : entry.type
+  return typeof type === 'string' && Object.hasOwn(flags, type)
 }
 
 /**

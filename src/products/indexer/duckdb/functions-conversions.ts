@@ -114,6 +114,12 @@ export function dateTimeOf(x: Typed): string {
 
 function time64Of(x: Typed, digits: number): string {
   const target = timeType(digits)
+  if (/^Decimal/.test(withoutNull(x.type))) {
+    const [make, most] = digits > 6 ? ['make_timestamp_ns', 9] : ['make_timestamp', 6]
+    const kept = `trunc(CAST(${x.sql} AS DECIMAL(28, 9)) * ${10 ** digits})`
+    const count = `CAST(${kept} AS BIGINT) * ${10 ** (most - digits)}`
+    return `CAST(${make}(${count}) AS ${target})`
+  }
   if (!isNumber(x.type)) return `CAST(${x.sql} AS ${target})`
   const micros = isFloat(x.type)
     ? `CAST(CAST(${x.sql} AS DOUBLE) * 1000000 AS BIGINT)`

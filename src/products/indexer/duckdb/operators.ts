@@ -195,11 +195,14 @@ export const operators: Entries = {
   lessorequals: { type: 'flag', sql: comparison('<=') },
   greater: { type: 'flag', sql: comparison('>') },
   greaterorequals: { type: 'flag', sql: comparison('>=') },
-  and: { type: 'flag', sql: logic('AND') },
-  or: { type: 'flag', sql: logic('OR') },
-  not: { type: 'flag', sql: ({ args: [x] }) => (x === undefined ? null : `(NOT ${condition(x)})`) },
+  and: { type: 'logic', sql: logic('AND') },
+  or: { type: 'logic', sql: logic('OR') },
+  not: {
+    type: 'logic',
+    sql: ({ args: [x] }) => (x === undefined ? null : `(NOT ${condition(x)})`),
+  },
   xor: {
-    type: 'flag',
+    type: 'logic',
     sql: ({ args }) => (args.length < 2 ? null : `(${args.map(condition).join(' <> ')})`),
   },
   isnull: { type: 'flag', sql: '($1 IS NULL)', nulls: 'own' },

@@ -13,7 +13,7 @@ import { functions } from './functions.ts'
 import { literal as valueSql } from './literal.ts'
 import { typedOperators } from './operators.ts'
 import { printMembership } from './print-membership.ts'
-import { nearName, Scope, shown } from './scope.ts'
+import { argumentsOf, nearName, Scope, shown } from './scope.ts'
 import {
   flagOf,
   itemType,
@@ -186,10 +186,11 @@ function functionName(name: string): string {
 }
 
 function printedCall(
-  { name, args, params }: Expr & { kind: 'call' },
+  { name, args: given, params }: Expr & { kind: 'call' },
   scope: Scope,
   context: Context,
 ): CallOf {
+  const args = argumentsOf(given, scope)
   const printed = params?.map((one) => print(one, scope, context)) ?? []
   const [first, ...rest] = args
   if (first?.kind !== 'lambda')

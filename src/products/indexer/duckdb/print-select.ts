@@ -5,18 +5,19 @@ import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName } from '../sql/quoting.ts'
 import type { Context } from './context.ts'
+import { boundedNumbers } from './endless-numbers.ts'
 import type { PrintedFrom } from './join-keys.ts'
 import { aliasesOf, arrayJoins } from './print-array-join.ts'
 import { orderSql, print, windowSql } from './print-expression.ts'
 import { printFrom } from './print-from.ts'
-import { type Relation, Scope, type ScopeColumn, type Source } from './scope.ts'
+import { argumentsOf, type Relation, Scope, type ScopeColumn, type Source } from './scope.ts'
 import { condition, filled, type Typed } from './typing.ts'
 
 export function printSelect(select: Select, parent: Scope, context: Context): Relation {
   const from: PrintedFrom =
     select.from === null
       ? { sql: '', sources: [], merged: new Map() }
-      : printFrom(select.from, parent, context)
+      : printFrom(boundedNumbers(select, select.from, context), parent, context)
   const scope = new Scope(parent, { ...from, aliases: aliasesOf(select) })
   const joined = arrayJoins(select, scope, context)
   const source = `${from.sql === '' && joined !== '' ? '(SELECT 1)' : from.sql}${joined}`
@@ -56,7 +57,7 @@ function itemsOf(item: Expr, scope: Scope, context: Context): readonly Item[] {
 
 /** `t.a` is called `a` unless another table has it too. */
 function itemName(item: Expr, scope: Scope): string {
-  return columnName(item, (path) => {
+  return columnName(withColumns(item, scope), (path) => {
     const name = path.at(-1)!
     const prefix = path.slice(0, -1).join('.')
     if (prefix === '') return name
@@ -65,6 +66,13 @@ function itemName(item: Expr, scope: Scope): string {
     const isShared = scope.sources.length > 2 && holders.length > 1
     return !isShared && holders[0]?.names.includes(prefix) ? name : path.join('.')
   })
+}
+
+/** Calls of `*` are named by its columns. */
+function withColumns(item: Expr, scope: Scope): Expr {
+  return item.kind === 'call' && item.args.some(({ kind }) => kind === 'star')
+    ? { ...item, args: argumentsOf(item.args, scope) }
+    : item
 }
 
 function starOf(star: Star, scope: Scope, context: Context): readonly Item[] {

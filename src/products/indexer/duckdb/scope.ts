@@ -136,6 +136,18 @@ export class Scope {
   }
 }
 
+/** The arguments of a call: `*` is every column of the only table. */
+export function argumentsOf(args: readonly Expr[], scope: Scope): readonly Expr[] {
+  return args.flatMap((arg): readonly Expr[] => {
+    if (arg.kind !== 'star') return [arg]
+    const isPlain = arg.pattern === null && arg.of.length + arg.except.length === 0
+    const [source, other] = scope.sources
+    if (!isPlain || arg.replace.length > 0 || source === undefined || other !== undefined)
+      throw new SqlProblem('NOT_IMPLEMENTED', '* of several tables is no argument here')
+    return source.columns.map(({ name }) => ({ kind: 'column', at: arg.at, path: [name] }))
+  })
+}
+
 /** The name that was probably meant: at most one edit for every three letters. */
 export function nearName(name: string, known: Iterable<string>): string | null {
   const word = name.slice(0, 64)

@@ -191,7 +191,8 @@ export function filled(value: Typed): Typed {
 
 /** A condition, from DuckDB's BOOLEAN. */
 export function flagOf(sql: string, type = 'UInt8'): Typed {
-  return { sql: `CAST(${sql} AS UTINYINT)`, type, flag: sql }
+  const value = withoutNull(type) === 'Bool' ? sql : `CAST(${sql} AS UTINYINT)`
+  return { sql: value, type, flag: sql }
 }
 
 /** The value as a condition. */

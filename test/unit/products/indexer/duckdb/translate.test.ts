@@ -76,6 +76,36 @@ describe("ClickHouse's queries on DuckDB", () => {
     expect((await answer(`${sql} LIMIT 1`, true)).rows).toEqual([[null]])
   })
 
+  test('take * as the columns of their table in a call', async () => {
+    const made = { columns: ['sum(number)'], rows: [['10']] }
+    expect(await answer('SELECT sum(*) FROM numbers(5)')).toEqual(made)
+    await expect(answer('SELECT max(*) FROM blocks a, blocks b')).rejects.toThrow(/^48 \*/)
+  })
+
+  test('end at the last number that WHERE allows', async () => {
+    const from = 'FROM system.numbers WHERE'
+    for (const [sql, rows] of [
+      [`SELECT number ${from} number = 2 LIMIT 1`, [['2']]],
+      [`SELECT numbers.number AS n ${from} number % 2 = 1 AND number <= 3`, [['1'], ['3']]],
+      ['SELECT count() FROM system.numbers AS t PREWHERE t.number < 7', [['7']]],
+    ] as const)
+      expect((await answer(sql)).rows).toEqual(rows)
+    const shifted = await answer(
+      'SELECT number - 5 AS number FROM (SELECT number FROM numbers(9)) WHERE number = 2',
+    )
+    expect(shifted.rows).toEqual([['2']])
+  })
+
+  test('have a Bool of Bools, and times of decimals', async () => {
+    const types = 'toTypeName(true AND 1), toTypeName(NOT false), toTypeName(1 OR 0)'
+    const { rows } = await answer(`SELECT true AND false, xor(true, 0), 1 AND 1, ${types}`)
+    expect(rows).toEqual([[false, true, '1', 'Bool', 'Bool', 'UInt8']])
+    const times = [3, 6, 9].map((n) => `toString(toDateTime64(toDecimal64('0.1239999', 7), ${n}))`)
+    expect((await answer(`SELECT ${times.join(', ')}`)).rows).toEqual([
+      ['123', '123999', '123999900'].map((digits) => `1970-01-01 00:00:00.${digits}`),
+    ])
+  })
+
   test('have their string literals as they are, whatever is in them', async () => {
     const texts = fc.oneof(
       fc.string({ unit: 'binary' }),
