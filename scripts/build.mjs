@@ -57,7 +57,7 @@ function copyPages() {
 
 /** Definitions that the query process reads are beside their reader. */
 function copySql() {
-  const file = join('src', 'products', 'indexer', 'duckdb', 'functions.sql')
+  const file = join('src', 'clickhouse', 'duckdb', 'functions.sql')
   copyFileSync(join(root, file), join(fresh, file))
 }
 

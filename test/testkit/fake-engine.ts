@@ -6,15 +6,16 @@
 //   SELECT wait              nothing until it is cancelled
 //   SELECT slow 3            three rows, 100 ms apart
 //   anything else            one row with the query's text
+
+import type { QueryError } from '../../src/clickhouse/exceptions.ts'
+import { formatOf } from '../../src/clickhouse/formats/formats.ts'
 import type {
   Query,
   QueryEngine,
-  QueryError,
   QueryOutcome,
   QueryResult,
   RunningQuery,
 } from '../../src/products/indexer/engine.ts'
-import { formatOf } from '../../src/products/indexer/formats.ts'
 import { renderSmall, type SmallResult } from '../../src/products/indexer/small-result.ts'
 
 const CHUNK_ROWS = 1_000

@@ -69,6 +69,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'quota',
     'stream',
     'upstream/ports',
+    'clickhouse',
     'jsonrpc',
     'evm',
     'solana',
@@ -103,6 +104,8 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
   quota: ['subscriptions/plans', 'subscriptions/subscription', 'subscriptions/usage', ...floorTwo],
   subscriptions: floorTwo,
   rings: floorTwo,
+  // ClickHouse's SQL, formats and exceptions, and their translation for DuckDB. No product, no I/O.
+  clickhouse: ground,
   jsonrpc: ground,
   evm: ground,
   solana: ground,
@@ -153,9 +156,9 @@ export const importers: Readonly<Record<string, readonly string[]>> = {
     // The WebSocket of `sluice/client/node`; `sluice/client` itself stays free of packages.
     'src/client/node-socket.ts',
   ],
-  '@duckdb/node-api': ['src/products/indexer/duckdb/'],
-  '@duckdb/node-bindings': ['src/products/indexer/duckdb/'],
-  'apache-arrow': ['src/products/indexer/'],
+  '@duckdb/node-api': ['src/products/indexer/duckdb/', 'src/clickhouse/duckdb/'],
+  '@duckdb/node-bindings': ['src/clickhouse/duckdb/'],
+  'apache-arrow': ['src/clickhouse/duckdb/arrow.ts'],
   uplot: ['src/live/'],
   'd3-force': ['src/live/'],
 }

@@ -1,13 +1,14 @@
 // Asks an engine of the index as its door does: the statement is read, its parameters are bound.
+
+import type { QueryError } from '../../src/clickhouse/exceptions.ts'
+import { bindParameters } from '../../src/clickhouse/sql/parameters.ts'
+import { readStatement } from '../../src/clickhouse/sql/reading.ts'
 import type {
   Query,
   QueryEngine,
-  QueryError,
   QueryLimits,
   QueryTotals,
 } from '../../src/products/indexer/engine.ts'
-import { bindParameters } from '../../src/products/indexer/sql/parameters.ts'
-import { readStatement } from '../../src/products/indexer/sql/reading.ts'
 
 export interface AskOptions {
   readonly format?: string

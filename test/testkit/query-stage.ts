@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { QueryError } from '../../src/clickhouse/exceptions.ts'
 import { type DuckdbSink, openDuckdbSink } from '../../src/products/indexer/duckdb/sink.ts'
 import {
   type DuckdbEngineDeps,
@@ -10,7 +11,6 @@ import {
 import type {
   Query,
   QueryEngine,
-  QueryError,
   QueryLimits,
   QueryTotals,
 } from '../../src/products/indexer/engine.ts'

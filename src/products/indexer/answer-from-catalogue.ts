@@ -1,5 +1,9 @@
 // Answers SHOW, DESCRIBE, EXISTS and USE from the catalogue without an engine. Thread: any (pure).
 // Tools send these before anything else.
+
+import { type Checked, checked, fail, shownName } from '../../clickhouse/exceptions.ts'
+import { Cursor } from '../../clickhouse/sql/cursor.ts'
+import type { Reading } from '../../clickhouse/sql/reading.ts'
 import {
   createText,
   databaseOf,
@@ -8,10 +12,7 @@ import {
   visibleTable,
   visibleTables,
 } from './catalogue.ts'
-import { type Checked, checked, fail, shownName } from './exceptions.ts'
 import type { SmallResult } from './small-result.ts'
-import { Cursor } from './sql/cursor.ts'
-import type { Reading } from './sql/reading.ts'
 import type { Database } from './tables.ts'
 
 /** The result; null when the engine must answer (`DESCRIBE (SELECT …)`). */

@@ -6,10 +6,10 @@
 //
 // Most results end while they are buffered, so that their errors get an error status.
 import { randomBytes } from 'node:crypto'
+import { exception, exceptionText, type QueryError } from '../../clickhouse/exceptions.ts'
 import { type Head, Reply } from '../../transport/reply.ts'
 import { withReturn } from './encoding.ts'
-import type { QueryError, QueryResult, QueryTotals } from './engine.ts'
-import { exception, exceptionText } from './exceptions.ts'
+import type { QueryResult, QueryTotals } from './engine.ts'
 
 export interface AnswerShape {
   /** Nothing is sent before the end, as far as the result can be buffered. */

@@ -1,7 +1,7 @@
 // The catalogue that customers see: databases, tables, columns. Thread: any. Data only.
 // The single source for SHOW and DESCRIBE of the endpoint, and for `system` and
 // `information_schema` of an engine.
-import { formats } from './formats.ts'
+import { formats } from '../../clickhouse/formats/formats.ts'
 import { settingRows } from './settings.ts'
 import { type Database, readColumns, type Table, tableNames, tables } from './tables.ts'
 

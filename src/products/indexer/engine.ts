@@ -3,7 +3,9 @@
 //
 //   feeds    -> writer process: rows/ -> RowSink.write(batches, marks)    durable when it resolves
 //   endpoint -> QueryEngine.run(query) -> bytes in the requested format, with backpressure
-import type { OutputOptions } from './formats.ts'
+import type { QueryError } from '../../clickhouse/exceptions.ts'
+import type { OutputOptions } from '../../clickhouse/formats/formats.ts'
+import type { Statement } from '../../clickhouse/sql/statement.ts'
 import type { Database, FeedName, TableName } from './tables.ts'
 
 /** 64-bit integers are bigints or safe integers; times are counts of the column's own unit. */
@@ -45,21 +47,6 @@ export interface RowSink {
   stop(): Promise<void>
 }
 
-/** The value of a `{name:Type}` parameter, checked against its type by sql/. */
-export interface TypedValue {
-  /** ClickHouse type name: `UInt64`, `Array(String)`, `Nullable(DateTime64(3))`. */
-  readonly type: string
-  readonly value: string | readonly TypedValue[] | null
-  /** The braces as written, for an engine that parses the statement itself. */
-  readonly source?: string
-}
-
-/** One statement without FORMAT and SETTINGS; `texts` has one item more than `values`. */
-export interface Statement {
-  readonly texts: readonly string[]
-  readonly values: readonly TypedValue[]
-}
-
 export interface Query {
   /** Chosen by the customer: unique only among the running queries of its subscription. */
   readonly id: string
@@ -83,13 +70,6 @@ export interface QueryLimits {
   readonly memoryBytes: number
   /** At the limits `rows` and `resultBytes`: fail the query, or truncate the result. */
   readonly overflow: 'throw' | 'break'
-}
-
-/** A ClickHouse exception: its code, upper-case name and message. */
-export interface QueryError {
-  readonly code: number
-  readonly name: string
-  readonly message: string
 }
 
 export interface QueryTotals {

@@ -4,26 +4,34 @@
 //         -> KILL, SHOW, DESCRIBE: answered here
 //         -> concurrency limit of the plan -> engine -> answer.ts
 import { randomUUID } from 'node:crypto'
+import {
+  type Checked,
+  checked,
+  exception,
+  fail,
+  type QueryError,
+  shownName,
+} from '../../clickhouse/exceptions.ts'
+import { rowWithException } from '../../clickhouse/formats/exception-format.ts'
+import { defaultFormat, type Format, formatOf, isWhole } from '../../clickhouse/formats/formats.ts'
+import { readKill } from '../../clickhouse/sql/cursor.ts'
+import { isWord } from '../../clickhouse/sql/lexer.ts'
+import { bindParameters } from '../../clickhouse/sql/parameters.ts'
+import { type Reading, readStatement } from '../../clickhouse/sql/reading.ts'
+import type { Statement } from '../../clickhouse/sql/statement.ts'
 import type { Verdict } from '../../quota/budget.ts'
 import type { QuotaMeters } from '../../quota/meters.ts'
 import { Reply } from '../../transport/reply.ts'
 import { answerWith } from './answer.ts'
 import { answerFromCatalogue } from './answer-from-catalogue.ts'
 import { codingOf, encoded } from './encoding.ts'
-import type { QueryEngine, QueryError, QueryTotals, Statement } from './engine.ts'
-import { rowWithException } from './exception-format.ts'
-import { type Checked, checked, exception, fail, shownName } from './exceptions.ts'
-import { defaultFormat, type Format, formatOf, isWhole } from './formats.ts'
+import type { QueryEngine, QueryTotals } from './engine.ts'
 import { BUSY_RETRY_MS, errorInFormat, errorReply, type ResponseInfo, resultHead } from './heads.ts'
 import type { Freshness } from './ingest.ts'
 import { type QueryInput, type RequestHead, readUrl, withBody } from './input.ts'
 import { type Caller, QueryRun, type RunDeps } from './run.ts'
 import { type QuerySettings, readSettings } from './settings.ts'
 import { renderSmall, type SmallResult } from './small-result.ts'
-import { readKill } from './sql/cursor.ts'
-import { isWord } from './sql/lexer.ts'
-import { bindParameters } from './sql/parameters.ts'
-import { type Reading, readStatement } from './sql/reading.ts'
 import type { Database } from './tables.ts'
 
 export interface HandleDeps extends RunDeps {

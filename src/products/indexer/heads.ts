@@ -1,9 +1,10 @@
 // Response headers and error replies of the indexer's endpoint. Thread: main. Pure.
+
+import { exception, exceptionText, type QueryError, statusOf } from '../../clickhouse/exceptions.ts'
+import { documentWithException } from '../../clickhouse/formats/exception-format.ts'
+import { type Format, formats } from '../../clickhouse/formats/formats.ts'
 import { Head, Reply, withRetryAfter } from '../../transport/reply.ts'
-import type { QueryError, QueryTotals } from './engine.ts'
-import { documentWithException } from './exception-format.ts'
-import { exception, exceptionText, statusOf } from './exceptions.ts'
-import { type Format, formats } from './formats.ts'
+import type { QueryTotals } from './engine.ts'
 import type { Freshness } from './ingest.ts'
 
 const common = {

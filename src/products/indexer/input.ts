@@ -4,10 +4,10 @@ import { isUtf8 } from 'node:buffer'
 import { promisify } from 'node:util'
 import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import { decompressZstd } from '../../base/zstd.ts'
+import { type Checked, checked, fail, shownName } from '../../clickhouse/exceptions.ts'
+import type { Setting } from '../../clickhouse/sql/reading.ts'
 import { holdsToken } from '../../subscriptions/issue.ts'
 import { databaseOf } from './catalogue.ts'
-import { type Checked, checked, fail, shownName } from './exceptions.ts'
-import type { Setting } from './sql/reading.ts'
 import type { Database } from './tables.ts'
 
 export interface QueryInput {

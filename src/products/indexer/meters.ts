@@ -1,8 +1,9 @@
 // Declares the meters of the indexer: its endpoint, its ingest pipeline, its query processes.
 // Thread: main.
+
+import { codeOf } from '../../clickhouse/exceptions.ts'
 import type { CounterChild, GaugeChild, Meters } from '../../telemetry/meters.ts'
 import { LatencyTally, PairTally } from '../../telemetry/tally.ts'
-import { codeOf } from './exceptions.ts'
 import { type FeedName, feedNames, tableNames } from './tables.ts'
 
 const OK = 'OK'

@@ -3,12 +3,13 @@
 import type { Gate } from '../../auth/gate.ts'
 import type { Principal } from '../../auth/token.ts'
 import type { Clock } from '../../base/clock.ts'
+import type { QueryError } from '../../clickhouse/exceptions.ts'
+import { fingerprint } from '../../clickhouse/sql/fingerprint.ts'
 import type { Budget } from '../../quota/budget.ts'
 import type { Log, LogThrottle } from '../../telemetry/log.ts'
-import type { QueryEngine, QueryError, QueryTotals, RunningQuery } from './engine.ts'
+import type { QueryEngine, QueryTotals, RunningQuery } from './engine.ts'
 import type { IndexerMeters, StopWay } from './meters.ts'
 import type { UsageFact } from './parcels.ts'
-import { fingerprint } from './sql/fingerprint.ts'
 
 interface Underway {
   readonly id: string

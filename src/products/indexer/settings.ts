@@ -2,12 +2,19 @@
 // and of the query's meaning are taken, irrelevant ones ignored, all others refused. Thread: any
 // (pure). Tools send many settings on their own, and break when a server refuses them; a setting
 // that would change the result must still be refused where it has no effect.
+
+import {
+  type Checked,
+  checked,
+  type ExceptionName,
+  fail,
+  shownName,
+} from '../../clickhouse/exceptions.ts'
+import type { OutputOptions } from '../../clickhouse/formats/formats.ts'
+import type { Setting } from '../../clickhouse/sql/reading.ts'
 import type { PlanValues } from '../../subscriptions/plans.ts'
 import type { QueryEngine, QueryLimits } from './engine.ts'
-import { type Checked, checked, type ExceptionName, fail, shownName } from './exceptions.ts'
-import type { OutputOptions } from './formats.ts'
 import { harmlessSettings, meaningSettings, outputSettings } from './setting-names.ts'
-import type { Setting } from './sql/reading.ts'
 
 export interface QuerySettings {
   readonly limits: QueryLimits

@@ -1,8 +1,8 @@
 // Renders a result that the endpoint builds itself (SHOW, DESCRIBE, KILL) without an engine.
 // Thread: any (pure).
-import { arrange, modeOf } from './arranged.ts'
-import { type Format, isTextFormat } from './formats.ts'
-import { cellText, layoutOf, rowNumber, rowRule } from './layouts.ts'
+import { arrange, modeOf } from '../../clickhouse/formats/arranged.ts'
+import { type Format, isTextFormat } from '../../clickhouse/formats/formats.ts'
+import { cellText, layoutOf, rowNumber, rowRule } from '../../clickhouse/formats/layouts.ts'
 import type { ColumnType } from './tables.ts'
 
 export interface SmallResult {

@@ -10,11 +10,12 @@
 // It reads tokens, not a tree: at every position of a table only names of the catalogue, common
 // tables of WITH, subqueries and a few harmless functions are allowed. An ambiguous position
 // counts as one of a table. The text for the server is rebuilt by rebuild.ts.
+
+import { type Checked, checked, type ExceptionName, fail } from '../../../clickhouse/exceptions.ts'
+import { lex, symbolOf, type Token, wordOf } from '../../../clickhouse/sql/lexer.ts'
+import { clickhouseString, nameOf } from '../../../clickhouse/sql/quoting.ts'
+import { lexProblem } from '../../../clickhouse/sql/reading.ts'
 import { databaseOf, systemRows, type VisibleTable, visibleTable } from '../catalogue.ts'
-import { type Checked, checked, type ExceptionName, fail } from '../exceptions.ts'
-import { lex, symbolOf, type Token, wordOf } from '../sql/lexer.ts'
-import { clickhouseString, nameOf } from '../sql/quoting.ts'
-import { lexProblem } from '../sql/reading.ts'
 import { type Database, type TableName, tableNames, tables } from '../tables.ts'
 import { forbiddenFunctions, forbiddenPrefixes, harmlessTableFunctions } from './forbidden.ts'
 import { type Edit, isForeignSymbol, rebuilt, writtenToken } from './rebuild.ts'

@@ -12,7 +12,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault } from '../../../base/errors.ts'
-import { clickhouseString } from '../sql/quoting.ts'
+import { clickhouseString } from '../../../clickhouse/sql/quoting.ts'
 import { ClickhouseClient } from './client.ts'
 import { leaseTable } from './schema.ts'
 

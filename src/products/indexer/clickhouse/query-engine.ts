@@ -6,18 +6,11 @@
 // Every query gets a unique id of ours, so that killing one never affects another customer's.
 import { randomBytes } from 'node:crypto'
 import { Fault, messageOf } from '../../../base/errors.ts'
+import { exception, type QueryError } from '../../../clickhouse/exceptions.ts'
+import { formatOf, type OutputOptions } from '../../../clickhouse/formats/formats.ts'
+import { clickhouseString } from '../../../clickhouse/sql/quoting.ts'
 import { type Log, LogThrottle } from '../../../telemetry/log.ts'
-import type {
-  Query,
-  QueryEngine,
-  QueryError,
-  QueryOutcome,
-  QueryResult,
-  RunningQuery,
-} from '../engine.ts'
-import { exception } from '../exceptions.ts'
-import { formatOf, type OutputOptions } from '../formats.ts'
-import { clickhouseString } from '../sql/quoting.ts'
+import type { Query, QueryEngine, QueryOutcome, QueryResult, RunningQuery } from '../engine.ts'
 import { ClickhouseClient } from './client.ts'
 import { admit } from './gate.ts'
 import { withLiterals } from './literals.ts'

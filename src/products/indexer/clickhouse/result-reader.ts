@@ -1,8 +1,8 @@
 // Reads a streamed answer of a ClickHouse server: passes on its rows, buffers the end until it is
 // clear that it is not an exception, and counts rows and bytes. Thread: main.
 import type { Readable } from 'node:stream'
-import type { QueryError } from '../engine.ts'
-import { type Format, isTextFormat } from '../formats.ts'
+import type { QueryError } from '../../../clickhouse/exceptions.ts'
+import { type Format, isTextFormat } from '../../../clickhouse/formats/formats.ts'
 import { trailingException } from './server-exception.ts'
 
 /** Longer than the text of an exception, including the query that it may quote. */

@@ -10,7 +10,7 @@
 import { utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { duckdbString } from '../sql/quoting.ts'
+import { duckdbString } from '../../../clickhouse/sql/quoting.ts'
 import { type TableName, tableNames, tables } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import type { HotFile } from './hot-file.ts'

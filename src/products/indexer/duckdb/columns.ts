@@ -21,9 +21,9 @@ import {
   UTINYINT,
   VARCHAR,
 } from '@duckdb/node-api'
+import { sqlTypes } from '../../../clickhouse/duckdb/types.ts'
 import type { Cell } from '../engine.ts'
 import { type ColumnType, type TableName, tables } from '../tables.ts'
-import { sqlTypes } from './types.ts'
 
 interface Storage {
   readonly type: DuckDBType

@@ -8,16 +8,16 @@
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
 import { messageOf } from '../../../base/errors.ts'
-import { duckdbString } from '../sql/quoting.ts'
+import { macros } from '../../../clickhouse/duckdb/definitions.ts'
+import { renderingMacros } from '../../../clickhouse/duckdb/nested-text.ts'
+import type { TreeRules } from '../../../clickhouse/duckdb/syntax-tree.ts'
+import { sqlTypes } from '../../../clickhouse/duckdb/types.ts'
+import { duckdbString } from '../../../clickhouse/sql/quoting.ts'
 import { type Database, type TableName, tableNames } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
-import { macros } from './definitions.ts'
-import { renderingMacros } from './nested-text.ts'
 import { schemaOf } from './schemas.ts'
 import type { Snapshot, SnapshotFile } from './store-files.ts'
-import type { TreeRules } from './syntax-tree.ts'
 import { ownMacroNames, systemNames, systemSql } from './system-tables.ts'
-import { sqlTypes } from './types.ts'
 
 export interface DatabaseOptions {
   /** Path of the index's folder in this process. */

@@ -1,6 +1,8 @@
 // Messages between the server and a query process. Thread: any. Types and names only: the server
 // must not load DuckDB for them.
-import type { Query, QueryError } from '../engine.ts'
+
+import type { QueryError } from '../../../clickhouse/exceptions.ts'
+import type { Query } from '../engine.ts'
 import type { Snapshot } from './store-files.ts'
 
 /** File descriptor of the result bytes in the process; frames use the one before it. */

@@ -8,23 +8,33 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { DuckDBDataChunk } from '@duckdb/node-api'
 import { messageOf } from '../../../base/errors.ts'
-import { arrange, modeOf } from '../arranged.ts'
-import type { QueryError } from '../engine.ts'
-import { exception } from '../exceptions.ts'
-import { type Format, formatOf, type ResultStatistics } from '../formats.ts'
-import { type CellMode, jsonCell, layoutOf } from '../layouts.ts'
-import { duckdbString } from '../sql/quoting.ts'
-import { binaryPieces } from './binary.ts'
+import { binaryPieces } from '../../../clickhouse/duckdb/binary.ts'
+import { type Gated, passGate } from '../../../clickhouse/duckdb/gate.ts'
+import {
+  cellsSql,
+  namedSql,
+  probeSql,
+  rowsSql,
+  totalsDepth,
+  withoutTuples,
+} from '../../../clickhouse/duckdb/rendering.ts'
+import { binarySql, type TakenChunk } from '../../../clickhouse/duckdb/result-shapes.ts'
+import { type DuckColumn, namesOf, planned } from '../../../clickhouse/duckdb/result-types.ts'
+import { jsonRows, textRows } from '../../../clickhouse/duckdb/row-bytes.ts'
+import { exception, type QueryError } from '../../../clickhouse/exceptions.ts'
+import { arrange, modeOf } from '../../../clickhouse/formats/arranged.ts'
+import {
+  type Format,
+  formatOf,
+  type ResultStatistics,
+} from '../../../clickhouse/formats/formats.ts'
+import { type CellMode, jsonCell, layoutOf } from '../../../clickhouse/formats/layouts.ts'
+import { duckdbString } from '../../../clickhouse/sql/quoting.ts'
 import { engineError } from './engine-error.ts'
-import { type Gated, passGate } from './gate.ts'
 import { type QueryDatabase, resultName, StaleSnapshot } from './query-database.ts'
 import type { QueryJob, QueryReport } from './query-protocol.ts'
-import { cellsSql, namedSql, probeSql, rowsSql, totalsDepth, withoutTuples } from './rendering.ts'
-import { binarySql, type TakenChunk } from './result-shapes.ts'
-import { columnOf, type DuckColumn, typeName } from './result-types.ts'
 import { type ByteSink, ResultCut, ResultWriter, sendFile } from './result-writer.ts'
-import { jsonRows, textRows } from './row-bytes.ts'
-import { unknown } from './typing.ts'
+import { catalogue } from './schemas.ts'
 
 /** Statements that are remembered, and the longest of them. */
 const plansMax = 128
@@ -102,14 +112,15 @@ export class QueryRunner {
     } as const
     const key = JSON.stringify([job.statement, dialect])
     const known = this.#plans.get(key)
-    const gated = known ?? (await passGate(connection, job.statement, rules, dialect))
+    const gated =
+      known ?? (await passGate(connection, job.statement, rules, { ...dialect, catalogue }))
     if (!gated.ok) return gated.error
     await this.#sleep(gated.value.sleepMs)
     await this.#database.show(gated.value.tables, job.subscription)
     const { explain } = gated.value
     const sql = explain === '' ? gated.value.sql : await this.#explained(gated.value)
     const columns =
-      known?.columns ?? (await this.#plan(sql, explain === '' ? gated.value.columns : []))
+      known?.columns ?? (await planned(connection, sql, explain === '' ? gated.value.columns : []))
     this.#plans.delete(key)
     if (explain === '' && key.length <= planCharsMax) this.#plans.set(key, { ...gated, columns })
     if (this.#plans.size > plansMax) this.#plans.delete(this.#plans.keys().next().value!)
@@ -128,23 +139,6 @@ export class QueryRunner {
     const plan = await this.#database.connection.runAndReadAll(`${explain}${sql}`)
     const lines = plan.getRows().flatMap((row) => String(row.at(-1)).split('\n'))
     return `SELECT unnest([${lines.map(duckdbString).join(', ')}]) AS "explain"`
-  }
-
-  /** Names and types of the result columns; errors of the statement itself are thrown here. */
-  async #plan(sql: string, named: Gated['columns']): Promise<readonly DuckColumn[]> {
-    const prepared = await this.#database.connection.prepare(sql)
-    try {
-      return Array.from({ length: prepared.columnCount }, (_, at) => ({
-        ...columnOf(
-          named[at]?.name ?? prepared.columnName(at),
-          prepared.columnType(at),
-          `q.c${at}`,
-        ),
-        ...shownType(named[at]?.type),
-      }))
-    } finally {
-      prepared.destroySync()
-    }
   }
 
   /**
@@ -216,7 +210,7 @@ export class QueryRunner {
     })
     // Loaded when it is first needed: it is larger than the rest of the process's code.
     const pieces = format.name.startsWith('Arrow')
-      ? (await import('./arrow.ts')).arrowPieces(format, columns, chunks)
+      ? (await import('../../../clickhouse/duckdb/arrow.ts')).arrowPieces(format, columns, chunks)
       : binaryPieces(format, columns, chunks, job.output)
     for (const bytes of pieces) await out.write(bytes)
   }
@@ -270,18 +264,9 @@ export class QueryRunner {
   }
 }
 
-/** The type that the printer knows, with Nullable, which DuckDB's types have not. */
-function shownType(type: string | undefined): { shown?: string } {
-  return type === undefined || type.includes(unknown) ? {} : { shown: type }
-}
-
 function escapeOf(mode: CellMode, { output }: QueryJob): (text: string) => string {
   if (!mode.startsWith('json')) return (text) => text
   return (text) => jsonCell(text, output.keepsSlashes !== true)
-}
-
-function namesOf(columns: readonly DuckColumn[]) {
-  return columns.map(({ name, type, shown }) => ({ name, type: shown ?? typeName(type) }))
 }
 
 function statisticsOf(

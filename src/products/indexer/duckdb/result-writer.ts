@@ -1,8 +1,8 @@
 // Enforces row and byte limits of a result and writes it to the pipe in pieces with backpressure.
 // Thread: main of a query process.
 import { open } from 'node:fs/promises'
-import type { QueryError, QueryLimits } from '../engine.ts'
-import { exception } from '../exceptions.ts'
+import { exception, type QueryError } from '../../../clickhouse/exceptions.ts'
+import type { QueryLimits } from '../engine.ts'
 
 /** Destination of bytes. `write` resolves when more can be written, or when `wake` was called. */
 export interface ByteSink {

@@ -2,8 +2,9 @@
 //
 //   process.run(job) --report--> totals, error          backpressure: the reader sets the pace;
 //        '--bytes--> ResultBytes --chunks()--> reader   cancel, timeout and memory limit end it
-import type { Query, QueryError, QueryOutcome, QueryTotals } from '../engine.ts'
-import { codeOf, exception } from '../exceptions.ts'
+
+import { codeOf, exception, type QueryError } from '../../../clickhouse/exceptions.ts'
+import type { Query, QueryOutcome, QueryTotals } from '../engine.ts'
 import { overheadBytes, type QueryProcess } from './query-process.ts'
 import type { QueryReport } from './query-protocol.ts'
 import type { Snapshot } from './store-files.ts'

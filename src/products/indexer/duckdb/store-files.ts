@@ -14,7 +14,7 @@ import { open, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/pr
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { Fault, messageOf } from '../../../base/errors.ts'
-import { duckdbString } from '../sql/quoting.ts'
+import { duckdbString } from '../../../clickhouse/sql/quoting.ts'
 import { type TableName, tableNames } from '../tables.ts'
 import { hideFile, openFolder, shareFile } from './file-access.ts'
 

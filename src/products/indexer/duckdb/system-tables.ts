@@ -1,12 +1,13 @@
 // The SQL that makes `system`, `information_schema` and ClickHouse's table functions in DuckDB.
 // Thread: main of a query process; runs once, before the configuration is locked.
+
+import { aggregateNames } from '../../../clickhouse/duckdb/aggregates.ts'
+import { allowedFunctions } from '../../../clickhouse/duckdb/allowed-functions.ts'
+import { functionNames } from '../../../clickhouse/duckdb/functions.ts'
+import { sqlTypes } from '../../../clickhouse/duckdb/types.ts'
+import { duckdbString } from '../../../clickhouse/sql/quoting.ts'
 import { EMULATED_VERSION, type SystemRow, systemRows, visibleTables } from '../catalogue.ts'
-import { duckdbString } from '../sql/quoting.ts'
-import { aggregateNames } from './aggregates.ts'
-import { allowedFunctions } from './allowed-functions.ts'
-import { functionNames } from './functions.ts'
 import { schemaOf } from './schemas.ts'
-import { sqlTypes } from './types.ts'
 
 /** Names by schema, for the gate. */
 export const systemNames: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries(

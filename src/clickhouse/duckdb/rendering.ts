@@ -4,8 +4,8 @@
 //   user's statement -> SELECT concat(lead0, cell0, lead1, …) FROM (<statement>) AS q(c0, …)
 //
 // A row never becomes a JavaScript string: row-bytes.ts copies DuckDB's own bytes.
-import type { OutputOptions } from '../formats.ts'
-import { type CellMode, type Layout, rowNumber, rowRule } from '../layouts.ts'
+import type { OutputOptions } from '../formats/formats.ts'
+import { type CellMode, type Layout, rowNumber, rowRule } from '../formats/layouts.ts'
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
 import { type TextStyle, textOf } from './nested-text.ts'
 import type { DuckColumn } from './result-types.ts'

@@ -1,11 +1,12 @@
 // What is read from a statement, and what an engine gets of it.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { QueryEngine, Statement } from '../../../../src/products/indexer/engine.ts'
-import { fingerprint } from '../../../../src/products/indexer/sql/fingerprint.ts'
-import { lex } from '../../../../src/products/indexer/sql/lexer.ts'
-import { bindParameters, VALUE_CHARS_MAX } from '../../../../src/products/indexer/sql/parameters.ts'
-import { type Reading, readStatement } from '../../../../src/products/indexer/sql/reading.ts'
+import { fingerprint } from '../../../src/clickhouse/sql/fingerprint.ts'
+import { lex } from '../../../src/clickhouse/sql/lexer.ts'
+import { bindParameters, VALUE_CHARS_MAX } from '../../../src/clickhouse/sql/parameters.ts'
+import { type Reading, readStatement } from '../../../src/clickhouse/sql/reading.ts'
+import type { Statement } from '../../../src/clickhouse/sql/statement.ts'
+import type { QueryEngine } from '../../../src/products/indexer/engine.ts'
 
 type Engine = QueryEngine['name']
 

@@ -2,14 +2,15 @@
 //
 //   WITH  -> relations with names of ours, aliases     SELECT -> print-select.ts
 //   UNION, INTERSECT, EXCEPT of parts in parentheses
-import type { TypedValue } from '../engine.ts'
+
 import { type Checked, checked } from '../exceptions.ts'
 import type { Expr, Group, Query } from '../sql/ast.ts'
 import { explainSyntax } from '../sql/explain-syntax.ts'
 import { parseStatement } from '../sql/parse-select.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbString } from '../sql/quoting.ts'
-import type { Context } from './context.ts'
+import type { TypedValue } from '../sql/statement.ts'
+import type { Catalogue, Context } from './context.ts'
 import { print } from './print-expression.ts'
 import { printSelect } from './print-select.ts'
 import { type Relation, Scope } from './scope.ts'
@@ -31,15 +32,16 @@ export interface Translated {
 }
 
 export interface TranslateOptions {
+  readonly catalogue: Catalogue
   /** The values of the parameters, in the order of the text. */
   readonly values?: readonly TypedValue[]
   readonly hasJoinNulls?: boolean
-  /** Of table names without one; `chain` when absent. */
+  /** Of table names without one. */
   readonly database?: string
 }
 
 /** The query in DuckDB's SQL; relies on the macros of `definitions.ts`. */
-export function translate(text: string, options: TranslateOptions = {}): Checked<Translated> {
+export function translate(text: string, options: TranslateOptions): Checked<Translated> {
   const parsed = parseStatement(text)
   if (!parsed.ok) return parsed
   const { query, explain } = parsed.value
@@ -51,9 +53,10 @@ export function translate(text: string, options: TranslateOptions = {}): Checked
   let numbers = 0
   let printed = 0
   const context: Context = {
+    catalogue: options.catalogue,
     values: options.values ?? [],
     hasJoinNulls: options.hasJoinNulls ?? false,
-    database: options.database ?? 'chain',
+    database: options.database ?? '',
     print: (expr, scope) => print(expr, scope, context),
     query: (inner, scope) => printQuery(inner, scope, context),
     spend: (count = 1) => {

@@ -1,7 +1,7 @@
 // Tokens of SQL: nothing inside strings, quoted names and comments is ever taken apart.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { lex } from '../../../../src/products/indexer/sql/lexer.ts'
+import { lex } from '../../../src/clickhouse/sql/lexer.ts'
 
 function cut(text: string): string[] {
   return lex(text).map(({ kind, start, end }) => `${kind}:${text.slice(start, end)}`)

@@ -1,8 +1,9 @@
 // Checks the text of a query parameter against its type and writes it in one canonical form.
 // Thread: any (pure). Values are written as in ClickHouse: `\N` is NULL, strings have backslash
 // escapes, arrays are `['a','b']`.
-import type { TypedValue } from '../engine.ts'
+
 import { unescaped } from './quoting.ts'
+import type { TypedValue } from './statement.ts'
 import {
   type NestedType,
   type Scalar,

@@ -1,7 +1,6 @@
 // Writes an exception inside the JSON formats, as ClickHouse does it with
 // http_write_exception_in_output_format. Thread: any (pure).
-import type { QueryError } from './engine.ts'
-import { exceptionText } from './exceptions.ts'
+import { exceptionText, type QueryError } from '../exceptions.ts'
 import type { Format, LayoutName } from './formats.ts'
 import { jsonText } from './layouts.ts'
 

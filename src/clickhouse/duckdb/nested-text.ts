@@ -6,8 +6,8 @@ import {
   type DuckDBType,
   DuckDBTypeId,
 } from '@duckdb/node-api'
-import type { OutputOptions } from '../formats.ts'
-import { jsonText } from '../layouts.ts'
+import type { OutputOptions } from '../formats/formats.ts'
+import { jsonText } from '../formats/layouts.ts'
 import { duckdbString } from '../sql/quoting.ts'
 import { elementOf, fieldsOf, isHuge, kindOf, timeDigits } from './result-types.ts'
 

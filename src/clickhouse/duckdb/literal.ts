@@ -1,8 +1,9 @@
 // Writes the values of query parameters as DuckDB literals. Thread: main of a query process. Pure.
 // A value is a validated string of its type (sql/values.ts); whatever it contains, it can only
 // become a literal of that type here.
-import type { Statement, TypedValue } from '../engine.ts'
+
 import { duckdbString } from '../sql/quoting.ts'
+import type { Statement, TypedValue } from '../sql/statement.ts'
 import { parseType, type Scalar, type SqlType } from '../sql/types.ts'
 import { sqlTypes, timeType } from './types.ts'
 

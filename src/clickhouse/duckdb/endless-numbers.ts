@@ -1,6 +1,5 @@
 // Ends the endless `system.numbers` where WHERE does, as ClickHouse does: DuckDB gathers the few
 // rows of a filter before LIMIT sees them, and would read on. Thread: main of a query process.
-import { databaseOf } from '../catalogue.ts'
 import type { Call, Expr, From, Select } from '../sql/ast.ts'
 import type { Context } from './context.ts'
 import { aliasesOf } from './print-array-join.ts'
@@ -30,7 +29,8 @@ export function boundedNumbers(select: Select, from: From, context: Context): Fr
 
 function isNumbers(path: readonly unknown[], context: Context): boolean {
   const [name, database = context.database] = [...path].reverse()
-  return name === 'numbers' && typeof database === 'string' && databaseOf(database) === 'system'
+  if (name !== 'numbers' || typeof database !== 'string') return false
+  return context.catalogue.table(database, name)?.database === 'system'
 }
 
 function conjuncts(expr: Expr): readonly Call[] {

@@ -37,7 +37,7 @@ import {
   Uint64,
   Utf8,
 } from 'apache-arrow'
-import type { Format } from '../formats.ts'
+import type { Format } from '../formats/formats.ts'
 import { nullsOf, type Shape, shapesOf, type TakenChunk, textTypes } from './result-shapes.ts'
 import { type DuckColumn, elementOf, fieldsOf } from './result-types.ts'
 import { copyStrings } from './row-bytes.ts'

@@ -3,16 +3,17 @@
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { macros } from '../../../../../src/products/indexer/duckdb/definitions.ts'
-import { passGate } from '../../../../../src/products/indexer/duckdb/gate.ts'
-import { translate } from '../../../../../src/products/indexer/duckdb/print-query.ts'
+import { macros } from '../../../../src/clickhouse/duckdb/definitions.ts'
+import { passGate } from '../../../../src/clickhouse/duckdb/gate.ts'
+import { translate } from '../../../../src/clickhouse/duckdb/print-query.ts'
+import { clickhouseString } from '../../../../src/clickhouse/sql/quoting.ts'
+import { catalogue } from '../../../../src/products/indexer/duckdb/schemas.ts'
 import {
   ownMacroNames,
   systemNames,
   systemSql,
-} from '../../../../../src/products/indexer/duckdb/system-tables.ts'
-import { clickhouseString } from '../../../../../src/products/indexer/sql/quoting.ts'
-import golden from '../../../../golden/indexer/clauses.json' with { type: 'json' }
+} from '../../../../src/products/indexer/duckdb/system-tables.ts'
+import golden from '../../../golden/indexer/clauses.json' with { type: 'json' }
 
 const tables: Readonly<Record<string, string>> = {
   blocks: `SELECT CAST(100 + i AS UBIGINT) AS slot, CAST(99 + i AS UBIGINT) AS parent_slot,
@@ -49,7 +50,10 @@ beforeAll(async () => {
 })
 
 async function answer(sql: string, hasJoinNulls = false) {
-  const gated = await passGate(connection, { texts: [sql], values: [] }, rules, { hasJoinNulls })
+  const gated = await passGate(connection, { texts: [sql], values: [] }, rules, {
+    hasJoinNulls,
+    catalogue,
+  })
   if (!gated.ok) throw new Error(`${gated.error.code} ${gated.error.message}`)
   const rows = (await connection.runAndReadAll(gated.value.sql)).getRowsJson()
   return { columns: gated.value.columns.map(({ name }) => name), rows: cellOf(rows) }
@@ -117,7 +121,9 @@ describe("ClickHouse's queries on DuckDB", () => {
         async (text) => {
           const literal = clickhouseString(text)
           const sql = `SELECT ${literal} AS a, countIf(${literal} = ${literal}) AS n, any(${literal})`
-          const gated = await passGate(connection, { texts: [sql], values: [] }, rules)
+          const gated = await passGate(connection, { texts: [sql], values: [] }, rules, {
+            catalogue,
+          })
           if (!gated.ok) throw new Error(gated.error.message)
           const [row] = (await connection.runAndReadAll(gated.value.sql)).getRows()
           expect(row).toEqual([text, 1n, text])
@@ -149,7 +155,7 @@ describe('what is refused', () => {
     ['SELECT * FROM blcks', 60, /blocks/],
     ['INSERT INTO blocks SELECT 1', 164, /read-only/],
   ])('%s', (sql, code, message) => {
-    const made = translate(sql)
+    const made = translate(sql, { catalogue })
     expect(made.ok ? null : made.error.code).toBe(code)
     expect(made.ok ? '' : made.error.message).toMatch(message)
   })
@@ -170,8 +176,8 @@ describe('what is refused', () => {
       `SELECT 1 FROM blocks${' JOIN blocks b USING slot'.repeat(2000)}`,
       `SELECT 1::${'Array('.repeat(3000)}UInt8${')'.repeat(3000)}`,
     ])
-      expect(translate(sql).ok, sql.slice(0, 60)).toBe(false)
-    expect(translate(`SELECT 1${' OR 1'.repeat(4000)}`).ok).toBe(true)
+      expect(translate(sql, { catalogue }).ok, sql.slice(0, 60)).toBe(false)
+    expect(translate(`SELECT 1${' OR 1'.repeat(4000)}`, { catalogue }).ok).toBe(true)
   })
 
   test('never throws', () => {
@@ -209,7 +215,7 @@ describe('what is refused', () => {
     )
     fc.assert(
       fc.property(fc.array(words, { maxLength: 25 }), (parts) => {
-        expect(typeof translate(`SELECT ${parts.join(' ')}`).ok).toBe('boolean')
+        expect(typeof translate(`SELECT ${parts.join(' ')}`, { catalogue }).ok).toBe('boolean')
       }),
       { numRuns: 2_000 },
     )

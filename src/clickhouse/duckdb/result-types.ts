@@ -1,7 +1,8 @@
 // Columns of a result: their DuckDB types, ClickHouse type names and the SQL of their values.
-// Thread: main of a query process. Pure.
+// Thread: main of a query process.
 import {
   type DuckDBArrayType,
+  type DuckDBConnection,
   type DuckDBDecimalType,
   type DuckDBListType,
   type DuckDBMapType,
@@ -11,6 +12,7 @@ import {
 } from '@duckdb/node-api'
 import { clickhouseName, duckdbString } from '../sql/quoting.ts'
 import { typeNames } from './types.ts'
+import { unknown } from './typing.ts'
 
 export interface DuckColumn {
   /** '' for the field of an unnamed tuple. */
@@ -107,4 +109,31 @@ export function typeName(type: DuckDBType): string {
     default:
       return typeNames.get(DuckDBTypeId[type.typeId]) ?? 'String'
   }
+}
+
+/** Names and types of the result columns; errors of the statement itself are thrown here. */
+export async function planned(
+  connection: DuckDBConnection,
+  sql: string,
+  named: readonly { readonly name: string; readonly type: string }[],
+): Promise<readonly DuckColumn[]> {
+  const prepared = await connection.prepare(sql)
+  try {
+    return Array.from({ length: prepared.columnCount }, (_, at) => ({
+      ...columnOf(named[at]?.name ?? prepared.columnName(at), prepared.columnType(at), `q.c${at}`),
+      ...shownType(named[at]?.type),
+    }))
+  } finally {
+    prepared.destroySync()
+  }
+}
+
+/** The type that the printer knows, with Nullable, which DuckDB's types have not. */
+function shownType(type: string | undefined): { shown?: string } {
+  return type === undefined || type.includes(unknown) ? {} : { shown: type }
+}
+
+/** ClickHouse's name and type of each column. */
+export function namesOf(columns: readonly DuckColumn[]) {
+  return columns.map(({ name, type, shown }) => ({ name, type: shown ?? typeName(type) }))
 }

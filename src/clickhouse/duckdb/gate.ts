@@ -5,8 +5,8 @@
 //   ClickHouse's SQL -> parsed, printed as DuckDB's -> DuckDB's syntax tree of it: tables,
 //   functions, bounds -> planned
 import type { DuckDBConnection } from '@duckdb/node-api'
-import type { Statement } from '../engine.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
+import type { Statement } from '../sql/statement.ts'
 import { statementText } from './literal.ts'
 import { type Translated, type TranslateOptions, translate } from './print-query.ts'
 import { sleepOf } from './sleep.ts'
@@ -23,7 +23,7 @@ export async function passGate(
   connection: DuckDBConnection,
   statement: Statement,
   rules: TreeRules,
-  options: Omit<TranslateOptions, 'values'> = {},
+  options: Omit<TranslateOptions, 'values'>,
 ): Promise<Checked<Gated>> {
   const { values } = statement
   const translated = translate(statementText(statement), { ...options, values })

@@ -1,10 +1,10 @@
 // Builds the statement for the engine: binds values to `{name:Type}`. Thread: any (pure).
 // For ClickHouse comments are removed and names are inserted; DuckDB's engine parses the text as
 // it was written, so that the positions in its errors are those of the customer.
-import type { QueryEngine, Statement, TypedValue } from '../engine.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { hasComment, isSymbol, type Token } from './lexer.ts'
 import type { Reading } from './reading.ts'
+import type { Statement, TypedValue } from './statement.ts'
 import { parseType, type SqlType } from './types.ts'
 import { parseValue } from './values.ts'
 
@@ -18,7 +18,7 @@ export const VALUE_CHARS_MAX = 1_048_576
 export function bindParameters(
   { text, tokens }: Reading,
   parameters: ReadonlyMap<string, string>,
-  engine: QueryEngine['name'],
+  engine: 'duckdb' | 'clickhouse',
 ): Checked<Statement> {
   const texts: string[] = []
   const values: TypedValue[] = []

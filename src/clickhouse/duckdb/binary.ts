@@ -5,7 +5,7 @@
 //   RowBinary  by row: null flag and value of each column
 import { type DuckDBDecimalType, type DuckDBType, DuckDBTypeId } from '@duckdb/node-api'
 import duckdb, { type Vector } from '@duckdb/node-bindings'
-import type { Format, OutputOptions } from '../formats.ts'
+import type { Format, OutputOptions } from '../formats/formats.ts'
 import { ByteWriter } from './byte-writer.ts'
 import {
   nameOf,

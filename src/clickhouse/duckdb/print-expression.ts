@@ -1,10 +1,10 @@
 // Prints ClickHouse expressions as DuckDB's SQL, each with its static type. Thread: main of a query
 // process. Pure. Every printed expression is an atom: it can stand anywhere without parentheses.
 
-import type { TypedValue } from '../engine.ts'
 import type { Expr, Lambda, Literal, Order, Window } from '../sql/ast.ts'
 import { SqlProblem } from '../sql/parser.ts'
 import { duckdbName, duckdbString } from '../sql/quoting.ts'
+import type { TypedValue } from '../sql/statement.ts'
 import { type AggregateCall, aggregateSql, findAggregate } from './aggregates.ts'
 import { allowedFunctions } from './allowed-functions.ts'
 import type { Context } from './context.ts'

@@ -1,8 +1,8 @@
 // The table of formats, and results that the endpoint renders itself.
 import { describe, expect, test } from 'vitest'
-import { formatOf, formats, isWhole } from '../../../../src/products/indexer/formats.ts'
-import { renderSmall } from '../../../../src/products/indexer/small-result.ts'
-import golden from '../../../golden/indexer/formats.json' with { type: 'json' }
+import { formatOf, formats, isWhole } from '../../../src/clickhouse/formats/formats.ts'
+import { renderSmall } from '../../../src/products/indexer/small-result.ts'
+import golden from '../../golden/indexer/formats.json' with { type: 'json' }
 
 const small = {
   columns: [

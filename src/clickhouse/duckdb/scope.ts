@@ -1,5 +1,5 @@
 // Finds what a name means in a query: a lambda's argument, an alias, a column. Thread: any (pure).
-import { nearest } from '../../../base/nearest.ts'
+import { nearest } from '../../base/nearest.ts'
 import type { Expr } from '../sql/ast.ts'
 import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'

@@ -1,7 +1,13 @@
 // ClickHouse exceptions: their codes, texts and HTTP statuses. Thread: any (pure).
 // The only table from a code to a status. Clients parse code and name from the text, so its form
 // is fixed: `Code: 62. DB::Exception: Sentence. (SYNTAX_ERROR)`.
-import type { QueryError } from './engine.ts'
+
+/** A ClickHouse exception: its code, upper-case name and message. */
+export interface QueryError {
+  readonly code: number
+  readonly name: string
+  readonly message: string
+}
 
 /** Exceptions of this module and the usual ones of engines, which may return others. */
 export const codeOf = {

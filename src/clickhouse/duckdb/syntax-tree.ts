@@ -1,7 +1,7 @@
 // Checks DuckDB's syntax tree of a statement: the tables and functions it names, and the bounds
 // of its arguments. Thread: main of a query process. Pure.
 // The tree comes from `json_serialize_sql`, so from the parser that also runs the statement.
-import { nearest } from '../../../base/nearest.ts'
+import { nearest } from '../../base/nearest.ts'
 import { type Checked, checked, fail } from '../exceptions.ts'
 import { allowedFunctions, allowedTableFunctions } from './allowed-functions.ts'
 import { boundsProblem } from './bounds.ts'

@@ -2,8 +2,7 @@
 // Thread: any (pure). Problems are thrown as `SqlProblem` inside the parser and the printer, and
 // become values at their entries (`parseQuery`, `translate`).
 
-import type { QueryError } from '../engine.ts'
-import { type ExceptionName, exception } from '../exceptions.ts'
+import { type ExceptionName, exception, type QueryError } from '../exceptions.ts'
 import type { Call, Expr, Query, Subquery } from './ast.ts'
 import { lex, type Token } from './lexer.ts'
 import { nameOf, readQuoted } from './quoting.ts'

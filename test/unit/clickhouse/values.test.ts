@@ -1,8 +1,8 @@
 // Values of query parameters, each type with what it takes and what it refuses.
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseType } from '../../../../src/products/indexer/sql/types.ts'
-import { parseValue } from '../../../../src/products/indexer/sql/values.ts'
+import { parseType } from '../../../src/clickhouse/sql/types.ts'
+import { parseValue } from '../../../src/clickhouse/sql/values.ts'
 
 function value(type: string, text: string): unknown {
   const parsed = parseType(type)

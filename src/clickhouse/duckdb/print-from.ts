@@ -1,7 +1,6 @@
 // Prints FROM: tables, subqueries, joins, ARRAY JOIN. Thread: main of a query process. Pure.
 // Columns without a match in an outer join have their type's default, as in ClickHouse, unless
 // join_use_nulls is set: every reference to such a column is filled.
-import { databaseOf, visibleTable, visibleTables } from '../catalogue.ts'
 import type { ArrayJoin, From, Join, TableFunction, TableRef } from '../sql/ast.ts'
 import { columnName } from '../sql/naming.ts'
 import { SqlProblem } from '../sql/parser.ts'
@@ -9,7 +8,6 @@ import { duckdbName } from '../sql/quoting.ts'
 import type { Context } from './context.ts'
 import { JoinKeys, type PrintedFrom } from './join-keys.ts'
 import { print } from './print-expression.ts'
-import { schemaOf } from './schemas.ts'
 import { nearName, Scope, type ScopeColumn, type Source, shown } from './scope.ts'
 import { defaultSql, filled, itemType, nullable, type Typed, unknown } from './typing.ts'
 
@@ -62,21 +60,19 @@ function tableOf({ path, alias }: TableRef, scope: Scope, context: Context): Pri
     return named(`(${relation.sql})`, alias ?? name, names, columns, context)
   }
   const written = parts.length > 1 ? parts.at(-2)! : context.database
-  const database = databaseOf(written)
-  const table = visibleTable(database, name)
-  if (table === undefined || parts.length > 2) throw unknownTable(parts.join('.'), database)
+  const table = context.catalogue.table(written, name)
+  if (table === undefined || parts.length > 2)
+    throw unknownTable(parts.join('.'), context.catalogue.namesOf(written))
   const columns = Object.entries(table.columns).map(([column, type]) => ({
     name: column,
     sql: duckdbName(column),
     type,
   }))
-  const sql = `${schemaOf[table.database] ?? table.database}.${duckdbName(table.name)}`
   const qualified = [`${written}.${name}`, `${table.database}.${name}`]
-  return named(sql, alias ?? name, [...names, ...qualified], columns, context)
+  return named(table.sql, alias ?? name, [...names, ...qualified], columns, context)
 }
 
-function unknownTable(name: string, database: string | null): SqlProblem {
-  const known = visibleTables.filter((one) => one.database === database).map((one) => one.name)
+function unknownTable(name: string, known: readonly string[]): SqlProblem {
   const near = nearName(name.split('.').at(-1)!, known)
   const hint = near === null ? '' : `. Maybe you meant ${near}`
   return new SqlProblem(

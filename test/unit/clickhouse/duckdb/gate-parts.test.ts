@@ -1,11 +1,11 @@
 // The pure parts of the query gate: literals, bounds, syntax trees, errors.
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { boundsProblem } from '../../../../../src/products/indexer/duckdb/bounds.ts'
-import { engineError } from '../../../../../src/products/indexer/duckdb/engine-error.ts'
-import { literal, statementText } from '../../../../../src/products/indexer/duckdb/literal.ts'
-import { parseSnapshot } from '../../../../../src/products/indexer/duckdb/store-files.ts'
-import { checkTree } from '../../../../../src/products/indexer/duckdb/syntax-tree.ts'
+import { boundsProblem } from '../../../../src/clickhouse/duckdb/bounds.ts'
+import { literal, statementText } from '../../../../src/clickhouse/duckdb/literal.ts'
+import { checkTree } from '../../../../src/clickhouse/duckdb/syntax-tree.ts'
+import { engineError } from '../../../../src/products/indexer/duckdb/engine-error.ts'
+import { parseSnapshot } from '../../../../src/products/indexer/duckdb/store-files.ts'
 
 const constant = (value: unknown, id = 'INTEGER') => ({
   class: 'CONSTANT',

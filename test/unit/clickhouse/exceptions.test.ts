@@ -6,7 +6,7 @@ import {
   exception,
   exceptionText,
   statusOf,
-} from '../../../../src/products/indexer/exceptions.ts'
+} from '../../../src/clickhouse/exceptions.ts'
 
 describe('exceptions', () => {
   it('are parsed by the ClickHouse client, whatever their message contains', () => {
