@@ -7,9 +7,7 @@ import { needsDevnode } from './config/config.ts'
 import { isHub, sharesEvents } from './config/roles.ts'
 import { jobsMax } from './flows/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './flows/execution.ts'
-import { yellowstoneBounds } from './geyser/hub.ts'
 import { AddressBudget } from './quota/address-budget.ts'
-import { unfinalizedBytesInitial } from './stream/hub.ts'
 import { resumeFramesMax } from './stream/log.ts'
 import { startProcessMeters } from './telemetry/process-meters.ts'
 import { pendingMax, VerifyPool, verifyThreadsMax } from './threads/verify-pool.ts'
@@ -21,12 +19,6 @@ import * as products from './topology/products.ts'
 import { bytes, restarted, row, vital } from './topology/row.ts'
 import * as state from './topology/state.ts'
 import * as upstream from './topology/upstream.ts'
-import { inFlightBytesMax } from './upstream/geyser/ingest.ts'
-
-const { replaySlots, replayBytesMax } = yellowstoneBounds
-const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`
-
-const cache = (name: string, bound: string) => ({ kind: 'cache', name, bound }) as const
 
 export const topology: ComponentTable<Components, Context> = {
   lock: row({
@@ -85,6 +77,14 @@ export const topology: ComponentTable<Components, Context> = {
     reads: ['cluster'],
     isEnabled: ({ config }) => config.cluster.url !== '' && config.shredstream.enabled,
     start: cluster.leaseDestinations,
+  }),
+  sentDigests: row({
+    kind: 'state',
+    does: 'digests of sent transactions, exchanged with the other gateways within 20 ms',
+    reads: ['cluster'],
+    owns: [{ kind: 'queue', name: 'digests to publish', bound: cluster.digestsBound }],
+    isEnabled: ({ config }) => config.cluster.url !== '' && config.tpu.enabled,
+    start: cluster.exchangeDigests,
   }),
   quota: row({
     kind: 'state',
@@ -179,28 +179,14 @@ export const topology: ComponentTable<Components, Context> = {
     kind: 'pipeline',
     does: 'the geyser stream of each set, deduplicated across nodes',
     reads: ['registry', 'upstreams'],
-    owns: [
-      { kind: 'thread', name: 'geyser', bound: '1 thread per set', restart: vital },
-      {
-        kind: 'queue',
-        name: 'batches of updates, per set',
-        bound: `${bytes(inFlightBytesMax)}, then the node is held back`,
-      },
-      {
-        kind: 'hub',
-        name: 'Solana updates, one hub per set',
-        bound: `${replay}; not finalized: ${bytes(unfinalizedBytesInitial)}`,
-      },
-      cache('accounts kept current by the stream', 'upstreams.<set>.streamAnswerBytes'),
-      cache('transactions of the last blocks of the stream', 'upstreams.<set>.streamHistoryBytes'),
-    ],
+    owns: upstream.ownedByChains,
     start: upstream.openChains,
   }),
   proxy: row({
     kind: 'pipeline',
     does: 'JSON-RPC calls: from the stream of a set, or its nodes: failover, cache, single flight',
     reads: ['upstreams', 'chains'],
-    owns: [cache('immutable answers', 'upstreams.<set>.cacheBytes')],
+    owns: [{ kind: 'cache', name: 'immutable answers', bound: 'upstreams.<set>.cacheBytes' }],
     start: products.openProxy,
   }),
   verifyPool: row({
@@ -272,7 +258,15 @@ export const topology: ComponentTable<Components, Context> = {
   tpu: row({
     kind: 'endpoint',
     does: 'transaction submission, gated by a tip',
-    reads: ['upstreams', 'chains', 'verifyPool', 'addressBudget', 'quota', 'certificates'],
+    reads: [
+      'upstreams',
+      'chains',
+      'verifyPool',
+      'sentDigests',
+      'addressBudget',
+      'quota',
+      'certificates',
+    ],
     isEnabled: ({ config }) => config.tpu.enabled,
     start: products.openTpu,
   }),

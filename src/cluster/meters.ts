@@ -3,6 +3,7 @@
 import type { Meters } from '../telemetry/meters.ts'
 import type { Cluster } from './cluster.ts'
 import type { LeaseKeeper } from './lease-keeper.ts'
+import type { SentDigests } from './sent-digests.ts'
 import type { SharedEvents } from './shared-events.ts'
 import type { SharedRegistry } from './shared-registry.ts'
 import type { Shares } from './shares.ts'
@@ -13,18 +14,28 @@ export interface ClusterParts {
   readonly sharedRegistry: SharedRegistry | null
   readonly shares: Shares | null
   readonly destinationLeases: LeaseKeeper | null
+  readonly sharedEvents: SharedEvents | null
+  readonly sentDigests: SentDigests | null
 }
 
+type DigestStats = ReturnType<SentDigests['stats']>
 type Series = readonly (readonly [Record<never, never>, number])[]
 
 const connections = ['reading', 'writing'] as const
 
 export function declareClusterMeters(meters: Meters, parts: ClusterParts): void {
-  const { cluster, sharedRegistry, shares, destinationLeases } = parts
+  declareConnectionMeters(meters, parts)
+  declareShareMeters(meters, parts)
+  declareEventLogMeters(meters, parts)
+  declareDigestMeters(meters, parts)
+}
+
+function read<T>(part: T | null, value: (part: T) => number): () => Series {
+  return () => (part === null ? [] : [[{}, value(part)]])
+}
+
+function declareConnectionMeters(meters: Meters, { cluster, sharedRegistry }: ClusterParts): void {
   const follower = sharedRegistry?.follower ?? null
-  const read = <T>(part: T | null, value: (part: T) => number) => {
-    return (): Series => (part === null ? [] : [[{}, value(part)]])
-  }
   meters.gaugesRead(
     'sluice_cluster_up',
     '1 while the connection to PostgreSQL is open',
@@ -52,6 +63,9 @@ export function declareClusterMeters(meters: Meters, parts: ClusterParts): void 
     {},
     read(follower, (one) => one.healed()),
   )
+}
+
+function declareShareMeters(meters: Meters, { shares, destinationLeases }: ClusterParts): void {
   meters.gaugesRead(
     'sluice_cluster_gateways',
     'Gateways that exchange shares of budgets; 0 while this one is cut off',
@@ -89,20 +103,68 @@ export function declareClusterMeters(meters: Meters, parts: ClusterParts): void 
   shares?.onSettled((took) => seconds.observe(took))
 }
 
-export function declareEventLogMeters(meters: Meters, events: SharedEvents): void {
-  meters.gaugeRead(
+function declareEventLogMeters(meters: Meters, { sharedEvents }: ClusterParts): void {
+  meters.gaugesRead(
     'sluice_cluster_log_backlog_frames',
     'Frames of the own source that the shared event log lacks, at the gateway that numbers them',
-    () => events.backlog,
+    {},
+    read(sharedEvents, (one) => one.backlog),
   )
-  meters.gaugeRead(
+  meters.gaugesRead(
     'sluice_cluster_log_age_seconds',
     'Time since the shared event log was last read to its end',
-    () => events.ageMs() / 1000,
+    {},
+    read(sharedEvents, (one) => one.ageMs() / 1000),
   )
-  meters.gaugeRead(
+  meters.gaugesRead(
     'sluice_cluster_numberer',
     '1 at the gateway that numbers the frames of the event log',
-    () => (events.isNumberer ? 1 : 0),
+    {},
+    read(sharedEvents, (one) => Number(one.isNumberer)),
   )
+  const seconds = meters.histogram(
+    'sluice_cluster_append_seconds',
+    'Time of one append to the shared event log',
+  )
+  sharedEvents?.onAppended((took) => seconds.observe(took))
+}
+
+function declareDigestMeters(meters: Meters, { sentDigests }: ClusterParts): void {
+  const count = (name: string, help: string, value: (stats: DigestStats) => number) =>
+    meters.counterRead(
+      name,
+      help,
+      {},
+      read(sentDigests, (one) => value(one.stats())),
+    )
+  count(
+    'sluice_cluster_digests_published_total',
+    'Digests of sent transactions that were published to the other gateways',
+    ({ published }) => published,
+  )
+  count(
+    'sluice_cluster_digests_learned_total',
+    'Digests of transactions that other gateways sent',
+    ({ learned }) => learned,
+  )
+  count(
+    'sluice_cluster_digests_late_total',
+    'Transactions sent here that another gateway had sent first: they are not resent',
+    ({ late }) => late,
+  )
+  count(
+    'sluice_cluster_digests_dropped_total',
+    'Digests that were not published: PostgreSQL did not answer, or too many waited',
+    ({ dropped }) => dropped,
+  )
+  count(
+    'sluice_cluster_digests_failed_total',
+    'Exchanges of digests that failed',
+    ({ failures }) => failures,
+  )
+  const seconds = meters.histogram(
+    'sluice_cluster_digest_age_seconds',
+    'Time from the publication of a batch of digests to its read here, by the clock of PostgreSQL',
+  )
+  sentDigests?.onRead((age) => seconds.observe(age))
 }

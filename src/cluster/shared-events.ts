@@ -34,8 +34,6 @@ export interface SharedEventsDeps {
   readonly leases: Leases
   readonly clock: Clock
   readonly log: Log
-  /** Seconds of each append. */
-  readonly appended?: { observe(seconds: number): void }
 }
 
 export class SharedEvents {
@@ -58,6 +56,7 @@ export class SharedEvents {
   #wake: () => void = () => {}
   #working: Promise<void> | null = null
   #isStopped = false
+  #onAppended: (seconds: number) => void = () => {}
 
   constructor(events: EventLog, deps: SharedEventsDeps) {
     this.#events = events
@@ -67,6 +66,11 @@ export class SharedEvents {
     this.#endNews = deps.shared.onNews(() => this.pull())
     this.#timer = setInterval(() => this.pull(), pollMs)
     this.pull()
+  }
+
+  /** Calls `observe` with the seconds of each append. */
+  onAppended(observe: (seconds: number) => void): void {
+    this.#onAppended = observe
   }
 
   /** Frames of the own source that the log lacks; 0 without the lease. */
@@ -220,12 +224,12 @@ export class SharedEvents {
   }
 
   async #append(lease: Lease): Promise<void> {
-    const { shared, clock, appended } = this.#deps
+    const { shared, clock } = this.#deps
     const batch = batchOf(this.#queue)
     const first = this.#next
     const startedMs = clock.monotonicMs()
     const isDone = await shared.append(lease, first, batch.map(encodeFrame))
-    appended?.observe((clock.monotonicMs() - startedMs) / 1000)
+    this.#onAppended((clock.monotonicMs() - startedMs) / 1000)
     if (!isDone) {
       this.#isSynced = false
       this.#renewAtMs = 0

@@ -1,10 +1,11 @@
 // Constructs the components that connect this gateway to its cluster. Thread: main.
 import { Cluster } from '../cluster/cluster.ts'
 import { LeaseKeeper } from '../cluster/lease-keeper.ts'
-import { declareEventLogMeters } from '../cluster/meters.ts'
 import { queueMax } from '../cluster/postgres/client.ts'
+import { PostgresDigests } from '../cluster/postgres/digests.ts'
 import { PostgresEventLog } from '../cluster/postgres/event-log.ts'
 import { PostgresLedger } from '../cluster/postgres/ledger.ts'
+import { outboxMax, SentDigests } from '../cluster/sent-digests.ts'
 import { SharedEvents } from '../cluster/shared-events.ts'
 import { SharedRegistry } from '../cluster/shared-registry.ts'
 import { Shares } from '../cluster/shares.ts'
@@ -16,6 +17,7 @@ import type { Context } from './context.ts'
 export const queueBound = `${queueMax} statements`
 /** How long a start waits for PostgreSQL before it goes on without. */
 const readyMs = 5_000
+export const digestsBound = `${outboxMax} digests`
 /** A start waits this long for the shared event log, then serves without it. */
 const firstReadMs = 5_000
 
@@ -33,6 +35,18 @@ export function leaseDestinations(
   // Reason for the assertion: this component is enabled together with the cluster.
   const leases = cluster!.leasesOn(cluster!.connect('leases'))
   return new LeaseKeeper({ leases, clock, kind: 'shred', session: cluster!.session })
+}
+
+/** A transaction that another gateway sent is a duplicate here, too. */
+export function exchangeDigests(
+  _: Context,
+  { cluster }: { readonly cluster: Cluster | null },
+): SentDigests {
+  // Reason for the assertion: this component is enabled together with the cluster.
+  const { session } = cluster!
+  const sent = new SentDigests(new PostgresDigests(cluster!.connect('digests'), session))
+  sent.start()
+  return sent
 }
 
 /** Exchanges once before the first caller is admitted. */
@@ -72,7 +86,7 @@ export async function joinRegistry(
 
 /** Reads the shared log; the first read is awaited where PostgreSQL answers. */
 export async function followEvents(
-  { clock, log, meters }: Context,
+  { clock, log }: Context,
   { cluster, events }: { readonly cluster: Cluster | null; readonly events: EventLog },
 ): Promise<SharedEvents> {
   // Reason for the assertion: this component is enabled together with the cluster.
@@ -83,12 +97,7 @@ export async function followEvents(
     leases: joined.leasesOn(appending),
     clock,
     log: log.area('cluster'),
-    appended: meters.histogram(
-      'sluice_cluster_append_seconds',
-      'Time of one append to the shared event log',
-    ),
   })
-  declareEventLogMeters(meters, shared)
   await shared.ready(firstReadMs)
   return shared
 }

@@ -4,6 +4,7 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { Commitment } from '../base/commitment.ts'
 import { messageOf } from '../base/errors.ts'
+import { embeddedDigests } from '../cluster/sent-digests.ts'
 import { tpuUpstreamsOf } from '../config/config.ts'
 import { isHub } from '../config/roles.ts'
 import { declareGrpcMeters } from '../geyser/meters.ts'
@@ -150,7 +151,15 @@ export async function openShredstream(
 /** No token here: the tip decides. */
 export async function openTpu(
   context: Context,
-  read: Read<'upstreams' | 'chains' | 'verifyPool' | 'addressBudget' | 'quota' | 'certificates'>,
+  read: Read<
+    | 'upstreams'
+    | 'chains'
+    | 'verifyPool'
+    | 'sentDigests'
+    | 'addressBudget'
+    | 'quota'
+    | 'certificates'
+  >,
 ) {
   const { config, data, clock, meters, version } = context
   const { upstreams, chains, verifyPool, addressBudget, quota, certificates } = read
@@ -168,6 +177,7 @@ export async function openTpu(
       chain?.heads.isBlockhashValid(encodeBase58(blockhash), Commitment.processed) ?? null,
     verifier: verifyPool,
     meters: declareTpuMeters(meters),
+    elsewhere: read.sentDigests ?? embeddedDigests,
     addressBudget,
     addressRefused: quota.quotaMeters.addressRefused.tpu,
     tipAccountsPath: join(data, 'tip-accounts.json'),

@@ -2,6 +2,8 @@
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { accept, type Outcome } from '../../src/base/errors.ts'
+import type { SentElsewhere } from '../../src/cluster/ports.ts'
+import { embeddedDigests } from '../../src/cluster/sent-digests.ts'
 import type { LocalChain } from '../../src/devnode/chain.ts'
 import type { TpuSection } from '../../src/products/tpu/config.ts'
 import { declareTpuMeters } from '../../src/products/tpu/meters.ts'
@@ -37,6 +39,7 @@ interface StageOptions {
   readonly limits?: AddressLimits
   readonly clock?: Clock
   readonly trustedProxies?: readonly string[]
+  readonly elsewhere?: SentElsewhere
 }
 
 /** Submits to a chain in this process. */
@@ -84,8 +87,10 @@ export class TpuStage {
   async start(
     section: Partial<TpuSection> = {},
     senders?: readonly TransactionSender[],
-    { limits = budgetDefaults, clock = systemClock, trustedProxies = [] }: StageOptions = {},
+    options: StageOptions = {},
   ): Promise<void> {
+    const { limits = budgetDefaults, clock = systemClock, trustedProxies = [] } = options
+    const { elsewhere = embeddedDigests } = options
     await this.chain.start()
     const { chain, hub } = this.chain
     const { ledger } = chain
@@ -99,6 +104,7 @@ export class TpuStage {
           senders === undefined ? ledger.isBlockhashValid(hash, 0) : null,
         verifier: this.#verifier,
         meters: this.meters,
+        elsewhere,
         addressBudget: new AddressBudget(limits, clock),
         addressRefused: { inc: () => void this.addressRefused++ },
         tipAccountsPath: join(this.chain.folder, 'tip-accounts.json'),

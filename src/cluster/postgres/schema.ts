@@ -4,6 +4,7 @@
 // and a database of a later format is refused.
 import { Fault } from '../../base/errors.ts'
 import type { Queries } from './client.ts'
+import { digestsSql } from './digests.ts'
 import { eventLogSql } from './event-log.ts'
 import { gatewaysSql } from './gateways.ts'
 import { leasesSql } from './leases.ts'
@@ -14,7 +15,7 @@ import { usageSql } from './usage.ts'
 /** Raised by a change that an older version cannot work with. */
 const formatHere = 1
 /** Raised by every change of `parts`. */
-const versionHere = 4
+const versionHere = 5
 /** Any number that no other program uses for its advisory locks. */
 const lockNumber = 7_205_759_403
 
@@ -26,6 +27,7 @@ const parts: readonly string[] = [
   usageSql,
   ledgerSql,
   eventLogSql,
+  digestsSql,
 ]
 
 const metaSql = `

@@ -39,6 +39,8 @@ export interface ForwardDeps {
   readonly meters: TpuMeters
   readonly tips: TipLog
   readonly clock: Clock
+  /** Called once for each submission, when the first upstream has accepted it. */
+  onReached?(submission: Submission): void
 }
 
 export class Forwarder {
@@ -137,7 +139,7 @@ export class Forwarder {
         const outcome = await sender.send(submission.bytes)
         if (outcome.ok) {
           meters.sends.ok.inc()
-          submission.isReached = true
+          this.#reached(submission)
           resolve(outcome)
         } else meters.sends[outcome.refusal.kind === 'rejected' ? 'refused' : 'unavailable'].inc()
         return outcome
@@ -147,6 +149,12 @@ export class Forwarder {
         resolve(this.#judge(submission, outcomes))
       })
     })
+  }
+
+  #reached(submission: Submission): void {
+    if (submission.isReached) return
+    submission.isReached = true
+    this.#deps.onReached?.(submission)
   }
 
   /** Outcome of an attempt that no upstream accepted. */

@@ -9,6 +9,7 @@
 import { addressKey } from '../../base/cidr.ts'
 import type { Clock } from '../../base/clock.ts'
 import { accept, type Outcome, type Refusal } from '../../base/errors.ts'
+import type { SentElsewhere } from '../../cluster/ports.ts'
 import { Rates } from '../../quota/rates.ts'
 import { encodeBase58 } from '../../solana/base58.ts'
 import { keyOf } from '../../solana/keys.ts'
@@ -37,6 +38,7 @@ export interface TpuHandlerDeps {
   readonly forwarder: Pick<Forwarder, 'take' | 'has'>
   readonly meters: TpuMeters
   readonly tips: TipLog
+  readonly elsewhere: SentElsewhere
   readonly clock: Clock
 }
 
@@ -63,6 +65,7 @@ export class TpuHandler {
 
   constructor(deps: TpuHandlerDeps) {
     this.#deps = deps
+    deps.elsewhere.onLearned((digest) => this.#duplicates.learn(digest, deps.clock.monotonicMs()))
   }
 
   /** Returns the base58 signature. Reads `bytes` only during the call. Never throws or rejects. */
@@ -83,7 +86,8 @@ export class TpuHandler {
     }
     const waitMs = this.#addresses.take(addressKey(sender.address), nowMs)
     if (waitMs > 0) return this.#refuse(rateRefusal('ADDRESS_RATE', waitMs).refusal)
-    const answer = this.#admit(this.#submissionOf(bytes, maxRetries), digest, sender.beganMs)
+    const submission = this.#submissionOf(bytes, digest, maxRetries)
+    const answer = this.#admit(submission, sender.beganMs)
     this.#pending.set(digest, answer)
     return answer.finally(() => this.#pending.delete(digest))
   }
@@ -115,11 +119,12 @@ export class TpuHandler {
   }
 
   /** Copies what must outlive the call: the next call overwrites layout and tip. */
-  #submissionOf(bytes: Uint8Array, maxRetries: number): Submission {
+  #submissionOf(bytes: Uint8Array, digest: string, maxRetries: number): Submission {
     const { signaturesAt, keysAt, blockhashAt } = this.#layout
     const owned = new Uint8Array(bytes)
     return submissionOf({
       bytes: owned,
+      digest,
       signature: owned.subarray(signaturesAt, signaturesAt + 64),
       feePayer: owned.subarray(keysAt, keysAt + 32),
       blockhash: owned.subarray(blockhashAt, blockhashAt + 32),
@@ -131,13 +136,15 @@ export class TpuHandler {
     })
   }
 
-  async #admit(submission: Submission, digest: string, beganMs: number): Promise<Answer> {
+  async #admit(submission: Submission, beganMs: number): Promise<Answer> {
     const { clock, forwarder, meters, tips, verifier } = this.#deps
     const verdict = await verifier.verify(submission.bytes)
     if (!verdict.ok) return this.#refuse(busy.refusal)
     if (!verdict.value) return this.#refuse(badSignature.refusal)
     const signature = encodeBase58(submission.signature)
-    if (forwarder.has(submission.signature)) {
+    // Verification takes a while: another gateway may have sent it meanwhile.
+    const isKnown = this.#duplicates.has(submission.digest, clock.monotonicMs())
+    if (isKnown || forwarder.has(submission.signature)) {
       meters.duplicates.inc()
       return accept(signature)
     }
@@ -154,7 +161,7 @@ export class TpuHandler {
     // A failure from here on is counted by its outcome: the submission was accepted.
     const outcome = await taken
     if (!outcome.ok) return outcome
-    this.#duplicates.remember(digest, clock.monotonicMs())
+    this.#duplicates.remember(submission.digest, clock.monotonicMs())
     return accept(signature)
   }
 

@@ -6,6 +6,8 @@ import type { Ending } from './meters.ts'
 interface Accepted {
   /** The whole transaction; a copy that outlives the request. */
   readonly bytes: Uint8Array
+  /** SHA-256 of the bytes. */
+  readonly digest: string
   readonly signature: Uint8Array
   readonly feePayer: Uint8Array
   readonly blockhash: Uint8Array
@@ -15,7 +17,6 @@ interface Accepted {
   readonly receivedAtMs: number
   /** Monotonic. */
   readonly takenMs: number
-  readonly triesMax: number
 }
 
 export interface Submission extends Accepted {
@@ -24,6 +25,10 @@ export interface Submission extends Accepted {
   /** Whether its blockhash was valid then: that of a durable nonce is not, and never expires. */
   hasLiveBlockhash: boolean
   tries: number
+  /** Lowered to `tries` when another gateway sent it first: that one resends it. */
+  triesMax: number
+  /** Whether another gateway sent it first; null until an upstream accepted it. */
+  sentElsewhere: Promise<boolean> | null
   /** True once an upstream accepted it. */
   isReached: boolean
   isSending: boolean
@@ -31,12 +36,13 @@ export interface Submission extends Accepted {
   dueMs: number
 }
 
-export function submissionOf(accepted: Accepted): Submission {
+export function submissionOf(accepted: Accepted & Pick<Submission, 'triesMax'>): Submission {
   return {
     ...accepted,
     slot: null,
     hasLiveBlockhash: false,
     tries: 0,
+    sentElsewhere: null,
     isReached: false,
     isSending: false,
     isOver: false,
@@ -75,9 +81,18 @@ export class TipLog {
     }
     this.#rows[this.#next] = row
     this.#next = (this.#next + 1) % rowsMax
+    if (submission.sentElsewhere === null) this.#notify(row)
+    else
+      void submission.sentElsewhere.then((isElsewhere) => {
+        if (!isElsewhere) this.#notify(row)
+      })
+  }
+
+  #notify(row: TipRow): void {
     for (const listener of this.#listeners) listener(row)
   }
 
+  /** Not called for a transaction that another gateway sent first: that one has its row. */
   listen(listener: (row: TipRow) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

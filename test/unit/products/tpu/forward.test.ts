@@ -29,6 +29,7 @@ function stage(options: { whenDown?: 'refuse' | 'queue'; wait?: boolean; senders
   const submission = (triesMax = 5) =>
     submissionOf({
       bytes: Uint8Array.of(made),
+      digest: String(made),
       signature: Buffer.alloc(64, String(++made).padStart(8, '0')),
       feePayer: new Uint8Array(32),
       blockhash: new Uint8Array(32),
