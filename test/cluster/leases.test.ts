@@ -1,6 +1,9 @@
 // Leases in PostgreSQL: one holder at a time, terms that grow, a deadline before the server's.
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
+import { initialOf } from '../../src/base/fields.ts'
+import { Cluster } from '../../src/cluster/cluster.ts'
+import { clusterSection } from '../../src/cluster/config.ts'
 import { Connection } from '../../src/cluster/postgres/client.ts'
 import { PostgresLeases } from '../../src/cluster/postgres/leases.ts'
 import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
@@ -76,5 +79,27 @@ describe.skipIf(!hasPostgres())('leases', () => {
     expect(await b.hold(['back'], 60_000, 1)).toEqual([])
     await a.giveBack('back')
     expect(await b.hold(['back'], 60_000, 1)).toHaveLength(1)
+  })
+
+  it('are not shared by two gateways with the same name', async () => {
+    const section = { ...initialOf(clusterSection.fields), url: postgres.url, gateway: 'same' }
+    const deps = { clock: systemClock, log: silentLog }
+    const twins = [new Cluster(section, deps), new Cluster(section, deps)]
+    for (const { writing, reading } of twins)
+      for (const connection of [writing, reading]) await connection.ready(20_000)
+    const leases = twins.map((twin) => twin.leasesOn(twin.writing))
+    const [one, other] = leases as [PostgresLeases, PostgresLeases]
+    expect(await one.hold(['twins'], 60_000, 1)).toHaveLength(1)
+    expect(await other.hold(['twins'], 60_000, 1)).toEqual([])
+    await other.giveBack('twins')
+    expect(await one.holderOf('twins')).toBe('same')
+    for (const twin of twins) twin.announce()
+    // Each has a row of its own, and so counts for fair shares.
+    await until(
+      async () => (await twins[0]!.gateways()).length === 2,
+      'a row for each of the two',
+      20_000,
+    )
+    for (const twin of twins) await twin.stop()
   })
 })
