@@ -11,6 +11,7 @@ import { AddressBudget } from './quota/address-budget.ts'
 import { resumeFramesMax } from './stream/log.ts'
 import { startProcessMeters } from './telemetry/process-meters.ts'
 import { pendingMax, VerifyPool, verifyThreadsMax } from './threads/verify-pool.ts'
+import { chainsOwned } from './topology/chains-owned.ts'
 import * as cluster from './topology/cluster.ts'
 import type { Components } from './topology/components.ts'
 import type { Context } from './topology/context.ts'
@@ -179,7 +180,7 @@ export const topology: ComponentTable<Components, Context> = {
     kind: 'pipeline',
     does: 'the geyser stream of each set, deduplicated across nodes',
     reads: ['registry', 'upstreams'],
-    owns: upstream.ownedByChains,
+    owns: chainsOwned,
     start: upstream.openChains,
   }),
   proxy: row({

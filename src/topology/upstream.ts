@@ -1,22 +1,17 @@
 // Constructs the nodes and the chains that the products read: devnode, sets of nodes, their geyser
 // streams, the execution pipeline. Thread: main.
 import { join } from 'node:path'
-import type { Owned } from '../base/components.ts'
 import type { Fault } from '../base/errors.ts'
 import { needsDevnode } from '../config/config.ts'
 import { DevnodeProcess } from '../devnode/process.ts'
 import { startExecution } from '../flows/execution.ts'
 import type { FrameLog } from '../flows/execution-projector.ts'
-import { yellowstoneBounds } from '../geyser/hub.ts'
-import { unfinalizedBytesInitial } from '../stream/hub.ts'
 import type { Store } from '../subscriptions/store.ts'
 import { defaultSet, singleNodeSet, type UpstreamsSection } from '../upstream/config.ts'
-import { inFlightBytesMax } from '../upstream/geyser/ingest.ts'
 import { declareGeyserMeters } from '../upstream/geyser/meters.ts'
 import { declareUpstreamMeters } from '../upstream/node-pool/meters.ts'
 import { Upstreams } from '../upstream/node-pool/upstreams.ts'
 import type { Context } from './context.ts'
-import { bytes, vital } from './row.ts'
 import { SetChains } from './set-chains.ts'
 
 /**
@@ -29,27 +24,6 @@ const devnodeWarmSlots = 100
 export function setOf({ upstream }: { readonly upstream: string | null }): string {
   return upstream ?? defaultSet
 }
-
-const { replaySlots, replayBytesMax } = yellowstoneBounds
-const replay = `replay: ${replaySlots} slots, ${bytes(replayBytesMax)}`
-const cache = (name: string, bound: string) => ({ kind: 'cache', name, bound }) as const
-
-/** Threads, queues, hubs and caches of the component `chains`. */
-export const ownedByChains: readonly Owned[] = [
-  { kind: 'thread', name: 'geyser', bound: '1 thread per set', restart: vital },
-  {
-    kind: 'queue',
-    name: 'batches of updates, per set',
-    bound: `${bytes(inFlightBytesMax)}, then the node is held back`,
-  },
-  {
-    kind: 'hub',
-    name: 'Solana updates, one hub per set',
-    bound: `${replay}; not finalized: ${bytes(unfinalizedBytesInitial)}`,
-  },
-  cache('accounts kept current by the stream', 'upstreams.<set>.streamAnswerBytes'),
-  cache('transactions of the last blocks of the stream', 'upstreams.<set>.streamHistoryBytes'),
-]
 
 export function runExecution(context: Context, events: FrameLog) {
   const { config, clock, log, meters, playing } = context
