@@ -44,6 +44,32 @@ describe('a query on the embedded index', () => {
     }
   })
 
+  test.each([
+    ['SELECT sum(fee) FROM transactions WHERE slot > 0', 20_000],
+    ['SELECT count() FROM transactions t JOIN instructions i USING signature', 21_000],
+    ['SELECT slot FROM transactions WHERE length(signature) = 3', 20_000],
+    // No block has such a value.
+    ['SELECT slot FROM transactions WHERE success = 3', 0],
+    ['SELECT slot % 2 AS k, sum(fee) FROM transactions GROUP BY k WITH TOTALS', 20_000],
+    ['SELECT sum(number) FROM numbers(500)', 500],
+    // The number of rows is known without reading one.
+    ['SELECT count() FROM transactions', 0],
+    ['SELECT 1', 0],
+  ])('%s reports %d rows read', async (sql, readRows) => {
+    for (const format of ['JSON', 'PrettyCompact', 'RowBinary', 'Parquet']) {
+      const { totals, text, error } = await ask(stage.engine, sql, { format })
+      expect(error).toBeNull()
+      expect(totals?.readRows, format).toBe(readRows)
+      if (format === 'JSON') expect(JSON.parse(text).statistics.rows_read).toBe(readRows)
+    }
+  })
+
+  test('reports fewer rows read when LIMIT ends the scan early', async () => {
+    const { totals } = await ask(stage.engine, 'SELECT fee FROM transactions LIMIT 3')
+    expect(totals?.readRows).toBeGreaterThanOrEqual(3)
+    expect(totals?.readRows).toBeLessThan(20_000)
+  })
+
   test('lists tables and columns', async () => {
     const tables = await rowsOf(
       stage.engine,

@@ -176,6 +176,8 @@ export interface ResultColumn {
 
 export interface ResultStatistics {
   readonly rows: number
+  /** Rows read from tables to compute them. */
+  readonly readRows: number
   readonly elapsedSeconds: number
   /** The statement ends with LIMIT. */
   readonly isLimited: boolean

@@ -67,11 +67,11 @@ const layouts: Readonly<Record<LayoutName, Build>> = {
     return {
       ...jsonObjects('json', '{"row":{', '}}\n')(columns),
       begin: `{"meta":[${meta.join(',')}]}\n`,
-      end: ({ rows, elapsedSeconds, totals }) => {
+      end: ({ readRows, elapsedSeconds, totals }) => {
         const elapsed = Math.round(elapsedSeconds * 1e9)
         const cells = totals?.map((text, at) => `${jsonText(columns[at]!.name)}:${text}`)
         const row = cells === undefined ? '' : `{"totals":{${cells.join(',')}}}\n`
-        return `${row}{"progress":{"read_rows":"${rows}","elapsed_ns":"${elapsed}"}}\n`
+        return `${row}{"progress":{"read_rows":"${readRows}","elapsed_ns":"${elapsed}"}}\n`
       },
     }
   },
@@ -130,10 +130,10 @@ const layouts: Readonly<Record<LayoutName, Build>> = {
         return `${at === 0 ? '\t\t<row>\n' : `</${tags[at - 1]}>\n`}\t\t\t<${tag}>`
       }),
       close: `</${tags.at(-1)}>\n\t\t</row>\n`,
-      end: ({ rows, elapsedSeconds, isLimited, totals }) =>
+      end: ({ rows, readRows, elapsedSeconds, isLimited, totals }) =>
         `\t</data>\n${totalsXml(tags, totals)}\t<rows>${rows}</rows>\n` +
         `${limitedXml(rows, isLimited)}\t<statistics>\n` +
-        `\t\t<elapsed>${elapsedSeconds}</elapsed>\n\t\t<rows_read>${rows}</rows_read>\n` +
+        `\t\t<elapsed>${elapsedSeconds}</elapsed>\n\t\t<rows_read>${readRows}</rows_read>\n` +
         '\t\t<bytes_read>0</bytes_read>\n\t</statistics>\n</result>\n',
     }
   },
@@ -218,10 +218,11 @@ export function jsonMeta(columns: readonly ResultColumn[]): string {
 }
 
 /** The members after the data of a JSON document. */
-export function jsonEnd({ rows, elapsedSeconds, isLimited }: ResultStatistics): string {
+export function jsonEnd(statistics: ResultStatistics): string {
+  const { rows, readRows, elapsedSeconds, isLimited } = statistics
   return (
     `\t"rows": ${rows},\n\n${isLimited ? `\t"rows_before_limit_at_least": ${rows},\n\n` : ''}` +
-    `\t"statistics":\n\t{\n\t\t"elapsed": ${elapsedSeconds},\n\t\t"rows_read": ${rows},\n` +
+    `\t"statistics":\n\t{\n\t\t"elapsed": ${elapsedSeconds},\n\t\t"rows_read": ${readRows},\n` +
     '\t\t"bytes_read": 0\n\t}\n'
   )
 }

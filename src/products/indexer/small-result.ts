@@ -14,7 +14,8 @@ export interface SmallResult {
 export function renderSmall({ columns, rows }: SmallResult, format: Format): string | null {
   if (!isTextFormat(format)) return null
   if (columns.length === 0) return ''
-  const statistics = { rows: rows.length, elapsedSeconds: 0, isLimited: false, totals: null }
+  const count = { rows: rows.length, readRows: rows.length }
+  const statistics = { ...count, elapsedSeconds: 0, isLimited: false, totals: null }
   const { writing } = format
   if ('whole' in writing) {
     const write = cellText(modeOf(writing.whole))

@@ -6,7 +6,12 @@
 //                         system_.tables      = list of tables
 //   then: no file outside the index's folder, no network, settings locked
 import { join } from 'node:path'
-import { type DuckDBConnection, DuckDBInstance, version } from '@duckdb/node-api'
+import {
+  type DuckDBConnection,
+  DuckDBInstance,
+  type DuckDBPreparedStatement,
+  version,
+} from '@duckdb/node-api'
 import { messageOf } from '../../../base/errors.ts'
 import { macros } from '../../../clickhouse/duckdb/definitions.ts'
 import { renderingMacros } from '../../../clickhouse/duckdb/nested-text.ts'
@@ -38,6 +43,8 @@ export class QueryDatabase {
   readonly rules: TreeRules
   readonly #instance: DuckDBInstance
   readonly #options: DatabaseOptions
+  /** Empty the log of metrics, and read it: prepared, because every query needs both. */
+  readonly #metrics: Readonly<Record<'clear' | 'read', DuckDBPreparedStatement>>
   /** Attached files by name, with the columns of their tables where a file may lack some. */
   #attached = new Map<string, PresentColumns | null>()
   #files: readonly SnapshotFile[] = []
@@ -52,9 +59,11 @@ export class QueryDatabase {
     connection: DuckDBConnection,
     options: DatabaseOptions,
     reserved: ReadonlySet<string>,
+    metrics: Readonly<Record<'clear' | 'read', DuckDBPreparedStatement>>,
   ) {
     this.#instance = instance
     this.connection = connection
+    this.#metrics = metrics
     this.#options = options
     const names = new Set<string>(tableNames)
     this.rules = {
@@ -76,8 +85,16 @@ export class QueryDatabase {
     const reserved = new Set(found.getRows().map(([name]) => String(name)))
     await connection.run([...macros.map(({ sql }) => sql), ...renderingMacros].join(';\n'))
     await connection.run(systemSql())
+    await connection.run("CALL enable_logging('Metrics')")
     for (const setting of settings(options)) await connection.run(`SET ${setting}`)
-    return new QueryDatabase(instance, connection, options, reserved)
+    const metrics = {
+      clear: await connection.prepare('CALL truncate_duckdb_logs()'),
+      // `clear` itself leaves an entry, of 0 rows.
+      read: await connection.prepare(
+        "SELECT max(regexp_extract(message, '(\\d+)}$', 1)::UBIGINT) FROM duckdb_logs()",
+      ),
+    }
+    return new QueryDatabase(instance, connection, options, reserved, metrics)
   }
 
   /** The rules for a query whose table names without a database are of this one. */
@@ -122,6 +139,17 @@ export class QueryDatabase {
       await this.#create('VIEW', table, '')
       this.#shown.set(table, files)
     }
+  }
+
+  /** From here on the rows are counted that the next statement reads. */
+  async countRows(): Promise<void> {
+    await this.#metrics.clear.run()
+  }
+
+  /** Rows that the last statement read from tables; 0 when statistics alone answered it. */
+  async rowsRead(): Promise<number> {
+    const result = await this.#metrics.read.runAndReadAll()
+    return Number(result.getRows()[0]?.[0] ?? 0)
   }
 
   /** Deletes what a customer's query left, before the next customer's query. */
@@ -207,6 +235,9 @@ function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
     `search_path = '${schemas.join(',')}'`,
     "TimeZone = 'UTC'",
     'errors_as_json = true',
+    // The metrics of a statement go to a log in memory.
+    "enable_profiling = 'no_output'",
+    `custom_profiling_settings = '{"CUMULATIVE_ROWS_SCANNED":"true"}'`,
     "temp_directory = ''",
     'autoinstall_known_extensions = false',
     'autoload_known_extensions = false',

@@ -28,6 +28,8 @@ export interface QueryJob extends Omit<Query, 'id'> {
 
 export interface QueryReport {
   readonly rows: number
+  /** Rows read from tables. */
+  readonly readRows: number
   /** Bytes that went into the pipe. */
   readonly bytes: number
   readonly error: QueryError | null

@@ -53,12 +53,14 @@ interface Task {
 }
 
 const sleepStepMs = 10
+const stale: QueryReport = { rows: 0, readRows: 0, bytes: 0, error: null, isStale: true }
 
 export class QueryRunner {
   readonly #database: QueryDatabase
   readonly #sink: ByteSink
   #isCancelled = false
   #hasTransaction = false
+  #readRows = 0
 
   /** What the gate and the planner found out about recent statements: data does not change it. */
   readonly #plans = new Map<string, { ok: true; value: Gated; columns: readonly DuckColumn[] }>()
@@ -78,6 +80,7 @@ export class QueryRunner {
   /** Never rejects. */
   async run(job: QueryJob): Promise<QueryReport> {
     this.#isCancelled = false
+    this.#readRows = 0
     const out = new ResultWriter(this.#sink, job.limits, () => this.#isCancelled)
     let error: QueryError | null = null
     try {
@@ -85,13 +88,14 @@ export class QueryRunner {
       error = await this.#answer(job, out)
       if (error === null) await out.flush()
     } catch (thrown) {
-      if (thrown instanceof StaleSnapshot) return { rows: 0, bytes: 0, error: null, isStale: true }
+      if (thrown instanceof StaleSnapshot) return stale
       error = thrown instanceof ResultCut ? thrown.error : this.#errorOf(thrown)
     }
     if (this.#hasTransaction) await this.#database.connection.run('ROLLBACK').catch(() => {})
     this.#hasTransaction = false
     await this.#database.clear().catch(() => {})
-    return { rows: out.rows, bytes: out.bytes, error, isStale: false }
+    const { rows, bytes } = out
+    return { rows, readRows: this.#readRows, bytes, error, isStale: false }
   }
 
   async #sleep(ms: number): Promise<void> {
@@ -127,6 +131,7 @@ export class QueryRunner {
     const { totals } = gated.value
     const task: Task = { sql, totals, columns, job, format, out, beganMs }
     const { writing } = format
+    await this.#database.countRows()
     if ('rows' in writing) await this.#writeRows(task)
     else if ('whole' in writing) await this.#writeWhole(task, writing.whole)
     else if (format.name === 'Parquet') await this.#writeFile(task)
@@ -169,8 +174,9 @@ export class QueryRunner {
     }
     if (this.#isCancelled) throw new Error('cancelled')
     if (!out.isFull) await this.#commit(rendered)
+    await this.#countRead(out)
     const totals = await this.#totals({ ...task, columns }, layout.mode)
-    await out.end(Buffer.from(layout.end(statisticsOf(task, totals))))
+    await out.end(Buffer.from(layout.end(this.#statistics(task, totals))))
   }
 
   /** Throws the error of the stream when it failed. */
@@ -198,7 +204,7 @@ export class QueryRunner {
         for (const text of column.slice(0, taken)) cells[at]!.push(escaped(text))
     })
     const totals = await this.#totals(task, modeOf(name))
-    const statistics = statisticsOf(task, totals)
+    const statistics = this.#statistics(task, totals)
     await out.write(Buffer.from(arrange(name, { columns: namesOf(columns), cells, statistics })))
   }
 
@@ -239,6 +245,7 @@ export class QueryRunner {
       if (out.isFull) break
     }
     if (this.#isCancelled) throw new Error('cancelled')
+    await this.#countRead(out)
   }
 
   /** Parquet has its index at the end: the file is written to the scratch folder, then sent. */
@@ -252,9 +259,25 @@ export class QueryRunner {
           TO ${duckdbString(path)} (FORMAT parquet)`,
       )
       out.take(rowsChanged)
+      await this.#countRead(out)
       await sendFile(path, out)
     } finally {
       await rm(path, { force: true })
+    }
+  }
+
+  /** A truncated result leaves its statement unfinished: then only its rows are known. */
+  async #countRead({ isFull, rows }: ResultWriter): Promise<void> {
+    this.#readRows = isFull ? rows : await this.#database.rowsRead()
+  }
+
+  #statistics({ sql, out, beganMs }: Task, totals: ResultStatistics['totals']): ResultStatistics {
+    return {
+      totals,
+      rows: out.rows,
+      readRows: this.#readRows,
+      elapsedSeconds: (performance.now() - beganMs) / 1000,
+      isLimited: /\blimit\s+\d+(\s+offset\s+\d+)?\s*$/i.test(sql),
     }
   }
 
@@ -267,16 +290,4 @@ export class QueryRunner {
 function escapeOf(mode: CellMode, { output }: QueryJob): (text: string) => string {
   if (!mode.startsWith('json')) return (text) => text
   return (text) => jsonCell(text, output.keepsSlashes !== true)
-}
-
-function statisticsOf(
-  { sql, out, beganMs }: Task,
-  totals: ResultStatistics['totals'],
-): ResultStatistics {
-  return {
-    totals,
-    rows: out.rows,
-    elapsedSeconds: (performance.now() - beganMs) / 1000,
-    isLimited: /\blimit\s+\d+(\s+offset\s+\d+)?\s*$/i.test(sql),
-  }
 }

@@ -164,10 +164,12 @@ export class QueryRun implements Watched {
   }
 
   #totals(): QueryTotals {
+    const report = this.#report
     return {
-      rows: this.#report?.rows ?? 0,
-      bytes: this.#report?.bytes ?? this.#process.bytes.received,
+      rows: report?.rows ?? 0,
+      bytes: report?.bytes ?? this.#process.bytes.received,
       elapsedMs: performance.now() - this.#beganMs,
+      ...(report && { readRows: report.readRows }),
     }
   }
 }

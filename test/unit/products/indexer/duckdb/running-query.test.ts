@@ -38,8 +38,14 @@ function stage() {
   return { run, pipe, report: (report: QueryReport) => resolve(report) }
 }
 
-const stale: QueryReport = { rows: 0, bytes: 0, error: null, isStale: true }
-const complete = (bytes: number): QueryReport => ({ rows: 1, bytes, error: null, isStale: false })
+const stale: QueryReport = { rows: 0, readRows: 0, bytes: 0, error: null, isStale: true }
+const complete = (bytes: number): QueryReport => ({
+  rows: 1,
+  readRows: 1,
+  bytes,
+  error: null,
+  isStale: false,
+})
 
 describe('a query that is ended from outside', () => {
   test.each([
