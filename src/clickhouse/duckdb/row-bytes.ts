@@ -11,20 +11,21 @@ import duckdb from '@duckdb/node-bindings'
 const entryBytes = 16
 const inlineBytesMax = 12
 
+/** More are joined: rows that are short and long by turns are a piece each. */
+const piecesMax = 64
+
+/** The first strings of a chunk's first column, in their order and without separators. */
+export function textPieces(chunk: DuckDBDataChunk, count: number): Buffer[] {
+  const vector = duckdb.data_chunk_get_vector(chunk.chunk, 0)
+  const pieces = piecesOf(duckdb.vector_get_data(vector, count * entryBytes), count)
+  return pieces.length <= piecesMax ? pieces : [Buffer.concat(pieces)]
+}
+
 export interface TextRows {
-  /** All strings of the first column, without separators. */
+  /** All strings, without separators. */
   readonly bytes: Buffer
   /** End of each string in `bytes`. */
   readonly ends: Uint32Array
-}
-
-export function textRows(chunk: DuckDBDataChunk): TextRows {
-  const count = chunk.rowCount
-  const data = duckdb.vector_get_data(
-    duckdb.data_chunk_get_vector(chunk.chunk, 0),
-    count * entryBytes,
-  )
-  return copyStrings(data, count)
 }
 
 /** Copies the strings of a vector's entries. */
@@ -33,42 +34,55 @@ export function copyStrings(data: Uint8Array, count: number): TextRows {
   const ends = new Uint32Array(count)
   let total = 0
   for (let row = 0; row < count; row += 1) {
-    const length = words[row * 4]!
-    total += length
+    total += words[row * 4]!
     ends[row] = total
   }
-  const bytes = Buffer.allocUnsafe(total)
-  let first = -1
-  let size = 0
-  let next = 0
-  let at = 0
-  const copyRun = () => {
-    if (size === 0) return
-    const offset = data.byteOffset + first * entryBytes + 8
-    bytes.set(duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, offset, size), at)
-    at += size
-    size = 0
-  }
-  for (let row = 0; row < count; row += 1) {
-    const length = words[row * 4]!
-    if (length <= inlineBytesMax) {
-      copyRun()
-      const start = row * entryBytes + 4
-      bytes.set(data.subarray(start, start + length), at)
-      at += length
+  return { bytes: Buffer.concat(piecesOf(data, count), total), ends }
+}
+
+/** A piece per run of strings that follow each other in memory, and per run of inline ones. */
+function piecesOf(data: Uint8Array, count: number): Buffer[] {
+  const words = new Uint32Array(data.buffer, data.byteOffset, count * 4)
+  // Addresses are below 2^53.
+  const addressOf = (row: number) => words[row * 4 + 2]! + words[row * 4 + 3]! * 2 ** 32
+  const pieces: Buffer[] = []
+  for (let row = 0; row < count; ) {
+    const first = row
+    let size = 0
+    if (words[row * 4]! <= inlineBytesMax) {
+      for (; row < count && words[row * 4]! <= inlineBytesMax; row += 1) size += words[row * 4]!
+      pieces.push(inlineStrings(data, words, { first, end: row, size }))
       continue
     }
-    // Addresses are below 2^53.
-    const address = words[row * 4 + 2]! + words[row * 4 + 3]! * 2 ** 32
-    if (size === 0 || address !== next) {
-      copyRun()
-      first = row
+    for (let next = addressOf(row); row < count; row += 1) {
+      const length = words[row * 4]!
+      if (length <= inlineBytesMax || addressOf(row) !== next) break
+      size += length
+      next += length
     }
-    size += length
-    next = address + length
+    const offset = data.byteOffset + first * entryBytes + 8
+    const copy = duckdb.get_data_from_pointer(data.buffer as ArrayBuffer, offset, size)
+    pieces.push(Buffer.from(copy.buffer, copy.byteOffset, copy.length))
   }
-  copyRun()
-  return { bytes, ends }
+  return pieces
+}
+
+function inlineStrings(
+  data: Uint8Array,
+  words: Uint32Array,
+  { first, end, size }: { readonly first: number; readonly end: number; readonly size: number },
+): Buffer {
+  const bytes = Buffer.allocUnsafe(size)
+  let at = 0
+  for (let row = first; row < end; row += 1) {
+    const start = row * entryBytes + 4
+    const stop = start + words[row * 4]!
+    for (let from = start; from < stop; from += 1) {
+      bytes[at] = data[from]!
+      at += 1
+    }
+  }
+  return bytes
 }
 
 const slash = 0x2f

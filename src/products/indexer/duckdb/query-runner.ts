@@ -20,7 +20,7 @@ import {
 } from '../../../clickhouse/duckdb/rendering.ts'
 import { binarySql, type TakenChunk } from '../../../clickhouse/duckdb/result-shapes.ts'
 import { type DuckColumn, namesOf, planned } from '../../../clickhouse/duckdb/result-types.ts'
-import { jsonRows, textRows } from '../../../clickhouse/duckdb/row-bytes.ts'
+import { jsonRows, textPieces } from '../../../clickhouse/duckdb/row-bytes.ts'
 import { exception, type QueryError } from '../../../clickhouse/exceptions.ts'
 import { arrange, modeOf } from '../../../clickhouse/formats/arranged.ts'
 import {
@@ -165,11 +165,13 @@ export class QueryRunner {
     for (;;) {
       const chunk = await result.fetchChunk()
       if (chunk === null || chunk.rowCount === 0) break
-      const { bytes, ends } = textRows(chunk)
-      const start = out.rows === 0 ? Buffer.byteLength(layout.between) : 0
+      let start = out.rows === 0 ? Buffer.byteLength(layout.between) : 0
       const taken = out.take(chunk.rowCount)
-      const rows = bytes.subarray(start, taken === 0 ? start : ends[taken - 1]!)
-      if (layout.isSilent !== true) await out.write(escaped(rows))
+      if (layout.isSilent !== true)
+        for (const piece of textPieces(chunk, taken)) {
+          await out.write(escaped(piece.subarray(start)))
+          start = 0
+        }
       if (out.isFull) break
     }
     if (this.#isCancelled) throw new Error('cancelled')
