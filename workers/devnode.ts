@@ -1,9 +1,13 @@
 // Child process of the devnode: starts the node on its parent's request, on the given ports.
 // Thread: main of its own process.
+import { exitNow, exitOnBug } from '../src/base/exit.ts'
 import { type DevnodeOptions, type RunningDevnode, startDevnode } from '../src/devnode/node.ts'
 import { forwardedLog } from '../src/devnode/reports.ts'
 import type { ShredTarget } from '../src/devnode/shred-feed.ts'
 import { serveFrames } from '../src/threads/frames.ts'
+
+// Its supervisor starts another one.
+exitOnBug()
 
 let node: RunningDevnode | null = null
 
@@ -13,7 +17,7 @@ const parent = serveFrames(
       node = await startDevnode(options, {
         log: forwardedLog((line) => parent.push('log', line)),
         report: (stats) => parent.push('stats', stats),
-        onDown: () => process.exit(1),
+        onDown: () => exitNow(1),
       })
       return node.addresses
     },

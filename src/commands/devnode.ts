@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { formatAddress, isLoopback } from '../base/cidr.ts'
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, type Outcome, refuse } from '../base/errors.ts'
+import { exitNow } from '../base/exit.ts'
 import type { Config } from '../config/config.ts'
 import type { DevnodeAddresses, DevnodeOptions } from '../devnode/node.ts'
 import { parseEndpoint } from '../subscriptions/destination.ts'
@@ -65,7 +66,7 @@ export const devnodeVerb: Verb = {
 
 function giveUp(fault: Fault): void {
   process.stderr.write(`${fault.message}\n`)
-  process.exit(1)
+  exitNow(1)
 }
 
 function optionsOf(call: Call): Outcome<DevnodeOptions> {

@@ -4,6 +4,7 @@
 //   config ─► topology ─► first start: `demo` ─► banner ─► … ─► signal ─► stop ─► exit code
 import { systemClock } from '../base/clock.ts'
 import { accept, Fault, refuse } from '../base/errors.ts'
+import { exitNow, exitStopped } from '../base/exit.ts'
 import { type Config, configFields, enabledEndpoints, setsWithoutGeyser } from '../config/config.ts'
 import { type Log, openLog } from '../telemetry/log.ts'
 import { banner } from './banner.ts'
@@ -62,7 +63,7 @@ export const serveVerb: Verb = {
       await service.stop()
       log.info('stopped', { code })
       // A leaked handle must not keep the stopped process alive.
-      setImmediate(() => process.exit(code))
+      setImmediate(() => exitStopped(code))
       return accept({ json: { code }, text: '' })
     } catch (error) {
       if (!(error instanceof Fault)) throw error
@@ -87,7 +88,7 @@ async function startProblem(fault: Fault, config: Config): Promise<string> {
 function boundStop(log: Log): void {
   setTimeout(() => {
     log.error('stop timed out')
-    process.exit(1)
+    exitNow(1)
   }, stopMsMax).unref()
 }
 
@@ -99,7 +100,7 @@ function endingOf(log: Log): { code: Promise<number>; end(code: number): void } 
   })
   let isEnding = false
   const onSignal = (signal: NodeJS.Signals) => {
-    if (isEnding) process.exit(1)
+    if (isEnding) exitNow(1)
     isEnding = true
     log.info('stopping', { signal })
     end(0)

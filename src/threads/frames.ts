@@ -12,6 +12,7 @@ import type { Duplex } from 'node:stream'
 import { Packr } from 'msgpackr'
 import { assert } from '../base/assert.ts'
 import { messageOf } from '../base/errors.ts'
+import { exitNow, exitStopped } from '../base/exit.ts'
 
 const headerBytes = 4
 /** A longer frame means that the peer is broken. */
@@ -164,11 +165,11 @@ export function serveFrames(
   const stop = async () => {
     if (isStopping) return
     isStopping = true
-    setTimeout(() => process.exit(1), stopMsMax).unref()
+    setTimeout(() => exitNow(1), stopMsMax).unref()
     await onStop()
-    if (pipe.destroyed) process.exit(0)
+    if (pipe.destroyed) return exitStopped(0)
     // Responses that are still buffered reach the server before the pipe closes.
-    pipe.end(() => process.exit(0))
+    pipe.end(() => exitStopped(0))
   }
   const link = new FrameLink(pipe, (value) => {
     const frame = value as { stop?: true; id: number; call: string; input: unknown }

@@ -1,6 +1,7 @@
 // The child's side of a hub's gateway: the whole service in a process of its own, configured and
 // stopped over the pipe. Thread: main of its own process.
 import { systemClock } from '../base/clock.ts'
+import { exitNow } from '../base/exit.ts'
 import type { Config } from '../config/config.ts'
 import type { Family } from '../telemetry/exposition.ts'
 import { openLog } from '../telemetry/log.ts'
@@ -21,7 +22,7 @@ export async function startGateway(request: {
     version,
     isFresh: false,
     // The hub starts another one.
-    exit: (code) => process.exit(code),
+    exit: exitNow,
   })
   service.announce()
   surviveFaults(log)

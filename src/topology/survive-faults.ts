@@ -1,5 +1,6 @@
 // Handles uncaught exceptions and unhandled rejections of the process. Thread: main.
 import { isFault } from '../base/errors.ts'
+import { exitNow } from '../base/exit.ts'
 import { faultReport, type Log } from '../telemetry/log.ts'
 
 /**
@@ -13,7 +14,7 @@ export function surviveFaults(log: Log): () => void {
     log.error('server exits after a bug', {
       reason: (error instanceof Error && error.stack) || String(error),
     })
-    process.exit(1)
+    exitNow(1)
   }
   process.on('uncaughtException', onError)
   return () => process.off('uncaughtException', onError)

@@ -1,7 +1,15 @@
 // Faults of the world: no descriptors, a full disk, a disk that cannot be written. The server lives,
 // every call is answered or fails visibly, and when the fault is gone everything works again.
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -32,7 +40,7 @@ function credentialsOf(server: Server): Credentials {
 }
 
 function expectAlive(server: Server): void {
-  expect([server.child.exitCode, server.child.signalCode], server.stderr()).toEqual([null, null])
+  expect([server.child.exitCode, server.child.signalCode], stateOf(server)).toEqual([null, null])
 }
 
 const names = ['rpc', 'websocket', 'grpc', 'metrics', 'prometheus', 'tpu', 'indexer', 'operator']
@@ -125,8 +133,10 @@ describe('an unhandled error', () => {
     await until(() => server.stderr().includes('accept EMFILE'), 'the line in the log')
     expectAlive(server)
     server.child.kill('SIGHUP')
-    await until(() => server.child.exitCode !== null, 'the end', 60_000)
-    expect(server.child.exitCode).toBe(1)
+    const { child } = server
+    const hasEnded = () => child.exitCode !== null || child.signalCode !== null
+    await until(hasEnded, 'the end', 60_000).catch((error) => fail(server, error))
+    expect([child.exitCode, child.signalCode], stateOf(server)).toEqual([1, null])
     expect(server.stderr()).toContain('TypeError: a bug of ours')
   }, 120_000)
 })
@@ -149,7 +159,7 @@ describe('a server whose disk', () => {
         const server = await start({ data: disk.path })
         await survive(server, { begin: () => disk.fill(), end: () => disk.free() })
         expect(server.stderr()).toMatch(/no space left/i)
-        expect(await server.stop()).toBe(0)
+        expect(await server.stop(), stateOf(server)).toBe(0)
       } finally {
         disk.unmount()
       }
@@ -171,7 +181,7 @@ describe('a server whose disk', () => {
         end: () => makeWritable(),
       })
       expect(server.stderr()).toMatch(/permission denied/i)
-      expect(await server.stop()).toBe(0)
+      expect(await server.stop(), stateOf(server)).toBe(0)
     },
     400_000,
   )
@@ -202,10 +212,38 @@ function makeReadOnly(path: string): () => void {
 async function slotOf(server: Server): Promise<number> {
   const response = await fetch(server.url('rpc'), {
     method: 'POST',
-    headers: { 'content-type': 'application/json', 'x-token': credentialsOf(server).token },
+    headers: {
+      'content-type': 'application/json',
+      'x-token': credentialsOf(server).token,
+      // The server closes an idle connection after 8 s, maybe just when a busy machine uses it.
+      connection: 'close',
+    },
     body: '{"jsonrpc":"2.0","id":1,"method":"getSlot"}',
-  })
+  }).catch((error) => fail(server, error))
   return ((await response.json()) as { result: number }).result
+}
+
+/** Throws the error with its cause and with what is known of the server, all in one line. */
+function fail(server: Server, error: Error): never {
+  const cause = error.cause instanceof Error ? ` (${error.cause.message})` : ''
+  throw new Error(`${error.message}${cause}; ${stateOf(server)}`, { cause: error })
+}
+
+/** Exit code and signal of the server, its waiting threads while it runs, its last log lines. */
+function stateOf(server: Server): string {
+  const { pid, exitCode, signalCode } = server.child
+  const log = server.stderr().slice(-2000).trim().split('\n').join(' | ')
+  return `exit code ${exitCode}, signal ${signalCode}, threads [${waitsOf(pid!)}], log: ${log}`
+}
+
+/** The kernel function that each thread waits in; empty once the process has ended. */
+function waitsOf(pid: number): string[] {
+  const tasks = `/proc/${pid}/task`
+  try {
+    return readdirSync(tasks).map((id) => readFileSync(`${tasks}/${id}/wchan`, 'utf8'))
+  } catch {
+    return []
+  }
 }
 
 async function creditsOf(server: Server): Promise<number> {

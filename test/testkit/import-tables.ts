@@ -140,8 +140,8 @@ export const importers: Readonly<Record<string, readonly string[]>> = {
   'prom-client': ['src/telemetry/meters.ts'],
   msgpackr: ['src/stream/encoded.ts', 'src/subscriptions/tables.ts', 'src/threads/frames.ts'],
   'node:dgram': ['src/transport/udp.ts', 'src/commands/doctor.ts'],
-  // Batched datagrams, epoll, and the lock on a file, which Node has no call for.
-  koffi: ['src/transport/', 'src/subscriptions/lock.ts'],
+  // Batched datagrams, epoll, the lock on a file, the end of all threads: Node has no call for it.
+  koffi: ['src/transport/', 'src/subscriptions/lock.ts', 'src/base/exit.ts'],
   'hdr-histogram-js': ['src/loadtest/latencies.ts'],
   pg: ['src/cluster/postgres/client.ts'],
   lmdb: ['src/subscriptions/tables.ts', 'src/devnode/ledger/archive.ts'],
