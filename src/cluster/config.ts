@@ -5,7 +5,7 @@ export const clusterSection = group('Several gateways as one service.', {
   url: text({
     initial: '',
     secret: true,
-    doc: 'Address of the PostgreSQL, postgres://user:password@host/database; empty means alone.',
+    doc: 'Address of the PostgreSQL, postgres://user:password@host,host/database; empty: alone.',
     check: (value) =>
       value === '' || /^postgres(ql)?:\/\//.test(value)
         ? undefined

@@ -15,7 +15,7 @@ import type { EventLog, NewFrame } from '../stream/log.ts'
 import { type Log, LogThrottle } from '../telemetry/log.ts'
 import { decodeFrame, encodeFrame } from './event-frame.ts'
 import type { Lease, Leases } from './ports.ts'
-import { eventsLease, type PostgresEventLog, runJump } from './postgres/event-log.ts'
+import { eventsLease, type LogHead, type PostgresEventLog, runJump } from './postgres/event-log.ts'
 import { RecentFrames } from './recent-frames.ts'
 
 const leaseMs = 2_000
@@ -150,7 +150,7 @@ export class SharedEvents {
   async #read(): Promise<void> {
     const { shared, clock } = this.#deps
     const events = this.#events
-    const { run, next } = await shared.head()
+    const { run, next } = await this.#head()
     if (run !== events.run) {
       // Also what the log still has of the run before: its tail may be lost.
       this.#recent.clearLog()
@@ -163,6 +163,17 @@ export class SharedEvents {
       isMore = page.length === pageFrames
     }
     this.#pulledMs = clock.monotonicMs()
+  }
+
+  /** The log's head, after a new run began where it lost frames that this gateway has sent. */
+  async #head(): Promise<LogHead> {
+    const { shared, log } = this.#deps
+    const head = await shared.head()
+    const { run, position } = this.#events
+    if (head.run !== run || head.next > position) return head
+    log.error('the shared event log lost frames; a new run begins', { next: head.next, position })
+    await shared.renumber(run, position + 1)
+    return await shared.head()
   }
 
   /** A committed frame, from an append of our own or from a read: whichever comes first. */
@@ -209,14 +220,9 @@ export class SharedEvents {
   async #sync(lease: Lease): Promise<void> {
     const { shared, clock, log } = this.#deps
     await this.#pullOnce()
-    const { next } = await shared.head()
-    const { position } = this.#events
-    if (next <= position) {
-      // A standby was promoted without the last frames, which clients already have.
-      log.error('the shared event log lost frames; a new run begins', { next, position })
-      if (!(await shared.renumber(lease, position + 1))) this.#renewAtMs = 0
-      return
-    }
+    const { run, next } = await shared.head()
+    // Read again: it is another run, or lost frames that were sent.
+    if (run !== this.#events.run || next <= this.#events.position) return
     this.#next = next
     this.#queue = this.#recent.missing(clock.monotonicMs())
     this.#isSynced = true

@@ -1,21 +1,13 @@
 // The shared event log on a real PostgreSQL: fenced appends, partitions, followers, a lost tail.
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { systemClock } from '../../src/base/clock.ts'
-import { Connection } from '../../src/cluster/postgres/client.ts'
-import { PostgresEventLog } from '../../src/cluster/postgres/event-log.ts'
-import { PostgresLeases } from '../../src/cluster/postgres/leases.ts'
-import { prepareSchema } from '../../src/cluster/postgres/schema.ts'
-import { SharedEvents } from '../../src/cluster/shared-events.ts'
-import { EventLog } from '../../src/stream/log.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
 import { until } from '../testkit/until.ts'
+import { eventGateway, logOf, stopAll } from './event-gateway.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const isHere = hasPostgres()
 const waitMs = 30_000
 let postgres: Postgres
 let url = ''
-const open: { stop(): Promise<void> }[] = []
 
 beforeAll(async () => {
   if (isHere) postgres = await startPostgres()
@@ -23,51 +15,18 @@ beforeAll(async () => {
 
 beforeEach(async () => {
   if (isHere) url = await postgres.database()
-  return async () => {
-    for (const part of open.splice(0).reverse()) await part.stop()
-  }
+  return stopAll
 })
 
 afterAll(() => postgres?.dispose())
 
-async function connect(name: string): Promise<Connection> {
-  const connection = new Connection({
-    url,
-    name,
-    clock: systemClock,
-    log: silentLog,
-    onConnect: prepareSchema,
-  }).start()
-  open.push(connection)
-  expect(await connection.ready(waitMs)).toBe(true)
-  return connection
-}
-
-async function logOf(holder: string) {
-  const connection = await connect(holder)
-  const leases = new PostgresLeases(connection, { holder, info: holder, clock: systemClock })
-  return { connection, leases, shared: new PostgresEventLog(connection, connection, holder) }
-}
-
-async function gateway(name: string) {
-  const { connection, leases, shared } = await logOf(name)
-  const events = new EventLog({ reserve: () => null, clock: systemClock, isShared: true })
-  const follower = new SharedEvents(events, { shared, leases, clock: systemClock, log: silentLog })
-  open.push(follower)
-  await follower.ready(waitMs)
-  const put = (block: number) => {
-    const facts = { blockNumber: block, atNs: 1n, key: `b${block}` }
-    follower.append('TPS', Buffer.from(`${block}`), 0, facts)
-  }
-  const payloads = () => [...events.after(0)].map(({ payload }) => String(payload))
-  return { connection, events, follower, put, payloads }
-}
+const gateway = (name: string) => eventGateway(url, name)
 
 const frames = (...texts: string[]) => texts.map((text) => Buffer.from(`{"kind":"TPS"}\n${text}`))
 
 describe.skipIf(!isHere)('an append', () => {
   it('is refused after its term and with a number that is taken', async () => {
-    const [one, other] = [await logOf('one'), await logOf('other')]
+    const [one, other] = [await logOf(url, 'one'), await logOf(url, 'other')]
     const [lease] = await one.leases.hold(['events'], 60_000, 1)
     expect(await one.shared.append(lease!, 1, frames('a', 'b'))).toBe(true)
     expect(await one.shared.append(lease!, 2, frames('c'))).toBe(false)
@@ -88,7 +47,7 @@ describe.skipIf(!isHere)('an append', () => {
   })
 
   it('opens a partition every 100,000 numbers and drops the old ones whole', async () => {
-    const { connection, leases, shared } = await logOf('one')
+    const { connection, leases, shared } = await logOf(url, 'one')
     const [lease] = await leases.hold(['events'], 60_000, 1)
     for (const first of [99_999, 199_999, 299_999, 399_999]) {
       await connection.query('UPDATE event_head SET next = $1', [first])

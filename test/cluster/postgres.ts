@@ -1,7 +1,8 @@
 // A PostgreSQL server of its own for a test: Debian's package, on a free loopback port, in a folder
 // of its own, run as the user postgres where the test is root; gone when disposed. Absent, its
 // tests are skipped.
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -20,6 +21,8 @@ export interface Postgres {
   /** Ends it as an operator would; `start` starts it again on the same port and data. */
   stop(): void
   start(): void
+  /** Starts it while this process goes on. */
+  restart(): Promise<void>
   /** SIGKILL to all its processes at once. */
   kill(): Promise<void>
   /** SIGSTOP to all its processes, and SIGCONT. */
@@ -47,12 +50,7 @@ export function hasPostgres(): boolean {
 }
 
 export async function startPostgres(): Promise<Postgres> {
-  const bin = folderOfPrograms()
-  if (bin === null) throw new Error('no PostgreSQL')
-  const base = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
-  if (isRoot) execFileSync('chown', ['postgres', base])
-  chmodSync(base, 0o755)
-  const folder = join(base, 'data')
+  const { bin, base, folder } = newServerFolder()
   run(join(bin, 'initdb'), [
     '-D',
     folder,
@@ -65,14 +63,23 @@ export async function startPostgres(): Promise<Postgres> {
     'UTF8',
     '--locale=C',
   ])
-  const port = await freePort()
-  const server = new PostgresProcess(bin, base, port)
+  const server = new PostgresProcess(bin, base, await freePort())
   server.start()
   process.once('exit', () => server.dispose())
   return server
 }
 
-class PostgresProcess implements Postgres {
+/** A folder that the server's user may write to; `folder` does not exist yet. */
+export function newServerFolder() {
+  const bin = folderOfPrograms()
+  if (bin === null) throw new Error('no PostgreSQL')
+  const base = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
+  if (isRoot) execFileSync('chown', ['postgres', base])
+  chmodSync(base, 0o755)
+  return { bin, base, folder: join(base, 'data') }
+}
+
+export class PostgresProcess implements Postgres {
   readonly port: number
   readonly folder: string
   readonly url: string
@@ -101,6 +108,14 @@ class PostgresProcess implements Postgres {
   }
 
   start(): void {
+    run(join(this.#bin, 'pg_ctl'), this.#startWords())
+  }
+
+  async restart(): Promise<void> {
+    await runAside(join(this.#bin, 'pg_ctl'), this.#startWords())
+  }
+
+  #startWords(): string[] {
     const options = [
       `-p ${this.port}`,
       '-c listen_addresses=127.0.0.1',
@@ -108,12 +123,14 @@ class PostgresProcess implements Postgres {
       '-c shared_buffers=16MB',
       '-c max_connections=100',
       '-c autovacuum=off',
+      // A standby comes back to its restarted primary at once.
+      '-c wal_retrieve_retry_interval=200ms',
     ]
     const log = join(this.#base, 'log')
-    run(join(this.#bin, 'pg_ctl'), [
+    return [
       ...['-D', this.folder, '-l', log, '-o', options.join(' ')],
       ...['-w', '-t', '60', 'start'],
-    ])
+    ]
   }
 
   stop(): void {
@@ -191,11 +208,22 @@ function folderOfPrograms(): string | null {
   return programs.find((folder) => existsSync(join(folder, 'initdb'))) ?? null
 }
 
-/** PostgreSQL refuses to run as root. */
 function run(program: string, args: readonly string[]): void {
-  const words = isRoot ? ['runuser', '-u', 'postgres', '--', program, ...args] : [program, ...args]
-  const done = spawnSync(words[0]!, words.slice(1), { cwd: '/', stdio: 'ignore' })
+  const [first, ...rest] = wordsOf(program, args)
+  const done = spawnSync(first!, rest, { cwd: '/', stdio: 'ignore' })
   if (done.status !== 0) throw new Error(`${program} ${args.join(' ')} failed: ${done.status}`)
+}
+
+/** Runs a program of PostgreSQL while this process goes on. */
+export async function runAside(program: string, args: readonly string[]): Promise<void> {
+  const [first, ...rest] = wordsOf(program, args)
+  const [status] = await once(spawn(first!, rest, { cwd: '/', stdio: 'ignore' }), 'exit')
+  if (status !== 0) throw new Error(`${program} ${args.join(' ')} failed: ${status}`)
+}
+
+/** PostgreSQL refuses to run as root. */
+function wordsOf(program: string, args: readonly string[]): string[] {
+  return isRoot ? ['runuser', '-u', 'postgres', '--', program, ...args] : [program, ...args]
 }
 
 function signalAll(pids: readonly number[], signal: NodeJS.Signals): void {
@@ -225,7 +253,7 @@ function parentOf(pid: number): number {
 }
 
 /** Below 32768: above it other processes' outgoing connections take ports at any time. */
-async function freePort(): Promise<number> {
+export async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000)
     const isFree = await new Promise<boolean>((resolve) => {

@@ -2,6 +2,9 @@
 // every frame: its numbers must follow each other, and a number has one content everywhere.
 import { WebSocket } from 'ws'
 
+/** Frames come every 400 ms: a client that has none for so long tries another gateway. */
+const patienceMs = 1_500
+
 const head = /^\{"seq":(\d+),"(\w+)":/
 
 export interface RoverOptions {
@@ -25,6 +28,8 @@ export class Rover {
   cursor = 0
   readonly #options: RoverOptions
   #socket: WebSocket | null = null
+  #url = ''
+  #patience: NodeJS.Timeout | null = null
   #timer: NodeJS.Timeout | null = null
   #lastMs = performance.now()
   #isOver = false
@@ -42,16 +47,24 @@ export class Rover {
 
   end(): void {
     this.settle()
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    for (const timer of [this.#timer, this.#patience]) if (timer !== null) clearTimeout(timer)
     const socket = this.#socket
     this.#socket = null
     socket?.terminate()
   }
 
+  /** The longest time without a frame since the last call. */
+  takeSilenceMs(): number {
+    const longest = Math.max(this.longestSilenceMs, performance.now() - this.#lastMs)
+    this.longestSilenceMs = 0
+    return longest
+  }
+
   #connect(): void {
     const { urls, random, stayMs } = this.#options
-    const all = urls()
-    const url = all[Math.floor(random() * all.length)]
+    const all = urls().filter((one, _, { length }) => length === 1 || one !== this.#url)
+    const url = all[Math.floor(random() * all.length)] ?? this.#url
+    this.#url = url
     const query = this.cursor === 0 ? '' : `?resume_from=${this.cursor}&run=${this.run}`
     const socket = new WebSocket(`${url}/v1/ws${query}`, { perMessageDeflate: false })
     this.#socket = socket
@@ -62,20 +75,22 @@ export class Rover {
     socket.on('close', () => {
       if (this.#socket === socket) this.#leave(50)
     })
-    // A paused gateway accepts and says nothing: as any client would, try another one.
-    const silence = setTimeout(() => socket.terminate(), 1_500)
-    socket.once('open', () => {
-      clearTimeout(silence)
-      this.connections++
-    })
+    socket.once('open', () => this.connections++)
+    this.#await()
     if (!this.#isOver) this.#timer = setTimeout(() => this.#leave(5), random() * 2 * stayMs)
+  }
+
+  /** A paused gateway accepts and says nothing: as any client would, try another one. */
+  #await(): void {
+    if (this.#patience !== null) clearTimeout(this.#patience)
+    this.#patience = setTimeout(() => this.#leave(5), patienceMs)
   }
 
   #leave(waitMs: number): void {
     const socket = this.#socket
     this.#socket = null
     socket?.terminate()
-    if (this.#timer !== null) clearTimeout(this.#timer)
+    for (const timer of [this.#timer, this.#patience]) if (timer !== null) clearTimeout(timer)
     this.#timer = setTimeout(() => this.#connect(), this.#options.random() * 2 * waitMs)
   }
 
@@ -98,6 +113,7 @@ export class Rover {
       this.problems.push(`${seq} after ${this.cursor}`)
     this.cursor = seq
     this.frames++
+    this.#await()
     const nowMs = performance.now()
     this.longestSilenceMs = Math.max(this.longestSilenceMs, nowMs - this.#lastMs)
     this.#lastMs = nowMs

@@ -3,14 +3,17 @@
 // contains another caller's statement. Nothing waits longer than its bound: a statement that has no
 // answer in time ends the connection, because its outcome is unknown.
 //
+// Of several hosts the one that takes writes is used: after a failover the promoted standby.
+//
 //   query ─► queue ─► client ─► answer          silence: SELECT 1 every second, 500 ms bound
 //                       └─ error, timeout, end ─► reconnect with exponential back-off
 import { Socket } from 'node:net'
 import { Client, types } from 'pg'
-import { type Backoff, backoffMs } from '../../base/backoff.ts'
+import type { Backoff } from '../../base/backoff.ts'
 import type { Clock } from '../../base/clock.ts'
 import { Fault, messageOf } from '../../base/errors.ts'
 import { type Log, LogThrottle } from '../../telemetry/log.ts'
+import { Hosts } from './hosts.ts'
 
 export interface Queries {
   /** Rows of one statement; 64-bit integers are numbers, bytea is a Buffer. */
@@ -18,6 +21,7 @@ export interface Queries {
 }
 
 export interface ConnectionOptions {
+  /** With one host or several, separated by commas. */
   readonly url: string
   /** Shown in pg_stat_activity and in the log. */
   readonly name: string
@@ -42,6 +46,7 @@ const retryableStates = /^(08|40|53|57|25006|55P03)/
 
 export class Connection implements Queries {
   readonly #options: ConnectionOptions
+  readonly #hosts: Hosts
   readonly #throttle = new LogThrottle()
   readonly #channels = new Map<string, Set<() => void>>()
   #client: Client | null = null
@@ -57,6 +62,7 @@ export class Connection implements Queries {
 
   constructor(options: ConnectionOptions) {
     this.#options = options
+    this.#hosts = new Hosts(options.url)
     this.#answeredMs = options.clock.monotonicMs()
   }
 
@@ -147,12 +153,12 @@ export class Connection implements Queries {
 
   async #connect(): Promise<void> {
     this.#timer = null
-    const { url, name, statementMs = statementMsInitial } = this.#options
+    const { name, statementMs = statementMsInitial } = this.#options
     const socket = new Socket()
     this.#destroy = () => socket.destroy()
     try {
       const client = new Client({
-        connectionString: url,
+        connectionString: this.#hosts.url,
         application_name: `sluice ${name}`.slice(0, 63),
         connectionTimeoutMillis: connectMs,
         statement_timeout: statementMs,
@@ -166,6 +172,8 @@ export class Connection implements Queries {
       client.on('notification', ({ channel }) => this.#notify(channel))
       await client.connect()
       await client.query('SET search_path = sluice')
+      const { rows } = await client.query('SHOW transaction_read_only')
+      if (rows[0].transaction_read_only === 'on') throw new Error('the server is a standby')
       const { onConnect } = this.#options
       await onConnect?.({ query: (text, given = []) => this.#ask(client, text, given) })
       for (const channel of this.#channels.keys()) await client.query(`LISTEN ${channel}`)
@@ -173,6 +181,7 @@ export class Connection implements Queries {
       this.#up(client)
     } catch (error) {
       socket.destroy()
+      this.#hosts.next()
       this.#retry(messageOf(error))
     }
   }
@@ -212,7 +221,8 @@ export class Connection implements Queries {
     const { log, name, clock } = this.#options
     if (this.#throttle.allows('down', clock.monotonicMs()))
       log.warn('PostgreSQL is not connected', { connection: name, reason: problem })
-    this.#timer = setTimeout(() => void this.#connect(), backoffMs(this.#failures, backoff))
+    const waitMs = this.#hosts.waitMs(this.#failures, backoff)
+    this.#timer = setTimeout(() => void this.#connect(), waitMs)
   }
 
   #enqueue<T>(work: (client: Client) => Promise<T>): Promise<T> {

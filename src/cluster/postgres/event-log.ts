@@ -3,6 +3,10 @@
 // An append is one statement. It is fenced by the lease's term and by the next number, so that a
 // gateway whose time is over, or that repeats a number, changes nothing. Frames lie in partitions
 // of 100,000 numbers, which are dropped whole.
+//
+// A promoted standby or a restored copy may lack the newest frames, which clients already have. It
+// has another timeline (or system identifier) than the last append: unless that append waited for a
+// synchronous standby, a new run begins above all numbers, whether a gateway remembers them or not.
 import type { Lease } from '../ports.ts'
 import type { Connection, Queries } from './client.ts'
 
@@ -18,6 +22,9 @@ CREATE TABLE IF NOT EXISTS event_head (
   run text NOT NULL DEFAULT substr(md5(gen_random_uuid()::text), 1, 16),
   next int8 NOT NULL DEFAULT 1
 );
+-- Where the last append was made, and whether a standby had it before anybody saw it.
+ALTER TABLE event_head ADD COLUMN IF NOT EXISTS origin text NOT NULL DEFAULT '';
+ALTER TABLE event_head ADD COLUMN IF NOT EXISTS is_replicated boolean NOT NULL DEFAULT false;
 INSERT INTO event_head DEFAULT VALUES ON CONFLICT DO NOTHING;
 CREATE TABLE IF NOT EXISTS event_frames (
   seq int8 PRIMARY KEY,
@@ -32,6 +39,14 @@ BEGIN
       AND until > clock_timestamp() FOR SHARE;
   RETURN FOUND;
 END $$;
+CREATE OR REPLACE FUNCTION event_origin() RETURNS text LANGUAGE sql AS $$
+  SELECT system_identifier || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)
+    FROM pg_control_system()
+$$;
+CREATE OR REPLACE FUNCTION waits_for_standby() RETURNS boolean LANGUAGE sql AS $$
+  SELECT current_setting('synchronous_standby_names') <> ''
+    AND current_setting('synchronous_commit') IN ('on', 'remote_apply', 'remote_write')
+$$;
 CREATE OR REPLACE FUNCTION append_events(
   p_term int8, p_holder text, p_first int8, p_frames bytea[]
 ) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -39,9 +54,18 @@ DECLARE
   v_last int8 := p_first + cardinality(p_frames) - 1;
   v_part int8;
   v_old text;
+  v_origin text := event_origin();
 BEGIN
   IF NOT holds_events(p_term, p_holder) THEN RETURN false; END IF;
-  UPDATE event_head SET next = v_last + 1 WHERE next = p_first;
+  -- The first append of another origin. A dump that was restored has another system identifier.
+  UPDATE event_head SET origin = v_origin, run = substr(md5(gen_random_uuid()::text), 1, 16),
+      next = next + ${runJump}
+    WHERE origin NOT IN ('', v_origin)
+      AND NOT (is_replicated AND split_part(origin, '/', 1) = split_part(v_origin, '/', 1));
+  UPDATE event_head
+    SET next = v_last + 1, origin = v_origin, is_replicated = waits_for_standby()
+    WHERE next = p_first;
+  -- The new run stays: the next append has its number.
   IF NOT FOUND THEN RETURN false; END IF;
   FOR v_part IN SELECT generate_series(p_first / 100000, v_last / 100000) LOOP
     CONTINUE WHEN to_regclass('event_frames_' || v_part) IS NOT NULL;
@@ -58,14 +82,12 @@ BEGIN
   PERFORM pg_notify('${channel}', '');
   RETURN true;
 END $$;
-CREATE OR REPLACE FUNCTION renumber_events(p_term int8, p_holder text, p_floor int8)
-RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION renumber_events(p_run text, p_floor int8)
+RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-  IF NOT holds_events(p_term, p_holder) THEN RETURN false; END IF;
   UPDATE event_head SET run = substr(md5(gen_random_uuid()::text), 1, 16),
-    next = greatest(next, p_floor) + ${runJump};
+    next = p_floor + ${runJump} WHERE run = p_run AND next < p_floor;
   PERFORM pg_notify('${channel}', '');
-  RETURN true;
 END $$;`
 
 export interface LogHead {
@@ -113,13 +135,12 @@ export class PostgresEventLog {
     return row!.done
   }
 
-  /** Starts another run above all numbers that were sent; false when the term is over. */
-  async renumber(lease: Lease, floor: number): Promise<boolean> {
-    const [row] = await this.#appending.query<{ done: boolean }>(
-      'SELECT renumber_events($1, $2, $3) AS done',
-      [lease.term, this.#holder, floor],
-    )
-    return row!.done
+  /**
+   * Starts another run when the log ends below that number in this one: it lost frames. Needs no
+   * lease: whoever has a frame of this run with a higher number has proved it.
+   */
+  async renumber(run: string, floor: number): Promise<void> {
+    await this.#reading.query('SELECT renumber_events($1, $2)', [run, floor])
   }
 
   onNews(notify: () => void): () => void {
