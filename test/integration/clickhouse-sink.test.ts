@@ -199,6 +199,39 @@ describe.skipIf(!hasClickhouseServer())('ClickHouse sink (skipped: no clickhouse
     expect(await server.ask('SELECT tx_count FROM chain.blocks WHERE slot = 500')).toBe('0\n')
   })
 
+  test('keeps the rows of a table with the key of an earlier version', async () => {
+    const tip = { received_at: 1_000, signature: 's', fee_payer: 'p', tip_account: 'a' }
+    const rest = { lamports: 1, reason: '', landed_slot: 0 }
+    const landed = batchOf('tips', { ...tip, ...rest, outcome: 'landed' })
+    const key = "SELECT sorting_key FROM system.tables WHERE database = 'chain' AND name = '_tips'"
+    await sink.stop()
+    for (const state of ['of an earlier version', 'after a crash in the copy']) {
+      // The table as version 0.2.0 created it.
+      await server.ask(
+        `CREATE TABLE chain._tips_old AS chain._tips ENGINE = ReplacingMergeTree()
+          PARTITION BY toYYYYMMDD(toDateTime(intDiv(received_at, 1000), 'UTC'))
+          ORDER BY (received_at, signature)`,
+      )
+      await server.ask('INSERT INTO chain._tips_old SELECT * FROM chain._tips')
+      await server.ask(
+        "INSERT INTO chain._tips_old VALUES (1000, 's', 'p', 'a', 1, 'expired', '', 0)",
+      )
+      if (state === 'of an earlier version') {
+        await server.ask('DROP TABLE chain._tips')
+        await server.ask('RENAME TABLE chain._tips_old TO chain._tips')
+      }
+      sink = await open()
+      expect(await server.ask(key), state).toBe('received_at, signature, outcome\n')
+      await sink.write([landed], {})
+      const outcomes = "SELECT outcome FROM chain.tips WHERE signature = 's' ORDER BY outcome"
+      expect(await server.ask(outcomes), state).toBe('expired\nlanded\n')
+      expect(await count('chain.tips'), state).toBe(plan.tips + 2)
+      expect(await server.ask('EXISTS TABLE chain._tips_old'), state).toBe('0\n')
+      await sink.stop()
+    }
+    sink = await open()
+  })
+
   test('drops rows beyond the retention time', async () => {
     const before = await count('chain.blocks')
     expect(before).toBeGreaterThan(0)

@@ -96,6 +96,21 @@ export function describeRowSink(name: string, stage: SinkStage): void {
       expect(await read('tps')).toHaveLength(16)
     })
 
+    test('keeps both outcomes of a tip, each once', async () => {
+      const tips = (outcomes: readonly string[]): RowBatch => ({
+        table: 'tips',
+        count: outcomes.length,
+        columns: [[1_000], ['s'], ['p'], ['a'], [5], [], [''], [0]].map((cells, at) =>
+          outcomes.map((outcome) => (at === 5 ? outcome : cells[0]!)),
+        ),
+      })
+      await sink!.write([tips(['expired'])], {})
+      await sink!.write([tips(['landed', 'expired'])], {})
+      await reopen()
+      await sink!.write([tips(['landed'])], {})
+      expect(await read('tips')).toEqual(sorted(rowsIn(tips(['expired', 'landed']))))
+    })
+
     test('deletes the slots of a chain that restarted, and nothing else', async () => {
       await sink!.write([blockRows(5, 20), tpsRows(5, 20)], { slots: 20, events: 20 })
       await reopen()

@@ -47,7 +47,7 @@ const solana = {
     'slot UInt64, idx UInt32, ix UInt16, signature String, mint String, source String',
     'destination String, authority String, amount UInt64, decimals UInt8, inner_ix Int16',
   ]),
-  tips: table('tips', 'received_at, signature', [
+  tips: table('tips', 'received_at, signature, outcome', [
     'received_at DateTime64(3), signature String, fee_payer String, tip_account String',
     'lamports UInt64, outcome String, reason String, landed_slot UInt64',
   ]),

@@ -8,14 +8,14 @@
 //
 // `usage` has no view: which rows are visible is decided per query. Everything is IF NOT EXISTS,
 // so an operator may create tables beforehand (replicated, distributed, with other codecs).
-// Columns are only ever added.
+// Columns are only ever added; a table with the key of an earlier version is copied once.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { backoffMs } from '../../../base/backoff.ts'
 import { messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
 import { type ColumnType, type Table, type TableName, tableNames, tables } from '../tables.ts'
 import type { ClickhouseClient } from './client.ts'
-import type { ServerFacts } from './server-facts.ts'
+import { known, type ServerFacts } from './server-facts.ts'
 
 export const database = 'chain'
 export const marksTable = `${database}._marks`
@@ -27,6 +27,7 @@ const slotsPerPartition = 216_000
 const seqsPerPartition = 1_000_000
 const attemptsMax = 5
 const backoff = { firstMs: 200, lastMs: 800 }
+const copyMsMax = 600_000
 
 export function storedName(table: TableName): string {
   return `${database}._${table}`
@@ -68,6 +69,35 @@ async function createTables(client: ClickhouseClient, facts: ServerFacts): Promi
             ADD COLUMN ${quoted(column)} ${storedType(type, facts)}`,
         })
     if (name !== 'usage') await createView(client, name, facts, present.get(name))
+  }
+}
+
+/**
+ * Moves the rows of tables that have another key into new ones; for the holder of the lease. A
+ * crash in between is repaired by the next start: rows are deduplicated by their key. Tables that
+ * an operator created with another engine stay as they are.
+ */
+export async function migrateKeys(client: ClickhouseClient, facts: ServerFacts): Promise<void> {
+  const found = await client.rows<{ name: string; sorting_key: string }>(
+    `SELECT name, sorting_key FROM system.tables
+      WHERE database = '${database}' AND engine = 'ReplacingMergeTree'`,
+  )
+  const keys = new Map(found.map(({ name, sorting_key }) => [name, sorting_key]))
+  for (const name of tableNames) {
+    const [stored, old] = [storedName(name), `${storedName(name)}_old`]
+    const isOther = keys.get(`_${name}`)?.replaceAll(/[` ]/g, '') !== tables[name].key.join()
+    if (!keys.has(`_${name}_old`)) {
+      if (!isOther || !keys.has(`_${name}`)) continue
+      await client.run({ sql: `RENAME TABLE ${stored} TO ${old}` })
+    }
+    await client.run({ sql: createTableSql(name, facts) })
+    const columns = Object.keys(tables[name].columns).map(quoted).join(', ')
+    await client.run({
+      sql: `INSERT INTO ${stored} (${columns}) SELECT ${columns} FROM ${old}`,
+      params: known(facts, { max_partitions_per_insert_block: 0 }),
+      firstByteMs: copyMsMax,
+    })
+    await client.run({ sql: `DROP TABLE ${old}` })
   }
 }
 

@@ -13,7 +13,7 @@ import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { ClickhouseClient } from './client.ts'
 import { WriterLease } from './lease.ts'
 import { encodeRows } from './rows.ts'
-import { database, ensureTables, marksTable, storedName } from './schema.ts'
+import { database, ensureTables, marksTable, migrateKeys, storedName } from './schema.ts'
 import { readServerFacts, type ServerFacts } from './server-facts.ts'
 
 export interface ClickhouseSinkOptions {
@@ -48,6 +48,7 @@ export async function openClickhouseSink(
     await ensureTables(client, facts)
     const lease = new WriterLease(client, options.holder, options.leaseMs)
     await lease.acquire()
+    await migrateKeys(client, facts)
     const sink = new ClickhouseSink({ client, facts, lease }, options)
     await lease.takeOver(() => sink.cutUnmarked())
     return sink
