@@ -461,12 +461,64 @@ const rows = {
       percentiles('sluice_cluster_settle_seconds'),
       higher(0.1, 1),
     ),
+    lines(
+      'Age of budgets',
+      'Time since shares were last exchanged; from 1 s on they go on without PostgreSQL.',
+      's',
+      { '{{instance}}': gauge('sluice_cluster_settle_age_seconds') },
+      higher(1, 10),
+    ),
     lines('Exchanges that failed', 'Shares go on without PostgreSQL.', 'short', {
       '{{instance}}': rate('sluice_cluster_settle_failed_total', 'instance'),
+    }),
+    lines(
+      'Append to the event log',
+      'Time of one commit; frames are sent after it.',
+      's',
+      percentiles('sluice_cluster_append_seconds'),
+      higher(0.1, 1),
+    ),
+    lines(
+      'Event log',
+      'Time since each gateway last read the shared event log to its end.',
+      's',
+      { '{{instance}}': gauge('sluice_cluster_log_age_seconds') },
+      higher(5, 30),
+    ),
+    lines(
+      'Frames not yet numbered',
+      'Frames of the source that the event log lacks, at the gateway that numbers them.',
+      'short',
+      { '{{instance}}': gauge('sluice_cluster_log_backlog_frames') },
+      higher(100, 1000),
+    ),
+    lines('Numbers events', '1 at one gateway, 0 at the others.', 'short', {
+      '{{instance}}': gauge('sluice_cluster_numberer'),
     }),
     lines('Destinations of shreds', 'Held by each gateway; together all of them.', 'short', {
       '{{instance}}': gauge('sluice_cluster_leases'),
     }),
+    lines('Leases taken', 'Destinations that a gateway took over, or had at its start.', 'short', {
+      '{{instance}}': `increase(${gauge('sluice_cluster_lease_terms_total')}[$__rate_interval])`,
+    }),
+    lines(
+      'Transactions known to others',
+      'Digests of sent transactions: published here, learned, sent elsewhere first, not published.',
+      'short',
+      {
+        published: rate('sluice_cluster_digests_published_total'),
+        learned: rate('sluice_cluster_digests_learned_total'),
+        late: rate('sluice_cluster_digests_late_total'),
+        dropped: rate('sluice_cluster_digests_dropped_total'),
+      },
+    ),
+    lines(
+      'Age of learned digests',
+      'Time from the publication of a batch to its read by another gateway.',
+      's',
+      percentiles('sluice_cluster_digest_age_seconds'),
+      higher(0.02, 0.1),
+    ),
     lines(
       'Connections to PostgreSQL',
       '1 while it is open.',

@@ -27,11 +27,12 @@ export class Cluster {
   readonly session: string
   /** Follows: LISTEN, polls, reads. */
   readonly reading: Connection
-  /** Exchanges: settlements, usage, leases. */
+  /** Durable changes: registry, usage, heartbeat. */
   readonly writing: Connection
   readonly #config: ClusterSection
   readonly #deps: ClusterDeps
   readonly #connections: Connection[] = []
+  #exchanging: Connection | null = null
   readonly #info = new Map<string, () => string | number | boolean>()
   #heartbeat: GatewayHeartbeat | null = null
 
@@ -42,6 +43,12 @@ export class Cluster {
     this.session = `${this.gateway}/${randomUUID()}`
     this.reading = this.connect('reading')
     this.writing = this.connect('writing')
+  }
+
+  /** Short statements many times a second: shares, digests, leases of destinations. */
+  get exchanging(): Connection {
+    this.#exchanging ??= this.connect('exchanging')
+    return this.#exchanging
   }
 
   /** Adds this gateway to the table of gateways while it runs. A command does not. */

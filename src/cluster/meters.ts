@@ -21,7 +21,7 @@ export interface ClusterParts {
 type DigestStats = ReturnType<SentDigests['stats']>
 type Series = readonly (readonly [Record<never, never>, number])[]
 
-const connections = ['reading', 'writing'] as const
+const connections = ['reading', 'writing', 'exchanging'] as const
 
 export function declareClusterMeters(meters: Meters, parts: ClusterParts): void {
   declareConnectionMeters(meters, parts)
@@ -71,6 +71,12 @@ function declareShareMeters(meters: Meters, { shares, destinationLeases }: Clust
     'Gateways that exchange shares of budgets; 0 while this one is cut off',
     {},
     read(shares, (one) => (one.isAway ? 0 : one.live)),
+  )
+  meters.gaugesRead(
+    'sluice_cluster_settle_age_seconds',
+    'Time since shares of budgets were last exchanged with PostgreSQL',
+    {},
+    read(shares, (one) => one.ageMs() / 1000),
   )
   meters.counterRead(
     'sluice_cluster_settle_failed_total',

@@ -65,6 +65,11 @@ export class Shares implements ShareContext {
     return this.#isLost
   }
 
+  /** Milliseconds since the last exchange; infinite before the first. */
+  ageMs(): number {
+    return this.#deps.clock.monotonicMs() - this.#answeredMs
+  }
+
   /** Exchanges, failed ones and rows since the start. */
   stats(): Readonly<{ exchanges: number; failures: number; rows: number }> {
     return this.#stats

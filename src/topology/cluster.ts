@@ -33,7 +33,7 @@ export function leaseDestinations(
   { cluster }: { readonly cluster: Cluster | null },
 ): LeaseKeeper {
   // Reason for the assertion: this component is enabled together with the cluster.
-  const leases = cluster!.leasesOn(cluster!.connect('leases'))
+  const leases = cluster!.leasesOn(cluster!.exchanging)
   return new LeaseKeeper({ leases, clock, kind: 'shred', session: cluster!.session })
 }
 
@@ -43,8 +43,8 @@ export function exchangeDigests(
   { cluster }: { readonly cluster: Cluster | null },
 ): SentDigests {
   // Reason for the assertion: this component is enabled together with the cluster.
-  const { session } = cluster!
-  const sent = new SentDigests(new PostgresDigests(cluster!.connect('digests'), session))
+  const { exchanging, session } = cluster!
+  const sent = new SentDigests(new PostgresDigests(exchanging, session))
   sent.start()
   return sent
 }
@@ -55,10 +55,9 @@ export async function openShares(
   { cluster }: { readonly cluster: Cluster | null },
 ): Promise<Shares> {
   // Reason for the assertion: this component is enabled together with the cluster.
-  const connection = cluster!.connect('ledger')
-  const ledger = new PostgresLedger(connection, cluster!.session)
-  const shares = new Shares({ ledger, clock })
-  await connection.ready(readyMs)
+  const { exchanging, session } = cluster!
+  const shares = new Shares({ ledger: new PostgresLedger(exchanging, session), clock })
+  await exchanging.ready(readyMs)
   await shares.start()
   return shares
 }
