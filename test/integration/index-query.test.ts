@@ -211,6 +211,8 @@ describe('a query on the embedded index', () => {
   test('never passes a broken result off as a whole one', async () => {
     // Fails long after the first rows, where the engine streams.
     const sql = "SELECT (CASE WHEN slot = 90 THEN 'x' ELSE '1' END)::INT AS n FROM transactions"
+    const later =
+      "SELECT (CASE WHEN number = 900000 THEN 'x' ELSE '1' END)::INT AS n FROM numbers(1000000)"
     // No deadline of its own: a loaded machine takes long, and that is another error.
     const timeMs = 60_000
     for (const format of ['JSONEachRow', 'CSV', 'JSON'] as const)
@@ -218,6 +220,8 @@ describe('a query on the embedded index', () => {
         const { error } = await ask(stage.engine, sql, { format, limits: { rows, timeMs } })
         expect(error, format).toMatchObject({ code: 6, name: 'CANNOT_PARSE_TEXT' })
       }
+    const late = await ask(stage.engine, later, { format: 'CSV', limits: { rows: 1e6, timeMs } })
+    expect(late.error).toMatchObject({ code: 6, name: 'CANNOT_PARSE_TEXT' })
     // Without an order the engine mixes what a UNION puts together: nothing may be lost by it.
     const mixed =
       'SELECT a.signature, b.idx FROM transactions a JOIN transactions b USING (slot) WHERE b.idx < 8'

@@ -1,15 +1,46 @@
-// Copies strings out of DuckDB's vectors as bytes. Thread: main of a query process.
+// Reads the chunks of a result, and copies the strings of their vectors as bytes.
+// Thread: main of a query process.
 //
 //   vector: one 16-byte entry per row    length u32 | up to 12 bytes inline
 //                                        length u32 | prefix[4] | pointer u64   when longer
 //
 // Rendered rows lie one after the other in DuckDB's memory, so that one copy takes many of them.
 // The memory belongs to the chunk: everything is copied before the chunk can be freed.
-import type { DuckDBDataChunk } from '@duckdb/node-api'
+import type { DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
 import duckdb from '@duckdb/node-bindings'
 
 const entryBytes = 16
 const inlineBytesMax = 12
+
+/** The engine works on the next chunk while the reader writes this one. */
+export async function* chunksAhead(result: DuckDBResult): AsyncGenerator<DuckDBDataChunk> {
+  const fetch = () => {
+    const fetched = result.fetchChunk()
+    // The reader sees the error when it gets there.
+    fetched.catch(() => {})
+    return fetched
+  }
+  let next = fetch()
+  try {
+    for (;;) {
+      const chunk = await next
+      if (chunk === null || chunk.rowCount === 0) return
+      next = fetch()
+      yield chunk
+    }
+  } finally {
+    // A result is not ended while it is being read.
+    await next.catch(() => {})
+  }
+}
+
+/**
+ * Whether a stream that has ended is incomplete: it ends in the same way, and the binding does not
+ * pass its error on, but to DuckDB a result with an error is no stream.
+ */
+export function hasFailed(result: DuckDBResult): boolean {
+  return !result.isStreaming
+}
 
 /** More are joined: rows that are short and long by turns are a piece each. */
 const piecesMax = 64

@@ -238,6 +238,8 @@ function settings({ folder, scratch }: DatabaseOptions): readonly string[] {
     // The metrics of a statement go to a log in memory.
     "enable_profiling = 'no_output'",
     `custom_profiling_settings = '{"CUMULATIVE_ROWS_SCANNED":"true"}'`,
+    // About two chunks of rendered rows: with more, the first byte waits until as many are made.
+    "streaming_buffer_size = '64KB'",
     "temp_directory = ''",
     'autoinstall_known_extensions = false',
     'autoload_known_extensions = false',

@@ -20,7 +20,12 @@ import {
 } from '../../../clickhouse/duckdb/rendering.ts'
 import { binarySql, type TakenChunk } from '../../../clickhouse/duckdb/result-shapes.ts'
 import { type DuckColumn, namesOf, planned } from '../../../clickhouse/duckdb/result-types.ts'
-import { jsonRows, textPieces } from '../../../clickhouse/duckdb/row-bytes.ts'
+import {
+  chunksAhead,
+  hasFailed,
+  jsonRows,
+  textPieces,
+} from '../../../clickhouse/duckdb/row-bytes.ts'
 import { exception, type QueryError } from '../../../clickhouse/exceptions.ts'
 import { arrange, modeOf } from '../../../clickhouse/formats/arranged.ts'
 import {
@@ -59,7 +64,6 @@ export class QueryRunner {
   readonly #database: QueryDatabase
   readonly #sink: ByteSink
   #isCancelled = false
-  #hasTransaction = false
   #readRows = 0
 
   /** What the gate and the planner found out about recent statements: data does not change it. */
@@ -91,8 +95,6 @@ export class QueryRunner {
       if (thrown instanceof StaleSnapshot) return stale
       error = thrown instanceof ResultCut ? thrown.error : this.#errorOf(thrown)
     }
-    if (this.#hasTransaction) await this.#database.connection.run('ROLLBACK').catch(() => {})
-    this.#hasTransaction = false
     await this.#database.clear().catch(() => {})
     const { rows, bytes } = out
     return { rows, readRows: this.#readRows, bytes, error, isStale: false }
@@ -146,25 +148,17 @@ export class QueryRunner {
     return `SELECT unnest([${lines.map(duckdbString).join(', ')}]) AS "explain"`
   }
 
-  /**
-   * A DuckDB stream that fails ends like a complete one, but it aborts its transaction; the
-   * statement then runs again to get the error.
-   */
+  /** A truncated result leaves its stream open until the next statement closes it. */
   async #writeRows(task: Task): Promise<void> {
     const { sql, job, format, out } = task
-    const { connection } = this.#database
     const columns = format.name.startsWith('CSV') ? withoutTuples(task.columns) : task.columns
     const layout = layoutOf(format, namesOf(columns))
     const escaped = (bytes: Buffer) =>
       layout.mode.startsWith('json') ? jsonRows(bytes, job.output.keepsSlashes !== true) : bytes
     const rendered = `${rowsSql(sql, columns, layout, job.output)} LIMIT ${job.limits.rows + 1}`
     await out.write(Buffer.from(layout.begin))
-    this.#hasTransaction = true
-    await connection.run('BEGIN TRANSACTION READ ONLY')
-    const result = await connection.stream(rendered)
-    for (;;) {
-      const chunk = await result.fetchChunk()
-      if (chunk === null || chunk.rowCount === 0) break
+    const result = await this.#database.connection.stream(rendered)
+    for await (const chunk of chunksAhead(result)) {
       let start = out.rows === 0 ? Buffer.byteLength(layout.between) : 0
       const taken = out.take(chunk.rowCount)
       if (layout.isSilent !== true)
@@ -175,23 +169,15 @@ export class QueryRunner {
       if (out.isFull) break
     }
     if (this.#isCancelled) throw new Error('cancelled')
-    if (!out.isFull) await this.#commit(rendered)
+    if (!out.isFull && hasFailed(result)) await this.#throwErrorOf(rendered)
     await this.#countRead(out)
     const totals = await this.#totals({ ...task, columns }, layout.mode)
     await out.end(Buffer.from(layout.end(this.#statistics(task, totals))))
   }
 
-  /** Throws the error of the stream when it failed. */
-  async #commit(rendered: string): Promise<void> {
-    const { connection } = this.#database
-    try {
-      await connection.run('COMMIT')
-      this.#hasTransaction = false
-    } catch {
-      await connection.run('ROLLBACK').catch(() => {})
-      await connection.run(probeSql(rendered))
-      throw new Error('the stream of the result broke off')
-    }
+  async #throwErrorOf(rendered: string): Promise<void> {
+    await this.#database.connection.run(probeSql(rendered))
+    throw new Error('the stream of the result broke off')
   }
 
   async #writeWhole(task: Task, name: Parameters<typeof arrange>[0]): Promise<void> {
