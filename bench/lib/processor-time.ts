@@ -1,5 +1,5 @@
 // Processor time of a process and its children, as the kernel counts it. Thread: any. Linux only.
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 
 const ticksPerSecond = 100
 
@@ -9,6 +9,14 @@ export function processorSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.split(' ')
   const own = (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
   return own + childrenOf(pid).reduce((sum, child) => sum + processorSeconds(child), 0)
+}
+
+/** The same without its children, in nanosecond steps; threads that have ended are not counted. */
+export function ownProcessorSeconds(pid: number): number {
+  const folder = `/proc/${pid}/task`
+  const ofThread = (thread: string) =>
+    Number(readFileSync(`${folder}/${thread}/schedstat`, 'latin1').split(' ')[0])
+  return readdirSync(folder).reduce((sum, thread) => sum + ofThread(thread), 0) / 1e9
 }
 
 function childrenOf(pid: number): number[] {

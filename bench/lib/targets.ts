@@ -10,9 +10,12 @@ const beside = 'it compares ways to build one server, side by side'
 const accepting: ReadonlySet<string> = new Set(['rpc-door', 'rpc-methods'])
 
 const reasons: Readonly<Record<string, string>> = {
+  'cluster-cost': ownCpu,
+  'cluster-latency': 'it kills gateways and revokes tokens',
   devnode: ownCpu,
   'devnode-start': 'it starts what it measures',
   'execution-road': ownFeed,
+  gateways: ownCpu,
   generator: 'it measures the generator of this machine',
   'geyser-ingest': ownFeed,
   'geyser-relay': ownFeed,

@@ -10,24 +10,47 @@ import { loadConfig } from '../../src/config/load.ts'
 import { packageRoot } from '../../src/threads/entry.ts'
 
 const main = join(packageRoot(), 'dist', 'src', 'main.js')
-const startMsMax = 30_000
+const startMsMax = 60_000
+/** Of the end of its log, for an error. */
+const toldCharsMax = 2_000
 
 export interface WholeServer {
   readonly pid: number
+  readonly data: string
   /** By product. */
   readonly doors: Readonly<Record<string, { readonly port: number }>>
-  /** Of a subscription without limits. */
+  /** Of a subscription without limits, unless other flags are given; else empty. */
   readonly token: string
   stop(): Promise<void>
 }
 
-export async function startWholeServer(flags: readonly string[]): Promise<WholeServer> {
+export interface WholeServerOptions {
+  /** Of the server and of the command that adds the subscription. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Flags of `sluice subscription add`; null adds none. */
+  readonly subscription?: readonly string[] | null
+}
+
+const unlimited = ['--product=bundle', '--plan=unlimited']
+
+export async function startWholeServer(
+  flags: readonly string[],
+  { env = {}, subscription = unlimited }: WholeServerOptions = {},
+): Promise<WholeServer> {
   const data = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
   const loaded = await loadConfig({ env: {}, flags: [] })
   if (!loaded.ok) throw new Error('the defaults are no configuration')
   const ports = enabledEndpoints(loaded.config).map(({ name }) => `--${name}.port=0`)
-  const words = [main, 'serve', `--data=${data}`, ...ports, ...flags]
-  const server = spawn(process.execPath, words, { stdio: 'ignore' })
+  const serve = [main, 'serve', `--data=${data}`, ...ports, ...flags]
+  const environment = { ...process.env, ...env }
+  const server = spawn(process.execPath, serve, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: environment,
+  })
+  let told = ''
+  server.stderr.on('data', (text: Buffer) => {
+    told = `${told}${text}`.slice(-toldCharsMax)
+  })
   // A bench that fails or is interrupted must not leave a server running.
   process.once('exit', () => server.kill('SIGKILL'))
   const stop = async () => {
@@ -38,18 +61,20 @@ export async function startWholeServer(flags: readonly string[]): Promise<WholeS
   const file = join(data, 'doors.json')
   const endMs = performance.now() + startMsMax
   while (!existsSync(file)) {
-    if (performance.now() > endMs) {
+    if (performance.now() > endMs || server.exitCode !== null) {
       await stop()
-      throw new Error('the server does not start')
+      throw new Error(`the server does not start: ${told}`)
     }
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
-  const add = ['subscription', 'add', 'bench', '--product=bundle', '--plan=unlimited']
-  const added = await promisify(execFile)(process.execPath, [
-    ...[main, ...add, `--data=${data}`, '--output=json'],
-  ])
+  const doors = JSON.parse(readFileSync(file, 'utf8'))
+  const started = { pid: server.pid ?? 0, data, doors, stop }
+  if (subscription === null) return { ...started, token: '' }
+  const add = [main, 'subscription', 'add', 'bench', ...subscription]
+  const words = [...add, `--data=${data}`, '--output=json']
+  const added = await promisify(execFile)(process.execPath, words, { env: environment })
   const { token } = JSON.parse(added.stdout)
   // The server knows it within a second.
   await new Promise((resolve) => setTimeout(resolve, 1_000))
-  return { pid: server.pid ?? 0, doors: JSON.parse(readFileSync(file, 'utf8')), token, stop }
+  return { ...started, token }
 }

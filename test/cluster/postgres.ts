@@ -42,11 +42,16 @@ const programs = [
 ]
 const isRoot = process.getuid?.() === 0
 
+/** Why no server can be started here. */
+export function postgresMissing(): string | undefined {
+  return folderOfPrograms() === null ? 'no PostgreSQL (package postgresql)' : undefined
+}
+
 /** True where a test with a real server can run; prints the reason where it cannot. */
 export function hasPostgres(): boolean {
-  const found = folderOfPrograms() !== null
-  if (!found) console.warn('skipped: no PostgreSQL (package postgresql)')
-  return found
+  const reason = postgresMissing()
+  if (reason !== undefined) console.warn(`skipped: ${reason}`)
+  return reason === undefined
 }
 
 export async function startPostgres(): Promise<Postgres> {

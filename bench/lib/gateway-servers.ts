@@ -1,0 +1,172 @@
+// Starts what the benches of several gateways call: a server alone, on a PostgreSQL, or as a hub
+// with gateways, each in front of a node that answers constants; and measures their calls per
+// second of processor time. Thread: main of the bench process; all servers are processes.
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { openGateway } from '../../test/cluster/gateway-stage.ts'
+import { type Postgres, startPostgres } from '../../test/cluster/postgres.ts'
+import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
+import type { Contender } from './bench.ts'
+import { httpLoad } from './http-load.ts'
+import { ownProcessorSeconds } from './processor-time.ts'
+import { startWholeServer, type WholeServer } from './whole-server.ts'
+
+export interface CallKind {
+  readonly body: string
+  readonly expected: string
+}
+
+const account = '["9xQeWvG816bUx9EPjHmaT23yvVM2ZWb########",{"commitment":"confirmed"}]'
+export const own: CallKind = {
+  body: '{"jsonrpc":"2.0","id":1,"method":"getHealth"}',
+  expected: '"result":"ok"',
+}
+export const proxied: CallKind = {
+  body: `{"jsonrpc":"2.0","id":1,"method":"getBalance","params":${account}}`,
+  expected: '"slot":348211067}',
+}
+
+const disabled = ['websocket', 'grpc', 'metrics', 'tpu', 'shredstream', 'indexer']
+/** Limits that no load reaches: every call is still counted and charged. */
+const plan = {
+  creditsPerSecond: 1_000_000_000,
+  burst: 1_000_000_000,
+  creditsPer30Days: 0,
+  callsInFlight: 0,
+}
+const subscription = ['--product=dedicated-node', '--upstream=bench', '--plan=bench']
+const warmUpSeconds = 1
+
+/** Something that several contenders use: started by the first, stopped once. */
+export class Shared<T extends { stop(): Promise<void> }> {
+  readonly #start: () => Promise<T>
+  #started: Promise<T> | null = null
+
+  constructor(start: () => Promise<T>) {
+    this.#start = start
+  }
+
+  get(): Promise<T> {
+    this.#started ??= this.#start()
+    return this.#started
+  }
+
+  async stop(): Promise<void> {
+    const started = this.#started
+    this.#started = null
+    await started?.then(
+      (one) => one.stop(),
+      () => {},
+    )
+  }
+}
+
+/** A PostgreSQL with an empty registry. */
+export async function startSeeded(): Promise<Postgres> {
+  const postgres = await startPostgres()
+  try {
+    await seedDatabase(postgres.url)
+    return postgres
+  } catch (error) {
+    postgres.dispose()
+    throw error
+  }
+}
+
+export async function seedDatabase(url: string): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-seed-'))
+  const operator = openGateway(url, 'operator', { folder })
+  try {
+    await operator.shared.seed()
+  } finally {
+    await operator.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+export interface Called extends WholeServer {
+  /** The processes that serve, with their hub. */
+  pids(): Promise<readonly number[]>
+}
+
+/** A server that serves rpc alone; with an address of PostgreSQL in a cluster. */
+export async function startCalled(url = '', flags: readonly string[] = []): Promise<Called> {
+  const node = startProcess(new URL('../load/clients/proxy-servers.js', import.meta.url))
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-config-'))
+  const end = async () => {
+    await node.stop()
+    rmSync(folder, { recursive: true, force: true })
+  }
+  try {
+    const env = { SLUICE_CONFIG: await writeConfig(folder, node, url) }
+    const server = await startWholeServer(flags, { env, subscription })
+    const stop = async () => {
+      await server.stop()
+      await end()
+    }
+    return { ...server, pids: async () => [server.pid], stop }
+  } catch (error) {
+    await end()
+    throw error
+  }
+}
+
+/** Read by the server and by the command that adds the subscription. */
+async function writeConfig(folder: string, node: BenchProcess, url: string): Promise<string> {
+  const rpc = `http://127.0.0.1:${await node.call<number>('upstream')}`
+  const path = join(folder, 'sluice.yaml')
+  const config = {
+    chain: { source: 'embedded', traffic: 0 },
+    upstreams: { bench: { nodes: [{ rpc }] } },
+    plans: { bench: plan },
+    ...Object.fromEntries(disabled.map((product) => [product, { enabled: false }])),
+    ...(url !== '' && { cluster: { url } }),
+  }
+  writeFileSync(path, JSON.stringify(config))
+  return path
+}
+
+/** Calls per second of processor time, summed over the processes that serve. */
+export function callsContender(
+  name: string,
+  kind: CallKind,
+  server: Shared<Called>,
+  { connections, missing }: { connections: number; missing?: () => string | undefined },
+): Contender {
+  return {
+    name,
+    ...(missing !== undefined && { missing }),
+    async prepare() {
+      await call(await server.get(), kind, connections, warmUpSeconds)
+    },
+    async run({ seconds }) {
+      const called = await server.get()
+      const pids = await called.pids()
+      const used = () => pids.reduce((sum, pid) => sum + ownProcessorSeconds(pid), 0)
+      const before = used()
+      const measured = await call(called, kind, connections, seconds)
+      const opsPerSecond = Number(measured.evidence?.answers) / (used() - before)
+      return { ...measured, opsPerSecond }
+    },
+    close: () => server.stop(),
+  }
+}
+
+export function call(
+  { doors, token }: WholeServer,
+  { body, expected }: CallKind,
+  connections: number,
+  seconds: number,
+) {
+  const lines = [
+    'POST / HTTP/1.1',
+    'host: 127.0.0.1',
+    'content-type: application/json',
+    `x-token: ${token}`,
+    `content-length: ${body.length}`,
+  ]
+  const request = `${lines.join('\r\n')}\r\n\r\n${body}`
+  const port = doors.rpc!.port
+  return httpLoad({ host: '127.0.0.1', port, seconds, connections, request, expected })
+}
