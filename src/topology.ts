@@ -4,7 +4,7 @@
 // `sluice status`, the drawing in docs/DESIGN.md and a test compare this table with what runs.
 import type { ComponentTable } from './base/components.ts'
 import { needsDevnode } from './config/config.ts'
-import { isHub, sharesEvents } from './config/roles.ts'
+import { isHub, sharesEvents, sharesIndex } from './config/roles.ts'
 import { jobsMax } from './flows/block-jobs.ts'
 import { analysisThreadsMax, eventRingBytes } from './flows/execution.ts'
 import { AddressBudget } from './quota/address-budget.ts'
@@ -87,6 +87,13 @@ export const topology: ComponentTable<Components, Context> = {
     isEnabled: ({ config }) => config.cluster.url !== '' && config.tpu.enabled,
     start: cluster.exchangeDigests,
   }),
+  indexLease: row({
+    kind: 'state',
+    does: 'lease of the index writer: one gateway writes to a shared ClickHouse server',
+    reads: ['cluster'],
+    isEnabled: ({ config }) => sharesIndex(config),
+    start: cluster.leaseIndex,
+  }),
   quota: row({
     kind: 'state',
     does: 'budgets of subscriptions; usage is flushed every 500 ms',
@@ -117,11 +124,11 @@ export const topology: ComponentTable<Components, Context> = {
   ingest: row({
     kind: 'pipeline',
     does: 'rows of blocks, transactions, tips and execution events',
-    reads: ['events'],
+    reads: ['events', 'registry', 'sharedRegistry', 'indexLease'],
     writes: ['<data>/index, or the ClickHouse server'],
     owns: [
       { kind: 'queue', name: 'unacknowledged rows', bound: '8 MiB' },
-      { kind: 'process', name: 'index-writer', bound: '1 process', restart: restarted },
+      { kind: 'process', name: 'index-writer', bound: '1 process, or 2', restart: restarted },
     ],
     isEnabled: ({ config }) => config.indexer.enabled,
     start: products.runIngest,
@@ -208,7 +215,7 @@ export const topology: ComponentTable<Components, Context> = {
   queryEngine: row({
     kind: 'pipeline',
     does: 'runs SQL in processes that are killed when they exceed their limits',
-    reads: ['lock'],
+    reads: ['lock', 'registry', 'sharedRegistry'],
     owns: [
       {
         kind: 'process',

@@ -17,6 +17,7 @@ const service = serveFrames(
     open: (config: Parameters<IndexWriter['open']>[0]) => writer.open(config),
     take: (delivery: Parameters<IndexWriter['take']>[0]) => writer.take(delivery),
     flush: () => writer.flush(),
+    extend: async (untilMs: number) => writer.extend(untilMs),
   },
   () => writer.stop(),
 )

@@ -45,7 +45,7 @@ export class Cluster {
     this.writing = this.connect('writing')
   }
 
-  /** Short statements many times a second: shares, digests, leases of destinations. */
+  /** Short statements many times a second: shares, digests, leases. */
   get exchanging(): Connection {
     this.#exchanging ??= this.connect('exchanging')
     return this.#exchanging

@@ -17,26 +17,29 @@ export interface LeaseKeeperDeps {
   readonly kind: string
   /** Unique to this process. */
   readonly session: string
+  /** After a holder's last renewal. */
+  readonly ttlMs?: number
 }
 
 export interface LeaseUser {
   /** What this gateway could serve now. */
   wanted(): readonly string[]
-  /** Called for each name that is held from now on, or no longer. */
+  /** Called for each name that is held from now on, no longer, or with another term. */
   onChanged(name: string): void
   /** Held leases must not be used later than in this many milliseconds. */
   onDeadline(leftMs: number): void
 }
 
 const tickMs = 500
-const ttlMs = 2_000
+const ttlMsUsual = 2_000
 /** Between the end of using a lease and giving it back. */
 const settleMs = 200
 const giveBackMs = 1_000
 
 export class LeaseKeeper {
   readonly #deps: LeaseKeeperDeps
-  #held: ReadonlySet<string> = new Set()
+  /** Term of each held lease. */
+  #held: ReadonlyMap<string, number> = new Map()
   #leaving: string | null = null
   #user: LeaseUser | null = null
   #untilMs = Number.NEGATIVE_INFINITY
@@ -50,7 +53,12 @@ export class LeaseKeeper {
   }
 
   isHeld(name: string): boolean {
-    return this.#held.has(`${this.#deps.kind}/${name}`)
+    return this.termOf(name) !== null
+  }
+
+  /** Term of a held lease; null while it is not held. */
+  termOf(name: string): number | null {
+    return this.#held.get(`${this.#deps.kind}/${name}`) ?? null
   }
 
   get size(): number {
@@ -74,14 +82,14 @@ export class LeaseKeeper {
     this.#timer = null
     await this.#ticking
     const held = this.#held
-    this.#use(new Set())
+    this.#use(new Map())
     if (held.size > 0) await sleep(settleMs)
     const { leases } = this.#deps
-    await Promise.all([...held, this.#member].map((name) => this.#giveBack(name, leases)))
+    await Promise.all([...held.keys(), this.#member].map((name) => this.#giveBack(name, leases)))
   }
 
   tick(): Promise<void> {
-    if (this.#deps.clock.monotonicMs() >= this.#untilMs) this.#use(new Set())
+    if (this.#deps.clock.monotonicMs() >= this.#untilMs) this.#use(new Map())
     this.#ticking ??= this.#renew().finally(() => {
       this.#ticking = null
     })
@@ -89,7 +97,7 @@ export class LeaseKeeper {
   }
 
   async #renew(): Promise<void> {
-    const { leases, clock, kind } = this.#deps
+    const { leases, clock, kind, ttlMs = ttlMsUsual } = this.#deps
     const names = this.#user!.wanted().map((name) => `${kind}/${name}`)
     try {
       await leases.hold([this.#member], ttlMs, 1)
@@ -99,10 +107,11 @@ export class LeaseKeeper {
       // The first deadline counts: one statement renewed all.
       const untilMs = Math.min(Number.POSITIVE_INFINITY, ...held.map((lease) => lease.untilMs))
       this.#untilMs = untilMs
+      const usable = held.filter(({ name }) => name !== this.#leaving)
+      this.#use(new Map(usable.map(({ name, term }) => [name, term])))
+      // After what is no longer held was reported: the deadline is of the current terms.
       this.#user!.onDeadline(untilMs - clock.monotonicMs())
-      const usable = held.map(({ name }) => name).filter((name) => name !== this.#leaving)
-      this.#use(new Set(usable))
-      if (held.length > fair) this.#leave(usable.at(-1))
+      if (held.length > fair) this.#leave(usable.at(-1)?.name)
     } catch (error) {
       // The connection itself reports that it is down; the deadline ends what is held.
       if (!isFault(error)) throw error
@@ -115,7 +124,7 @@ export class LeaseKeeper {
       return
     this.#leaving = name
     this.#gaveBackMs = nowMs
-    this.#use(new Set([...this.#held].filter((held) => held !== name)))
+    this.#use(new Map([...this.#held].filter(([held]) => held !== name)))
     setTimeout(async () => {
       await this.#giveBack(name, this.#deps.leases)
       this.#leaving = null
@@ -127,13 +136,13 @@ export class LeaseKeeper {
     await leases.giveBack(name).catch(() => {})
   }
 
-  #use(held: ReadonlySet<string>): void {
+  #use(held: ReadonlyMap<string, number>): void {
     const before = this.#held
     this.#held = held
     const { length } = `${this.#deps.kind}/`
-    for (const name of before) if (!held.has(name)) this.#user?.onChanged(name.slice(length))
-    for (const name of held)
-      if (!before.has(name)) {
+    for (const name of before.keys()) if (!held.has(name)) this.#user?.onChanged(name.slice(length))
+    for (const [name, term] of held)
+      if (before.get(name) !== term) {
         this.#terms++
         this.#user?.onChanged(name.slice(length))
       }

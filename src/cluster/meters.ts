@@ -16,6 +16,7 @@ export interface ClusterParts {
   readonly destinationLeases: LeaseKeeper | null
   readonly sharedEvents: SharedEvents | null
   readonly sentDigests: SentDigests | null
+  readonly indexLease: LeaseKeeper | null
 }
 
 type DigestStats = ReturnType<SentDigests['stats']>
@@ -65,7 +66,8 @@ function declareConnectionMeters(meters: Meters, { cluster, sharedRegistry }: Cl
   )
 }
 
-function declareShareMeters(meters: Meters, { shares, destinationLeases }: ClusterParts): void {
+function declareShareMeters(meters: Meters, parts: ClusterParts): void {
+  const { shares, destinationLeases, indexLease } = parts
   meters.gaugesRead(
     'sluice_cluster_gateways',
     'Gateways that exchange shares of budgets; 0 while this one is cut off',
@@ -101,6 +103,12 @@ function declareShareMeters(meters: Meters, { shares, destinationLeases }: Clust
     'Leases of destinations that this gateway has taken',
     {},
     read(destinationLeases, (one) => one.taken),
+  )
+  meters.gaugesRead(
+    'sluice_cluster_index_writer',
+    '1 at the gateway that writes slots and events to the shared ClickHouse server',
+    {},
+    read(indexLease, (one) => one.size),
   )
   const seconds = meters.histogram(
     'sluice_cluster_settle_seconds',

@@ -24,6 +24,11 @@ export function sharesEvents({ cluster, metrics, indexer }: Config): boolean {
   return cluster.url !== '' && (metrics.enabled || indexer.enabled)
 }
 
+/** True where the index of several gateways is one, on a ClickHouse server. */
+export function sharesIndex({ cluster, indexer }: Config): boolean {
+  return cluster.url !== '' && indexer.enabled && indexer.engine === 'clickhouse'
+}
+
 /** The configuration of the process that the operator started. */
 export function ownConfig(config: Config): Config {
   if (!isHub(config)) return config

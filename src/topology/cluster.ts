@@ -18,6 +18,8 @@ export const queueBound = `${queueMax} statements`
 /** How long a start waits for PostgreSQL before it goes on without. */
 const readyMs = 5_000
 export const digestsBound = `${outboxMax} digests`
+/** Short pauses of the process must not move the index writer, which starts a process. */
+const indexTtlMs = 5_000
 /** A start waits this long for the shared event log, then serves without it. */
 const firstReadMs = 5_000
 
@@ -47,6 +49,17 @@ export function exchangeDigests(
   const sent = new SentDigests(new PostgresDigests(exchanging, session))
   sent.start()
   return sent
+}
+
+/** Slots and events of a shared ClickHouse server are written by exactly one gateway. */
+export function leaseIndex(
+  { clock }: Context,
+  { cluster }: { readonly cluster: Cluster | null },
+): LeaseKeeper {
+  // Reason for the assertion: this component is enabled together with the cluster.
+  const { exchanging, session } = cluster!
+  const leases = cluster!.leasesOn(exchanging)
+  return new LeaseKeeper({ leases, clock, kind: 'index', session, ttlMs: indexTtlMs })
 }
 
 /** Exchanges once before the first caller is admitted. */

@@ -35,6 +35,7 @@ export interface Components {
   shares: Shares | null
   destinationLeases: LeaseKeeper | null
   sentDigests: SentDigests | null
+  indexLease: LeaseKeeper | null
   directory: Directory
   gate: Gate
   quota: { readonly quota: Quota; readonly quotaMeters: QuotaMeters; stop(): Promise<void> }

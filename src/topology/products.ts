@@ -11,6 +11,7 @@ import { declareGrpcMeters } from '../geyser/meters.ts'
 import { startGrpc } from '../products/grpc/server.ts'
 import { startEngine } from '../products/indexer/engines.ts'
 import { startIngest } from '../products/indexer/ingest.ts'
+import { startLeasedIngest } from '../products/indexer/leased-ingest.ts'
 import { declareIndexerMeters, declareIngestMeters } from '../products/indexer/meters.ts'
 import { startIndexer } from '../products/indexer/server.ts'
 import { startMetrics } from '../products/metrics/server.ts'
@@ -192,20 +193,33 @@ export async function openTpu(
 
 export function runIngest(
   { config, data, clock, log, meters }: Context,
-  { events }: Read<'events'>,
+  read: Read<'events' | 'registry' | 'sharedRegistry' | 'indexLease'>,
 ) {
-  return startIngest(config.indexer, {
+  const { events, indexLease: lease } = read
+  const deps = {
     events,
     folder: join(data, 'index'),
-    holder,
+    holder: holderOf(read),
     meters: declareIngestMeters(meters),
     clock,
     log,
-  })
+  }
+  return lease === null
+    ? startIngest(config.indexer, deps)
+    : startLeasedIngest(config.indexer, { ...deps, lease })
 }
 
-export function startQueryEngine({ config, data, meters, log }: Context) {
-  return startEngine(config.indexer, { folder: join(data, 'index'), holder, meters, log })
+export function startQueryEngine(
+  { config, data, meters, log }: Context,
+  read: Read<'registry' | 'sharedRegistry'>,
+) {
+  const deps = { folder: join(data, 'index'), holder: holderOf(read), meters, log }
+  return startEngine(config.indexer, deps)
+}
+
+/** The gateways of a cluster are one writer of its ClickHouse server; their lease tells which. */
+function holderOf({ registry, sharedRegistry }: Read<'registry' | 'sharedRegistry'>): string {
+  return sharedRegistry === null ? holder : `cluster ${registry.cluster()}`
 }
 
 /** Rows of the shared set only: rows of a dedicated set would belong to its subscription alone. */

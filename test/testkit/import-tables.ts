@@ -27,6 +27,7 @@ export const mayImport: Readonly<Record<string, readonly string[]>> = {
     'products/*/meters',
     'products/*/config',
     'products/indexer/ingest',
+    'products/indexer/leased-ingest',
     'products/indexer/engines',
     'products/indexer/feed/meters',
     'flows',

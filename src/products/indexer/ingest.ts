@@ -6,7 +6,7 @@
 //   tips, queries - QueueSource --+        ^----- durable ------------'
 //
 // Sources are pulled at the writer's pace; a stalled writer never slows the other pipelines.
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, machineMs } from '../../base/clock.ts'
 import { Commitment } from '../../base/commitment.ts'
 import type { Running } from '../../base/running.ts'
 import type { SolanaUpdate } from '../../solana/updates.ts'
@@ -21,6 +21,7 @@ import { EventSource, QueueSource } from './feed/source.ts'
 import { WriterLink } from './feed/writer-link.ts'
 import type { IngestMeters } from './meters.ts'
 import type { TipFact, UsageFact } from './parcels.ts'
+import type { SinkConfig } from './writer.ts'
 
 /** Timeout of draining unacknowledged deliveries at shutdown. */
 const drainMsMax = 2_500
@@ -40,8 +41,19 @@ export interface IngestDeps {
   readonly meters: IngestMeters
   readonly clock: Clock
   readonly log: Log
+  /** Everything by default; leased-ingest.ts has one part for each of the others. */
+  readonly role?: IngestRole
   /** Replaces workers/index-writer.ts in tests. */
   readonly writerEntry?: string | URL
+}
+
+export type IngestRole = 'all' | 'own facts' | IngestTerm
+
+/** Slots and events, during a term of the cluster's lease. */
+export interface IngestTerm {
+  readonly term: number
+  /** By `machineMs`; grows while the lease is renewed. */
+  untilMs(): number
 }
 
 /** Newest durable slot and block, and the age of their updates; nulls before the first. */
@@ -64,11 +76,18 @@ export interface RunningIngest extends Running {
   pid(): number
 }
 
-export async function startIngest(
-  section: IngestSection,
-  deps: IngestDeps,
-): Promise<RunningIngest> {
-  const { clock, events, meters } = deps
+export interface IngestPart extends RunningIngest {
+  unackedBytes(): number
+  /** Sends the writer a later end of its term. */
+  extend(): void
+  /** For how long nothing became durable although something waits; 0 when nothing does. */
+  stuckMs(): number
+  /** Stops without waiting for what is not yet durable. */
+  abort(): Promise<void>
+}
+
+export async function startIngest(section: IngestSection, deps: IngestDeps): Promise<IngestPart> {
+  const { clock, events, meters, role = 'all' } = deps
   const log = deps.log.area('indexer')
   const fresh = new FreshnessTally(clock)
   const eventSource = new EventSource(events, meters.lost.events)
@@ -76,13 +95,14 @@ export async function startIngest(
   const queries = new QueueSource('usage', meters.lost.usage)
   let slots: SlotSource | null = null
   let marks: Marks | null = null
-  const { engine, url, clickhouse, retentionDays, retentionBytes } = section
-  const { folder, holder } = deps
   let link: WriterLink | null = null
-  const outbox = new Outbox([eventSource, tips, queries], {
+  let progressMs = clock.monotonicMs()
+  const isOpen = () => link?.isOpen === true && isWithin(role)
+  const outbox = new Outbox(role === 'own facts' ? [tips, queries] : [eventSource, tips, queries], {
     deliver: (delivery) => link!.deliver(delivery),
-    isOpen: () => link?.isOpen === true,
+    isOpen,
     onDurable(sending) {
+      progressMs = clock.monotonicMs()
       meters.delay.observeMs(clock.monotonicMs() - sending.sinceMs)
       fresh.durable(sending)
     },
@@ -95,40 +115,34 @@ export async function startIngest(
   })
   meters.watch({ lagMs: () => outbox.lagMs(), unackedBytes: () => outbox.unackedBytes })
   link = await WriterLink.start({
-    sink: { engine, url, clickhouse, retentionDays, retentionBytes, folder, holder },
+    sink: () => sinkConfigOf(section, deps),
     entry: deps.writerEntry ?? 'index-writer',
     meters,
     clock,
     log,
     onOpen(opened) {
       marks = opened
+      progressMs = clock.monotonicMs()
+      if (typeof role === 'object') eventSource.resume(marks.events)
       fresh.resume(marks.slots)
       slots?.resume(marks.slots)
       outbox.writerOpened()
     },
   })
-  const ends = [events.listen(() => outbox.wake())]
+  const ends = role === 'own facts' ? [] : [events.listen(() => outbox.wake())]
   let stopping: Promise<void> | null = null
+  const end = async () => {
+    for (const end of ends) end()
+    outbox.stop()
+    await link.stop()
+  }
   return {
     address: null,
     follow(hub) {
-      const source = new SlotSource({ hub, lost: meters.lost.slots, clock })
-      slots = source
-      if (marks !== null) source.resume(marks.slots)
-      // Updates that the hub received before the listener was added count as waiting from now on.
-      source.onUpdate()
-      ends.push(
-        hub.listen(
-          (commitment) => {
-            // A slot's content is published as confirmed with its status, or after it.
-            if (commitment !== Commitment.confirmed) return
-            source.onUpdate()
-            outbox.wake()
-          },
-          () => false,
-        ),
-      )
-      outbox.add(source)
+      slots = new SlotSource({ hub, lost: meters.lost.slots, clock })
+      if (marks !== null) slots.resume(marks.slots)
+      ends.push(listenTo(hub, slots, outbox))
+      outbox.add(slots)
     },
     tip(fact) {
       tips.push(fact, clock.monotonicMs())
@@ -141,22 +155,52 @@ export async function startIngest(
     freshness: () => fresh.read(),
     lagMs: () => outbox.lagMs(),
     pid: () => link.pid,
+    unackedBytes: () => outbox.unackedBytes,
+    extend() {
+      if (typeof role === 'object') link.extend(role.untilMs())
+    },
+    stuckMs: () => Math.min(outbox.lagMs(), clock.monotonicMs() - progressMs),
+    abort() {
+      stopping ??= end()
+      return stopping
+    },
     stop() {
-      stopping ??= (async () => {
-        await drain(outbox, link)
-        for (const end of ends) end()
-        outbox.stop()
-        await link.stop()
-      })()
+      stopping ??= drain(outbox, link, isOpen).then(end)
       return stopping
     },
   }
 }
 
+/** Wakes the outbox for each confirmed update; returns the function that ends it. */
+function listenTo(hub: Hub<SolanaUpdate>, source: SlotSource, outbox: Outbox): () => void {
+  // Updates that the hub received before the listener was added count as waiting from now on.
+  source.onUpdate()
+  return hub.listen(
+    (commitment) => {
+      // A slot's content is published as confirmed with its status, or after it.
+      if (commitment !== Commitment.confirmed) return
+      source.onUpdate()
+      outbox.wake()
+    },
+    () => false,
+  )
+}
+
+function isWithin(role: IngestRole): boolean {
+  return typeof role !== 'object' || machineMs() < role.untilMs()
+}
+
+function sinkConfigOf(section: IngestSection, deps: IngestDeps): SinkConfig {
+  const { engine, url, clickhouse, retentionDays, retentionBytes } = section
+  const { folder, holder, role = 'all' } = deps
+  const now = typeof role === 'object' ? { term: role.term, untilMs: role.untilMs() } : role
+  return { engine, url, clickhouse, retentionDays, retentionBytes, folder, holder, role: now }
+}
+
 /** Waits until the outbox is empty; returns at once without a writer. */
-async function drain(outbox: Outbox, link: WriterLink): Promise<void> {
+async function drain(outbox: Outbox, link: WriterLink, isOpen: () => boolean): Promise<void> {
   const endMs = performance.now() + drainMsMax
-  while (!outbox.isEmpty && link.isOpen && performance.now() < endMs) {
+  while (!outbox.isEmpty && isOpen() && performance.now() < endMs) {
     link.flush()
     await new Promise((resolve) => setTimeout(resolve, drainStepMs))
   }

@@ -30,8 +30,22 @@ export interface SinkConfig
   > {
   /** Folder of DuckDB's files. */
   readonly folder: string
-  /** Names this server in the writer lease, for operators: host, process, run. */
+  /** Names this server, or its cluster, in the writer lease of ClickHouse, for operators. */
   readonly holder: string
+  /** Everything by default. */
+  readonly role?: WriterRole
+}
+
+/**
+ * What a writer writes: everything; the facts that only this gateway has, tips and usage; or slots
+ * and events, during one term of the cluster's lease.
+ */
+export type WriterRole = 'all' | 'own facts' | WriterTerm
+
+export interface WriterTerm {
+  readonly term: number
+  /** By `machineMs`: nothing is written after it. */
+  readonly untilMs: number
 }
 
 /** Outcome of a delivery. `rejected`: retrying does not help. */
@@ -42,7 +56,11 @@ export interface WriterEvents extends SinkEvents {
   wrote(write: { readonly rows: Readonly<Record<string, number>>; readonly ms: number }): void
 }
 
-type OpenSink = (config: SinkConfig, events: WriterEvents) => Promise<RowSink>
+type OpenSink = (
+  config: SinkConfig,
+  events: WriterEvents,
+  untilMs: () => number,
+) => Promise<RowSink>
 
 interface Waiting {
   readonly sinceMs: number
@@ -64,6 +82,12 @@ export class IndexWriter {
   #cutting: Promise<unknown> | null = null
   /** The rows of an earlier chain were deleted; the index has none but ours since. */
   #hasCut = false
+  /** The mark of the slots when the sink was opened: it goes back only by a cut. */
+  #openedAt = 0
+  /** Slots that the index had when they came again: their rows are not written twice. */
+  readonly #indexed = new Set<number>()
+  /** By `machineMs`: the end of the term, which is extended. */
+  #untilMs = Number.POSITIVE_INFINITY
   #isStopping = false
 
   constructor(open: OpenSink, events: WriterEvents) {
@@ -74,8 +98,16 @@ export class IndexWriter {
   /** Opens the sink, once, and returns its marks. */
   async open(config: SinkConfig): Promise<Marks> {
     this.#gather = config.engine === 'clickhouse' ? config.clickhouse : duckdbGather
-    this.#sink ??= await this.#open(config, this.#events)
-    return this.#sink.marks()
+    if (typeof config.role === 'object') this.extend(config.role.untilMs)
+    this.#sink ??= await this.#open(config, this.#events, () => this.#untilMs)
+    const marks = await this.#sink.marks()
+    this.#openedAt = marks.slots ?? 0
+    return marks
+  }
+
+  /** The term ends later. */
+  extend(untilMs: number): void {
+    this.#untilMs = untilMs
   }
 
   /** Resolves when the delivery's rows are durable, or can never be. */
@@ -91,12 +123,12 @@ export class IndexWriter {
       this.#cutting = null
     }
     try {
-      addDeliveryRows(delivery, this.#rows)
+      addDeliveryRows(this.#withoutIndexed(delivery), this.#rows)
     } catch (error) {
       return { rejected: messageOf(error) }
     }
     for (const { bytes } of delivery.parcels) this.#bytes += bytes
-    this.#marks = { ...this.#marks, ...delivery.marks }
+    this.#marks = { ...this.#marks, ...this.#marksOf(delivery) }
     return new Promise((settle) => {
       this.#waiting.push({ sinceMs: performance.now(), settle })
       this.#schedule(sink)
@@ -120,6 +152,7 @@ export class IndexWriter {
     return this.#untilDone(async () => {
       for (const { from, to, blockhash } of cuts) {
         const known = await sink.blockhash(from)
+        if (known === blockhash) this.#indexed.add(from)
         if (known === null || known === blockhash) continue
         // Earlier rows belong to the previous chain, or to other tables: they are written first.
         await this.#drain(sink)
@@ -128,6 +161,20 @@ export class IndexWriter {
         return
       }
     })
+  }
+
+  /** A block is written after its rows: the slots of blocks that the index has are complete. */
+  #withoutIndexed(delivery: Delivery): Delivery {
+    if (this.#indexed.size === 0) return delivery
+    const parcels = delivery.parcels.filter(
+      (parcel) => parcel.feed !== 'slots' || !this.#indexed.has(parcel.content.slot),
+    )
+    return { ...delivery, parcels }
+  }
+
+  #marksOf({ marks }: Delivery): Marks {
+    if (marks.slots === undefined || this.#hasCut) return marks
+    return { ...marks, slots: Math.max(marks.slots, this.#openedAt) }
   }
 
   async #drain(sink: RowSink): Promise<void> {
@@ -197,11 +244,17 @@ export class IndexWriter {
 const msPerDay = 86_400_000
 
 /** Opens the configured sink. Engines are imported on demand: DuckDB's module is large. */
-export async function openSink(config: SinkConfig, events: WriterEvents): Promise<RowSink> {
-  const { folder, url, retentionDays, retentionBytes, holder } = config
+export async function openSink(
+  config: SinkConfig,
+  events: WriterEvents,
+  untilMs = () => Number.POSITIVE_INFINITY,
+): Promise<RowSink> {
+  const { folder, url, retentionDays, retentionBytes, holder, role } = config
   if (config.engine === 'clickhouse') {
     const { openClickhouseSink } = await import('./clickhouse/sink.ts')
-    return openClickhouseSink(url, { retentionDays, holder, events })
+    const term = typeof role === 'object' ? { number: role.term, untilMs } : null
+    const repairs = role !== 'own facts'
+    return openClickhouseSink(url, { retentionDays, holder, events, term, repairs })
   }
   const { openDuckdbSink } = await import('./duckdb/sink.ts')
   return openDuckdbSink(folder, { retentionMs: retentionDays * msPerDay, retentionBytes })

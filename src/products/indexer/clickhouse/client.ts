@@ -15,7 +15,7 @@ const errorBytesMax = 256 * 1024
 export interface Call {
   /** The statement; with rows it is sent in the URL, else in the body. */
   readonly sql: string
-  readonly rows?: string
+  readonly rows?: string | AsyncIterable<Uint8Array>
   /** URL parameters, in this order: `readonly` last, because it forbids settings after it. */
   readonly params?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
@@ -80,7 +80,8 @@ export class ClickhouseClient {
         method: 'POST',
         path: query === '' ? this.#path : `${this.#path}?${query}`,
         headers: this.#headers,
-        body: rows ?? sql,
+        // Reason for the cast: undici takes any async iterable, and its types do not say so.
+        body: (rows ?? sql) as string | Readable,
         headersTimeout: firstByteMs,
         ...(signal !== undefined && { signal }),
       })

@@ -6,11 +6,16 @@
 // An acknowledged INSERT survives a crash of the ClickHouse server. Marks are written after their
 // rows: after a crash in between the rows are written again, and the tables deduplicate them by
 // key. ClickHouse prefers few and large inserts: the writer gathers rows for `insertMs`.
+//
+// Of several gateways of a cluster the one with the cluster's lease writes slots and events, and
+// only until its term ends (fenced-rows.ts). The next one waits for inserts that are still running,
+// and deletes what is beyond the mark; marks of an earlier term are of a lower version.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Marks, RowBatch, RowSink, SinkEvents } from '../engine.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { ClickhouseClient } from './client.ts'
+import { checkTerm, endInserts, insertId, type Term, untilTermEnds } from './fenced-rows.ts'
 import { WriterLease } from './lease.ts'
 import { encodeRows } from './rows.ts'
 import { database, ensureTables, marksTable, migrateKeys, storedName } from './schema.ts'
@@ -23,6 +28,10 @@ export interface ClickhouseSinkOptions {
   /** Lifetime of the lease without a heartbeat; for tests. */
   readonly leaseMs?: number
   readonly events?: SinkEvents
+  /** Of the cluster's lease; null without one. */
+  readonly term?: Term | null
+  /** False for one that writes only rows without a mark, beside the writer of the others. */
+  readonly repairs?: boolean
 }
 
 const connections = 2
@@ -37,6 +46,8 @@ const cutMsMax = 600_000
 const cutPollMs = 50
 
 const slotTables = tableNames.filter((name) => tables[name].feed === 'slots')
+/** A block is written last: where it is, all rows of its slot are. */
+const writeOrder = [...tableNames.filter((name) => name !== 'blocks'), 'blocks'] as const
 
 export async function openClickhouseSink(
   url: string,
@@ -50,12 +61,26 @@ export async function openClickhouseSink(
     await lease.acquire()
     await migrateKeys(client, facts)
     const sink = new ClickhouseSink({ client, facts, lease }, options)
-    await lease.takeOver(() => sink.cutUnmarked())
+    await takeOver(sink, { client, lease }, options)
     return sink
   } catch (error) {
     await client.stop()
     throw error
   }
+}
+
+/** Removes what the writer before may have left incomplete. */
+async function takeOver(
+  sink: ClickhouseSink,
+  { client, lease }: Pick<Opened, 'client' | 'lease'>,
+  { term, repairs = true }: ClickhouseSinkOptions,
+): Promise<void> {
+  if (!repairs) return
+  if (term) {
+    await endInserts(client)
+    await sink.cutUnmarked()
+  }
+  await lease.takeOver(() => sink.cutUnmarked())
 }
 
 interface Opened {
@@ -73,7 +98,8 @@ class ClickhouseSink implements RowSink {
   #droppedMs = Number.NEGATIVE_INFINITY
   /** The last write; never rejects. */
   #writing: Promise<unknown> = Promise.resolve()
-  #version = 0
+  #version: number
+  #inserts = 0
   #isStopped = false
 
   constructor({ client, facts, lease }: Opened, options: ClickhouseSinkOptions) {
@@ -81,6 +107,7 @@ class ClickhouseSink implements RowSink {
     this.#facts = facts
     this.#lease = lease
     this.#options = options
+    this.#version = options.term?.number ?? 0
     void this.#keepUp()
     this.#upkeep = setInterval(() => void this.#keepUp(), upkeepMs).unref()
   }
@@ -109,10 +136,12 @@ class ClickhouseSink implements RowSink {
   async cut(from: number, to: number): Promise<void> {
     await this.#writing
     await this.#lease.confirm()
-    for (const name of slotTables)
+    for (const name of slotTables) {
+      this.#checkTerm()
       await this.#client.run({
         sql: `ALTER TABLE ${storedName(name)} DELETE WHERE slot >= ${from} AND slot <= ${to}`,
       })
+    }
     // The mutations run asynchronously; until they are done, queries still see those rows.
     const endMs = performance.now() + cutMsMax
     const left = `SELECT 1 FROM system.mutations WHERE database = '${database}' AND is_done = 0`
@@ -154,7 +183,7 @@ class ClickhouseSink implements RowSink {
 
   async #write(batches: readonly RowBatch[], marks: Marks): Promise<void> {
     try {
-      for (const table of tableNames) {
+      for (const table of writeOrder) {
         const own = batches.filter((batch) => batch.table === table && batch.count > 0)
         for (const text of this.#insertsOf(own)) await this.#insert(storedName(table), text)
       }
@@ -165,8 +194,10 @@ class ClickhouseSink implements RowSink {
   }
 
   async #setMarks(marks: Marks): Promise<void> {
-    // Versions increase even when the clock goes back.
-    this.#version = Math.max(Date.now(), this.#version + 1)
+    // Versions increase even when the clock goes back. Those of a term begin with its number, a
+    // time in milliseconds: they stay below those of the next one.
+    const leastMs = this.#options.term ? 0 : Date.now()
+    this.#version = Math.max(leastMs, this.#version + 1)
     const version = this.#version
     const lines = Object.entries(marks).map(
       ([feed, mark]) => `${JSON.stringify({ feed, mark, version })}\n`,
@@ -195,7 +226,19 @@ class ClickhouseSink implements RowSink {
   async #insert(table: string, rows: string): Promise<void> {
     await this.#lease.confirm()
     const sql = `INSERT INTO ${table} FORMAT JSONEachRow`
-    await this.#client.run({ sql, rows, firstByteMs: insertMsMax })
+    const { term } = this.#options
+    if (!term) {
+      await this.#client.run({ sql, rows, firstByteMs: insertMsMax })
+      return
+    }
+    this.#checkTerm()
+    const params = { query_id: insertId(term, ++this.#inserts) }
+    const fenced = untilTermEnds(rows, term)
+    await this.#client.run({ sql, rows: fenced, params, firstByteMs: insertMsMax })
+  }
+
+  #checkTerm(): void {
+    if (this.#options.term) checkTerm(this.#options.term)
   }
 
   async #keepUp(): Promise<void> {

@@ -27,6 +27,12 @@ export class EventSource implements Source {
     this.#cursor = log.oldestSeq === 0 ? log.position : log.oldestSeq - 1
   }
 
+  /** Continues after the index's mark, where several gateways have one numbering. */
+  resume(mark: number | undefined): void {
+    if (mark !== undefined && mark <= this.#log.position)
+      this.#cursor = Math.max(this.#cursor, mark)
+  }
+
   next(): Parcel | null {
     const oldest = this.#log.oldestSeq
     if (oldest > this.#cursor + 1) {

@@ -27,7 +27,7 @@ const stopMsMax = 5_000
 const logEveryMs = 1_000
 
 export interface WriterLinkDeps {
-  readonly sink: SinkConfig
+  sink(): SinkConfig
   readonly entry: string | URL
   readonly meters: IngestMeters
   readonly clock: Clock
@@ -85,6 +85,12 @@ export class WriterLink {
     this.#child!.call('flush', null).catch(() => {})
   }
 
+  /** Extends the writer's term. */
+  extend(untilMs: number): void {
+    // A writer that was restarted in between is opened with the newest end.
+    this.#child!.call('extend', untilMs).catch(() => {})
+  }
+
   stop(): Promise<void> {
     this.#isStopped = true
     if (this.#retry !== null) clearTimeout(this.#retry)
@@ -99,7 +105,7 @@ export class WriterLink {
 
   #opening(): void {
     const { sink, onOpen } = this.#deps
-    this.#child!.call<Marks>('open', sink, openMsMax).then(
+    this.#child!.call<Marks>('open', sink(), openMsMax).then(
       (marks) => {
         this.#isOpen = true
         onOpen(marks)

@@ -144,4 +144,21 @@ describe('the index writer', () => {
     expect(await taken).toEqual({ isWritten: true })
     expect(sink.isStopped).toBe(true)
   })
+
+  test('writes nothing of a slot again that the index has, and keeps its mark', async () => {
+    const { sink, writer } = await stage()
+    await writer.take(blocks([1, 2, 3], 'a'))
+    // Another gateway takes over: its stream begins before the mark.
+    const next = new IndexWriter(async () => sink, { wrote() {}, failed() {}, parts() {} })
+    await next.open(config)
+    await next.take(blocks([1, 2], 'a', 3))
+    await next.take(delivery([1]))
+    expect(sink.repeated).toBe(0)
+    expect((await sink.marks()).slots).toBe(3)
+    await next.take(blocks([3], 'a', 3))
+    await next.take(blocks([4], 'a'))
+    expect(sink.repeated).toBe(0)
+    expect(sink.rows('blocks').map(({ slot }) => Number(slot))).toEqual([1, 2, 3, 4])
+    expect((await sink.marks()).slots).toBe(4)
+  })
 })
