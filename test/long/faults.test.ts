@@ -223,6 +223,16 @@ async function slotOf(server: Server): Promise<number> {
   return ((await response.json()) as { result: number }).result
 }
 
+/** The newest slot of the index. */
+async function indexedOf(server: Server): Promise<number> {
+  const { token, indexer } = credentialsOf(server)
+  const basic = Buffer.from(`${indexer.user}:${indexer.password}`).toString('base64')
+  const headers = { authorization: `Basic ${basic}`, 'x-token': token, connection: 'close' }
+  const query = new URLSearchParams({ query: 'SELECT max(slot) FROM blocks' })
+  const answer = await fetch(`${server.url('indexer')}/?${query}`, { headers })
+  return answer.ok ? Number(await answer.text()) : -1
+}
+
 /** Throws the error with its cause and with what is known of the server, all in one line. */
 function fail(server: Server, error: Error): never {
   const cause = error.cause instanceof Error ? ` (${error.cause.message})` : ''
@@ -269,7 +279,9 @@ async function survive(server: Server, fault: { begin(): void; end(): void }): P
     deadlineMs,
   )
   fault.end()
+  const last = await slotOf(server)
   await expectAllOk(server)
+  await until(async () => (await indexedOf(server)) > last, 'the index to be written', deadlineMs)
   const before = await creditsOf(server)
   await slotOf(server)
   await until(async () => (await creditsOf(server)) > before, 'use to be written', deadlineMs)

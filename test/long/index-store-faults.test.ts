@@ -122,6 +122,23 @@ describe('a disk that is full', () => {
   }, 180_000)
 })
 
+describe('a hot file that a full disk cut short while it was created', () => {
+  test.each([0, 4096, 8192])('at %i bytes has no rows and is replaced', async (bytes) => {
+    sink = await openDuckdbSink(folder, forever)
+    await sink.write([transactionRows({ slot: 1, slots: 1, perSlot: 10 })], { slots: 1 })
+    await sink.stop()
+    const newest = (await readdir(folder)).find((name) => /^hot-\d+\.duckdb$/.test(name))!
+    const next = Number(/\d+/.exec(newest)) + 1
+    const headers = (await readFile(join(folder, newest))).subarray(0, bytes)
+    await writeFile(join(folder, `hot-${next}.duckdb`), headers)
+    sink = await openDuckdbSink(folder, forever)
+    await sink.write([transactionRows({ slot: 2, slots: 1, perSlot: 10 })], { slots: 2 })
+    await sink.publish()
+    expect(await countRows(folder, 'transactions')).toEqual({ rows: 20, distinct: 20 })
+    expect(await sink.marks()).toMatchObject({ slots: 2 })
+  })
+})
+
 describe('a file that is broken', () => {
   test.each([
     ['cut short', (path: string) => truncate(path, 5_000)],

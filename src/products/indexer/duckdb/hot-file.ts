@@ -26,6 +26,8 @@ export interface SealedRows {
 
 /** Small blocks: under queries a file is sealed with few rows. */
 const blockBytes = 16_384
+/** Size of the headers that DuckDB writes first. A shorter file has none of our commits. */
+const headersBytes = 3 * 4096
 
 export class HotFile {
   readonly number: number
@@ -60,12 +62,14 @@ export class HotFile {
     return hot
   }
 
-  /** Opens an existing hot file; null when a crash came before its first commit. */
+  /** Opens an existing hot file; null when a crash or a full disk came before its first commit. */
   static async open(
     connection: DuckDBConnection,
     file: { readonly folder: string; readonly number: number },
   ): Promise<HotFile | null> {
     const hot = new HotFile(connection, file.folder, file.number)
+    const isCreated = (await stat(hot.#path)).size >= headersBytes
+    if (!isCreated && (await hot.logBytes()) === 0) return null
     await attach(connection, { folder: file.folder, name: hotName(file.number) }, hot.catalog)
     const present = await presentColumns(connection, hot.catalog)
     if (!present.has('marks')) {
