@@ -1,17 +1,41 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
+
+const unitTests = join(import.meta.dirname, 'test', 'unit')
+/** Files that replace a module, which lasts as long as their process. */
+const mocks = readdirSync(unitTests, { recursive: true, encoding: 'utf8' })
+  .filter((name) => name.endsWith('.test.ts'))
+  .filter((name) => readFileSync(join(unitTests, name), 'utf8').includes('vi.mock('))
+  .map((name) => `test/unit/${name}`)
+const unit = 'test/unit/**/*.test.ts'
 
 // The short suite: unit, stress, integration, pages and end-to-end.
 // Three workers on two cores: many tests wait for timers and child processes.
 // Forks, not threads: a uWebSockets.js app left open in a thread aborts the process.
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: ['test/long/**', 'test/cluster/**'],
     globalSetup: ['test/testkit/compile.ts'],
     pool: 'forks',
     maxWorkers: 3,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: ['default'],
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: 'rest',
+          include: ['test/**/*.test.ts'],
+          exclude: ['test/long/**', 'test/cluster/**', unit],
+        },
+      },
+      // These files share a process: most of them take less time than to load what they test.
+      {
+        extends: true,
+        test: { name: 'unit', include: [unit], exclude: mocks, isolate: false },
+      },
+      { extends: true, test: { name: 'mocks', include: mocks } },
+    ],
   },
 })
