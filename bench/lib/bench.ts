@@ -8,6 +8,8 @@ export interface Measurement {
   readonly latencyUs?: { readonly p50: number; readonly p99: number; readonly p999: number }
   /** Bytes on the wire for each operation, or in memory for each entry; shown where it is known. */
   readonly bytesPerOp?: number
+  /** Microseconds of processor time for each operation, of all processes that serve it. */
+  readonly cpuUsPerOp?: number
   /** What `verify` looks at: checksums, counts, a sample of the answers. */
   readonly evidence?: Readonly<Record<string, unknown>>
 }
@@ -78,6 +80,7 @@ export interface Row {
   /** Median over the rounds of the ratio to the baseline's ops/s of the same round. */
   readonly ratio: number
   readonly bytesPerOp?: number
+  readonly cpuUsPerOp?: number
   readonly latencyUs?: { readonly p50: number; readonly p99: number; readonly p999: number }
 }
 

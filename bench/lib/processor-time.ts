@@ -3,11 +3,12 @@ import { readdirSync, readFileSync } from 'node:fs'
 
 const ticksPerSecond = 100
 
-/** Seconds of processor time that a process and all its descendants have used. */
+/** Seconds of processor time that a process and all its descendants, also ended ones, have used. */
 export function processorSeconds(pid: number): number {
-  // Behind the name, which may hold spaces: utime and stime are fields 14 and 15.
+  // Behind the name, which may hold spaces: fields 14 to 17 are utime and stime, then those of
+  // ended children.
   const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.split(' ')
-  const own = (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
+  const own = fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) / ticksPerSecond
   return own + childrenOf(pid).reduce((sum, child) => sum + processorSeconds(child), 0)
 }
 

@@ -19,6 +19,7 @@ export interface StoredResult extends BenchResult {
 export function formatResult(result: BenchResult): string {
   const head = ['', 'ops/s', 'p50 us', 'p99 us', 'p99.9 us', 'spread', 'ratio']
   if (result.rows.some(({ bytesPerOp }) => bytesPerOp !== undefined)) head.push('bytes/op')
+  if (result.rows.some(({ cpuUsPerOp }) => cpuUsPerOp !== undefined)) head.push('cpu us/op')
   const lines = linesOf(result)
   return [
     `${result.name}: ${result.question}`,
@@ -96,6 +97,7 @@ function cells(row: Row): string[] {
     `${(row.spread * 100).toFixed(0)} %`,
     ratio(row.ratio),
     ...(row.bytesPerOp === undefined ? [] : [row.bytesPerOp.toFixed(0)]),
+    ...(row.cpuUsPerOp === undefined ? [] : [row.cpuUsPerOp.toPrecision(3)]),
   ]
 }
 

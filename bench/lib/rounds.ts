@@ -95,6 +95,7 @@ function summarise(
   const ratios = (baseline ?? []).map((one, round) => ops[round]! / one.opsPerSecond)
   const latencies = measurements.flatMap((one) => one.latencyUs ?? [])
   const bytes = measurements.flatMap((one) => one.bytesPerOp ?? [])
+  const cpu = measurements.flatMap((one) => one.cpuUsPerOp ?? [])
   const row = {
     name,
     ...(point !== undefined && { point }),
@@ -102,6 +103,7 @@ function summarise(
     spread: (Math.max(...ops) - Math.min(...ops)) / middle,
     ratio: ratios.length === 0 ? Number.NaN : median(ratios),
     ...(bytes.length > 0 && { bytesPerOp: median(bytes) }),
+    ...(cpu.length > 0 && { cpuUsPerOp: median(cpu) }),
   }
   if (latencies.length === 0) return row
   return {

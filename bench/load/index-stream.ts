@@ -1,6 +1,7 @@
 // Rows per second that a client takes in, and how long it waits for the first byte (the latency
 // figures): by format through our endpoint on DuckDB, and as JSONEachRow on ClickHouse, against
-// what DuckDB itself can write without a reader.
+// what DuckDB itself can write without a reader. Processor time is that of the endpoint and its
+// query processes, without a ClickHouse server and the client, or of the engine alone.
 // Thread: main of the bench process, which is the client; endpoint and engines are other processes.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,6 +12,7 @@ import { type BenchProcess, startProcess } from '../../test/testkit/process.ts'
 import type { Bench, Contender, Measurement } from '../lib/bench.ts'
 import { LatencyHistogram } from '../lib/histogram.ts'
 import { clickhouseStage, duckdbStage, missingClickhouse, type Shared } from '../lib/index-stage.ts'
+import { processorSeconds } from '../lib/processor-time.ts'
 import type { DoorPlace, OpenDoor } from './clients/index-door.ts'
 
 const rows = 300_000
@@ -28,6 +30,10 @@ type FormatName = keyof typeof formats
 /** As many rows as the engine makes one text of, which is as many as it works on at once. */
 const rowsPerText = 2_048
 
+const engineName = 'to_json in DuckDB, no client'
+const nameOf = (engine: DoorPlace['engine'], format: FormatName) =>
+  `${format}, our endpoint on ${engine}`
+
 export const bench: Bench = {
   name: 'index-stream',
   question: 'How many rows per second does a client get, by format?',
@@ -39,6 +45,15 @@ export const bench: Bench = {
     ),
     { ...through('clickhouse', clickhouseStage, 'JSONEachRow'), missing: missingClickhouse },
   ],
+  goals: [
+    {
+      contender: nameOf('duckdb', 'JSONEachRow'),
+      to: engineName,
+      figure: 'opsPerSecond',
+      atLeast: 0.7,
+    },
+    { contender: nameOf('duckdb', 'JSONEachRow'), figure: 'p50', atMost: 50_000 },
+  ],
   verify: ({ evidence }) =>
     evidence?.wrong === 0 ? undefined : `${String(evidence?.wrong)} rows too few or too many`,
 }
@@ -48,7 +63,7 @@ function limit(): Contender {
   let instance: DuckDBInstance | undefined
   let source = ''
   return {
-    name: 'to_json in DuckDB, no client',
+    name: engineName,
     async prepare() {
       const { place } = await duckdbStage.take()
       const snapshot = parseSnapshot(await readFile(join(place, snapshotName), 'utf8'))
@@ -65,7 +80,11 @@ function limit(): Contender {
         SELECT string_agg(CAST(to_json(t) AS VARCHAR), chr(10)) AS part, count(*) AS n FROM (
           SELECT ${columns}, row_number() OVER () // ${rowsPerText} AS block FROM (
             SELECT ${columns} FROM (${source}) LIMIT ${rows})) AS t GROUP BY block)`
-      return repeat(seconds, async () => {
+      const usedSeconds = () => {
+        const { user, system } = process.cpuUsage()
+        return (user + system) / 1e6
+      }
+      return repeat(seconds, usedSeconds, async () => {
         const answer = await connection.runAndReadAll(text)
         const [[blocks]] = answer.getRowsJson() as [[string]]
         return Number(blocks) === Math.floor(rows / rowsPerText) + 1 ? rows : 0
@@ -82,7 +101,7 @@ function through(engine: DoorPlace['engine'], shared: Shared, format: FormatName
   let door: BenchProcess | undefined
   let opened: OpenDoor | undefined
   return {
-    name: `${format}, our endpoint on ${engine}`,
+    name: nameOf(engine, format),
     async prepare() {
       const { place } = await shared.take()
       door = startProcess(new URL('./clients/index-door.js', import.meta.url))
@@ -90,25 +109,29 @@ function through(engine: DoorPlace['engine'], shared: Shared, format: FormatName
       opened = await door.call<OpenDoor>('open', where)
     },
     run: ({ seconds }) =>
-      repeat(seconds, async (first) => {
-        const askedMs = performance.now()
-        const answer = await request(opened!.url, {
-          method: 'POST',
-          headers: opened!.headers,
-          body: `${sql} ${format}`,
-        })
-        const heads = formats[format]
-        let lines = 0
-        let bytes = 0
-        for await (const chunk of answer.body as AsyncIterable<Buffer>) {
-          if (bytes === 0) first.recordNs((performance.now() - askedMs) * 1e6)
-          bytes += chunk.length
-          if (heads === null) continue
-          for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines += 1
-        }
-        if (heads !== null) return lines - heads
-        return answer.statusCode === 200 && bytes > rows * bytesPerRowMin ? rows : 0
-      }),
+      repeat(
+        seconds,
+        () => processorSeconds(door!.pid),
+        async (first) => {
+          const askedMs = performance.now()
+          const answer = await request(opened!.url, {
+            method: 'POST',
+            headers: opened!.headers,
+            body: `${sql} ${format}`,
+          })
+          const heads = formats[format]
+          let lines = 0
+          let bytes = 0
+          for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+            if (bytes === 0) first.recordNs((performance.now() - askedMs) * 1e6)
+            bytes += chunk.length
+            if (heads === null) continue
+            for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, at + 1)) lines += 1
+          }
+          if (heads !== null) return lines - heads
+          return answer.statusCode === 200 && bytes > rows * bytesPerRowMin ? rows : 0
+        },
+      ),
     async close() {
       await door?.stop()
       await shared.release()
@@ -121,10 +144,12 @@ const bytesPerRowMin = 100
 
 async function repeat(
   seconds: number,
+  usedSeconds: () => number,
   once: (first: LatencyHistogram) => Promise<number>,
 ): Promise<Measurement> {
   const first = new LatencyHistogram()
   const beganMs = performance.now()
+  const usedBefore = usedSeconds()
   let taken = 0
   let times = 0
   do {
@@ -133,6 +158,7 @@ async function repeat(
   } while (performance.now() - beganMs < seconds * 1000)
   return {
     opsPerSecond: (taken * 1000) / (performance.now() - beganMs),
+    cpuUsPerOp: ((usedSeconds() - usedBefore) * 1e6) / taken,
     ...(first.total > 0 && { latencyUs: first.summary() }),
     evidence: { wrong: taken - times * rows },
   }

@@ -102,11 +102,15 @@ function findNulls(shape: Shape, vector: Vector, rows: number): void {
   }
   if (shape.isNullable) return
   const isNull = nullsOf(vector, rows)
+  if (isNull === noNulls) return
   for (let row = 0; row < rows && !shape.isNullable; row += 1) shape.isNullable = isNull(row)
 }
 
+/** Of a vector without NULLs. */
+export const noNulls = (_row: number): boolean => false
+
 export function nullsOf(vector: Vector, rows: number): (row: number) => boolean {
   const bytes = duckdb.vector_get_validity(vector, Math.ceil(rows / 64) * 8) as Uint8Array | null
-  if (!bytes) return () => false
+  if (!bytes) return noNulls
   return (row) => (bytes[row >> 3]! & (1 << (row & 7))) === 0
 }
