@@ -20,6 +20,11 @@ export function ownProcessorSeconds(pid: number): number {
   return readdirSync(folder).reduce((sum, thread) => sum + ofThread(thread), 0) / 1e9
 }
 
+/** Seconds of processor time that the descendants of this process have used. */
+export function childrenSeconds(): number {
+  return childrenOf(process.pid).reduce((sum, child) => sum + processorSeconds(child), 0)
+}
+
 function childrenOf(pid: number): number[] {
   const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim()
   return text === '' ? [] : text.split(' ').map(Number)

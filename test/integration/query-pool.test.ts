@@ -13,7 +13,7 @@ const open: { pool: QueryPool; folder: string }[] = []
 
 async function poolOf(totalBytes: number): Promise<QueryPool> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
-  const sizes = { folder, processesMax: 4, warm: 1, threads: 1, memoryBytes, totalBytes }
+  const sizes = { folder, processesMax: 4, warm: 1, parallel: 4, threads: 1, memoryBytes, totalBytes }
   const pool = new QueryPool(sizes, silentLog)
   open.push({ pool, folder })
   await pool.start()

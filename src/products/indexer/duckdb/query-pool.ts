@@ -13,6 +13,8 @@ export interface PoolOptions {
   readonly processesMax: number
   /** Processes that are kept, also idle. */
   readonly warm: number
+  /** Short queries that run at once. */
+  readonly parallel: number
   /** Memory limits of all processes together. */
   readonly totalBytes: number
   readonly threads: number
@@ -33,13 +35,16 @@ interface Waiting {
 /** Most queries that wait for a process; more are refused at once. */
 const waitingMax = 256
 /**
- * A further process is started for a query that waits this long while no process has become free
- * for as long. Starting one takes as much time as many short queries, which are faster served by
- * the processes that exist.
+ * A query that runs longer is not a short one. A further process is started for a query that waits
+ * this long while no process has become free for as long: starting one takes as much time as many
+ * short queries, which are faster served by the processes that exist.
  */
-const launchAfterMs = 250
-/** A process with this many queries or this much memory is replaced by a new one. */
-const runsMax = 1000
+const shortMs = 250
+/**
+ * A process with this many queries or this much memory is replaced by a new one, whose start takes
+ * as much CPU time as 100 short queries.
+ */
+const runsMax = 10_000
 const idleRssBytesMax = 300_000_000
 /** After failed starts. */
 const backoff = { firstMs: 200, lastMs: 5_000 }
@@ -50,13 +55,12 @@ export class QueryPool {
   /** In the order in which they became idle. */
   #idle: QueryProcess[] = []
   readonly #all = new Set<QueryProcess>()
-  /** Busy processes and the subscription whose query they run. */
-  readonly #lent = new Map<QueryProcess, string>()
+  /** Busy processes, the subscription whose query they run, and since when. */
+  readonly #lent = new Map<QueryProcess, { readonly subscription: string; readonly atMs: number }>()
   /** When a process was last lent. */
   #lentMs = 0
   #waiting: Waiting[] = []
-  /** Memory limits of the processes that are being started. */
-  readonly #starting: number[] = []
+  #isStarting = false
   #made = 0
   #isStopping = false
   /** Consecutive failed starts. */
@@ -93,7 +97,7 @@ export class QueryPool {
     return new Promise((resolve) => {
       const late = () => waiting.take(this.#isDown(waiting.memoryBytes) ? 'down' : 'busy')
       const timer = setTimeout(late, timeoutMs)
-      const overdue = setInterval(() => this.#match(), launchAfterMs)
+      const overdue = setInterval(() => this.#match(), shortMs)
       const waiting: Waiting = {
         subscription,
         memoryBytes: classOf(memoryBytes, this.#options.memoryBytes),
@@ -142,20 +146,26 @@ export class QueryPool {
     this.#idle = this.#idle.filter((process) => !process.isGone)
     const shareMax = Math.max(1, Math.floor(this.#options.processesMax / 2))
     for (const waiting of [...this.#waiting]) {
-      const share = [...this.#lent.values()].filter((one) => one === waiting.subscription)
+      const lent = [...this.#lent.values()]
+      const share = lent.filter(({ subscription }) => subscription === waiting.subscription)
       if (share.length >= shareMax) continue
       // The last used one has the most files of the newest snapshot open.
       const at = this.#idle.findLastIndex((one) => one.memoryBytes === waiting.memoryBytes)
       if (at === -1) {
-        if (this.#isOverdue(waiting)) {
+        if (!this.#isStarting && this.#isOverdue(waiting)) {
           this.#makeRoom(waiting.memoryBytes)
           this.#launchFor(waiting.memoryBytes)
         }
         continue
       }
+      // More than the cores can run at once would only take longer, each in a process that has
+      // to open the files of every snapshot.
+      const nowMs = performance.now()
+      const short = lent.filter(({ atMs }) => nowMs - atMs < shortMs)
+      if (short.length >= this.#options.parallel) continue
       const [process] = this.#idle.splice(at, 1)
-      this.#lent.set(process!, waiting.subscription)
-      this.#lentMs = performance.now()
+      this.#lent.set(process!, { subscription: waiting.subscription, atMs: nowMs })
+      this.#lentMs = nowMs
       waiting.take(process!)
     }
     this.#keepWarm()
@@ -165,7 +175,7 @@ export class QueryPool {
     const isAlive = [...this.#all].some((one) => one.memoryBytes === memoryBytes)
     const waitedMs = performance.now() - Math.max(sinceMs, this.#lentMs)
     // A timer may fire a little early.
-    return !isAlive || waitedMs >= launchAfterMs - 1
+    return !isAlive || waitedMs >= shortMs - 1
   }
 
   /** Kills an idle process of another size when the pool is full. */
@@ -176,16 +186,14 @@ export class QueryPool {
   /** True when one more process is within both limits; the first one always is. */
   #hasRoom(memoryBytes: number): boolean {
     const { processesMax, totalBytes } = this.#options
-    const count = this.#all.size + this.#starting.length
-    const alive = [...this.#all].map((one) => one.memoryBytes)
-    const bytes = [...alive, ...this.#starting].reduce((sum, one) => sum + one, memoryBytes)
-    return count === 0 || (count < processesMax && bytes <= totalBytes)
+    const bytes = [...this.#all].reduce((sum, one) => sum + one.memoryBytes, memoryBytes)
+    return this.#all.size === 0 || (this.#all.size < processesMax && bytes <= totalBytes)
   }
 
   #keepWarm(): void {
     const { memoryBytes, warm } = this.#options
     const alive = [...this.#all].filter((one) => one.memoryBytes === memoryBytes).length
-    if (alive + this.#starting.length < warm) this.#launchFor(memoryBytes)
+    if (alive < warm) this.#launchFor(memoryBytes)
   }
 
   /** True while processes of this size neither exist nor can be started. */
@@ -195,11 +203,10 @@ export class QueryPool {
   }
 
   #launchFor(memoryBytes: number): void {
-    if (this.#isStopping || !this.#hasRoom(memoryBytes)) return
-    if (this.#starting.length > this.#waiting.length + this.#options.warm) return
-    if (this.#failures > 0 && this.#starting.length > 0) return
+    // One at a time: several starts at once would take the CPU from the queries that run.
+    if (this.#isStopping || this.#isStarting || !this.#hasRoom(memoryBytes)) return
     const waitMs = this.#failures === 0 ? 0 : backoffMs(this.#failures, backoff)
-    this.#starting.push(memoryBytes)
+    this.#isStarting = true
     setTimeout(() => {
       this.#launch(memoryBytes)
         .then(
@@ -210,7 +217,7 @@ export class QueryPool {
           (error: unknown) => this.#failed(memoryBytes, error),
         )
         .finally(() => {
-          this.#starting.splice(this.#starting.indexOf(memoryBytes), 1)
+          this.#isStarting = false
           this.#match()
         })
     }, waitMs).unref()

@@ -44,10 +44,11 @@ export async function startDuckdbEngine(
   await rm(join(path, 'scratch'), { recursive: true, force: true })
   await openFolder(join(path, 'scratch'))
   const snapshots = new LatestSnapshot(path)
-  const threads = Math.min(threadsMax, availableParallelism())
+  const parallel = availableParallelism()
+  const threads = Math.min(threadsMax, parallel)
   const { processesMax, warm } = { ...defaults, ...deps }
   const totalBytes = Math.max(warm * memoryBytes, totalmem() * memoryShare)
-  const sizes = { folder: path, processesMax, warm, threads, memoryBytes, totalBytes }
+  const sizes = { folder: path, processesMax, warm, parallel, threads, memoryBytes, totalBytes }
   const pool = new QueryPool(sizes, deps.log)
   const version = await pool.start()
   return new DuckdbEngine(version, pool, snapshots, deps)
