@@ -4,16 +4,28 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { QueryPool } from '../../src/products/indexer/duckdb/query-pool.ts'
-import type { QueryProcess } from '../../src/products/indexer/duckdb/query-process.ts'
+import {
+  overheadBytes,
+  type QueryProcess,
+} from '../../src/products/indexer/duckdb/query-process.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 
 const memoryBytes = 256_000_000
 const longMs = 60_000
 const open: { pool: QueryPool; folder: string }[] = []
 
-async function poolOf(totalBytes: number): Promise<QueryPool> {
+async function poolOf(processes: number): Promise<QueryPool> {
+  const totalBytes = (memoryBytes + overheadBytes) * processes
   const folder = await mkdtemp(join(tmpdir(), 'sluice-pool-'))
-  const sizes = { folder, processesMax: 4, warm: 1, parallel: 4, threads: 1, memoryBytes, totalBytes }
+  const sizes = {
+    folder,
+    processesMax: 4,
+    warm: 1,
+    parallel: 4,
+    threads: 1,
+    memoryBytes,
+    totalBytes,
+  }
   const pool = new QueryPool(sizes, silentLog)
   open.push({ pool, folder })
   await pool.start()
@@ -28,7 +40,7 @@ afterEach(async () => {
 })
 
 test('starts a process for a query that finds none free', async () => {
-  const pool = await poolOf(memoryBytes * 4)
+  const pool = await poolOf(4)
   const first = await pool.lend('a', memoryBytes, longMs)
   const second = await pool.lend('b', memoryBytes, longMs)
   expect(second).not.toBe(first)
@@ -36,7 +48,7 @@ test('starts a process for a query that finds none free', async () => {
 })
 
 test('starts none beyond the memory of all', async () => {
-  const pool = await poolOf(memoryBytes)
+  const pool = await poolOf(1)
   const first = (await pool.lend('a', memoryBytes, longMs)) as QueryProcess
   expect(await pool.lend('b', memoryBytes, 700)).toBe('busy')
   expect(pool.size).toBe(1)

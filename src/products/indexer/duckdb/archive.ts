@@ -14,6 +14,7 @@ import { duckdbString } from '../../../clickhouse/sql/quoting.ts'
 import { type TableName, tableNames, tables } from '../tables.ts'
 import { columnsOf, type PresentColumns, presentColumns, selectList } from './columns.ts'
 import type { HotFile } from './hot-file.ts'
+import { RecentKeys } from './recent-keys.ts'
 import { Spans } from './spans.ts'
 import {
   attach,
@@ -54,6 +55,7 @@ interface Rewrite {
 }
 
 export class Archive {
+  readonly recent = new RecentKeys()
   readonly #connection: DuckDBConnection
   readonly #options: ArchiveOptions
   #members: readonly Member[] = []

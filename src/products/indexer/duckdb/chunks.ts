@@ -63,9 +63,20 @@ export function firstFresh(batch: RowBatch, top: number): number {
   return isUnique(columns, batch.count) ? 0 : batch.count
 }
 
+/** The order column. */
+export function orderOf(batch: RowBatch): readonly Cell[] {
+  return batch.columns[layoutOf(batch.table).key[0]!]!
+}
+
+/** The key of each row, as a text. */
+export function keysOf(batch: RowBatch): readonly string[] {
+  const columns = layoutOf(batch.table).key.map((index) => batch.columns[index]!)
+  return Array.from({ length: batch.count }, (_, row) => keyAt(columns, row))
+}
+
 /** The lowest and highest order value of a range of rows. */
 export function orderSpan(batch: RowBatch, range: RowRange): { low: number; high: number } {
-  const order = batch.columns[layoutOf(batch.table).key[0]!]!
+  const order = orderOf(batch)
   let low = Number.POSITIVE_INFINITY
   let high = Number.NEGATIVE_INFINITY
   for (let row = range.first; row < range.end; row += 1) {
@@ -115,10 +126,15 @@ function isAscending(columns: readonly (readonly Cell[])[], count: number): bool
 function isUnique(columns: readonly (readonly Cell[])[], count: number): boolean {
   const seen = new Set<string>()
   for (let row = 0; row < count; row += 1) {
-    let key = ''
-    for (const cells of columns) key += `${cells[row]}\0`
+    const key = keyAt(columns, row)
     if (seen.has(key)) return false
     seen.add(key)
   }
   return true
+}
+
+function keyAt(columns: readonly (readonly Cell[])[], row: number): string {
+  let key = ''
+  for (const cells of columns) key += `${cells[row]}\0`
+  return key
 }

@@ -13,11 +13,14 @@ import type { Marks, RowBatch } from '../engine.ts'
 import { type FeedName, type TableName, tableNames, tables } from '../tables.ts'
 import { appendRows, firstFresh, orderSpan } from './chunks.ts'
 import { addColumnsSql, createTableSql, orderSql, presentColumns } from './columns.ts'
+import type { RecentKeys } from './recent-keys.ts'
 import { type Span, Spans } from './spans.ts'
 import { attach, hotName } from './store-files.ts'
 
-/** Rows outside the hot file, for deduplication. */
+/** What is stored, for deduplication. */
 export interface SealedRows {
+  /** Of all files. */
+  readonly recent: RecentKeys
   /** The highest order value of a table's sealed rows; minus infinity without rows. */
   top(table: TableName): number
   /** Attached catalogs of sealed files that have rows of the table from `low` to `high`. */
@@ -132,7 +135,7 @@ export class HotFile {
   async #add(batch: RowBatch, taken: Spans, sealed: SealedRows): Promise<void> {
     const { table, count } = batch
     const top = Math.max(sealed.top(table), this.spans.high(table), taken.high(table))
-    const first = firstFresh(batch, top)
+    const first = sealed.recent.add(batch, top) ? 0 : firstFresh(batch, top)
     if (first > 0) {
       const span = orderSpan(batch, { first: 0, end: first })
       const rows = await this.#addUnknown(batch, first, sealed.holding(table, span.low, span.high))

@@ -4,7 +4,7 @@
 import { backoffMs } from '../../../base/backoff.ts'
 import { Fault, messageOf } from '../../../base/errors.ts'
 import type { Log } from '../../../telemetry/log.ts'
-import { type ProcessOptions, QueryProcess } from './query-process.ts'
+import { overheadBytes, type ProcessOptions, QueryProcess } from './query-process.ts'
 import type { Snapshot } from './store-files.ts'
 
 export interface PoolOptions {
@@ -15,7 +15,7 @@ export interface PoolOptions {
   readonly warm: number
   /** Short queries that run at once. */
   readonly parallel: number
-  /** Memory limits of all processes together. */
+  /** Resident memory that all processes together may take; at least that of the warm ones. */
   readonly totalBytes: number
   readonly threads: number
   /** Memory limit of most queries; queries with a higher limit get a larger process. */
@@ -100,7 +100,7 @@ export class QueryPool {
       const overdue = setInterval(() => this.#match(), shortMs)
       const waiting: Waiting = {
         subscription,
-        memoryBytes: classOf(memoryBytes, this.#options.memoryBytes),
+        memoryBytes: classOf(memoryBytes, this.#options),
         sinceMs: performance.now(),
         take: (process) => {
           clearTimeout(timer)
@@ -183,11 +183,12 @@ export class QueryPool {
     if (!this.#hasRoom(memoryBytes)) this.#idle.shift()?.kill()
   }
 
-  /** True when one more process is within both limits; the first one always is. */
+  /** True when one more process is within both limits. */
   #hasRoom(memoryBytes: number): boolean {
     const { processesMax, totalBytes } = this.#options
-    const bytes = [...this.#all].reduce((sum, one) => sum + one.memoryBytes, memoryBytes)
-    return this.#all.size === 0 || (this.#all.size < processesMax && bytes <= totalBytes)
+    const sizes = [memoryBytes, ...[...this.#all].map((one) => one.memoryBytes)]
+    const bytes = sizes.reduce((sum, size) => sum + size + overheadBytes, 0)
+    return this.#all.size < processesMax && bytes <= totalBytes
   }
 
   #keepWarm(): void {
@@ -253,9 +254,13 @@ export class QueryPool {
   }
 }
 
-/** Few sizes, so that processes can be shared; QueryWatch enforces each query's own limit. */
-function classOf(memoryBytes: number, usual: number): number {
-  let size = usual
-  while (size < memoryBytes) size *= 2
-  return size
+/**
+ * Few sizes, so that processes can be shared, and none that leaves no memory for the warm ones.
+ * QueryWatch enforces each query's own limit.
+ */
+function classOf(bytes: number, { memoryBytes, warm, totalBytes }: PoolOptions): number {
+  let size = memoryBytes
+  while (size < bytes) size *= 2
+  const left = totalBytes - warm * (memoryBytes + overheadBytes) - overheadBytes
+  return Math.max(memoryBytes, Math.min(size, left))
 }

@@ -16,7 +16,7 @@ export interface RunDeps {
   readonly watch: QueryWatch
   /** The process was killed, or crashed, because of the query. */
   onKilled(reason: 'memory' | 'time' | 'crash'): void
-  /** The query is done. A worn process (timed out, or at its memory limit) is not reused. */
+  /** The query is done. A worn process (at its memory limit) is not reused. */
   onDone(isWorn: boolean): void
 }
 
@@ -136,8 +136,7 @@ export class QueryRun implements Watched {
     this.#deps.watch.remove(this)
     if (this.#process.isGone && this.#reason !== 'cancel')
       this.#deps.onKilled(this.#isKilled && this.#reason !== null ? this.#reason : 'crash')
-    const isOver = this.#report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED
-    this.#deps.onDone(isOver || this.#reason === 'time')
+    this.#deps.onDone(this.#report?.error?.code === codeOf.MEMORY_LIMIT_EXCEEDED)
   }
 
   #error(): QueryError | null {

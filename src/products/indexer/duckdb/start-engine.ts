@@ -13,6 +13,7 @@ import type { Query, QueryEngine, QueryOutcome, RunningQuery } from '../engine.t
 import type { QueryProcessMeters } from '../meters.ts'
 import { openFolder } from './file-access.ts'
 import { QueryPool } from './query-pool.ts'
+import { overheadBytes } from './query-process.ts'
 import { QueryRun } from './running-query.ts'
 import { LatestSnapshot } from './snapshot-socket.ts'
 import { BackOff, QueryWatch } from './watch.ts'
@@ -30,7 +31,7 @@ const defaults = { processesMax: 6, warm: 2 }
 const threadsMax = 4
 /** Memory of a query of the plan `standard`. */
 const memoryBytes = 512_000_000
-/** Share of the machine's memory that the limits of all query processes may add up to. */
+/** Share of the machine's memory that all query processes together may take. */
 const memoryShare = 0.5
 const refreshMs = 30_000
 
@@ -47,7 +48,7 @@ export async function startDuckdbEngine(
   const parallel = availableParallelism()
   const threads = Math.min(threadsMax, parallel)
   const { processesMax, warm } = { ...defaults, ...deps }
-  const totalBytes = Math.max(warm * memoryBytes, totalmem() * memoryShare)
+  const totalBytes = Math.max(warm * (memoryBytes + overheadBytes), totalmem() * memoryShare)
   const sizes = { folder: path, processesMax, warm, parallel, threads, memoryBytes, totalBytes }
   const pool = new QueryPool(sizes, deps.log)
   const version = await pool.start()

@@ -1,22 +1,29 @@
-// How many queries the pool runs at once, and how many processes it starts at once.
+// How many queries the pool runs at once, how many processes it starts at once, and the memory that
+// all of them may take.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { QueryPool } from '../../../../../src/products/indexer/duckdb/query-pool.ts'
-import { QueryProcess } from '../../../../../src/products/indexer/duckdb/query-process.ts'
+import {
+  overheadBytes,
+  QueryProcess,
+} from '../../../../../src/products/indexer/duckdb/query-process.ts'
 import { silentLog } from '../../../../../src/telemetry/log.ts'
 
 const memoryBytes = 1_000
+const totalBytes = (memoryBytes + overheadBytes) * 5
 const longMs = 60_000
 /** Of the pool: a query that runs longer is not a short one. */
 const shortMs = 250
 let pool: QueryPool
 /** Starts of processes that have not ended yet. */
-let starts: ((process: QueryProcess) => void)[]
+let starts: { readonly memoryBytes: number; ready(process: QueryProcess): void }[]
+let alive: number[]
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'setInterval', 'performance'] })
   starts = []
+  alive = []
   vi.spyOn(QueryProcess, 'start').mockImplementation(
-    () => new Promise((resolve) => starts.push(resolve)),
+    (options) => new Promise((ready) => starts.push({ memoryBytes: options.memoryBytes, ready })),
   )
 })
 afterEach(() => {
@@ -26,20 +33,28 @@ afterEach(() => {
 
 /** Ends the oldest start. */
 async function started(): Promise<void> {
-  starts.shift()!({
-    memoryBytes,
-    runs: 0,
-    isGone: false,
-    ended: new Promise(() => {}),
-    rssBytes: () => 0,
-    kill() {},
-  } as unknown as QueryProcess)
+  const { memoryBytes, ready } = starts.shift()!
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const made = {
+    ...{ memoryBytes, ended, runs: 0, isGone: false, rssBytes: () => 0 },
+    kill() {
+      made.isGone = true
+      alive.splice(alive.indexOf(memoryBytes), 1)
+      end()
+    },
+  }
+  alive.push(memoryBytes)
+  // Reason for the cast: this has everything that the pool uses of a process.
+  ready(made as unknown as QueryProcess)
   await vi.advanceTimersByTimeAsync(0)
 }
 
 async function poolOf(warm: number, parallel: number): Promise<void> {
   const sizes = { folder: '', processesMax: 6, warm, parallel, threads: 1, memoryBytes }
-  pool = new QueryPool({ ...sizes, totalBytes: memoryBytes * 6 }, silentLog)
+  pool = new QueryPool({ ...sizes, totalBytes }, silentLog)
   const ready = pool.start()
   await started()
   await ready
@@ -50,9 +65,9 @@ async function poolOf(warm: number, parallel: number): Promise<void> {
 }
 
 /** A query that waits for a process; `process` once it has one. */
-function ask(subscription: string): { process?: QueryProcess } {
+function ask(subscription: string, bytes = memoryBytes): { process?: QueryProcess } {
   const query: { process?: QueryProcess } = {}
-  void pool.lend(subscription, memoryBytes, longMs).then((process) => {
+  void pool.lend(subscription, bytes, longMs).then((process) => {
     if (typeof process === 'object') query.process = process
   })
   return query
@@ -60,7 +75,7 @@ function ask(subscription: string): { process?: QueryProcess } {
 
 test('runs as many short queries at once as there are cores, though processes are idle', async () => {
   await poolOf(4, 2)
-  const queries = ['a', 'b', 'c'].map(ask)
+  const queries = ['a', 'b', 'c'].map((one) => ask(one))
   await vi.advanceTimersByTimeAsync(shortMs - 10)
   expect(queries.map(({ process }) => process !== undefined)).toEqual([true, true, false])
   pool.giveBack(queries[0]!.process!)
@@ -71,7 +86,7 @@ test('runs as many short queries at once as there are cores, though processes ar
 
 test('runs further queries beside long ones at once', async () => {
   await poolOf(4, 2)
-  const long = ['a', 'b'].map(ask)
+  const long = ['a', 'b'].map((one) => ask(one))
   await vi.advanceTimersByTimeAsync(shortMs)
   const short = ask('c')
   await vi.advanceTimersByTimeAsync(0)
@@ -81,7 +96,7 @@ test('runs further queries beside long ones at once', async () => {
 
 test('starts one process at a time for queries that wait', async () => {
   await poolOf(1, 2)
-  const queries = ['a', 'b', 'c', 'd'].map(ask)
+  const queries = ['a', 'b', 'c', 'd'].map((one) => ask(one))
   await vi.advanceTimersByTimeAsync(shortMs * 4)
   expect(starts).toHaveLength(1)
   await started()
@@ -89,4 +104,20 @@ test('starts one process at a time for queries that wait', async () => {
   expect(starts).toHaveLength(0)
   await vi.advanceTimersByTimeAsync(shortMs * 2)
   expect(starts).toHaveLength(1)
+})
+
+test('all processes together never may take more memory than the bound', async () => {
+  await poolOf(2, 6)
+  const sums: number[] = []
+  for (const bytes of [memoryBytes, overheadBytes, 1e15, memoryBytes, 1e15]) {
+    const query = ask(`${bytes}`, bytes)
+    for (let ticks = 0; query.process === undefined && ticks < 40; ticks++) {
+      await vi.advanceTimersByTimeAsync(shortMs)
+      if (starts.length > 0) await started()
+      sums.push(alive.reduce((sum, size) => sum + size + overheadBytes, 0))
+    }
+    expect(query.process).toBeDefined()
+    pool.giveBack(query.process!)
+  }
+  expect(Math.max(...sums)).toBe(totalBytes)
 })

@@ -30,12 +30,15 @@ function stage() {
     interrupt: () => {},
     kill: () => {},
   } as unknown as QueryProcess
+  const done: { isWorn?: boolean } = {}
   const run = new QueryRun(queryOf('SELECT 1'), process, 0, {
     watch: new QueryWatch(() => 0),
     onKilled: () => {},
-    onDone: () => {},
+    onDone: (isWorn) => {
+      done.isWorn = isWorn
+    },
   })
-  return { run, pipe, report: (report: QueryReport) => resolve(report) }
+  return { run, pipe, done, report: (report: QueryReport) => resolve(report) }
 }
 
 const stale: QueryReport = { rows: 0, readRows: 0, bytes: 0, error: null, isStale: true }
@@ -45,6 +48,18 @@ const complete = (bytes: number): QueryReport => ({
   bytes,
   error: null,
   isStale: false,
+})
+
+test.each([
+  ['reused', 'the timeout', 'time', 394, false],
+  ['not reused', 'the memory limit', null, 241, true],
+] as const)('a process is %s after %s', async (...[, , reason, code, isWorn]) => {
+  const { run, done, report } = stage()
+  const started = run.start(emptySnapshot)
+  if (reason !== null) run.end(reason)
+  report({ ...stale, isStale: false, error: { code, name: '', message: '' } })
+  await started
+  expect(done).toEqual({ isWorn })
 })
 
 describe('a query that is ended from outside', () => {
