@@ -91,7 +91,11 @@ export async function listFolder(folder: string): Promise<Listing> {
 async function setAccess(folder: string, name: string): Promise<void> {
   const path = join(folder, name)
   if (/^(seg|tail)-.*\.duckdb$/.test(name)) await shareFile(folder, path)
-  else if (/\.duckdb(\.wal)?$/.test(name) || name === snapshotName) await hideFile(path)
+  else if (/\.duckdb(\.wal)?$/.test(name) || name === snapshotName)
+    // A log disappears when a sink that is closing has merged it into its file.
+    await hideFile(path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOENT') throw error
+    })
 }
 
 export async function describe(folder: string, span: SealedSpan): Promise<Sealed> {
