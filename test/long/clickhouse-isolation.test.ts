@@ -127,7 +127,7 @@ describe.skipIf(!hasClickhouseServer())('isolation (skipped: no clickhouse-serve
       ["SELECT subscription, query_id, code //'\nFROM chain._usage //'", 'the sign //'],
       ["SELECT user, query //'\nFROM system.processes //'", 'the sign //'],
       ["SELECT $ x$'$ x$, query_id FROM chain._usage WHERE 1 OR $ x$'$ x$ = ''", 'the sign $'],
-      ['SELECT 1 AS secrets, x FROM secrets', 'chain.secrets does not exist'],
+      ['SELECT 1 AS secrets, x FROM secrets', "Unknown table expression identifier 'secrets'"],
     ] as const) {
       const { status, text } = await post(sql)
       expect(status, sql).toBe(400)

@@ -6,6 +6,7 @@
 //   functions, bounds -> planned
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { type Checked, checked, fail } from '../exceptions.ts'
+import { scopeText } from '../sql/scope-text.ts'
 import type { Statement } from '../sql/statement.ts'
 import { statementText } from './literal.ts'
 import { type Translated, type TranslateOptions, translate } from './print-query.ts'
@@ -58,14 +59,11 @@ async function tablesOf(
   return checkTree(tree, rules)
 }
 
-const scopeCharsMax = 200
-
-/** An unknown table is named with its query, as ClickHouse does. */
+/** An unknown name is shown with its query, as ClickHouse does. */
 function withScope(found: ReturnType<typeof fail>, text: string): ReturnType<typeof fail> {
-  const scope = text.replaceAll(/\s+/g, ' ').trim().slice(0, scopeCharsMax)
   const message = found.error.message.replace(
-    /^(Unknown table expression identifier '[^']*')/,
-    (head) => `${head} in scope ${scope}`,
+    /^Unknown (table )?expression identifier (['`])(?:(?!\2).)*\2/,
+    (head) => `${head} in scope ${scopeText(text)}`,
   )
   return { ok: false, error: { ...found.error, message } }
 }

@@ -67,6 +67,7 @@ function tableOf({ path, alias }: TableRef, scope: Scope, context: Context): Pri
     name: column,
     sql: duckdbName(column),
     type,
+    ...(table.database === 'information_schema' && { otherName: column.toUpperCase() }),
   }))
   const qualified = [`${written}.${name}`, `${table.database}.${name}`]
   return named(table.sql, alias ?? name, [...names, ...qualified], columns, context)

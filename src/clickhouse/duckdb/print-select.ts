@@ -10,7 +10,14 @@ import type { PrintedFrom } from './join-keys.ts'
 import { aliasesOf, arrayJoins } from './print-array-join.ts'
 import { orderSql, print, windowSql } from './print-expression.ts'
 import { printFrom } from './print-from.ts'
-import { argumentsOf, type Relation, Scope, type ScopeColumn, type Source } from './scope.ts'
+import {
+  argumentsOf,
+  isNamed,
+  type Relation,
+  Scope,
+  type ScopeColumn,
+  type Source,
+} from './scope.ts'
 import { condition, filled, type Typed } from './typing.ts'
 
 export function printSelect(select: Select, parent: Scope, context: Context): Relation {
@@ -61,7 +68,7 @@ function itemName(item: Expr, scope: Scope): string {
     const name = path.at(-1)!
     const prefix = path.slice(0, -1).join('.')
     if (prefix === '') return name
-    const holders = scope.sources.filter(({ columns }) => columns.some((one) => one.name === name))
+    const holders = scope.sources.filter(({ columns }) => columns.some((one) => isNamed(one, name)))
     // Of three tables and more ClickHouse names each; of two only the second.
     const isShared = scope.sources.length > 2 && holders.length > 1
     return !isShared && holders[0]?.names.includes(prefix) ? name : path.join('.')

@@ -8,6 +8,8 @@ import type { Typed } from './typing.ts'
 /** A column of a table, a subquery or a join, with the SQL that reads it. */
 export interface ScopeColumn extends Typed {
   readonly name: string
+  /** A second name, which `*` does not show. */
+  readonly otherName?: string
 }
 
 /** A table in FROM. */
@@ -102,7 +104,7 @@ export class Scope {
     for (let length = Math.min(2, path.length - 1); length > 0; length--) {
       const name = path.slice(0, length).join('.')
       const source = this.sources.find(({ names }) => names.includes(name))
-      const column = source?.columns.find((one) => one.name === path[length])
+      const column = source?.columns.find((one) => isNamed(one, path[length]!))
       if (column !== undefined)
         return { kind: 'value', value: column, rest: path.slice(length + 1) }
     }
@@ -113,7 +115,7 @@ export class Scope {
     for (let length = path.length; length > 0; length--) {
       const name = path.slice(0, length).join('.')
       for (const { columns } of this.sources) {
-        const column = columns.find((one) => one.name === name)
+        const column = columns.find((one) => isNamed(one, name))
         if (column !== undefined) return { kind: 'value', value: column, rest: path.slice(length) }
       }
     }
@@ -134,6 +136,10 @@ export class Scope {
       `Unknown expression identifier \`${shown(name)}\`${hint}`,
     )
   }
+}
+
+export function isNamed({ name, otherName }: ScopeColumn, wanted: string): boolean {
+  return name === wanted || otherName === wanted
 }
 
 /** The arguments of a call: `*` is every column of the only table. */

@@ -68,7 +68,7 @@ const catalogueTables: Readonly<Record<string, string>> = {
   'information_schema.columns':
     'table_catalog String, table_schema String, table_name String, column_name String, ' +
     'ordinal_position UInt64, column_default String, is_nullable String, data_type String, ' +
-    'column_type String, column_comment String',
+    'column_type String, column_comment String, extra String',
 }
 
 export const visibleTables: readonly VisibleTable[] = [
@@ -111,7 +111,10 @@ export function systemRows(engine: string): Readonly<Record<string, readonly Sys
     }),
     'information_schema.columns': columns.map(
       ({ cells: [database, table, name, type, position] }) =>
-        [...[database, database, table, name, position], ...['', '0', type, type, '']] as SystemRow,
+        [
+          ...[database, database, table, name, position],
+          ...['', '0', type, type, '', ''],
+        ] as SystemRow,
     ),
   }
 }

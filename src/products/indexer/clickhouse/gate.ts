@@ -15,6 +15,7 @@ import { type Checked, checked, type ExceptionName, fail } from '../../../clickh
 import { lex, symbolOf, type Token, wordOf } from '../../../clickhouse/sql/lexer.ts'
 import { clickhouseString, nameOf } from '../../../clickhouse/sql/quoting.ts'
 import { lexProblem } from '../../../clickhouse/sql/reading.ts'
+import { scopeText } from '../../../clickhouse/sql/scope-text.ts'
 import { databaseOf, systemRows, type VisibleTable, visibleTable } from '../catalogue.ts'
 import { type Database, type TableName, tableNames, tables } from '../tables.ts'
 import { forbiddenFunctions, forbiddenPrefixes, harmlessTableFunctions } from './forbidden.ts'
@@ -69,13 +70,17 @@ function wordProblem(text: string, tokens: readonly Token[]): Problem | null {
     if (word === 'SAMPLE') return ['NOT_IMPLEMENTED', 'SAMPLE is not served here']
     // Refused at every position, because there is no legitimate use of such a name.
     const name = nameOf(text, token)
-    if (hidden.has(name)) return ['UNKNOWN_TABLE', `table chain.${name} does not exist`]
+    if (hidden.has(name)) return ['UNKNOWN_TABLE', unknownTable(name, text)]
     if (word === 'INTO' && wordOf(text, tokens[at + 1]) === 'OUTFILE')
       return ['READONLY', 'INTO OUTFILE is not served here']
     if (word === 'SETTINGS' && isSettingsAt(text, tokens, at))
       return ['READONLY', 'SETTINGS inside a query are not served here']
   }
   return null
+}
+
+function unknownTable(name: string, text: string): string {
+  return `Unknown table expression identifier '${name.slice(0, 80)}' in scope ${scopeText(text)}`
 }
 
 /** A clause and no column of that name: `… SETTINGS a = 1`, or newer `… SETTINGS a`. */
@@ -159,7 +164,7 @@ function tableAt(found: Found): Checked<readonly Edit[]> {
   if (isDefined && !isDotted && !isOther) return checked([])
   const known = isOther ? undefined : sourceOf(database, name, caller)
   if (known === undefined)
-    return fail('UNKNOWN_TABLE', `table ${`${database}.${name}`.slice(0, 80)} does not exist`)
+    return fail('UNKNOWN_TABLE', unknownTable(isDotted ? `${database}.${name}` : name, text))
   const { alias, end } = suffixOf(text, tokens, last)
   const written = isSet ? known : sourceText({ ...found, name, known, alias })
   return checked([{ first: at, last: isSet ? last : end, text: written }])

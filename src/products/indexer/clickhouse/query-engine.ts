@@ -148,7 +148,8 @@ class Run implements RunningQuery {
   async #start(): Promise<QueryOutcome> {
     const { format, statement, subscription, database = 'chain' } = this.#query
     const { facts, client } = this.#deps
-    const admitted = admit(withLiterals(statement), { subscription, facts, database })
+    const text = withLiterals(statement, facts.hasBool)
+    const admitted = admit(text, { subscription, facts, database })
     if (!admitted.ok) return this.#fail(admitted.error)
     const answer = await client.stream({
       sql: `${admitted.value}\nFORMAT ${format}`,
@@ -227,8 +228,8 @@ class Run implements RunningQuery {
       log_queries: 0,
       readonly: 1,
     }
-    const revision =
-      output.revision === undefined ? {} : { client_protocol_version: `${output.revision}` }
+    // 0 is the revision of a server that is not asked for one, also of one that knows none.
+    const revision = output.revision ? { client_protocol_version: `${output.revision}` } : {}
     return { database: 'chain', query_id: id, ...revision, ...known(facts, settings) }
   }
 

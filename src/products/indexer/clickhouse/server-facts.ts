@@ -6,6 +6,8 @@ export interface ServerFacts {
   readonly version: string
   /** Times with fractional seconds; absent before 20.1. */
   readonly hasDateTime64: boolean
+  /** The type Bool; absent before 21.12. */
+  readonly hasBool: boolean
   /** Names of the settings that the server knows. */
   readonly settings: ReadonlySet<string>
 }
@@ -13,12 +15,16 @@ export interface ServerFacts {
 export async function readServerFacts(client: ClickhouseClient): Promise<ServerFacts> {
   const [version, functions, settings] = await Promise.all([
     client.rows<{ version: string }>('SELECT version() AS version'),
-    client.rows("SELECT name FROM system.functions WHERE name = 'toDateTime64'"),
+    client.rows<{ name: string }>(
+      "SELECT name FROM system.functions WHERE name IN ('toDateTime64', 'toBool')",
+    ),
     client.rows<{ name: string }>('SELECT name FROM system.settings'),
   ])
+  const has = (name: string) => functions.some((one) => one.name === name)
   return {
     version: version[0]?.version ?? '',
-    hasDateTime64: functions.length > 0,
+    hasDateTime64: has('toDateTime64'),
+    hasBool: has('toBool'),
     settings: new Set(settings.map(({ name }) => name)),
   }
 }

@@ -100,6 +100,32 @@ describe("ClickHouse's queries on DuckDB", () => {
     expect(shifted.rows).toEqual([['2']])
   })
 
+  test('read information_schema by names in both cases', async () => {
+    const from = `FROM information_schema.columns AS columns
+      INNER JOIN INFORMATION_SCHEMA.TABLES AS tables ON columns.TABLE_NAME = tables.TABLE_NAME
+      WHERE columns.TABLE_NAME = 'blocks' AND column_name = 'slot'`
+    expect(await answer(`SELECT columns.COLUMN_NAME, tables.table_name, EXTRA ${from}`)).toEqual({
+      columns: ['COLUMN_NAME', 'tables.table_name', 'EXTRA'],
+      rows: [['slot', 'blocks', '']],
+    })
+    const { columns } = await answer('SELECT * FROM INFORMATION_SCHEMA.SCHEMATA')
+    expect(columns.slice(0, 2)).toEqual(['catalog_name', 'schema_name'])
+    expect(columns.length).toBe(4)
+  })
+
+  test('are part of the error about a name that they do not have', async () => {
+    await expect(answer('SELECT number  FR')).rejects.toThrow(
+      'Unknown expression identifier `number` in scope SELECT number AS FR',
+    )
+    await expect(answer('SELECT * FROM nowhere')).rejects.toThrow(/'nowhere' in scope SELECT \*/)
+  })
+
+  test('have no time of another zone than UTC', async () => {
+    const time = (zone: string) => `SELECT toString(toDateTime64('2022-05-02 11:25:55', 3${zone}))`
+    expect((await answer(time(", 'UTC'"))).rows).toEqual([['2022-05-02 11:25:55.000']])
+    await expect(answer(time(", 'Europe/Amsterdam'"))).rejects.toThrow(/^42 /)
+  })
+
   test('have a Bool of Bools, and times of decimals', async () => {
     const types = 'toTypeName(true AND 1), toTypeName(NOT false), toTypeName(1 OR 0)'
     const { rows } = await answer(`SELECT true AND false, xor(true, 0), 1 AND 1, ${types}`)

@@ -5,6 +5,7 @@ import { admit } from '../../../../../src/products/indexer/clickhouse/gate.ts'
 const facts = {
   version: '18.16.1',
   hasDateTime64: true,
+  hasBool: false,
   settings: new Set<string>(),
 }
 const ask = (text: string, subscription = 'sub-1') =>
@@ -205,6 +206,13 @@ describe('the ClickHouse query gate', () => {
       expect(ask(text)).toMatchObject({
         error: { code: 62, message: expect.stringContaining(`${sign}`) },
       })
+  })
+
+  test('names the table that it does not know, with the query', () => {
+    const scope = 'in scope SELECT a FROM nowhere'
+    expect(ask('SELECT a\nFROM nowhere')).toMatchObject({
+      error: { code: 60, message: `Unknown table expression identifier 'nowhere' ${scope}` },
+    })
   })
 
   test("limits usage to the caller's rows at every position", () => {

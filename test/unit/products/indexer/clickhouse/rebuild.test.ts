@@ -121,6 +121,7 @@ describe('a query rebuilt from tokens', () => {
     const facts = {
       version: '',
       hasDateTime64: true,
+      hasBool: false,
       settings: new Set<string>(),
     }
     fc.assert(
