@@ -190,21 +190,30 @@ describe('the documents', () => {
   )
 
   test.skipIf(noNginx !== undefined)(
-    `docs/api/indexer.md has a proxy that adds x-token (${noNginx ?? 'nginx'})`,
+    `docs/api/indexer.md has proxies that add x-token (${noNginx ?? 'nginx'})`,
     async () => {
-      const [block = ''] = blocksOf(join('docs', 'api', 'indexer.md'), 'nginx')
-      const filled = withPorts(block, server).replace('slu_…', server.token)
-      const [, location = ''] = /^location \/ \{\n([\s\S]*)^\}/m.exec(filled) ?? []
-      const nginx = await startNginx('', location)
-      try {
-        const pair = `${server.indexer.user}:${server.indexer.password}`
-        const headers = { authorization: `Basic ${Buffer.from(pair).toString('base64')}` }
-        const ask = (url: string) => fetch(`${url}/?query=SELECT+1`, { headers })
-        expect((await ask(server.url('indexer'))).status).toBe(401)
-        const answer = await ask(`http://127.0.0.1:${nginx.port}`)
-        expect([answer.status, await answer.text()]).toEqual([200, '1\n'])
-      } finally {
-        await nginx.stop()
+      const { user, password } = server.indexer
+      const basic = {
+        authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
+      }
+      const ask = (url: string, query: string, headers = {}) =>
+        fetch(`${url}/?${query}query=SELECT+1`, { headers })
+      const inUrl = `user=${user}&password=${password}&`
+      expect((await ask(server.url('indexer'), '', basic)).status).toBe(401)
+      expect((await ask(server.url('indexer'), inUrl)).status).toBe(401)
+      const blocks = blocksOf(join('docs', 'api', 'indexer.md'), 'nginx')
+      expect(blocks.length).toBe(2)
+      for (const [at, block] of blocks.entries()) {
+        const filled = withPorts(block, server).replace('slu_…', server.token)
+        const [, location = ''] = /^location \/ \{\n([\s\S]*)^\}/m.exec(filled) ?? []
+        const nginx = await startNginx('', location)
+        try {
+          const url = `http://127.0.0.1:${nginx.port}`
+          const answer = at === 0 ? await ask(url, '', basic) : await ask(url, inUrl)
+          expect([answer.status, await answer.text()]).toEqual([200, '1\n'])
+        } finally {
+          await nginx.stop()
+        }
       }
     },
   )

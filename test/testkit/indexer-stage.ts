@@ -38,7 +38,8 @@ export class IndexerStage {
     this.bundle = new Bundle(plans)
   }
 
-  async open(): Promise<void> {
+  /** `cors`: origins whose pages may query. */
+  async open(cors: readonly string[] = ['https://app.example.com']): Promise<void> {
     const log = {
       ...silentLog,
       info: (_: string, fields?: LogFields) => void this.logged.push(fields ?? {}),
@@ -48,7 +49,7 @@ export class IndexerStage {
       usage: (fact) => void this.usage.push(fact),
       freshness: () => ({ slot: 7, slotAgeMs: 12.4, block: 9, blockAgeMs: null }),
       log: { ...log, area: () => log },
-      section: { slowQueryMs: 50, cors: ['https://app.example.com'] },
+      section: { slowQueryMs: 50, cors },
     })
     this.port = door.port
     this.url = `http://127.0.0.1:${door.port}`

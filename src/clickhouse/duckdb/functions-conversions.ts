@@ -231,11 +231,10 @@ export const conversionFunctions: Entries = {
   },
   todatetime64: {
     type: ({ args }) => `DateTime64(${args[1]?.literal ?? '3'})`,
-    sql: ({ args: [x, digits, zone, ...more] }) => {
-      const isWrong = x === undefined || !/^[0-9]$/.test(digits?.literal ?? '')
-      if (isWrong || more.length > 0 || (zone !== undefined && !isUtc(zone))) return null
-      return time64Of(x, Number(digits!.literal))
-    },
+    sql: ({ args: [x, digits] }) =>
+      x === undefined || !/^[0-9]$/.test(digits?.literal ?? '')
+        ? null
+        : time64Of(x, Number(digits!.literal)),
   },
   fromunixtimestamp: {
     type: 'DateTime',

@@ -120,12 +120,6 @@ describe("ClickHouse's queries on DuckDB", () => {
     await expect(answer('SELECT * FROM nowhere')).rejects.toThrow(/'nowhere' in scope SELECT \*/)
   })
 
-  test('have no time of another zone than UTC', async () => {
-    const time = (zone: string) => `SELECT toString(toDateTime64('2022-05-02 11:25:55', 3${zone}))`
-    expect((await answer(time(", 'UTC'"))).rows).toEqual([['2022-05-02 11:25:55.000']])
-    await expect(answer(time(", 'Europe/Amsterdam'"))).rejects.toThrow(/^42 /)
-  })
-
   test('have a Bool of Bools, and times of decimals', async () => {
     const types = 'toTypeName(true AND 1), toTypeName(NOT false), toTypeName(1 OR 0)'
     const { rows } = await answer(`SELECT true AND false, xor(true, 0), 1 AND 1, ${types}`)
