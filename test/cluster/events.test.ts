@@ -4,12 +4,13 @@
 //
 //   clients ─► gateways ─► a relay each, which can swallow bytes ─► primary, standby
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from '../testkit/free-port.ts'
 import { type Server, startServer } from '../testkit/server.ts'
 import { randomOf } from '../testkit/synthetic-solana.ts'
 import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
 import { removeFolders, seed } from './gateway-stage.ts'
-import { freePort, hasPostgres, type Postgres, startPostgres } from './postgres.ts'
+import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 import { Rover } from './rover.ts'
 import { type Standby, startStandby, waitForNobody, waitForStandby } from './standby.ts'
 

@@ -4,10 +4,10 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
+import { freePort } from '../testkit/free-port.ts'
 import { until } from '../testkit/until.ts'
 
 export interface Postgres {
@@ -255,17 +255,4 @@ function stateOf(pid: number): string | undefined {
 
 function parentOf(pid: number): number {
   return Number(statOf(pid)[1])
-}
-
-/** Below 32768: above it other processes' outgoing connections take ports at any time. */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000)
-    const isFree = await new Promise<boolean>((resolve) => {
-      const probe = createServer()
-      probe.once('error', () => resolve(false))
-      probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)))
-    })
-    if (isFree) return port
-  }
 }

@@ -1,7 +1,8 @@
 // A standby of a test's PostgreSQL by streaming replication, which the test promotes.
 import { join } from 'node:path'
+import { freePort } from '../testkit/free-port.ts'
 import { until } from '../testkit/until.ts'
-import { freePort, newServerFolder, type Postgres, PostgresProcess, runAside } from './postgres.ts'
+import { newServerFolder, type Postgres, PostgresProcess, runAside } from './postgres.ts'
 
 const waitMs = 60_000
 

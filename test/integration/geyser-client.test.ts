@@ -117,6 +117,42 @@ it('sends a request that is longer than the windows of the peer', async () => {
   await until(() => received === request.length + 5 + 15, 'the whole request')
 })
 
+it('keeps to the settings of the peer: no header table, small windows that change', async () => {
+  const settings = { headerTableSize: 0, initialWindowSize: 1_000, maxFrameSize: 16_384 }
+  const client = await open(createServer({ settings }), (stream) => {
+    let received = 0
+    stream.on('data', (chunk: Buffer) => {
+      // Only what comes later is held to it: the window of this stream becomes negative.
+      if (received === 0) stream.session?.settings({ ...settings, initialWindowSize: 100 })
+      received += chunk.length
+    })
+    stream.on('end', () => {
+      stream.additionalHeaders({ ':status': 103 })
+      respond(stream, { 'grpc-status': '0' })
+      stream.end(frameMessage(Buffer.from(`${received}`)))
+    })
+  })
+  const request = Buffer.alloc(9_000, 7)
+  for (let call = 0; call < 3; call++) {
+    const answer = await client.call('GetSlot', request, 20_000)
+    expect(answer.ok && Buffer.from(answer.value).toString()).toBe('9005')
+  }
+})
+
+it('reads headers and trailers that continue in several frames', async () => {
+  const long = 'x'.repeat(40_000)
+  const client = await open(createServer({ maxSendHeaderBlockLength: 1e6 }), (stream) => {
+    stream.resume()
+    stream.respond({ ':status': 200, 'x-long': long }, { waitForTrailers: true })
+    stream.on('wantTrailers', () => stream.sendTrailers({ 'x-long': long, 'grpc-status': '3' }))
+    stream.end(frameMessage(Buffer.from('one')))
+  })
+  const { seen } = follow(client)
+  await until(() => seen.ends.length > 0, 'the end')
+  expect(seen.messages).toEqual([Buffer.from('one').toString('hex')])
+  expect(seen.ends).toMatchObject([{ kind: 'status', code: 3 }])
+})
+
 it('reports how a stream ended: refused, reset, gone away, cut, not HTTP/2', async () => {
   const endOf = async (client: GeyserClient) => {
     const { seen } = follow(client)

@@ -185,6 +185,8 @@ export class GeyserClient {
       {
         headers: (fields) => {
           const isFirst = fields.has(':status')
+          // An interim response of a proxy: the response follows.
+          if (fields.get(':status')?.startsWith('1')) return
           if (fields.has('grpc-status')) status = statusEnd(fields)
           else if (isFirst && fields.get(':status') !== '200')
             finish({ ...lost, details: `HTTP ${fields.get(':status')}` })

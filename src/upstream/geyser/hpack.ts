@@ -125,7 +125,9 @@ export class HeaderDecoder {
 
 /** Literal fields that no table keeps. */
 export function encodeHeaders(fields: Iterable<Field>): Buffer {
-  const parts: Buffer[] = []
+  // A table of no bytes, which every peer allows: one with a smaller table than usual wants to be
+  // told the size at the start of a block.
+  const parts: Buffer[] = [Buffer.of(0x20)]
   // Never indexed: a token among them must not get into a proxy's table.
   for (const [name, value] of fields) parts.push(Buffer.of(0x10), literal(name), literal(value))
   return Buffer.concat(parts)

@@ -53,6 +53,8 @@ interface Stream {
   readonly waiting: Buffer[]
   sendWindow: number
   unreported: number
+  /** Nothing follows what waits. */
+  isEnding: boolean
 }
 
 export class Http2Connection implements FrameSink {
@@ -115,7 +117,7 @@ export class Http2Connection implements FrameSink {
       this.#inPlace = inPlace
     }
     const sendWindow = this.#initialWindow
-    this.#streams.set(stream, { events, waiting: [], sendWindow, unreported: 0 })
+    this.#streams.set(stream, { events, waiting: [], sendWindow, unreported: 0, isEnding: false })
     const { protocol, host } = this.#origin
     const block = encodeHeaders([
       [':method', 'POST'],
@@ -134,9 +136,12 @@ export class Http2Connection implements FrameSink {
     this.#pump(stream)
   }
 
-  /** Ends our side of a stream; all its DATA must fit into the first window. */
+  /** Ends our side of a stream after what was sent on it. */
   endSending(stream: number): void {
-    this.#socket.write(frameOf({ type: frameType.data, flags: frameFlag.endStream, stream }))
+    const found = this.#streams.get(stream)
+    if (found === undefined) return
+    found.isEnding = true
+    this.#pump(stream)
   }
 
   /** Ends a stream; it gets no further calls. */
@@ -255,7 +260,8 @@ export class Http2Connection implements FrameSink {
 
   #pump(stream: number): void {
     const found = this.#streams.get(stream)
-    for (let first = found?.waiting[0]; found !== undefined && first !== undefined; ) {
+    if (found === undefined) return
+    for (let first = found.waiting[0]; first !== undefined; ) {
       const allowed = Math.min(this.#sendWindow, found.sendWindow, frameBytesDefault)
       const count = Math.min(first.length, allowed)
       if (count <= 0) return
@@ -266,6 +272,9 @@ export class Http2Connection implements FrameSink {
       else found.waiting[0] = first.subarray(count)
       first = found.waiting[0]
     }
+    if (!found.isEnding) return
+    found.isEnding = false
+    this.#write({ type: frameType.data, flags: frameFlag.endStream, stream })
   }
 
   #end(stream: number, resetCode: number | null): void {
