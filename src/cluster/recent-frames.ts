@@ -38,6 +38,12 @@ export class RecentFrames {
     if (oldest !== undefined) this.#inLog.delete(oldest)
   }
 
+  /** Whether the shared log has this event already, from another source or an earlier append. */
+  isInLog(frame: NewFrame): boolean {
+    const key = keyOf(frame)
+    return key !== null && this.#inLog.has(key)
+  }
+
   /** The shared log begins anew. */
   clearLog(): void {
     this.#inLog.clear()
@@ -50,12 +56,11 @@ export class RecentFrames {
    */
   missing(sinceMs: number): NewFrame[] {
     const known = this.#frames.filter((frame) => keyOf(frame) !== null)
-    const isIn = (frame: NewFrame) => this.#inLog.has(keyOf(frame)!)
     const last = this.#lastBlockInLog
     if (last === null) return known
-    const overlap = known.findIndex(isIn)
+    const overlap = known.findIndex((frame) => this.isInLog(frame))
     const missing = known.filter(
-      (frame, index) => index > overlap && !isIn(frame) && isNear(frame, last),
+      (frame, index) => index > overlap && !this.isInLog(frame) && isNear(frame, last),
     )
     if (overlap >= 0) return missing
     // This source joined later than the log's last frame, or follows another chain.

@@ -62,7 +62,7 @@ export class SharedEvents {
     this.#events = events
     this.#deps = deps
     this.#pulledMs = deps.clock.monotonicMs()
-    events.usePull(() => this.pull())
+    events.usePull(() => this.#pullOnce())
     this.#endNews = deps.shared.onNews(() => this.pull())
     this.#timer = setInterval(() => this.pull(), pollMs)
     this.pull()
@@ -99,7 +99,8 @@ export class SharedEvents {
     // Copied: the caller reuses its memory.
     const frame = { kind, payload: Buffer.from(payload), sinceMs, facts }
     this.#recent.add(frame)
-    if (this.#isSynced) {
+    // A source that is behind the one that was numbered before sends what the log has.
+    if (this.#isSynced && !this.#recent.isInLog(frame)) {
       this.#queue.push(frame)
       this.#wake()
     }

@@ -38,7 +38,7 @@ const environment: Environment = process.env
 const PREFIX = 'SLUICE_'
 const FILE_BYTES_MAX = 1 << 20
 /** Variables with our prefix that are not keys: paths of files, and those of tests and benches. */
-const NOT_KEYS = /^SLUICE_(CONFIG$|CREDENTIALS$|TEST_|LONG_|BENCH_)/
+const NOT_KEYS = /^SLUICE_(CONFIG$|CREDENTIALS$|TEST_|LONG_|BENCH_|CLUSTER_FULL$)/
 /** Kubernetes sets these in every pod for a service named `sluice`; they are not keys. */
 const KUBERNETES = /^SLUICE_(SERVICE_(HOST|PORT)|PORT($|_\d))/
 

@@ -72,7 +72,7 @@ export class EventLog {
   readonly #listeners = new Set<FrameListener>()
   readonly #restartListeners = new Set<() => void>()
   readonly #isShared: boolean
-  #pull: () => void = () => {}
+  #pull: () => Promise<void> = async () => {}
   readonly #slabs = new FrameSlabs()
   #nextSeq: number
   #reservedEnd: number
@@ -155,7 +155,7 @@ export class EventLog {
   }
 
   /** Sets how to read what other gateways may have already. */
-  usePull(pull: () => void): void {
+  usePull(pull: () => Promise<void>): void {
     this.#pull = pull
   }
 
@@ -185,12 +185,14 @@ export class EventLog {
 
   /** True where another gateway may have sent this cursor: its frame may come soon. */
   mayReach(cursor: number, run: string | null): boolean {
-    return this.#isShared && cursor > this.#newest && (run ?? this.#run) === this.#run
+    // Before the first read of the shared log every run may be its own.
+    const isOfThisRun = this.#run === null || (run ?? this.#run) === this.#run
+    return this.#isShared && cursor > this.#newest && isOfThisRun
   }
 
-  /** Reads now what other gateways may have already. */
-  pull(): void {
-    this.#pull()
+  /** Resolves when all that other gateways have by now is here; rejects when it cannot be read. */
+  pull(): Promise<void> {
+    return this.#pull()
   }
 
   #add(seq: number, { kind, payload, sinceMs, facts }: NewFrame): number {

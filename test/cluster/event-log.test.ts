@@ -79,6 +79,20 @@ describe.skipIf(!isHere)('gateways with one log', () => {
     expect(late.payloads()).toEqual(['1', '2', '3'])
   })
 
+  it('append nothing twice when the source of the next numberer is behind', async () => {
+    const [one, other] = [await gateway('one'), await gateway('other')]
+    one.put(1)
+    await until(() => one.events.newestSeq === 1, 'block 1', waitMs)
+    other.put(1)
+    for (const block of [2, 3]) one.put(block)
+    await until(() => other.events.newestSeq === 3, 'block 3', waitMs)
+    await one.follower.stop()
+    await until(() => other.follower.isNumberer, 'the other numberer', waitMs)
+    for (const block of [2, 3, 4]) other.put(block)
+    await until(() => other.payloads().includes('4'), 'block 4', waitMs)
+    expect(other.payloads()).toEqual(['1', '2', '3', '4'])
+  })
+
   it('report blocks that no source has as a Gap with their numbers', async () => {
     const one = await gateway('one')
     one.put(1)

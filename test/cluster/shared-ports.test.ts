@@ -1,6 +1,12 @@
 // Two gateways on the same ports, and what else may listen there.
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { connect } from 'node:http2'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { hasOpenssl, makePair } from '../testkit/certificates.ts'
 import { rawCall } from '../testkit/raw-grpc.ts'
 import { type Server, startServer } from '../testkit/server.ts'
 
@@ -60,6 +66,41 @@ it('spreads HTTP and gRPC connections over the gateways', async () => {
     expect(count).toBeGreaterThan(4)
     expect(count).toBeLessThan(36)
   }
+})
+
+it.skipIf(!hasOpenssl)('spreads gRPC connections with TLS over the gateways', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-shared-tls-'))
+  const { certPath, keyPath } = makePair(folder, 'shared')
+  const others = ['rpc', 'metrics', 'tpu'].map((name) => `--${name}.enabled=false`)
+  const flags = [...shared, ...others, `--tls.cert=${certPath}`, `--tls.key=${keyPath}`]
+  const one = await startServer({ flags })
+  const other = await startServer({ flags: [...flags, ...portsOf(one)] })
+  const { host, port } = one.doors.grpc!
+  const call = async () => {
+    const session = connect(`https://${host}:${port}`, { ca: readFileSync(certPath) })
+    const stream = session.request({
+      ':method': 'POST',
+      ':path': '/geyser.Geyser/GetVersion',
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      'x-token': one.token,
+    })
+    let status: unknown
+    for (const event of ['response', 'trailers'] as const)
+      stream.on(event, (headers) => {
+        status = headers['grpc-status'] ?? status
+      })
+    stream.resume().end(Buffer.alloc(5))
+    await once(stream, 'close')
+    session.close()
+    return status === '0'
+  }
+  const count = await reached(call)
+  expect(count).toBeGreaterThan(4)
+  expect(count).toBeLessThan(36)
+  await one.dispose()
+  await other.dispose()
+  rmSync(folder, { recursive: true })
 })
 
 it('refuses a server that does not share its ports', async () => {

@@ -270,7 +270,7 @@ describe('a log that gateways share', () => {
   test('lets a cursor of a gateway that is further wait for its frame', async () => {
     const eventLog = new EventLog({ reserve: () => null, clock: systemClock, isShared: true })
     let pulls = 0
-    eventLog.usePull(() => pulls++)
+    eventLog.usePull(async () => void pulls++)
     eventLog.restart('shared', 10)
     const put = (seq: number) =>
       eventLog.accept(seq, { kind: 'TPS', payload: Buffer.from(`${seq}`), sinceMs: 0, facts: null })
@@ -294,6 +294,13 @@ describe('a log that gateways share', () => {
         await beyond.has(1)
         expect(beyond.frames[0]).toMatchObject({ Resume: { mode: 'snapshot', run: 'shared' } })
         beyond.socket.terminate()
+      }
+      // While the shared log cannot be read, a snapshot would take the client back.
+      for (const pull of [() => new Promise<void>(() => {}), () => Promise.reject(new Error())]) {
+        eventLog.usePull(pull)
+        const cutOff = open('resume_from=99&run=shared')
+        await until(() => cutOff.closed === 1013, 'the end of its socket')
+        expect(cutOff.frames).toEqual([])
       }
       eventLog.restart('next', 70_000)
       await until(() => ahead.closed === 1001, 'the end of its socket')

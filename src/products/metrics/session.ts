@@ -115,7 +115,10 @@ function greetingOf(connect: Connect, { log, active }: StreamParts) {
   return { frames, bytes: log.frames === 0 ? 0 : frames * (log.bytes / log.frames) }
 }
 
-/** A cursor of a gateway that is further waits for its frame before a snapshot is sent. */
+/**
+ * A cursor of a gateway that is further waits for its frame before a snapshot is sent. While the
+ * shared log cannot be read, the client is sent to another gateway: a snapshot would take it back.
+ */
 function open(socket: Socket<Session>, parts: SessionParts): void {
   const { connect, early } = socket.state
   const { log } = parts.stream
@@ -124,26 +127,36 @@ function open(socket: Socket<Session>, parts: SessionParts): void {
     begin(socket, parts)
     return
   }
-  void reach(log, cursor).then(() => {
+  void reach(log, cursor).then((isKnown) => {
     if (socket.state.isClosed) return
+    if (!isKnown) {
+      socket.end(codesOf.unavailable.close, 'this gateway cannot read the shared log: reconnect')
+      return
+    }
     begin(socket, parts)
     for (const { data, isBinary } of early.splice(0)) answer(socket, parts.sockets, data, isBinary)
   })
 }
 
-/** Resolves when the frame of this number is here, or after the timeout. */
-function reach(log: EventLog, cursor: number): Promise<void> {
+/** Waits for the frame of this number; false when it may exist and cannot be read. */
+function reach(log: EventLog, cursor: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const finish = () => {
+    let isRead = false
+    const finish = (isKnown: boolean) => {
       clearTimeout(timer)
       endListening()
-      resolve()
+      resolve(isKnown)
     }
-    const timer = setTimeout(finish, cursorWaitMs)
+    const timer = setTimeout(() => finish(isRead), cursorWaitMs)
     const endListening = log.listen(({ seq }) => {
-      if (seq >= cursor) finish()
+      if (seq >= cursor) finish(true)
     })
-    log.pull()
+    log.pull().then(
+      () => {
+        isRead = true
+      },
+      () => {},
+    )
   })
 }
 

@@ -125,8 +125,7 @@ export class Http2Connection implements FrameSink {
       [':authority', host],
       ...headers,
     ])
-    const { headers: type } = frameType
-    this.#socket.write(frameOf({ type, flags: frameFlag.endHeaders, stream }, block))
+    this.#write({ type: frameType.headers, flags: frameFlag.endHeaders, stream }, block)
     return stream
   }
 
@@ -139,8 +138,7 @@ export class Http2Connection implements FrameSink {
   /** Ends our side of a stream after what was sent on it. */
   endSending(stream: number): void {
     const found = this.#streams.get(stream)
-    if (found === undefined) return
-    found.isEnding = true
+    if (found !== undefined) found.isEnding = true
     this.#pump(stream)
   }
 
