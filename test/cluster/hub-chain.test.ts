@@ -9,9 +9,9 @@ import { type Devnode, startDevnode } from '../testkit/devnode.ts'
 import { Follower } from '../testkit/follower.ts'
 import { provision, type Server, startServer } from '../testkit/server.ts'
 import { until } from '../testkit/until.ts'
+import { isFull } from './full.ts'
 
-/** `SLUICE_CLUSTER_FULL=1` runs as many kills as the design demands. */
-const kills = process.env.SLUICE_CLUSTER_FULL === '1' ? 100 : 3
+const kills = isFull ? 100 : 3
 const waitMs = 90_000
 
 interface Hub {
