@@ -110,29 +110,39 @@ describe('the documents', () => {
     expect(readme.split('\n').length).toBeLessThan(150)
   })
 
-  for (const { page, command } of commands) {
-    const reason = missing.get(command.split(' ')[0]!)
-    const name = `${page} is right about: ${command}`
-    test.skipIf(reason !== undefined)(
-      reason === undefined ? name : `${name} (${reason})`,
-      async () => {
-        const cwd = /^npm run|examples\/|grpcurl/.test(command) ? root : folder
-        // On a small machine doctor may report findings and a measurement may be unfit: exit code 1;
-        // -max-time of grpcurl exits 76.
-        const mayFail = /doctor$|-max-time|sluice bench/.test(command)
-        const result = await run('bash', ['-c', withPorts(command, server)], {
-          cwd,
-          env,
-          timeout: deadlineMs,
-        }).catch((error: { code?: number; stdout?: string }) => {
-          if (mayFail && (error.code === 1 || error.code === 76))
-            return { stdout: error.stdout ?? '' }
-          throw error
-        })
-        expect(result.stdout.length).toBeGreaterThan(0)
-        expect(result.stdout).not.toMatch(/"error"|DB::Exception/)
-      },
-    )
+  // The commands of a page run one after another, the pages beside each other.
+  describe.concurrent('pages', () => {
+    for (const page of pages) {
+      const all = commands.filter((one) => one.page === page).map(({ command }) => command)
+      if (all.length === 0) continue
+      const isMissing = (command: string) => missing.has(command.split(' ')[0]!)
+      const tools = new Set(all.filter(isMissing).map((command) => command.split(' ')[0]))
+      const without = tools.size === 0 ? '' : ` (without ${[...tools].join(', ')})`
+      test(`${page} is right about its commands${without}`, async () => {
+        for (const command of all.filter((one) => !isMissing(one))) {
+          const stdout = await outputOf(command)
+          expect(stdout, command).not.toBe('')
+          expect(stdout, command).not.toMatch(/"error"|DB::Exception/)
+        }
+      }, 900_000)
+    }
+  })
+
+  /** Rejects with an error that has the command in its message. */
+  async function outputOf(command: string): Promise<string> {
+    const cwd = /^npm run|examples\/|grpcurl/.test(command) ? root : folder
+    // On a small machine doctor may report findings and a measurement may be unfit: exit code 1;
+    // -max-time of grpcurl exits 76.
+    const mayFail = /doctor$|-max-time|sluice bench/.test(command)
+    try {
+      const options = { cwd, env, timeout: deadlineMs }
+      return (await run('bash', ['-c', withPorts(command, server)], options)).stdout
+    } catch (error) {
+      // Reason for the cast: what execFile rejects with.
+      const { code, stdout = '' } = error as { code?: number; stdout?: string }
+      if (mayFail && (code === 1 || code === 76)) return stdout
+      throw error
+    }
   }
 
   for (const [index, { page, block }] of programs.entries())
