@@ -2,8 +2,8 @@
 // Thread: main. Renews all in one statement twice a second; who cannot renew stops at its own
 // deadline, before the server gives its leases to others.
 //
-//   members ─► live gateways ─► fair share = ceil(names / live) ─► hold ─► held, deadline
-//   over the fair share: stop using one, then give it back, one a second
+//   members ─► live gateways, own rank ─► fair share ─► hold ─► held, deadline
+//   over the fair share: stop using a fifth of the excess, then give it back, once a second
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../base/clock.ts'
@@ -11,7 +11,9 @@ import { isFault } from '../base/errors.ts'
 import type { Leases } from './ports.ts'
 
 export interface LeaseKeeperDeps {
-  readonly leases: Leases & { countOf(prefix: string): Promise<number> }
+  readonly leases: Leases & {
+    rankOf(prefix: string, name: string): Promise<{ live: number; before: number }>
+  }
   readonly clock: Clock
   /** First part of the leases' names. */
   readonly kind: string
@@ -35,12 +37,14 @@ const ttlMsUsual = 2_000
 /** Between the end of using a lease and giving it back. */
 const settleMs = 200
 const giveBackMs = 1_000
+/** Of the excess, at a time: many destinations are even within half a minute. */
+const giveBackPart = 5
 
 export class LeaseKeeper {
   readonly #deps: LeaseKeeperDeps
   /** Term of each held lease. */
   #held: ReadonlyMap<string, number> = new Map()
-  #leaving: string | null = null
+  #leaving: ReadonlySet<string> = new Set()
   #user: LeaseUser | null = null
   #untilMs = Number.NEGATIVE_INFINITY
   #gaveBackMs = Number.NEGATIVE_INFINITY
@@ -101,33 +105,35 @@ export class LeaseKeeper {
     const names = this.#user!.wanted().map((name) => `${kind}/${name}`)
     try {
       await leases.hold([this.#member], ttlMs, 1)
-      const live = Math.max(1, await leases.countOf(`${kind}-member/`))
-      const fair = Math.ceil(names.length / live)
+      const fair = fairShare(names.length, await leases.rankOf(`${kind}-member/`, this.#member))
       const held = await leases.hold(names, ttlMs, fair)
       // The first deadline counts: one statement renewed all.
       const untilMs = Math.min(Number.POSITIVE_INFINITY, ...held.map((lease) => lease.untilMs))
       this.#untilMs = untilMs
-      const usable = held.filter(({ name }) => name !== this.#leaving)
+      const usable = held.filter(({ name }) => !this.#leaving.has(name))
       this.#use(new Map(usable.map(({ name, term }) => [name, term])))
       // After what is no longer held was reported: the deadline is of the current terms.
       this.#user!.onDeadline(untilMs - clock.monotonicMs())
-      if (held.length > fair) this.#leave(usable.at(-1)?.name)
+      const excess = Math.max(0, usable.length - fair)
+      const some = usable.slice(usable.length - Math.ceil(excess / giveBackPart))
+      this.#leave(some.map(({ name }) => name))
     } catch (error) {
       // The connection itself reports that it is down; the deadline ends what is held.
       if (!isFault(error)) throw error
     }
   }
 
-  #leave(name: string | undefined): void {
+  #leave(names: readonly string[]): void {
     const nowMs = this.#deps.clock.monotonicMs()
-    if (name === undefined || this.#leaving !== null || nowMs - this.#gaveBackMs < giveBackMs)
-      return
-    this.#leaving = name
+    const isLeaving = this.#leaving.size > 0
+    if (names.length === 0 || isLeaving || nowMs - this.#gaveBackMs < giveBackMs) return
+    const leaving = new Set(names)
+    this.#leaving = leaving
     this.#gaveBackMs = nowMs
-    this.#use(new Map([...this.#held].filter(([held]) => held !== name)))
+    this.#use(new Map([...this.#held].filter(([held]) => !leaving.has(held))))
     setTimeout(async () => {
-      await this.#giveBack(name, this.#deps.leases)
-      this.#leaving = null
+      await Promise.all(names.map((name) => this.#giveBack(name, this.#deps.leases)))
+      this.#leaving = new Set()
     }, settleMs)
   }
 
@@ -151,4 +157,11 @@ export class LeaseKeeper {
   get #member(): string {
     return `${this.#deps.kind}-member/${this.#deps.session}`
   }
+}
+
+/** Shares differ by one; the first ones have it. With fewer names any gateway may have one. */
+function fairShare(names: number, { live, before }: { live: number; before: number }): number {
+  if (names < live) return 1
+  const gateways = Math.max(1, live)
+  return Math.floor(names / gateways) + (before < names % gateways ? 1 : 0)
 }

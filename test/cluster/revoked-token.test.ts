@@ -3,11 +3,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import WebSocket from 'ws'
 import { type Server, sluice, startServer } from '../testkit/server.ts'
+import { TcpCut } from '../testkit/tcp-cut.ts'
 import { until } from '../testkit/until.ts'
-import { newFolder, removeFolders } from './gateway-stage.ts'
+import { by, newFolder, openGateway, removeFolders } from './gateway-stage.ts'
 import { hasPostgres, type Postgres, startPostgres } from './postgres.ts'
 
 const waitMs = 30_000
+/** `SLUICE_CLUSTER_FULL=1` revokes as many tokens as the design demands. */
+const rounds = process.env.SLUICE_CLUSTER_FULL === '1' ? 200 : 3
 /** Only the endpoint that needs no chain. */
 const flags = [
   ...['rpc', 'websocket', 'grpc', 'tpu', 'shredstream'].map((name) => `--${name}.enabled=false`),
@@ -81,6 +84,49 @@ describe.skipIf(!hasPostgres())('gateways on one PostgreSQL', () => {
     const verified = await command(operator, 'audit', 'verify', '--json')
     expect(JSON.parse(verified.stdout)).toMatchObject({ ok: true, entries: 2 })
   })
+
+  it('ends tokens on three gateways, also where the connection to PostgreSQL is dead', async () => {
+    const cut = await TcpCut.open(`127.0.0.1:${postgres.port}`)
+    const through = url.replace(/:\d+\//, `:${cut.target.split(':')[1]}/`)
+    const flagsHere = [...flags, '--cluster.gateway=g3']
+    const env = { SLUICE_CLUSTER__URL: through }
+    const third = await startServer({ data: newFolder(), flags: flagsHere, env })
+    const all = [...servers, third]
+    const operator = openGateway(url, 'operator')
+    await operator.start()
+    const tookMs: Record<'usual' | 'dead', number[]> = { usual: [], dead: [] }
+    for (let round = 0; round < rounds; round++) {
+      const label = `revoked-${round}`
+      const added = await operator.shared.verbs.add({ label, products: ['bundle'] }, by)
+      if (!added.ok) throw new Error(added.refusal.message)
+      const { token } = added.value
+      for (const server of all)
+        await until(async () => (await statusOf(server, token)) !== 401, 'the token', waitMs)
+      const streams = await Promise.all(all.map((server) => openStream(server, token)))
+      const kind = round % 3 === 2 ? 'dead' : 'usual'
+      if (kind === 'dead') cut.blackHole()
+      expect((await operator.shared.verbs.end(label, by)).ok).toBe(true)
+      const endedMs = performance.now()
+      const isRefused = (server: Server) =>
+        until(async () => (await statusOf(server, token)) === 401, 'the revocation', waitMs)
+      await Promise.all([...all.map(isRefused), ...streams.map(({ closed }) => closed)])
+      tookMs[kind].push(performance.now() - endedMs)
+    }
+    const p99 = (values: readonly number[]) =>
+      Math.round(values.toSorted((a, b) => a - b)[Math.ceil(values.length * 0.99) - 1]!)
+    console.info(`revoked on all after ${p99(tookMs.usual)} ms, ${p99(tookMs.dead)} ms (p99)`)
+    const heads = await Promise.all(
+      [operator.store, ...all.map(({ data }) => data)].map(async (one) =>
+        typeof one === 'string'
+          ? JSON.parse((await command(one, 'audit', 'verify', '--json')).stdout)
+          : one.verifyAudit(),
+      ),
+    )
+    for (const head of heads) expect(head).toMatchObject({ ok: true, head: heads[0].head })
+    await operator.stop()
+    await third.dispose()
+    cut.close()
+  }, 1_800_000)
 
   it('serves on from its copy without PostgreSQL, also after a restart', async () => {
     const operator = newFolder()

@@ -7,6 +7,7 @@ export class TcpCut {
   #isRefusing = false
   #isHeld = false
   #isSwallowing = false
+  readonly #holes = new WeakSet<Socket>()
   /** Connections that came through. */
   accepted = 0
   /** Bytes that came from the server. */
@@ -33,7 +34,7 @@ export class TcpCut {
         })
         from.on('data', (chunk) => {
           if (from === far) this.bytes += chunk.length
-          if (!this.#isSwallowing) to.write(chunk)
+          if (!this.#isSwallowing && !this.#holes.has(from)) to.write(chunk)
         })
         if (this.#isHeld) from.pause()
       }
@@ -73,6 +74,11 @@ export class TcpCut {
   /** Bytes vanish while connections stay and new ones are accepted: a half-open network. */
   swallow(isSwallowing: boolean): void {
     this.#isSwallowing = isSwallowing
+  }
+
+  /** Bytes of the open connections vanish from now on; those of new ones come through. */
+  blackHole(): void {
+    for (const socket of this.#sockets) this.#holes.add(socket)
   }
 
   close(): void {

@@ -114,7 +114,7 @@ export class PostgresEventLog {
   }
 
   async head(): Promise<LogHead> {
-    const [head] = await this.#reading.query<LogHead>('SELECT run, next FROM event_head')
+    const [head] = await this.#reading.poll<LogHead>('SELECT run, next FROM event_head')
     return head!
   }
 

@@ -80,13 +80,14 @@ export class PostgresLeases implements Leases {
     )
   }
 
-  /** Leases with names that start so and that are held now. */
-  async countOf(prefix: string): Promise<number> {
-    const [row] = await this.#connection.query<{ count: number }>(
-      'SELECT count(*) FROM leases WHERE starts_with(name, $1) AND until > clock_timestamp()',
-      [prefix],
+  /** How many leases with names that start so are held now, and how many of them before `name`. */
+  async rankOf(prefix: string, name: string): Promise<{ live: number; before: number }> {
+    const [row] = await this.#connection.query<{ live: number; before: number }>(
+      `SELECT count(*) AS live, count(*) FILTER (WHERE name < $2) AS before FROM leases
+       WHERE starts_with(name, $1) AND until > clock_timestamp()`,
+      [prefix, name],
     )
-    return row?.count ?? 0
+    return row ?? { live: 0, before: 0 }
   }
 
   /** Who holds a lease now: its info; null when it is free. */
